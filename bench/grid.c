@@ -1,5 +1,5 @@
-/* What a fp32 product costs that gives the same bits on any number of threads: detent's grid over
- * single-threaded OpenBLAS against OpenBLAS with threads of its own, for the products of training.
+/* What a fp32 product costs that gives the same bits on any number of threads and any processor:
+ * detent's own against OpenBLAS with threads of its own, for the products of training.
  * Two pools of threads in one process would slow each other, so each side runs in a process of its
  * own, in turn.
  *

@@ -1,6 +1,8 @@
 /* Cases of the kernels of floats: one maker for each signature or family of kernels. */
 #include "kernels_run.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 #include <stdlib.h>
 

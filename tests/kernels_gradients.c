@@ -23,6 +23,7 @@ static void rows(kernel_run *r, void (*f)(const dt__q7_rows *))
     q.x = gradients(r, q.rows * q.ldx);
     q.ld = dt__round_up(q.n, DT__Q7_WORD) + DT__Q7_WORD * kernel_pick(r, 2);
     q.codes = (int8_t *)kernel_result_bytes(r, q.rows * q.ld);
+    q.bias = kernel_chance(r) ? 128 : 0;
     q.scale = kernel_result(r, q.rows);
     q.sum128 = (int32_t *)(void *)kernel_result(r, q.rows);
     KERNEL_CALL(r, f(&q));

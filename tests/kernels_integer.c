@@ -240,31 +240,90 @@ static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
     for (int64_t i = d.n; i < round; i++) y[i] = 0; /* no results */
 }
 
-/* Bytes that a kernel writes after a row are no result, so they are cleared. */
+/* A quad of up to four runs, or of neighbours of the quad before it. */
+static void random_quad(kernel_run *r, const uint8_t *u, dt__gather_quad *q, bool beside)
+{
+    q->runs = 1;
+    for (int k = 0; k < 4; k++) { /* the last run ends with the quad */
+        if (k == 0 || (!beside && kernel_below(r, 4) == 0)) {
+            q->from[k == 0 ? 0 : q->runs++] = u + 3 * 4 + kernel_below(r, 200);
+        }
+        q->past[q->runs - 1] = k + 1;
+    }
+    if (beside) q->from[0] = q[-1].from[0] + 4;
+}
+
+/* Shuffles as of neighbours: bytes 16 ... 31 are of the next four positions. */
 static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
 {
-    static const int64_t lengths[] = { 3, 1, 2, 4, 5, 7, 8, 9, 20 }, steps[] = { 1, 2, -1, 3, 5 };
-    const int64_t step = steps[kernel_pick(r, 5)], behind = DT__GATHER_WRITTEN;
-    dt__gathering g = { 1 + kernel_below(r, 40), lengths[kernel_pick(r, 9)], .rows = 96 };
-    if (r->round != KERNELS_TIMED) g.rows = kernel_below(r, 60);
-    const int64_t reach = (step < 0 ? -step : step) * 60 + 200;
-    const uint8_t *u = kernel_bytes(r, reach + 39 * 7 + g.length + DT__GATHER_READ);
-    const uint8_t **from = kernel_block_of(r, KERNEL_BYTES, (size_t)g.rows * sizeof *from, 8);
-    int64_t *offset = kernel_indices(r, g.pieces, 1, true);
-    for (int64_t i = 0; i < g.pieces; i++) offset[i] = i * 7;
-    for (int64_t m = 0; m < g.rows; m++) { /* runs of neighbours, with breaks */
-        from[m] = u + (step < 0 ? reach - 140 : 0) + m % 60 * step + m / 7 % 3 * 60;
+    const int shuffles = 20;
+    dt__gathering g = { .words = 1 + kernel_below(r, 30), .blocks = 1 + kernel_below(r, 6) };
+    if (r->round == KERNELS_TIMED) g.blocks = 6;
+    const int64_t quads = 4 * g.blocks;
+    const uint8_t *u = kernel_bytes(r, 700);
+    dt__gather_quad *quad = kernel_block_of(r, KERNEL_BYTES, (size_t)quads * sizeof *quad, 8);
+    const bool beside = kernel_chance(r);
+    for (int64_t i = 0; i < quads; i++) random_quad(r, u, &quad[i], i % 4 != 0 && beside);
+    int32_t *first = kernel_indices(r, g.words + 1, 1, false);
+    first[0] = 0;
+    for (int64_t i = 0; i < g.words; i++) first[i + 1] = first[i] + 1 + kernel_pick(r, 4);
+    const int32_t parts = first[g.words];
+    dt__gather_part *part = kernel_block_of(r, KERNEL_BYTES, (size_t)parts * sizeof *part, 8);
+    for (int32_t i = 0; i < parts; i++) {
+        part[i] = (dt__gather_part){ (int32_t)kernel_below(r, 400), kernel_pick(r, shuffles) };
     }
-    g.from = from;
-    g.offset = offset;
-    g.ld = g.pieces * g.length + behind + kernel_pick(r, 5);
-    g.to = kernel_result_bytes(r, g.rows * g.ld);
+    uint8_t *shuffle = kernel_block_of(r, KERNEL_BYTES, (size_t)shuffles * 32, 8);
+    for (int i = 0; i < 32 * shuffles; i++) {
+        const int lane = i % 32 / 4;
+        if (lane >= 4) shuffle[i] = (uint8_t)(shuffle[i - 16] + 4);
+        else shuffle[i] = kernel_chance(r) ? 0x80 : (uint8_t)(lane + kernel_pick(r, 9));
+    }
+    g.first = first;
+    g.part = part;
+    g.shuffle = (const uint8_t(*)[32])shuffle;
+    g.wide = beside;
+    g.quad = quad;
+    g.to = kernel_result_bytes(r, g.blocks * g.words * 4 * DT__BLOCK);
     KERNEL_CALL(r, f(&g));
-    for (int64_t m = 0; m < g.rows; m++) {
-        const int64_t past = g.pieces * g.length;
-        memset(g.to + m * g.ld + past, 0, (size_t)(g.ld - past));
+    memset(quad, 0, (size_t)quads * sizeof *quad); /* addresses differ from run to run */
+}
+
+static void tile(kernel_run *r, void (*f)(const dt__qtile *))
+{
+    dt__qtile t = { .nibbles = kernel_chance(r), .positions = 1 + kernel_below(r, 90) };
+    t.outputs = 1 + kernel_below(r, 40);
+    t.pieces = 1 + kernel_pick(r, 5);
+    if (r->round == KERNELS_TIMED) t = (dt__qtile){ true, 96, 32, .pieces = 9 };
+    int32_t *length = kernel_indices(r, t.pieces, 1, false);
+    for (int64_t i = 0; i < t.pieces; i++) {
+        length[i] = r->round == KERNELS_TIMED ? 8 : (int32_t)kernel_below(r, 40);
+        t.words += length[i];
     }
-    memset(from, 0, (size_t)g.rows * sizeof *from); /* addresses differ from run to run */
+    t.length = length;
+    const int64_t blocks = dt__ceil_div(t.positions, DT__BLOCK);
+    const int64_t octets = dt__ceil_div(t.outputs, DT__OCTET), lanes = octets * DT__OCTET;
+    t.u = kernel_bytes(r, blocks * t.words * 4 * DT__BLOCK);
+    uint8_t *w = kernel_bytes(r, lanes * t.words * 4);
+    for (int64_t i = 0; t.nibbles && i < lanes * t.words * 4; i++) {
+        w[i] = (uint8_t)(((w[i] & 15) ^ 8) - 8);
+    }
+    t.w = w;
+    t.scale = scales_of(r, lanes * t.pieces);
+    int32_t *absent = kernel_indices(r, lanes * t.pieces, 1, false);
+    for (int64_t i = 0; i < lanes * t.pieces; i++)
+        absent[i] = (int32_t)kernel_below(r, 9999) - 5000;
+    if (kernel_chance(r)) t.absent = absent;
+    t.ksum = kernel_floats(r, lanes);
+    if (kernel_chance(r)) t.bias = kernel_floats(r, t.outputs);
+    t.sx = kernel_floats(r, blocks * DT__BLOCK);
+    int32_t *zu = kernel_indices(r, blocks * DT__BLOCK, 256, false);
+    float *zu_f = kernel_floats(r, blocks * DT__BLOCK);
+    for (int64_t i = 0; i < blocks * DT__BLOCK; i++) zu_f[i] = (float)zu[i];
+    t.zu = zu;
+    t.zu_f = zu_f;
+    t.ldy = t.positions + kernel_pick(r, 9);
+    t.y = kernel_result_rows(r, t.outputs, t.positions, t.ldy);
+    KERNEL_CALL(r, f(&t));
 }
 
 static void transpose(kernel_run *r, void (*f)(const dt__transpose *))
@@ -369,6 +428,7 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     CASE(qd8_qb4_gemm, nibble_product, 0)                                                          \
     CASE(qd8_qb8_gemm, byte_product, 0)                                                            \
     CASE(gather_codes, gather_codes, 0)                                                            \
+    CASE(qd8_tile, tile, 0)                                                                        \
     CASE(qd8_depthwise, depthwise, 0)                                                              \
     CASE(transpose, transpose, 0)                                                                  \
     CASE(f32_qb4_gemm, nibble_floats, 0)                                                           \

@@ -62,6 +62,17 @@ START_TEST(the_old_file_stays_until_the_commit)
 }
 END_TEST
 
+START_TEST(a_file_may_be_replaced_without_waiting)
+{
+    place p = make_place();
+    const dt__span parts[] = { { "ne", 2 }, { "w", 1 } };
+    TEST_OK(p.ctx, dt__file_replace_unsynced(p.ctx, p.path, parts, 2));
+    check_text(p.path, "new");
+    ck_assert_int_eq(count_files(p.folder), 1);
+    dt_ctx_free(p.ctx);
+}
+END_TEST
+
 START_TEST(what_is_abandoned_leaves_nothing)
 {
     place p = make_place();
@@ -197,6 +208,7 @@ Suite *test_atomic_file_suite(void)
     Suite *s = suite_create("atomic_file");
     TCase *c = tcase_create("atomic_file");
     tcase_add_test(c, the_old_file_stays_until_the_commit);
+    tcase_add_test(c, a_file_may_be_replaced_without_waiting);
     tcase_add_test(c, what_is_abandoned_leaves_nothing);
     tcase_add_test(c, two_writers_do_not_mix);
     tcase_add_test(c, links_are_followed);

@@ -15,7 +15,7 @@ typedef struct usage_case {
 } usage_case;
 
 static const usage_case usage_cases[] = {
-    { "", 2, "usage: detent COMMAND" },
+    { "", 2, "detent cp digits-2bit" },
     { "--help", 0, "usage: detent COMMAND" },
     { "--version", 0, "detent " },
     { "confgi", 2, "no command 'confgi' (did you mean 'config'?)" },

@@ -452,6 +452,295 @@ START_TEST(what_is_not_finite_stays_so)
 }
 END_TEST
 
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* A convolution [batch, in, size, size + 1] of square kernels; a group has in / groups channels. */
+typedef struct conv {
+    int64_t batch, in, out, size, kernel, groups;
+    dt_conv_options options;
+    bool transposed;
+    int64_t x_bits;
+} conv;
+
+typedef struct conv_run {
+    int64_t dims[4]; /* of y */
+    gradients g;     /* u [batch][in, ...]; y, dx and dw as tensors */
+    float *dy;
+    int64_t n_x, n_w;
+} conv_run;
+
+static conv random_conv(void)
+{
+    conv c = { .batch = 1 + below(3), .size = 3 + below(8), .kernel = 1 + below(3) };
+    c.groups = below(3) == 0 ? 2 : 1;
+    c.in = c.groups * (1 + below(6) + (c.groups > 1));
+    c.out = c.groups * (1 + below(40));
+    c.options = dt_conv_defaults();
+    c.options.groups = c.groups;
+    c.transposed = below(3) == 0;
+    c.x_bits = below(4) == 0 ? 4 : 8;
+    for (int i = 0; i < 2; i++) {
+        c.options.stride[i] = 1 + below(2);
+        c.options.dilation[i] = 1 + (below(4) == 0 && c.kernel == 2);
+        c.options.padding[i] = below(2) * (c.kernel > 1);
+    }
+    return c;
+}
+
+static dt_tensor *leaf4(dt_ctx *ctx, const int64_t *dims, float size, float shift)
+{
+    dt_tensor *x;
+    float *data = values(dims[0] * dims[1] * dims[2] * dims[3], size, shift);
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 4, dims, data, &x));
+    TEST_OK(ctx, dt_set_requires_grad(x, true));
+    free(data);
+    return x;
+}
+
+static void keep_conv(const conv *c, dt_tensor *x, dt_tensor *w, conv_run *out)
+{
+    dt__codes *codes;
+    dt_tensor *value;
+    const int64_t each = dt_count(x) / c->batch;
+    TEST_OK(dt_ctx_of(w), dt_dequantize(w, &value));
+    out->g.value = copy_of(dt_data(value), dt_count(w), sizeof(float));
+    dt_tensor_free(value);
+    TEST_OK(dt_ctx_of(w), dt__fq_codes(x, &codes));
+    out->g.u = malloc((size_t)dt_count(x) + DT__STEP);
+    for (int64_t s = 0; s < c->batch; s++) dt__codes_row(codes, NULL, s, out->g.u + s * each);
+    out->g.sx = copy_of(codes->scale, c->batch, sizeof(float));
+    out->g.zu = copy_of(codes->zero_u, c->batch, sizeof(int32_t));
+    dt__codes_release(codes);
+}
+
+static void run_conv(dt_ctx *ctx, const conv *c, conv_run *out)
+{
+    dt_tape *t;
+    const int64_t of_x[4] = { c->batch, c->in, c->size, c->size + 1 };
+    const int64_t of_w[4] = { c->transposed ? c->in : c->out,
+                              (c->transposed ? c->out : c->in) / c->groups, c->kernel, c->kernel };
+    dt_tensor *x = leaf4(ctx, of_x, 2, 0.5f), *w = leaf4(ctx, of_w, 0.1f, 0), *dy;
+    dt__fq like = { .quant = dt_activation_quant_defaults(), .enabled = true, .samples = true };
+    like.quant.granularity = DT_PER_SAMPLE;
+    like.quant.bits = c->x_bits;
+    dt__fq of = { .quant = dt_weight_quant_defaults(), .int8_backward = true };
+    ck_assert(dt__row_map_of(c->transposed ? c->groups : 0, 4, of_w, &of.map));
+    TEST_OK(ctx, dt__fq_wrap(w, &of));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *read = dt__fake_quant_as(t, x, &like);
+    dt_tensor *y = (c->transposed ? dt_conv_transpose2d : dt_conv2d)(t, read, w, NULL, &c->options);
+    TEST_OK(ctx, dt_tape_status(t));
+    *out = (conv_run){ .n_x = dt_count(x), .n_w = dt_count(w) };
+    for (int i = 0; i < 4; i++) out->dims[i] = dt_dim(y, i);
+    dy = leaf4(ctx, out->dims, 1e-3f, 0);
+    TEST_OK(ctx, dt_set_requires_grad(dy, false));
+    out->dy = copy_of(dt_data(dy), dt_count(dy), sizeof(float));
+    keep_conv(c, read, w, out);
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    out->g.dx = copy_of(dt_data(dt_grad(x)), out->n_x, sizeof(float));
+    out->g.dw = copy_of(dt_data(dt_grad(w)), out->n_w, sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_tensor_free(w);
+    dt_tensor_free(dy);
+}
+
+static void free_conv(conv_run *r)
+{
+    free_gradients(&r->g);
+    free(r->dy);
+}
+
+/* One product of a convolution: indices of x, w and y, and the position of y. */
+typedef struct term {
+    int64_t sample, channel, x, w, y, position;
+} term;
+
+/* Calls `each` for all products. For a transposed convolution positions of y are scattered to. */
+static void every_term(const conv *c, const conv_run *r, void (*each)(void *user, const term *t),
+                       void *user)
+{
+    const int64_t h = c->size, v = c->size + 1, q = r->dims[2], p = r->dims[3], k = c->kernel;
+    const int64_t in = c->in / c->groups, out = c->out / c->groups;
+    const dt_conv_options *o = &c->options;
+    const int64_t big[2] = { c->transposed ? q : h, c->transposed ? p : v };
+    const int64_t small[2] = { c->transposed ? h : q, c->transposed ? v : p };
+    for (int64_t i = 0; i < c->batch * c->groups * in * out * k * k * small[0] * small[1]; i++) {
+        int64_t left = i;
+        const int64_t b = left % small[1], a = (left /= small[1]) % small[0];
+        const int64_t kx = (left /= small[0]) % k, ky = (left /= k) % k;
+        const int64_t no = (left /= k) % out, ni = (left /= out) % in;
+        const int64_t g = (left /= in) % c->groups, s = left / c->groups;
+        const int64_t y0 = a * o->stride[0] - o->padding[0] + ky * o->dilation[0];
+        const int64_t x0 = b * o->stride[1] - o->padding[1] + kx * o->dilation[1];
+        if (y0 < 0 || x0 < 0 || y0 >= big[0] || x0 >= big[1]) continue;
+        const int64_t at[2] = { c->transposed ? a : y0, c->transposed ? b : x0 };
+        const int64_t to[2] = { c->transposed ? y0 : a, c->transposed ? x0 : b };
+        const int64_t row = c->transposed ? g * in + ni : g * out + no;
+        const int64_t column = c->transposed ? no : ni, columns = c->transposed ? out : in;
+        term t = { .sample = s, .channel = g * out + no, .position = to[0] * p + to[1] };
+        t.x = ((s * c->in + g * in + ni) * h + at[0]) * v + at[1];
+        t.y = (s * c->out + t.channel) * q * p + t.position;
+        t.w = ((row * columns + column) * k + ky) * k + kx;
+        each(user, &t);
+    }
+}
+
+typedef struct conv_sums {
+    const conv *c;
+    const conv_run *r;
+    float *sw; /* by input channel */
+    float *se; /* by block and output channel */
+    double *x; /* sums of dx, */
+    double *w, *w_size;
+} conv_sums;
+
+static int64_t channel_of_x(const conv_sums *s, int64_t x)
+{
+    return x / (s->c->size * (s->c->size + 1)) % s->c->in;
+}
+
+static int64_t block_of(const conv_sums *s, const term *t)
+{
+    const int64_t positions = s->r->dims[2] * s->r->dims[3];
+    return (t->sample * positions + t->position) / 128 * s->c->out + t->channel;
+}
+
+static void find_scales(void *user, const term *t)
+{
+    conv_sums *s = user;
+    float *sw = &s->sw[channel_of_x(s, t->x)];
+    *sw = fmaxf(*sw, fabsf(s->r->g.value[t->w]));
+}
+
+static void add_term(void *user, const term *t)
+{
+    conv_sums *s = user;
+    const conv_run *r = s->r;
+    const int64_t each = s->c->out * r->dims[2] * r->dims[3];
+    const float sd = scale_of(each, r->dy + t->sample * each, 1, 63);
+    const float sw = fmaxf(s->sw[channel_of_x(s, t->x)] / 127, 0x1p-126f);
+    const int d = code_of(r->dy[t->y], sd, 63), w = code_of(r->g.value[t->w], sw, 127);
+    const double unit = (double)sw * (double)sd;
+    s->x[t->x] += d * w * unit;
+    const float e = r->dy[t->y] * r->g.sx[t->sample], se = s->se[block_of(s, t)];
+    const double p = (double)se * code_of(e, se, 63) * (r->g.u[t->x] - r->g.zu[t->sample]);
+    s->w[t->w] += p;
+    s->w_size[t->w] += fabs(p);
+}
+
+static void block_scales(conv_sums *s)
+{
+    const int64_t positions = s->r->dims[2] * s->r->dims[3], out = s->c->out;
+    const int64_t rows = s->c->batch * positions;
+    for (int64_t i = 0; i < rows * out; i++) {
+        const int64_t m = i / out, n = i % out, sample = m / positions;
+        const float dy = s->r->dy[(sample * out + n) * positions + m % positions];
+        float *se = &s->se[m / 128 * out + n];
+        *se = fmaxf(*se, fabsf(dy * s->r->g.sx[sample]));
+    }
+    for (int64_t i = 0; i < (rows + 127) / 128 * out; i++)
+        s->se[i] = fmaxf(s->se[i] / 63, 0x1p-126f);
+}
+
+/* What codes + 128 and their correction can add up to in dx[i]: its rounding error is a share. */
+static double size_of_x(const conv_sums *s, int64_t i)
+{
+    const int64_t each = s->c->out * s->r->dims[2] * s->r->dims[3];
+    const int64_t sample = i / (s->r->n_x / s->c->batch);
+    const int64_t terms = s->c->out / s->c->groups * s->c->kernel * s->c->kernel;
+    const double sd = (double)scale_of(each, s->r->dy + sample * each, 1, 63);
+    return (double)s->sw[channel_of_x(s, i)] * sd * (double)(terms * (63 + 128));
+}
+
+static void check_conv(const conv *c, const conv_run *r)
+{
+    const int64_t blocks = (c->batch * r->dims[2] * r->dims[3] + 127) / 128;
+    conv_sums s = { .c = c, .r = r };
+    s.sw = calloc((size_t)c->in, sizeof(float));
+    s.se = calloc((size_t)(blocks * c->out), sizeof(float));
+    s.x = calloc((size_t)r->n_x, sizeof(double));
+    s.w = calloc((size_t)r->n_w, 2 * sizeof(double));
+    s.w_size = s.w + r->n_w;
+    block_scales(&s);
+    every_term(c, r, find_scales, &s);
+    every_term(c, r, add_term, &s);
+    for (int64_t i = 0; i < r->n_x; i++) {
+        TEST_EACH(fabs((double)r->g.dx[i] - s.x[i]) <= 1e-6 * size_of_x(&s, i),
+                  "dx[%lld]: %g, not %g", (long long)i, (double)r->g.dx[i], s.x[i]);
+    }
+    for (int64_t i = 0; i < r->n_w && !c->transposed; i++) {
+        TEST_EACH(fabs((double)r->g.dw[i] - s.w[i]) <= 1e-6 * s.w_size[i], "dw[%lld]: %g, not %g",
+                  (long long)i, (double)r->g.dw[i], s.w[i]);
+    }
+    free(s.sw);
+    free(s.se);
+    free(s.x);
+    free(s.w);
+}
+
+START_TEST(convolutions_have_the_stated_values)
+{
+    const int64_t rounds = test_count((test_draws){ 40, 6 });
+    for (int64_t i = 0; i < rounds; i++) {
+        conv_run first = { .dy = NULL };
+        const dt__kernel_set *set;
+        state = (uint64_t)i;
+        const conv c = random_conv();
+        const uint64_t drawn = state;
+        for (int k = 0; (set = dt__kernel_set_at(k)) != NULL; k++) {
+            if (!dt__kernel_set_runs(set)) continue;
+            dt_ctx *ctx = context(set->needs, 1 + k);
+            conv_run r;
+            state = drawn;
+            run_conv(ctx, &c, &r);
+            if (first.dy == NULL) {
+                check_conv(&c, &r);
+                first = r;
+            } else {
+                TEST_EACH(memcmp(first.g.dx, r.g.dx, (size_t)r.n_x * sizeof(float)) == 0, "%s: dx",
+                          set->name);
+                TEST_EACH(c.transposed ||
+                              memcmp(first.g.dw, r.g.dw, (size_t)r.n_w * sizeof(float)) == 0,
+                          "%s: dw", set->name);
+                free_conv(&r);
+            }
+            dt_ctx_free(ctx);
+        }
+        free_conv(&first);
+    }
+}
+END_TEST
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+START_TEST(the_first_and_the_last_layer_stay_float)
+{
+    static const int want[3][4] = { { 0, 0, 0, 0 },
+                                    { 0, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, 0 },
+                                    { DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8,
+                                      DT_GRADIENTS_INT8 } };
+    static const char *const paths[] = { "layers.0", "layers.1", "layers.2", "head" };
+    const dt_mlp_options o = { .sizes = { 5, { 8, 16, 16, 8, 4 } }, .bias = true };
+    dt_ctx *ctx = context(UINT64_MAX, 1);
+    dt_module *m;
+    TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
+    TEST_FAILS(ctx, DT_ERR_STATE, "not prepared", dt_set_backward(m, DT_BACKWARD_INT8));
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "3 is no backward", dt_set_backward(m, 3));
+    for (int how = DT_BACKWARD_INT8_ALL; how >= DT_BACKWARD_FLOAT; how--) {
+        TEST_OK(ctx, dt_set_backward(m, how));
+        for (int i = 0; i < 4; i++) {
+            const dt_module *layer = dt_module_at(m, paths[i]);
+            ck_assert_ptr_nonnull(layer);
+            ck_assert_int_eq(dt_gradients_of(layer), want[how][i]);
+        }
+    }
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_int8_backward_suite(void)
 {
     Suite *s = suite_create("int8_backward");
@@ -463,6 +752,8 @@ Suite *test_int8_backward_suite(void)
     tcase_add_test(c, forward_keeps_its_bits);
     tcase_add_test(c, float_activations_have_a_float_dw);
     tcase_add_test(c, what_is_not_finite_stays_so);
+    tcase_add_test(c, convolutions_have_the_stated_values);
+    tcase_add_test(c, the_first_and_the_last_layer_stay_float);
     suite_add_tcase(s, c);
     return s;
 }

@@ -844,29 +844,12 @@ END_TEST
 START_TEST(shipped_recipes_are_right)
 {
     static const char *const names[] = {
-        "digits-mlp",
-        "mnist-mlp",
-        "mnist-mlp-int8",
-        "mnist-mlp-finetune",
-        "mnist-cnn",
-        "digits-cnn",
-        "mnist-cnn-w4a4",
-        "digits-unet-denoise",
-        "cifar10-resnet20",
-        "mnist-tfc-w2a2",
-        "adder",
-        "shakespeare-char-gpt",
-        "shakespeare-llama",
-        "shakespeare-moe",
-        "names-bytes-tiny",
-        "finetune-llama-int4",
-        "sounds-dscnn",
-        "sensors-conv1d",
-        "sensors-gru",
-        "sensors-anomaly",
-        "table-classes",
-        "table-values",
-        "digits-mobilenet",
+        "digits-mlp",           "digits-2bit",       "mnist-mlp",       "mnist-mlp-int8",
+        "mnist-mlp-finetune",   "mnist-cnn",         "digits-cnn",      "mnist-cnn-w4a4",
+        "digits-unet-denoise",  "cifar10-resnet20",  "mnist-tfc-w2a2",  "adder",
+        "shakespeare-char-gpt", "shakespeare-llama", "shakespeare-moe", "names-bytes-tiny",
+        "finetune-llama-int4",  "sounds-dscnn",      "sensors-conv1d",  "sensors-gru",
+        "sensors-anomaly",      "table-classes",     "table-values",    "digits-mobilenet",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
@@ -906,7 +889,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, the_page_is_up_to_date);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 23);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

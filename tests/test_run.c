@@ -205,7 +205,7 @@ START_TEST(a_run_writes_its_files)
     char *metrics = timeless_metrics(j.dir);
     int lines = 0;
     for (const char *c = metrics; *c != 0; c++) lines += *c == '\n';
-    ck_assert_int_eq(lines, 7); /* 3, 6, ... 18, and 20 */
+    ck_assert_int_eq(lines, 9); /* 3, 6, ... 18, and 20; of layers 9 and 20 */
     ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"float\""));
     ck_assert_ptr_nonnull(strstr(metrics, "\"phase\": \"qat\""));
     free(metrics);
@@ -213,7 +213,7 @@ START_TEST(a_run_writes_its_files)
     test_join(checkpoints, j.dir, "checkpoints");
     ck_assert_int_eq(sample_entries(checkpoints), 2);
     ck_assert(test_file_exists(in(j.dir, last)));
-    ck_assert_int_eq(sample_entries(j.dir), 7);
+    ck_assert_int_eq(sample_entries(j.dir), 13);
 }
 END_TEST
 
@@ -351,6 +351,39 @@ START_TEST(a_baseline_is_a_row_of_the_table)
     ck_assert_double_eq(a[DT_RUN_QAT].metrics.loss, plain.summary.result[DT_RUN_QAT].metrics.loss);
     ck_assert(b[DT_RUN_FLOAT].given && !b[DT_RUN_PTQ].given && !b[DT_RUN_CONVERTED].given);
     ck_assert(!test_file_exists(in(longer.dir, "model.safetensors")));
+    ck_assert_int_eq(plain.summary.float_weights, DT_FLOAT_AT_START);
+    ck_assert_int_eq(compared.summary.float_weights, DT_FLOAT_BASELINE);
+    ck_assert_int_eq(longer.summary.float_weights, DT_FLOAT_TRAINED);
+    ck_assert(!test_file_exists(in(plain.dir, "baseline.safetensors")));
+    size_t n, m; /* the baseline's weights are kept: those of a run in float */
+    char *x = test_read_file(in(compared.dir, "baseline.safetensors"), &n);
+    char *y = test_read_file(in(longer.dir, "float.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Where QAT begins at once with given weights, these are what it is compared with. */
+START_TEST(weights_that_were_given_are_rows_of_the_table)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 16];
+    test_folder(folder);
+    job given = { .dir = in(folder, "given"), .overrides = { "~qat" } };
+    run(&given);
+    snprintf(init, sizeof init, "model.init=%s", in(given.dir, "float.safetensors"));
+    job tuned = { .dir = in(folder, "tuned"),
+                  .overrides = { init, "qat.start_step=0", "train.steps=5" } };
+    run(&tuned);
+    const dt_run_result *a = given.summary.result, *b = tuned.summary.result;
+    ck_assert_int_eq(tuned.summary.float_weights, DT_FLOAT_INIT);
+    ck_assert(b[DT_RUN_FLOAT].given && b[DT_RUN_PTQ].given);
+    ck_assert_double_eq(a[DT_RUN_FLOAT].metrics.loss, b[DT_RUN_FLOAT].metrics.loss);
+    ck_assert_double_ne(b[DT_RUN_FLOAT].metrics.loss, b[DT_RUN_PTQ].metrics.loss);
+    json_t *root = json_load_file(in(tuned.dir, "summary.json"), 0, NULL);
+    const json_t *row = json_object_get(root, "ptq");
+    ck_assert_str_eq(json_string_value(json_object_get(row, "weights")), "init");
+    json_decref(root);
 }
 END_TEST
 
@@ -974,7 +1007,8 @@ START_TEST(a_folder_is_not_taken_twice)
                   .resume = true,
                   .wanted = DT_ERR_CONFIG,
                   .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
-                           "run.threads, train.epochs, train.checkpoint and train.log may change" };
+                           "run.threads, run.report, train.epochs, train.checkpoint and train.log "
+                           "may change" };
     job sizes = { .dir = j.dir,
                   .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
                   .resume = true,
@@ -1056,7 +1090,7 @@ START_TEST(a_run_stops_before_the_optimizer_writes)
     job qat = { .dir = in(folder, "qat"),
                 .overrides = { init, "qat.start_step=0" },
                 .wanted = DT_ERR_NUMERIC,
-                .words = "step 1 (qat)" };
+                .words = "quantize layers.1" };
     run(&qat);
     ck_assert_msg(strstr(qat.message, "layers.1") != NULL, "%s", qat.message);
     job wild = { .dir = in(folder, "wild"),
@@ -1153,13 +1187,17 @@ static const struct {
     const char *name;
     int data;
 } shipped[] = {
-    { "digits-mlp", DRAWN },       { "digits-cnn", DRAWN },     { "digits-unet-denoise", DRAWN },
-    { "mnist-mlp", MNIST },        { "mnist-mlp-int8", MNIST }, { "mnist-mlp-finetune", MNIST },
-    { "mnist-cnn", MNIST },        { "mnist-cnn-w4a4", MNIST }, { "mnist-tfc-w2a2", MNIST },
-    { "cifar10-resnet20", CIFAR }, { "adder", DRAWN },          { "shakespeare-char-gpt", TEXT },
-    { "shakespeare-llama", TEXT }, { "shakespeare-moe", TEXT }, { "names-bytes-tiny", TEXT },
-    { "sounds-dscnn", DRAWN },     { "sensors-conv1d", DRAWN }, { "sensors-gru", DRAWN },
-    { "sensors-anomaly", DRAWN },  { "table-classes", DRAWN },  { "table-values", DRAWN },
+    { "digits-mlp", DRAWN },          { "digits-cnn", DRAWN },
+    { "digits-unet-denoise", DRAWN }, { "digits-2bit", DRAWN },
+    { "mnist-mlp", MNIST },           { "mnist-mlp-int8", MNIST },
+    { "mnist-mlp-finetune", MNIST },  { "mnist-cnn", MNIST },
+    { "mnist-cnn-w4a4", MNIST },      { "mnist-tfc-w2a2", MNIST },
+    { "cifar10-resnet20", CIFAR },    { "adder", DRAWN },
+    { "shakespeare-char-gpt", TEXT }, { "shakespeare-llama", TEXT },
+    { "shakespeare-moe", TEXT },      { "names-bytes-tiny", TEXT },
+    { "sounds-dscnn", DRAWN },        { "sensors-conv1d", DRAWN },
+    { "sensors-gru", DRAWN },         { "sensors-anomaly", DRAWN },
+    { "table-classes", DRAWN },       { "table-values", DRAWN },
     { "digits-mobilenet", DRAWN },
 };
 
@@ -1320,6 +1358,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, invalid_adapters_are_refused);
     tcase_add_test(all, recomputing_changes_no_bit);
     tcase_add_test(all, a_baseline_is_a_row_of_the_table);
+    tcase_add_test(all, weights_that_were_given_are_rows_of_the_table);
     tcase_add_test(all, without_float_steps_there_is_no_float_row);
     tcase_add_test(all, disabled_qat_trains_as_float_does);
     tcase_add_test(all, validation_is_reported_every_epoch);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ALL (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI)
+#define ALL (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_NEON_DOT)
+#define FIRST (DT_CPU_AVX2 | DT_CPU_NEON_DOT) /* every set but plain C needs one of these */
 
 static dt_ctx *context(uint64_t mask)
 {
@@ -45,6 +46,7 @@ static const uint64_t masks[] = { 0,
                                   DT_CPU_AVX2,
                                   DT_CPU_AVX_VNNI,
                                   DT_CPU_AVX512_VNNI,
+                                  DT_CPU_NEON_DOT,
                                   DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
                                   DT_CPU_AVX2 | DT_CPU_AVX512_VNNI,
                                   ALL,
@@ -58,20 +60,30 @@ START_TEST(a_context_gets_the_best_set_of_its_mask)
         ck_assert_str_eq(chosen(masks[i]), best(masks[i], DT__MOST_SETS));
     }
     ck_assert_str_eq(chosen(0), "plain");
-    ck_assert_str_eq(chosen(~(uint64_t)DT_CPU_AVX2), "plain"); /* every set needs it */
+    ck_assert_str_eq(chosen(~(uint64_t)FIRST), "plain");
 }
 END_TEST
 
+/* How many sets the name allows: those up to it, or all if it is of another processor. */
+static int up_to(const char *name)
+{
+    const dt__kernel_set *set;
+    for (int i = 0; (set = dt__kernel_set_at(i)) != NULL; i++) {
+        if (strcmp(set->name, name) == 0) return i + 1;
+    }
+    return DT__MOST_SETS;
+}
+
 START_TEST(the_environment_is_a_ceiling)
 {
-    static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni" };
-    ck_assert_int_eq(DT__COUNT_OF(names), DT__MOST_SETS);
+    static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni", "neon-dot" };
     for (int n = 0; n < DT__COUNT_OF(names); n++) {
         setenv("DETENT_CPU", names[n], 1);
         for (int i = 0; i < DT__COUNT_OF(masks); i++) {
-            ck_assert_str_eq(chosen(masks[i]), best(masks[i], n + 1));
+            ck_assert_str_eq(chosen(masks[i]), best(masks[i], up_to(names[n])));
         }
     }
+    ck_assert_int_eq(up_to("plain"), 1);
     setenv("DETENT_CPU", "", 1);
     ck_assert_str_eq(chosen(UINT64_MAX), best(UINT64_MAX, DT__MOST_SETS));
     unsetenv("DETENT_CPU");
@@ -91,7 +103,7 @@ START_TEST(an_unknown_name_is_an_error)
         char quoted[32];
         snprintf(quoted, sizeof quoted, "DETENT_CPU is '%s'", bad[i]);
         TEST_FAILS(ctx, DT_ERR_ARG, quoted, dt__kernels_open(ctx));
-        TEST_FAILS(ctx, DT_ERR_ARG, "plain, avx2, avx-vnni or avx512-vnni",
+        TEST_FAILS(ctx, DT_ERR_ARG, "plain, avx2, avx-vnni, avx512-vnni or neon-dot",
                    dt_tape_create(ctx, &t));
         ck_assert_ptr_null(t);
         unsetenv("DETENT_CPU");
@@ -113,7 +125,7 @@ START_TEST(sets_are_whole_and_in_order)
         }
         ck_assert((set->needs & ~(uint64_t)ALL) == 0);
         ck_assert_int_eq(set->needs == 0, count == 0);
-        ck_assert(count == 0 || (set->needs & DT_CPU_AVX2) != 0);
+        ck_assert(count == 0 || (set->needs & FIRST) != 0);
         ck_assert_int_eq(dt__kernel_set_runs(set), (set->needs & ~dt__cpu_offers()) == 0);
     }
     ck_assert_int_ge(count, 1);
@@ -158,6 +170,35 @@ START_TEST(offers_agree_with_the_system)
 END_TEST
 #endif
 
+#if defined __aarch64__ && defined __linux__
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Whether a process that runs udot lives on. */
+static bool udot_runs(void)
+{
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        signal(SIGILL, SIG_DFL);
+        __asm__ volatile(".inst 0x6e809400" ::: "v0"); /* udot v0.4s, v0.16b, v0.16b */
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status)) return true;
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGILL);
+    return false;
+}
+
+START_TEST(offers_agree_with_the_processor)
+{
+    ck_assert_int_eq((dt__cpu_offers() & DT_CPU_NEON_DOT) != 0, udot_runs());
+}
+END_TEST
+#endif
+
 Suite *test_sets_suite(void)
 {
     Suite *s = suite_create("sets");
@@ -168,6 +209,9 @@ Suite *test_sets_suite(void)
     tcase_add_test(c, sets_are_whole_and_in_order);
 #if defined __x86_64__ && defined __linux__ && !defined DETENT_EMULATE
     tcase_add_test(c, offers_agree_with_the_system);
+#endif
+#if defined __aarch64__ && defined __linux__
+    tcase_add_test(c, offers_agree_with_the_processor);
 #endif
     suite_add_tcase(s, c);
     return s;

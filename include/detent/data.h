@@ -216,6 +216,15 @@ DT_API dt_png_options dt_png_defaults(void);
 DT_API dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
                              dt_dataset **out);
 
+/* An image in the caller's memory: [channels, height, width], 1 or 3 channels. */
+typedef struct dt_png_image {
+    int64_t channels, height, width;
+    const uint8_t *pixels;
+} dt_png_image;
+
+/* Writes a PNG file of 8 bits, whole or not at all. Errors: ARG (extents), IO, NOMEM. */
+DT_API dt_status dt_png_write(dt_ctx *ctx, const char *path, const dt_png_image *image);
+
 /* Writes grey images and their labels as two IDX files, gzip if the name ends in .gz. Equal
  * datasets give equal bytes. Both files are written under temporary names, synced, then renamed; if
  * anything fails, existing files are unchanged. Errors: ARG (other images, the same name twice),

@@ -134,7 +134,10 @@ typedef struct dt_model_data {
     const double *mean, *deviation;
     int64_t n_names; /* of classes, or of the numbers of a target; 0: not known */
     const char *const *names;
-    void *memory; /* owned by dt_model_data_parse */
+    bool pixels;                  /* examples were images of bytes */
+    int64_t rate;                 /* samples per second of its recordings; 0: not known */
+    dt_features_options features; /* that were computed of signals; kind none: none */
+    void *memory;                 /* owned by dt_model_data_parse */
 } dt_model_data;
 
 /* Writes what a dataset says of its examples, as the text that a model file keeps. Tokens have
@@ -148,6 +151,18 @@ DT_API void dt_model_data_free(dt_ctx *ctx, dt_model_data *data); /* NULL is all
 /* Sets a dataset's mean and deviation to the model's, whatever they were. Does nothing if the model
  * has none, or the dataset holds tokens. Errors: ARG (another number of channels). */
 DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d);
+/* Reads examples from a file, as the training data of the model were read:
+ *     .png    an image of the model's size, in its channels
+ *     .npy, .npz, .safetensors    FILE or FILE:NAME: one example, or [count, example]
+ *     .wav    a recording [samples, channels], also those of one dimension less
+ *     .csv    a row for each example; `columns` (NULL: all columns, named by the first line) says
+ *             which are read, the targets of `columns` are ignored
+ * Recordings and other signals longer than an example are cut into windows without overlap; a
+ * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.
+ * Labels of the dataset are all 0. Errors, naming the file: IO, FORMAT (damaged, another size,
+ * rate or number of columns, an unknown kind of file), NOMEM. */
+DT_API dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char *path,
+                                    const dt_csv_options *columns, dt_dataset **out);
 
 /* Frees what dt_model_load put into `info`, and zeroes it. NULL is allowed. */
 DT_API void dt_model_info_free(dt_ctx *ctx, dt_model_info *info);

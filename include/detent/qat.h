@@ -92,8 +92,8 @@ enum {
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 enum {
     DT_BACKWARD_FLOAT,
-    DT_BACKWARD_INT8,    /* but for the first and the last layer */
-    DT_BACKWARD_INT8_ALL /* those too */
+    DT_BACKWARD_INT8,    /* linear layers and experts, but for the first and the last layer */
+    DT_BACKWARD_INT8_ALL /* those too, and convolutions, which takes longer than in float */
 };
 
 #define DT_MAX_RULES 64
@@ -157,9 +157,9 @@ DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *optio
  * order of dt_module_visit_modules among linear layers, convolutions and embeddings, quantized or
  * not. Errors: ARG, STATE (not prepared). */
 DT_API dt_status dt_set_backward(dt_module *m, int backward);
-/* What that makes of a layer: DT_GRADIENTS_... . Where its input has no codes (int4-weight), only dX
- * is a product of integers. */
 enum { DT_GRADIENTS_FLOAT, DT_GRADIENTS_INT8_DX, DT_GRADIENTS_INT8 };
+/* What that makes of a layer: DT_GRADIENTS_... . Where its input has no codes (int4-weight), and in
+ * transposed convolutions, only dX is a product of integers. */
 DT_API int dt_gradients_of(const dt_module *layer);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */

@@ -24,6 +24,7 @@ typedef struct dt_run_options {
     const char *dir;
     int64_t seed;
     int64_t threads; /* 0: one per processor */
+    bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
 typedef struct dt_model_options {
@@ -56,6 +57,8 @@ enum { DT_FINISH_LAST, DT_FINISH_BEST }; /* dt_train_options.finish_with */
 
 typedef struct dt_log_options {
     int64_t every_steps;
+    int64_t layers_every_steps; /* updates of QAT between figures of the layers; 0: none */
+    bool csv, tensorboard;      /* write metrics.csv, events for TensorBoard */
 } dt_log_options;
 
 /* The loss of regression: mean squared error, mean absolute error, or the Huber loss.
@@ -353,6 +356,9 @@ typedef struct dt_progress {
     double loss;            /* of this update */
     double lr;              /* of this update */
     double validation_loss; /* of the latest evaluation in this call; NaN: none yet */
+    /* The first metric of that evaluation, lent for ever; NULL: none yet, or the loss alone. */
+    const dt_metric *metric;
+    double metric_value;
     /* In that evaluation, the largest and the smallest share of a layer's rows that one expert got.
      * 0 without experts or evaluation. */
     double busiest_expert, idlest_expert;
@@ -376,9 +382,18 @@ typedef struct dt_run_control {
     dt_dataset *train, *validation, *test;
 } dt_run_control;
 
+/* The float weights that a run compares its integers with. */
+typedef enum dt_float_weights {
+    DT_FLOAT_NONE,     /* there are none: QAT began with random weights */
+    DT_FLOAT_TRAINED,  /* without `qat`: those of the end, in float.safetensors */
+    DT_FLOAT_BASELINE, /* of train.float_baseline, in baseline.safetensors */
+    DT_FLOAT_AT_START, /* at qat.start_step, half-trained, in float.safetensors */
+    DT_FLOAT_INIT      /* of model.init, where qat.start_step is 0 */
+} dt_float_weights;
+
 /* The four models that a run compares. */
 typedef enum dt_contender {
-    DT_RUN_FLOAT,     /* the weights at qat.start_step, or the float baseline's */
+    DT_RUN_FLOAT,     /* the float weights (dt_run_summary.float_weights) */
     DT_RUN_PTQ,       /* the same rounded to nearest, without QAT */
     DT_RUN_QAT,       /* the prepared model at the end of training */
     DT_RUN_CONVERTED, /* the converted model, as loaded from its file */
@@ -394,18 +409,19 @@ typedef struct dt_run_result {
 
 typedef struct dt_run_summary {
     dt_run_result result[DT_CONTENDERS];
-    bool begun;               /* it began to write: an IO error is about its own files */
-    const char *rounder;      /* of the converted model, "nearest"; a static string */
-    bool same_bits_as_qat;    /* all outputs of converted file and QAT model agree */
-    bool same_bits_from_file; /* converted model in memory and from its file agree */
-    const char *evaluated_on; /* "test", "validation" or "train"; a static string */
-    int64_t steps;            /* updates */
-    bool stopped_early;       /* by train.early_stopping */
-    int64_t best_step;        /* of the best evaluation; 0: not tracked */
-    bool ends_with_best;      /* the results are those of the weights of best_step */
-    int64_t skipped;          /* updates skipped because of non-finite values */
-    double clipped;           /* share of quantized weights outside the code range */
-    double seconds;           /* of this call */
+    dt_float_weights float_weights; /* of the first two results */
+    bool begun;                     /* it began to write: an IO error is about its own files */
+    const char *rounder;            /* of the converted model, "nearest"; a static string */
+    bool same_bits_as_qat;          /* all outputs of converted file and QAT model agree */
+    bool same_bits_from_file;       /* converted model in memory and from its file agree */
+    const char *evaluated_on;       /* "test", "validation" or "train"; a static string */
+    int64_t steps;                  /* updates */
+    bool stopped_early;             /* by train.early_stopping */
+    int64_t best_step;              /* of the best evaluation; 0: not tracked */
+    bool ends_with_best;            /* the results are those of the weights of best_step */
+    int64_t skipped;                /* updates skipped because of non-finite values */
+    double clipped;                 /* share of quantized weights outside the code range */
+    double seconds;                 /* of this call */
     size_t peak_memory;
     /* About the model; set by a dry run too. */
     int64_t parameters, trained; /* all, without adapters; trained ones, with them */
@@ -416,13 +432,13 @@ typedef struct dt_run_summary {
 
 /* Trains as the recipe says: float until qat.start_step, then QAT. Then converts the model, and
  * checks that the converted model's outputs equal the QAT model's bit for bit. `run.dir` gets
- * recipe.yaml, metrics.jsonl, checkpoints/, float.safetensors, the converted model and summary.json
- * (docs/run.md). The context's random streams start from run.seed, its threads are run.threads
- * while it lasts. Errors: CONFIG (a rule that matches nothing, images or classes that do not fit
- * the model, a run.dir that exists or, to resume, does not, a key that may not change; also with
- * dt_recipe_error_at), NUMERIC (a loss or gradient that is not finite: the first op, module and
- * step), INTERRUPTED (a checkpoint was saved), IO, FORMAT, NOMEM. `control` and `summary` may be
- * NULL. */
+ * recipe.yaml, metrics.jsonl, checkpoints/, float.safetensors, baseline.safetensors, the converted
+ * model and summary.json (docs/run.md). The context's random streams start from run.seed, its
+ * threads are run.threads while it lasts. Errors: CONFIG (a rule that matches nothing, images or
+ * classes that do not fit the model, a run.dir that exists or, to resume, does not, a key that may
+ * not change; also with dt_recipe_error_at), NUMERIC (a loss or gradient that is not finite: the
+ * first op, module and step), INTERRUPTED (a checkpoint was saved), IO, FORMAT, NOMEM. `control`
+ * and `summary` may be NULL. */
 DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                         dt_run_summary *summary);
 

@@ -114,6 +114,10 @@ TIMED(f32_qb8_gemm, "product-f32-codes", dt__fgemm)
 TIMED(gather_codes, "gather-codes", dt__gathering)
 TIMED(qd8_depthwise, "product-int-depthwise", dt__qdepthwise)
 TIMED(expand, "expand", dt__panel_tile)
+TIMED(q7_gemm, "product-int-gradient", dt__q7_product)
+TIMED(q7_rows, "quantize-gradients", dt__q7_rows)
+TIMED(q7_columns, "quantize-gradients", dt__q7_columns)
+TIMED(q7_words, "interleave-codes", dt__q7_words)
 
 static void timed_gemm(const dt__gemm *g)
 {
@@ -187,6 +191,10 @@ static dt__kernels timed_of(const dt__kernels *real)
     k.gather_codes = timed_gather_codes;
     k.qd8_depthwise = timed_qd8_depthwise;
     k.expand = timed_expand;
+    k.q7_gemm = timed_q7_gemm;
+    k.q7_rows = timed_q7_rows;
+    k.q7_columns = timed_q7_columns;
+    k.q7_words = timed_q7_words;
     k.gemm = timed_gemm;
     k.gemms = timed_gemms;
     k.conv = timed_conv;

@@ -23,8 +23,9 @@ enum {
     DT_BENCH_ROUNDING = 64,     /* rounding weights by calibration data */
     DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
     DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
-    DT_BENCH_WAITING = 512,     /* small loops on several threads, idle and beside others */
-    DT_BENCH_ALL = 1023
+    DT_BENCH_BACKWARD = 512,    /* training steps whose gradients are products of integers */
+    DT_BENCH_WAITING = 1024,    /* small loops on several threads, idle and beside others */
+    DT_BENCH_ALL = 2047
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -41,7 +42,7 @@ typedef struct dt_bench_ratio {
 /* A figure; pointers are valid during the call of the sink. */
 typedef struct dt_bench_row {
     const char *name; /* "products/m96/n1024/k1024/int4-group32/t1": t1 means one thread */
-    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB" */
+    const char *unit; /* "GMAC/s", "GFLOP/s", "GB/s" (10^9), "ms", "tokens/s", "MiB", "cosine" */
     double value;     /* the median */
     double low, high; /* the quartiles around it */
     int repetitions;
@@ -89,7 +90,20 @@ dt_bench_options dt_bench_defaults(void);
  * sink's. */
 dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
-/* The same as text: first the machine (processor, cores, threads, caches, kernels, OpenBLAS's core,
+/* The machine as the program sees it. */
+typedef struct dt_bench_machine {
+    char processor[64], blas[48]; /* the brand; "OpenBLAS 0.3.21" */
+    const char *blas_core;        /* for which OpenBLAS chose its kernels; lent for ever */
+    const char *kernels;          /* dt_kernels_name */
+    long cores;                   /* that are online */
+    int threads;                  /* of the context */
+    size_t cache[3];              /* bytes of the first, second and last level */
+} dt_bench_machine;
+
+/* Errors: those of dt_kernels_name. */
+dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m);
+
+/* dt_bench as text: first the machine (processor, cores, threads, caches, kernels, OpenBLAS's core,
  * versions), then the rows as they are measured. Either a line each, or one JSON object,
  * {"machine": {...}, "rows": [...]}, a row being an object with `name`, `value`, `unit`, `low`,
  * `high`, `repetitions`, `limit`, `share_of_limit` and `ratio_to` (an object with a number for

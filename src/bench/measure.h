@@ -98,6 +98,7 @@ dt_status dt__bench_products(dt__bench *b);
 dt_status dt__bench_quantize(dt__bench *b);
 dt_status dt__bench_optimizer(dt__bench *b);
 dt_status dt__bench_step(dt__bench *b);
+dt_status dt__bench_backward(dt__bench *b);
 dt_status dt__bench_convolutions(dt__bench *b);
 dt_status dt__bench_rounding(dt__bench *b);
 dt_status dt__bench_language(dt__bench *b);

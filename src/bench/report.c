@@ -111,23 +111,15 @@ static void put_row(page *p, const dt_bench_row *row)
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-typedef struct machine {
-    char processor[DT__PROCESSOR], blas[48];
-    long cores;
-    int threads;
-    const char *kernels;
-    dt__bench caches;
-} machine;
-
-static void put_machine_json(page *p, const machine *m)
+static void put_machine_json(page *p, const dt_bench_machine *m)
 {
     put(p, "{");
     put_string(p, "processor", m->processor);
     put_number(p, "cores", (double)m->cores);
     put_number(p, "threads", m->threads);
-    put_number(p, "l1_bytes", (double)m->caches.cache[0]);
-    put_number(p, "l2_bytes", (double)m->caches.cache[1]);
-    put_number(p, "last_cache_bytes", (double)m->caches.cache[2]);
+    put_number(p, "l1_bytes", (double)m->cache[0]);
+    put_number(p, "l2_bytes", (double)m->cache[1]);
+    put_number(p, "last_cache_bytes", (double)m->cache[2]);
     put_string(p, "kernels", m->kernels);
     put_string(p, "openblas", m->blas);
     put_string(p, "openblas_core", dt__blas_core());
@@ -136,27 +128,31 @@ static void put_machine_json(page *p, const machine *m)
     put(p, "}");
 }
 
-static void put_machine(page *p, const machine *m)
+static void put_machine(page *p, const dt_bench_machine *m)
 {
-    const size_t *c = m->caches.cache;
+    const size_t *c = m->cache;
     put(p, "%s, %ld cores, %d thread%s; caches %zu KiB, %zu KiB, %zu MiB\n", m->processor, m->cores,
         m->threads, m->threads == 1 ? "" : "s", c[0] >> 10, c[1] >> 10, c[2] >> 20);
     put(p, "detent %s, kernels %s, compiler %s; %s, core %s", dt_version(), m->kernels, __VERSION__,
         m->blas, dt__blas_core());
 }
 
-static dt_status find_machine(dt_ctx *ctx, machine *m)
+dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m)
 {
-    *m = (machine){ .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
+    dt__bench caches;
+    *m = (dt_bench_machine){ .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
     m->kernels = dt_kernels_name(ctx);
     if (m->kernels == NULL) return dt_error_status(ctx);
-    dt__processor(m->processor);
-    dt__bench_caches(&m->caches);
+    char processor[DT__PROCESSOR];
+    snprintf(m->processor, sizeof m->processor, "%s", dt__processor(processor));
+    dt__bench_caches(&caches);
+    memcpy(m->cache, caches.cache, sizeof m->cache);
     /* "OpenBLAS 0.3.21 and how it was built" */
     const char *config = openblas_get_config();
     const size_t name = strcspn(config, " ");
     const size_t both = name + strspn(config + name, " ");
     snprintf(m->blas, sizeof m->blas, "%.*s", (int)(both + strcspn(config + both, " ")), config);
+    m->blas_core = dt__blas_core();
     return DT_OK;
 }
 
@@ -193,10 +189,10 @@ dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json
                          void *user)
 {
     output o = { json, 0, sink, user };
-    machine m;
+    dt_bench_machine m;
     char text[PAGE];
     page p = { text, sizeof text, 0 };
-    DT__TRY(find_machine(ctx, &m));
+    DT__TRY(dt_bench_find_machine(ctx, &m));
     if (json) {
         put(&p, "{\"machine\": ");
         put_machine_json(&p, &m);

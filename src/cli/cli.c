@@ -1,6 +1,9 @@
 /* Helpers of all commands: messages, exit statuses, a context, a recipe from the command line. */
 #include "cli.h"
+#include "meter.h"
+#include "screen.h"
 #include "shipped.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,11 +15,13 @@
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
 {
+    char before[128];
     va_list arguments;
+    snprintf(before, sizeof before, "%sdetent %s:%s ", screen_style_of(stderr, SCREEN_RED),
+             args->command->name, screen_style_of(stderr, SCREEN_PLAIN));
+    meter_keep();
     va_start(arguments, format);
-    fprintf(stderr, "detent %s: ", args->command->name);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    cli_tell_by(stderr, before, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -60,7 +65,8 @@ int cli_fail_file(const cli_args *args, const dt_ctx *ctx)
 static void note(void *user, const char *line)
 {
     (void)user;
-    fprintf(stderr, "%s\n", line);
+    meter_remove();
+    cli_tell(stderr, "%s", line);
 }
 
 dt_ctx *cli_ctx(const cli_args *args, int threads)
@@ -148,7 +154,7 @@ void cli_print_name(const char *name, int width)
 int cli_print_errors(const dt_recipe *recipe)
 {
     const int n = dt_recipe_error_count(recipe);
-    for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(recipe, i));
+    for (int i = 0; i < n; i++) cli_tell(stderr, "%s", dt_recipe_error_at(recipe, i));
     return CLI_USAGE;
 }
 

@@ -67,6 +67,11 @@ int cli_export(const cli_args *args);
 int cli_tokenize(const cli_args *args);
 int cli_merge(const cli_args *args);
 int cli_import(const cli_args *args);
+int cli_predict(const cli_args *args);
+int cli_new(const cli_args *args);
+int cli_doctor(const cli_args *args);
+int cli_report(const cli_args *args);
+int cli_compare(const cli_args *args);
 int cli_bench(const cli_args *args);
 
 /* ---- helpers of commands (cli.c) ---- */

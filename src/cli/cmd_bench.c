@@ -1,12 +1,14 @@
 /* detent bench: measures the machine's limits, and kernels and training steps as shares of them. */
 #include "bench/bench.h"
 #include "cli.h"
+#include "meter.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON, ONLY, THREADS, REPEAT, EXPLAIN, QUICK }; /* options, as in main.c */
+enum { JSON, ONLY, THREADS, REPEAT, EXPLAIN, QUICK, QUIET }; /* options, as in main.c */
 
 /* ---- options -------------------------------------------------------------------------------- */
 
@@ -55,15 +57,36 @@ static int read_count(const cli_args *args, int option, int most, int *out)
 }
 
 /* Flushes each row, since the next one may take a while. */
-static dt_status print(void *user, const char *text, size_t bytes)
+static dt_status flush(dt_status s) { return s == DT_OK && fflush(stdout) != 0 ? DT_ERR_IO : s; }
+
+static dt_status print_json(void *user, const char *text, size_t bytes)
 {
-    const dt_status s = cli_stdout(user, text, bytes);
-    return s == DT_OK && fflush(stdout) != 0 ? DT_ERR_IO : s;
+    meter_remove();
+    return flush(cli_stdout(user, text, bytes));
+}
+
+/* Prints whole lines. */
+static dt_status print_lines(void *user, const char *text, size_t bytes)
+{
+    char line[1024];
+    (void)user;
+    meter_remove();
+    for (const char *end = text + bytes; text < end;) {
+        const char *newline = memchr(text, '\n', (size_t)(end - text));
+        const int n = (int)((newline == NULL ? end : newline) - text);
+        snprintf(line, sizeof line, "%.*s", n, text);
+        cli_fold(line);
+        text += n + 1;
+    }
+    return flush(ferror(stdout) ? DT_ERR_IO : DT_OK);
 }
 
 static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *options)
 {
-    const dt_status s = dt_bench_write(ctx, options, args->option[JSON] != NULL, print, NULL);
+    meter_begin("bench", args->option[QUIET] != NULL);
+    const bool json = args->option[JSON] != NULL;
+    const dt_status s = dt_bench_write(ctx, options, json, json ? print_json : print_lines, NULL);
+    meter_end();
     if (s == DT_ERR_IO) return CLI_FAILED; /* main says that stdout failed */
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);

@@ -1,13 +1,12 @@
 /* detent check: validates a file's structure, hash, settings, codes and model. */
 #include "cli.h"
-
-#include <stdio.h>
+#include "text.h"
 
 static void report(const dt_file *file, const char *path)
 {
     const bool hashed = dt_file_meta(file, "detent.xxh3") != NULL;
-    printf("%s: good: %lld tensors, %s\n", path, (long long)dt_file_count(file),
-           hashed ? "hash and values verified" : "structure verified; it has no hash of detent");
+    cli_say("%s: good: %lld tensors, %s", path, (long long)dt_file_count(file),
+            hashed ? "hash and values verified" : "structure verified; it has no hash of detent");
 }
 
 int cli_check(const cli_args *args)

@@ -2,6 +2,7 @@
  * is converted by its recipe's `convert`; a checkpoint alone by rounding to nearest, which needs no
  * data. */
 #include "round_model.h"
+#include "text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -26,11 +27,13 @@ static void print_report(const cli_args *args, const char *from, const dt_conver
 {
     const char *to = args->option[OUTPUT];
     if (args->option[JSON] == NULL) {
-        printf("%s: %lld weights converted from %s", to, (long long)r->converted, from);
+        cli_text l = { .used = 0 };
+        cli_text_add(&l, "%s: %lld weights converted from %s", to, (long long)r->converted, from);
         if (r->enabled > 0) {
-            printf("; %lld were trained in float so far", (long long)r->enabled);
+            cli_text_add(&l, "; %lld were trained in float so far", (long long)r->enabled);
         }
-        printf("; %lld of %lld elements clipped\n", (long long)r->clipped, (long long)r->elements);
+        cli_say("%s; %lld of %lld elements clipped", l.text, (long long)r->clipped,
+                (long long)r->elements);
         return;
     }
     fputs("{\"from\": ", stdout);

@@ -1,11 +1,13 @@
 /* detent eval: evaluates a saved model on a recipe's test data, or on its validation data if there
  * are none. */
 #include "cli.h"
+#include "meter.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { JSON, OUTPUTS }; /* options, as in main.c */
+enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
 /* Opens only those data. Missing paths are errors of the recipe. */
 static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const char *tokenizer,
@@ -23,31 +25,31 @@ static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-static void print_metrics(const cli_args *args, const dt_metrics *m)
+static void print_json(const dt_metrics *m)
 {
-    const bool json = args->option[JSON] != NULL;
     for (int i = 0; i < m->n; i++) {
-        const dt_metric *metric = m->metric[i];
-        if (json) {
-            printf("%s\"%s\": ", i == 0 ? "{" : ", ", metric->name);
-            cli_json_number(m->value[i]);
-        } else {
-            printf("%s %.5f  ", metric->name, m->value[i]);
-        }
-    }
-    const bool tokens = m->tokens_per_s > 0;
-    if (!json) {
-        printf("examples %lld  %s/s %.0f\n", (long long)m->examples, tokens ? "tokens" : "samples",
-               tokens ? m->tokens_per_s : m->samples_per_s);
-        return;
+        printf("%s\"%s\": ", i == 0 ? "{" : ", ", m->metric[i]->name);
+        cli_json_number(m->value[i]);
     }
     printf(", \"examples\": %lld, \"samples_per_s\": ", (long long)m->examples);
     cli_json_number(m->samples_per_s);
-    if (tokens) {
+    if (m->tokens_per_s > 0) {
         fputs(", \"tokens_per_s\": ", stdout);
         cli_json_number(m->tokens_per_s);
     }
     puts("}");
+}
+
+static void print_metrics(const dt_metrics *m)
+{
+    const bool tokens = m->tokens_per_s > 0;
+    cli_text l = { .used = 0 };
+    for (int i = 0; i < m->n; i++) {
+        cli_text_add(&l, "%s %.5f  ", m->metric[i]->name, m->value[i]);
+    }
+    cli_text_add(&l, "examples %lld  %s/s %.0f", (long long)m->examples,
+                 tokens ? "tokens" : "samples", tokens ? m->tokens_per_s : m->samples_per_s);
+    cli_say("%s", l.text);
 }
 
 static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char *path)
@@ -69,11 +71,13 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
     const char *path = args->option[OUTPUTS];
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
+    meter_begin("eval", args->option[QUIET] != NULL);
     dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL ? NULL : &outputs);
     if (s == DT_OK && path != NULL) s = write_outputs(ctx, outputs, path);
     dt_tensor_free(outputs);
+    meter_end();
     if (s != DT_OK) return cli_fail_by(args, ctx);
-    print_metrics(args, &metrics);
+    (args->option[JSON] != NULL ? print_json : print_metrics)(&metrics);
     if (isfinite(metrics.loss)) return CLI_DONE;
     return cli_fail(args, CLI_NONFINITE, "%s: the loss is not finite: outputs are NaN or infinite",
                     args->words[0]);

@@ -1,12 +1,14 @@
 /* detent export: writes a model in the format of another program. */
 #include "cli.h"
+#include "meter.h"
+#include "screen.h"
+#include "text.h"
 
 #include <detent/export.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { /* options, as in main.c */
        FORMAT,
@@ -124,25 +126,34 @@ static int read_options(const cli_args *args, const dt_exporter *e, dt_export_op
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+static void print_indented(const char *text)
+{
+    fputs("  ", stdout);
+    if (screen_wraps(stdout)) cli_wrap(stdout, 2, 2, text);
+    else puts(text);
+}
+
 static void print_note(void *user, const char *line)
 {
     (void)user;
-    printf("  %s\n", line);
+    meter_remove();
+    print_indented(line);
 }
 
-static void print_progress(void *user, int64_t done, int64_t all)
+static void progress(void *user, int64_t done, int64_t all)
 {
     (void)user;
-    fprintf(stderr, "\rexporting %3d %%%s", all > 0 ? (int)(100 * done / all) : 100,
-            done == all ? "\r               \r" : "");
-    fflush(stderr);
+    meter_at(done, all, NULL);
 }
 
 static void print_summary(const dt_export_summary *s)
 {
+    cli_text l = { .used = 0 };
     if (s->promise == NULL) return;
-    printf("  %zu bytes; %lld products of integers, %lld of floats\n  %s\n", s->bytes,
-           (long long)s->integer_products, (long long)s->float_products, s->promise);
+    cli_text_add(&l, "%zu bytes; %lld products of integers, %lld of floats", s->bytes,
+                 (long long)s->integer_products, (long long)s->float_products);
+    print_indented(l.text);
+    print_indented(s->promise);
 }
 
 /* Where the format promises the model's bits, another result is a failure. */
@@ -152,14 +163,20 @@ static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_mode
     int64_t wrong = 0;
     dt_export_difference d[DT_MAX_OUT];
     int n = 0;
-    if (dt_export_verify(m, info, args->option[OUTPUT], d, &n) != DT_OK) {
+    meter_begin("verify", args->option[QUIET] != NULL);
+    const dt_status s = dt_export_verify(m, info, args->option[OUTPUT], d, &n);
+    meter_end();
+    if (s != DT_OK) {
         return cli_fail_by(args, ctx);
     }
     for (int i = 0; i < n; i++) {
-        printf("  %s: %lld of %lld values have the model's bits; largest difference %.3g, of the "
-               "largest value %.3g\n",
-               d[i].output, (long long)d[i].equal, (long long)d[i].values, d[i].absolute,
-               d[i].relative);
+        cli_text l = { .used = 0 };
+        cli_text_add(&l,
+                     "%s: %lld of %lld values have the model's bits; largest difference %.3g, of "
+                     "the largest value %.3g",
+                     d[i].output, (long long)d[i].equal, (long long)d[i].values, d[i].absolute,
+                     d[i].relative);
+        print_indented(l.text);
         wrong += d[i].values - d[i].equal;
     }
     if (exact && wrong > 0) {
@@ -175,20 +192,22 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     dt_export_summary summary;
     const char *from = args->words[0], *to = args->option[OUTPUT];
     if (e->floats && dt_is_prepared(m) && !o->hf.dequantize) {
-        fprintf(stderr, "detent export: the weights before they are quantized are written; "
-                        "--dequantize writes what their integers say\n");
+        cli_tell(stderr,
+                 "detent export: the weights before they are quantized are written; --dequantize "
+                 "writes what their integers say");
     }
     if (e->traced && dt_is_prepared(m)) {
-        fprintf(stderr,
-                "detent export: %s is prepared, not converted; its converted form is "
-                "written\n",
-                from);
+        cli_tell(stderr,
+                 "detent export: %s is prepared, not converted; its converted form is written",
+                 from);
         if (dt_convert(m, NULL, NULL) != DT_OK) return cli_fail_by(args, ctx);
     }
+    meter_begin("export", args->option[QUIET] != NULL);
     const dt_status s = dt_export(m, info, e->name, o, to, &summary);
+    meter_end();
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
-    printf("%s: %s of %s\n", to, e->name, from);
+    cli_say("%s: %s of %s", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);
     return args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m, info, summary.exact);
 }
@@ -221,7 +240,7 @@ int cli_export(const cli_args *args)
     if (!e->folder) cli_say_replaced(args, args->option[OUTPUT]);
     if (args->option[QUIET] == NULL) {
         options.note = print_note;
-        if (isatty(STDERR_FILENO)) options.progress = print_progress;
+        options.progress = progress;
     }
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;

@@ -1,11 +1,13 @@
 /* detent import: an ONNX model as a float model of family layers. */
 #include "cli.h"
+#include "meter.h"
+#include "text.h"
 
 #include <detent/layers.h>
 
 #include <stdio.h>
 
-enum { OUTPUT, VERIFY }; /* options, as in main.c */
+enum { OUTPUT, VERIFY, QUIET }; /* options, as in main.c */
 
 #define MOST 1e-5 /* of the largest expected magnitude */
 
@@ -18,8 +20,8 @@ static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m)
         return cli_fail_file(args, ctx);
     }
     for (int i = 0; i < n; i++) {
-        printf("%s: largest difference %.3g, %.3g of the largest value\n", d[i].output,
-               d[i].absolute, d[i].relative);
+        cli_say("%s: largest difference %.3g, %.3g of the largest value", d[i].output,
+                d[i].absolute, d[i].relative);
         if (d[i].relative <= MOST) continue;
         status = cli_fail(args, CLI_FAILED,
                           "%s: the output '%s' differs by more than %g of its "
@@ -34,14 +36,17 @@ static int import(const cli_args *args, dt_ctx *ctx)
     dt_module *m = NULL;
     dt_model_info info;
     const char *from = args->words[0], *to = args->option[OUTPUT];
-    if (dt_onnx_import(ctx, from, &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    meter_begin("import", args->option[QUIET] != NULL);
+    const dt_status s = dt_onnx_import(ctx, from, &m, &info);
+    meter_end();
+    if (s != DT_OK) return cli_fail_file(args, ctx);
     int status = args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m);
     if (status == CLI_DONE && dt_model_save(m, &info, to) != DT_OK) {
         status = cli_fail_by(args, ctx);
     } else if (status == CLI_DONE) {
         const dt_layers_options *o = info.options;
-        printf("%s: %lld layers, %lld parameters\n", to, (long long)o->layers.n,
-               (long long)dt_param_count(m));
+        cli_say("%s: %lld layers, %lld parameters", to, (long long)o->layers.n,
+                (long long)dt_param_count(m));
     }
     dt_model_info_free(ctx, &info);
     dt_module_free(m);

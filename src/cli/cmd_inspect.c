@@ -31,7 +31,7 @@ typedef struct totals {
 typedef struct look {
     const dt_file *file;
     const dt_file_weights *weights;
-    int width, shape_width, form_width; /* widths of columns */
+    cli_table text;
     void (*each)(struct look *l, const row *r);
     totals sum;
 } look;
@@ -134,77 +134,100 @@ static void form_text(const row *r, char text[112])
              r->g_idx ? ", g_idx" : "");
 }
 
-static void widen(int *width, const char *text, int most)
-{
-    const int n = cli_columns(text);
-    if (n > *width) *width = n < most ? n : most;
-}
-
-static void measure_row(look *l, const row *r)
-{
-    char shape[160], form[112];
-    shape_text(r, shape);
-    form_text(r, form);
-    widen(&l->width, r->name, 60);
-    widen(&l->shape_width, shape, 40);
-    widen(&l->form_width, form, 60);
-}
-
-static void print_row(look *l, const row *r)
+static void put_row(look *l, const row *r)
 {
     char shape[160], form[112];
     count_row(l, r);
     shape_text(r, shape);
     form_text(r, form);
-    cli_print_name(r->name, l->width);
-    printf("  %-*s  %-*s %6.2f %11zu\n", l->shape_width, shape, l->form_width, form,
-           bits_of(r->bytes, r->count), r->bytes);
+    cli_table_put(&l->text, r->name);
+    cli_table_put(&l->text, shape);
+    cli_table_put(&l->text, form);
+    cli_table_format(&l->text, "%.2f", bits_of(r->bytes, r->count));
+    cli_table_format(&l->text, "%zu", r->bytes);
+}
+
+/* ---- what the metadata say ------------------------------------------------------------------ */
+
+#define META_COLUMN 16
+
+static void print_entry(const char *name, const char *text)
+{
+    char head[META_COLUMN + 1];
+    snprintf(head, sizeof head, "%s", name);
+    cli_entry(stdout, head, META_COLUMN, text);
 }
 
 /* Prints kind and size of a model's tokenizer; its full text is long. */
 static void print_tokenizer(dt_ctx *ctx, const char *text)
 {
     dt_tokenizer *k = NULL;
+    cli_text p = { .used = 0 };
     if (text == NULL) return;
     if (dt_tokenizer_parse(ctx, text, strlen(text), "detent.tokenizer", &k) == DT_OK) {
-        printf("%-15s %s, %lld tokens\n", "tokenizer", dt_tokenizer_kind(k),
-               (long long)dt_tokenizer_vocab(k));
+        cli_text_add(&p, "%s, %lld tokens", dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
     } else {
-        printf("%-15s damaged\n", "tokenizer");
+        cli_text_add(&p, "damaged");
     }
+    print_entry("tokenizer", p.text);
     dt_tokenizer_free(k);
+}
+
+static void add_numbers(cli_text *p, const double *v, int64_t n)
+{
+    const int64_t shown = n < 4 ? n : 4;
+    for (int64_t i = 0; i < shown; i++) cli_text_add(p, "%s%.5g", i == 0 ? "" : ", ", v[i]);
+    if (n > shown) cli_text_add(p, ", ...");
 }
 
 static void print_standard(const dt_model_data *d)
 {
-    const int64_t shown = d->channels < 4 ? d->channels : 4;
-    printf("%-15s (v - mean) / deviation, mean ", "standardized");
-    for (int64_t i = 0; i < shown; i++) printf("%s%.5g", i == 0 ? "" : ", ", d->mean[i]);
-    printf("%s, deviation ", d->channels > shown ? ", ..." : "");
-    for (int64_t i = 0; i < shown; i++) printf("%s%.5g", i == 0 ? "" : ", ", d->deviation[i]);
-    puts(d->channels > shown ? ", ..." : "");
+    cli_text p = { .used = 0 };
+    cli_text_add(&p, "(v - mean) / deviation, mean ");
+    add_numbers(&p, d->mean, d->channels);
+    cli_text_add(&p, ", deviation ");
+    add_numbers(&p, d->deviation, d->channels);
+    print_entry("standardized", p.text);
 }
 
 /* What the model reads, and what its outputs mean. */
 static void print_data(dt_ctx *ctx, const char *text)
 {
     dt_model_data d;
+    cli_text in = { .used = 0 }, out = { .used = 0 };
     if (text == NULL) return;
     if (dt_model_data_parse(ctx, text, "detent.data", &d) != DT_OK) {
-        printf("%-15s damaged\n", "data");
+        print_entry("data", "damaged");
         return;
     }
-    printf("%-15s [", "input");
-    for (int i = 0; i < d.input.n; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)d.input.v[i]);
-    puts("]");
-    if (d.channels > 0) print_standard(&d);
-    printf("%-15s %s", "output", d.target);
-    for (int64_t i = 0; i < d.n_names && i < 32; i++) {
-        fputs(i == 0 ? ": " : ", ", stdout);
-        cli_print_name(d.names[i], 0);
+    for (int i = 0; i < d.input.n; i++) {
+        cli_text_add(&in, i == 0 ? "[%lld" : ", %lld", (long long)d.input.v[i]);
     }
-    puts(d.n_names > 32 ? ", ..." : "");
+    cli_text_add(&in, d.input.n > 0 ? "]" : "[]");
+    print_entry("input", in.text);
+    if (d.channels > 0) print_standard(&d);
+    cli_text_add(&out, "%s", d.target);
+    for (int64_t i = 0; i < d.n_names && i < 32; i++) {
+        cli_text_add(&out, i == 0 ? ": " : ", ");
+        cli_text_add_name(&out, d.names[i]);
+    }
+    if (d.n_names > 32) cli_text_add(&out, ", ...");
+    print_entry("output", out.text);
     dt_model_data_free(ctx, &d);
+}
+
+/* JSON text, with a space behind each comma outside of strings, where it may be wrapped. */
+static void add_json(cli_text *p, const char *json)
+{
+    bool inside = false, escaped = false;
+    char piece[2] = "";
+    for (; *json != 0; json++) {
+        piece[0] = *json;
+        cli_text_add_name(p, piece);
+        if (*json == ',' && !inside) cli_text_add(p, " ");
+        if (*json == '"' && !escaped) inside = !inside;
+        escaped = *json == '\\' && !escaped;
+    }
 }
 
 static void print_meta(dt_ctx *ctx, const dt_file *file)
@@ -212,10 +235,10 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
     static const char *const keys[] = { "detent.version", "detent.model" };
     for (int i = 0; i < 2; i++) {
         const char *value = dt_file_meta(file, keys[i]);
+        cli_text p = { .used = 0 };
         if (value == NULL) continue;
-        printf("%-15s ", keys[i]);
-        cli_print_name(value, 0);
-        putchar('\n');
+        add_json(&p, value);
+        print_entry(keys[i], p.text);
     }
     print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
     print_data(ctx, dt_file_meta(file, "detent.data"));
@@ -223,24 +246,21 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
 
 static void print_text(look *l, dt_ctx *ctx)
 {
-    l->width = (int)strlen("tensor");
-    l->shape_width = (int)strlen("shape");
-    l->form_width = (int)strlen("form");
-    visit(l, measure_row);
+    static const char *const heads[] = { "tensor", "shape", "form", "bits", "bytes" };
+    l->text.form = "lllrr";
+    for (int i = 0; i < 5; i++) cli_table_put(&l->text, heads[i]);
     print_meta(ctx, l->file);
-    printf("%-*s  %-*s  %-*s %6s %11s\n", l->width, "tensor", l->shape_width, "shape",
-           l->form_width, "form", "bits", "bytes");
-    visit(l, print_row);
+    visit(l, put_row);
+    cli_table_print(&l->text);
     const totals *t = &l->sum;
-    printf("%lld tensors, %lld values, %zu bytes, %.2f bits a value\n", (long long)t->rows,
-           (long long)t->values, t->bytes, bits_of(t->bytes, t->values));
+    cli_say("%lld tensors, %lld values, %zu bytes, %.2f bits a value", (long long)t->rows,
+            (long long)t->values, t->bytes, bits_of(t->bytes, t->values));
     if (t->weights > 0) {
-        printf("quantized: %lld weights, %zu bytes, %.2f bits a weight\n", (long long)t->weights,
-               t->weight_bytes, bits_of(t->weight_bytes, t->weights));
+        cli_say("quantized: %lld weights, %zu bytes, %.2f bits a weight", (long long)t->weights,
+                t->weight_bytes, bits_of(t->weight_bytes, t->weights));
     }
     if (t->run_tensors > 0) {
-        printf("state of a run: %lld tensors, %zu bytes\n", (long long)t->run_tensors,
-               t->run_bytes);
+        cli_say("state of a run: %lld tensors, %zu bytes", (long long)t->run_tensors, t->run_bytes);
     }
 }
 

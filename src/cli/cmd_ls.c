@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define TEXT 400
-#define NAME_COLUMN 24
+#define NAME_COLUMN 25
 
 /* The first sentence of a file's head comment, also if it spans lines. */
 static void first_sentence(const char *path, char text[TEXT])
@@ -40,8 +40,7 @@ int cli_ls(const cli_args *args)
         char path[SHIPPED_PATH], text[TEXT] = "";
         if (shipped_path(&s, s.names[i], path)) first_sentence(path, text);
         if (!json) {
-            printf("%-*s ", NAME_COLUMN, s.names[i]);
-            cli_wrap(stdout, NAME_COLUMN + 1, NAME_COLUMN + 1, text);
+            cli_entry(stdout, s.names[i], NAME_COLUMN, text);
             continue;
         }
         fputs(i == 0 ? "\n  {\"name\": " : ",\n  {\"name\": ", stdout);

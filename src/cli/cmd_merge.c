@@ -1,7 +1,6 @@
 /* detent merge: merges a model's adapters into its weights, float or prepared. */
 #include "cli.h"
-
-#include <stdio.h>
+#include "text.h"
 
 enum { OUTPUT }; /* options, as in main.c */
 
@@ -17,7 +16,7 @@ static int merge(const cli_args *args, dt_ctx *ctx)
     } else if (dt_lora_merge(m) != DT_OK || dt_model_save(m, &info, to) != DT_OK) {
         status = cli_fail_by(args, ctx);
     } else {
-        printf("%s: %lld parameters, without adapters\n", to, (long long)dt_param_count(m));
+        cli_say("%s: %lld parameters, without adapters", to, (long long)dt_param_count(m));
     }
     dt_model_info_free(ctx, &info);
     dt_module_free(m);

@@ -1,5 +1,6 @@
 /* detent quantize: post-training quantization of a model, or of a file of tensors without a
  * model. */
+#include "meter.h"
 #include "round_model.h"
 
 #include <stdio.h>
@@ -53,11 +54,13 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
         .output = view.output,
         .codes = codes,
         .stop = cli_stopped,
-        .weight = view.json || view.quiet ? NULL : rounded_row,
+        .weight = rounded_row,
     };
     dt_quantize_summary summary;
     cli_catch_signals();
+    meter_begin("quantize", view.quiet);
     const bool good = dt_quantize_tensors(ctx, recipe, &job, &summary) == DT_OK;
+    meter_end();
     const int status = good ? rounded_end(&view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);
     return status;

@@ -1,5 +1,6 @@
 /* detent sample: generates text with a language model, token by token. */
 #include "cli.h"
+#include "text.h"
 #include "text_stream.h"
 
 #include <detent/text.h>
@@ -31,7 +32,7 @@ enum { /* options, as in main.c */
 #define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
 
 /* The reason why a text ends. */
-typedef enum ending { GOES_ON, END_TOKEN, STOPPED, ENOUGH, CONTEXT, INTERRUPTED } ending;
+typedef enum ending { GOES_ON, END_TOKEN, STOPPED, ENOUGH, INTERRUPTED } ending;
 
 typedef struct job {
     const cli_args *args;
@@ -42,6 +43,7 @@ typedef struct job {
     dt_ids prompt, made;
     dt_sampling sampling;
     int64_t most;         /* tokens to make */
+    int64_t slides;       /* of the window over the text */
     int32_t end, stop_id; /* tokens at which a text ends; -1: none */
     text_stream out;
     double prompt_seconds, seconds; /* for the prompt, and for the tokens after the first */
@@ -295,7 +297,7 @@ static dt_status put(job *j, int32_t id)
 }
 
 /* Samples and prints the next token; sets *status on failure. */
-static ending take(job *j, dt_decoder *d, const dt_tensor *logits, int *status)
+static ending take(job *j, const dt_tensor *logits, int *status)
 {
     int32_t id;
     if (j->made.n >= j->most) return ENOUGH;
@@ -309,8 +311,26 @@ static ending take(job *j, dt_decoder *d, const dt_tensor *logits, int *status)
     *status = add_id(j, &j->made, id);
     if (*status == CLI_DONE && put(j, id) != DT_OK) *status = CLI_FAILED; /* stdout failed */
     if (*status != CLI_DONE || j->out.stopped) return STOPPED;
-    if (j->made.n >= j->most) return ENOUGH;
-    return dt_decoder_length(d) == j->context ? CONTEXT : GOES_ON;
+    return j->made.n >= j->most ? ENOUGH : GOES_ON;
+}
+
+/* Feeds the newest token. Where the context is full, the window slides: the decoder begins again
+ * with the last half of the text, so that a pass over many tokens is needed once in a while. */
+static dt_status feed(job *j, dt_decoder *d, dt_tensor **logits)
+{
+    const int64_t half = j->context > 1 ? j->context / 2 : 1;
+    if (dt_decoder_length(d) < j->context) {
+        return dt_decoder_feed(d, &j->made.id[j->made.n - 1], 1, logits);
+    }
+    dt_status s = dt_decoder_rewind(d, 0);
+    const int64_t of_prompt = half > j->made.n ? half - j->made.n : 0;
+    if (s == DT_OK && of_prompt > 0) {
+        s = dt_decoder_feed(d, j->prompt.id + j->prompt.n - of_prompt, of_prompt, logits);
+    }
+    const int64_t made = half - of_prompt;
+    if (s == DT_OK) s = dt_decoder_feed(d, j->made.id + j->made.n - made, made, logits);
+    j->slides++;
+    return s;
 }
 
 static int generate(job *j, dt_decoder *d)
@@ -323,8 +343,8 @@ static int generate(job *j, dt_decoder *d)
     }
     const double begun = seconds();
     j->prompt_seconds = begun - start;
-    while ((j->ending = take(j, d, logits, &status)) == GOES_ON) {
-        if (dt_decoder_feed(d, &j->made.id[j->made.n - 1], 1, &logits) == DT_OK) continue;
+    while ((j->ending = take(j, logits, &status)) == GOES_ON) {
+        if (feed(j, d, &logits) == DT_OK) continue;
         status = cli_fail_by(j->args, j->ctx);
         break;
     }
@@ -336,8 +356,8 @@ static int generate(job *j, dt_decoder *d)
 /* ---- the report ---------------------------------------------------------------------------- */
 
 static const char *const endings[] = {
-    [GOES_ON] = "error", [END_TOKEN] = "end token", [STOPPED] = "stop",
-    [ENOUGH] = "tokens", [CONTEXT] = "context",     [INTERRUPTED] = "interrupted",
+    [GOES_ON] = "error", [END_TOKEN] = "end token",     [STOPPED] = "stop",
+    [ENOUGH] = "tokens", [INTERRUPTED] = "interrupted",
 };
 
 static double rate(int64_t tokens, double in) { return in > 0 ? (double)tokens / in : 0; }
@@ -347,21 +367,21 @@ static int64_t fed(const job *j) { return j->made.n > 0 ? j->made.n - 1 : 0; }
 
 static void print_summary(const job *j)
 {
-    fprintf(stderr, "%sprompt: %lld tokens, %.0f tokens/s; %lld more", isatty(1) ? "\n" : "",
-            (long long)j->prompt.n, rate(j->prompt.n, j->prompt_seconds), (long long)j->made.n);
-    if (fed(j) > 0) fprintf(stderr, ", %.1f tokens/s", rate(fed(j), j->seconds));
-    switch (j->ending) {
-    case END_TOKEN: fprintf(stderr, "; the model ended the text\n"); break;
-    case STOPPED: fprintf(stderr, "; --stop has come\n"); break;
-    case ENOUGH: fprintf(stderr, "; as many as --max-tokens says\n"); break;
-    case CONTEXT:
-        fprintf(stderr,
-                "; the context of %lld tokens is full, %lld of %lld are made: the window "
-                "does not slide\n",
-                (long long)j->context, (long long)j->made.n, (long long)j->most);
-        break;
-    default: fprintf(stderr, "; interrupted\n"); break;
+    static const char *const reasons[] = { [END_TOKEN] = "the model ended the text",
+                                           [STOPPED] = "--stop has come",
+                                           [ENOUGH] = "as many as --max-tokens says",
+                                           [INTERRUPTED] = "interrupted" };
+    cli_text l = { .used = 0 };
+    if (isatty(1)) fputc('\n', stderr);
+    cli_text_add(&l, "prompt: %lld tokens, %.0f tokens/s; %lld more", (long long)j->prompt.n,
+                 rate(j->prompt.n, j->prompt_seconds), (long long)j->made.n);
+    if (fed(j) > 0) cli_text_add(&l, ", %.1f tokens/s", rate(fed(j), j->seconds));
+    if (j->slides > 0) {
+        cli_text_add(&l, "; the window of %lld tokens slid %lld times", (long long)j->context,
+                     (long long)j->slides);
     }
+    cli_text_add(&l, "; %s", reasons[j->ending]);
+    cli_tell(stderr, "%s", l.text);
 }
 
 static void print_json(const job *j)

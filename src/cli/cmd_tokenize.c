@@ -1,5 +1,7 @@
 /* detent tokenize: converts text to token ids and back. */
 #include "cli.h"
+#include "meter.h"
+#include "text.h"
 
 #include <detent/text.h>
 
@@ -8,7 +10,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { TOKENIZER, OUTPUT, SAVE, SPECIAL, WRAP, END, DECODE, JSON }; /* options, as in main.c */
+enum {
+    TOKENIZER,
+    OUTPUT,
+    SAVE,
+    SPECIAL,
+    WRAP,
+    END,
+    DECODE,
+    JSON,
+    QUIET
+}; /* options, as in main.c */
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
@@ -147,8 +159,8 @@ static int write_all(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k, c
     if (args->option[JSON] != NULL) {
         print_json(args, k, ids);
     } else if (to != NULL) {
-        printf("%s: %lld tokens, %s, a vocabulary of %lld\n", to, (long long)ids->n,
-               dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
+        cli_say("%s: %lld tokens, %s, a vocabulary of %lld", to, (long long)ids->n,
+                dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
     }
     return CLI_DONE;
 }
@@ -157,9 +169,13 @@ static int encode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
 {
     dt_ids ids = { .ctx = ctx };
     int status = check_outputs(args);
+    const bool prints = args->option[OUTPUT] == NULL && args->option[JSON] == NULL;
+    meter_begin("tokenize", args->option[QUIET] != NULL || prints);
     for (int i = 0; i < args->n_words && status == CLI_DONE; i++) {
+        if (args->n_words > 1) meter_at(i, args->n_words, args->words[i]);
         status = encode_file(args, ctx, k, args->words[i], &ids);
     }
+    meter_end();
     if (status == CLI_DONE) status = write_all(args, ctx, k, &ids);
     dt_ids_free(&ids);
     return status;

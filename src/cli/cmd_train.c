@@ -1,6 +1,7 @@
 /* detent train RECIPE: trains by a recipe, shows progress, prints a table of results. */
 #include "cli.h"
 #include "layer_table.h"
+#include "meter.h"
 #include "watch.h"
 
 #include <stdio.h>
@@ -103,8 +104,7 @@ static int explain(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, b
 {
     const int n = dt_recipe_error_count(recipe);
     if (dt_error_status(ctx) == DT_ERR_CONFIG && n > 0) {
-        for (int i = 0; i < n; i++) fprintf(stderr, "%s\n", dt_recipe_error_at(recipe, i));
-        return CLI_USAGE;
+        return cli_print_errors(recipe);
     }
     if (dt_error_status(ctx) == DT_ERR_IO && begun) {
         return cli_fail(args, CLI_FAILED, "%s", dt_error(ctx));
@@ -123,7 +123,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     dt_run_summary summary;
     cli_catch_signals();
     const dt_status status = dt_run(ctx, recipe, &control, &summary);
-    watch_end(&w);
+    meter_keep();
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
     if (control.dry_run) {
         if (args->option[JSON] == NULL && cli_print_recipe_layers(ctx, recipe, false) != DT_OK) {

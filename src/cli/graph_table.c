@@ -10,7 +10,7 @@
 typedef struct graph {
     const dt_trace *t;
     dt_trace_plan plan; /* of one example, and one token */
-    int op_width, from_width, shape_width, form_width;
+    cli_table text;
 } graph;
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -82,56 +82,39 @@ static const dt_trace_value *result_of(const graph *g, const dt_trace_call *c)
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static void widen(int *width, int n, int most)
-{
-    if (n > *width) *width = n < most ? n : most;
-}
-
-static void measure(graph *g)
-{
-    char text[160];
-    g->op_width = g->from_width = 4;
-    g->shape_width = g->form_width = 5;
-    for (int64_t i = 0; i < dt_trace_calls(g->t); i++) {
-        const dt_trace_call *c = dt_trace_call_at(g->t, i);
-        widen(&g->op_width, (int)strlen(c->op->name), 20);
-        widen(&g->shape_width, (int)strlen(shape_text(result_of(g, c), text)), 30);
-        form_text(c, text);
-        widen(&g->form_width, (int)strlen(text), 44);
-        from_text(g, c, text);
-        widen(&g->from_width, (int)strlen(text), 24);
-    }
-}
-
-static void print_row(const graph *g, int64_t i, int64_t *sum)
+static void put_row(graph *g, int64_t i, int64_t *sum)
 {
     char shape[160], form[120], from[120];
     const dt_trace_call *c = dt_trace_call_at(g->t, i);
     const int64_t products = dt_trace_multiply_adds(g->t, c, 1, 1);
+    const size_t at = c->out[0] < 0 ? SIZE_MAX : g->plan.offset[c->out[0]];
     form_text(c, form);
     from_text(g, c, from);
-    printf("%5lld  %-*.*s  %-*.*s  %-*s  %-*s %12lld ", (long long)i, g->op_width, g->op_width,
-           c->op->name, g->from_width, g->from_width, from, g->shape_width,
-           shape_text(result_of(g, c), shape), g->form_width, form, (long long)products);
-    const size_t at = c->out[0] < 0 ? SIZE_MAX : g->plan.offset[c->out[0]];
-    if (at == SIZE_MAX) printf("%10s  ", "");
-    else printf("%10zu  ", at);
-    cli_print_name(c->module[0] != 0 ? c->module : "the model", 0);
-    putchar('\n');
+    cli_table_format(&g->text, "%lld", (long long)i);
+    cli_table_put(&g->text, c->op->name);
+    cli_table_put(&g->text, from);
+    cli_table_put(&g->text, shape_text(result_of(g, c), shape));
+    cli_table_put(&g->text, form);
+    cli_table_format(&g->text, "%lld", (long long)products);
+    if (at == SIZE_MAX) cli_table_put(&g->text, "");
+    else cli_table_format(&g->text, "%zu", at);
+    cli_table_put(&g->text, c->module[0] != 0 ? c->module : "the model");
     *sum += products;
 }
 
 static void print_table(graph *g)
 {
+    static const char *const heads[] = { "call", "op",        "from",   "shape",
+                                         "form", "mult-adds", "memory", "module" };
     int64_t sum = 0;
-    measure(g);
-    printf("%5s  %-*s  %-*s  %-*s  %-*s %12s %10s  %s\n", "call", g->op_width, "op", g->from_width,
-           "from", g->shape_width, "shape", g->form_width, "form", "mult-adds", "memory", "module");
-    for (int64_t i = 0; i < dt_trace_calls(g->t); i++) print_row(g, i, &sum);
-    printf("%lld calls, %lld multiply-adds, %zu bytes of memory for results%s\n",
-           (long long)dt_trace_calls(g->t), (long long)sum, g->plan.bytes,
-           dt_trace_has_length(g->t) ? ", of one token" : ", of one example");
-    puts("memory: where the result begins; B is the batch, T the number of tokens");
+    g->text.form = "lllllool";
+    for (int i = 0; i < 8; i++) cli_table_put(&g->text, heads[i]);
+    for (int64_t i = 0; i < dt_trace_calls(g->t); i++) put_row(g, i, &sum);
+    cli_table_print(&g->text);
+    cli_say("%lld calls, %lld multiply-adds, %zu bytes of memory for results%s",
+            (long long)dt_trace_calls(g->t), (long long)sum, g->plan.bytes,
+            dt_trace_has_length(g->t) ? ", of one token" : ", of one example");
+    cli_say("memory: where the result begins; B is the batch, T the number of tokens");
 }
 
 /* ---- DOT ------------------------------------------------------------------------------------- */

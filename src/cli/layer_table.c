@@ -4,11 +4,9 @@
 #include "text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct table {
-    bool json;
-    int name_width, shape_width;
+    cli_table text;
     int64_t rows, parameters, multiply_adds, bytes;
 } table;
 
@@ -23,15 +21,6 @@ static const char *shape_of(const dt_layer_row *row, char text[160])
     return text;
 }
 
-static void measure(void *user, const dt_layer_row *row)
-{
-    table *t = user;
-    char text[160];
-    const int name = cli_columns(row->path), shape = (int)strlen(shape_of(row, text));
-    if (name > t->name_width) t->name_width = name < 48 ? name : 48;
-    if (shape > t->shape_width) t->shape_width = shape;
-}
-
 static void add(table *t, const dt_layer_row *row)
 {
     t->rows++;
@@ -40,21 +29,37 @@ static void add(table *t, const dt_layer_row *row)
     t->bytes += row->bytes;
 }
 
-static double bits_of(int64_t bytes, int64_t parameters)
+/* Parameters, multiply-adds, bits of a parameter and bytes; without parameters the last two are
+ * left out. */
+static void put_sizes(table *t, int64_t parameters, int64_t multiply_adds, int64_t bytes)
 {
-    return parameters == 0 ? 0 : 8 * (double)bytes / (double)parameters;
+    cli_table_format(&t->text, "%lld", (long long)parameters);
+    cli_table_format(&t->text, "%lld", (long long)multiply_adds);
+    if (parameters == 0) {
+        cli_table_put(&t->text, "");
+        cli_table_put(&t->text, "");
+        return;
+    }
+    cli_table_format(&t->text, "%.2f", 8 * (double)bytes / (double)parameters);
+    cli_table_format(&t->text, "%lld", (long long)bytes);
 }
 
-static void print_row(void *user, const dt_layer_row *row)
+static void put_row(void *user, const dt_layer_row *row)
 {
     table *t = user;
     char text[160];
     add(t, row);
-    cli_print_name(row->path, t->name_width);
-    printf("  %-17.17s  %-*s %10lld %12lld ", row->type, t->shape_width, shape_of(row, text),
-           (long long)row->parameters, (long long)row->multiply_adds);
-    if (row->parameters == 0) printf("%6s %10s\n", "", "");
-    else printf("%6.2f %10lld\n", bits_of(row->bytes, row->parameters), (long long)row->bytes);
+    cli_table_put(&t->text, row->path);
+    cli_table_put(&t->text, row->type);
+    cli_table_put(&t->text, shape_of(row, text));
+    put_sizes(t, row->parameters, row->multiply_adds, row->bytes);
+}
+
+static void put_head(table *t)
+{
+    static const char *const heads[] = { "layer",     "type", "output", "parameters",
+                                         "mult-adds", "bits", "bytes" };
+    for (int i = 0; i < 7; i++) cli_table_put(&t->text, heads[i]);
 }
 
 static void print_json_row(void *user, const dt_layer_row *row)
@@ -73,25 +78,24 @@ static void print_json_row(void *user, const dt_layer_row *row)
 
 dt_status cli_print_layers(dt_module *m, const dt_family *family, const void *options, bool json)
 {
-    table t = { .json = json, .name_width = 5, .shape_width = 6 };
+    table t = { .text = { .form = "lllrrrr" } };
     if (family == NULL || family->shapes == NULL) {
         if (json) puts("null");
         return DT_OK;
     }
-    dt_status s = dt_model_layers(m, family, options, true, measure, &t);
-    if (s != DT_OK) return s;
     if (json) {
         putchar('[');
-        s = dt_model_layers(m, family, options, true, print_json_row, &t);
+        const dt_status s = dt_model_layers(m, family, options, true, print_json_row, &t);
         puts("\n]");
         return s;
     }
-    printf("%-*s  %-17s  %-*s %10s %12s %6s %10s\n", t.name_width, "layer", "type", t.shape_width,
-           "output", "parameters", "mult-adds", "bits", "bytes");
-    s = dt_model_layers(m, family, options, true, print_row, &t);
-    printf("%-*s  %-17s  %-*s %10lld %12lld %6.2f %10lld\n", t.name_width, "all", "", t.shape_width,
-           "", (long long)t.parameters, (long long)t.multiply_adds, bits_of(t.bytes, t.parameters),
-           (long long)t.bytes);
+    put_head(&t);
+    const dt_status s = dt_model_layers(m, family, options, true, put_row, &t);
+    cli_table_put(&t.text, "all");
+    cli_table_put(&t.text, "");
+    cli_table_put(&t.text, "");
+    put_sizes(&t, t.parameters, t.multiply_adds, t.bytes);
+    cli_table_print(&t.text);
     return s;
 }
 

@@ -2,6 +2,8 @@
 #include "cli.h"
 #include "text.h"
 
+#include <detent/report.h>
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,15 @@ static const cli_command commands[] = {
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
-                     .writes = true } } },
+                     .writes = true },
+                   { "--quiet", NULL, "no progress" } } },
+    { "report", "RUN... [-o FILE]",
+      "a page about one run, or several side by side: curves, layers, examples, as one HTML file",
+      cli_report, .least_words = 1, .most_words = DT_MOST_REPORTED,
+      .options = { { "-o", "FILE", "the file to write; default: report.html in the first run" },
+                   { "--live", NULL, "write it again whenever a run goes on, until it ends" } } },
+    { "compare", "RUN RUN...", "what differs in the recipes and results of runs, side by side",
+      cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
@@ -44,7 +54,7 @@ static const cli_command commands[] = {
                    { "--codes", "packed|i8",
                      "of a file of tensors: as many in a byte as fit, or one" },
                    { "--json", NULL, "results as JSON" },
-                   { "--quiet", NULL, "totals without a row a weight" } } },
+                   { "--quiet", NULL, "no progress; totals without a row a weight" } } },
     { "export", "MODEL|RUN --format NAME -o PATH",
       "a model for another program: c, a folder of C files without libraries; onnx, a file for "
       "onnxruntime; hf, a folder as transformers reads it; or in another form of detent: experts, "
@@ -82,7 +92,8 @@ static const cli_command commands[] = {
                    { "--wrap", NULL, "put the tokenizer's template around each text" },
                    { "--end", NULL, "put its token for the end of a text behind each" },
                    { "--decode", NULL, "the words are files of ids: write their text to stdout" },
-                   { "--json", NULL, "results as JSON" } } },
+                   { "--json", NULL, "results as JSON" },
+                   { "--quiet", NULL, "no progress" } } },
     { "sample", "MODEL|RUN --prompt TEXT",
       "text from a language model, in any form, token by token", cli_sample, .least_words = 1,
       .model = CLI_FINAL_MODEL, .most_words = 1,
@@ -92,7 +103,7 @@ static const cli_command commands[] = {
                    { "--tokenizer", "FILE",
                      "in place of the model's own; bytes: every byte an id" },
                    { "--max-tokens", "N",
-                     "tokens to add; default 256; fewer where the model's context is full" },
+                     "tokens to add; default 256; where the context is full, the window slides" },
                    { "--temperature", "T", "default 1; 0: always the most likely token" },
                    { "--top-k", "K", "only the K most likely; default 0: all" },
                    { "--top-p", "P", "of those the fewest with this share; default 1" },
@@ -103,6 +114,15 @@ static const cli_command commands[] = {
                      "special tokens in the prompt are tokens, and those made are printed" },
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
+    { "predict", "MODEL|RUN INPUT...",
+      "what a model answers to files: .png, .wav, .csv, .npy, .npz, .safetensors; of a language "
+      "model to texts, the next token",
+      cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
+      .options = { { "--json", NULL, "results as JSON" },
+                   { "--top", "K", "the likeliest classes or tokens; default 3" },
+                   { "--columns", "a,b,...", "of CSV files: the columns to read; default: all" },
+                   { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
+                   { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",
       "a model whose layers have adapters, to one that computes the same without", cli_merge,
       .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
@@ -112,7 +132,8 @@ static const cli_command commands[] = {
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--verify", "FILE",
                      "a safetensors file of inputs and outputs, by name: compare before "
-                     "writing" } } },
+                     "writing" },
+                   { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
@@ -129,11 +150,22 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language, experts" },
+                     "language, experts, backward" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },
-                   { "--quick", NULL, "small shapes, a few seconds: whether it works" } } },
+                   { "--quick", NULL, "small shapes, a few seconds: whether it works" },
+                   { "--quiet", NULL, "no progress" } } },
+    { "new", "[FILE] [--data PATH] [--task TASK]",
+      "writes a recipe for data of your own; asks for what is not given", cli_new, .most_words = 1,
+      .options = { { "--data", "PATH", "a folder, a file, or the name of drawn data" },
+                   { "--task", "TASK",
+                     "classification, regression, multi_label, anomaly, denoising or language" },
+                   { "--target", "a,b,...", "of CSV files: the columns to predict" },
+                   { "--bits", "N", "of the weights: 2, 3, 4 or 8; default 4" },
+                   { "--float", NULL, "train in float only" } } },
+    { "doctor", "", "the machine as detent sees it, and what would make it faster", cli_doctor,
+      .options = { { "--json", NULL, "results as JSON" } } },
     { "ls", "", "the recipes that come with detent", cli_ls,
       .options = { { "--json", NULL, "results as JSON" } } },
     { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
@@ -148,10 +180,28 @@ static void print_usage(FILE *to)
 {
     fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
     for (int i = 0; i < N_COMMANDS; i++) {
-        fprintf(to, "  %-10s ", commands[i].name);
-        cli_wrap(to, 13, 13, commands[i].text);
+        char head[32];
+        snprintf(head, sizeof head, "  %s", commands[i].name);
+        cli_entry(to, head, 13, commands[i].text);
     }
-    fprintf(to, "\n  detent COMMAND --help says more. detent --version prints the version.\n");
+    fputc('\n', to);
+    cli_wrap(to, 0, 0, "detent COMMAND --help says more. detent --version prints the version.");
+}
+
+/* What to begin with. */
+static void print_beginning(FILE *to)
+{
+    static const char *const lines[][2] = {
+        { "  detent cp digits-2bit", "copies a recipe that needs no files" },
+        { "  detent train digits-2bit.yaml", "trains by it in seconds, and compares" },
+        { "  detent new", "writes a recipe for data of your own" },
+        { "  detent --help", "lists all commands" },
+    };
+    cli_wrap(to, 0, 0, "detent trains small models, in float and for integers. To begin:");
+    fputc('\n', to);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        cli_entry(to, lines[i][0], 33, lines[i][1]);
+    }
 }
 
 #define OPTION_COLUMN 27 /* of the text about an option */
@@ -161,10 +211,7 @@ static void print_option(const cli_option *o)
     char head[64];
     snprintf(head, sizeof head, "  %s%s%s", o->name, o->value == NULL ? "" : " ",
              o->value == NULL ? "" : o->value);
-    const int width = cli_columns(head);
-    if (width >= OPTION_COLUMN) printf("%s\n%*s", head, OPTION_COLUMN, "");
-    else printf("%s%*s", head, OPTION_COLUMN - width, "");
-    cli_wrap(stdout, OPTION_COLUMN, OPTION_COLUMN, o->text);
+    cli_entry(stdout, head, OPTION_COLUMN, o->text);
 }
 
 static void print_help(const cli_command *c)
@@ -323,9 +370,13 @@ static void prepare_environment(int argc, char **argv)
 
 static int run_named(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(argc < 2 ? stderr : stdout);
-        return argc < 2 ? CLI_USAGE : CLI_DONE;
+    if (argc < 2) {
+        print_beginning(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return CLI_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("detent %s\n", dt_version());

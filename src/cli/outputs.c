@@ -1,5 +1,6 @@
 /* Output files of a command: an existing one is replaced as a whole, and stderr says so. */
 #include "cli.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -35,7 +36,7 @@ static bool is_replaced(const cli_args *args, const char *path)
 void cli_say_replaced(const cli_args *args, const char *path)
 {
     if (path == NULL || !is_replaced(args, path)) return;
-    fprintf(stderr, "%s: the file that is there will be replaced\n", path);
+    cli_tell(stderr, "%s: the file that is there will be replaced", path);
 }
 
 void cli_say_all_replaced(const cli_args *args)

@@ -1,6 +1,8 @@
 /* Post-training quantization of a model, with its report. */
 #include "round_model.h"
 
+#include "meter.h"
+
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r)
 {
     const dt_quantize_job job = {
@@ -8,11 +10,13 @@ int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const 
         .output = r->view.output,
         .converts = r->converts,
         .stop = cli_stopped,
-        .weight = r->view.json || r->view.quiet ? NULL : rounded_row,
+        .weight = rounded_row,
     };
     dt_quantize_summary summary;
     cli_catch_signals();
+    meter_begin("quantize", r->view.quiet);
     const bool good = dt_quantize_model(ctx, recipe, &job, &summary) == DT_OK;
+    meter_end();
     const int status = good ? rounded_end(&r->view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);
     return status;

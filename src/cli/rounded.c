@@ -1,10 +1,14 @@
 /* The table of rounded weights: method, error, error relative to nearest, damping used, accumulator
  * bits for worst-case inputs, seconds; then, where there are any, dead columns, zeros kept, and
- * rows that kept nearest. A row has 100 columns unless its names are long. */
+ * rows that kept nearest. While weights are rounded a moving line counts them. */
 #include "rounded.h"
 
+#include "meter.h"
+#include "screen.h"
+#include "text.h"
+
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #define SHAPE 128
 
@@ -19,77 +23,112 @@ static const char *shape_of(const dt_ints *shape, char text[SHAPE])
     return text;
 }
 
-static void print_head(void)
+static void put_head(cli_table *t)
 {
-    printf("%-18s %-8s %-24s %-7s %9s %8s %7s %4s %7s\n", "weight", "shape", "scheme", "method",
-           "error", "/nearest", "damping", "bits", "seconds");
+    static const char *const heads[] = { "weight",   "shape",   "scheme", "method",  "error",
+                                         "/nearest", "damping", "bits",   "seconds", "" };
+    for (int i = 0; i < 10; i++) cli_table_put(t, heads[i]);
 }
 
-static void print_note(int64_t n, const char *of)
+/* What is unusual about a weight. */
+static void put_notes(cli_table *t, const dt_round_report *r)
 {
-    if (n > 0) printf("  %s %lld", of, (long long)n);
+    const struct {
+        const char *name;
+        int64_t n;
+    } notes[] = { { "dead", r->dead }, { "zeros", r->zeros_kept }, { "nearest", r->kept_nearest } };
+    char text[120] = "";
+    size_t used = 0;
+    for (int i = 0; i < 3; i++) {
+        if (notes[i].n == 0) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %lld", used > 0 ? "  " : "",
+                                 notes[i].name, (long long)notes[i].n);
+    }
+    if (r->fallback) snprintf(text + used, sizeof text - used, "%sfell back", used > 0 ? "  " : "");
+    cli_table_put(t, text);
 }
 
-static void print_weight(const dt_quantized_weight *w)
+static void put_weight(cli_table *t, const dt_quantized_weight *w)
 {
     const dt_round_report *r = &w->report;
     char shape[SHAPE];
-    cli_print_name(w->name, 18);
-    printf(" %-8s %-24s %-7s ", shape_of(&w->shape, shape), w->scheme, r->method);
-    if (r->samples > 0) printf("%9.3g ", r->error);
-    else printf("%9s ", "-");
-    if (r->nearest_error > 0) printf("%8.3f ", r->error / r->nearest_error);
-    else printf("%8s ", "-");
-    printf("%7.3g %4lld %7.2f", r->damping_share, (long long)r->accumulator_bits, r->seconds);
-    print_note(r->dead, "dead");
-    print_note(r->zeros_kept, "zeros");
-    print_note(r->kept_nearest, "nearest");
-    puts(r->fallback ? "  fell back" : "");
+    cli_table_put(t, w->name);
+    cli_table_put(t, shape_of(&w->shape, shape));
+    cli_table_put(t, w->scheme);
+    cli_table_put(t, r->method);
+    if (r->samples > 0) cli_table_format(t, "%.3g", r->error);
+    else cli_table_put(t, "-");
+    if (r->nearest_error > 0) cli_table_format(t, "%.3f", r->error / r->nearest_error);
+    else cli_table_put(t, "-");
+    cli_table_format(t, "%.3g", r->damping_share);
+    cli_table_format(t, "%lld", (long long)r->accumulator_bits);
+    cli_table_format(t, "%.2f", r->seconds);
+    put_notes(t, r);
+}
+
+static void print_weights(const dt_quantize_summary *s)
+{
+    cli_table t = { .form = "lrlrrroool" };
+    if (s->n == 0) return;
+    put_head(&t);
+    for (int64_t i = 0; i < s->n; i++) put_weight(&t, &s->weight[i]);
+    cli_table_print(&t);
 }
 
 void rounded_row(void *user, const dt_quantize_summary *s)
 {
     (void)user;
-    const bool first = s->n == s->resumed + 1;
-    if (first) print_head();
-    for (int64_t i = first ? 0 : s->n - 1; i < s->n; i++) print_weight(&s->weight[i]);
-    fflush(stdout);
+    if (s->n > 0) meter_at(s->n, s->wanted, s->weight[s->n - 1].name);
 }
 
 /* ---- totals -------------------------------------------------------------------------------- */
 
-static void print_count(int64_t n, const char *one, const char *many)
+static void add_count(cli_text *s, int64_t n, const char *one, const char *many)
 {
-    if (n > 0) printf(", %lld %s", (long long)n, n == 1 ? one : many);
+    if (n > 0) cli_text_add(s, ", %lld %s", (long long)n, n == 1 ? one : many);
 }
 
-static void print_fallbacks(const dt_quantize_summary *s)
+/* Names of weights or tensors behind a few words. They are collected in memory, since there may be
+ * many, and then wrapped. */
+typedef struct names {
+    FILE *to; /* NULL: none so far */
+    char *text;
+    size_t bytes;
+} names;
+
+static void put_name(names *list, const char *before, const char *name)
 {
-    const char *before = "fell back to nearest: ";
-    for (int64_t i = 0; i < s->n; i++) {
-        if (!s->weight[i].report.fallback) continue;
-        fputs(before, stdout);
-        cli_print_name(s->weight[i].name, 0);
-        before = ", ";
+    const bool first = list->to == NULL;
+    if (first) list->to = open_memstream(&list->text, &list->bytes);
+    if (list->to == NULL) return;
+    fputs(first ? before : ", ", list->to);
+    for (; *name != 0; name++) {
+        const unsigned char c = (unsigned char)*name;
+        fputc(c < 0x20 || c == 0x7F ? '?' : c, list->to);
     }
-    if (s->total.fallbacks > 0) putchar('\n');
 }
 
+static void end_names(names *list)
+{
+    if (list->to == NULL || fclose(list->to) != 0) return;
+    if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
+    else puts(list->text);
+    free(list->text);
+}
+
+static bool fell_back(const dt_round_report *r) { return r->fallback; }
 static bool is_unreached(const dt_round_report *r) { return r->unreached; }
 static bool is_untreated(const dt_round_report *r) { return r->untreated; }
 
-/* Prints the weights that were rounded to nearest for one reason. */
-static void print_nearest(const dt_quantize_summary *s, const char *why,
-                          bool (*is_so)(const dt_round_report *r))
+/* Prints the weights of which something is true. */
+static void print_those(const dt_quantize_summary *s, const char *what,
+                        bool (*is_so)(const dt_round_report *r))
 {
-    const char *before = why;
+    names list = { .to = NULL };
     for (int64_t i = 0; i < s->n; i++) {
-        if (!is_so(&s->weight[i].report)) continue;
-        fputs(before, stdout);
-        cli_print_name(s->weight[i].name, 0);
-        before = ", ";
+        if (is_so(&s->weight[i].report)) put_name(&list, what, s->weight[i].name);
     }
-    if (before != why) putchar('\n');
+    end_names(&list);
 }
 
 /* Prints experts with too few calibration rows, as "NAME 3 5 7 ...". */
@@ -97,52 +136,50 @@ static void print_unseen(const dt_quantize_summary *s)
 {
     for (int64_t i = 0; i < s->n; i++) {
         const dt_round_report *r = &s->weight[i].report;
+        cli_text l = { .used = 0 };
         if (r->unseen == 0) continue;
-        fputs("too few rows, rounded to nearest: experts of ", stdout);
-        cli_print_name(s->weight[i].name, 0);
+        cli_text_add(&l, "too few rows, rounded to nearest: experts of ");
+        cli_text_add_name(&l, s->weight[i].name);
         for (int k = 0; k < r->unseen_experts.n; k++) {
-            printf(" %lld", (long long)r->unseen_experts.v[k]);
+            cli_text_add(&l, " %lld", (long long)r->unseen_experts.v[k]);
         }
-        puts(r->unseen > r->unseen_experts.n ? " ..." : "");
+        cli_say("%s%s", l.text, r->unseen > r->unseen_experts.n ? " ..." : "");
     }
 }
 
 static void print_copied(const dt_quantize_summary *s)
 {
-    if (s->n_copied > 0) fputs("copied: ", stdout);
-    for (int64_t i = 0; i < s->n_copied; i++) {
-        if (i > 0) fputs(", ", stdout);
-        cli_print_name(s->copied[i], 0);
-    }
-    if (s->n_copied > 0) putchar('\n');
+    names list = { .to = NULL };
+    for (int64_t i = 0; i < s->n_copied; i++) put_name(&list, "copied: ", s->copied[i]);
+    end_names(&list);
 }
 
 static void print_total(const rounded_view *v, const dt_quantize_summary *s)
 {
     const dt_ptq_report *t = &s->total;
-    if (s->n > 0 && s->n == s->resumed && !v->quiet) { /* they were not printed yet */
-        print_head();
-        for (int64_t i = 0; i < s->n; i++) print_weight(&s->weight[i]);
-    }
-    print_fallbacks(s);
+    cli_text l = { .used = 0 };
+    if (!v->quiet) print_weights(s);
+    print_those(s, "fell back to nearest: ", fell_back);
     print_unseen(s);
     print_copied(s);
-    print_nearest(s, "rounded to nearest, no example reached: ", is_unreached);
-    print_nearest(s, "rounded to nearest, no rounder knows their layers: ", is_untreated);
-    printf("%s: %lld %s of %lld elements", v->output, (long long)s->n,
-           s->n == 1 ? "weight" : "weights", (long long)t->elements);
-    print_count(s->samples, "sample", "samples");
-    print_count(t->unseen, "expert without enough rows", "experts without enough rows");
-    print_count(t->dead, "dead column", "dead columns");
-    print_count(t->zeros_kept, "zero kept", "zeros kept");
-    print_count(t->kept_nearest, "row kept nearest", "rows kept nearest");
+    print_those(s, "rounded to nearest, no example reached: ", is_unreached);
+    print_those(s, "rounded to nearest, no rounder knows their layers: ", is_untreated);
+    cli_text_add(&l, "%lld %s of %lld elements", (long long)s->n, s->n == 1 ? "weight" : "weights",
+                 (long long)t->elements);
+    add_count(&l, s->samples, "sample", "samples");
+    add_count(&l, t->unseen, "expert without enough rows", "experts without enough rows");
+    add_count(&l, t->dead, "dead column", "dead columns");
+    add_count(&l, t->zeros_kept, "zero kept", "zeros kept");
+    add_count(&l, t->kept_nearest, "row kept nearest", "rows kept nearest");
     if (t->accumulator_bits > 0) {
-        printf(", accumulators of %lld bits", (long long)t->accumulator_bits);
+        cli_text_add(&l, ", accumulators of %lld bits", (long long)t->accumulator_bits);
     }
     if (s->bytes > 0) {
-        printf("; %lld bytes, before %lld", (long long)s->bytes, (long long)s->bytes_before);
+        cli_text_add(&l, "; %lld bytes, before %lld", (long long)s->bytes,
+                     (long long)s->bytes_before);
     }
-    printf("; %.1f s, at most %.0f MB of tensors\n", s->seconds, (double)s->peak_memory / 1e6);
+    cli_say("%s: %s; %.1f s, at most %.0f MB of tensors", v->output, l.text, s->seconds,
+            (double)s->peak_memory / 1e6);
 }
 
 int rounded_end(const rounded_view *v, const dt_quantize_summary *s)

@@ -1,4 +1,5 @@
-/* The report of rounded weights for people: a row for each when it is done, then totals. */
+/* The report of rounded weights for people: a row for each, then totals; and what moves while they
+ * are rounded. */
 #ifndef CLI_ROUNDED_H
 #define CLI_ROUNDED_H
 
@@ -10,8 +11,7 @@ typedef struct rounded_view {
     bool json, quiet;
 } rounded_view;
 
-/* Prints the row of the latest weight; before the first one also the head, and the rows of an
- * earlier call. `user` is ignored. */
+/* After each weight: tells the moving line. `user` is ignored. */
 void rounded_row(void *user, const dt_quantize_summary *s);
 /* Prints the end of the report. Returns the exit status. */
 int rounded_end(const rounded_view *v, const dt_quantize_summary *s);

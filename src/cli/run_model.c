@@ -1,5 +1,6 @@
 /* Finds the model's file if a command is given a run's folder. */
 #include "cli.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -77,6 +78,6 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH])
         return cli_fail(args, CLI_BAD_FILE,
                         "%s is a run without a model so far: no good checkpoint", word);
     }
-    fprintf(stderr, "detent %s: of the run %s: %s\n", args->command->name, word, path);
+    cli_tell(stderr, "detent %s: of the run %s: %s", args->command->name, word, path);
     return CLI_DONE;
 }

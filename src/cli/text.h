@@ -1,32 +1,64 @@
-/* Text for people: lines that end at 80 columns, and words of the library's tables. */
+/* Text for people: lines that end at the width of the screen, tables, and words of the library's
+ * tables. */
 #ifndef TEXT_H
 #define TEXT_H
 
 #include <detent/train.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #define CLI_KEY 128
-#define CLI_CELLS 128
 
-/* Number of characters of UTF-8 text. */
+/* Number of columns that UTF-8 text takes. */
 int cli_columns(const char *text);
 
 /* Prints the words of `text` and a newline. The cursor is at `column`; further lines are indented
- * by `indent`. No line ends beyond column 80, unless a single word does. */
+ * by `indent`. No line is wider than the screen, unless a single word is. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
 
-/* A table whose columns are as wide as their longest cell: the first is left-aligned, the others
- * right-aligned. Set `columns`, put the cells row by row, print. */
+/* Prints a sentence and a newline. On a terminal it is wrapped, and of `to` other than stdout
+ * further lines are indented; elsewhere it is one line (screen_wraps). */
+void cli_say(const char *format, ...) DT_PRINTF(1, 2); /* on stdout */
+void cli_tell(FILE *to, const char *format, ...) DT_PRINTF(2, 3);
+/* The same with text in front. */
+void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments);
+
+/* Prints a line of several fields on stdout; on a terminal that is narrower, several lines. */
+void cli_fold(const char *line);
+
+/* Text that is put together; what does not fit is left out. Begins as { .used = 0 }. */
+typedef struct cli_text {
+    size_t used;
+    char text[4096];
+} cli_text;
+
+void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
+/* A name from a file, control characters as '?'. */
+void cli_text_add_name(cli_text *t, const char *name);
+
+/* Prints an entry of a list: `head`, and from `column` on `text`, wrapped. Where that leaves little
+ * room for text, or the head is too long, text begins on a line of its own. */
+void cli_entry(FILE *to, const char *head, int column, const char *text);
+
+/* A table. Set `form`, put the cells row by row, the head first, print.
+ *
+ * Columns are as wide as their widest cell. A table that is wider than the screen loses its
+ * optional columns, the last first; if that does not suffice, it keeps them all, and every row
+ * takes several lines, with the first cell on a line of its own. */
 typedef struct cli_table {
-    int columns;
-    int row, column; /* of the next cell */
-    int width[16];
-    char cell[CLI_CELLS][64];
+    const char *form; /* a letter a column: l left-aligned, r right-aligned, o the same, optional */
+    int n, room;
+    char **cell;
+    bool failed; /* memory was not enough */
 } cli_table;
 
+/* Adds a cell, copied; control characters become '?'. */
 void cli_table_put(cli_table *t, const char *text);
-void cli_table_print(const cli_table *t);
+void cli_table_format(cli_table *t, const char *format, ...) DT_PRINTF(2, 3);
+/* Prints all to stdout, and frees the cells. */
+void cli_table_print(cli_table *t);
+void cli_table_free(cli_table *t);
 
 /* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:
  * none. */

@@ -1,15 +1,16 @@
 /* Progress on stderr: on a terminal one line that is rewritten, elsewhere a line every five seconds
  * and at the beginning and end of phases; and the table of results on stdout. */
 #include "watch.h"
+
+#include "meter.h"
+#include "screen.h"
 #include "text.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #define MOVING_SECONDS 0.1
 #define PLAIN_SECONDS 5.0
@@ -23,15 +24,14 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-watch watch_begin(bool quiet)
-{
-    return (watch){ .quiet = quiet, .moving = isatty(STDERR_FILENO) != 0 };
-}
+watch watch_begin(bool quiet) { return (watch){ .quiet = quiet, .moving = meter_can_move() }; }
 
-/* A line of progress under construction. */
+enum { FIELD = 64, FIELDS = 9, LINE = 1536, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
+
+/* What the line shows, the most important first: a field that does not fit is left out. */
 typedef struct line {
-    char text[256];
-    size_t used;
+    char field[FIELDS][FIELD];
+    int n;
 } line;
 
 static void put(line *l, const char *format, ...) DT_PRINTF(2, 3);
@@ -40,43 +40,67 @@ static void put(line *l, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const int n = vsnprintf(l->text + l->used, sizeof l->text - l->used, format, arguments);
+    vsnprintf(l->field[l->n++], FIELD, format, arguments);
     va_end(arguments);
-    if (n > 0) l->used += (size_t)n;
-    if (l->used >= sizeof l->text) l->used = sizeof l->text - 1;
 }
 
-static void put_left(line *l, double seconds)
+/* "accuracy 97.20 %" */
+static void put_metric_of(line *l, const dt_metric *m, double value)
 {
-    const long s = (long)(seconds + 0.5);
-    if (s >= 3600) put(l, "%ld:%02ld:%02ld left", s / 3600, s / 60 % 60, s % 60);
-    else put(l, "%ld:%02ld left", s / 60, s % 60);
+    const char *unit = m->unit != NULL ? m->unit : "";
+    put(l, "%s %.*f%s%s", m->title, m->decimals, m->scale * value, *unit != 0 ? " " : "", unit);
 }
 
-/* The most important fields come first, since a narrow terminal shows only the beginning. */
-static void put_progress(line *l, const dt_progress *p)
+static void fill(line *l, const dt_progress *p)
 {
     const bool tokens = p->tokens_per_s > 0;
-    put(l, "%s %lld/%lld  loss %.4f  ", p->phase, (long long)p->step, (long long)p->steps, p->loss);
-    if (!isnan(p->validation_loss)) put(l, "validation %.4f  ", p->validation_loss);
-    put_left(l, p->seconds_left);
-    put(l, "  %.0f %s/s", tokens ? p->tokens_per_s : p->samples_per_s,
-        tokens ? "tokens" : "examples");
+    char time[32];
+    screen_time(time, p->seconds_left);
+    put(l, "%s %lld/%lld", p->phase, (long long)p->step, (long long)p->steps);
+    put(l, "loss %.4f", p->loss);
+    put(l, "%s left", time);
+    if (p->metric != NULL) put_metric_of(l, p->metric, p->metric_value);
+    else if (!isnan(p->validation_loss)) put(l, "validation %.4f", p->validation_loss);
+    put(l, "%.0f %s/s", tokens ? p->tokens_per_s : p->samples_per_s, tokens ? "tokens" : "samples");
+    put(l, "lr %.2e", p->lr);
     if (p->busiest_expert > 0) {
-        put(l, "  experts %.1f...%.1f %%", 100 * p->idlest_expert, 100 * p->busiest_expert);
+        put(l, "experts %.1f...%.1f %%", 100 * p->idlest_expert, 100 * p->busiest_expert);
     }
-    put(l, "  lr %.2e  %.0f MB", p->lr, (double)p->memory / 1e6);
+    put(l, "%.0f MB", (double)p->memory / 1e6);
 }
 
-#define USUAL_COLUMNS 80
-
-/* A line that is rewritten must not reach the last column: there terminals wrap, and \r does not
- * return to its beginning. */
-static int room_of_terminal(void)
+/* The fields that fit, and between the first and the others a bar, if there is room for it. */
+static void compose(const line *l, const dt_progress *p, int room, char text[LINE])
 {
-    struct winsize size;
-    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    return (known ? size.ws_col : USUAL_COLUMNS) - 1;
+    char rest[768] = "", bar[SCREEN_BAR] = "";
+    int used = cli_columns(l->field[0]);
+    size_t at = 0;
+    for (int i = 1; i < l->n; i++) {
+        const int width = cli_columns(l->field[i]) + GAP;
+        const int reserve = i >= 4 ? LEAST_BAR + 1 : 0;
+        if (used + width + reserve > room) continue;
+        at += (size_t)snprintf(rest + at, sizeof rest - at, "  %s", l->field[i]);
+        used += width;
+    }
+    int wide = room - used - 1;
+    if (wide > MOST_BAR) wide = MOST_BAR;
+    const double share = p->steps > 0 ? (double)p->step / (double)p->steps : 1;
+    if (wide >= LEAST_BAR) screen_bar(bar, wide, share);
+    snprintf(text, LINE, "%s%s%s%s%s%s", l->field[0], *bar != 0 ? " " : "",
+             screen_style_of(stderr, SCREEN_GREEN), bar, screen_style_of(stderr, SCREEN_PLAIN),
+             rest);
+}
+
+static void print_plain(const line *l)
+{
+    const int room = screen_width(stderr);
+    for (int i = 0, column = -GAP; i < l->n; i++) {
+        column += cli_columns(l->field[i]) + GAP;
+        if (column > room) break;
+        fprintf(stderr, "%s%s", i == 0 ? "" : "  ", l->field[i]);
+    }
+    fputc('\n', stderr);
+    fflush(stderr);
 }
 
 void watch_step(watch *w, const dt_progress *p)
@@ -86,21 +110,18 @@ void watch_step(watch *w, const dt_progress *p)
     const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
     const bool due = clock - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
     if (!changed && !due && p->step != p->steps) return;
-    if (changed) watch_end(w);
+    if (changed) meter_keep();
     w->phase = p->phase;
     w->shown = clock;
-    line l = { .used = 0 };
-    put_progress(&l, p);
-    if (w->moving) fprintf(stderr, "\r%.*s\033[K", room_of_terminal(), l.text);
-    else fprintf(stderr, "%s\n", l.text);
-    w->drawn = w->moving;
-    fflush(stderr);
-}
-
-void watch_end(watch *w)
-{
-    if (w->drawn) fputc('\n', stderr);
-    w->drawn = false;
+    line l = { .n = 0 };
+    char text[LINE];
+    fill(&l, p);
+    if (w->moving) {
+        compose(&l, p, screen_width(stderr) - 1, text);
+        meter_draw(text);
+        return;
+    }
+    print_plain(&l);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -160,30 +181,38 @@ static void print_proof(const dt_run_summary *s)
     const long long count = (long long)m->examples;
     const char *what = m->tokens_per_s > 0 ? "sequences" : "examples";
     if (strcmp(s->rounder, "nearest") == 0) {
-        printf("same_bits_as_qat: %s (every output of %lld %s, in memory and from the file)\n",
-               s->same_bits_as_qat ? "true" : "false", count, what);
+        cli_say("same_bits_as_qat: %s (every output of %lld %s, in memory and from the file)",
+                s->same_bits_as_qat ? "true" : "false", count, what);
     } else {
-        printf("same_bits_from_file: %s (every output of %lld %s); codes by %s, not those "
-               "trained with\n",
-               s->same_bits_from_file ? "true" : "false", count, what, s->rounder);
+        cli_say("same_bits_from_file: %s (every output of %lld %s); codes by %s, not those trained "
+                "with",
+                s->same_bits_from_file ? "true" : "false", count, what, s->rounder);
     }
 }
 
 #define ROW_NAME 32
 
-/* Names the rows. Without a baseline the float row is the model at qat.start_step, and not one that
- * was trained in float to the end. */
+/* Names the rows for the weights that they are about. */
 static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
                       char name[DT_CONTENDERS][ROW_NAME])
 {
-    const bool on_the_way = o->qat.given && !o->train.float_baseline;
     const int64_t start = o->qat_schedule.start_step;
     const long long step = start < s->steps ? start : s->steps;
-    snprintf(name[DT_RUN_FLOAT], ROW_NAME, "float");
-    snprintf(name[DT_RUN_PTQ], ROW_NAME, "ptq (nearest)");
-    if (on_the_way) {
-        snprintf(name[DT_RUN_FLOAT], ROW_NAME, "float, at step %lld", step);
-        snprintf(name[DT_RUN_PTQ], ROW_NAME, "ptq, at step %lld", step);
+    char *const given = name[DT_RUN_FLOAT], *const rounded = name[DT_RUN_PTQ];
+    switch (s->float_weights) {
+    case DT_FLOAT_BASELINE:
+        snprintf(given, ROW_NAME, "float baseline");
+        snprintf(rounded, ROW_NAME, "ptq of baseline");
+        break;
+    case DT_FLOAT_AT_START:
+        snprintf(given, ROW_NAME, "float, at step %lld", step);
+        snprintf(rounded, ROW_NAME, "ptq, at step %lld", step);
+        break;
+    case DT_FLOAT_INIT:
+        snprintf(given, ROW_NAME, "float, model.init");
+        snprintf(rounded, ROW_NAME, "ptq, model.init");
+        break;
+    default: snprintf(given, ROW_NAME, "float"); break;
     }
     snprintf(name[DT_RUN_QAT], ROW_NAME, "qat");
     const bool nearest = s->rounder == NULL || strcmp(s->rounder, "nearest") == 0;
@@ -191,12 +220,20 @@ static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
              nearest ? "" : s->rounder);
 }
 
+/* The first metric, the loss and the bytes are always shown, the others where there is room. */
+static void form_of(int metrics, char form[DT_MAX_METRICS + 5])
+{
+    snprintf(form, DT_MAX_METRICS + 5, "l%.*sroo", metrics, "rooo");
+    if (metrics > 1) form[metrics] = 'r';
+}
+
 /* Omits rows without result. */
 static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
 {
     const dt_metrics *m = metrics_of(s);
-    char name[DT_CONTENDERS][ROW_NAME];
-    cli_table t = { .columns = m->n + 4 };
+    char name[DT_CONTENDERS][ROW_NAME], form[DT_MAX_METRICS + 5];
+    cli_table t = { .form = form };
+    form_of(m->n, form);
     name_rows(o, s, name);
     cli_table_put(&t, s->evaluated_on);
     for (int i = 0; i < m->n; i++) cli_table_put(&t, m->metric[i]->title);
@@ -209,29 +246,50 @@ static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
     cli_table_print(&t);
 }
 
+/* Which files the rows are about. */
+static void print_files(const dt_recipe_options *o, const dt_run_summary *s)
+{
+    const dt_run_result *r = &s->result[DT_RUN_CONVERTED];
+    char bytes[32], before[32];
+    if (s->float_weights == DT_FLOAT_BASELINE) {
+        cli_say("float baseline: trained in float for all of its updates, baseline.safetensors");
+    }
+    if (s->float_weights == DT_FLOAT_AT_START && o->qat_schedule.start_step < s->steps) {
+        cli_say("float, at step %lld: where QAT began, in the middle of training; "
+                "train.float_baseline=true trains another model in float to the end",
+                (long long)o->qat_schedule.start_step);
+    }
+    if (r->given && r->bytes > 0) {
+        cli_say("%s: %s bytes of tensors, %.1f times fewer than the %s in float", o->convert.output,
+                grouped(r->bytes, bytes), (double)s->float_bytes / (double)r->bytes,
+                grouped(s->float_bytes, before));
+    }
+}
+
 void print_table(const dt_recipe_options *o, const dt_run_summary *s)
 {
     print_results(o, s);
+    print_files(o, s);
     if (s->result[DT_RUN_CONVERTED].given) print_proof(s);
     if (s->clipped > 0) {
-        printf("%.2f %% of the quantized weights are cut off by the range of their codes\n",
-               100 * s->clipped);
+        cli_say("%.2f %% of the quantized weights are cut off by the range of their codes",
+                100 * s->clipped);
     }
     if (s->skipped > 0) {
-        printf("%lld of %lld updates were skipped: values were not finite\n", (long long)s->skipped,
-               (long long)s->steps);
+        cli_say("%lld of %lld updates were skipped: values were not finite", (long long)s->skipped,
+                (long long)s->steps);
     }
-    if (s->stopped_early) printf("training ended early, after %lld updates\n", (long long)s->steps);
+    if (s->stopped_early) cli_say("training ended early, after %lld updates", (long long)s->steps);
     if (s->best_step > 0) {
-        printf("the best evaluation was after %lld of %lld updates%s\n", (long long)s->best_step,
-               (long long)s->steps, s->ends_with_best ? "; the table is about its weights" : "");
+        cli_say("the best evaluation was after %lld of %lld updates%s", (long long)s->best_step,
+                (long long)s->steps, s->ends_with_best ? "; the table is about its weights" : "");
     }
     if (s->trained != s->parameters) {
-        printf("%lld parameters were trained, of a model of %lld\n", (long long)s->trained,
-               (long long)s->parameters);
+        cli_say("%lld parameters were trained, of a model of %lld", (long long)s->trained,
+                (long long)s->parameters);
     }
-    printf("%.1f s, at most %.0f MB of tensors; files in %s\n", s->seconds,
-           (double)s->peak_memory / 1e6, o->run.dir);
+    cli_say("%.1f s, at most %.0f MB of tensors; files in %s", s->seconds,
+            (double)s->peak_memory / 1e6, o->run.dir);
 }
 
 static void print_model_json(const dt_run_summary *s)
@@ -252,18 +310,18 @@ void print_model(const dt_run_summary *s, bool json)
     }
     static const char *const phases[] = { "float", "qat" };
     char text[32];
-    printf("%-32s %14s\n", "parameters", grouped(s->parameters, text));
+    printf("%-26s %13s\n", "parameters", grouped(s->parameters, text));
     if (s->trained != s->parameters) {
-        printf("%-32s %14s\n", "parameters that are trained", grouped(s->trained, text));
+        printf("%-26s %13s\n", "trained parameters", grouped(s->trained, text));
     }
-    printf("%-32s %14s\n", "multiply-adds of an example", grouped(s->multiply_adds, text));
-    printf("%-32s %14s\n", "bytes in float", grouped(s->float_bytes, text));
+    printf("%-26s %13s\n", "multiply-adds an example", grouped(s->multiply_adds, text));
+    printf("%-26s %13s\n", "bytes in float", grouped(s->float_bytes, text));
     if (s->quantized_bytes != s->float_bytes) {
-        printf("%-32s %14s\n", "bytes quantized", grouped(s->quantized_bytes, text));
+        printf("%-26s %13s\n", "bytes quantized", grouped(s->quantized_bytes, text));
     }
     for (int i = 0; i < 2; i++) {
         if (s->activation_bytes[i] == 0) continue;
-        printf("activation bytes of a batch, %-5s %12s\n", phases[i],
+        printf("activation bytes, %-8s %13s\n", phases[i],
                grouped((int64_t)s->activation_bytes[i], text));
     }
     printf("a step ran; nothing was written\n");

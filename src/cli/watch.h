@@ -6,15 +6,12 @@
 
 typedef struct watch {
     bool quiet, moving; /* moving: stderr is a terminal */
-    bool drawn;         /* a line without newline is displayed */
     double shown;       /* time of the latest display; 0: never */
     const char *phase;  /* of the latest step */
 } watch;
 
 watch watch_begin(bool quiet);
 void watch_step(watch *w, const dt_progress *p);
-/* Ends the line of progress. */
-void watch_end(watch *w);
 
 /* Print results to stdout. */
 void print_table(const dt_recipe_options *o, const dt_run_summary *s);

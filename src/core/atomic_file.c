@@ -133,7 +133,7 @@ static dt_status finish(dt__new_file *file)
     if (file->mode != 0 && fchmod(file->descriptor, file->mode) != 0) {
         return fail(file, "keep the permissions");
     }
-    if (fsync(file->descriptor) != 0) return fail(file, "write");
+    if (!file->unsynced && fsync(file->descriptor) != 0) return fail(file, "write");
     const int closed = close(file->descriptor);
     file->descriptor = -1;
     return closed == 0 ? DT_OK : fail(file, "write");
@@ -147,7 +147,7 @@ static dt_status take_place(dt__new_file *file)
         return fail(file, "rename the new file to it");
     }
     file->temporary[0] = 0;
-    if (fsync(file->folder) == 0 || errno == EINVAL) return DT_OK;
+    if (file->unsynced || fsync(file->folder) == 0 || errno == EINVAL) return DT_OK;
     return fail(file, "make sure that the new name lasts");
 }
 
@@ -168,10 +168,12 @@ void dt__file_abandon(dt__new_file *file)
     file->temporary[0] = 0;
 }
 
-dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count)
+static dt_status replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count,
+                         bool unsynced)
 {
     dt__new_file file;
     DT__TRY(dt__file_begin(ctx, path, &file));
+    file.unsynced = unsynced;
     for (int64_t i = 0; i < count; i++) {
         const dt_status status = dt__file_write(&file, span[i].data, span[i].bytes);
         if (status == DT_OK) continue;
@@ -179,4 +181,15 @@ dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, 
         return status;
     }
     return dt__file_commit(&file);
+}
+
+dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count)
+{
+    return replace(ctx, path, span, count, false);
+}
+
+dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__span *span,
+                                    int64_t count)
+{
+    return replace(ctx, path, span, count, true);
 }

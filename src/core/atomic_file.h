@@ -15,6 +15,7 @@ typedef struct dt__new_file {
     char temporary[64];     /* name in the same folder; "": none */
     mode_t mode;            /* permissions of the old file; 0: there is none */
     int folder, descriptor; /* -1: closed */
+    bool unsynced;          /* not made sure to last: of files that can be made again */
 } dt__new_file;
 
 /* Creates the temporary file beside the one of that path, or beside the one that it links to.
@@ -36,6 +37,11 @@ typedef struct dt__span {
 
 /* Writes the spans, one after the other, as the file `path`: all of the above. */
 dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count);
+
+/* The same without waiting for the disk, which takes milliseconds: readers see the old file or the
+ * new one, but after a power failure it may be neither. For files that can be made again. */
+dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__span *span,
+                                    int64_t count);
 
 /* Records IO: "<path>: cannot <verb>: <the system's reason for `error`>". */
 dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int error);

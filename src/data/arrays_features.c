@@ -8,6 +8,7 @@
 
 typedef struct conversion {
     const dt_dataset *d;
+    const dt_features_options *options;
     dt_features *features;
     int64_t samples, channels; /* of a signal [samples, channels] */
     int64_t size;              /* numbers of its features */
@@ -72,6 +73,7 @@ static dt_status replace(dt_dataset *d, conversion *c)
     s->dims[2] = dt_features_width(c->features);
     s->axis = 2;
     s->rate = d->arrays->rate;
+    s->features = *c->options;
     s->row = c->size = s->dims[0] * s->dims[1] * s->dims[2];
     const dt_status status = fill_store(c, s);
     if (status != DT_OK) {
@@ -100,7 +102,7 @@ static dt_status check(const dt_dataset *d, const conversion *c)
 
 dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options)
 {
-    conversion c = { .d = d };
+    conversion c = { .d = d, .options = options };
     const dt__array_store *s = d->arrays;
     DT__TRY(dt_features_create(d->ctx, options, &c.features));
     c.channels = s != NULL && s->rank == 2 ? s->dims[1] : 1;

@@ -1,12 +1,14 @@
 /* What a model was trained on, in its file, so that a program needs nothing else to use it:
  *
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
- *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...] }
+ *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
+ *                     "pixels": true, "rate": 16000, "features": { "kind": "mfcc", ... } }
  *
  * All but target and input may be missing. */
 #include "core/block_list.h"
 #include "core/number.h"
 #include "data/arrays.h"
+#include "data/features.h"
 #include "io/model.h"
 
 #include <math.h>
@@ -73,6 +75,19 @@ static void put_names(dt__chars *t, const dt_dataset *d)
     dt__put_text(t, "]");
 }
 
+/* How files become examples. */
+static void put_reading(dt__chars *t, const dt_dataset *d)
+{
+    if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
+    if (dt_dataset_rate(d) > 0) {
+        dt__put_text(t, ", \"rate\": ");
+        dt__put_integer(t, dt_dataset_rate(d));
+    }
+    if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
+    dt__put_text(t, ", \"features\": ");
+    dt__put_options(t, dt__features_keys, &d->arrays->features);
+}
+
 dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 {
     int64_t dims[DT_MAX_RANK - 1];
@@ -90,6 +105,7 @@ dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
     dt__put_text(&t, "]");
     put_standard(&t, d);
     put_names(&t, d);
+    put_reading(&t, d);
     dt__put_text(&t, "}");
     const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
     dt__release(d->ctx, t.bytes);
@@ -159,6 +175,10 @@ static dt_status read_field(dt__json *j, const char *name, dt_model_data *out, i
     if (strcmp(name, "deviation") == 0) {
         return read_list(j, &out->memory, false, &n[1], (const void **)&out->deviation);
     }
+    if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
+    if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
+    if (strcmp(name, "features") == 0)
+        return dt__json_options(j, dt__features_keys, &out->features);
     if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* of a later version */
     DT__TRY(dt__json_integer(j, &axis));
     if (axis >= DT_MAX_RANK) return dt__json_fail(j, "'axis' is not a dimension");

@@ -1,6 +1,7 @@
-/* Instruction sets that the processor has and whose registers the system saves (cpuid leaves 1 and
- * 7, XCR0). Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
- * chapters 14, 15. */
+/* Instruction sets that the processor has and whose registers the system saves. x86: cpuid leaves 1
+ * and 7, XCR0; source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+ * chapters 14, 15. AArch64: what Linux tells a process, AT_HWCAP; source: Linux's documentation,
+ * arm64/elf_hwcaps. */
 #include "kernels/sets.h"
 
 #if defined DETENT_EMULATE
@@ -68,6 +69,13 @@ uint64_t dt__cpu_offers(void)
         offers |= DT_CPU_AVX512_VNNI;
     }
     return offers;
+}
+#elif defined __aarch64__ && defined __linux__
+#include <sys/auxv.h>
+
+uint64_t dt__cpu_offers(void)
+{
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? DT_CPU_NEON_DOT : 0;
 }
 #else
 uint64_t dt__cpu_offers(void) { return 0; }

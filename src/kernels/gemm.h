@@ -47,9 +47,8 @@ typedef struct dt__gemm {
     const dt__source *a_source, *b_source; /* NULL: in memory */
     const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool alone;    /* on the calling thread: a product of a loop that threads share */
-    bool coarse;   /* one of many (dt__gemms): use fewer tiles */
-    void *scratch; /* dt__gemm_scratch bytes */
+    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
+    void *scratch;                         /* dt__gemm_scratch bytes */
 } dt__gemm;
 
 /* Tiles are numbered row by row, `across` in each row. */
@@ -73,11 +72,11 @@ typedef struct dt__gemms {
     void *scratch;
 } dt__gemms;
 
-/* A tile multiplies packed operands: up to DT__GEMM_ROWS rows and DT__GEMM_TERMS terms of a at a
- * time (1 MiB of floats), and of b panels of DT__GEMM_PANEL columns and up to DT__GEMM_DEPTH terms
- * (32 KiB), which are packed just before all those rows pass. Few rows take up to DT__GEMM_WIDTH
- * panels at a time, of fewer terms. Sources are filled DT__GEMM_FILLED elements at a time. A sink
- * has tiles of at most DT__GEMM_SUNK columns. */
+/* A tile multiplies packed operands: up to DT__GEMM_ROWS rows and DT__GEMM_TERMS terms of a (1 MiB
+ * of floats), and of b panels of DT__GEMM_PANEL columns and up to DT__GEMM_DEPTH terms (32 KiB),
+ * which are packed just before all those rows pass. Few rows take up to DT__GEMM_WIDTH panels at a
+ * time. Sources are filled DT__GEMM_FILLED elements at a time. A sink has tiles of at most
+ * DT__GEMM_SUNK columns. */
 #define DT__GEMM_ROWS 256
 #define DT__GEMM_TERMS 1024
 #define DT__GEMM_DEPTH 256

@@ -11,7 +11,7 @@ static int64_t tiles_of(const dt__gemm *g, int threads)
 {
     const double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
     const double share = g->coarse ? COARSE : SHARE;
-    if (g->alone || flops < 2 * share) return 1;
+    if (flops < 2 * share) return 1;
     return flops >= share * threads ? threads : (int64_t)(flops / share);
 }
 
@@ -45,13 +45,14 @@ int64_t dt__gemm_stride(int64_t columns) { return dt__round_up(columns, 16) + 16
 dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
-    const int64_t columns = dt__min_i64(g->n, DT__GEMM_SUNK);
+    const int64_t panels = dt__min_i64(dt__ceil_div(g->n, DT__GEMM_PANEL), DT__GEMM_WIDTH);
+    const int64_t sunk = dt__gemm_stride(dt__min_i64(g->n, DT__GEMM_SUNK));
     const bool filled = g->a_source != NULL || g->b_source != NULL;
     return (dt__gemm_room){
         .a = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16) + 16,
-        .b = dt__min_i64(g->k * DT__GEMM_WIDTH, DT__GEMM_DEPTH) * DT__GEMM_PANEL,
+        .b = panels * DT__GEMM_PANEL * dt__min_i64(g->k, DT__GEMM_DEPTH),
         .filled = filled ? DT__GEMM_FILLED : 0,
-        .sunk = g->c_sink != NULL ? rows * dt__gemm_stride(columns) : 0,
+        .sunk = g->c_sink != NULL ? rows * sunk : 0,
     };
 }
 

@@ -70,20 +70,61 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
-/* Gathers rows of codes for a product (im2col): row m consists of `pieces` pieces of `length`
- * bytes, at from[m] + offset[i]. Words are read and written, so up to DT__GATHER_READ bytes behind
- * a piece are read, and up to DT__GATHER_WRITTEN bytes behind a row are overwritten. */
-#define DT__GATHER_READ 8
-#define DT__GATHER_WRITTEN 8
+/* Codes of a tile of positions for a product (im2col). Four columns of a position's row are a word;
+ * positions lie side by side in blocks of 16: to[block][word][position][4].
+ *
+ * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: 16 bytes are
+ * read at from + offset, and byte i of the result is byte shuffle[i] of them, or 0 if that is 0x80.
+ * So a shuffle knows how far apart neighbouring positions are. Bytes 16 ... 31 of a shuffle are
+ * those of the next four positions, from the same address. Where a row of the image ends inside of
+ * a quad, its lanes have several addresses, each less the distance of its first lane from lane 0.
+ * Up to DT__GATHER_READ bytes before and behind a row's codes are read. */
+#define DT__GATHER_READ 64
+#define DT__GATHER_STEP 4 /* between positions of one run, at most; else lanes are runs */
+#define DT__BLOCK 16      /* positions */
+
+typedef struct dt__gather_part {
+    int32_t offset, shuffle;
+} dt__gather_part;
+
+typedef struct dt__gather_quad {
+    int runs;
+    int past[4];            /* the first lane behind each run */
+    const uint8_t *from[4]; /* of each run */
+} dt__gather_quad;
 
 typedef struct dt__gathering {
-    int64_t pieces, length;
-    const int64_t *offset;
-    const uint8_t *const *from;
-    int64_t rows;
-    uint8_t *to; /* [rows][ld] */
-    int64_t ld;  /* at least pieces * length + DT__GATHER_WRITTEN */
+    int64_t words, blocks;
+    const int32_t *first; /* [words + 1]: the first part of each word */
+    const dt__gather_part *part;
+    const uint8_t (*shuffle)[32];
+    bool wide;                   /* bytes 16 ... 31 of shuffles may be used */
+    const dt__gather_quad *quad; /* [blocks][4] */
+    uint8_t *to;
 } dt__gathering;
+
+/* A convolution's product of a tile of positions (numerics §2): for each output o and position m
+ *     acc = -(zu[m] ksum[o]);  per piece   acc = fmaf((float)s, scale[o], acc)
+ *     s = the sum of u w over the piece's words + absent[o] zu[m];   y = sx[m] acc + bias[o]
+ * `absent`, or NULL, is the sum of the codes whose columns the words leave out, since they meet the
+ * code of zero. Outputs lie in octets, the last one filled up with zeros. */
+#define DT__OCTET 8
+
+typedef struct dt__qtile {
+    bool nibbles; /* codes of at most 4 bits */
+    int64_t positions, outputs, words, pieces;
+    const int32_t *length;  /* words of each piece */
+    const uint8_t *u;       /* [blocks][words][DT__BLOCK][4], aligned to 64 */
+    const uint8_t *w;       /* signed codes [octets][words][DT__OCTET][4] */
+    const float *scale;     /* [octets][pieces][DT__OCTET] */
+    const int32_t *absent;  /* the same */
+    const float *ksum;      /* [octets][DT__OCTET] */
+    const float *bias;      /* [outputs], or NULL */
+    const float *sx, *zu_f; /* [blocks][DT__BLOCK], aligned to 64 */
+    const int32_t *zu;
+    float *y; /* [outputs][ldy] */
+    int64_t ldy;
+} dt__qtile;
 
 /* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
  * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple

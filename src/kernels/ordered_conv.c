@@ -3,7 +3,9 @@
  * a transposed convolution what lies between pixels, are terms with x = 0.
  *
  * A unit of work is COLUMNS positions of the result of one group of a sample: their terms are
- * gathered, DEPTH at a time, as a matrix that the kernel `gemm` multiplies by the group's weights. */
+ * gathered, DEPTH at a time, as a matrix that the kernel `gemm` multiplies by the group's
+ * weights. */
+#include "core/threads.h"
 #include "kernels/kernels.h"
 #include "kernels/ordered_conv.h"
 
@@ -178,7 +180,6 @@ static void multiply(const ordered_work *o, const dt__kernels *kernels, const fl
                                    .accumulate = p > 0,
                                    .c = y + t,
                                    .ldc = plane,
-                                   .alone = true,
                                    .scratch = room });
     }
     for (int64_t r = 0; r < o->out && o->bias != NULL; r++) {
@@ -186,23 +187,31 @@ static void multiply(const ordered_work *o, const dt__kernels *kernels, const fl
     }
 }
 
-typedef struct units_args {
+/* Units of work, which threads share: a block of positions of a group of a sample. */
+typedef struct units {
     const ordered_work *o;
     const dt__kernels *kernels;
     const float *x;
-    float *room;                          /* [threads][product] */
-    int64_t product, blocks, plane, from; /* from: elements of a group's input */
-} units_args;
+    float *room;
+    int64_t product; /* elements of a thread's part of room */
+} units;
 
-static void units_share(const void *args, const dt__share *share)
+static int64_t blocks_of(const ordered_work *o)
 {
-    const units_args *of = args;
-    const int64_t groups = of->o->c->groups, plane = of->plane;
-    for (int64_t u = share->first; u < share->past; u++) {
-        const int64_t at = u / of->blocks, t = u % of->blocks * COLUMNS;
-        multiply(of->o, of->kernels, of->x + at * of->from, at % groups, t,
-                 dt__min_i64(COLUMNS, plane - t), of->o->y + at * of->o->out * plane,
-                 of->room + of->product * share->thread);
+    return dt__ceil_div(o->y_size[0] * o->y_size[1], COLUMNS);
+}
+
+static void share(const void *args, const dt__share *s)
+{
+    const units *w = args;
+    const ordered_work *o = w->o;
+    const int64_t plane = o->y_size[0] * o->y_size[1], blocks = blocks_of(o);
+    const int64_t from = o->in * o->x_size[0] * o->x_size[1];
+    for (int64_t u = s->first; u < s->past; u++) {
+        const int64_t at = u / blocks, t = u % blocks * COLUMNS;
+        multiply(o, w->kernels, w->x + at * from, at % o->c->groups, t,
+                 dt__min_i64(COLUMNS, plane - t), o->y + at * o->out * plane,
+                 w->room + w->product * s->thread);
     }
 }
 
@@ -214,10 +223,7 @@ void dt__ordered_conv(const dt__kernels *kernels, const dt__conv_work *w, const 
         o.w = turn_weight(&o, room);
         room += turned_room(&o);
     }
-    const int64_t product = product_room(&o);
-    const int64_t plane = o.y_size[0] * o.y_size[1], groups = o.c->groups;
-    const int64_t blocks = dt__ceil_div(plane, COLUMNS), units = o.c->batch * groups * blocks;
-    const int64_t from = o.in * o.x_size[0] * o.x_size[1];
-    const units_args args = { &o, kernels, x, room, product, blocks, plane, from };
-    dt__parallel(units, DT__WORTH_A_THREAD, units_share, &args);
+    const units all = { &o, kernels, x, room, product_room(&o) };
+    const int64_t work = COLUMNS * o.depth * (2 + o.out / 16);
+    dt__parallel(o.c->batch * o.c->groups * blocks_of(&o), work, share, &all);
 }

@@ -48,6 +48,7 @@ typedef struct dt__q7_rows {
     int64_t ldx;
     int8_t *codes;
     int64_t ld;
+    int bias; /* added to every code in memory: 0, or 128 for operands that are held as u8 */
     float *scale;
     int32_t *sum128;
 } dt__q7_rows;
@@ -110,13 +111,15 @@ typedef struct dt__q7_layer {
     int64_t m, n, k;
     const float *dy; /* [m][ldy] */
     int64_t ldy;
-    const struct dt__source *weight; /* W^ [n][k] */
+    const struct dt__source *dy_source; /* [m][n], in place of dy where only dw is wanted */
+    const struct dt__source *weight;    /* W^ [n][k] */
     float *dx;
     bool add_x;
-    /* Codes of x: row r is u + r * ldu, or what `read` writes. */
+    /* Codes of x: row r is u + r * ldu, or what `read` writes: rows r ... r + rows - 1 of k bytes,
+     * with room for DT__Q7_BEHIND more behind each. */
     const uint8_t *u;
     int64_t ldu;
-    void (*read)(const void *from, int64_t r, uint8_t *to); /* k bytes, and up to DT__STEP more */
+    void (*read)(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride);
     const void *from;
     const float *sx;
     const int32_t *zu;
@@ -125,6 +128,8 @@ typedef struct dt__q7_layer {
     int threads;
     void *scratch;
 } dt__q7_layer;
+
+#define DT__Q7_BEHIND 8
 
 struct dt__kernels;
 /* Bytes of scratch for the results that are not NULL, of any other value. */

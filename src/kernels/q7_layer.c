@@ -1,18 +1,22 @@
 /* The gradients of a layer by integer products: codes of dy, of W^ and panels of x are made by all
  * threads, then both products run. Every part is made by one thread and every sum has one order, so
  * bits depend on neither threads nor the division into parts. */
+#include "core/threads.h"
 #include "kernels/kernels.h"
 
-#define ROWS 96                          /* of dy, or of a product's first operand, in a part */
-#define PANELS 8                         /* of a product's part */
-#define TERMS 512                        /* of W^ that are dequantized at once */
-#define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as in qgemm_share.c */
+#define ROWS 96                 /* of dy, or of a product's first operand, in a part */
+#define PANELS 8                /* of a product's part */
+#define TERMS 512               /* of W^ that are dequantized at once */
+#define READ 32                 /* rows of x that are read at once */
+#define SLICE ((size_t)2 << 20) /* bytes of panels of x that are made at once */
 
-/* Scratch, and the parts that its making is divided into. */
+/* Scratch, and the parts that its making is divided into. Blocks of rows are made and multiplied a
+ * slice of them at a time. */
 typedef struct work {
     const dt__q7_layer *l;
     const dt__kernels *kernels;
-    int64_t blocks;          /* of rows */
+    int64_t first, blocks;   /* of the slice */
+    int64_t all;             /* blocks of all rows */
     int64_t panels;          /* of k */
     int64_t row, step;       /* bytes of a row of dy's codes; of a word of all columns */
     size_t w_panel, x_panel; /* bytes of a panel of W^, of a block of x */
@@ -65,28 +69,45 @@ static void open_w(work *w)
     w->x = take(w, w->blocks * w->panels, w->x_panel);
 }
 
+/* Bytes from a row of x that was read to the next. */
+static int64_t stride_of(const dt__q7_layer *l)
+{
+    return dt__round_up(l->k + DT__Q7_BEHIND, DT__ALIGNMENT);
+}
+
 static void open_work(work *w, const dt__q7_layer *l)
 {
     *w = (work){ .l = l,
-                 .blocks = dt__ceil_div(l->m, DT__Q7_BLOCK),
+                 .all = dt__ceil_div(l->m, DT__Q7_BLOCK),
                  .panels = dt__ceil_div(l->k, DT__LANES) };
+    const size_t block = (size_t)w->panels * dt__q7_panel(DT__Q7_BLOCK);
+    w->blocks = dt__min_i64(w->all, dt__max_i64(1, (int64_t)(SLICE / (block + 1))));
+    if (l->dx != NULL) open_x(w);
+    if (l->dw != NULL) open_w(w);
+    const size_t terms = l->dx != NULL ? TERMS * DT__LANES * sizeof(float) : 0;
+    const size_t dy = l->dy_source != NULL ? DT__Q7_BLOCK * DT__Q7_COLUMNS * sizeof(float) : 0;
+    const size_t x = l->dw != NULL && l->u == NULL ? (size_t)(READ * stride_of(l)) : 0;
+    w->room_bytes = terms > dy ? terms : dy;
+    if (x > w->room_bytes) w->room_bytes = x;
+    w->room = take(w, l->threads, w->room_bytes);
+}
+
+/* The parts of the slice that begins at block `first`; those of dx belong to the first slice. */
+static void open_slice(work *w, int64_t first)
+{
+    const dt__q7_layer *l = w->l;
     int64_t parts[4] = { 0 };
-    if (l->dx != NULL) {
-        open_x(w);
+    w->first = first;
+    w->blocks = dt__min_i64(w->blocks, w->all - first);
+    if (l->dx != NULL && first == 0) {
         parts[0] = dt__ceil_div(l->m, ROWS);
         parts[1] = w->panels;
     }
     if (l->dw != NULL) {
-        open_w(w);
         parts[2] = w->blocks * dt__ceil_div(l->n, DT__Q7_COLUMNS);
         parts[3] = w->blocks;
     }
     for (int i = 0; i < 4; i++) w->parts[i + 1] = w->parts[i] + parts[i];
-    const size_t terms = l->dx != NULL ? TERMS * DT__LANES * sizeof(float) : 0;
-    const int64_t read = DT__Q7_WORD * dt__round_up(l->k + DT__STEP, DT__ALIGNMENT);
-    const size_t bytes = l->dw != NULL && l->u == NULL ? (size_t)read : 0;
-    w->room_bytes = terms > bytes ? terms : bytes;
-    w->room = take(w, l->threads, w->room_bytes);
 }
 
 size_t dt__q7_scratch(const dt__q7_layer *l)
@@ -145,9 +166,12 @@ static void make_weight(const work *w, int64_t panel, float *room)
     }
 }
 
+/* The rows of block `block` of the slice: the first, and how many. */
+static int64_t row_of(const work *w, int64_t block) { return (w->first + block) * DT__Q7_BLOCK; }
+
 static int64_t rows_of(const work *w, int64_t block)
 {
-    return dt__min_i64(DT__Q7_BLOCK, w->l->m - block * DT__Q7_BLOCK);
+    return dt__min_i64(DT__Q7_BLOCK, w->l->m - row_of(w, block));
 }
 
 static int8_t *columns_of(const work *w, int64_t block)
@@ -155,22 +179,27 @@ static int8_t *columns_of(const work *w, int64_t block)
     return w->columns + block * (DT__Q7_BLOCK / DT__Q7_WORD) * w->step;
 }
 
-static void make_columns(const work *w, int64_t part)
+static void make_columns(const work *w, int64_t part, float *room)
 {
     const dt__q7_layer *l = w->l;
     const int64_t across = dt__ceil_div(l->n, DT__Q7_COLUMNS);
     const int64_t block = part / across, n = part % across * DT__Q7_COLUMNS;
-    const int64_t m = block * DT__Q7_BLOCK;
-    w->kernels->q7_columns(&(dt__q7_columns){ .rows = rows_of(w, block),
-                                              .n = dt__min_i64(DT__Q7_COLUMNS, l->n - n),
-                                              .x = l->dy + m * l->ldy + n,
-                                              .ldx = l->ldy,
-                                              .factor = l->sx + m,
-                                              .zero = l->zu + m,
-                                              .codes = columns_of(w, block) + DT__Q7_WORD * n,
-                                              .step = w->step,
-                                              .scale = w->column_scale + block * l->n + n,
-                                              .sum = w->column_minus + block * l->n + n });
+    const int64_t m = row_of(w, block);
+    dt__q7_columns c = { .rows = rows_of(w, block),
+                         .n = dt__min_i64(DT__Q7_COLUMNS, l->n - n),
+                         .x = l->dy_source != NULL ? room : l->dy + m * l->ldy + n,
+                         .ldx = l->dy_source != NULL ? DT__Q7_COLUMNS : l->ldy,
+                         .factor = l->sx + m,
+                         .zero = l->zu + m,
+                         .codes = columns_of(w, block) + DT__Q7_WORD * n,
+                         .step = w->step,
+                         .scale = w->column_scale + block * l->n + n,
+                         .sum = w->column_minus + block * l->n + n };
+    if (l->dy_source != NULL) {
+        l->dy_source->fill(l->dy_source->from,
+                           &(dt__patch){ m, m + c.rows, n, n + c.n, room, c.ldx });
+    }
+    w->kernels->q7_columns(&c);
 }
 
 static uint8_t *panels_of(const work *w, int64_t block)
@@ -178,32 +207,47 @@ static uint8_t *panels_of(const work *w, int64_t block)
     return w->x + (size_t)(block * w->panels) * w->x_panel;
 }
 
-/* Rows that are missing are the last one once more: their codes of dy are 0. */
-static void make_x(const work *w, int64_t block, uint8_t *room)
+/* Rows of a block, `rows` of them at `from`, in words from row `first` of the block on. Rows that
+ * are missing are the last one once more: their codes of dy are 0. */
+static void join_rows(const work *w, int64_t block, int64_t first, int64_t rows,
+                      const uint8_t *from, int64_t stride)
 {
-    const dt__q7_layer *l = w->l;
-    const int64_t rows = rows_of(w, block), m = block * DT__Q7_BLOCK;
-    const int64_t stride = dt__round_up(l->k + DT__STEP, DT__ALIGNMENT);
     for (int64_t i = 0; i < rows; i += DT__Q7_WORD) {
-        dt__q7_words words = { .n = l->k,
-                               .to = panels_of(w, block) + i * DT__LANES,
+        dt__q7_words words = { .n = w->l->k,
+                               .to = panels_of(w, block) + (first + i) * DT__LANES,
                                .panel_step = w->x_panel };
         for (int64_t j = 0; j < DT__Q7_WORD; j++) {
-            const int64_t r = m + dt__min_i64(i + j, rows - 1);
-            words.row[j] = l->u != NULL ? l->u + r * l->ldu : room + j * stride;
-            if (l->u == NULL) l->read(l->from, r, room + j * stride);
+            words.row[j] = from + dt__min_i64(i + j, rows - 1) * stride;
         }
         w->kernels->q7_words(&words);
     }
 }
 
-static void make(const work *w, int64_t i, int thread)
+static void make_x(const work *w, int64_t block, uint8_t *room)
 {
-    void *room = w->room + (size_t)thread * w->room_bytes;
-    if (i < w->parts[1]) make_rows(w, i);
-    else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
-    else if (i < w->parts[3]) make_columns(w, i - w->parts[2]);
-    else make_x(w, i - w->parts[3], room);
+    const dt__q7_layer *l = w->l;
+    const int64_t rows = rows_of(w, block), m = row_of(w, block), stride = stride_of(l);
+    if (l->u != NULL) {
+        join_rows(w, block, 0, rows, l->u + m * l->ldu, l->ldu);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += READ) {
+        const int64_t count = dt__min_i64(READ, rows - i);
+        l->read(l->from, m + i, count, room, stride);
+        join_rows(w, block, i, count, room, stride);
+    }
+}
+
+static void make(const void *args, const dt__share *s)
+{
+    const work *w = args;
+    void *room = w->room + (size_t)s->thread * w->room_bytes;
+    for (int64_t i = s->first; i < s->past; i++) {
+        if (i < w->parts[1]) make_rows(w, i);
+        else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
+        else if (i < w->parts[3]) make_columns(w, i - w->parts[2], room);
+        else make_x(w, i - w->parts[3], room);
+    }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -263,7 +307,7 @@ static void multiply_w(const work *w, int64_t i)
                                .panel_step = w->x_panel,
                                .minus = w->column_minus + b * l->n + p.row,
                                .row = w->column_scale + b * l->n + p.row,
-                               .add = b > 0 || l->add_w,
+                               .add = w->first + b > 0 || l->add_w,
                                .c = l->dw + p.row * l->k + p.k,
                                .ldc = l->k });
     }
@@ -280,19 +324,33 @@ static void clear(const dt__q7_layer *l)
     }
 }
 
-static void make_share(const void *args, const dt__share *share)
+/* Parts of the products: those of dx, then those of dw. */
+static int64_t parts_of_x(const work *w)
 {
-    for (int64_t i = share->first; i < share->past; i++) make(args, i, share->thread);
+    return w->l->dx != NULL && w->first == 0 ? parts_of(w, w->l->m) : 0;
 }
 
-static void multiply_share(const void *args, const dt__share *share)
+static void multiply(const void *args, const dt__share *s)
 {
     const work *w = args;
-    const int64_t of_x = w->l->dx != NULL ? parts_of(w, w->l->m) : 0;
-    for (int64_t i = share->first; i < share->past; i++) {
+    const int64_t of_x = parts_of_x(w);
+    for (int64_t i = s->first; i < s->past; i++) {
         if (i < of_x) multiply_x(w, i);
         else multiply_w(w, i - of_x);
     }
+}
+
+/* A multiply-add takes a hundredth of the time of an element (dt__parallel). */
+static void run_slice(work *w, int64_t first)
+{
+    const dt__q7_layer *l = w->l;
+    open_slice(w, first);
+    const int64_t rows = dt__min_i64(l->m, w->blocks * DT__Q7_BLOCK);
+    const int64_t elements = 2 * rows * l->n + l->n * l->k + rows * l->k / 4;
+    const int64_t of_x = parts_of_x(w), of_w = l->dw != NULL ? parts_of(w, l->n) : 0;
+    const int64_t products = ((of_x > 0 ? l->m : 0) + (of_w > 0 ? rows : 0)) * l->n * l->k / 100;
+    dt__parallel(w->parts[4], elements / dt__max_i64(1, w->parts[4]), make, w);
+    dt__parallel(of_x + of_w, products / dt__max_i64(1, of_x + of_w), multiply, w);
 }
 
 void dt__q7_run(const dt__kernels *kernels, const dt__q7_layer *l)
@@ -304,10 +362,6 @@ void dt__q7_run(const dt__kernels *kernels, const dt__q7_layer *l)
     work w;
     open_work(&w, l);
     w.kernels = kernels;
-    const bool shared = l->threads > 1 && l->m * l->n > WORTH_SHARING / l->k;
-    const int64_t elements = 2 * (l->m * l->n + l->n * l->k + l->m * l->k);
-    const int64_t of_x = l->dx != NULL ? parts_of(&w, l->m) : 0;
-    const int64_t of_w = l->dw != NULL ? parts_of(&w, l->n) : 0;
-    dt__parallel(w.parts[4], shared ? elements / w.parts[4] : 0, make_share, &w);
-    dt__parallel(of_x + of_w, shared ? DT__WORTH_A_THREAD : 0, multiply_share, &w);
+    run_slice(&w, 0);
+    for (int64_t b = w.blocks; l->dw != NULL && b < w.all; b += w.blocks) run_slice(&w, b);
 }

@@ -5,9 +5,9 @@
  *
  *     u[m][c * taps + k] = code of x[n, c] at tap k of position m; outside x, the code of 0
  *
- * Each thread gathers one tile of rows at a time in its scratch, and writes the tile's product to
- * the images of y while it is in cache. The sum of an output does not depend on the tiles, nor on
- * the number of threads. */
+ * A transposed convolution is one such product for each of its phases (qconv_gather.h). Each thread
+ * gathers one tile of positions at a time in its scratch, and multiplies it with all outputs. The
+ * sum of an output does not depend on the tiles, nor on the number of threads. */
 #ifndef DT__KERNELS_QCONV_H
 #define DT__KERNELS_QCONV_H
 

@@ -15,7 +15,9 @@
  * channels of a sample, so it is written once for a block of channels. */
 #include "kernels/qdepthwise.h"
 
-#include <omp.h>
+#include "core/threads.h"
+#include "kernels/copy_few.h"
+
 #include <string.h>
 
 #define MOST_OUTPUTS 8          /* per channel; for more, a product is faster */
@@ -23,7 +25,7 @@
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
-#define WORTH_SHARING (1 << 17) /* multiply-adds */
+#define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
 
 typedef struct axis {
     int64_t in, out, taps, step, begin, every;
@@ -200,56 +202,43 @@ static void prepare(const plan *p)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* memcpy of few bytes, by words that overlap. */
-static inline void copy_few(void *to, const void *from, int64_t n)
-{
-    char *y = to;
-    const char *x = from;
-    if (n > 32) {
-        memcpy(y, x, (size_t)n);
-    } else if (n >= 16) {
-        memcpy(y, x, 16);
-        memcpy(y + n - 16, x + n - 16, 16);
-    } else if (n >= 8) {
-        memcpy(y, x, 8);
-        memcpy(y + n - 8, x + n - 8, 8);
-    } else if (n >= 4) {
-        memcpy(y, x, 4);
-        memcpy(y + n - 4, x + n - 4, 4);
-    } else {
-        for (int64_t i = 0; i < n; i++) y[i] = x[i];
-    }
-}
-
-/* The first byte in memory of a pair of them. */
+/* The bytes in memory of a pair of them. */
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define FIRST_BYTE(pair) ((uint8_t)(pair))
+#define SECOND_BYTE(pair) ((uint8_t)((pair) >> 8))
 #else
 #define FIRST_BYTE(pair) ((uint8_t)((pair) >> 8))
+#define SECOND_BYTE(pair) ((uint8_t)(pair))
 #endif
 
-/* The first of each of eight pairs of bytes; compilers vectorize it. */
-static inline void copy_eight(uint8_t *to, const uint8_t *from)
+/* Parts eight pairs of bytes; compilers vectorize it. */
+static inline void part_eight(const uint8_t *from, uint8_t first[8], uint8_t second[8])
 {
     uint16_t pair[8];
-    uint8_t first[8];
     memcpy(pair, from, sizeof pair);
     for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
-    memcpy(to, first, sizeof first);
+    for (int k = 0; k < 8; k++) second[k] = SECOND_BYTE(pair[k]);
 }
 
-/* The first of each of n pairs; reads no further than DT__STEP bytes behind them. */
-static inline void copy_halves(uint8_t *to, const uint8_t *from, int64_t n)
+/* How many inputs a run has. */
+static int64_t inputs_of(const run *r)
 {
-    if (n >= 8) {
-        for (int64_t i = 0; i + 8 <= n; i += 8) copy_eight(to + i, from + 2 * i);
-        copy_eight(to + n - 8, from + 2 * (n - 8));
-    } else if (n >= 5) {
-        uint8_t first[8];
-        copy_eight(first, from);
-        copy_few(to, first, n);
-    } else {
-        for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];
+    return dt__max_i64(0, dt__ceil_div(r->past - r->first, r->from));
+}
+
+/* Writes the bytes of a row to two runs, of even and of odd places. Reads no further than DT__STEP
+ * bytes behind the row. */
+static void part_row(const uint8_t *row, int64_t in, const run *even, uint8_t *to_even,
+                     const run *odd, uint8_t *to_odd)
+{
+    const int64_t n = inputs_of(even), m = inputs_of(odd);
+    for (int64_t i = 0; i < n || i < m; i += 8) {
+        uint8_t first[8], second[8], last[16] = { 0 };
+        const uint8_t *from = row + 2 * i;
+        if (in - 2 * i + DT__STEP < 16) from = memcpy(last, from, (size_t)(in - 2 * i));
+        part_eight(from, first, second);
+        if (i < n) dt__copy_few(to_even + even->at + i, first, dt__min_i64(8, n - i));
+        if (i < m) dt__copy_few(to_odd + odd->at + i, second, dt__min_i64(8, m - i));
     }
 }
 
@@ -259,9 +248,7 @@ static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
     const uint8_t *x = from + r->first;
     uint8_t *y = to + r->at;
     if (r->from == 1 && r->to == 1) {
-        copy_few(y, x, n);
-    } else if (r->from == 2) {
-        copy_halves(y, x, (n + 1) / 2);
+        dt__copy_few(y, x, n);
     } else {
         for (int64_t i = 0; i < n; i += r->from, y += r->to) *y = x[i];
     }
@@ -279,8 +266,24 @@ static void place_rows(const plan *p, int64_t row, int64_t *place)
     }
 }
 
+/* With a stride of two both phases of a row are written at once. */
+static void draw_twos(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
+{
+    const int64_t in = p->axis[1].in, even = p->runs[0].first % 2, odd = 1 - even;
+    for (int64_t i = 0; i < p->axis[0].in; i++) {
+        if (place[i] < 0) continue;
+        uint8_t *to = canvas + place[i];
+        part_row(u + i * in, in, &p->runs[even], to + even * p->phase, &p->runs[odd],
+                 to + odd * p->phase);
+    }
+}
+
 static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
 {
+    if (p->axis[1].step == 2 && p->axis[1].phases == 2) {
+        draw_twos(p, place, u, canvas);
+        return;
+    }
     for (int64_t phase = 0; phase < p->axis[1].phases; phase++) {
         const run *r = &p->runs[phase];
         uint8_t *to = canvas + phase * p->phase;
@@ -314,18 +317,17 @@ static void run_channel(const plan *p, dt__qdepthwise *d, int64_t o, int64_t row
     d->bias = q->bias == NULL ? NULL : q->bias + o;
     p->kernels->qd8_depthwise(d);
     for (int64_t i = 0; i < rows; i++) {
-        copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
+        dt__copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
     }
 }
 
-static void run_unit(const plan *p, int64_t unit)
+static void run_unit(const plan *p, int64_t unit, uint8_t *own)
 {
     const dt__qconv *q = p->q;
     const int64_t block = unit % p->blocks, band = unit / p->blocks % p->bands;
     const int64_t n = unit / p->blocks / p->bands, row = band * p->band;
     const int64_t groups = q->conv->groups, past = dt__min_i64(groups, (block + 1) * BLOCK);
     const int64_t plane = p->axis[0].out * p->axis[1].out, image = p->axis[0].in * p->axis[1].in;
-    uint8_t *own = p->own + p->own_bytes * (size_t)omp_get_thread_num();
     int64_t *place = (int64_t *)(void *)(own + p->rows_at);
     dt__qdepthwise d = { .u = own,
                          .taps = q->layout->columns,
@@ -343,15 +345,19 @@ static void run_unit(const plan *p, int64_t unit)
     }
 }
 
+static void run_units(const void *args, const dt__share *s)
+{
+    const plan *p = args;
+    uint8_t *own = p->own + p->own_bytes * (size_t)s->thread;
+    for (int64_t i = s->first; i < s->past; i++) run_unit(p, i, own);
+}
+
 void dt__qdepthwise_run(const dt__kernels *kernels, const dt__qconv *q)
 {
     plan p = plan_of(kernels, q);
     lay_out(&p);
     prepare(&p);
-    const int64_t units = q->conv->batch * p.bands * p.blocks;
-    const double work = (double)q->conv->batch * (double)q->layout->rows *
-                        (double)(p.axis[0].out * p.axis[1].out) * (double)q->layout->columns;
-    const bool shared = q->threads > 1 && units > 1 && work > WORTH_SHARING;
-#pragma omp parallel for schedule(dynamic) num_threads(q->threads) if (shared)
-    for (int64_t i = 0; i < units; i++) run_unit(&p, i);
+    const int64_t positions = p.band * p.axis[1].out; /* a canvas's, so products are small */
+    const int64_t work = positions * BLOCK * p.outputs * q->layout->columns / TOGETHER;
+    dt__parallel(q->conv->batch * p.bands * p.blocks, 1 + work, run_units, &p);
 }

@@ -85,10 +85,9 @@ static int is_unsure(const double s[DT__LANES])
     return unsure;
 }
 
-/* acc = fmaf(sum, scale, acc) for 32 lanes, without calling fmaf where it is not an instruction. A
- * double holds the product of two floats exactly, so only the second rounding of the sum may
+/* A double holds the product of two floats exactly, so only the second rounding of the sum may
  * differ. */
-static void add_scaled(const int32_t *sum, const float *scale, float *acc)
+void dt__add_scaled(const int32_t *sum, const float *scale, float *acc)
 {
     double s[DT__LANES];
     for (int j = 0; j < DT__LANES; j++) {
@@ -126,10 +125,10 @@ static void add_piece(tile *t, const dt__piece *p)
         for (int m = 0; m < rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
     }
     dt__panel_scales(g->layout->scale_dtype, t->part->panel + p->scales, scale);
-    for (int m = 0; m < rows; m++) add_scaled(sum[m], scale, t->acc[m]);
+    for (int m = 0; m < rows; m++) dt__add_scaled(sum[m], scale, t->acc[m]);
 }
 
-static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
+static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
 {
     const dt__qgemm *g = p->g;
     const float *ksum = (const float *)(const void *)p->panel;
@@ -151,8 +150,21 @@ static void run(const dt__qgemm_part *p, multiply *by, unpack *from)
     }
 }
 
-static void run_nibbles(const dt__qgemm_part *p) { run(p, multiply_nibbles, unpack_nibbles); }
-static void run_bytes(const dt__qgemm_part *p) { run(p, multiply_bytes, unpack_bytes); }
+static void run_nibbles(const dt__qgemm_range *r)
+{
+    for (int i = 0; i < r->panels; i++) {
+        const dt__qgemm_part p = dt__qgemm_part_of(r, i);
+        run_panel(&p, multiply_nibbles, unpack_nibbles);
+    }
+}
+
+static void run_bytes(const dt__qgemm_range *r)
+{
+    for (int i = 0; i < r->panels; i++) {
+        const dt__qgemm_part p = dt__qgemm_part_of(r, i);
+        run_panel(&p, multiply_bytes, unpack_bytes);
+    }
+}
 
 void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_nibbles); }
 void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_bytes); }

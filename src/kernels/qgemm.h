@@ -11,7 +11,15 @@ enum {
     DT__BYTES     /* one in a byte, 5 to 8 bits */
 };
 
-/* A chunk of rows against one panel. */
+/* Rows m0 ... m0 + rows - 1 against one panel, or two. */
+typedef struct dt__qgemm_range {
+    const dt__qgemm *g;
+    int64_t m0;
+    int rows, panels;
+    int64_t panel[2];
+} dt__qgemm_range;
+
+/* Such rows against one panel. */
 typedef struct dt__qgemm_part {
     const dt__qgemm *g;
     const uint8_t *panel;
@@ -19,8 +27,27 @@ typedef struct dt__qgemm_part {
     int rows, lanes; /* lanes: outputs, fewer than DT__LANES in the last panel */
 } dt__qgemm_part;
 
-/* Calls `part` on threads for all rows and panels of g: at most `most` rows at a time, panel by
- * panel, so that a panel stays in cache for all rows. The division changes no bit. */
-void dt__qgemm_share(const dt__qgemm *g, int most, void (*part)(const dt__qgemm_part *part));
+static inline dt__qgemm_part dt__qgemm_part_of(const dt__qgemm_range *r, int i)
+{
+    const dt__panel_layout *l = r->g->layout;
+    const int64_t panel = r->panel[i];
+    return (dt__qgemm_part){ .g = r->g,
+                             .panel =
+                                 (const uint8_t *)r->g->panels + (size_t)panel * l->panel_bytes,
+                             .m0 = r->m0,
+                             .n0 = dt__panel_row(l, panel),
+                             .rows = r->rows,
+                             .lanes = dt__panel_lanes(l, panel) };
+}
+
+/* Calls `run` on threads for all rows and panels of g: at most `most` rows at a time. Many rows
+ * take one panel after another, so that a panel stays in cache for all of them. Few rows are bound
+ * by reading and take two panels at a time, half of all panels apart: as a thread goes on, each is
+ * one sequential stream. The division changes no bit. */
+void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_range *range));
+
+/* acc = fmaf((float)sum, scale, acc) for DT__LANES lanes, without calling fmaf where it is not an
+ * instruction. */
+void dt__add_scaled(const int32_t *sum, const float *scale, float *acc);
 
 #endif

@@ -12,6 +12,8 @@ static const dt__kernel_set sets[] = {
     { "avx2", DT_CPU_AVX2, &dt__kernels_avx2 },
     { "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI, &dt__kernels_avx_vnni },
     { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI, &dt__kernels_avx512 },
+#elif defined DETENT_SIMD && defined __aarch64__ && !defined DETENT_EMULATE
+    { "neon-dot", DT_CPU_NEON_DOT, &dt__kernels_neon_dot },
 #endif
 };
 
@@ -34,8 +36,8 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx)
 }
 
 /* The values of DETENT_CPU: names of the sets of all builds, so that scripts work with every
- * build. */
-static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni" };
+ * build. One of another processor limits nothing. */
+static const char *const names[] = { "plain", "avx2", "avx-vnni", "avx512-vnni", "neon-dot" };
 
 /* The number of sets that the environment allows. */
 static dt_status allowed(dt_ctx *ctx, int *count)
@@ -43,13 +45,15 @@ static dt_status allowed(dt_ctx *ctx, int *count)
     *count = DT__COUNT_OF(sets);
     const char *name = getenv("DETENT_CPU");
     if (name == NULL || *name == 0) return DT_OK;
+    for (int i = 0; i < DT__COUNT_OF(sets); i++) {
+        if (strcmp(name, sets[i].name) == 0) *count = i + 1;
+    }
     for (int i = 0; i < DT__COUNT_OF(names); i++) {
-        if (strcmp(name, names[i]) != 0) continue;
-        if (i + 1 < *count) *count = i + 1;
-        return DT_OK;
+        if (strcmp(name, names[i]) == 0) return DT_OK;
     }
     return dt_fail(ctx, DT_ERR_ARG,
-                   "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni or avx512-vnni", name);
+                   "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni, avx512-vnni or neon-dot",
+                   name);
 }
 
 dt_status dt__kernels_open(dt_ctx *ctx)

@@ -1,12 +1,14 @@
 /* Operands of integer products of gradients. */
 #include "ops/back_codes.h"
 
-static void read(const void *from, int64_t r, uint8_t *to)
+static void read(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride)
 {
-    const dt__back_rows *rows = from;
-    const int64_t row =
-        rows->assignment == NULL ? rows->first + r : rows->assignment[r] / rows->per_row;
-    dt__codes_row(rows->x, NULL, row, to);
+    const dt__back_rows *of = from;
+    for (int64_t end = r + rows; r < end; r++, to += stride) {
+        const int64_t row =
+            of->assignment == NULL ? of->first + r : of->assignment[r] / of->per_row;
+        dt__codes_row(of->x, NULL, row, to);
+    }
 }
 
 void dt__back_open_any(const dt__back_rows *rows, dt__q7_layer *to)

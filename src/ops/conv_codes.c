@@ -9,6 +9,7 @@
 #include "ops/conv_codes.h"
 
 #include "kernels/qconv.h"
+#include "ops/conv_back.h"
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT, BIAS = DT__CONV_BIAS };
 
@@ -125,9 +126,15 @@ static dt_status backward_scratch(const dt_call *c, size_t *bytes)
     float any = 0; /* the plan only asks which pointers are NULL */
     codes_work k;
     *bytes = 0;
-    if (!c->wants[X] && !c->wants[WEIGHT]) return DT_OK;
-    make_work(c, &any, NULL, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL, &k);
-    return scratch_of(c, &k, bytes);
+    const bool x = c->wants[X] && !dt__conv_integer_x(c);
+    const bool w = c->wants[WEIGHT] && !dt__conv_integer_w(c);
+    if (x || w) {
+        make_work(c, &any, NULL, x ? &any : NULL, w ? &any : NULL, &k);
+        DT__TRY(scratch_of(c, &k, bytes));
+    }
+    const size_t integers = dt__conv_integer_scratch(c);
+    if (integers > *bytes) *bytes = integers;
+    return DT_OK;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -191,6 +198,14 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
     codes_work k;
     float *to_x = dx[X] != NULL ? dt__data_mut(dx[X]) : NULL;
     float *to_w = dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL;
+    if (to_x != NULL && dt__conv_integer_x(c)) {
+        dt__conv_integer_backward_x(c, dt__data(dy), to_x);
+        to_x = NULL;
+    }
+    if (to_w != NULL && dt__conv_integer_w(c)) {
+        dt__conv_integer_backward_w(c, dt__data(dy), to_w);
+        to_w = NULL;
+    }
     if (to_x == NULL && to_w == NULL) return;
     make_work(c, dt__data(dy), NULL, to_x, to_w, &k);
     if (to_x != NULL) k.w.w = dequantized_weight(c, &k.room);

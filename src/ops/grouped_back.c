@@ -2,6 +2,7 @@
  * rows of dy are gathered first where they do not lie together. */
 #include "ops/grouped_back.h"
 
+#include "core/threads.h"
 #include "ops/back_codes.h"
 
 #include <string.h>
@@ -68,68 +69,36 @@ size_t dt__grouped_integer_room(const dt__grouped *g)
 
 /* ---- rows by place --------------------------------------------------------------------------- */
 
-typedef struct gather_rows_args {
+typedef struct moving {
     const dt__grouped_integers *b;
     const room *r;
-    const dt__routing *to;
-    const dt__codes *x;
-    int64_t n;
-    bool copies;
-} gather_rows_args;
+} moving;
 
-static void gather_rows_share(const void *args, const dt__share *share)
+static void gather(const void *args, const dt__share *s)
 {
-    const gather_rows_args *of = args;
-    const dt__grouped_integers *b = of->b;
-    const room *r = of->r;
-    const dt__routing *to = of->to;
-    const dt__codes *x = of->x;
-    const int64_t n = of->n;
-    const bool copies = of->copies;
-    for (int64_t p = share->first; p < share->past; p++) {
-        const int64_t from = dt__assignment_at(to, p), row = from / to->per_row;
-        if (copies) memcpy(r->dy + p * n, b->dy + from * n, (size_t)n * sizeof *r->dy);
-        if (b->dw == NULL) continue;
-        r->sx[p] = x->scale[row];
-        r->zu[p] = x->zero_u[row];
-    }
-}
-
-static void gather_rows(const dt__grouped_integers *b, const room *r)
-{
+    const moving *v = args;
+    const dt__grouped_integers *b = v->b;
     const dt__routing *to = &b->g->routing;
     const dt__codes *x = b->g->c->codes[b->g->x];
-    const int64_t n = out_of(b->g), places = to->start[to->experts];
-    const bool copies = to->assignment != NULL;
-    const gather_rows_args args = { b, r, to, x, n, copies };
-    dt__parallel(places, n, gather_rows_share, &args);
-}
-
-typedef struct scatter_rows_args {
-    const dt__grouped_integers *b;
-    const float *from;
-    const dt__routing *to;
-    int64_t k;
-} scatter_rows_args;
-
-static void scatter_rows_share(const void *args, const dt__share *share)
-{
-    const scatter_rows_args *of = args;
-    const dt__grouped_integers *b = of->b;
-    const float *from = of->from;
-    const dt__routing *to = of->to;
-    const int64_t k = of->k;
-    for (int64_t p = share->first; p < share->past; p++) {
-        memcpy(b->dx + to->assignment[p] * k, from + p * k, (size_t)k * sizeof *from);
+    const int64_t n = out_of(b->g);
+    for (int64_t p = s->first; p < s->past; p++) {
+        const int64_t from = dt__assignment_at(to, p), row = from / to->per_row;
+        if (to->assignment != NULL) {
+            memcpy(v->r->dy + p * n, b->dy + from * n, (size_t)n * sizeof *b->dy);
+        }
+        if (b->dw == NULL) continue;
+        v->r->sx[p] = x->scale[row];
+        v->r->zu[p] = x->zero_u[row];
     }
 }
 
-static void scatter_rows(const dt__grouped_integers *b, const float *from)
+static void scatter(const void *args, const dt__share *s)
 {
-    const dt__routing *to = &b->g->routing;
-    const int64_t k = in_of(b->g), places = to->start[to->experts];
-    const scatter_rows_args args = { b, from, to, k };
-    dt__parallel(places, k, scatter_rows_share, &args);
+    const moving *v = args;
+    const int64_t k = in_of(v->b->g), *assignment = v->b->g->routing.assignment;
+    for (int64_t p = s->first; p < s->past; p++) {
+        memcpy(v->b->dx + assignment[p] * k, v->r->dx + p * k, (size_t)k * sizeof(float));
+    }
 }
 
 /* ---- experts --------------------------------------------------------------------------------- */
@@ -163,7 +132,11 @@ static void run_expert(const dt__grouped_integers *b, const room *r, int64_t e)
 void dt__grouped_integer_backward(const dt__grouped_integers *b)
 {
     const room r = room_of(b->g, b->room);
-    gather_rows(b, &r);
+    const moving v = { b, &r };
+    const dt__routing *to = &b->g->routing;
+    const int64_t places = to->start[to->experts];
+    dt__parallel(places, out_of(b->g), gather, &v);
     for (int64_t e = 0; e < b->g->routing.experts; e++) run_expert(b, &r, e);
-    if (b->dx != NULL && b->g->routing.assignment != NULL && !b->by_place) scatter_rows(b, r.dx);
+    if (b->dx == NULL || to->assignment == NULL || b->by_place) return;
+    dt__parallel(places, in_of(b->g), scatter, &v);
 }

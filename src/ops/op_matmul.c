@@ -1,7 +1,9 @@
 /* Batched matrix product.      y = a b      da = dy b^T, db = a^T dy, summed over broadcast batch
  * dimensions */
 #include "autograd/op.h"
+#include "core/threads.h"
 #include "ops/ops_list.h"
+
 static int64_t extent(const dt_tensor *x, int from_end) { return x->dims[x->rank - from_end]; }
 
 /* The batch dimensions of y, and the strides of each operand along them, in matrices. */
@@ -84,25 +86,26 @@ static void product(const dt_call *c, const job *j, int64_t i, void *room)
     c->kernels->gemm(&g);
 }
 
-typedef struct batch_args {
+typedef struct work {
     const dt_call *c;
     const job *j;
-    size_t room; /* bytes of a thread's scratch */
-} batch_args;
+    size_t room; /* bytes of a thread */
+} work;
 
-static void batch_share(const void *args, const dt__share *share)
+static void share(const void *args, const dt__share *s)
 {
-    const batch_args *of = args;
-    char *room = (char *)of->c->scratch + of->room * (size_t)share->thread;
-    for (int64_t i = share->first; i < share->past; i++) product(of->c, of->j, i, room);
+    const work *w = args;
+    char *room = (char *)w->c->scratch + w->room * (size_t)s->thread;
+    for (int64_t i = s->first; i < s->past; i++) product(w->c, w->j, i, room);
 }
 
-static void products(const dt_call *c, job *j)
+static void products(const dt_call *c, const job *j)
 {
+    const dt__gemm *g = &j->g;
     if (shares_batch(c, j)) {
-        j->g.alone = true;
-        const int64_t work = j->g.m * j->g.n * j->g.k / DT__FLOAT_PRODUCTS;
-        dt__parallel(j->all.count, work, batch_share, &(batch_args){ c, j, room_of(j) });
+        const int64_t elements = g->m * g->k + g->k * g->n + g->m * g->n;
+        const work w = { c, j, room_of(j) };
+        dt__parallel(j->all.count, elements + g->m * g->n * g->k / 16, share, &w);
         return;
     }
     for (int64_t i = 0; i < j->all.count; i++) product(c, j, i, c->scratch);

@@ -395,17 +395,23 @@ dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int
 
 /* ---- the model's state ---------------------------------------------------------------------- */
 
-static dt_status enable_one(void *user, const char *path, dt_module *m)
+void dt__layer_enable(dt_module *m, bool weight, bool input)
 {
-    (void)path;
-    const bool on = *(const bool *)user;
     dt__input_hook *hook = dt__input_hook_of(m);
     dt__fq *derived = dt__derived_quant(m);
-    if (hook != NULL) hook->enabled = on;
-    if (derived != NULL) derived->enabled = on;
-    if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
-    dt_tensor *w = dt_param(m, "weight");
-    return w != NULL && dt_is_fake_quant(w) ? dt_fake_quant_enable(w, on) : DT_OK;
+    const dt__entry *w = dt__entry_find(m, "weight");
+    if (hook != NULL) hook->enabled = input;
+    if (derived != NULL) derived->enabled = weight;
+    if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED || w == NULL) return;
+    if (dt_is_fake_quant(w->x)) dt_fake_quant_enable(w->x, weight);
+}
+
+static dt_status enable_one(void *user, const char *path, dt_module *m)
+{
+    const bool on = *(const bool *)user;
+    (void)path;
+    dt__layer_enable(m, on, on);
+    return DT_OK;
 }
 
 dt_status dt_enable(dt_module *m, bool on)

@@ -23,6 +23,9 @@ dt__input_hook *dt__input_hook_of(const dt_module *m);
 
 void dt__unhook_input(dt_module *m);
 
+/* Turns fake quantization of one layer's weight and of its input on or off, if it has them. */
+void dt__layer_enable(dt_module *m, bool weight, bool input);
+
 /* The number of channels of a module's input, by its weight w: as many shifts can be learned. */
 int64_t dt__input_channels(const dt_module *m, const dt_tensor *w);
 

@@ -13,6 +13,7 @@ typedef struct evaluation {
     dt_loader *loader;
     dt_tape *t;
     dt__wanted wanted;
+    int64_t examples;   /* how many, the first */
     dt_tensor *outputs; /* NULL: not made yet */
     dt__tally tally;
 } evaluation;
@@ -42,7 +43,7 @@ static dt_status keep(evaluation *e, const dt__pass *p, dt_tensor *y)
 static dt_status run(evaluation *e)
 {
     dt_no_grad(e->t, true);
-    while (e->tally.examples < dt_dataset_count(e->d)) {
+    while (e->tally.examples < e->examples) {
         dt__pass p = { .t = e->t, .m = e->m };
         dt_tensor *answer;
         dt_tape_reset(e->t);
@@ -53,33 +54,48 @@ static dt_status run(evaluation *e)
     return DT_OK;
 }
 
+static dt_status evaluate(evaluation *e, int64_t batch_size, dt_metrics *metrics)
+{
+    const dt_loader_options batches = { .batch_size = batch_size };
+    *metrics = (dt_metrics){ 0 };
+    if (dt_dataset_count(e->d) == 0) {
+        return dt_fail(e->ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
+    }
+    e->tally = dt__tally_open(e->ctx, e->d);
+    const bool was_training = dt_is_training(e->m);
+    dt_status status = dt_loader_create(e->d, &batches, &e->loader);
+    if (status == DT_OK) status = dt_tape_create(e->ctx, &e->t);
+    dt_train(e->m, false);
+    if (status == DT_OK) status = run(e);
+    dt_train(e->m, was_training);
+    if (status == DT_OK) {
+        dt__tally_metrics(&e->tally, metrics);
+        dt__put_speed(metrics, e->d, e->tally.seconds);
+    }
+    dt__tally_close(&e->tally);
+    dt_tape_free(e->t);
+    dt_loader_free(e->loader);
+    return status;
+}
+
 dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
                        dt_metrics *metrics, dt_tensor **out)
 {
-    const dt_loader_options batches = { .batch_size = batch_size };
-    evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d, .wanted = wanted };
+    evaluation e = {
+        .ctx = dt_module_ctx(m), .m = m, .d = d, .wanted = wanted, .examples = dt_dataset_count(d)
+    };
     if (out != NULL) *out = NULL;
-    *metrics = (dt_metrics){ 0 };
-    if (dt_dataset_count(d) == 0) {
-        return dt_fail(e.ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
-    }
-    e.tally = dt__tally_open(e.ctx, d);
-    const bool was_training = dt_is_training(m);
-    dt_status status = dt_loader_create(d, &batches, &e.loader);
-    if (status == DT_OK) status = dt_tape_create(e.ctx, &e.t);
-    dt_train(m, false);
-    if (status == DT_OK) status = run(&e);
-    dt_train(m, was_training);
-    if (status == DT_OK) {
-        dt__tally_metrics(&e.tally, metrics);
-        dt__put_speed(metrics, d, e.tally.seconds);
-    }
-    dt__tally_close(&e.tally);
-    dt_tape_free(e.t);
-    dt_loader_free(e.loader);
+    const dt_status status = evaluate(&e, batch_size, metrics);
     if (status == DT_OK && out != NULL) *out = e.outputs;
     else dt_tensor_free(e.outputs);
     return status;
+}
+
+dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_size, int64_t examples,
+                            dt_metrics *metrics)
+{
+    evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d, .examples = examples };
+    return evaluate(&e, batch_size, metrics);
 }
 
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,

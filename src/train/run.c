@@ -26,11 +26,27 @@ bool dt__run_prepares_trained(const dt__run *r)
     return dt__run_trains_in_float(r) || r->o->model.init != NULL;
 }
 
+dt_float_weights dt__run_float_weights(const dt__run *r)
+{
+    if (!r->o->qat.given) return DT_FLOAT_TRAINED;
+    if (r->o->train.float_baseline) return DT_FLOAT_BASELINE;
+    if (dt__run_trains_in_float(r)) return DT_FLOAT_AT_START;
+    return r->o->model.init != NULL ? DT_FLOAT_INIT : DT_FLOAT_NONE;
+}
+
+static dt_status save_model(dt__run *r, const char *name)
+{
+    char path[DT__RUN_PATH];
+    DT__TRY(dt__run_path(r, name, path));
+    return dt_model_save(r->model, &r->state.info, path);
+}
+
 /* The baseline trains like the main stage, but is never prepared. */
 static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_take_best(r));
+    DT__TRY(save_model(r, "baseline.safetensors"));
     DT__TRY(dt__run_compare_float(r));
     const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
                   skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
@@ -42,15 +58,16 @@ static dt_status run_baseline(dt__run *r)
     return dt__run_save(r);
 }
 
-/* Writes float.safetensors, the weights at qat.start_step, and evaluates them. */
+/* Before the model is prepared, or at the end of training without `qat`: writes float.safetensors
+ * and evaluates the weights, unless the baseline is what integers are compared with. */
 static dt_status save_float(dt__run *r)
 {
-    char path[DT__RUN_PATH];
-    const bool in_float = dt__run_trains_in_float(r);
-    if (!in_float && !dt__run_teaches_itself(r)) return DT_OK;
-    DT__TRY(dt__run_path(r, "float.safetensors", path));
-    DT__TRY(dt_model_save(r->model, &r->state.info, path));
-    return r->o->train.float_baseline || !in_float ? DT_OK : dt__run_compare_float(r);
+    const dt_float_weights weights = dt__run_float_weights(r);
+    if (dt__run_trains_in_float(r) || dt__run_teaches_itself(r)) {
+        DT__TRY(save_model(r, "float.safetensors"));
+    }
+    const bool compared = weights != DT_FLOAT_BASELINE && weights != DT_FLOAT_NONE;
+    return compared ? dt__run_compare_float(r) : DT_OK;
 }
 
 /* Trains the last phase of the main stage. The checkpoint has the weights of the last update, the
@@ -86,12 +103,14 @@ static dt_status train(dt__run *r)
 {
     bool found = false;
     DT__TRY(dt__run_folder(r));
+    if (r->control.resume) DT__TRY(dt__run_forget_machine(r));
     if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
     if (!found) {
         DT__TRY(dt__run_begin_stage(r, r->o->train.float_baseline ? DT__BASELINE : DT__MAIN));
     }
     DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
+    DT__TRY(dt__run_begin_mirror(r));
     r->began = r->line_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);
@@ -115,11 +134,11 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     }
     const int threads = ctx->threads;
     if (r.o->run.threads > 0) ctx->threads = (int)r.o->run.threads;
-    const double before = dt__seconds();
+    r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_open(&r);
     if (status == DT_OK) status = (r.control.dry_run ? dt__run_dry : train)(&r);
-    r.summary->seconds = dt__seconds() - before;
+    r.summary->seconds = dt__seconds() - r.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_close(&r);
     ctx->threads = threads;

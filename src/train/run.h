@@ -13,6 +13,11 @@
  *     run_routing.c  evaluation, and how rows are spread over experts
  *     run_compare.c  evaluates float, rounded, trained and converted models
  *     run_confusion.c  confusion.json
+ *     run_layers.c   figures of layers during QAT, layers-begin.json, layers-end.json
+ *     run_sensitivity.c  sensitivity.json
+ *     run_examples.c   examples.json
+ *     run_machine.c    machine.json
+ *     run_mirror.c   metrics.csv, events for TensorBoard
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
 #ifndef DT__TRAIN_RUN_H
@@ -107,12 +112,14 @@ typedef struct dt__run {
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
     /* progress */
+    double opened;        /* time at which dt_run was called */
     double began;         /* time at which this process began to train */
     int64_t trained;      /* updates made by this process */
     int64_t samples;      /* examples in them */
     double line_clock;    /* time of the latest line of metrics */
     int64_t line_samples; /* examples since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
+    double first_metric;  /* metric[0] of that evaluation */
     dt__experts experts;  /* of that evaluation */
     dt__update_result latest;
 } dt__run;
@@ -136,6 +143,8 @@ const char *dt__run_phase(const dt__run *r);
 
 /* Whether the main stage makes updates in float: before it prepares the model, or without `qat`. */
 bool dt__run_trains_in_float(const dt__run *r);
+/* What the first rows of the table compare with. */
+dt_float_weights dt__run_float_weights(const dt__run *r);
 /* Whether the weights are trained when they are prepared, in this run or in model.init, and not
  * random. Static ranges are then calibrated before the first QAT update. */
 bool dt__run_prepares_trained(const dt__run *r);
@@ -178,6 +187,8 @@ dt_status dt__run_make_parents(dt__run *r, const char *path);
 /* Truncates metrics.jsonl after `lines` lines. */
 dt_status dt__run_truncate(dt__run *r, int64_t lines);
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);
+/* Writes a file that the report shows, without waiting for the disk. NOMEM if the text failed. */
+dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *text);
 /* A dt_sink that appends to a dt__chars. */
 dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
 
@@ -268,6 +279,33 @@ double dt__run_divisor(dt__run *r, int64_t batches);
 /* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
  * labels of examples, or classes are many. */
 dt_status dt__run_write_confusion(dt__run *r, const dt_tensor *outputs);
+
+/* ---- run_mirror.c ---- */
+
+/* Makes metrics.csv and events for TensorBoard, where the recipe wants them, from the lines of
+ * metrics.jsonl. */
+dt_status dt__run_begin_mirror(dt__run *r);
+/* Adds a line of metrics to both. */
+dt_status dt__run_mirror(dt__run *r, const char *line, size_t bytes);
+
+/* ---- run_layers.c ---- */
+
+/* After an update: writes layers-begin.json after the first one of QAT, and a line with figures of
+ * the layers where train.log.layers_every_steps asks for one. */
+dt_status dt__run_log_layers(dt__run *r);
+/* Writes figures of the layers, with their histograms, to run.dir/name. */
+dt_status dt__run_write_layers(dt__run *r, const char *name);
+
+/* ---- what the report shows besides; nothing is written without run.report ---- */
+
+/* Evaluates the prepared model with each layer in float, and leaves it as it was. */
+dt_status dt__run_write_sensitivity(dt__run *r);
+/* `outputs`: answers of m for all evaluated examples. */
+dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs);
+/* `seconds`: of this call so far. */
+dt_status dt__run_write_machine(dt__run *r, double seconds);
+/* Removes it from the folder of a run that goes on. */
+dt_status dt__run_forget_machine(dt__run *r);
 
 /* ---- run_compare.c ---- */
 

@@ -128,6 +128,7 @@ static dt_status evaluate(dt__run *r)
     }
     DT__TRY(dt__run_end_line(r, &t));
     r->validated = m.loss;
+    r->first_metric = m.value[0];
     if (r->control.evaluated != NULL) {
         const dt_progress p = dt__run_progress(r);
         r->control.evaluated(r->control.user, &p, &m);
@@ -137,16 +138,36 @@ static dt_status evaluate(dt__run *r)
     return status;
 }
 
-/* Evaluates every so many updates, or at the end of each epoch; also after the last update if the
- * best evaluation is tracked. */
+#define LEAST_APART 50 /* updates between evaluations that no key asks for */
+#define MOST_SHARE 0.1 /* of the time, for these */
+
+/* Updates between evaluations. Without a key it is an epoch, but epochs of language models may take
+ * hours: theirs come as often as costs a tenth of the time, an example forward being a third of an
+ * example trained. The number depends on the data alone, not on the length of the run. */
+static int64_t period_of(const dt__run *r)
+{
+    const dt_train_options *o = &r->o->train;
+    if (o->evaluate.every_steps > 0) return o->evaluate.every_steps;
+    if (dt_dataset_context(r->train) == 0) return r->per_epoch;
+    const double trained = 3 * (double)o->batch_size * (double)o->accumulate;
+    const double updates = ceil((double)dt_dataset_count(r->validation) / trained / MOST_SHARE);
+    if (updates >= (double)r->per_epoch) return r->per_epoch;
+    return dt__min_i64(r->per_epoch, dt__max_i64(LEAST_APART, (int64_t)updates));
+}
+
+/* Whether the last update is followed by an evaluation wherever it falls. */
+static bool evaluates_the_end(const dt__run *r)
+{
+    return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->train) > 0 ||
+           looks_for_best(r);
+}
+
 dt_status dt__run_validate(dt__run *r)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-    const int64_t every = r->o->train.evaluate.every_steps;
     if (r->validation == NULL) return DT_OK;
-    bool due = step % (every > 0 ? every : r->per_epoch) == 0;
-    if (step == r->steps && (every > 0 || looks_for_best(r))) due = true;
-    return due ? evaluate(r) : DT_OK;
+    const bool at_end = step == r->steps && evaluates_the_end(r);
+    return at_end || step % period_of(r) == 0 ? evaluate(r) : DT_OK;
 }
 
 /* ---- the end -------------------------------------------------------------------------------- */

@@ -60,8 +60,9 @@ static bool stays_inside(const char *name)
 /* The converted model's path must be inside run.dir and differ from the run's other files. */
 static dt_status check_output(dt__run *r)
 {
-    static const char *const taken[] = { "recipe.yaml", "metrics.jsonl", "summary.json",
-                                         "float.safetensors", "checkpoints" };
+    static const char *const taken[] = { "recipe.yaml",          "metrics.jsonl",
+                                         "summary.json",         "float.safetensors",
+                                         "baseline.safetensors", "checkpoints" };
     const char *name = r->o->convert.output;
     char path[DT__RUN_PATH];
     const size_t first = strcspn(name, "/");

@@ -2,6 +2,7 @@
  * Checks that the outputs of the QAT model and of the converted model's file are equal bit for bit.
  * A rounder other than nearest chooses other codes than QAT trained with; then the converted model
  * in memory and its file are compared. */
+#include "core/clock.h"
 #include "core/tensor.h"
 #include "core/json.h"
 #include "data/dataset.h"
@@ -9,6 +10,7 @@
 #include "train/rounding.h"
 #include "train/run.h"
 
+#include <detent/report.h>
 #include <string.h>
 
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)
@@ -59,7 +61,8 @@ dt_status dt__run_compare_float(dt__run *r)
     if (!r->o->qat.given) {
         dt_tensor *answers;
         DT__TRY(evaluate(r, r->model, &m, &answers));
-        const dt_status status = dt__run_write_confusion(r, answers);
+        dt_status status = dt__run_write_confusion(r, answers);
+        if (status == DT_OK) status = dt__run_write_examples(r, r->model, answers);
         dt_tensor_free(answers);
         keep(r, DT_RUN_FLOAT, &m);
         return status;
@@ -117,6 +120,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
         r->summary->same_bits_from_file = same_bits(here, there);
         r->summary->same_bits_as_qat = r->summary->same_bits_from_file && same_bits(trained, there);
         status = dt__run_write_confusion(r, there);
+        if (status == DT_OK) status = dt__run_write_examples(r, loaded, there);
     }
     dt_tensor_free(here);
     dt_tensor_free(there);
@@ -175,6 +179,10 @@ static dt_status convert(dt__run *r)
     dt_status status = evaluate(r, r->model, &m, &trained);
     if (status == DT_OK) {
         show(r, DT_RUN_QAT, &m);
+        status = dt__run_write_layers(r, "layers-end.json");
+    }
+    if (status == DT_OK) status = dt__run_write_sensitivity(r);
+    if (status == DT_OK) {
         dt_optimizer_free(r->optimizer);
         r->optimizer = NULL;
         r->summary->rounder = dt__rounder_names[r->o->convert.rounding.rounder];
@@ -204,12 +212,15 @@ dt_status dt__run_finish(dt__run *r)
     r->summary->ends_with_best =
         r->o->train.finish_with == DT_FINISH_BEST && r->summary->best_step > 0;
     r->summary->skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
-    if (dt__run_trains_in_float(r) || r->o->train.float_baseline) {
+    r->summary->float_weights = dt__run_float_weights(r);
+    if (r->summary->float_weights != DT_FLOAT_NONE) {
         show_kept(r, DT_RUN_FLOAT);
         if (quantized) show_kept(r, DT_RUN_PTQ);
     }
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
+    DT__TRY(dt__run_write_machine(r, dt__seconds() - r->opened));
+    if (r->o->run.report) DT__TRY(dt_report_write(r->ctx, &r->o->run.dir, 1, NULL));
     const bool same =
         is_nearest(r) ? r->summary->same_bits_as_qat : r->summary->same_bits_from_file;
     if (!quantized || same) return DT_OK;

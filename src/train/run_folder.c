@@ -25,6 +25,14 @@ dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t b
     return dt__file_replace(r->ctx, path, &(const dt__span){ text, bytes }, 1);
 }
 
+dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *text)
+{
+    char path[DT__RUN_PATH];
+    if (text->failed) return DT_ERR_NOMEM;
+    DT__TRY(dt__run_path(r, name, path));
+    return dt__file_replace_unsynced(r->ctx, path, &(const dt__span){ text->bytes, text->used }, 1);
+}
+
 /* The recipe with every value and its origin, as text. */
 static dt_status resolve(dt__run *r, char **out)
 {

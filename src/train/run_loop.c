@@ -3,6 +3,8 @@
 #include "core/json.h"
 #include "train/run.h"
 
+#include <math.h>
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 static void put_field(dt__chars *t, const char *name, double value)
@@ -27,7 +29,8 @@ void dt__run_begin_line(dt__run *r, dt__chars *t)
 dt_status dt__run_end_line(dt__run *r, dt__chars *t)
 {
     dt__put_text(t, "}\n");
-    const dt_status status = t->failed ? DT_ERR_NOMEM : dt__run_append(r, t->bytes, t->used);
+    dt_status status = t->failed ? DT_ERR_NOMEM : dt__run_append(r, t->bytes, t->used);
+    if (status == DT_OK) status = dt__run_mirror(r, t->bytes, t->used);
     dt__release(r->ctx, t->bytes);
     if (status == DT_OK) ++*dt__run_count(r, DT__COUNT_LINES);
     return status;
@@ -75,6 +78,8 @@ dt_progress dt__run_progress(const dt__run *r)
         .loss = r->latest.loss,
         .lr = r->latest.lr,
         .validation_loss = r->validated,
+        .metric = isnan(r->validated) || r->n_metrics < 2 ? NULL : r->metric[0],
+        .metric_value = r->first_metric,
         .busiest_expert = r->experts.any ? r->experts.busiest : 0,
         .idlest_expert = r->experts.any ? r->experts.idlest : 0,
         .samples_per_s = speed,
@@ -132,6 +137,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
         const bool logged = step % o->log.every_steps == 0 || step == r->steps;
         if (logged) DT__TRY(write_line(r, &u));
+        DT__TRY(dt__run_log_layers(r));
         DT__TRY(dt__run_validate(r));
         if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);

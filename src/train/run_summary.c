@@ -236,6 +236,25 @@ static void put_training(dt__chars *t, const dt_run_summary *summary)
     dt__put_text(t, "}");
 }
 
+/* Which weights a result is about, and what was proved of it. */
+static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender which)
+{
+    static const char *const weights[] = { [DT_FLOAT_NONE] = "none",
+                                           [DT_FLOAT_TRAINED] = "trained",
+                                           [DT_FLOAT_BASELINE] = "baseline",
+                                           [DT_FLOAT_AT_START] = "start_step",
+                                           [DT_FLOAT_INIT] = "init" };
+    if (which == DT_RUN_FLOAT || which == DT_RUN_PTQ) {
+        put_name(t, "weights");
+        dt__put_quoted(t, weights[summary->float_weights]);
+    }
+    if (which != DT_RUN_CONVERTED) return;
+    put_bool(t, "same_bits_as_qat", summary->same_bits_as_qat);
+    put_bool(t, "same_bits_from_file", summary->same_bits_from_file);
+    put_name(t, "rounder");
+    dt__put_quoted(t, summary->rounder);
+}
+
 dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink, void *user)
 {
     static const char *const names[DT_CONTENDERS] = { "float", "ptq", "qat", "converted" };
@@ -249,12 +268,7 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
             continue;
         }
         put_result(&t, &summary->result[i]);
-        if (i == DT_RUN_CONVERTED) {
-            put_bool(&t, "same_bits_as_qat", summary->same_bits_as_qat);
-            put_bool(&t, "same_bits_from_file", summary->same_bits_from_file);
-            put_name(&t, "rounder");
-            dt__put_quoted(&t, summary->rounder);
-        }
+        put_origin(&t, summary, (dt_contender)i);
         dt__put_text(&t, "}");
     }
     if (summary->best_step > 0) put_training(&t, summary);

@@ -118,5 +118,8 @@ typedef enum dt__wanted {
 /* dt_evaluate that returns answers or outputs, f32 [examples, ...]; the caller frees them. */
 dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
                        dt_metrics *metrics, dt_tensor **out);
+/* The metrics of the first batches that hold `examples` examples or more. */
+dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_size, int64_t examples,
+                            dt_metrics *metrics);
 
 #endif

@@ -47,7 +47,10 @@ static int64_t rank_of(const dt__tally *s, const float *y, int32_t label)
 static double cost_of(const dt__tally *s, const float *y, int32_t label)
 {
     double most = (double)y[0], sum = 0;
-    for (int64_t k = 1; k < s->classes; k++) most = fmax(most, (double)y[k * s->places]);
+    for (int64_t k = 1; k < s->classes; k++) {
+        const double other = (double)y[k * s->places];
+        if (other > most) most = other; /* gcc 12 for AArch64 fails to compile fmax here */
+    }
     for (int64_t k = 0; k < s->classes; k++) sum += exp((double)y[k * s->places] - most);
     return log(sum) + most - (double)y[label * s->places];
 }

@@ -1,81 +1,114 @@
-/* Gathers rows of codes from pieces of three bytes with AVX2, for kernels with three columns.
- *
- * Eight bytes at each of three pieces contain the pieces of six neighbouring positions (of three if
- * positions are two bytes apart). For each position two shuffles collect its nine bytes, which are
- * stored at once. */
+/* Gathers the words of a tile of positions (dt__gathering) by byte shuffles with AVX2. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
-#include <string.h>
+#define MOST_BLOCKS 3 /* gathered together, whose words share parts */
 
-#define LENGTH 3
-
-/* The nine bytes of position j from a = pieces 0 and 1, b = piece 2. */
-DT__INLINE __m128i position_of(__m128i a, __m128i b, int at)
+DT__INLINE __m128i read_sixteen(const uint8_t *from)
 {
-    const char p = (char)at;
-    const char n = -1;
-    const __m128i from_a =
-        _mm_setr_epi8(p, (char)(p + 1), (char)(p + 2), (char)(p + 8), (char)(p + 9), (char)(p + 10),
-                      n, n, n, n, n, n, n, n, n, n);
-    const __m128i from_b =
-        _mm_setr_epi8(n, n, n, n, n, n, p, (char)(p + 1), (char)(p + 2), n, n, n, n, n, n, n);
-    return _mm_or_si128(_mm_shuffle_epi8(a, from_a), _mm_shuffle_epi8(b, from_b));
+    return _mm_loadu_si128((const __m128i *)(const void *)from);
 }
 
-DT__INLINE __m128i load_eight(const uint8_t *from)
+/* How the quads of a block lie: APART, or PAIRS of neighbours, which read the same bytes. */
+enum { APART, PAIRS };
+
+DT__INLINE __m256i read_pair(int form, const dt__gather_quad *q, int64_t at)
 {
-    return _mm_loadl_epi64((const __m128i *)(const void *)from);
+    const __m128i low = read_sixteen(q[0].from[0] + at);
+    if (form == PAIRS) return _mm256_broadcastsi128_si256(low);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), read_sixteen(q[1].from[0] + at), 1);
 }
 
-/* `count` rows whose pieces begin `step` bytes apart, count * step <= 6. */
-DT__INLINE void gather_block(const dt__gathering *g, int64_t m, int count, int step)
+DT__INLINE __m256i read_shuffle(int form, const uint8_t *from)
 {
-    const uint8_t *from = g->from[m];
-    uint8_t *to = g->to + m * g->ld;
-    const int64_t triples = g->pieces / 3;
-    for (int64_t i = 0; i < triples; i++, to += 3 * LENGTH) {
-        const int64_t *at = g->offset + 3 * i;
-        const __m128i a = _mm_unpacklo_epi64(load_eight(from + at[0]), load_eight(from + at[1]));
-        const __m128i b = load_eight(from + at[2]);
+    if (form == PAIRS) return _mm256_loadu_si256((const __m256i *)(const void *)from);
+    return _mm256_broadcastsi128_si256(read_sixteen(from));
+}
+
+/* Gathers blocks as if each quad were one run. */
+DT__INLINE void gather_blocks(const dt__gathering *g, int form, int blocks,
+                              const dt__gather_quad *q, uint8_t *to)
+{
+    const int64_t apart = g->words * 4 * DT__BLOCK;
+    for (int64_t word = 0; word < g->words; word++, to += 4 * DT__BLOCK) {
+        __m256i sum[2 * MOST_BLOCKS];
         DT__UNROLL
-        for (int j = 0; j < count; j++) {
-            _mm_storeu_si128((__m128i *)(void *)(to + j * g->ld), position_of(a, b, j * step));
+        for (int k = 0; k < 2 * blocks; k++) sum[k] = _mm256_setzero_si256();
+        for (int32_t i = g->first[word]; i < g->first[word + 1]; i++) {
+            const int64_t at = g->part[i].offset;
+            const __m256i by = read_shuffle(form, g->shuffle[g->part[i].shuffle]);
+            DT__UNROLL
+            for (int k = 0; k < 2 * blocks; k++) {
+                const __m256i x = read_pair(form, q + 2 * k, at);
+                sum[k] = _mm256_or_si256(sum[k], _mm256_shuffle_epi8(x, by));
+            }
+        }
+        DT__UNROLL
+        for (int k = 0; k < 2 * blocks; k++) {
+            uint8_t *block = to + k / 2 * apart + k % 2 * 32;
+            _mm256_store_si256((__m256i *)(void *)block, sum[k]);
         }
     }
-    for (int64_t i = 3 * triples; i < g->pieces; i++, to += LENGTH) {
-        for (int j = 0; j < count; j++) memcpy(to + j * g->ld, from + j * step + g->offset[i], 4);
+}
+
+/* Writes the lanes of a quad's run over what the first run has written. */
+static void gather_run(const dt__gathering *g, const dt__gather_quad *q, int run, uint8_t *to)
+{
+    const __m128i lane = _mm_setr_epi32(0, 1, 2, 3);
+    const __m128i inside = _mm_cmpgt_epi32(lane, _mm_set1_epi32(q->past[run - 1] - 1));
+    for (int64_t word = 0; word < g->words; word++, to += 4 * DT__BLOCK) {
+        __m128i sum = _mm_setzero_si128();
+        for (int32_t i = g->first[word]; i < g->first[word + 1]; i++) {
+            const __m128i by = read_sixteen(g->shuffle[g->part[i].shuffle]);
+            const __m128i x = read_sixteen(q->from[run] + g->part[i].offset);
+            sum = _mm_or_si128(sum, _mm_shuffle_epi8(x, by));
+        }
+        sum = _mm_blendv_epi8(read_sixteen(to), sum, inside);
+        _mm_store_si128((__m128i *)(void *)to, sum);
     }
 }
 
-/* Whether `count` rows from m on begin `step` bytes apart. */
-static bool is_beside(const dt__gathering *g, int64_t m, int count, int step)
+static int form_of(const dt__gathering *g, const dt__gather_quad *q)
 {
-    bool beside = m + count <= g->rows;
-    for (int j = 1; j < count && beside; j++) beside = g->from[m + j] == g->from[m] + j * step;
-    return beside;
+    const bool first = q[1].from[0] == q[0].from[0] + 4, second = q[3].from[0] == q[2].from[0] + 4;
+    return g->wide && first && second ? PAIRS : APART;
+}
+
+static void gather_apart(const dt__gathering *g, const dt__gather_quad *q, uint8_t *to)
+{
+    gather_blocks(g, APART, 1, q, to);
+}
+
+static void gather_pairs(const dt__gathering *g, const dt__gather_quad *q, uint8_t *to)
+{
+    gather_blocks(g, PAIRS, 1, q, to);
+}
+
+static void gather_many(const dt__gathering *g, const dt__gather_quad *q, uint8_t *to)
+{
+    gather_blocks(g, PAIRS, MOST_BLOCKS, q, to);
 }
 
 void dt__gather_codes__avx2(const dt__gathering *g)
 {
-    if (g->length != LENGTH) {
-        dt__gather_codes__ref(g);
-        return;
-    }
-    for (int64_t m = 0; m < g->rows;) {
-        if (is_beside(g, m, 6, 1)) {
-            gather_block(g, m, 6, 1);
-            m += 6;
-        } else if (is_beside(g, m, 3, 2)) {
-            gather_block(g, m, 3, 2);
-            m += 3;
-        } else if (is_beside(g, m, 2, 1)) {
-            gather_block(g, m, 2, 1);
-            m += 2;
-        } else {
-            gather_block(g, m, 1, 1);
-            m++;
+    const int64_t block = g->words * 4 * DT__BLOCK;
+    for (int64_t b = 0, same; b < g->blocks; b += same) {
+        const dt__gather_quad *q = g->quad + 4 * b;
+        uint8_t *to = g->to + b * block;
+        const int form = form_of(g, q);
+        for (same = 1; same < MOST_BLOCKS && b + same < g->blocks; same++) {
+            if (form_of(g, q + 4 * same) != PAIRS) break;
+        }
+        const bool many = form == PAIRS && same == MOST_BLOCKS;
+        if (!many) same = 1;
+        if (many) gather_many(g, q, to);
+        else if (form == PAIRS) gather_pairs(g, q, to);
+        else gather_apart(g, q, to);
+        for (int k = 0; k < 4 * same; k++) {
+            for (int run = 1; run < q[k].runs; run++) {
+                gather_run(g, q + k, run, to + k / 4 * block + k % 4 * 16);
+            }
         }
     }
 }

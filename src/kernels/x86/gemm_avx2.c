@@ -16,9 +16,6 @@ DT__INLINE floats set_all(float x) { return _mm256_set1_ps(x); }
 DT__INLINE floats fused(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
 DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
 
-#define TILES                                                                                      \
-    TILE(1, 8)                                                                                     \
-    TILE(1, 4) TILE(1, 2) TILE(2, 4) TILE(2, 2) TILE(3, 4) TILE(3, 2) TILE(4, 2) TILE(5, 2)        \
-        TILE(6, 2)
+#define TILES UP_TO_8(1) UP_TO_4(2) UP_TO_4(3) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/gemm_vectors.inc"
 #endif

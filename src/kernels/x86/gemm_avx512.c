@@ -16,10 +16,8 @@ DT__INLINE floats set_all(float x) { return _mm512_set1_ps(x); }
 DT__INLINE floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
 DT__INLINE floats zero(void) { return _mm512_setzero_ps(); }
 
-#define TILES                                                                                      \
-    TILE(1, 8)                                                                                     \
-    TILE(1, 4) TILE(1, 2) TILE(2, 8) TILE(2, 4) TILE(2, 2) TILE(3, 8) TILE(3, 4) TILE(3, 2)        \
-        TILE(4, 4) TILE(4, 2) TILE(5, 4) TILE(5, 2) TILE(6, 4) TILE(6, 2) TILE(7, 2) TILE(8, 2)    \
-            TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2)
+#define FEW UP_TO_8(1) UP_TO_8(2) UP_TO_8(3) UP_TO_4(4) UP_TO_4(5) UP_TO_4(6)
+#define MANY TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
+#define TILES FEW MANY TILE(13, 2) TILE(14, 2)
 #include "kernels/x86/gemm_vectors.inc"
 #endif

@@ -10,12 +10,12 @@
 
 #define SET avx2
 #define MOST_ROWS 4
-#define COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
+#define COLUMNS(rows) ((rows) == 2 ? 4 : 2)
 #define CHAINS(rows) 1
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#define EACH_ROWS(X) X(2) X(3) X(4)
+#define OUTPUTS 4
 #define SEGMENT 4
 #define UNPACK_FROM 5
-#define AHEAD 0
 #define NIBBLE_SHIFT 0
 #include "kernels/x86/qgemm_ymm.inc"
 
@@ -45,4 +45,5 @@ DT__INLINE ints widen(int form, ints sum)
 }
 
 #include "kernels/x86/qgemm_tile.inc"
+#include "kernels/x86/qconv_tile.inc"
 #endif

@@ -11,11 +11,11 @@
 #define LANES_OF_VECTOR 16
 #define MOST_ROWS 8
 #define COLUMNS(rows) 2
-#define CHAINS(rows) ((rows) <= 2 ? 2 : 1)
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define CHAINS(rows) ((rows) == 2 ? 2 : 1)
+#define EACH_ROWS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define OUTPUTS 8
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 16
-#define AHEAD 1024
 #define NIBBLE_SHIFT 4
 
 typedef __m512i ints;
@@ -29,6 +29,11 @@ DT__INLINE floats to_floats(ints x) { return _mm512_cvtepi32_ps(x); }
 DT__INLINE floats load_floats(const float *from) { return _mm512_load_ps(from); }
 DT__INLINE void store_floats(float *to, floats x) { _mm512_store_ps(to, x); }
 DT__INLINE floats add_product(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
+DT__INLINE ints multiply_low(ints a, ints b) { return _mm512_mullo_epi32(a, b); }
+DT__INLINE floats multiply_floats(floats a, floats b) { return _mm512_mul_ps(a, b); }
+DT__INLINE floats add_floats(floats a, floats b) { return _mm512_add_ps(a, b); }
+DT__INLINE floats all_lanes(float x) { return _mm512_set1_ps(x); }
+DT__INLINE void store_anywhere(float *to, floats x) { _mm512_storeu_ps(to, x); }
 
 /* The four bytes at `from` in every lane. */
 DT__INLINE ints broadcast(const uint8_t *from)
@@ -88,4 +93,5 @@ DT__INLINE ints widen(int form, ints sum)
 }
 
 #include "kernels/x86/qgemm_tile.inc"
+#include "kernels/x86/qconv_tile.inc"
 #endif

@@ -8,12 +8,12 @@
 
 #define SET avx_vnni
 #define MOST_ROWS 6
-#define COLUMNS(rows) ((rows) <= 2 ? 4 : 2)
-#define CHAINS(rows) ((rows) == 1 ? 2 : 1)
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define COLUMNS(rows) ((rows) == 2 ? 4 : 2)
+#define CHAINS(rows) 1
+#define EACH_ROWS(X) X(2) X(3) X(4) X(5) X(6)
+#define OUTPUTS 4
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 13
-#define AHEAD 1024
 #define NIBBLE_SHIFT 4
 #include "kernels/x86/qgemm_ymm.inc"
 
@@ -50,4 +50,5 @@ DT__INLINE ints widen(int form, ints sum)
 }
 
 #include "kernels/x86/qgemm_tile.inc"
+#include "kernels/x86/qconv_tile.inc"
 #endif

@@ -4,10 +4,10 @@
 #include "kernels/sets.h"
 
 #define SET avx512
-#include "kernels/x86/set.inc"
+#include "kernels/set.inc"
 
 const dt__kernels dt__kernels_avx512 = {
-#include "kernels/x86/set_plain.inc"
+#include "kernels/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 #include "kernels/x86/avx512.inc"
 };

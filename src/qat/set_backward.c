@@ -1,5 +1,6 @@
 /* dt_set_backward: which layers multiply gradients as integers. The choice is a flag of the layer's
  * quantized weight, which its codes carry to the ops. */
+#include "nn/conv_layers.h"
 #include "qat/derived_quant.h"
 #include "qat/prepare.h"
 
@@ -11,6 +12,19 @@ static dt__fq *weight_of(const dt_module *m)
     if (derived != NULL) return derived;
     const dt__entry *w = dt__entry_find(m, "weight");
     return w != NULL && dt_is_fake_quant(w->x) ? w->x->ext : NULL;
+}
+
+/* Groups of one channel are not multiplied as integers. */
+static bool is_depthwise(const dt_module *m)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL && conv->layer.conv.groups > 1 && conv->layer.in == conv->layer.conv.groups;
+}
+
+static bool is_transposed(const dt_module *m)
+{
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    return conv != NULL && conv->kind->transposed;
 }
 
 typedef struct ends {
@@ -32,16 +46,19 @@ typedef struct choice {
     ends ends;
 } choice;
 
+static bool is_end(const choice *c, const dt_module *m)
+{
+    return m == c->ends.first || m == c->ends.last;
+}
+
 static dt_status choose(void *user, const char *path, dt_module *m)
 {
     const choice *c = user;
     (void)path;
     dt__fq *fq = weight_of(m);
-    const bool is_end = m == c->ends.first || m == c->ends.last;
-    if (fq != NULL) {
-        fq->int8_backward =
-            c->backward == DT_BACKWARD_INT8_ALL || (c->backward == DT_BACKWARD_INT8 && !is_end);
-    }
+    const bool chosen =
+        c->backward == DT_BACKWARD_INT8 && !is_end(c, m) && dt__conv_state_of(m) == NULL;
+    if (fq != NULL) fq->int8_backward = chosen || c->backward == DT_BACKWARD_INT8_ALL;
     return DT_OK;
 }
 
@@ -50,9 +67,8 @@ static dt_status leave_out(void *user, const char *path, dt_module *m)
 {
     const choice *c = user;
     (void)path;
-    const bool is_end = m == c->ends.first || m == c->ends.last;
     dt__fq *fq = weight_of(m);
-    if (fq != NULL && is_end && c->backward == DT_BACKWARD_INT8) fq->int8_backward = false;
+    if (fq != NULL && is_end(c, m) && c->backward == DT_BACKWARD_INT8) fq->int8_backward = false;
     return DT_OK;
 }
 
@@ -73,7 +89,8 @@ dt_status dt_set_backward(dt_module *m, int backward)
 int dt_gradients_of(const dt_module *layer)
 {
     const dt__fq *fq = weight_of(layer);
-    if (fq == NULL || !fq->int8_backward) return DT_GRADIENTS_FLOAT;
+    if (fq == NULL || !fq->int8_backward || is_depthwise(layer)) return DT_GRADIENTS_FLOAT;
     const dt__input_hook *input = dt__input_hook_of(layer);
-    return input != NULL && !input->simulated ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;
+    const bool both = input != NULL && !input->simulated && !is_transposed(layer);
+    return both ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;
 }

@@ -1,0 +1,217 @@
+/* detent new: writes a recipe with comments for data of one's own. What options do not give, it
+ * asks for on a terminal. The data are opened, so that the network fits them. */
+#include "new_data.h"
+
+#include "meter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DATA, TASK, TARGET, BITS, FLOAT }; /* options, as in main.c */
+
+#define ANSWER 512
+#define UPDATES 1500 /* of the training that is proposed, about */
+
+/* What was asked for. */
+typedef struct answers {
+    char data[ANSWER], task[ANSWER], target[ANSWER], bits[ANSWER], file[ANSWER];
+} answers;
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+/* An option's value, else the answer to a question, else, of an empty answer or without a terminal,
+ * `usual`. False: there is none. */
+static bool ask(const char *given, const char *question, const char *usual, char answer[ANSWER])
+{
+    snprintf(answer, ANSWER, "%s", given != NULL ? given : "");
+    if (given == NULL && isatty(STDIN_FILENO)) {
+        fprintf(stderr, "%s%s%s%s ", question, usual != NULL ? " [" : "",
+                usual != NULL ? usual : "", usual != NULL ? "]" : "");
+        fflush(stderr);
+        if (fgets(answer, ANSWER, stdin) == NULL) answer[0] = 0;
+        answer[strcspn(answer, "\r\n")] = 0;
+    }
+    if (answer[0] == 0 && usual != NULL) snprintf(answer, ANSWER, "%s", usual);
+    return answer[0] != 0;
+}
+
+static int read_task(const cli_args *args, const new_data *d, answers *a)
+{
+    static const char *const tasks[] = { "classification", "regression", "multi_label", "anomaly",
+                                         "denoising",      "language",   NULL };
+    const char *usual = d->language ? "language" : "classification";
+    ask(args->option[TASK], "Task (classification, regression, multi_label, anomaly, denoising)?",
+        usual, a->task);
+    int i = 0;
+    while (tasks[i] != NULL && strcmp(tasks[i], a->task) != 0) i++;
+    if (tasks[i] == NULL) {
+        const char *meant = dt_nearest(tasks, a->task);
+        return cli_fail(args, CLI_USAGE, "--task: no task '%s'%s%s%s", a->task,
+                        meant == NULL ? "" : " (did you mean '", meant == NULL ? "" : meant,
+                        meant == NULL ? "" : "'?)");
+    }
+    if (d->language == (strcmp(a->task, "language") == 0)) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "--task %s: %s is %s", a->task, d->path, d->kind);
+}
+
+static int read_answers(const cli_args *args, answers *a, new_data *d)
+{
+    static const char question[] =
+        "Data (a folder of images or sounds; .csv, .npy, .txt, .jsonl; digits, sounds, sensors, "
+        "table)?";
+    if (!ask(args->option[DATA], question, NULL, a->data)) {
+        return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
+    }
+    *d = (new_data){ .path = a->data, .task = a->task };
+    if (!new_data_find(d)) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: no data that are known: folders train/CLASS/*.png or CLASS/*.wav, "
+                        "files .csv, .npy, .npz, .safetensors, .txt or .jsonl, IDX, CIFAR-10, or "
+                        "digits, sounds, sensors, table",
+                        a->data);
+    }
+    int status = read_task(args, d, a);
+    if (status != CLI_DONE) return status;
+    if (d->columns && !ask(args->option[TARGET],
+                           "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {
+        return cli_fail(args, CLI_USAGE,
+                        "--target is missing: columns of the table, or a file of targets");
+    }
+    d->target = d->columns ? a->target : NULL;
+    ask(args->option[BITS], "Bits of a weight (2, 3, 4, 8)?", "4", a->bits);
+    if (strlen(a->bits) == 1 && strchr("2348", a->bits[0]) != NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "--bits is '%s', and should be 2, 3, 4 or 8", a->bits);
+}
+
+/* ---- the recipe ----------------------------------------------------------------------------- */
+
+/* Opens the training data, by a recipe whose model does not matter. */
+static int open_data(const cli_args *args, dt_ctx *ctx, const char *data, dt_dataset **train)
+{
+    cli_text probe = { .used = 0 };
+    dt_recipe *recipe = NULL;
+    dt_dataset *validation = NULL, *test = NULL;
+    cli_text_add(&probe, "run: {dir: x}\nmodel: {family: mlp, sizes: [1, 1]}\n%s", data);
+    const dt_recipe_source source = {
+        .path = "detent new", .text = probe.text, .bytes = probe.used, .use = DT_RECIPE_TO_TRAIN
+    };
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    meter_begin("reading the data", false);
+    if (s == DT_OK) s = dt_recipe_open_data(recipe, NULL, train, &validation, &test);
+    meter_end();
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* Epochs and updates of about UPDATES updates. */
+static void add_training(const new_data *d, const dt_dataset *train, bool quantized, int bits,
+                         cli_text *out)
+{
+    const int64_t batches = (dt_dataset_count(train) + 63) / 64;
+    int64_t epochs = batches > 0 ? (UPDATES + batches - 1) / batches : 1;
+    if (epochs > 100) epochs = 100;
+    const int64_t updates = d->language ? UPDATES : epochs * batches;
+    cli_text_add(out, "train:\n");
+    if (d->language) cli_text_add(out, "  steps: %d                  # updates\n", UPDATES);
+    else
+        cli_text_add(out, "  epochs: %-21lld# %lld updates\n", (long long)epochs,
+                     (long long)updates);
+    cli_text_add(out,
+                 "  batch_size: %d\n"
+                 "  optimizer: {name: adamw, lr: %s, weight_decay: 0.01}\n"
+                 "  schedule: {name: cosine, warmup_steps: %lld}\n"
+                 "  clip_grad_norm: 1.0\n",
+                 d->language ? 16 : 64, d->language ? "1e-3" : "2e-3",
+                 (long long)(updates / 20 + 1));
+    if (!quantized) return;
+    cli_text_add(out,
+                 "  float_baseline: true         # a float model beside it, to compare\n\n"
+                 "qat:\n"
+                 "  preset: int8-dynamic-int4-weight   # activations of 8 bits\n"
+                 "  weight: {bits: %d}            # of a weight\n",
+                 bits);
+    if (d->language) {
+        cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
+                          "embedding too\n");
+    }
+    cli_text_add(out,
+                 "  start_step: %-17lld# before it in float, from it on for integers\n\n"
+                 "convert:\n"
+                 "  output: model.safetensors    # in run.dir\n",
+                 (long long)(updates / 3));
+}
+
+static void add_head(const answers *a, const new_data *d, cli_text *out)
+{
+    char name[ANSWER];
+    const char *slash = strrchr(a->file, '/');
+    snprintf(name, sizeof name, "%s", slash == NULL ? a->file : slash + 1);
+    name[strcspn(name, ".")] = 0;
+    cli_text_add(out,
+                 "# %s, %s. detent train %s trains by it;\n"
+                 "# detent config keys lists what else can be set.\n"
+                 "run:\n  dir: 'runs/%s'\n  seed: 1\n\n",
+                 d->kind, d->task, a->file, name);
+}
+
+static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, const cli_text *text)
+{
+    dt_recipe *recipe = NULL;
+    const dt_recipe_source source = { .path = a->file, .text = text->text, .bytes = text->used };
+    const dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+static int write_recipe(const cli_args *args, const char *path, const cli_text *text)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (file < 0) return cli_fail(args, CLI_BAD_FILE, "%s: %s", path, strerror(errno));
+    const bool written = write(file, text->text, text->used) == (ssize_t)text->used;
+    if (close(file) == 0 && written) return CLI_DONE;
+    unlink(path);
+    return cli_fail(args, CLI_FAILED, "%s: cannot be written", path);
+}
+
+static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d)
+{
+    cli_text data = { .used = 0 }, out = { .used = 0 };
+    dt_dataset *train = NULL;
+    new_data_block(d, &data);
+    int status = open_data(args, ctx, data.text, &train);
+    if (status != CLI_DONE) return status;
+    add_head(a, d, &out);
+    new_model_block(d, train, &out);
+    cli_text_add(&out, "\n%s\n", data.text);
+    add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+    dt_dataset_free(train);
+    status = check_recipe(args, ctx, a, &out);
+    if (status == CLI_DONE) status = write_recipe(args, a->file, &out);
+    if (status != CLI_DONE) return status;
+    cli_say("%s: %s, %s", a->file, d->kind, a->task);
+    cli_tell(stderr, "detent train %s", a->file);
+    return CLI_DONE;
+}
+
+int cli_new(const cli_args *args)
+{
+    answers a;
+    new_data d;
+    int status = read_answers(args, &a, &d);
+    if (status != CLI_DONE) return status;
+    ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a.file);
+    if (access(a.file, F_OK) == 0) return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a.file);
+    dt_ctx *ctx = cli_ctx(args, 0);
+    if (ctx == NULL) return CLI_FAILED;
+    status = make(args, ctx, &a, &d);
+    dt_ctx_free(ctx);
+    return status;
+}

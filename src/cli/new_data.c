@@ -1,0 +1,263 @@
+/* What a path holds, by its name and what lies in it, and small networks that fit (new_data.h). */
+#include "new_data.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+/* A kind of data. */
+typedef struct kind {
+    const char *name;   /* of drawn data, or "" */
+    const char *ending; /* of a file, or NULL */
+    const char *inside; /* a pattern in a folder, or NULL */
+    const char *text;
+    bool columns, language, images, tested;
+} kind;
+
+static const kind kinds[] = {
+    { "digits", NULL, NULL, "drawn digits", false, false, true, true },
+    { "sounds", NULL, NULL, "drawn sounds", false, false, false, true },
+    { "sensors", NULL, NULL, "drawn sensor signals", false, false, false, true },
+    { "table", NULL, NULL, "a drawn table", false, false, false, true },
+    { "", ".csv", NULL, "a table", true, false, false, false },
+    { "", ".csv.gz", NULL, "a table", true, false, false, false },
+    { "", ".npy", NULL, "arrays", true, false, false, false },
+    { "", ".npz", NULL, "arrays", true, false, false, false },
+    { "", ".safetensors", NULL, "arrays", true, false, false, false },
+    { "", ".txt", NULL, "text", false, true, false, false },
+    { "", ".jsonl", NULL, "lines of JSON", false, true, false, false },
+    { "", NULL, "train/*/*.png", "folders of images", false, false, true, true },
+    { "", NULL, "*/*.wav", "folders of recordings", false, false, false, false },
+    { "", NULL, "train-images*idx3-ubyte*", "images of IDX files", false, false, true, true },
+    { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
+};
+
+static bool ends_in(const char *path, const char *ending)
+{
+    const size_t n = strlen(path), m = strlen(ending);
+    return n > m && strcmp(path + n - m, ending) == 0;
+}
+
+static bool holds(const char *folder, const char *pattern)
+{
+    char path[CLI_PATH];
+    glob_t found;
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, pattern);
+    if (n < 0 || n >= CLI_PATH || glob(path, GLOB_NOSORT, NULL, &found) != 0) return false;
+    globfree(&found);
+    return true;
+}
+
+static bool is_kind(const kind *k, const char *path)
+{
+    if (*k->name != 0) return strcmp(k->name, path) == 0;
+    return k->ending != NULL ? ends_in(path, k->ending) : holds(path, k->inside);
+}
+
+static const kind *find(const char *path)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (is_kind(&kinds[i], path)) return &kinds[i];
+    }
+    return NULL;
+}
+
+bool new_data_find(new_data *d)
+{
+    const kind *k = find(d->path);
+    if (k == NULL) return false;
+    d->kind = k->text;
+    d->columns = k->columns;
+    d->language = k->language;
+    d->images = k->images;
+    d->tested = k->tested;
+    return true;
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+/* A YAML string in quotes. */
+static void add_quoted(cli_text *out, const char *text, size_t n)
+{
+    cli_text_add(out, "'");
+    for (size_t i = 0; i < n; i++) cli_text_add(out, text[i] == '\'' ? "''" : "%c", text[i]);
+    cli_text_add(out, "'");
+}
+
+/* "a,b" as ['a', 'b']. */
+static void add_list(cli_text *out, const char *text)
+{
+    cli_text_add(out, "[");
+    for (bool first = true; *text != 0; first = false) {
+        const size_t n = strcspn(text, ",");
+        if (!first) cli_text_add(out, ", ");
+        add_quoted(out, text, n);
+        text += n + (text[n] == ',');
+    }
+    cli_text_add(out, "]");
+}
+
+static void add_files(const new_data *d, cli_text *out)
+{
+    const char *path = d->path;
+    const bool table = ends_in(path, ".csv") || ends_in(path, ".csv.gz");
+    if (d->language) {
+        cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
+        add_quoted(out, path, strlen(path));
+        cli_text_add(out, "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
+                          "  context: 64                  # characters that it sees at once\n");
+        return;
+    }
+    cli_text_add(out, "  format: tensors\n  train: {x: [");
+    add_quoted(out, path, strlen(path));
+    cli_text_add(out, "]");
+    if (!table && d->target != NULL) {
+        cli_text_add(out, ", y: ");
+        add_quoted(out, d->target, strlen(d->target));
+    }
+    cli_text_add(out, "}\n");
+    if (table && d->target != NULL) {
+        cli_text_add(out, "  columns: {target: ");
+        add_list(out, d->target);
+        cli_text_add(out, "}           # inputs: [...] chooses others\n");
+    }
+}
+
+static void add_folder(const new_data *d, const kind *k, cli_text *out)
+{
+    static const char *const formats[][2] = { { "train/*/*.png", "png" },
+                                              { "train-images*idx3-ubyte*", "idx" },
+                                              { "data_batch_1.bin*", "cifar10" },
+                                              { "*/*.wav", "tensors" } };
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        if (strcmp(formats[i][0], k->inside) == 0) {
+            cli_text_add(out, "  format: %s\n  dir: ", formats[i][1]);
+        }
+    }
+    add_quoted(out, d->path, strlen(d->path));
+    cli_text_add(out, "\n");
+    if (ends_in(k->inside, ".wav")) cli_text_add(out, "  train: ['*/*.wav']\n");
+}
+
+void new_data_block(const new_data *d, cli_text *out)
+{
+    const kind *k = find(d->path);
+    cli_text_add(out, "data:                          # %s\n", d->kind);
+    if (*k->name != 0) cli_text_add(out, "  format: %s\n", k->name);
+    else if (k->ending != NULL) add_files(d, out);
+    else add_folder(d, k, out);
+    if (!d->language && strcmp(d->task, "classification") != 0) {
+        cli_text_add(out, "  task: %s\n", d->task);
+    }
+    if (strcmp(d->task, "denoising") == 0) {
+        cli_text_add(out, "  noise: 0.25                  # that is added; white is 1\n");
+    }
+    if (!d->images && !d->language) {
+        cli_text_add(out, "  standardize: true            # inputs to mean 0, deviation 1\n");
+    }
+    cli_text_add(out, "  validation: 0.1              # held back, to watch training\n");
+}
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+static void add_input(cli_text *out, int rank, const int64_t *dims)
+{
+    cli_text_add(out, "  family: layers\n  input: [");
+    for (int i = 0; i < rank; i++) {
+        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims[i]);
+    }
+    cli_text_add(out, "]\n  layers:\n");
+}
+
+static void add_dense(cli_text *out)
+{
+    static const char line[] = "    - {linear: l%d, out: 64, norm: batch, activation: relu}\n";
+    for (int i = 1; i <= 2; i++) cli_text_add(out, line, i);
+}
+
+static void add_signal(cli_text *out)
+{
+    static const char line[] = "    - {conv1d: c%d, out: %d, kernel: 5, stride: 2, padding: 2, "
+                               "norm: batch,\n       activation: relu}\n";
+    cli_text_add(out, "    - {permute: turn, dims: [0, 2, 1]}     # channels first\n");
+    for (int i = 1; i <= 3; i++) cli_text_add(out, line, i, 8 + 8 * i);
+    cli_text_add(out, "    - global_avg_pool1d\n    - flatten\n");
+}
+
+static void add_planes(cli_text *out)
+{
+    static const char line[] = "    - {conv2d: c%d, out: %d, stride: %d, padding: 1, norm: batch,\n"
+                               "       activation: relu}\n";
+    for (int i = 1; i <= 4; i++) cli_text_add(out, line, i, 8 + 8 * i, i % 2 == 0 ? 2 : 1);
+    cli_text_add(out, "    - global_avg_pool2d\n    - flatten\n");
+}
+
+static void add_autoencoder(cli_text *out, int rank, const int64_t *dims)
+{
+    int64_t all = 1;
+    for (int i = 0; i < rank; i++) all *= dims[i];
+    if (rank > 1) cli_text_add(out, "    - flatten\n");
+    cli_text_add(out,
+                 "    - {linear: e1, out: 64, norm: batch, activation: relu}\n"
+                 "    - {linear: code, out: 12, activation: relu}\n"
+                 "    - {linear: d1, out: 64, norm: batch, activation: relu}\n"
+                 "    - {linear: d2, out: %lld}\n",
+                 (long long)all);
+    if (rank < 2) return;
+    cli_text_add(out, "    - {reshape: back, shape: [");
+    for (int i = 0; i < rank; i++) {
+        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims[i]);
+    }
+    cli_text_add(out, "]}\n");
+}
+
+static void add_language(const dt_dataset *train, cli_text *out)
+{
+    cli_text_add(out,
+                 "  family: gpt\n  vocab: %lld\n  context: %lld\n  layers: 4\n  heads: 4\n"
+                 "  width: 128\n  bias: false\n",
+                 (long long)dt_dataset_classes(train), (long long)dt_dataset_context(train));
+}
+
+/* Widths of a U-Net: as many levels, up to three, as halve the image without rest. */
+static void add_unet(const int64_t *dims, cli_text *out)
+{
+    int levels = 1;
+    while (levels < 3 && dims[1] % (2 << (levels - 1)) == 0 && dims[2] % (2 << (levels - 1)) == 0) {
+        levels++;
+    }
+    cli_text_add(out, "  family: unet\n  image: [%lld, %lld, %lld]\n  widths: [8",
+                 (long long)dims[0], (long long)dims[1], (long long)dims[2]);
+    for (int i = 1; i < levels; i++) cli_text_add(out, ", %d", 8 << i);
+    cli_text_add(out, "]\n  outputs: %lld\n", (long long)dims[0]);
+}
+
+void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const int rank = dt_dataset_input_shape(train, dims);
+    cli_text_add(out, "model:\n");
+    if (d->language) {
+        add_language(train, out);
+        return;
+    }
+    if (strcmp(d->task, "denoising") == 0) {
+        add_unet(dims, out);
+        return;
+    }
+    add_input(out, rank, dims);
+    if (strcmp(d->task, "anomaly") == 0) {
+        add_autoencoder(out, rank, dims);
+        return;
+    }
+    if (rank == 2 && dims[0] >= 16) add_signal(out);
+    else if (rank == 3 && dims[1] >= 8 && dims[2] >= 8) add_planes(out);
+    else if (rank > 1) cli_text_add(out, "    - flatten\n");
+    if (rank == 1 || (rank == 2 && dims[0] < 16) || (rank == 3 && (dims[1] < 8 || dims[2] < 8))) {
+        add_dense(out);
+    }
+    cli_text_add(out, "    - {linear: head, out: %lld}\n", (long long)dt_dataset_outputs(train));
+}

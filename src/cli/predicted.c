@@ -1,0 +1,398 @@
+/* The answers of a model for people and programs (predicted.h), one kind for each target:
+ *     classes  the likeliest ones: softmax of the outputs
+ *     values   the numbers
+ *     bits     labels whose probability, the logistic function of the output, is above 1/2
+ *     anomaly  mean of (y - x)^2 over the example
+ *     images   8-bit PNG of the outputs, 0 black and 1 white
+ *     masks    PNG whose grey levels are the likeliest classes, and the share of each class */
+#include "predicted.h"
+
+#include "meter.h"
+#include "screen.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_VALUES = 12 }; /* columns of a table */
+
+/* How answers of a target are shown. */
+typedef struct predicted_kind {
+    const char *target; /* of dt_model_data */
+    bool images;
+    const char *form; /* of the table; NULL: a column for each number */
+    const char *heads[4];
+    dt_status (*add)(dt_ctx *ctx, predicted *p, const predicted_example *e);
+} predicted_kind;
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+int predicted_largest(const float *v, int64_t n, int k, int64_t place[PREDICTED_TOP])
+{
+    int found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int at = found;
+        while (at > 0 && v[i] > v[place[at - 1]]) at--;
+        if (at >= k) continue;
+        if (found < k) found++;
+        for (int m = found - 1; m > at; m--) place[m] = place[m - 1];
+        place[at] = i;
+    }
+    return found;
+}
+
+double predicted_share(const float *v, int64_t n, int64_t at)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += exp((double)v[i] - (double)v[at]);
+    return 1 / sum;
+}
+
+static int64_t size_of(const dt_tensor *x)
+{
+    return dt_dim(x, 0) > 0 ? dt_count(x) / dt_dim(x, 0) : 0;
+}
+
+/* The numbers of the example; NULL after an error. */
+static const float *row_of(const dt_tensor *x, int64_t i)
+{
+    const float *v = dt_data(x);
+    return v == NULL ? NULL : v + i * size_of(x);
+}
+
+static const char *name_of(const predicted *p, int64_t i, char text[24])
+{
+    if (i < p->data->n_names && *p->data->names[i] != 0) return p->data->names[i];
+    snprintf(text, 24, "%lld", (long long)i);
+    return text;
+}
+
+/* ---- the input ------------------------------------------------------------------------------ */
+
+static void put_input(predicted *p, const predicted_example *e)
+{
+    if (!p->json) {
+        if (p->count == 1) cli_table_put(&p->table, p->path);
+        else cli_table_format(&p->table, "%.400s [%lld]", p->path, (long long)e->number);
+        return;
+    }
+    meter_remove();
+    fputs(p->n == 0 ? "\n  {\"input\": " : ",\n  {\"input\": ", stdout);
+    cli_json_string(p->path);
+    printf(", \"example\": %lld", (long long)e->number);
+}
+
+static dt_status bad_shape(dt_ctx *ctx, const predicted *p, const dt_tensor *y)
+{
+    char text[160];
+    dt_describe(y, text, sizeof text);
+    return dt_fail(ctx, DT_ERR_SHAPE, "the model's output %s does not fit its target, '%s'", text,
+                   p->data->target);
+}
+
+/* ---- classes, numbers, bits, anomalies ------------------------------------------------------ */
+
+static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
+{
+    char text[24];
+    fputs("{\"class\": ", stdout);
+    printf("%lld, \"name\": ", (long long)at);
+    cli_json_string(name_of(p, at, text));
+    fputs(", \"probability\": ", stdout);
+    cli_json_number(predicted_share(v, n, at));
+    fputs("}", stdout);
+}
+
+static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->y);
+    const float *v = row_of(e->y, e->i);
+    int64_t place[PREDICTED_TOP];
+    char text[24];
+    if (v == NULL || dt_rank(e->y) != 2 || n < 1) return bad_shape(ctx, p, e->y);
+    const int found = predicted_largest(v, n, p->top, place);
+    put_input(p, e);
+    if (p->json) {
+        fputs(", \"classes\": [", stdout);
+        for (int i = 0; i < found; i++) {
+            if (i > 0) fputs(", ", stdout);
+            put_class(p, v, n, place[i]);
+        }
+        fputs("]}", stdout);
+        return DT_OK;
+    }
+    cli_text others = { .used = 0 };
+    for (int i = 1; i < found; i++) {
+        cli_text_add(&others, "%s%s %.1f %%", i > 1 ? ", " : "", name_of(p, place[i], text),
+                     100 * predicted_share(v, n, place[i]));
+    }
+    cli_table_put(&p->table, name_of(p, place[0], text));
+    cli_table_format(&p->table, "%.1f %%", 100 * predicted_share(v, n, place[0]));
+    cli_table_put(&p->table, others.text);
+    return DT_OK;
+}
+
+static dt_status add_values(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->y), shown = n < MOST_VALUES ? n : MOST_VALUES;
+    const float *v = row_of(e->y, e->i);
+    char text[24];
+    if (v == NULL) return bad_shape(ctx, p, e->y);
+    if (!p->json && p->n == 0) {
+        memset(p->form, 'r', (size_t)shown + 1);
+        p->form[0] = 'l';
+        p->form[shown + 1] = 0;
+        cli_table_put(&p->table, n > shown ? "input, and the first numbers" : "input");
+        for (int64_t i = 0; i < shown; i++) cli_table_put(&p->table, name_of(p, i, text));
+    }
+    put_input(p, e);
+    if (!p->json) {
+        for (int64_t i = 0; i < shown; i++) cli_table_format(&p->table, "%.6g", (double)v[i]);
+        return DT_OK;
+    }
+    fputs(", \"values\": [", stdout);
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0) fputs(", ", stdout);
+        cli_json_number((double)v[i]);
+    }
+    fputs("]}", stdout);
+    return DT_OK;
+}
+
+static double logistic(float v) { return 1 / (1 + exp(-(double)v)); }
+
+static dt_status add_bits(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->y);
+    const float *v = row_of(e->y, e->i);
+    cli_text labels = { .used = 0 };
+    char text[24];
+    if (v == NULL) return bad_shape(ctx, p, e->y);
+    put_input(p, e);
+    if (p->json) fputs(", \"labels\": [", stdout);
+    for (int64_t i = 0; i < n; i++) {
+        if (p->json) {
+            fputs(i > 0 ? ", {\"name\": " : "{\"name\": ", stdout);
+            cli_json_string(name_of(p, i, text));
+            fputs(", \"probability\": ", stdout);
+            cli_json_number(logistic(v[i]));
+            printf(", \"is\": %s}", v[i] > 0 ? "true" : "false");
+        } else if (v[i] > 0) {
+            cli_text_add(&labels, "%s%s %.1f %%", labels.used > 0 ? ", " : "", name_of(p, i, text),
+                         100 * logistic(v[i]));
+        }
+    }
+    if (p->json) fputs("]}", stdout);
+    else cli_table_put(&p->table, labels.used > 0 ? labels.text : "none");
+    return DT_OK;
+}
+
+static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->x);
+    const float *x = row_of(e->x, e->i), *y = row_of(e->y, e->i);
+    if (x == NULL || y == NULL || n < 1 || size_of(e->y) != n) return bad_shape(ctx, p, e->y);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = (double)y[i] - (double)x[i];
+        sum += d * d;
+    }
+    put_input(p, e);
+    if (p->json) {
+        fputs(", \"error\": ", stdout);
+        cli_json_number(sum / (double)n);
+        fputs("}", stdout);
+    } else {
+        cli_table_format(&p->table, "%.6g", sum / (double)n);
+    }
+    return DT_OK;
+}
+
+/* ---- images --------------------------------------------------------------------------------- */
+
+static bool is_png(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".png") == 0;
+}
+
+/* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */
+static void image_path(const predicted *p, const predicted_example *e, char path[CLI_PATH])
+{
+    const char *slash = strrchr(p->path, '/'), *name = slash == NULL ? p->path : slash + 1;
+    const int n = (int)strcspn(name, ".");
+    if (is_png(p->output)) snprintf(path, CLI_PATH, "%s", p->output);
+    else if (p->count == 1) snprintf(path, CLI_PATH, "%s/%.*s.png", p->output, n, name);
+    else snprintf(path, CLI_PATH, "%s/%.*s-%lld.png", p->output, n, name, (long long)e->number);
+}
+
+/* Writes the image, if one is wanted, and shows its path. */
+static dt_status put_image(dt_ctx *ctx, const predicted *p, const predicted_example *e,
+                           const dt_png_image *image, cli_text *shown)
+{
+    char path[CLI_PATH];
+    if (p->output == NULL) {
+        cli_text_add(shown, "%s", p->json ? "" : "-o FILE writes it");
+        return DT_OK;
+    }
+    image_path(p, e, path);
+    cli_text_add(shown, "%s", path);
+    return dt_png_write(ctx, path, image);
+}
+
+static void show_image(predicted *p, const predicted_example *e, const cli_text *file)
+{
+    put_input(p, e);
+    if (!p->json) {
+        cli_table_put(&p->table, file->text);
+        return;
+    }
+    fputs(", \"file\": ", stdout);
+    if (p->output == NULL) fputs("null", stdout);
+    else cli_json_string(file->text);
+}
+
+static dt_status add_image(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->y);
+    const float *v = row_of(e->y, e->i);
+    cli_text file = { .used = 0 };
+    if (v == NULL || dt_rank(e->y) != 4) return bad_shape(ctx, p, e->y);
+    uint8_t *pixels = malloc((size_t)n + 1);
+    if (pixels == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "out of memory");
+    for (int64_t i = 0; i < n; i++) {
+        const float level = v[i] > 0 ? v[i] < 1 ? v[i] : 1 : 0; /* NaN is black */
+        pixels[i] = (uint8_t)(level * 255 + 0.5F);
+    }
+    const dt_png_image image = { dt_dim(e->y, 1), dt_dim(e->y, 2), dt_dim(e->y, 3), pixels };
+    const dt_status s = put_image(ctx, p, e, &image, &file);
+    free(pixels);
+    if (s != DT_OK) return s;
+    show_image(p, e, &file);
+    if (p->json) fputs("}", stdout);
+    return DT_OK;
+}
+
+/* The likeliest class of each of `places` pixels, as a grey level, and how many each class has. */
+static void fill_mask(const float *v, int64_t classes, int64_t places, uint8_t *pixels,
+                      int64_t *count)
+{
+    for (int64_t i = 0; i < places; i++) {
+        int64_t best = 0;
+        for (int64_t c = 1; c < classes; c++) {
+            if (v[c * places + i] > v[best * places + i]) best = c;
+        }
+        count[best]++;
+        pixels[i] = (uint8_t)(classes > 1 ? best * 255 / (classes - 1) : 0);
+    }
+}
+
+static void show_shares(predicted *p, const int64_t *count, int64_t classes, int64_t places)
+{
+    cli_text shares = { .used = 0 };
+    char text[24];
+    if (p->json) fputs(", \"pixels\": {", stdout);
+    for (int64_t c = 0, first = 1; c < classes; c++) {
+        if (count[c] == 0) continue;
+        if (p->json) {
+            if (!first) fputs(", ", stdout);
+            cli_json_string(name_of(p, c, text));
+            printf(": %lld", (long long)count[c]);
+        } else {
+            cli_text_add(&shares, "%s%s %.1f %%", first ? "" : ", ", name_of(p, c, text),
+                         100 * (double)count[c] / (double)places);
+        }
+        first = 0;
+    }
+    if (p->json) fputs("}}", stdout);
+    else cli_table_put(&p->table, shares.text);
+}
+
+static dt_status add_mask(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const float *v = row_of(e->y, e->i);
+    cli_text file = { .used = 0 };
+    if (v == NULL || dt_rank(e->y) != 4) return bad_shape(ctx, p, e->y);
+    const int64_t classes = dt_dim(e->y, 1), places = dt_dim(e->y, 2) * dt_dim(e->y, 3);
+    uint8_t *pixels = malloc((size_t)places + 1);
+    int64_t *count = calloc((size_t)classes + 1, sizeof *count);
+    dt_status s = DT_OK;
+    if (pixels == NULL || count == NULL) s = dt_fail(ctx, DT_ERR_NOMEM, "out of memory");
+    if (s == DT_OK) {
+        const dt_png_image image = { 1, dt_dim(e->y, 2), dt_dim(e->y, 3), pixels };
+        fill_mask(v, classes, places, pixels, count);
+        s = put_image(ctx, p, e, &image, &file);
+    }
+    if (s == DT_OK) {
+        show_image(p, e, &file);
+        show_shares(p, count, classes, places);
+    }
+    free(pixels);
+    free(count);
+    return s;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static const predicted_kind kinds[] = {
+    { "classes", false, "llrl", { "input", "class", "probability", "then" }, add_classes },
+    { "values", false, NULL, { NULL }, add_values },
+    { "bits", false, "ll", { "input", "labels" }, add_bits },
+    { "anomaly", false, "lr", { "input", "error" }, add_anomaly },
+    { "images", true, "ll", { "input", "image" }, add_image },
+    { "masks", true, "lll", { "input", "image", "pixels" }, add_mask },
+};
+
+dt_status predicted_begin(dt_ctx *ctx, predicted *p)
+{
+    p->kind = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].target, p->data->target) == 0) p->kind = &kinds[i];
+    }
+    if (p->kind == NULL) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "the target '%.64s' is not known", p->data->target);
+    }
+    if (p->output != NULL && !p->kind->images) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "-o is for models that answer with images; this one "
+                       "gives %s",
+                       p->data->target);
+    }
+    if (p->output != NULL && !is_png(p->output) && mkdir(p->output, 0777) != 0 && errno != EEXIST) {
+        return dt_fail(ctx, DT_ERR_IO, "%s: cannot make the folder: %s", p->output,
+                       strerror(errno));
+    }
+    p->table.form = p->form;
+    for (int i = 0; p->kind->form != NULL && !p->json && p->kind->form[i] != 0; i++) {
+        cli_table_put(&p->table, p->kind->heads[i]);
+    }
+    if (p->kind->form != NULL) snprintf(p->form, sizeof p->form, "%s", p->kind->form);
+    if (p->json) putchar('[');
+    return DT_OK;
+}
+
+dt_status predicted_file(dt_ctx *ctx, predicted *p, const char *path, int64_t count)
+{
+    p->path = path;
+    p->count = count;
+    if (p->output == NULL || !is_png(p->output) || (p->n == 0 && count == 1)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "-o %s is one file for several images; give a folder",
+                   p->output);
+}
+
+dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const dt_status s = p->kind->add(ctx, p, e);
+    if (s == DT_OK) p->n++;
+    return s;
+}
+
+void predicted_end(predicted *p)
+{
+    if (p->json) puts(p->n > 0 ? "\n]" : "]");
+    else if (p->n > 0) cli_table_print(&p->table);
+    else cli_table_free(&p->table);
+}

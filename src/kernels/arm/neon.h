@@ -1,0 +1,11 @@
+/* Vector intrinsics of AArch64, for files named <family>_neon_dot.c. */
+#ifndef DT__KERNELS_ARM_NEON_H
+#define DT__KERNELS_ARM_NEON_H
+
+#include <arm_neon.h>
+
+/* A function whose arguments are constants where it is called, and a loop over them. */
+#define DT__INLINE static inline __attribute__((always_inline))
+#define DT__UNROLL _Pragma("GCC unroll 16")
+
+#endif

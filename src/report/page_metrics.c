@@ -1,0 +1,49 @@
+/* Metrics by their names in files (docs/run.md has their formulas). */
+#include "report/parts.h"
+
+#include <string.h>
+
+static const dt__page_metric metrics[] = {
+    { "accuracy", "accuracy", "%", 100, 2, true },
+    { "top5", "top 5", "%", 100, 2, true },
+    { "macro_f1", "macro F1", "%", 100, 2, true },
+    { "dice", "dice", "%", 100, 2, true },
+    { "pixel_accuracy", "pixel accuracy", "%", 100, 2, true },
+    { "exact_match", "exact match", "%", 100, 2, true },
+    { "average_precision", "average precision", "%", 100, 2, true },
+    { "auc", "AUC", "%", 100, 2, true },
+    { "psnr_mean_of_images", "PSNR", "dB", 1, 2, true },
+    { "psnr_of_mean_error", "PSNR of mse", "dB", 1, 2, true },
+    { "r2", "R²", "", 1, 4, true },
+    { "mae", "mae", "", 1, 4, false },
+    { "rmse", "rmse", "", 1, 4, false },
+    { "mse", "mse", "", 1, 6, false },
+    { "perplexity", "perplexity", "", 1, 3, false },
+    { "loss", "loss", "", 1, 4, false },
+};
+
+dt__page_metric dt__page_metric_of(const char *name)
+{
+    for (int i = 0; i < DT__COUNT_OF(metrics); i++) {
+        if (strcmp(metrics[i].name, name) == 0) return metrics[i];
+    }
+    return (dt__page_metric){ name, name, "", 1, 4, false };
+}
+
+/* Of a language model the perplexity says more than the share of right tokens. */
+dt__page_metric dt__page_first_metric(const dt__page_run *r)
+{
+    const dt__branch *row = dt__field(r->summary.root, "converted");
+    if (dt__children(row) == NULL) row = dt__field(r->summary.root, "float");
+    const dt__branch *first = dt__children(row);
+    if (first == NULL) return (dt__page_metric){ "", "", "", 1, 4, false };
+    const bool running_text =
+        dt__field(row, "perplexity") != NULL && dt__field(row, "exact_match") == NULL;
+    return dt__page_metric_of(running_text ? "perplexity" : first->name);
+}
+
+void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value)
+{
+    dt__page_fixed(t, value * m->scale, m->decimals);
+    if (*m->unit != 0) dt__page(t, " %s", m->unit);
+}

@@ -1,0 +1,138 @@
+/* The values of a resolved recipe, by their paths. It is written by dt_recipe_show, so a line is
+ * `key: value  # origin`, deeper by two blanks below a map, or an item `- ...` of a list. */
+#include "report/page_run.h"
+
+#include "core/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH 16
+
+typedef struct level {
+    size_t indent;
+    size_t length; /* of the path up to here */
+    int items;     /* of a list */
+} level;
+
+typedef struct parsing {
+    dt__page_run *run;
+    char path[160];
+    level level[DEPTH];
+    int depth;
+} parsing;
+
+static void append(parsing *p, size_t at, const char *name, size_t n)
+{
+    const size_t room = sizeof p->path - 1;
+    if (at > 0 && at < room) p->path[at++] = '.';
+    if (at > room) at = room;
+    if (n > room - at) n = room - at;
+    memcpy(p->path + at, name, n);
+    p->path[at + n] = 0;
+}
+
+/* The end of a value: where its comment begins, two blanks before. */
+static size_t value_length(const char *value, size_t n)
+{
+    for (size_t i = 0; i + 2 < n; i++) {
+        if (value[i] == ' ' && value[i + 1] == ' ' && strchr("# ", value[i + 2]) != NULL) return i;
+    }
+    return n;
+}
+
+static dt_status add_key(parsing *p, const char *value, size_t n)
+{
+    dt__page_run *r = p->run;
+    DT__TRY(DT__RESERVE(r->ctx, r->key, r->n_keys, r->room_keys));
+    dt__page_key *k = &r->key[r->n_keys++];
+    snprintf(k->path, sizeof k->path, "%s", p->path);
+    snprintf(k->value, sizeof k->value, "%.*s", (int)value_length(value, n), value);
+    return DT_OK;
+}
+
+/* Closes levels that are not above a line of this indentation. */
+static void climb(parsing *p, size_t indent)
+{
+    while (p->depth > 0 && p->level[p->depth - 1].indent >= indent) p->depth--;
+}
+
+static size_t parent_length(const parsing *p)
+{
+    return p->depth == 0 ? 0 : p->level[p->depth - 1].length;
+}
+
+static void descend(parsing *p, size_t indent)
+{
+    if (p->depth < DEPTH) p->level[p->depth++] = (level){ indent, strlen(p->path), 0 };
+}
+
+/* `- ` begins an item: a level with the item's number as its name. */
+static void begin_item(parsing *p, size_t indent)
+{
+    char number[16];
+    climb(p, indent);
+    const int item = p->depth == 0 ? 0 : p->level[p->depth - 1].items++;
+    snprintf(number, sizeof number, "%d", item);
+    append(p, parent_length(p), number, strlen(number));
+    descend(p, indent);
+}
+
+static dt_status read_line(parsing *p, const char *line, size_t n)
+{
+    size_t indent = 0;
+    while (indent < n && line[indent] == ' ') indent++;
+    if (indent == n || line[indent] == '#') return DT_OK;
+    if (n - indent > 2 && line[indent] == '-' && line[indent + 1] == ' ') {
+        begin_item(p, indent);
+        indent += 2;
+    }
+    const char *colon = memchr(line + indent, ':', n - indent);
+    if (colon == NULL) return DT_OK;
+    climb(p, indent);
+    append(p, parent_length(p), line + indent, (size_t)(colon - line) - indent);
+    const char *value = colon + 1;
+    while (value < line + n && *value == ' ') value++;
+    if (value == line + n || *value == '#') {
+        descend(p, indent);
+        return DT_OK;
+    }
+    return add_key(p, value, (size_t)(line + n - value));
+}
+
+dt_status dt__page_read_recipe(dt__page_run *r)
+{
+    parsing p = { .run = r };
+    for (const char *line = r->recipe; *line != 0;) {
+        const size_t n = strcspn(line, "\n");
+        DT__TRY(read_line(&p, line, n));
+        line += n + (line[n] != 0);
+    }
+    return DT_OK;
+}
+
+const char *dt__page_key_of(const dt__page_run *r, const char *path)
+{
+    for (int64_t i = 0; i < r->n_keys; i++) {
+        if (strcmp(r->key[i].path, path) == 0) return r->key[i].value;
+    }
+    return "";
+}
+
+bool dt__page_key_differs(const dt__page_run *runs, int n, const char *path)
+{
+    const char *first = dt__page_key_of(&runs[0], path);
+    if (strcmp(path, "run.dir") == 0) return false;
+    for (int i = 1; i < n; i++) {
+        if (strcmp(first, dt__page_key_of(&runs[i], path)) != 0) return true;
+    }
+    return false;
+}
+
+bool dt__page_key_is_new(const dt__page_run *runs, int i, const char *path)
+{
+    for (int k = 0; k < i; k++) {
+        if (*dt__page_key_of(&runs[k], path) != 0) return false;
+    }
+    return true;
+}

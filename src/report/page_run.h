@@ -1,0 +1,68 @@
+/* What a page knows of a run: the files in its folder, read. */
+#ifndef DT__REPORT_PAGE_RUN_H
+#define DT__REPORT_PAGE_RUN_H
+
+#include "report/page_tree.h"
+
+/* Phases of a run, as metrics.jsonl names them. */
+typedef enum dt__page_phase {
+    DT__PAGE_BASELINE,
+    DT__PAGE_FLOAT,
+    DT__PAGE_QAT,
+    DT__PAGE_PHASES
+} dt__page_phase;
+
+/* A figure over updates. */
+typedef struct dt__series {
+    char name[64]; /* field of a line of metrics.jsonl; of a layer: of its object */
+    char *layer;   /* path; NULL: of the run */
+    dt__page_phase phase;
+    double *x, *y;
+    int64_t n, room, room_y;
+} dt__series;
+
+/* A value of recipe.yaml by its path. */
+typedef struct dt__page_key {
+    char path[160], value[200];
+} dt__page_key;
+
+typedef struct dt__page_run {
+    dt_ctx *ctx;
+    const char *dir;
+    const char *name;  /* the last part of the folder's path */
+    char *recipe;      /* text of recipe.yaml */
+    dt__page_key *key; /* its values */
+    int64_t n_keys, room_keys;
+    dt__series *series;
+    int64_t n_series, room_series;
+    int64_t lines, bad_lines; /* of metrics.jsonl */
+    double last_step;         /* of the latest line */
+    dt__page_phase phase;     /* likewise */
+    dt__tree summary, machine, confusion, layers_begin, layers_end, sensitivity, examples;
+    char damaged[256]; /* names of files that cannot be read; "": none */
+} dt__page_run;
+
+/* Reads a folder. IO unless it holds recipe.yaml; other files may be missing. */
+dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out);
+void dt__page_run_close(dt__page_run *r);
+/* n of them: *out is made. ARG unless n is from `least` to DT_MOST_REPORTED. */
+dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int n, int least,
+                             dt__page_run **out);
+void dt__page_runs_close(dt_ctx *ctx, dt__page_run *runs, int n);
+/* Whether the values of a key differ; run.dir is taken as equal. */
+bool dt__page_key_differs(const dt__page_run *runs, int n, const char *path);
+/* Whether no run before number i has this key. */
+bool dt__page_key_is_new(const dt__page_run *runs, int i, const char *path);
+
+/* The values of a recipe, as `detent config show` prints them. */
+dt_status dt__page_read_recipe(dt__page_run *r);
+/* The value of a key; "" if the recipe lacks it. */
+const char *dt__page_key_of(const dt__page_run *r, const char *path);
+
+/* NULL: no such series. `layer` NULL: of the run. */
+const dt__series *dt__page_series(const dt__page_run *r, const char *name, const char *layer,
+                                  dt__page_phase phase);
+/* The update at which QAT begins; NaN: none is known. */
+double dt__page_qat_step(const dt__page_run *r);
+
+#endif

@@ -1,0 +1,137 @@
+/* How to make the run again, and what it left: files, commands, machine, recipe. */
+#include "report/parts.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_FILES 64
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+typedef struct entry {
+    char name[256];
+    int64_t bytes;
+} entry;
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+}
+
+static int list(const char *dir, entry *out)
+{
+    int n = 0;
+    char path[4096 + 300];
+    struct stat found;
+    DIR *folder = opendir(dir);
+    if (folder == NULL) return 0;
+    for (const struct dirent *e; n < MOST_FILES && (e = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        if (e->d_name[0] == '.' || stat(path, &found) != 0 || !S_ISREG(found.st_mode)) continue;
+        snprintf(out[n].name, sizeof out[n].name, "%s", e->d_name);
+        out[n++].bytes = (int64_t)found.st_size;
+    }
+    closedir(folder);
+    qsort(out, (size_t)n, sizeof *out, compare);
+    return n;
+}
+
+static void put_files(dt__chars *t, const dt__page_run *r)
+{
+    entry *files = dt__alloc_array(t->ctx, MOST_FILES, sizeof *files);
+    if (files == NULL) {
+        t->failed = true;
+        return;
+    }
+    const int n = list(r->dir, files);
+    dt__page(t, "<h3>Files in <code>%s</code></h3><table class=\"files\"><tbody>\n", r->dir);
+    for (int i = 0; i < n; i++) {
+        if (strcmp(files[i].name, "report.html") == 0) continue;
+        dt__page(t, "<tr><th scope=\"row\">%s</th><td>%b</td></tr>\n", files[i].name,
+                 files[i].bytes);
+    }
+    dt__put_text(t, "</tbody></table>\n");
+    dt__release(t->ctx, files);
+}
+
+/* ---- machine -------------------------------------------------------------------------------- */
+
+static void put_fact(dt__chars *t, const char *name, const char *text)
+{
+    if (*text != 0) dt__page(t, "<tr><th scope=\"row\">%r</th><td>%s</td></tr>\n", name, text);
+}
+
+static void put_machine(dt__chars *t, const dt__page_run *r)
+{
+    const dt__branch *m = r->machine.root;
+    const double threads = dt__field_number(m, "threads"),
+                 memory = dt__field_number(m, "peak_memory");
+    dt__put_text(t, "<h3>Machine</h3>\n");
+    if (m == NULL) {
+        dt__put_text(t, "<p>It is written at a run's end.</p>\n");
+        return;
+    }
+    dt__put_text(t, "<table class=\"files\"><tbody>\n");
+    put_fact(t, "detent", dt__field_text(m, "version"));
+    put_fact(t, "processor", dt__field_text(m, "processor"));
+    put_fact(t, "kernels", dt__field_text(m, "kernels"));
+    put_fact(t, "OpenBLAS core", dt__field_text(m, "blas"));
+    if (isfinite(threads)) {
+        dt__page(t, "<tr><th scope=\"row\">threads</th><td>%g</td></tr>\n", threads);
+    }
+    if (isfinite(memory)) {
+        dt__page(t, "<tr><th scope=\"row\">most memory of tensors</th><td>%b</td></tr>\n",
+                 dt__whole(memory));
+    }
+    dt__put_text(t, "</tbody></table>\n");
+}
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+/* Words that a shell takes apart are quoted. */
+static void put_word(dt__chars *t, const char *word)
+{
+    const bool plain = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                    "_-./") == strlen(word);
+    if (!plain) dt__put_text(t, "&#39;");
+    for (const char *c = word; *c != 0; c++) {
+        const char one[] = { *c, 0 };
+        if (*c == '\'') dt__put_text(t, "&#39;\\&#39;&#39;");
+        else if (strchr("&<>\"", *c) != NULL) dt__page(t, "%s", one);
+        else dt__put(t, c, 1);
+    }
+    if (!plain) dt__put_text(t, "&#39;");
+}
+
+static void put_command(dt__chars *t, const char *before, const char *dir, const char *after)
+{
+    dt__put_text(t, before);
+    put_word(t, dir);
+    dt__put_text(t, after);
+}
+
+static void put_commands(dt__chars *t, const dt__page_run *r)
+{
+    dt__put_text(t, "<h3>To go on</h3><pre class=\"paste\">");
+    put_command(t, "detent eval ", r->dir, "\n");
+    put_command(t, "detent export ", r->dir, " --format c -o firmware\n");
+    put_command(t, "detent export ", r->dir, " --format onnx -o model.onnx\n");
+    put_command(t, "detent train ", r->dir, "/recipe.yaml run.dir=runs/next</pre>\n");
+}
+
+void dt__part_recipe(dt__chars *t, const dt__page_run *r)
+{
+    dt__part_begin(t, "recipe", "How it was made");
+    dt__put_text(t, "<div class=\"columns\"><div>");
+    put_files(t, r);
+    dt__put_text(t, "</div><div>");
+    put_machine(t, r);
+    put_commands(t, r);
+    dt__put_text(
+        t, "</div></div>\n<details><summary>The resolved recipe</summary><pre class=\"recipe\">");
+    dt__page(t, "%s</pre></details></section>\n", r->recipe);
+}

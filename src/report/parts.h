@@ -1,0 +1,46 @@
+/* The parts of a page, in their order. Each writes nothing where a run lacks what it shows, or a
+ * sentence that says what is missing. */
+#ifndef DT__REPORT_PARTS_H
+#define DT__REPORT_PARTS_H
+
+#include "report/page_run.h"
+#include "report/page_text.h"
+
+/* How a metric is shown. */
+typedef struct dt__page_metric {
+    const char *name, *title, *unit; /* unit "%", "dB" or "" */
+    double scale;
+    int decimals;
+    bool larger_is_better;
+} dt__page_metric;
+
+/* Of any name: one that is not known is shown as it is. */
+dt__page_metric dt__page_metric_of(const char *name);
+/* The metric by which a run is shown: the first of its results; name "" without any. */
+dt__page_metric dt__page_first_metric(const dt__page_run *r);
+/* A value with its unit. */
+void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value);
+
+/* Title, a sentence about the result, the table of the four models, their sizes. */
+void dt__part_head(dt__chars *t, const dt__page_run *r);
+/* Several runs in one table. */
+void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n);
+/* The keys of their recipes that differ. */
+void dt__part_differences(dt__chars *t, const dt__page_run *runs, int n);
+/* Curves of all runs, laid over each other. */
+void dt__part_curves(dt__chars *t, const dt__page_run *runs, int n);
+void dt__part_layers(dt__chars *t, const dt__page_run *r);
+void dt__part_histograms(dt__chars *t, const dt__page_run *r);
+void dt__part_sensitivity(dt__chars *t, const dt__page_run *r);
+void dt__part_confusion(dt__chars *t, const dt__page_run *r);
+/* Mistakes, images, texts or points, by the kind of targets. */
+void dt__part_examples(dt__chars *t, const dt__page_run *r);
+/* The scatter of regression. */
+void dt__put_scatter(dt__chars *t, const dt__branch *examples);
+/* Recipe, machine, versions, files. */
+void dt__part_recipe(dt__chars *t, const dt__page_run *r);
+
+/* Opens a section with a heading; close it with "</section>". */
+void dt__part_begin(dt__chars *t, const char *id, const char *heading);
+
+#endif

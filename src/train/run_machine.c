@@ -1,0 +1,64 @@
+/* machine.json: on what a run was made. It is there when the run has ended. */
+#include "kernels/machine.h"
+#include "train/run.h"
+
+#include <time.h>
+#include <unistd.h>
+
+static void put_field(dt__chars *t, const char *name, const char *text)
+{
+    dt__put_text(t, ",\n \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_quoted(t, text);
+}
+
+static void put_number(dt__chars *t, const char *name, double value)
+{
+    dt__put_text(t, ",\n \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_real(t, value);
+}
+
+/* The end of the run, in UTC. */
+static void put_date(dt__chars *t)
+{
+    char text[32] = "";
+    struct tm parts;
+    const time_t now = time(NULL);
+    if (gmtime_r(&now, &parts) == NULL) return;
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
+    put_field(t, "date", text);
+}
+
+dt_status dt__run_write_machine(dt__run *r, double seconds)
+{
+    char processor[DT__PROCESSOR];
+    dt__chars t = { .ctx = r->ctx };
+    if (!r->o->run.report) return DT_OK;
+    dt__put_text(&t, "{\"version\": ");
+    dt__put_quoted(&t, dt_version());
+    put_date(&t);
+    put_field(&t, "processor", dt__processor(processor));
+    put_field(&t, "kernels", dt_kernels_name(r->ctx));
+    put_field(&t, "blas", dt__blas_core());
+    put_number(&t, "threads", dt_threads(r->ctx));
+    put_number(&t, "seconds", seconds);
+    put_number(&t, "peak_memory", (double)dt_memory_of(r->ctx).peak);
+    put_number(&t, "parameters", (double)r->summary->parameters);
+    put_number(&t, "trained", (double)r->summary->trained);
+    put_number(&t, "samples", (double)dt_dataset_count(r->train));
+    dt__put_text(&t, "}\n");
+    const dt_status s = dt__run_write_shown(r, "machine.json", &t);
+    dt__release(r->ctx, t.bytes);
+    return s;
+}
+
+dt_status dt__run_forget_machine(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    DT__TRY(dt__run_path(r, "machine.json", path));
+    unlink(path); /* it need not be there */
+    return DT_OK;
+}

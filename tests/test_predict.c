@@ -1,0 +1,401 @@
+/* detent predict, new and doctor: files in, answers out, for every task; bad inputs are refused by
+ * name; a recipe that `new` writes trains. */
+#include "testing.h"
+
+#include "array_files.h"
+#include "png_make.h"
+
+#include <detent/io.h>
+
+#include <jansson.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
+#define CONFIGS "'" DETENT_SOURCE_DIR "/configs/"
+
+static char folder[TEST_PATH];
+
+static void write_bytes(const char *name, const void *bytes, size_t n)
+{
+    char path[TEST_PATH];
+    test_join(path, folder, name);
+    test_write_file(path, bytes, n);
+}
+
+static void expect(int status, const char *words, const char *command)
+{
+    char *output = NULL;
+    const int found = test_shell(&output, "cd %s && " DETENT "%s 2>&1", folder, command);
+    ck_assert_msg(found == status, "detent %s: %d: %s", command, found, output);
+    ck_assert_msg(strstr(output, words) != NULL, "detent %s: %s", command, output);
+    free(output);
+}
+
+static json_t *json_of(const char *command)
+{
+    char *output = NULL;
+    const int found = test_shell(&output, "cd %s && " DETENT "%s 2>/dev/null", folder, command);
+    json_t *root = json_loads(output, 0, NULL);
+    ck_assert_msg(found == 0 && root != NULL, "detent %s: %d: %s", command, found, output);
+    free(output);
+    return root;
+}
+
+/* Trains a shipped recipe for a moment. */
+static void train(const char *recipe, const char *changes)
+{
+    char *output = NULL;
+    const int status = test_shell(&output,
+                                  "cd %s && " DETENT "train " CONFIGS "%s.yaml' run.dir=%s "
+                                  "data.train_count=200 data.test_count=20 train.epochs=1 "
+                                  "qat.start_step=1 train.float_baseline=false "
+                                  "train.schedule.warmup_steps=0 --quiet %s 2>&1",
+                                  folder, recipe, recipe, changes);
+    ck_assert_msg(status == 0, "%s: %s", recipe, output);
+    free(output);
+}
+
+static double number_at(const json_t *list, size_t i, const char *key)
+{
+    return json_number_value(json_object_get(json_array_get(list, i), key));
+}
+
+/* ---- images --------------------------------------------------------------------------------- */
+
+enum { SIDE = 28, PIXELS = SIDE * SIDE, IMAGES = 20 };
+
+/* Writes the test digits of a recipe as images.npy, u8, and 1.png; returns the bytes. */
+static uint8_t *write_digits(void)
+{
+    static uint8_t pixels[IMAGES * PIXELS];
+    dt_ctx *ctx = NULL;
+    dt_dataset *d = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_digits_create(ctx, IMAGES, ~(uint64_t)1, DT_TARGET_CLASS, &d));
+    for (int i = 0; i < IMAGES; i++) memcpy(pixels + i * PIXELS, dt_dataset_image(d, i), PIXELS);
+    char path[TEST_PATH];
+    test_join(path, folder, "1.png");
+    TEST_OK(ctx, dt_png_write(ctx, path, &(dt_png_image){ 1, SIDE, SIDE, pixels + PIXELS }));
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+    file_bytes f =
+        npy_file(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (20, 1, 28, 28), }", pixels,
+                 sizeof pixels);
+    write_bytes("images.npy", f.v, f.n);
+    file_free(&f);
+    return pixels;
+}
+
+/* The probabilities are those of the outputs that `eval --outputs` writes. */
+START_TEST(images_are_classified)
+{
+    char path[TEST_PATH];
+    test_folder(folder);
+    train("digits-2bit", "");
+    const uint8_t *pixels = write_digits();
+    expect(0, "examples 20", "eval digits-2bit --outputs out.st");
+    dt_ctx *ctx = NULL;
+    dt_file *file = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_join(path, folder, "out.st");
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    const float *y = dt_file_at(file, 0)->data;
+    json_t *all = json_of("predict digits-2bit images.npy 1.png --top 10 --json");
+    ck_assert_uint_eq(json_array_size(all), IMAGES + 1);
+    for (size_t i = 0; i <= IMAGES; i++) {
+        const float *row = y + 10 * (i == IMAGES ? 1 : i); /* the last is 1.png */
+        double sum = 0;
+        for (int k = 0; k < 10; k++) sum += exp((double)row[k]);
+        const json_t *classes = json_object_get(json_array_get(all, i), "classes");
+        ck_assert_uint_eq(json_array_size(classes), 10);
+        for (size_t k = 0; k < 10; k++) {
+            const int at = (int)number_at(classes, k, "class");
+            TEST_NEAR(number_at(classes, k, "probability"), exp((double)row[at]) / sum, 1e-12,
+                      1e-9);
+        }
+        ck_assert(number_at(classes, 0, "probability") >= number_at(classes, 1, "probability"));
+    }
+    json_decref(all);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+    float numbers[PIXELS]; /* floats of 0 to 1 are the same image */
+    for (int i = 0; i < PIXELS; i++) numbers[i] = (float)pixels[PIXELS + i] / 255.0F;
+    file_bytes f = npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 28, 28), }",
+                            numbers, sizeof numbers);
+    write_bytes("f.npy", f.v, f.n);
+    file_free(&f);
+    json_t *png = json_of("predict digits-2bit 1.png --json"),
+           *npy = json_of("predict digits-2bit f.npy --json");
+    ck_assert(json_equal(json_object_get(json_array_get(png, 0), "classes"),
+                         json_object_get(json_array_get(npy, 0), "classes")));
+    json_decref(png);
+    json_decref(npy);
+    expect(0, "1.png", "predict digits-2bit 1.png");
+}
+END_TEST
+
+START_TEST(images_are_answered_with_images)
+{
+    test_folder(folder);
+    train("digits-unet-denoise", "model.widths=[4,8]");
+    write_digits();
+    expect(0, "clean.png", "predict digits-unet-denoise 1.png -o clean.png");
+    expect(0, "-o FILE writes it", "predict digits-unet-denoise 1.png");
+    expect(2, "give a folder", "predict digits-unet-denoise images.npy -o clean.png");
+    expect(0, "many/images-19.png", "predict digits-unet-denoise images.npy -o many");
+    expect(0, "many/clean.png", "predict digits-unet-denoise clean.png many/images-3.png -o many");
+    expect(0, "will be replaced", "predict digits-unet-denoise 1.png -o clean.png");
+}
+END_TEST
+
+/* ---- tables, signals, text ------------------------------------------------------------------ */
+
+static const char table[] = "a,b,c,d,e,f,g,h,i,j,k,l,extra\n"
+                            "1,2,3,4,5,6,7,8,9,10,11,12,99\n"
+                            "0,0,0,0,0,0,0,0,0,0,0,0,99\n";
+
+START_TEST(tables_are_answered)
+{
+    static const char columns[] = "--columns a,b,c,d,e,f,g,h,i,j,k,l";
+    char command[256];
+    test_folder(folder);
+    train("table-values", "");
+    train("table-classes", "");
+    write_bytes("t.csv", table, sizeof table - 1);
+    expect(4, "13 columns of numbers; the model reads examples of [12]",
+           "predict table-values t.csv");
+    snprintf(command, sizeof command, "predict table-values t.csv %s --json", columns);
+    json_t *all = json_of(command);
+    ck_assert_uint_eq(json_array_size(all), 2);
+    ck_assert_uint_eq(json_array_size(json_object_get(json_array_get(all, 0), "values")), 2);
+    json_decref(all);
+    snprintf(command, sizeof command, "predict table-values t.csv %s", columns);
+    expect(0, "yield", command);
+    snprintf(command, sizeof command, "predict table-classes t.csv %s --top 1", columns);
+    expect(0, "t.csv [1]", command);
+}
+END_TEST
+
+/* A recording [n, 1] of 16 bits. */
+static void write_recording(const char *name, int rate, int n)
+{
+    static int16_t samples[40000];
+    for (int i = 0; i < n; i++) samples[i] = (int16_t)(8000 * sin(0.3 * i));
+    file_bytes f = wav_file(1, rate, samples, n);
+    write_bytes(name, f.v, f.n);
+    file_free(&f);
+}
+
+/* Features are computed as the file says; longer recordings are cut, shorter ones filled up. */
+START_TEST(signals_are_answered)
+{
+    test_folder(folder);
+    train("sounds-dscnn", "");
+    write_recording("one.wav", 8000, 8000);
+    write_recording("long.wav", 8000, 20000);
+    write_recording("short.wav", 8000, 100);
+    write_recording("other.wav", 16000, 16000);
+    expect(0, "one.wav ", "predict sounds-dscnn one.wav");
+    expect(0, "long.wav [1]", "predict sounds-dscnn long.wav");
+    expect(0, "short.wav ", "predict sounds-dscnn short.wav");
+    expect(4, "16000 samples a second; the model was trained with 8000",
+           "predict sounds-dscnn other.wav");
+    json_t *one = json_of("predict sounds-dscnn one.wav --json"),
+           *cut = json_of("predict sounds-dscnn long.wav --json");
+    ck_assert(json_equal(json_object_get(json_array_get(one, 0), "classes"),
+                         json_object_get(json_array_get(cut, 0), "classes")));
+    json_decref(one);
+    json_decref(cut);
+    train("sensors-anomaly", "");
+    float x[128 * 6] = { 0 };
+    file_bytes f =
+        npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (128, 6), }", x, sizeof x);
+    write_bytes("still.npy", f.v, f.n);
+    file_free(&f);
+    json_t *all = json_of("predict sensors-anomaly still.npy --json");
+    ck_assert(number_at(all, 0, "error") >= 0);
+    json_decref(all);
+}
+END_TEST
+
+START_TEST(texts_are_continued)
+{
+    test_folder(folder);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && seq 400 | tr '\\n' ' ' > text.txt && printf '12 13' > "
+                                "p.txt && : > empty.txt && " DETENT
+                                "new lm.yaml --data text.txt --float && " DETENT
+                                "train lm.yaml train.steps=20 run.dir=lm "
+                                "train.schedule.warmup_steps=0 --quiet >/dev/null 2>&1",
+                                folder),
+                     0);
+    json_t *all = json_of("predict lm p.txt text.txt --json --top 2");
+    ck_assert_uint_eq(json_array_size(all), 2);
+    const json_t *next = json_object_get(json_array_get(all, 0), "next");
+    ck_assert_uint_eq(json_array_size(next), 2);
+    ck_assert(number_at(next, 0, "probability") >= number_at(next, 1, "probability"));
+    json_decref(all);
+    expect(0, "probability", "predict lm p.txt");
+    expect(4, "empty.txt", "predict lm empty.txt");
+    expect(4, "nowhere.txt", "predict lm nowhere.txt");
+}
+END_TEST
+
+/* ---- bad inputs ----------------------------------------------------------------------------- */
+
+START_TEST(bad_inputs_are_named)
+{
+    static const struct {
+        int status;
+        const char *words, *command;
+    } cases[] = {
+        { 4, "nowhere.png", "predict digits-2bit nowhere.png" },
+        { 4, "8 x 8 pixels; the model reads images of 28 x 28", "predict digits-2bit small.png" },
+        { 4, "broken.png' is damaged", "predict digits-2bit broken.png" },
+        { 4, "text.png", "predict digits-2bit text.png" },
+        { 4, "text.npy", "predict digits-2bit text.npy" },
+        { 4, "text.wav", "predict digits-2bit text.wav" },
+        { 4, "'t.csv': 13 columns of numbers", "predict digits-2bit t.csv" },
+        { 4, "is wanted", "predict digits-2bit picture.jpg" },
+        { 4, "wrong.npy': shape [3,5]; the model reads examples of [1,28,28]",
+          "predict digits-2bit wrong.npy" },
+        { 4, "nan.npy", "predict digits-2bit nan.npy" },
+        { 2, "-o is for models that answer with images", "predict digits-2bit 1.png -o x.png" },
+        { 2, "--top is '0'", "predict digits-2bit 1.png --top 0" },
+        { 2, "--top is '99'", "predict digits-2bit 1.png --top 99" },
+        { 2, "usage: detent predict", "predict digits-2bit" },
+        { 4, "nothere", "predict nothere 1.png" },
+        { 4, "no safetensors file", "predict 1.png 1.png" },
+        { 4, "does not say what it reads", "predict bare.st 1.png" },
+    };
+    float x[PIXELS] = { NAN };
+    uint8_t png[PNG_MAKE_MOST];
+    test_folder(folder);
+    train("digits-2bit", "");
+    write_digits();
+    const png_make_options small = { .type = PNG_GREY, .depth = 8, .width = 8, .height = 8 };
+    const size_t n = png_make(&small, png);
+    write_bytes("small.png", png, n);
+    char path[TEST_PATH];
+    size_t whole;
+    test_join(path, folder, "1.png");
+    char *digit = test_read_file(path, &whole);
+    write_bytes("broken.png", digit, whole / 2);
+    free(digit);
+    write_bytes("text.png", table, sizeof table);
+    write_bytes("text.npy", table, sizeof table);
+    write_bytes("text.wav", table, sizeof table);
+    write_bytes("t.csv", table, sizeof table - 1);
+    write_bytes("picture.jpg", table, sizeof table);
+    file_bytes f = npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }", x,
+                            15 * sizeof *x);
+    write_bytes("wrong.npy", f.v, f.n);
+    file_free(&f);
+    f = npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 28, 28), }", x,
+                 sizeof x);
+    write_bytes("nan.npy", f.v, f.n);
+    file_free(&f);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && cp '%s/tests/onnx/cnn.onnx' . && " DETENT
+                                "import cnn.onnx -o bare.st >/dev/null 2>&1",
+                                folder, DETENT_SOURCE_DIR),
+                     0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect(cases[i].status, cases[i].words, cases[i].command);
+    }
+}
+END_TEST
+
+/* ---- new and doctor ------------------------------------------------------------------------- */
+
+START_TEST(new_recipes_train)
+{
+    static const char *const data[] = {
+        "digits",
+        "digits --bits 2",
+        "digits --float",
+        "digits --task denoising",
+        "table --task regression",
+        "table --task multi_label",
+        "sensors",
+        "sensors --task anomaly",
+        "t.csv --target l --task regression",
+        "t.csv --target 'k,l' --task regression",
+        "t.csv --target m",
+        "text.txt",
+    };
+    char command[512];
+    static const char make[] =
+        "cd %s && seq 400 > text.txt && echo k,l,m > t.csv && "
+        "for i in $(seq 40); do echo $i,$((i %% 7)),$((i %% 3)); done >> t.csv";
+    test_folder(folder);
+    ck_assert_int_eq(test_shell(NULL, make, folder), 0);
+    for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
+        snprintf(command, sizeof command, "new %zu.yaml --data %s", i, data[i]);
+        expect(0, ".yaml: ", command);
+        snprintf(command, sizeof command, "config validate %zu.yaml", i);
+        expect(0, "no errors", command);
+        snprintf(command, sizeof command, "train %zu.yaml --dry-run", i);
+        expect(0, "a step ran", command);
+    }
+}
+END_TEST
+
+START_TEST(new_says_what_is_missing)
+{
+    test_folder(folder);
+    write_bytes("t.csv", table, sizeof table - 1);
+    expect(2, "--data PATH is missing", "new a.yaml </dev/null");
+    expect(4, "zebra: no data that are known", "new a.yaml --data zebra </dev/null");
+    expect(2, "did you mean 'regression'", "new a.yaml --data table --task regresion </dev/null");
+    expect(2, "--task language: table is", "new a.yaml --data table --task language </dev/null");
+    expect(2, "--target is missing", "new a.yaml --data t.csv </dev/null");
+    expect(2, "--bits is '5'", "new a.yaml --data table --bits 5 </dev/null");
+    expect(2, "zebra", "new a.yaml --data t.csv --target zebra </dev/null");
+    write_bytes("a.yaml", table, 1);
+    expect(4, "a.yaml: File exists", "new a.yaml --data table </dev/null");
+    /* questions on a terminal */
+    char *output = NULL;
+    ck_assert_int_eq(
+        test_shell(&output,
+                   "cd %s && printf 'table\\nregression\\n4\\nb.yaml\\n' | script -qec "
+                   "\"" DETENT "new\" /dev/null",
+                   folder),
+        0);
+    ck_assert_msg(strstr(output, "Task (classification") != NULL, "%s", output);
+    free(output);
+    expect(0, "no errors", "config validate b.yaml");
+}
+END_TEST
+
+START_TEST(the_machine_is_shown)
+{
+    test_folder(folder);
+    expect(0, "instruction sets", "doctor");
+    expect(0, "DETENT_CPU=plain", "doctor; DETENT_CPU=plain " DETENT "doctor");
+    json_t *root = json_of("doctor --json");
+    ck_assert_int_ge(json_integer_value(json_object_get(root, "cores")), 1);
+    ck_assert(json_is_array(json_object_get(root, "advice")));
+    json_decref(root);
+}
+END_TEST
+
+Suite *test_predict_suite(void)
+{
+    Suite *suite = suite_create("predict");
+    TCase *all = tcase_create("files");
+    tcase_set_timeout(all, 300);
+    tcase_add_test(all, images_are_classified);
+    tcase_add_test(all, images_are_answered_with_images);
+    tcase_add_test(all, tables_are_answered);
+    tcase_add_test(all, signals_are_answered);
+    tcase_add_test(all, texts_are_continued);
+    tcase_add_test(all, bad_inputs_are_named);
+    tcase_add_test(all, new_recipes_train);
+    tcase_add_test(all, new_says_what_is_missing);
+    tcase_add_test(all, the_machine_is_shown);
+    suite_add_tcase(suite, all);
+    return suite;
+}

@@ -1,0 +1,569 @@
+/* Reports: what they show of a run, that names and texts from outside cannot become markup, and
+ * what they do with runs that are damaged, unfinished or none. */
+#include "testing.h"
+
+#include "core/base64.h"
+#include "report/page_run.h"
+#include "report/page_text.h"
+#include "train/mirror.h"
+
+#include <detent/report.h>
+#include <detent/train.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static dt_ctx *ctx;
+static char folder[TEST_PATH], run[TEST_PATH];
+
+static void setup(void)
+{
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_folder(folder);
+    test_join(run, folder, "run");
+}
+
+static void teardown(void) { dt_ctx_free(ctx); }
+
+static void write(const char *name, const char *text)
+{
+    char path[TEST_PATH];
+    mkdir(run, 0777);
+    test_join(path, run, name);
+    test_write_text(path, text);
+}
+
+static char *page_of(const char *dir)
+{
+    char path[TEST_PATH];
+    TEST_OK(ctx, dt_report_write(ctx, &dir, 1, NULL));
+    test_join(path, dir, "report.html");
+    return test_read_file(path, NULL);
+}
+
+static void check_has(const char *page, const char *text)
+{
+    ck_assert_msg(strstr(page, text) != NULL, "the page lacks \"%s\"", text);
+}
+
+static void check_lacks(const char *page, const char *text)
+{
+    ck_assert_msg(strstr(page, text) == NULL, "the page has \"%s\"", text);
+}
+
+/* ---- a run's own files ----------------------------------------------------------------------- */
+
+static const char small[] =
+    "run: {dir: unset, seed: 3}\n"
+    "model: {family: mlp, sizes: [784, 24, 10]}\n"
+    "data: {format: digits, train_count: 160, test_count: 70, validation: 0.1}\n"
+    "train: {epochs: 6, batch_size: 32, log: {every_steps: 3}}\n"
+    "qat: {preset: int8-dynamic-int4-weight, start_step: 10}\n";
+
+static dt_status train(const char *more)
+{
+    char dir[TEST_PATH + 16];
+    const char *overrides[] = { dir, more };
+    dt_recipe *recipe = NULL;
+    snprintf(dir, sizeof dir, "run.dir=%s", run);
+    const dt_recipe_source source = { .path = "small.yaml",
+                                      .text = small,
+                                      .bytes = strlen(small),
+                                      .overrides = overrides,
+                                      .n_overrides = more == NULL ? 1 : 2 };
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, NULL, NULL);
+    dt_recipe_free(recipe);
+    return s;
+}
+
+static char *run_file(const char *name)
+{
+    char path[TEST_PATH];
+    test_join(path, run, name);
+    return test_read_file(path, NULL);
+}
+
+static bool exists(const char *name)
+{
+    char path[TEST_PATH];
+    test_join(path, run, name);
+    return test_file_exists(path);
+}
+
+START_TEST(a_run_ends_with_its_report)
+{
+    static const char *const parts[] = { "id=\"curves\"",       "id=\"layers\"",
+                                         "id=\"sensitivity\"",  "id=\"histograms\"",
+                                         "id=\"examples\"",     "id=\"confusion\"",
+                                         "id=\"recipe\"",       "times smaller than float",
+                                         "prefers-color-scheme" };
+    TEST_OK(ctx, train(NULL));
+    char *page = run_file("report.html");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) check_has(page, parts[i]);
+    check_has(page, "<code>layers.0</code>");
+    check_has(page, "data:image/png;base64,iVBORw0KGgo"); /* the worst mistakes */
+    check_lacks(page, "http://");                         /* no network */
+    check_lacks(page, "https://");
+    check_lacks(page, "nan");
+    free(page);
+}
+END_TEST
+
+START_TEST(report_false_writes_none_of_it)
+{
+    TEST_OK(ctx, train("run.report=false"));
+    ck_assert(exists("summary.json"));
+    ck_assert(!exists("report.html"));
+    ck_assert(!exists("layers-begin.json"));
+    ck_assert(!exists("layers-end.json"));
+    ck_assert(!exists("sensitivity.json"));
+    ck_assert(!exists("examples.json"));
+    ck_assert(!exists("machine.json"));
+    char *page = page_of(run);
+    check_has(page, "examples were not written when this run ended");
+    check_has(page, "class=\"results\"");
+    check_lacks(page, "id=\"layers\"");
+    free(page);
+}
+END_TEST
+
+static int64_t count_lines(const char *text, const char *word)
+{
+    int64_t n = 0;
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) n++;
+    return n;
+}
+
+/* 30 updates, QAT from 10 on: figures after updates 11, 15, 20, 25 and 30. */
+START_TEST(figures_of_layers_come_at_their_interval)
+{
+    TEST_OK(ctx, train("train.log.layers_every_steps=5"));
+    char *metrics = run_file("metrics.jsonl");
+    ck_assert_int_eq(count_lines(metrics, "\"layers\": [{\"path\": \"layers.0\""), 5);
+    check_has(metrics, "\"step\": 11, ");
+    dt__page_run r;
+    TEST_OK(ctx, dt__page_run_open(ctx, run, &r));
+    const dt__series *s = dt__page_series(&r, "weight.snr", "layers.0", DT__PAGE_QAT);
+    ck_assert_ptr_nonnull(s);
+    ck_assert_int_eq(s->n, 5);
+    ck_assert(s->y[0] > 10 && s->y[0] < 60);
+    TEST_NEAR(dt__page_qat_step(&r), 10, 0, 0);
+    dt__page_run_close(&r);
+    free(metrics);
+}
+END_TEST
+
+START_TEST(no_figures_of_layers_with_0)
+{
+    TEST_OK(ctx, train("train.log.layers_every_steps=0"));
+    char *metrics = run_file("metrics.jsonl");
+    ck_assert_int_eq(count_lines(metrics, "\"layers\""), 0);
+    free(metrics);
+}
+END_TEST
+
+/* The loss of sensitivity.json is that of the model, and the model is as it was afterwards:
+ * converting found the same bits, else the run had failed. */
+START_TEST(sensitivity_is_of_the_whole_model)
+{
+    TEST_OK(ctx, train(NULL));
+    dt__page_run r;
+    TEST_OK(ctx, dt__page_run_open(ctx, run, &r));
+    const dt__branch *root = r.sensitivity.root;
+    const double examples = dt__field_number(root, "examples");
+    ck_assert(examples >= 16 && examples <= 70);
+    ck_assert(isfinite(dt__field_number(root, "loss")));
+    const dt__branch *layers = dt__field(root, "layers");
+    ck_assert_int_eq(layers->n, 2);
+    ck_assert_str_eq(dt__field_text(layers->first, "path"), "layers.0");
+    TEST_NEAR(dt__field_number(layers->first, "bits"), 4, 0, 0);
+    ck_assert(isfinite(dt__field_number(layers->first, "gain")));
+    ck_assert(dt__field_number(layers->first, "gain") != 0);
+    dt__page_run_close(&r);
+}
+END_TEST
+
+/* ---- hostile texts --------------------------------------------------------------------------- */
+
+#define EVIL "<script>alert(1)</script>"
+#define EVIL_JSON "<script>alert(1)</script>\\\" onload=\\\"x\\\" &amp;'"
+
+START_TEST(texts_from_outside_are_no_markup)
+{
+    test_join(run, folder, "<img src=x onerror=alert(1)>");
+    write("recipe.yaml", "model:\n  family: " EVIL "  # x\nqat:\n  preset: \"'>" EVIL "\n");
+    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"" EVIL_JSON "\", \"loss\": 2}\n"
+                           "{\"step\": 2, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
+                           "\"" EVIL_JSON "\", \"weight\": {\"snr\": 2}}]}\n"
+                           "{\"step\": 3, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
+                           "\"" EVIL_JSON "\", \"weight\": {\"snr\": 3}}]}\n");
+    write("summary.json", "{\"float\": {\"" EVIL_JSON "\": 1, \"bytes\": 10},\n"
+                          " \"converted\": {\"" EVIL_JSON "\": 1, \"bytes\": 5}}");
+    write("machine.json", "{\"version\": \"" EVIL_JSON "\", \"processor\": \"" EVIL_JSON "\"}");
+    write("confusion.json", "{\"evaluated_on\": \"" EVIL_JSON "\", \"classes\": [\"" EVIL_JSON
+                            "\", \"b\"], \"matrix\": [[1, 2], [3, 4]]}");
+    write("layers-end.json",
+          "{\"step\": 3, \"examples\": 2, \"layers\": [{\"path\": \"" EVIL_JSON
+          "\", \"type\": \"" EVIL_JSON "\", \"weight\": {\"bits\": 4, \"scheme\": \"" EVIL_JSON
+          "\", \"codes\": [1, 2], \"bins\": [1, 2]}}]}");
+    write("sensitivity.json", "{\"evaluated_on\": \"" EVIL_JSON
+                              "\", \"examples\": 2, \"loss\": 1, \"layers\": [{\"path\": "
+                              "\"" EVIL_JSON "\", \"bits\": 4, \"input_bits\": 8, \"elements\": 4, "
+                              "\"gain\": 1, \"weight_gain\": 1}]}");
+    write("examples.json", "{\"kind\": \"classes\", \"examples\": 2, \"mistakes\": 1, \"worst\": ["
+                           "{\"label\": \"" EVIL_JSON "\", \"found\": \"" EVIL_JSON
+                           "\", \"picture\": {\"width\": 1, \"height\": 1, \"channels\": 1, "
+                           "\"bytes\": \"AA==\"}}]}");
+    char *page = page_of(run);
+    check_lacks(page, "<script>alert");
+    check_lacks(page, "<img src=x");
+    check_lacks(page, "\" onload=\"");
+    check_has(page, "&lt;script&gt;alert(1)&lt;/script&gt;&quot; onload=");
+    check_has(page, "&lt;img src=x onerror=alert(1)&gt;");
+    ck_assert_int_eq(count_lines(page, "<script>"), 1); /* our own */
+    free(page);
+}
+END_TEST
+
+START_TEST(texts_of_models_are_no_markup)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("examples.json", "{\"kind\": \"tokens\", \"temperature\": 0, \"texts\": [{\"prompt\": "
+                           "\"" EVIL_JSON "\", \"made\": \"" EVIL_JSON "\", \"wanted\": \"</pre>"
+                           "\"}]}");
+    char *page = page_of(run);
+    check_lacks(page, "<script>alert");
+    check_has(page, "wanted: &lt;/pre&gt;");
+    free(page);
+}
+END_TEST
+
+/* ---- what is missing or damaged -------------------------------------------------------------- */
+
+START_TEST(a_run_without_figures_is_shown)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    char *page = page_of(run);
+    check_has(page, "This run has no figures yet.");
+    check_lacks(page, "id=\"layers\"");
+    free(page);
+}
+END_TEST
+
+START_TEST(a_run_under_way_is_shown)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("metrics.jsonl", "{\"step\": 50, \"phase\": \"float\", \"loss\": 2}\n"
+                           "{\"step\": 100, \"phase\": \"float\", \"loss\": 1}\n{\"step\": 15");
+    char *page = page_of(run);
+    check_has(page, "This run has not ended: update 100, in float training.");
+    check_lacks(page, "Not readable");
+    check_has(page, "Loss over updates");
+    free(page);
+}
+END_TEST
+
+/* Axes of huge and of nearly equal values end. */
+START_TEST(extreme_numbers_are_drawn)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("metrics.jsonl",
+          "{\"step\": 1e300, \"phase\": \"float\", \"loss\": 1e20, \"lr\": -1e308}\n"
+          "{\"step\": 1.0000000000000002e300, \"phase\": \"float\", \"loss\": "
+          "100000000000000016384, \"lr\": 1e308}\n");
+    write("examples.json", "{\"kind\": \"values\", \"outputs\": [\"a\"], \"points\": [[0, 1e20, "
+                           "100000000000000016384], [0, -1e308, 1e308], [0, 5e-324, 0]]}");
+    char *page = page_of(run);
+    check_has(page, "</html>");
+    free(page);
+}
+END_TEST
+
+START_TEST(damaged_files_are_named)
+{
+    static const char *const bad[] = { "",
+                                       "{",
+                                       "[1, 2",
+                                       "null",
+                                       "7",
+                                       "{\"layers\": {\"a\": 1}}",
+                                       "{\"layers\": [null, 3, []], \"matrix\": [[]]}",
+                                       "{\"kind\": \"images\", \"shown\": [{\"input\": {\"width\": "
+                                       "1e9, \"height\": 1e9, \"channels\": 3, \"bytes\": \"\"}}]}",
+                                       "{\"float\": 3, \"converted\": {\"accuracy\": null}}" };
+    static const char *const names[] = { "summary.json",      "machine.json",    "confusion.json",
+                                         "layers-begin.json", "layers-end.json", "sensitivity.json",
+                                         "examples.json" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write("recipe.yaml", "run:\n  dir: x\n");
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) write(names[k], bad[i]);
+        char *page = page_of(run);
+        if (i < 3) check_has(page, "Not readable, and left out: summary.json, machine.json");
+        check_has(page, "</html>");
+        free(page);
+    }
+    write("metrics.jsonl", "{\"step\": 1}\nnonsense\n{\"step\": 2}\n");
+    char *page = page_of(run);
+    check_has(page, "metrics.jsonl");
+    free(page);
+}
+END_TEST
+
+START_TEST(what_is_no_run_is_refused)
+{
+    const char *const none = folder;
+    TEST_FAILS(ctx, DT_ERR_IO, "has no recipe.yaml", dt_report_write(ctx, &none, 1, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "1 to 16", dt_report_write(ctx, &none, 0, NULL));
+    write("recipe.yaml", "run:\n  dir: x\n");
+    const char *const one = run;
+    const dt_report_options o = { .output = "/nowhere/at/all.html" };
+    TEST_FAILS(ctx, DT_ERR_IO, "/nowhere/at", dt_report_write(ctx, &one, 1, &o));
+}
+END_TEST
+
+/* ---- several runs ---------------------------------------------------------------------------- */
+
+START_TEST(several_runs_share_their_curves)
+{
+    char other[TEST_PATH], path[TEST_PATH];
+    write("recipe.yaml", "model:\n  family: mlp  # default\ntrain:\n  epochs: 3  # line 4\n");
+    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 2}\n"
+                           "{\"step\": 2, \"phase\": \"float\", \"loss\": 1}\n");
+    snprintf(other, sizeof other, "%s", run);
+    test_join(run, folder, "second");
+    write("recipe.yaml", "model:\n  family: mlp  # line 2\ntrain:\n  epochs: 5  # default\n");
+    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 3}\n"
+                           "{\"step\": 2, \"phase\": \"float\", \"loss\": 2}\n");
+    const char *const both[] = { other, run };
+    test_join(path, folder, "page.html");
+    TEST_OK(ctx, dt_report_write(ctx, both, 2, &(dt_report_options){ .output = path }));
+    char *page = test_read_file(path, NULL);
+    check_has(page, "<h1>2 runs</h1>");
+    check_has(page, "<code>train.epochs</code></th><td>3</td><td>5</td>");
+    check_lacks(page, "<code>model.family</code>");
+    ck_assert_int_eq(count_lines(page, "Loss over updates"), 1);
+    free(page);
+}
+END_TEST
+
+START_TEST(a_live_page_reads_itself_again)
+{
+    const char *const one = run;
+    write("recipe.yaml", "run:\n  dir: x\n");
+    TEST_OK(ctx, dt_report_write(ctx, &one, 1, &(dt_report_options){ .live = true }));
+    char *page = run_file("report.html");
+    check_has(page, "http-equiv=\"refresh\"");
+    free(page);
+}
+END_TEST
+
+/* ---- in the terminal ------------------------------------------------------------------------- */
+
+static dt_status collect(void *user, const char *text, size_t bytes)
+{
+    ck_assert_uint_lt(bytes, 4096);
+    memcpy(user, text, bytes);
+    ((char *)user)[bytes] = 0;
+    return DT_OK;
+}
+
+START_TEST(compare_shows_what_differs)
+{
+    char other[TEST_PATH], text[4096];
+    write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 3\nqat:\n  rules:\n"
+                         "    - match: head\n      weight:\n        bits: 8\n");
+    write("summary.json", "{\"float\": {\"accuracy\": 0.9, \"bytes\": 4000},\n"
+                          "\"converted\": {\"accuracy\": 0.875, \"bytes\": 500}}");
+    snprintf(other, sizeof other, "%s", run);
+    test_join(run, folder, "another\x1b[31m run of a very long name that has no end");
+    write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 5\n");
+    const char *const both[] = { other, run };
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, 60, collect, text));
+    check_has(text, "train.epochs");
+    check_has(text, "qat.rules.0.weight.bits");
+    check_has(text, "another?[31m");
+    check_has(text, "87.50 %");
+    check_lacks(text, "model.family");
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        int columns = 0;
+        for (const char *c = line; *c != 0; c++) columns += ((unsigned char)*c & 0xc0) != 0x80;
+        ck_assert_msg(columns <= 60, "%d columns: %s", columns, line);
+    }
+    TEST_FAILS(ctx, DT_ERR_ARG, "2 to 16", dt_report_compare(ctx, both, 1, 80, collect, text));
+}
+END_TEST
+
+/* ---- metrics in other forms ------------------------------------------------------------------ */
+
+static size_t size_of_file(const char *name)
+{
+    size_t n;
+    char path[TEST_PATH];
+    test_join(path, run, name);
+    free(test_read_file(path, &n));
+    return n;
+}
+
+START_TEST(crc32c_is_that_of_rfc_3720)
+{
+    uint8_t bytes[32];
+    memset(bytes, 0, 32);
+    ck_assert_uint_eq(dt__crc32c(bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, 32);
+    ck_assert_uint_eq(dt__crc32c(bytes, 32), 0x62a8ab43);
+    for (int i = 0; i < 32; i++) bytes[i] = (uint8_t)i;
+    ck_assert_uint_eq(dt__crc32c(bytes, 32), 0x46dd794e);
+}
+END_TEST
+
+START_TEST(metrics_become_rows)
+{
+    TEST_OK(ctx, train("train.log={every_steps: 3, csv: true}"));
+    char *csv = run_file("metrics.csv"), *lines = run_file("metrics.jsonl");
+    ck_assert_msg(strncmp(csv, "step,epoch,phase,loss,", 22) == 0, "%.60s", csv);
+    check_has(csv, ",validation_accuracy,");
+    check_has(csv, "\r\n3,0.6,float,");
+    ck_assert_int_eq(count_lines(csv, "\n"),
+                     1 + count_lines(lines, "\n") - count_lines(lines, "\"layers\""));
+    ck_assert(!exists("events.out.tfevents.detent"));
+    free(csv);
+    free(lines);
+}
+END_TEST
+
+/* Length, crc of it, data, crc of them: whole records, to the file's end. */
+static int64_t count_records(const char *bytes, size_t n)
+{
+    int64_t records = 0;
+    for (size_t at = 0; at < n; records++) {
+        uint64_t length;
+        uint32_t stored;
+        ck_assert_uint_le(at + 16, n);
+        memcpy(&length, bytes + at, 8);
+        memcpy(&stored, bytes + at + 8, 4);
+        uint32_t crc = dt__crc32c(bytes + at, 8);
+        ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
+        ck_assert_uint_le(length, n - at - 16);
+        crc = dt__crc32c(bytes + at + 12, length);
+        memcpy(&stored, bytes + at + 12 + length, 4);
+        ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
+        at += 16 + length;
+    }
+    return records;
+}
+
+START_TEST(metrics_become_events)
+{
+    TEST_OK(ctx, train("train.log={every_steps: 3, tensorboard: true}"));
+    const size_t n = size_of_file("events.out.tfevents.detent");
+    char *events = run_file("events.out.tfevents.detent");
+    ck_assert_mem_eq(events + 12 + 11, "brain.Event:2", 13);
+    ck_assert_int_gt(count_records(events, n), 60);
+    free(events);
+}
+END_TEST
+
+/* ---- numbers, base64 ------------------------------------------------------------------------- */
+
+START_TEST(numbers_are_for_people)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = { { 0, "0" },
+                  { 1, "1" },
+                  { 0.00123456, "0.00123" },
+                  { 12.3456, "12.35" },
+                  { 1234.6, "1235" },
+                  { 1234567, "1,234,567" },
+                  { -0.5, "−0.5" },
+                  { 2.39e-5, "2.39e-5" },
+                  { NAN, "–" },
+                  { INFINITY, "–" },
+                  { 0.999999, "1" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt__chars t = { .ctx = ctx };
+        dt__page(&t, "%g", cases[i].value);
+        ck_assert_str_eq(dt__chars_text(&t), cases[i].text);
+        dt__release(ctx, t.bytes);
+    }
+    dt__chars t = { .ctx = ctx };
+    dt__page_fixed(&t, 99.996, 2);
+    dt__page(&t, " %b %b %p %% %s", (int64_t)999, (int64_t)20783, 0.0133, "a<b>&\"'");
+    ck_assert_str_eq(dt__chars_text(&t),
+                     "100.00 999 B 20.3 KiB 1.33 % % a&lt;b&gt;&amp;&quot;&#39;");
+    dt__release(ctx, t.bytes);
+}
+END_TEST
+
+START_TEST(base64_is_that_of_rfc_4648)
+{
+    static const char *const pairs[][2] = { { "", "" },
+                                            { "f", "Zg==" },
+                                            { "fo", "Zm8=" },
+                                            { "foo", "Zm9v" },
+                                            { "foob", "Zm9vYg==" },
+                                            { "fooba", "Zm9vYmE=" },
+                                            { "foobar", "Zm9vYmFy" } };
+    uint8_t bytes[64];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        dt__chars t = { .ctx = ctx };
+        const size_t n = strlen(pairs[i][0]);
+        dt__put_base64(&t, (const uint8_t *)pairs[i][0], n);
+        ck_assert_str_eq(dt__chars_text(&t), pairs[i][1]);
+        ck_assert_int_eq(dt__base64_read(pairs[i][1], bytes), (int64_t)n);
+        ck_assert_mem_eq(bytes, pairs[i][0], n);
+        dt__release(ctx, t.bytes);
+    }
+    static const char *const bad[] = { "Z", "Zg=", "Zg=a", "Z===", "Zm9v*m8=", "=m9v" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_int_eq(dt__base64_read(bad[i], bytes), -1);
+    }
+}
+END_TEST
+
+static dt_status report_again(dt_ctx *with, void *user)
+{
+    const char *const one = user;
+    return dt_report_write(with, &one, 1, NULL);
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    TEST_OK(ctx, train(NULL));
+    ck_assert_int_gt(test_every_allocation(report_again, run), 10);
+}
+END_TEST
+
+Suite *test_report_suite(void)
+{
+    Suite *s = suite_create("report");
+    TCase *c = tcase_create("report");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, a_run_ends_with_its_report);
+    tcase_add_test(c, report_false_writes_none_of_it);
+    tcase_add_test(c, figures_of_layers_come_at_their_interval);
+    tcase_add_test(c, no_figures_of_layers_with_0);
+    tcase_add_test(c, sensitivity_is_of_the_whole_model);
+    tcase_add_test(c, texts_from_outside_are_no_markup);
+    tcase_add_test(c, texts_of_models_are_no_markup);
+    tcase_add_test(c, a_run_without_figures_is_shown);
+    tcase_add_test(c, a_run_under_way_is_shown);
+    tcase_add_test(c, extreme_numbers_are_drawn);
+    tcase_add_test(c, damaged_files_are_named);
+    tcase_add_test(c, what_is_no_run_is_refused);
+    tcase_add_test(c, several_runs_share_their_curves);
+    tcase_add_test(c, a_live_page_reads_itself_again);
+    tcase_add_test(c, compare_shows_what_differs);
+    tcase_add_test(c, crc32c_is_that_of_rfc_3720);
+    tcase_add_test(c, metrics_become_rows);
+    tcase_add_test(c, metrics_become_events);
+    tcase_add_test(c, numbers_are_for_people);
+    tcase_add_test(c, base64_is_that_of_rfc_4648);
+    tcase_add_test(c, every_allocation_may_fail);
+    suite_add_tcase(s, c);
+    return s;
+}
