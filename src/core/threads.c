@@ -1,7 +1,8 @@
 /* Teams and their loops. A loop's items are cut into chunks, and the chunks into one contiguous
  * share a thread. Each thread takes chunks from its own share by an atomic counter, and when that
- * is empty from those of the others. A helper that is asleep or was scheduled away therefore costs nothing:
- * the others do its share, and the caller withdraws the offer that it did not take in time.
+ * is empty from those of the others. A helper that is asleep or was scheduled away therefore costs
+ * nothing: the others do its share, and the caller withdraws the offer that it did not take in
+ * time.
  *
  * A helper's seat has one state, which helper and caller change by atomic exchanges:
  *
@@ -174,7 +175,7 @@ dt__team *dt__team_create(const dt_allocator *a, int threads)
     t->started = 1;
     atomic_init(&t->process, getpid());
     atomic_init(&t->busy, false);
-    dt__evidence_init(&t->evidence, DT__WAIT_PASSIVE); /* beside the threads of OpenMP */
+    dt__evidence_init(&t->evidence, DT__WAIT_BY_EVIDENCE);
     t->seats[0].observer = dt__observer_new();
     return t;
 }
