@@ -59,7 +59,7 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
 {
     const dt__gemm_room room = dt__gemm_room_of(g);
-    const int64_t used = dt__min_i64(dt__gemm_grid_of(g, threads).tiles, threads);
+    const int used = dt__gemm_grid_of(g, threads).tiles > 1 ? threads : 1; /* any may take a tile */
     return (size_t)(dt__gemm_elements(&room) * used) * element;
 }
 
