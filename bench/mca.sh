@@ -17,7 +17,7 @@ scripts/aarch64-root
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-aarch64-linux-gnu-gcc --sysroot="$PWD/build/aarch64-root" -O3 -std=c17 -fPIC -fopenmp \
+aarch64-linux-gnu-gcc --sysroot="$PWD/build/aarch64-root" -O3 -std=c17 -fPIC -fopenmp-simd \
     -ffp-contract=off -fno-math-errno -fno-trapping-math \
     -march=armv8.2-a+dotprod -D_POSIX_C_SOURCE=200809L -DDETENT_SIMD=1 -DNDEBUG \
     -Isrc -Iinclude -S -o "$work/all.s" src/kernels/arm/qgemm_neon_dot.c

@@ -10,6 +10,7 @@
 #include "bench/bench.h"
 
 #include <dnnl.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,8 +100,10 @@ static product *make(dnnl_engine_t engine, dnnl_primitive_desc_t how)
     return p;
 }
 
-static void *open_product(void *user, int64_t m, int64_t n, int64_t k)
+static void *open_product(void *user, int threads, const int64_t mnk[3])
 {
+    const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+    omp_set_num_threads(threads);
     dnnl_engine_t engine = *(dnnl_engine_t *)user;
     const dnnl_memory_desc_t u = matrix(m, k, dnnl_u8, dnnl_ab);
     const dnnl_memory_desc_t w = matrix(n, k, dnnl_s8, dnnl_format_tag_any);
@@ -116,9 +119,10 @@ static dnnl_memory_desc_t images(int64_t n, int64_t channels, int64_t size, dnnl
     return d;
 }
 
-static void *open_conv(void *user, const dt_bench_conv *c)
+static void *open_conv(void *user, int threads, const dt_bench_conv *c)
 {
     if (c->groups != 1) return NULL;
+    omp_set_num_threads(threads);
     dnnl_engine_t engine = *(dnnl_engine_t *)user;
     const dnnl_memory_desc_t u = images(c->batch, c->in, c->size, dnnl_u8);
     const dnnl_memory_desc_t w = images(c->out, c->in, 3, dnnl_s8);
@@ -149,13 +153,13 @@ static void close_product(void *user)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* As `detent bench` does, and for its reasons (src/cli/main.c). */
+/* As `detent bench` does, and for its reasons (src/cli/main.c). oneDNN's own threads, which the
+ * rival has, sleep early, so that they leave the processors to the library's. */
 static void prepare_environment(char **argv)
 {
-    if (getenv("OPENBLAS_CORETYPE") == NULL && getenv("OMP_WAIT_POLICY") != NULL) return;
+    const bool chosen = getenv("OMP_WAIT_POLICY") != NULL;
+    if (chosen && getenv("OPENBLAS_CORETYPE") == NULL) return;
     unsetenv("OPENBLAS_CORETYPE");
-    const bool chosen = getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL;
-    if (!chosen) setenv("GOMP_SPINCOUNT", "2000", 1);
     if (setenv("OMP_WAIT_POLICY", "passive", 0) == 0) execv("/proc/self/exe", argv);
 }
 

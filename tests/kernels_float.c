@@ -4,7 +4,6 @@
 #include "core/threads.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 
 /* ---- elements -------------------------------------------------------------------------------- */

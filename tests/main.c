@@ -8,20 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined __has_feature
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-
-#ifdef THREAD_SANITIZER
-/* libomp is compiled without the sanitizer, which sees its accesses through malloc and mutexes but
- * not their synchronization. The preset sets the same option for programs without this function. */
-#define TSAN_OPTIONS "ignore_noninstrumented_modules=1"
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return TSAN_OPTIONS; }
-#endif
-
 typedef struct entry {
     const char *topic;
     Suite *(*suite)(void);
@@ -58,9 +44,6 @@ int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a test's process must not print our lines again */
     setenv("CK_DEFAULT_TIMEOUT", "600", 0);
-#ifdef THREAD_SANITIZER
-    setenv("TSAN_OPTIONS", TSAN_OPTIONS, 0); /* for archer, and for the programs that tests run */
-#endif
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
         for (const entry *e = entries; e->topic != NULL; e++) puts(e->topic);
         return EXIT_SUCCESS;

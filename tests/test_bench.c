@@ -252,11 +252,9 @@ START_TEST(bad_options_are_refused)
 END_TEST
 
 /* A rival that knows one shape. */
-static void *open_rival(void *user, int64_t m, int64_t n, int64_t k)
+static void *open_rival(void *user, int threads, const int64_t mnk[3])
 {
-    (void)n;
-    (void)k;
-    return m == 16 ? user : NULL;
+    return threads == 1 && mnk[0] == 16 ? user : NULL;
 }
 static void run_rival(void *product) { ++*(int *)product; }
 static void close_rival(void *product) { *(int *)product = -*(int *)product; }

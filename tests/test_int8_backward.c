@@ -731,9 +731,9 @@ START_TEST(the_first_and_the_last_layer_stay_float)
     for (int how = DT_BACKWARD_INT8_ALL; how >= DT_BACKWARD_FLOAT; how--) {
         TEST_OK(ctx, dt_set_backward(m, how));
         for (int i = 0; i < 4; i++) {
-            const dt_module *layer = dt_module_at(m, paths[i]);
-            ck_assert_ptr_nonnull(layer);
-            ck_assert_int_eq(dt_gradients_of(layer), want[how][i]);
+            const dt_module *at = dt_module_at(m, paths[i]);
+            ck_assert_ptr_nonnull(at);
+            ck_assert_int_eq(dt_gradients_of(at), want[how][i]);
         }
     }
     dt_module_free(m);

@@ -4,7 +4,6 @@
  *     kernel, set, ns of plain C, ns of the set, how many times as fast. */
 #include "kernels_run.h"
 
-#include <omp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -42,6 +41,7 @@ static void say_and_die(int number)
 
 typedef struct pair {
     kernel_run plain, other;
+    dt_ctx *ctx[3]; /* with 1, 2 and 3 threads */
 } pair;
 
 /* Under a sanitizer every third round, of which there is one of every size and a third of each kind
@@ -49,23 +49,31 @@ typedef struct pair {
 static const test_draws steps = { .usual = 1, .sanitized = 3 };
 static const test_draws thread_steps = { .usual = 1, .sanitized = 3 };
 
+static const int thread_counts[] = { 1, 2, 3 };
+
+/* Runs the case on thread_counts[t] threads. */
+static void run_on(const pair *p, int t, const kernel_case *k, kernel_run *r)
+{
+    dt__team *const before = dt__threads_enter(p->ctx[t]);
+    k->run(r);
+    dt__threads_leave(before);
+}
+
 static void compare(pair *p, const kernel_case *k, int index, int round)
 {
-    static const int threads[] = { 1, 2, 3 };
     const dt__kernel_set *set = dt__kernel_set_at(index);
     const int step = (int)test_count(thread_steps);
-    for (int t = (index + round / 3) % step; t < DT__COUNT_OF(threads); t += step) {
+    for (int t = (index + round / 3) % step; t < DT__COUNT_OF(thread_counts); t += step) {
         snprintf(doing, sizeof doing,
                  "kernel %s, set %s, round %d, %d threads touched what is "
                  "none of its operands\n",
-                 k->name, set->name, round, threads[t]);
-        omp_set_num_threads(threads[t]);
+                 k->name, set->name, round, thread_counts[t]);
         kernel_begin(&p->other, set->f32, round, 0xc3);
-        k->run(&p->other);
+        run_on(p, t, k, &p->other);
         char message[200];
         TEST_EACH(kernel_same(&p->plain, &p->other, k->within, message),
                   "kernel %s, set %s, round %d, %d threads: %s", k->name, set->name, round,
-                  threads[t], message);
+                  thread_counts[t], message);
     }
 }
 
@@ -73,7 +81,6 @@ static void compare(pair *p, const kernel_case *k, int index, int round)
 static void show_time(pair *p, const kernel_case *k)
 {
 #if !defined DETENT_EMULATE && !defined TEST_SANITIZED
-    omp_set_num_threads(1);
     kernel_begin(&p->plain, &dt__kernels_ref_f32, KERNELS_TIMED, 0x3c);
     k->run(&p->plain);
     const dt__kernel_set *set;
@@ -98,9 +105,13 @@ START_TEST(every_set_equals_plain_c)
     pair p;
     kernel_open(&p.plain);
     kernel_open(&p.other);
+    for (int t = 0; t < DT__COUNT_OF(p.ctx); t++) {
+        dt_ctx_options o = dt_ctx_defaults();
+        o.threads = thread_counts[t];
+        ck_assert_int_eq(dt_ctx_create(&p.ctx[t], &o), DT_OK);
+    }
     signal(SIGSEGV, say_and_die);
     for (int round = 0; round < KERNELS_ROUNDS; round += (int)test_count(steps)) {
-        omp_set_num_threads(1);
         kernel_begin(&p.plain, &dt__kernels_ref_f32, round, 0x3c);
         k->run(&p.plain);
         const dt__kernel_set *set;
@@ -111,6 +122,7 @@ START_TEST(every_set_equals_plain_c)
     show_time(&p, k);
     kernel_close(&p.plain);
     kernel_close(&p.other);
+    for (int t = 0; t < DT__COUNT_OF(p.ctx); t++) dt_ctx_free(p.ctx[t]);
 }
 END_TEST
 
@@ -175,6 +187,11 @@ static bool is_noticed(void (*bad)(int64_t, const void *, void *))
     bool same = true;
     kernel_open(&p.plain);
     kernel_open(&p.other);
+    for (int t = 0; t < DT__COUNT_OF(p.ctx); t++) {
+        dt_ctx_options o = dt_ctx_defaults();
+        o.threads = thread_counts[t];
+        ck_assert_int_eq(dt_ctx_create(&p.ctx[t], &o), DT_OK);
+    }
     for (int round = 0; round < KERNELS_ROUNDS && same; round++) {
         kernel_begin(&p.plain, &dt__kernels_ref_f32, round, 0x3c);
         k->run(&p.plain);

@@ -6,7 +6,6 @@
 #include "core/half.h"
 #include "kernels/sets.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* One product's operands, and room for two results. */
@@ -124,10 +123,22 @@ static void run(const product *p, const dt__kernel_set *set, float *y)
     else set->f32->qd8_qb8_gemm(&g);
 }
 
+/* Fills `got` with the team of a context of so many threads. */
+static void run_on(int threads, product *p, const dt__kernel_set *set)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    dt__team *const before = dt__threads_enter(ctx);
+    run(p, set, p->got);
+    dt__threads_leave(before);
+    dt_ctx_free(ctx);
+}
+
 /* Every set on 1 and 3 threads. */
 static void compare(const shape *h, int how, dt__stream *s)
 {
-    const int threads = omp_get_max_threads();
     product p = make(h, how, s);
     const size_t bytes = (size_t)(p.call.m * p.call.ldy) * sizeof(float);
     run(&p, dt__kernel_set_at(0), p.want);
@@ -135,15 +146,13 @@ static void compare(const shape *h, int how, dt__stream *s)
     for (int i = 1; (set = dt__kernel_set_at(i)) != NULL; i++) {
         if (!dt__kernel_set_runs(set)) continue;
         for (int t = 1; t <= 3; t += 2) {
-            omp_set_num_threads(t);
-            run(&p, set, p.got);
+            run_on(t, &p, set);
             TEST_EACH(memcmp(p.want, p.got, bytes) == 0,
                       "%s, %d threads: m %lld n %lld k %lld group %lld bits %d scales %d",
                       set->name, t, (long long)h->m, (long long)h->n, (long long)h->k,
                       (long long)h->group, h->bits, h->scale_dtype);
         }
     }
-    omp_set_num_threads(threads);
     discard(&p);
 }
 

@@ -213,7 +213,7 @@ START_TEST(a_run_writes_its_files)
     test_join(checkpoints, j.dir, "checkpoints");
     ck_assert_int_eq(sample_entries(checkpoints), 2);
     ck_assert(test_file_exists(in(j.dir, last)));
-    ck_assert_int_eq(sample_entries(j.dir), 7);
+    ck_assert_int_eq(sample_entries(j.dir), 13);
 }
 END_TEST
 

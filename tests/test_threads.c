@@ -123,7 +123,6 @@ END_TEST
 /* ---- helpers --------------------------------------------------------------------------------- */
 
 #define TEAM 3
-#define LONG (1000 * DT__WORTH_A_THREAD) /* helpers are woken for it on a busy machine, too */
 
 typedef struct gathering {
     atomic_int arrived, alone, blocked;
@@ -147,7 +146,7 @@ static void expect_all_threads(dt_ctx *ctx)
 {
     gathering g = { 0 }, *to = &g;
     dt__team *const before = dt__threads_enter(ctx);
-    dt__parallel(TEAM, LONG, gather, &to);
+    dt__parallel(TEAM, DT__WORTH_A_THREAD, gather, &to);
     dt__threads_leave(before);
     ck_assert_int_eq(g.alone, 0);
     ck_assert_int_eq(g.blocked, TEAM - 1);
@@ -202,7 +201,7 @@ START_TEST(loops_run_without_helpers)
     dt_ctx *ctx = ctx_of(16);
     dt__team *const before = dt__threads_enter(ctx);
     ck_assert_int_eq(pthread_setattr_default_np(&huge), 0);
-    const int64_t wrong = wrong_in_loop(c, 1000, LONG);
+    const int64_t wrong = wrong_in_loop(c, 1000, DT__WORTH_A_THREAD);
     ck_assert_int_eq(pthread_setattr_default_np(&usual), 0);
     ck_assert_int_eq(wrong, 0);
     ck_assert_int_eq(wrong_in_loop(c, MOST_ITEMS, 100), 0);
@@ -243,7 +242,7 @@ START_TEST(loops_inside_of_loops_run_alone)
     dt_ctx *ctx = ctx_of(thread_counts[_i]);
     dt__team *const before = dt__threads_enter(ctx);
     if (thread_counts[_i] > 1) {
-        dt__parallel(50, LONG, outer, &to);
+        dt__parallel(50, DT__WORTH_A_THREAD, outer, &to);
         ck_assert_int_eq(x.bad, 0);
         ck_assert_int_eq(x.inner_items, 50 * 100);
     }
@@ -302,7 +301,7 @@ static void use_in_child(dt_ctx *ctx)
     counts *c = counts_new();
     dt__team *const before = dt__threads_enter(ctx);
     for (int i = 0; i < 100; i++) {
-        if (wrong_in_loop(c, 1000, LONG) != 0) _exit(1);
+        if (wrong_in_loop(c, 1000, DT__WORTH_A_THREAD) != 0) _exit(1);
     }
     dt__threads_leave(before);
     counts_free(c);

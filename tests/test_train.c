@@ -207,7 +207,6 @@ END_TEST
 
 /* The shell's limit simulates a full disk: a write fails, existing files stay, and the run resumes
  * from its checkpoint once there is room. */
-#ifndef TEST_TSAN
 START_TEST(a_full_disk_ends_the_run)
 {
     char folder[TEST_PATH];
@@ -223,7 +222,6 @@ START_TEST(a_full_disk_ends_the_run)
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
 }
 END_TEST
-#endif
 
 Suite *test_train_suite(void)
 {
@@ -238,9 +236,7 @@ Suite *test_train_suite(void)
                         (int)(sizeof status_cases / sizeof status_cases[0]));
     tcase_add_test(all, a_signal_saves_and_stops);
     tcase_add_test(all, a_killed_run_resumes);
-#ifndef TEST_TSAN
     tcase_add_test(all, a_full_disk_ends_the_run);
-#endif
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -12,8 +12,7 @@
 #include "suites.inc"
 #undef SUITE
 
-/* Clang's thread sanitizer. Its OpenMP writes a file of its own and crashes under a limit on file
- * sizes. */
+/* Clang's thread sanitizer. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TEST_TSAN 1

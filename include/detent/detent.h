@@ -84,7 +84,7 @@ typedef void (*dt_logger)(void *user, const char *line);
 typedef struct dt_ctx_options {
     dt_allocator allocator;  /* all zero: malloc and free */
     uint64_t seed;           /* of every random stream; default 0 */
-    int threads;             /* 0: as many as OpenMP would use */
+    int threads;             /* 0: OMP_NUM_THREADS, else one for each processor */
     uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C only */
     bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
     dt_logger log;

@@ -77,7 +77,6 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
 
 #define AT_ONCE 1024             /* columns that are unpacked at once for dequantization */
 #define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked at once for a product */
-#define SHARED (8 * DT__CHUNK)   /* bytes from which unpacking uses several threads */
 
 /* Columns c ... c+n-1 of row r as bytes: a pointer into u, or for packed codes into `room`, which
  * needs n + 2 bytes. */
@@ -136,15 +135,32 @@ static size_t room_of(const reading *r)
     return r->made ? (size_t)(r->slice * r->stride) + DT__STEP : 0;
 }
 
+typedef struct bytes_of_args {
+    const reading *b;
+    int64_t r0;
+    const dt__codes *x;
+    uint8_t *to;
+} bytes_of_args;
+
+static void bytes_of_share(const void *args, const dt__share *share)
+{
+    const bytes_of_args *of = args;
+    const reading *b = of->b;
+    const int64_t r0 = of->r0;
+    const dt__codes *x = of->x;
+    uint8_t *to = of->to;
+    for (int64_t r = share->first; r < share->past; r++) {
+        dt__codes_row(x, b->order, r0 + r, to + r * b->stride);
+    }
+}
+
 static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void *room)
 {
     const dt__codes *x = b->x;
     if (!b->made) return x->u + r0 * x->stride;
     uint8_t *to = room;
-#pragma omp parallel for schedule(static) if (rows * b->stride > SHARED)
-    for (int64_t r = 0; r < rows; r++) {
-        dt__codes_row(x, b->order, r0 + r, to + r * b->stride);
-    }
+    const bytes_of_args args = { b, r0, x, to };
+    dt__parallel(rows, b->stride / 4, bytes_of_share, &args);
     return to;
 }
 
@@ -209,13 +225,51 @@ void dt__codes_expand(const dt__codes *codes, const dt__patch *block)
     codes->ctx->kernels[DT_F32]->expand(&t);
 }
 
+typedef struct codes_gather_args {
+    const dt__codes *codes;
+    const dt__gather *g;
+    float *y;
+    int64_t n;
+} codes_gather_args;
+
+static void codes_gather_share(const void *args, const dt__share *share)
+{
+    const codes_gather_args *of = args;
+    const dt__codes *codes = of->codes;
+    const dt__gather *g = of->g;
+    float *y = of->y;
+    const int64_t n = of->n;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const int64_t r = g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
+        dt__codes_expand(codes, &(dt__patch){ r, r + 1, 0, n, y + i * n, n });
+    }
+}
+
 void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
 {
     const int64_t n = g->n;
-#pragma omp parallel for schedule(static) if (g->count * n > DT__CHUNK)
-    for (int64_t i = 0; i < g->count; i++) {
-        const int64_t r = g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
-        dt__codes_expand(codes, &(dt__patch){ r, r + 1, 0, n, y + i * n, n });
+    const codes_gather_args args = { codes, g, y, n };
+    dt__parallel(g->count, n, codes_gather_share, &args);
+}
+
+typedef struct codes_expand_all_args {
+    const dt__codes *codes;
+    float *y;
+    int64_t n, rows;
+    const dt__panel_layout *l;
+} codes_expand_all_args;
+
+static void codes_expand_all_share(const void *args, const dt__share *share)
+{
+    const codes_expand_all_args *of = args;
+    const dt__codes *codes = of->codes;
+    float *y = of->y;
+    const int64_t n = of->n, rows = of->rows;
+    const dt__panel_layout *l = of->l;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const int64_t r0 = l != NULL ? dt__panel_row(l, i) : i * DT__LANES;
+        const int64_t r1 = l != NULL ? dt__panel_row(l, i + 1) : r0 + DT__LANES;
+        dt__codes_expand(codes, &(dt__patch){ r0, dt__min_i64(r1, rows), 0, n, y + r0 * n, n });
     }
 }
 
@@ -224,12 +278,8 @@ void dt__codes_expand_all(const dt__codes *codes, float *y)
     const int64_t n = codes->columns, rows = codes->rows;
     const dt__panel_layout *l = codes->panels != NULL ? &codes->layout : NULL;
     const int64_t blocks = l != NULL ? l->panels : dt__ceil_div(rows, DT__LANES);
-#pragma omp parallel for schedule(static) if (rows * n > DT__CHUNK)
-    for (int64_t i = 0; i < blocks; i++) {
-        const int64_t r0 = l != NULL ? dt__panel_row(l, i) : i * DT__LANES;
-        const int64_t r1 = l != NULL ? dt__panel_row(l, i + 1) : r0 + DT__LANES;
-        dt__codes_expand(codes, &(dt__patch){ r0, dt__min_i64(r1, rows), 0, n, y + r0 * n, n });
-    }
+    const codes_expand_all_args args = { codes, y, n, rows, l };
+    dt__parallel(blocks, DT__LANES * n, codes_expand_all_share, &args);
 }
 
 dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)

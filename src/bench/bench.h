@@ -24,7 +24,8 @@ enum {
     DT_BENCH_LANGUAGE = 128,    /* training steps of language models */
     DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
     DT_BENCH_BACKWARD = 512,    /* training steps whose gradients are products of integers */
-    DT_BENCH_ALL = 1023
+    DT_BENCH_WAITING = 1024,    /* small loops on several threads, idle and beside others */
+    DT_BENCH_ALL = 2047
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
@@ -60,12 +61,12 @@ typedef struct dt_bench_conv {
 } dt_bench_conv;
 
 /* Another library to compare with: its product y [m, n] = u [m, k] w^T [n, k] of u8 and s8, run
- * with OpenMP set to the same number of threads, and its convolution of u8 and s8. `open` and
+ * on `threads` threads, and its convolution of u8 and s8. `open` and
  * `open_conv` return NULL for shapes that it does not support. */
 typedef struct dt_bench_rival {
     const char *name; /* NULL: there is none */
-    void *(*open)(void *user, int64_t m, int64_t n, int64_t k);
-    void *(*open_conv)(void *user, const dt_bench_conv *conv); /* NULL: it has none */
+    void *(*open)(void *user, int threads, const int64_t mnk[3]);
+    void *(*open_conv)(void *user, int threads, const dt_bench_conv *conv); /* NULL: none */
     void (*run)(void *product);
     void (*close)(void *product);
     void *user;

@@ -220,7 +220,9 @@ static dt_status compare(dt__bench *b, const dt_bench_conv *layer)
     dt__limit_subject limit = { .b = b };
     dt_status status = make_operands(b, layer, &o);
     for (int i = 0; i < TRIALS; i++) s[i] = (subject){ .o = &o };
-    if (r->name != NULL && r->open_conv != NULL) s[RIVAL].rival = r->open_conv(r->user, layer);
+    if (r->name != NULL && r->open_conv != NULL) {
+        s[RIVAL].rival = r->open_conv(r->user, dt_threads(b->ctx), layer);
+    }
     fill_trials(&o, s, t);
     if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_INT8, &limit, &t[LIMIT]);
     if (status == DT_OK) status = dt__measure(b, s[RIVAL].rival != NULL ? TRIALS : RIVAL, t);

@@ -3,9 +3,9 @@
  * through the caches, as kernels do, so the processor first reads each line that it writes.
  * `streaming` is the C library's memcpy, which bypasses the caches for large blocks. */
 #include "bench/measure.h"
+#include "core/threads.h"
 #include "kernels/sets.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,71 +13,70 @@
 
 /* ---- loops on all threads ------------------------------------------------------------------- */
 
+typedef struct limit_args {
+    const dt__limit_subject *s;
+    _Atomic double *sum;
+} limit_args;
+
+static void add(_Atomic double *sum, double v)
+{
+    double old = atomic_load(sum);
+    while (!atomic_compare_exchange_weak(sum, &old, old + v)) {
+    }
+}
+
+/* Runs `body` once for each thread, and keeps what it sums. */
+static dt_status run_on_all(const dt__limit_subject *s, dt__loop *body)
+{
+    _Atomic double sum = 0;
+    dt__parallel(dt__threads(), DT__WORTH_A_THREAD, body, &(limit_args){ s, &sum });
+    s->b->consumed = atomic_load(&sum);
+    return DT_OK;
+}
+
+#define LIMIT(name, result)                                                                        \
+    static void name##_share(const void *args, const dt__share *share)                             \
+    {                                                                                              \
+        const limit_args *of = args;                                                               \
+        const dt__limit_subject *s = of->s;                                                        \
+        for (int64_t part = share->first; part < share->past; part++) add(of->sum, result);        \
+    }                                                                                              \
+    static dt_status run_##name(void *subject) { return run_on_all(subject, name##_share); }
+
 /* Every thread does all rounds. */
-static dt_status run_int8(void *subject)
-{
-    const dt__limit_subject *s = subject;
-    uint64_t sum = 0;
-#pragma omp parallel reduction(+ : sum)
-    sum += s->limits->int8(s->amount);
-    s->b->consumed = (double)sum;
-    return DT_OK;
-}
-
-static dt_status run_f32(void *subject)
-{
-    const dt__limit_subject *s = subject;
-    double sum = 0;
-#pragma omp parallel reduction(+ : sum)
-    sum += s->limits->f32(s->amount);
-    s->b->consumed = sum;
-    return DT_OK;
-}
-
-static dt_status run_f64(void *subject)
-{
-    const dt__limit_subject *s = subject;
-    double sum = 0;
-#pragma omp parallel reduction(+ : sum)
-    sum += s->limits->f64(s->amount);
-    s->b->consumed = sum;
-    return DT_OK;
-}
+LIMIT(int8, (double)s->limits->int8(s->amount))
+LIMIT(f32, s->limits->f32(s->amount))
+LIMIT(f64, s->limits->f64(s->amount))
 
 /* Every thread passes over its own part, `amount` bytes, again and again. */
-static dt_status run_read(void *subject)
+static double read_part(const dt__limit_subject *s, int64_t part)
 {
-    const dt__limit_subject *s = subject;
     uint64_t sum = 0;
-#pragma omp parallel reduction(+ : sum)
     for (int64_t i = 0; i < s->passes; i++) {
-        sum += s->limits->read((size_t)s->amount, s->x + omp_get_thread_num() * s->amount);
+        sum += s->limits->read((size_t)s->amount, s->x + part * s->amount);
     }
-    s->b->consumed = (double)sum;
-    return DT_OK;
+    return (double)sum;
 }
 
-static dt_status run_copy(void *subject)
+static double copy_part(const dt__limit_subject *s, int64_t part)
 {
-    const dt__limit_subject *s = subject;
-#pragma omp parallel
+    const int64_t at = part * s->amount;
     for (int64_t i = 0; i < s->passes; i++) {
-        const int64_t at = omp_get_thread_num() * s->amount;
         s->limits->copy((size_t)s->amount, s->x + at, s->y + at);
     }
-    return DT_OK;
+    return 0;
 }
 
-static dt_status run_memcpy(void *subject)
+static double memcpy_part(const dt__limit_subject *s, int64_t part)
 {
-    const dt__limit_subject *s = subject;
-#pragma omp parallel
-    for (int64_t i = 0; i < s->passes; i++) {
-        const int64_t at = omp_get_thread_num() * s->amount;
-        memcpy(s->y + at, s->x + at, (size_t)s->amount);
-    }
-    return DT_OK;
+    const int64_t at = part * s->amount;
+    for (int64_t i = 0; i < s->passes; i++) memcpy(s->y + at, s->x + at, (size_t)s->amount);
+    return 0;
 }
+
+LIMIT(read, read_part(s, part))
+LIMIT(copy, copy_part(s, part))
+LIMIT(memcpy, memcpy_part(s, part))
 
 /* ---- subjects ------------------------------------------------------------------------------- */
 

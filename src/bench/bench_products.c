@@ -244,7 +244,9 @@ static dt_status compare(operands *o, int64_t m)
     dt_status status =
         dt__limit_trial(b, o->copies > 1 ? DT__LIMIT_READ : DT__LIMIT_INT8, &limit, &t[LIMIT]);
     const int last = FIRST + FORMS;
-    if (r->name != NULL && o->copies == 1) s[last].rival = r->open(r->user, m, o->n, o->k);
+    if (r->name != NULL && o->copies == 1) {
+        s[last].rival = r->open(r->user, dt_threads(b->ctx), (int64_t[]){ m, o->n, o->k });
+    }
     const bool rival = s[last].rival != NULL;
     fill_trials(o, s, rival ? last : 0, t);
     if (rival) {
@@ -275,7 +277,7 @@ static dt_status with_weights(dt__bench *b, int64_t n, bool many)
 dt_status dt__bench_products(dt__bench *b)
 {
     static const int64_t sizes[] = { 256, 1024, 4096 };
-    dt__team *const threads = dt__threads_enter(b->ctx); /* rivals may read it */
+    dt__team *const threads = dt__threads_enter(b->ctx);
     dt_status s = DT_OK;
     for (int i = 0; s == DT_OK && i < DT__COUNT_OF(sizes); i++) {
         if (!b->options.quick || i == 0) s = with_weights(b, sizes[i], false);

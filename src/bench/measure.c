@@ -5,6 +5,7 @@
 #include "bench/measure.h"
 
 #include "core/clock.h"
+#include "core/threads.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -32,15 +33,21 @@ dt__spread dt__spread_of(int n, double *values)
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
+static void stay_busy(const void *args, const dt__share *share)
+{
+    const double end = *(const double *)args;
+    (void)share;
+    while (dt__seconds() < end) {
+    }
+}
+
 /* Keeps all threads busy for a while, so that the system distributes them over the cores. Threads
  * that only wake for short regions may all stay on one core. */
 static void spread_threads(const dt__bench *b, double seconds)
 {
     if (b->options.quick || dt_threads(b->ctx) == 1) return;
     const double end = dt__seconds() + seconds;
-#pragma omp parallel
-    while (dt__seconds() < end) {
-    }
+    dt__parallel(dt__threads(), DT__WORTH_A_THREAD, stay_busy, &end);
 }
 
 static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)

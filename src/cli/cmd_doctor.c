@@ -139,14 +139,10 @@ static void advise_about_processor(doctor *d)
 
 static void advise_about_threads(doctor *d)
 {
-    const char *threads = getenv("OMP_NUM_THREADS"), *policy = getenv("OMP_WAIT_POLICY");
+    const char *threads = getenv("OMP_NUM_THREADS");
     if (threads != NULL && d->machine.threads < d->machine.cores) {
         advise(d, "OMP_NUM_THREADS=%.20s leaves cores unused: %ld are there", threads,
                d->machine.cores);
-    }
-    if (policy != NULL && strcasecmp(policy, "active") == 0) {
-        advise(d, "OMP_WAIT_POLICY=active lets waiting threads take cores from others; without it "
-                  "they sleep");
     }
     if (d->load > 0.5 * (double)d->machine.cores) {
         advise(d, "other programs use the cores: a load of %.1f on %ld", d->load, d->machine.cores);

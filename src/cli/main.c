@@ -150,7 +150,7 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language, experts, backward" },
+                     "language, experts, backward, waiting" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },
@@ -342,16 +342,6 @@ static int run(const cli_command *c, int argc, char **argv)
     return status == CLI_DONE ? c->run(&args) : status;
 }
 
-/* Sets how long OpenMP threads spin while they wait for a parallel region. The default of
- * milliseconds takes cores from other processes' threads; twenty microseconds (2000 turns of gcc's
- * OpenMP) cover the time between two regions of a step. OpenMP reads the setting once, before main,
- * so the program executes itself again, unless the user has set it. */
-static bool choose_waiting(void)
-{
-    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return false;
-    return setenv("OMP_WAIT_POLICY", "passive", 1) == 0 && setenv("GOMP_SPINCOUNT", "2000", 1) == 0;
-}
-
 /* Removes OPENBLAS_CORETYPE, which can halve OpenBLAS's speed, for `bench`. OpenBLAS too reads it
  * before main. */
 static bool choose_core(int argc, char **argv)
@@ -364,8 +354,7 @@ static bool choose_core(int argc, char **argv)
 
 static void prepare_environment(int argc, char **argv)
 {
-    const bool waiting = choose_waiting(), core = choose_core(argc, argv);
-    if (waiting || core) execv("/proc/self/exe", argv);
+    if (choose_core(argc, argv)) execv("/proc/self/exe", argv);
 }
 
 static int run_named(int argc, char **argv)

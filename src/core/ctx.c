@@ -2,7 +2,6 @@
  * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
 #include "core/threads.h"
 
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,11 +75,7 @@ void dt_memory_reset_peak(dt_ctx *ctx) { ctx->pool.count.peak = ctx->pool.count.
 void dt_memory_trim(dt_ctx *ctx) { dt__pool_trim(ctx); }
 int dt_threads(const dt_ctx *ctx) { return ctx->threads; }
 
-dt__team *dt__threads_enter(const dt_ctx *ctx)
-{
-    omp_set_num_threads(ctx->threads); /* of loops that are not yet of core/threads.h */
-    return dt__team_enter(ctx->team);
-}
+dt__team *dt__threads_enter(const dt_ctx *ctx) { return dt__team_enter(ctx->team); }
 
 void dt__threads_leave(dt__team *before) { dt__team_enter(before); }
 

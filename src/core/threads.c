@@ -1,7 +1,8 @@
-/* Teams and their loops. A loop's items are cut into chunks and the chunks into one contiguous share
- * a thread. Each thread takes chunks from its own share by an atomic counter, and when that is empty
- * from those of the others. A helper that is asleep or was scheduled away therefore costs nothing:
- * the others do its share, and the caller withdraws the offer that it did not take in time.
+/* Teams and their loops. A loop's items are cut into chunks, and the chunks into one contiguous
+ * share a thread. Each thread takes chunks from its own share by an atomic counter, and when that
+ * is empty from those of the others. A helper that is asleep or was scheduled away therefore costs
+ * nothing: the others do its share, and the caller withdraws the offer that it did not take in
+ * time.
  *
  * A helper's seat has one state, which helper and caller change by atomic exchanges:
  *
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #define CHUNKS_OF_SHARE 64 /* at most */
-#define LONG_WORK 200000   /* of a loop for which a contended team wakes helpers: about 0.1 ms */
 
 enum { FREE, ASLEEP, OFFERED, WORKING, AWAITED, LEAVE };
 
@@ -175,7 +175,7 @@ dt__team *dt__team_create(const dt_allocator *a, int threads)
     t->started = 1;
     atomic_init(&t->process, getpid());
     atomic_init(&t->busy, false);
-    dt__evidence_init(&t->evidence, DT__WAIT_PASSIVE); /* beside OpenMP's threads */
+    dt__evidence_init(&t->evidence, DT__WAIT_BY_EVIDENCE);
     t->seats[0].observer = dt__observer_new();
     return t;
 }
@@ -224,22 +224,16 @@ int dt__threads_usual(void)
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-/* The fewest items of a share. */
+/* The fewest items that are worth a thread. */
 static int64_t least_items(int64_t work)
 {
     return work >= DT__WORTH_A_THREAD ? 1 : dt__ceil_div(DT__WORTH_A_THREAD, work);
 }
 
-/* How many threads a loop is worth. While other programs want the processors, a helper is woken
- * for long loops only. */
 static int threads_for(const dt__team *t, int64_t n, int64_t work)
 {
     if (t == NULL || t->threads == 1 || work <= 0) return 1;
-    const int64_t threads = dt__min_i64(t->threads, n / least_items(work));
-    if (threads <= 1) return 1;
-    if (t->evidence.waiting != DT__WAIT_BY_EVIDENCE) return (int)threads;
-    const bool is_long = (double)n * (double)work >= LONG_WORK;
-    return is_long || !dt__is_contended(&t->evidence, dt__now()) ? (int)threads : 1;
+    return (int)dt__max_i64(1, dt__min_i64(t->threads, n / least_items(work)));
 }
 
 /* A quarter of what is worth a thread, so that one that falls behind keeps little from the others;
@@ -271,6 +265,20 @@ static void run_shared(dt__team *t, int threads)
     run_chunks(t, 0);
     finish(t);
     current = t;
+}
+
+void dt__lower(_Atomic int64_t *x, int64_t v)
+{
+    int64_t old = atomic_load(x);
+    while (v < old && !atomic_compare_exchange_weak(x, &old, v)) {
+    }
+}
+
+void dt__raise(_Atomic int64_t *x, int64_t v)
+{
+    int64_t old = atomic_load(x);
+    while (v > old && !atomic_compare_exchange_weak(x, &old, v)) {
+    }
 }
 
 void dt__parallel(int64_t n, int64_t work, dt__loop *body, const void *args)

@@ -29,8 +29,15 @@ void dt__parallel(int64_t n, int64_t work, dt__loop *body, const void *args);
  * are enough. 1 within a loop. */
 int dt__threads(void);
 
+/* *x = min(*x, v) and max(*x, v), for what the shares of a loop find. */
+void dt__lower(_Atomic int64_t *x, int64_t v);
+void dt__raise(_Atomic int64_t *x, int64_t v);
+
 /* The work of an item that is always worth a thread of its own. */
 #define DT__WORTH_A_THREAD ((int64_t)8192)
+/* Multiply-adds of codes and of floats in the time of one element. */
+#define DT__CODE_PRODUCTS 64
+#define DT__FLOAT_PRODUCTS 16
 
 /* ---- teams ---------------------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 /* Waiting by evidence. Waking a thread takes 5 to 70 microseconds, longer than a small loop. A
  * thread that spins answers within one, but takes its processor from every other program. So a
  * thread spins for milliseconds, until it finds that it lost its processor: the clock jumped while
- * it was spinning, or the system counts an involuntary switch. Two such events within WINDOW start a
- * calm time, in which threads sleep after MOMENT. If spinning is disturbed again right after a calm
- * time, the next one is twice as long, up to LONGEST_CALM; so an always busy machine is tried a few
- * times per second, and one that becomes idle is found idle as soon.
+ * it was spinning, or the system counts an involuntary switch. Two such events within WINDOW start
+ * a calm time, in which threads sleep after MOMENT. If spinning is disturbed again right after a
+ * calm time, the next one is twice as long, up to LONGEST_CALM; so an always busy machine is tried
+ * a few times per second, and one that becomes idle is found idle as soon.
  *
  * A helper whose spinning was in vain halves its patience, one whose spinning was answered doubles
  * it: a program that has work only now and then does not spin in between. */

@@ -1,6 +1,7 @@
 /* Numbers of arrays, converted to f32: exactly where f32 has the value, else rounded to nearest. */
 #include "data/array_dtypes.h"
 
+#include "core/threads.h"
 #include "core/half.h"
 
 #include <string.h>
@@ -90,19 +91,31 @@ static int64_t first_of_block(const dt__array_dtype *dtype, const uint8_t *from,
     return -1;
 }
 
+typedef struct finite_args {
+    const dt__array_dtype *t;
+    const uint8_t *from;
+    int64_t n;
+    _Atomic int64_t *first;
+} finite_args;
+
+static void finite_share(const void *args, const dt__share *share)
+{
+    const finite_args *of = args;
+    for (int64_t b = share->first; b < share->past && b * BLOCK < atomic_load(of->first); b++) {
+        const int64_t at = b * BLOCK, n = dt__min_i64(BLOCK, of->n - at);
+        const int64_t bad = first_of_block(of->t, of->from + at * of->t->bytes, n);
+        if (bad >= 0) dt__lower(of->first, at + bad);
+    }
+}
+
 int64_t dt__first_not_finite(const dt_ctx *ctx, int dtype, const uint8_t *from, int64_t n)
 {
     const dt__array_dtype *t = &dtypes[dtype];
-    int64_t first = n;
+    _Atomic int64_t first = n;
+    const finite_args args = { t, from, n, &first };
     if (t->is_integer) return -1;
     dt__team *const before = dt__threads_enter(ctx);
-#pragma omp parallel for schedule(static) reduction(min : first)
-    for (int64_t b = 0; b < dt__ceil_div(n, BLOCK); b++) {
-        if (first < n) continue;
-        const int64_t at = b * BLOCK;
-        const int64_t bad = first_of_block(t, from + at * t->bytes, dt__min_i64(BLOCK, n - at));
-        if (bad >= 0) first = at + bad;
-    }
+    dt__parallel(dt__ceil_div(n, BLOCK), BLOCK, finite_share, &args);
     dt__threads_leave(before);
     return first == n ? -1 : first;
 }

@@ -2,13 +2,13 @@
  *     x = (v - mean[c]) / deviation[c]      in fp32, in this order */
 #include "data/arrays.h"
 
+#include "core/threads.h"
+
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #define TILE 1024 /* numbers of a table for channels that are the last dimension */
-#define SMALL                                                                                      \
-    (1 << 17) /* numbers of a batch that one thread converts sooner than it wakes others */
 
 /* Of a loader: numbers to subtract and to divide by. Where channels are the last dimension, both
  * repeat them, so that long runs are computed at once. */
@@ -91,12 +91,18 @@ static void put_example(const dt__batch *b, int64_t i)
     memcpy((uint8_t *)b->target + (size_t)i * target, dt__array_target(d, example), target);
 }
 
+static void arrays_fill_share(const void *args, const dt__share *share)
+{
+    const dt__batch *b = args;
+    for (int64_t i = share->first; i < share->past; i++) {
+        put_example(b, i);
+    }
+}
+
 void dt__arrays_fill(const dt__batch *b)
 {
-    const bool large = b->n * dt__array_size(b->d->arrays) >= SMALL;
     dt__team *const before = dt__threads_enter(b->d->ctx);
-#pragma omp parallel for schedule(static) if (large)
-    for (int64_t i = 0; i < b->n; i++) put_example(b, i);
+    dt__parallel(b->n, dt__ceil_div(dt__array_size(b->d->arrays), 8), arrays_fill_share, b);
     dt__threads_leave(before);
 }
 

@@ -8,6 +8,8 @@
  *     M2    = M2 + M2_b + delta^2 n n_b / (n + n_b) */
 #include "data/arrays.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -152,6 +154,24 @@ static void join(const measuring *m, int64_t slot, double n, double n_b, double 
     }
 }
 
+typedef struct measure_all_args {
+    const measuring *m;
+    const dt_dataset *d;
+    int64_t done;
+} measure_all_args;
+
+static void measure_all_share(const void *args, const dt__share *share)
+{
+    const measure_all_args *of = args;
+    const measuring *m = of->m;
+    const dt_dataset *d = of->d;
+    const int64_t done = of->done;
+    for (int64_t b = share->first; b < share->past; b++) {
+        const int64_t first = (done + b) * m->each;
+        measure_block(m, first, dt__min_i64(m->each, d->count - first), b);
+    }
+}
+
 static void measure_all(const measuring *m, double *mean, double *squares)
 {
     const dt_dataset *d = m->d;
@@ -160,11 +180,8 @@ static void measure_all(const measuring *m, double *mean, double *squares)
     dt__team *const before = dt__threads_enter(d->ctx);
     for (int64_t done = 0; done < blocks; done += m->at_once) {
         const int64_t n = dt__min_i64(m->at_once, blocks - done);
-#pragma omp parallel for schedule(static)
-        for (int64_t b = 0; b < n; b++) {
-            const int64_t first = (done + b) * m->each;
-            measure_block(m, first, dt__min_i64(m->each, d->count - first), b);
-        }
+        const measure_all_args args = { m, d, done };
+        dt__parallel(n, DT__WORTH_A_THREAD, measure_all_share, &args);
         for (int64_t b = 0; b < n; b++) {
             const int64_t first = (done + b) * m->each;
             join(m, b, (double)first * each, (double)dt__min_i64(m->each, d->count - first) * each,

@@ -10,6 +10,8 @@
  * machine. Image i uses the Philox key in block i of the seed's stream. */
 #include "data/dataset.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -262,6 +264,26 @@ static void draw_digit(uint64_t key, uint64_t image, const sheet *s)
     if (s->target == DT_TARGET_CLASS) *s->to = (uint8_t)digit;
 }
 
+typedef struct draw_all_args {
+    uint64_t key;
+    int64_t target_bytes;
+    uint8_t *pixels, *targets;
+    dt_target target;
+} draw_all_args;
+
+static void draw_all_share(const void *args, const dt__share *share)
+{
+    const draw_all_args *of = args;
+    const uint64_t key = of->key;
+    const int64_t target_bytes = of->target_bytes;
+    uint8_t *pixels = of->pixels, *targets = of->targets;
+    const dt_target target = of->target;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const sheet s = { target, pixels + i * PIXELS, targets + i * target_bytes };
+        draw_digit(key, (uint64_t)i, &s);
+    }
+}
+
 static void draw_all(dt_dataset *d, uint64_t seed)
 {
     const uint64_t key = dt__stream_of(seed, DT__FOR_DIGITS).key;
@@ -269,11 +291,8 @@ static void draw_all(dt_dataset *d, uint64_t seed)
     uint8_t *pixels = d->pixels->data, *targets = d->targets->data;
     const dt_target target = d->target;
     dt__team *const before = dt__threads_enter(d->ctx);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < count; i++) {
-        const sheet s = { target, pixels + i * PIXELS, targets + i * target_bytes };
-        draw_digit(key, (uint64_t)i, &s);
-    }
+    const draw_all_args args = { key, target_bytes, pixels, targets, target };
+    dt__parallel(count, DT__WORTH_A_THREAD, draw_all_share, &args);
     dt__threads_leave(before);
 }
 

@@ -1,9 +1,33 @@
 /* Draws a dataset of arrays on all threads. An example depends on (seed, index) alone. */
 #include "data/drawn.h"
 
+#include "core/threads.h"
+
 uint64_t dt__drawing_key(const dt__drawing *p, const dt_drawn *o)
 {
     return dt__stream_of(o->seed, p->purpose).key;
+}
+
+typedef struct draw_all_args {
+    const dt__drawing *p;
+    const dt_drawn *o;
+    uint64_t key;
+    int64_t each, target;
+    float *x, *y;
+} draw_all_args;
+
+static void draw_all_share(const void *args, const dt__share *share)
+{
+    const draw_all_args *of = args;
+    const dt__drawing *p = of->p;
+    const dt_drawn *o = of->o;
+    const uint64_t key = of->key;
+    const int64_t each = of->each, target = of->target;
+    float *x = of->x, *y = of->y;
+    for (int64_t i = share->first; i < share->past; i++) {
+        dt__dice d = dt__dice_of(key, (uint64_t)i);
+        p->draw(o, &d, x + i * each, y + i * target);
+    }
 }
 
 static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const dt__array_store *s)
@@ -14,11 +38,8 @@ static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const
     const int64_t target = labels ? 1 : p->outputs;
     float *x = s->source[0].storage->data, *y = s->targets->data;
     dt__team *const before = dt__threads_enter(ctx);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < o->count; i++) {
-        dt__dice d = dt__dice_of(key, (uint64_t)i);
-        p->draw(o, &d, x + i * each, y + i * target);
-    }
+    const draw_all_args args = { p, o, key, each, target, x, y };
+    dt__parallel(o->count, 16 * each, draw_all_share, &args);
     dt__threads_leave(before);
 }
 

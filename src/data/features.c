@@ -15,11 +15,11 @@
  * the order of the formula. The Fourier transform is kissfft's, of real f32. */
 #include "data/features.h"
 
+#include "core/threads.h"
 #include "core/tensor.h"
 
 #include <kiss_fftr.h>
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #define PI 3.14159265358979323846
@@ -333,6 +333,22 @@ static void run_frame(const dt_features *f, int thread, const float *s, float *o
     }
 }
 
+typedef struct frames_args {
+    const dt_features *f;
+    const float *samples;
+    int64_t n, frames, width; /* samples and frames of a signal, numbers of a frame */
+    float *out;
+} frames_args;
+
+static void frames_share(const void *args, const dt__share *share)
+{
+    const frames_args *of = args;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const int64_t at = i / of->frames * of->n + i % of->frames * of->f->step;
+        run_frame(of->f, share->thread, of->samples + at, of->out + i * of->width);
+    }
+}
+
 dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
                           float *out)
 {
@@ -349,12 +365,8 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
             (long long)n, (long long)f->frame, f->options.frame_ms, f->options.rate);
     }
     dt__team *const before = dt__threads_enter(f->ctx);
-    const int threads = (int)dt__min_i64(f->threads, omp_get_max_threads());
-#pragma omp parallel for schedule(static) num_threads(threads) if (all > 4)
-    for (int64_t i = 0; i < all; i++) {
-        run_frame(f, omp_get_thread_num(), samples + i / frames * n + i % frames * f->step,
-                  out + i * width);
-    }
+    const frames_args args = { f, samples, n, frames, width, out };
+    dt__parallel(all, 8 * f->size, frames_share, &args);
     dt__threads_leave(before);
     return DT_OK;
 }

@@ -6,6 +6,8 @@
  * half a block's eight bytes, centred and scaled [Irwin-Hall distribution: nearly normal]. */
 #include "data/dataset.h"
 
+#include "core/threads.h"
+
 #include <string.h>
 
 typedef struct tables {
@@ -141,17 +143,34 @@ static void put_image(const dt__batch *b, const uint8_t *image, move by, float *
     }
 }
 
+typedef struct add_noises_args {
+    const dt__batch *b;
+    uint64_t key;
+    const tables *s;
+    int64_t channels, size, blocks;
+} add_noises_args;
+
+static void add_noises_share(const void *args, const dt__share *share)
+{
+    const add_noises_args *of = args;
+    const dt__batch *b = of->b;
+    const uint64_t key = of->key;
+    const tables *s = of->s;
+    const int64_t channels = of->channels, size = of->size, blocks = of->blocks;
+    for (int64_t i = share->first; i < share->past; i++) {
+        dt__add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size,
+                      s->noise[i % channels], (float *)b->x + i * size);
+    }
+}
+
 static void add_noises(const dt__batch *b, uint64_t key)
 {
     const tables *s = b->state;
     const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
     const int64_t blocks = dt__noise_blocks(size); /* per channel */
     dt__team *const before = dt__threads_enter(b->d->ctx);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < b->n * channels; i++) {
-        dt__add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size,
-                      s->noise[i % channels], (float *)b->x + i * size);
-    }
+    const add_noises_args args = { b, key, s, channels, size, blocks };
+    dt__parallel(b->n * channels, 8 * size, add_noises_share, &args);
     dt__threads_leave(before);
 }
 

@@ -37,17 +37,32 @@ dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_
     return DT_OK;
 }
 
+typedef struct read_images_args {
+    const dt__source *source;
+    int64_t elements;
+    float *to;
+} read_images_args;
+
+static void read_images_share(const void *args, const dt__share *share)
+{
+    const read_images_args *of = args;
+    const dt__source *source = of->source;
+    const int64_t elements = of->elements;
+    float *to = of->to;
+    for (int64_t i = share->first; i < share->past; i++) {
+        source->fill(source->from,
+                     &(dt__patch){ i, i + 1, 0, elements, to + i * elements, elements });
+    }
+}
+
 static const void *read_images(const dt__source *source, int64_t images, int64_t elements,
                                const void *data, float **room)
 {
     if (source == NULL) return data;
     float *to = *room;
     *room += images * elements;
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < images; i++) {
-        source->fill(source->from,
-                     &(dt__patch){ i, i + 1, 0, elements, to + i * elements, elements });
-    }
+    const read_images_args args = { source, elements, to };
+    dt__parallel(images, elements, read_images_share, &args);
     return to;
 }
 

@@ -34,7 +34,7 @@ typedef struct dt__conv_work {
  * Errors: NOMEM. */
 dt_status dt__conv_plan(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch);
-/* Does the work, on the calling thread's OpenMP threads. */
+/* Does the work, on the calling thread's team. */
 void dt__conv_compute(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work);
 
 /* Positions of y, `first` ... `past` - 1, at which tap k of an axis (0: rows, 1: columns) is inside

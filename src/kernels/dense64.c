@@ -10,6 +10,8 @@
  * A sum is one product of fixed extents, whichever thread computes it, so its bits are fixed. */
 #include "kernels/dense64.h"
 
+#include "core/threads.h"
+
 #include <cblas.h>
 #include <math.h>
 #include <string.h>
@@ -51,12 +53,17 @@ static double *at(const tiles *t, int64_t i, int64_t j) { return t->x + (i * t->
 
 static int side(const tiles *t, int64_t i) { return (int)dt__min_i64(TILE, t->n - i * TILE); }
 
-/* The lower triangle of J A J; other elements of its tiles are 0. */
-static void gather(const dt__inverse_root *r)
+typedef struct gather_args {
+    const dt__inverse_root *r;
+    int64_t last;
+} gather_args;
+
+static void gather_share(const void *args, const dt__share *share)
 {
-    const int64_t last = r->n - 1;
-#pragma omp parallel for schedule(static, 16)
-    for (int64_t i = 0; i < r->n; i++) {
+    const gather_args *of = args;
+    const dt__inverse_root *r = of->r;
+    const int64_t last = of->last;
+    for (int64_t i = share->first; i < share->past; i++) {
         const int64_t row = r->order == NULL ? last - i : r->order[last - i];
         const double *h = r->h + row * r->n;
         double *to = r->u + i * r->n;
@@ -67,6 +74,14 @@ static void gather(const dt__inverse_root *r)
         const int64_t end = dt__min_i64(dt__round_up(i + 1, TILE), r->n);
         memset(to + i + 1, 0, (size_t)(end - i - 1) * sizeof *to);
     }
+}
+
+/* The lower triangle of J A J; other elements of its tiles are 0. */
+static void gather(const dt__inverse_root *r)
+{
+    const int64_t last = r->n - 1;
+    const gather_args args = { r, last };
+    dt__parallel(r->n, r->n, gather_share, &args);
 }
 
 static bool factor_diagonal(const tiles *t, int64_t j)
@@ -82,25 +97,81 @@ static bool factor_diagonal(const tiles *t, int64_t j)
     return true;
 }
 
+typedef struct factor_args {
+    const tiles *t;
+    int ld, columns, before;
+    int64_t j;
+} factor_args;
+
+static void factor_share(const void *args, const dt__share *share)
+{
+    const factor_args *of = args;
+    const tiles *t = of->t;
+    const int ld = of->ld, columns = of->columns, before = of->before;
+    const int64_t j = of->j;
+    for (int64_t k = share->first; k < share->past; k++) {
+        const int64_t i = j + k;
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, side(t, i), columns, before, -1,
+                    at(t, i, 0), ld, at(t, j, 0), ld, 1, at(t, i, j), ld);
+    }
+}
+
+typedef struct solve_args {
+    const tiles *t;
+    int ld, columns;
+    int64_t j;
+} solve_args;
+
+static void solve_share(const void *args, const dt__share *share)
+{
+    const solve_args *of = args;
+    const tiles *t = of->t;
+    const int ld = of->ld, columns = of->columns;
+    const int64_t j = of->j;
+    for (int64_t k = share->first; k < share->past; k++) {
+        const int64_t i = j + 1 + k;
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, side(t, i),
+                    columns, 1, at(t, j, j), ld, at(t, i, j), ld);
+    }
+}
+
 /* L in place of A. */
 static bool factor(const tiles *t)
 {
     const int ld = (int)t->n;
     for (int64_t j = 0; j < t->count; j++) {
         const int columns = side(t, j), before = (int)(j * TILE);
-#pragma omp parallel for schedule(dynamic) if (t->count - j > 1)
-        for (int64_t i = j; i < (j == 0 ? 0 : t->count); i++) {
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, side(t, i), columns, before, -1,
-                        at(t, i, 0), ld, at(t, j, 0), ld, 1, at(t, i, j), ld);
-        }
+        const factor_args args = { t, ld, columns, before, j };
+        dt__parallel(j == 0 ? 0 : t->count - j, DT__WORTH_A_THREAD, factor_share, &args);
         if (!factor_diagonal(t, j)) return false;
-#pragma omp parallel for schedule(dynamic) if (t->count - j > 2)
-        for (int64_t i = j + 1; i < t->count; i++) {
-            cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, side(t, i),
-                        columns, 1, at(t, j, j), ld, at(t, i, j), ld);
-        }
+        const solve_args solving = { t, ld, columns, j };
+        dt__parallel(t->count - j - 1, DT__WORTH_A_THREAD, solve_share, &solving);
     }
     return true;
+}
+
+typedef struct invert_args {
+    const tiles *t;
+    double *room, *diagonal;
+    int ld, rows;
+    int64_t i, before;
+} invert_args;
+
+static void invert_share(const void *args, const dt__share *share)
+{
+    const invert_args *of = args;
+    const tiles *t = of->t;
+    double *room = of->room, *diagonal = of->diagonal;
+    const int ld = of->ld, rows = of->rows;
+    const int64_t i = of->i, before = of->before;
+    for (int64_t j = share->first; j < share->past; j++) {
+        const int columns = side(t, j);
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns,
+                    (int)(before - j * TILE), -1, room + j * TILE, (int)before, at(t, j, j), ld, 0,
+                    at(t, i, j), ld);
+        cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, rows, columns,
+                    1, diagonal, ld, at(t, i, j), ld);
+    }
 }
 
 /* L^-1 in place of L; `room` holds a row of tiles. */
@@ -116,26 +187,32 @@ static void invert(const tiles *t, double *room)
             memcpy(room + row * before, at(t, i, 0) + row * t->n, (size_t)before * sizeof *room);
         }
         dtrtri_("U", "N", &rows, diagonal, &ld, &info);
-#pragma omp parallel for schedule(dynamic) if (i > 1)
-        for (int64_t j = 0; j < i; j++) {
-            const int columns = side(t, j);
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns,
-                        (int)(before - j * TILE), -1, room + j * TILE, (int)before, at(t, j, j), ld,
-                        0, at(t, i, j), ld);
-            cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, rows,
-                        columns, 1, diagonal, ld, at(t, i, j), ld);
-        }
+        const invert_args args = { t, room, diagonal, ld, rows, i, before };
+        dt__parallel(i, DT__WORTH_A_THREAD, invert_share, &args);
+    }
+}
+
+typedef struct reverse_args {
+    int64_t n;
+    double *x;
+} reverse_args;
+
+static void reverse_share(const void *args, const dt__share *share)
+{
+    const reverse_args *of = args;
+    const int64_t n = of->n;
+    double *x = of->x;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const double kept = x[i];
+        x[i] = x[n - 1 - i];
+        x[n - 1 - i] = kept;
     }
 }
 
 static void reverse(int64_t n, double *x)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n / 2; i++) {
-        const double kept = x[i];
-        x[i] = x[n - 1 - i];
-        x[n - 1 - i] = kept;
-    }
+    const reverse_args args = { n, x };
+    dt__parallel(n / 2, 2, reverse_share, &args);
 }
 
 int64_t dt__inverse_root_room(int64_t n) { return TILE * n; }

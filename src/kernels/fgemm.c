@@ -52,15 +52,20 @@ static void run_panel(const dt__fgemm *g, int64_t panel)
     }
 }
 
-static void run(const dt__fgemm *g)
+static void run_share(const void *args, const dt__share *share)
 {
-    const int64_t panels = dt__fgemm_panels(g);
-#pragma omp parallel for schedule(static) if (panels > 1 && !g->alone)
-    for (int64_t i = 0; i < panels; i++) {
+    const dt__fgemm *g = args;
+    for (int64_t i = share->first; i < share->past; i++) {
         int64_t panel = i;
         const dt__fgemm *of = dt__fgemm_at(g, &panel);
         run_panel(of, panel);
     }
+}
+
+static void run(const dt__fgemm *g)
+{
+    const int64_t panels = dt__fgemm_panels(g);
+    dt__parallel(panels, g->alone ? 0 : DT__LANES * g->layout->depth * g->m, run_share, g);
 }
 
 void dt__f32_qb4_gemm__ref(const dt__fgemm *g) { run(g); }

@@ -1,6 +1,6 @@
 /* The tables of kernels: loops over raw pointers and strides. Kernels neither allocate nor report
  * errors; the caller has checked all operands. Every kernel gives the same bits on any number of
- * threads, which it takes from the calling thread's OpenMP setting (dt__threads_enter).
+ * threads, which it takes from the calling thread's team (core/threads.h).
  *
  * kernels.inc lists all kernels. It generates the struct of function pointers, the prototypes of
  * the plain C kernels (dt__<name>__ref_f32, dt__<name>__ref_f64; dt__<name>__ref if f32 only), and
@@ -13,7 +13,7 @@
 #ifndef DT__KERNELS_KERNELS_H
 #define DT__KERNELS_KERNELS_H
 
-#include "core/core.h"
+#include "core/threads.h"
 #include "kernels/attention_args.h"
 #include "kernels/quantize_rows.h"
 #include "kernels/conv_geometry.h"

@@ -13,7 +13,6 @@
 #if defined DETENT_ONEDNN
 #include "kernels/onednn_plan.h"
 
-#include <omp.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -291,23 +290,31 @@ static bool run_part(const run *r, int64_t part, char *room)
     return true;
 }
 
-/* Sums the parts' gradients by a tree, chunk by chunk, into the first one; then converts it to
- * row-major. */
-static bool finish_weight(const run *r)
+/* Sums the parts' gradients by a tree, chunk by chunk, into the first one. */
+static void sum_chunks(const void *args, const dt__share *share)
 {
-    const dt__dnnl_step *s = &r->plan->whole.weight;
-    if (s->task == DT__DNNL_NONE) return true;
+    const run *r = args;
     char *const first = r->scratch + r->l.gradients;
     const size_t bytes = r->l.gradient_bytes, chunk = DT__CHUNK;
-#pragma omp parallel for schedule(static) if (bytes > DT__CHUNK)
-    for (size_t at = 0; at < bytes; at += chunk) {
-        const size_t width = at + chunk < bytes ? chunk : bytes - at;
+    const size_t past = (size_t)share->past * chunk < bytes ? (size_t)share->past * chunk : bytes;
+    for (size_t at = (size_t)share->first * chunk; at < past; at += chunk) {
+        const size_t width = at + chunk < past ? chunk : past - at;
         for (int64_t step = 1; step < r->plan->parts; step *= 2) {
             for (int64_t i = 0; i + step < r->plan->parts; i += 2 * step) {
                 add(width, first + (size_t)(i + step) * bytes + at, first + (size_t)i * bytes + at);
             }
         }
     }
+}
+
+/* The sum of the parts' gradients, converted to row-major. */
+static bool finish_weight(const run *r)
+{
+    const dt__dnnl_step *s = &r->plan->whole.weight;
+    if (s->task == DT__DNNL_NONE) return true;
+    char *const first = r->scratch + r->l.gradients;
+    const int64_t chunks = dt__ceil_div((int64_t)r->l.gradient_bytes, DT__CHUNK);
+    dt__parallel(chunks, r->plan->parts * DT__CHUNK / 4, sum_chunks, r);
     const operand from = { .layout = s->layout[W], .data = first };
     const operand to = { .layout = &r->plan->whole.ours[W], .data = r->work->to_w };
     if (s->reorder[W] != NULL) {
@@ -337,19 +344,40 @@ dt_status dt__onednn_open(dt_ctx *ctx, const dt__conv_work *work, size_t *scratc
     return DT_OK;
 }
 
+typedef struct run_args {
+    const run *r;
+    atomic_bool *failed;
+} run_args;
+
+static void run_share(const void *args, const dt__share *share)
+{
+    const run_args *of = args;
+    const run *r = of->r;
+    char *room = r->scratch + r->l.threads + (size_t)share->thread * r->l.thread_bytes;
+    dt__dnnl_threads(1);
+    for (int64_t part = share->first; part < share->past; part++) {
+        if (!run_part(r, part, room)) atomic_store(of->failed, true);
+    }
+}
+
+/* On one thread of oneDNN's, as it is on helpers. */
+static bool run_all(const run *r)
+{
+    const int before = dt__dnnl_threads(1);
+    atomic_bool failed = false;
+    bool good = take_weight(r);
+    if (good)
+        dt__parallel(r->plan->parts, DT__WORTH_A_THREAD, run_share, &(run_args){ r, &failed });
+    good = good && !failed && finish_weight(r);
+    dt__dnnl_threads(before);
+    return good;
+}
+
 bool dt__onednn_run(dt_ctx *ctx, const dt__conv_work *work)
 {
     dt__dnnl_plan *p;
     if (dt__dnnl_plan_of(ctx, work, &p) != DT_OK || p == NULL) return false;
-    const run r = { ctx->convs, p, work, lay_out(p, work), work->scratch };
-    if (!take_weight(&r)) return false;
-    atomic_bool failed = false;
-#pragma omp parallel for schedule(static)
-    for (int64_t part = 0; part < p->parts; part++) {
-        char *room = r.scratch + r.l.threads + (size_t)omp_get_thread_num() * r.l.thread_bytes;
-        if (!run_part(&r, part, room)) atomic_store(&failed, true);
-    }
-    return !failed && finish_weight(&r);
+    return run_all(&(run){ ctx->convs, p, work, lay_out(p, work), work->scratch });
 }
 
 #else

@@ -14,6 +14,9 @@
 
 dt__dnnl_library dt__dnnl;
 
+static int (*get_threads)(void); /* of the OpenMP that the library was linked with, or NULL */
+static void (*set_threads)(int);
+
 static char why[256]; /* it could not be loaded; "": it is */
 
 static const struct {
@@ -37,6 +40,9 @@ static void load(void)
         if (f == NULL) snprintf(why, sizeof why, NAME " has no %s", functions[i].name);
         memcpy((char *)&dt__dnnl + functions[i].at, &f, sizeof f);
     }
+    void *get = dlsym(library, "omp_get_max_threads"), *set = dlsym(library, "omp_set_num_threads");
+    memcpy(&get_threads, &get, sizeof get);
+    memcpy(&set_threads, &set, sizeof set);
 }
 
 dt_status dt__dnnl_load(dt_ctx *ctx)
@@ -48,6 +54,13 @@ dt_status dt__dnnl_load(dt_ctx *ctx)
                    "convolutions of floats need oneDNN (Debian: libdnnl2; or build detent with "
                    "-DDETENT_ONEDNN=OFF): %s",
                    why);
+}
+
+int dt__dnnl_threads(int threads)
+{
+    const int before = get_threads != NULL ? get_threads() : 0;
+    if (set_threads != NULL && threads > 0 && threads != before) set_threads(threads);
+    return before;
 }
 #else
 typedef int dt__no_onednn_library; /* ISO C wants a declaration */

@@ -45,4 +45,8 @@ extern dt__dnnl_library dt__dnnl; /* after dt__dnnl_load */
 /* Loads the library once in a process. Errors: STATE where it is missing, or too old. */
 dt_status dt__dnnl_load(dt_ctx *ctx);
 
+/* Sets how many threads oneDNN's OpenMP gives the calling thread, and returns how many it gave; 0
+ * and no effect if oneDNN was built without. We run every primitive on one, inside of our loops. */
+int dt__dnnl_threads(int threads);
+
 #endif

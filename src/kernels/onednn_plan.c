@@ -9,7 +9,6 @@
 #if defined DETENT_ONEDNN
 #include "kernels/onednn_plan.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define MOST_PLANS 256
@@ -217,15 +216,13 @@ static void cut(dt__dnnl_plan *p)
     p->parts = dt__min_i64(p->slices, MOST_PARTS);
 }
 
-/* oneDNN asks OpenMP for the number of threads when it makes a primitive. */
 static void fill_plan(const dt__dnnl_cache *cache, dt__dnnl_plan *p)
 {
     cut(p);
-    const int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
+    const int threads = dt__dnnl_threads(1);
     p->refused = !make_slice(cache, &p->key, NULL, &p->whole) ||
                  (p->rest.images > 0 && !make_slice(cache, &p->key, &p->whole, &p->rest));
-    omp_set_num_threads(threads);
+    dt__dnnl_threads(threads);
 }
 
 /* ---- the cache ------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "ops/conv_back.h"
 
 #include "core/threads.h"
+#include "kernels/copy_few.h"
 #include "kernels/qconv_gather.h"
 #include "ops/back_codes.h"
 
@@ -46,10 +47,17 @@ bool dt__conv_integer_x(const dt_call *c)
 /* The problem whose canvases are the padded images of a group of x. */
 static dt__qconv images_of(const extents *e) { return (dt__qconv){ .conv = &e->conv }; }
 
+/* The inputs that all positions of an axis read, padding included. */
+static int64_t length_of(const dt__axis *x)
+{
+    return (x->out - 1) * x->step + x->high - x->low + 1;
+}
+
 static double canvas_bytes(const extents *e)
 {
     const dt__qconv q = images_of(e);
-    return (double)e->in * (double)dt__axis_of(&q, 0).length * (double)dt__axis_of(&q, 1).length;
+    const dt__axis rows = dt__axis_of(&q, 0), columns = dt__axis_of(&q, 1);
+    return (double)e->in * (double)length_of(&rows) * (double)length_of(&columns);
 }
 
 bool dt__conv_integer_w(const dt_call *c)
@@ -214,10 +222,10 @@ typedef struct images {
     dt__axis axis[2];
     const float *dy;
     int64_t group;
-    int64_t plane, size;  /* bytes of a channel of a canvas, and of a canvas */
-    uint8_t *canvas;      /* [batch][size] */
-    uint8_t *sample;      /* [threads]: a sample's unpacked codes */
-    int64_t sample_bytes; /* 0 where codes lie in bytes */
+    int64_t width, plane, size; /* bytes of a canvas's row, of a channel, and of all */
+    uint8_t *canvas;            /* [batch][size] */
+    uint8_t *sample;            /* [threads]: a sample's unpacked codes */
+    int64_t sample_bytes;       /* 0 where codes lie in bytes */
     int64_t *offset;
     int64_t pieces, length;
     float *sx; /* [batch * positions] */
@@ -232,15 +240,16 @@ static size_t open_images(const dt_call *c, images *im)
     const extents *e = &im->e;
     const dt__qconv q = images_of(e);
     for (int i = 0; i < 2; i++) im->axis[i] = dt__axis_of(&q, i);
-    im->plane = im->axis[0].length * im->axis[1].length;
+    im->width = length_of(&im->axis[1]);
+    im->plane = length_of(&im->axis[0]) * im->width;
     im->size = e->in * im->plane;
-    const bool together = im->axis[1].apart == 1 || im->axis[1].taps == 1;
+    const bool together = im->axis[1].dilation == 1 || im->axis[1].taps == 1;
     im->length = together ? im->axis[1].taps : 1;
     im->pieces = e->in * e->taps / im->length;
     const dt__codes *x = c->codes[X];
     im->sample_bytes = x->packed ? dt__round_up(x->columns + DT__STEP, DT__ALIGNMENT) : 0;
     const int64_t rows = e->conv.batch * e->positions;
-    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + DT__GATHER_READ, 1);
+    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size, 1);
     im->sample = take(&bytes, c->scratch, dt_threads(c->ctx) * im->sample_bytes, 1);
     im->offset = take(&bytes, c->scratch, im->pieces, sizeof(int64_t));
     im->sx = take(&bytes, c->scratch, rows, sizeof(float));
@@ -254,8 +263,8 @@ static void set_offsets(const images *im)
     const int64_t across = columns->taps / im->length;
     for (int64_t i = 0; i < im->pieces; i++) {
         const int64_t line = i / across, channel = line / rows->taps;
-        im->offset[i] = channel * im->plane + line % rows->taps * rows->apart * columns->length +
-                        i % across * columns->apart;
+        im->offset[i] = channel * im->plane + line % rows->taps * rows->dilation * im->width +
+                        i % across * columns->dilation;
     }
 }
 
@@ -272,8 +281,9 @@ static void draw_sample(const images *im, int64_t s, uint8_t *room)
     u += im->group * e->in * im->axis[0].in * im->axis[1].in;
     dt__canvas_draw(im->axis, e->in, u, x->zero_u[s],
                     &(dt__canvas){ .bytes = im->canvas + s * im->size,
-                                   .rows = im->axis[0].length,
-                                   .width = im->axis[1].length });
+                                   .row0 = im->axis[0].low,
+                                   .rows = im->plane / im->width,
+                                   .width = im->width });
     for (int64_t i = s * e->positions; i < (s + 1) * e->positions; i++) {
         im->sx[i] = x->scale[s];
         im->zu[i] = x->zero_u[s];
@@ -292,19 +302,14 @@ static void read(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t
 {
     const images *im = from;
     const dt__axis *y = &im->axis[0], *x = &im->axis[1];
-    const uint8_t *at[DT__Q7_BLOCK];
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t sample = (r + i) / im->e.positions, p = (r + i) % im->e.positions;
-        at[i] = im->canvas + sample * im->size + p / x->out * y->step * x->length +
-                p % x->out * x->step;
+    for (int64_t end = r + rows; r < end; r++, to += stride) {
+        const int64_t sample = r / im->e.positions, p = r % im->e.positions;
+        const uint8_t *at = im->canvas + sample * im->size + p / x->out * y->step * im->width +
+                            p % x->out * x->step;
+        for (int64_t i = 0; i < im->pieces; i++) {
+            dt__copy_few(to + i * im->length, at + im->offset[i], im->length);
+        }
     }
-    im->c->kernels->gather_codes(&(dt__gathering){ .pieces = im->pieces,
-                                                   .length = im->length,
-                                                   .offset = im->offset,
-                                                   .from = at,
-                                                   .rows = rows,
-                                                   .to = to,
-                                                   .ld = stride });
 }
 
 /* dy as a matrix of positions by the group's output channels. */

@@ -6,7 +6,6 @@
  * first. The division changes no bit. */
 #include "ops/grouped_codes.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define ROWS 96                          /* of a part: qgemm_tile.inc's CHUNK */
@@ -41,6 +40,7 @@ typedef struct thread_room {
 typedef struct part {
     int64_t expert, place, rows; /* rows at places `place` ... place + rows - 1 of the routing */
     int64_t n0, n;               /* outputs n0 ... n0 + n - 1 of the expert */
+    int thread;                  /* that computes it */
 } part;
 
 bool dt__grouped_multiplies(const dt__grouped *g)
@@ -76,9 +76,9 @@ static size_t thread_bytes(const dt__grouped *g)
     return x_bytes(g) + 2 * ROWS * sizeof(float) + y_bytes();
 }
 
-static thread_room thread_room_of(const product *p)
+static thread_room thread_room_of(const product *p, int thread)
 {
-    char *room = p->room + (size_t)omp_get_thread_num() * thread_bytes(p->g);
+    char *room = p->room + (size_t)thread * thread_bytes(p->g);
     const size_t x = x_bytes(p->g);
     return (thread_room){ room, (float *)(void *)(room + x),
                           (int32_t *)(void *)(room + x + ROWS * sizeof(float)),
@@ -175,7 +175,7 @@ static void run_part(const product *p, const part *t)
     const void *panels =
         (const char *)p->w->panels + (size_t)dt__panel_at(whole, row).panel * whole->panel_bytes;
     const dt__kernels *k = p->w->ctx->kernels[DT_F32];
-    thread_room d = thread_room_of(p);
+    thread_room d = thread_room_of(p, t->thread);
     const int64_t *assignment = p->g->routing.assignment;
     float *y = assignment == NULL ? y_of(p, t, t->place) : p->y + t->n0;
     if (p->x != NULL) {
@@ -209,7 +209,7 @@ static int64_t rows_of(const product *p, int64_t e)
 
 /* Part i of the list, whose expert is found by bisection. Consecutive parts are chunks of rows by
  * the same panels. */
-static part part_of(const product *p, int64_t i)
+static part part_of(const product *p, int64_t i, int thread)
 {
     int64_t low = 0, high = p->g->routing.experts;
     while (high - low > 1) {
@@ -219,7 +219,7 @@ static part part_of(const product *p, int64_t i)
     }
     const cut *c = &p->cut[low];
     const int64_t k = i - c->first, row = k % c->chunks * c->rows;
-    part t = { .expert = low, .place = p->start[low] + row };
+    part t = { .thread = thread, .expert = low, .place = p->start[low] + row };
     t.rows = dt__min_i64(c->rows, rows_of(p, low) - row);
     t.n0 = k / c->chunks * p->panels * DT__LANES;
     t.n = dt__min_i64(p->panels * DT__LANES, p->out - t.n0);
@@ -256,6 +256,15 @@ static int64_t products_of(const product *p)
     return rows * p->out * p->in;
 }
 
+static void product_share(const void *args, const dt__share *share)
+{
+    const product *p = args;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const part t = part_of(p, i, share->thread);
+        run_part(p, &t);
+    }
+}
+
 void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
 {
     const int64_t experts = g->routing.experts;
@@ -268,11 +277,9 @@ void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y)
                   .cut = room,
                   .room = (char *)room + dt__scratch_part((size_t)(experts + 1) * sizeof(cut)),
                   .y = y };
-    const int threads = products_of(&p) > WORTH_SHARING ? omp_get_max_threads() : 1;
-    const int64_t parts = cut_all(&p, threads);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < parts; i++) {
-        const part t = part_of(&p, i);
-        run_part(&p, &t);
+    const int64_t products = products_of(&p);
+    const int64_t parts = cut_all(&p, products > WORTH_SHARING ? dt__threads() : 1);
+    if (parts > 0) {
+        dt__parallel(parts, products / DT__CODE_PRODUCTS / parts, product_share, &p);
     }
 }

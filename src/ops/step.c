@@ -3,6 +3,8 @@
  * parameter. */
 #include "ops/step.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 
 dt_status dt__step_shape(const dt_call *c, int least, int most)
@@ -94,6 +96,30 @@ static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
     return (dt__part){ row * l->columns, (dt__panel_row(l, end) - row) * l->columns };
 }
 
+typedef struct step_run_args {
+    const dt_call *c;
+    dt__step_part *run;
+    const void *step;
+    const dt__panel_layout *l;
+    int64_t blocks, step_blocks;
+} step_run_args;
+
+static void step_run_share(const void *args, const dt__share *share)
+{
+    const step_run_args *of = args;
+    const dt_call *c = of->c;
+    dt__step_part *run = of->run;
+    const void *step = of->step;
+    const dt__panel_layout *l = of->l;
+    const int64_t blocks = of->blocks, step_blocks = of->step_blocks;
+    for (int64_t i = share->first; i < share->past; i++) {
+        const int64_t first = i * step_blocks, end = dt__min_i64(first + step_blocks, blocks);
+        const dt__part part = part_of(l, first, end);
+        run(c, step, &part);
+        if (l != NULL) dt__written(c, 0, first, end);
+    }
+}
+
 /* A part is a chunk of elements, or, if dt__write_begin returns a layout, the rows of some
  * panels. */
 void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
@@ -104,11 +130,7 @@ void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
     const int64_t some = DT__CHUNK / (l == NULL ? 1 : DT__LANES * l->columns);
     const int64_t step_blocks = dt__max_i64(1, some);
     const int64_t parts = dt__ceil_div(blocks, step_blocks);
-#pragma omp parallel for schedule(static) if (parts > 1)
-    for (int64_t i = 0; i < parts; i++) {
-        const int64_t first = i * step_blocks, end = dt__min_i64(first + step_blocks, blocks);
-        const dt__part part = part_of(l, first, end);
-        run(c, step, &part);
-        if (l != NULL) dt__written(c, 0, first, end);
-    }
+    const step_run_args args = { c, run, step, l, blocks, step_blocks };
+    dt__parallel(parts, step_blocks * (l == NULL ? 1 : DT__LANES * l->columns), step_run_share,
+                 &args);
 }

@@ -10,6 +10,8 @@
  * (their sum - right side) / n, until no value drops below it. */
 #include "ptq/bounds.h"
 
+#include "core/threads.h"
+
 #include <math.h>
 
 /* ---- tiles ---------------------------------------------------------------------------------- */
@@ -116,13 +118,28 @@ static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
     }
 }
 
+typedef struct make_thresholds_args {
+    const dt__matrix *m;
+    dt__bounds *b;
+} make_thresholds_args;
+
+static void make_thresholds_share(const void *args, const dt__share *share)
+{
+    const make_thresholds_args *of = args;
+    const dt__matrix *m = of->m;
+    dt__bounds *b = of->b;
+    for (int64_t row = share->first; row < share->past; row++) {
+        thresholds_of_row(m, b, row);
+    }
+}
+
 static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
 {
     b->theta = dt__alloc_array(m->ctx, m->rows * b->tiles.count, sizeof *b->theta);
     if (b->theta == NULL) return DT_ERR_NOMEM;
     dt__team *const threads = dt__threads_enter(m->ctx);
-#pragma omp parallel for schedule(static)
-    for (int64_t row = 0; row < m->rows; row++) thresholds_of_row(m, b, row);
+    const make_thresholds_args args = { m, b };
+    dt__parallel(m->rows, m->columns, make_thresholds_share, &args);
     dt__threads_leave(threads);
     return DT_OK;
 }
@@ -200,16 +217,30 @@ static dt__extremes extremes_of_row(const dt__matrix *m, const dt__bounds *b, in
     return w;
 }
 
+typedef struct extremes_args {
+    const dt__matrix *m;
+    const dt__bounds *b;
+    const int8_t *codes;
+    _Atomic int64_t *high, *low;
+} extremes_args;
+
+static void extremes_share(const void *args, const dt__share *share)
+{
+    const extremes_args *of = args;
+    for (int64_t row = share->first; row < share->past; row++) {
+        const int8_t *codes = of->codes + row * of->m->columns;
+        const dt__extremes w = extremes_of_row(of->m, of->b, row, codes);
+        dt__raise(of->high, w.high);
+        dt__lower(of->low, w.low);
+    }
+}
+
 dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
 {
-    int64_t high = 0, low = 0;
+    _Atomic int64_t high = 0, low = 0;
+    const extremes_args args = { m, b, codes, &high, &low };
     dt__team *const threads = dt__threads_enter(m->ctx);
-#pragma omp parallel for schedule(static) reduction(max : high) reduction(min : low)
-    for (int64_t row = 0; row < m->rows; row++) {
-        const dt__extremes w = extremes_of_row(m, b, row, codes + row * m->columns);
-        high = dt__max_i64(high, w.high);
-        low = dt__min_i64(low, w.low);
-    }
+    dt__parallel(m->rows, m->columns, extremes_share, &args);
     dt__threads_leave(threads);
     return (dt__extremes){ high, low };
 }

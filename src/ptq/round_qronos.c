@@ -12,6 +12,7 @@
  * I)^-1 and U upper, U without its first row and column is the same of H_rest + lambda I, so that
  * one factor serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
 #include "kernels/dense64.h"
+#include "core/threads.h"
 #include "ptq/matrix.h"
 
 #include <math.h>
@@ -28,11 +29,28 @@ static double dot(int64_t n, const double *x, const double *y)
     return sum;
 }
 
+typedef struct multiply_args {
+    const dt__moments *m;
+    const double *x;
+    double *y;
+} multiply_args;
+
+static void multiply_share(const void *args, const dt__share *share)
+{
+    const multiply_args *of = args;
+    const dt__moments *m = of->m;
+    const double *x = of->x;
+    double *y = of->y;
+    for (int64_t i = share->first; i < share->past; i++) {
+        y[i] = dt__dense_dot(m->size, m->h + i * m->size, x);
+    }
+}
+
 /* y = H x. One thread sums each row, so the bits do not depend on the number of threads. */
 static void multiply(const dt__moments *m, const double *x, double *y)
 {
-#pragma omp parallel for schedule(static) if (m->size > 256)
-    for (int64_t i = 0; i < m->size; i++) y[i] = dt__dense_dot(m->size, m->h + i * m->size, x);
+    const multiply_args args = { m, x, y };
+    dt__parallel(m->size, m->size, multiply_share, &args);
 }
 
 /* The largest eigenvalue of the sums, as a Rayleigh quotient. `x`, `y` [size]. */

@@ -2,11 +2,11 @@
  * comparison, and by the rounder. A row whose error is smaller with nearest gets nearest's codes
  * and scales. The results of the blocks are added up in their order. */
 #include "core/clock.h"
+#include "core/threads.h"
 #include "ptq/bounds.h"
 #include "ptq/error.h"
 #include "ptq/layer.h"
 
-#include <omp.h>
 #include <string.h>
 
 #define LINE 16        /* floats in a cache line */
@@ -301,6 +301,14 @@ static bool has_dead(const dt__matrix *m)
     return false;
 }
 
+static void round_matrix_share(const void *args, const dt__share *share)
+{
+    const row_blocks *p = args;
+    for (int64_t item = share->first; item < share->past; item++) {
+        p->outcomes[item] = run_block(p, item * p->rows, &p->slots[share->thread]);
+    }
+}
+
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
 {
     const dt_rounding *options = &l->options->rounding;
@@ -317,10 +325,8 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     dt_status s = make_room(&p);
     const double start = dt__seconds();
     dt__team *const threads = dt__threads_enter(l->ctx);
-#pragma omp parallel for schedule(dynamic) if (m->rows > p.rows)
-    for (int64_t row = 0; row < (s == DT_OK ? m->rows : 0); row += p.rows) {
-        p.outcomes[row / p.rows] = run_block(&p, row, &p.slots[omp_get_thread_num()]);
-    }
+    const int64_t blocks = s == DT_OK ? dt__ceil_div(m->rows, p.rows) : 0;
+    dt__parallel(blocks, DT__WORTH_A_THREAD, round_matrix_share, &p);
     dt__threads_leave(threads);
     if (s == DT_OK) s = add_up(l, &p, dt__seconds() - start);
     free_room(&p);

@@ -6,7 +6,6 @@
 #include "qat/scheme.h"
 
 #include <math.h>
-#include <omp.h>
 
 bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const float *x,
                        const dt__block_scale *to)
@@ -47,19 +46,32 @@ static dt_status report_row(const dt__layer *l, int64_t row)
                    (long long)row);
 }
 
+typedef struct observe_args {
+    dt__layer *l;
+    float *rooms; /* [threads][room], or NULL */
+    int64_t room;
+    _Atomic int64_t *bad; /* the first row whose scale is not finite */
+} observe_args;
+
+static void observe_share(const void *args, const dt__share *share)
+{
+    const observe_args *of = args;
+    float *own = of->rooms == NULL ? NULL : of->rooms + of->room * share->thread;
+    for (int64_t row = share->first; row < share->past; row++) {
+        if (!observe_row(of->l, row, own)) dt__lower(of->bad, row);
+    }
+}
+
 static dt_status observe_rows(dt__layer *l)
 {
     const bool permuted = l->options->rounding.order == DT_ORDER_GROUP;
     const int64_t room = permuted ? l->group : 0;
     float *rooms = dt__alloc_array(l->ctx, room * l->ctx->threads, sizeof *rooms);
-    int64_t bad = INT64_MAX;
+    _Atomic int64_t bad = INT64_MAX;
     if (rooms == NULL) return DT_ERR_NOMEM;
+    const observe_args args = { l, permuted ? rooms : NULL, room, &bad };
     dt__team *const threads = dt__threads_enter(l->ctx);
-#pragma omp parallel for schedule(static) reduction(min : bad)
-    for (int64_t row = 0; row < l->rows; row++) {
-        float *own = permuted ? rooms + room * omp_get_thread_num() : NULL;
-        if (!observe_row(l, row, own)) bad = dt__min_i64(bad, row);
-    }
+    dt__parallel(l->rows, 4 * l->shape.columns, observe_share, &args);
     dt__threads_leave(threads);
     dt__release(l->ctx, rooms);
     return bad == INT64_MAX ? DT_OK : report_row(l, bad);

@@ -10,7 +10,6 @@
 #include "kernels/kernels.h"
 
 #include <cblas.h>
-#include <omp.h>
 #include <string.h>
 
 #define SLICE_ELEMENTS ((int64_t)1 << 21) /* about 16 MiB */
@@ -140,6 +139,7 @@ typedef struct tile {
     const double *a, *b; /* slices */
     double *to;
     int64_t ld;
+    int thread; /* that computes it */
 } tile;
 
 /* to = beta to + a b^T over the samples in the slices; only the lower triangle of a diagonal tile.
@@ -169,7 +169,7 @@ static void add_square(const dt_statistics *s, tile *t, double *sums)
 static void add_packed(const dt_statistics *s, tile *t, double *packed)
 {
     t->ld = s->side;
-    t->to = s->tiles + omp_get_thread_num() * s->side * s->side;
+    t->to = s->tiles + t->thread * s->side * s->side;
     add_products(s, t, 0);
     for (int64_t r = 0; r < t->m; r++) {
         const int64_t i = t->i + r, n = dt__min_i64(t->n, i + 1 - t->j);
@@ -191,34 +191,62 @@ static void add_tile(const dt_statistics *s, int which, tile *t)
     else add_packed(s, t, m->c);
 }
 
+typedef struct empty_args {
+    dt_statistics *s;
+    int64_t n, across, each, kinds;
+} empty_args;
+
+static void empty_share(const void *args, const dt__share *share)
+{
+    const empty_args *of = args;
+    dt_statistics *s = of->s;
+    const int64_t n = of->n, across = of->across, each = of->each, kinds = of->kinds;
+    for (int64_t item = share->first; item < share->past; item++) {
+        tile t = { .group = item / (kinds * each),
+                   .i = item % each / across * s->side,
+                   .j = item % across * s->side,
+                   .thread = share->thread };
+        t.m = dt__min_i64(s->side, n - t.i);
+        t.n = dt__min_i64(s->side, n - t.j);
+        add_tile(s, (int)(item / each % kinds), &t);
+    }
+}
+
 /* Adds the samples in the slices to the sums. */
 static void empty(dt_statistics *s)
 {
     const int64_t n = s->layer.columns, across = dt__ceil_div(n, s->side);
     const int64_t each = across * across, kinds = s->differ ? 3 : 1;
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t item = 0; item < s->layer.groups * kinds * each; item++) {
-        tile t = { .group = item / (kinds * each),
-                   .i = item % each / across * s->side,
-                   .j = item % across * s->side };
-        t.m = dt__min_i64(s->side, n - t.i);
-        t.n = dt__min_i64(s->side, n - t.j);
-        add_tile(s, (int)(item / each % kinds), &t);
-    }
+    const empty_args args = { s, n, across, each, kinds };
+    dt__parallel(s->layer.groups * kinds * each, DT__WORTH_A_THREAD, empty_share, &args);
     s->waiting = 0;
     s->lower = true;
 }
 
-/* Copies the lower triangle to the upper one, in blocks of rows, one per thread. */
-static void mirror(int64_t n, double *h)
+typedef struct mirror_args {
+    int64_t n;
+    double *h;
+} mirror_args;
+
+static void mirror_share(const void *args, const dt__share *share)
 {
-#pragma omp parallel for schedule(dynamic) if (n > FILLED)
-    for (int64_t i0 = 0; i0 < n; i0 += FILLED) {
+    const mirror_args *of = args;
+    const int64_t n = of->n;
+    double *h = of->h;
+    for (int64_t item = share->first; item < share->past; item++) {
+        const int64_t i0 = item * FILLED;
         for (int64_t j = i0 + 1; j < n; j++) {
             const int64_t past = dt__min_i64(j, i0 + FILLED);
             for (int64_t i = i0; i < past; i++) h[i * n + j] = h[j * n + i];
         }
     }
+}
+
+/* Copies the lower triangle to the upper one, in blocks of rows, one per thread. */
+static void mirror(int64_t n, double *h)
+{
+    const mirror_args args = { n, h };
+    dt__parallel(dt__ceil_div(n, FILLED), FILLED * n, mirror_share, &args);
 }
 
 dt__moments *dt__statistics_moments(dt_statistics *s)
@@ -236,13 +264,22 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Appends `count` samples from `first` on to the slice. */
-static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, int64_t count,
-                 double *slice)
+typedef struct fill_args {
+    const dt_statistics *s;
+    const dt__inputs *in;
+    int64_t first, count, columns;
+    double *slice;
+} fill_args;
+
+static void fill_share(const void *args, const dt__share *share)
 {
-    const int64_t columns = s->layer.groups * s->layer.columns;
-#pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < columns; c += FILLED) {
+    const fill_args *of = args;
+    const dt_statistics *s = of->s;
+    const dt__inputs *in = of->in;
+    const int64_t first = of->first, count = of->count, columns = of->columns;
+    double *slice = of->slice;
+    for (int64_t item = share->first; item < share->past; item++) {
+        const int64_t c = item * FILLED;
         const dt__patch part = { .r0 = c,
                                  .r1 = dt__min_i64(c + FILLED, columns),
                                  .c0 = first,
@@ -251,6 +288,15 @@ static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, in
                                  .ldy = s->stride };
         dt__inputs_unfold(in, &part);
     }
+}
+
+/* Appends `count` samples from `first` on to the slice. */
+static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, int64_t count,
+                 double *slice)
+{
+    const int64_t columns = s->layer.groups * s->layer.columns;
+    const fill_args args = { s, in, first, count, columns, slice };
+    dt__parallel(dt__ceil_div(columns, FILLED), FILLED * count, fill_share, &args);
 }
 
 static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *name,

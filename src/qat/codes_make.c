@@ -113,6 +113,25 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
     return DT_OK;
 }
 
+typedef struct take_rows_args {
+    dt__codes *codes;
+    const uint8_t *from;
+    const dt__kernels *kernels;
+    int64_t n, stride;
+} take_rows_args;
+
+static void take_rows_share(const void *args, const dt__share *share)
+{
+    const take_rows_args *of = args;
+    dt__codes *codes = of->codes;
+    const uint8_t *from = of->from;
+    const dt__kernels *kernels = of->kernels;
+    const int64_t n = of->n, stride = of->stride;
+    for (int64_t r = share->first; r < share->past; r++) {
+        kernels->pack_codes(n, from + r * codes->stride, codes->u + r * stride);
+    }
+}
+
 /* Gives the rows to the codes, which own them then; of at most 4 bits two in a byte. */
 static dt_status take_rows(making *m, dt__codes *codes)
 {
@@ -126,10 +145,8 @@ static dt_status take_rows(making *m, dt__codes *codes)
     const int64_t rows = codes->rows, n = codes->columns, stride = dt__ceil_div(n, 2);
     codes->u = dt__alloc_array(m->ctx, rows, (size_t)stride);
     if (codes->u == NULL) return DT_ERR_NOMEM;
-#pragma omp parallel for schedule(static) if (rows * n > DT__CHUNK)
-    for (int64_t r = 0; r < rows; r++) {
-        kernels->pack_codes(n, from + r * codes->stride, codes->u + r * stride);
-    }
+    const take_rows_args args = { codes, from, kernels, n, stride };
+    dt__parallel(rows, n, take_rows_share, &args);
     codes->packed = true;
     codes->stride = stride;
     dt__release(m->ctx, m->q.codes); /* before the next allocation */
@@ -326,9 +343,9 @@ void dt__codes_drop_stale(dt_tensor *x)
 static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
-           a->int8_backward == b->int8_backward &&
-           dt__same_map(&a->map, &b->map) && a->learns == b->learns && a->scale == b->scale &&
-           a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
+           a->int8_backward == b->int8_backward && dt__same_map(&a->map, &b->map) &&
+           a->learns == b->learns && a->scale == b->scale && a->zero_point == b->zero_point &&
+           dt__same_quant(&a->quant, &b->quant);
 }
 
 cached *dt__codes_find(const dt_tensor *x, const dt__fq *fq)

@@ -68,6 +68,23 @@ static void learn_chunk(const dt__kernels *kernels, const dt__learning *l, int64
     }
 }
 
+typedef struct learn_scales_args {
+    const dt__learning *l;
+    const dt__kernels *kernels;
+    double *partial;
+} learn_scales_args;
+
+static void learn_scales_share(const void *args, const dt__share *share)
+{
+    const learn_scales_args *of = args;
+    const dt__learning *l = of->l;
+    const dt__kernels *kernels = of->kernels;
+    double *partial = of->partial;
+    for (int64_t i = share->first; i < share->past; i++) {
+        learn_chunk(kernels, l, i, partial + i);
+    }
+}
+
 dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
@@ -75,14 +92,40 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     double *partial = dt__alloc_array(ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
     dt__team *const threads = dt__threads_enter(ctx);
-#pragma omp parallel for schedule(static) if (l->blocks * l->n > DT__CHUNK)
-    for (int64_t i = 0; i < count; i++) learn_chunk(kernels, l, i, partial + i);
+    const learn_scales_args args = { l, kernels, partial };
+    dt__parallel(count, dt__min_i64(l->n, DT__CHUNK), learn_scales_share, &args);
     dt__threads_leave(threads);
     const double qmax = dt__learned_qmax(l->quant);
     const double g = 1.0 / sqrt((double)dt__max_i64(1, l->n) * qmax);
     for (int64_t b = 0; b < l->blocks; b++) l->ds[b] = (float)(g * sum_of(l->n, partial, b));
     dt__release(ctx, partial);
     return DT_OK;
+}
+
+typedef struct learned_residual_args {
+    const dt_tensor *x;
+    float scale;
+    int8_t *residual;
+    const dt__kernels *kernels;
+    const dt__learning *l;
+    const float *values;
+} learned_residual_args;
+
+static void learned_residual_share(const void *args, const dt__share *share)
+{
+    const learned_residual_args *of = args;
+    const dt_tensor *x = of->x;
+    const float scale = of->scale, *values = of->values;
+    int8_t *residual = of->residual;
+    const dt__kernels *kernels = of->kernels;
+    const dt__learning *l = of->l;
+    for (int64_t i = share->first; i < share->past; i++) {
+        dt__learn c = learn_of(l);
+        const int64_t at = chunk_of(x->count, i, &c.n);
+        c.scale = &scale;
+        c.x = values + at;
+        kernels->residual(&c, residual + at);
+    }
 }
 
 void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *x, float scale,
@@ -92,14 +135,8 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *
     const dt__learning l = { .quant = q };
     const float *values = dt__data(x);
     dt__team *const threads = dt__threads_enter(ctx);
-#pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
-    for (int64_t i = 0; i < chunks_of(x->count); i++) {
-        dt__learn c = learn_of(&l);
-        const int64_t at = chunk_of(x->count, i, &c.n);
-        c.scale = &scale;
-        c.x = values + at;
-        kernels->residual(&c, residual + at);
-    }
+    const learned_residual_args args = { x, scale, residual, kernels, &l, values };
+    dt__parallel(chunks_of(x->count), DT__CHUNK, learned_residual_share, &args);
     dt__threads_leave(threads);
 }
 
@@ -181,6 +218,27 @@ static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, co
                    name, (long long)bad);
 }
 
+typedef struct learned_begin_args {
+    const dt__kernels *kernels;
+    int64_t n;
+    double *partial;
+    const float *values;
+} learned_begin_args;
+
+static void learned_begin_share(const void *args, const dt__share *share)
+{
+    const learned_begin_args *of = args;
+    const dt__kernels *kernels = of->kernels;
+    const int64_t n = of->n;
+    double *partial = of->partial;
+    const float *values = of->values;
+    for (int64_t i = share->first; i < share->past; i++) {
+        int64_t elements;
+        const int64_t at = chunk_of(n, i, &elements);
+        kernels->sum_absolute(elements, values + at, partial + i);
+    }
+}
+
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
                             const char *name)
 {
@@ -193,12 +251,8 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tenso
     if (partial == NULL) return DT_ERR_NOMEM;
     const float *values = dt__data(x);
     dt__team *const threads = dt__threads_enter(x->ctx);
-#pragma omp parallel for schedule(static) if (x->count > DT__CHUNK)
-    for (int64_t i = 0; i < count; i++) {
-        int64_t elements;
-        const int64_t at = chunk_of(n, i, &elements);
-        kernels->sum_absolute(elements, values + at, partial + i);
-    }
+    const learned_begin_args args = { kernels, n, partial, values };
+    dt__parallel(count, dt__min_i64(n, DT__CHUNK), learned_begin_share, &args);
     dt__threads_leave(threads);
     const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)dt__max_i64(1, n);
     float *s = dt__data_mut(scale);

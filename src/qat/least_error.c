@@ -33,15 +33,27 @@ static double error_of(const trial *t, int64_t n, const float *x)
     return sum;
 }
 
+typedef struct error_args {
+    const trial *t;
+    int64_t n, step;
+    const float *x;
+    double *part;
+} error_args;
+
+static void error_share(const void *args, const dt__share *share)
+{
+    const error_args *of = args;
+    for (int64_t k = share->first; k < share->past; k++) {
+        const int64_t first = dt__min_i64(k * of->step, of->n);
+        of->part[k] = error_of(of->t, dt__min_i64(of->step, of->n - first), of->x + first);
+    }
+}
+
 static double whole_error(const trial *t, int64_t n, const float *x)
 {
     double part[PARTS], sum = 0;
     const int64_t step = dt__ceil_div(n, PARTS);
-#pragma omp parallel for schedule(static) if (n > DT__CHUNK)
-    for (int k = 0; k < PARTS; k++) {
-        const int64_t first = dt__min_i64(k * step, n);
-        part[k] = error_of(t, dt__min_i64(step, n - first), x + first);
-    }
+    dt__parallel(PARTS, 16 * step, error_share, &(error_args){ t, n, step, x, part });
     for (int k = 0; k < PARTS; k++) sum += part[k];
     return sum;
 }
@@ -87,6 +99,21 @@ static bool set_block(const dt__quantizer *range, const dt__cut *c, const float 
                                                            zero == NULL ? NULL : zero + i });
 }
 
+typedef struct set_args {
+    const dt__quantizer *range;
+    const dt__cut *cut;
+    const float *x;
+    atomic_bool *wrong; /* a scale is not finite */
+} set_args;
+
+static void set_share(const void *args, const dt__share *share)
+{
+    const set_args *of = args;
+    for (int64_t i = share->first; i < share->past; i++) {
+        if (!set_block(of->range, of->cut, of->x, i)) atomic_store(of->wrong, true);
+    }
+}
+
 static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int64_t experts,
                             const char *name)
 {
@@ -102,12 +129,12 @@ static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int6
                        name, (long long)bad);
     }
     const int64_t blocks = dt__cut_blocks(&cut);
-    int64_t wrong = 0;
+    atomic_bool wrong = false;
+    const set_args args = { range, &cut, dt__data(x), &wrong };
     dt__team *const threads = dt__threads_enter(x->ctx);
-#pragma omp parallel for schedule(static) reduction(+ : wrong) if (blocks > 1)
-    for (int64_t i = 0; i < blocks; i++) wrong += !set_block(range, &cut, dt__data(x), i);
+    if (blocks > 0) dt__parallel(blocks, 16 * STEPS * (x->count / blocks), set_share, &args);
     dt__threads_leave(threads);
-    if (wrong == 0) return DT_OK;
+    if (!atomic_load(&wrong)) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
                    "quantize %s: values too large: a scale, or a dequantized value, is not finite",
                    name);

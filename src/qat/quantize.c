@@ -20,9 +20,6 @@ typedef struct job {
 } job;
 
 /* Fewer elements are not worth several threads. */
-#define SHARED (4 * DT__CHUNK)
-
-static bool is_shared(const dt__cut *c) { return c->rows > 1 && c->rows * c->columns > SHARED; }
 
 /* The first bad element or block, as its index, or NONE. */
 #define NONE INT64_MAX
@@ -187,21 +184,34 @@ static outcome own_rows(const job *j, const rows *r)
 
 typedef outcome each_rows(const job *j, const rows *r);
 
+typedef struct over_args {
+    const job *j;
+    each_rows *each;
+    int64_t step; /* rows of an item */
+    _Atomic int64_t *bad_element, *bad_block, *clipped;
+} over_args;
+
+static void over_share(const void *args, const dt__share *share)
+{
+    const over_args *of = args;
+    for (int64_t item = share->first; item < share->past; item++) {
+        const int64_t row = item * of->step;
+        const rows r = { row, dt__min_i64(of->step, of->j->cut->rows - row) };
+        const outcome o = of->each(of->j, &r);
+        dt__lower(of->bad_element, o.bad_element);
+        dt__lower(of->bad_block, o.bad_block);
+        if (o.clipped > 0) atomic_fetch_add(of->clipped, o.clipped);
+    }
+}
+
 static outcome over_rows(const job *j, each_rows *each)
 {
     const int64_t n = j->cut->rows, most = each == own_groups ? 1 : GROUPS;
     const int64_t fit = TOGETHER / dt__max_i64(j->cut->columns, 1);
     const int64_t step = dt__max_i64(1, dt__min_i64(fit, most));
-    const bool shared = is_shared(j->cut);
-    int64_t bad_element = NONE, bad_block = NONE, clipped = 0;
-#pragma omp parallel for reduction(min : bad_element, bad_block) reduction(+ : clipped) if (shared)
-    for (int64_t row = 0; row < n; row += step) {
-        const rows r = { row, dt__min_i64(step, n - row) };
-        const outcome o = each(j, &r);
-        bad_element = dt__min_i64(bad_element, o.bad_element);
-        bad_block = dt__min_i64(bad_block, o.bad_block);
-        clipped += o.clipped;
-    }
+    _Atomic int64_t bad_element = NONE, bad_block = NONE, clipped = 0;
+    const over_args args = { j, each, step, &bad_element, &bad_block, &clipped };
+    dt__parallel(dt__ceil_div(n, step), step * j->cut->columns, over_share, &args);
     return (outcome){ bad_element, bad_block, clipped };
 }
 
@@ -234,27 +244,49 @@ static dt_status report(dt_ctx *ctx, const job *j, const outcome *o, const char 
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
+/* *x = min(*x, v). */
+static void lower_to(_Atomic float *x, float v)
+{
+    float old = atomic_load(x);
+    while (v < old && !atomic_compare_exchange_weak(x, &old, v)) {
+    }
+}
+
+typedef struct range_args {
+    const dt__kernels *kernels;
+    const dt__cut *c;
+    const float *x;
+    _Atomic float *least, *less; /* less: the negative of the largest */
+    _Atomic int64_t *bad;
+} range_args;
+
+static void range_share(const void *args, const dt__share *share)
+{
+    const range_args *of = args;
+    const int64_t n = of->c->columns;
+    for (int64_t row = share->first; row < share->past; row++) {
+        float low = 0, high = 0;
+        const int64_t at = of->kernels->range(n, of->c->group, of->x + row * n, &low, &high);
+        if (at >= 0) {
+            dt__lower(of->bad, row * n + at);
+            continue;
+        }
+        lower_to(of->least, low);
+        lower_to(of->less, -high);
+    }
+}
+
 /* The range of all values; returns the first element that is not finite, or NONE. */
 static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const float *x, float *lo,
                            float *hi)
 {
-    float least = 0, most = 0;
-    int64_t bad = NONE;
-    const bool shared = is_shared(c);
-#pragma omp parallel for reduction(min : least, bad) reduction(max : most) if (shared)
-    for (int64_t row = 0; row < c->rows; row++) {
-        float low = 0, high = 0;
-        const int64_t at = kernels->range(c->columns, c->group, x + row * c->columns, &low, &high);
-        if (at >= 0) {
-            bad = dt__min_i64(bad, row * c->columns + at);
-            continue;
-        }
-        least = low < least ? low : least;
-        most = high > most ? high : most;
-    }
-    *lo = least;
-    *hi = most;
-    return bad;
+    _Atomic float least = 0, less = 0;
+    _Atomic int64_t bad = NONE;
+    const range_args args = { kernels, c, x, &least, &less, &bad };
+    dt__parallel(c->rows, c->columns, range_share, &args);
+    *lo = atomic_load(&least);
+    *hi = 0 - atomic_load(&less);
+    return atomic_load(&bad);
 }
 
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi)
@@ -317,35 +349,86 @@ bool dt__one_pass(const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
 }
 
+typedef struct panels_args {
+    const dt__kernels *kernels;
+    const dt__panel_source *s;
+    _Atomic int64_t *clipped;
+    atomic_bool *bad;
+} panels_args;
+
+static void panels_share(const void *args, const dt__share *share)
+{
+    const panels_args *of = args;
+    for (int64_t panel = share->first; panel < share->past; panel++) {
+        const int64_t outside = of->kernels->quantize_panel(of->s, panel);
+        if (outside > 0) atomic_fetch_add(of->clipped, outside);
+        else if (outside < 0) atomic_store(of->bad, true);
+    }
+}
+
 int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     const dt__panel_layout *l = s->layout;
+    _Atomic int64_t clipped = 0;
+    atomic_bool bad = false;
+    const panels_args args = { kernels, s, &clipped, &bad };
     dt__team *const threads = dt__threads_enter(ctx);
-    const bool shared = l->panels > 1 && l->rows * l->columns > SHARED;
-    int64_t clipped = 0, bad = 0;
-#pragma omp parallel for schedule(static) reduction(+ : clipped, bad) if (shared)
-    for (int64_t panel = 0; panel < l->panels; panel++) {
-        const int64_t outside = kernels->quantize_panel(s, panel);
-        clipped += outside;
-        bad += outside < 0;
-    }
+    dt__parallel(l->panels, DT__LANES * l->columns, panels_share, &args);
     dt__threads_leave(threads);
-    return bad > 0 ? -1 : clipped;
+    return atomic_load(&bad) ? -1 : atomic_load(&clipped);
+}
+
+typedef struct dequantize_args {
+    const dt__cut *c;
+    const dt__quantized *in;
+    float *y;
+    const dt__kernels *kernels;
+} dequantize_args;
+
+static void dequantize_share(const void *args, const dt__share *share)
+{
+    const dequantize_args *of = args;
+    const dt__cut *c = of->c;
+    const dt__quantized *in = of->in;
+    float *y = of->y;
+    const dt__kernels *kernels = of->kernels;
+    for (int64_t row = share->first; row < share->past; row++) {
+        const part p = { .row = row, .n = c->columns };
+        const dt__code_row r = code_row(c, in, &p);
+        kernels->decode(&r, in->codes + row * in->ld, y + row * c->columns);
+    }
 }
 
 void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, float *y)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     dt__team *const threads = dt__threads_enter(ctx);
-    const bool shared = is_shared(c);
-#pragma omp parallel for if (shared)
-    for (int64_t row = 0; row < c->rows; row++) {
-        const part p = { .row = row, .n = c->columns };
-        const dt__code_row r = code_row(c, in, &p);
-        kernels->decode(&r, in->codes + row * in->ld, y + row * c->columns);
-    }
+    const dequantize_args args = { c, in, y, kernels };
+    dt__parallel(c->rows, c->columns, dequantize_share, &args);
     dt__threads_leave(threads);
+}
+
+typedef struct pass_gradient_args {
+    const dt__cut *c;
+    const uint8_t *mask;
+    const float *dy;
+    float *dx;
+    const dt__kernels *kernels;
+} pass_gradient_args;
+
+static void pass_gradient_share(const void *args, const dt__share *share)
+{
+    const pass_gradient_args *of = args;
+    const dt__cut *c = of->c;
+    const uint8_t *mask = of->mask;
+    const float *dy = of->dy;
+    float *dx = of->dx;
+    const dt__kernels *kernels = of->kernels;
+    for (int64_t row = share->first; row < share->past; row++) {
+        const int64_t at = row * c->columns;
+        kernels->pass(c->columns, mask + row * dt__mask_bytes(c), dy + at, dx + at);
+    }
 }
 
 void dt__pass_gradient(dt_ctx *ctx, const dt__cut *c, const uint8_t *mask, const float *dy,
@@ -353,11 +436,7 @@ void dt__pass_gradient(dt_ctx *ctx, const dt__cut *c, const uint8_t *mask, const
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     dt__team *const threads = dt__threads_enter(ctx);
-    const bool shared = is_shared(c);
-#pragma omp parallel for if (shared)
-    for (int64_t row = 0; row < c->rows; row++) {
-        const int64_t at = row * c->columns;
-        kernels->pass(c->columns, mask + row * dt__mask_bytes(c), dy + at, dx + at);
-    }
+    const pass_gradient_args args = { c, mask, dy, dx, kernels };
+    dt__parallel(c->rows, c->columns, pass_gradient_share, &args);
     dt__threads_leave(threads);
 }

@@ -65,7 +65,8 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
     const double gap = sign * (result(r, "qat", m->name) - whole);
     const double least = m->scale > 1 ? 0.05 : fabs(whole) * 0.002;
     if (!(lost > least) || !(gap > -lost)) return;
-    if (dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL) {
+    const bool baseline = dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL;
+    if (baseline) {
         dt__put_text(t, " Rounding the float baseline costs ");
     } else if (isfinite(start)) {
         dt__page(t, " Rounding the weights of update %i costs ", dt__whole(start));
@@ -75,7 +76,8 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
     put_points(t, m, lost);
     dt__put_text(t, "; training with quantization ends ");
     put_points(t, m, fabs(gap));
-    dt__put_text(t, gap < 0 ? " below float." : " above float.");
+    dt__put_text(t, gap < 0 ? " below " : " above ");
+    dt__put_text(t, baseline ? "it." : "them.");
 }
 
 static void put_verdict(dt__chars *t, const dt__page_run *r)

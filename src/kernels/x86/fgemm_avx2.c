@@ -8,7 +8,6 @@
 
 #define VECTORS 4 /* of a panel */
 #define MOST_ROWS 4
-#define WORTH_SHARING ((int64_t)1 << 16) /* multiply-adds */
 
 /* A tile: rows, vectors, and 4 or 8 bits per code; all compile-time constants. */
 typedef struct tile {
@@ -142,24 +141,29 @@ static void run_panel(const dt__fgemm *g, int64_t panel, run_rows *const tiles[M
     }
 }
 
-/* Multiply-adds per row, of all products. */
-static int64_t products_of(const dt__fgemm *g)
+typedef struct run_args {
+    const dt__fgemm *g;
+    run_rows *const *tiles;
+} run_args;
+
+static void run_share(const void *args, const dt__share *share)
 {
-    int64_t products = 0;
-    for (; g != NULL; g = g->next) products += g->layout->rows * g->layout->depth;
-    return products;
+    const run_args *all = args;
+    const dt__fgemm *g = all->g;
+    run_rows *const *tiles = all->tiles;
+    for (int64_t i = share->first; i < share->past; i++) {
+        int64_t panel = i;
+        const dt__fgemm *of = dt__fgemm_at(g, &panel);
+        run_panel(of, panel, tiles);
+    }
 }
 
 static void run(const dt__fgemm *g, run_rows *const tiles[MOST_ROWS])
 {
     const int64_t panels = dt__fgemm_panels(g);
-    const bool alone = g->alone || g->m == 0 || products_of(g) <= WORTH_SHARING / g->m;
-#pragma omp parallel for schedule(static) if (!alone)
-    for (int64_t i = 0; i < panels; i++) {
-        int64_t panel = i;
-        const dt__fgemm *of = dt__fgemm_at(g, &panel);
-        run_panel(of, panel, tiles);
-    }
+    const int64_t work = DT__LANES * g->layout->depth * g->m / DT__FLOAT_PRODUCTS;
+    const run_args args = { g, tiles };
+    dt__parallel(panels, g->alone ? 0 : work, run_share, &args);
 }
 
 void dt__f32_qb4_gemm__avx2(const dt__fgemm *g)
