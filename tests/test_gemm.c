@@ -340,7 +340,7 @@ static void check_grid(const dt__gemm *g, int n_threads)
 {
     const dt__gemm_grid grid = dt__gemm_grid_of(g, n_threads);
     const int64_t down = dt__ceil_div(g->m, grid.rows);
-    const bool small = 2 * g->m * g->n * g->k < 1000000, sinks = g->c_sink != NULL;
+    const bool small = g->alone || 2 * g->m * g->n * g->k < 1000000, sinks = g->c_sink != NULL;
     TEST_EACH(grid.tiles == down * grid.across && grid.across == dt__ceil_div(g->n, grid.columns) &&
                   grid.tiles >= 1 && (sinks || grid.tiles <= (small ? 1 : n_threads)) &&
                   (grid.across == 1 || grid.columns % DT__GEMM_PANEL == 0) &&
@@ -359,7 +359,10 @@ START_TEST(the_grid_covers_the_product)
                 for (int t = 0; t < DT__COUNT_OF(threads); t++) {
                     dt__gemm g = { .m = m, .n = n, .k = k };
                     check_grid(&g, threads[t]);
+                    g.alone = true;
+                    check_grid(&g, threads[t]);
                     g.c_sink = &sink;
+                    g.alone = false;
                     check_grid(&g, threads[t]);
                 }
             }

@@ -511,7 +511,7 @@ static void train_wide(int threads, const dt_qat_options *o, float *weights)
     teardown();
     setup();
     dt_module_free(m);
-    ctx->threads = threads;
+    TEST_OK(ctx, dt__threads_set(ctx, threads));
     const dt_mlp_options mlp = { .sizes = { 4, { 40, 400, 600, 10 } }, .bias = true };
     ck_assert_int_eq(dt_mlp_create(ctx, &mlp, &m), DT_OK);
     ck_assert_int_eq(dt_prepare(m, o), DT_OK);

@@ -339,7 +339,7 @@ START_TEST(test_offsets_and_index_agree)
         }
     }
     TEST_OK(ctx, dt_tensor_from(ctx, DT_I64, 1, &experts, first, &offsets));
-    ctx->threads = 2;
+    TEST_OK(ctx, dt__threads_set(ctx, 2));
     TEST_OK(ctx, dt_statistics_add_routed(sorted, x[0], x[1], &(dt_routes){ .offsets = offsets }));
     ck_assert_int_eq(dt_statistics_samples(sorted), n);
     dt_rounded *b = round_together(&g, sorted, NULL);

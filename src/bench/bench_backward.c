@@ -184,6 +184,7 @@ static dt_status gradients(subject *s, int backward, compared *c)
 
 #define MOST_PARAMETERS 512
 
+/* In evaluation mode, since running statistics would change the second forward pass. */
 static dt_status report_cosine(dt__bench *b, subject *s, int form)
 {
     const int backward = form == INT8 ? DT_BACKWARD_INT8 : DT_BACKWARD_INT8_ALL;
@@ -191,6 +192,7 @@ static dt_status report_cosine(dt__bench *b, subject *s, int form)
     compared c = { .ctx = s->ctx };
     c.kept = dt__alloc_zero(s->ctx, MOST_PARAMETERS * sizeof *c.kept);
     if (c.kept == NULL) return DT_ERR_NOMEM;
+    dt_train(s->m, false);
     dt_status status = gradients(s, DT_BACKWARD_FLOAT, &c);
     c.second = true;
     if (status == DT_OK) status = gradients(s, backward, &c);

@@ -147,5 +147,8 @@ void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
  * which restores what they ran on before: the value that enter returned. */
 dt__team *dt__threads_enter(const dt_ctx *ctx);
 void dt__threads_leave(dt__team *before);
+/* Gives the context another number of threads, outside of its loops; the same one: nothing. Errors:
+ * NOMEM, which changes nothing. */
+dt_status dt__threads_set(dt_ctx *ctx, int threads);
 
 #endif

@@ -79,6 +79,17 @@ dt__team *dt__threads_enter(const dt_ctx *ctx) { return dt__team_enter(ctx->team
 
 void dt__threads_leave(dt__team *before) { dt__team_enter(before); }
 
+dt_status dt__threads_set(dt_ctx *ctx, int threads)
+{
+    if (threads == ctx->threads) return DT_OK;
+    dt__team *const team = dt__team_create(&ctx->allocator, threads);
+    if (team == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: no team of threads");
+    dt__team_free(&ctx->allocator, ctx->team);
+    ctx->team = team;
+    ctx->threads = threads;
+    return DT_OK;
+}
+
 void dt__say(dt_ctx *ctx, const char *format, ...)
 {
     if (ctx->log == NULL) return;

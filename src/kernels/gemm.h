@@ -47,8 +47,9 @@ typedef struct dt__gemm {
     const dt__source *a_source, *b_source; /* NULL: in memory */
     const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool coarse;                           /* one of many (dt__gemms): use fewer tiles */
-    void *scratch;                         /* dt__gemm_scratch bytes */
+    bool alone;    /* a single tile: in a loop that threads share, and may run on one */
+    bool coarse;   /* one of many (dt__gemms): use fewer tiles */
+    void *scratch; /* dt__gemm_scratch bytes */
 } dt__gemm;
 
 /* Tiles are numbered row by row, `across` in each row. */

@@ -11,7 +11,7 @@ static int64_t tiles_of(const dt__gemm *g, int threads)
 {
     const double flops = 2.0 * (double)g->m * (double)g->n * (double)g->k;
     const double share = g->coarse ? COARSE : SHARE;
-    if (flops < 2 * share) return 1;
+    if (g->alone || flops < 2 * share) return 1;
     return flops >= share * threads ? threads : (int64_t)(flops / share);
 }
 
@@ -56,11 +56,10 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
     };
 }
 
+/* Any of the threads may take a tile. */
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
 {
-    const dt__gemm_room room = dt__gemm_room_of(g);
-    const int64_t used = dt__min_i64(dt__gemm_grid_of(g, threads).tiles, threads);
-    return (size_t)(dt__gemm_elements(&room) * used) * element;
+    return dt__gemms_scratch(g, element, dt__gemm_grid_of(g, threads).tiles == 1 ? 1 : threads);
 }
 
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads)

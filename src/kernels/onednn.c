@@ -96,7 +96,7 @@ static layout lay_out(const dt__dnnl_plan *p, const dt__conv_work *w)
 
 static size_t scratch_of(const dt_ctx *ctx, const dt__dnnl_plan *p, const layout *l)
 {
-    const int64_t threads = dt__min_i64(p->parts, dt_threads(ctx));
+    const int threads = p->parts > 1 ? dt_threads(ctx) : 1; /* any may take a part */
     return l->threads + (size_t)threads * l->thread_bytes;
 }
 

@@ -180,6 +180,7 @@ static void multiply(const ordered_work *o, const dt__kernels *kernels, const fl
                                    .accumulate = p > 0,
                                    .c = y + t,
                                    .ldc = plane,
+                                   .alone = true,
                                    .scratch = room });
     }
     for (int64_t r = 0; r < o->out && o->bias != NULL; r++) {

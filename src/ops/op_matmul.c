@@ -99,10 +99,11 @@ static void share(const void *args, const dt__share *s)
     for (int64_t i = s->first; i < s->past; i++) product(w->c, w->j, i, room);
 }
 
-static void products(const dt_call *c, const job *j)
+static void products(const dt_call *c, job *j)
 {
     const dt__gemm *g = &j->g;
     if (shares_batch(c, j)) {
+        j->g.alone = true;
         const int64_t elements = g->m * g->k + g->k * g->n + g->m * g->n;
         const work w = { c, j, room_of(j) };
         dt__parallel(j->all.count, elements + g->m * g->n * g->k / 16, share, &w);

@@ -343,9 +343,9 @@ void dt__codes_drop_stale(dt_tensor *x)
 static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
-           a->int8_backward == b->int8_backward &&
-           dt__same_map(&a->map, &b->map) && a->learns == b->learns && a->scale == b->scale &&
-           a->zero_point == b->zero_point && dt__same_quant(&a->quant, &b->quant);
+           a->int8_backward == b->int8_backward && dt__same_map(&a->map, &b->map) &&
+           a->learns == b->learns && a->scale == b->scale && a->zero_point == b->zero_point &&
+           dt__same_quant(&a->quant, &b->quant);
 }
 
 cached *dt__codes_find(const dt_tensor *x, const dt__fq *fq)

@@ -242,14 +242,14 @@ dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_jo
         return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
     }
     const int threads = ctx->threads;
-    if (o->run.threads > 0) ctx->threads = (int)o->run.threads;
+    if (o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)o->run.threads));
     const double before = dt__seconds();
     dt_memory_reset_peak(ctx);
     const dt_status status = quantize(&w);
     w.summary->seconds = dt__seconds() - before;
     w.summary->peak_memory = (int64_t)dt_memory_of(ctx).peak;
     close_work(&w);
-    ctx->threads = threads;
+    const dt_status back = dt__threads_set(ctx, threads);
     if (summary == NULL) dt_quantize_summary_free(&unwanted);
-    return status;
+    return status == DT_OK ? back : status;
 }

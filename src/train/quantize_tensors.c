@@ -210,14 +210,14 @@ dt_status dt_quantize_tensors(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_j
     DT__TRY(check_call(ctx, recipe, job));
     const int threads = ctx->threads;
     const int64_t wanted = dt_recipe_get(recipe)->run.threads;
-    if (wanted > 0) ctx->threads = (int)wanted;
+    if (wanted > 0) DT__TRY(dt__threads_set(ctx, (int)wanted));
     const double start = dt__seconds();
     dt_memory_reset_peak(ctx);
     const dt_status status = run(&r);
     r.summary->seconds = dt__seconds() - start;
     r.summary->peak_memory = (int64_t)dt_memory_of(ctx).peak;
     close_run(&r);
-    ctx->threads = threads;
+    const dt_status back = dt__threads_set(ctx, threads);
     dt_quantize_summary_free(summary == NULL ? &unwanted : NULL);
-    return status;
+    return status == DT_OK ? back : status;
 }

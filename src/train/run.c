@@ -133,7 +133,7 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                        recipe->file);
     }
     const int threads = ctx->threads;
-    if (r.o->run.threads > 0) ctx->threads = (int)r.o->run.threads;
+    if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
     r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_open(&r);
@@ -141,6 +141,6 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     r.summary->seconds = dt__seconds() - r.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_close(&r);
-    ctx->threads = threads;
-    return status;
+    const dt_status back = dt__threads_set(ctx, threads);
+    return status == DT_OK ? back : status;
 }
