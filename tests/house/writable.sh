@@ -1,8 +1,7 @@
 #!/bin/sh
 # writable.sh LIBRARY...: no object of the static libraries has writable data. Constants that hold
 # addresses (.data.rel.ro) are made read-only by the loader and may stay. So may one pointer a
-# thread, in core/threads.c: the team of its loops; and the functions of oneDNN, which are found once
-# in a process.
+# thread, in core/threads.c: the team of its loops; and oneDNN's functions, found once in a process.
 set -eu
 objdump -h "$@" | awk '
 /file format/ { object = $1; sub(/:$/, "", object); objects++ }
