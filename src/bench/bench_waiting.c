@@ -64,6 +64,9 @@ static dt_status run_once(const subject *s, bool alone)
     return DT_OK;
 }
 
+/* One thread waits for nobody. */
+static int ways_of(const dt__bench *b) { return dt_threads(b->ctx) == 1 ? 1 : WAYS; }
+
 /* Runs for a turn; *elapsed is the mean time of a run. */
 static dt_status run_way(subject *s, int way)
 {
@@ -85,7 +88,7 @@ static dt_status run_way(subject *s, int way)
 static dt_status run_turn(void *user)
 {
     subject *s = user;
-    for (int way = 0; way < WAYS; way++) DT__TRY(run_way(s, way));
+    for (int way = 0; way < ways_of(s->b); way++) DT__TRY(run_way(s, way));
     dt__team_wait((s->items == 0 ? s->model[0].ctx : s->b->ctx)->team, DT__WAIT_BY_EVIDENCE);
     return DT_OK;
 }
@@ -127,16 +130,17 @@ static dt_status measure(dt__bench *b, subject *s, const char *name)
     dt__trial trials[WAYS + 1] = {
         { .silent = true, .unit = "ms", .run = run_turn, .subject = s, .limit = DT__NO_TRIAL }
     };
-    for (int i = 0; i < WAYS; i++) {
+    const int n = ways_of(b);
+    for (int i = 0; i < n; i++) {
         dt__trial *t = &trials[1 + i];
         *t = (dt__trial){ .unit = "ms", .elapsed = &s->elapsed[i], .limit = DT__NO_TRIAL };
         dt__bench_name(b, t->name, "waiting/%s%s", name, ways[i]);
     }
-    for (int i = 0; i + 1 < WAYS; i++) {
+    for (int i = 0; i + 1 < n; i++) {
         trials[1].ratio[i].trial = 2 + i;
         trials[1].ratio[i].name = ways[1 + i] + 1;
     }
-    return dt__measure(b, WAYS + 1, trials);
+    return dt__measure(b, n + 1, trials);
 }
 
 static dt_status measure_loops(dt__bench *b, const char *beside, double seconds)
@@ -190,7 +194,6 @@ dt_status dt__bench_waiting(dt__bench *b)
     const bool quick = b->options.quick;
     pid_t busy[MOST_BUSY];
     int n = 0;
-    if (dt_threads(b->ctx) == 1) return DT_OK; /* nobody waits */
     DT__TRY(measure_loops(b, "idle", quick ? 1e-3 : IDLE_SECONDS));
     DT__TRY(measure_step(b, "idle", quick ? 1e-3 : IDLE_SECONDS));
     const int processors = dt__processors();
