@@ -91,7 +91,7 @@ static void check_parts_of(const json_t *rows, const char *step)
 {
     for (int threads = 1; threads <= 2; threads++) {
         double sum = 0, parts = 0;
-        char end[8];
+        char end[16];
         size_t i;
         json_t *row;
         snprintf(end, sizeof end, "/t%d", threads);
