@@ -297,6 +297,14 @@ static void run_panel(const dt__qgemm_part *p)
     }
 }
 
-void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_panel); }
-void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_panel); }
+static void run_range(const dt__qgemm_range *r)
+{
+    for (int i = 0; i < r->panels; i++) {
+        const dt__qgemm_part p = dt__qgemm_part_of(r, i);
+        run_panel(&p);
+    }
+}
+
+void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
+void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
 #endif
