@@ -199,6 +199,7 @@ static bool is_noticed(void (*bad)(int64_t, const void *, void *))
         k->run(&p.other);
         same = kernel_same(&p.plain, &p.other, 0, message);
     }
+    for (int t = 0; t < DT__COUNT_OF(p.ctx); t++) dt_ctx_free(p.ctx[t]);
     kernel_close(&p.plain);
     kernel_close(&p.other);
     return !same;

@@ -139,7 +139,7 @@ static void put_machine(page *p, const dt_bench_machine *m)
 
 dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m)
 {
-    dt__bench caches;
+    dt__bench caches = { .memory = 0 };
     *m = (dt_bench_machine){ .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
     m->kernels = dt_kernels_name(ctx);
     if (m->kernels == NULL) return dt_error_status(ctx);
