@@ -235,7 +235,8 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
         status = predict_text(&j, args->words[i], i == 1);
     }
     if (begun && json) puts("\n]");
-    else if (begun) cli_table_print(&j.table);
+    if (begun && !json) cli_table_print(&j.table);
+    else cli_table_free(&j.table);
     dt_decoder_free(j.d);
     dt_tokenizer_free(k);
     return status;
