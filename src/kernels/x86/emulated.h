@@ -54,6 +54,25 @@ DT__FUSED(fmadd16, __m512)
         return y;                                                                                  \
     }
 
+#ifndef __mmask16
+#define __mmask16 simde__mmask16
+#endif
+
+/* Reads the elements that the mask has; the others are 0. */
+static inline __m512 dt__emulated_maskz_loadu_ps(__mmask16 mask, const void *from)
+{
+    float to[16] = { 0 };
+    __m512 y;
+    for (int i = 0; i < 16; i++) {
+        if ((mask >> i & 1) != 0) memcpy(to + i, (const char *)from + 4 * i, 4);
+    }
+    memcpy(&y, to, sizeof y);
+    return y;
+}
+
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps dt__emulated_maskz_loadu_ps
+
 DT__MASKLOAD(maskload_ps, __m256, float)
 DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
 #undef _mm256_maskload_ps
