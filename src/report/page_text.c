@@ -49,9 +49,11 @@ void dt__page_fixed(dt__chars *t, double value, int decimals)
     const int64_t all = (int64_t)llround(fabs(value) * (double)factor);
     if (value < 0 && all > 0) dt__put_text(t, "−");
     put_apart(t, all / factor);
-    char digits[24];
-    snprintf(digits, sizeof digits, ".%0*" PRId64, decimals, all % factor);
-    if (decimals > 0) dt__put_text(t, digits);
+    if (decimals > 0) dt__put_text(t, ".");
+    for (int64_t rest = all % factor, unit = factor / 10; unit > 0; rest %= unit, unit /= 10) {
+        const char digit = (char)('0' + rest / unit);
+        dt__put(t, &digit, 1);
+    }
 }
 
 /* C's form of a number, without its locale's comma, with a true minus and e-5 for e-05. */
