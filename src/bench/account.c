@@ -297,7 +297,8 @@ static dt_status hand_on(dt__bench *b, const char *name, double seconds, double 
     return b->row(b->row_user, &row);
 }
 
-dt_status dt__account_report(dt__bench *b, dt__account *a, const char *prefix, double seconds)
+/* `seconds`: of a step without an account. */
+static dt_status report(dt__bench *b, dt__account *a, const char *prefix, double seconds)
 {
     double mean[MOST_PARTS], sum = 0;
     char name[DT__BENCH_NAME];
@@ -309,6 +310,16 @@ dt_status dt__account_report(dt__bench *b, dt__account *a, const char *prefix, d
         DT__TRY(hand_on(b, name, mean[i], seconds, sum));
     }
     snprintf(name, sizeof name, "%s/sum", prefix);
-    a->steps = 0;
     return hand_on(b, name, sum, seconds, sum);
+}
+
+dt_status dt__account_measure(dt__bench *b, dt__account *a, const char *prefix,
+                              dt_status (*step)(void *subject), void *plain, void *watched)
+{
+    dt__trial t[2] = { { .silent = true, .unit = "ms", .run = step, .limit = DT__NO_TRIAL } };
+    t[1] = t[0];
+    t[0].subject = plain;
+    t[1].subject = watched;
+    DT__TRY(dt__measure(b, 2, t));
+    return report(b, a, prefix, t[0].median);
 }

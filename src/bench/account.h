@@ -20,9 +20,10 @@ void dt__account_free(dt__bench *b, dt__account *a);
  * nothing. */
 void dt__account_phase(dt__account *a, const char *phase);
 
-/* Hands on a row for each part, "PREFIX/PHASE/PART", largest first, and one for their sum. Parts
- * are means of the steps whose time lay between the quartiles; ratios are to the step, of
- * `seconds` without an account, and to the sum. Steps so far are forgotten. */
-dt_status dt__account_report(dt__bench *b, dt__account *a, const char *prefix, double seconds);
+/* Takes steps of two subjects in turn, of which `watched` keeps the account `a`. Hands on a row
+ * for each part, "PREFIX/PHASE/PART", largest first, and one for their sum. Parts are means of the
+ * steps whose time lay between the quartiles; ratios are to the step of `plain`, and to the sum. */
+dt_status dt__account_measure(dt__bench *b, dt__account *a, const char *prefix,
+                              dt_status (*step)(void *subject), void *plain, void *watched);
 
 #endif

@@ -216,21 +216,16 @@ static dt_status report_cosine(dt__bench *b, subject *s, int form)
 static dt_status explain(dt__bench *b, const work *task)
 {
     subject plain = { 0 }, watched = { 0 };
-    dt__trial t[2] = { { .silent = true, .unit = "ms", .run = step, .limit = DT__NO_TRIAL } };
-    t[1] = t[0];
-    t[0].subject = &plain;
-    t[1].subject = &watched;
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
+             forms[INT8_ALL]);
     dt_status status = make(b, task, INT8_ALL, &plain);
     if (status == DT_OK) status = make(b, task, INT8_ALL, &watched);
     if (status == DT_OK) {
         status = dt__account_create(b, watched.ctx, watched.t, &watched.account);
     }
-    if (status == DT_OK) status = dt__measure(b, 2, t);
     if (status == DT_OK) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
-                 forms[INT8_ALL]);
-        status = dt__account_report(b, watched.account, prefix, t[0].median);
+        status = dt__account_measure(b, watched.account, prefix, step, &plain, &watched);
     }
     free_subject(b, &plain);
     free_subject(b, &watched);

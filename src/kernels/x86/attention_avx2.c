@@ -13,13 +13,8 @@
 #include "kernels/plain_attention_short.inc"
 #include "kernels/plain_attention_back.inc"
 
-#define VECTOR 8
-typedef __m256 floats;
-DT__INLINE floats load(const float *x) { return _mm256_loadu_ps(x); }
-DT__INLINE void store(float *y, floats x) { _mm256_storeu_ps(y, x); }
-DT__INLINE floats set_all(float x) { return _mm256_set1_ps(x); }
-DT__INLINE floats fused(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
-DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
+#include "kernels/x86/floats_avx2.inc"
+
 DT__INLINE floats load_some(int64_t n, const float *x)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

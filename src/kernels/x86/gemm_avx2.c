@@ -7,14 +7,7 @@
 #define KERNEL(name) dt__##name##__avx2
 #define GEMM_STRIP 6
 #include "kernels/plain_gemm.inc"
-
-#define VECTOR 8
-typedef __m256 floats;
-DT__INLINE floats load(const float *x) { return _mm256_loadu_ps(x); }
-DT__INLINE void store(float *y, floats x) { _mm256_storeu_ps(y, x); }
-DT__INLINE floats set_all(float x) { return _mm256_set1_ps(x); }
-DT__INLINE floats fused(floats a, floats b, floats c) { return _mm256_fmadd_ps(a, b, c); }
-DT__INLINE floats zero(void) { return _mm256_setzero_ps(); }
+#include "kernels/x86/floats_avx2.inc"
 
 #define TILES UP_TO_8(1) UP_TO_4(2) UP_TO_4(3) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/gemm_vectors.inc"

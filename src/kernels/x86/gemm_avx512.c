@@ -7,14 +7,7 @@
 #define KERNEL(name) dt__##name##__avx512
 #define GEMM_STRIP 14
 #include "kernels/plain_gemm.inc"
-
-#define VECTOR 16
-typedef __m512 floats;
-DT__INLINE floats load(const float *x) { return _mm512_loadu_ps(x); }
-DT__INLINE void store(float *y, floats x) { _mm512_storeu_ps(y, x); }
-DT__INLINE floats set_all(float x) { return _mm512_set1_ps(x); }
-DT__INLINE floats fused(floats a, floats b, floats c) { return _mm512_fmadd_ps(a, b, c); }
-DT__INLINE floats zero(void) { return _mm512_setzero_ps(); }
+#include "kernels/x86/floats_avx512.inc"
 
 #define FEW UP_TO_8(1) UP_TO_8(2) UP_TO_8(3) UP_TO_4(4) UP_TO_4(5) UP_TO_4(6)
 #define MANY TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
