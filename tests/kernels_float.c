@@ -634,7 +634,24 @@ static void rotary(kernel_run *r, void (*f)(const dt__rotary *))
     KERNEL_CALL(r, f(&p));
 }
 
-static dt__attention attention_of(kernel_run *r)
+/* k and v as codes with scales, whose keys are adjacent (as a cache has them) or not. */
+static void code_keys(kernel_run *r, dt__attention *a)
+{
+    const int64_t dims[] = { a->batch, a->keys, a->kv_heads, 1 };
+    a->k_scale = keys_of(r, dims);
+    a->v_scale = keys_of(r, dims);
+    dt__heads *of[] = { &a->k, &a->v };
+    for (int i = 0; i < 2; i++) {
+        const int64_t *s = of[i]->strides;
+        const int64_t last[] = { a->batch - 1, a->keys - 1, a->kv_heads - 1, a->width - 1 };
+        int64_t n = 1;
+        for (int d = 0; d < 4; d++) n += dt__max_i64(last[d], 0) * s[d];
+        of[i]->x = kernel_bytes(r, n);
+    }
+}
+
+/* With codes only where `forward` is true. */
+static dt__attention attention_of(kernel_run *r, bool forward)
 {
     dt__attention a = { .batch = 1 + kernel_below(r, 2), .causal = !kernel_chance(r) };
     a.kv_heads = 1 + kernel_below(r, 2);
@@ -650,6 +667,10 @@ static dt__attention attention_of(kernel_run *r)
     a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
     a.k = keys_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
+    if (forward && kernel_pick(r, 4) == 1) {
+        code_keys(r, &a);
+        return a;
+    }
     if (kernel_chance(r)) {
         uint8_t *mask = kernel_bytes(r, a.batch * a.keys);
         for (int64_t i = 0; i < a.batch * a.keys; i++) mask[i] &= 1;
@@ -674,7 +695,7 @@ static void *room_of(size_t bytes)
 
 static void attention(kernel_run *r, void (*f)(const dt__attention *))
 {
-    dt__attention a = attention_of(r);
+    dt__attention a = attention_of(r, true);
     const int64_t rows = a.batch * a.queries * a.heads;
     a.y = kernel_result(r, rows * a.width);
     a.lse = kernel_result(r, rows);
@@ -686,7 +707,7 @@ static void attention(kernel_run *r, void (*f)(const dt__attention *))
 static void attention_backward(kernel_run *r,
                                void (*f)(const dt__attention *, const void *, void *const *))
 {
-    dt__attention a = attention_of(r);
+    dt__attention a = attention_of(r, false);
     const int64_t rows = a.batch * a.queries * a.heads, keys = a.batch * a.keys * a.kv_heads;
     a.y = kernel_ordinaries(r, rows * a.width);
     a.lse = kernel_ordinaries(r, rows);

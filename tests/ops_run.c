@@ -54,6 +54,7 @@ double ops_at(const dt_tensor *x, int64_t k)
     case DT_F64: return ((const double *)p)[o];
     case DT_I32: return ((const int32_t *)p)[o];
     case DT_I64: return (double)((const int64_t *)p)[o];
+    case DT_I8: return ((const int8_t *)p)[o];
     default: return ((const uint8_t *)p)[o];
     }
 }
@@ -65,6 +66,7 @@ static void put(void *data, dt_dtype dtype, int64_t o, double v)
     case DT_F64: ((double *)data)[o] = v; break;
     case DT_I32: ((int32_t *)data)[o] = v < 1e9 ? (int32_t)v : INT32_MAX; break;
     case DT_I64: ((int64_t *)data)[o] = v < 1e9 ? (int64_t)v : INT64_MAX; break;
+    case DT_I8: ((int8_t *)data)[o] = (int8_t)v; break;
     default: ((uint8_t *)data)[o] = v < 255 ? (uint8_t)v : 255;
     }
 }

@@ -87,8 +87,11 @@ static void open_scene(const setup *s, scene *o)
     o->q = part(o, (const int64_t[]){ s->keys - s->queries, s->keys }, (const int64_t[]){ 0, h });
     o->k = part(o, (const int64_t[]){ 0, s->keys }, (const int64_t[]){ h, h + g });
     o->v = part(o, (const int64_t[]){ 0, s->keys }, (const int64_t[]){ h + g, h + 2 * g });
-    o->y = dt_attention(o->t, &(dt_attention_operands){ o->q, o->k, o->v, o->mask, o->document },
-                        &(dt_attention_options){ .causal = s->causal }, &o->lse);
+    o->y = dt_attention(
+        o->t,
+        &(dt_attention_operands){
+            .q = o->q, .k = o->k, .v = o->v, .key_mask = o->mask, .document = o->document },
+        &(dt_attention_options){ .causal = s->causal }, &o->lse);
     TEST_OK(o->ctx, dt_tape_status(o->t));
 }
 
@@ -280,15 +283,21 @@ static void check_few(const setup *many, int64_t queries)
     open_scene(&few, &last);
     const dt_attention_options how = { .causal = many->causal };
     dt_tensor *lse, *k = transposed(&last), *of_all_lse, *of_all_k = transposed(&all);
-    dt_tensor *y[] = {
-        last.y,
-        dt_attention(last.t,
-                     &(dt_attention_operands){ last.q, k, last.v, last.mask, last.document }, &how,
-                     &lse),
-        dt_attention(all.t,
-                     &(dt_attention_operands){ all.q, of_all_k, all.v, all.mask, all.document },
-                     &how, &of_all_lse)
-    };
+    dt_tensor *y[] = { last.y,
+                       dt_attention(last.t,
+                                    &(dt_attention_operands){ .q = last.q,
+                                                              .k = k,
+                                                              .v = last.v,
+                                                              .key_mask = last.mask,
+                                                              .document = last.document },
+                                    &how, &lse),
+                       dt_attention(all.t,
+                                    &(dt_attention_operands){ .q = all.q,
+                                                              .k = of_all_k,
+                                                              .v = all.v,
+                                                              .key_mask = all.mask,
+                                                              .document = all.document },
+                                    &how, &of_all_lse) };
     dt_tensor *sums[] = { last.lse, lse, of_all_lse };
     const int64_t row = many->heads * many->width;
     for (int64_t b = 0; b < many->batch; b++) {
@@ -395,7 +404,8 @@ START_TEST(a_hidden_key_may_hold_anything)
     }
     dt_tensor *all[] = { q, k, v };
     for (int i = 0; i < 3; i++) TEST_OK(ctx, dt_set_requires_grad(all[i], true));
-    dt_tensor *y = dt_attention(t, &(dt_attention_operands){ q, k, v, mask, NULL }, NULL, &lse);
+    dt_tensor *y = dt_attention(
+        t, &(dt_attention_operands){ .q = q, .k = k, .v = v, .key_mask = mask }, NULL, &lse);
     TEST_OK(ctx, dt_backward(t, dt_sum(t, y, NULL), NULL));
     for (int i = 0; i < 3; i++) {
         const float *d = dt_data(dt_grad(all[i]));
@@ -405,6 +415,102 @@ START_TEST(a_hidden_key_may_hold_anything)
     dt_tensor_free(mask);
     dt_tape_free(t);
     dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- codes of keys and values ---------------------------------------------------------------- */
+
+typedef struct coded_case {
+    int64_t queries, keys, heads, kv_heads, width;
+} coded_case;
+
+/* x as codes times scales that are powers of two, and the same as floats. */
+static void code_rows(dt_ctx *c, const coded_case *k, uint64_t seed, dt_tensor *out[3])
+{
+    const int64_t dims[] = { 1, k->keys, k->kv_heads, k->width };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    ck_assert_int_eq(dt_tensor_create(c, DT_I8, 4, dims, &out[0]), DT_OK);
+    ck_assert_int_eq(dt_tensor_create(c, DT_F32, 3, dims, &out[1]), DT_OK);
+    ck_assert_int_eq(dt_tensor_create(c, DT_F32, 4, dims, &out[2]), DT_OK);
+    int8_t *codes = dt_data_mut(out[0]);
+    float *scale = dt_data_mut(out[1]), *floats = dt_data_mut(out[2]);
+    for (int64_t row = 0; row < out[1]->count; row++) {
+        scale[row] = ldexpf(1, -(int)dt__random_below(&s, 8));
+        for (int64_t i = row * k->width; i < (row + 1) * k->width; i++) {
+            codes[i] = (int8_t)((int)dt__random_below(&s, 255) - 127);
+            floats[i] = (float)codes[i] * scale[row];
+        }
+    }
+}
+
+/* Powers of two change no rounding, so codes have the bits of the floats that they stand for. */
+START_TEST(codes_have_the_bits_of_their_floats)
+{
+    static const coded_case all[] = { { 1, 1, 1, 1, 1 },    { 1, 70, 4, 1, 16 },
+                                      { 1, 530, 2, 2, 48 }, { 5, 130, 6, 3, 20 },
+                                      { 70, 70, 2, 1, 16 }, { 3, 600, 1, 1, 33 } };
+    dt_ctx *c;
+    ck_assert_int_eq(dt_ctx_create(&c, NULL), DT_OK);
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        const coded_case *k = &all[i];
+        const int64_t dims[] = { 1, k->queries, k->heads, k->width };
+        dt_tensor *q, *key[3], *value[3];
+        dt_tape *tape;
+        ck_assert_int_eq(dt_tape_create(c, &tape), DT_OK);
+        ck_assert_int_eq(dt_tensor_create(c, DT_F32, 4, dims, &q), DT_OK);
+        float *x = dt_data_mut(q);
+        for (int64_t e = 0; e < q->count; e++) x[e] = (float)(e * 37 % 101) / 3000 - 0.015f;
+        code_rows(c, k, 50 + (uint64_t)i, key);
+        code_rows(c, k, 90 + (uint64_t)i, value);
+        const dt_attention_operands coded = {
+            .q = q, .k = key[0], .v = value[0], .k_scale = key[1], .v_scale = value[1]
+        };
+        const dt_attention_operands floats = { .q = q, .k = key[2], .v = value[2] };
+        const dt_tensor *got = dt_attention(tape, &coded, NULL, NULL);
+        const dt_tensor *want = dt_attention(tape, &floats, NULL, NULL);
+        ck_assert_msg(got != NULL && want != NULL, "%s", dt_error(c));
+        ck_assert_msg(memcmp(dt_data(got), dt_data(want), (size_t)got->count * 4) == 0, "case %d",
+                      i);
+        dt_tape_free(tape);
+        dt_tensor_free(q);
+        for (int n = 0; n < 3; n++) dt_tensor_free(key[n]);
+        for (int n = 0; n < 3; n++) dt_tensor_free(value[n]);
+    }
+    dt_ctx_free(c);
+}
+END_TEST
+
+static void refuses(dt_ctx *c, const dt_attention_operands *x, dt_status status, const char *says)
+{
+    dt_tape *tape;
+    ck_assert_int_eq(dt_tape_create(c, &tape), DT_OK);
+    ck_assert_ptr_null(dt_attention(tape, x, NULL, NULL));
+    ck_assert_int_eq(dt_tape_status(tape), status);
+    ck_assert_msg(strstr(dt_error(c), says) != NULL, "%s", dt_error(c));
+    dt_tape_free(tape);
+}
+
+START_TEST(codes_have_neither_masks_nor_gradients)
+{
+    const coded_case k = { 1, 3, 1, 1, 4 };
+    const int64_t dims[] = { 1, 1, 1, 4 }, mask_dims[] = { 1, 3 };
+    dt_ctx *c;
+    dt_tensor *q, *mask, *key[3];
+    ck_assert_int_eq(dt_ctx_create(&c, NULL), DT_OK);
+    ck_assert_int_eq(dt_tensor_create(c, DT_F32, 4, dims, &q), DT_OK);
+    ck_assert_int_eq(dt_tensor_create(c, DT_U8, 2, mask_dims, &mask), DT_OK);
+    code_rows(c, &k, 3, key);
+    dt_attention_operands x = {
+        .q = q, .k = key[0], .v = key[0], .k_scale = key[1], .v_scale = key[1], .key_mask = mask
+    };
+    refuses(c, &x, DT_ERR_ARG, "with k_scale there are no masks");
+    x.key_mask = NULL;
+    dt_set_requires_grad(q, true);
+    refuses(c, &x, DT_ERR_STATE, "with k_scale it has no gradient");
+    dt_tensor_free(q);
+    dt_tensor_free(mask);
+    for (int n = 0; n < 3; n++) dt_tensor_free(key[n]);
+    dt_ctx_free(c);
 }
 END_TEST
 
@@ -421,6 +527,8 @@ Suite *test_attention_suite(void)
     tcase_add_loop_test(c, threads_give_the_same_bits, 0, 3);
     tcase_add_test(c, memory_is_linear);
     tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);
+    tcase_add_test(c, codes_have_the_bits_of_their_floats);
+    tcase_add_test(c, codes_have_neither_masks_nor_gradients);
     suite_add_tcase(s, c);
     return s;
 }

@@ -4,7 +4,9 @@
 #include "testing.h"
 
 #include "kernels/sets.h"
+#include "nn/cache.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +15,12 @@ static dt_ctx *ctx;
 
 static void setup(void) { ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK); }
 static void teardown(void) { dt_ctx_free(ctx); }
+
+static void refused(dt_status got, dt_status want, const char *says)
+{
+    ck_assert_msg(got == want && strstr(dt_error(ctx), says) != NULL, "%s: %s", dt_status_name(got),
+                  dt_error(ctx));
+}
 
 /* ---- models --------------------------------------------------------------------------------- */
 
@@ -86,7 +94,7 @@ static void check_pieces(const random_net *d, dt_module *m, const int32_t *ids, 
     float *want = pass(m, ids, d->tokens);
     const int64_t pieces[] = { 1, 3, 61, d->tokens };
     const size_t row = (size_t)d->vocab * sizeof *want;
-    TEST_OK(ctx, dt_decoder_create(m, 0, &decoder));
+    TEST_OK(ctx, dt_decoder_create(m, NULL, &decoder));
     for (int i = 0; i < DT__COUNT_OF(pieces); i++) {
         TEST_OK(ctx, dt_decoder_rewind(decoder, 0));
         for (int64_t at = 0, n; at < d->tokens; at += n) {
@@ -145,11 +153,17 @@ START_TEST(long_texts_have_the_bits_of_one_pass)
 }
 END_TEST
 
+typedef struct way {
+    int threads, cache;
+    const dt__kernel_set *set; /* NULL: the best */
+} way;
+
 /* Logits after every single token and after the rest at once, malloc'ed. */
-static float *all_logits(uint64_t seed, form f, int threads, size_t *bytes)
+static float *all_logits(uint64_t seed, form f, const way *how, size_t *bytes)
 {
     dt_ctx_options o = dt_ctx_defaults();
-    o.threads = threads;
+    o.threads = how->threads;
+    if (how->set != NULL) o.cpu_mask = how->set->needs;
     dt_ctx *outer = ctx;
     TEST_OK(NULL, dt_ctx_create(&ctx, &o));
     random_net d;
@@ -159,7 +173,7 @@ static float *all_logits(uint64_t seed, form f, int threads, size_t *bytes)
     const size_t row = (size_t)d.vocab * sizeof(float);
     *bytes = row * (size_t)(d.tokens + 1);
     char *to = malloc(*bytes);
-    TEST_OK(ctx, dt_decoder_create(m, 0, &decoder));
+    TEST_OK(ctx, dt_decoder_create(m, &(dt_decoder_options){ .cache = how->cache }, &decoder));
     for (int64_t i = 0; i < d.tokens; i++) {
         memcpy(to + row * (size_t)i, feed(decoder, ids + i, 1, 1), row);
     }
@@ -178,15 +192,149 @@ START_TEST(converted_models_give_the_bits_of_prepared_ones)
 {
     for (uint64_t seed = 100; seed < 140; seed++) {
         size_t bytes, same;
-        float *want = all_logits(seed, PREPARED, 1, &bytes);
+        float *want = all_logits(seed, PREPARED, &(way){ .threads = 1 }, &bytes);
         for (form f = CONVERTED; f < FORMS; f++) {
-            float *got = all_logits(seed, f, 1 + (int)f % 3, &same);
+            float *got = all_logits(seed, f, &(way){ .threads = 1 + (int)f % 3 }, &same);
             TEST_EACH(bytes == same && memcmp(got, want, bytes) == 0, "network %llu, form %d",
                       (unsigned long long)seed, (int)f);
             free(got);
         }
         free(want);
     }
+}
+END_TEST
+
+/* ---- an int8 cache -------------------------------------------------------------------------- */
+
+START_TEST(an_int8_cache_has_one_result)
+{
+    for (uint64_t seed = 300; seed < 312; seed++) {
+        const form f = seed % 3 == 0 ? PLAIN : CONVERTED;
+        way how = { .threads = 1, .cache = DT_CACHE_INT8, .set = dt__kernel_set_at(0) };
+        size_t bytes, same;
+        float *want = all_logits(seed, f, &how, &bytes);
+        for (int i = 1; i < DT__MOST_SETS; i++) {
+            how = (way){ 1 + i % 3, DT_CACHE_INT8, dt__kernel_set_at(i) };
+            if (how.set == NULL || !dt__kernel_set_runs(how.set)) continue;
+            float *got = all_logits(seed, f, &how, &same);
+            TEST_EACH(same == bytes && memcmp(got, want, bytes) == 0, "network %llu, %s",
+                      (unsigned long long)seed, how.set->name);
+            free(got);
+        }
+        float *other = all_logits(seed, f, &(way){ .threads = 1 }, &same);
+        TEST_EACH(memcmp(other, want, bytes) != 0, "network %llu: no codes were used",
+                  (unsigned long long)seed);
+        free(other);
+        free(want);
+    }
+}
+END_TEST
+
+/* Also around the ends of tiles and parts of keys: a token alone and among others. */
+START_TEST(an_int8_cache_takes_any_pieces)
+{
+    const int64_t tokens[] = { 63, 81, 513, 577 }, pieces[] = { 61, 577 };
+    for (int i = 0; i < DT__COUNT_OF(tokens); i++) {
+        random_net d;
+        int32_t *ids;
+        dt_decoder *one, *more;
+        dt_module *m = model_of(320 + (uint64_t)i, PLAIN, tokens[i], &d, &ids);
+        const dt_decoder_options o = { .cache = DT_CACHE_INT8 };
+        const size_t bytes = (size_t)d.vocab * sizeof(float);
+        TEST_OK(ctx, dt_decoder_create(m, &o, &one));
+        TEST_OK(ctx, dt_decoder_create(m, &o, &more));
+        const float *want = feed(one, ids, tokens[i], 1);
+        for (int k = 0; k < DT__COUNT_OF(pieces); k++) {
+            TEST_OK(ctx, dt_decoder_rewind(more, 0));
+            const float *got = feed(more, ids, tokens[i], pieces[k]);
+            TEST_EACH(memcmp(got, want, bytes) == 0, "%lld tokens, %lld at a time",
+                      (long long)tokens[i], (long long)pieces[k]);
+        }
+        dt_decoder_free(one);
+        dt_decoder_free(more);
+        dt_module_free(m);
+        free(ids);
+    }
+}
+END_TEST
+
+/* Keys and values of a text, [1][TOKENS][HEADS][WIDE], and what the cache must make of a row. */
+enum { TOKENS = 70, HEADS = 2, WIDE = 300, ROWS = TOKENS * HEADS };
+
+static float plain_codes(const float *x, int8_t *codes)
+{
+    float most = 0;
+    for (int i = 0; i < WIDE; i++) most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    const float scale = most / 127 < 0x1p-23f ? 0x1p-23f : most / 127, inverse = 1 / scale;
+    for (int i = 0; i < WIDE; i++) codes[i] = (int8_t)nearbyintf(x[i] * inverse);
+    return scale;
+}
+
+static void check_codes(const float *x, const dt_tensor *codes, const dt_tensor *scale)
+{
+    for (int row = 0; row < ROWS; row++) {
+        int8_t want[WIDE];
+        const float s = plain_codes(x + row * WIDE, want);
+        const int64_t token = row / HEADS, head = row % HEADS;
+        const float *has_scale =
+            (const float *)dt__data(scale) + token * scale->strides[1] + head * scale->strides[2];
+        TEST_EACH(*has_scale == s, "row %d: scale %a, not %a", row, (double)*has_scale, (double)s);
+        const int8_t *has =
+            (const int8_t *)dt__data(codes) + token * codes->strides[1] + head * codes->strides[2];
+        for (int i = 0; i < WIDE; i++) {
+            TEST_EACH(has[i * codes->strides[3]] == want[i], "row %d, element %d: %d, not %d", row,
+                      i, has[i * codes->strides[3]], want[i]);
+        }
+    }
+}
+
+/* Rows of all sizes: zeros, tiny and large ones, ties. */
+static void draw_rows(uint64_t seed, float *x)
+{
+    static const float sizes[] = { 1, 0, 1e-30f, 1e-6f, 1e30f, 127 };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    for (int i = 0; i < ROWS * WIDE; i++) {
+        const float unit = (float)dt__random_below(&s, 2001) / 1000 - 1;
+        x[i] = sizes[i / WIDE % DT__COUNT_OF(sizes)] * unit;
+    }
+}
+
+static dt_tensor *tokens_of(dt_tape *t, const float *x, int64_t first, int64_t n)
+{
+    dt_tensor *out;
+    const int64_t dims[] = { 1, n, HEADS, WIDE };
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 4, dims, x + first * HEADS * WIDE, &out));
+    TEST_OK(ctx, dt__tape_lend(t, out));
+    return out;
+}
+
+START_TEST(an_int8_cache_holds_the_codes_of_the_formula)
+{
+    static float x[2][ROWS * WIDE];
+    static const int64_t pieces[] = { 1, 9, 60 };
+    const dt_module m = { .path = "m" };
+    dt__cache cache = { .capacity = TOKENS, .codes = true };
+    dt_tape *t;
+    dt_attention_operands kv = { NULL };
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    t->cache = &cache;
+    for (int i = 0; i < 2; i++) draw_rows(7 + (uint64_t)i, x[i]);
+    for (int i = 0; i < DT__COUNT_OF(pieces); i++, cache.at = 0) {
+        kv.k = tokens_of(t, x[0], cache.length, pieces[i]);
+        kv.v = tokens_of(t, x[1], cache.length, pieces[i]);
+        TEST_OK(ctx, dt__cache_join(t, &m, &kv));
+        cache.length += pieces[i];
+    }
+    check_codes(x[0], kv.k, kv.k_scale);
+    check_codes(x[1], kv.v, kv.v_scale);
+    cache.length = 0;
+    x[1][5 * WIDE + 3] = NAN;
+    kv.k = tokens_of(t, x[0], 0, 4);
+    kv.v = tokens_of(t, x[1], 0, 4);
+    refused(dt__cache_join(t, &m, &kv), DT_ERR_NUMERIC, "a value of token 2 is not finite");
+    dt_tape_free(t);
+    dt__cache_free(ctx, &cache);
 }
 END_TEST
 
@@ -208,23 +356,21 @@ static dt_module *small_llama(dt_ctx *c, int64_t context)
     return dt_llama_create(c, &o, &m) == DT_OK ? m : NULL;
 }
 
-static void refused(dt_status got, dt_status want, const char *says)
-{
-    ck_assert_msg(got == want && strstr(dt_error(ctx), says) != NULL, "%s: %s", dt_status_name(got),
-                  dt_error(ctx));
-}
-
 START_TEST(mistakes_are_refused)
 {
     dt_module *m = small_llama(ctx, 8), *mlp;
     dt_decoder *d;
     dt_tensor *logits;
     const int32_t ids[] = { 1, 2, 3, 4, 40, -1 };
-    refused(dt_decoder_create(m, 9, &d), DT_ERR_ARG, "a capacity of 9; the model's context is 8");
-    refused(dt_decoder_create(m, -1, &d), DT_ERR_ARG, "a capacity of -1");
+    refused(dt_decoder_create(m, &(dt_decoder_options){ .capacity = 9 }, &d), DT_ERR_ARG,
+            "a capacity of 9; the model's context is 8");
+    refused(dt_decoder_create(m, &(dt_decoder_options){ .capacity = -1 }, &d), DT_ERR_ARG,
+            "a capacity of -1");
     ck_assert_int_eq(dt_linear_create(ctx, 3, 3, true, &mlp), DT_OK);
-    refused(dt_decoder_create(mlp, 0, &d), DT_ERR_ARG, "a linear is no language model");
-    ck_assert_int_eq(dt_decoder_create(m, 5, &d), DT_OK);
+    refused(dt_decoder_create(m, &(dt_decoder_options){ .cache = DT_CACHES }, &d), DT_ERR_ARG,
+            "cache is 2; it must be 0...1");
+    refused(dt_decoder_create(mlp, NULL, &d), DT_ERR_ARG, "a linear is no language model");
+    ck_assert_int_eq(dt_decoder_create(m, &(dt_decoder_options){ .capacity = 5 }, &d), DT_OK);
     ck_assert_int_eq(dt_decoder_capacity(d), 5);
     refused(dt_decoder_feed(d, ids, 0, &logits), DT_ERR_ARG, "no token");
     ck_assert_ptr_null(logits);
@@ -254,7 +400,7 @@ START_TEST(rewound_tokens_are_forgotten)
     dt_module *m = small_llama(ctx, 16);
     dt_decoder *d;
     const int32_t first[] = { 5, 6, 7, 8, 9, 10 }, second[] = { 5, 6, 30, 31 };
-    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    ck_assert_int_eq(dt_decoder_create(m, NULL, &d), DT_OK);
     float want[40];
     memcpy(want, feed(d, second, 4, 2), sizeof want);
     ck_assert_int_eq(dt_decoder_rewind(d, 0), DT_OK);
@@ -273,7 +419,7 @@ START_TEST(long_texts_are_cut_into_passes)
     int32_t ids[1200];
     for (int i = 0; i < 1200; i++) ids[i] = i * 7 % 40;
     dt_decoder *d;
-    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    ck_assert_int_eq(dt_decoder_create(m, NULL, &d), DT_OK);
     float *want = pass(m, ids, 1200);
     ck_assert_mem_eq(feed(d, ids, 1200, 1200), want + 1199 * 40, 40 * sizeof *want);
     ck_assert_int_eq(dt_decoder_length(d), 1200);
@@ -285,12 +431,12 @@ END_TEST
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-static void feed_without_allocating(dt_module *m)
+static void feed_without_allocating(dt_module *m, int cache)
 {
     dt_decoder *d;
     dt_tensor *logits;
     const dt_sampling how = { .temperature = 1, .top_p = 0.9 };
-    ck_assert_int_eq(dt_decoder_create(m, 0, &d), DT_OK);
+    ck_assert_int_eq(dt_decoder_create(m, &(dt_decoder_options){ .cache = cache }, &d), DT_OK);
     const int64_t capacity = dt_decoder_capacity(d);
     int32_t id = 3;
     uint64_t before = 0;
@@ -308,25 +454,26 @@ START_TEST(a_token_allocates_nothing)
 {
     dt_module *m = small_llama(ctx, 300);
     const dt_qat_options qat = dt_qat_defaults();
-    feed_without_allocating(m);
+    feed_without_allocating(m, DT_CACHE_F32);
     ck_assert_int_eq(dt_prepare(m, &qat), DT_OK);
-    feed_without_allocating(m);
+    feed_without_allocating(m, DT_CACHE_F32);
     ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
-    feed_without_allocating(m);
+    feed_without_allocating(m, DT_CACHE_F32);
+    feed_without_allocating(m, DT_CACHE_INT8);
     dt_module_free(m);
 }
 END_TEST
 
 static dt_status feed_some(dt_ctx *c, void *user)
 {
-    (void)user;
+    const dt_decoder_options o = { .cache = *(const int *)user };
     dt_decoder *d = NULL;
     dt_tensor *logits;
     int32_t ids[] = { 1, 2, 3 }, id;
     const dt_sampling how = { .temperature = 1, .top_k = 3, .top_p = 0.9 };
     dt_module *m = small_llama(c, 8);
     if (m == NULL) return dt_error_status(c);
-    dt_status s = dt_decoder_create(m, 0, &d);
+    dt_status s = dt_decoder_create(m, &o, &d);
     if (s == DT_OK) s = dt_decoder_feed(d, ids, 3, &logits);
     if (s == DT_OK) s = dt_sample(c, &how, 0, logits, &id);
     dt_decoder_free(d);
@@ -336,7 +483,9 @@ static dt_status feed_some(dt_ctx *c, void *user)
 
 START_TEST(every_allocation_may_fail)
 {
-    ck_assert_int_gt(test_every_allocation(feed_some, NULL), 20);
+    for (int cache = 0; cache < DT_CACHES; cache++) {
+        ck_assert_int_gt(test_every_allocation(feed_some, &cache), 20);
+    }
 }
 END_TEST
 
@@ -350,6 +499,9 @@ Suite *test_decoder_suite(void)
     tcase_add_test(c, logits_have_the_bits_of_one_pass);
     tcase_add_test(c, long_texts_have_the_bits_of_one_pass);
     tcase_add_test(c, converted_models_give_the_bits_of_prepared_ones);
+    tcase_add_test(c, an_int8_cache_has_one_result);
+    tcase_add_test(c, an_int8_cache_takes_any_pieces);
+    tcase_add_test(c, an_int8_cache_holds_the_codes_of_the_formula);
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, rewound_tokens_are_forgotten);
     tcase_add_test(c, long_texts_are_cut_into_passes);

@@ -106,7 +106,7 @@ static void check_tokens(const random_net *d, dt_module *m, exported *e, int64_t
     dt_decoder *decoder;
     dt__stream s = dt__stream_of(d->seed, DT__FOR_USER);
     float *got = malloc((size_t)d->vocab * sizeof *got);
-    TEST_OK(ctx, dt_decoder_create(m, 0, &decoder));
+    TEST_OK(ctx, dt_decoder_create(m, NULL, &decoder));
     e->reset(e->state);
     for (int64_t i = 0; i < n; i++) {
         const int32_t id = (int32_t)dt__random_below(&s, (uint64_t)d->vocab);

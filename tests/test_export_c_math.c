@@ -130,7 +130,7 @@ static dt_tensor *op_rotary_2(dt_tensor *const *x) { return rotated(x, DT_ROTARY
 
 static dt_tensor *op_attention(dt_tensor *const *x)
 {
-    return dt_attention(t, &(dt_attention_operands){ x[0], x[1], x[2], NULL, NULL }, NULL, NULL);
+    return dt_attention(t, &(dt_attention_operands){ .q = x[0], .k = x[1], .v = x[2] }, NULL, NULL);
 }
 
 #define EACH .rank = { 1 }, .dims = { { COUNT } }

@@ -358,7 +358,7 @@ START_TEST(a_decoder_gives_the_logits_of_one_pass)
     TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 1, 10 }, ids, &x));
     dt_train(m, false);
     const float *want = (const float *)dt_data(dt_forward(t, m, x)) + 9 * (int64_t)17;
-    TEST_OK(ctx, dt_decoder_create(m, 0, &d));
+    TEST_OK(ctx, dt_decoder_create(m, NULL, &d));
     for (int part = 1; part <= 10; part += 3) {
         TEST_OK(ctx, dt_decoder_rewind(d, 0));
         for (int i = 0; i < 10; i += part) {
@@ -391,7 +391,7 @@ static void answers(dt_module *m, float *to)
     dt_tape_reset(t);
     TEST_EACH(dt_token_loss(t, m, ids, labels, NULL, &rows) != NULL, "%s", dt_error(ctx));
     memcpy(to, dt_data(rows.loss), 24 * sizeof *to);
-    TEST_OK(ctx, dt_decoder_create(m, 0, &d));
+    TEST_OK(ctx, dt_decoder_create(m, NULL, &d));
     TEST_OK(ctx, dt_decoder_feed(d, text, 7, &logits));
     memcpy(to + 24, dt_data(logits), VOCAB * sizeof *to);
     for (int i = 7; i < 10; i++) TEST_OK(ctx, dt_decoder_feed(d, text + i, 1, &logits));

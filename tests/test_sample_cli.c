@@ -224,6 +224,8 @@ static const usage_case cases[] = {
     { "float --prompt a --temperature nan", 2, "--temperature is 'nan'" },
     { "float --prompt a --top-p 0", 2, "--top-p is '0', and should be a number above 0" },
     { "float --prompt a --top-k 1.5", 2, "--top-k is '1.5'" },
+    { "float --prompt abc --max-tokens 5 --cache int8", 0, "5 more" },
+    { "float --prompt a --cache int4", 2, "--cache is 'int4', and should be f32 or int8" },
     { "float --prompt a --stop 256", 2, "--stop is '256'" },
     { "float --prompt a --stop ''", 2, "--stop wants a text" },
     { "float --prompt-file nowhere", 4, "nowhere: No such file" },

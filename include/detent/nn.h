@@ -610,11 +610,25 @@ DT_API dt_status dt_family_register(dt_ctx *ctx, const dt_family *family);
  * freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
-/* An empty decoder for `capacity` tokens (0: the model's context). Puts the model into evaluation
- * mode and runs one token through it, so that the cache and the workspace for single tokens are
- * allocated here; later calls allocate only a few KiB for attention every 512 tokens. Errors: ARG
- * (no language model, a capacity above the context); those of the model; NOMEM. */
-DT_API dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out);
+/* How a decoder keeps keys and values: as floats, or as int8 codes with one scale for each token
+ * and head, scale = max |x| / 127, code = rne(x / scale), in about a quarter of the memory. */
+enum { DT_CACHE_F32, DT_CACHE_INT8, DT_CACHES };
+extern DT_API const char *const dt_cache_names[]; /* "f32", "int8", NULL */
+
+typedef struct dt_decoder_options {
+    int64_t capacity; /* the most tokens; 0 (default): the model's context */
+    int cache;        /* DT_CACHE_...; default f32 */
+} dt_decoder_options;
+
+/* The defaults of dt_decoder_create. */
+DT_API dt_decoder_options dt_decoder_defaults(void);
+
+/* An empty decoder; options NULL: the defaults. Puts the model into evaluation mode and runs one
+ * token through it, so that the cache and the workspace for single tokens are allocated here; later
+ * calls allocate only a few KiB for attention every 512 tokens. Errors: ARG (no language model, a
+ * capacity above the context, an unknown cache); those of the model; NOMEM. */
+DT_API dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options,
+                                   dt_decoder **out);
 /* Frees the decoder. NULL is allowed. */
 DT_API void dt_decoder_free(dt_decoder *d);
 DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* number of tokens fed */
@@ -624,9 +638,11 @@ DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
 /* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
  * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
  * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
- * do any number of threads, and a converted model in place of the prepared one. On an error nothing
- * is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than the
- * capacity, a model in training mode); those of the model. */
+ * do any number of threads, and a converted model in place of the prepared one. With an int8 cache
+ * the same holds, but for a pass without a decoder, whose keys and values are floats. On an error
+ * nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
+ * the capacity, a model in training mode); NUMERIC (keys or values for an int8 cache that are not
+ * finite); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 
 typedef struct dt_sampling {

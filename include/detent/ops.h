@@ -623,6 +623,9 @@ typedef struct dt_attention_operands {
     dt_tensor *key_mask; /* u8 or bool [B, Tk]: 1 where queries attend to a key; NULL: all */
     dt_tensor *document; /* i32 [B, Tk]: a query attends to keys with its own number only, -1 is
                             padding; NULL: one document. Tq <= Tk */
+    /* k and v are i8 codes of these scales, [B, Tk, Hkv], of q's dtype; no masks, and no gradient.
+     * NULL: k and v are floats. */
+    dt_tensor *k_scale, *v_scale;
 } dt_attention_operands;
 
 typedef struct dt_attention_options {
@@ -636,7 +639,9 @@ DT_API dt_attention_options dt_attention_defaults(void);
 /* y[b, r, h] = sum over the keys s that query r attends to of p_s v[b, s, g], p = softmax(scale
  * q[b, r, h] . k[b, s, g]), g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse [B, Tq, Hq], unless lse is
  * NULL, is the log of the sum of exp(score). Keeps q, k, v, y and lse for backward. A query that
- * attends to no key: y 0, lse -inf. */
+ * attends to no key: y 0, lse -inf. With scales, scores are scale (q . k) k_scale and probabilities
+ * are multiplied by v_scale: what the codes stand for is never made. Errors with them: ARG (masks),
+ * STATE (q requires a gradient). */
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 

@@ -1,5 +1,6 @@
 /* Inference of a converted language model: 512 tokens at once (prefill), and one token after 512
- * (decode). A llama of random weights with 12 layers, width 768 and 91 M parameters, by the default
+ * (decode), after none (decode-first), or after 512 with an int8 cache (decode-int8). A llama of
+ * random weights with 12 layers, width 768 and 91 M parameters, by the default
  * preset (int8 activations, int4 weights in groups of 32).
  *
  * Prefill is bounded by integer multiply-adds: one per weight and token; for the head one token
@@ -30,27 +31,28 @@ typedef struct work {
 static const work big = { "llama-91m", LLAMA(4096, 1024, 12, 12, 768, 2048), 512 };
 static const work quick = { "llama-small", LLAMA(64, 32, 2, 2, 64, 96), 16 };
 
-enum { PREFILL, DECODE, INT8, READ, TRIALS };
-static const char *const kinds[] = { "prefill", "decode" };
+enum { PREFILL, DECODE, FIRST, CODES, KINDS, INT8 = KINDS, READ, TRIALS };
+static const char *const kinds[] = { "prefill", "decode", "decode-first", "decode-int8" };
 
 typedef struct subject {
     const work *task;
     dt_module *m;
-    dt_decoder *d;
+    dt_decoder *d[KINDS]; /* decode continues the text of prefill */
     int32_t *ids;
     double weights, bytes; /* weights per token; bytes of their panels */
     struct {
         double *seconds; /* of the latest MOST_RUNS runs */
         int64_t runs;
-    } took[2];
+    } took[KINDS];
 } subject;
 
 static dt_status feed(subject *s, int which, int64_t from, int64_t n)
 {
     dt_tensor *logits;
+    dt_decoder *d = s->d[which == DECODE ? PREFILL : which];
     const double start = dt__seconds();
-    DT__TRY(dt_decoder_rewind(s->d, from));
-    DT__TRY(dt_decoder_feed(s->d, s->ids, n, &logits));
+    DT__TRY(dt_decoder_rewind(d, from));
+    DT__TRY(dt_decoder_feed(d, s->ids, n, &logits));
     s->took[which].seconds[s->took[which].runs++ % MOST_RUNS] = dt__seconds() - start;
     return DT_OK;
 }
@@ -65,6 +67,18 @@ static dt_status decode(void *user)
 {
     subject *s = user;
     return feed(s, DECODE, s->task->tokens, 1);
+}
+
+static dt_status decode_codes(void *user)
+{
+    subject *s = user;
+    return feed(s, CODES, s->task->tokens, 1);
+}
+
+static dt_status decode_first(void *user)
+{
+    subject *s = user;
+    return feed(s, FIRST, 0, 1);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */
@@ -83,7 +97,7 @@ static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_ent
 static dt_status make(dt__bench *b, const work *task, subject *s)
 {
     *s = (subject){ .task = task };
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < KINDS; i++) {
         s->took[i].seconds = dt__alloc_array(b->ctx, MOST_RUNS, sizeof(double));
         if (s->took[i].seconds == NULL) return DT_ERR_NOMEM;
     }
@@ -96,16 +110,22 @@ static dt_status make(dt__bench *b, const work *task, subject *s)
     DT__TRY(dt_prepare(s->m, NULL));
     DT__TRY(dt_convert(s->m, NULL, NULL));
     DT__TRY(dt_module_visit(s->m, count_weight, s));
-    DT__TRY(dt_decoder_create(s->m, task->tokens + 1, &s->d));
+    dt_decoder_options o = { .capacity = task->tokens + 1 };
+    dt_tensor *logits;
+    DT__TRY(dt_decoder_create(s->m, &o, &s->d[PREFILL]));
+    DT__TRY(dt_decoder_create(s->m, &o, &s->d[FIRST]));
+    o.cache = DT_CACHE_INT8;
+    DT__TRY(dt_decoder_create(s->m, &o, &s->d[CODES]));
+    DT__TRY(dt_decoder_feed(s->d[CODES], s->ids, task->tokens, &logits));
     return prefill(s);
 }
 
 static void free_subject(dt__bench *b, subject *s)
 {
-    dt_decoder_free(s->d);
+    for (int i = 0; i < KINDS; i++) dt_decoder_free(s->d[i]);
     dt_module_free(s->m);
     dt__release(b->ctx, s->ids);
-    for (int i = 0; i < 2; i++) dt__release(b->ctx, s->took[i].seconds);
+    for (int i = 0; i < KINDS; i++) dt__release(b->ctx, s->took[i].seconds);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -137,12 +157,17 @@ static void fill_trials(const dt__bench *b, subject *s, dt__trial *t)
 {
     const dt_llama_options *m = &s->task->model;
     const double n = (double)s->task->tokens, head = (double)(m->vocab * m->width);
-    const double cache = 2 * (double)(m->layers * m->width) * (n + 1) * sizeof(float);
+    const double cache = 2 * (double)(m->layers * m->width) * (n + 1); /* bytes of codes */
+    const double scales = 2 * (double)(m->layers * m->heads) * (n + 1) * sizeof(float);
     t[PREFILL] = (dt__trial){ .unit = "ms", .run = prefill, .subject = s, .limit = INT8 };
     t[PREFILL].work = (s->weights - head) * n + head;
     t[DECODE] = (dt__trial){ .unit = "ms", .run = decode, .subject = s, .limit = READ };
-    t[DECODE].work = s->bytes + cache;
-    for (int i = PREFILL; i <= DECODE; i++) name_of(b, s->task, i, "", t[i].name);
+    t[FIRST] = (dt__trial){ .unit = "ms", .run = decode_first, .subject = s, .limit = READ };
+    t[CODES] = (dt__trial){ .unit = "ms", .run = decode_codes, .subject = s, .limit = READ };
+    t[DECODE].work = s->bytes + cache * sizeof(float);
+    t[FIRST].work = s->bytes;
+    t[CODES].work = s->bytes + cache + scales;
+    for (int i = PREFILL; i < KINDS; i++) name_of(b, s->task, i, "", t[i].name);
 }
 
 static dt_status measure(dt__bench *b, subject *s)
@@ -152,10 +177,10 @@ static dt_status measure(dt__bench *b, subject *s)
     fill_trials(b, s, t);
     dt_status status = dt__limit_trial(b, DT__LIMIT_INT8, &limit[0], &t[INT8]);
     if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_READ, &limit[1], &t[READ]);
-    for (int i = PREFILL; i <= DECODE; i++) s->took[i].runs = 0;
+    for (int i = PREFILL; i < KINDS; i++) s->took[i].runs = 0;
     if (status == DT_OK) status = dt__measure(b, TRIALS, t);
     for (int i = 0; i < 2; i++) dt__limit_free(&limit[i]);
-    for (int i = PREFILL; i <= DECODE && status == DT_OK; i++) status = report(b, s, i);
+    for (int i = PREFILL; i < KINDS && status == DT_OK; i++) status = report(b, s, i);
     return status;
 }
 

@@ -223,7 +223,7 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     j.context = dt_module_type_of(m)->language->context(m);
     dt_status s =
         dt_tokenizer_parse(ctx, info->tokenizer, strlen(info->tokenizer), args->words[0], &k);
-    if (s == DT_OK) s = dt_decoder_create(m, 0, &j.d);
+    if (s == DT_OK) s = dt_decoder_create(m, NULL, &j.d);
     int status = s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
     j.k = k;
     if (status == CLI_DONE && json) putchar('[');

@@ -25,6 +25,7 @@ enum { /* options, as in main.c */
        STOP,
        PRINT_IDS,
        SPECIAL,
+       CACHE,
        THREADS,
        JSON
 };
@@ -42,6 +43,7 @@ typedef struct job {
     dt_tokenizer *k; /* NULL: prints ids */
     dt_ids prompt, made;
     dt_sampling sampling;
+    int cache;            /* DT_CACHE_... */
     int64_t most;         /* tokens to make */
     int64_t slides;       /* of the window over the text */
     int32_t end, stop_id; /* tokens at which a text ends; -1: none */
@@ -86,6 +88,18 @@ static int read_number(const cli_args *args, int i, double most, double *out)
                     option_name(args, i), text, i == TOP_P ? "above" : "from", most);
 }
 
+static int read_cache(job *j)
+{
+    const char *text = j->args->option[CACHE];
+    j->cache = DT_CACHE_F32;
+    if (text == NULL) return CLI_DONE;
+    for (int i = 0; dt_cache_names[i] != NULL; i++) {
+        j->cache = i;
+        if (strcmp(text, dt_cache_names[i]) == 0) return CLI_DONE;
+    }
+    return cli_fail(j->args, CLI_USAGE, "--cache is '%s', and should be f32 or int8", text);
+}
+
 static int read_options(job *j)
 {
     const cli_args *args = j->args;
@@ -97,6 +111,7 @@ static int read_options(job *j)
     if (status == CLI_DONE) status = read_integer(args, TOP_K, 0, INT32_MAX, &j->sampling.top_k);
     if (status == CLI_DONE) status = read_number(args, TOP_P, 1, &j->sampling.top_p);
     if (status == CLI_DONE) status = read_integer(args, SEED, 0, INT64_MAX, &seed);
+    if (status == CLI_DONE) status = read_cache(j);
     j->sampling.seed = (uint64_t)seed;
     const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
                         (args->option[PROMPT_IDS] != NULL);
@@ -417,9 +432,9 @@ static void report(const job *j)
 static int decode(job *j)
 {
     dt_decoder *d;
-    int64_t capacity = j->prompt.n + j->most;
-    if (capacity > j->context) capacity = j->context;
-    if (dt_decoder_create(j->m, capacity, &d) != DT_OK) return cli_fail_by(j->args, j->ctx);
+    dt_decoder_options o = { .capacity = j->prompt.n + j->most, .cache = j->cache };
+    if (o.capacity > j->context) o.capacity = j->context;
+    if (dt_decoder_create(j->m, &o, &d) != DT_OK) return cli_fail_by(j->args, j->ctx);
     cli_catch_signals();
     const int status = generate(j, d);
     dt_decoder_free(d);

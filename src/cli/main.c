@@ -112,6 +112,8 @@ static const cli_command commands[] = {
                    { "--print-ids", NULL, "ids of tokens in place of text" },
                    { "--special", NULL,
                      "special tokens in the prompt are tokens, and those made are printed" },
+                   { "--cache", "f32|int8",
+                     "how keys and values are kept; int8: a quarter of the memory; default f32" },
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",

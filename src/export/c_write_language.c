@@ -133,7 +133,8 @@ dt_status dt__c_language_expected(dt__c_about *a)
 {
     dt_decoder *d;
     const int64_t vocab = vocab_of(a);
-    DT__TRY(dt_decoder_create(a->call->m, dt__c_context(a->p), &d));
+    DT__TRY(dt_decoder_create(a->call->m, &(dt_decoder_options){ .capacity = dt__c_context(a->p) },
+                              &d));
     dt_status s = DT_OK;
     uint32_t state = 1;
     a->examples = (int)dt__min_i64(DT__C_TEST_TOKENS, dt__c_context(a->p));

@@ -24,6 +24,9 @@ typedef struct dt__attention {
     double scale;
     bool causal; /* query r sees keys up to r + keys - queries */
     dt__heads q, k, v;
+    /* [batch, time, head], the last stride unused: k and v are int8 codes, and what they stand for
+     * is code * scale, one scale a key and head; without masks, forward only. x NULL: none. */
+    dt__heads k_scale, v_scale;
     dt__of_keys mask; /* u8: 1 = visible */
     dt__of_keys
         document; /* i32: query r sees keys of document[r + keys - queries], negative: no query */

@@ -2,7 +2,9 @@
  * new tokens. A decoder (decoder.c) sets it on the tape. Attention layers call the functions below
  * whether the tape has a cache or not. For each layer the cache holds the values, [heads][capacity]
  * [width], and the keys (after rotation) transposed, [heads][width][pitch] with pitch >= capacity:
- * attention multiplies a query with vectors of keys, and reads both in place. */
+ * attention multiplies a query with vectors of keys, and reads both in place.
+ *
+ * An int8 cache holds codes of both and a scale for each token and head (docs/numerics.md §2). */
 #ifndef DT__NN_CACHE_H
 #define DT__NN_CACHE_H
 
@@ -10,11 +12,13 @@
 
 typedef struct dt__cache_layer {
     const dt_module *m;
-    dt_tensor *k, *v; /* [heads, width, pitch], [heads, capacity, width] */
+    dt_tensor *k, *v;             /* [heads, width, pitch], [heads, capacity, width] */
+    dt_tensor *k_scale, *v_scale; /* [heads, capacity]; NULL: k and v are not codes */
 } dt__cache_layer;
 
 typedef struct dt__cache {
     int64_t capacity, length; /* the most tokens; tokens of completed passes */
+    bool codes;               /* int8 */
     dt__cache_layer *layer;   /* in the order of calls, which is the same in each pass */
     int64_t n, room;
     int64_t at; /* layers that the running pass has called so far */
@@ -28,10 +32,10 @@ void dt__cache_free(dt_ctx *ctx, dt__cache *cache);
 int64_t dt__cache_start(const dt_tape *t);
 /* The positions of this pass's n tokens, i32 [n], lent; NULL with the error on the tape. */
 dt_tensor *dt__cache_positions(dt_tape *t, int64_t n);
-/* Appends the keys *k and values *v of this pass and layer m, [1, tokens, heads, width], to the
- * cache, and sets *k and *v to those of all tokens so far, lent. Does nothing without a cache.
- * STATE if the batch is not 1, if the pass records, or if layers are called in another order than
- * in the pass before. */
-dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_tensor **k, dt_tensor **v);
+/* Appends the keys kv->k and values kv->v of this pass and layer m, [1, tokens, heads, width], to
+ * the cache, and sets k, v and the scales to those of all tokens so far, lent. Does nothing without
+ * a cache. STATE if the batch is not 1, if the pass records, or if layers are called in another
+ * order than in the pass before; NUMERIC if what becomes codes is not finite. */
+dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *kv);
 
 #endif

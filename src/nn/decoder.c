@@ -10,6 +10,10 @@
 
 #define PASS_TOKENS 512
 
+const char *const dt_cache_names[] = {
+    [DT_CACHE_F32] = "f32", [DT_CACHE_INT8] = "int8", [DT_CACHES] = NULL
+};
+
 struct dt_decoder {
     dt_ctx *ctx;
     dt_module *m; /* lent */
@@ -162,27 +166,40 @@ static dt_status open(dt_decoder *d)
     return warm_up(d);
 }
 
-static dt_status check_model(dt_module *m, int64_t capacity)
+static dt_status check_model(dt_module *m, const dt_decoder_options *o)
 {
+    const int64_t capacity = o->capacity;
     if (m->type->language == NULL) {
         return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a %s is no language model", m->type->name);
     }
     const int64_t context = dt__min_i64(m->type->language->context(m), INT32_MAX);
-    if (capacity >= 0 && capacity <= context) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a capacity of %lld; the model's context is %lld",
-                   (long long)capacity, (long long)context);
+    if (capacity < 0 || capacity > context) {
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "decoder: a capacity of %lld; the model's context is %lld",
+                       (long long)capacity, (long long)context);
+    }
+    if (o->cache >= 0 && o->cache < DT_CACHES) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_ARG, "decoder: cache is %d; it must be 0...%d", o->cache,
+                   DT_CACHES - 1);
 }
 
-dt_status dt_decoder_create(dt_module *m, int64_t capacity, dt_decoder **out)
+dt_decoder_options dt_decoder_defaults(void)
 {
+    return (dt_decoder_options){ .cache = DT_CACHE_F32 };
+}
+
+dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options, dt_decoder **out)
+{
+    const dt_decoder_options o = options == NULL ? dt_decoder_defaults() : *options;
     *out = NULL;
-    DT__TRY(check_model(m, capacity));
+    DT__TRY(check_model(m, &o));
     dt_ctx *ctx = m->ctx;
     dt_decoder *d = dt__alloc_zero(ctx, sizeof *d);
     if (d == NULL) return DT_ERR_NOMEM;
     const dt_language *language = m->type->language;
     *d = (dt_decoder){ .ctx = ctx, .m = m, .language = language };
-    d->cache.capacity = capacity > 0 ? capacity : language->context(m);
+    d->cache.capacity = o.capacity > 0 ? o.capacity : language->context(m);
+    d->cache.codes = o.cache == DT_CACHE_INT8;
     dt__ctx_retain(ctx);
     const dt_status s = open(d);
     if (s == DT_OK) *out = d;

@@ -34,8 +34,10 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     (void)n_out;
     dt_forward_each(t, s->layer, 3, in[0], x);
     for (int i = 0; i < 3; i++) x[i] = heads_of(t, s, i, x[i], n_in > 1 ? in[1] : NULL);
-    if (dt__cache_join(t, m, &x[DT__K], &x[DT__V]) != DT_OK) return;
-    const dt_attention_operands qkv = { .q = x[DT__Q], .k = x[DT__K], .v = x[DT__V] };
+    dt_attention_operands qkv = { .q = x[DT__Q], .k = x[DT__K], .v = x[DT__V] };
+    if (dt__cache_join(t, m, &qkv) != DT_OK) return;
+    x[DT__K] = qkv.k;
+    x[DT__V] = qkv.v;
     y = dt_attention(t, &qkv, NULL, NULL);
     for (int i = 0; i < 3; i++) dt__drop_step(t, x[i], y);
     if (y == NULL) return;

@@ -4,25 +4,47 @@
  *     y = p v
  *     dv = p^T dy      ds = p (dy v^T - rowsum(dy y)) scale      dq = ds k      dk = ds^T q
  * Scores and probabilities exist one tile at a time; backward recomputes them from lse. */
-#include "autograd/op.h"
+#include "ops/attention_call.h"
 #include "ops/ops_list.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { Q, K, V, MASK, DOCUMENT, OPERANDS };
+enum { Q = DT__ATTENTION_Q, K = DT__ATTENTION_K, V = DT__ATTENTION_V, MASK, DOCUMENT, OPERANDS };
 
-static const dt_attention_options defaults = { .causal = true };
+const dt_attention_options dt__attention_options = { .causal = true };
 
-dt_attention_options dt_attention_defaults(void) { return defaults; }
+dt_attention_options dt_attention_defaults(void) { return dt__attention_options; }
 
-static const dt_key keys[] = {
+const dt_key dt__attention_keys[] = {
     { "causal", DT_KEY_BOOL, .offset = offsetof(dt_attention_options, causal), .fallback = "true",
       .text = "query r of Tq attends to keys up to r + Tk - Tq" },
     { "scale", DT_KEY_REAL, .offset = offsetof(dt_attention_options, scale), .least = -DT_NO_LIMIT,
       .most = DT_NO_LIMIT, .fallback = "0", .text = "of q k^T; 0: 1 / sqrt(D)" },
     { 0 },
 };
+
+dt_status dt__attention_shape(dt_call *c)
+{
+    const dt_attention_options *o = c->options;
+    DT__TRY(dt__want_rank(c, Q, 4, 4));
+    DT__TRY(dt__want_rank(c, K, 4, 4));
+    const int64_t *q = c->in[Q]->dims, *k = c->in[K]->dims;
+    DT__TRY(dt__want_dims(c, K, 4, (const int64_t[]){ q[0], k[1], k[2], q[3] }));
+    DT__TRY(dt__want_dims(c, V, 4, k));
+    if (k[2] < 1 || q[2] % k[2] != 0) {
+        return dt_refuse(c, DT_ERR_SHAPE, "the %lld heads of k do not divide the %lld of q",
+                         (long long)k[2], (long long)q[2]);
+    }
+    if (!isfinite(o->scale)) return dt_refuse(c, DT_ERR_ARG, "scale is %g, not finite", o->scale);
+    DT__TRY(dt__shape_like(c, Q));
+    const dt__attention a = {
+        .batch = q[0], .queries = q[1], .heads = q[2], .width = q[3], .keys = k[1], .kv_heads = k[2]
+    };
+    c->scratch_bytes =
+        (size_t)dt__attention_room(&a, dt_threads(c->ctx)) * dt_dtype_size(c->y->dtype);
+    return dt_result(c, 1, c->in[Q]->dtype, 3, q);
+}
 
 /* Operands of [B, Tk]. */
 static dt_status check_masks(const dt_call *c, const int64_t *dims)
@@ -44,30 +66,13 @@ static dt_status check_masks(const dt_call *c, const int64_t *dims)
 
 static dt_status shape(dt_call *c)
 {
-    const dt_attention_options *o = c->options;
     DT__TRY(dt__want_operands(c, 3, OPERANDS));
-    DT__TRY(dt__want_rank(c, Q, 4, 4));
-    DT__TRY(dt__want_rank(c, K, 4, 4));
-    const int64_t *q = c->in[Q]->dims, *k = c->in[K]->dims;
-    DT__TRY(dt__want_dims(c, K, 4, (const int64_t[]){ q[0], k[1], k[2], q[3] }));
+    DT__TRY(dt__attention_shape(c));
     for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
-    DT__TRY(dt__want_dims(c, V, 4, k));
-    if (k[2] < 1 || q[2] % k[2] != 0) {
-        return dt_refuse(c, DT_ERR_SHAPE, "the %lld heads of k do not divide the %lld of q",
-                         (long long)k[2], (long long)q[2]);
-    }
-    if (!isfinite(o->scale)) return dt_refuse(c, DT_ERR_ARG, "scale is %g, not finite", o->scale);
-    DT__TRY(check_masks(c, (const int64_t[]){ q[0], k[1] }));
-    DT__TRY(dt__shape_like(c, Q));
-    const dt__attention a = {
-        .batch = q[0], .queries = q[1], .heads = q[2], .width = q[3], .keys = k[1], .kv_heads = k[2]
-    };
-    c->scratch_bytes =
-        (size_t)dt__attention_room(&a, dt_threads(c->ctx)) * dt_dtype_size(c->y->dtype);
-    return dt_result(c, 1, c->in[Q]->dtype, 3, q);
+    return check_masks(c, c->in[K]->dims);
 }
 
-static dt__heads heads_of(const dt_tensor *x)
+dt__heads dt__heads_of(const dt_tensor *x)
 {
     dt__heads h = { .x = dt__data(x) };
     memcpy(h.strides, x->strides, sizeof h.strides);
@@ -81,7 +86,7 @@ static dt__of_keys of_keys(const dt_call *c, int i)
     return (dt__of_keys){ dt__data(x), { x->strides[0], x->strides[1] } };
 }
 
-static dt__attention problem(const dt_call *c)
+dt__attention dt__attention_of(const dt_call *c)
 {
     const dt_attention_options *o = c->options;
     const int64_t *q = c->arg[Q]->dims, *k = c->arg[K]->dims;
@@ -93,14 +98,20 @@ static dt__attention problem(const dt_call *c)
                             .kv_heads = k[2],
                             .scale = o->scale != 0 ? o->scale : 1 / sqrt((double)q[3]),
                             .causal = o->causal,
-                            .q = heads_of(c->arg[Q]),
-                            .k = heads_of(c->arg[K]),
-                            .v = heads_of(c->arg[V]),
-                            .mask = of_keys(c, MASK),
-                            .document = of_keys(c, DOCUMENT),
+                            .q = dt__heads_of(c->arg[Q]),
+                            .k = dt__heads_of(c->arg[K]),
+                            .v = dt__heads_of(c->arg[V]),
                             .y = dt__data_mut(c->y),
                             .lse = dt__data_mut(c->out[1]),
                             .room = c->scratch };
+}
+
+static dt__attention problem(const dt_call *c)
+{
+    dt__attention a = dt__attention_of(c);
+    a.mask = of_keys(c, MASK);
+    a.document = of_keys(c, DOCUMENT);
+    return a;
 }
 
 static void forward(const dt_call *c)
@@ -134,13 +145,24 @@ const dt_op dt__op_attention = {
     .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE },
                .out = { DT_VALUE, DT_VALUE } },
     .options_size = sizeof(dt_attention_options),
-    .defaults = &defaults,
-    .keys = keys,
+    .defaults = &dt__attention_options,
+    .keys = dt__attention_keys,
     .shape = shape,
     .forward = forward,
     .backward = backward,
     .scratch = scratch,
 };
+
+/* Whether codes of keys and values can be used; else the error is on the tape. */
+static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
+{
+    if (operands->key_mask != NULL || operands->document != NULL) {
+        dt_tape_fail(t, DT_ERR_ARG, "attention: with k_scale there are no masks");
+    } else if (!t->no_grad && operands->q != NULL && dt_requires_grad(operands->q)) {
+        dt_tape_fail(t, DT_ERR_STATE, "attention: with k_scale it has no gradient");
+    }
+    return t->status == DT_OK;
+}
 
 dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                         const dt_attention_options *options, dt_tensor **lse)
@@ -148,7 +170,13 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     dt_tensor *out[2] = { NULL };
     dt_tensor *in[OPERANDS] = { operands->q, operands->k, operands->v, operands->key_mask,
                                 operands->document };
-    dt_apply_n(t, &dt__op_attention, in, OPERANDS, options, out, 2);
+    if (operands->k_scale == NULL) {
+        dt_apply_n(t, &dt__op_attention, in, OPERANDS, options, out, 2);
+    } else if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
+        in[MASK] = operands->k_scale;
+        in[DOCUMENT] = operands->v_scale;
+        dt_apply_n(t, &dt__op_attention_int8, in, OPERANDS, options, out, 2);
+    }
     if (lse != NULL) *lse = out[1];
     return out[0];
 }

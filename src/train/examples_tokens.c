@@ -132,7 +132,7 @@ dt_status dt__examples_of_tokens(const dt__examples *e)
 {
     making m = { .e = e };
     const bool was_training = dt_is_training(e->m);
-    dt_status s = dt_decoder_create(e->m, 0, &m.decoder);
+    dt_status s = dt_decoder_create(e->m, NULL, &m.decoder);
     if (s == DT_OK) {
         m.made = dt__alloc_array(e->ctx, MOST, sizeof *m.made);
         s = m.made == NULL ? DT_ERR_NOMEM : put_all(&m);

@@ -22,5 +22,10 @@ DT__INLINE floats load_some(int64_t n, const float *x)
     return _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), lane));
 }
 
+DT__INLINE floats load_codes(const int8_t *x)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
+}
+
 #include "kernels/x86/tile_vectors.inc"
 #endif

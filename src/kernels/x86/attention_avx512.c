@@ -21,5 +21,10 @@ DT__INLINE floats load_some(int64_t n, const float *x)
     return _mm512_maskz_loadu_ps((__mmask16)lanes, x);
 }
 
+DT__INLINE floats load_codes(const int8_t *x)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)x)));
+}
+
 #include "kernels/x86/tile_vectors.inc"
 #endif
