@@ -109,6 +109,8 @@ static inline int dt__emulated_testz(__m256i a, __m256i b)
     }
 
 DT__LANEWISE(_mm512_cvtepi32_ps, __m512, float, __m512i, int32_t, 16, v)
+DT__LANEWISE(_mm512_cvtepi8_epi32, __m512i, int32_t, __m128i, int8_t, 16, v)
+DT__LANEWISE(_mm512_cvtps_pd, __m512d, double, __m256, float, 8, v)
 DT__LANEWISE(_mm512_cvtepu16_epi32, __m512i, int32_t, __m256i, uint16_t, 16, v)
 DT__LANEWISE(_mm512_cvtph_ps, __m512, float, __m256i, uint16_t, 16, dt__f16_to_f32(v))
 

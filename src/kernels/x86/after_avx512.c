@@ -1,0 +1,18 @@
+/* relu, its mask, and the epilogue of a product with AVX-512: the plain bodies with row loops of
+ * sixteen floats per vector. Batch norm is that of AVX2: its sums of doubles took a third longer
+ * with vectors of eight (Zen 4). */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/x86/intrinsics.h"
+#include "kernels/sets.h"
+
+#include <math.h>
+#include <string.h>
+
+#define REAL float
+#define PART (DT__CHUNK / 8)
+#define KERNEL(name) dt__##name##__avx512
+
+#include "kernels/x86/bits_zmm.inc"
+
+#include "kernels/plain_after.inc"
+#endif
