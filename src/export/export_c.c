@@ -205,6 +205,7 @@ static dt_status write_all(dt__c_about *a)
     if (call->info != NULL && call->info->data != NULL) {
         s = dt_model_data_parse(call->ctx, call->info->data, call->path, &data);
         if (s == DT_OK) a->data = &data;
+        if (s == DT_OK) s = dt__c_begin_data(a);
     }
     dt__c_put_lines(a->p, &a->body);
     for (int64_t i = 0; i < dt_trace_calls(call->trace); i++) {
@@ -216,6 +217,8 @@ static dt_status write_all(dt__c_about *a)
     }
     if (s == DT_OK) s = run_examples(a);
     if (s == DT_OK) s = write_files(a);
+    dt_features_free(a->features);
+    dt__release(call->ctx, a->frame);
     dt_model_data_free(call->ctx, &data);
     return s;
 }
