@@ -262,7 +262,10 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "/* ---- constants "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");
-    dt__put(to, a->p->constants.bytes, a->p->constants.used);
+}
+
+void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
+{
     dt__put_text(to, "\n/* ---- the model "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");

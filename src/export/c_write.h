@@ -32,7 +32,9 @@ uint32_t dt__c_seed(uint32_t example);
 void dt__c_example(uint32_t *state, int64_t n, float *x);
 
 void dt__c_put_header(const dt__c_about *a, dt__chars *to);
+/* NAME.c in front of the constants, and behind them. */
 void dt__c_put_source(const dt__c_about *a, dt__chars *to);
+void dt__c_put_model_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_readme(const dt__c_about *a, dt__chars *to);
 
