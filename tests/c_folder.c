@@ -73,13 +73,11 @@ void c_check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
     c_check_folder(path, cc, what);
 }
 
-typedef void any_function(void);
-
 /* As POSIX says, not by a cast of a pointer to data. */
-static any_function *function_of(void *library, const char *name)
+c_any_function *c_function_of(const c_loaded *l, const char *name)
 {
-    any_function *f = NULL;
-    void *address = dlsym(library, name);
+    c_any_function *f = NULL;
+    void *address = dlsym(l->library, name);
     ck_assert_msg(address != NULL, "%s is not there", name);
     memcpy(&f, &address, sizeof f);
     return f;
@@ -108,7 +106,7 @@ c_loaded c_load(const char *path, const char *cc)
     test_join(file, path, "net.so");
     c_loaded l = { .library = dlopen(file, RTLD_NOW | RTLD_LOCAL) };
     ck_assert_msg(l.library != NULL, "%s", dlerror());
-    l.run = (c_run_function *)function_of(l.library, "net_run");
+    l.run = (c_run_function *)c_function_of(&l, "net_run");
     l.arena = malloc(arena_bytes(path));
     return l;
 }

@@ -37,7 +37,11 @@ typedef struct c_loaded {
     c_run_function *run;
 } c_loaded;
 
+typedef void c_any_function(void);
+
 c_loaded c_load(const char *path, const char *cc);
+/* A function of the folder by its name, to be cast. */
+c_any_function *c_function_of(const c_loaded *l, const char *name);
 void c_unload(c_loaded *l);
 
 #endif

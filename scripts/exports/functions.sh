@@ -6,6 +6,7 @@ lines() { grep -v -e '^#' -e '^ *$' "$files/$1"; }
 field() { printf '%s\n' "$2" | cut -d '|' -f "$1" | sed 's/^ *//; s/ *$//'; }
 
 strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
+libraries= # that a program is linked with
 
 # Whether an export is a language model.
 speaks() { grep -q '_next(void \*state' "$1"/*.h; }
@@ -61,7 +62,7 @@ compile() { # kind compiler flags board export program defines
             -o $object || return 1
     done
     # shellcheck disable=SC2086
-    "$plain" $3 "$6.o" "$host.o" model.o model_test.o $link -o program
+    "$plain" $3 "$6.o" "$host.o" model.o model_test.o $link $libraries -o program
 }
 
 # Runs the program of the current folder.
@@ -102,6 +103,17 @@ board_figures() { # export options-of-model
     fi
     echo "$(section model.o '^[.]text')" "$(section model.o '^[.]rodata')" \
         "$(value arena board.log)" "$(value stack board.log)" "$(value time board.log)"
+}
+
+# The same of another program's C in the form of an export (peers.py): its RAM, data and what is
+# zeroed, in place of the arena; what starts as other than zero is in flash too.
+peer_figures() { # folder
+    figures=$(CPATH=$1/include && export CPATH &&
+        strict=-w libraries='-lm --specs=nosys.specs' && board_figures "$1" '') || return 1
+    # shellcheck disable=SC2086 # five numbers
+    set -- $figures
+    data=$(section model.o '^[.]data')
+    echo "$1" "$(($2 + data))" "$((data + $(section model.o '^[.]bss')))" "$4" "$5"
 }
 
 # Compares with the table of a page: constants and arena equal; code, stack and instructions, which

@@ -23,7 +23,7 @@ from onnx_check import LEVELS, TYPES, compare, session, tensors
 SAME = "onnxruntime computes the model's bits"
 # The largest difference over the largest output. A code that flips moves an output by much more
 # than rounding does.
-BOUNDS = {"rounding": 1e-6, "codes": 0.05, "float activations": 0.25}
+BOUNDS = {"rounding": 1e-6, "codes": 0.05, "float activations": 0.25, "block activations": 0.05}
 
 
 def metadata(folder):
@@ -63,6 +63,7 @@ def forms(about):
     yield "plain", [], "codes" if ranges else "rounding"
     if any(granularity == "group" for _, granularity in weights):
         yield "nbits", [], "float activations" if ranges else "rounding"
+        yield "nbits", ["--accuracy-level", "4"], "block activations"
     if ranges == {"static"} and all(bits == 8 for bits, _ in weights):
         yield "qdq", [], "codes"
     if "detent.data" not in about:  # a language model
@@ -113,7 +114,7 @@ def rows(folder, detent):
     x = inputs(folder, about)
     want = tensors(folder / "outputs.safetensors")["output"]
     for ops, more, kind in forms(about):
-        title = " ".join([ops, *more])
+        title = " ".join([ops, *more]).replace("--accuracy-level", "level")
         try:
             file, said = export(folder, detent, ops, more)
             worst = {}
@@ -130,7 +131,7 @@ def rows(folder, detent):
             if SAME not in said and not good:
                 good = error <= BOUNDS[kind]
                 text += f", near: {error:.2g}"
-                text += f", {kind}" if kind == "float activations" else ""
+                text += f", {kind}" if kind.endswith("activations") else ""
             yield ("" if good else "! ") + f"{program} {title} | {text}"
 
 

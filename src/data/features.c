@@ -12,13 +12,14 @@
  *     log mel L[b] = ln(max(E[b], floor))
  *     mfcc    C[c] = sqrt((c == 0 ? 1 : 2) / bins) sum over b of L[b] cos(pi c (b + 1/2) / bins)
  * Tables (window, filters, cosines) are computed in double and rounded; all else is f32, sums in
- * the order of the formula. The Fourier transform is kissfft's, of real f32. */
+ * the order of the formula, so that a device computes the same bits. */
 #include "data/features.h"
 
-#include "core/threads.h"
 #include "core/tensor.h"
+#include "core/threads.h"
+#include "data/fourier.h"
+#include "kernels/exp.h"
 
-#include <kiss_fftr.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,26 +65,13 @@ dt_features_options dt_features_defaults(void)
                                   .floor = 1e-6 };
 }
 
-/* A mel filter: weights of the powers first ... first + n - 1. */
-typedef struct filter {
-    int first, n;
-    int at; /* in the table of weights */
-} filter;
-
 struct dt_features {
     dt_ctx *ctx;
     dt_features_options options;
-    int64_t frame, step; /* in samples */
-    int size;            /* of the Fourier transform */
-    float *window;       /* [frame] */
-    filter *filters;     /* [bins] */
-    float *weights;
-    float *cosines; /* [coefficients, bins]; NULL: log mel */
+    dt__features_tables t;
     int threads;
-    size_t state_bytes, scratch; /* of one thread; scratch in floats */
-    char *states;
-    float *scratches; /* [threads][scratch]: samples, powers, energies */
-    kiss_fft_cpx *spectra;
+    size_t scratch;   /* of one thread, in floats */
+    float *scratches; /* [threads][scratch]: the transform, energies */
 };
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -120,12 +108,12 @@ static double weight_of(const dt_features_options *o, int size, int64_t b, int i
                 fmin((f - from) / (peak - from), (edge(o, b + 2) - f) / (edge(o, b + 2) - peak)));
 }
 
-static filter filter_of(const dt_features_options *o, int size, int64_t b)
+static dt__mel_filter filter_of(const dt_features_options *o, int size, int64_t b)
 {
     const int half = size / 2;
     int i = (int)fmax(0, floor(edge(o, b) * size / o->rate));
     while (i <= half && !(weight_of(o, size, b, i) > 0)) i++;
-    filter f = { .first = i };
+    dt__mel_filter f = { .first = i };
     while (i <= half && weight_of(o, size, b, i) > 0) i++;
     f.n = i - f.first;
     return f;
@@ -200,20 +188,33 @@ dt_status dt__features_check(dt_ctx *ctx, const dt_features_options *o, dt_statu
 static dt_status make_filters(dt_features *f)
 {
     const dt_features_options *o = &f->options;
-    int n = 0;
-    f->filters = dt__alloc_array(f->ctx, o->bins, sizeof *f->filters);
-    if (f->filters == NULL) return DT_ERR_NOMEM;
+    dt__features_tables *t = &f->t;
+    t->filters = dt__alloc_array(f->ctx, o->bins, sizeof *t->filters);
+    if (t->filters == NULL) return DT_ERR_NOMEM;
     for (int64_t b = 0; b < o->bins; b++) {
-        f->filters[b] = filter_of(o, f->size, b);
-        f->filters[b].at = n;
-        n += f->filters[b].n;
+        t->filters[b] = filter_of(o, t->size, b);
+        t->n_weights += t->filters[b].n;
     }
-    f->weights = dt__alloc_array(f->ctx, n, sizeof *f->weights);
-    if (f->weights == NULL) return DT_ERR_NOMEM;
+    t->weights = dt__alloc_array(f->ctx, t->n_weights, sizeof *t->weights);
+    if (t->weights == NULL) return DT_ERR_NOMEM;
+    float *weight = t->weights;
     for (int64_t b = 0; b < o->bins; b++) {
-        const filter *p = &f->filters[b];
-        for (int i = 0; i < p->n; i++) {
-            f->weights[p->at + i] = (float)weight_of(o, f->size, b, p->first + i);
+        const dt__mel_filter *p = &t->filters[b];
+        for (int i = 0; i < p->n; i++) *weight++ = (float)weight_of(o, t->size, b, p->first + i);
+    }
+    return DT_OK;
+}
+
+static dt_status make_cosines(dt_features *f)
+{
+    const dt_features_options *o = &f->options;
+    f->t.cosines = dt__alloc_array(f->ctx, o->coefficients * o->bins, sizeof *f->t.cosines);
+    if (f->t.cosines == NULL) return DT_ERR_NOMEM;
+    for (int64_t c = 0; c < o->coefficients; c++) {
+        const double scale = sqrt((c == 0 ? 1.0 : 2.0) / (double)o->bins);
+        for (int64_t b = 0; b < o->bins; b++) {
+            const double angle = PI * (double)c * ((double)b + 0.5) / (double)o->bins;
+            f->t.cosines[c * o->bins + b] = (float)(scale * cos(angle));
         }
     }
     return DT_OK;
@@ -222,45 +223,24 @@ static dt_status make_filters(dt_features *f)
 static dt_status make_tables(dt_features *f)
 {
     const dt_features_options *o = &f->options;
-    f->window = dt__alloc_array(f->ctx, f->frame, sizeof *f->window);
-    if (f->window == NULL) return DT_ERR_NOMEM;
-    for (int64_t n = 0; n < f->frame; n++) {
-        f->window[n] = (float)(0.5 - 0.5 * cos(2 * PI * (double)n / (double)f->frame));
-    }
-    if (o->kind != DT_FEATURES_MFCC) return make_filters(f);
-    f->cosines = dt__alloc_array(f->ctx, o->coefficients * o->bins, sizeof *f->cosines);
-    if (f->cosines == NULL) return DT_ERR_NOMEM;
-    for (int64_t c = 0; c < o->coefficients; c++) {
-        const double scale = sqrt((c == 0 ? 1.0 : 2.0) / (double)o->bins);
-        for (int64_t b = 0; b < o->bins; b++) {
-            const double angle = PI * (double)c * ((double)b + 0.5) / (double)o->bins;
-            f->cosines[c * o->bins + b] = (float)(scale * cos(angle));
-        }
-    }
-    return make_filters(f);
-}
-
-static kiss_fftr_cfg state_of(const dt_features *f, int thread)
-{
-    return (kiss_fftr_cfg)(void *)(f->states + (size_t)thread * f->state_bytes);
-}
-
-/* A state of kissfft and workspace for each thread. */
-static dt_status make_states(dt_features *f)
-{
-    size_t bytes = 0;
-    kiss_fftr_alloc(f->size, 0, NULL, &bytes); /* tells the size */
-    f->state_bytes = (bytes + 63) / 64 * 64;
-    f->scratch = (size_t)f->size + (size_t)f->size / 2 + 1 + (size_t)f->options.bins;
-    f->states = dt__alloc_array(f->ctx, f->threads, f->state_bytes);
+    dt__features_tables *t = &f->t;
+    t->frame = samples_of(o->rate, o->frame_ms);
+    t->step = samples_of(o->rate, o->step_ms);
+    t->size = size_of(t->frame);
+    f->scratch = (size_t)t->size + (size_t)o->bins;
+    t->window = dt__alloc_array(f->ctx, t->frame, sizeof *t->window);
+    t->turns = dt__alloc_array(f->ctx, t->size, sizeof *t->turns);
+    t->joins = dt__alloc_array(f->ctx, dt__max_i64(t->size / 2, 2), sizeof *t->joins);
     f->scratches = dt__alloc_array(f->ctx, f->threads, f->scratch * sizeof *f->scratches);
-    f->spectra =
-        dt__alloc_array(f->ctx, (int64_t)f->threads * (f->size / 2 + 1), sizeof *f->spectra);
-    if (f->states == NULL || f->scratches == NULL || f->spectra == NULL) return DT_ERR_NOMEM;
-    for (int i = 0; i < f->threads; i++) {
-        kiss_fftr_alloc(f->size, 0, state_of(f, i), &bytes);
+    if (t->window == NULL || t->turns == NULL || t->joins == NULL || f->scratches == NULL) {
+        return DT_ERR_NOMEM;
     }
-    return DT_OK;
+    for (int64_t n = 0; n < t->frame; n++) {
+        t->window[n] = (float)(0.5 - 0.5 * cos(2 * PI * (double)n / (double)t->frame));
+    }
+    dt__fourier_tables(t->size, t->turns, t->joins);
+    if (o->kind == DT_FEATURES_MFCC) DT__TRY(make_cosines(f));
+    return make_filters(f);
 }
 
 dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options, dt_features **out)
@@ -272,12 +252,8 @@ dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options, dt
     f->ctx = ctx;
     dt__ctx_retain(ctx);
     f->options = *options;
-    f->frame = samples_of(options->rate, options->frame_ms);
-    f->step = samples_of(options->rate, options->step_ms);
-    f->size = size_of(f->frame);
     f->threads = dt_threads(ctx);
-    dt_status status = make_tables(f);
-    if (status == DT_OK) status = make_states(f);
+    const dt_status status = make_tables(f);
     if (status == DT_OK) *out = f;
     else dt_features_free(f);
     return status;
@@ -287,8 +263,9 @@ void dt_features_free(dt_features *f)
 {
     if (f == NULL) return;
     dt_ctx *ctx = f->ctx;
-    void *const parts[] = { f->window, f->filters, f->weights,   f->cosines,
-                            f->states, f->spectra, f->scratches, f };
+    const dt__features_tables *t = &f->t;
+    void *const parts[] = { t->window,  t->turns,   t->joins,     t->filters,
+                            t->weights, t->cosines, f->scratches, f };
     for (int i = 0; i < DT__COUNT_OF(parts); i++) dt__release(ctx, parts[i]);
     dt__ctx_release(ctx);
 }
@@ -297,7 +274,7 @@ void dt_features_free(dt_features *f)
 
 int64_t dt_features_frames(const dt_features *f, int64_t n)
 {
-    return n < f->frame ? 0 : (n - f->frame) / f->step + 1;
+    return n < f->t.frame ? 0 : (n - f->t.frame) / f->t.step + 1;
 }
 
 int64_t dt_features_width(const dt_features *f)
@@ -305,29 +282,31 @@ int64_t dt_features_width(const dt_features *f)
     return f->options.kind == DT_FEATURES_MFCC ? f->options.coefficients : f->options.bins;
 }
 
+const dt__features_tables *dt__features_tables_of(const dt_features *f) { return &f->t; }
+
 /* The features of one frame. */
 static void run_frame(const dt_features *f, int thread, const float *s, float *out)
 {
-    const int half = f->size / 2;
-    float *x = f->scratches + (size_t)thread * f->scratch;
-    float *power = x + f->size, *energy = power + half + 1;
-    kiss_fft_cpx *spectrum = f->spectra + (size_t)thread * (size_t)(half + 1);
-    for (int64_t n = 0; n < f->frame; n++) x[n] = f->window[n] * s[n];
-    for (int64_t n = f->frame; n < f->size; n++) x[n] = 0;
-    kiss_fftr(state_of(f, thread), x, spectrum);
-    for (int i = 0; i <= half; i++) {
-        power[i] = spectrum[i].r * spectrum[i].r + spectrum[i].i * spectrum[i].i;
+    const dt__features_tables *t = &f->t;
+    const int half = t->size / 2;
+    float *z = f->scratches + (size_t)thread * f->scratch;
+    for (int k = 0; k < t->size; k++) {
+        const int to = 2 * dt__fourier_place(half, k / 2) + k % 2;
+        z[to] = k < t->frame ? t->window[k] * s[k] : 0;
     }
-    const bool cepstral = f->cosines != NULL;
-    float *logs = cepstral ? energy : out;
+    dt__fourier_powers(z, t->size, t->turns, t->joins);
+    float *logs = t->cosines != NULL ? z + t->size : out;
+    const float *weight = t->weights, floor = (float)f->options.floor;
     for (int64_t b = 0; b < f->options.bins; b++) {
-        const filter *p = &f->filters[b];
+        const dt__mel_filter *p = &t->filters[b];
         float sum = 0;
-        for (int i = 0; i < p->n; i++) sum += f->weights[p->at + i] * power[p->first + i];
-        logs[b] = logf(fmaxf(sum, (float)f->options.floor));
+        for (int i = p->first; i < p->first + p->n; i++) {
+            sum += *weight++ * (i < half ? z[2 * i] : z[1]);
+        }
+        logs[b] = dt__log_f32(sum > floor ? sum : floor);
     }
-    for (int64_t c = 0; cepstral && c < f->options.coefficients; c++) {
-        const float *cosine = f->cosines + c * f->options.bins;
+    for (int64_t c = 0; t->cosines != NULL && c < f->options.coefficients; c++) {
+        const float *cosine = t->cosines + c * f->options.bins;
         out[c] = 0;
         for (int64_t b = 0; b < f->options.bins; b++) out[c] += cosine[b] * logs[b];
     }
@@ -344,7 +323,7 @@ static void frames_share(const void *args, const dt__share *share)
 {
     const frames_args *of = args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t at = i / of->frames * of->n + i % of->frames * of->f->step;
+        const int64_t at = i / of->frames * of->n + i % of->frames * of->f->t.step;
         run_frame(of->f, share->thread, of->samples + at, of->out + i * of->width);
     }
 }
@@ -362,11 +341,11 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
         return dt_fail(
             f->ctx, DT_ERR_ARG,
             "features: a signal of %lld samples: a frame has %lld (%g ms at %g a second)",
-            (long long)n, (long long)f->frame, f->options.frame_ms, f->options.rate);
+            (long long)n, (long long)f->t.frame, f->options.frame_ms, f->options.rate);
     }
     dt__team *const before = dt__threads_enter(f->ctx);
     const frames_args args = { f, samples, n, frames, width, out };
-    dt__parallel(all, 8 * f->size, frames_share, &args);
+    dt__parallel(all, 8 * f->t.size, frames_share, &args);
     dt__threads_leave(before);
     return DT_OK;
 }

@@ -68,6 +68,7 @@ static bool has_names(const dt__c_about *a) { return a->data != NULL && a->data-
 
 static void put_helpers(const dt__c_about *a, dt__chars *to)
 {
+    dt__c_put_features_header(a, to);
     if (has_scale(a)) {
         dt__c_printf(
             to,
@@ -261,13 +262,17 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "/* ---- constants "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");
-    dt__put(to, a->p->constants.bytes, a->p->constants.used);
+}
+
+void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
+{
     dt__put_text(to, "\n/* ---- the model "
                      "-----------------------------------------------------------------------------"
                      "- */\n\n");
     if (dt_trace_has_length(a->p->trace)) dt__c_put_language_run(a, to);
     else put_run(a, to);
     put_checksum(a, to);
+    dt__c_put_features_source(a, to);
     if (has_scale(a)) put_standardize(a, to);
     if (has_names(a)) put_names(a, to);
 }

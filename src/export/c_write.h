@@ -17,6 +17,8 @@ typedef struct dt__c_about {
     char name[DT__C_NAME];       /* of functions */
     char upper[DT__C_NAME];      /* of macros */
     const dt_model_data *data;   /* what it was trained on; NULL: not known */
+    dt_features *features;       /* that its data computes of signals; NULL: none */
+    float *frame;                /* features of the self-test's frame */
     float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
     int examples;
     int64_t multiply_adds;
@@ -30,9 +32,26 @@ uint32_t dt__c_seed(uint32_t example);
 void dt__c_example(uint32_t *state, int64_t n, float *x);
 
 void dt__c_put_header(const dt__c_about *a, dt__chars *to);
+/* NAME.c in front of the constants, and behind them. */
 void dt__c_put_source(const dt__c_about *a, dt__chars *to);
+void dt__c_put_model_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_readme(const dt__c_about *a, dt__chars *to);
+
+/* The bits of n results that the self-test expects: expected_NAME. */
+void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t n);
+
+/* What NAME_run reads of the data (c_write_features.c): checks `data`, makes `features` and its
+ * tables; the caller frees `features` and `frame`. Errors: FORMAT (not what the model reads),
+ * NOMEM. */
+dt_status dt__c_begin_data(dt__c_about *a);
+/* Samples of a signal, the fewest with as many frames. */
+int64_t dt__c_samples(const dt__c_about *a);
+/* Parts of the files; without features nothing. */
+void dt__c_put_features_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_features_source(const dt__c_about *a, dt__chars *to);
+void dt__c_put_features_test(const dt__c_about *a, dt__chars *to);
+void dt__c_put_features_check(const dt__c_about *a, dt__chars *to);
 
 /* The files of a language model (c_write_language.c). */
 void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);

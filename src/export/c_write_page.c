@@ -2,6 +2,7 @@
  * the export costs, and where each value lies in the arena. Names of a stranger are escaped, so
  * that they neither end a cell nor become HTML. */
 #include "core/utf8.h"
+#include "data/features.h"
 #include "export/c_write.h"
 #include "qat/quantized.h"
 
@@ -27,6 +28,16 @@ static void put_code(dt__chars *to, const char *text)
     dt__put_text(to, "</code>");
 }
 
+static void put_options(dt__chars *to, const dt_key *keys, const void *options)
+{
+    dt__chars all = { .ctx = to->ctx };
+    dt__put_options(&all, keys, options);
+    const char *text = dt__chars_text(&all);
+    if (text != NULL) put_code(to, text);
+    else to->failed = true;
+    dt__release(to->ctx, all.bytes);
+}
+
 /* ---- the model ------------------------------------------------------------------------------- */
 
 static void put_names(const dt_model_data *d, dt__chars *to)
@@ -50,6 +61,11 @@ static void put_data(const dt_model_data *d, dt__chars *to)
     put_escaped(to, d->target);
     dt__put_text(to, " |\n");
     if (d->n_names > 0) put_names(d, to);
+    if (d->features.kind != DT_FEATURES_NONE) {
+        dt__put_text(to, "| features | ");
+        put_options(to, dt__features_keys, &d->features);
+        dt__put_text(to, " |\n");
+    }
     if (d->channels == 0) return;
     dt__c_printf(to, "| standardized | (v - mean) / deviation of each channel, dimension %d |\n",
                  d->axis);
@@ -95,12 +111,7 @@ void dt__c_put_model(const dt__c_about *a, dt__chars *to)
     if (a->data != NULL) put_data(a->data, to);
     if (f != NULL && info->options != NULL) {
         dt__put_text(to, "| options | ");
-        dt__chars options = { .ctx = to->ctx };
-        dt__put_options(&options, f->keys, info->options);
-        const char *text = dt__chars_text(&options);
-        if (text != NULL) put_code(to, text);
-        else to->failed = true;
-        dt__release(to->ctx, options.bytes);
+        put_options(to, f->keys, info->options);
         dt__put_text(to, " |\n");
     }
     dt__put_text(to, "\n");

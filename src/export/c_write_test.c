@@ -16,16 +16,15 @@ void dt__c_example(uint32_t *state, int64_t n, float *x)
 
 /* ---- the self-test --------------------------------------------------------------------------- */
 
-static void put_expected(const dt__c_about *a, dt__chars *to, int i, int64_t n, const char *name)
+void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t n)
 {
-    dt__c_printf(
-        to,
-        "/* The bits of %s that detent computed. */\nstatic const uint32_t expected_%s[%lld] "
-        "= {",
-        name, name, (long long)(n * a->examples));
-    for (int64_t k = 0; k < n * a->examples; k++) {
+    dt__c_printf(to,
+                 "/* The bits of %s that detent computed. */\n"
+                 "static const uint32_t expected_%s[%lld] = {",
+                 name, name, (long long)n);
+    for (int64_t k = 0; k < n; k++) {
         uint32_t bits;
-        memcpy(&bits, &a->expected[i][k], sizeof bits);
+        memcpy(&bits, &v[k], sizeof bits);
         dt__c_printf(to, "%s0x%08xu,", k % 7 == 0 ? "\n    " : " ", bits);
     }
     dt__put_text(to, "\n};\n\n");
@@ -69,10 +68,13 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
     }
     dt__c_printf(to,
                  "    int wrong = %s_checksum() != 0x%08xu;\n"
-                 "    uint32_t example;\n"
+                 "    uint32_t example;\n",
+                 a->name, a->p->checksum);
+    dt__c_put_features_check(a, to);
+    dt__c_printf(to,
                  "    for (example = 0; example < %d; example++) {\n"
                  "        uint32_t state = example * 2654435761u + 1;\n",
-                 a->name, a->p->checksum, a->examples);
+                 a->examples);
     for (int i = 0; i < n_in; i++) {
         dt__c_printf(to, "        make_example(&state, %s, %lld);\n",
                      dt__c_given("x", i, n_in).text, (long long)dt__c_count(a->p, in[i]));
@@ -119,8 +121,10 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
                  "program out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
                  a->name, a->upper, a->name);
     for (int i = 0; i < n; i++) {
-        put_expected(a, to, i, dt__c_count(a->p, out[i]), dt__c_given("y", i, n).text);
+        dt__c_put_expected(to, dt__c_given("y", i, n).text, a->expected[i],
+                           a->examples * dt__c_count(a->p, out[i]));
     }
+    dt__c_put_features_test(a, to);
     dt__put_text(to, tools);
     put_selftest(a, to);
     put_main(a, to);

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXAMPLES 2 /* of the self-test */
+#define EXAMPLES 2       /* of the self-test */
+#define PIECE (1u << 20) /* bytes of a file that are written at a time */
 
 static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size)
@@ -150,23 +151,58 @@ static void name_files(const dt_export_call *call, dt__c_about *a)
 typedef struct file {
     char name[DT__C_NAME + 8];
     void (*put)(const dt__c_about *a, dt__chars *to);
+    void (*behind)(const dt__c_about *a, dt__chars *to); /* the constants; NULL: it has none */
+    bool page;                                           /* and no code, whose lines are broken */
 } file;
+
+static dt_status write_text(const dt__c_about *a, dt__new_file *to, const dt__chars *text)
+{
+    if (text->failed) return DT_ERR_NOMEM;
+    a->call->summary->bytes += text->used;
+    return dt__file_write(to, text->bytes, text->used);
+}
+
+/* Lines of code, those that are too long broken, a piece at a time: constants are most of a file,
+ * and may be gigabytes. */
+static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__chars *code)
+{
+    dt__chars piece = { .ctx = a->call->ctx };
+    dt_status s = code->failed ? DT_ERR_NOMEM : DT_OK;
+    for (size_t at = 0, n; at < code->used && s == DT_OK; at += n) {
+        n = code->used - at < PIECE ? code->used - at : PIECE;
+        while (at + n < code->used && code->bytes[at + n - 1] != '\n') n++;
+        piece.used = 0;
+        dt__c_wrap(&(dt__chars){ .bytes = code->bytes + at, .used = n }, &piece);
+        s = write_text(a, to, &piece);
+    }
+    dt__release(a->call->ctx, piece.bytes);
+    return s;
+}
+
+static dt_status write_parts(const dt__c_about *a, const file *f, dt__new_file *to)
+{
+    dt__chars part = { .ctx = a->call->ctx };
+    f->put(a, &part);
+    dt_status s = f->page ? write_text(a, to, &part) : write_code(a, to, &part);
+    if (s == DT_OK && f->behind != NULL) {
+        s = write_code(a, to, &a->p->constants);
+        part.used = 0;
+        f->behind(a, &part);
+        if (s == DT_OK) s = write_code(a, to, &part);
+    }
+    dt__release(a->call->ctx, part.bytes);
+    return s;
+}
 
 static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const file *f)
 {
-    dt__chars whole = { .ctx = a->call->ctx }, text = { .ctx = a->call->ctx };
-    const bool is_page = f->put == dt__c_put_readme || f->put == dt__c_put_language_readme;
-    f->put(a, is_page ? &text : &whole);
-    if (!is_page) dt__c_wrap(&whole, &text);
-    text.failed = text.failed || whole.failed;
-    const char *path = text.failed ? NULL : dt__folder_file(folder, f->name);
-    dt_status s = text.failed ? DT_ERR_NOMEM : path == NULL ? DT_ERR_IO : DT_OK;
-    if (s == DT_OK) {
-        s = dt__file_replace(a->call->ctx, path, &(dt__span){ text.bytes, text.used }, 1);
-    }
-    if (s == DT_OK) a->call->summary->bytes += text.used;
-    dt__release(a->call->ctx, text.bytes);
-    dt__release(a->call->ctx, whole.bytes);
+    dt__new_file to;
+    const char *path = dt__folder_file(folder, f->name);
+    if (path == NULL) return DT_ERR_IO;
+    DT__TRY(dt__file_begin(a->call->ctx, path, &to));
+    dt_status s = write_parts(a, f, &to);
+    if (s == DT_OK) s = dt__file_commit(&to);
+    dt__file_abandon(&to);
     return s;
 }
 
@@ -175,9 +211,10 @@ static dt_status write_files(const dt__c_about *a)
     dt__new_folder folder;
     const bool language = dt_trace_has_length(a->p->trace);
     file files[6] = { { .put = language ? dt__c_put_language_header : dt__c_put_header },
-                      { .put = dt__c_put_source },
+                      { .put = dt__c_put_source, .behind = dt__c_put_model_source },
                       { .put = language ? dt__c_put_language_test : dt__c_put_test },
-                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme },
+                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme,
+                        .page = true },
                       { .put = dt__c_put_text_header },
                       { .put = dt__c_put_text_source } };
     snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
@@ -205,6 +242,7 @@ static dt_status write_all(dt__c_about *a)
     if (call->info != NULL && call->info->data != NULL) {
         s = dt_model_data_parse(call->ctx, call->info->data, call->path, &data);
         if (s == DT_OK) a->data = &data;
+        if (s == DT_OK) s = dt__c_begin_data(a);
     }
     dt__c_put_lines(a->p, &a->body);
     for (int64_t i = 0; i < dt_trace_calls(call->trace); i++) {
@@ -216,6 +254,8 @@ static dt_status write_all(dt__c_about *a)
     }
     if (s == DT_OK) s = run_examples(a);
     if (s == DT_OK) s = write_files(a);
+    dt_features_free(a->features);
+    dt__release(call->ctx, a->frame);
     dt_model_data_free(call->ctx, &data);
     return s;
 }

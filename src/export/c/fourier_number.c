@@ -1,0 +1,4 @@
+/* A complex number. */
+typedef struct fourier_number {
+    float r, i;
+} fourier_number;
