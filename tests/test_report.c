@@ -381,7 +381,7 @@ START_TEST(compare_shows_what_differs)
     test_join(run, folder, "another\x1b[31m run of a very long name that has no end");
     write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 5\n");
     const char *const both[] = { other, run };
-    TEST_OK(ctx, dt_report_compare(ctx, both, 2, 60, collect, text));
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, &narrow, collect, text));
     check_has(text, "train.epochs");
     check_has(text, "qat.rules.0.weight.bits");
     check_has(text, "another?[31m");
@@ -392,7 +392,7 @@ START_TEST(compare_shows_what_differs)
         for (const char *c = line; *c != 0; c++) columns += ((unsigned char)*c & 0xc0) != 0x80;
         ck_assert_msg(columns <= 60, "%d columns: %s", columns, line);
     }
-    TEST_FAILS(ctx, DT_ERR_ARG, "2 to 16", dt_report_compare(ctx, both, 1, 80, collect, text));
+    TEST_FAILS(ctx, DT_ERR_ARG, "2 to 16", dt_report_compare(ctx, both, 1, NULL, collect, text));
 }
 END_TEST
 
