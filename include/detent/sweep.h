@@ -102,6 +102,64 @@ DT_API dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s);
 /* All rows as JSON. */
 DT_API dt_status dt_sweep_json(const dt_sweep *s, dt_sink sink, void *user);
 
+/* ---- automatic bits ------------------------------------------------------------------------- */
+
+/* A layer with a quantized weight, and the settings that were chosen for it. */
+typedef struct dt_search_layer {
+    const char *path;
+    int64_t elements;
+    int bits, uniform_bits;
+    int64_t group_size; /* 0: a scale for each output channel; -1: as the recipe says */
+    int64_t bytes;      /* of the layer's tensors */
+    double cost;        /* loss with this layer alone quantized so - loss of the float model */
+    double uniform_cost;
+} dt_search_layer;
+
+typedef struct dt_search_options {
+    int64_t budget;  /* bytes of the final model's tensors */
+    int64_t seeds;   /* runs of each model, with run.seed, run.seed + 1, ...; 0: 1 */
+    const char *dir; /* NULL: run.dir of the recipe with "-search" behind it */
+    bool dry_run;    /* sizes alone: nothing is trained or written */
+} dt_search_options;
+
+/* What a search found. It owns all that it points at. */
+typedef struct dt_search_summary {
+    dt_ctx *ctx;
+    char *dir;
+    int64_t least, most;      /* bytes of the smallest and the largest choice */
+    int64_t uniform_bytes[9]; /* [bits]: with these bits for all layers; 0: not possible */
+    int uniform_bits;         /* what is compared with: the most bits that fit, else the fewest */
+    dt_search_layer *layer;   /* in the order of the module tree */
+    int64_t n_layers;
+    int64_t bytes; /* of the choice */
+    dt_sweep_metric metric;
+    dt_spread uniform, automatic; /* results; n 0: not run */
+    int64_t uniform_run_bytes, automatic_run_bytes;
+    char error[256]; /* of a run that failed; "": none */
+} dt_search_summary;
+
+/* Chooses bits (2, 4 or 8: others take the bytes of the next of these) and, where scales are of
+ * groups, the size of the groups of each layer's weight so that the model takes at most `budget`
+ * bytes; trains the recipe with that, and with uniform bits.
+ *
+ * The method: runs with uniform bits come first, and leave float weights. cost(layer, choice) is the
+ * loss of this float model with one layer's weight alone rounded to nearest, minus the loss of the
+ * float model, on validation data, else on training data. Then sum cost is minimal under sum bytes
+ * <= budget, which is the multiple-choice knapsack problem, by dynamic programming [Kellerer,
+ * Pferschy, Pisinger 2004, "Knapsack problems", 11.5]; costs are taken as independent of each other
+ * [Cai et al. 2020, "ZeroQ", section 3.2].
+ *
+ * Folders, continuing and report are as of dt_sweep_run: DIR/uniform-seedS, DIR/automatic-seedS,
+ * DIR/best.yaml (the recipe with a rule for each layer), DIR/report.html. The caller frees `summary`
+ * by dt_search_summary_free, also after an error. Errors: CONFIG (a recipe with errors, without
+ * `qat`, with adapters, or without float weights; a budget below `least`, which the message says;
+ * too many layers), as dt_sweep_run. */
+DT_API dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe,
+                           const dt_search_options *options, const dt_sweep_control *control,
+                           dt_search_summary *summary);
+DT_API void dt_search_summary_free(dt_search_summary *s); /* NULL is allowed */
+DT_API dt_status dt_search_json(const dt_search_summary *s, dt_sink sink, void *user);
+
 #ifdef __cplusplus
 }
 #endif

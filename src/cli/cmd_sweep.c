@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "many.h"
 #include "meter.h"
+#include "screen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +21,19 @@ static const char *heading(const dt_sweep *s, int key)
     return last;
 }
 
+#define WIDEST 24 /* columns of a value */
+
+/* A value cut to what a column may take. */
+static void put_value(cli_table *t, const char *value)
+{
+    if (screen_columns(value, strlen(value)) <= WIDEST) cli_table_put(t, value);
+    else cli_table_format(t, "%.*s…", (int)screen_fitting(value, WIDEST - 1), value);
+}
+
 static void put_values(cli_table *t, const dt_sweep *s, const dt_sweep_row *row)
 {
     for (int k = 0; k < dt_sweep_key_count(s); k++) {
-        cli_table_put(t, row == NULL ? heading(s, k) : row->value[k]);
+        put_value(t, row == NULL ? heading(s, k) : row->value[k]);
     }
 }
 

@@ -200,3 +200,18 @@ dt_status dt__work_write_recipe(const dt__work *w, const char *name, const dt_re
     dt__release(w->ctx, t.bytes);
     return s;
 }
+
+void dt__put_spread_json(dt__chars *t, const char *name, dt_spread s)
+{
+    const double value[] = { s.mean, s.deviation };
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": {\"n\": ");
+    dt__put_integer(t, s.n);
+    for (int i = 0; i < 2; i++) {
+        dt__put_text(t, i == 0 ? ", \"mean\": " : ", \"deviation\": ");
+        if (isfinite(value[i])) dt__put_real(t, value[i]);
+        else dt__put_text(t, "null");
+    }
+    dt__put_text(t, "}");
+}

@@ -51,4 +51,7 @@ typedef struct dt__job_result {
 
 dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME], dt__job_result *out);
 
+/* `, "name": {"n": 3, "mean": ..., "deviation": ...}`, null where there is none. */
+void dt__put_spread_json(dt__chars *t, const char *name, dt_spread s);
+
 #endif

@@ -1,8 +1,6 @@
 /* What a sweep gave: rows, the metric, JSON. */
 #include "sweep/plan.h"
 
-#include <math.h>
-
 int64_t dt_sweep_row_count(const dt_sweep *s) { return s->n_trials; }
 
 const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
@@ -31,21 +29,6 @@ dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
                               m.decimals, s->chosen_on, s->result_on };
 }
 
-static void put_spread(dt__chars *t, const char *name, dt_spread s)
-{
-    const double value[] = { s.mean, s.deviation };
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": {\"n\": ");
-    dt__put_integer(t, s.n);
-    for (int i = 0; i < 2; i++) {
-        dt__put_text(t, i == 0 ? ", \"mean\": " : ", \"deviation\": ");
-        if (isfinite(value[i])) dt__put_real(t, value[i]);
-        else dt__put_text(t, "null");
-    }
-    dt__put_text(t, "}");
-}
-
 static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
 {
     bool first = true;
@@ -60,8 +43,8 @@ static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
     }
     dt__put_text(t, "}, \"rung\": ");
     dt__put_integer(t, row->rung);
-    put_spread(t, "chosen", row->chosen);
-    put_spread(t, "result", row->result);
+    dt__put_spread_json(t, "chosen", row->chosen);
+    dt__put_spread_json(t, "result", row->result);
     dt__put_text(t, ", \"bytes\": ");
     dt__put_integer(t, row->bytes);
     dt__put_text(t, ", \"error\": ");
