@@ -372,6 +372,7 @@ static dt_status collect(void *user, const char *text, size_t bytes)
 
 START_TEST(compare_shows_what_differs)
 {
+    static const dt_compare_options narrow = { .columns = 60 };
     char other[TEST_PATH], text[4096];
     write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 3\nqat:\n  rules:\n"
                          "    - match: head\n      weight:\n        bits: 8\n");
