@@ -248,6 +248,23 @@ START_TEST(an_interrupted_search_ends_the_same)
 }
 END_TEST
 
+static dt_status dry(dt_ctx *c, void *user)
+{
+    dt_search_summary s;
+    const dt_recipe_source source = { .path = "r.yaml", .text = recipe, .bytes = strlen(recipe) };
+    const dt_search_options o = { .budget = 100000, .dir = dir, .dry_run = true };
+    (void)user;
+    const dt_status status = dt_search(c, &source, &o, NULL, &s);
+    dt_search_summary_free(&s);
+    return status;
+}
+
+START_TEST(memory_may_run_out)
+{
+    test_some_allocations(test_count((test_draws){ 3, 40 }), dry, NULL);
+}
+END_TEST
+
 START_TEST(the_program_searches)
 {
     char path[TEST_PATH];
@@ -263,9 +280,8 @@ START_TEST(the_program_searches)
     ck_assert_ptr_nonnull(strstr(output, " ± "));
     ck_assert_ptr_nonnull(strstr(output, "same_bits_as_qat: true"));
     free(output);
-    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "search r.yaml --budget 6k 2>&1",
-                                folder),
-                     2);
+    ck_assert_int_eq(
+        test_shell(&output, "cd %s && " DETENT "search r.yaml --budget 6k 2>&1", folder), 2);
     ck_assert_ptr_nonnull(strstr(output, "should be a number of bytes"));
     free(output);
 }
@@ -284,6 +300,7 @@ Suite *test_search_suite(void)
     tcase_add_loop_test(all, errors_come_before_any_run, 0,
                         (int)(sizeof refused / sizeof refused[0]));
     tcase_add_test(all, an_interrupted_search_ends_the_same);
+    tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_searches);
     suite_add_tcase(suite, all);
     return suite;

@@ -75,7 +75,8 @@ static const struct {
       "s.yaml:4:13: error: missing key 'to'" },
     { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 0, to: 9, scale: log}\n",
       "wants 'from' above 0" },
-    { "method: random\nkeys: {run.seed: [1]}\n", "s.yaml:1:9: error: method 'random' wants 'runs'" },
+    { "method: random\nkeys: {run.seed: [1]}\n",
+      "s.yaml:1:9: error: method 'random' wants 'runs'" },
     { "runs: 3\nkeys: {run.seed: [1]}\n", "s.yaml:1:7: error: a grid has as many runs as" },
     { "metric: acuracy\nkeys: {run.seed: [1]}\n", "s.yaml:1:9: error: no task has a metric" },
     { "most_runs: 3\nkeys: {run.seed: [1, 2], train.epochs: [1, 2]}\n",
@@ -405,16 +406,18 @@ START_TEST(the_program_sweeps)
     ck_assert_ptr_nonnull(strstr(output, " ± "));
     ck_assert_ptr_nonnull(strstr(output, "standard deviation of the sample, 2 seeds each"));
     free(output);
-    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "compare unset-sweep/001-seed3 "
-                                         "unset-sweep/001-seed4 unset-sweep/003-seed3 "
-                                         "unset-sweep/003-seed4 --seeds 2",
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && " DETENT "compare unset-sweep/001-seed3 "
+                                "unset-sweep/001-seed4 unset-sweep/003-seed3 "
+                                "unset-sweep/003-seed4 --seeds 2",
                                 folder),
                      0);
     ck_assert_ptr_nonnull(strstr(output, " ± "));
     ck_assert_ptr_null(strstr(output, "run.seed"));
     free(output);
-    ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "compare unset-sweep/001-seed3 "
-                                         "unset-sweep/003-seed4 --seeds 2 2>&1",
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && " DETENT "compare unset-sweep/001-seed3 "
+                                "unset-sweep/003-seed4 --seeds 2 2>&1",
                                 folder),
                      2);
     ck_assert_ptr_nonnull(strstr(output, "they differ in train.optimizer.lr"));

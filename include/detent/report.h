@@ -36,9 +36,9 @@ typedef struct dt_compare_options {
 } dt_compare_options;
 
 /* Writes lines for a terminal: which keys of the runs' recipes differ, and their results side by
- * side; of several seeds mean and standard deviation (dt_spread). `options` NULL means the defaults.
- * Errors: as dt_report_write, ARG (n below 2, no multiple of seeds, runs of one column that differ
- * in more than run.seed), those of the sink. */
+ * side; of several seeds mean and standard deviation (dt_spread). `options` NULL means the
+ * defaults. Errors: as dt_report_write, ARG (n below 2, no multiple of seeds, runs of one column
+ * that differ in more than run.seed), those of the sink. */
 DT_API dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
                                    const dt_compare_options *options, dt_sink sink, void *user);
 

@@ -57,6 +57,7 @@ typedef struct dt_sweep_source {
  * IO, NOMEM. Nothing is written. Texts of `source` need not outlive the call. */
 DT_API dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out);
 DT_API void dt_sweep_free(dt_sweep *s); /* NULL is allowed */
+/* Number of errors. */
 DT_API int dt_sweep_error_count(const dt_sweep *s);
 /* Line i of the errors, lent; NULL past the last. */
 DT_API const char *dt_sweep_error_at(const dt_sweep *s, int i);
@@ -83,11 +84,11 @@ typedef struct dt_sweep_row {
     const char *error;        /* of a run of it that failed; NULL: none */
 } dt_sweep_row;
 
-/* The rows, lent; best first after dt_sweep_run, in the order of names before. */
-DT_API int64_t dt_sweep_row_count(const dt_sweep *s);
+DT_API int64_t dt_sweep_row_count(const dt_sweep *s); /* recipes */
+/* Row i, lent; best first after dt_sweep_run, in the order of names before. NULL past the last. */
 DT_API const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i);
-DT_API int dt_sweep_key_count(const dt_sweep *s);
-DT_API const char *dt_sweep_key_at(const dt_sweep *s, int i); /* "train.optimizer.lr" */
+DT_API int dt_sweep_key_count(const dt_sweep *s);             /* keys with values */
+DT_API const char *dt_sweep_key_at(const dt_sweep *s, int i); /* "train.optimizer.lr", lent */
 DT_API int64_t dt_sweep_run_count(const dt_sweep *s);         /* all runs, of all rungs */
 
 /* The metric of the rows; its name is "" before there are results. */
@@ -97,6 +98,7 @@ typedef struct dt_sweep_metric {
     int decimals;
     const char *chosen_on, *result_on; /* "validation", "test" or "train" */
 } dt_sweep_metric;
+/* Its texts live as long as the sweep. */
 DT_API dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s);
 
 /* All rows as JSON. */
@@ -142,22 +144,23 @@ typedef struct dt_search_summary {
  * groups, the size of the groups of each layer's weight so that the model takes at most `budget`
  * bytes; trains the recipe with that, and with uniform bits.
  *
- * The method: runs with uniform bits come first, and leave float weights. cost(layer, choice) is the
- * loss of this float model with one layer's weight alone rounded to nearest, minus the loss of the
- * float model, on validation data, else on training data. Then sum cost is minimal under sum bytes
- * <= budget, which is the multiple-choice knapsack problem, by dynamic programming [Kellerer,
+ * The method: runs with uniform bits come first, and leave float weights. cost(layer, choice) is
+ * the loss of this float model with one layer's weight alone rounded to nearest, minus the loss of
+ * the float model, on validation data, else on training data. Then sum cost is minimal under sum
+ * bytes <= budget, which is the multiple-choice knapsack problem, by dynamic programming [Kellerer,
  * Pferschy, Pisinger 2004, "Knapsack problems", 11.5]; costs are taken as independent of each other
  * [Cai et al. 2020, "ZeroQ", section 3.2].
  *
  * Folders, continuing and report are as of dt_sweep_run: DIR/uniform-seedS, DIR/automatic-seedS,
- * DIR/best.yaml (the recipe with a rule for each layer), DIR/report.html. The caller frees `summary`
- * by dt_search_summary_free, also after an error. Errors: CONFIG (a recipe with errors, without
- * `qat`, with adapters, or without float weights; a budget below `least`, which the message says;
- * too many layers), as dt_sweep_run. */
+ * DIR/best.yaml (the recipe with a rule for each layer), DIR/report.html. The caller frees
+ * `summary` by dt_search_summary_free, also after an error. Errors: CONFIG (a recipe with errors,
+ * without `qat`, with adapters, or without float weights; a budget below `least`, which the message
+ * says; too many layers), as dt_sweep_run. */
 DT_API dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe,
                            const dt_search_options *options, const dt_sweep_control *control,
                            dt_search_summary *summary);
 DT_API void dt_search_summary_free(dt_search_summary *s); /* NULL is allowed */
+/* The summary as JSON. Errors: those of the sink, NOMEM. */
 DT_API dt_status dt_search_json(const dt_search_summary *s, dt_sink sink, void *user);
 
 #ifdef __cplusplus

@@ -92,8 +92,8 @@ dt_ctx *cli_ctx(const cli_args *args, int threads);
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* The exit status after writing with cli_stdout. */
 int cli_written(dt_status status);
-/* Reads an option's value, a number of 1 to `most`; *out keeps its value without it. CLI_DONE, or the
- * status after a message. */
+/* Reads an option's value, a number of 1 to `most`; *out keeps its value without it. CLI_DONE, or
+ * the status after a message. */
 int cli_read_count(const cli_args *args, int option, int most, int *out);
 /* Prints a JSON string to stdout. */
 void cli_json_string(const char *text);

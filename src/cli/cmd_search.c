@@ -14,8 +14,9 @@ static int read_budget(const cli_args *args, int64_t *out)
 {
     const char *text = args->option[BUDGET];
     if (text == NULL) {
-        return cli_fail(args, CLI_USAGE, "--budget BYTES is missing; --dry-run with any budget "
-                                         "shows what is possible");
+        return cli_fail(args, CLI_USAGE,
+                        "--budget BYTES is missing; --dry-run with any budget "
+                        "shows what is possible");
     }
     const size_t digits = strspn(text, "0123456789");
     *out = digits > 0 && digits < 16 && text[digits] == 0 ? strtoll(text, NULL, 10) : 0;
@@ -44,7 +45,7 @@ static void print_sizes(const dt_search_summary *s)
 static void print_layers(const dt_search_summary *s)
 {
     cli_table t = { .form = "lrrrror" };
-    static const char *const heads[] = { "layer", "weights", "bits",         "scales",
+    static const char *const heads[] = { "layer", "weights", "bits",        "scales",
                                          "bytes", "cost",    "uniform cost" };
     for (int i = 0; i < 7; i++) cli_table_put(&t, heads[i]);
     for (int64_t i = 0; i < s->n_layers; i++) {

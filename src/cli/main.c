@@ -64,7 +64,8 @@ static const cli_command commands[] = {
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "-o", "FILE", "the file to write", .writes = true } } },
+                   { "-o", "FILE", "the file to write", .writes = true },
+                   { "--quiet", NULL, "no progress; totals without a row a weight" } } },
     { "quantize", "FILE|RUN [RECIPE] [key=value ...] -o FILE",
       "weights of a model or of a safetensors file to integers without training: to nearest, or "
       "with calibration data by gptq, gpfq, qronos and their a2 forms",

@@ -25,9 +25,8 @@ dt_sweep_control many_begin(many *m, bool quiet)
 {
     *m = (many){ watch_begin(quiet), quiet };
     cli_catch_signals();
-    return (dt_sweep_control){
-        .stop = cli_stopped, .progress = progress, .begins = begins, .user = m
-    };
+    return (
+        dt_sweep_control){ .stop = cli_stopped, .progress = progress, .begins = begins, .user = m };
 }
 
 void many_put_spread(cli_table *t, const dt_sweep_metric *m, dt_spread s)

@@ -15,7 +15,8 @@ typedef struct comparing {
     const dt__page_run *runs;  /* of all columns, `seeds` of each */
     const dt__page_run *first; /* the first of each column, lent by `runs` */
     int n, seeds;              /* columns, and runs of each */
-    int label, value; /* columns */
+    int from, to;              /* columns that fit beside each other */
+    int label, value;          /* columns */
 } comparing;
 
 /* ---- cells ---------------------------------------------------------------------------------- */
@@ -46,8 +47,8 @@ static void end_line(const comparing *c) { dt__put_text(c->t, "\n"); }
 static void put_names(const comparing *c)
 {
     put_cell(c->t, "run", c->label, false);
-    for (int i = 0; i < c->n; i++) {
-        put_cell(c->t, c->first[i].name, c->value, i == c->n - 1);
+    for (int i = c->from; i < c->to; i++) {
+        put_cell(c->t, c->first[i].name, c->value, i == c->to - 1);
     }
     end_line(c);
 }
@@ -55,9 +56,9 @@ static void put_names(const comparing *c)
 static void put_key(const comparing *c, const char *path)
 {
     put_cell(c->t, path, c->label, false);
-    for (int i = 0; i < c->n; i++) {
+    for (int i = c->from; i < c->to; i++) {
         const char *value = dt__page_key_of(&c->first[i], path);
-        put_cell(c->t, *value != 0 ? value : "-", c->value, i == c->n - 1);
+        put_cell(c->t, *value != 0 ? value : "-", c->value, i == c->to - 1);
     }
     end_line(c);
 }
@@ -116,12 +117,12 @@ static void put_title(dt__chars *t, const dt__page_run *r, const char *row, int 
 static void put_row(const comparing *c, const char *label, put_value value, const char *row)
 {
     put_cell(c->t, label, c->label, false);
-    for (int i = 0; i < c->n; i++) {
+    for (int i = c->from; i < c->to; i++) {
         dt__chars text = { .ctx = c->t->ctx };
         value(&text, &c->runs[i * c->seeds], row, c->seeds);
         const char *read = dt__chars_text(&text);
         if (read == NULL) c->t->failed = true;
-        else put_cell(c->t, read, c->value, i == c->n - 1);
+        else put_cell(c->t, read, c->value, i == c->to - 1);
         dt__release(c->t->ctx, text.bytes);
     }
     end_line(c);
@@ -149,10 +150,6 @@ static void put_results(const comparing *c)
     put_row(c, "float bytes", put_size, "float");
     put_row(c, "converted bytes", put_size, "converted");
     put_row(c, "time", put_seconds, NULL);
-    if (c->seeds > 1) {
-        dt__page(c->t, "mean ± standard deviation of the sample, %d seeds each\n",
-                 (int64_t)c->seeds);
-    }
 }
 
 /* The longest key that is shown, at most half of the line. */
@@ -183,19 +180,33 @@ static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
     return DT_OK;
 }
 
+/* Columns that fit beside each other, with all rows. */
+static void put_block(const comparing *c)
+{
+    if (c->from > 0) end_line(c);
+    put_names(c);
+    end_line(c);
+    if (put_keys(c) == 0) dt__put_text(c->t, "their recipes are the same\n");
+    end_line(c);
+    put_results(c);
+}
+
 static dt_status compare(comparing *c, int columns)
 {
     for (int i = 0; i < c->n; i++) {
         DT__TRY(check_seeds(c->t->ctx, &c->runs[i * c->seeds], c->seeds));
     }
     c->label = label_columns(c, columns);
-    c->value = (columns - c->label) / c->n - GAP;
-    if (c->value < LEAST) c->value = LEAST;
-    put_names(c);
-    end_line(c);
-    if (put_keys(c) == 0) dt__put_text(c->t, "their recipes are the same\n");
-    end_line(c);
-    put_results(c);
+    const int fit = (columns - c->label) / (LEAST + GAP), most = fit < 1 ? 1 : fit;
+    const int side = c->n < most ? c->n : most;
+    c->value = (columns - c->label) / side - GAP;
+    for (c->from = 0; c->from < c->n; c->from = c->to) {
+        c->to = c->from + side < c->n ? c->from + side : c->n;
+        put_block(c);
+    }
+    if (c->seeds > 1) {
+        dt__page(c->t, "mean ± standard deviation, %d seeds each\n", (int64_t)c->seeds);
+    }
     return c->t->failed ? DT_ERR_NOMEM : DT_OK;
 }
 

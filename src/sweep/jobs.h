@@ -18,12 +18,12 @@ typedef struct dt__job {
     char error[256];                 /* "": none */
 } dt__job;
 
-/* Trains the recipe in its run.dir, unless that has results. A run that fails by itself is no error:
- * its message is in job->error, and in DIR.failed where the same would happen again. Errors:
+/* Trains the recipe in its run.dir, unless that has results. A run that fails by itself is no
+ * error: its message is in job->error, and in DIR.failed where the same would happen again. Errors:
  * INTERRUPTED, NOMEM. */
 dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job);
 
-/* A folder of runs that one process at a time works on. `plan` is the text of what is done there. */
+/* A folder of runs that one process at a time works on. */
 typedef struct dt__work {
     dt_ctx *ctx;
     const char *dir;
@@ -49,7 +49,8 @@ typedef struct dt__job_result {
     char evaluated_on[16]; /* of `result` */
 } dt__job_result;
 
-dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME], dt__job_result *out);
+dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME],
+                       dt__job_result *out);
 
 /* `, "name": {"n": 3, "mean": ..., "deviation": ...}`, null where there is none. */
 void dt__put_spread_json(dt__chars *t, const char *name, dt_spread s);

@@ -43,10 +43,10 @@ static dt_status write_rule(const searching *a, const dt__search_layer *l, const
                  (long long)c->group_size);
     }
     const long long n = a->s.o->qat.n_rules + (l - a->s.layer);
-    const int length = path == NULL ? 0
-                                    : snprintf(text, OVERRIDE,
-                                               "qat.rules.%lld={match: %s, weight: {bits: %d%s}}", n,
-                                               path, c->bits, scales);
+    const int length =
+        path == NULL ? 0
+                     : snprintf(text, OVERRIDE, "qat.rules.%lld={match: %s, weight: {bits: %d%s}}",
+                                n, path, c->bits, scales);
     dt__release(a->s.ctx, t.bytes);
     if (path == NULL) return DT_ERR_NOMEM;
     if (length > 0 && length < OVERRIDE) return DT_OK;
@@ -60,8 +60,7 @@ static const dt__choice *choice_of(const searching *a, const dt__search_layer *l
 }
 
 /* The recipe of a run in DIR/name. */
-static dt_status read_run(searching *a, form which, int64_t seed, const char *name,
-                          dt_recipe **out)
+static dt_status read_run(searching *a, form which, int64_t seed, const char *name, dt_recipe **out)
 {
     dt_recipe_source source = *a->source;
     char dir[DT__JOB_PATH + 16], seed_text[48];
@@ -76,8 +75,7 @@ static dt_status read_run(searching *a, form which, int64_t seed, const char *na
     if (length < 0 || length >= DT__JOB_PATH) {
         return dt_fail(a->s.ctx, DT_ERR_IO, "search: the path of its folder is too long");
     }
-    snprintf(seed_text, sizeof seed_text, "run.seed=%lld",
-             (long long)(a->s.o->run.seed + seed));
+    snprintf(seed_text, sizeof seed_text, "run.seed=%lld", (long long)(a->s.o->run.seed + seed));
     a->override[n++] = dir;
     a->override[n++] = seed_text;
     source.overrides = a->override;
@@ -304,9 +302,8 @@ static dt_status find_dir(searching *a)
     const char *dir = a->s.o->run.dir;
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/') n--;
-    a->summary->dir = a->o->dir != NULL
-                          ? dt__copy_string(a->s.ctx, a->o->dir)
-                          : dt__format_string(a->s.ctx, "%.*s-search", (int)n, dir);
+    a->summary->dir = a->o->dir != NULL ? dt__copy_string(a->s.ctx, a->o->dir)
+                                        : dt__format_string(a->s.ctx, "%.*s-search", (int)n, dir);
     return a->summary->dir == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
@@ -333,8 +330,7 @@ static void name_metric(const searching *a)
     for (int i = 0; i < DT__COUNT_OF(data); i++) {
         if (strcmp(data[i], a->result_on) == 0) on = data[i];
     }
-    a->summary->metric =
-        (dt_sweep_metric){ m.name, m.title, m.unit, m.scale, m.decimals, on, on };
+    a->summary->metric = (dt_sweep_metric){ m.name, m.title, m.unit, m.scale, m.decimals, on, on };
 }
 
 dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search_options *options,

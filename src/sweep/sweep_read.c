@@ -1,5 +1,5 @@
 /* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
-#include "sweep/plan.h"
+#include "sweep/sweep_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,12 +59,13 @@ int64_t dt__rung_size(const dt_sweep *s, int64_t rung)
 /* ---- recipes of runs ------------------------------------------------------------------------ */
 
 /* The lengths that a rung scales; the first two are the length of the training. */
-static const char *const length_paths[DT__LENGTHS] = {
-    "train.epochs",          "train.steps",
-    "qat.start_step",        "qat.freeze_observer_step",
-    "qat.freeze_norm_step",  "train.schedule.warmup_steps",
-    "train.schedule.total_steps"
-};
+static const char *const length_paths[DT__LENGTHS] = { "train.epochs",
+                                                       "train.steps",
+                                                       "qat.start_step",
+                                                       "qat.freeze_observer_step",
+                                                       "qat.freeze_norm_step",
+                                                       "train.schedule.warmup_steps",
+                                                       "train.schedule.total_steps" };
 
 static void take_lengths(dt__trial *t, const dt_recipe_options *o)
 {
@@ -154,11 +155,10 @@ static bool is_known(const dt_recipe *file, const char *text)
 static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
 {
     dt__complaint **place = &s->file->complaints;
-    while (*place != NULL &&
-           ((*place)->origin < c->origin ||
-            ((*place)->origin == c->origin &&
-             ((*place)->line < c->line ||
-              ((*place)->line == c->line && (*place)->column <= c->column))))) {
+    while (*place != NULL && ((*place)->origin < c->origin ||
+                              ((*place)->origin == c->origin &&
+                               ((*place)->line < c->line ||
+                                ((*place)->line == c->line && (*place)->column <= c->column))))) {
         place = &(*place)->next;
     }
     return place;
@@ -225,8 +225,9 @@ static void check_options(dt_sweep *s)
         dt__complain(file, runs, "'runs' must be at least 1");
     }
     if (s->o.method == DT_SWEEP_GRID && runs != NULL) {
-        dt__complain(file, runs, "a grid has as many runs as its values; 'runs' is for method "
-                                 "random or halving");
+        dt__complain(file, runs,
+                     "a grid has as many runs as its values; 'runs' is for method "
+                     "random or halving");
     }
     if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric)) {
         dt__complain(file, metric, "no task has a metric %s", dt__recipe_quote(file, metric));
@@ -267,8 +268,8 @@ static void read_description(dt_sweep *s, int64_t seeds)
     if (seeds > 0) s->o.seeds = seeds;
     if (file->n_complaints > 0 || file->out_of_memory) return;
     check_options(s);
-    if (keys == NULL) dt__complain(file, file->root, "missing key 'keys' (%s)",
-                                   dt_sweep_keys[0].text);
+    if (keys == NULL)
+        dt__complain(file, file->root, "missing key 'keys' (%s)", dt_sweep_keys[0].text);
     if (file->n_complaints > 0) return;
     dt__sweep_read_keys(s, keys);
     if (file->n_complaints == 0) dt__sweep_make_trials(s, keys);
@@ -285,8 +286,7 @@ static void keep_source(dt_sweep *s, const dt_recipe_source *source)
         s->recipe.text = dt__recipe_copy(s->file, source->text, source->bytes);
     }
     for (int i = 0; i < source->n_overrides && override != NULL; i++) {
-        override[i] =
-            dt__recipe_copy(s->file, source->overrides[i], strlen(source->overrides[i]));
+        override[i] = dt__recipe_copy(s->file, source->overrides[i], strlen(source->overrides[i]));
     }
     s->recipe.overrides = override;
 }

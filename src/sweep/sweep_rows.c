@@ -1,5 +1,5 @@
 /* What a sweep gave: rows, the metric, JSON. */
-#include "sweep/plan.h"
+#include "sweep/sweep_plan.h"
 
 int64_t dt_sweep_row_count(const dt_sweep *s) { return s->n_trials; }
 

@@ -1,9 +1,9 @@
 /* Runs a sweep: a grid or random draws, every recipe once; or successive halving [Jamieson and
  * Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization"]: rung k
- * of K trains ceil(runs / reduce^k) recipes for reduce^(K - 1 - k) times fewer epochs than the recipe
- * says, and the best of them enter rung k + 1, where they are trained anew, since the schedule
- * depends on the length. */
-#include "sweep/plan.h"
+ * of K trains ceil(runs / reduce^k) recipes for reduce^(K - 1 - k) times fewer epochs than the
+ * recipe says, and the best of them enter rung k + 1, where they are trained anew, since the
+ * schedule depends on the length. */
+#include "sweep/sweep_plan.h"
 
 #include "train/run.h"
 
@@ -36,8 +36,8 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
                                     { "run.dir", root, dt__scalar_at(s->file, root, "-") } };
     if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
     source.saved = true;
-    DT__TRY(dt__recipe_read_grafted(s->ctx, &source,
-                                    &(dt__grafts){ s->file->file, free_keys, 2 }, &base));
+    DT__TRY(dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, free_keys, 2 },
+                                    &base));
     dt__put_text(t, "{\"recipe\": ");
     const dt_status status = dt_recipe_json(base, dt__run_collect, t);
     dt_recipe_free(base);
@@ -166,8 +166,7 @@ static dt_status write_report(dt_sweep *s)
             const dt__trial_run run = { .trial = s->order[i],
                                         .rung = s->order[i]->row.rung - 1,
                                         .seed = seed };
-            dirs[n++] =
-                dt__recipe_format(s->file, "%s/%s", s->o.dir, dt__trial_run_name(s, &run));
+            dirs[n++] = dt__recipe_format(s->file, "%s/%s", s->o.dir, dt__trial_run_name(s, &run));
         }
     }
     if (s->file->out_of_memory) return dt__recipe_verdict(s->file);

@@ -4,7 +4,7 @@
  *
  *     linear: from + u (to - from)      log: from (to / from)^u      u uniform in [0, 1)
  * of integers with to + 1 in place of to, rounded down; others with six digits. */
-#include "sweep/plan.h"
+#include "sweep/sweep_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -77,8 +77,10 @@ static void read_range(dt_sweep *s, dt__swept *k)
                             is_integer(k->value, "from") && is_integer(k->value, "to") };
     if (k->value->bad || file->n_complaints > 0) return;
     if (s->o.method == DT_SWEEP_GRID) {
-        dt__complain(file, k->value, "a grid wants a list of values for '%s'; ranges are for "
-                                     "method random or halving", k->path);
+        dt__complain(file, k->value,
+                     "a grid wants a list of values for '%s'; ranges are for "
+                     "method random or halving",
+                     k->path);
     } else if (!(b.from < b.to)) {
         dt__complain(file, k->value, "'%s' wants 'from' below 'to'", k->path);
     } else if (b.scale == LOG && !(b.from > 0)) {
@@ -147,14 +149,12 @@ static const dt__node *draw_range(dt_sweep *s, const dt__swept *k, double u)
 {
     const dt__range *r = &k->range;
     const double to = r->whole ? r->to + 1 : r->to;
-    double value =
-        r->scale == LOG ? r->from * pow(to / r->from, u) : r->from + u * (to - r->from);
+    double value = r->scale == LOG ? r->from * pow(to / r->from, u) : r->from + u * (to - r->from);
     char text[32];
     value = r->whole ? fmin(floor(value), r->to) : rounded(r, value);
     dt__print_real(value, text);
     if (!r->whole) return dt__scalar_at(s->file, k->value, text);
-    return dt__scalar_at(s->file, k->value,
-                         dt__recipe_format(s->file, "%lld", (long long)value));
+    return dt__scalar_at(s->file, k->value, dt__recipe_format(s->file, "%lld", (long long)value));
 }
 
 static const dt__node *draw(dt_sweep *s, int64_t trial, int k)
@@ -197,11 +197,9 @@ static int64_t count_trials(dt_sweep *s, dt__node *keys)
         n = n > DT_SWEEP_RUNS / values ? DT_SWEEP_RUNS + 1 : n * values;
     }
     if (count_runs(s, n) <= s->o.most_runs) return n;
-    dt__complain(s->file, keys,
-                 "%s%lld recipes%s: more runs than 'most_runs' allows, %lld",
-                 n > DT_SWEEP_RUNS ? "more than " : "",
-                 (long long)dt__min_i64(n, DT_SWEEP_RUNS), s->o.seeds > 1 ? " of several seeds" : "",
-                 (long long)s->o.most_runs);
+    dt__complain(s->file, keys, "%s%lld recipes%s: more runs than 'most_runs' allows, %lld",
+                 n > DT_SWEEP_RUNS ? "more than " : "", (long long)dt__min_i64(n, DT_SWEEP_RUNS),
+                 s->o.seeds > 1 ? " of several seeds" : "", (long long)s->o.most_runs);
     return -1;
 }
 

@@ -487,7 +487,8 @@ static void refuse_key(dt_recipe *r, place map, dt__node *key, const part *parts
     for (int i = 0; i < n_parts; i++) tables[i] = parts[i].keys;
     const char *meant = dt__suggest_key(r, map.path, tables, n_parts, key->text);
     const char *name = dt__recipe_quote_text(r, key->text, key->bytes);
-    const char *in = *map.path == 0 ? dt__recipe_format(r, "the %s", r->what) : dt__recipe_format(r, "'%s'", map.path);
+    const char *in = *map.path == 0 ? dt__recipe_format(r, "the %s", r->what)
+                                    : dt__recipe_format(r, "'%s'", map.path);
     if (meant != NULL) {
         dt__complain(r, key, "unknown key '%s' in %s (did you mean '%s'?)", name, in, meant);
     } else {

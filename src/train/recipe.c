@@ -171,8 +171,8 @@ dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, .
     va_start(arguments, format);
     const char *line = complain_v(r, at, format, arguments);
     va_end(arguments);
-    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what,
-                       r->file);
+    if (r->out_of_memory)
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", line);
 }
 
@@ -305,8 +305,8 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
 
 dt_status dt__recipe_verdict(dt_recipe *r)
 {
-    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what,
-                       r->file);
+    if (r->out_of_memory)
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
     if (r->n_complaints == 0) return DT_OK;
     if (r->n_complaints == 1) return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", r->complaints->text);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s (and %d more)", r->complaints->text,

@@ -35,7 +35,8 @@ typedef struct dt__trial {
 
 struct dt_sweep {
     dt_ctx *ctx;
-    dt_recipe *file; /* the description: its tree, its errors, and the memory of all that is below */
+    dt_recipe
+        *file; /* the description: its tree, its errors, and the memory of all that is below */
     dt_sweep_options o;
     dt_recipe_source recipe;
     dt__swept key[DT_SWEEP_KEYS];
