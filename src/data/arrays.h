@@ -46,11 +46,11 @@ typedef struct dt__array_store {
     int64_t n_recordings, room;
     dt__array_source *source;
     int64_t n_sources, sources_room;
-    int64_t outputs;              /* classes, or numbers of a target */
-    dt__storage *targets;         /* i32 [n] or f32 [n, outputs] */
-    bool target_each_recording;   /* n counts recordings, not examples */
-    char **class_name;            /* [outputs]; NULL: none */
-    char **column_name;           /* [n_columns], of a table's inputs; NULL: none */
+    int64_t outputs;            /* classes, or numbers of a target */
+    dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
+    bool target_each_recording; /* n counts recordings, not examples */
+    char **class_name;          /* [outputs]; NULL: none */
+    char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;
     int64_t rate;                 /* dt_dataset_rate */
     dt_features_options features; /* of the signals that these are; kind none: no features */
