@@ -68,10 +68,11 @@ END_TEST
 START_TEST(lines_end_at_80_columns)
 {
     static const char *const commands[] = {
-        "--help",          "train --help",    "config --help", "eval --help",
-        "convert --help",  "quantize --help", "export --help", "cp --help",
-        "tokenize --help", "sample --help",   "merge --help",  "inspect --help",
-        "check --help",    "bench --help",    "ls --help",     "ls",
+        "--help",          "train --help",    "config --help",  "eval --help",
+        "convert --help",  "quantize --help", "export --help",  "cp --help",
+        "tokenize --help", "sample --help",   "merge --help",   "inspect --help",
+        "check --help",    "bench --help",    "ls --help",      "ls",
+        "sweep --help",    "search --help",   "compare --help",
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         char *output = NULL;

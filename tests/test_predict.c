@@ -178,6 +178,58 @@ START_TEST(tables_are_answered)
 }
 END_TEST
 
+static const char csv_recipe[] =
+    "run: {dir: leaves, seed: 1}\n"
+    "model: {family: mlp, sizes: [2, 8, 3]}\n"
+    "data: {format: tensors, train: {x: train.csv}, columns: {target: kind}, "
+    "standardize: true}\n"
+    "train: {epochs: 1, batch_size: 4}\n"
+    "qat: {start_step: 1}\n";
+
+/* The model's file names the columns: others, and another order, do not matter. */
+START_TEST(columns_are_found_by_their_names)
+{
+    static const char rows[] = "x,y,kind\n1,2,a\n2,1,b\n4,4,c\n3,2,a\n5,1,b\n1,1,c\n";
+    static const char other[] = "note,y,more,x\n9,2,9,1\n9,1,9,2\n";
+    static const char lacking[] = "note,y\n9,2\n";
+    test_folder(folder);
+    write_bytes("train.csv", rows, sizeof rows - 1);
+    write_bytes("other.csv", other, sizeof other - 1);
+    write_bytes("lacking.csv", lacking, sizeof lacking - 1);
+    write_bytes("r.yaml", csv_recipe, sizeof csv_recipe - 1);
+    expect(0, "same_bits_as_qat: true", "train r.yaml --quiet");
+    json_t *named = json_of("predict leaves other.csv --json");
+    json_t *chosen = json_of("predict leaves train.csv --columns x,y --json");
+    ck_assert_uint_eq(json_array_size(named), 2);
+    for (size_t i = 0; i < 2; i++) {
+        json_t *a = json_object_get(json_array_get(named, i), "classes");
+        json_t *b = json_object_get(json_array_get(chosen, i), "classes");
+        ck_assert_ptr_nonnull(a);
+        ck_assert(json_equal(a, b));
+    }
+    json_decref(named);
+    json_decref(chosen);
+    expect(4, "1 of the 2 columns", "predict leaves lacking.csv");
+}
+END_TEST
+
+START_TEST(bits_are_answered)
+{
+    static const char columns[] = "--columns a,b,c,d,e,f,g,h,i,j,k,l --json";
+    char command[256];
+    test_folder(folder);
+    train("table-values", "data.task=multi_label 'model.layers.2={linear: head, out: 3}'");
+    write_bytes("t.csv", table, sizeof table - 1);
+    snprintf(command, sizeof command, "predict table-values t.csv %s", columns);
+    json_t *all = json_of(command);
+    ck_assert_uint_eq(json_array_size(all), 2);
+    char *text = json_dumps(all, 0);
+    ck_assert_msg(strstr(text, "check_pump") != NULL, "%s", text);
+    free(text);
+    json_decref(all);
+}
+END_TEST
+
 /* A recording [n, 1] of 16 bits. */
 static void write_recording(const char *name, int rate, int n)
 {
@@ -390,6 +442,8 @@ Suite *test_predict_suite(void)
     tcase_add_test(all, images_are_classified);
     tcase_add_test(all, images_are_answered_with_images);
     tcase_add_test(all, tables_are_answered);
+    tcase_add_test(all, columns_are_found_by_their_names);
+    tcase_add_test(all, bits_are_answered);
     tcase_add_test(all, signals_are_answered);
     tcase_add_test(all, texts_are_continued);
     tcase_add_test(all, bad_inputs_are_named);

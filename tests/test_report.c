@@ -372,6 +372,7 @@ static dt_status collect(void *user, const char *text, size_t bytes)
 
 START_TEST(compare_shows_what_differs)
 {
+    static const dt_compare_options narrow = { .columns = 60 };
     char other[TEST_PATH], text[4096];
     write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 3\nqat:\n  rules:\n"
                          "    - match: head\n      weight:\n        bits: 8\n");
@@ -381,7 +382,7 @@ START_TEST(compare_shows_what_differs)
     test_join(run, folder, "another\x1b[31m run of a very long name that has no end");
     write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 5\n");
     const char *const both[] = { other, run };
-    TEST_OK(ctx, dt_report_compare(ctx, both, 2, 60, collect, text));
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, &narrow, collect, text));
     check_has(text, "train.epochs");
     check_has(text, "qat.rules.0.weight.bits");
     check_has(text, "another?[31m");
@@ -392,7 +393,7 @@ START_TEST(compare_shows_what_differs)
         for (const char *c = line; *c != 0; c++) columns += ((unsigned char)*c & 0xc0) != 0x80;
         ck_assert_msg(columns <= 60, "%d columns: %s", columns, line);
     }
-    TEST_FAILS(ctx, DT_ERR_ARG, "2 to 16", dt_report_compare(ctx, both, 1, 80, collect, text));
+    TEST_FAILS(ctx, DT_ERR_ARG, "2 to 16", dt_report_compare(ctx, both, 1, NULL, collect, text));
 }
 END_TEST
 

@@ -191,7 +191,8 @@ START_TEST(a_run_writes_its_files)
     ck_assert_str_eq(j.summary.evaluated_on, "test");
     json_t *root = json_load_file(in(j.dir, "summary.json"), 0, NULL);
     ck_assert_ptr_nonnull(root);
-    ck_assert_uint_eq(json_object_size(root), 4);
+    ck_assert_uint_eq(json_object_size(root), 5);
+    ck_assert_str_eq(json_string_value(json_object_get(root, "evaluated_on")), "test");
     const char *const rows[] = { "float", "ptq", "qat", "converted" };
     const char *const keys[] = { "accuracy", "loss", "bytes", "bits_per_weight", "samples_per_s" };
     for (int i = 0; i < 4; i++) {

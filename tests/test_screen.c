@@ -31,6 +31,9 @@ static void begin(void)
     test_folder(folder);
     test_join(path, folder, "r.yaml");
     test_write_text(path, recipe);
+    test_join(path, folder, "s.yaml");
+    test_write_text(path, "keys:\n  train.optimizer.lr: [1e-3, 1e30]\n"
+                          "  model.sizes: [[784, 16, 16, 16, 16, 16, 10], [784, 16, 10]]\n");
     test_join(path, folder, "lm.yaml");
     test_write_text(path, language);
     ck_assert_int_eq(test_shell(NULL,
@@ -134,6 +137,19 @@ static const char *const commands[] = {
     "train r.yaml",
     "train nothing.yaml",
     "sample lm --prompt 1+2= --max-tokens 0",
+    "report run -o r.html",
+    "compare run run",
+    "compare run run run run run --seeds 1",
+    "compare run lm run lm --seeds 2",
+    "sweep r.yaml s.yaml --dry-run",
+    "sweep r.yaml s.yaml train.epochs=1 --seeds 2",
+    "sweep r.yaml r.yaml",
+    "search r.yaml --budget 1",
+    "search r.yaml --budget 26000 --dry-run",
+    "search r.yaml --budget 26000 train.epochs=1 qat.start_step=1",
+    "sweep --help",
+    "search --help",
+    "compare --help",
 };
 
 START_TEST(no_line_is_wider_than_the_screen)
@@ -241,6 +257,8 @@ START_TEST(quiet_shows_no_progress)
         "eval run/model.safetensors --quiet",
         "quantize run/float.safetensors -o q.st r.yaml --quiet",
         "export run/model.safetensors --format onnx -o q.onnx --quiet",
+        "convert run -o q2.st --quiet",
+        "search r.yaml --budget 26000 train.epochs=1 qat.start_step=1 --quiet",
     };
     begin();
     for (size_t i = 0; i < sizeof quiet / sizeof quiet[0]; i++) {

@@ -134,6 +134,8 @@ typedef struct dt_model_data {
     const double *mean, *deviation;
     int64_t n_names; /* of classes, or of the numbers of a target; 0: not known */
     const char *const *names;
+    int64_t n_columns; /* of a table that it was trained on; 0: not known */
+    const char *const *columns;
     bool pixels;                  /* examples were images of bytes */
     int64_t rate;                 /* samples per second of its recordings; 0: not known */
     dt_features_options features; /* that were computed of signals; kind none: none */
@@ -155,8 +157,8 @@ DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset
  *     .png    an image of the model's size, in its channels
  *     .npy, .npz, .safetensors    FILE or FILE:NAME: one example, or [count, example]
  *     .wav    a recording [samples, channels], also those of one dimension less
- *     .csv    a row for each example; `columns` (NULL: all columns, named by the first line) says
- *             which are read, the targets of `columns` are ignored
+ *     .csv    a row for each example; `columns` says which are read, its targets are ignored. NULL,
+ *             or without inputs: those of `data`, by the names in the first line, else all
  * Recordings and other signals longer than an example are cut into windows without overlap; a
  * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.
  * Labels of the dataset are all 0. Errors, naming the file: IO, FORMAT (damaged, another size,

@@ -23,11 +23,24 @@ typedef struct dt_report_options {
 DT_API dt_status dt_report_write(dt_ctx *ctx, const char *const *runs, int n,
                                  const dt_report_options *options);
 
-/* Writes lines for a terminal of `columns` columns (at least 40): which keys of the runs' recipes
- * differ, and their results side by side. Errors: as dt_report_write, ARG (n below 2), those of the
- * sink. */
-DT_API dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n, int columns,
-                                   dt_sink sink, void *user);
+/* The mean of n results, and the standard deviation of the sample,
+ * sqrt(sum (x - mean)^2 / (n - 1)); NaN where n is too small. */
+typedef struct dt_spread {
+    int64_t n;
+    double mean, deviation;
+} dt_spread;
+
+typedef struct dt_compare_options {
+    int columns; /* of the terminal, at least 40; 0: 80 */
+    int seeds;   /* so many runs in a row are one recipe with several seeds; 0: 1 */
+} dt_compare_options;
+
+/* Writes lines for a terminal: which keys of the runs' recipes differ, and their results side by
+ * side; of several seeds mean and standard deviation (dt_spread). `options` NULL means the
+ * defaults. Errors: as dt_report_write, ARG (n below 2, no multiple of seeds, runs of one column
+ * that differ in more than run.seed), those of the sink. */
+DT_API dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
+                                   const dt_compare_options *options, dt_sink sink, void *user);
 
 #ifdef __cplusplus
 }

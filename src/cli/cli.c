@@ -87,6 +87,20 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes)
 
 int cli_written(dt_status status) { return status == DT_OK ? CLI_DONE : CLI_FAILED; }
 
+int cli_read_count(const cli_args *args, int option, int most, int *out)
+{
+    const char *text = args->option[option];
+    if (text == NULL) return CLI_DONE;
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (strspn(text, "0123456789") == strlen(text) && *text != 0 && value >= 1 && value <= most) {
+        *out = (int)value;
+        return CLI_DONE;
+    }
+    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be 1 to %d",
+                    args->command->options[option].name, text, most);
+}
+
 static void json_byte(unsigned char c)
 {
     if (c < 0x20 || c == 0x7F) {

@@ -72,6 +72,8 @@ int cli_new(const cli_args *args);
 int cli_doctor(const cli_args *args);
 int cli_report(const cli_args *args);
 int cli_compare(const cli_args *args);
+int cli_sweep(const cli_args *args);
+int cli_search(const cli_args *args);
 int cli_bench(const cli_args *args);
 
 /* ---- helpers of commands (cli.c) ---- */
@@ -90,6 +92,9 @@ dt_ctx *cli_ctx(const cli_args *args, int threads);
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* The exit status after writing with cli_stdout. */
 int cli_written(dt_status status);
+/* Reads an option's value, a number of 1 to `most`; *out keeps its value without it. CLI_DONE, or
+ * the status after a message. */
+int cli_read_count(const cli_args *args, int option, int most, int *out);
 /* Prints a JSON string to stdout. */
 void cli_json_string(const char *text);
 /* The same for n arbitrary bytes; each byte that is not UTF-8 becomes U+FFFD. */

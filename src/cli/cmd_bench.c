@@ -42,20 +42,6 @@ static int read_parts(const cli_args *args, unsigned *parts)
     }
 }
 
-static int read_count(const cli_args *args, int option, int most, int *out)
-{
-    const char *text = args->option[option];
-    if (text == NULL) return CLI_DONE;
-    char *end;
-    const long value = strtol(text, &end, 10);
-    if (strspn(text, "0123456789") == strlen(text) && *text != 0 && value >= 1 && value <= most) {
-        *out = (int)value;
-        return CLI_DONE;
-    }
-    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be 1 to %d",
-                    args->command->options[option].name, text, most);
-}
-
 /* Flushes each row, since the next one may take a while. */
 static dt_status flush(dt_status s) { return s == DT_OK && fflush(stdout) != 0 ? DT_ERR_IO : s; }
 
@@ -99,8 +85,8 @@ int cli_bench(const cli_args *args)
     options.explain = args->option[EXPLAIN] != NULL;
     options.quick = args->option[QUICK] != NULL;
     int status = read_parts(args, &options.parts);
-    if (status == CLI_DONE) status = read_count(args, THREADS, 1024, &threads);
-    if (status == CLI_DONE) status = read_count(args, REPEAT, 1000, &options.repeat);
+    if (status == CLI_DONE) status = cli_read_count(args, THREADS, 1024, &threads);
+    if (status == CLI_DONE) status = cli_read_count(args, REPEAT, 1000, &options.repeat);
     if (status != CLI_DONE) return status;
     dt_ctx *ctx = cli_ctx(args, threads);
     if (ctx == NULL) return CLI_FAILED;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-enum { JSON, OUTPUT }; /* options, as in main.c */
+enum { JSON, OUTPUT, QUIET }; /* options, as in main.c */
 
 /* Finds the checkpoint to convert: the file itself, or a run's newest valid checkpoint. */
 static dt_status find_source(dt_ctx *ctx, const char *word, char path[PATH_MAX])
@@ -113,7 +113,9 @@ static int convert(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     const round_model r = {
         .model = path,
         .converts = true,
-        .view = { .output = args->option[OUTPUT], .json = args->option[JSON] != NULL },
+        .view = { .output = args->option[OUTPUT],
+                  .json = args->option[JSON] != NULL,
+                  .quiet = args->option[QUIET] != NULL },
     };
     return round_model_run(args, ctx, recipe, &r);
 }

@@ -128,8 +128,8 @@ static void advise_about_processor(doctor *d)
     }
     if (better != NULL && is_old_core(d->machine.blas_core)) {
         advise(d,
-               "OpenBLAS runs its kernels for %s%s: with OPENBLAS_CORETYPE=%s products of "
-               "floats take half of the time or less",
+               "OpenBLAS runs its kernels for %s%s; OPENBLAS_CORETYPE=%s makes rounding by gptq, "
+               "gpfq and qronos faster, which alone use it",
                d->machine.blas_core, core != NULL ? ", which OPENBLAS_CORETYPE says" : "", better);
     }
     if (d->sets[0] == 'n') {

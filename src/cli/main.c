@@ -2,7 +2,7 @@
 #include "cli.h"
 #include "text.h"
 
-#include <detent/report.h>
+#include <detent/sweep.h>
 
 #include <signal.h>
 #include <stdio.h>
@@ -39,11 +39,33 @@ static const cli_command commands[] = {
       .options = { { "-o", "FILE", "the file to write; default: report.html in the first run" },
                    { "--live", NULL, "write it again whenever a run goes on, until it ends" } } },
     { "compare", "RUN RUN...", "what differs in the recipes and results of runs, side by side",
-      cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED },
+      cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED,
+      .options = { { "--seeds", "N",
+                     "so many runs in a row are one recipe: mean and standard deviation" } } },
+    { "sweep", "RECIPE FILE [key=value ...]",
+      "trains a recipe with many values of its keys, as FILE says: a grid, random draws, or "
+      "successive halving; a table, a page and the best recipe",
+      cli_sweep, .least_words = 2,
+      .options = { { "--seeds", "N",
+                     "runs of each recipe, with N seeds: mean and standard deviation" },
+                   { "--dry-run", NULL, "list the runs, write nothing" },
+                   { "--json", NULL, "results as JSON" },
+                   { "--quiet", NULL, "no progress" } } },
+    { "search", "RECIPE --budget BYTES [key=value ...]",
+      "chooses the bits of each layer's weight so that the model fits, by what they cost the loss, "
+      "trains that, and compares with the same bits for all layers",
+      cli_search, .least_words = 1,
+      .options = { { "--budget", "BYTES", "the most that the model's tensors may take" },
+                   { "--seeds", "N", "runs of each, with N seeds: mean and standard deviation" },
+                   { "--dir", "DIR", "folder of it; default: the recipe's run.dir and -search" },
+                   { "--dry-run", NULL, "what choices there are, and how large" },
+                   { "--json", NULL, "results as JSON" },
+                   { "--quiet", NULL, "no progress" } } },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
       .least_words = 1, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "-o", "FILE", "the file to write", .writes = true } } },
+                   { "-o", "FILE", "the file to write", .writes = true },
+                   { "--quiet", NULL, "no progress; totals without a row a weight" } } },
     { "quantize", "FILE|RUN [RECIPE] [key=value ...] -o FILE",
       "weights of a model or of a safetensors file to integers without training: to nearest, or "
       "with calibration data by gptq, gpfq, qronos and their a2 forms",
@@ -122,7 +144,8 @@ static const cli_command commands[] = {
       cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--top", "K", "the likeliest classes or tokens; default 3" },
-                   { "--columns", "a,b,...", "of CSV files: the columns to read; default: all" },
+                   { "--columns", "a,b,...",
+                     "of CSV files: the columns to read; default: those trained on" },
                    { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",

@@ -25,14 +25,18 @@ static void drop_source(dt_ctx *ctx, dt__array_source *source)
     dt__release(ctx, source->name);
 }
 
+static void drop_names(dt_ctx *ctx, char **name, int64_t n)
+{
+    for (int64_t i = 0; name != NULL && i < n; i++) dt__release(ctx, name[i]);
+    dt__release(ctx, name);
+}
+
 void dt__array_store_release(dt__array_store *s)
 {
     if (s == NULL || --s->refs > 0) return;
     for (int64_t i = 0; i < s->n_sources; i++) drop_source(s->ctx, &s->source[i]);
-    for (int64_t i = 0; s->class_name != NULL && i < s->outputs; i++) {
-        dt__release(s->ctx, s->class_name[i]);
-    }
-    dt__release(s->ctx, s->class_name);
+    drop_names(s->ctx, s->class_name, s->outputs);
+    drop_names(s->ctx, s->column_name, s->n_columns);
     dt__release(s->ctx, s->source);
     dt__release(s->ctx, s->recording);
     dt__storage_release(s->targets);
@@ -309,17 +313,28 @@ static dt_status check_arrays(dt_ctx *ctx, const dt_arrays *a)
                    (long long)a->outputs);
 }
 
-dt_status dt__array_store_names(dt__array_store *s, const char *const *names)
+/* Copies n names into an array that is made. */
+static dt_status copy_names(dt_ctx *ctx, const char *const *names, int64_t n, char ***out)
 {
-    if (names == NULL) return DT_OK;
-    s->class_name = dt__alloc_array(s->ctx, s->outputs, sizeof *s->class_name);
-    if (s->class_name == NULL) return DT_ERR_NOMEM;
-    memset(s->class_name, 0, (size_t)s->outputs * sizeof *s->class_name);
-    for (int64_t i = 0; i < s->outputs; i++) {
-        s->class_name[i] = dt__copy_string(s->ctx, names[i]);
-        if (s->class_name[i] == NULL) return DT_ERR_NOMEM;
+    char **copy = *out = dt__alloc_array(ctx, n, sizeof *copy);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    memset(copy, 0, (size_t)n * sizeof *copy);
+    for (int64_t i = 0; i < n; i++) {
+        copy[i] = dt__copy_string(ctx, names[i]);
+        if (copy[i] == NULL) return DT_ERR_NOMEM;
     }
     return DT_OK;
+}
+
+dt_status dt__array_store_names(dt__array_store *s, const char *const *names)
+{
+    return names == NULL ? DT_OK : copy_names(s->ctx, names, s->outputs, &s->class_name);
+}
+
+dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, int64_t n)
+{
+    s->n_columns = n;
+    return copy_names(s->ctx, names, n, &s->column_name);
 }
 
 /* The rows of x, `count` numbers: copied, or where they are. */

@@ -46,10 +46,12 @@ typedef struct dt__array_store {
     int64_t n_recordings, room;
     dt__array_source *source;
     int64_t n_sources, sources_room;
-    int64_t outputs;              /* classes, or numbers of a target */
-    dt__storage *targets;         /* i32 [n] or f32 [n, outputs] */
-    bool target_each_recording;   /* n counts recordings, not examples */
-    char **class_name;            /* [outputs]; NULL: none */
+    int64_t outputs;            /* classes, or numbers of a target */
+    dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
+    bool target_each_recording; /* n counts recordings, not examples */
+    char **class_name;          /* [outputs]; NULL: none */
+    char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
+    int64_t n_columns;
     int64_t rate;                 /* dt_dataset_rate */
     dt_features_options features; /* of the signals that these are; kind none: no features */
 } dt__array_store;
@@ -71,6 +73,9 @@ dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt
 
 /* Copies the names of the outputs, [outputs]; NULL: none. NOMEM. */
 dt_status dt__array_store_names(dt__array_store *s, const char *const *names);
+
+/* Copies the names of a table's columns. NOMEM. */
+dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, int64_t n);
 
 /* Checks that all numbers of x are finite. FORMAT, naming array, row and column. */
 dt_status dt__array_store_check(const dt__array_store *s);

@@ -189,6 +189,11 @@ static dt_status read_files(part *p)
         const char *name = p->files.v[i].path;
         DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
     }
+    const dt__csv *csv = &p->all->csv;
+    if (tables && csv->options->header) {
+        DT__TRY(dt__array_store_columns(p->store, (const char *const *)csv->inputs.word,
+                                        csv->inputs.n));
+    }
     return dt__array_store_check(p->store);
 }
 

@@ -2,7 +2,8 @@
  *
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
- *                     "pixels": true, "rate": 16000, "features": { "kind": "mfcc", ... } }
+ *                     "columns": ["age", ...], "pixels": true, "rate": 16000,
+ *                     "features": { "kind": "mfcc", ... } }
  *
  * All but target and input may be missing. */
 #include "core/block_list.h"
@@ -75,9 +76,22 @@ static void put_names(dt__chars *t, const dt_dataset *d)
     dt__put_text(t, "]");
 }
 
+static void put_columns(dt__chars *t, const dt__array_store *s)
+{
+    bool first = true;
+    if (s == NULL || s->column_name == NULL) return;
+    dt__put_text(t, ", \"columns\": [");
+    for (int64_t i = 0; i < s->n_columns; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, s->column_name[i]);
+    }
+    dt__put_text(t, "]");
+}
+
 /* How files become examples. */
 static void put_reading(dt__chars *t, const dt_dataset *d)
 {
+    put_columns(t, d->arrays);
     if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
     if (dt_dataset_rate(d) > 0) {
         dt__put_text(t, ", \"rate\": ");
@@ -169,6 +183,9 @@ static dt_status read_field(dt__json *j, const char *name, dt_model_data *out, i
     if (strcmp(name, "names") == 0) {
         return read_list(j, &out->memory, true, &out->n_names, (const void **)&out->names);
     }
+    if (strcmp(name, "columns") == 0) {
+        return read_list(j, &out->memory, true, &out->n_columns, (const void **)&out->columns);
+    }
     if (strcmp(name, "mean") == 0) {
         return read_list(j, &out->memory, false, &n[0], (const void **)&out->mean);
     }
@@ -192,6 +209,9 @@ static dt_status check(const dt__json *j, const dt_model_data *d, const int64_t 
     good = good && (n[0] <= 1 || (d->axis < d->input.n && d->input.v[d->axis] == n[0]));
     for (int64_t i = 0; i < n[0] && good; i++) {
         good = isfinite(d->mean[i]) && isfinite(d->deviation[i]) && d->deviation[i] > 0;
+    }
+    if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
+        return dt__json_fail(j, "columns must be as many as numbers of an example");
     }
     if (good) return DT_OK;
     return dt__json_fail(j, "target and input must be there, and as many means as positive "

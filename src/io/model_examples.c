@@ -203,6 +203,16 @@ static dt_status open_png(const examples *e, dt_dataset **out)
     return s;
 }
 
+/* The columns that the model was trained on, where its file names them. */
+static dt_status name_columns(const examples *e, dt__csv *csv)
+{
+    for (int64_t i = 0; i < e->data->n_columns; i++) {
+        const char *name = e->data->columns[i];
+        if (dt__words_add(e->ctx, &csv->inputs, name, strlen(name)) < 0) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
 static dt_status open_table(const examples *e, const dt_csv_options *columns, dt_dataset **out)
 {
     const dt_csv_options every = { .header = true };
@@ -211,7 +221,8 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     dt__csv csv = { .ctx = e->ctx, .options = &inputs, .target = DT_TARGET_VALUES };
     dt__csv_table t = { .rows = 0 };
     const dt_ints *in = &e->data->input;
-    dt_status s = dt__csv_read(&csv, e->path, &t);
+    dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
+    if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
     if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {
         char wants[160];
         s = dt_fail(e->ctx, DT_ERR_FORMAT,

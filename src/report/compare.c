@@ -1,9 +1,10 @@
 /* dt_report_compare: runs side by side for a terminal. */
 #include "core/utf8.h"
-#include "report/parts.h"
+#include "report/page_spread.h"
 
 #include <detent/report.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define GAP 2
@@ -11,9 +12,11 @@
 
 typedef struct comparing {
     dt__chars *t;
-    const dt__page_run *runs;
-    int n;
-    int label, value; /* columns */
+    const dt__page_run *runs;  /* of all columns, `seeds` of each */
+    const dt__page_run *first; /* the first of each column, lent by `runs` */
+    int n, seeds;              /* columns, and runs of each */
+    int from, to;              /* columns that fit beside each other */
+    int label, value;          /* columns */
 } comparing;
 
 /* ---- cells ---------------------------------------------------------------------------------- */
@@ -44,8 +47,8 @@ static void end_line(const comparing *c) { dt__put_text(c->t, "\n"); }
 static void put_names(const comparing *c)
 {
     put_cell(c->t, "run", c->label, false);
-    for (int i = 0; i < c->n; i++) {
-        put_cell(c->t, c->runs[i].name, c->value, i == c->n - 1);
+    for (int i = c->from; i < c->to; i++) {
+        put_cell(c->t, c->first[i].name, c->value, i == c->to - 1);
     }
     end_line(c);
 }
@@ -53,9 +56,9 @@ static void put_names(const comparing *c)
 static void put_key(const comparing *c, const char *path)
 {
     put_cell(c->t, path, c->label, false);
-    for (int i = 0; i < c->n; i++) {
-        const char *value = dt__page_key_of(&c->runs[i], path);
-        put_cell(c->t, *value != 0 ? value : "-", c->value, i == c->n - 1);
+    for (int i = c->from; i < c->to; i++) {
+        const char *value = dt__page_key_of(&c->first[i], path);
+        put_cell(c->t, *value != 0 ? value : "-", c->value, i == c->to - 1);
     }
     end_line(c);
 }
@@ -64,10 +67,10 @@ static int64_t put_keys(const comparing *c)
 {
     int64_t shown = 0;
     for (int i = 0; i < c->n; i++) {
-        for (int64_t k = 0; k < c->runs[i].n_keys; k++) {
-            const char *path = c->runs[i].key[k].path;
-            const bool once = dt__page_key_is_new(c->runs, i, path);
-            if (!once || !dt__page_key_differs(c->runs, c->n, path)) continue;
+        for (int64_t k = 0; k < c->first[i].n_keys; k++) {
+            const char *path = c->first[i].key[k].path;
+            const bool once = dt__page_key_is_new(c->first, i, path);
+            if (!once || !dt__page_key_differs(c->first, c->n, path)) continue;
             put_key(c, path);
             shown++;
         }
@@ -75,31 +78,38 @@ static int64_t put_keys(const comparing *c)
     return shown;
 }
 
-/* Writes a value as text, to be cut and filled up. */
-typedef void (*put_value)(dt__chars *t, const dt__page_run *r, const char *row);
+/* Writes a value of a column as text, to be cut and filled up. `r`: its first run. */
+typedef void (*put_value)(dt__chars *t, const dt__page_run *r, const char *row, int seeds);
 
-static void put_metric(dt__chars *t, const dt__page_run *r, const char *row)
+static void put_metric(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
 {
     const dt__page_metric m = dt__page_first_metric(r);
-    const double value = dt__field_number(dt__field(r->summary.root, row), m.name);
-    dt__put_metric(t, &m, value);
+    double value[DT_MOST_REPORTED];
+    for (int i = 0; i < seeds; i++) {
+        value[i] = dt__field_number(dt__field(r[i].summary.root, row), m.name);
+    }
+    dt__put_spread(t, &m, dt__page_spread_of(value, seeds));
 }
 
-static void put_size(dt__chars *t, const dt__page_run *r, const char *row)
+static void put_size(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
 {
+    (void)seeds;
     const double bytes = dt__field_number(dt__field(r->summary.root, row), "bytes");
     if (isfinite(bytes)) dt__page(t, "%b", dt__whole(bytes));
     else dt__put_text(t, "-");
 }
 
-static void put_seconds(dt__chars *t, const dt__page_run *r, const char *row)
+static void put_seconds(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
 {
+    double seconds = 0;
     (void)row;
-    dt__page(t, "%g s", dt__field_number(r->machine.root, "seconds"));
+    for (int i = 0; i < seeds; i++) seconds += dt__field_number(r[i].machine.root, "seconds");
+    dt__page(t, "%g s", seconds);
 }
 
-static void put_title(dt__chars *t, const dt__page_run *r, const char *row)
+static void put_title(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
 {
+    (void)seeds;
     (void)row;
     dt__put_text(t, dt__page_first_metric(r).title);
 }
@@ -107,24 +117,36 @@ static void put_title(dt__chars *t, const dt__page_run *r, const char *row)
 static void put_row(const comparing *c, const char *label, put_value value, const char *row)
 {
     put_cell(c->t, label, c->label, false);
-    for (int i = 0; i < c->n; i++) {
+    for (int i = c->from; i < c->to; i++) {
         dt__chars text = { .ctx = c->t->ctx };
-        value(&text, &c->runs[i], row);
+        value(&text, &c->runs[i * c->seeds], row, c->seeds);
         const char *read = dt__chars_text(&text);
         if (read == NULL) c->t->failed = true;
-        else put_cell(c->t, read, c->value, i == c->n - 1);
+        else put_cell(c->t, read, c->value, i == c->to - 1);
         dt__release(c->t->ctx, text.bytes);
     }
     end_line(c);
 }
 
+/* A row of the four models, by the name that it has in all of the runs. */
+static void put_model(const comparing *c, const char *row)
+{
+    char label[DT__ROW_NAME], other[DT__ROW_NAME];
+    dt__page_row_name(&c->runs[0], row, label);
+    for (int i = 1; i < c->n * c->seeds; i++) {
+        dt__page_row_name(&c->runs[i], row, other);
+        if (strcmp(label, other) != 0) snprintf(label, sizeof label, "%s", row);
+    }
+    put_row(c, label, put_metric, row);
+}
+
 static void put_results(const comparing *c)
 {
     put_row(c, "metric", put_title, NULL);
-    put_row(c, "float", put_metric, "float");
-    put_row(c, "ptq", put_metric, "ptq");
-    put_row(c, "qat", put_metric, "qat");
-    put_row(c, "converted", put_metric, "converted");
+    put_model(c, "float");
+    put_model(c, "ptq");
+    put_model(c, "qat");
+    put_model(c, "converted");
     put_row(c, "float bytes", put_size, "float");
     put_row(c, "converted bytes", put_size, "converted");
     put_row(c, "time", put_seconds, NULL);
@@ -133,34 +155,77 @@ static void put_results(const comparing *c)
 /* The longest key that is shown, at most half of the line. */
 static int label_columns(const comparing *c, int columns)
 {
-    int most = 15;
+    int most = 18;
     for (int i = 0; i < c->n; i++) {
-        for (int64_t k = 0; k < c->runs[i].n_keys; k++) {
-            const char *path = c->runs[i].key[k].path;
+        for (int64_t k = 0; k < c->first[i].n_keys; k++) {
+            const char *path = c->first[i].key[k].path;
             const int length = (int)strlen(path);
-            if (length > most && dt__page_key_differs(c->runs, c->n, path)) most = length;
+            if (length > most && dt__page_key_differs(c->first, c->n, path)) most = length;
         }
     }
     return most < columns / 2 ? most : columns / 2;
 }
 
-dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n, int columns, dt_sink sink,
-                            void *user)
+/* Runs of one column must be one recipe. */
+static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
 {
-    dt__page_run *read;
+    for (int64_t k = 0; k < runs[0].n_keys; k++) {
+        const char *path = runs[0].key[k].path;
+        if (strcmp(path, "run.seed") == 0 || !dt__page_key_differs(runs, n, path)) continue;
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "compare: '%s' and the %d runs after it are no seeds of one recipe: they "
+                       "differ in %s",
+                       runs[0].name, n - 1, path);
+    }
+    return DT_OK;
+}
+
+/* Columns that fit beside each other, with all rows. */
+static void put_block(const comparing *c)
+{
+    if (c->from > 0) end_line(c);
+    put_names(c);
+    end_line(c);
+    if (put_keys(c) == 0) dt__put_text(c->t, "their recipes are the same\n");
+    end_line(c);
+    put_results(c);
+}
+
+static dt_status compare(comparing *c, int columns)
+{
+    for (int i = 0; i < c->n; i++) {
+        DT__TRY(check_seeds(c->t->ctx, &c->runs[i * c->seeds], c->seeds));
+    }
+    c->label = label_columns(c, columns);
+    const int fit = (columns - c->label) / (LEAST + GAP), most = fit < 1 ? 1 : fit;
+    const int side = c->n < most ? c->n : most;
+    c->value = (columns - c->label) / side - GAP;
+    for (c->from = 0; c->from < c->n; c->from = c->to) {
+        c->to = c->from + side < c->n ? c->from + side : c->n;
+        put_block(c);
+    }
+    if (c->seeds > 1) {
+        dt__page(c->t, "mean ± standard deviation, %d seeds each\n", (int64_t)c->seeds);
+    }
+    return c->t->failed ? DT_ERR_NOMEM : DT_OK;
+}
+
+dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
+                            const dt_compare_options *options, dt_sink sink, void *user)
+{
+    const dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
+    const int columns = o.columns == 0 ? 80 : o.columns < 40 ? 40 : o.columns;
+    const int seeds = o.seeds > 0 ? o.seeds : 1;
+    dt__page_run *read, first[DT_MOST_REPORTED];
     dt__chars t = { .ctx = ctx };
-    if (columns < 40) columns = 40;
+    if (n % seeds != 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "compare: %d runs are no multiple of %d seeds", n, seeds);
+    }
     DT__TRY(dt__page_runs_open(ctx, runs, n, 2, &read));
-    comparing c = { .t = &t, .runs = read, .n = n };
-    c.label = label_columns(&c, columns);
-    c.value = (columns - c.label) / n - GAP;
-    if (c.value < LEAST) c.value = LEAST;
-    put_names(&c);
-    end_line(&c);
-    if (put_keys(&c) == 0) dt__put_text(&t, "their recipes are the same\n");
-    end_line(&c);
-    put_results(&c);
-    const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    comparing c = { .t = &t, .runs = read, .first = first, .n = n / seeds, .seeds = seeds };
+    for (int i = 0; i < c.n; i++) first[i] = read[i * seeds];
+    dt_status s = compare(&c, columns);
+    if (s == DT_OK) s = sink(user, t.bytes, t.used);
     dt__release(ctx, t.bytes);
     dt__page_runs_close(ctx, read, n);
     return s;

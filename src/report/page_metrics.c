@@ -22,12 +22,20 @@ static const dt__page_metric metrics[] = {
     { "loss", "loss", "", 1, 4, false },
 };
 
-dt__page_metric dt__page_metric_of(const char *name)
+static const dt__page_metric *find(const char *name)
 {
     for (int i = 0; i < DT__COUNT_OF(metrics); i++) {
-        if (strcmp(metrics[i].name, name) == 0) return metrics[i];
+        if (strcmp(metrics[i].name, name) == 0) return &metrics[i];
     }
-    return (dt__page_metric){ name, name, "", 1, 4, false };
+    return NULL;
+}
+
+bool dt__page_metric_is_known(const char *name) { return find(name) != NULL; }
+
+dt__page_metric dt__page_metric_of(const char *name)
+{
+    const dt__page_metric *known = find(name);
+    return known != NULL ? *known : (dt__page_metric){ name, name, "", 1, 4, false };
 }
 
 /* Of a language model the perplexity says more than the share of right tokens. */

@@ -131,15 +131,12 @@ static const dt__branch *columns_of(const dt__page_run *r)
 
 static void put_row(dt__chars *t, const dt__page_run *r, int i, const dt__branch *columns)
 {
+    char name[DT__ROW_NAME];
     const dt__branch *row = dt__field(r->summary.root, rows[i]);
-    const double start = dt__page_qat_step(r);
-    const bool baseline = dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL;
     if (dt__children(row) == NULL) return;
-    dt__page(t, "<tr%r><th scope=\"row\">%r<small>%r", i == 3 ? " class=\"final\"" : "", rows[i],
-             texts[i]);
-    if (i < 2 && !baseline && isfinite(start)) dt__page(t, ", at update %i", dt__whole(start));
-    if (i < 2 && baseline) dt__page(t, ", of the float baseline");
-    dt__put_text(t, "</small></th>");
+    dt__page_row_name(r, rows[i], name);
+    dt__page(t, "<tr%r><th scope=\"row\">%s<small>%r</small></th>",
+             i == 3 ? " class=\"final\"" : "", name, texts[i]);
     for (const dt__branch *c = columns; c != NULL && !is_size(c->name); c = c->next) {
         const dt__page_metric m = dt__page_metric_of(c->name);
         dt__put_text(t, "<td>");

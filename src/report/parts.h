@@ -16,10 +16,17 @@ typedef struct dt__page_metric {
 
 /* Of any name: one that is not known is shown as it is. */
 dt__page_metric dt__page_metric_of(const char *name);
+bool dt__page_metric_is_known(const char *name);
 /* The metric by which a run is shown: the first of its results; name "" without any. */
 dt__page_metric dt__page_first_metric(const dt__page_run *r);
 /* A value with its unit. */
 void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value);
+
+#define DT__ROW_NAME 32
+
+/* What the model of a row is ("float", "ptq", "qat", "converted"), in the words of the program's
+ * table: "float baseline", "ptq, at step 400", "qat + gptq". */
+void dt__page_row_name(const dt__page_run *r, const char *row, char text[DT__ROW_NAME]);
 
 /* Title, a sentence about the result, the table of the four models, their sizes. */
 void dt__part_head(dt__chars *t, const dt__page_run *r);

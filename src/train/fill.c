@@ -487,7 +487,8 @@ static void refuse_key(dt_recipe *r, place map, dt__node *key, const part *parts
     for (int i = 0; i < n_parts; i++) tables[i] = parts[i].keys;
     const char *meant = dt__suggest_key(r, map.path, tables, n_parts, key->text);
     const char *name = dt__recipe_quote_text(r, key->text, key->bytes);
-    const char *in = *map.path == 0 ? "the recipe" : dt__recipe_format(r, "'%s'", map.path);
+    const char *in = *map.path == 0 ? dt__recipe_format(r, "the %s", r->what)
+                                    : dt__recipe_format(r, "'%s'", map.path);
     if (meant != NULL) {
         dt__complain(r, key, "unknown key '%s' in %s (did you mean '%s'?)", name, in, meant);
     } else {
@@ -544,15 +545,19 @@ static void check_family(dt_recipe *r)
     refuse_choice(r, (place){ "model.family", node, node }, names);
 }
 
+void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options)
+{
+    const part all = { keys, options };
+    if (r->root->kind == DT__MAP) {
+        fill_map(r, (place){ "", r->root, r->root }, &all, 1);
+    } else if (!r->root->bad) {
+        dt__complain(r, r->root, "a %s is a map with keys such as `%s:` and `%s:`, not %s", r->what,
+                     keys[0].name, keys[1].name, dt__recipe_quote(r, r->root));
+    }
+}
+
 void dt__recipe_fill(dt_recipe *r)
 {
-    if (r->root->kind != DT__MAP) {
-        if (r->root->bad) return;
-        dt__complain(r, r->root, "a recipe is a map with keys such as `run:` and `model:`, not %s",
-                     dt__recipe_quote(r, r->root));
-        return;
-    }
-    const part all = { dt_recipe_keys, (char *)&r->options };
-    fill_map(r, (place){ "", r->root, r->root }, &all, 1);
-    check_family(r);
+    dt__recipe_fill_table(r, dt_recipe_keys, &r->options);
+    if (r->root->kind == DT__MAP) check_family(r);
 }

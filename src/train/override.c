@@ -23,10 +23,22 @@ static bool is_index(path p, int64_t *index)
     return p.bytes > 0;
 }
 
-static void refuse(dt_recipe *r, const char *text, const char *why)
+/* `where`: whose origin and position an error gets, and nodes that are made on the way. */
+static void refuse(dt_recipe *r, const char *text, const dt__node *where, const char *why)
 {
-    dt__node place = { .origin = DT__FROM_COMMAND_LINE };
+    dt__node place = { .origin = where->origin, .line = where->line, .column = where->column };
     dt__complain(r, &place, "'%s': %s", dt__recipe_quote_text(r, text, strlen(text)), why);
+}
+
+static const dt__node command_line = { .origin = DT__FROM_COMMAND_LINE, .line = 1, .column = 1 };
+
+static dt__node *create(dt_recipe *r, dt__node_kind kind, const dt__node *where)
+{
+    dt__node *node = dt__node_create(r, kind, where->origin);
+    if (node == NULL) return NULL;
+    node->line = where->line;
+    node->column = where->column;
+    return node;
 }
 
 /* Removes a child from its parent. */
@@ -51,9 +63,9 @@ static void put(dt__node *parent, dt__node *old, dt__node *value)
     *place = value;
 }
 
-static dt__node *create_key(dt_recipe *r, path p)
+static dt__node *create_key(dt_recipe *r, path p, const dt__node *where)
 {
-    dt__node *key = dt__node_create(r, DT__SCALAR, DT__FROM_COMMAND_LINE);
+    dt__node *key = create(r, DT__SCALAR, where);
     if (key == NULL) return NULL;
     key->bytes = p.bytes;
     key->text = dt__recipe_copy(r, p.text, p.bytes);
@@ -77,14 +89,16 @@ static dt__node *step(const dt__node *node, path p, const char **why)
 }
 
 /* Creates a list if the rest of the path begins with a number, else a map. */
-static dt__node *create_parent(dt_recipe *r, const char *rest)
+static dt__node *create_parent(dt_recipe *r, const char *rest, const dt__node *where)
 {
     int64_t index;
     const bool is_item = is_index(first_part(rest), &index);
-    return dt__node_create(r, is_item ? DT__SEQUENCE : DT__MAP, DT__FROM_COMMAND_LINE);
+    return create(r, is_item ? DT__SEQUENCE : DT__MAP, where);
 }
 
-static void set(dt_recipe *r, const char *text, const char *full_path, dt__node *value)
+/* `text`: what messages quote. */
+static void set(dt_recipe *r, const char *text, const char *full_path, const dt__node *where,
+                dt__node *value)
 {
     dt__node *node = r->root;
     const char *why = NULL, *rest = full_path;
@@ -92,16 +106,16 @@ static void set(dt_recipe *r, const char *text, const char *full_path, dt__node 
         const path p = first_part(rest);
         dt__node *child = step(node, p, &why);
         if (why != NULL) {
-            refuse(r, text, why);
+            refuse(r, text, where, why);
             return;
         }
         rest += p.bytes;
         const bool last = *rest == 0;
         rest += !last;
         if (last || child == NULL) {
-            dt__node *made = last ? value : create_parent(r, rest);
+            dt__node *made = last ? value : create_parent(r, rest, where);
             if (made == NULL) return;
-            made->key = child != NULL ? child->key : create_key(r, p);
+            made->key = child != NULL ? child->key : create_key(r, p, where);
             put(node, child, made);
             child = made;
         }
@@ -119,7 +133,7 @@ static void remove_key(dt_recipe *r, const char *text)
         dt__node *child = step(node, p, &why);
         if (why == NULL && child == NULL) why = "the recipe has no such key";
         if (why != NULL) {
-            refuse(r, text, why);
+            refuse(r, text, &command_line, why);
             return;
         }
         rest += p.bytes;
@@ -141,7 +155,7 @@ void dt__recipe_override(dt_recipe *r, const char *text)
     }
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) {
-        refuse(r, text, "expected path=value, or ~path to remove a key");
+        refuse(r, text, &command_line, "expected path=value, or ~path to remove a key");
         return;
     }
     const int before = r->n_complaints;
@@ -150,5 +164,34 @@ void dt__recipe_override(dt_recipe *r, const char *text)
     r->parsing = NULL;
     if (value == NULL || r->n_complaints > before) return;
     const char *full_path = dt__recipe_copy(r, text, (size_t)(equals - text));
-    if (full_path != NULL) set(r, text, dt__recipe_path_now(r, full_path), value);
+    if (full_path != NULL) {
+        set(r, text, dt__recipe_path_now(r, full_path), &command_line, value);
+    }
+}
+
+/* A copy of a tree, as it was before anything was found wrong with it. */
+static dt__node *copy_tree(dt_recipe *r, const dt__node *from)
+{
+    dt__node *node = create(r, from->kind, from);
+    if (node == NULL) return NULL;
+    node->plain = from->plain;
+    node->bytes = from->bytes;
+    node->text = dt__recipe_copy(r, from->text, from->bytes);
+    for (const dt__node *child = from->first; child != NULL; child = child->next) {
+        dt__node *made = copy_tree(r, child);
+        if (made == NULL) return NULL;
+        if (child->key != NULL) made->key = copy_tree(r, child->key);
+        dt__node_append(node, made);
+    }
+    return node;
+}
+
+void dt__recipe_graft(dt_recipe *r, const dt__graft *graft)
+{
+    if (r->root->kind != DT__MAP || r->out_of_memory) return;
+    dt__node *value = copy_tree(r, graft->value);
+    const char *text = dt__recipe_copy(r, graft->path, strlen(graft->path));
+    if (value != NULL && text != NULL) {
+        set(r, text, dt__recipe_path_now(r, text), graft->key, value);
+    }
 }

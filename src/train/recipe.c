@@ -108,8 +108,9 @@ static bool comes_before(const dt__complaint *a, const dt__complaint *b)
 /* The line "FILE:LINE:COLUMN: KIND: WORDS" about a node; `kind` is "error" or "warning". */
 static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, const char *words)
 {
-    if (at->origin == DT__FROM_FILE) {
-        return dt__recipe_format(r, "%s:%d:%d: %s: %s", r->file, at->line, at->column, kind, words);
+    if (at->origin == DT__FROM_FILE || at->origin == DT__FROM_SWEEP) {
+        const char *file = at->origin == DT__FROM_FILE ? r->file : r->sweep_file;
+        return dt__recipe_format(r, "%s:%d:%d: %s: %s", file, at->line, at->column, kind, words);
     }
     if (at->origin == DT__FROM_INIT) {
         return dt__recipe_format(r, "%s: model.init: %s: %s", r->file, kind, words);
@@ -170,7 +171,8 @@ dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, .
     va_start(arguments, format);
     const char *line = complain_v(r, at, format, arguments);
     va_end(arguments);
-    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);
+    if (r->out_of_memory)
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", line);
 }
 
@@ -194,15 +196,15 @@ static bool is_text(dt_recipe *r, const char *text, size_t bytes)
                             : NULL;
     if (looks == NULL) return true;
     dt__node begin = { .line = 1, .column = 1 };
-    dt__complain(r, &begin, "it looks like %s; a recipe is a text of YAML", looks);
+    dt__complain(r, &begin, "it looks like %s; a %s is a text of YAML", looks, r->what);
     return false;
 }
 
-static dt_status parse_file(dt_recipe *r)
+dt_status dt__recipe_parse_file(dt_recipe *r)
 {
     FILE *file = fopen(r->file, "rb");
     if (file == NULL) {
-        return dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
+        return dt_fail(r->ctx, DT_ERR_IO, "%s %s: %s", r->what, r->file, strerror(errno));
     }
     dt_status status = DT_ERR_NOMEM;
     const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses longer texts */
@@ -211,7 +213,7 @@ static dt_status parse_file(dt_recipe *r)
         const size_t bytes = fread(text, 1, most, file);
         status = DT_OK;
         if (ferror(file)) {
-            status = dt_fail(r->ctx, DT_ERR_IO, "recipe %s: %s", r->file, strerror(errno));
+            status = dt_fail(r->ctx, DT_ERR_IO, "%s %s: %s", r->what, r->file, strerror(errno));
         } else if (is_text(r, text, bytes)) {
             r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
         }
@@ -221,16 +223,17 @@ static dt_status parse_file(dt_recipe *r)
     return status;
 }
 
-static dt_status read_all(dt_recipe *r, const dt_recipe_source *source)
+static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt__grafts *grafts)
 {
     if (source->text == NULL) {
-        DT__TRY(parse_file(r));
+        DT__TRY(dt__recipe_parse_file(r));
     } else {
         r->root = dt__yaml_parse(r, source->text, source->bytes, DT__FROM_FILE);
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     dt__recipe_rename(r);
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
+    for (int i = 0; i < grafts->n; i++) dt__recipe_graft(r, &grafts->graft[i]);
     dt__recipe_rename(r); /* overrides may contain old names too */
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
@@ -302,25 +305,36 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
 
 dt_status dt__recipe_verdict(dt_recipe *r)
 {
-    if (r->out_of_memory) return dt_fail(r->ctx, DT_ERR_NOMEM, "recipe %s: out of memory", r->file);
+    if (r->out_of_memory)
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
     if (r->n_complaints == 0) return DT_OK;
     if (r->n_complaints == 1) return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", r->complaints->text);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s (and %d more)", r->complaints->text,
                    r->n_complaints - 1);
 }
 
-dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out)
+dt_recipe *dt__recipe_empty(dt_ctx *ctx, const char *file, const char *what)
+{
+    dt_recipe *r = dt__alloc_zero(ctx, sizeof *r);
+    if (r == NULL) return NULL;
+    dt__ctx_retain(ctx);
+    r->ctx = ctx;
+    r->what = what;
+    r->file = dt__recipe_copy(r, file, strlen(file));
+    return r;
+}
+
+dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
+                                  const dt__grafts *grafts, dt_recipe **out)
 {
     *out = NULL;
     if (source->path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_recipe_read: no path");
-    dt_recipe *r = dt__alloc_zero(ctx, sizeof *r);
+    dt_recipe *r = dt__recipe_empty(ctx, source->path, "recipe");
     if (r == NULL) return DT_ERR_NOMEM;
-    dt__ctx_retain(ctx);
-    r->ctx = ctx;
     r->leave_files = source->leave_files;
     r->saved = source->saved;
-    r->file = dt__recipe_copy(r, source->path, strlen(source->path));
-    dt_status status = r->out_of_memory ? DT_OK : read_all(r, source);
+    r->sweep_file = grafts->file == NULL ? "" : dt__recipe_format(r, "%s", grafts->file);
+    dt_status status = r->out_of_memory ? DT_OK : read_all(r, source, grafts);
     if (status == DT_OK) status = dt__recipe_verdict(r);
     if (status == DT_OK || status == DT_ERR_CONFIG) {
         *out = r;
@@ -328,6 +342,11 @@ dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe 
         dt_recipe_free(r);
     }
     return status;
+}
+
+dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out)
+{
+    return dt__recipe_read_grafted(ctx, source, &(const dt__grafts){ 0 }, out);
 }
 
 void dt_recipe_free(dt_recipe *r)

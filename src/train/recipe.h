@@ -22,6 +22,7 @@
 
 typedef enum dt__origin {
     DT__FROM_FILE,
+    DT__FROM_SWEEP, /* from the description of a sweep */
     DT__FROM_COMMAND_LINE,
     DT__FROM_INIT, /* from the file of model.init */
     DT__FROM_TABLE
@@ -52,6 +53,8 @@ struct dt_recipe {
     struct dt__chunk *chunks; /* memory of all nodes and strings */
     bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
     const char *file;
+    const char *what;        /* "recipe": what the text is, for messages */
+    const char *sweep_file;  /* where nodes of DT__FROM_SWEEP come from */
     const char *parsing;     /* the override whose value is being parsed, for its errors */
     bool leave_files, saved; /* as dt_recipe_source */
     bool only_quantizes;     /* blocks for training are not required */
@@ -67,7 +70,29 @@ struct dt_recipe {
     dt_recipe_options options;
 };
 
+/* A key of a sweep and a value for it, lent. */
+typedef struct dt__graft {
+    const char *path;
+    const dt__node *key; /* in whose line and column an error of the path is */
+    const dt__node *value;
+} dt__graft;
+
+/* Values that replace those of a recipe and of the command line. */
+typedef struct dt__grafts {
+    const char *file; /* that they come from */
+    const dt__graft *graft;
+    int n;
+} dt__grafts;
+
 /* ---- memory and errors (recipe.c) ---- */
+
+/* dt_recipe_read with values of a sweep; errors of theirs have their line and column. */
+dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
+                                  const dt__grafts *grafts, dt_recipe **out);
+/* An empty recipe for any text that keys describe; `what` it is, for messages. NULL: NOMEM. */
+dt_recipe *dt__recipe_empty(dt_ctx *ctx, const char *file, const char *what);
+/* The tree of r->file, into r->root. Errors: IO, NOMEM; others are in the recipe's list. */
+dt_status dt__recipe_parse_file(dt_recipe *r);
 
 /* Zeroed memory that lives as long as the recipe; NULL sets out_of_memory. */
 void *dt__recipe_alloc(dt_recipe *r, size_t bytes);
@@ -119,8 +144,12 @@ void dt__recipe_rename(dt_recipe *r);
 /* Replaces old names in a path of the command line, with a warning. */
 const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
+/* Puts a copy of a sweep's value at its path (override.c). */
+void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
 void dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_fill(dt_recipe *r);
+/* Fills `options` from the root of the tree by any table. */
+void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);
 void dt__recipe_check(dt_recipe *r);
 /* The row of a table, among the forms of one key, that reads a node; the first if none does
  * (fill.c). */

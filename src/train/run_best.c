@@ -70,7 +70,7 @@ static dt_status save_best(dt__run *r)
 {
     char path[DT__RUN_PATH];
     DT__TRY(best_path(r, path));
-    DT__TRY(dt__run_make_parents(r, path));
+    DT__TRY(dt__run_make_parents(r->ctx, path));
     DT__TRY(dt__run_sync(r));
     return dt_checkpoint_save(&r->state, path);
 }

@@ -175,7 +175,7 @@ static dt_status convert(dt__run *r)
     dt_tensor *trained = NULL;
     dt_metrics m;
     DT__TRY(dt__run_path(r, r->o->convert.output, path));
-    DT__TRY(dt__run_make_parents(r, path));
+    DT__TRY(dt__run_make_parents(r->ctx, path));
     dt_status status = evaluate(r, r->model, &m, &trained);
     if (status == DT_OK) {
         show(r, DT_RUN_QAT, &m);

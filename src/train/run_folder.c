@@ -46,7 +46,7 @@ static dt_status resolve(dt__run *r, char **out)
 
 /* ---- a new folder --------------------------------------------------------------------------- */
 
-dt_status dt__run_make_parents(dt__run *r, const char *path)
+dt_status dt__run_make_parents(dt_ctx *ctx, const char *path)
 {
     char part[DT__RUN_PATH];
     for (size_t i = 1; path[i] != 0; i++) {
@@ -55,7 +55,7 @@ dt_status dt__run_make_parents(dt__run *r, const char *path)
         memcpy(part, path, i);
         part[i] = 0;
         if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            return dt__file_fail(r->ctx, "make the folder", part, errno);
+            return dt__file_fail(ctx, "make the folder", part, errno);
         }
     }
     return DT_OK;
@@ -77,7 +77,7 @@ static dt_status make_folder(dt__run *r)
     r->summary->begun = true;
     if (stat(dir, &found) == 0) errno = EEXIST;
     else {
-        DT__TRY(dt__run_make_parents(r, dir));
+        DT__TRY(dt__run_make_parents(r->ctx, dir));
         errno = mkdir(dir, 0777) == 0 ? 0 : errno;
     }
     if (errno == EEXIST) {

@@ -271,6 +271,10 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         put_origin(&t, summary, (dt_contender)i);
         dt__put_text(&t, "}");
     }
+    if (summary->evaluated_on != NULL) {
+        dt__put_text(&t, ",\n  \"evaluated_on\": ");
+        dt__put_quoted(&t, summary->evaluated_on);
+    }
     if (summary->best_step > 0) put_training(&t, summary);
     if (summary->trained != summary->parameters) {
         dt__put_text(&t, ",\n  \"parameters\": ");

@@ -41,8 +41,9 @@ static void show_origin(shower *s, const dt__node *node)
     } else if (node->origin == DT__FROM_INIT) {
         dt__out_text(o, "# model.init");
     } else {
+        const bool swept = node->origin == DT__FROM_SWEEP;
         dt__out_text(o, "# ");
-        for (const char *c = s->r->file; *c != 0; c++) {
+        for (const char *c = swept ? s->r->sweep_file : s->r->file; *c != 0; c++) {
             dt__out_bytes(o, (unsigned char)*c < 0x20 || *c == 0x7F ? "?" : c, 1);
         }
         dt__out_format(o, ":%d", node->line);

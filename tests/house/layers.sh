@@ -7,12 +7,12 @@ cd "$1"
 find src include -name '*.[ch]' -o -name '*.inc' | sort | xargs awk '
 BEGIN {
     split("core 0 kernels 1 data 2 autograd 2 ops 3 nn 4 optim 5 qat 5 ptq 6 io 6 " \
-        "export 7 report 7 train 8 bench 8 cli 9", a)
+        "export 7 report 7 train 8 bench 8 sweep 9 cli 10", a)
     for (i = 1; i in a; i += 2) rank[a[i]] = a[i + 1]
     # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
     # op is, and that is autograd.
     split("detent 0 keys 0 data 1 text 1 ops 2 nn 4 layers 4 optim 5 qat 5 figures 5 ptq 6 io 6 " \
-        "report 7 export 7 train 8", a)
+        "report 7 export 7 train 8 sweep 9", a)
     for (i = 1; i in a; i += 2) public[a[i]] = a[i + 1]
 }
 function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed++ }

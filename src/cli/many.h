@@ -1,0 +1,23 @@
+/* What commands of many runs show: progress of the runs, results over seeds. */
+#ifndef MANY_H
+#define MANY_H
+
+#include "text.h"
+#include "watch.h"
+
+#include <detent/sweep.h>
+
+typedef struct many {
+    watch w;
+    bool quiet;
+} many;
+
+/* A control that draws the progress of every run and stops on a signal. `m` must outlive it. */
+dt_sweep_control many_begin(many *m, bool quiet);
+
+/* A cell "98.30 ± 0.12 %"; a dash without results. */
+void many_put_spread(cli_table *t, const dt_sweep_metric *m, dt_spread s);
+/* A cell of bytes; a dash of 0. */
+void many_put_bytes(cli_table *t, int64_t bytes);
+
+#endif

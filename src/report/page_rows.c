@@ -1,0 +1,40 @@
+/* Names of the four models that a run compares. */
+#include "report/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What stands behind "float" and "ptq", by the weights that they are about. */
+static const struct {
+    const char *weights, *whole, *rounded;
+} names[] = {
+    { "baseline", "float baseline", "ptq of baseline" },
+    { "start_step", "float, at step %s", "ptq, at step %s" },
+    { "init", "float, model.init", "ptq, model.init" },
+};
+
+static bool is_named(const dt__page_run *r, const char *row, char text[DT__ROW_NAME])
+{
+    const bool rounded = strcmp(row, "ptq") == 0;
+    const char *weights = dt__field_text(dt__field(r->summary.root, row), "weights");
+    const char *step = dt__page_key_of(r, "qat.start_step");
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        if (strcmp(names[i].weights, weights) != 0) continue;
+        const char *form = rounded ? names[i].rounded : names[i].whole;
+        const int before = (int)strcspn(form, "%");
+        snprintf(text, DT__ROW_NAME, "%.*s%s", before, form, form[before] == 0 ? "" : step);
+        return true;
+    }
+    return false;
+}
+
+void dt__page_row_name(const dt__page_run *r, const char *row, char text[DT__ROW_NAME])
+{
+    const char *rounder = dt__field_text(dt__field(r->summary.root, row), "rounder");
+    if (is_named(r, row, text)) return;
+    if (*rounder != 0 && strcmp(rounder, "nearest") != 0) {
+        snprintf(text, DT__ROW_NAME, "qat + %s", rounder);
+    } else {
+        snprintf(text, DT__ROW_NAME, "%s", row);
+    }
+}

@@ -1,0 +1,22 @@
+/* Mean and spread of results. */
+#ifndef DT__REPORT_PAGE_SPREAD_H
+#define DT__REPORT_PAGE_SPREAD_H
+
+#include "report/parts.h"
+
+#include <detent/report.h>
+
+/* Of those values that are finite. */
+dt_spread dt__page_spread_of(const double *value, int64_t n);
+
+/* A run's result of a metric: of the converted model, or without `qat` of the float one. */
+double dt__page_result(const dt__page_run *r, const char *metric);
+/* The same on validation data at the end of training, or at the update whose weights it ended with;
+ * NaN: there is none. */
+double dt__page_validated(const dt__page_run *r, const char *metric);
+/* Bytes of the same model; 0: no result. */
+int64_t dt__page_bytes(const dt__page_run *r);
+/* `mean ± deviation unit`; of one run the value alone. */
+void dt__put_spread(dt__chars *t, const dt__page_metric *m, dt_spread s);
+
+#endif

@@ -1,0 +1,217 @@
+/* Runs that are done once, and the folder that they share.
+ *
+ *     DIR/plan.json     what is to be done there, as text: another plan needs another folder
+ *     DIR/NAME/         a run; one with summary.json is finished, others go on
+ *     DIR/NAME.failed   the message of a run that would fail again */
+#include "sweep/jobs.h"
+
+#include "core/atomic_file.h"
+#include "report/page_run.h"
+#include "train/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+dt_status dt__job_path(dt_ctx *ctx, const char *dir, const char *name, char path[DT__JOB_PATH])
+{
+    const int n = snprintf(path, DT__JOB_PATH, "%s/%s", dir, name);
+    if (n > 0 && n < DT__JOB_PATH) return DT_OK;
+    return dt_fail(ctx, DT_ERR_IO, "the path of '%s' in the folder is too long", name);
+}
+
+static bool holds(dt_ctx *ctx, const char *dir, const char *name)
+{
+    char path[DT__JOB_PATH];
+    return dt__job_path(ctx, dir, name, path) == DT_OK && access(path, F_OK) == 0;
+}
+
+/* ---- one run -------------------------------------------------------------------------------- */
+
+/* A run that was ended before it had a recipe left an empty folder, or a temporary file in it. */
+static void remove_unbegun(const char *dir)
+{
+    DIR *folder = opendir(dir);
+    if (folder == NULL) return;
+    for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        unlinkat(dirfd(folder), e->d_name, 0);
+    }
+    closedir(folder);
+    rmdir(dir); /* fails where something else is in it, and then the run says so */
+}
+
+static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
+{
+    return holds(ctx, dir, "summary.json") && (!report || holds(ctx, dir, "report.html"));
+}
+
+static dt_status failed_path(dt_ctx *ctx, const char *dir, char path[DT__JOB_PATH])
+{
+    const int n = snprintf(path, DT__JOB_PATH, "%s.failed", dir);
+    if (n > 0 && n < DT__JOB_PATH) return DT_OK;
+    return dt_fail(ctx, DT_ERR_IO, "the path of '%s' is too long", dir);
+}
+
+/* Reads the message of a run that failed in an earlier call; false: there is none. */
+static bool has_failed(dt_ctx *ctx, const char *dir, dt__job *job)
+{
+    char path[DT__JOB_PATH];
+    FILE *file = failed_path(ctx, dir, path) == DT_OK ? fopen(path, "rb") : NULL;
+    if (file == NULL) return false;
+    const size_t n = fread(job->error, 1, sizeof job->error - 1, file);
+    fclose(file);
+    job->error[n] = 0;
+    job->error[strcspn(job->error, "\n")] = 0;
+    if (n == 0) strcpy(job->error, "it failed in an earlier call");
+    return true;
+}
+
+/* Keeps the context's error as the run's. What depends on the machine is tried again by the next
+ * call, and leaves no file. */
+static dt_status note_failure(dt_ctx *ctx, const char *dir, dt_status s, dt__job *job)
+{
+    char path[DT__JOB_PATH];
+    if (s == DT_ERR_INTERRUPTED || s == DT_ERR_NOMEM) return s;
+    snprintf(job->error, sizeof job->error, "%s", dt_error(ctx));
+    job->error[strcspn(job->error, "\n")] = 0;
+    if (s == DT_ERR_IO) return DT_OK;
+    DT__TRY(failed_path(ctx, dir, path));
+    return dt__file_replace(ctx, path, &(const dt__span){ job->error, strlen(job->error) }, 1);
+}
+
+dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
+{
+    const char *dir = dt_recipe_get(recipe)->run.dir;
+    const dt_sweep_control none = { 0 }, *c = job->control != NULL ? job->control : &none;
+    job->error[0] = 0;
+    if (is_finished(ctx, dir, dt_recipe_get(recipe)->run.report)) return DT_OK;
+    if (has_failed(ctx, dir, job)) return DT_OK;
+    if (c->stop != NULL && c->stop(c->user)) {
+        return dt_fail(ctx, DT_ERR_INTERRUPTED, "interrupted before '%s'", dir);
+    }
+    const bool resume = holds(ctx, dir, "recipe.yaml");
+    if (!resume) remove_unbegun(dir);
+    if (c->begins != NULL) c->begins(c->user, dir, job->i, job->n);
+    const dt_run_control control = {
+        .resume = resume, .stop = c->stop, .progress = c->progress, .user = c->user
+    };
+    const dt_status s = dt_run(ctx, recipe, &control, NULL);
+    return s == DT_OK ? s : note_failure(ctx, dir, s, job);
+}
+
+dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME],
+                       dt__job_result *out)
+{
+    dt__page_run r;
+    *out = (dt__job_result){ .validated = (double)NAN, .result = (double)NAN };
+    DT__TRY(dt__page_run_open(ctx, dir, &r));
+    if (metric[0] == 0) snprintf(metric, DT__METRIC_NAME, "%s", dt__page_first_metric(&r).name);
+    out->validated = dt__page_validated(&r, metric);
+    out->result = dt__page_result(&r, metric);
+    out->bytes = dt__page_bytes(&r);
+    snprintf(out->evaluated_on, sizeof out->evaluated_on, "%s",
+             dt__field_text(r.summary.root, "evaluated_on"));
+    dt__page_run_close(&r);
+    return DT_OK;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+#define PLAN "plan.json"
+
+static dt_status lock(dt__work *w, const char *path)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    w->lock = open(path, O_RDWR | O_CLOEXEC);
+    if (w->lock < 0) return dt__file_fail(w->ctx, "open", path, errno);
+    if (fcntl(w->lock, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN)) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_STATE, "another process works in '%s'", w->dir);
+}
+
+/* Whether the locked file holds exactly this text. */
+static bool is_same(const dt__work *w, const dt__chars *plan)
+{
+    char part[4096];
+    size_t at = 0;
+    for (;;) {
+        const ssize_t n = pread(w->lock, part, sizeof part, (off_t)at);
+        if (n <= 0) return n == 0 && at == plan->used;
+        if ((size_t)n > plan->used - at || memcmp(part, plan->bytes + at, (size_t)n) != 0) {
+            return false;
+        }
+        at += (size_t)n;
+    }
+}
+
+static dt_status make_folder(dt__work *w, const char *path, const dt__chars *plan)
+{
+    DT__TRY(dt__run_make_parents(w->ctx, path));
+    return dt__file_replace(w->ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
+}
+
+dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt__work *out)
+{
+    char path[DT__JOB_PATH];
+    *out = (dt__work){ ctx, dir, -1 };
+    if (plan->failed) return DT_ERR_NOMEM;
+    DT__TRY(dt__job_path(ctx, dir, PLAN, path));
+    if (access(path, F_OK) != 0) {
+        if (rmdir(dir) != 0 && errno != ENOENT) {
+            return dt_fail(ctx, DT_ERR_CONFIG, "'%s' exists and holds something else", dir);
+        }
+        DT__TRY(make_folder(out, path, plan));
+    }
+    dt_status s = lock(out, path);
+    if (s == DT_OK && !is_same(out, plan)) {
+        s = dt_fail(ctx, DT_ERR_CONFIG,
+                    "'%s' was begun with another recipe or description; give another folder, or "
+                    "remove it",
+                    dir);
+    }
+    if (s != DT_OK) dt__work_close(out);
+    return s;
+}
+
+void dt__work_close(dt__work *w)
+{
+    if (w->lock >= 0) close(w->lock);
+    w->lock = -1;
+}
+
+dt_status dt__work_write(const dt__work *w, const char *name, const dt__chars *text)
+{
+    char path[DT__JOB_PATH];
+    if (text->failed) return DT_ERR_NOMEM;
+    DT__TRY(dt__job_path(w->ctx, w->dir, name, path));
+    return dt__file_replace(w->ctx, path, &(const dt__span){ text->bytes, text->used }, 1);
+}
+
+dt_status dt__work_write_recipe(const dt__work *w, const char *name, const dt_recipe *recipe)
+{
+    dt__chars t = { .ctx = w->ctx };
+    dt_status s = dt_recipe_show(recipe, dt__run_collect, &t);
+    if (s == DT_OK) s = dt__work_write(w, name, &t);
+    dt__release(w->ctx, t.bytes);
+    return s;
+}
+
+void dt__put_spread_json(dt__chars *t, const char *name, dt_spread s)
+{
+    const double value[] = { s.mean, s.deviation };
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": {\"n\": ");
+    dt__put_integer(t, s.n);
+    for (int i = 0; i < 2; i++) {
+        dt__put_text(t, i == 0 ? ", \"mean\": " : ", \"deviation\": ");
+        if (isfinite(value[i])) dt__put_real(t, value[i]);
+        else dt__put_text(t, "null");
+    }
+    dt__put_text(t, "}");
+}

@@ -1,0 +1,368 @@
+/* dt_search: runs with uniform bits, whose float weights give the costs; the choice; its runs. */
+#include "sweep/search.h"
+
+#include "core/json.h"
+#include "train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OVERRIDE 512
+#define MOST_SEEDS 100
+
+/* Which bits the rules of a run give. */
+typedef enum form { UNIFORM, AUTOMATIC } form;
+
+typedef struct searching {
+    dt__search s;
+    const dt_recipe_source *source;
+    const dt_search_options *o;
+    const dt_sweep_control *control;
+    dt_search_summary *summary;
+    dt_recipe *recipe;
+    char (*text)[OVERRIDE]; /* overrides of a run */
+    const char **override;
+    int64_t seeds;
+    char metric[DT__METRIC_NAME], result_on[16];
+} searching;
+
+/* ---- recipes -------------------------------------------------------------------------------- */
+
+/* qat.rules.N={match: PATH, weight: {...}} */
+static dt_status write_rule(const searching *a, const dt__search_layer *l, const dt__choice *c,
+                            char text[OVERRIDE])
+{
+    dt__chars t = { .ctx = a->s.ctx };
+    dt__put_quoted(&t, l->path);
+    const char *path = dt__chars_text(&t);
+    char scales[96] = "";
+    if (c->group_size == 0) snprintf(scales, sizeof scales, ", granularity: channel");
+    if (c->group_size > 0) {
+        snprintf(scales, sizeof scales, ", granularity: group, group_size: %lld",
+                 (long long)c->group_size);
+    }
+    const long long n = a->s.o->qat.n_rules + (l - a->s.layer);
+    const int length =
+        path == NULL ? 0
+                     : snprintf(text, OVERRIDE, "qat.rules.%lld={match: %s, weight: {bits: %d%s}}",
+                                n, path, c->bits, scales);
+    dt__release(a->s.ctx, t.bytes);
+    if (path == NULL) return DT_ERR_NOMEM;
+    if (length > 0 && length < OVERRIDE) return DT_OK;
+    return dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: the path of a layer is too long");
+}
+
+static const dt__choice *choice_of(const searching *a, const dt__search_layer *l, form which)
+{
+    if (which == AUTOMATIC) return &l->choice[l->chosen];
+    return &l->choice[l->uniform[a->summary->uniform_bits]];
+}
+
+/* The recipe of a run in DIR/name. */
+static dt_status read_run(searching *a, form which, int64_t seed, const char *name, dt_recipe **out)
+{
+    dt_recipe_source source = *a->source;
+    char dir[DT__JOB_PATH + 16], seed_text[48];
+    int n = source.n_overrides;
+    *out = NULL;
+    for (int64_t i = 0; i < a->s.n; i++) {
+        const dt__search_layer *l = &a->s.layer[i];
+        DT__TRY(write_rule(a, l, choice_of(a, l, which), a->text[i]));
+        a->override[n++] = a->text[i];
+    }
+    const int length = snprintf(dir, sizeof dir, "run.dir=%s/%s", a->summary->dir, name);
+    if (length < 0 || length >= DT__JOB_PATH) {
+        return dt_fail(a->s.ctx, DT_ERR_IO, "search: the path of its folder is too long");
+    }
+    snprintf(seed_text, sizeof seed_text, "run.seed=%lld", (long long)(a->s.o->run.seed + seed));
+    a->override[n++] = dir;
+    a->override[n++] = seed_text;
+    source.overrides = a->override;
+    source.n_overrides = n;
+    source.saved = true;
+    const dt_status status = dt_recipe_read(a->s.ctx, &source, out);
+    if (status == DT_ERR_CONFIG) {
+        dt_recipe_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static void name_run(const searching *a, form which, int64_t seed, char name[64])
+{
+    snprintf(name, 64, "%s-seed%lld", which == UNIFORM ? "uniform" : "automatic",
+             (long long)(a->s.o->run.seed + seed));
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static dt_status do_run(searching *a, form which, int64_t seed, double *value)
+{
+    dt_search_summary *out = a->summary;
+    char name[64], dir[DT__JOB_PATH];
+    dt_recipe *recipe;
+    dt__job_result r = { .result = (double)NAN };
+    dt__job job = { .control = a->control,
+                    .i = seed + (which == AUTOMATIC ? a->seeds : 0),
+                    .n = 2 * a->seeds };
+    name_run(a, which, seed, name);
+    DT__TRY(dt__job_path(a->s.ctx, out->dir, name, dir));
+    DT__TRY(read_run(a, which, seed, name, &recipe));
+    dt_status status = dt__job_do(a->s.ctx, recipe, &job);
+    dt_recipe_free(recipe);
+    if (status == DT_OK && job.error[0] != 0) {
+        snprintf(out->error, sizeof out->error, "%.48s: %.200s", name, job.error);
+    } else if (status == DT_OK) {
+        status = dt__job_read(a->s.ctx, dir, a->metric, &r);
+        if (r.evaluated_on[0] != 0) strcpy(a->result_on, r.evaluated_on);
+        *(which == UNIFORM ? &out->uniform_run_bytes : &out->automatic_run_bytes) = r.bytes;
+    }
+    *value = r.result;
+    return status;
+}
+
+static dt_status do_runs(searching *a, form which)
+{
+    double value[MOST_SEEDS];
+    for (int64_t i = 0; i < a->seeds; i++) DT__TRY(do_run(a, which, i, &value[i]));
+    const dt_spread spread = dt__page_spread_of(value, a->seeds);
+    *(which == UNIFORM ? &a->summary->uniform : &a->summary->automatic) = spread;
+    return DT_OK;
+}
+
+/* The float weights that the first run left: of its baseline, of update qat.start_step, or those
+ * that it began with. */
+static dt_status float_weights(const searching *a, char path[DT__JOB_PATH])
+{
+    char name[64], dir[DT__JOB_PATH];
+    name_run(a, UNIFORM, 0, name);
+    DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, name, dir));
+    if (a->s.o->train.float_baseline) {
+        return dt__job_path(a->s.ctx, dir, "baseline.safetensors", path);
+    }
+    if (a->s.o->qat_schedule.start_step > 0) {
+        return dt__job_path(a->s.ctx, dir, "float.safetensors", path);
+    }
+    snprintf(path, DT__JOB_PATH, "%s", a->s.o->model.init);
+    return DT_OK;
+}
+
+/* ---- what is written ------------------------------------------------------------------------ */
+
+static dt_status write_plan(searching *a, dt__chars *t)
+{
+    dt_recipe *base;
+    dt_recipe_source source = *a->source;
+    static const char *const free_keys[] = { "run.threads=0", "run.dir='-'" };
+    memcpy(a->override + source.n_overrides, free_keys, sizeof free_keys);
+    source.overrides = a->override;
+    source.n_overrides += DT__COUNT_OF(free_keys);
+    source.saved = true;
+    DT__TRY(dt_recipe_read(a->s.ctx, &source, &base));
+    dt__put_text(t, "{\"budget\": ");
+    dt__put_integer(t, a->o->budget);
+    dt__put_text(t, ", \"recipe\": ");
+    const dt_status status = dt_recipe_json(base, dt__run_collect, t);
+    dt__put_text(t, "}\n");
+    dt_recipe_free(base);
+    return status;
+}
+
+static dt_status write_best(searching *a, const dt__work *w)
+{
+    dt_recipe *recipe;
+    DT__TRY(read_run(a, AUTOMATIC, 0, "best", &recipe));
+    const dt_status status = dt__work_write_recipe(w, "best.yaml", recipe);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* Of the first seeds, as many as a page holds, uniform and automatic in turn. */
+static dt_status write_report(const searching *a)
+{
+    char dir[DT_MOST_REPORTED][DT__JOB_PATH], name[64], path[DT__JOB_PATH];
+    const char *dirs[DT_MOST_REPORTED];
+    int n = 0;
+    for (int64_t i = 0; i < 2 * a->seeds && n < DT_MOST_REPORTED; i++, n++) {
+        name_run(a, i % 2 == 0 ? UNIFORM : AUTOMATIC, i / 2, name);
+        DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, name, dir[n]));
+        dirs[n] = dir[n];
+    }
+    if (a->summary->error[0] != 0) return DT_OK;
+    DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, "report.html", path));
+    return dt_report_write(a->s.ctx, dirs, n, &(dt_report_options){ .output = path });
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+static dt_status check_recipe(const searching *a)
+{
+    const dt_recipe_options *o = a->s.o;
+    const char *what = NULL;
+    if (!o->qat.given) what = "the recipe has no `qat` whose bits could be chosen";
+    else if (o->adapters.given) what = "recipes with `adapters` are not searched";
+    else if (!o->train.float_baseline && o->qat_schedule.start_step == 0 && o->model.init == NULL) {
+        what = "there are no float weights to measure: qat.start_step above 0, "
+               "train.float_baseline, or model.init";
+    }
+    return what == NULL ? DT_OK : dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: %s", what);
+}
+
+/* Sizes, and what is compared with: the most bits that fit. */
+static dt_status take_sizes(searching *a)
+{
+    dt_search_summary *out = a->summary;
+    dt__search_bounds(&a->s, &out->least, &out->most);
+    for (int bits = 8; bits >= 2; bits--) {
+        out->uniform_bytes[bits] = dt__search_uniform(&a->s, bits);
+        const bool fits = out->uniform_bytes[bits] > 0 && out->uniform_bytes[bits] <= a->o->budget;
+        if (fits && out->uniform_bits == 0) out->uniform_bits = bits;
+    }
+    for (int bits = 2; bits <= 8 && out->uniform_bits == 0; bits++) {
+        if (out->uniform_bytes[bits] > 0) out->uniform_bits = bits;
+    }
+    if (a->o->budget < out->least) {
+        return dt_fail(a->s.ctx, DT_ERR_CONFIG,
+                       "search: a budget of %lld bytes cannot be met; the least possible is %lld",
+                       (long long)a->o->budget, (long long)out->least);
+    }
+    if (out->uniform_bits > 0) return DT_OK;
+    return dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: no number of bits is possible for all layers");
+}
+
+/* The layers into the summary. */
+static dt_status show_layers(searching *a, bool measured)
+{
+    dt_search_summary *out = a->summary;
+    out->layer = dt__alloc_zero(a->s.ctx, (size_t)a->s.n * sizeof *out->layer);
+    if (out->layer == NULL) return DT_ERR_NOMEM;
+    out->bytes = measured ? a->s.fixed : 0;
+    for (int64_t i = 0; i < a->s.n; i++) {
+        const dt__search_layer *l = &a->s.layer[i];
+        const dt__choice *c = &l->choice[l->chosen], *u = choice_of(a, l, UNIFORM);
+        char *path = dt__copy_string(a->s.ctx, l->path);
+        if (path == NULL) return DT_ERR_NOMEM;
+        out->layer[out->n_layers++] = (dt_search_layer){ .path = path,
+                                                         .elements = l->elements,
+                                                         .bits = c->bits,
+                                                         .uniform_bits = u->bits,
+                                                         .group_size = c->group_size,
+                                                         .bytes = c->bytes,
+                                                         .cost = c->cost,
+                                                         .uniform_cost = u->cost };
+        if (measured) out->bytes += c->bytes;
+    }
+    return DT_OK;
+}
+
+static dt_status choose(searching *a)
+{
+    char path[DT__JOB_PATH];
+    bool fits;
+    DT__TRY(float_weights(a, path));
+    DT__TRY(dt__search_costs(&a->s, a->recipe, path));
+    DT__TRY(dt__search_choose(&a->s, a->o->budget, &fits));
+    return show_layers(a, true);
+}
+
+static dt_status work(searching *a)
+{
+    dt__work w;
+    dt__chars plan = { .ctx = a->s.ctx };
+    dt_status status = write_plan(a, &plan);
+    if (status == DT_OK) status = dt__work_open(a->s.ctx, a->summary->dir, &plan, &w);
+    dt__release(a->s.ctx, plan.bytes);
+    if (status != DT_OK) return status;
+    status = do_runs(a, UNIFORM);
+    if (status == DT_OK && a->summary->error[0] != 0) {
+        status = dt_fail(a->s.ctx, DT_ERR_STATE, "search: %s", a->summary->error);
+    }
+    if (status == DT_OK) status = choose(a);
+    if (status == DT_OK) status = write_best(a, &w);
+    if (status == DT_OK) status = do_runs(a, AUTOMATIC);
+    if (status == DT_OK) status = write_report(a);
+    dt__work_close(&w);
+    return status;
+}
+
+/* Memory for the overrides of a run: those given, a rule for each layer, folder and seed. */
+static dt_status make_room(searching *a)
+{
+    const int given = a->source->n_overrides;
+    a->text = dt__alloc_array(a->s.ctx, a->s.n, sizeof *a->text);
+    a->override = dt__alloc_array(a->s.ctx, given + a->s.n + 2, sizeof *a->override);
+    if (a->text == NULL || a->override == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < given; i++) a->override[i] = a->source->overrides[i];
+    return DT_OK;
+}
+
+static dt_status find_dir(searching *a)
+{
+    const char *dir = a->s.o->run.dir;
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') n--;
+    a->summary->dir = a->o->dir != NULL ? dt__copy_string(a->s.ctx, a->o->dir)
+                                        : dt__format_string(a->s.ctx, "%.*s-search", (int)n, dir);
+    return a->summary->dir == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status search(searching *a)
+{
+    DT__TRY(dt_recipe_read(a->s.ctx, a->source, &a->recipe));
+    a->s.o = dt_recipe_get(a->recipe);
+    DT__TRY(check_recipe(a));
+    DT__TRY(find_dir(a));
+    DT__TRY(dt__search_layers(&a->s));
+    DT__TRY(take_sizes(a));
+    if (a->o->dry_run) return show_layers(a, false);
+    DT__TRY(make_room(a));
+    return work(a);
+}
+
+/* Texts of the metric live for ever. */
+static void name_metric(const searching *a)
+{
+    static const char *const data[] = { "test", "validation", "train" };
+    const bool known = dt__page_metric_is_known(a->metric);
+    const dt__page_metric m = dt__page_metric_of(known ? a->metric : "");
+    const char *on = "";
+    for (int i = 0; i < DT__COUNT_OF(data); i++) {
+        if (strcmp(data[i], a->result_on) == 0) on = data[i];
+    }
+    a->summary->metric = (dt_sweep_metric){ m.name, m.title, m.unit, m.scale, m.decimals, on, on };
+}
+
+dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search_options *options,
+                    const dt_sweep_control *control, dt_search_summary *summary)
+{
+    searching a = { .s = { .ctx = ctx },
+                    .source = recipe,
+                    .o = options,
+                    .control = control,
+                    .summary = summary,
+                    .seeds = dt__max_i64(options->seeds, 1) };
+    *summary = (dt_search_summary){ .ctx = ctx };
+    if (options->budget < 1 || a.seeds > MOST_SEEDS) {
+        return dt_fail(ctx, DT_ERR_ARG, "dt_search: a budget of at least 1, and at most %d seeds",
+                       MOST_SEEDS);
+    }
+    const dt_status status = search(&a);
+    name_metric(&a);
+    dt__release(ctx, a.text);
+    dt__release(ctx, a.override);
+    dt_recipe_free(a.recipe);
+    dt__search_free(&a.s);
+    return status;
+}
+
+void dt_search_summary_free(dt_search_summary *s)
+{
+    if (s == NULL || s->ctx == NULL) return;
+    for (int64_t i = 0; i < s->n_layers; i++) {
+        dt__release(s->ctx, (char *)(uintptr_t)s->layer[i].path);
+    }
+    dt__release(s->ctx, s->layer);
+    dt__release(s->ctx, s->dir);
+    *s = (dt_search_summary){ 0 };
+}

@@ -1,0 +1,56 @@
+/* The parts of a search for bits, for src/sweep alone:
+ *     search_layers.c  layers, choices, their bytes
+ *     search_costs.c   what each choice costs the loss
+ *     search_choose.c  the choice under the budget
+ *     search.c         runs, and what is written */
+#ifndef DT__SWEEP_SEARCH_H
+#define DT__SWEEP_SEARCH_H
+
+#include "sweep/jobs.h"
+
+#define DT__CHOICES 15 /* 3 numbers of bits, 5 forms of scales */
+
+/* Settings of a layer's weight. */
+typedef struct dt__choice {
+    int bits;
+    int64_t group_size; /* 0: by channel; -1: as the recipe says */
+    int64_t bytes;      /* of the layer's tensors */
+    double cost;
+} dt__choice;
+
+typedef struct dt__search_layer {
+    char *path;
+    int64_t elements;
+    dt_quant_spec quant; /* as the recipe says */
+    dt__choice choice[DT__CHOICES];
+    int n, chosen;
+    int uniform[9]; /* [bits]: the choice with these bits and the recipe's scales; -1: none */
+} dt__search_layer;
+
+typedef struct dt__search {
+    dt_ctx *ctx;
+    const dt_recipe_options *o; /* of the recipe */
+    dt__search_layer *layer;
+    int64_t n, room;
+    int64_t fixed; /* bytes of everything else */
+} dt__search;
+
+/* Finds layers and choices by a model without weights. CONFIG: none can be quantized, too many. */
+dt_status dt__search_layers(dt__search *s);
+void dt__search_free(dt__search *s);
+/* Bytes with uniform bits; 0: not possible. */
+int64_t dt__search_uniform(const dt__search *s, int bits);
+/* Fewest and most bytes. */
+void dt__search_bounds(const dt__search *s, int64_t *least, int64_t *most);
+/* A model, prepared as the recipe says, but for one layer's weight. `plain` weights have dynamic
+ * ranges, which need no training. */
+dt_status dt__search_prepare(const dt__search *s, dt_module *m, const dt__search_layer *l,
+                             const dt__choice *c, bool plain);
+
+/* Sets the costs of all choices, by the float model at `path`. */
+dt_status dt__search_costs(dt__search *s, dt_recipe *recipe, const char *path);
+
+/* Sets `chosen` of every layer; false: nothing fits. */
+dt_status dt__search_choose(dt__search *s, int64_t budget, bool *fits);
+
+#endif

@@ -1,0 +1,77 @@
+/* What a sweep does, for src/sweep alone: its keys and their values, its recipes. */
+#ifndef DT__SWEEP_PLAN_H
+#define DT__SWEEP_PLAN_H
+
+#include "sweep/jobs.h"
+#include "train/recipe.h"
+
+/* A range that values are drawn from. */
+typedef struct dt__range {
+    double from, to;
+    int scale; /* linear, log */
+    bool whole;
+} dt__range;
+
+typedef struct dt__swept {
+    const char *path;
+    dt__node *key, *value; /* the list, or the map of the range */
+    bool is_range;
+    dt__range range;
+} dt__swept;
+
+/* Settings of a recipe that count updates or epochs, which a rung of halving shortens. */
+#define DT__LENGTHS 7
+
+/* A recipe of the sweep. */
+typedef struct dt__trial {
+    dt_sweep_row row;
+    char name[8];
+    const dt__node *value[DT_SWEEP_KEYS];
+    const char *text[DT_SWEEP_KEYS];
+    int64_t seed; /* its run.seed */
+    int64_t length[DT__LENGTHS];
+    char error[256];
+} dt__trial;
+
+struct dt_sweep {
+    dt_ctx *ctx;
+    dt_recipe
+        *file; /* the description: its tree, its errors, and the memory of all that is below */
+    dt_sweep_options o;
+    dt_recipe_source recipe;
+    dt__swept key[DT_SWEEP_KEYS];
+    const char *path[DT_SWEEP_KEYS];
+    int n_keys;
+    dt__trial *trial;
+    int64_t n_trials;
+    dt__trial **order; /* best first */
+    char metric[DT__METRIC_NAME];
+    char chosen_on[16], result_on[16];
+};
+
+/* How many recipes take part in a rung (from 0): ceil(runs / reduce^rung); all without halving. */
+int64_t dt__rung_size(const dt_sweep *s, int64_t rung);
+/* 1 without halving. */
+int64_t dt__rung_count(const dt_sweep *s);
+
+/* Which run of which recipe. */
+typedef struct dt__trial_run {
+    const dt__trial *trial;
+    int64_t rung, seed; /* from 0 */
+    const char *dir;    /* name below the sweep's folder; NULL: by trial, rung and seed */
+} dt__trial_run;
+
+/* The name of its folder, below the sweep's. */
+const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run);
+/* Its recipe, which lists errors after CONFIG. */
+dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **out);
+
+/* sweep_values.c: reads `keys` of the description; makes the trials and their values. */
+void dt__sweep_read_keys(dt_sweep *s, dt__node *keys);
+void dt__sweep_make_trials(dt_sweep *s, dt__node *keys);
+/* A value as YAML in one line; lives as long as the sweep. */
+const char *dt__node_text(dt_recipe *memory, const dt__node *node);
+/* A scalar at the place of `where`. */
+const dt__node *dt__scalar_at(dt_recipe *memory, const dt__node *where, const char *text);
+
+#endif

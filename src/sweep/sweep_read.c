@@ -1,0 +1,360 @@
+/* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
+#include "sweep/sweep_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the keys of a description -------------------------------------------------------------- */
+
+static const char *const method_names[] = { "grid", "random", "halving", NULL };
+
+/* `keys` is read by sweep_values.c; it is in the table for messages. */
+typedef struct description {
+    dt_sweep_options o;
+    const char *keys;
+} description;
+
+#define AT(field) .offset = offsetof(dt_sweep_options, field)
+
+const dt_key dt_sweep_keys[] = {
+    { "keys", DT_KEY_STRING, .offset = offsetof(description, keys),
+      .text = "keys of the recipe, each with a list of values or, not of a grid, a range {from: "
+              "least, to: largest, scale: linear or log}" },
+    { "method", DT_KEY_CHOICE, AT(method), .choices = method_names, .fallback = "grid",
+      .text = "grid: all combinations; random: values that are drawn; halving: the same, trained "
+              "briefly, of which the best are trained for longer" },
+    { "dir", DT_KEY_PATH, AT(dir),
+      .text = "folder of the sweep; default: run.dir of the recipe with -sweep behind it" },
+    { "metric", DT_KEY_STRING, AT(metric),
+      .text = "by which recipes are compared, on validation data where the recipe has them; "
+              "default: the first of the task" },
+    { "runs", DT_KEY_INT, AT(runs), .most = DT_SWEEP_RUNS, .fallback = "0",
+      .text = "random, halving: how many recipes are drawn" },
+    { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "of what is drawn" },
+    { "seeds", DT_KEY_INT, AT(seeds), .least = 1, .most = 100, .fallback = "1",
+      .text = "runs of each recipe, with run.seed, run.seed + 1, ..." },
+    { "rungs", DT_KEY_INT, AT(rungs), .least = 2, .most = 10, .fallback = "3",
+      .text = "halving: how often recipes are compared; the last rung trains as the recipe says" },
+    { "reduce", DT_KEY_INT, AT(reduce), .least = 2, .most = 100, .fallback = "3",
+      .text = "halving: of so many recipes one goes on, and is trained so many times longer" },
+    { "most_runs", DT_KEY_INT, AT(most_runs), .least = 1, .most = DT_SWEEP_RUNS, .fallback = "256",
+      .text = "a sweep of more runs is an error" },
+    { 0 },
+};
+
+int64_t dt__rung_count(const dt_sweep *s)
+{
+    return s->o.method == DT_SWEEP_HALVING ? s->o.rungs : 1;
+}
+
+int64_t dt__rung_size(const dt_sweep *s, int64_t rung)
+{
+    int64_t n = s->o.method == DT_SWEEP_GRID ? s->n_trials : s->o.runs;
+    for (int64_t i = 0; i < rung; i++) n = dt__ceil_div(n, s->o.reduce);
+    return n;
+}
+
+/* ---- recipes of runs ------------------------------------------------------------------------ */
+
+/* The lengths that a rung scales; the first two are the length of the training. */
+static const char *const length_paths[DT__LENGTHS] = { "train.epochs",
+                                                       "train.steps",
+                                                       "qat.start_step",
+                                                       "qat.freeze_observer_step",
+                                                       "qat.freeze_norm_step",
+                                                       "train.schedule.warmup_steps",
+                                                       "train.schedule.total_steps" };
+
+static void take_lengths(dt__trial *t, const dt_recipe_options *o)
+{
+    const int64_t length[DT__LENGTHS] = { o->train.epochs,
+                                          o->train.steps,
+                                          o->qat.given ? o->qat_schedule.start_step : 0,
+                                          o->qat.given ? o->qat_schedule.freeze_observer_step : 0,
+                                          o->qat.given ? o->qat_schedule.freeze_norm_step : 0,
+                                          o->train.schedule.warmup_steps,
+                                          o->train.schedule.total_steps };
+    memcpy(t->length, length, sizeof length);
+    t->seed = o->run.seed;
+}
+
+/* A length in a rung: reduce^(rungs - 1 - rung) times shorter, at least 1 where it was above 0. */
+static int64_t length_in(const dt_sweep *s, int64_t rung, int64_t length)
+{
+    double share = 1;
+    for (int64_t i = rung + 1; i < dt__rung_count(s); i++) share /= (double)s->o.reduce;
+    return length == 0 ? 0 : dt__max_i64(1, (int64_t)round((double)length * share));
+}
+
+const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
+{
+    char rung[24] = "", seed[32] = "";
+    if (s->o.method == DT_SWEEP_HALVING) {
+        snprintf(rung, sizeof rung, "-r%lld", (long long)run->rung + 1);
+    }
+    if (s->o.seeds > 1) {
+        snprintf(seed, sizeof seed, "-seed%lld", (long long)(run->trial->seed + run->seed));
+    }
+    return dt__recipe_format(s->file, "%s%s%s", run->trial->name, rung, seed);
+}
+
+/* Room for the values, for run.dir and run.seed, and for lengths. */
+typedef struct grafting {
+    dt_sweep *s;
+    dt__graft graft[DT_SWEEP_KEYS + 2 + DT__LENGTHS];
+    int n;
+} grafting;
+
+static void add(grafting *g, const char *path, const char *text)
+{
+    const dt__node *where = g->s->file->root;
+    const dt__node *node = dt__scalar_at(g->s->file, where, text);
+    if (node != NULL) g->graft[g->n++] = (dt__graft){ path, node, node };
+}
+
+static void add_number(grafting *g, const char *path, int64_t value)
+{
+    add(g, path, dt__recipe_format(g->s->file, "%lld", (long long)value));
+}
+
+dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **out)
+{
+    const dt__trial *t = run->trial;
+    grafting g = { .s = s };
+    dt_recipe_source source = s->recipe;
+    source.saved = true; /* warnings were given once */
+    for (int k = 0; k < s->n_keys; k++) {
+        g.graft[g.n++] = (dt__graft){ s->key[k].path, s->key[k].key, t->value[k] };
+    }
+    const char *name = run->dir != NULL ? run->dir : dt__trial_run_name(s, run);
+    add(&g, "run.dir", dt__recipe_format(s->file, "%s/%s", s->o.dir, name));
+    if (run->seed > 0) add_number(&g, "run.seed", t->seed + run->seed);
+    for (int i = 0; i < DT__LENGTHS; i++) {
+        const int64_t length = length_in(s, run->rung, t->length[i]);
+        if (length != t->length[i]) add_number(&g, length_paths[i], length);
+    }
+    *out = NULL;
+    if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
+    return dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, g.graft, g.n },
+                                   out);
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static bool is_known(const dt_recipe *file, const char *text)
+{
+    for (const dt__complaint *c = file->complaints; c != NULL; c = c->next) {
+        if (c->text != NULL && strncmp(c->text, text, strlen(text)) == 0) return true;
+    }
+    return false;
+}
+
+/* Where an error belongs among those that are there: errors are in the order of their lines. */
+static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
+{
+    dt__complaint **place = &s->file->complaints;
+    while (*place != NULL && ((*place)->origin < c->origin ||
+                              ((*place)->origin == c->origin &&
+                               ((*place)->line < c->line ||
+                                ((*place)->line == c->line && (*place)->column <= c->column))))) {
+        place = &(*place)->next;
+    }
+    return place;
+}
+
+/* Takes on the errors of a recipe, once each. Of a trial, those in the recipe's own lines come from
+ * values that do not go together, and say which trial. */
+static void take_errors(dt_sweep *s, const dt__trial *t, const dt_recipe *recipe)
+{
+    for (const dt__complaint *c = recipe->complaints; c != NULL; c = c->next) {
+        if (c->text == NULL || is_known(s->file, c->text)) continue;
+        const bool named = t != NULL && c->origin != DT__FROM_SWEEP;
+        dt__complaint *copy = dt__recipe_alloc(s->file, sizeof *copy);
+        if (copy == NULL) return;
+        *copy = *c;
+        copy->text = dt__recipe_format(s->file, named ? "%s (in recipe %s of the sweep)" : "%s",
+                                       c->text, named ? t->name : "");
+        s->file->n_complaints++;
+        dt__complaint **place = place_of(s, copy);
+        copy->next = *place;
+        *place = copy;
+    }
+}
+
+static dt_status check_trials(dt_sweep *s)
+{
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        dt__trial *t = &s->trial[i];
+        const dt__trial_run run = { .trial = t, .rung = dt__rung_count(s) - 1 };
+        dt_recipe *recipe;
+        const dt_status status = dt__trial_recipe(s, &run, &recipe);
+        if (status != DT_OK && status != DT_ERR_CONFIG) return status;
+        if (status == DT_OK) take_lengths(t, dt_recipe_get(recipe));
+        else take_errors(s, t, recipe);
+        dt_recipe_free(recipe);
+        if (s->file->n_complaints >= DT__RECIPE_ERRORS) break;
+    }
+    return DT_OK;
+}
+
+/* Two rungs of the same length would compare the same thing twice. */
+static void check_rungs(dt_sweep *s)
+{
+    if (s->o.method != DT_SWEEP_HALVING || s->n_trials == 0) return;
+    const int64_t *length = s->trial[0].length;
+    const int64_t whole = length[1] > 0 ? length[1] : length[0];
+    dt__node *at = dt__node_at(s->file, "rungs", NULL);
+    if (length_in(s, 0, whole) < length_in(s, 1, whole)) return;
+    dt__complain(s->file, at != NULL ? at : s->file->root,
+                 "the first two of %lld rungs would train equally long, as the recipe has %lld "
+                 "%s; fewer rungs, a smaller 'reduce', or train.steps",
+                 (long long)s->o.rungs, (long long)whole, length[1] > 0 ? "updates" : "epochs");
+}
+
+static void check_options(dt_sweep *s)
+{
+    dt_recipe *file = s->file;
+    dt__node *method = dt__node_at(file, "method", NULL), *runs = dt__node_at(file, "runs", NULL),
+             *metric = dt__node_at(file, "metric", NULL);
+    if (s->o.method != DT_SWEEP_GRID && s->o.runs == 0 && runs == NULL) {
+        dt__complain(file, method, "method '%s' wants 'runs', the number of recipes to draw",
+                     method_names[s->o.method]);
+    } else if (s->o.method != DT_SWEEP_GRID && s->o.runs == 0) {
+        dt__complain(file, runs, "'runs' must be at least 1");
+    }
+    if (s->o.method == DT_SWEEP_GRID && runs != NULL) {
+        dt__complain(file, runs,
+                     "a grid has as many runs as its values; 'runs' is for method "
+                     "random or halving");
+    }
+    if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric)) {
+        dt__complain(file, metric, "no task has a metric %s", dt__recipe_quote(file, metric));
+    }
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Takes `keys` out of the tree, whose other keys the table describes. */
+static dt__node *take_keys(dt_recipe *file)
+{
+    dt__node **place = &file->root->first;
+    while (*place != NULL && strcmp((*place)->key->text, "keys") != 0) place = &(*place)->next;
+    dt__node *keys = *place;
+    if (keys == NULL) return NULL;
+    *place = keys->next;
+    keys->next = NULL;
+    file->root->count--;
+    return keys;
+}
+
+static void mark(dt__node *node)
+{
+    if (node == NULL) return;
+    node->origin = DT__FROM_SWEEP;
+    if (node->key != NULL) node->key->origin = DT__FROM_SWEEP;
+    for (dt__node *child = node->first; child != NULL; child = child->next) mark(child);
+}
+
+static void read_description(dt_sweep *s, int64_t seeds)
+{
+    description d = { 0 };
+    dt_recipe *file = s->file;
+    mark(file->root);
+    dt__node *keys = file->root->kind == DT__MAP ? take_keys(file) : NULL;
+    dt__recipe_fill_table(file, dt_sweep_keys, &d);
+    s->o = d.o;
+    if (seeds > 0) s->o.seeds = seeds;
+    if (file->n_complaints > 0 || file->out_of_memory) return;
+    check_options(s);
+    if (keys == NULL)
+        dt__complain(file, file->root, "missing key 'keys' (%s)", dt_sweep_keys[0].text);
+    if (file->n_complaints > 0) return;
+    dt__sweep_read_keys(s, keys);
+    if (file->n_complaints == 0) dt__sweep_make_trials(s, keys);
+}
+
+/* Keeps what later reads of the recipe need. */
+static void keep_source(dt_sweep *s, const dt_recipe_source *source)
+{
+    const char **override =
+        dt__recipe_alloc(s->file, ((size_t)source->n_overrides + 1) * sizeof *override);
+    s->recipe = *source;
+    s->recipe.path = dt__recipe_copy(s->file, source->path, strlen(source->path));
+    if (source->text != NULL) {
+        s->recipe.text = dt__recipe_copy(s->file, source->text, source->bytes);
+    }
+    for (int i = 0; i < source->n_overrides && override != NULL; i++) {
+        override[i] = dt__recipe_copy(s->file, source->overrides[i], strlen(source->overrides[i]));
+    }
+    s->recipe.overrides = override;
+}
+
+/* Reads the recipe by itself: its own errors are not the description's, and without any it gives
+ * the sweep's folder. */
+static dt_status read_base(dt_sweep *s)
+{
+    dt_recipe *base;
+    const dt_status status = dt_recipe_read(s->ctx, &s->recipe, &base);
+    if (status == DT_ERR_CONFIG) take_errors(s, NULL, base);
+    else if (status != DT_OK) return status;
+    else if (s->o.dir == NULL) {
+        const char *dir = dt_recipe_get(base)->run.dir;
+        size_t n = strlen(dir);
+        while (n > 1 && dir[n - 1] == '/') n--;
+        s->o.dir = dt__recipe_format(s->file, "%.*s-sweep", (int)n, dir);
+    }
+    dt_recipe_free(base);
+    return DT_OK;
+}
+
+static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
+{
+    dt_recipe *file = s->file;
+    file->sweep_file = file->file;
+    keep_source(s, &source->recipe);
+    if (source->text != NULL) {
+        file->root = dt__yaml_parse(file, source->text, source->bytes, DT__FROM_FILE);
+    } else {
+        DT__TRY(dt__recipe_parse_file(file));
+    }
+    if (file->root == NULL || file->out_of_memory) return DT_OK;
+    read_description(s, source->seeds);
+    if (file->n_complaints > 0 || file->out_of_memory) return DT_OK;
+    DT__TRY(read_base(s));
+    if (file->n_complaints == 0) DT__TRY(check_trials(s));
+    if (file->n_complaints == 0) check_rungs(s);
+    return DT_OK;
+}
+
+dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out)
+{
+    *out = NULL;
+    if (source->path == NULL || source->recipe.path == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "dt_sweep_read: no path");
+    }
+    dt_recipe *file = dt__recipe_empty(ctx, source->path, "sweep");
+    dt_sweep *s = file == NULL ? NULL : dt__recipe_alloc(file, sizeof *s);
+    if (s == NULL) {
+        dt_recipe_free(file);
+        return DT_ERR_NOMEM;
+    }
+    *s = (dt_sweep){ .ctx = ctx, .file = file };
+    dt_status status = read_all(s, source);
+    if (status == DT_OK) status = dt__recipe_verdict(file);
+    if (status == DT_OK || status == DT_ERR_CONFIG) *out = s;
+    else dt_recipe_free(file);
+    return status;
+}
+
+void dt_sweep_free(dt_sweep *s)
+{
+    if (s != NULL) dt_recipe_free(s->file);
+}
+
+int dt_sweep_error_count(const dt_sweep *s) { return dt_recipe_error_count(s->file); }
+
+const char *dt_sweep_error_at(const dt_sweep *s, int i) { return dt_recipe_error_at(s->file, i); }
+
+const dt_sweep_options *dt_sweep_get(const dt_sweep *s) { return &s->o; }

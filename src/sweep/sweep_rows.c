@@ -1,0 +1,78 @@
+/* What a sweep gave: rows, the metric, JSON. */
+#include "sweep/sweep_plan.h"
+
+int64_t dt_sweep_row_count(const dt_sweep *s) { return s->n_trials; }
+
+const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
+{
+    return i < 0 || i >= s->n_trials ? NULL : &s->order[i]->row;
+}
+
+int dt_sweep_key_count(const dt_sweep *s) { return s->n_keys; }
+
+const char *dt_sweep_key_at(const dt_sweep *s, int i)
+{
+    return i < 0 || i >= s->n_keys ? NULL : s->path[i];
+}
+
+int64_t dt_sweep_run_count(const dt_sweep *s)
+{
+    int64_t n = 0;
+    for (int64_t rung = 0; rung < dt__rung_count(s); rung++) n += dt__rung_size(s, rung);
+    return n * s->o.seeds;
+}
+
+dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
+{
+    const dt__page_metric m = dt__page_metric_of(s->metric);
+    return (dt_sweep_metric){ m.name,     m.title,      m.unit,      m.scale,
+                              m.decimals, s->chosen_on, s->result_on };
+}
+
+static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
+{
+    bool first = true;
+    dt__put_text(t, "{\"name\": ");
+    dt__put_quoted(t, row->name);
+    dt__put_text(t, ", \"values\": {");
+    for (int k = 0; k < s->n_keys; k++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, s->path[k]);
+        dt__put_text(t, ": ");
+        dt__put_quoted(t, row->value[k]);
+    }
+    dt__put_text(t, "}, \"rung\": ");
+    dt__put_integer(t, row->rung);
+    dt__put_spread_json(t, "chosen", row->chosen);
+    dt__put_spread_json(t, "result", row->result);
+    dt__put_text(t, ", \"bytes\": ");
+    dt__put_integer(t, row->bytes);
+    dt__put_text(t, ", \"error\": ");
+    if (row->error != NULL) dt__put_quoted(t, row->error);
+    else dt__put_text(t, "null");
+    dt__put_text(t, "}");
+}
+
+static void put_field(dt__chars *t, const char *name, const char *text)
+{
+    dt__put_text(t, name);
+    dt__put_quoted(t, text);
+}
+
+dt_status dt_sweep_json(const dt_sweep *s, dt_sink sink, void *user)
+{
+    dt__chars t = { .ctx = s->ctx };
+    put_field(&t, "{\"dir\": ", s->o.dir);
+    put_field(&t, ", \"metric\": ", s->metric);
+    put_field(&t, ", \"chosen_on\": ", s->chosen_on);
+    put_field(&t, ", \"result_on\": ", s->result_on);
+    dt__put_text(&t, ", \"rows\": [");
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        dt__put_text(&t, i > 0 ? ",\n  " : "\n  ");
+        put_row(s, &t, &s->order[i]->row);
+    }
+    dt__put_text(&t, "\n]}\n");
+    const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    dt__release(s->ctx, t.bytes);
+    return status;
+}

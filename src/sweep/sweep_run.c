@@ -1,0 +1,232 @@
+/* Runs a sweep: a grid or random draws, every recipe once; or successive halving [Jamieson and
+ * Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization"]: rung k
+ * of K trains ceil(runs / reduce^k) recipes for reduce^(K - 1 - k) times fewer epochs than the
+ * recipe says, and the best of them enter rung k + 1, where they are trained anew, since the
+ * schedule depends on the length. */
+#include "sweep/sweep_plan.h"
+
+#include "train/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the plan as text ----------------------------------------------------------------------- */
+
+static void put_trial(const dt_sweep *s, dt__chars *t, const dt__trial *trial)
+{
+    dt__put_text(t, "{\"name\": ");
+    dt__put_quoted(t, trial->name);
+    for (int k = 0; k < s->n_keys; k++) {
+        dt__put_text(t, ", ");
+        dt__put_quoted(t, s->key[k].path);
+        dt__put_text(t, ": ");
+        dt__put_quoted(t, trial->text[k]);
+    }
+}
+
+/* The recipe without what may change, and every value of every run. */
+static dt_status write_plan(dt_sweep *s, dt__chars *t)
+{
+    dt_recipe_source source = s->recipe;
+    dt_recipe *base;
+    const dt__node *root = s->file->root;
+    const dt__graft free_keys[] = { { "run.threads", root, dt__scalar_at(s->file, root, "0") },
+                                    { "run.dir", root, dt__scalar_at(s->file, root, "-") } };
+    if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
+    source.saved = true;
+    DT__TRY(dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, free_keys, 2 },
+                                    &base));
+    dt__put_text(t, "{\"recipe\": ");
+    const dt_status status = dt_recipe_json(base, dt__run_collect, t);
+    dt_recipe_free(base);
+    const int64_t numbers[] = { s->o.method, s->o.seeds, s->o.rungs, s->o.reduce };
+    dt__put_text(t, ", \"settings\": [");
+    for (int i = 0; i < DT__COUNT_OF(numbers); i++) {
+        if (i > 0) dt__put_text(t, ", ");
+        dt__put_integer(t, numbers[i]);
+    }
+    dt__put_text(t, "], \"metric\": ");
+    dt__put_quoted(t, s->o.metric != NULL ? s->o.metric : "");
+    dt__put_text(t, ", \"runs\": [");
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        dt__put_text(t, i > 0 ? ",\n  " : "\n  ");
+        put_trial(s, t, &s->trial[i]);
+        dt__put_text(t, "}");
+    }
+    dt__put_text(t, "\n]}\n");
+    return status == DT_OK && t->failed ? DT_ERR_NOMEM : status;
+}
+
+/* ---- one recipe in one rung ----------------------------------------------------------------- */
+
+#define MOST_SEEDS 100
+
+typedef struct results {
+    double chosen[MOST_SEEDS], result[MOST_SEEDS];
+    int64_t n;
+} results;
+
+static dt_status read_result(dt_sweep *s, dt__trial *t, const char *dir, results *all)
+{
+    dt__job_result r;
+    DT__TRY(dt__job_read(s->ctx, dir, s->metric, &r));
+    if (!isfinite(r.result) && !isfinite(r.validated)) {
+        snprintf(t->error, sizeof t->error, "no finite %s", s->metric);
+        return DT_OK;
+    }
+    if (!isfinite(r.validated)) r.validated = r.result;
+    else if (s->chosen_on[0] == 0) strcpy(s->chosen_on, "validation");
+    if (s->chosen_on[0] == 0) strcpy(s->chosen_on, r.evaluated_on);
+    strcpy(s->result_on, r.evaluated_on);
+    all->chosen[all->n] = r.validated;
+    all->result[all->n++] = r.result;
+    t->row.bytes = r.bytes;
+    return DT_OK;
+}
+
+static dt_status do_run(dt_sweep *s, dt__trial *t, const dt__trial_run *run, dt__job *job,
+                        results *all)
+{
+    dt_recipe *recipe;
+    DT__TRY(dt__trial_recipe(s, run, &recipe));
+    const char *dir = dt_recipe_get(recipe)->run.dir;
+    dt_status status = dt__job_do(s->ctx, recipe, job);
+    if (status == DT_OK && job->error[0] != 0) {
+        snprintf(t->error, sizeof t->error, "%s", job->error);
+    } else if (status == DT_OK) {
+        status = read_result(s, t, dir, all);
+    }
+    dt_recipe_free(recipe);
+    job->i++;
+    return status;
+}
+
+static dt_status do_trial(dt_sweep *s, dt__trial *t, int64_t rung, dt__job *job)
+{
+    results all = { .n = 0 };
+    t->row.rung = rung + 1;
+    t->error[0] = 0;
+    for (int64_t seed = 0; seed < s->o.seeds; seed++) {
+        const dt__trial_run run = { .trial = t, .rung = rung, .seed = seed };
+        DT__TRY(do_run(s, t, &run, job, &all));
+    }
+    t->row.chosen = dt__page_spread_of(all.chosen, all.n);
+    t->row.result = dt__page_spread_of(all.result, all.n);
+    t->row.error = t->error[0] != 0 ? t->error : NULL;
+    return DT_OK;
+}
+
+/* ---- the order of recipes ------------------------------------------------------------------- */
+
+/* What a larger number of is better: whether there is a result of all seeds, then the metric. */
+static int compare(const dt__trial *a, const dt__trial *b, bool larger)
+{
+    const bool whole_a = a->row.error == NULL, whole_b = b->row.error == NULL;
+    const double x = a->row.chosen.mean, y = b->row.chosen.mean;
+    if (a->row.rung != b->row.rung) return a->row.rung > b->row.rung ? -1 : 1;
+    if (whole_a != whole_b) return whole_a ? -1 : 1;
+    if (isnan(x) || isnan(y)) return isnan(x) && isnan(y) ? 0 : isnan(x) ? 1 : -1;
+    if (x == y) return 0;
+    return (x > y) == larger ? -1 : 1;
+}
+
+static int by_larger(const void *a, const void *b)
+{
+    const dt__trial *x = *(const dt__trial *const *)a, *y = *(const dt__trial *const *)b;
+    const int order = compare(x, y, true);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static int by_smaller(const void *a, const void *b)
+{
+    const dt__trial *x = *(const dt__trial *const *)a, *y = *(const dt__trial *const *)b;
+    const int order = compare(x, y, false);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
+static void sort(dt_sweep *s)
+{
+    const bool larger = dt__page_metric_of(s->metric).larger_is_better;
+    qsort(s->order, (size_t)s->n_trials, sizeof(dt__trial *), larger ? by_larger : by_smaller);
+}
+
+/* ---- what remains of it --------------------------------------------------------------------- */
+
+/* The folders of the best recipes' last runs, as many as a page holds. */
+static dt_status write_report(dt_sweep *s)
+{
+    char path[DT__JOB_PATH];
+    const char *dirs[DT_MOST_REPORTED];
+    int n = 0;
+    for (int64_t i = 0; i < s->n_trials && s->order[i]->row.chosen.n == s->o.seeds; i++) {
+        if (n + s->o.seeds > DT_MOST_REPORTED && n > 0) break;
+        for (int64_t seed = 0; seed < s->o.seeds && n < DT_MOST_REPORTED; seed++) {
+            const dt__trial_run run = { .trial = s->order[i],
+                                        .rung = s->order[i]->row.rung - 1,
+                                        .seed = seed };
+            dirs[n++] = dt__recipe_format(s->file, "%s/%s", s->o.dir, dt__trial_run_name(s, &run));
+        }
+    }
+    if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
+    if (n == 0) return DT_OK;
+    DT__TRY(dt__job_path(s->ctx, s->o.dir, "report.html", path));
+    return dt_report_write(s->ctx, dirs, n, &(dt_report_options){ .output = path });
+}
+
+static dt_status write_best(dt_sweep *s, const dt__work *w)
+{
+    const dt__trial_run run = { .trial = s->order[0],
+                                .rung = dt__rung_count(s) - 1,
+                                .dir = "best" };
+    dt_recipe *recipe;
+    if (s->order[0]->row.chosen.n == 0) return DT_OK;
+    DT__TRY(dt__trial_recipe(s, &run, &recipe));
+    const dt_status status = dt__work_write_recipe(w, "best.yaml", recipe);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* Without any result of the metric that the description names, it is not the task's. */
+static dt_status check_metric(const dt_sweep *s)
+{
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        if (s->order[i]->row.chosen.n > 0 || s->o.metric == NULL) return DT_OK;
+        if (strncmp(s->order[i]->error, "no finite ", 10) != 0) continue;
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "the runs have no metric '%s'", s->metric);
+    }
+    return DT_OK;
+}
+
+static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
+{
+    dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
+    for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
+        const int64_t n = dt__rung_size(s, rung);
+        for (int64_t i = 0; i < n; i++) DT__TRY(do_trial(s, s->order[i], rung, &job));
+        DT__TRY(check_metric(s));
+        sort(s);
+    }
+    return DT_OK;
+}
+
+dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
+{
+    dt__work w;
+    dt__chars plan = { .ctx = s->ctx };
+    if (s->file->n_complaints > 0) {
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "%s", dt_sweep_error_at(s, 0));
+    }
+    snprintf(s->metric, sizeof s->metric, "%s", s->o.metric != NULL ? s->o.metric : "");
+    for (int64_t i = 0; i < s->n_trials; i++) s->order[i] = &s->trial[i];
+    dt_status status = write_plan(s, &plan);
+    if (status == DT_OK) status = dt__work_open(s->ctx, s->o.dir, &plan, &w);
+    dt__release(s->ctx, plan.bytes);
+    if (status != DT_OK) return status;
+    status = run_rungs(s, control);
+    if (status == DT_OK) status = write_best(s, &w);
+    if (status == DT_OK) status = write_report(s);
+    dt__work_close(&w);
+    return status;
+}

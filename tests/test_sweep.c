@@ -1,0 +1,448 @@
+/* Sweeps: what a description may say, what is drawn, runs that fail or are interrupted, successive
+ * halving, results over seeds. */
+#include "testing.h"
+
+#include <detent/sweep.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
+
+static dt_ctx *ctx;
+static char folder[TEST_PATH], dir_text[TEST_PATH + 16];
+
+static void setup(void)
+{
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_folder(folder);
+}
+
+static void teardown(void) { dt_ctx_free(ctx); }
+
+/* Twelve updates of little work. */
+static const char recipe[] =
+    "run: {dir: unset, seed: 3, report: false}\n"
+    "model: {family: mlp, sizes: [784, 8, 10]}\n"
+    "data: {format: digits, train_count: 108, test_count: 40, validation: 0.1}\n"
+    "train: {epochs: 4, batch_size: 32, checkpoint: {every_steps: 2}}\n"
+    "qat: {preset: int8-dynamic-int4-weight, start_step: 4}\n";
+
+/* A sweep below the test's folder, in `name`. */
+static dt_status read_sweep(dt_ctx *c, const char *name, const char *text, dt_sweep **out)
+{
+    char path[TEST_PATH];
+    test_join(path, folder, name);
+    snprintf(dir_text, sizeof dir_text, "run.dir=%s", path);
+    const char *override = dir_text;
+    const dt_sweep_source source = { .recipe = { .path = "r.yaml",
+                                                 .text = recipe,
+                                                 .bytes = strlen(recipe),
+                                                 .overrides = &override,
+                                                 .n_overrides = 1 },
+                                     .path = "s.yaml",
+                                     .text = text,
+                                     .bytes = strlen(text) };
+    return dt_sweep_read(c, &source, out);
+}
+
+/* ---- descriptions --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *error;
+} bad[] = {
+    { "", "s.yaml:1:1: error: a sweep is a map with keys such as `keys:`" },
+    { "method: grid\n", "s.yaml:1:1: error: missing key 'keys'" },
+    { "metod: grid\nkeys: {run.seed: [1]}\n", "s.yaml:1:1: error: unknown key 'metod' in the sweep"
+                                              " (did you mean 'method'?)" },
+    { "method: rndom\n", "s.yaml:1:9: error: 'method' has no choice 'rndom'" },
+    { "keys: [1]\n", "s.yaml:1:7: error: 'keys' wants keys of the recipe" },
+    { "keys: {}\n", "s.yaml:1:7: error: 'keys' wants keys of the recipe" },
+    { "keys:\n  run.seed: []\n", "s.yaml:2:13: error: 'run.seed' has no values" },
+    { "keys:\n  run.seed: 3\n", "s.yaml:2:13: error: 'run.seed' wants a list of values" },
+    { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is the sweep's own" },
+    { "keys:\n  run.sede: [1]\n", "s.yaml:2:3: error: unknown key 'sede' in 'run' (did you mean "
+                                  "'seed'?)" },
+    { "keys:\n  train.optimizer.lr: [1e-3, fast]\n",
+      "s.yaml:2:30: error: 'train.optimizer.lr' wants a number, not 'fast'" },
+    { "keys:\n  qat.weight.bits: [2, 40]\n", "s.yaml:2:24: error: 'qat.weight.bits' must be from" },
+    { "keys:\n  model.sizes.x: [2]\n", "s.yaml:2:3: error: 'model.sizes.x': a list on the way" },
+    { "keys:\n  run.seed: {from: 1, to: 2}\n", "s.yaml:2:13: error: a grid wants a list" },
+    { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 3, to: 2}\n",
+      "s.yaml:4:13: error: 'run.seed' wants 'from' below 'to'" },
+    { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 3}\n",
+      "s.yaml:4:13: error: missing key 'to'" },
+    { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 0, to: 9, scale: log}\n",
+      "wants 'from' above 0" },
+    { "method: random\nkeys: {run.seed: [1]}\n",
+      "s.yaml:1:9: error: method 'random' wants 'runs'" },
+    { "runs: 3\nkeys: {run.seed: [1]}\n", "s.yaml:1:7: error: a grid has as many runs as" },
+    { "metric: acuracy\nkeys: {run.seed: [1]}\n", "s.yaml:1:9: error: no task has a metric" },
+    { "most_runs: 3\nkeys: {run.seed: [1, 2], train.epochs: [1, 2]}\n",
+      "s.yaml:2:7: error: 4 recipes: more runs than 'most_runs' allows, 3" },
+    { "seeds: 2\nmost_runs: 3\nkeys: {run.seed: [1, 2]}\n", "2 recipes of several seeds: more" },
+    { "method: halving\nruns: 4\nkeys: {train.epochs: [1, 2]}\n",
+      "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
+    { "method: halving\nruns: 4\nrungs: 10\nkeys: {run.seed: [1, 2]}\n",
+      "s.yaml:3:8: error: the first two of 10 rungs would train equally long" },
+};
+
+START_TEST(errors_come_before_any_run)
+{
+    dt_sweep *s;
+    ck_assert_int_eq(read_sweep(ctx, "bad", bad[_i].text, &s), DT_ERR_CONFIG);
+    const char *first = dt_sweep_error_at(s, 0);
+    ck_assert_msg(strstr(first, bad[_i].error) != NULL, "%s", first);
+    ck_assert_int_ne(dt_sweep_run(s, NULL), DT_OK);
+    dt_sweep_free(s);
+}
+END_TEST
+
+START_TEST(all_errors_are_listed_once)
+{
+    dt_sweep *s;
+    ck_assert_int_eq(read_sweep(ctx, "bad",
+                                "keys:\n  train.epochs: [x, 2]\n  run.seed: [1, y]\n"
+                                "  train.lr: [1, 2, 3]\n",
+                                &s),
+                     DT_ERR_CONFIG);
+    ck_assert_int_eq(dt_sweep_error_count(s), 3);
+    ck_assert_ptr_nonnull(strstr(dt_sweep_error_at(s, 0), "s.yaml:2:18"));
+    ck_assert_ptr_nonnull(strstr(dt_sweep_error_at(s, 1), "s.yaml:3:17"));
+    ck_assert_ptr_nonnull(strstr(dt_sweep_error_at(s, 2), "s.yaml:4:3"));
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+static void check_value(const dt_sweep *s, int64_t row, int key, const char *text)
+{
+    ck_assert_str_eq(dt_sweep_row_at(s, row)->value[key], text);
+}
+
+START_TEST(a_grid_has_all_combinations)
+{
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "grid",
+                            "seeds: 2\nkeys: {train.epochs: [1, 2], model.sizes: [[784, 9, 10], "
+                            "[784, 10], [784, 8, 10]]}\n",
+                            &s));
+    ck_assert_int_eq(dt_sweep_row_count(s), 6);
+    ck_assert_int_eq(dt_sweep_run_count(s), 12);
+    check_value(s, 0, 1, "[784, 9, 10]");
+    check_value(s, 2, 0, "1");
+    check_value(s, 2, 1, "[784, 8, 10]");
+    check_value(s, 3, 0, "2");
+    check_value(s, 3, 1, "[784, 9, 10]");
+    dt_sweep_free(s);
+}
+END_TEST
+
+static const char drawn[] = "method: random\nruns: %d\nseed: %d\nkeys:\n"
+                            "  train.optimizer.lr: {from: 1e-4, to: 1e-1, scale: log}\n"
+                            "  train.batch_size: {from: 16, to: 19}\n"
+                            "  train.clip_grad_norm: [0, 1, 2]\n";
+
+static dt_sweep *draw(int runs, int seed)
+{
+    char text[512];
+    dt_sweep *s;
+    snprintf(text, sizeof text, drawn, runs, seed);
+    TEST_OK(ctx, read_sweep(ctx, "drawn", text, &s));
+    return s;
+}
+
+START_TEST(draws_lie_in_their_ranges)
+{
+    dt_sweep *s = draw(200, 5);
+    int seen[4] = { 0 }, low = 0;
+    for (int64_t i = 0; i < 200; i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        const double lr = strtod(row->value[0], NULL);
+        const long batch = strtol(row->value[1], NULL, 10);
+        TEST_EACH(lr >= 1e-4 && lr <= 1e-1, "lr %s", row->value[0]);
+        TEST_EACH(batch >= 16 && batch <= 19, "batch %s", row->value[1]);
+        TEST_EACH(strlen(row->value[0]) <= 12, "%s has more digits than six", row->value[0]);
+        seen[batch - 16]++;
+        low += lr < 1e-3;
+    }
+    for (int k = 0; k < 4; k++) ck_assert_int_gt(seen[k], 25);
+    ck_assert_int_gt(low, 40); /* a third of the powers */
+    ck_assert_int_lt(low, 95);
+    dt_sweep_free(s);
+}
+END_TEST
+
+START_TEST(draws_depend_on_the_seed_alone)
+{
+    dt_sweep *few = draw(3, 5), *many = draw(20, 5), *other = draw(3, 6);
+    for (int64_t i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) check_value(few, i, k, dt_sweep_row_at(many, i)->value[k]);
+    }
+    ck_assert_str_ne(dt_sweep_row_at(few, 0)->value[0], dt_sweep_row_at(other, 0)->value[0]);
+    dt_sweep_free(few);
+    dt_sweep_free(many);
+    dt_sweep_free(other);
+}
+END_TEST
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static const char grid[] = "keys: {train.optimizer.lr: [3e-3, 1e30, 1e-5]}\n";
+
+static char *sweep_file(const char *name, const char *file, size_t *size)
+{
+    char path[TEST_PATH], part[128];
+    snprintf(part, sizeof part, "%s-sweep/%s", name, file);
+    test_join(path, folder, part);
+    return test_read_file(path, size);
+}
+
+START_TEST(a_failing_run_loses_no_other)
+{
+    char path[TEST_PATH];
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "a", grid, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    check_value(s, 0, 0, "3e-3");
+    check_value(s, 1, 0, "1e-5");
+    check_value(s, 2, 0, "1e30");
+    ck_assert_ptr_nonnull(strstr(dt_sweep_row_at(s, 2)->error, "not finite"));
+    ck_assert_int_eq(dt_sweep_row_at(s, 2)->chosen.n, 0);
+    ck_assert_ptr_null(dt_sweep_row_at(s, 0)->error);
+    ck_assert_str_eq(dt_sweep_metric_of(s).name, "accuracy");
+    ck_assert_str_eq(dt_sweep_metric_of(s).chosen_on, "validation");
+    ck_assert_str_eq(dt_sweep_metric_of(s).result_on, "test");
+    dt_sweep_free(s);
+    free(sweep_file("a", "report.html", NULL));
+    test_join(path, folder, "a-sweep/best.yaml");
+    char *output = NULL;
+    ck_assert_int_eq(test_shell(&output, DETENT "train %s --quiet 2>&1", path), 0);
+    ck_assert_ptr_nonnull(strstr(output, "a-sweep/best"));
+    free(output);
+}
+END_TEST
+
+typedef struct stopper {
+    int64_t calls, stop_at;
+    int begun;
+} stopper;
+
+static bool stop(void *user)
+{
+    stopper *k = user;
+    return ++k->calls == k->stop_at;
+}
+
+static void begins(void *user, const char *dir, int64_t i, int64_t n)
+{
+    (void)dir;
+    (void)i;
+    (void)n;
+    ((stopper *)user)->begun++;
+}
+
+static dt_status run_until(const char *name, const char *text, stopper *k)
+{
+    dt_sweep *s;
+    const dt_sweep_control control = { .stop = stop, .begins = begins, .user = k };
+    TEST_OK(ctx, read_sweep(ctx, name, text, &s));
+    const dt_status status = dt_sweep_run(s, &control);
+    dt_sweep_free(s);
+    return status;
+}
+
+static void check_same_file(const char *a, const char *b, const char *file)
+{
+    size_t n, m;
+    char *x = sweep_file(a, file, &n), *y = sweep_file(b, file, &m);
+    ck_assert_msg(n == m && memcmp(x, y, n) == 0, "%s differs", file);
+    free(x);
+    free(y);
+}
+
+static const char halved[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\nseeds: 2\nkeys:\n"
+                             "  train.optimizer.lr: {from: 1e-4, to: 1e-2, scale: log}\n";
+
+/* Stops once at each of some calls, up to the sweep's end, and goes on each time. */
+START_TEST(an_interrupted_sweep_ends_the_same)
+{
+    static const char *const runs[] = { "001-r1-seed3", "002-r1-seed4", "003-r1-seed3" };
+    stopper whole = { 0 }, part = { 0 };
+    TEST_OK(ctx, run_until("whole", halved, &whole));
+    const int64_t step = whole.calls / test_count((test_draws){ 12, 4 }) + 1;
+    dt_status status = DT_ERR_INTERRUPTED;
+    int interrupted = 0;
+    for (; status == DT_ERR_INTERRUPTED; interrupted++) {
+        ck_assert_int_lt(interrupted, 100);
+        part = (stopper){ .stop_at = step };
+        status = run_until("parts", halved, &part);
+    }
+    TEST_OK(ctx, status);
+    ck_assert_int_ge(interrupted, 4);
+    for (int i = 0; i < 3; i++) {
+        char file[64];
+        snprintf(file, sizeof file, "%s/model.safetensors", runs[i]);
+        check_same_file("whole", "parts", file);
+    }
+    char *a = sweep_file("whole", "best.yaml", NULL), *b = sweep_file("parts", "best.yaml", NULL);
+    ck_assert_str_eq(strstr(a, "seed:"), strstr(b, "seed:"));
+    free(a);
+    free(b);
+    stopper again = { 0 };
+    TEST_OK(ctx, run_until("parts", halved, &again));
+    ck_assert_int_eq(again.begun, 0);
+}
+END_TEST
+
+START_TEST(rungs_train_for_longer)
+{
+    dt_sweep *s;
+    stopper k = { 0 };
+    TEST_OK(ctx, run_until("whole", halved, &k));
+    ck_assert_int_eq(k.begun, 10);
+    char *first = sweep_file("whole", "001-r1-seed3/recipe.yaml", NULL);
+    ck_assert_ptr_nonnull(strstr(first, "epochs: 2 "));
+    ck_assert_ptr_nonnull(strstr(first, "start_step: 2 "));
+    free(first);
+    TEST_OK(ctx, read_sweep(ctx, "whole", halved, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    ck_assert_int_eq(dt_sweep_row_at(s, 0)->rung, 2);
+    ck_assert_int_eq(dt_sweep_row_at(s, 1)->rung, 2);
+    ck_assert_int_eq(dt_sweep_row_at(s, 2)->rung, 1);
+    char file[64];
+    snprintf(file, sizeof file, "%s-r2-seed3/recipe.yaml", dt_sweep_row_at(s, 0)->name);
+    char *last = sweep_file("whole", file, NULL);
+    ck_assert_ptr_nonnull(strstr(last, "epochs: 4 "));
+    ck_assert_ptr_nonnull(strstr(last, "start_step: 4 "));
+    free(last);
+    dt_sweep_free(s);
+}
+END_TEST
+
+static double accuracy_of(const char *name, const char *run)
+{
+    char file[64];
+    snprintf(file, sizeof file, "%s/summary.json", run);
+    char *text = sweep_file(name, file, NULL);
+    const char *row = strstr(text, "\"converted\""), *value = strstr(row, "\"accuracy\": ");
+    const double found = strtod(value + strlen("\"accuracy\": "), NULL);
+    free(text);
+    return found;
+}
+
+START_TEST(seeds_give_mean_and_spread)
+{
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "seeds", "seeds: 3\nkeys: {train.optimizer.lr: [3e-3]}\n", &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    const double x[] = { accuracy_of("seeds", "001-seed3"), accuracy_of("seeds", "001-seed4"),
+                         accuracy_of("seeds", "001-seed5") };
+    const double mean = (x[0] + x[1] + x[2]) / 3;
+    double squares = 0;
+    for (int i = 0; i < 3; i++) squares += (x[i] - mean) * (x[i] - mean);
+    const dt_spread found = dt_sweep_row_at(s, 0)->result;
+    ck_assert_int_eq(found.n, 3);
+    TEST_NEAR(found.mean, mean, 1e-12, 0);
+    TEST_NEAR(found.deviation, sqrt(squares / 2), 1e-12, 0);
+    ck_assert_double_gt(found.deviation, 0);
+    dt_sweep_free(s);
+}
+END_TEST
+
+START_TEST(a_folder_holds_one_sweep)
+{
+    stopper k = { 0 };
+    dt_sweep *s;
+    TEST_OK(ctx, run_until("one", "keys: {run.seed: [1]}\n", &k));
+    TEST_OK(ctx, read_sweep(ctx, "one", "keys: {run.seed: [2]}\n", &s));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "another recipe or description", dt_sweep_run(s, NULL));
+    dt_sweep_free(s);
+    char path[TEST_PATH];
+    test_join(path, folder, "two-sweep");
+    test_write_text(path, "a file");
+    TEST_OK(ctx, read_sweep(ctx, "two", "keys: {run.seed: [2]}\n", &s));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "holds something else", dt_sweep_run(s, NULL));
+    dt_sweep_free(s);
+}
+END_TEST
+
+static dt_status read_and_free(dt_ctx *c, void *user)
+{
+    dt_sweep *s;
+    (void)user;
+    const dt_status status = read_sweep(c, "memory", halved, &s);
+    if (status == DT_OK) dt_sweep_free(s);
+    return status;
+}
+
+START_TEST(memory_may_run_out) { test_every_allocation(read_and_free, NULL); }
+END_TEST
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+START_TEST(the_program_sweeps)
+{
+    char path[TEST_PATH];
+    char *output = NULL;
+    test_join(path, folder, "r.yaml");
+    test_write_text(path, recipe);
+    test_join(path, folder, "s.yaml");
+    test_write_text(path, grid);
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && " DETENT "sweep r.yaml s.yaml --dry-run train.epochs=1",
+                                folder),
+                     0);
+    ck_assert_ptr_nonnull(strstr(output, "3 runs of 3 recipes in unset-sweep"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && ! test -e unset-sweep && " DETENT
+                                "sweep r.yaml s.yaml --quiet --seeds 2 train.epochs=1",
+                                folder),
+                     1); /* one of the runs fails */
+    ck_assert_ptr_nonnull(strstr(output, "002 failed: "));
+    ck_assert_ptr_nonnull(strstr(output, " ± "));
+    ck_assert_ptr_nonnull(strstr(output, "standard deviation of the sample, 2 seeds each"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && " DETENT "compare unset-sweep/001-seed3 "
+                                "unset-sweep/001-seed4 unset-sweep/003-seed3 "
+                                "unset-sweep/003-seed4 --seeds 2",
+                                folder),
+                     0);
+    ck_assert_ptr_nonnull(strstr(output, " ± "));
+    ck_assert_ptr_null(strstr(output, "run.seed"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output,
+                                "cd %s && " DETENT "compare unset-sweep/001-seed3 "
+                                "unset-sweep/003-seed4 --seeds 2 2>&1",
+                                folder),
+                     2);
+    ck_assert_ptr_nonnull(strstr(output, "they differ in train.optimizer.lr"));
+    free(output);
+}
+END_TEST
+
+Suite *test_sweep_suite(void)
+{
+    Suite *suite = suite_create("sweep");
+    TCase *all = tcase_create("all");
+    tcase_add_checked_fixture(all, setup, teardown);
+    tcase_set_timeout(all, 120);
+    tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_test(all, all_errors_are_listed_once);
+    tcase_add_test(all, a_grid_has_all_combinations);
+    tcase_add_test(all, draws_lie_in_their_ranges);
+    tcase_add_test(all, draws_depend_on_the_seed_alone);
+    tcase_add_test(all, a_failing_run_loses_no_other);
+    tcase_add_test(all, an_interrupted_sweep_ends_the_same);
+    tcase_add_test(all, rungs_train_for_longer);
+    tcase_add_test(all, seeds_give_mean_and_spread);
+    tcase_add_test(all, a_folder_holds_one_sweep);
+    tcase_add_test(all, memory_may_run_out);
+    tcase_add_test(all, the_program_sweeps);
+    suite_add_tcase(suite, all);
+    return suite;
+}
