@@ -548,6 +548,66 @@ START_TEST(the_best_survives_an_interruption)
 }
 END_TEST
 
+/* Evaluations that are never better reduce the rate every second time; its state goes on in the
+ * resumed run, in float and on the grid. */
+START_TEST(a_plateau_survives_an_interruption)
+{
+    static const char plateau[] = "train.schedule={name: plateau, gamma: 0.5, patience: 2, "
+                                  "least_improvement: 100, cooldown: 1}";
+    static const int64_t stops[] = { 3, 5, 8, 9, 13, 15 };
+    char folder[TEST_PATH];
+    test_folder(folder);
+#define EVALUATED                                                                                  \
+    plateau, "train.optimizer.lr=0.0078125", "data.validation=0.2", "train.evaluate.every_steps=1"
+    job whole = { .dir = in(folder, "whole"), .overrides = { EVALUATED } };
+    job first = { .dir = in(folder, "cut"),
+                  .overrides = { EVALUATED },
+                  .stop_at = stops[_i],
+                  .wanted = DT_ERR_INTERRUPTED };
+    job second = { .dir = first.dir, .overrides = { EVALUATED }, .resume = true };
+    run(&whole);
+    run(&first);
+    run(&second);
+    same_files(whole.dir, first.dir, "model.safetensors");
+    char *x = timeless_metrics(whole.dir), *y = timeless_metrics(first.dir);
+    ck_assert_str_eq(x, y);
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.0078125,"));
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.00390625,"));
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.001953125,"));
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Frozen parameters keep their first bits. */
+START_TEST(frozen_parameters_do_not_change)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job none = { .dir = in(folder, "none"), .overrides = { "~qat", "train.epochs=1" } };
+    none.overrides[2] = "train.optimizer.groups=[{match: '*', frozen: true}, {match: "
+                        "'head.bias', rate: 2}]";
+    job some = { .dir = in(folder, "some"), .overrides = { "~qat" } };
+    some.overrides[1] = "train.optimizer.groups=[{match: 'layers.*', frozen: true}]";
+    run(&none);
+    run(&some);
+    ck_assert_int_eq(none.summary.trained, 10);
+    ck_assert_int_eq(some.summary.trained, 17 * 10);
+    dt_ctx *ctx = sample_context(1);
+    dt_file *a, *b;
+    TEST_OK(ctx, dt_file_open(ctx, in(none.dir, "float.safetensors"), &a));
+    TEST_OK(ctx, dt_file_open(ctx, in(some.dir, "float.safetensors"), &b));
+    for (int64_t i = 0; i < dt_file_count(a); i++) {
+        const dt_file_entry *x = dt_file_at(a, i), *y = dt_file_find(b, x->name);
+        const bool frozen = strncmp(x->name, "layers.", 7) == 0;
+        ck_assert_msg((memcmp(x->data, y->data, x->bytes) == 0) == frozen, "%s", x->name);
+    }
+    dt_file_close(a);
+    dt_file_close(b);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* best.safetensors may be of another step than the checkpoint's best evaluation, if the run was
  * killed after writing it. */
 START_TEST(a_best_of_another_step_is_refused)
@@ -695,6 +755,14 @@ static const interruption interruptions[] = {
     { 9, "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" },
     { 13, "qat={preset: int4-int4, start_step: 2, weight: {bits: 2, granularity: tensor}, "
           "activation: {bits: 2, unsigned: true}}" },
+    { 9, "train.schedule={name: multistep, milestones: [4, 11], gamma: 0.5}" },
+    { 7, "train.schedule={name: cosine_restarts, every: 3, growth: 2, warmup_steps: 2}" },
+    { 13, "train.schedule={name: polynomial, power: 2, floor: 0.1}" },
+    { 5, "train.schedule={name: one_cycle}" },
+    { 17, "train.schedule={name: warmup_stable_decay, decay_steps: 6}" },
+    { 7, "train.optimizer={name: lion, lr: 3e-4, beta2: 0.99, weight_decay: 0.1}" },
+    { 9, "train.optimizer.groups=[{match: '*.bias', weight_decay: 0}, {match: layers.0.*, frozen: "
+         "true}, {match: head.*, rate: 0.5}]" },
 };
 
 START_TEST(an_interrupted_run_resumes_bit_for_bit)
@@ -951,6 +1019,13 @@ static const mistake mistakes[] = {
     { { "train.early_stopping.least_improvement=0.1", "data.validation=0.2" },
       DT_ERR_CONFIG,
       "does nothing without 'train.early_stopping.patience'" },
+    { { "train.schedule={name: plateau}" }, DT_ERR_CONFIG, "name' wants data to evaluate on" },
+    { { "train.optimizer.groups=[{match: layers.0.*}, {match: tail}]" },
+      DT_ERR_CONFIG,
+      "'train.optimizer.groups.1.match': 'tail' matches no parameter of the model" },
+    { { "train.optimizer.groups=[{match: '*', frozen: true}]" },
+      DT_ERR_CONFIG,
+      "freezes every parameter" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
     { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
@@ -1366,6 +1441,8 @@ Suite *test_run_suite(void)
     tcase_add_test(all, without_qat_the_float_phase_is_the_last);
     tcase_add_test(all, training_ends_early);
     tcase_add_loop_test(all, the_best_survives_an_interruption, 0, DT__COUNT_OF(best_stops));
+    tcase_add_loop_test(all, a_plateau_survives_an_interruption, 0, 6);
+    tcase_add_test(all, frozen_parameters_do_not_change);
     tcase_add_test(all, a_best_of_another_step_is_refused);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, a_dry_run_calibrates_the_weights_it_begins_with);

@@ -69,6 +69,13 @@ static void free_slot(slot *s)
     *s = (slot){ 0 };
 }
 
+static const dt_parameter_group *group_of(const dt_optimizer_options *o, const char *path)
+{
+    int64_t i = o->n_groups - 1;
+    while (i >= 0 && !dt__glob_match(o->groups[i].match, path)) i--;
+    return i < 0 ? NULL : &o->groups[i];
+}
+
 /* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
 static void set_factors(const dt_optimizer *o, slot *s)
 {
@@ -76,8 +83,9 @@ static void set_factors(const dt_optimizer *o, slot *s)
     const int rank =
         s->p->rank - dt_is_grouped(s->p); /* of an expert: it decays as it would alone */
     const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
-    double decay_factor = 1.0;
-    s->lr_factor = 1.0;
+    const dt_parameter_group *own = group_of(options, s->path);
+    double decay_factor = own == NULL ? 1.0 : own->weight_decay;
+    s->lr_factor = own == NULL ? 1.0 : own->rate;
     for (const group *g = o->groups; g != NULL; g = g->next) {
         if (!dt__glob_match(g->glob, s->path)) continue;
         s->lr_factor = g->lr_factor;
@@ -142,6 +150,38 @@ static dt_status follow(dt_optimizer *o)
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
 
+static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
+
+static dt_status check_factors(dt_ctx *ctx, const dt_parameter_group *g)
+{
+    if (g->match != NULL && factor_fits(g->rate) && factor_fits(g->weight_decay)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "group '%s': factors %g and %g must be finite and at least 0",
+                   g->match == NULL ? "(NULL)" : g->match, g->rate, g->weight_decay);
+}
+
+static dt_status check_groups(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    if (o->n_groups < 0 || o->n_groups > DT_MAX_GROUPS) {
+        return dt_fail(ctx, DT_ERR_ARG, "%lld groups of parameters; 0 to %d are wanted",
+                       (long long)o->n_groups, DT_MAX_GROUPS);
+    }
+    for (int64_t i = 0; i < o->n_groups; i++) DT__TRY(check_factors(ctx, &o->groups[i]));
+    return DT_OK;
+}
+
+dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
+{
+    const dt__param *params;
+    int64_t n;
+    DT__TRY(check_groups(m->ctx, options));
+    DT__TRY(dt__module_params(m, &params, &n));
+    for (int64_t i = 0; i < n; i++) {
+        const dt_parameter_group *own = group_of(options, params[i].path);
+        if (own != NULL && own->frozen) DT__TRY(dt_set_requires_grad(params[i].x, false));
+    }
+    return DT_OK;
+}
+
 static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 {
     const dt__update_formula *formula = dt__update_formula_of(o->name);
@@ -164,6 +204,7 @@ dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
     *out = NULL;
     const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
     DT__TRY(check_options(m->ctx, &chosen));
+    DT__TRY(dt_freeze_groups(m, &chosen));
     dt_optimizer *o = dt__alloc_zero(m->ctx, sizeof *o);
     if (o == NULL) return DT_ERR_NOMEM;
     o->ctx = m->ctx;
@@ -193,16 +234,10 @@ void dt_optimizer_free(dt_optimizer *o)
     dt__ctx_release(ctx);
 }
 
-static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
-
 static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor,
                              double decay_factor)
 {
-    if (glob == NULL || !factor_fits(lr_factor) || !factor_fits(decay_factor)) {
-        return dt_fail(o->ctx, DT_ERR_ARG,
-                       "group '%s': factors %g and %g must be finite and at least 0",
-                       glob == NULL ? "(NULL)" : glob, lr_factor, decay_factor);
-    }
+    DT__TRY(check_factors(o->ctx, &(const dt_parameter_group){ glob, lr_factor, decay_factor, 0 }));
     DT__TRY(follow(o));
     for (int64_t i = 0; i < o->n; i++) {
         if (dt__glob_match(glob, o->slots[i].path)) return DT_OK;

@@ -88,6 +88,7 @@ static dt_status begin_qat(dt__run *r)
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    dt__run_forget_plateau(r);
     return dt__run_set_backward(r);
 }
 

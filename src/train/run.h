@@ -9,6 +9,7 @@
  *     run_step.c     one update, and values that are not finite
  *     run_buffers.c  buffers that an update writes, restored if it is skipped
  *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
+ *     run_rate.c     the learning rate of an update
  *     run_best.c     validation: the best evaluation, early stopping
  *     run_routing.c  evaluation, and how rows are spread over experts
  *     run_compare.c  evaluates float, rounded, trained and converted models
@@ -45,6 +46,10 @@ typedef enum dt__counter {
     DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
     DT__COUNT_WAITED,         /* evaluations since then */
     DT__COUNT_STOPPED,        /* 1: training ended early */
+    DT__COUNT_PLATEAU_SEEN,   /* these four: of dt_plateau */
+    DT__COUNT_PLATEAU_WAITED,
+    DT__COUNT_PLATEAU_COOLING,
+    DT__COUNT_REDUCTIONS,
     DT__COUNTS
 } dt__counter;
 
@@ -52,7 +57,8 @@ typedef enum dt__value {
     DT__VALUE_LOSS_SUM, /* since the latest line */
     DT__VALUE_NORM_SUM,
     DT__VALUE_BEST_LOSS, /* of the best evaluation; 0: none yet */
-    DT__VALUE_RESULTS    /* first of metrics and seconds of float, then of ptq */
+    DT__VALUE_PLATEAU_BEST,
+    DT__VALUE_RESULTS /* first of metrics and seconds of float, then of ptq */
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
@@ -228,6 +234,17 @@ dt_status dt__run_update_ranges(dt__run *r);
 /* ---- run_step.c ---- */
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
+
+/* ---- run_rate.c ---- */
+
+/* The learning rate of the next update. */
+double dt__run_rate(dt__run *r);
+/* Tells schedule plateau the loss of an evaluation; logs where the rate is reduced. */
+void dt__run_plateau(dt__run *r, double loss);
+/* Losses before the model is prepared are not compared with later ones. */
+void dt__run_forget_plateau(dt__run *r);
+/* CONFIG if a group of train.optimizer.groups matches no parameter of m, or all are frozen. */
+dt_status dt__run_check_groups(dt__run *r, dt_module *m);
 
 /* ---- run_buffers.c ---- */
 

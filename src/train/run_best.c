@@ -43,6 +43,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
         { "train.early_stopping.patience", o->early_stopping.patience > 0 },
         { "train.finish_with", o->finish_with == DT_FINISH_BEST },
         { "train.checkpoint.best", o->checkpoint.best },
+        { "train.schedule.name", o->schedule.name == DT_PLATEAU },
     };
     for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
         if (!keys[i].wanted) continue;
@@ -133,6 +134,7 @@ static dt_status evaluate(dt__run *r)
         const dt_progress p = dt__run_progress(r);
         r->control.evaluated(r->control.user, &p, &m);
     }
+    dt__run_plateau(r, m.loss);
     const dt_status status = compare_to_best(r, m.loss);
     r->line_clock += dt__seconds() - before;
     return status;

@@ -129,6 +129,7 @@ dt_status dt__run_check(dt__run *r)
     dt_status status = check_last_batch(r, trial);
     if (status == DT_OK) status = dt__run_count_products(r, trial);
     if (status == DT_OK) status = check_qat(r, trial);
+    if (status == DT_OK) status = dt__run_check_groups(r, trial);
     if (status == DT_OK) status = check_formats(r, trial);
     if (status == DT_OK) status = dt__run_open_teacher(r, trial, false);
     if (status == DT_OK) dt__run_describe(r, trial);

@@ -16,6 +16,7 @@ dt_status dt__run_model(dt__run *r, dt_module **out)
     dt_status status =
         m->init == NULL ? DT_OK : dt_model_load_renamed(*out, m->init, m->map, m->n_map);
     if (status == DT_OK) status = dt_recipe_adapt(r->recipe, *out);
+    if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
@@ -168,6 +169,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
         for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
     }
     *dt__run_value(r, DT__VALUE_BEST_LOSS) = 0;
+    *dt__run_value(r, DT__VALUE_PLATEAU_BEST) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));
     DT__TRY(dt_optimizer_create(r->model, &r->o->train.optimizer, &r->optimizer));

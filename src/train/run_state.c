@@ -16,12 +16,17 @@ static const char *const counters[] = {
     [DT__COUNT_SKIPPED] = "skipped",     [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
     [DT__COUNT_BEST_STEP] = "best_step", [DT__COUNT_WAITED] = "waited",
     [DT__COUNT_STOPPED] = "stopped",
+    [DT__COUNT_PLATEAU_SEEN] = "plateau_seen",
+    [DT__COUNT_PLATEAU_WAITED] = "plateau_waited",
+    [DT__COUNT_PLATEAU_COOLING] = "plateau_cooling",
+    [DT__COUNT_REDUCTIONS] = "reductions",
 };
 
 static const char *const values[] = {
     [DT__VALUE_LOSS_SUM] = "loss_sum",
     [DT__VALUE_NORM_SUM] = "norm_sum",
     [DT__VALUE_BEST_LOSS] = "best_loss",
+    [DT__VALUE_PLATEAU_BEST] = "plateau_best",
 };
 
 static void name_value(dt__run *r, const char *whose, const char *name)

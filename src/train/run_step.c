@@ -104,8 +104,7 @@ static dt_status skip_or_stop(dt__run *r, const batch_range *p, dt__update_resul
 dt_status dt__run_update(dt__run *r, dt__update_result *u)
 {
     const batch_range p = next_batches(r);
-    *u = (dt__update_result){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
-                                                     *dt__run_count(r, DT__COUNT_STEP)) };
+    *u = (dt__update_result){ .lr = dt__run_rate(r) };
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
