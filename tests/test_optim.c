@@ -472,6 +472,37 @@ START_TEST(groups_scale_rate_and_decay)
 END_TEST
 
 /* Groups of the options: the last match counts; later ones by dt_optimizer_group come behind. */
+START_TEST(averages_follow_their_parameters)
+{
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = DT_SGD;
+    options.weight_decay = 0;
+    dt_module *m = three_params();
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    TEST_FAILS(ctx, DT_ERR_STATE, "made without averages", dt_optimizer_average(o, t, 1));
+    dt_optimizer_free(o);
+    dt_tape_reset(t);
+    options.average = true;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    double mean = 0;
+    for (int i = 0; i < 4; i++) {
+        give_gradient(dt_param(m, "b"), 1);
+        TEST_OK(ctx, dt_optimizer_step(o, t, 0.25));
+        TEST_OK(ctx, dt_optimizer_average(o, t, i == 0 ? 1 : 0.5));
+        mean = i == 0 ? first(m, "b") : 0.5 * (mean + first(m, "b"));
+    }
+    const double last = first(m, "b");
+    TEST_OK(ctx, dt_optimizer_swap_average(o, t));
+    ck_assert_double_eq(first(m, "b"), mean);
+    ck_assert_double_eq(first(m, "a"), 1);
+    TEST_OK(ctx, dt_optimizer_swap_average(o, t));
+    ck_assert_double_eq(first(m, "b"), last);
+    dt_optimizer_free(o);
+    dt_module_free(m);
+}
+END_TEST
+
 START_TEST(groups_of_the_options)
 {
     dt_optimizer_options options = dt_optimizer_defaults();
@@ -843,6 +874,7 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, a_plateau_reduces_the_rate);
     tcase_add_test(c, lion_equals_its_formula);
     tcase_add_test(c, groups_of_the_options);
+    tcase_add_test(c, averages_follow_their_parameters);
     tcase_add_test(c, globs);
     tcase_add_test(c, groups_scale_rate_and_decay);
     tcase_add_test(c, matrices_alone_decay);

@@ -39,6 +39,7 @@ typedef struct dt_optimizer_options {
     double eps;          /* adam, adamw */
     dt_parameter_group groups[DT_MAX_GROUPS];
     int64_t n_groups;
+    bool average; /* keep room for an average of each parameter (dt_optimizer_average) */
 } dt_optimizer_options;
 
 extern DT_API const dt_key dt_optimizer_keys[];
@@ -74,11 +75,19 @@ DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updat
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
- * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, "exp_avg" of lion, and "step", an i64
- * scalar, the updates that the parameter has had. Made with zeros first where it does not exist yet; may be written. A
- * parameter that requires no gradient and has had no update has none. */
+ * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, "exp_avg" of lion, "average" with
+ * options.average, and "step", an i64 scalar, the updates that the parameter has had. Made with
+ * zeros first where it does not exist yet; may be written. A parameter that requires no gradient
+ * and has had no update has none. */
 typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
+
+/* average += weight (p - average) for every trained parameter p, of a FakeQuantTensor its master;
+ * weight 1 copies p. Errors, which stay on the tape: its own; STATE (made without
+ * options.average), NOMEM. */
+DT_API dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight);
+/* Exchanges parameters and averages; a second call restores every bit. Errors: likewise. */
+DT_API dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t);
 
 /* The global norm of all gradients, sqrt(sum g^2), a tied parameter's once; and, if limit > 0,
  * g *= min(1, limit/(norm + 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be

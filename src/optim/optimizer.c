@@ -17,6 +17,7 @@ typedef struct slot {
     dt_tensor *p;                      /* a reference */
     const char *path;                  /* lent by the module until its tree changes */
     dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
+    dt_tensor *average;                /* with options.average; NULL: not made yet */
     dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
     double lr_factor, weight_decay;
 } slot;
@@ -58,8 +59,9 @@ static void free_state(slot *s)
         dt_tensor_free(s->state[k]);
         s->state[k] = NULL;
     }
+    dt_tensor_free(s->average);
     dt_tensor_free(s->step);
-    s->step = NULL;
+    s->average = s->step = NULL;
 }
 
 static void free_slot(slot *s)
@@ -110,6 +112,9 @@ static dt_status make_state(const dt_optimizer *o, slot *s)
     for (int k = 0; k < states; k++) {
         if (s->state[k] != NULL) continue;
         DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
+    }
+    if (o->options.average && s->average == NULL) {
+        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->average));
     }
     if (s->step != NULL) return DT_OK;
     return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
@@ -277,6 +282,7 @@ dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
         for (int k = 0; k < states; k++) {
             DT__TRY(visit(user, o->formula->state[k], s->path, s->state[k]));
         }
+        if (s->average != NULL) DT__TRY(visit(user, "average", s->path, s->average));
         DT__TRY(visit(user, "step", s->path, s->step));
     }
     return DT_OK;
@@ -362,4 +368,49 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     }
     if (t->status == DT_OK) o->updates++;
     return t->status;
+}
+
+/* ---- averages -------------------------------------------------------------------------------- */
+
+static dt_status open_averages(dt_optimizer *o, dt_tape *t)
+{
+    if (t->status != DT_OK) return t->status;
+    if (!o->options.average) {
+        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula->name);
+    }
+    const dt_status s = follow(o);
+    return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);
+}
+
+dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)
+{
+    DT__TRY(open_averages(o, t));
+    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
+        const slot *s = &o->slots[i];
+        if (s->average == NULL) continue;
+        if (weight == 1.0) dt_copy_(t, s->average, s->p);
+        else dt_lerp_(t, s->average, s->p, weight);
+    }
+    return t->status;
+}
+
+static dt_status swap(dt_tape *t, const slot *s)
+{
+    dt_tensor *kept;
+    const dt_status status = dt_tensor_create(t->ctx, s->p->dtype, s->p->rank, s->p->dims, &kept);
+    if (status != DT_OK) return dt__tape_adopt(t, status);
+    dt_copy_(t, kept, s->p);
+    dt_copy_(t, s->p, s->average);
+    dt_copy_(t, s->average, kept);
+    dt_tensor_free(kept);
+    return t->status;
+}
+
+dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
+{
+    DT__TRY(open_averages(o, t));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].average != NULL) DT__TRY(swap(t, &o->slots[i]));
+    }
+    return DT_OK;
 }

@@ -1,6 +1,6 @@
 /* Schedules of the learning rate in closed form, and the plateau's reductions; the formulas are in
- * optim.h. Sources: cosine and its restarts [Loshchilov and Hutter 2017], one cycle [Smith and Topin
- * 2018, in PyTorch's form with cosines], warmup, stable, decay [Hu et al. 2024]. */
+ * optim.h. Sources: cosine and its restarts [Loshchilov and Hutter 2017], one cycle [Smith and
+ * Topin 2018, in PyTorch's form with cosines], warmup, stable, decay [Hu et al. 2024]. */
 #include "core/core.h"
 
 #include <detent/optim.h>

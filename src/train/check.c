@@ -33,7 +33,15 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
 
 /* ---- keys that only some choices read ----------------------------------------------------- */
 
-typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } chooser;
+typedef enum chooser {
+    BY_OPTIMIZER,
+    BY_SCHEDULE,
+    BY_FORMAT,
+    BY_TASK,
+    BY_LOSS,
+    BY_AVERAGE,
+    BY_SPIKES
+} chooser;
 
 #define BIT(choice) (1U << (choice))
 #define IMAGE_FILES                                                                                \
@@ -51,7 +59,9 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } 
 #define PLATEAU BIT(DT_PLATEAU)
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
-                                            "data.format", "data.task", "train.loss" };
+                                            "data.format",          "data.task",
+                                            "train.loss",           "train.average.name",
+                                            "train.spikes.policy" };
 
 static const struct {
     const char *path;
@@ -107,21 +117,37 @@ static const struct {
     { "train.class_weights", BY_TASK, BIT(DT_DATA_CLASSIFICATION) | BIT(DT_DATA_MULTI_LABEL),
       "classification and multi_label" },
     { "train.sampler", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
+    { "train.distill.temperature", BY_TASK, ~BIT(DT_DATA_REGRESSION), "tasks with labels" },
+    { "train.average.decay", BY_AVERAGE, BIT(DT_AVERAGE_EMA), "ema" },
+    { "train.average.last", BY_AVERAGE, BIT(DT_AVERAGE_EPOCHS), "epochs" },
+    { "train.average.batches", BY_AVERAGE, ~BIT(DT_AVERAGE_NONE), "ema and epochs" },
+    { "train.spikes.deviations", BY_SPIKES, ~BIT(DT_SPIKES_IGNORE), "skip, lower and stop" },
+    { "train.spikes.window", BY_SPIKES, ~BIT(DT_SPIKES_IGNORE), "skip, lower and stop" },
+    { "train.spikes.factor", BY_SPIKES, BIT(DT_SPIKES_LOWER), "lower" },
+    { "data.augment.mixup", BY_FORMAT, IMAGES, "images" },
+    { "data.augment.cutmix", BY_FORMAT, IMAGES, "images" },
+    { "data.augment.mixup", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
+    { "data.augment.cutmix", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
 {
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
-                           r->options.data.format, r->options.data.task, r->options.train.loss };
+                           r->options.data.format,          r->options.data.task,
+                           r->options.train.loss,           r->options.train.average.name,
+                           r->options.train.spikes.policy };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
 }
 
 bool dt__recipe_applies(const dt_recipe *r, const char *path)
 {
+    bool known = false;
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
-        if (strcmp(limited[i].path, path) == 0) return is_read(r, i);
+        if (strcmp(limited[i].path, path) != 0) continue;
+        if (!is_read(r, i)) return false;
+        known = true;
     }
-    return dt__rounding_applies(r, path);
+    return known || dt__rounding_applies(r, path);
 }
 
 static void check_limited(dt_recipe *r)

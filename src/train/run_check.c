@@ -87,9 +87,13 @@ static dt_status check_smoothing(dt__run *r)
 
 static dt_status check_distill(dt__run *r)
 {
-    if (!r->o->train.distill.given || r->task == &dt__task_tokens) return DT_OK;
+    const dt__task *const tasks[] = { &dt__task_tokens, &dt__task_classes, &dt__task_values };
+    for (int i = 0; i < DT__COUNT_OF(tasks); i++) {
+        if (!r->o->train.distill.given || r->task == tasks[i]) return DT_OK;
+    }
     return dt_recipe_refuse(r->recipe, "train.distill",
-                            "'train.distill' is for language models, whose data are tokens");
+                            "'train.distill' is for language models, classification and "
+                            "regression, which the data are not");
 }
 
 /* Batch norm of one image with one pixel has no variance. If an epoch ends with a batch of one

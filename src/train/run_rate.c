@@ -1,9 +1,11 @@
 /* The learning rate of an update: that of the schedule times the reductions of schedule plateau,
- * whose state is in counters of the run. Groups of parameters have factors on it. */
+ * whose state is in counters of the run, and what spikes lowered. Groups of parameters have factors
+ * on it. */
 #include "core/glob.h"
 #include "nn/module.h"
 #include "train/run.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static dt_plateau plateau_of(dt__run *r)
@@ -29,7 +31,8 @@ double dt__run_rate(dt__run *r)
     const dt_plateau p = plateau_of(r);
     const double lr =
         dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr, *dt__run_count(r, DT__COUNT_STEP));
-    return lr * dt_plateau_factor(&r->schedule, &p);
+    const double lowered = (double)*dt__run_count(r, DT__COUNT_LOWERED);
+    return lr * dt_plateau_factor(&r->schedule, &p) * pow(r->o->train.spikes.factor, lowered);
 }
 
 void dt__run_plateau(dt__run *r, double loss)
