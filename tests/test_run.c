@@ -930,6 +930,12 @@ static const interruption interruptions[] = {
     { 7, { "data.augment={shift: 1, mixup: 0.4, cutmix: 1}", "train.label_smoothing=0.1" } },
     { 13, { "data.augment={mixup: 1}", "train.class_weights=balanced" } },
     { 6, { "train.distill={temperature: 2}" } },
+    { 14, /* all at once */
+      { "train={epochs: 4, batch_size: 32, average: {name: ema}, spikes: {policy: skip, window: 3, "
+        "deviations: 1}, distill: {temperature: 2}, schedule: {name: one_cycle}, checkpoint: "
+        "{every_minutes: 1e-12}, log: {every_steps: 3}, optimizer: {name: lion, lr: 1e-3, groups: "
+        "[{match: norms.*, frozen: true}, {match: head.*, rate: 0.5}]}}",
+        "model.norm=batch" } },
     { 13, { "train.distill={weight: 0.3}", "data.augment={cutmix: 1}" } },
     { 9,
       { "train.optimizer.groups=[{match: '*.bias', weight_decay: 0}, {match: layers.0.*, frozen: "
@@ -1192,6 +1198,9 @@ static const mistake mistakes[] = {
     { { "train.early_stopping.least_improvement=0.1", "data.validation=0.2" },
       DT_ERR_CONFIG,
       "does nothing without 'train.early_stopping.patience'" },
+    { { "train.schedule={name: warmup_stable_decay, warmup_steps: 4, decay_steps: 17}" },
+      DT_ERR_CONFIG,
+      "is 17, but only 16 updates follow the warmup" },
     { { "train.schedule={name: plateau}" }, DT_ERR_CONFIG, "name' wants data to evaluate on" },
     { { "train.optimizer.groups=[{match: layers.0.*}, {match: tail}]" },
       DT_ERR_CONFIG,

@@ -71,13 +71,6 @@ static void free_slot(slot *s)
     *s = (slot){ 0 };
 }
 
-static const dt_parameter_group *group_of(const dt_optimizer_options *o, const char *path)
-{
-    int64_t i = o->n_groups - 1;
-    while (i >= 0 && !dt__glob_match(o->groups[i].match, path)) i--;
-    return i < 0 ? NULL : &o->groups[i];
-}
-
 /* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
 static void set_factors(const dt_optimizer *o, slot *s)
 {
@@ -85,9 +78,8 @@ static void set_factors(const dt_optimizer *o, slot *s)
     const int rank =
         s->p->rank - dt_is_grouped(s->p); /* of an expert: it decays as it would alone */
     const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
-    const dt_parameter_group *own = group_of(options, s->path);
-    double decay_factor = own == NULL ? 1.0 : own->weight_decay;
-    s->lr_factor = own == NULL ? 1.0 : own->rate;
+    double decay_factor = 1.0;
+    s->lr_factor = 1.0;
     for (const group *g = o->groups; g != NULL; g = g->next) {
         if (!dt__glob_match(g->glob, s->path)) continue;
         s->lr_factor = g->lr_factor;
@@ -174,6 +166,14 @@ static dt_status check_groups(dt_ctx *ctx, const dt_optimizer_options *o)
     return DT_OK;
 }
 
+/* By the last group that matches. */
+static bool is_frozen(const dt_optimizer_options *o, const char *path)
+{
+    int64_t i = o->n_groups - 1;
+    while (i >= 0 && !dt__glob_match(o->groups[i].match, path)) i--;
+    return i >= 0 && o->groups[i].frozen;
+}
+
 dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
 {
     const dt__param *params;
@@ -181,8 +181,8 @@ dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
     DT__TRY(check_groups(m->ctx, options));
     DT__TRY(dt__module_params(m, &params, &n));
     for (int64_t i = 0; i < n; i++) {
-        const dt_parameter_group *own = group_of(options, params[i].path);
-        if (own != NULL && own->frozen) DT__TRY(dt_set_requires_grad(params[i].x, false));
+        if (!is_frozen(options, params[i].path)) continue;
+        DT__TRY(dt_set_requires_grad(params[i].x, false));
     }
     return DT_OK;
 }
@@ -204,6 +204,23 @@ static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
     return formula->check(ctx, o);
 }
 
+/* Copies the glob. */
+static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, double decay_factor)
+{
+    group *g = dt__alloc(o->ctx, sizeof *g);
+    char *copy = dt__copy_string(o->ctx, glob);
+    if (g == NULL || copy == NULL) {
+        dt__release(o->ctx, g);
+        dt__release(o->ctx, copy);
+        return DT_ERR_NOMEM;
+    }
+    *g = (group){ NULL, copy, lr_factor, decay_factor };
+    group **end = &o->groups;
+    while (*end != NULL) end = &(*end)->next;
+    *end = g;
+    return DT_OK;
+}
+
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
     *out = NULL;
@@ -217,7 +234,12 @@ dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
     o->formula = dt__update_formula_of(chosen.name);
     o->options = chosen;
     dt__ctx_retain(o->ctx);
-    const dt_status s = follow(o);
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < chosen.n_groups && s == DT_OK; i++) {
+        const dt_parameter_group *g = &chosen.groups[i];
+        s = add_group(o, g->match, g->rate, g->weight_decay);
+    }
+    if (s == DT_OK) s = follow(o);
     if (s != DT_OK) dt_optimizer_free(o);
     else *out = o;
     return s;
@@ -254,17 +276,7 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
                              double decay_factor)
 {
     DT__TRY(check_group(o, glob, lr_factor, decay_factor));
-    group *g = dt__alloc(o->ctx, sizeof *g);
-    char *copy = dt__copy_string(o->ctx, glob);
-    if (g == NULL || copy == NULL) {
-        dt__release(o->ctx, g);
-        dt__release(o->ctx, copy);
-        return DT_ERR_NOMEM;
-    }
-    *g = (group){ NULL, copy, lr_factor, decay_factor };
-    group **end = &o->groups;
-    while (*end != NULL) end = &(*end)->next;
-    *end = g;
+    DT__TRY(add_group(o, glob, lr_factor, decay_factor));
     for (int64_t i = 0; i < o->n; i++) set_factors(o, &o->slots[i]);
     return DT_OK;
 }

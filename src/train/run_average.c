@@ -61,7 +61,12 @@ static dt_status follow(dt__run *r)
 dt_status dt__run_take_average(dt__run *r)
 {
     dt__stream stream[DT__PURPOSES];
-    if (*dt__run_count(r, DT__COUNT_AVERAGED) == 0) return DT_OK;
+    if (r->o->train.average.name == DT_AVERAGE_NONE) return DT_OK;
+    if (*dt__run_count(r, DT__COUNT_AVERAGED) == 0) {
+        dt__say(r->ctx, "%s: nothing was averaged: the weights are those of the last update",
+                dt__run_phase(r));
+        return DT_OK;
+    }
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     DT__TRY(dt__run_swap_average(r));
     if (r->n_saved == 0 || r->o->train.average.batches == 0) return DT_OK;

@@ -78,6 +78,18 @@ static dt_status check_output(dt__run *r)
     return dt__recipe_blame(r->recipe, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
+/* The recipe alone does not tell how long the run is. */
+static dt_status check_schedule(dt__run *r)
+{
+    const dt_schedule *s = &r->schedule;
+    const int64_t left = s->total_steps - s->warmup_steps;
+    if (s->name != DT_WARMUP_STABLE_DECAY || s->decay_steps <= left) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.schedule.decay_steps",
+                            "'train.schedule.decay_steps' is %lld, but only %lld updates follow "
+                            "the warmup",
+                            (long long)s->decay_steps, (long long)left);
+}
+
 static dt_status check_smoothing(dt__run *r)
 {
     if (r->task->has_labels || r->o->train.label_smoothing == 0) return DT_OK;
@@ -117,6 +129,7 @@ dt_status dt__run_check(dt__run *r)
 {
     dt_module *trial = NULL;
     DT__TRY(check_output(r));
+    DT__TRY(check_schedule(r));
     DT__TRY(check_smoothing(r));
     DT__TRY(check_distill(r));
     DT__TRY(dt__run_check_evaluation(r));
