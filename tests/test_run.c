@@ -1590,7 +1590,9 @@ static dt_status scarce_run(dt_ctx *ctx, void *user)
     job j = { .dir = dir,
               .overrides = { "data.train_count=8", "data.test_count=3", "model.sizes=[784, 8, 10]",
                              "train.batch_size=4", "train.epochs=1", "qat.start_step=1",
-                             "train.float_baseline=true", "data.validation=0.2" } };
+                             "train.float_baseline=true", "data.validation=0.2",
+                             "train.average={name: ema}", "data.augment={mixup: 1}",
+                             "train.distill={weight: 0.5}" } };
     counted = ctx;
     return try_run(ctx, &j);
 }
