@@ -1070,6 +1070,17 @@ static void adam(kernel_run *r, void (*f)(const dt__adam *))
     KERNEL_CALL(r, f(&a));
 }
 
+static void lion(kernel_run *r, void (*f)(const dt__lion *))
+{
+    dt__lion l = { .n = kernel_size(r), .beta1 = 0.9, .beta2 = 0.99, .lr = 0.003 };
+    l.factor = kernel_chance(r) ? 1 : 0.7;
+    l.shrink = kernel_chance(r) ? 1 : 0.999;
+    l.g = kernel_floats(r, l.n);
+    l.p = kernel_floats(r, l.n);
+    l.m = kernel_floats(r, l.n);
+    KERNEL_CALL(r, f(&l));
+}
+
 static void gemm(kernel_run *r, void (*f)(const dt__gemm *))
 {
     dt__gemm g = { .trans_a = kernel_chance(r), .trans_b = kernel_chance(r) };
@@ -1429,6 +1440,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(sum_squares, sum_squares, 0)                                                              \
     CASE(sgd, sgd, 0)                                                                              \
     CASE(adam, adam, 0)                                                                            \
+    CASE(lion, lion, 0)                                                                            \
     CASE(learn, learn, 0)                                                                          \
     CASE(residual, residual, 0)                                                                    \
     CASE(learn_from, learn_from, 0)                                                                \

@@ -144,6 +144,115 @@ START_TEST(rotation)
 }
 END_TEST
 
+/* ---- mixtures -------------------------------------------------------------------------------- */
+
+/* As `flat`, of class i % 10. */
+static dt_dataset *classed(dt_ctx *ctx)
+{
+    static uint8_t pixels[COUNT * PIXELS], labels[COUNT];
+    for (int i = 0; i < COUNT * PIXELS; i++) pixels[i] = (uint8_t)(51 + i / PIXELS);
+    for (int i = 0; i < COUNT; i++) labels[i] = (uint8_t)(i % 10);
+    const dt_images images = { COUNT, 1, SIDE, SIDE, DT_TARGET_CLASS, 10, pixels, labels };
+    dt_dataset *d;
+    TEST_OK(ctx, dt_dataset_create(ctx, &images, &d));
+    return d;
+}
+
+/* Checks a batch of the images first ... first + n - 1, and returns the weight of its labels. */
+static double check_batch(dt_ctx *ctx, dt_loader *l, int first, bool *cut)
+{
+    dt_tensor *x, *target, *other;
+    TEST_OK(ctx, dt_loader_next(l, &x, &target));
+    const double share = dt_loader_mixed(l, &other);
+    const int n = (int)dt_dim(x, 0);
+    const int32_t *label = dt_data(target), *its = dt_data(other);
+    const float *v = dt_data(x);
+    *cut = false;
+    for (int i = 0; i < n; i++) {
+        ck_assert_int_eq(label[i], (first + i) % 10);
+        ck_assert_int_eq(its[i], label[n - 1 - i]);
+        const float mine = own(first + i), partner = own(first + n - 1 - i);
+        int exchanged = 0, kept = 0;
+        for (int k = 0; k < PIXELS; k++) {
+            exchanged += v[i * PIXELS + k] == partner;
+            kept += v[i * PIXELS + k] == mine;
+        }
+        if (mine == partner) continue;
+        if (kept + exchanged == PIXELS) {
+            TEST_NEAR((double)kept / PIXELS, share, 1e-5, 0);
+            *cut = true;
+            continue;
+        }
+        for (int k = 0; k < PIXELS; k++) {
+            TEST_NEAR((double)v[i * PIXELS + k],
+                      share * (double)mine + (1 - share) * (double)partner, 1e-6, 0);
+        }
+    }
+    return share;
+}
+
+/* Of Beta(a, a) the mean is 1/2 and the variance 1 / (4 (2a + 1)). */
+START_TEST(mixtures)
+{
+    static const struct {
+        double mixup, cutmix, variance;
+    } kinds[] = {
+        { 1, 0, 1.0 / 12 }, { 0.4, 0, 1 / 7.2 }, { 2, 0, 0.05 }, { 0, 1, 0 }, { 1, 1, 0 }
+    };
+    dt_ctx *ctx = sample_context(1);
+    dt_dataset *d = classed(ctx);
+    double sum = 0, squares = 0, n = 0, cuts = 0;
+    const dt_loader_options o = { .batch_size = 7,
+                                  .seed = 5,
+                                  .augment = { .mixup = kinds[_i].mixup,
+                                               .cutmix = kinds[_i].cutmix } };
+    dt_loader *l, *again;
+    TEST_OK(ctx, dt_loader_create(d, &o, &l));
+    TEST_OK(ctx, dt_loader_create(d, &o, &again));
+    const int batches = (int)test_count((test_draws){ .usual = 900, .sanitized = 270 });
+    for (int i = 0; i < batches; i++) {
+        bool cut, same;
+        const double share = check_batch(ctx, l, i % 9 * 7, &cut);
+        if (i % 100 == 50) { /* any batch may be made first */
+            TEST_OK(ctx, dt_loader_seek(again, (dt_position){ i / 9, i % 9 }));
+            ck_assert_double_eq(check_batch(ctx, again, i % 9 * 7, &same), share);
+        }
+        sum += share;
+        squares += (share - 0.5) * (share - 0.5);
+        cuts += cut;
+        n++;
+    }
+    if (kinds[_i].cutmix == 0) {
+        TEST_NEAR(sum / n, 0.5, 0.05, 0);
+        TEST_NEAR(squares / n, kinds[_i].variance, 0.01, 0);
+        ck_assert(cuts < 0.02 * n); /* a share of 1, rounded */
+    } else if (kinds[_i].mixup == 0) {
+        ck_assert_double_eq(cuts, n);
+    } else {
+        ck_assert(cuts > 0.4 * n && cuts < 0.6 * n);
+    }
+    dt_loader_free(l);
+    dt_loader_free(again);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(mixtures_are_refused)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt_dataset *masks = flat(ctx, DT_TARGET_MASK), *images = classed(ctx);
+    dt_loader *l;
+    dt_loader_options o = { .batch_size = 7, .augment = { .cutmix = 1 } };
+    TEST_FAILS(ctx, DT_ERR_ARG, "whose targets are classes", dt_loader_create(masks, &o, &l));
+    o.augment.cutmix = 2.5;
+    TEST_FAILS(ctx, DT_ERR_ARG, "0 to 2 wanted", dt_loader_create(images, &o, &l));
+    dt_dataset_free(masks);
+    dt_dataset_free(images);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(refused)
 {
     static const struct {
@@ -179,6 +288,8 @@ Suite *test_augment_suite(void)
     tcase_add_test(cases, brightness_and_contrast);
     tcase_add_test(cases, erasing);
     tcase_add_test(cases, rotation);
+    tcase_add_loop_test(cases, mixtures, 0, 5);
+    tcase_add_test(cases, mixtures_are_refused);
     tcase_add_test(cases, refused);
     suite_add_tcase(suite, cases);
     return suite;

@@ -1,4 +1,4 @@
-/* train.distill: training with a teacher's logits, the teacher of a resumed run, refused settings;
+/* train.distill: training with a teacher's outputs, the teacher of a resumed run, refused settings;
  * and the recipe finetune-llama-int4 on a small folder of golden/hf. */
 #include "testing.h"
 
@@ -192,20 +192,101 @@ START_TEST(bad_settings_are_refused)
 }
 END_TEST
 
-START_TEST(other_models_than_language_models_are_refused)
+/* ---- classes and values ---------------------------------------------------------------------- */
+
+typedef struct small {
+    const char *recipe, *dir;
+    const char *more[5];
+    double first_loss;
+    bool seen;
+    dt_run_summary summary;
+} small;
+
+static void note(void *user, const dt_progress *p)
 {
-    if (!set_up()) return;
-    dt_ctx *ctx = make_context();
-    char dir[TEST_PATH + 16];
-    const char *overrides[] = { dir, "train.distill.weight=0.5" };
-    snprintf(dir, sizeof dir, "run.dir=%s/digits", folder);
-    const dt_recipe_source source = { .path = DETENT_SOURCE_DIR "/configs/digits-mlp.yaml",
-                                      .overrides = overrides,
-                                      .n_overrides = 2 };
-    dt_recipe *recipe;
-    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "language models", dt_run(ctx, recipe, NULL, NULL));
+    small *s = user;
+    if (!s->seen) s->first_loss = p->loss;
+    s->seen = true;
+}
+
+/* A few updates of a shipped recipe on drawn data. */
+static dt_status run_small(dt_ctx *ctx, small *s)
+{
+    char path[TEST_PATH], dir[TEST_PATH + 16];
+    const char *overrides[16] = { dir,
+                                  "data.train_count=200",
+                                  "data.test_count=50",
+                                  "train.steps=6",
+                                  "qat.start_step=3",
+                                  "train.schedule.warmup_steps=0",
+                                  "train.batch_size=16" };
+    int n = 7;
+    snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, s->recipe);
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, s->dir);
+    for (int i = 0; i < 5 && s->more[i] != NULL; i++) overrides[n++] = s->more[i];
+    const dt_recipe_source source = { .path = path, .overrides = overrides, .n_overrides = n };
+    const dt_run_control control = { .progress = note, .user = s };
+    dt_recipe *recipe = NULL;
+    dt_status status = dt_recipe_read(ctx, &source, &recipe);
+    if (status == DT_OK) status = dt_run(ctx, recipe, &control, &s->summary);
     dt_recipe_free(recipe);
+    return status;
+}
+
+/* The model begins as its teacher, so the teacher's part of the first loss is 0 without norms. */
+START_TEST(the_loss_of_other_tasks_is_the_teachers)
+{
+    static const char *const recipes[] = { "digits-mlp", "table-values" };
+    char init[TEST_PATH + 64], teacher[TEST_PATH + 64];
+    test_folder(folder);
+    dt_ctx *ctx = make_context();
+    small taught = { .recipe = recipes[_i], .dir = "taught" };
+    TEST_OK(ctx, run_small(ctx, &taught));
+    snprintf(init, sizeof init, "model.init=%s/taught/float.safetensors", folder);
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/taught/float.safetensors", folder);
+#define TAUGHT init, teacher
+    small all = { .recipe = recipes[_i],
+                  .dir = "all",
+                  .more = { TAUGHT, "train.distill.weight=1" } };
+    small half = { .recipe = recipes[_i],
+                   .dir = "half",
+                   .more = { TAUGHT, "train.distill.weight=0.5" } };
+    small none = { .recipe = recipes[_i],
+                   .dir = "none",
+                   .more = { TAUGHT, "train.distill.weight=0" } };
+    small alone = { .recipe = recipes[_i], .dir = "alone", .more = { init } };
+    TEST_OK(ctx, run_small(ctx, &all));
+    TEST_OK(ctx, run_small(ctx, &half));
+    TEST_OK(ctx, run_small(ctx, &none));
+    TEST_OK(ctx, run_small(ctx, &alone));
+    /* norms of table-values see batches in the model, running statistics in the teacher */
+    if (_i == 0) TEST_NEAR(all.first_loss, 0, 1e-5, 0);
+    ck_assert(none.first_loss > 1e-3);
+    TEST_NEAR(half.first_loss, (none.first_loss + all.first_loss) / 2, 1e-5, 1e-5);
+    TEST_NEAR(none.first_loss, alone.first_loss, 0, 1e-6);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(bad_teachers_are_refused)
+{
+    char teacher[TEST_PATH + 64];
+    test_folder(folder);
+    dt_ctx *ctx = make_context();
+    small other = { .recipe = "table-values", .dir = "other" };
+    TEST_OK(ctx, run_small(ctx, &other));
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/other/float.safetensors", folder);
+    small digits = { .recipe = "digits-mlp", .dir = "digits", .more = { teacher } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "but the images of the data are", run_small(ctx, &digits));
+    small wide = { .recipe = "digits-mlp", .dir = "wide", .more = { "model.sizes=[784, 9, 12]" } };
+    TEST_OK(ctx, run_small(ctx, &wide));
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/wide/float.safetensors", folder);
+    small narrow = { .recipe = "digits-mlp", .dir = "narrow", .more = { teacher } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "has outputs [12], the model has [10]", run_small(ctx, &narrow));
+    small images = { .recipe = "digits-unet-denoise",
+                     .dir = "images",
+                     .more = { "train.distill.weight=0.5" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "classification and regression", run_small(ctx, &images));
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -219,7 +300,8 @@ Suite *test_distill_suite(void)
     tcase_add_loop_test(c, a_resumed_run_has_the_same_teacher, 0, 3);
     tcase_add_test(c, the_loss_is_the_teachers);
     tcase_add_test(c, bad_settings_are_refused);
-    tcase_add_test(c, other_models_than_language_models_are_refused);
+    tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);
+    tcase_add_test(c, bad_teachers_are_refused);
     suite_add_tcase(s, c);
     return s;
 }

@@ -253,6 +253,23 @@ static const struct {
     { "linear", { .name = DT_LINEAR, .warmup_steps = 6, .total_steps = 50, .floor = 0.1 } },
     { "cosine", { .name = DT_COSINE, .warmup_steps = 6, .total_steps = 50, .floor = 0.1 } },
     { "cosine_torch", { .name = DT_COSINE, .total_steps = 50, .floor = 0.05 } },
+    { "multistep", { .name = DT_MULTISTEP, .gamma = 0.1, .milestones = { 3, { 10, 30, 45 } } } },
+    { "cosine_restarts_torch",
+      { .name = DT_COSINE_RESTARTS, .every = 7, .growth = 2, .floor = 0.0005 / 0.02 } },
+    { "polynomial_torch", { .name = DT_POLYNOMIAL, .total_steps = 40, .power = 2 } },
+    /* PyTorch's phases end at 0.3 * 50 - 1 and at 49 */
+    { "one_cycle_cos",
+      { .name = DT_ONE_CYCLE,
+        .total_steps = 49,
+        .rise = 14.0 / 49,
+        .start = 0.04,
+        .floor = 4e-6 } },
+    { "wsd",
+      { .name = DT_WARMUP_STABLE_DECAY,
+        .warmup_steps = 6,
+        .total_steps = 50,
+        .decay_steps = 15,
+        .floor = 0.1 } },
 };
 
 START_TEST(schedules_equal_the_reference)
@@ -287,6 +304,113 @@ START_TEST(schedules_at_their_ends)
     TEST_NEAR(dt_schedule_rate(&s, 2.0, 4), 0.5, 1e-15, 0.0);
     s.name = 17;
     ck_assert_double_eq(dt_schedule_rate(&s, 2.0, 9), 2.0);
+}
+END_TEST
+
+/* The formulas of optim.h, each written a second time as a recurrence from update to update. */
+typedef struct walk {
+    double rate, down;
+    int64_t left, length; /* of a cycle */
+} walk;
+
+START_TEST(schedules_equal_their_recurrences)
+{
+    const double pi = acos(-1.0);
+    const int64_t warmup = 3, total = 43;
+    const dt_schedule restarts = {
+        .name = DT_COSINE_RESTARTS, .warmup_steps = 3, .every = 5, .growth = 3, .floor = 0.2
+    };
+    const dt_schedule even = { .name = DT_COSINE_RESTARTS, .every = 4, .growth = 1 };
+    const dt_schedule down = {
+        .name = DT_WARMUP_STABLE_DECAY, .warmup_steps = 3, .total_steps = 43, .floor = 0.5
+    };
+    const dt_schedule cycle = { .name = DT_ONE_CYCLE,
+                                .warmup_steps = 3,
+                                .total_steps = 43,
+                                .rise = 0.25,
+                                .start = 0.1,
+                                .floor = 0.01 };
+    const dt_schedule poly = {
+        .name = DT_POLYNOMIAL, .warmup_steps = 3, .total_steps = 43, .floor = 0.1, .power = 3
+    };
+    walk c = { .left = 5, .length = 5 }, w = { .rate = 1 };
+    for (int64_t i = warmup; i < total + 5; i++) {
+        const double done = (double)(i - warmup) / (double)(total - warmup);
+        if (c.left == 0) c.left = c.length *= 3;
+        const double u = 1 - (double)c.left-- / (double)c.length;
+        TEST_NEAR(dt_schedule_rate(&restarts, 3, i), 3 * (0.6 + 0.4 * cos(pi * u)), 1e-12, 0);
+        TEST_NEAR(dt_schedule_rate(&even, 2, i), 1 + cos(pi * (double)(i % 4) / 4), 1e-12, 0);
+        TEST_NEAR(dt_schedule_rate(&down, 1, i), w.rate, 1e-12, 0);
+        if (i >= 39 && i < 43) w.rate -= 0.125; /* a tenth of 40 updates */
+        const double rise = sin(pi * done / 0.5), fall = cos(pi * (done - 0.25) / 1.5);
+        const double ends = done < 0.25 ? 0.1 + 0.9 * rise * rise
+                            : done < 1  ? 0.01 + 0.99 * fall * fall
+                                        : 0.01;
+        TEST_NEAR(dt_schedule_rate(&cycle, 1, i), ends, 1e-12, 0);
+        const double rest = done < 1 ? 1 - done : 0;
+        TEST_NEAR(dt_schedule_rate(&poly, 1, i), 0.1 + 0.9 * rest * rest * rest, 1e-12, 0);
+    }
+    ck_assert_double_eq(dt_schedule_rate(&restarts, 3, 1), 2);
+    TEST_NEAR(dt_schedule_rate(&restarts, 1, INT64_MAX - 3), 0.2, 1.0, 0); /* no overflow */
+}
+END_TEST
+
+/* PyTorch's ReduceLROnPlateau(mode="min", factor=0.5, patience=1, threshold=0.05,
+ * threshold_mode="abs", cooldown=1, min_lr=0.2) by hand; its patience is ours less 1. */
+START_TEST(a_plateau_reduces_the_rate)
+{
+    static const struct {
+        double loss, factor;
+    } seen[] = { { 2, 1 },      { 1, 1 },     { 0.97, 1 },   { 1.2, 0.5 },  { 1.2, 0.5 },
+                 { 1.2, 0.5 },  { 0.9, 0.5 }, { 0.86, 0.5 }, { NAN, 0.25 }, { 0.9, 0.25 },
+                 { 0.9, 0.25 }, { 0.9, 0.2 }, { 0.1, 0.2 } };
+    const dt_schedule s = { .name = DT_PLATEAU,
+                            .gamma = 0.5,
+                            .floor = 0.2,
+                            .patience = 2,
+                            .least_improvement = 0.05,
+                            .cooldown = 1 };
+    dt_plateau p = { 0 };
+    for (size_t i = 0; i < sizeof seen / sizeof seen[0]; i++) {
+        const double before = dt_plateau_factor(&s, &p);
+        const bool reduced = dt_plateau_take(&s, &p, seen[i].loss);
+        ck_assert_double_eq(dt_plateau_factor(&s, &p), seen[i].factor);
+        ck_assert(reduced == (before != seen[i].factor));
+    }
+    ck_assert_double_eq(p.best, 0.1);
+    ck_assert_double_eq(dt_schedule_rate(&s, 3, 7), 3);
+    const dt_schedule other = { .name = DT_COSINE, .gamma = 0.5 };
+    ck_assert_double_eq(dt_plateau_factor(&other, &p), 1);
+}
+END_TEST
+
+/* Lion beside its formula in double, with values in which the sign changes. */
+START_TEST(lion_equals_its_formula)
+{
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = DT_LION;
+    options.beta1 = 0.75;
+    options.beta2 = 0.5;
+    options.weight_decay = 0.5;
+    dt_module *m = three_params();
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    double p = 1, mean = 0;
+    const double g[] = { 1, -0.25, -4, 0, 8, -32 }, lr = 0.125;
+    for (int i = 0; i < 6; i++) {
+        give_gradient(dt_param(m, "b"), g[i]);
+        TEST_OK(ctx, dt_optimizer_step(o, t, lr));
+        const double towards = 0.75 * mean + 0.25 * g[i];
+        p += -lr * 0.5 * p - lr * (towards > 0 ? 1 : towards < 0 ? -1 : 0);
+        mean = 0.5 * mean + 0.5 * g[i];
+        TEST_NEAR(first(m, "b"), p, 1e-6, 0);
+    }
+    ck_assert_double_eq(first(m, "a"), 1);
+    options.beta2 = 1;
+    dt_optimizer *none;
+    TEST_FAILS(ctx, DT_ERR_ARG, "lion: beta1", dt_optimizer_create(m, &options, &none));
+    dt_optimizer_free(o);
+    dt_module_free(m);
 }
 END_TEST
 
@@ -343,6 +467,67 @@ START_TEST(groups_scale_rate_and_decay)
     ck_assert_double_eq(first(m, "b"), 1.0 - 0.0625);
     ck_assert_double_eq(first(m, "c"), 1.0); /* no gradient, no update */
     dt_optimizer_free(o);
+    dt_module_free(m);
+}
+END_TEST
+
+/* Groups of the options: the last match counts; later ones by dt_optimizer_group come behind. */
+START_TEST(averages_follow_their_parameters)
+{
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = DT_SGD;
+    options.weight_decay = 0;
+    dt_module *m = three_params();
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    TEST_FAILS(ctx, DT_ERR_STATE, "made without averages", dt_optimizer_average(o, t, 1));
+    dt_optimizer_free(o);
+    dt_tape_reset(t);
+    options.average = true;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    double mean = 0;
+    for (int i = 0; i < 4; i++) {
+        give_gradient(dt_param(m, "b"), 1);
+        TEST_OK(ctx, dt_optimizer_step(o, t, 0.25));
+        TEST_OK(ctx, dt_optimizer_average(o, t, i == 0 ? 1 : 0.5));
+        mean = i == 0 ? first(m, "b") : 0.5 * (mean + first(m, "b"));
+    }
+    const double last = first(m, "b");
+    TEST_OK(ctx, dt_optimizer_swap_average(o, t));
+    ck_assert_double_eq(first(m, "b"), mean);
+    ck_assert_double_eq(first(m, "a"), 1);
+    TEST_OK(ctx, dt_optimizer_swap_average(o, t));
+    ck_assert_double_eq(first(m, "b"), last);
+    dt_optimizer_free(o);
+    dt_module_free(m);
+}
+END_TEST
+
+START_TEST(groups_of_the_options)
+{
+    dt_optimizer_options options = dt_optimizer_defaults();
+    options.name = DT_SGD;
+    options.weight_decay = 0;
+    options.n_groups = 4;
+    options.groups[0] = (dt_parameter_group){ "?", 0.5, 1, false };
+    options.groups[1] = (dt_parameter_group){ "b", 2, 1, false };
+    options.groups[2] = (dt_parameter_group){ "c", 1, 1, true };
+    options.groups[3] = (dt_parameter_group){ "none.yet", 1, 1, true };
+    dt_module *m = three_params();
+    dt_optimizer *o;
+    TEST_OK(ctx, dt_optimizer_create(m, &options, &o));
+    ck_assert(!dt_requires_grad(dt_param(m, "c")) && dt_requires_grad(dt_param(m, "a")));
+    give_gradient(dt_param(m, "a"), 1);
+    give_gradient(dt_param(m, "b"), 1);
+    TEST_OK(ctx, dt_optimizer_step(o, t, 0.125));
+    ck_assert_double_eq(first(m, "a"), 1 - 0.0625);
+    ck_assert_double_eq(first(m, "b"), 1 - 0.25);
+    ck_assert_double_eq(first(m, "c"), 1);
+    dt_optimizer_free(o);
+    options.groups[1].rate = -1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "group 'b': factors -1", dt_optimizer_create(m, &options, &o));
+    options.n_groups = DT_MAX_GROUPS + 1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "17 groups", dt_optimizer_create(m, &options, &o));
     dt_module_free(m);
 }
 END_TEST
@@ -621,7 +806,7 @@ START_TEST(bad_options)
         dt_optimizer_options o;
         const char *says;
     } cases[] = {
-        { { .name = 3 }, "no optimizer 3" },
+        { { .name = DT_LION + 1 }, "no optimizer 4" },
         { { .name = -1 }, "no optimizer -1" },
         { { .name = DT_SGD, .lr = -1 }, "lr -1" },
         { { .name = DT_SGD, .lr = INFINITY }, "lr inf" },
@@ -685,13 +870,18 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, clipping_equals_the_reference);
     tcase_add_test(c, schedules_equal_the_reference);
     tcase_add_test(c, schedules_at_their_ends);
+    tcase_add_test(c, schedules_equal_their_recurrences);
+    tcase_add_test(c, a_plateau_reduces_the_rate);
+    tcase_add_test(c, lion_equals_its_formula);
+    tcase_add_test(c, groups_of_the_options);
+    tcase_add_test(c, averages_follow_their_parameters);
     tcase_add_test(c, globs);
     tcase_add_test(c, groups_scale_rate_and_decay);
     tcase_add_test(c, matrices_alone_decay);
     tcase_add_test(c, later_parameters_join);
     tcase_add_test(c, a_tied_parameter_has_one_state);
     tcase_add_test(c, clipping_of_small_gradients_is_guarded);
-    tcase_add_loop_test(c, a_gradient_factor_equals_a_clipped_gradient, DT_SGD, DT_ADAMW + 1);
+    tcase_add_loop_test(c, a_gradient_factor_equals_a_clipped_gradient, DT_SGD, DT_LION + 1);
     tcase_add_test(c, state_written_from_outside_counts);
     tcase_add_test(c, nothing_is_written_before_all_is_checked);
     tcase_add_test(c, refused_writes_have_the_same_message_everywhere);

@@ -266,6 +266,28 @@ START_TEST(a_run_under_way_is_shown)
 }
 END_TEST
 
+/* Multi-label runs show counts of labels, anomaly runs quantiles of errors. */
+START_TEST(labels_and_errors_are_shown)
+{
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("examples.json", "{\"kind\": \"bits\", \"examples\": 80, \"labels\": [{\"name\": "
+                           "\"<wet>\", \"wanted\": 20, \"found\": 40, \"both\": 10}, {\"name\": "
+                           "\"dry\", \"wanted\": 8, \"found\": 0, \"both\": 0}, {}]}");
+    char *page = page_of(run);
+    check_has(page, "<td>&lt;wet&gt;</td><td>20</td><td>40</td><td>25.0 %</td><td>50.0 %</td>");
+    check_has(page, "<td>dry</td><td>8</td><td>0</td><td>–</td><td>0.0 %</td>");
+    free(page);
+    write("examples.json",
+          "{\"kind\": \"anomaly\", \"examples\": 9, \"found\": 0.5, \"errors\": [{\"label\": "
+          "\"normal\", \"count\": 7, \"quantiles\": [0.5, 1, 2, 3, 4, 5]}, {\"label\": "
+          "\"anomalous\", \"count\": 2, \"quantiles\": []}]}");
+    page = page_of(run);
+    check_has(page, "99 % of the normal ones finds 50.0 % of the anomalous ones");
+    check_has(page, "<td>normal</td><td>7</td><td>0.5</td><td>1</td>");
+    free(page);
+}
+END_TEST
+
 /* Axes of huge and of nearly equal values end. */
 START_TEST(extreme_numbers_are_drawn)
 {
@@ -553,6 +575,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, texts_of_models_are_no_markup);
     tcase_add_test(c, a_run_without_figures_is_shown);
     tcase_add_test(c, a_run_under_way_is_shown);
+    tcase_add_test(c, labels_and_errors_are_shown);
     tcase_add_test(c, extreme_numbers_are_drawn);
     tcase_add_test(c, damaged_files_are_named);
     tcase_add_test(c, what_is_no_run_is_refused);

@@ -41,6 +41,7 @@ typedef struct job {
     /* what came out */
     int64_t updates;
     uint64_t allocations[64]; /* after each update */
+    double losses[64], rates[64];
     dt_run_summary summary;
     char message[1024];
 } job;
@@ -57,7 +58,11 @@ static void progress(void *user, const dt_progress *p)
 {
     job *j = user;
     ck_assert_int_le(p->step, p->steps);
-    if (j->updates < 64) j->allocations[j->updates] = dt_memory_of(counted).allocations;
+    if (j->updates < 64) {
+        j->allocations[j->updates] = dt_memory_of(counted).allocations;
+        j->losses[j->updates] = p->loss;
+        j->rates[j->updates] = p->lr;
+    }
     j->updates++;
 }
 
@@ -549,6 +554,213 @@ START_TEST(the_best_survives_an_interruption)
 }
 END_TEST
 
+/* Evaluations that are never better reduce the rate every second time; its state goes on in the
+ * resumed run, in float and on the grid. */
+START_TEST(a_plateau_survives_an_interruption)
+{
+    static const char plateau[] = "train.schedule={name: plateau, gamma: 0.5, patience: 2, "
+                                  "least_improvement: 100, cooldown: 1}";
+    static const int64_t stops[] = { 3, 5, 8, 9, 13, 15 };
+    char folder[TEST_PATH];
+    test_folder(folder);
+#define EVALUATED                                                                                  \
+    plateau, "train.optimizer.lr=0.0078125", "data.validation=0.2", "train.evaluate.every_steps=1"
+    job whole = { .dir = in(folder, "whole"), .overrides = { EVALUATED } };
+    job first = { .dir = in(folder, "cut"),
+                  .overrides = { EVALUATED },
+                  .stop_at = stops[_i],
+                  .wanted = DT_ERR_INTERRUPTED };
+    job second = { .dir = first.dir, .overrides = { EVALUATED }, .resume = true };
+    run(&whole);
+    run(&first);
+    run(&second);
+    same_files(whole.dir, first.dir, "model.safetensors");
+    char *x = timeless_metrics(whole.dir), *y = timeless_metrics(first.dir);
+    ck_assert_str_eq(x, y);
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.0078125,"));
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.00390625,"));
+    ck_assert_ptr_nonnull(strstr(x, "\"lr\": 0.001953125,"));
+    free(x);
+    free(y);
+}
+END_TEST
+
+/* Frozen parameters keep their first bits. */
+START_TEST(frozen_parameters_do_not_change)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job none = { .dir = in(folder, "none"), .overrides = { "~qat", "train.epochs=1" } };
+    none.overrides[2] = "train.optimizer.groups=[{match: '*', frozen: true}, {match: "
+                        "'head.bias', rate: 2}]";
+    job some = { .dir = in(folder, "some"), .overrides = { "~qat" } };
+    some.overrides[1] = "train.optimizer.groups=[{match: 'layers.*', frozen: true}]";
+    run(&none);
+    run(&some);
+    ck_assert_int_eq(none.summary.trained, 10);
+    ck_assert_int_eq(some.summary.trained, 17 * 10);
+    dt_ctx *ctx = sample_context(1);
+    dt_file *a, *b;
+    TEST_OK(ctx, dt_file_open(ctx, in(none.dir, "float.safetensors"), &a));
+    TEST_OK(ctx, dt_file_open(ctx, in(some.dir, "float.safetensors"), &b));
+    for (int64_t i = 0; i < dt_file_count(a); i++) {
+        const dt_file_entry *x = dt_file_at(a, i), *y = dt_file_find(b, x->name);
+        const bool frozen = strncmp(x->name, "layers.", 7) == 0;
+        ck_assert_msg((memcmp(x->data, y->data, x->bytes) == 0) == frozen, "%s", x->name);
+    }
+    dt_file_close(a);
+    dt_file_close(b);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- averages -------------------------------------------------------------------------------- */
+
+/* An element of a tensor of a file, or NaN. */
+static double element(dt_ctx *ctx, const char *path, const char *name, int64_t i)
+{
+    dt_file *file = NULL;
+    dt_tensor *x;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    TEST_OK(ctx, dt_file_load(file, name, DT_F32, &x));
+    const double value = (double)((const float *)dt_data(x))[i];
+    dt_tensor_free(x);
+    dt_file_close(file);
+    return value;
+}
+
+static double weight_at(dt_ctx *ctx, const job *j, int step)
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/step-%010d.safetensors", step);
+    return element(ctx, in(j->dir, name), "head.weight", 7);
+}
+
+/* The averages of checkpoints' weights, computed here. */
+START_TEST(averages_are_those_of_the_weights)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+#define EACH "~qat", "train.checkpoint.every_steps=1", "train.checkpoint.keep=0"
+    job ema = { .dir = in(folder, "ema"),
+                .overrides = { EACH, "train.average={name: ema, decay: 0.5}" } };
+    job ends = { .dir = in(folder, "ends"),
+                 .overrides = { EACH, "train.average={name: epochs, last: 3}" } };
+    job none = { .dir = in(folder, "none"), .overrides = { "~qat" } };
+    run(&ema);
+    run(&ends);
+    run(&none);
+    dt_ctx *ctx = sample_context(1);
+    double mean = weight_at(ctx, &ema, 1);
+    for (int n = 1; n < 20; n++) {
+        const double early = (1.0 + n) / (10 + n), d = early < 0.5 ? early : 0.5;
+        mean = d * mean + (1 - d) * weight_at(ctx, &ema, n + 1);
+    }
+    const char *name = "float.safetensors";
+    TEST_NEAR(element(ctx, in(ema.dir, name), "head.weight", 7), mean, 1e-7, 1e-5);
+    mean = (weight_at(ctx, &ends, 10) + weight_at(ctx, &ends, 15) + weight_at(ctx, &ends, 20)) / 3;
+    TEST_NEAR(element(ctx, in(ends.dir, name), "head.weight", 7), mean, 1e-7, 1e-5);
+    /* training itself is the same, its results are not */
+    ck_assert_double_eq(weight_at(ctx, &ends, 20),
+                        element(ctx, in(none.dir, name), "head.weight", 7));
+    ck_assert_double_eq(ema.losses[19], none.losses[19]);
+    ck_assert_double_ne(ema.summary.result[DT_RUN_FLOAT].metrics.loss,
+                        none.summary.result[DT_RUN_FLOAT].metrics.loss);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* The converted model comes from the averages; evaluations on the way leave no trace. */
+START_TEST(averages_are_evaluated_and_converted)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+#define HELD "data.validation=0.2", "model.norm=batch"
+    job plain = { .dir = in(folder, "plain"),
+                  .overrides = { HELD, "train.evaluate.every_steps=2" } };
+    job mean = { .dir = in(folder, "mean"),
+                 .overrides = { HELD, "train.evaluate.every_steps=2",
+                                "train.average={name: ema}" } };
+    job ends = { .dir = in(folder, "best"),
+                 .overrides = { HELD, "train.evaluate.every_steps=2", "train.finish_with=best",
+                                "train.average={name: epochs, last: 1}" } };
+    run(&plain);
+    run(&mean);
+    run(&ends);
+    ck_assert_int_eq(plain.updates, mean.updates);
+    for (int i = 0; i < plain.updates; i++) ck_assert_double_eq(plain.losses[i], mean.losses[i]);
+    ck_assert(mean.summary.same_bits_as_qat && ends.summary.same_bits_as_qat);
+    ck_assert_double_ne(mean.summary.result[DT_RUN_CONVERTED].metrics.loss,
+                        plain.summary.result[DT_RUN_CONVERTED].metrics.loss);
+    ck_assert(isfinite(ends.summary.result[DT_RUN_CONVERTED].metrics.loss));
+}
+END_TEST
+
+/* ---- spikes, minutes ------------------------------------------------------------------------- */
+
+/* Which losses are spikes, by the definition in train.h. */
+static int spikes_in(const double *loss, int n, double deviations, int window)
+{
+    double mean = 0, variance = 0;
+    int spikes = 0;
+    for (int i = 0; i < n; i++) {
+        const double s = sqrt(variance), least = fabs(mean) / 100;
+        const double most = mean + deviations * (s > least ? s : least);
+        const bool spike = i >= window && loss[i] > most;
+        const double x = spike ? most : loss[i], w = i < window ? 1.0 / (i + 1) : 1.0 / window;
+        variance = (1 - w) * variance + (1 - w) * w * (x - mean) * (x - mean);
+        mean = (1 - w) * mean + w * x;
+        spikes += spike;
+    }
+    return spikes;
+}
+
+START_TEST(spikes_are_found_and_answered)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+#define SPIKED(more) "train.spikes={deviations: 1, window: 3, policy: " more "}"
+    job lower = { .dir = in(folder, "lower"),
+                  .overrides = { "~qat", SPIKED("lower, factor: 0.5") } };
+    job skip = { .dir = in(folder, "skip"), .overrides = { "~qat", SPIKED("skip") } };
+    job stop = { .dir = in(folder, "stop"),
+                 .overrides = { "~qat", SPIKED("stop") },
+                 .wanted = DT_ERR_NUMERIC,
+                 .words = "is a spike, and 'train.spikes.policy' is stop" };
+    run(&lower);
+    run(&skip);
+    run(&stop);
+    const int n = spikes_in(lower.losses, 20, 1, 3);
+    ck_assert_int_gt(n, 0);
+    char words[64], *metrics = timeless_metrics(lower.dir);
+    snprintf(words, sizeof words, "\"spikes\": %d, \"step\": 20", n);
+    ck_assert_msg(strstr(metrics, words) != NULL, "%s: %s", words, metrics);
+    free(metrics);
+    const dt_schedule s = { .name = DT_COSINE, .warmup_steps = 3, .total_steps = 20 };
+    TEST_NEAR(lower.rates[19], dt_schedule_rate(&s, 3e-3, 19) * pow(0.5, n), 0, 1e-12);
+    ck_assert_int_eq(skip.summary.skipped, spikes_in(skip.losses, 20, 1, 3));
+    ck_assert_int_eq(lower.summary.skipped, 0);
+    ck_assert_int_eq(spikes_in(stop.losses, (int)stop.updates, 1, 3), 0);
+    job further = { .dir = stop.dir, .overrides = { "~qat", SPIKED("ignore") }, .resume = true };
+    further.overrides[1] = "train.spikes={policy: ignore}";
+    run(&further);
+    ck_assert_int_gt(further.updates, 0);
+}
+END_TEST
+
+/* Every update takes longer than this share of a minute. */
+START_TEST(checkpoints_by_minutes)
+{
+    char folder[TEST_PATH], checkpoints[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = in(folder, "run"),
+              .overrides = { "~qat", "train.checkpoint={every_minutes: 1e-12, keep: 0}" } };
+    run(&j);
+    test_join(checkpoints, j.dir, "checkpoints");
+    ck_assert_int_eq(sample_entries(checkpoints), 20);
+}
+END_TEST
+
 /* best.safetensors may be of another step than the checkpoint's best evaluation, if the run was
  * killed after writing it. */
 START_TEST(a_best_of_another_step_is_refused)
@@ -662,40 +874,73 @@ END_TEST
 /* ---- interruption --------------------------------------------------------------------------- */
 
 typedef struct interruption {
-    int64_t after;     /* updates */
-    const char *extra; /* an override of both runs, or NULL */
+    int64_t after;        /* updates */
+    const char *extra[2]; /* overrides of both runs */
 } interruption;
 
 static const interruption interruptions[] = {
-    { 1, NULL },
-    { 5, NULL },
-    { 7, NULL },
-    { 8, NULL },
-    { 9, NULL },
-    { 13, NULL },
-    { 19, NULL },
-    { 6, "train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}" },
-    { 11, "model.norm=batch" },
-    { 3, "train.float_baseline=true" },  /* in the baseline */
-    { 20, "train.float_baseline=true" }, /* between the two */
-    { 31, "train.float_baseline=true" }, /* behind it */
-    { 8, "qat={preset: int8-static-int8-weight, start_step: 8}" },
-    { 11, "qat={preset: int8-static-int8-weight, start_step: 2, forward: simulated}" },
-    { 12, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
-          "minmax, scheme: symmetric}}" },
-    { 15, "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
-          "percentile, percentile: 99, samples: 3000}}" },
-    { 17, "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "
-          "static, observer: mse}}" },
-    { 14, "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" },
-    { 8, "qat={preset: int4-int4, start_step: 8}" },
-    { 7, "adapters={rank: 3, alpha: 6}" },
-    { 12, "train.backward=int8-all" },
-    { 8, "train.backward=int8" },
-    { 11, "adapters={rank: 2, match: [layers.0, head], train_rest: true}" },
-    { 9, "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" },
-    { 13, "qat={preset: int4-int4, start_step: 2, weight: {bits: 2, granularity: tensor}, "
-          "activation: {bits: 2, unsigned: true}}" },
+    { 1, { NULL } },
+    { 5, { NULL } },
+    { 7, { NULL } },
+    { 8, { NULL } },
+    { 9, { NULL } },
+    { 13, { NULL } },
+    { 19, { NULL } },
+    { 6, { "train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}" } },
+    { 11, { "model.norm=batch" } },
+    { 3, { "train.float_baseline=true" } },  /* in the baseline */
+    { 20, { "train.float_baseline=true" } }, /* between the two */
+    { 31, { "train.float_baseline=true" } }, /* behind it */
+    { 8, { "qat={preset: int8-static-int8-weight, start_step: 8}" } },
+    { 11, { "qat={preset: int8-static-int8-weight, start_step: 2, forward: simulated}" } },
+    { 12,
+      { "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
+        "minmax, scheme: symmetric}}" } },
+    { 15,
+      { "qat={start_step: 8, freeze_observer_step: 15, activation: {range: static, observer: "
+        "percentile, percentile: 99, samples: 3000}}" } },
+    { 17,
+      { "qat={start_step: 8, freeze_observer_step: 5, calibrate_batches: 2, activation: {range: "
+        "static, observer: mse}}" } },
+    { 14, { "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" } },
+    { 8, { "qat={preset: int4-int4, start_step: 8}" } },
+    { 7, { "adapters={rank: 3, alpha: 6}" } },
+    { 12, { "train.backward=int8-all" } },
+    { 8, { "train.backward=int8" } },
+    { 11, { "adapters={rank: 2, match: [layers.0, head], train_rest: true}" } },
+    { 9, { "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" } },
+    { 13,
+      { "qat={preset: int4-int4, start_step: 2, weight: {bits: 2, granularity: tensor}, "
+        "activation: {bits: 2, unsigned: true}}" } },
+    { 9, { "train.schedule={name: multistep, milestones: [4, 11], gamma: 0.5}" } },
+    { 7, { "train.schedule={name: cosine_restarts, every: 3, growth: 2, warmup_steps: 2}" } },
+    { 13, { "train.schedule={name: polynomial, power: 2, floor: 0.1}" } },
+    { 5, { "train.schedule={name: one_cycle}" } },
+    { 17, { "train.schedule={name: warmup_stable_decay, decay_steps: 6}" } },
+    { 7, { "train.optimizer={name: lion, lr: 3e-4, beta2: 0.99, weight_decay: 0.1}" } },
+    { 5, { "train.average={name: ema, decay: 0.9}" } },
+    { 13, { "train.average={name: ema, decay: 0.9}", "model.norm=batch" } },
+    { 17, { "train.average={name: epochs, last: 2}", "model.norm=batch" } },
+    { 12,
+      { "train.average={name: ema}",
+        "qat={preset: int8-static-int8-weight, start_step: 8, freeze_observer_step: 15}" } },
+    { 14, { "train.average={name: epochs, last: 3}", "qat={preset: int4-int4, start_step: 8}" } },
+    { 20, { "train.average={name: ema}", "train.float_baseline=true" } },
+    { 7, { "train.spikes={policy: skip, deviations: 1, window: 3}", "model.norm=batch" } },
+    { 13, { "train.spikes={policy: lower, deviations: 1, window: 3}" } },
+    { 7, { "data.augment={shift: 1, mixup: 0.4, cutmix: 1}", "train.label_smoothing=0.1" } },
+    { 13, { "data.augment={mixup: 1}", "train.class_weights=balanced" } },
+    { 6, { "train.distill={temperature: 2}" } },
+    { 14, /* all at once */
+      { "train={epochs: 4, batch_size: 32, average: {name: ema}, spikes: {policy: skip, window: 3, "
+        "deviations: 1}, distill: {temperature: 2}, schedule: {name: one_cycle}, checkpoint: "
+        "{every_minutes: 1e-12}, log: {every_steps: 3}, optimizer: {name: lion, lr: 1e-3, groups: "
+        "[{match: norms.*, frozen: true}, {match: head.*, rate: 0.5}]}}",
+        "model.norm=batch" } },
+    { 13, { "train.distill={weight: 0.3}", "data.augment={cutmix: 1}" } },
+    { 9,
+      { "train.optimizer.groups=[{match: '*.bias', weight_decay: 0}, {match: layers.0.*, frozen: "
+        "true}, {match: head.*, rate: 0.5}]" } },
 };
 
 START_TEST(an_interrupted_run_resumes_bit_for_bit)
@@ -703,13 +948,15 @@ START_TEST(an_interrupted_run_resumes_bit_for_bit)
     const interruption *c = &interruptions[_i];
     char folder[TEST_PATH];
     test_folder(folder);
-    job straight = { .dir = in(folder, "straight"), .overrides = { c->extra } };
+    job straight = { .dir = in(folder, "straight"), .overrides = { c->extra[0], c->extra[1] } };
     job first = { .dir = in(folder, "resumed"),
-                  .overrides = { c->extra },
+                  .overrides = { c->extra[0], c->extra[1] },
                   .stop_at = c->after,
                   .wanted = DT_ERR_INTERRUPTED,
                   .words = "a checkpoint was saved" };
-    job second = { .dir = first.dir, .overrides = { c->extra, "run.threads=1" }, .resume = true };
+    job second = { .dir = first.dir,
+                   .overrides = { "run.threads=1", c->extra[0], c->extra[1] },
+                   .resume = true };
     run(&straight);
     run(&first);
     ck_assert_int_eq(first.updates, c->after);
@@ -952,6 +1199,16 @@ static const mistake mistakes[] = {
     { { "train.early_stopping.least_improvement=0.1", "data.validation=0.2" },
       DT_ERR_CONFIG,
       "does nothing without 'train.early_stopping.patience'" },
+    { { "train.schedule={name: warmup_stable_decay, warmup_steps: 4, decay_steps: 17}" },
+      DT_ERR_CONFIG,
+      "is 17, but only 16 updates follow the warmup" },
+    { { "train.schedule={name: plateau}" }, DT_ERR_CONFIG, "name' wants data to evaluate on" },
+    { { "train.optimizer.groups=[{match: layers.0.*}, {match: tail}]" },
+      DT_ERR_CONFIG,
+      "'train.optimizer.groups.1.match': 'tail' matches no parameter of the model" },
+    { { "train.optimizer.groups=[{match: '*', frozen: true}]" },
+      DT_ERR_CONFIG,
+      "freezes every parameter" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
     { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
@@ -1008,8 +1265,8 @@ START_TEST(a_folder_is_not_taken_twice)
                   .resume = true,
                   .wanted = DT_ERR_CONFIG,
                   .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
-                           "run.threads, run.report, train.epochs, train.checkpoint and train.log "
-                           "may change" };
+                           "run.threads, run.report, train.epochs, train.spikes, "
+                           "train.checkpoint and train.log may change" };
     job sizes = { .dir = j.dir,
                   .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
                   .resume = true,
@@ -1334,7 +1591,9 @@ static dt_status scarce_run(dt_ctx *ctx, void *user)
     job j = { .dir = dir,
               .overrides = { "data.train_count=8", "data.test_count=3", "model.sizes=[784, 8, 10]",
                              "train.batch_size=4", "train.epochs=1", "qat.start_step=1",
-                             "train.float_baseline=true", "data.validation=0.2" } };
+                             "train.float_baseline=true", "data.validation=0.2",
+                             "train.average={name: ema}", "data.augment={mixup: 1}",
+                             "train.distill={weight: 0.5}" } };
     counted = ctx;
     return try_run(ctx, &j);
 }
@@ -1367,6 +1626,12 @@ Suite *test_run_suite(void)
     tcase_add_test(all, without_qat_the_float_phase_is_the_last);
     tcase_add_test(all, training_ends_early);
     tcase_add_loop_test(all, the_best_survives_an_interruption, 0, DT__COUNT_OF(best_stops));
+    tcase_add_loop_test(all, a_plateau_survives_an_interruption, 0, 6);
+    tcase_add_test(all, frozen_parameters_do_not_change);
+    tcase_add_test(all, averages_are_those_of_the_weights);
+    tcase_add_test(all, averages_are_evaluated_and_converted);
+    tcase_add_test(all, spikes_are_found_and_answered);
+    tcase_add_test(all, checkpoints_by_minutes);
     tcase_add_test(all, a_best_of_another_step_is_refused);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, a_dry_run_calibrates_the_weights_it_begins_with);

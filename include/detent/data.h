@@ -353,6 +353,9 @@ typedef struct dt_augment_options {
      * each image: v + brightness u, and 0.5 + (v - 0.5)(1 + contrast u) */
     double brightness, contrast;
     double erasing; /* probability to blacken a rectangle of up to half of each side */
+    /* Of images with classes, alpha of a batch's mixture (dt_loader_mixed), at most 2; with both,
+     * each batch draws one of them with probability 1/2 */
+    double mixup, cutmix;
 } dt_augment_options;
 
 typedef enum dt_data_format {
@@ -519,6 +522,15 @@ DT_API int64_t dt_loader_labels(dt_loader *l, int64_t batches);
  * The loader lends both and overwrites them at the next call. After the last batch of an epoch the
  * next epoch begins. Allocates nothing. Errors: STATE (the tensors were frozen). */
 DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target);
+
+/* The weight of the targets of the latest batch: 1, or with augment.mixup or cutmix below; *other,
+ * lent likewise, gets the targets whose weight is the rest, or NULL. With example i and its partner
+ * n-1-i of a batch of n, and s ~ Beta(alpha, alpha):
+ *     mixup   x_i = s x_i + (1-s) x_{n-1-i}, with weight s        [Zhang et al. 2018]
+ *     cutmix  a rectangle of x_{n-1-i}, floor(H r) high and floor(W r) wide with r = sqrt(1-s),
+ *             at a uniform place inside of x_i; the weight is 1 - its share of the pixels
+ *             [Yun et al. 2019] */
+DT_API double dt_loader_mixed(const dt_loader *l, dt_tensor **other);
 
 #ifdef __cplusplus
 }

@@ -735,6 +735,16 @@ DT_API dt_tensor *dt_adam_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tenso
 DT_API dt_tensor *dt_adamw_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
                                  const dt_adam_step_options *options);
 
+typedef struct dt_lion_step_options {
+    double lr, beta1, beta2, weight_decay;
+    double grad_factor; /* g is multiplied by it; 0 counts as 1 */
+} dt_lion_step_options;
+
+/* g = grad_factor g;  p = p (1 - lr weight_decay) - lr sign(beta1 m + (1-beta1) g), sign(0) = 0;
+ * m = beta2 m + (1-beta2) g.  All of one shape. */
+DT_API dt_tensor *dt_lion_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m,
+                                const dt_lion_step_options *options);
+
 #ifdef __cplusplus
 }
 #endif

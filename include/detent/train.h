@@ -37,10 +37,11 @@ typedef struct dt_model_options {
 } dt_model_options;
 
 typedef struct dt_checkpoint_options {
-    int64_t every_steps; /* 0: only at the end of training */
-    int64_t keep;        /* how many of the newest; 0: all */
-    bool best;           /* also keep best.safetensors */
-    int grouped;         /* DT_GROUPED_...: form of grouped weights in files */
+    int64_t every_steps;  /* 0: only at the end of training */
+    double every_minutes; /* 0: not by time */
+    int64_t keep;         /* how many of the newest; 0: all */
+    bool best;            /* also keep best.safetensors */
+    int grouped;          /* DT_GROUPED_...: form of grouped weights in files */
 } dt_checkpoint_options;
 
 /* Evaluations on the validation data while a run trains. */
@@ -73,6 +74,34 @@ enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
 
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
+/* What follows a loss spike: nothing, the update is skipped, the rate is lowered for good, or the
+ * run ends with NUMERIC. dt_spike_options.policy */
+enum { DT_SPIKES_IGNORE, DT_SPIKES_SKIP, DT_SPIKES_LOWER, DT_SPIKES_STOP };
+
+/* A loss is a spike if it is above m + deviations max(s, |m|/100), where m and s are mean and
+ * standard deviation of the losses before, the latest ones with weights that fall by 1 - 1/window
+ * from one to the one before; after `window` updates of a phase. */
+typedef struct dt_spike_options {
+    int policy; /* DT_SPIKES_... */
+    double deviations;
+    int64_t window;
+    double factor; /* lower: factor on the rate */
+} dt_spike_options;
+
+/* Averages of the parameters, which are evaluated, compared and converted in place of the
+ * parameters. dt_average_options.name */
+enum { DT_AVERAGE_NONE, DT_AVERAGE_EMA, DT_AVERAGE_EPOCHS };
+
+/* ema: after each update average += (1-d) (p - average), d = min(decay, (1+n)/(10+n)) after n
+ * updates; epochs: the mean of the parameters after each of the last `last` epochs. An average
+ * begins anew when the model is prepared. */
+typedef struct dt_average_options {
+    int name; /* DT_AVERAGE_... */
+    double decay;
+    int64_t last;
+    int64_t batches; /* training batches by which statistics of norms follow; 0: they do not */
+} dt_average_options;
+
 typedef struct dt_distill_settings {
     bool given;
     double weight;       /* of the teacher's loss; the labels' has 1 - weight */
@@ -96,6 +125,8 @@ typedef struct dt_train_options {
     int sampler;            /* DT_SAMPLER_... */
     dt_distill_settings distill;
     int nonfinite;
+    dt_spike_options spikes;
+    dt_average_options average;
     bool float_baseline;
     dt_evaluate_options evaluate;
     dt_early_stopping_options early_stopping;
@@ -419,7 +450,7 @@ typedef struct dt_run_summary {
     bool stopped_early;             /* by train.early_stopping */
     int64_t best_step;              /* of the best evaluation; 0: not tracked */
     bool ends_with_best;            /* the results are those of the weights of best_step */
-    int64_t skipped;                /* updates skipped because of non-finite values */
+    int64_t skipped;                /* updates skipped because of non-finite values, or spikes */
     double clipped;                 /* share of quantized weights outside the code range */
     double seconds;                 /* of this call */
     size_t peak_memory;

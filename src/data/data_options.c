@@ -49,6 +49,11 @@ static const dt_key augment_keys[] = {
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
       .text =
           "so many of the training images have a black rectangle, up to half as high and wide" },
+    { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
+      .text = "classification: alpha by which each batch of images is mixed with itself backwards, "
+              "and so are its labels; 0: it is not" },
+    { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
+      .text = "likewise, by a rectangle; with mixup too, each batch draws one of them" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text =
           "tensors: each training example is multiplied by a number of 1 - scale to 1 + scale" },

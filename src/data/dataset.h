@@ -164,6 +164,24 @@ void dt__turn_plane(const dt_dataset *d, const uint8_t *from, float turn, bool s
 void dt__change_plane(const dt_dataset *d, const dt__change *c, float mean, float deviation,
                       float *x);
 
+/* How a batch is mixed (images_mix.c): the share of the first of each pair, and a rectangle that is
+ * exchanged, or with height 0 the whole images are added. */
+typedef struct dt__mixture {
+    float share;
+    int64_t top, left, height, width;
+} dt__mixture;
+
+dt_status dt__images_check_mixture(const dt_dataset *d, const dt_augment_options *a);
+/* The mixture of batch `batch` of an epoch with this key. */
+dt__mixture dt__mixture_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
+                           int64_t batch);
+/* Mixes images i and n-1-i; `other` gets the labels backwards. */
+void dt__images_mix(const dt__batch *b, const dt__mixture *m, int32_t *other);
+static inline bool dt__images_are_mixed(const dt_augment_options *a)
+{
+    return a->mixup != 0 || a->cutmix != 0;
+}
+
 /* Their functions for a loader (images_batch.c). */
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o);
 dt_status dt__images_begin(const dt_dataset *d, void **state);

@@ -37,6 +37,7 @@ dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o)
                        "arrays, not for images");
     }
     DT__TRY(dt__images_check_changes(d, &o->augment));
+    DT__TRY(dt__images_check_mixture(d, &o->augment));
     DT__TRY(check_movement(d, "shift", o->augment.shift));
     DT__TRY(check_movement(d, "crop", o->augment.crop));
     if (o->augment.shift > 0 && o->augment.crop > 0) {

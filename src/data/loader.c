@@ -21,6 +21,9 @@ struct dt_loader {
     int64_t *starts;             /* [classes + 1]: where each class begins in by_class */
     void *state;                 /* of the kind */
     dt_tensor *x[2], *target[2]; /* for whole batches; for a shorter last batch */
+    dt_tensor *other[2];         /* the other targets, if batches are mixed; else NULL */
+    double share;                /* weight of the latest batch's targets */
+    dt_tensor *others;           /* of the latest batch; NULL: it is not mixed */
 };
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch)
@@ -141,7 +144,9 @@ static dt_status fill_loader(dt_loader *l)
     dt__side x, target;
     l->kind->sides(l->data, &x, &target);
     DT__TRY(create_side(l, &x, l->x));
-    return create_side(l, &target, l->target);
+    DT__TRY(create_side(l, &target, l->target));
+    l->share = 1;
+    return dt__images_are_mixed(&o->augment) ? create_side(l, &target, l->other) : DT_OK;
 }
 
 dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options, dt_loader **out)
@@ -168,6 +173,7 @@ void dt_loader_free(dt_loader *l)
     for (int i = 0; i < 2; i++) {
         dt_tensor_free(l->x[i]);
         dt_tensor_free(l->target[i]);
+        dt_tensor_free(l->other[i]);
     }
     dt_ctx *ctx = l->ctx;
     if (l->kind->end != NULL) l->kind->end(ctx, l->state);
@@ -245,6 +251,26 @@ static void expect_next(dt_loader *l)
     l->kind->expect(&b);
 }
 
+/* Where the example in the middle is alone, both targets are its own. */
+static dt_status mix(dt_loader *l, const dt__batch *b, dt_tensor *other)
+{
+    int32_t *labels = dt_data_mut(other);
+    if (labels == NULL) return dt_error_status(l->ctx);
+    const dt_augment_options *a = &l->options.augment;
+    const uint64_t key = dt__keys_of_epoch(l->options.seed, DT__FOR_AUGMENT, b->epoch).first;
+    const dt__mixture m = dt__mixture_of(l->data, a, key, l->next.batch);
+    dt__images_mix(b, &m, labels);
+    l->share = (double)m.share;
+    l->others = other;
+    return DT_OK;
+}
+
+double dt_loader_mixed(const dt_loader *l, dt_tensor **other)
+{
+    *other = l->others;
+    return l->share;
+}
+
 dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
@@ -254,6 +280,9 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
     b.x = value;
     b.target = wanted;
     l->kind->fill(&b);
+    if (l->other[0] != NULL) {
+        DT__TRY(mix(l, &b, l->other[k]));
+    }
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
     expect_next(l);

@@ -338,6 +338,15 @@ typedef struct dt__adam {
     double factor, beta1, beta2, eps, decay, shrink, rate;
 } dt__adam;
 
+/* g' = factor g; p = p * shrink - lr sign(beta1 m + (1-beta1) g'); m = beta2 m + (1-beta2) g' */
+typedef struct dt__lion {
+    int64_t n;
+    void *p;
+    const void *g;
+    void *m;
+    double factor, beta1, beta2, shrink, lr;
+} dt__lion;
+
 /* Elements that share a learned scale. */
 typedef struct dt__learn {
     int64_t n;

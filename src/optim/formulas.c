@@ -1,7 +1,8 @@
 /* The update formulas; each is one fused in-place op, documented in ops.h.
  *     sgd       [Polyak 1964; Nesterov 1983, in the form of Sutskever et al. 2013]
  *     adam      [Kingma and Ba 2015, algorithm 1]      decay is added to the gradient
- *     adamw     [Loshchilov and Hutter 2019, algorithm 2]      decay shrinks the parameter */
+ *     adamw     [Loshchilov and Hutter 2019, algorithm 2]      decay shrinks the parameter
+ *     lion      [Chen et al. 2023, algorithm 2]                likewise */
 #include "optim/formulas.h"
 
 #include <math.h>
@@ -47,14 +48,17 @@ static int adam_states(const dt_optimizer_options *o)
     return 2;
 }
 
+static dt_status betas_check(dt_ctx *ctx, const dt_optimizer_options *o, double eps)
+{
+    if (below_one(o->beta1) && below_one(o->beta2) && eps >= 0.0 && isfinite(eps)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "%s: beta1 %g and beta2 %g must be in 0...1 without 1, eps %g at least 0",
+                   dt__update_formula_of(o->name)->name, o->beta1, o->beta2, eps);
+}
+
 static dt_status adam_check(dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    if (below_one(o->beta1) && below_one(o->beta2) && o->eps >= 0.0 && isfinite(o->eps)) {
-        return DT_OK;
-    }
-    return dt_fail(ctx, DT_ERR_ARG,
-                   "adam: beta1 %g and beta2 %g must be in 0...1 without 1, eps %g at least 0",
-                   o->beta1, o->beta2, o->eps);
+    return betas_check(ctx, o, o->eps);
 }
 
 static dt_adam_step_options adam_step(const dt_optimizer_options *o, const dt__parameter_update *u)
@@ -80,6 +84,29 @@ static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt__par
     dt_adamw_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
 }
 
+/* ---- lion ------------------------------------------------------------------------------------ */
+
+static int lion_states(const dt_optimizer_options *o)
+{
+    (void)o;
+    return 1;
+}
+
+static dt_status lion_check(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    return betas_check(ctx, o, 0);
+}
+
+static void lion_apply(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u)
+{
+    const dt_lion_step_options step = { .lr = u->lr,
+                                        .beta1 = o->beta1,
+                                        .beta2 = o->beta2,
+                                        .weight_decay = u->weight_decay,
+                                        .grad_factor = u->factor };
+    dt_lion_step_(t, u->p, u->g, u->state[0], &step);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 #define MOMENTS                                                                                    \
@@ -91,6 +118,7 @@ static const dt__update_formula formulas[] = {
     [DT_SGD] = { "sgd", { "momentum" }, sgd_states, sgd_check, sgd_apply },
     [DT_ADAM] = { "adam", MOMENTS, adam_states, adam_check, adam_apply },
     [DT_ADAMW] = { "adamw", MOMENTS, adam_states, adam_check, adamw_apply },
+    [DT_LION] = { "lion", { "exp_avg" }, lion_states, lion_check, lion_apply },
 };
 
 const dt__update_formula *dt__update_formula_of(int name)

@@ -26,7 +26,7 @@ typedef struct dt__update_formula {
     void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u);
 } dt__update_formula;
 
-/* In the order of DT_SGD, DT_ADAM, DT_ADAMW; NULL outside. */
+/* In the order of DT_SGD, DT_ADAM, DT_ADAMW, DT_LION; NULL outside. */
 const dt__update_formula *dt__update_formula_of(int name);
 
 #endif

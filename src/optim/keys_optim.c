@@ -3,12 +3,30 @@
 
 #include <detent/optim.h>
 
-static const char *const optimizer_names[] = { "sgd", "adam", "adamw", NULL };
+static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "lion", NULL };
 static const char *const decay_names[] = { "matrices", "all", NULL };
-static const char *const schedule_names[] = { "constant", "step", "linear", "cosine", NULL };
+static const char *const schedule_names[] = { "constant",   "step",      "linear",
+                                              "cosine",     "multistep", "cosine_restarts",
+                                              "polynomial", "one_cycle", "warmup_stable_decay",
+                                              "plateau",    NULL };
 
 #define BELOW_ONE 0.9999999
 
+#define AT(field) .offset = offsetof(dt_parameter_group, field)
+
+static const dt_key group_keys[] = {
+    { "match", DT_KEY_STRING, AT(match), .fallback = "!",
+      .text = "glob over paths of parameters, * crosses dots" },
+    { "rate", DT_KEY_REAL, AT(rate), .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "factor on the learning rate" },
+    { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "factor on the weight decay" },
+    { "frozen", DT_KEY_BOOL, AT(frozen), .fallback = "false",
+      .text = "these parameters are not trained; ranges that QAT learns for them are" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_optimizer_options, field)
 
 const dt_key dt_optimizer_keys[] = {
@@ -17,8 +35,8 @@ const dt_key dt_optimizer_keys[] = {
     { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
       .text = "learning rate before the schedule's factor" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0.01",
-      .text = "sgd, adam: this times the parameter joins the gradient; adamw: it shrinks the "
-              "parameter by lr times this" },
+      .text = "sgd, adam: this times the parameter joins the gradient; adamw, lion: it shrinks "
+              "the parameter by lr times this" },
     { "decay", DT_KEY_CHOICE, AT(decay), .choices = decay_names, .fallback = "matrices",
       .text = "which parameters decay: those of rank 2 and more, or all" },
     { "momentum", DT_KEY_REAL, AT(momentum), .most = BELOW_ONE, .fallback = "0",
@@ -28,11 +46,16 @@ const dt_key dt_optimizer_keys[] = {
     { "nesterov", DT_KEY_BOOL, AT(nesterov), .fallback = "false",
       .text = "sgd: look ahead along the momentum" },
     { "beta1", DT_KEY_REAL, AT(beta1), .most = BELOW_ONE, .fallback = "0.9",
-      .text = "adam, adamw: decay of the mean gradient" },
+      .text = "adam, adamw: decay of the mean gradient; lion: its share in the step's sign" },
     { "beta2", DT_KEY_REAL, AT(beta2), .most = BELOW_ONE, .fallback = "0.999",
-      .text = "adam, adamw: decay of the mean squared gradient" },
+      .text = "adam, adamw: decay of the mean squared gradient; lion: of the mean gradient, where "
+              "0.99 is usual" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
       .text = "adam, adamw: added to the root of the mean square" },
+    { "groups", DT_KEY_LIST, AT(groups), .most = DT_MAX_GROUPS, .keys = group_keys,
+      .size = sizeof(dt_parameter_group), .count = offsetof(dt_optimizer_options, n_groups),
+      .text = "other rates, weight decays and freezing by paths of parameters; the last group that "
+              "matches a parameter counts" },
     { 0 },
 };
 
@@ -47,10 +70,29 @@ const dt_key dt_schedule_keys[] = {
     { "total_steps", DT_KEY_INT, AT(total_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates after which the rate has reached its floor; 0: the run's" },
     { "floor", DT_KEY_REAL, AT(floor), .most = 1, .fallback = "0",
-      .text = "linear, cosine: the last rate, as a share of lr" },
+      .text = "all but constant, step and multistep: the lowest rate, as a share of lr" },
     { "gamma", DT_KEY_REAL, AT(gamma), .most = 1, .fallback = "0.1",
-      .text = "step: factor of each step" },
+      .text = "step, multistep, plateau: factor of each step" },
     { "every", DT_KEY_INT, AT(every), .least = 1, .most = DT_NO_LIMIT, .fallback = "1000",
-      .text = "step: updates between two steps" },
+      .text = "step: updates between two steps; cosine_restarts: updates of the first cycle" },
+    { "milestones", DT_KEY_INTS, AT(milestones), .least = 1, .most = DT_NO_LIMIT,
+      .text = "multistep: updates after which the rate steps, ascending" },
+    { "growth", DT_KEY_INT, AT(growth), .least = 1, .most = 1000, .fallback = "1",
+      .text = "cosine_restarts: length of a cycle, in lengths of the one before" },
+    { "power", DT_KEY_REAL, AT(power), .most = 100, .fallback = "1",
+      .text = "polynomial: exponent; 1 is linear" },
+    { "rise", DT_KEY_REAL, AT(rise), .least = 0, .most = 1, .fallback = "0.3",
+      .text = "one_cycle: share of the updates in which the rate rises to lr" },
+    { "start", DT_KEY_REAL, AT(start), .most = 1, .fallback = "0.04",
+      .text = "one_cycle: the first rate, as a share of lr" },
+    { "decay_steps", DT_KEY_INT, AT(decay_steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "warmup_stable_decay: updates at the end in which the rate falls to its floor; 0: a "
+              "tenth" },
+    { "patience", DT_KEY_INT, AT(patience), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
+      .text = "plateau: evaluations in a row without improvement after which the rate steps" },
+    { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "plateau: smallest decrease of the validation loss that counts as improvement" },
+    { "cooldown", DT_KEY_INT, AT(cooldown), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "plateau: evaluations after a step that do not count" },
     { 0 },
 };

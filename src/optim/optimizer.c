@@ -17,6 +17,7 @@ typedef struct slot {
     dt_tensor *p;                      /* a reference */
     const char *path;                  /* lent by the module until its tree changes */
     dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
+    dt_tensor *average;                /* with options.average; NULL: not made yet */
     dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
     double lr_factor, weight_decay;
 } slot;
@@ -58,8 +59,9 @@ static void free_state(slot *s)
         dt_tensor_free(s->state[k]);
         s->state[k] = NULL;
     }
+    dt_tensor_free(s->average);
     dt_tensor_free(s->step);
-    s->step = NULL;
+    s->average = s->step = NULL;
 }
 
 static void free_slot(slot *s)
@@ -103,6 +105,9 @@ static dt_status make_state(const dt_optimizer *o, slot *s)
         if (s->state[k] != NULL) continue;
         DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
     }
+    if (o->options.average && s->average == NULL) {
+        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->average));
+    }
     if (s->step != NULL) return DT_OK;
     return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
 }
@@ -142,6 +147,46 @@ static dt_status follow(dt_optimizer *o)
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
 
+static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
+
+static dt_status check_factors(dt_ctx *ctx, const dt_parameter_group *g)
+{
+    if (g->match != NULL && factor_fits(g->rate) && factor_fits(g->weight_decay)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "group '%s': factors %g and %g must be finite and at least 0",
+                   g->match == NULL ? "(NULL)" : g->match, g->rate, g->weight_decay);
+}
+
+static dt_status check_groups(dt_ctx *ctx, const dt_optimizer_options *o)
+{
+    if (o->n_groups < 0 || o->n_groups > DT_MAX_GROUPS) {
+        return dt_fail(ctx, DT_ERR_ARG, "%lld groups of parameters; 0 to %d are wanted",
+                       (long long)o->n_groups, DT_MAX_GROUPS);
+    }
+    for (int64_t i = 0; i < o->n_groups; i++) DT__TRY(check_factors(ctx, &o->groups[i]));
+    return DT_OK;
+}
+
+/* By the last group that matches. */
+static bool is_frozen(const dt_optimizer_options *o, const char *path)
+{
+    int64_t i = o->n_groups - 1;
+    while (i >= 0 && !dt__glob_match(o->groups[i].match, path)) i--;
+    return i >= 0 && o->groups[i].frozen;
+}
+
+dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
+{
+    const dt__param *params;
+    int64_t n;
+    DT__TRY(check_groups(m->ctx, options));
+    DT__TRY(dt__module_params(m, &params, &n));
+    for (int64_t i = 0; i < n; i++) {
+        if (!is_frozen(options, params[i].path)) continue;
+        DT__TRY(dt_set_requires_grad(params[i].x, false));
+    }
+    return DT_OK;
+}
+
 static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 {
     const dt__update_formula *formula = dt__update_formula_of(o->name);
@@ -159,11 +204,29 @@ static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
     return formula->check(ctx, o);
 }
 
+/* Copies the glob. */
+static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, double decay_factor)
+{
+    group *g = dt__alloc(o->ctx, sizeof *g);
+    char *copy = dt__copy_string(o->ctx, glob);
+    if (g == NULL || copy == NULL) {
+        dt__release(o->ctx, g);
+        dt__release(o->ctx, copy);
+        return DT_ERR_NOMEM;
+    }
+    *g = (group){ NULL, copy, lr_factor, decay_factor };
+    group **end = &o->groups;
+    while (*end != NULL) end = &(*end)->next;
+    *end = g;
+    return DT_OK;
+}
+
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
     *out = NULL;
     const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
     DT__TRY(check_options(m->ctx, &chosen));
+    DT__TRY(dt_freeze_groups(m, &chosen));
     dt_optimizer *o = dt__alloc_zero(m->ctx, sizeof *o);
     if (o == NULL) return DT_ERR_NOMEM;
     o->ctx = m->ctx;
@@ -171,7 +234,12 @@ dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
     o->formula = dt__update_formula_of(chosen.name);
     o->options = chosen;
     dt__ctx_retain(o->ctx);
-    const dt_status s = follow(o);
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < chosen.n_groups && s == DT_OK; i++) {
+        const dt_parameter_group *g = &chosen.groups[i];
+        s = add_group(o, g->match, g->rate, g->weight_decay);
+    }
+    if (s == DT_OK) s = follow(o);
     if (s != DT_OK) dt_optimizer_free(o);
     else *out = o;
     return s;
@@ -193,16 +261,10 @@ void dt_optimizer_free(dt_optimizer *o)
     dt__ctx_release(ctx);
 }
 
-static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
-
 static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor,
                              double decay_factor)
 {
-    if (glob == NULL || !factor_fits(lr_factor) || !factor_fits(decay_factor)) {
-        return dt_fail(o->ctx, DT_ERR_ARG,
-                       "group '%s': factors %g and %g must be finite and at least 0",
-                       glob == NULL ? "(NULL)" : glob, lr_factor, decay_factor);
-    }
+    DT__TRY(check_factors(o->ctx, &(const dt_parameter_group){ glob, lr_factor, decay_factor, 0 }));
     DT__TRY(follow(o));
     for (int64_t i = 0; i < o->n; i++) {
         if (dt__glob_match(glob, o->slots[i].path)) return DT_OK;
@@ -214,17 +276,7 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
                              double decay_factor)
 {
     DT__TRY(check_group(o, glob, lr_factor, decay_factor));
-    group *g = dt__alloc(o->ctx, sizeof *g);
-    char *copy = dt__copy_string(o->ctx, glob);
-    if (g == NULL || copy == NULL) {
-        dt__release(o->ctx, g);
-        dt__release(o->ctx, copy);
-        return DT_ERR_NOMEM;
-    }
-    *g = (group){ NULL, copy, lr_factor, decay_factor };
-    group **end = &o->groups;
-    while (*end != NULL) end = &(*end)->next;
-    *end = g;
+    DT__TRY(add_group(o, glob, lr_factor, decay_factor));
     for (int64_t i = 0; i < o->n; i++) set_factors(o, &o->slots[i]);
     return DT_OK;
 }
@@ -242,6 +294,7 @@ dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
         for (int k = 0; k < states; k++) {
             DT__TRY(visit(user, o->formula->state[k], s->path, s->state[k]));
         }
+        if (s->average != NULL) DT__TRY(visit(user, "average", s->path, s->average));
         DT__TRY(visit(user, "step", s->path, s->step));
     }
     return DT_OK;
@@ -327,4 +380,49 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     }
     if (t->status == DT_OK) o->updates++;
     return t->status;
+}
+
+/* ---- averages -------------------------------------------------------------------------------- */
+
+static dt_status open_averages(dt_optimizer *o, dt_tape *t)
+{
+    if (t->status != DT_OK) return t->status;
+    if (!o->options.average) {
+        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula->name);
+    }
+    const dt_status s = follow(o);
+    return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);
+}
+
+dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)
+{
+    DT__TRY(open_averages(o, t));
+    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
+        const slot *s = &o->slots[i];
+        if (s->average == NULL) continue;
+        if (weight == 1.0) dt_copy_(t, s->average, s->p);
+        else dt_lerp_(t, s->average, s->p, weight);
+    }
+    return t->status;
+}
+
+static dt_status swap(dt_tape *t, const slot *s)
+{
+    dt_tensor *kept;
+    const dt_status status = dt_tensor_create(t->ctx, s->p->dtype, s->p->rank, s->p->dims, &kept);
+    if (status != DT_OK) return dt__tape_adopt(t, status);
+    dt_copy_(t, kept, s->p);
+    dt_copy_(t, s->p, s->average);
+    dt_copy_(t, s->average, kept);
+    dt_tensor_free(kept);
+    return t->status;
+}
+
+dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
+{
+    DT__TRY(open_averages(o, t));
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].average != NULL) DT__TRY(swap(t, &o->slots[i]));
+    }
+    return DT_OK;
 }

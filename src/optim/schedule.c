@@ -1,38 +1,86 @@
-/* Schedules of the learning rate in closed form; the formulas are in optim.h. */
+/* Schedules of the learning rate in closed form, and the plateau's reductions; the formulas are in
+ * optim.h. Sources: cosine and its restarts [Loshchilov and Hutter 2017], one cycle [Smith and
+ * Topin 2018, in PyTorch's form with cosines], warmup, stable, decay [Hu et al. 2024]. */
 #include "core/core.h"
 
 #include <detent/optim.h>
 #include <math.h>
 
-/* p: progress from the end of the warmup (0) to the end of the run (1); after: updates since the
- * end of the warmup. */
-typedef double (*factor)(const dt_schedule *s, double p, int64_t after);
+/* Where an update is: its number, updates since the end of the warmup, updates from there to the
+ * end of the run, and progress on that way from 0 to 1. */
+typedef struct place {
+    int64_t t, after, length;
+    double p;
+} place;
 
-static double constant(const dt_schedule *s, double p, int64_t after)
+typedef double (*factor)(const dt_schedule *s, const place *at);
+
+static double between(const dt_schedule *s, double u) { return s->floor + (1.0 - s->floor) * u; }
+
+/* From 1 to 0 while u goes from 0 to 1. */
+static double half_cosine(double u)
+{
+    const double pi = 3.14159265358979323846;
+    return 0.5 * (1.0 + cos(pi * u));
+}
+
+static double constant(const dt_schedule *s, const place *at)
 {
     (void)s;
-    (void)p;
-    (void)after;
+    (void)at;
     return 1.0;
 }
 
-static double steps(const dt_schedule *s, double p, int64_t after)
+static double steps(const dt_schedule *s, const place *at)
 {
-    (void)p;
-    return pow(s->gamma, (double)(after / dt__max_i64(s->every, 1)));
+    return pow(s->gamma, (double)(at->after / dt__max_i64(s->every, 1)));
 }
 
-static double linear(const dt_schedule *s, double p, int64_t after)
+static double multistep(const dt_schedule *s, const place *at)
 {
-    (void)after;
-    return s->floor + (1.0 - s->floor) * (1.0 - p);
+    int passed = 0;
+    for (int i = 0; i < s->milestones.n; i++) passed += s->milestones.v[i] <= at->t;
+    return pow(s->gamma, passed);
 }
 
-static double cosine(const dt_schedule *s, double p, int64_t after)
+static double linear(const dt_schedule *s, const place *at) { return between(s, 1.0 - at->p); }
+
+static double cosine(const dt_schedule *s, const place *at)
 {
-    (void)after;
-    const double pi = 3.14159265358979323846;
-    return s->floor + (1.0 - s->floor) * 0.5 * (1.0 + cos(pi * p));
+    return between(s, half_cosine(at->p));
+}
+
+/* Cycles grow by a factor, so there are few of them, or all have one length. */
+static double cosine_restarts(const dt_schedule *s, const place *at)
+{
+    int64_t length = dt__max_i64(s->every, 1), left = at->after;
+    if (s->growth <= 1) left %= length;
+    while (left >= length) {
+        left -= length;
+        length = length > INT64_MAX / s->growth ? INT64_MAX : length * s->growth;
+    }
+    return between(s, half_cosine((double)left / (double)length));
+}
+
+static double polynomial(const dt_schedule *s, const place *at)
+{
+    return between(s, pow(1.0 - at->p, s->power));
+}
+
+static double one_cycle(const dt_schedule *s, const place *at)
+{
+    if (at->p < s->rise) {
+        return s->start + (1.0 - s->start) * half_cosine(1.0 - at->p / s->rise);
+    }
+    return between(s, s->rise < 1 ? half_cosine((at->p - s->rise) / (1.0 - s->rise)) : 0.0);
+}
+
+static double warmup_stable_decay(const dt_schedule *s, const place *at)
+{
+    const int64_t length = dt__max_i64(at->length, 1);
+    const int64_t decay = s->decay_steps > 0 ? s->decay_steps : dt__ceil_div(length, 10);
+    const int64_t down = dt__min_i64(at->after - (length - decay), decay);
+    return down <= 0 ? 1.0 : between(s, 1.0 - (double)down / (double)decay);
 }
 
 static const factor factors[] = {
@@ -40,14 +88,49 @@ static const factor factors[] = {
     [DT_STEP] = steps,
     [DT_LINEAR] = linear,
     [DT_COSINE] = cosine,
+    [DT_MULTISTEP] = multistep,
+    [DT_COSINE_RESTARTS] = cosine_restarts,
+    [DT_POLYNOMIAL] = polynomial,
+    [DT_ONE_CYCLE] = one_cycle,
+    [DT_WARMUP_STABLE_DECAY] = warmup_stable_decay,
+    [DT_PLATEAU] = constant,
 };
 
 double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 {
     if (s->name < 0 || s->name >= DT__COUNT_OF(factors)) return lr;
-    const int64_t warmup = dt__max_i64(s->warmup_steps, 0), after = dt__max_i64(t, 0) - warmup;
-    if (after < 0) return lr * (double)(after + warmup + 1) / (double)warmup;
-    const int64_t length = s->total_steps - warmup;
+    const int64_t warmup = dt__max_i64(s->warmup_steps, 0), update = dt__max_i64(t, 0);
+    const int64_t after = update - warmup, length = s->total_steps - warmup;
+    if (after < 0) return lr * (double)(update + 1) / (double)warmup;
     const double p = length > 0 ? fmin((double)after / (double)length, 1.0) : 1.0;
-    return lr * factors[s->name](s, p, after);
+    return lr * factors[s->name](s, &(const place){ update, after, length, p });
+}
+
+/* ---- plateau: the reduction of PyTorch's ReduceLROnPlateau, with an absolute threshold ------- */
+
+bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)
+{
+    const bool better = p->seen == 0 || p->best - loss > s->least_improvement;
+    p->seen += isfinite(loss);
+    if (better && isfinite(loss)) {
+        p->best = loss;
+        p->waited = 0;
+    } else {
+        p->waited++;
+    }
+    if (p->cooling > 0) {
+        p->cooling--;
+        p->waited = 0;
+    }
+    if (p->waited < dt__max_i64(s->patience, 1)) return false;
+    p->reductions++;
+    p->waited = 0;
+    p->cooling = s->cooldown;
+    return true;
+}
+
+double dt_plateau_factor(const dt_schedule *s, const dt_plateau *p)
+{
+    if (s->name != DT_PLATEAU) return 1.0;
+    return fmax(pow(s->gamma, (double)p->reductions), s->floor);
 }

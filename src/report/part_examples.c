@@ -1,4 +1,5 @@
-/* Examples, by the kind of targets: the worst mistakes, images and masks, texts, points. */
+/* Examples, by the kind of targets: the worst mistakes, images and masks, texts, points, counts of
+ * labels, errors of anomalies. */
 #include "report/page_picture.h"
 #include "report/parts.h"
 
@@ -118,16 +119,69 @@ static void put_values(dt__chars *t, const dt__branch *root)
     dt__put_text(t, "</section>\n");
 }
 
+/* ---- labels --------------------------------------------------------------------------------- */
+
+/* A share as percent; nothing is no share of nothing. */
+static void put_share(dt__chars *t, double part, double whole_of)
+{
+    if (whole_of > 0) dt__page(t, "<td>%p</td>", part / whole_of);
+    else dt__put_text(t, "<td>–</td>");
+}
+
+static void put_labels(dt__chars *t, const dt__branch *root)
+{
+    const dt__branch *v = dt__children(dt__field(root, "labels"));
+    dt__part_begin(t, "examples", "Labels");
+    dt__page(t,
+             "<p>Of %i %s examples: a label is found where its probability is above one half. "
+             "Precision is the share of those found that have it, recall the share of those that "
+             "have it that are found.</p>\n",
+             whole(root, "examples"), dt__field_text(root, "evaluated_on"));
+    dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th>label</th>"
+                    "<th>examples</th><th>found</th><th>precision</th><th>recall</th></tr></thead>"
+                    "<tbody>\n");
+    for (; v != NULL; v = v->next) {
+        const double both = dt__field_number(v, "both");
+        dt__page(t, "<tr><td>%s</td><td>%i</td><td>%i</td>", dt__field_text(v, "name"),
+                 whole(v, "wanted"), whole(v, "found"));
+        put_share(t, both, dt__field_number(v, "found"));
+        put_share(t, both, dt__field_number(v, "wanted"));
+        dt__put_text(t, "</tr>\n");
+    }
+    dt__put_text(t, "</tbody></table></div></section>\n");
+}
+
+/* ---- anomalies ------------------------------------------------------------------------------ */
+
+static void put_errors(dt__chars *t, const dt__branch *root)
+{
+    const dt__branch *v = dt__children(dt__field(root, "errors"));
+    dt__part_begin(t, "examples", "Errors");
+    dt__page(t,
+             "<p>Errors of the reconstruction of %i %s examples. A limit above 99 %% of the normal "
+             "ones finds %p of the anomalous ones.</p>\n",
+             whole(root, "examples"), dt__field_text(root, "evaluated_on"),
+             dt__field_number(root, "found"));
+    dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th></th>"
+                    "<th>examples</th><th>least</th><th>10 %</th><th>median</th><th>90 %</th>"
+                    "<th>99 %</th><th>most</th></tr></thead><tbody>\n");
+    for (; v != NULL; v = v->next) {
+        const dt__branch *q = dt__children(dt__field(v, "quantiles"));
+        dt__page(t, "<tr><td>%s</td><td>%i</td>", dt__field_text(v, "label"), whole(v, "count"));
+        for (; q != NULL; q = q->next) dt__page(t, "<td>%g</td>", dt__number_of(q));
+        dt__put_text(t, "</tr>\n");
+    }
+    dt__put_text(t, "</tbody></table></div></section>\n");
+}
+
 void dt__part_examples(dt__chars *t, const dt__page_run *r)
 {
     static const struct {
         const char *kind;
         void (*put)(dt__chars *t, const dt__branch *root);
-    } kinds[] = { { "classes", put_mistakes },
-                  { "images", put_images },
-                  { "masks", put_images },
-                  { "tokens", put_samples },
-                  { "values", put_values } };
+    } kinds[] = { { "classes", put_mistakes }, { "images", put_images }, { "masks", put_images },
+                  { "tokens", put_samples },   { "values", put_values }, { "bits", put_labels },
+                  { "anomaly", put_errors } };
     for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
         if (strcmp(dt__field_text(r->examples.root, "kind"), kinds[i].kind) == 0) {
             kinds[i].put(t, r->examples.root);

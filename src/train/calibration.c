@@ -65,7 +65,7 @@ static dt_tensor *forward(dt_tape *t, dt_module *m, dt_tensor *x)
     return dt_token_loss(t, m, x, x, NULL, NULL);
 }
 
-static dt_status run_batches(dt_module *m, dt__calibration *c, dt_tape *t)
+dt_status dt__calibration_run(dt__calibration *c, dt_module *m, dt_tape *t)
 {
     dt_no_grad(t, true);
     for (int64_t i = 0; i < c->batches; i++) {
@@ -88,7 +88,7 @@ static dt_status observe(dt_module *m, const dt_dataset *d, const dt_recipe_opti
     const dt__calibration_choice choice = { images, o->train.batch_size, o->run.seed };
     dt_status status = dt__calibration_open(&c, ctx, d, &choice);
     if (status == DT_OK) status = dt_tape_create(ctx, &t);
-    if (status == DT_OK) status = run_batches(m, &c, t);
+    if (status == DT_OK) status = dt__calibration_run(&c, m, t);
     dt_tape_free(t);
     dt__calibration_close(&c);
     return status;

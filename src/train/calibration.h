@@ -28,6 +28,9 @@ dt_status dt__calibration_batch(void *user, int64_t i, dt_tensor **x);
 /* XXH3-64 of all batches, as 16 digits: identifies the examples. */
 dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS + 1]);
 
+/* A forward pass of m for each batch; leaves the tape without recording. */
+dt_status dt__calibration_run(dt__calibration *c, dt_module *m, dt_tape *t);
+
 /* Observes static ranges of a prepared model: qat.calibrate_batches forward passes in float. */
 dt_status dt__observe_ranges(dt_module *m, const dt_dataset *d, const dt_recipe_options *o);
 

@@ -33,7 +33,15 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
 
 /* ---- keys that only some choices read ----------------------------------------------------- */
 
-typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } chooser;
+typedef enum chooser {
+    BY_OPTIMIZER,
+    BY_SCHEDULE,
+    BY_FORMAT,
+    BY_TASK,
+    BY_LOSS,
+    BY_AVERAGE,
+    BY_SPIKES
+} chooser;
 
 #define BIT(choice) (1U << (choice))
 #define IMAGE_FILES                                                                                \
@@ -47,9 +55,13 @@ typedef enum chooser { BY_OPTIMIZER, BY_SCHEDULE, BY_FORMAT, BY_TASK, BY_LOSS } 
 #define DRAWN (BIT(DT_DATA_DIGITS) | BIT(DT_DATA_ADDER) | DRAWN_ARRAYS)
 #define IMAGES (IMAGE_FILES | BIT(DT_DATA_DIGITS))
 #define ADAMS (BIT(DT_ADAM) | BIT(DT_ADAMW))
+#define STEPS (BIT(DT_CONSTANT) | BIT(DT_STEP) | BIT(DT_MULTISTEP))
+#define PLATEAU BIT(DT_PLATEAU)
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
-                                            "data.format", "data.task", "train.loss" };
+                                            "data.format",          "data.task",
+                                            "train.loss",           "train.average.name",
+                                            "train.spikes.policy" };
 
 static const struct {
     const char *path;
@@ -60,12 +72,25 @@ static const struct {
     { "train.optimizer.momentum", BY_OPTIMIZER, BIT(DT_SGD), "sgd" },
     { "train.optimizer.dampening", BY_OPTIMIZER, BIT(DT_SGD), "sgd" },
     { "train.optimizer.nesterov", BY_OPTIMIZER, BIT(DT_SGD), "sgd" },
-    { "train.optimizer.beta1", BY_OPTIMIZER, ADAMS, "adam and adamw" },
-    { "train.optimizer.beta2", BY_OPTIMIZER, ADAMS, "adam and adamw" },
+    { "train.optimizer.beta1", BY_OPTIMIZER, ADAMS | BIT(DT_LION), "adam, adamw and lion" },
+    { "train.optimizer.beta2", BY_OPTIMIZER, ADAMS | BIT(DT_LION), "adam, adamw and lion" },
     { "train.optimizer.eps", BY_OPTIMIZER, ADAMS, "adam and adamw" },
-    { "train.schedule.floor", BY_SCHEDULE, BIT(DT_LINEAR) | BIT(DT_COSINE), "linear and cosine" },
-    { "train.schedule.gamma", BY_SCHEDULE, BIT(DT_STEP), "step" },
-    { "train.schedule.every", BY_SCHEDULE, BIT(DT_STEP), "step" },
+    { "train.schedule.floor", BY_SCHEDULE, ~STEPS,
+      "schedules other than constant, step, multistep" },
+    { "train.schedule.gamma", BY_SCHEDULE, (STEPS | PLATEAU) & ~BIT(DT_CONSTANT),
+      "step, multistep and plateau" },
+    { "train.schedule.every", BY_SCHEDULE, BIT(DT_STEP) | BIT(DT_COSINE_RESTARTS),
+      "step and cosine_restarts" },
+    { "train.schedule.milestones", BY_SCHEDULE, BIT(DT_MULTISTEP), "multistep" },
+    { "train.schedule.growth", BY_SCHEDULE, BIT(DT_COSINE_RESTARTS), "cosine_restarts" },
+    { "train.schedule.power", BY_SCHEDULE, BIT(DT_POLYNOMIAL), "polynomial" },
+    { "train.schedule.rise", BY_SCHEDULE, BIT(DT_ONE_CYCLE), "one_cycle" },
+    { "train.schedule.start", BY_SCHEDULE, BIT(DT_ONE_CYCLE), "one_cycle" },
+    { "train.schedule.decay_steps", BY_SCHEDULE, BIT(DT_WARMUP_STABLE_DECAY),
+      "warmup_stable_decay" },
+    { "train.schedule.patience", BY_SCHEDULE, PLATEAU, "plateau" },
+    { "train.schedule.least_improvement", BY_SCHEDULE, PLATEAU, "plateau" },
+    { "train.schedule.cooldown", BY_SCHEDULE, PLATEAU, "plateau" },
     { "data.dir", BY_FORMAT, FILES, "formats of files" },
     { "data.train", BY_FORMAT, FILES, "formats of files" },
     { "data.test", BY_FORMAT, FILES, "formats of files" },
@@ -92,21 +117,37 @@ static const struct {
     { "train.class_weights", BY_TASK, BIT(DT_DATA_CLASSIFICATION) | BIT(DT_DATA_MULTI_LABEL),
       "classification and multi_label" },
     { "train.sampler", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
+    { "train.distill.temperature", BY_TASK, ~BIT(DT_DATA_REGRESSION), "tasks with labels" },
+    { "train.average.decay", BY_AVERAGE, BIT(DT_AVERAGE_EMA), "ema" },
+    { "train.average.last", BY_AVERAGE, BIT(DT_AVERAGE_EPOCHS), "epochs" },
+    { "train.average.batches", BY_AVERAGE, ~BIT(DT_AVERAGE_NONE), "ema and epochs" },
+    { "train.spikes.deviations", BY_SPIKES, ~BIT(DT_SPIKES_IGNORE), "skip, lower and stop" },
+    { "train.spikes.window", BY_SPIKES, ~BIT(DT_SPIKES_IGNORE), "skip, lower and stop" },
+    { "train.spikes.factor", BY_SPIKES, BIT(DT_SPIKES_LOWER), "lower" },
+    { "data.augment.mixup", BY_FORMAT, IMAGES, "images" },
+    { "data.augment.cutmix", BY_FORMAT, IMAGES, "images" },
+    { "data.augment.mixup", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
+    { "data.augment.cutmix", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
 };
 
 static bool is_read(const dt_recipe *r, int i)
 {
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
-                           r->options.data.format, r->options.data.task, r->options.train.loss };
+                           r->options.data.format,          r->options.data.task,
+                           r->options.train.loss,           r->options.train.average.name,
+                           r->options.train.spikes.policy };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
 }
 
 bool dt__recipe_applies(const dt_recipe *r, const char *path)
 {
+    bool known = false;
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
-        if (strcmp(limited[i].path, path) == 0) return is_read(r, i);
+        if (strcmp(limited[i].path, path) != 0) continue;
+        if (!is_read(r, i)) return false;
+        known = true;
     }
-    return dt__rounding_applies(r, path);
+    return known || dt__rounding_applies(r, path);
 }
 
 static void check_limited(dt_recipe *r)
@@ -150,7 +191,29 @@ static void check_steps(dt_recipe *r)
     check_below(r, warmup, t->schedule.warmup_steps, "train.schedule.total_steps",
                 t->schedule.total_steps);
     check_below(r, warmup, t->schedule.warmup_steps, "train.steps", t->steps);
+    const char *decay = "train.schedule.decay_steps";
+    check_below(r, decay, t->schedule.decay_steps, "train.schedule.total_steps",
+                t->schedule.total_steps);
+    check_below(r, decay, t->schedule.decay_steps, "train.steps", t->steps);
     check_below(r, "qat.start_step", r->options.qat_schedule.start_step, "train.steps", t->steps);
+}
+
+/* Milestones are needed by multistep, and ascend. */
+static void check_milestones(dt_recipe *r)
+{
+    const dt_ints *at = &r->options.train.schedule.milestones;
+    const char *path = "train.schedule.milestones";
+    dt__node *name = dt__given(r, "train.schedule.name"), *list = dt__given(r, path);
+    if (name != NULL && r->options.train.schedule.name == DT_MULTISTEP &&
+        dt__node_at(r, path, NULL) == NULL) {
+        dt__complain(r, name, "schedule multistep needs '%s', the updates at which it steps", path);
+    }
+    for (int i = 1; list != NULL && !dt__has_bad(r, path) && i < at->n; i++) {
+        if (at->v[i] > at->v[i - 1]) continue;
+        dt__complain(r, dt__node_item(list, i), "'%s' must ascend: %lld is not above %lld", path,
+                     (long long)at->v[i], (long long)at->v[i - 1]);
+        return;
+    }
 }
 
 /* Without a file the teacher is the model itself at qat.start_step. */
@@ -472,6 +535,7 @@ void dt__recipe_check(dt_recipe *r)
         check_family,
         check_optimizer,
         check_steps,
+        check_milestones,
         check_baseline,
         dt__recipe_check_ranges,
         dt__recipe_check_quant,

@@ -22,6 +22,8 @@ dt_status dt__examples_of_images(const dt__examples *e);
 dt_status dt__examples_of_masks(const dt__examples *e);
 dt_status dt__examples_of_values(const dt__examples *e);
 dt_status dt__examples_of_tokens(const dt__examples *e);
+dt_status dt__examples_of_bits(const dt__examples *e);
+dt_status dt__examples_of_anomaly(const dt__examples *e);
 
 /* Example i as evaluation sees it, [1, ...], lent until the next call. */
 dt_status dt__examples_at(const dt__examples *e, int64_t i, dt_tensor **x, dt_tensor **target);

@@ -6,6 +6,8 @@
 #include <detent/io.h>
 
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
+static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
+static const char *const average_names[] = { "none", "ema", "epochs", NULL };
 static const char *const loss_names[] = { "mse", "mae", "huber", NULL };
 static const char *const weights_names[] = { "none", "balanced", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
@@ -61,6 +63,8 @@ const dt_key dt_model_keys[] = {
 static const dt_key checkpoint_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates between two checkpoints; 0: only at the end" },
+    { "every_minutes", DT_KEY_REAL, AT(every_minutes), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "minutes between two checkpoints, besides those by updates; 0: none by time" },
     { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
       .text = "how many of the newest are kept; 0: all" },
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
@@ -106,6 +110,41 @@ static const dt_key log_keys[] = {
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
       .text = "also write events for TensorBoard" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_spike_options, field)
+
+static const dt_key spike_keys[] = {
+    { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
+      .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
+              "run ends" },
+    { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
+      .text = "a loss is a spike if it is so many standard deviations above the mean; one is at "
+              "least a hundredth of the mean" },
+    { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
+      .text = "updates that mean and deviation look back on; the first ones of a phase are no "
+              "spikes" },
+    { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
+      .text = "lower: factor on the learning rate, from that update on" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_average_options, field)
+
+static const dt_key average_keys[] = {
+    { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
+      .text = "ema: exponential moving average of the parameters after each update; epochs: the "
+              "mean of the parameters after each of the last epochs" },
+    { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
+      .text = "ema: share of the average that stays at an update; less at first" },
+    { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
+      .text = "epochs: how many of the last epochs" },
+    { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
+      .text = "training batches that the averaged model sees at the end, for its norms' running "
+              "statistics and its observers; 0: those of the last update stay" },
     { 0 },
 };
 
@@ -159,9 +198,14 @@ static const dt_key train_keys[] = {
               "many (balanced; classification)" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
-      .text = "language models: distillation from a float teacher" },
+      .text = "distillation from a float teacher: language models, classification, regression" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
       .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
+    { "spikes", DT_KEY_MAP, AT(spikes), .keys = spike_keys, .resumable = true,
+      .text = "losses far above those before" },
+    { "average", DT_KEY_MAP, AT(average), .keys = average_keys,
+      .text = "averages of the parameters, which are evaluated, compared and converted in place of "
+              "the parameters" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
       .text = "also train a float model for as many updates, to compare; it is kept as "
               "baseline.safetensors" },

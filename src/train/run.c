@@ -46,6 +46,7 @@ static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_take_best(r));
+    DT__TRY(dt__run_take_average(r));
     DT__TRY(save_model(r, "baseline.safetensors"));
     DT__TRY(dt__run_compare_float(r));
     const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
@@ -77,17 +78,23 @@ static dt_status end_training(dt__run *r)
     DT__TRY(dt__run_open_teacher(r, r->model, true));
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_save(r));
-    return dt__run_take_best(r);
+    DT__TRY(dt__run_take_best(r));
+    return dt__run_take_average(r);
 }
 
 static dt_status begin_qat(dt__run *r)
 {
     if (*dt__run_count(r, DT__COUNT_PREPARED)) return dt__run_set_backward(r);
     DT__TRY(dt__run_until(r, r->start));
+    DT__TRY(dt__run_take_average(r));
     DT__TRY(save_float(r));
+    DT__TRY(dt__run_leave_average(r));
+    *dt__run_count(r, DT__COUNT_AVERAGED) = 0;
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    dt__run_forget_plateau(r);
+    dt__run_forget_spikes(r);
     return dt__run_set_backward(r);
 }
 
@@ -111,7 +118,7 @@ static dt_status train(dt__run *r)
     DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
     DT__TRY(dt__run_begin_mirror(r));
-    r->began = r->line_clock = dt__seconds();
+    r->began = r->line_clock = r->saved_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);
 }

@@ -7,8 +7,11 @@
  *     run_ranges.c   prepares the model, and sets and freezes static ranges
  *     run_weights.c  train.class_weights
  *     run_step.c     one update, and values that are not finite
+ *     run_spikes.c   train.spikes: losses far above those before
+ *     run_average.c  train.average: averages of the parameters
  *     run_buffers.c  buffers that an update writes, restored if it is skipped
  *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
+ *     run_rate.c     the learning rate of an update
  *     run_best.c     validation: the best evaluation, early stopping
  *     run_routing.c  evaluation, and how rows are spread over experts
  *     run_compare.c  evaluates float, rounded, trained and converted models
@@ -40,11 +43,19 @@ typedef enum dt__counter {
     DT__COUNT_LINES,          /* of metrics.jsonl */
     DT__COUNT_SINCE,          /* updates since the latest line */
     DT__COUNT_LIMITED,        /* of them, those whose gradient was clipped */
-    DT__COUNT_SKIPPED,        /* updates skipped because of non-finite values */
+    DT__COUNT_SKIPPED,        /* updates skipped: values not finite, or spikes */
     DT__COUNT_BASELINE_STEPS, /* updates of the finished baseline */
     DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
     DT__COUNT_WAITED,         /* evaluations since then */
     DT__COUNT_STOPPED,        /* 1: training ended early */
+    DT__COUNT_PLATEAU_SEEN,   /* these four: of dt_plateau */
+    DT__COUNT_PLATEAU_WAITED,
+    DT__COUNT_PLATEAU_COOLING,
+    DT__COUNT_REDUCTIONS,
+    DT__COUNT_SPIKES,
+    DT__COUNT_SPIKES_SEEN, /* losses in mean and variance */
+    DT__COUNT_LOWERED,     /* times that a spike lowered the rate */
+    DT__COUNT_AVERAGED,    /* parameters' values in their averages */
     DT__COUNTS
 } dt__counter;
 
@@ -52,7 +63,10 @@ typedef enum dt__value {
     DT__VALUE_LOSS_SUM, /* since the latest line */
     DT__VALUE_NORM_SUM,
     DT__VALUE_BEST_LOSS, /* of the best evaluation; 0: none yet */
-    DT__VALUE_RESULTS    /* first of metrics and seconds of float, then of ptq */
+    DT__VALUE_PLATEAU_BEST,
+    DT__VALUE_SPIKES_MEAN,
+    DT__VALUE_SPIKES_VARIANCE,
+    DT__VALUE_RESULTS /* first of metrics and seconds of float, then of ptq */
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
@@ -68,7 +82,7 @@ typedef struct dt__update_result {
     double loss, norm, lr;
     double factor; /* factor of gradient clipping */
     int64_t samples;
-    bool skipped; /* loss or gradient was not finite: no parameter was written */
+    bool skipped; /* loss or gradient was not finite, or a spike: no parameter was written */
 } dt__update_result;
 
 typedef struct dt__run {
@@ -92,10 +106,11 @@ typedef struct dt__run {
     dt_optimizer *optimizer;
     dt_loader *loader;
     dt_tape *tape;
-    dt_tensor *share;  /* 1 / labels of the update: the gradient of each summed loss */
-    dt_tensor *weight; /* of train.class_weights; NULL: none */
+    dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
+    dt_tensor *part[DT__PARTS]; /* weights of the parts of a loss */
+    dt_tensor *weight;          /* of train.class_weights; NULL: none */
     dt_schedule schedule;
-    struct dt__saved_buffer *saved; /* copies of buffers, for nonfinite: skip */
+    struct dt__saved_buffer *saved; /* copies of buffers; NULL: not wanted, or none */
     int64_t n_saved;
     uint64_t saved_at; /* the model's change counter when `kept` was made */
     dt_named_count count[DT__COUNTS];
@@ -116,6 +131,7 @@ typedef struct dt__run {
     double began;         /* time at which this process began to train */
     int64_t trained;      /* updates made by this process */
     int64_t samples;      /* examples in them */
+    double saved_clock;   /* time of the latest checkpoint */
     double line_clock;    /* time of the latest line of metrics */
     int64_t line_samples; /* examples since then */
     double validated;     /* the latest validation loss of this process; NaN: none */
@@ -228,12 +244,45 @@ dt_status dt__run_update_ranges(dt__run *r);
 /* ---- run_step.c ---- */
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
+/* What the loss of the batch needs that the loader lent last; with `share` the parts' weights are
+ * written. */
+dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out);
+
+/* ---- run_rate.c ---- */
+
+/* The learning rate of the next update. */
+double dt__run_rate(dt__run *r);
+/* Tells schedule plateau the loss of an evaluation; logs where the rate is reduced. */
+void dt__run_plateau(dt__run *r, double loss);
+/* Losses before the model is prepared are not compared with later ones. */
+void dt__run_forget_plateau(dt__run *r);
+/* CONFIG if a group of train.optimizer.groups matches no parameter of m, or all are frozen. */
+dt_status dt__run_check_groups(dt__run *r, dt_module *m);
+
+/* ---- run_spikes.c ---- */
+
+/* Takes the loss of an update into mean and deviation, and says whether it is a spike, which it
+ * counts and logs. */
+bool dt__run_is_spike(dt__run *r, double loss);
+/* Losses before the model is prepared are not compared with later ones. */
+void dt__run_forget_spikes(dt__run *r);
+
+/* ---- run_average.c ---- */
+
+/* After an update: averages the parameters, if train.average wants it now. */
+dt_status dt__run_average(dt__run *r);
+/* Exchanges parameters and their averages, where there are any. */
+dt_status dt__run_swap_average(dt__run *r);
+/* Puts the averages in place of the parameters, and lets statistics of norms follow. */
+dt_status dt__run_take_average(dt__run *r);
+/* The opposite. */
+dt_status dt__run_leave_average(dt__run *r);
 
 /* ---- run_buffers.c ---- */
 
 typedef enum dt__buffers_task { DT__BUFFERS_SAVE, DT__BUFFERS_RESTORE } dt__buffers_task;
 
-/* Allocates copies of the model's buffers, if train.nonfinite is skip. */
+/* Allocates copies of the model's buffers, if updates may be skipped or parameters are averaged. */
 dt_status dt__run_open_buffers(dt__run *r);
 void dt__run_close_buffers(dt__run *r);
 /* Copies the model's buffers, or restores them from the copies. */

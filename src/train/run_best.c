@@ -43,6 +43,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
         { "train.early_stopping.patience", o->early_stopping.patience > 0 },
         { "train.finish_with", o->finish_with == DT_FINISH_BEST },
         { "train.checkpoint.best", o->checkpoint.best },
+        { "train.schedule.name", o->schedule.name == DT_PLATEAU },
     };
     for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
         if (!keys[i].wanted) continue;
@@ -106,6 +107,15 @@ static void put_share(dt__chars *t, const char *name, double share)
     dt__put_real(t, share);
 }
 
+/* Of the averaged parameters, where there are averages. */
+static dt_status evaluate_average(dt__run *r, const dt_evaluation *options, dt_metrics *m)
+{
+    DT__TRY(dt__run_swap_average(r));
+    const dt_status status = dt__run_evaluate(r, options, m, &r->experts);
+    const dt_status back = dt__run_swap_average(r);
+    return status == DT_OK ? back : status;
+}
+
 static dt_status evaluate(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size };
@@ -113,7 +123,7 @@ static dt_status evaluate(dt__run *r)
     dt_metrics m;
     dt__chars t;
     dt_tape_reset(r->tape);
-    DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));
+    DT__TRY(evaluate_average(r, &options, &m));
     dt__run_begin_line(r, &t);
     for (int i = 0; i < m.n; i++) {
         if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
@@ -133,6 +143,7 @@ static dt_status evaluate(dt__run *r)
         const dt_progress p = dt__run_progress(r);
         r->control.evaluated(r->control.user, &p, &m);
     }
+    dt__run_plateau(r, m.loss);
     const dt_status status = compare_to_best(r, m.loss);
     r->line_clock += dt__seconds() - before;
     return status;
@@ -172,7 +183,8 @@ dt_status dt__run_validate(dt__run *r)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Begins the stage again with the state of the best evaluation; counters stay as they are. */
+/* Begins the stage again with the state of the best evaluation; counters stay as they are, but for
+ * that of the averages, which come with the state. */
 static dt_status go_back(dt__run *r)
 {
     char path[DT__RUN_PATH];
@@ -183,6 +195,7 @@ static dt_status go_back(dt__run *r)
     DT__TRY(dt__run_begin_stage(r, (dt__stage)count[DT__COUNT_STAGE]));
     DT__TRY(dt_checkpoint_load(&r->state, path));
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    count[DT__COUNT_AVERAGED] = *dt__run_count(r, DT__COUNT_AVERAGED);
     for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = count[i];
     if (step == count[DT__COUNT_BEST_STEP]) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,

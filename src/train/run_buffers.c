@@ -1,5 +1,5 @@
 /* Copies of a model's buffers, such as the running statistics of batch norm. A forward pass writes
- * them, so a skipped update must restore them. */
+ * them, so a skipped update must restore them, and so must a look at the averaged model. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run.h"
@@ -32,7 +32,9 @@ static dt_status add(void *user, const char *path, dt_tensor *x, dt_entry_kind k
 dt_status dt__run_open_buffers(dt__run *r)
 {
     int64_t n = 0;
-    if (r->o->train.nonfinite != DT_NONFINITE_SKIP) return DT_OK;
+    const dt_train_options *o = &r->o->train;
+    const bool skips = o->nonfinite == DT_NONFINITE_SKIP || o->spikes.policy == DT_SPIKES_SKIP;
+    if (!skips && o->average.name == DT_AVERAGE_NONE) return DT_OK;
     r->saved_at = dt__module_changes(r->model);
     DT__TRY(dt_module_visit(r->model, count, &n));
     if (n == 0) return DT_OK;

@@ -78,6 +78,18 @@ static dt_status check_output(dt__run *r)
     return dt__recipe_blame(r->recipe, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
+/* The recipe alone does not tell how long the run is. */
+static dt_status check_schedule(dt__run *r)
+{
+    const dt_schedule *s = &r->schedule;
+    const int64_t left = s->total_steps - s->warmup_steps;
+    if (s->name != DT_WARMUP_STABLE_DECAY || s->decay_steps <= left) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.schedule.decay_steps",
+                            "'train.schedule.decay_steps' is %lld, but only %lld updates follow "
+                            "the warmup",
+                            (long long)s->decay_steps, (long long)left);
+}
+
 static dt_status check_smoothing(dt__run *r)
 {
     if (r->task->has_labels || r->o->train.label_smoothing == 0) return DT_OK;
@@ -87,9 +99,13 @@ static dt_status check_smoothing(dt__run *r)
 
 static dt_status check_distill(dt__run *r)
 {
-    if (!r->o->train.distill.given || r->task == &dt__task_tokens) return DT_OK;
+    const dt__task *const tasks[] = { &dt__task_tokens, &dt__task_classes, &dt__task_values };
+    for (int i = 0; i < DT__COUNT_OF(tasks); i++) {
+        if (!r->o->train.distill.given || r->task == tasks[i]) return DT_OK;
+    }
     return dt_recipe_refuse(r->recipe, "train.distill",
-                            "'train.distill' is for language models, whose data are tokens");
+                            "'train.distill' is for language models, classification and "
+                            "regression, which the data are not");
 }
 
 /* Batch norm of one image with one pixel has no variance. If an epoch ends with a batch of one
@@ -113,6 +129,7 @@ dt_status dt__run_check(dt__run *r)
 {
     dt_module *trial = NULL;
     DT__TRY(check_output(r));
+    DT__TRY(check_schedule(r));
     DT__TRY(check_smoothing(r));
     DT__TRY(check_distill(r));
     DT__TRY(dt__run_check_evaluation(r));
@@ -129,6 +146,7 @@ dt_status dt__run_check(dt__run *r)
     dt_status status = check_last_batch(r, trial);
     if (status == DT_OK) status = dt__run_count_products(r, trial);
     if (status == DT_OK) status = check_qat(r, trial);
+    if (status == DT_OK) status = dt__run_check_groups(r, trial);
     if (status == DT_OK) status = check_formats(r, trial);
     if (status == DT_OK) status = dt__run_open_teacher(r, trial, false);
     if (status == DT_OK) dt__run_describe(r, trial);

@@ -12,12 +12,8 @@ static dt_status measure(dt__run *r, size_t *bytes)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { .t = r->tape,
-                            .m = r->model,
-                            .x = x,
-                            .target = target,
-                            .teacher = r->teacher,
-                            .distill = &r->o->train.distill };
+    dt__pass pass;
+    DT__TRY(dt__run_pass(r, x, target, &pass));
     dt_no_grad(r->tape, true);
     r->task->loss(&pass);
     dt_no_grad(r->tape, false);

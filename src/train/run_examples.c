@@ -135,6 +135,8 @@ static const kind kinds[] = {
     [DT_TARGET_MASK] = { "masks", dt__examples_of_masks },
     [DT_TARGET_TOKENS] = { "tokens", dt__examples_of_tokens },
     [DT_TARGET_VALUES] = { "values", dt__examples_of_values },
+    [DT_TARGET_BITS] = { "bits", dt__examples_of_bits },
+    [DT_TARGET_ANOMALY] = { "anomaly", dt__examples_of_anomaly },
 };
 
 static dt_status write_file(dt__run *r, dt__examples *e, const kind *k)

@@ -53,6 +53,9 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     const double seconds = now - r->line_clock;
     const double speed = seconds > 0 ? (double)r->line_samples / seconds : 0;
     const int64_t context = dt_dataset_context(r->train);
+    if (r->o->train.spikes.policy != DT_SPIKES_IGNORE) {
+        put_field(&t, "spikes", (double)*dt__run_count(r, DT__COUNT_SPIKES));
+    }
     put_field(&t, "samples_per_s", speed);
     if (context > 0) put_field(&t, "tokens_per_s", speed * (double)context);
     *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
@@ -114,6 +117,16 @@ static void count(dt__run *r, const dt__update_result *u)
     *dt__run_value(r, DT__VALUE_NORM_SUM) += u->norm;
 }
 
+/* Whether a checkpoint follows the latest update. */
+static bool is_due(dt__run *r)
+{
+    const dt_checkpoint_options *o = &r->o->train.checkpoint;
+    const bool by_time =
+        o->every_minutes > 0 && dt__seconds() - r->saved_clock >= 60 * o->every_minutes;
+    return by_time ||
+           (o->every_steps > 0 && *dt__run_count(r, DT__COUNT_STEP) % o->every_steps == 0);
+}
+
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 static dt_status stop(dt__run *r)
@@ -134,6 +147,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
+        DT__TRY(dt__run_average(r));
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
         const bool logged = step % o->log.every_steps == 0 || step == r->steps;
         if (logged) DT__TRY(write_line(r, &u));
@@ -141,9 +155,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         DT__TRY(dt__run_validate(r));
         if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);
-        if (o->checkpoint.every_steps > 0 && step % o->checkpoint.every_steps == 0) {
-            DT__TRY(dt__run_save(r));
-        }
+        if (is_due(r)) DT__TRY(dt__run_save(r));
     }
     return DT_OK;
 }

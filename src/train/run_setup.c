@@ -16,6 +16,7 @@ dt_status dt__run_model(dt__run *r, dt_module **out)
     dt_status status =
         m->init == NULL ? DT_OK : dt_model_load_renamed(*out, m->init, m->map, m->n_map);
     if (status == DT_OK) status = dt_recipe_adapt(r->recipe, *out);
+    if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
@@ -167,13 +168,18 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     if (stage == DT__BASELINE) {
         for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
     }
-    *dt__run_value(r, DT__VALUE_BEST_LOSS) = 0;
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) *dt__run_value(r, i) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));
-    DT__TRY(dt_optimizer_create(r->model, &r->o->train.optimizer, &r->optimizer));
+    dt_optimizer_options optimizer = r->o->train.optimizer;
+    optimizer.average = r->o->train.average.name != DT_AVERAGE_NONE;
+    DT__TRY(dt_optimizer_create(r->model, &optimizer, &r->optimizer));
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->tape));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
+    for (int i = 0; i < DT__PARTS; i++) {
+        DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->part[i]));
+    }
     DT__TRY(dt__run_open_weights(r));
     DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
@@ -188,6 +194,10 @@ void dt__run_end_stage(dt__run *r)
     dt_optimizer_free(r->optimizer);
     dt_loader_free(r->loader);
     dt_tensor_free(r->share);
+    for (int i = 0; i < DT__PARTS; i++) {
+        dt_tensor_free(r->part[i]);
+        r->part[i] = NULL;
+    }
     dt_tensor_free(r->weight);
     dt_module_free(r->model);
     dt_module_free(r->teacher);

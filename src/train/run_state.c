@@ -1,6 +1,7 @@
 /* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
  * have a folder of their own; a run whose main stage has none yet resumes from them. */
 #include "core/atomic_file.h"
+#include "core/clock.h"
 #include "train/run.h"
 
 #include <errno.h>
@@ -10,18 +11,31 @@
 #include <sys/stat.h>
 
 static const char *const counters[] = {
-    [DT__COUNT_STAGE] = "stage",         [DT__COUNT_STEP] = "step",
-    [DT__COUNT_PREPARED] = "prepared",   [DT__COUNT_LINES] = "lines",
-    [DT__COUNT_SINCE] = "since",         [DT__COUNT_LIMITED] = "limited",
-    [DT__COUNT_SKIPPED] = "skipped",     [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
-    [DT__COUNT_BEST_STEP] = "best_step", [DT__COUNT_WAITED] = "waited",
+    [DT__COUNT_STAGE] = "stage",
+    [DT__COUNT_STEP] = "step",
+    [DT__COUNT_PREPARED] = "prepared",
+    [DT__COUNT_LINES] = "lines",
+    [DT__COUNT_SINCE] = "since",
+    [DT__COUNT_LIMITED] = "limited",
+    [DT__COUNT_SKIPPED] = "skipped",
+    [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+    [DT__COUNT_BEST_STEP] = "best_step",
+    [DT__COUNT_WAITED] = "waited",
     [DT__COUNT_STOPPED] = "stopped",
+    [DT__COUNT_PLATEAU_SEEN] = "plateau_seen",
+    [DT__COUNT_PLATEAU_WAITED] = "plateau_waited",
+    [DT__COUNT_PLATEAU_COOLING] = "plateau_cooling",
+    [DT__COUNT_REDUCTIONS] = "reductions",
+    [DT__COUNT_SPIKES] = "spikes",
+    [DT__COUNT_SPIKES_SEEN] = "spikes_seen",
+    [DT__COUNT_LOWERED] = "lowered",
+    [DT__COUNT_AVERAGED] = "averaged",
 };
 
 static const char *const values[] = {
-    [DT__VALUE_LOSS_SUM] = "loss_sum",
-    [DT__VALUE_NORM_SUM] = "norm_sum",
-    [DT__VALUE_BEST_LOSS] = "best_loss",
+    [DT__VALUE_LOSS_SUM] = "loss_sum",       [DT__VALUE_NORM_SUM] = "norm_sum",
+    [DT__VALUE_BEST_LOSS] = "best_loss",     [DT__VALUE_PLATEAU_BEST] = "plateau_best",
+    [DT__VALUE_SPIKES_MEAN] = "spikes_mean", [DT__VALUE_SPIKES_VARIANCE] = "spikes_variance",
 };
 
 static void name_value(dt__run *r, const char *whose, const char *name)
@@ -74,6 +88,7 @@ dt_status dt__run_save(dt__run *r)
     }
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
     dt_tape_reset(r->tape);
+    r->saved_clock = dt__seconds();
     return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
 }
@@ -138,6 +153,8 @@ static const char *find_wrong(dt__run *r, dt__stage stage)
     if (since > step) return counters[DT__COUNT_SINCE];
     if (*dt__run_count(r, DT__COUNT_LIMITED) > since) return counters[DT__COUNT_LIMITED];
     if (*dt__run_count(r, DT__COUNT_SKIPPED) - before > step) return counters[DT__COUNT_SKIPPED];
+    if (*dt__run_count(r, DT__COUNT_AVERAGED) > step) return counters[DT__COUNT_AVERAGED];
+    if (*dt__run_value(r, DT__VALUE_SPIKES_VARIANCE) < 0) return values[DT__VALUE_SPIKES_VARIANCE];
     if (*dt__run_count(r, DT__COUNT_BEST_STEP) > step) return counters[DT__COUNT_BEST_STEP];
     for (int i = 0; i < DT__VALUE_RESULTS; i++) {
         if (!isfinite(*dt__run_value(r, i))) return values[i];

@@ -5,7 +5,7 @@
  * in size. With train.class_weights labels count by their weights. Loss and gradient must be
  * finite before the optimizer writes. If they are not, the update is computed again from the
  * same random numbers while every result is checked, which finds the first op with a non-finite
- * result. */
+ * result. A spike of the loss is found before the optimizer writes, too. */
 #include "core/tensor.h"
 #include "train/run.h"
 
@@ -33,21 +33,41 @@ static batch_range next_batches(dt__run *r)
     return p;
 }
 
+dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out)
+{
+    dt_tensor *other;
+    const double first = dt_loader_mixed(r->loader, &other);
+    const double taught = r->teacher == NULL ? 0 : r->o->train.distill.weight;
+    const double parts[DT__PARTS] = { [DT__PART_FIRST] = first * (1 - taught),
+                                      [DT__PART_OTHER] = (1 - first) * (1 - taught),
+                                      [DT__PART_TAUGHT] = taught };
+    for (int i = 0; i < DT__PARTS; i++) {
+        float *part = dt_data_mut(r->part[i]);
+        if (part == NULL) return dt_error_status(r->ctx);
+        *part = (float)parts[i];
+    }
+    *out = (dt__pass){ .t = r->tape,
+                       .m = r->model,
+                       .x = x,
+                       .target = target,
+                       .other = other,
+                       .part = r->part,
+                       .smoothing = r->o->train.label_smoothing,
+                       .loss = r->o->train.loss,
+                       .huber_delta = r->o->train.huber_delta,
+                       .weight = r->weight,
+                       .teacher = r->teacher,
+                       .distill = &r->o->train.distill };
+    return DT_OK;
+}
+
 static dt_status one_batch(dt__run *r, double *loss)
 {
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { .t = r->tape,
-                            .m = r->model,
-                            .x = x,
-                            .target = target,
-                            .smoothing = r->o->train.label_smoothing,
-                            .loss = r->o->train.loss,
-                            .huber_delta = r->o->train.huber_delta,
-                            .weight = r->weight,
-                            .teacher = r->teacher,
-                            .distill = &r->o->train.distill };
+    dt__pass pass;
+    DT__TRY(dt__run_pass(r, x, target, &pass));
     dt_tensor *sum = r->task->loss(&pass);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);
@@ -90,9 +110,8 @@ static dt_status explain(dt__run *r, const batch_range *p)
                    (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), words);
 }
 
-static dt_status skip_or_stop(dt__run *r, const batch_range *p, dt__update_result *u)
+static dt_status skip(dt__run *r, const batch_range *p, dt__update_result *u)
 {
-    if (r->o->train.nonfinite == DT_NONFINITE_STOP) return explain(r, p);
     u->skipped = true;
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_RESTORE));
@@ -101,14 +120,35 @@ static dt_status skip_or_stop(dt__run *r, const batch_range *p, dt__update_resul
     return dt_loader_seek(r->loader, (dt_position){ p->position.epoch + over, over ? 0 : next });
 }
 
+/* Follows train.nonfinite or train.spikes; u->skipped: the optimizer must not write. */
+static dt_status check_loss(dt__run *r, const batch_range *p, dt__update_result *u)
+{
+    const int policy = r->o->train.spikes.policy;
+    if (!isfinite(u->loss) || !isfinite(u->norm)) {
+        return r->o->train.nonfinite == DT_NONFINITE_STOP ? explain(r, p) : skip(r, p, u);
+    }
+    if (!dt__run_is_spike(r, u->loss)) return DT_OK;
+    if (policy == DT_SPIKES_SKIP) return skip(r, p, u);
+    if (policy == DT_SPIKES_STOP) {
+        return dt_fail(r->ctx, DT_ERR_NUMERIC,
+                       "step %lld (%s): the loss %.6g is a spike, and 'train.spikes.policy' is "
+                       "stop; --resume with another policy goes on from the latest checkpoint",
+                       (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), u->loss);
+    }
+    ++*dt__run_count(r, DT__COUNT_LOWERED);
+    u->lr = dt__run_rate(r);
+    return DT_OK;
+}
+
 dt_status dt__run_update(dt__run *r, dt__update_result *u)
 {
     const batch_range p = next_batches(r);
-    *u = (dt__update_result){ .lr = dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr,
-                                                     *dt__run_count(r, DT__COUNT_STEP)) };
+    *u = (dt__update_result){ .lr = dt__run_rate(r) };
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     const dt_status status = gradients(r, &p, u);
     if (status != DT_OK && status != DT_ERR_NUMERIC) return status;
-    if (status != DT_OK || !isfinite(u->loss) || !isfinite(u->norm)) return skip_or_stop(r, &p, u);
+    if (status != DT_OK) u->loss = NAN;
+    DT__TRY(check_loss(r, &p, u));
+    if (u->skipped) return DT_OK;
     return dt_optimizer_step_scaled(r->optimizer, r->tape, u->lr, u->factor);
 }

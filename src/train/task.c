@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 
+#include <detent/ops.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +30,29 @@ int64_t dt__task_places(const dt_dataset *d)
         [DT_TARGET_ANOMALY] = 1,
     };
     return places[dt_dataset_target(d)];
+}
+
+/* ---- losses of parts ------------------------------------------------------------------------- */
+
+dt_tensor *dt__teach(const dt__pass *p)
+{
+    const bool before = dt_no_grad(p->t, true);
+    dt_tensor *y = dt_forward(p->t, p->teacher, p->x);
+    dt_no_grad(p->t, before);
+    return y;
+}
+
+dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS])
+{
+    if (p->other == NULL && p->teacher == NULL) return part[DT__PART_FIRST];
+    dt_tensor *sum = dt_mul(p->t, part[DT__PART_FIRST], p->part[DT__PART_FIRST]);
+    if (p->other != NULL) {
+        sum = dt_add(p->t, sum, dt_mul(p->t, part[DT__PART_OTHER], p->part[DT__PART_OTHER]));
+    }
+    if (p->teacher != NULL) {
+        sum = dt_add(p->t, sum, dt_mul(p->t, part[DT__PART_TAUGHT], p->part[DT__PART_TAUGHT]));
+    }
+    return sum;
 }
 
 /* ---- metrics -------------------------------------------------------------------------------- */

@@ -41,16 +41,26 @@ typedef struct dt__measure {
     bool prompted;   /* needs prompts with completions */
 } dt__measure;
 
+/* The parts of a loss: by the targets, by the other targets of mixed examples, by the teacher. */
+typedef enum dt__part_of_loss {
+    DT__PART_FIRST,
+    DT__PART_OTHER,
+    DT__PART_TAUGHT,
+    DT__PARTS
+} dt__part_of_loss;
+
 /* One batch, and what its forward pass and loss need. */
 typedef struct dt__pass {
     dt_tape *t;
     dt_module *m;
     dt_tensor *x, *target;
-    double smoothing; /* label smoothing */
-    int loss;         /* DT_LOSS_...; of regression */
+    dt_tensor *other;       /* the other targets of mixed examples; NULL: none are mixed */
+    dt_tensor *const *part; /* [DT__PARTS]: weights of the parts */
+    double smoothing;       /* label smoothing */
+    int loss;               /* DT_LOSS_...; of regression */
     double huber_delta;
     dt_tensor *weight;                  /* of classes, or of positive bits; NULL: 1 */
-    dt_module *teacher;                 /* for distillation of a language model; NULL: none */
+    dt_module *teacher;                 /* for distillation; NULL: none */
     const dt_distill_settings *distill; /* settings of distillation */
 } dt__pass;
 
@@ -81,6 +91,11 @@ int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
 
 /* `evaluate` of tasks with `count`: runs the model and adds each example by its output. */
 dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+
+/* The teacher's output for the batch, without gradients; NULL with the error on the tape. */
+dt_tensor *dt__teach(const dt__pass *p);
+/* The parts that are there, each times its weight; the first alone is returned as it is. */
+dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS]);
 
 dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
 void dt__tally_close(dt__tally *s);

@@ -1,5 +1,7 @@
 /* Targets that are labels: one an example (classification), or one a pixel (segmentation).
- *     loss     = -log softmax(y)[label], the mean over labels
+ *     loss     = -log softmax(y)[label], the mean over labels; in training of mixed examples with
+ *                the weights of both labels; with a teacher z and its weight w also
+ *                (1-w) loss + w T^2 KL(softmax(z/T) || softmax(y/T))
  *     accuracy = share of labels that no class precedes; top5: at most four do. A class precedes
  *                another if its output is larger, or as large and its index lower
  *     macro_f1 = mean over classes of 2 |P and T| / (|P| + |T|): P the examples whose first class
@@ -20,8 +22,18 @@ static dt_tensor *loss(const dt__pass *p)
     dt_cross_entropy_options options = dt_cross_entropy_defaults();
     options.reduction = DT_REDUCE_SUM;
     options.label_smoothing = p->smoothing;
-    dt_tensor *y = dt_forward(p->t, p->m, p->x);
-    return dt_weighted_cross_entropy(p->t, y, p->target, p->weight, &options);
+    dt_tensor *y = dt_forward(p->t, p->m, p->x), *part[DT__PARTS] = { NULL };
+    part[DT__PART_FIRST] = dt_weighted_cross_entropy(p->t, y, p->target, p->weight, &options);
+    if (p->other != NULL) {
+        part[DT__PART_OTHER] = dt_weighted_cross_entropy(p->t, y, p->other, p->weight, &options);
+    }
+    if (p->teacher != NULL) {
+        dt_distill_options distill = dt_distill_defaults();
+        distill.reduction = DT_REDUCE_SUM;
+        distill.temperature = p->distill->temperature;
+        part[DT__PART_TAUGHT] = dt_distill(p->t, y, dt__teach(p), p->target, &distill);
+    }
+    return dt__sum_parts(p, part);
 }
 
 int64_t dt__first_class(const float *y, int64_t classes, int64_t step)

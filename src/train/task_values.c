@@ -2,7 +2,9 @@
  *     mse = mean of e^2, the loss of evaluations      rmse = sqrt(mse)      mae = mean of |e|
  *     r2  = mean over outputs of 1 - sum of e^2 / sum of (target - mean target)^2; an output whose
  *           targets are all equal counts as 1 if every e is 0, else as 0
- * Training minimizes what train.loss names: mse, mae, or the Huber loss. */
+ * Training minimizes what train.loss names: mse, mae, or the Huber loss; with a
+ * teacher and its weight w, (1-w) times that and w times the same of e = y - the teacher's
+ * output. */
 #include "train/task.h"
 
 #include <detent/ops.h>
@@ -13,14 +15,21 @@ enum { SQUARED, ABSOLUTE };
 /* Per output: the first target t0, and sums of t - t0, of its square, of e^2. */
 enum { FIRST, SUM, SQUARES, ERRORS };
 
+static dt_tensor *distance(const dt__pass *p, dt_tensor *y, dt_tensor *target)
+{
+    if (p->loss == DT_LOSS_MAE) return dt_l1_loss(p->t, y, target, DT_REDUCE_SUM);
+    if (p->loss == DT_LOSS_HUBER) {
+        return dt_huber_loss(p->t, y, target, p->huber_delta, DT_REDUCE_SUM);
+    }
+    return dt_mse(p->t, y, target, DT_REDUCE_SUM);
+}
+
 static dt_tensor *loss(const dt__pass *p)
 {
-    dt_tensor *y = dt_forward(p->t, p->m, p->x);
-    if (p->loss == DT_LOSS_MAE) return dt_l1_loss(p->t, y, p->target, DT_REDUCE_SUM);
-    if (p->loss == DT_LOSS_HUBER) {
-        return dt_huber_loss(p->t, y, p->target, p->huber_delta, DT_REDUCE_SUM);
-    }
-    return dt_mse(p->t, y, p->target, DT_REDUCE_SUM);
+    dt_tensor *y = dt_forward(p->t, p->m, p->x), *part[DT__PARTS] = { NULL };
+    part[DT__PART_FIRST] = distance(p, y, p->target);
+    if (p->teacher != NULL) part[DT__PART_TAUGHT] = distance(p, y, dt__teach(p));
+    return dt__sum_parts(p, part);
 }
 
 static void count(dt__tally *s, const float *y, const void *target)

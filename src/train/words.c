@@ -135,7 +135,11 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
     }
     if (best != NULL && least <= 1) return best;
     const bool in_model = strncmp(here, "model", strlen("model")) == 0;
-    const char *elsewhere = in_model ? NULL : find_elsewhere(r, dt_recipe_keys, "", name);
+    const char *elsewhere = NULL; /* below the map before anywhere else */
+    for (int i = 0; elsewhere == NULL && i < n_keys; i++) {
+        elsewhere = find_elsewhere(r, keys[i], here, name);
+    }
+    if (elsewhere == NULL && !in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
     for (int i = 0; elsewhere == NULL && dt_family_at(i) != NULL; i++) {
         elsewhere = find_elsewhere(r, dt_family_at(i)->keys, "model", name);
     }
