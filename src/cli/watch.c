@@ -223,8 +223,10 @@ static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
 /* The first metric, the loss and the bytes are always shown, the others where there is room. */
 static void form_of(int metrics, char form[DT_MAX_METRICS + 5])
 {
-    snprintf(form, DT_MAX_METRICS + 5, "l%.*sroo", metrics, "rooo");
-    if (metrics > 1) form[metrics] = 'r';
+    memset(form, 'o', DT_MAX_METRICS + 4);
+    form[0] = 'l';
+    form[1] = form[metrics] = form[metrics + 1] = 'r';
+    form[metrics + 3 + 1] = 0;
 }
 
 /* Omits rows without result. */

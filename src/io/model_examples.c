@@ -247,11 +247,47 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
                    e->path);
 }
 
+/* Several inputs are arrays of their names in one file. */
+static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char *path,
+                              dt_dataset **out)
+{
+    dt_dataset *part[DT_MAX_SHAPES] = { NULL };
+    dt_join join = { .n_inputs = data->n_inputs, .n_outputs = 1 };
+    const size_t n = strlen(path);
+    if (!ends_in(path, n, ".npz") && !ends_in(path, n, ".safetensors")) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': the model has %d inputs; a file .npz or .safetensors with an array "
+                       "for each is wanted",
+                       path, data->n_inputs);
+    }
+    dt_status s = DT_OK;
+    for (int i = 0; i < data->n_inputs && s == DT_OK; i++) {
+        char *name = dt__format_string(ctx, "%s:%s", path, data->inputs[i].name);
+        if (name == NULL) s = DT_ERR_NOMEM;
+        if (s == DT_OK) s = dt_model_data_open(ctx, &data->inputs[i], name, NULL, &part[i]);
+        dt__release(ctx, name);
+        join.input[i] = (dt_joined_input){ data->inputs[i].name, part[i] };
+    }
+    join.output[0] = (dt_joined_output){
+        .name = "output", .data = part[0], .weight = 1, .class_weights = { .n = DT_WEIGHTS_NONE }
+    };
+    if (s == DT_OK) s = dt_dataset_join(ctx, &join, out);
+    if (s == DT_ERR_ARG) {
+        char words[DT__MESSAGE_SIZE];
+        strcpy(words, dt_error(ctx));
+        s = dt_fail(ctx, DT_ERR_FORMAT, "'%s': %s", path, words);
+    }
+    for (int i = 0; i < data->n_inputs; i++) dt_dataset_free(part[i]);
+    return s;
+}
+
 dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char *path,
                              const dt_csv_options *columns, dt_dataset **out)
 {
+    if (data->n_inputs == 1) data = &data->inputs[0];
     examples e = { .ctx = ctx, .path = path, .data = data };
     *out = NULL;
+    if (data->n_inputs > 1) return open_several(ctx, data, path, out);
     dt_status s = open_any(&e, columns, out);
     if (s == DT_OK) s = dt_model_data_standardize(data, *out);
     if (s == DT_OK) return DT_OK;

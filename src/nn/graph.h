@@ -27,8 +27,10 @@ dt_status dt__graph_append(dt_module *graph, const dt__graph_node *node);
  * can be fused and which batch norms can be folded. Errors: NOMEM. */
 dt_status dt__graph_finish(dt_module *graph, int n_in, const int64_t *out, int n_out);
 
-/* Keeps the shapes of the inputs of a whole network. */
-void dt__graph_set_inputs(dt_module *graph, const dt_shape *shapes);
+/* Keeps the shapes of the inputs and outputs of a whole network. */
+void dt__graph_set_shapes(dt_module *graph, const dt_shape *shapes, const dt_shape *outputs);
+/* The numbers of each of its outputs, lent; NULL if m is no graph or has no shapes. */
+const int64_t *dt__graph_outputs(const dt_module *m);
 /* Those shapes, lent, and their number; 0 if m is no graph or none are kept. */
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
 /* How many results m gives: of a graph its outputs, else 1. */

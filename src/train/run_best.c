@@ -108,7 +108,7 @@ static void put_share(dt__chars *t, const char *name, double share)
 
 static dt_status evaluate(dt__run *r)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size };
+    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
     const double before = dt__seconds();
     dt_metrics m;
     dt__chars t;

@@ -123,8 +123,7 @@ dt_status dt__run_check(dt__run *r)
     dt_loader_free(r->loader);
     r->loader = NULL;
     DT__TRY(dt__run_open_weights(r));
-    dt_tensor_free(r->weight);
-    r->weight = NULL;
+    dt__run_close_weights(r);
     DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
     dt_status status = check_last_batch(r, trial);
     if (status == DT_OK) status = dt__run_count_products(r, trial);

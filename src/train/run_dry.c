@@ -12,19 +12,14 @@ static dt_status measure(dt__run *r, size_t *bytes)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { .t = r->tape,
-                            .m = r->model,
-                            .x = x,
-                            .target = target,
-                            .teacher = r->teacher,
-                            .distill = &r->o->train.distill };
+    const dt__pass pass = dt__run_pass(r, x, target);
     dt_no_grad(r->tape, true);
-    r->task->loss(&pass);
+    dt__loss(r->task, &pass);
     dt_no_grad(r->tape, false);
     DT__TRY(dt_tape_status(r->tape));
     dt_tape_reset(r->tape);
     const size_t before = dt_memory_of(r->ctx).used;
-    r->task->loss(&pass);
+    dt__loss(r->task, &pass);
     DT__TRY(dt_tape_status(r->tape));
     *bytes = dt_memory_of(r->ctx).used - before;
     dt_tape_reset(r->tape);

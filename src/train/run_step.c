@@ -38,17 +38,8 @@ static dt_status one_batch(dt__run *r, double *loss)
     dt_tensor *x, *target;
     dt_tape_reset(r->tape);
     DT__TRY(dt_loader_next(r->loader, &x, &target));
-    const dt__pass pass = { .t = r->tape,
-                            .m = r->model,
-                            .x = x,
-                            .target = target,
-                            .smoothing = r->o->train.label_smoothing,
-                            .loss = r->o->train.loss,
-                            .huber_delta = r->o->train.huber_delta,
-                            .weight = r->weight,
-                            .teacher = r->teacher,
-                            .distill = &r->o->train.distill };
-    dt_tensor *sum = r->task->loss(&pass);
+    const dt__pass pass = dt__run_pass(r, x, target);
+    dt_tensor *sum = dt__loss(r->task, &pass);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);
     return dt_backward(r->tape, sum, r->share);
