@@ -367,6 +367,18 @@ START_TEST(from_c)
     TEST_OK(b.ctx, dt_model_load(b.ctx, path, &m, &info));
     TEST_OK(b.ctx, dt_evaluate(m, d, NULL, &metrics, NULL));
     ck_assert_double_eq(metrics.loss, j.summary.result[DT_RUN_CONVERTED].metrics.loss);
+    dt_dataset *turned = NULL;
+    dt_metrics other;
+    pieces q;
+    open_pieces(&b, &q);
+    const dt_joined_input left = q.join.input[0];
+    q.join.input[0] = q.join.input[1];
+    q.join.input[1] = left;
+    TEST_OK(b.ctx, dt_dataset_join(b.ctx, &q.join, &turned));
+    close_pieces(&q);
+    TEST_OK(b.ctx, dt_evaluate(m, turned, NULL, &other, NULL));
+    ck_assert_double_eq(other.loss, metrics.loss);
+    dt_dataset_free(turned);
     dt_model_data data;
     TEST_OK(b.ctx, dt_model_data_parse(b.ctx, info.data, "info", &data));
     ck_assert_str_eq(data.target, "several");

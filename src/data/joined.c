@@ -93,9 +93,8 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     }
 }
 
-/* Of a loader: the state of each input. */
+/* Of a loader: the state of each input, by its number. */
 typedef struct states {
-    int n;
     void *input[DT_MAX_SHAPES];
 } states;
 
@@ -104,12 +103,9 @@ static dt_status begin(const dt_dataset *d, void **state)
     const dt__joined *j = d->joined;
     states *all = *state = dt__alloc_zero(d->ctx, sizeof *all);
     if (all == NULL) return DT_ERR_NOMEM;
-    for (; all->n < j->n_inputs; all->n++) {
-        const dt_status s = dt__arrays_begin(&j->input[all->n].data, &all->input[all->n]);
-        if (s != DT_OK) {
-            all->n++;
-            return s;
-        }
+    for (int i = 0; i < j->n_inputs; i++) {
+        const dt__joined_part *part = &j->input[i];
+        DT__TRY(dt__arrays_begin(&part->data, &all->input[part->number]));
     }
     return DT_OK;
 }
@@ -117,7 +113,7 @@ static dt_status begin(const dt_dataset *d, void **state)
 static void end(dt_ctx *ctx, void *state)
 {
     states *all = state;
-    for (int i = 0; all != NULL && i < all->n; i++) dt__arrays_end(ctx, all->input[i]);
+    for (int i = 0; all != NULL && i < DT_MAX_SHAPES; i++) dt__arrays_end(ctx, all->input[i]);
     dt__release(ctx, all);
 }
 
@@ -138,7 +134,7 @@ static void open_filling(const dt__batch *b, filling *f)
         f->view[i] = dt__joined_view(b->d, &j->input[i]);
         f->input[i] = *b;
         f->input[i].d = &f->view[i];
-        f->input[i].state = all->input[i];
+        f->input[i].state = all->input[j->input[i].number];
         f->numbers += dt__array_size(f->view[i].arrays);
     }
     for (int i = 0; i < j->n_outputs; i++) {
@@ -353,6 +349,7 @@ dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out)
     j->refs = 1;
     j->n_inputs = join->n_inputs;
     j->n_outputs = join->n_outputs;
+    for (int i = 0; i < j->n_inputs; i++) j->input[i].number = i;
     dt_status s = DT_OK;
     for (int i = 0; i < j->n_inputs + j->n_outputs && s == DT_OK; i++) {
         const side from = side_of(join, i);

@@ -104,12 +104,18 @@ static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, layers_
     if (s->b->faults > 0) return DT_OK;
     for (int i = 0; i < n; i++) number[i] = out[i]->number;
     DT__TRY(dt__graph_finish(s->m, s->n_in, number, n));
-    dt_shape in[DT_MAX_SHAPES], results[DT_MAX_OUT];
-    for (int i = 0; i < s->n_in; i++) in[i] = s->values[i]->shape;
-    for (int i = 0; i < n; i++) results[i] = out[i]->shape;
-    dt__graph_set_shapes(s->m, in, results);
+    dt__graph_sides sides;
+    for (int i = 0; i < s->n_in; i++) {
+        sides.in[i] = s->values[i]->shape;
+        sides.in_name[i] = s->values[i]->name;
+    }
+    for (int i = 0; i < n; i++) {
+        sides.out[i] = out[i]->shape;
+        sides.out_name[i] = i < o->output.n ? o->output.v[i] : "";
+    }
+    DT__TRY(dt__graph_set_sides(s->m, &sides));
     if (result != NULL) *result = (layers_result){ .n = n };
-    for (int i = 0; i < n && result != NULL; i++) result->shape[i] = results[i];
+    for (int i = 0; i < n && result != NULL; i++) result->shape[i] = sides.out[i];
     return DT_OK;
 }
 

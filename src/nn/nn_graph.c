@@ -27,6 +27,8 @@ typedef struct graph {
     int n_shapes;
     dt_shape shapes[DT_MAX_SHAPES]; /* of the inputs of a whole network */
     int64_t numbers[DT_MAX_OUT];    /* of an example, in each of its outputs */
+    char *names;                    /* of both, one behind the other */
+    const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT];
 } graph;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -204,6 +206,7 @@ static void free_state(dt_module *m)
     graph *g = m->state;
     dt__release(m->ctx, g->nodes);
     dt__release(m->ctx, g->last);
+    dt__release(m->ctx, g->names);
 }
 
 const dt_module_type dt__nn_graph = {
@@ -276,12 +279,42 @@ dt_status dt__graph_finish(dt_module *m, int n_in, const int64_t *out, int n_out
     return DT_OK;
 }
 
-void dt__graph_set_shapes(dt_module *m, const dt_shape *shapes, const dt_shape *outputs)
+static const char *put_name(char **at, const char *name)
+{
+    const size_t n = strlen(name) + 1;
+    char *const copy = *at;
+    memcpy(copy, name, n);
+    *at += n;
+    return copy;
+}
+
+dt_status dt__graph_set_sides(dt_module *m, const dt__graph_sides *sides)
 {
     graph *g = dt_module_state(m);
-    for (int i = 0; i < g->n_out; i++) g->numbers[i] = numbers_of(&outputs[i]);
-    g->n_shapes = g->n_in < DT_MAX_SHAPES ? g->n_in : DT_MAX_SHAPES;
-    memcpy(g->shapes, shapes, (size_t)g->n_shapes * sizeof *shapes);
+    const int n_in = g->n_in < DT_MAX_SHAPES ? g->n_in : DT_MAX_SHAPES;
+    size_t bytes = 1;
+    for (int i = 0; i < n_in; i++) bytes += strlen(sides->in_name[i]) + 1;
+    for (int i = 0; i < g->n_out; i++) bytes += strlen(sides->out_name[i]) + 1;
+    char *at = g->names = dt__alloc(m->ctx, bytes);
+    if (at == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < n_in; i++) g->in_name[i] = put_name(&at, sides->in_name[i]);
+    for (int i = 0; i < g->n_out; i++) {
+        g->out_name[i] = put_name(&at, sides->out_name[i]);
+        g->numbers[i] = numbers_of(&sides->out[i]);
+    }
+    g->n_shapes = n_in;
+    memcpy(g->shapes, sides->in, (size_t)n_in * sizeof *g->shapes);
+    return DT_OK;
+}
+
+bool dt__graph_names(const dt_module *m, int *n_in, const char *const **in, const char *const **out)
+{
+    const graph *g = m->type == &dt__nn_graph ? m->state : NULL;
+    if (g == NULL || g->n_shapes == 0) return false;
+    *n_in = g->n_in;
+    *in = g->in_name;
+    *out = g->out_name;
+    return true;
 }
 
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes)

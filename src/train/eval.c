@@ -62,6 +62,7 @@ static dt_status evaluate(evaluation *e, const dt_evaluation *o, dt_metrics *met
         return dt_fail(e->ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
     }
     const bool was_training = dt_is_training(e->m);
+    DT__TRY(dt__arrange(e->m, e->d));
     dt_status status = dt__tally_open(e->ctx, e->d, &e->tally);
     if (status == DT_OK) status = dt__tally_add_own(&e->tally, "train.metrics", &o->metrics);
     if (status == DT_OK) status = dt_loader_create(e->d, &batches, &e->loader);

@@ -152,6 +152,10 @@ dt_status dt__tally_rows(dt__tally *s, int64_t width, const dt__rows *rows);
 /* The metric `name` of an output, named OUTPUT.NAME, kept by the context. NULL: NOMEM. */
 const dt_metric *dt__metric_of_output(dt_ctx *ctx, const char *output, const dt_metric *metric);
 
+/* Brings joined arrays into the order of the model's inputs and outputs, where it has names. SHAPE
+ * if there are others. */
+dt_status dt__arrange(const dt_module *m, const dt_dataset *d);
+
 /* The class of the largest of an example's outputs, which are `step` apart; the first of equal
  * ones. */
 int64_t dt__first_class(const float *y, int64_t classes, int64_t step);

@@ -45,6 +45,23 @@ static dt_status find_places(const dt__pass *p, const dt_tensor *y, place *out)
     return DT_OK;
 }
 
+dt_status dt__arrange(const dt_module *m, const dt_dataset *d)
+{
+    dt__joined_order order = { .n_in = 0 };
+    const char *missing;
+    if (d->joined == NULL || !dt__graph_names(m, &order.n_in, &order.in, &order.out)) return DT_OK;
+    order.n_out = dt__module_outputs(m);
+    if (dt__joined_arrange(d->joined, &order, &missing)) return DT_OK;
+    if (missing != NULL) {
+        return dt_fail(d->ctx, DT_ERR_SHAPE,
+                       "the model has '%s', but no input or output of the data has this name",
+                       missing);
+    }
+    return dt_fail(d->ctx, DT_ERR_SHAPE,
+                   "the model has %d inputs and %d outputs, the data have %d and %d", order.n_in,
+                   order.n_out, d->joined->n_inputs, d->joined->n_outputs);
+}
+
 /* ---- the loss ------------------------------------------------------------------------------- */
 
 /* A constant. */
