@@ -223,6 +223,49 @@ START_TEST(trains_and_resumes)
 }
 END_TEST
 
+/* The C file of the model, and answers for a file with both inputs. */
+START_TEST(leaves)
+{
+    static bench b;
+    char model[TEST_PATH], out[TEST_PATH];
+    size_t n;
+    open_bench(&b);
+    job j = { .text = RECIPE, .dir = "leaves", .overrides = { "convert.formats=[c, onnx]" } };
+    run(&b, &j);
+    test_join(model, b.folder, "leaves/model.safetensors");
+    test_join(out, b.folder, "leaves_c");
+    dt_module *m = NULL;
+    dt_model_info info;
+    dt_model_data data;
+    dt_dataset *d = NULL;
+    TEST_OK(b.ctx, dt_model_load(b.ctx, model, &m, &info));
+    TEST_OK(b.ctx, dt_export(m, &info, "c", NULL, out, NULL));
+    test_join(model, out, "leaves_c.h");
+    char *header = test_read_file(model, &n);
+    ck_assert_ptr_nonnull(strstr(header, "leaves_c_standardize0(const float *v, float *x)"));
+    ck_assert_ptr_nonnull(strstr(header, "leaves_c_standardize1(const float *v, float *x)"));
+    free(header);
+    test_join(out, b.folder, "leaves.onnx");
+    dt_export_difference difference[DT_MAX_OUT];
+    int outputs = 0;
+    TEST_OK(b.ctx, dt_export(m, &info, "onnx", NULL, out, NULL));
+    TEST_OK(b.ctx, dt_export_verify(m, &info, out, difference, &outputs));
+    ck_assert_int_eq(outputs, 3);
+    for (int i = 0; i < 3; i++) ck_assert(difference[i].equal == difference[i].values);
+    TEST_OK(b.ctx, dt_model_data_parse(b.ctx, info.data, "info", &data));
+    TEST_OK(b.ctx, dt_model_data_open(b.ctx, &data, b.test, NULL, &d));
+    ck_assert(dt_dataset_count(d) == ROWS);
+    dt_dataset_free(d);
+    d = NULL;
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "the model has 2 inputs",
+               dt_model_data_open(b.ctx, &data, b.table, NULL, &d));
+    dt_model_data_free(b.ctx, &data);
+    dt_model_info_free(b.ctx, &info);
+    dt_module_free(m);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* More training makes every output better. */
 START_TEST(learns)
 {
@@ -479,6 +522,79 @@ START_TEST(refused_joins)
 }
 END_TEST
 
+/* Every allocation of joining, loading, a packed network, an evaluation and the text of the data
+ * fails once. */
+static dt_status put_nowhere(void *user, const char *text, size_t bytes)
+{
+    (void)text;
+    *(size_t *)user += bytes;
+    return DT_OK;
+}
+
+static const float left_of[4][2] = { { 1, 2 }, { 3, 4 }, { 5, 6 }, { 7, 8 } };
+static const int32_t labels_of[4] = { 0, 1, 1, 0 };
+
+/* Two inputs of two numbers; a class and two values. */
+static dt_status make_network(dt_ctx *ctx, dt_module **out)
+{
+    dt_linear_layer kind = { .head = { .name = "kind", .from = { 1, { "a" } } }, .out = 2 };
+    dt_linear_layer level = { .head = { .name = "level", .from = { 1, { "b" } } }, .out = 2 };
+    dt_list_item items[] = { { dt_layer_kind("linear"), &kind },
+                             { dt_layer_kind("linear"), &level } };
+    const dt_layers_options o = { .input = { 2, { "a", "b" }, { { 1, { 2 } }, { 1, { 2 } } } },
+                                  .layers = { 2, items },
+                                  .output = { 2, { "kind", "level" } } };
+    return dt_layers_create(ctx, &o, out);
+}
+
+static dt_status whole_life(dt_ctx *ctx, void *user)
+{
+    dt_arrays a = { .count = 4,
+                    .rank = 1,
+                    .dims = { 2 },
+                    .x = left_of,
+                    .y_dtype = DT_ARRAY_I32,
+                    .y = labels_of,
+                    .outputs = 2 };
+    dt_arrays b = a;
+    dt_dataset *first = NULL, *second = NULL, *d = NULL;
+    dt_module *m = NULL;
+    dt_tensor *y = NULL;
+    dt_metrics metrics;
+    b.target = DT_TARGET_VALUES;
+    b.y_dtype = DT_ARRAY_F32;
+    b.y = left_of;
+    dt_status s = dt_dataset_from_arrays(ctx, &a, &first);
+    if (s == DT_OK) s = dt_dataset_from_arrays(ctx, &b, &second);
+    dt_join join = { 2, 2, { { "b", second }, { "a", first } }, { { .name = "level" } } };
+    for (int i = 0; i < 2; i++) {
+        join.output[i] = (dt_joined_output){ .name = i == 0 ? "level" : "kind",
+                                             .data = i == 0 ? second : first,
+                                             .weight = 1,
+                                             .loss = i == 0 ? "mae" : NULL,
+                                             .class_weights = { .n = DT_WEIGHTS_NONE } };
+    }
+    if (s == DT_OK) s = dt_dataset_join(ctx, &join, &d);
+    if (s == DT_OK) s = make_network(ctx, &m);
+    if (s == DT_OK) s = dt_evaluate(m, d, NULL, &metrics, &y);
+    if (s == DT_OK) s = dt_model_data_text(d, put_nowhere, user);
+    dt_tensor_free(y);
+    dt_module_free(m);
+    dt_dataset_free(d);
+    dt_dataset_free(first);
+    dt_dataset_free(second);
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    size_t bytes = 0;
+    const int64_t n = test_every_allocation(whole_life, &bytes);
+    ck_assert_int_gt(n, 40);
+    printf("joined: %lld allocations failed\n", (long long)n);
+}
+END_TEST
+
 /* ---- refused recipes ------------------------------------------------------------------------ */
 
 static const struct {
@@ -511,6 +627,10 @@ static const struct {
     { { "train.class_weights=balanced" }, "'train.class_weights' is for one input and output" },
     { { "train.loss=mae" }, "'train.loss' is for one input and output" },
     { { "data.task=regression" }, "'data.task' is for one input and output" },
+    { { "train.metrics=[own]" }, "'train.metrics' is for one input and output" },
+    { { "train.distill={weight: 0.5}" }, "is for language models" },
+    { { "data.outputs=[{name: level, task: regression}]", "train.label_smoothing=0.1" },
+      "the model has 2 inputs and 3 outputs, the data 2 and 1" },
     { { "train.sampler=balanced" }, "'train.sampler' is for one input and output" },
     { { "data.augment.jitter=0.1" }, "augment changes one input" },
     { { "data.train.x=table.csv" }, "no column" },
@@ -600,9 +720,11 @@ Suite *test_joined_suite(void)
     TCase *c = tcase_create("several");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, packs);
+    tcase_add_test(c, every_allocation);
     tcase_add_test(c, packed_forward);
     tcase_add_test(c, trains_and_resumes);
     tcase_add_test(c, learns);
+    tcase_add_test(c, leaves);
     tcase_add_test(c, from_tables);
     tcase_add_test(c, one_output);
     tcase_add_test(c, from_c);

@@ -294,6 +294,44 @@ START_TEST(bombs)
 }
 END_TEST
 
+/* Every allocation fails once: those of the context, and those of libjpeg. */
+static dt_status read_one(dt_ctx *ctx, void *user)
+{
+    const bench *b = user;
+    const dt_png_options o = { .channels = 3, .height = 5, .width = 9 };
+    dt_dataset *d = NULL;
+    const dt_status s = dt_folder_read(ctx, b->folder, &o, &d);
+    dt_dataset_free(d);
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    bench b;
+    unsigned long n;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[4], &n);
+    test_write_file(b.path, file, n);
+    free(file);
+    ck_assert_int_gt(test_every_allocation(read_one, &b), 10);
+    int64_t runs = 0;
+    for (dt_status s = DT_ERR_NOMEM; s != DT_OK && test_malloc_can_fail(); runs++) {
+        ck_assert_int_lt(runs, 200);
+        test_malloc_fail_at(runs + 1);
+        s = read_one(b.ctx, &b);
+        const int64_t calls = test_malloc_calls();
+        test_malloc_fail_at(0);
+        if (calls <= runs) break;
+        ck_assert_msg(s == DT_OK || s == DT_ERR_NOMEM || s == DT_ERR_IO, "%s: %s",
+                      dt_status_name(s), dt_error(b.ctx));
+        if (s == DT_OK) s = DT_ERR_NOMEM; /* a call whose failure does not matter */
+    }
+    printf("jpeg: %lld calls of malloc failed\n", (long long)runs);
+    ck_assert_uint_eq(dt_memory_of(b.ctx).used, 0);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 Suite *test_jpeg_suite(void)
 {
     Suite *s = suite_create("jpeg");
@@ -302,6 +340,7 @@ Suite *test_jpeg_suite(void)
     tcase_add_loop_test(c, pixels, 0, FORMS);
     tcase_add_loop_test(c, resized, 0, (int)(sizeof sizes / sizeof sizes[0]));
     tcase_add_test(c, of_a_recipe);
+    tcase_add_test(c, every_allocation);
     tcase_add_loop_test(c, truncated, 0, FORMS);
     tcase_add_loop_test(c, changed, 0, FORMS);
     tcase_add_loop_test(c, bombs, 0, FORMS);
