@@ -2,6 +2,7 @@
  * formula, and hostile files. */
 #include "sample.h"
 
+#include <detent/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,6 +226,30 @@ START_TEST(of_a_recipe)
 }
 END_TEST
 
+/* As an example for a model. */
+START_TEST(for_a_model)
+{
+    bench b;
+    unsigned long n;
+    dt_model_data data;
+    dt_dataset *d = NULL;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[1], &n);
+    test_write_file(b.path, file, n);
+    free(file);
+    const char *text = "{\"target\": \"classes\", \"input\": [3, 16, 24], \"pixels\": true}";
+    TEST_OK(b.ctx, dt_model_data_parse(b.ctx, text, "model", &data));
+    TEST_OK(b.ctx, dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    ck_assert(dt_dataset_count(d) == 1 && dt_dataset_width(d) == 24);
+    dt_dataset_free(d);
+    data.input.v[1] = 17;
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "24 x 16 pixels; the model reads images of 24 x 17",
+               dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    dt_model_data_free(b.ctx, &data);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* ---- hostile files -------------------------------------------------------------------------- */
 
 /* Any bytes give an error that names the file, or an image. */
@@ -340,6 +365,7 @@ Suite *test_jpeg_suite(void)
     tcase_add_loop_test(c, pixels, 0, FORMS);
     tcase_add_loop_test(c, resized, 0, (int)(sizeof sizes / sizeof sizes[0]));
     tcase_add_test(c, of_a_recipe);
+    tcase_add_test(c, for_a_model);
     tcase_add_test(c, every_allocation);
     tcase_add_loop_test(c, truncated, 0, FORMS);
     tcase_add_loop_test(c, changed, 0, FORMS);

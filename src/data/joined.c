@@ -296,7 +296,7 @@ static dt_status check_output(dt_ctx *ctx, const dt_joined_output *o)
                        "join: output '%s' has huber_delta %g; finite and not negative is wanted",
                        o->name, o->huber_delta);
     }
-    if (n == DT_WEIGHTS_NONE || (classes && n == DT_WEIGHTS_BALANCED)) return DT_OK;
+    if (n == 0 || n == DT_WEIGHTS_NONE || (classes && n == DT_WEIGHTS_BALANCED)) return DT_OK;
     if (classes && n == dt_dataset_outputs(o->data)) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has %d class weights for %lld classes",
                    o->name, n, (long long)(classes ? dt_dataset_outputs(o->data) : 0));
@@ -334,6 +334,7 @@ static dt_status set(dt__joined *j, const dt_joined_output *from, dt__joined_par
     to->weight = from->weight;
     to->huber_delta = from->huber_delta;
     to->class_weights = from->class_weights;
+    if (from->class_weights.n == 0) to->class_weights.n = DT_WEIGHTS_NONE;
     if (from->loss == NULL) return DT_OK;
     to->loss = dt__copy_string(j->ctx, from->loss);
     return to->loss == NULL ? DT_ERR_NOMEM : DT_OK;
