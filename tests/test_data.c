@@ -767,7 +767,7 @@ START_TEST(bad_options)
     o[4].test_count = 21;
     o[5].validation = NAN;
     o[6].validation = 0.001;
-    o[7].format = DT_DATA_TABLE + 1;
+    o[7].format = DT_DATA_FOLDER + 1;
     o[8].seed = -1;
     o[9].train_count = -1;
     o[10].test = (dt_strings){ 2, { "small", "labels" } };

@@ -284,9 +284,14 @@ START_TEST(bad_folders)
         make_folder(folder, name);
     }
     expect(ctx, folder, DT_ERR_FORMAT, "holds 257 folders", "1 to 256");
-    static const dt_png_options bad[] = { { .channels = 2 }, { .channels = 0 }, { 3, -1, NULL } };
+    static const dt_png_options bad[] = { { .channels = 2 },
+                                          { .channels = 0 },
+                                          { .channels = 3, .count = -1 },
+                                          { .channels = 3, .height = 8 },
+                                          { .channels = 3, .height = 8, .width = 65536 } };
     for (int i = 0; i < DT__COUNT_OF(bad); i++) {
-        TEST_FAILS(ctx, DT_ERR_ARG, "1 or 3 channels", dt_png_read(ctx, folder, &bad[i], &d));
+        TEST_FAILS(ctx, DT_ERR_ARG, i < 3 ? "1 or 3 channels" : "a size of 8 x",
+                   dt_png_read(ctx, folder, &bad[i], &d));
     }
     dt_ctx_free(ctx);
 }

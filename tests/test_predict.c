@@ -310,7 +310,7 @@ START_TEST(bad_inputs_are_named)
         { 4, "text.npy", "predict digits-2bit text.npy" },
         { 4, "text.wav", "predict digits-2bit text.wav" },
         { 4, "'t.csv': 13 columns of numbers", "predict digits-2bit t.csv" },
-        { 4, "is wanted", "predict digits-2bit picture.jpg" },
+        { 4, "is wanted", "predict digits-2bit picture.gif" },
         { 4, "wrong.npy': shape [3,5]; the model reads examples of [1,28,28]",
           "predict digits-2bit wrong.npy" },
         { 4, "nan.npy", "predict digits-2bit nan.npy" },
@@ -340,7 +340,7 @@ START_TEST(bad_inputs_are_named)
     write_bytes("text.npy", table, sizeof table);
     write_bytes("text.wav", table, sizeof table);
     write_bytes("t.csv", table, sizeof table - 1);
-    write_bytes("picture.jpg", table, sizeof table);
+    write_bytes("picture.gif", table, sizeof table);
     file_bytes f = npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 5), }", x,
                             15 * sizeof *x);
     write_bytes("wrong.npy", f.v, f.n);

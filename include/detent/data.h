@@ -17,13 +17,14 @@ typedef struct dt_dataset dt_dataset;
 
 /* What a model predicts for an example. */
 typedef enum dt_target {
-    DT_TARGET_CLASS,  /* of an image or array: its label, in [0, classes) */
-    DT_TARGET_IMAGE,  /* of an image: another of its size */
-    DT_TARGET_MASK,   /* a class in [0, classes) for each pixel: [height, width] */
-    DT_TARGET_TOKENS, /* of tokens: the next token after each */
-    DT_TARGET_VALUES, /* of an array: k numbers (regression) */
-    DT_TARGET_BITS,   /* of an array: k numbers, each 0 or 1 (multi-label classification) */
-    DT_TARGET_ANOMALY /* of an array: itself; its label is 0 (normal) or 1 (anomalous) */
+    DT_TARGET_CLASS,   /* of an image or array: its label, in [0, classes) */
+    DT_TARGET_IMAGE,   /* of an image: another of its size */
+    DT_TARGET_MASK,    /* a class in [0, classes) for each pixel: [height, width] */
+    DT_TARGET_TOKENS,  /* of tokens: the next token after each */
+    DT_TARGET_VALUES,  /* of an array: k numbers (regression) */
+    DT_TARGET_BITS,    /* of an array: k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_ANOMALY, /* of an array: itself; its label is 0 (normal) or 1 (anomalous) */
+    DT_TARGET_SEVERAL  /* of joined arrays: a target for each of several outputs */
 } dt_target;
 
 /* Frees a dataset; no loader may use it any more. NULL is allowed. */
@@ -149,6 +150,52 @@ DT_API bool dt_dataset_standard(const dt_dataset *d, const double **mean, const 
  * other labels). */
 DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 
+/* ---- several inputs and outputs -------------------------------------------------------------- */
+
+#define DT_MAX_JOINED 4 /* outputs; inputs: DT_MAX_SHAPES */
+
+/* The number of class weights: no weights, or the inverse frequencies of the classes. */
+#define DT_WEIGHTS_NONE (-1)
+#define DT_WEIGHTS_BALANCED (-2)
+
+/* An input of a network, and the arrays whose x it reads. */
+typedef struct dt_joined_input {
+    const char *name;
+    const dt_dataset *data;
+} dt_joined_input;
+
+/* An output of a network, the arrays whose targets it has, and its part in the loss
+ *     loss = sum over outputs of weight * loss of the output
+ * where the loss of an output is the mean over its labels. With class weights it is the sum of the
+ * weighted losses divided by the number of examples. */
+typedef struct dt_joined_output {
+    const char *name;
+    const dt_dataset *data;
+    double weight;          /* above 0 */
+    const char *loss;       /* as train.loss of a recipe; NULL: that of its kind of targets */
+    double huber_delta;     /* of the loss huber */
+    dt_reals class_weights; /* of classes and bits; n is their number or DT_WEIGHTS_... */
+} dt_joined_output;
+
+typedef struct dt_join {
+    int n_inputs, n_outputs;
+    dt_joined_input input[DT_MAX_SHAPES];
+    dt_joined_output output[DT_MAX_JOINED];
+} dt_join;
+
+/* Joins arrays of equal counts to examples with several inputs, several outputs, or both. Example i
+ * consists of the x of example i of each input and of the target of example i of each output. The
+ * same arrays may be an input and an output. Names are copied, and the arrays stay the caller's:
+ * what they hold is shared.
+ *
+ * Several inputs are packed, as dt_forward takes them: x is [numbers of all inputs], one input
+ * after the other, in fp32. With several outputs targets are of type DT_TARGET_SEVERAL: i32
+ * [cells], a cell for each label, and one with the bits of the f32 for each value or bit. A run
+ * brings inputs and outputs into the order of the model's, by their names. Errors: ARG (no input or
+ * output, too many, a name that is missing or given twice, datasets that are not arrays, counts or
+ * recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
+DT_API dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out);
+
 /* Which columns of a CSV file are read. */
 typedef struct dt_csv_options {
     bool header;       /* the first line names the columns; else their names are 0, 1, ... */
@@ -200,6 +247,7 @@ typedef struct dt_png_options {
                        * all */
     /* a folder that defines the classes (test images: the training folder); default NULL: itself */
     const char *classes;
+    int64_t height, width; /* images are resized to this size; default 0: all have one size */
 } dt_png_options;
 
 /* The defaults of dt_png_read. */
@@ -215,6 +263,12 @@ DT_API dt_png_options dt_png_defaults(void);
  * a class that `classes` lacks, a class without images), NOMEM. */
 DT_API dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
                              dt_dataset **out);
+
+/* The same of PNG and of JPEG files (.jpg, .jpeg), baseline or progressive, grey or colour (YCbCr
+ * or RGB). JPEG files are decoded by libjpeg's slow integer transform, with its smooth upsampling,
+ * so that every machine gives the same bytes; colour becomes grey as in PNG files. */
+DT_API dt_status dt_folder_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                                dt_dataset **out);
 
 /* An image in the caller's memory: [channels, height, width], 1 or 3 channels. */
 typedef struct dt_png_image {
@@ -372,7 +426,8 @@ typedef enum dt_data_format {
     DT_DATA_TENSORS, /* arrays in files .npy, .npz, .safetensors, .wav and .csv */
     DT_DATA_SOUNDS,  /* dt_sounds_create */
     DT_DATA_SENSORS, /* dt_sensors_create */
-    DT_DATA_TABLE    /* dt_table_create */
+    DT_DATA_TABLE,   /* dt_table_create */
+    DT_DATA_FOLDER   /* dt_folder_read */
 } dt_data_format;
 
 typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
@@ -414,14 +469,35 @@ typedef struct dt_standard {
 /* What a validation share keeps together. */
 typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
 
+/* An input of a model, in the files of data.train, data.validation and data.test. */
+typedef struct dt_data_input {
+    const char *name;   /* of the model's input */
+    const char *tensor; /* .npz, .safetensors: the array's name; NULL: that of the input */
+    dt_strings columns; /* .csv: columns or patterns; none: the one of that name */
+} dt_data_input;
+
+/* An output of a model: its targets, and its part in the loss (dt_joined_output). */
+typedef struct dt_data_output {
+    const char *name;
+    const char *tensor;
+    dt_strings columns;
+    int task; /* DT_DATA_CLASSIFICATION, DT_DATA_REGRESSION or DT_DATA_MULTI_LABEL */
+    double weight;
+    const char *loss;
+    double huber_delta;
+    dt_reals class_weights;
+} dt_data_output;
+
 typedef struct dt_data_options {
-    int format; /* dt_data_format */
+    int format;         /* dt_data_format */
+    const char *source; /* given: the name of a registered source; NULL: dt_run gets datasets */
     const char *dir;
     /* idx: images, labels; cifar, text, jsonl: files; png: a folder; tokens: a file; none: the
      * usual names */
     dt_strings train, test;
     int labels;        /* cifar100: dt_data_labels */
-    int64_t channels;  /* png: 1 or 3 */
+    int64_t channels;  /* png, folder: 1 or 3 */
+    int64_t size[2];   /* png, folder: height and width to resize to; 0: no resizing */
     double validation; /* fraction of the training data, split off at its end */
     /* use the first images or sums only; 0: drawn data 10,000 (sounds
      * 3,000), else all */
@@ -441,12 +517,32 @@ typedef struct dt_data_options {
     /* tensors; files in `train` and `test` are recordings, labelled by their folders */
     dt_tensor_files train_tensors, validation_tensors, test_tensors;
     dt_strings validation_files; /* recordings, likewise */
-    dt_csv_options columns;      /* of CSV files */
+    /* Several inputs and outputs: the parts of the data are joined (dt_dataset_join). */
+    dt_data_input inputs[DT_MAX_SHAPES];
+    int64_t n_inputs;
+    dt_data_output outputs[DT_MAX_JOINED];
+    int64_t n_outputs;
+    dt_csv_options columns; /* of CSV files */
     dt_window window;
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
     int split; /* dt_data_split */
 } dt_data_options;
+
+/* A source of datasets of a program's own: `data: {format: given, source: NAME}`. */
+typedef struct dt_data_source {
+    const char *name;
+    const char *text; /* one sentence */
+    /* Makes the datasets, which become the caller's. *train must be made; *validation and *test are
+     * NULL and may stay so. Returns an error of ctx otherwise, and then owns what it made. */
+    dt_status (*open)(dt_ctx *ctx, const dt_data_options *options, void *user, dt_dataset **train,
+                      dt_dataset **validation, dt_dataset **test);
+    void *user;
+} dt_data_source;
+
+/* Makes a source known to recipes of this context. It must stay where it is until the context is
+ * freed. Errors: ARG (no name or function, a name that is taken), NOMEM. */
+DT_API dt_status dt_dataset_register(dt_ctx *ctx, const dt_data_source *source);
 
 /* The defaults of `data:`. */
 DT_API dt_data_options dt_data_defaults(void);

@@ -125,8 +125,16 @@ typedef struct dt_model_info {
 
 /* What a program must know to use a model: which numbers it reads, and what its outputs mean. */
 typedef struct dt_model_data {
-    const char *target; /* "classes", "images", "masks", "values", "bits", "anomaly" */
+    const char *name;   /* of an input or output of several; else NULL */
+    const char *target; /* "classes", "images", "masks", "values", "bits", "anomaly", "several" */
     dt_ints input;      /* shape of an example */
+    dt_ints output;     /* shape of an answer; none: not known */
+    /* What an answer is: "logits" (of classes and of bits), "values", "image", "reconstruction" (of
+     * the example: the error tells anomalies); NULL: not known */
+    const char *meaning;
+    /* Of a model with several inputs or outputs: what is known of each; NULL: it has one. */
+    int n_inputs, n_outputs;
+    struct dt_model_data *inputs, *outputs;
     /* A number v of channel c was given to the model as (v - mean[c]) / deviation[c], pixels p as v
      * = p/255; `axis` is the dimension of an example that counts channels. */
     int64_t channels; /* of mean and deviation; 0: numbers were given as they are */

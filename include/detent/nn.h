@@ -155,7 +155,9 @@ DT_API dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n);
 DT_API dt_status dt_module_copy_state(dt_module *to, dt_module *from);
 
 /* y = m(x) for a module with one input and one output. The result is lent by the tape; NULL with
- * the error on the tape. */
+ * the error on the tape. A network of family layers with several inputs takes them packed, x [N,
+ * numbers of all inputs], one behind the other; one with several outputs gives y [N, numbers of all
+ * outputs] likewise. */
 DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
 /* The same for several inputs and outputs; out[i] are lent by the tape. Returns the tape's status.
  * Errors: ARG (number of inputs or outputs, a NULL input), STATE (a type without forward), those of
@@ -575,6 +577,13 @@ typedef struct dt_example {
     bool exact; /* no other shape with as many values will do */
 } dt_example;
 
+/* The inputs and outputs of a model, in the order of dt_forward_n. */
+typedef struct dt_model_sides {
+    int n_in, n_out;
+    const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT]; /* lent by the options, or NULL */
+    dt_example in[DT_MAX_SHAPES], out[DT_MAX_OUT];
+} dt_model_sides;
+
 /* A fault in the options of a model: the path of the option, and what is wrong. */
 typedef void (*dt_option_fault)(void *user, const char *path, const char *text);
 
@@ -591,6 +600,8 @@ typedef struct dt_family {
     /* Calls `fault` for everything that is wrong with the options and that the keys do not check;
      * NULL: create reports it. Errors: NOMEM. */
     dt_status (*check)(dt_ctx *ctx, const void *options, dt_option_fault fault, void *user);
+    /* As `shapes`, of a model with several inputs or outputs; NULL: it has one of each. */
+    dt_status (*sides)(dt_ctx *ctx, const void *options, dt_model_sides *out);
 } dt_family;
 
 /* The i-th family of detent itself; NULL past the last. */

@@ -62,15 +62,7 @@ typedef struct dt_log_options {
     bool csv, tensorboard;      /* write metrics.csv, events for TensorBoard */
 } dt_log_options;
 
-/* The loss of regression: mean squared error, mean absolute error, or the Huber loss.
- * dt_train_options.loss */
-enum { DT_LOSS_MSE, DT_LOSS_MAE, DT_LOSS_HUBER };
-
 enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
-
-/* dt_train_options.class_weights.n: no weights, or the inverse frequencies of the classes. */
-#define DT_WEIGHTS_NONE (-1)
-#define DT_WEIGHTS_BALANCED (-2)
 
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
@@ -119,10 +111,11 @@ typedef struct dt_train_options {
     dt_schedule schedule;
     double clip_grad_norm; /* 0: off */
     double label_smoothing;
-    int loss;               /* DT_LOSS_... */
+    const char *loss;       /* a name of dt_loss_names, or of a registered loss; NULL: the task's */
     double huber_delta;     /* largest error that the Huber loss squares */
     dt_reals class_weights; /* of each class; n may be DT_WEIGHTS_... */
     int sampler;            /* DT_SAMPLER_... */
+    dt_strings metrics;     /* registered ones, besides the task's */
     dt_distill_settings distill;
     int nonfinite;
     dt_spike_options spikes;
@@ -322,6 +315,7 @@ DT_API dt_status dt_model_layers(dt_module *m, const dt_family *family, const vo
 
 typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
+    dt_strings metrics; /* registered ones, besides the task's; default none */
 } dt_evaluation;
 
 /* The defaults of dt_evaluate. */
@@ -337,7 +331,7 @@ typedef struct dt_metric {
     bool larger_is_better;
 } dt_metric;
 
-#define DT_MAX_METRICS 4
+#define DT_MAX_METRICS 20
 
 /* The result of an evaluation. Its metrics depend on the targets of the data:
  *     classes  accuracy, top5 (with more than 5 classes), macro_f1, loss: cross entropy
@@ -348,11 +342,13 @@ typedef struct dt_metric {
  *     masks    dice, pixel_accuracy, loss: cross entropy of the pixels
  *     tokens   exact_match (of prompts with completions), accuracy, perplexity, loss: cross entropy
  *              of the labels that count
- * docs/run.md has the formulas. */
+ *     several  those of each output, "OUTPUT.accuracy"; loss: the weighted sum of their losses
+ * Registered metrics stand before the loss. docs/run.md has the formulas. */
 typedef struct dt_metrics {
     int64_t examples;
-    int n;                                   /* number of values; the loss is the last */
-    const dt_metric *metric[DT_MAX_METRICS]; /* lent for ever */
+    int n; /* number of values; the loss is the last */
+    /* Lent for ever; those of several outputs and registered ones until the context is freed. */
+    const dt_metric *metric[DT_MAX_METRICS];
     double value[DT_MAX_METRICS];
     double loss;          /* the last value: mean over labels, or over pixel values */
     double seconds;       /* in the model's forward passes */
@@ -363,10 +359,47 @@ typedef struct dt_metrics {
 /* The metric with this name; NaN if there is none. */
 DT_API double dt_metric_value(const dt_metrics *m, const char *name);
 
+/* A loss of a program's own: `train.loss`, or the loss of an output, may name it. */
+typedef struct dt_loss {
+    const char *name;
+    const char *text; /* one sentence */
+    dt_target target; /* classes, values, bits, images or masks: what it compares with */
+    /* Returns the loss summed over all labels of the batch (over examples for classes, over values
+     * for the others), a scalar on the tape; y are the model's outputs, target is that of
+     * dt_loader_next. A run divides by the number of labels. NULL with an error on the tape. */
+    dt_tensor *(*sum)(dt_tape *t, dt_tensor *y, dt_tensor *target, void *user);
+    void *user;
+} dt_loss;
+
+/* The names of detent's own losses of regression, ended by NULL: mse (the default), mae, huber. */
+extern DT_API const char *const dt_loss_names[];
+/* Makes a loss known to recipes of this context. It must stay where it is until the context is
+ * freed. Errors: ARG (no name or function, other targets, a name that is taken), NOMEM. */
+DT_API dt_status dt_loss_register(dt_ctx *ctx, const dt_loss *loss);
+/* The registered loss of this name; NULL if there is none. */
+DT_API const dt_loss *dt_loss_named(const dt_ctx *ctx, const char *name);
+
+/* A metric of a program's own: `train.metrics` may name it. */
+typedef struct dt_own_metric {
+    dt_metric metric;
+    dt_target target;  /* classes, values, bits, images or masks: what it compares with */
+    size_t state_size; /* bytes of its sums, which begin as zeros */
+    /* Adds an example: its n outputs, and its target as dt_loader_next gives it. Called in order,
+     * on one thread. */
+    void (*add)(void *state, const float *y, int64_t n, const void *target);
+    double (*value)(const void *state); /* after the last example */
+} dt_own_metric;
+
+/* As dt_loss_register. */
+DT_API dt_status dt_metric_register(dt_ctx *ctx, const dt_own_metric *metric);
+/* As dt_loss_named. */
+DT_API const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name);
+
 /* Runs a model over a dataset in evaluation mode, in order, without gradients, and then restores
  * the model's mode. `options` NULL: the defaults. If `outputs` is not NULL, *outputs becomes a new
  * f32 tensor [examples, ...] of the model's outputs; for language models logits [examples, context,
- * vocab], which are otherwise computed a few rows at a time. Errors: ARG (an empty dataset, tokens
+ * vocab], which are otherwise computed a few rows at a time; of several outputs [examples, numbers
+ * of all outputs]. Errors: ARG (an empty dataset, tokens
  * for another than a language model), SHAPE (outputs that do not fit the targets: [batch, classes]
  * for classes, [batch, channels, height, width] for images, [batch, classes, height, width] for
  * masks; fewer classes than labels), those of the model, NOMEM. */

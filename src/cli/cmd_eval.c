@@ -67,7 +67,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
 {
     dt_ctx *ctx = dt_module_ctx(m);
     const dt_recipe_options *o = dt_recipe_get(recipe);
-    const dt_evaluation how = { .batch_size = o->train.eval_batch_size };
+    const dt_evaluation how = { o->train.eval_batch_size, o->train.metrics };
     const char *path = args->option[OUTPUTS];
     dt_metrics metrics;
     dt_tensor *outputs = NULL;

@@ -204,6 +204,13 @@ static void print_data(dt_ctx *ctx, const char *text)
         cli_text_add(&in, i == 0 ? "[%lld" : ", %lld", (long long)d.input.v[i]);
     }
     cli_text_add(&in, d.input.n > 0 ? "]" : "[]");
+    for (int i = 0; i < d.n_inputs && d.n_inputs > 1; i++) {
+        cli_text_add(&in, "%s%s", i == 0 ? ": " : ", ", d.inputs[i].name);
+        for (int k = 0; k < d.inputs[i].input.n; k++) {
+            cli_text_add(&in, k == 0 ? " [%lld" : ", %lld", (long long)d.inputs[i].input.v[k]);
+        }
+        cli_text_add(&in, "]");
+    }
     print_entry("input", in.text);
     if (d.channels > 0) print_standard(&d);
     cli_text_add(&out, "%s", d.target);
@@ -212,6 +219,10 @@ static void print_data(dt_ctx *ctx, const char *text)
         cli_text_add_name(&out, d.names[i]);
     }
     if (d.n_names > 32) cli_text_add(&out, ", ...");
+    for (int i = 0; i < d.n_outputs && d.n_outputs > 1; i++) {
+        cli_text_add(&out, "%s%s (%s)", i == 0 ? ": " : ", ", d.outputs[i].name,
+                     d.outputs[i].target);
+    }
     print_entry("output", out.text);
     dt_model_data_free(ctx, &d);
 }

@@ -4,7 +4,8 @@
  *     bits     labels whose probability, the logistic function of the output, is above 1/2
  *     anomaly  mean of (y - x)^2 over the example
  *     images   8-bit PNG of the outputs, 0 black and 1 white
- *     masks    PNG whose grey levels are the likeliest classes, and the share of each class */
+ *     masks    PNG whose grey levels are the likeliest classes, and the share of each class
+ *     several  of each output what its own target says: classes, values, bits */
 #include "predicted.h"
 
 #include "meter.h"
@@ -106,6 +107,59 @@ static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
     fputs("}", stdout);
 }
 
+static void json_classes(const predicted *p, const float *v, int64_t n)
+{
+    int64_t place[PREDICTED_TOP];
+    const int found = predicted_largest(v, n, p->top, place);
+    fputs("\"classes\": [", stdout);
+    for (int i = 0; i < found; i++) {
+        if (i > 0) fputs(", ", stdout);
+        put_class(p, v, n, place[i]);
+    }
+    fputs("]", stdout);
+}
+
+static void json_values(const predicted *p, const float *v, int64_t n)
+{
+    (void)p;
+    fputs("\"values\": [", stdout);
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0) fputs(", ", stdout);
+        cli_json_number((double)v[i]);
+    }
+    fputs("]", stdout);
+}
+
+static double logistic(float v) { return 1 / (1 + exp(-(double)v)); }
+
+static void json_bits(const predicted *p, const float *v, int64_t n)
+{
+    char text[24];
+    fputs("\"labels\": [", stdout);
+    for (int64_t i = 0; i < n; i++) {
+        fputs(i > 0 ? ", {\"name\": " : "{\"name\": ", stdout);
+        cli_json_string(name_of(p, i, text));
+        fputs(", \"probability\": ", stdout);
+        cli_json_number(logistic(v[i]));
+        printf(", \"is\": %s}", v[i] > 0 ? "true" : "false");
+    }
+    fputs("]", stdout);
+}
+
+/* The labels that are there. */
+static void tell_bits(const predicted *p, const float *v, int64_t n, cli_text *out)
+{
+    char text[24];
+    const size_t before = out->used;
+    for (int64_t i = 0; i < n; i++) {
+        if (v[i] > 0) {
+            cli_text_add(out, "%s%s %.1f %%", out->used > before ? ", " : "", name_of(p, i, text),
+                         100 * logistic(v[i]));
+        }
+    }
+    if (out->used == before) cli_text_add(out, "none");
+}
+
 static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const int64_t n = size_of(e->y);
@@ -116,12 +170,9 @@ static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example 
     const int found = predicted_largest(v, n, p->top, place);
     put_input(p, e);
     if (p->json) {
-        fputs(", \"classes\": [", stdout);
-        for (int i = 0; i < found; i++) {
-            if (i > 0) fputs(", ", stdout);
-            put_class(p, v, n, place[i]);
-        }
-        fputs("]}", stdout);
+        fputs(", ", stdout);
+        json_classes(p, v, n);
+        fputs("}", stdout);
         return DT_OK;
     }
     cli_text others = { .used = 0 };
@@ -153,40 +204,27 @@ static dt_status add_values(dt_ctx *ctx, predicted *p, const predicted_example *
         for (int64_t i = 0; i < shown; i++) cli_table_format(&p->table, "%.6g", (double)v[i]);
         return DT_OK;
     }
-    fputs(", \"values\": [", stdout);
-    for (int64_t i = 0; i < n; i++) {
-        if (i > 0) fputs(", ", stdout);
-        cli_json_number((double)v[i]);
-    }
-    fputs("]}", stdout);
+    fputs(", ", stdout);
+    json_values(p, v, n);
+    fputs("}", stdout);
     return DT_OK;
 }
-
-static double logistic(float v) { return 1 / (1 + exp(-(double)v)); }
 
 static dt_status add_bits(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const int64_t n = size_of(e->y);
     const float *v = row_of(e->y, e->i);
     cli_text labels = { .used = 0 };
-    char text[24];
     if (v == NULL) return bad_shape(ctx, p, e->y);
     put_input(p, e);
-    if (p->json) fputs(", \"labels\": [", stdout);
-    for (int64_t i = 0; i < n; i++) {
-        if (p->json) {
-            fputs(i > 0 ? ", {\"name\": " : "{\"name\": ", stdout);
-            cli_json_string(name_of(p, i, text));
-            fputs(", \"probability\": ", stdout);
-            cli_json_number(logistic(v[i]));
-            printf(", \"is\": %s}", v[i] > 0 ? "true" : "false");
-        } else if (v[i] > 0) {
-            cli_text_add(&labels, "%s%s %.1f %%", labels.used > 0 ? ", " : "", name_of(p, i, text),
-                         100 * logistic(v[i]));
-        }
+    if (p->json) {
+        fputs(", ", stdout);
+        json_bits(p, v, n);
+        fputs("}", stdout);
+    } else {
+        tell_bits(p, v, n, &labels);
+        cli_table_put(&p->table, labels.text);
     }
-    if (p->json) fputs("]}", stdout);
-    else cli_table_put(&p->table, labels.used > 0 ? labels.text : "none");
     return DT_OK;
 }
 
@@ -335,6 +373,91 @@ static dt_status add_mask(dt_ctx *ctx, predicted *p, const predicted_example *e)
     return s;
 }
 
+/* ---- several outputs ------------------------------------------------------------------------ */
+
+static void tell_class(const predicted *p, const float *v, int64_t n, cli_text *out)
+{
+    int64_t place[PREDICTED_TOP];
+    char text[24];
+    predicted_largest(v, n, 1, place);
+    cli_text_add(out, "%s %.1f %%", name_of(p, place[0], text),
+                 100 * predicted_share(v, n, place[0]));
+}
+
+static void tell_values(const predicted *p, const float *v, int64_t n, cli_text *out)
+{
+    (void)p;
+    for (int64_t i = 0; i < n; i++) cli_text_add(out, "%s%.6g", i > 0 ? ", " : "", (double)v[i]);
+}
+
+/* How an output of several is shown. */
+static const struct {
+    const char *target;
+    void (*json)(const predicted *p, const float *v, int64_t n);
+    void (*tell)(const predicted *p, const float *v, int64_t n, cli_text *out);
+} parts[] = {
+    { "classes", json_classes, tell_class },
+    { "values", json_values, tell_values },
+    { "bits", json_bits, tell_bits },
+};
+
+enum { PARTS = sizeof parts / sizeof parts[0] };
+
+static int part_of(const char *target)
+{
+    int i = 0;
+    while (i < PARTS && strcmp(parts[i].target, target) != 0) i++;
+    return i;
+}
+
+/* The numbers of all outputs; -1 where one of them is not known. */
+static int64_t numbers_of(const dt_model_data *d)
+{
+    int64_t n = 0;
+    for (int i = 0; i < d->n_outputs; i++) {
+        if (part_of(d->outputs[i].target) == PARTS || d->outputs[i].output.n != 1) return -1;
+        n += d->outputs[i].output.v[0];
+    }
+    return n;
+}
+
+static void begin_several(predicted *p)
+{
+    const int shown = p->data->n_outputs;
+    memset(p->form, 'l', (size_t)shown + 1);
+    p->form[shown + 1] = 0;
+    cli_table_put(&p->table, "input");
+    for (int i = 0; i < shown; i++) cli_table_put(&p->table, p->data->outputs[i].name);
+}
+
+static dt_status add_several(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const float *v = row_of(e->y, e->i);
+    if (v == NULL || size_of(e->y) != numbers_of(p->data)) return bad_shape(ctx, p, e->y);
+    if (!p->json && p->n == 0) begin_several(p);
+    put_input(p, e);
+    if (p->json) fputs(", \"outputs\": {", stdout);
+    for (int i = 0; i < p->data->n_outputs; i++) {
+        const dt_model_data *d = &p->data->outputs[i];
+        const predicted own = { .data = d, .top = p->top };
+        const int part = part_of(d->target);
+        if (p->json) {
+            if (i > 0) fputs(", ", stdout);
+            cli_json_string(d->name);
+            fputs(": {", stdout);
+            parts[part].json(&own, v, d->output.v[0]);
+            fputs("}", stdout);
+        } else {
+            cli_text text = { .used = 0 };
+            parts[part].tell(&own, v, d->output.v[0], &text);
+            cli_table_put(&p->table, text.text);
+        }
+        v += d->output.v[0];
+    }
+    if (p->json) fputs("}}", stdout);
+    return DT_OK;
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static const predicted_kind kinds[] = {
@@ -344,6 +467,7 @@ static const predicted_kind kinds[] = {
     { "anomaly", false, "lr", { "input", "error" }, add_anomaly },
     { "images", true, "ll", { "input", "image" }, add_image },
     { "masks", true, "lll", { "input", "image", "pixels" }, add_mask },
+    { "several", false, NULL, { NULL }, add_several },
 };
 
 dt_status predicted_begin(dt_ctx *ctx, predicted *p)

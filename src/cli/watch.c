@@ -220,11 +220,21 @@ static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
              nearest ? "" : s->rounder);
 }
 
-/* The first metric, the loss and the bytes are always shown, the others where there is room. */
-static void form_of(int metrics, char form[DT_MAX_METRICS + 5])
+/* The first metric, of several outputs that of the first two, the loss and the bytes are always
+ * shown, the others where there is room. */
+static void form_of(const dt_metrics *m, char form[DT_MAX_METRICS + 5])
 {
-    snprintf(form, DT_MAX_METRICS + 5, "l%.*sroo", metrics, "rooo");
-    if (metrics > 1) form[metrics] = 'r';
+    const int metrics = m->n;
+    memset(form, 'o', DT_MAX_METRICS + 4);
+    const size_t first = strcspn(m->metric[0]->name, ".");
+    for (int i = 1; i < metrics && m->metric[0]->name[first] == '.'; i++) {
+        if (strncmp(m->metric[0]->name, m->metric[i]->name, first + 1) == 0) continue;
+        form[1 + i] = 'r';
+        break;
+    }
+    form[0] = 'l';
+    form[1] = form[metrics] = form[metrics + 1] = 'r';
+    form[metrics + 3 + 1] = 0;
 }
 
 /* Omits rows without result. */
@@ -233,7 +243,7 @@ static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
     const dt_metrics *m = metrics_of(s);
     char name[DT_CONTENDERS][ROW_NAME], form[DT_MAX_METRICS + 5];
     cli_table t = { .form = form };
-    form_of(m->n, form);
+    form_of(m, form);
     name_rows(o, s, name);
     cli_table_put(&t, s->evaluated_on);
     for (int i = 0; i < m->n; i++) cli_table_put(&t, m->metric[i]->title);

@@ -115,6 +115,22 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 
 typedef struct dt__team dt__team; /* core/threads.h */
 
+/* What a program has registered: families, losses, metrics, sources of data; and the metrics of
+ * several outputs that the library has named, which it owns. Each struct begins with its name. */
+typedef enum dt__registered {
+    DT__FAMILIES,
+    DT__LOSSES,
+    DT__METRICS,
+    DT__SOURCES,
+    DT__NAMED_METRICS,
+    DT__REGISTRIES
+} dt__registered;
+
+typedef struct dt__registry {
+    const void **item;
+    int64_t n, room;
+} dt__registry;
+
 struct dt_ctx {
     atomic_int refs; /* one of the user, one of each storage, tape and module */
     dt_allocator allocator;
@@ -128,8 +144,7 @@ struct dt_ctx {
     bool blank; /* initial weights stay 0 and are not drawn: a file overwrites them */
     int threads;
     dt__team *team;
-    const void **families; /* registered by the program (nn/family.c) */
-    int64_t n_families, room_families;
+    dt__registry registry[DT__REGISTRIES];
     uint64_t cpu_mask;
     bool leave_blas_threads;
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
@@ -139,6 +154,11 @@ struct dt_ctx {
 
 void dt__ctx_retain(dt_ctx *ctx);
 void dt__ctx_release(dt_ctx *ctx);
+
+/* The registered item of this name; NULL: none. */
+const void *dt__registered_named(const dt_ctx *ctx, dt__registered which, const char *name);
+/* NOMEM. */
+dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item);
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
 /* Logs one line. */

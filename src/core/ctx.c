@@ -58,11 +58,31 @@ void dt__ctx_release(dt_ctx *ctx)
 {
     if (atomic_fetch_sub(&ctx->refs, 1) != 1) return;
     if (ctx->convs != NULL) ctx->free_convs(ctx);
-    dt__release(ctx, ctx->families);
+    for (int64_t i = 0; i < ctx->registry[DT__NAMED_METRICS].n; i++) {
+        dt__release(ctx, (void *)(uintptr_t)ctx->registry[DT__NAMED_METRICS].item[i]);
+    }
+    for (int i = 0; i < DT__REGISTRIES; i++) dt__release(ctx, ctx->registry[i].item);
     dt__pool_trim(ctx);
     const dt_allocator allocator = ctx->allocator;
     dt__team_free(&allocator, ctx->team);
     allocator.release(allocator.user, ctx, sizeof *ctx);
+}
+
+const void *dt__registered_named(const dt_ctx *ctx, dt__registered which, const char *name)
+{
+    const dt__registry *r = &ctx->registry[which];
+    for (int64_t i = 0; i < r->n; i++) {
+        if (strcmp(*(const char *const *)r->item[i], name) == 0) return r->item[i];
+    }
+    return NULL;
+}
+
+dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item)
+{
+    dt__registry *r = &ctx->registry[which];
+    DT__TRY(DT__RESERVE(ctx, r->item, r->n, r->room));
+    r->item[r->n++] = item;
+    return DT_OK;
 }
 
 void dt_ctx_free(dt_ctx *ctx)

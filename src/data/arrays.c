@@ -235,8 +235,7 @@ const void *dt__array_target(const dt_dataset *d, int64_t example)
 {
     const dt__array_store *s = d->arrays;
     const int64_t i = d->first + example, at = s->target_each_recording ? index_of(s, i) : i;
-    const int64_t each = dt__has_label(d) ? 1 : s->outputs;
-    return (const uint8_t *)s->targets->data + at * each * (int64_t)sizeof(float);
+    return (const uint8_t *)s->targets->data + at * dt__array_cells(d) * (int64_t)sizeof(float);
 }
 
 dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_dataset **out)
@@ -249,12 +248,6 @@ dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_
         .arrays = s,
     };
     return dt__dataset_make(ctx, &d, out);
-}
-
-const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
-{
-    const dt__array_store *s = d->arrays;
-    return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
 }
 
 int64_t dt_dataset_rate(const dt_dataset *d) { return d->arrays == NULL ? 0 : d->arrays->rate; }

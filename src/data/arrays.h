@@ -90,6 +90,12 @@ static inline int64_t dt__array_size(const dt__array_store *s) { return s->row *
 /* The target of an example: an i32, or f32 [outputs]. */
 const void *dt__array_target(const dt_dataset *d, int64_t example);
 
+/* Numbers of four bytes in a target. */
+static inline int64_t dt__array_cells(const dt_dataset *d)
+{
+    return dt__has_label(d) ? 1 : d->arrays->outputs;
+}
+
 /* Where an example begins in its source, and how many bytes it has there. */
 typedef struct dt__array_place {
     const uint8_t *begin;
@@ -118,6 +124,8 @@ void dt__arrays_augment(const dt__batch *b, int64_t i, float *x);
 dt_status dt__arrays_begin(const dt_dataset *d, void **state);
 void dt__arrays_end(dt_ctx *ctx, void *state);
 void dt__arrays_fill(const dt__batch *b);
+/* Writes x of example i of the batch. */
+void dt__arrays_put(const dt__batch *b, int64_t i, float *x);
 void dt__arrays_expect(const dt__batch *b);
 
 #endif

@@ -78,17 +78,20 @@ static void scale(const scaler *s, float *x)
     }
 }
 
+void dt__arrays_put(const dt__batch *b, int64_t i, float *x)
+{
+    dt__array_example(b->d->arrays, b->d->first + dt__batch_example(b, i), x);
+    scale(b->state, x);
+    dt__arrays_augment(b, i, x);
+}
+
 static void put_example(const dt__batch *b, int64_t i)
 {
     const dt_dataset *d = b->d;
-    const int64_t example = dt__batch_example(b, i);
-    const size_t target =
-        dt__has_label(d) ? sizeof(int32_t) : (size_t)d->arrays->outputs * sizeof(float);
-    float *x = (float *)b->x + i * dt__array_size(d->arrays);
-    dt__array_example(d->arrays, d->first + example, x);
-    scale(b->state, x);
-    dt__arrays_augment(b, i, x);
-    memcpy((uint8_t *)b->target + (size_t)i * target, dt__array_target(d, example), target);
+    const size_t target = (size_t)dt__array_cells(d) * sizeof(float);
+    dt__arrays_put(b, i, (float *)b->x + i * dt__array_size(d->arrays));
+    memcpy((uint8_t *)b->target + (size_t)i * target, dt__array_target(d, dt__batch_example(b, i)),
+           target);
 }
 
 static void arrays_fill_share(const void *args, const dt__share *share)

@@ -7,11 +7,14 @@
 #define MOST_SCALE 0.99
 
 static const char *const formats[] = {
-    [DT_DATA_IDX] = "idx",           [DT_DATA_DIGITS] = "digits",   [DT_DATA_CIFAR10] = "cifar10",
-    [DT_DATA_CIFAR100] = "cifar100", [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
-    [DT_DATA_TOKENS] = "tokens",     [DT_DATA_JSONL] = "jsonl",     [DT_DATA_ADDER] = "adder",
-    [DT_DATA_GIVEN] = "given",       [DT_DATA_TENSORS] = "tensors", [DT_DATA_SOUNDS] = "sounds",
-    [DT_DATA_SENSORS] = "sensors",   [DT_DATA_TABLE] = "table",     NULL
+    [DT_DATA_IDX] = "idx",         [DT_DATA_DIGITS] = "digits",
+    [DT_DATA_CIFAR10] = "cifar10", [DT_DATA_CIFAR100] = "cifar100",
+    [DT_DATA_PNG] = "png",         [DT_DATA_TEXT] = "text",
+    [DT_DATA_TOKENS] = "tokens",   [DT_DATA_JSONL] = "jsonl",
+    [DT_DATA_ADDER] = "adder",     [DT_DATA_GIVEN] = "given",
+    [DT_DATA_TENSORS] = "tensors", [DT_DATA_SOUNDS] = "sounds",
+    [DT_DATA_SENSORS] = "sensors", [DT_DATA_TABLE] = "table",
+    [DT_DATA_FOLDER] = "folder",   NULL
 };
 static const char *const labels[] = { [DT_DATA_FINE] = "fine", [DT_DATA_COARSE] = "coarse", NULL };
 static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification",
@@ -93,6 +96,39 @@ static const dt_key columns_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_data_input, field)
+
+static const dt_key input_keys[] = {
+    { "name", DT_KEY_STRING, AT(name), .fallback = "!", .text = "the model's input" },
+    { "tensor", DT_KEY_STRING, AT(tensor),
+      .text = ".npz and .safetensors: the array in the file; absent: the one of this name" },
+    { "columns", DT_KEY_STRINGS, AT(columns),
+      .text = ".csv: columns, or patterns such as acc_*; absent: the column of this name" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_data_output, field)
+
+const char *const dt__weights_names[] = { "none", "balanced", NULL };
+
+static const dt_key output_keys[] = {
+    { "name", DT_KEY_STRING, AT(name), .fallback = "!", .text = "the model's output" },
+    { "tensor", DT_KEY_STRING, AT(tensor), .text = "as in data.inputs" },
+    { "columns", DT_KEY_STRINGS, AT(columns), .text = "as in data.inputs" },
+    { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
+      .text = "what its targets are: classification, regression or multi_label" },
+    { "weight", DT_KEY_REAL, AT(weight), .least = 1e-30, .most = 1e30, .fallback = "1",
+      .text = "factor of its loss in the loss of the model, which is the sum over outputs" },
+    { "loss", DT_KEY_STRING, AT(loss), .text = "as train.loss" },
+    { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
+      .text = "as train.huber_delta" },
+    { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
+      .fallback = "none", .fewest = 1, .text = "as train.class_weights" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_window, field)
 
 static const dt_key window_keys[] = {
@@ -127,10 +163,14 @@ const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
       .text =
           "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
-          "files of CIFAR, or folders of PNG files by class; or tokens: files of text, a file of "
+          "files of CIFAR, or folders by class of PNG files (png), or of PNG and JPEG files "
+          "(folder); or tokens: files of text, a file of "
           "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or arrays "
           "drawn by detent: sounds, windows of motion sensors, a table; or given: datasets of a C "
           "program" },
+    { "source", DT_KEY_STRING, AT(source),
+      .text = "given: the source that the program has registered; absent: it gives the datasets to "
+              "the run" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: the training images and their labels, two files, plain or gzip; cifar: its "
@@ -146,7 +186,11 @@ const dt_key dt_data_keys[] = {
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
       .text = "cifar100: its 100 classes, or the 20 that they belong to" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
-      .text = "png: 1 (grey) or 3 (red, green, blue), whatever the files hold" },
+      .text = "png, folder: 1 (grey) or 3 (red, green, blue), whatever the files hold" },
+    { "size", DT_KEY_PAIR, AT(size), .least = 1, .most = 65535,
+      .text = "png, folder: height and width to which images are resized: the mean of an area "
+              "along a side that shrinks, bilinear along one that grows; absent: all have one "
+              "size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
       .text = "share of the training images or lines, the last ones, or of the text, its end, that "
               "is held "
@@ -159,6 +203,13 @@ const dt_key dt_data_keys[] = {
               "recording on one side" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = columns_keys,
       .text = "tensors: columns of .csv files" },
+    { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
+      .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
+      .text = "tensors: inputs of a model that has several, all in the files of data.train.x" },
+    { "outputs", DT_KEY_LIST, AT(outputs), .most = DT_MAX_JOINED, .keys = output_keys,
+      .size = sizeof(dt_data_output), .count = offsetof(dt_data_options, n_outputs),
+      .text = "tensors: outputs of a model that has several, all in the file of data.train.y; "
+              "absent there: in the one of data.train.x" },
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
@@ -207,7 +258,7 @@ const dt_key dt_data_keys[] = {
 bool dt__task_fits(int format, int task)
 {
     const unsigned images = BIT(DT_DATA_IDX) | BIT(DT_DATA_DIGITS) | BIT(DT_DATA_CIFAR10) |
-                            BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG);
+                            BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG) | BIT(DT_DATA_FOLDER);
     const unsigned fit[] = {
         [DT_DATA_CLASSIFICATION] = ~0U,
         [DT_DATA_DENOISING] = images,

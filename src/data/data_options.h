@@ -13,6 +13,11 @@
  * NULL), standardizes them and applies the task. CONFIG, naming the key. */
 dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3]);
 
+extern const char *const dt__weights_names[]; /* choices of class_weights */
+
+/* The same for arrays with several inputs or outputs (open_joined.c). */
+dt_status dt__open_joined(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);
+
 /* Whether data of a format can have a task. */
 bool dt__task_fits(int format, int task);
 

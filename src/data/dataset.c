@@ -1,5 +1,5 @@
 /* Functions that all kinds of datasets share. */
-#include "data/arrays.h"
+#include "data/joined.h"
 
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
 {
@@ -39,7 +39,16 @@ int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1])
 
 int64_t dt_dataset_outputs(const dt_dataset *d)
 {
-    return d->arrays != NULL && d->target != DT_TARGET_ANOMALY ? d->arrays->outputs : d->classes;
+    if (d->target == DT_TARGET_ANOMALY || d->target == DT_TARGET_SEVERAL) return 0;
+    const dt_dataset *from = d->joined == NULL ? d : &d->joined->output[0].data;
+    return from->arrays != NULL ? from->arrays->outputs : d->classes;
+}
+
+const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
+{
+    if (d->target == DT_TARGET_SEVERAL) return NULL;
+    const dt__array_store *s = (d->joined == NULL ? d : &d->joined->output[0].data)->arrays;
+    return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
 }
 
 int dt_dataset_label(const dt_dataset *d, int64_t i)

@@ -1,6 +1,6 @@
 /* Internals of datasets: the fields that every kind has, the table of a kind's functions, and the
- * fields of each kind. The kinds are images (images.c, images_batch.c), arrays (arrays.c) and
- * sequences (sequences.c). */
+ * fields of each kind. The kinds are images (images.c, images_batch.c), arrays (arrays.c),
+ * joined arrays (joined.c) and sequences (sequences.c). */
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
@@ -70,6 +70,8 @@ struct dt_dataset {
     /* arrays: a part of the store, from example `first` on */
     struct dt__array_store *arrays;
     dt__storage *scaling; /* f64 [2, channels]: means and deviations; NULL: 0 and 1 */
+    /* joined arrays: the parts of all datasets split from it, from example `first` on */
+    struct dt__joined *joined;
     /* sequences of tokens */
     int64_t context;
     struct dt__token_store *store;

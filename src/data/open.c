@@ -1,6 +1,7 @@
 /* Opens the datasets that `data:` of a recipe names. */
 #include "data/data_options.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -160,17 +161,17 @@ static dt_status open_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s
     return status;
 }
 
-static dt_status read_png(dt_ctx *ctx, const dt_data_options *o, const part *s, const char *folder,
-                          const char *classes, dt_dataset **out)
+static dt_status read_folder(dt_ctx *ctx, const dt_data_options *o, const part *s,
+                             const char *folder, const char *classes, dt_dataset **out)
 {
-    const dt_png_options options = { o->channels, s->count, classes };
+    const dt_png_options options = { o->channels, s->count, classes, o->size[0], o->size[1] };
     const bool usual = s->names->n == 0;
     if (usual && s->train != NULL && !exists(folder)) return DT_OK;
-    DT__TRY(dt_png_read(ctx, folder, &options, out));
+    DT__TRY((o->format == DT_DATA_PNG ? dt_png_read : dt_folder_read)(ctx, folder, &options, out));
     return cut(s, folder, *out);
 }
 
-static dt_status open_png(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
+static dt_status open_folder(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
 {
     const bool test = s->train != NULL;
     if (s->names->n > 1) {
@@ -185,7 +186,7 @@ static dt_status open_png(dt_ctx *ctx, const dt_data_options *o, const part *s, 
     char *classes = test ? dt__data_path(ctx, o->dir, train) : NULL;
     dt_status status = DT_ERR_NOMEM;
     if (folder != NULL && (classes != NULL || !test)) {
-        status = read_png(ctx, o, s, folder, classes, out);
+        status = read_folder(ctx, o, s, folder, classes, out);
     }
     dt__release(ctx, folder);
     dt__release(ctx, classes);
@@ -211,9 +212,9 @@ static dt_status open_parts(dt_ctx *ctx, const dt_data_options *o, dt_dataset **
     static opener *const openers[] = {
         [DT_DATA_IDX] = open_idx,       [DT_DATA_DIGITS] = open_digits,
         [DT_DATA_CIFAR10] = open_cifar, [DT_DATA_CIFAR100] = open_cifar,
-        [DT_DATA_PNG] = open_png,       [DT_DATA_ADDER] = open_adder,
+        [DT_DATA_PNG] = open_folder,    [DT_DATA_ADDER] = open_adder,
         [DT_DATA_SOUNDS] = open_drawn,  [DT_DATA_SENSORS] = open_drawn,
-        [DT_DATA_TABLE] = open_drawn,
+        [DT_DATA_TABLE] = open_drawn,   [DT_DATA_FOLDER] = open_folder,
     };
     const part first = { "train", &o->train, o->train_count, NULL };
     DT__TRY(openers[o->format](ctx, o, &first, train));
@@ -257,13 +258,15 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         const char *key;
         bool good;
     } checks[] = {
-        { "format", o->format >= 0 && o->format <= DT_DATA_TABLE },
+        { "format", o->format >= 0 && o->format <= DT_DATA_FOLDER },
         { "task", o->task >= 0 && o->task <= DT_DATA_ANOMALY },
         { "labels", o->labels >= 0 && o->labels <= DT_DATA_COARSE },
         { "channels", o->channels == 1 || o->channels == 3 },
         { "validation", o->validation >= 0 && o->validation <= DT__MOST_VALIDATION },
         { "train_count", o->train_count >= 0 && o->train_count <= (int64_t)DT__MOST_IMAGES },
         { "test_count", o->test_count >= 0 && o->test_count <= (int64_t)DT__MOST_IMAGES },
+        { "size", (o->size[0] == 0) == (o->size[1] == 0) },
+        { "size", o->size[0] >= 0 && o->size[1] >= 0 },
         { "seed", o->seed >= 0 },
         { "noise", o->noise >= 0 && o->noise <= DT__MOST_NOISE },
         { "context", !is_text(o->format) || o->context >= 1 },
@@ -275,16 +278,20 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "window.length", o->window.length <= (int64_t)DT__MOST_CONTEXT },
         { "window.stride", o->window.stride >= 0 },
         { "window.stride", o->window.stride <= (int64_t)DT__MOST_CONTEXT },
+        { "inputs", o->n_inputs >= 0 && o->n_inputs <= DT_MAX_SHAPES },
+        { "outputs", o->n_outputs >= 0 && o->n_outputs <= DT_MAX_JOINED },
+        { "inputs", o->n_inputs + o->n_outputs == 0 || o->format == DT_DATA_TENSORS },
         { "features.kind", o->features.kind >= 0 && o->features.kind <= DT_FEATURES_MFCC },
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
         return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
     }
-    if (o->format == DT_DATA_GIVEN) {
+    if (o->format == DT_DATA_GIVEN && o->source == NULL) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "data.format given: only dt_run takes datasets of a program");
     }
+    if (o->source != NULL) return DT_OK;
     if (dt__task_fits(o->format, o->task)) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "data.task is none of the tasks of data.format");
 }
@@ -299,6 +306,42 @@ static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
     return (*out[0])->arrays == NULL ? DT_OK : dt__arrays_finish(o, out);
 }
 
+/* ---- sources of the program ----------------------------------------------------------------- */
+
+dt_status dt_dataset_register(dt_ctx *ctx, const dt_data_source *source)
+{
+    if (source == NULL || source->name == NULL || source->name[0] == 0 || source->open == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "source: a name and a function must be given");
+    }
+    if (dt__registered_named(ctx, DT__SOURCES, source->name) != NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "source: there is a source '%s' already", source->name);
+    }
+    return dt__register(ctx, DT__SOURCES, source);
+}
+
+static dt_status open_source(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
+{
+    const dt_data_source *source = dt__registered_named(ctx, DT__SOURCES, o->source);
+    if (source == NULL) {
+        const dt__registry *all = &ctx->registry[DT__SOURCES];
+        char names[DT__MESSAGE_SIZE / 2] = "none";
+        for (int64_t i = 0; i < all->n; i++) {
+            const size_t n = i == 0 ? 0 : strlen(names);
+            snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "",
+                     ((const dt_data_source *)all->item[i])->name);
+        }
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "data.source: the program has registered no source '%s'; it has %s",
+                       o->source, names);
+    }
+    DT__TRY(source->open(ctx, o, source->user, out[0], out[1], out[2]));
+    if (*out[0] == NULL) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.source: '%s' has made no training data",
+                       o->source);
+    }
+    return *out[1] == NULL ? hold_back(ctx, o, *out[0], out[1]) : DT_OK;
+}
+
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                        dt_dataset **validation, dt_dataset **test)
 {
@@ -306,9 +349,11 @@ dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset *
     for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;
     DT__TRY(check_options(ctx, &o));
-    const dt_status status = (is_text(o.format)             ? dt__open_text
-                              : o.format == DT_DATA_TENSORS ? dt__open_tensors
-                                                            : open_drawn_or_images)(ctx, &o, out);
+    const dt_status status = (o.source != NULL               ? open_source
+                              : is_text(o.format)            ? dt__open_text
+                              : o.n_inputs + o.n_outputs > 0 ? dt__open_joined
+                              : o.format == DT_DATA_TENSORS  ? dt__open_tensors
+                                                             : open_drawn_or_images)(ctx, &o, out);
     for (int i = 0; i < 3 && status != DT_OK; i++) {
         dt_dataset_free(*out[i]);
         *out[i] = NULL;

@@ -6,6 +6,8 @@
  * skipped unread. */
 #include "data/png.h"
 
+#include "data/grey.h"
+
 #include <string.h>
 
 #define MOST_SIDE 65535U
@@ -152,12 +154,6 @@ static void read_pixels(dt__png *p)
     else read_rows(p);
 }
 
-/* 0.299, 0.587, 0.114 [ITU-R BT.601] as integers that add up to 65536, rounded. */
-static uint8_t grey_of(const uint8_t *rgb)
-{
-    return (uint8_t)((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 32768U) >> 16);
-}
-
 dt_status dt__png_read(dt__png *p, int64_t channels, uint8_t *to)
 {
     DT__TRY(guarded(p, read_pixels));
@@ -165,7 +161,7 @@ dt_status dt__png_read(dt__png *p, int64_t channels, uint8_t *to)
     for (int64_t c = 0; c < channels; c++, to += size) {
         const uint8_t *from = p->bytes;
         for (int64_t k = 0; k < size; k++, from += depth) {
-            to[k] = depth == 1 ? *from : channels == 1 ? grey_of(from) : from[c];
+            to[k] = depth == 1 ? *from : channels == 1 ? dt__grey_of(from) : from[c];
         }
     }
     return DT_OK;

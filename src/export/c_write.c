@@ -63,26 +63,61 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
-static bool has_scale(const dt__c_about *a) { return a->data != NULL && a->data->channels > 0; }
-static bool has_names(const dt__c_about *a) { return a->data != NULL && a->data->n_names > 0; }
+/* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
+ * several, as in the names of the arguments. */
+typedef struct known {
+    const dt_model_data *data; /* NULL: nothing */
+    char suffix[24];
+} known;
+
+static known input_at(const dt__c_about *a, int i)
+{
+    known k = { .data = a->data };
+    if (a->data == NULL || a->data->n_inputs == 0) return i == 0 ? k : (known){ .data = NULL };
+    k.data = i < a->data->n_inputs ? &a->data->inputs[i] : NULL;
+    if (a->data->n_inputs > 1) snprintf(k.suffix, sizeof k.suffix, "%d", i);
+    return k;
+}
+
+static known output_at(const dt__c_about *a, int i)
+{
+    known k = { .data = a->data };
+    if (a->data == NULL || a->data->n_outputs < 2) return i == 0 ? k : (known){ .data = NULL };
+    k.data = i < a->data->n_outputs ? &a->data->outputs[i] : NULL;
+    snprintf(k.suffix, sizeof k.suffix, "%d", i);
+    return k;
+}
+
+static bool has_scale(const known *k) { return k->data != NULL && k->data->channels > 0; }
+static bool has_names(const known *k) { return k->data != NULL && k->data->n_names > 0; }
+
+static void declare_standardize(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(
+        to,
+        "/* The model was trained on (v - mean[c]) / deviation[c], c the channel%s%s. Turns "
+        "raw numbers v into\n * that; x may be v. */\n"
+        "void %s_standardize%s(const float *v, float *x);\n\n",
+        k->suffix[0] != 0 ? ", of x" : "", k->suffix, a->name, k->suffix);
+}
+
+static void declare_names(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "#define %s_CLASSES%s %lld\n"
+                 "/* The name of class i; 0 outside of 0 ... %s_CLASSES%s - 1. */\n"
+                 "const char *%s_class_name%s(int i);\n\n",
+                 a->upper, k->suffix, (long long)k->data->n_names, a->upper, k->suffix, a->name,
+                 k->suffix);
+}
 
 static void put_helpers(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_features_header(a, to);
-    if (has_scale(a)) {
-        dt__c_printf(
-            to,
-            "/* The model was trained on (v - mean[c]) / deviation[c], c the channel. Turns raw "
-            "numbers v into\n * that; x may be v. */\n"
-            "void %s_standardize(const float *v, float *x);\n\n",
-            a->name);
-    }
-    if (has_names(a)) {
-        dt__c_printf(to,
-                     "#define %s_CLASSES %lld\n"
-                     "/* The name of class i; 0 outside of 0 ... %s_CLASSES - 1. */\n"
-                     "const char *%s_class_name(int i);\n\n",
-                     a->upper, (long long)a->data->n_names, a->upper, a->name);
+    for (int i = 0; i < DT_MAX_SHAPES; i++) {
+        const known in = input_at(a, i), out = output_at(a, i);
+        if (has_scale(&in)) declare_standardize(a, &in, to);
+        if (has_names(&out)) declare_names(a, &out, to);
     }
 }
 
@@ -199,15 +234,15 @@ static void put_reals(dt__chars *to, const char *name, const double *v, int64_t 
 }
 
 /* Channel c of an example is c of `axis`: [outer][channels][inner]. */
-static void put_standardize(const dt__c_about *a, dt__chars *to)
+static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
 {
-    const dt_model_data *d = a->data;
+    const dt_model_data *d = k->data;
     int64_t inner = 1, all = 1;
-    for (int k = 0; k < d->input.n; k++) {
-        all *= d->input.v[k];
-        if (k > d->axis) inner *= d->input.v[k];
+    for (int i = 0; i < d->input.n; i++) {
+        all *= d->input.v[i];
+        if (i > d->axis) inner *= d->input.v[i];
     }
-    dt__c_printf(to, "\nvoid %s_standardize(const float *v, float *x)\n{\n", a->name);
+    dt__c_printf(to, "\nvoid %s_standardize%s(const float *v, float *x)\n{\n", a->name, k->suffix);
     put_reals(to, "mean", d->mean, d->channels);
     put_reals(to, "deviation", d->deviation, d->channels);
     char channel[64] = "0";
@@ -237,18 +272,19 @@ static void put_string(dt__chars *to, const char *text)
     dt__put_text(to, "\"");
 }
 
-static void put_names(const dt__c_about *a, dt__chars *to)
+static void put_names(const dt__c_about *a, const known *k, dt__chars *to)
 {
     dt__c_printf(to,
-                 "\nconst char *%s_class_name(int i)\n{\n    static const char *const names[] = {",
-                 a->name);
-    for (int64_t i = 0; i < a->data->n_names; i++) {
+                 "\nconst char *%s_class_name%s(int i)\n{\n"
+                 "    static const char *const names[] = {",
+                 a->name, k->suffix);
+    for (int64_t i = 0; i < k->data->n_names; i++) {
         dt__put_text(to, "\n        ");
-        put_string(to, a->data->names[i]);
+        put_string(to, k->data->names[i]);
         dt__put_text(to, ",");
     }
-    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES ? names[i] : 0;\n}\n",
-                 a->upper);
+    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES%s ? names[i] : 0;\n}\n",
+                 a->upper, k->suffix);
 }
 
 void dt__c_put_source(const dt__c_about *a, dt__chars *to)
@@ -273,6 +309,9 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     else put_run(a, to);
     put_checksum(a, to);
     dt__c_put_features_source(a, to);
-    if (has_scale(a)) put_standardize(a, to);
-    if (has_names(a)) put_names(a, to);
+    for (int i = 0; i < DT_MAX_SHAPES; i++) {
+        const known in = input_at(a, i), out = output_at(a, i);
+        if (has_scale(&in)) put_standardize(a, &in, to);
+        if (has_names(&out)) put_names(a, &out, to);
+    }
 }

@@ -55,6 +55,25 @@ static void put_numbers(dt__chars *to, const double *v, int64_t n)
     for (int64_t i = 0; i < n; i++) dt__c_printf(to, "%s%.9g", i > 0 ? ", " : "", v[i]);
 }
 
+static void put_standard(const dt_model_data *d, dt__chars *to)
+{
+    if (d->channels == 0) return;
+    dt__c_printf(to, "| standardized | (v - mean) / deviation of each channel, dimension %d |\n",
+                 d->axis);
+    dt__put_text(to, "| mean | ");
+    put_numbers(to, d->mean, d->channels);
+    dt__put_text(to, " |\n| deviation | ");
+    put_numbers(to, d->deviation, d->channels);
+    dt__put_text(to, " |\n");
+}
+
+static void put_name(const dt_model_data *d, const char *word, dt__chars *to)
+{
+    dt__c_printf(to, "| %s | ", word);
+    put_escaped(to, d->name);
+    dt__put_text(to, " |\n");
+}
+
 static void put_data(const dt_model_data *d, dt__chars *to)
 {
     dt__put_text(to, "| target | ");
@@ -66,14 +85,18 @@ static void put_data(const dt_model_data *d, dt__chars *to)
         put_options(to, dt__features_keys, &d->features);
         dt__put_text(to, " |\n");
     }
-    if (d->channels == 0) return;
-    dt__c_printf(to, "| standardized | (v - mean) / deviation of each channel, dimension %d |\n",
-                 d->axis);
-    dt__put_text(to, "| mean | ");
-    put_numbers(to, d->mean, d->channels);
-    dt__put_text(to, " |\n| deviation | ");
-    put_numbers(to, d->deviation, d->channels);
-    dt__put_text(to, " |\n");
+    put_standard(d, to);
+    for (int i = 0; i < d->n_inputs; i++) {
+        put_name(&d->inputs[i], "an input", to);
+        put_standard(&d->inputs[i], to);
+    }
+    for (int i = 0; i < d->n_outputs && d->n_outputs > 1; i++) {
+        put_name(&d->outputs[i], "an output", to);
+        dt__put_text(to, "| target | ");
+        put_escaped(to, d->outputs[i].target);
+        dt__put_text(to, " |\n");
+        if (d->outputs[i].n_names > 0) put_names(&d->outputs[i], to);
+    }
 }
 
 /* What comes in and goes out: "[128, 6]". */

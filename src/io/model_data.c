@@ -3,22 +3,33 @@
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
  *                     "columns": ["age", ...], "pixels": true, "rate": 16000,
- *                     "features": { "kind": "mfcc", ... } }
+ *                     "features": { "kind": "mfcc", ... },
+ *                     "output": [4], "meaning": "logits",
+ *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
+ *                     "outputs": [{ "name": "kind", "target": "classes", ... }, ...] }
  *
- * All but target and input may be missing. */
+ * All but target and input may be missing. inputs and outputs are there where a model has several:
+ * `input` and `output` are then those of packed examples and answers, in this order. */
 #include "core/block_list.h"
 #include "core/number.h"
-#include "data/arrays.h"
 #include "data/features.h"
+#include "data/joined.h"
 #include "io/model.h"
 
 #include <math.h>
 #include <string.h>
 
 static const char *const targets[] = {
-    [DT_TARGET_CLASS] = "classes",   [DT_TARGET_IMAGE] = "images",  [DT_TARGET_MASK] = "masks",
-    [DT_TARGET_TOKENS] = "tokens",   [DT_TARGET_VALUES] = "values", [DT_TARGET_BITS] = "bits",
-    [DT_TARGET_ANOMALY] = "anomaly",
+    [DT_TARGET_CLASS] = "classes",   [DT_TARGET_IMAGE] = "images",    [DT_TARGET_MASK] = "masks",
+    [DT_TARGET_TOKENS] = "tokens",   [DT_TARGET_VALUES] = "values",   [DT_TARGET_BITS] = "bits",
+    [DT_TARGET_ANOMALY] = "anomaly", [DT_TARGET_SEVERAL] = "several",
+};
+
+/* What an answer is. */
+static const char *const meanings[] = {
+    [DT_TARGET_CLASS] = "logits", [DT_TARGET_IMAGE] = "image",
+    [DT_TARGET_MASK] = "logits",  [DT_TARGET_VALUES] = "values",
+    [DT_TARGET_BITS] = "logits",  [DT_TARGET_ANOMALY] = "reconstruction",
 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -102,24 +113,82 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     dt__put_options(t, dt__features_keys, &d->arrays->features);
 }
 
-dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
+static void put_dims(dt__chars *t, const char *name, int rank, const int64_t *dims)
+{
+    bool first = true;
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": [");
+    for (int i = 0; i < rank; i++) {
+        dt__put_comma(t, &first);
+        dt__put_integer(t, dims[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_input(dt__chars *t, const dt_dataset *d)
 {
     int64_t dims[DT_MAX_RANK - 1];
+    const int rank = dt_dataset_input_shape(d, dims);
+    put_dims(t, "input", rank, dims);
+    put_standard(t, d);
+    put_reading(t, d);
+}
+
+/* The shape of an answer: [classes] or [numbers]; for masks with the size behind it; else that of
+ * the example. */
+static void put_output(dt__chars *t, const dt_dataset *d)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const dt_target target = dt_dataset_target(d);
+    int rank = dt_dataset_input_shape(d, dims);
+    if (target != DT_TARGET_IMAGE && target != DT_TARGET_ANOMALY) {
+        dims[0] = dt_dataset_outputs(d);
+        if (target != DT_TARGET_MASK) rank = 1;
+    }
+    put_names(t, d);
+    put_dims(t, "output", rank, dims);
+    dt__put_text(t, ", \"meaning\": ");
+    dt__put_quoted(t, meanings[target]);
+}
+
+static void begin_side(dt__chars *t, bool *first, const dt__joined_part *part)
+{
+    dt__put_text(t, *first ? "{\"name\": " : ", {\"name\": ");
+    dt__put_quoted(t, part->name);
+    *first = false;
+}
+
+static void put_sides(dt__chars *t, const dt__joined *j)
+{
     bool first = true;
+    dt__put_text(t, ", \"inputs\": [");
+    for (int i = 0; i < j->n_inputs; i++) {
+        begin_side(t, &first, &j->input[i]);
+        put_input(t, &j->input[i].data);
+        dt__put_text(t, "}");
+    }
+    first = true;
+    dt__put_text(t, "], \"outputs\": [");
+    for (int i = 0; i < j->n_outputs; i++) {
+        begin_side(t, &first, &j->output[i]);
+        dt__put_text(t, ", \"target\": ");
+        dt__put_quoted(t, targets[dt_dataset_target(&j->output[i].data)]);
+        put_output(t, &j->output[i].data);
+        dt__put_text(t, "}");
+    }
+    dt__put_text(t, "]");
+}
+
+dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
+{
     if (dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
     dt__chars t = { .ctx = d->ctx };
-    const int rank = dt_dataset_input_shape(d, dims);
     dt__put_text(&t, "{\"target\": ");
     dt__put_quoted(&t, targets[dt_dataset_target(d)]);
-    dt__put_text(&t, ", \"input\": [");
-    for (int i = 0; i < rank; i++) {
-        dt__put_comma(&t, &first);
-        dt__put_integer(&t, dims[i]);
-    }
-    dt__put_text(&t, "]");
-    put_standard(&t, d);
-    put_names(&t, d);
-    put_reading(&t, d);
+    put_input(&t, d);
+    if (dt_dataset_target(d) != DT_TARGET_SEVERAL) put_output(&t, d);
+    if (d->joined != NULL) put_sides(&t, d->joined);
     dt__put_text(&t, "}");
     const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
     dt__release(d->ctx, t.bytes);
@@ -163,34 +232,55 @@ static dt_status read_list(dt__json *j, void **blocks, bool strings, int64_t *n,
     return DT_OK;
 }
 
-static dt_status read_input(dt__json *j, dt_ints *out)
+static dt_status read_dims(dt__json *j, const char *name, dt_ints *out)
 {
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
     for (out->n = 0; more; out->n++) {
-        if (out->n == DT_MAX_RANK - 1) return dt__json_fail(j, "'input' has too many dimensions");
+        if (out->n == DT_MAX_RANK - 1)
+            return dt__json_fail(j, "'%s' has too many dimensions", name);
         DT__TRY(dt__json_integer(j, &out->v[out->n]));
         DT__TRY(dt__json_more(j, ']', &more));
     }
     return DT_OK;
 }
 
-static dt_status read_field(dt__json *j, const char *name, dt_model_data *out, int64_t n[2])
+/* What is being read: an object, and the memory of all of them. */
+typedef struct reading {
+    dt_model_data *out;
+    void **memory;
+    int64_t n[2]; /* means and deviations */
+    bool inner;   /* one of `inputs` or `outputs` */
+} reading;
+
+static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out);
+
+static dt_status read_field(dt__json *j, const char *name, reading *r)
 {
-    int64_t axis;
+    int64_t axis, *n = r->n;
+    dt_model_data *out = r->out;
     if (strcmp(name, "target") == 0) return dt__json_string(j, &out->target);
-    if (strcmp(name, "input") == 0) return read_input(j, &out->input);
+    if (strcmp(name, "input") == 0) return read_dims(j, name, &out->input);
+    if (strcmp(name, "output") == 0) return read_dims(j, name, &out->output);
+    if (strcmp(name, "meaning") == 0) return dt__json_string(j, &out->meaning);
+    if (strcmp(name, "name") == 0) return dt__json_string(j, &out->name);
+    if (strcmp(name, "inputs") == 0 && !r->inner) {
+        return read_sides(j, r, DT_MAX_SHAPES, &out->n_inputs, &out->inputs);
+    }
+    if (strcmp(name, "outputs") == 0 && !r->inner) {
+        return read_sides(j, r, DT_MAX_JOINED, &out->n_outputs, &out->outputs);
+    }
     if (strcmp(name, "names") == 0) {
-        return read_list(j, &out->memory, true, &out->n_names, (const void **)&out->names);
+        return read_list(j, r->memory, true, &out->n_names, (const void **)&out->names);
     }
     if (strcmp(name, "columns") == 0) {
-        return read_list(j, &out->memory, true, &out->n_columns, (const void **)&out->columns);
+        return read_list(j, r->memory, true, &out->n_columns, (const void **)&out->columns);
     }
     if (strcmp(name, "mean") == 0) {
-        return read_list(j, &out->memory, false, &n[0], (const void **)&out->mean);
+        return read_list(j, r->memory, false, &n[0], (const void **)&out->mean);
     }
     if (strcmp(name, "deviation") == 0) {
-        return read_list(j, &out->memory, false, &n[1], (const void **)&out->deviation);
+        return read_list(j, r->memory, false, &n[1], (const void **)&out->deviation);
     }
     if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
@@ -203,9 +293,9 @@ static dt_status read_field(dt__json *j, const char *name, dt_model_data *out, i
     return DT_OK;
 }
 
-static dt_status check(const dt__json *j, const dt_model_data *d, const int64_t n[2])
+static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const int64_t n[2])
 {
-    bool good = d->target != NULL && d->input.n > 0 && n[0] == n[1];
+    bool good = n[0] == n[1];
     good = good && (n[0] <= 1 || (d->axis < d->input.n && d->input.v[d->axis] == n[0]));
     for (int64_t i = 0; i < n[0] && good; i++) {
         good = isfinite(d->mean[i]) && isfinite(d->deviation[i]) && d->deviation[i] > 0;
@@ -213,25 +303,83 @@ static dt_status check(const dt__json *j, const dt_model_data *d, const int64_t 
     if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
         return dt__json_fail(j, "columns must be as many as numbers of an example");
     }
+    for (int i = 0; i < d->input.n && good; i++) good = d->input.v[i] >= 1;
+    for (int i = 0; i < d->output.n && good; i++) good = d->output.v[i] >= 1;
     if (good) return DT_OK;
-    return dt__json_fail(j, "target and input must be there, and as many means as positive "
-                            "deviations, one or one a channel");
+    return dt__json_fail(j,
+                         "as many means as positive deviations, one or one a channel, and extents "
+                         "of at least 1 must be there");
 }
 
-static dt_status read_all(dt__json *j, dt_model_data *out)
+static dt_status read_object(dt__json *j, reading *r)
 {
-    int64_t n[2] = { 0, 0 };
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
-        DT__TRY(read_field(j, name, out, n));
+        DT__TRY(read_field(j, name, r));
         DT__TRY(dt__json_more(j, '}', &more));
     }
+    r->out->channels = r->n[0];
+    return check_scaling(j, r->out, r->n);
+}
+
+/* The list of a model's inputs or outputs. */
+static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out)
+{
+    dt_model_data *v = dt__block_list_add(j->ctx, r->memory, (size_t)most * sizeof *v);
+    if (v == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == most) return dt__json_fail(j, "more than %d inputs or outputs", most);
+        reading one = { .out = &v[*n], .memory = r->memory, .inner = true };
+        DT__TRY(read_object(j, &one));
+        if (v[*n].name == NULL) return dt__json_fail(j, "an input or output has no name");
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    *out = v;
+    return DT_OK;
+}
+
+static int64_t numbers_of(const dt_ints *dims)
+{
+    int64_t n = 1, bytes;
+    const int64_t extra = (int64_t)sizeof(double);
+    for (int i = 0; i < dims->n; i++) {
+        const int64_t both[] = { n, dims->v[i], extra };
+        if (!dt__product(3, both, &bytes)) return -1;
+        n = bytes / extra;
+    }
+    return n;
+}
+
+/* Packed examples have the numbers of all inputs. */
+static bool sides_fit(const dt_model_data *d)
+{
+    int64_t all = 0;
+    for (int i = 0; i < d->n_inputs; i++) {
+        const int64_t n = d->inputs[i].input.n == 0 ? -1 : numbers_of(&d->inputs[i].input);
+        if (n < 0 || all > INT64_MAX - n) return false;
+        all += n;
+    }
+    for (int i = 0; i < d->n_outputs; i++) {
+        if (d->outputs[i].target == NULL || d->outputs[i].output.n == 0) return false;
+    }
+    return d->n_inputs == 0 || all == numbers_of(&d->input);
+}
+
+static dt_status read_all(dt__json *j, dt_model_data *out)
+{
+    reading r = { .out = out, .memory = &out->memory };
+    DT__TRY(read_object(j, &r));
     DT__TRY(dt__json_end(j));
-    out->channels = n[0];
-    return check(j, out, n);
+    if (out->target == NULL || out->input.n == 0) {
+        return dt__json_fail(j, "target and input must be there");
+    }
+    if (sides_fit(out)) return DT_OK;
+    return dt__json_fail(j, "inputs, outputs and the packed 'input' do not fit");
 }
 
 dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name, dt_model_data *out)
@@ -255,9 +403,27 @@ void dt_model_data_free(dt_ctx *ctx, dt_model_data *data)
     *data = (dt_model_data){ .target = NULL };
 }
 
+/* Each input of joined arrays, by its name. */
+static dt_status standardize_joined(const dt_model_data *data, const dt__joined *j)
+{
+    for (int i = 0; i < j->n_inputs; i++) {
+        int k = 0;
+        while (k < data->n_inputs && strcmp(data->inputs[k].name, j->input[i].name) != 0) k++;
+        if (k == data->n_inputs) {
+            return dt_fail(j->ctx, DT_ERR_ARG, "the model was trained without an input '%s'",
+                           j->input[i].name);
+        }
+        /* the part is a dataset of its own, of which the join holds the only handle */
+        dt_dataset *part = (dt_dataset *)(uintptr_t)&j->input[i].data;
+        DT__TRY(dt_model_data_standardize(&data->inputs[k], part));
+    }
+    return DT_OK;
+}
+
 dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
 {
     dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
+    if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
     if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
     if (dt_dataset_array_channels(d) > 0) {
         return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);

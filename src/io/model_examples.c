@@ -2,7 +2,7 @@
  * that the model's file gives (detent.data), with the features that it names. */
 #include "data/array_file.h"
 #include "data/csv.h"
-#include "data/png.h"
+#include "data/image_file.h"
 #include "io/model.h"
 
 #include <string.h>
@@ -171,27 +171,27 @@ static dt_status open_array(examples *e, dt_dataset **out)
 
 /* ---- images and tables ---------------------------------------------------------------------- */
 
-static dt_status open_png(const examples *e, dt_dataset **out)
+static dt_status open_image(const examples *e, dt_dataset **out)
 {
     const dt_ints *in = &e->data->input;
     static const uint8_t label[1] = { 0 };
-    dt__png png;
+    dt__image_file f;
     char wants[160];
-    dt_status s = dt__png_open(e->ctx, e->path, &png);
+    dt_status s = dt__image_open(e->ctx, e->path, &f);
     const bool image = in->n == 3 && (in->v[0] == 1 || in->v[0] == 3);
     if (s == DT_OK && !image) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images",
                     e->path, wanted_text(e, wants));
-    } else if (s == DT_OK && (png.height != in->v[1] || png.width != in->v[2])) {
+    } else if (s == DT_OK && (f.height != in->v[1] || f.width != in->v[2])) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
                     "'%s': %lld x %lld pixels; the model reads images of %lld x %lld", e->path,
-                    (long long)png.width, (long long)png.height, (long long)in->v[2],
+                    (long long)f.width, (long long)f.height, (long long)in->v[2],
                     (long long)in->v[1]);
     }
     uint8_t *pixels = NULL;
     if (s == DT_OK) {
-        pixels = dt__alloc(e->ctx, (size_t)(in->v[0] * png.height * png.width));
-        s = pixels == NULL ? DT_ERR_NOMEM : dt__png_read(&png, in->v[0], pixels);
+        pixels = dt__alloc(e->ctx, (size_t)(in->v[0] * f.height * f.width));
+        s = pixels == NULL ? DT_ERR_NOMEM : dt__image_read(&f, in->v[0], pixels);
     }
     if (s == DT_OK) {
         const dt_images images = { 1, in->v[0], in->v[1], in->v[2], DT_TARGET_CLASS,
@@ -199,7 +199,7 @@ static dt_status open_png(const examples *e, dt_dataset **out)
         s = dt_dataset_create(e->ctx, &images, out);
     }
     dt__release(e->ctx, pixels);
-    dt__png_close(&png);
+    dt__image_close(&f);
     return s;
 }
 
@@ -243,9 +243,12 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
 
 static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset **out)
 {
+    static const char *const images[] = { ".png", ".jpg", ".jpeg" };
     static const char *const arrays[] = { ".npy", ".npz", ".safetensors", ".wav" };
     const size_t n = strlen(e->path), file = dt__array_file_length(e->path);
-    if (ends_in(e->path, n, ".png")) return open_png(e, out);
+    for (int i = 0; i < DT__COUNT_OF(images); i++) {
+        if (ends_in(e->path, n, images[i])) return open_image(e, out);
+    }
     if (ends_in(e->path, n, ".csv") || ends_in(e->path, n, ".csv.gz")) {
         return open_table(e, columns, out);
     }
@@ -253,16 +256,52 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
         if (ends_in(e->path, file, arrays[i])) return open_array(e, out);
     }
     return dt_fail(e->ctx, DT_ERR_FORMAT,
-                   "'%s': the name of a file that ends in .png, .npy, .npz, .safetensors, .wav or "
-                   ".csv is wanted",
+                   "'%s': the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
+                   ".safetensors, .wav or .csv is wanted",
                    e->path);
+}
+
+/* Several inputs are arrays of their names in one file. */
+static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char *path,
+                              dt_dataset **out)
+{
+    dt_dataset *part[DT_MAX_SHAPES] = { NULL };
+    dt_join join = { .n_inputs = data->n_inputs, .n_outputs = 1 };
+    const size_t n = strlen(path);
+    if (!ends_in(path, n, ".npz") && !ends_in(path, n, ".safetensors")) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': the model has %d inputs; a file .npz or .safetensors with an array "
+                       "for each is wanted",
+                       path, data->n_inputs);
+    }
+    dt_status s = DT_OK;
+    for (int i = 0; i < data->n_inputs && s == DT_OK; i++) {
+        char *name = dt__format_string(ctx, "%s:%s", path, data->inputs[i].name);
+        if (name == NULL) s = DT_ERR_NOMEM;
+        if (s == DT_OK) s = dt_model_data_open(ctx, &data->inputs[i], name, NULL, &part[i]);
+        dt__release(ctx, name);
+        join.input[i] = (dt_joined_input){ data->inputs[i].name, part[i] };
+    }
+    join.output[0] = (dt_joined_output){
+        .name = "output", .data = part[0], .weight = 1, .class_weights = { .n = DT_WEIGHTS_NONE }
+    };
+    if (s == DT_OK) s = dt_dataset_join(ctx, &join, out);
+    if (s == DT_ERR_ARG) {
+        char words[DT__MESSAGE_SIZE];
+        strcpy(words, dt_error(ctx));
+        s = dt_fail(ctx, DT_ERR_FORMAT, "'%s': %s", path, words);
+    }
+    for (int i = 0; i < data->n_inputs; i++) dt_dataset_free(part[i]);
+    return s;
 }
 
 dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char *path,
                              const dt_csv_options *columns, dt_dataset **out)
 {
+    if (data->n_inputs == 1) data = &data->inputs[0];
     examples e = { .ctx = ctx, .path = path, .data = data };
     *out = NULL;
+    if (data->n_inputs > 1) return open_several(ctx, data, path, out);
     dt_status s = open_any(&e, columns, out);
     if (s == DT_OK) s = dt_model_data_standardize(data, *out);
     if (s == DT_OK) return DT_OK;

@@ -20,11 +20,7 @@ const dt_family *dt_family_named(const dt_ctx *ctx, const char *name)
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
         if (strcmp(families[i]->name, name) == 0) return families[i];
     }
-    for (int64_t i = 0; i < ctx->n_families; i++) {
-        const dt_family *f = ctx->families[i];
-        if (strcmp(f->name, name) == 0) return f;
-    }
-    return NULL;
+    return dt__registered_named(ctx, DT__FAMILIES, name);
 }
 
 dt_status dt_family_register(dt_ctx *ctx, const dt_family *family)
@@ -36,9 +32,7 @@ dt_status dt_family_register(dt_ctx *ctx, const dt_family *family)
     if (dt_family_named(ctx, family->name) != NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "family: there is a family '%s' already", family->name);
     }
-    DT__TRY(DT__RESERVE(ctx, ctx->families, ctx->n_families, ctx->room_families));
-    ctx->families[ctx->n_families++] = family;
-    return DT_OK;
+    return dt__register(ctx, DT__FAMILIES, family);
 }
 
 dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *options,

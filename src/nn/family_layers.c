@@ -88,7 +88,13 @@ static dt_status find_outputs(dt__layers_scope *s, const dt_strings *names,
     return DT_OK;
 }
 
-static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, dt_shape *result)
+/* The shapes of the outputs. */
+typedef struct layers_result {
+    int n;
+    dt_shape shape[DT_MAX_OUT];
+} layers_result;
+
+static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, layers_result *result)
 {
     dt__layers_value *out[DT_MAX_OUT];
     int64_t number[DT_MAX_OUT];
@@ -97,18 +103,26 @@ static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, dt_shap
     if (s->b->faults == 0) DT__TRY(dt__layers_check_read(s));
     if (s->b->faults > 0) return DT_OK;
     for (int i = 0; i < n; i++) number[i] = out[i]->number;
-    if (result != NULL) *result = out[0]->shape;
     DT__TRY(dt__graph_finish(s->m, s->n_in, number, n));
-    dt_shape shapes[DT_MAX_SHAPES];
-    for (int i = 0; i < s->n_in; i++) shapes[i] = s->values[i]->shape;
-    dt__graph_set_inputs(s->m, shapes);
+    dt__graph_sides sides;
+    for (int i = 0; i < s->n_in; i++) {
+        sides.in[i] = s->values[i]->shape;
+        sides.in_name[i] = s->values[i]->name;
+    }
+    for (int i = 0; i < n; i++) {
+        sides.out[i] = out[i]->shape;
+        sides.out_name[i] = i < o->output.n ? o->output.v[i] : "";
+    }
+    DT__TRY(dt__graph_set_sides(s->m, &sides));
+    if (result != NULL) *result = (layers_result){ .n = n };
+    for (int i = 0; i < n && result != NULL; i++) result->shape[i] = sides.out[i];
     return DT_OK;
 }
 
 /* *out is the module, with faults as well, unless the status is an error; *result, if wanted, is
- * the shape of the first output. */
+ * the outputs' shapes. */
 static dt_status build(dt__layers_build *b, const dt_layers_options *o, dt_module **out,
-                       dt_shape *result)
+                       layers_result *result)
 {
     dt__layers_scope s = { .b = b, .path = "layers" };
     DT__TRY(dt__graph_create(b->ctx, &dt__nn_graph, &s.m));
@@ -137,7 +151,7 @@ static void keep_first(void *user, const char *path, const char *text)
 }
 
 static dt_status create_list(dt_ctx *ctx, const dt_layers_options *o, dt_module **out,
-                             dt_shape *result)
+                             layers_result *result)
 {
     first_fault fault = { .text = "" };
     dt__layers_build b = { .ctx = ctx, .fault = keep_first, .user = &fault };
@@ -157,7 +171,7 @@ dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_mod
 
 /* Weights are not drawn, and the random streams stay as they are. */
 static dt_status in_blank(dt_ctx *ctx, dt__layers_build *b, const dt_layers_options *o,
-                          dt_shape *result)
+                          layers_result *result)
 {
     dt_module *m = NULL;
     const bool before = ctx->blank;
@@ -197,16 +211,33 @@ static dt_example example(const char *key, const dt_shape *shape)
     return e;
 }
 
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
+static dt_status sides(dt_ctx *ctx, const void *options, dt_model_sides *out)
 {
     const dt_layers_options *o = options;
     first_fault fault = { .text = "" };
     dt__layers_build b = { .ctx = ctx, .fault = keep_first, .user = &fault };
-    dt_shape input = { .rank = o->input.shape[0].n }, result = { .rank = 0 };
+    layers_result result = { .n = 0 };
     DT__TRY(in_blank(ctx, &b, o, &result));
-    memcpy(input.dims, o->input.shape[0].v, (size_t)input.rank * sizeof input.dims[0]);
-    *in = example("input", &input);
-    *out = example("layers", &result);
+    *out = (dt_model_sides){ .n_in = o->input.n, .n_out = result.n };
+    for (int i = 0; i < out->n_in; i++) {
+        dt_shape input = { .rank = o->input.shape[i].n };
+        memcpy(input.dims, o->input.shape[i].v, (size_t)input.rank * sizeof input.dims[0]);
+        out->in[i] = example("input", &input);
+        out->in_name[i] = o->input.name[i];
+    }
+    for (int i = 0; i < out->n_out; i++) {
+        out->out[i] = example("layers", &result.shape[i]);
+        out->out_name[i] = i < o->output.n ? o->output.v[i] : NULL;
+    }
+    return DT_OK;
+}
+
+static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
+{
+    dt_model_sides all;
+    DT__TRY(sides(ctx, options, &all));
+    *in = all.in[0];
+    *out = all.out[0];
     return DT_OK;
 }
 
@@ -217,5 +248,6 @@ const dt_family dt__family_layers = {
     .options_size = sizeof(dt_layers_options),
     .create = create,
     .shapes = shapes,
+    .sides = sides,
     .check = check,
 };

@@ -27,8 +27,19 @@ dt_status dt__graph_append(dt_module *graph, const dt__graph_node *node);
  * can be fused and which batch norms can be folded. Errors: NOMEM. */
 dt_status dt__graph_finish(dt_module *graph, int n_in, const int64_t *out, int n_out);
 
-/* Keeps the shapes of the inputs of a whole network. */
-void dt__graph_set_inputs(dt_module *graph, const dt_shape *shapes);
+/* The inputs and outputs of a whole network, as many as the graph has. */
+typedef struct dt__graph_sides {
+    dt_shape in[DT_MAX_SHAPES], out[DT_MAX_OUT];
+    const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT];
+} dt__graph_sides;
+
+/* Keeps their shapes and a copy of their names. NOMEM. */
+dt_status dt__graph_set_sides(dt_module *graph, const dt__graph_sides *sides);
+/* The names of inputs (n_in of them) and outputs, lent; false if m is no graph or has none. */
+bool dt__graph_names(const dt_module *m, int *n_in, const char *const **in,
+                     const char *const **out);
+/* The numbers of each of its outputs, lent; NULL if m is no graph or has no shapes. */
+const int64_t *dt__graph_outputs(const dt_module *m);
 /* Those shapes, lent, and their number; 0 if m is no graph or none are kept. */
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
 /* How many results m gives: of a graph its outputs, else 1. */

@@ -25,7 +25,10 @@ typedef struct graph {
     int64_t *last; /* of each value: the last node that reads it, or AFTER_ALL */
     int64_t out[DT_MAX_OUT];
     int n_shapes;
-    dt_shape shapes[DT_MAX_SHAPES];
+    dt_shape shapes[DT_MAX_SHAPES]; /* of the inputs of a whole network */
+    int64_t numbers[DT_MAX_OUT];    /* of an example, in each of its outputs */
+    char *names;                    /* of both, one behind the other */
+    const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT];
 } graph;
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -126,11 +129,59 @@ static void run_all(const pass *p)
     }
 }
 
+/* ---- packed inputs and outputs -------------------------------------------------------------- */
+
+static int64_t numbers_of(const dt_shape *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->rank; i++) n *= s->dims[i];
+    return n;
+}
+
+/* Cuts x [N, numbers of all inputs] into the inputs. */
+static void unpack(dt_tape *t, const graph *g, dt_tensor *x, dt_tensor **in)
+{
+    int64_t all = 0, at = 0;
+    for (int i = 0; i < g->n_in; i++) all += numbers_of(&g->shapes[i]);
+    if (x->rank != 2 || x->dims[1] != all) {
+        char text[160];
+        dt_describe(x, text, sizeof text);
+        dt_tape_fail(t, DT_ERR_SHAPE, "graph: x is %s; its %d inputs, packed, are [N, %lld]", text,
+                     g->n_in, (long long)all);
+        return;
+    }
+    for (int i = 0; i < g->n_in; i++) {
+        const dt_shape *s = &g->shapes[i];
+        const dt_slice_options cut = { .dims = { 1, { 1 } },
+                                       .starts = { 1, { at } },
+                                       .stops = { 1, { at + numbers_of(s) } } };
+        int64_t dims[DT_MAX_RANK] = { x->dims[0] };
+        memcpy(dims + 1, s->dims, (size_t)s->rank * sizeof *dims);
+        in[i] = dt_reshape(t, dt_slice(t, x, &cut), 1 + s->rank, dims);
+        at = cut.stops.v[0];
+    }
+}
+
+/* The outputs as one tensor [N, numbers of all outputs]. */
+static dt_tensor *pack(dt_tape *t, const graph *g, dt_tensor *const *value)
+{
+    dt_tensor *y[DT_MAX_OUT];
+    for (int i = 0; i < g->n_out; i++) {
+        y[i] = value[g->out[i]];
+        if (y[i] != NULL && y[i]->rank != 2) y[i] = dt_flatten(t, y[i], 1, -1);
+    }
+    return dt_concat(t, y, g->n_out, 1);
+}
+
+/* ---- a pass --------------------------------------------------------------------------------- */
+
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
     const graph *g = dt_module_state(m);
-    if (n_in != g->n_in || n_out != g->n_out) {
+    const bool packed_in = n_in == 1 && g->n_in == g->n_shapes;
+    const bool packed_out = n_out == 1 && g->n_shapes > 0;
+    if ((n_in != g->n_in && !packed_in) || (n_out != g->n_out && !packed_out)) {
         dt_tape_fail(t, DT_ERR_ARG, "graph: %d inputs and %d outputs; it has %d and %d", n_in,
                      n_out, g->n_in, g->n_out);
         return;
@@ -140,9 +191,11 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
         dt__tape_adopt(t, DT_ERR_NOMEM);
         return;
     }
-    memcpy(p.value, in, (size_t)n_in * sizeof in[0]);
+    if (n_in == g->n_in) memcpy(p.value, in, (size_t)n_in * sizeof in[0]);
+    else unpack(t, g, in[0], p.value);
     run_all(&p);
     for (int i = 0; i < n_out; i++) out[i] = p.value[g->out[i]];
+    if (n_out != g->n_out && t->status == DT_OK) out[0] = pack(t, g, p.value);
     dt__release(m->ctx, p.value);
 }
 
@@ -153,6 +206,7 @@ static void free_state(dt_module *m)
     graph *g = m->state;
     dt__release(m->ctx, g->nodes);
     dt__release(m->ctx, g->last);
+    dt__release(m->ctx, g->names);
 }
 
 const dt_module_type dt__nn_graph = {
@@ -225,11 +279,42 @@ dt_status dt__graph_finish(dt_module *m, int n_in, const int64_t *out, int n_out
     return DT_OK;
 }
 
-void dt__graph_set_inputs(dt_module *m, const dt_shape *shapes)
+static const char *put_name(char **at, const char *name)
+{
+    const size_t n = strlen(name) + 1;
+    char *const copy = *at;
+    memcpy(copy, name, n);
+    *at += n;
+    return copy;
+}
+
+dt_status dt__graph_set_sides(dt_module *m, const dt__graph_sides *sides)
 {
     graph *g = dt_module_state(m);
-    g->n_shapes = g->n_in < DT_MAX_SHAPES ? g->n_in : DT_MAX_SHAPES;
-    memcpy(g->shapes, shapes, (size_t)g->n_shapes * sizeof *shapes);
+    const int n_in = g->n_in < DT_MAX_SHAPES ? g->n_in : DT_MAX_SHAPES;
+    size_t bytes = 1;
+    for (int i = 0; i < n_in; i++) bytes += strlen(sides->in_name[i]) + 1;
+    for (int i = 0; i < g->n_out; i++) bytes += strlen(sides->out_name[i]) + 1;
+    char *at = g->names = dt__alloc(m->ctx, bytes);
+    if (at == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < n_in; i++) g->in_name[i] = put_name(&at, sides->in_name[i]);
+    for (int i = 0; i < g->n_out; i++) {
+        g->out_name[i] = put_name(&at, sides->out_name[i]);
+        g->numbers[i] = numbers_of(&sides->out[i]);
+    }
+    g->n_shapes = n_in;
+    memcpy(g->shapes, sides->in, (size_t)n_in * sizeof *g->shapes);
+    return DT_OK;
+}
+
+bool dt__graph_names(const dt_module *m, int *n_in, const char *const **in, const char *const **out)
+{
+    const graph *g = m->type == &dt__nn_graph ? m->state : NULL;
+    if (g == NULL || g->n_shapes == 0) return false;
+    *n_in = g->n_in;
+    *in = g->in_name;
+    *out = g->out_name;
+    return true;
 }
 
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes)
@@ -238,6 +323,12 @@ int dt__graph_inputs(const dt_module *m, const dt_shape **shapes)
     const graph *g = m->state;
     *shapes = g->shapes;
     return g->n_shapes;
+}
+
+const int64_t *dt__graph_outputs(const dt_module *m)
+{
+    const graph *g = m->type == &dt__nn_graph ? m->state : NULL;
+    return g != NULL && g->n_shapes > 0 ? g->numbers : NULL;
 }
 
 int dt__module_outputs(const dt_module *m)

@@ -4,8 +4,10 @@
  * already. */
 #include "data/data_options.h"
 #include "train/recipe.h"
+#include "train/task.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -38,14 +40,13 @@ typedef enum chooser {
     BY_SCHEDULE,
     BY_FORMAT,
     BY_TASK,
-    BY_LOSS,
     BY_AVERAGE,
     BY_SPIKES
 } chooser;
 
 #define BIT(choice) (1U << (choice))
-#define IMAGE_FILES                                                                                \
-    (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | BIT(DT_DATA_PNG))
+#define FOLDERS (BIT(DT_DATA_PNG) | BIT(DT_DATA_FOLDER))
+#define IMAGE_FILES (BIT(DT_DATA_IDX) | BIT(DT_DATA_CIFAR10) | BIT(DT_DATA_CIFAR100) | FOLDERS)
 #define TEXTS (BIT(DT_DATA_TEXT) | BIT(DT_DATA_TOKENS) | BIT(DT_DATA_JSONL))
 #define GIVEN BIT(DT_DATA_GIVEN)
 #define TENSORS BIT(DT_DATA_TENSORS)
@@ -60,8 +61,7 @@ typedef enum chooser {
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
                                             "data.format",          "data.task",
-                                            "train.loss",           "train.average.name",
-                                            "train.spikes.policy" };
+                                            "train.average.name",   "train.spikes.policy" };
 
 static const struct {
     const char *path;
@@ -105,15 +105,17 @@ static const struct {
     { "data.context", BY_FORMAT, TEXTS, "text, tokens and jsonl" },
     { "data.split", BY_FORMAT, TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, TENSORS, "tensors" },
+    { "data.inputs", BY_FORMAT, TENSORS, "tensors" },
+    { "data.outputs", BY_FORMAT, TENSORS, "tensors" },
     { "data.window", BY_FORMAT, TENSORS, "tensors" },
     { "data.standardize", BY_FORMAT, ARRAYS, "arrays" },
     { "data.labels", BY_FORMAT, BIT(DT_DATA_CIFAR100), "cifar100" },
-    { "data.channels", BY_FORMAT, BIT(DT_DATA_PNG), "png" },
+    { "data.channels", BY_FORMAT, FOLDERS, "png and folder" },
+    { "data.size", BY_FORMAT, FOLDERS, "png and folder" },
+    { "data.source", BY_FORMAT, GIVEN, "given" },
     { "data.seed", BY_FORMAT, DRAWN, "drawn data" },
     { "data.validation", BY_FORMAT, FILES | DRAWN, "formats other than given" },
     { "data.noise", BY_TASK, BIT(DT_DATA_DENOISING), "denoising" },
-    { "train.loss", BY_TASK, BIT(DT_DATA_REGRESSION), "regression" },
-    { "train.huber_delta", BY_LOSS, BIT(DT_LOSS_HUBER), "huber" },
     { "train.class_weights", BY_TASK, BIT(DT_DATA_CLASSIFICATION) | BIT(DT_DATA_MULTI_LABEL),
       "classification and multi_label" },
     { "train.sampler", BY_TASK, BIT(DT_DATA_CLASSIFICATION), "classification" },
@@ -132,22 +134,52 @@ static const struct {
 
 static bool is_read(const dt_recipe *r, int i)
 {
+    const bool sourced = r->options.data.format == DT_DATA_GIVEN && r->options.data.source != NULL;
+    if (sourced && strcmp(limited[i].path, "data.validation") == 0) return true;
     const int chosen[] = { r->options.train.optimizer.name, r->options.train.schedule.name,
                            r->options.data.format,          r->options.data.task,
-                           r->options.train.loss,           r->options.train.average.name,
-                           r->options.train.spikes.policy };
+                           r->options.train.average.name,   r->options.train.spikes.policy };
     return (limited[i].choices & BIT(chosen[limited[i].by])) != 0;
+}
+
+/* Keys of one input or output, which data.inputs and data.outputs replace. */
+static const char *const alone[] = {
+    "data.task",     "data.columns.target", "train.loss",        "train.class_weights",
+    "train.sampler", "train.metrics",       "train.huber_delta", "data.columns.inputs",
+    "train.distill",
+};
+
+static bool is_replaced(const dt_recipe *r, int i)
+{
+    const dt_data_options *d = &r->options.data;
+    return (strcmp(alone[i], "data.columns.inputs") == 0 ? d->n_inputs : d->n_outputs) > 0;
+}
+
+static bool is_huber(const char *loss) { return loss != NULL && strcmp(loss, "huber") == 0; }
+
+/* Whether a huber_delta belongs to a loss that is huber. */
+static bool has_delta(const dt_recipe *r, const char *path)
+{
+    const dt_data_options *d = &r->options.data;
+    if (strcmp(path, "train.huber_delta") == 0) return is_huber(r->options.train.loss);
+    for (int64_t i = 0; i < d->n_outputs; i++) {
+        char own[48];
+        snprintf(own, sizeof own, "data.outputs.%d.huber_delta", (int)i);
+        if (strcmp(path, own) == 0) return is_huber(d->outputs[i].loss);
+    }
+    return true;
 }
 
 bool dt__recipe_applies(const dt_recipe *r, const char *path)
 {
     bool known = false;
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
-        if (strcmp(limited[i].path, path) != 0) continue;
-        if (!is_read(r, i)) return false;
-        known = true;
+        if (strcmp(limited[i].path, path) == 0 && !is_read(r, i)) return false;
     }
-    return known || dt__rounding_applies(r, path);
+    for (int i = 0; i < DT__COUNT_OF(alone); i++) {
+        if (strcmp(alone[i], path) == 0 && is_replaced(r, i)) return false;
+    }
+    return has_delta(r, path) && dt__rounding_applies(r, path);
 }
 
 static void check_limited(dt_recipe *r)
@@ -162,6 +194,56 @@ static void check_limited(dt_recipe *r)
 }
 
 /* ---- training ----------------------------------------------------------------------------- */
+
+/* Of a loss with this name (NULL: the task's) for a task: detent's own, or a registered one. */
+static void check_loss(dt_recipe *r, const char *block, const char *name, bool regression)
+{
+    const char *path = dt__recipe_format(r, "%s.loss", block);
+    const char *delta = dt__recipe_format(r, "%s.huber_delta", block);
+    dt__node *node = dt__given(r, path), *delta_node = dt__given(r, delta);
+    if (dt__is_bad(r, path)) return;
+    if (delta_node != NULL && !is_huber(name)) {
+        dt__complain(r, delta_node, "'%s' belongs to huber, which '%s' does not choose", delta,
+                     path);
+    }
+    if (node == NULL || name == NULL || dt_loss_named(r->ctx, name) != NULL) return;
+    int known = 0;
+    while (dt_loss_names[known] != NULL && strcmp(dt_loss_names[known], name) != 0) known++;
+    if (dt_loss_names[known] == NULL) {
+        char text[DT__MESSAGE_SIZE / 2];
+        dt__loss_list(r->ctx, text, sizeof text);
+        dt__complain(r, node, "'%s' is '%s'; there are %s", path, name, text);
+    } else if (!regression) {
+        dt__complain(r, node, "'%s' belongs to regression, which '%s' does not choose", path,
+                     strcmp(block, "train") == 0 ? "data.task"
+                                                 : dt__recipe_format(r, "%s.task", block));
+    }
+}
+
+static void check_losses(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    if (!dt__is_bad(r, "data.task") && d->n_outputs == 0) {
+        check_loss(r, "train", r->options.train.loss, d->task == DT_DATA_REGRESSION);
+    }
+    for (int64_t i = 0; i < d->n_outputs; i++) {
+        const char *block = dt__recipe_format(r, "data.outputs.%lld", (long long)i);
+        if (dt__has_bad(r, block)) continue;
+        check_loss(r, block, d->outputs[i].loss, d->outputs[i].task == DT_DATA_REGRESSION);
+    }
+}
+
+static void check_alone(dt_recipe *r)
+{
+    for (int i = 0; i < DT__COUNT_OF(alone); i++) {
+        dt__node *node = dt__given(r, alone[i]);
+        if (node == NULL || !is_replaced(r, i)) continue;
+        dt__complain(r, node,
+                     "'%s' is for one input and output; 'data.inputs' and 'data.outputs' "
+                     "say it of each",
+                     alone[i]);
+    }
+}
 
 static void check_optimizer(dt_recipe *r)
 {
@@ -315,9 +397,11 @@ static void check_tensors(dt_recipe *r)
 }
 
 /* How many files each part of the data has in this format; 0: any number. */
+static bool is_folder_format(int format) { return (FOLDERS & BIT(format)) != 0; }
+
 static int names_wanted(int format)
 {
-    return format == DT_DATA_IDX ? 2 : format == DT_DATA_PNG || format == DT_DATA_TOKENS ? 1 : 0;
+    return format == DT_DATA_IDX ? 2 : is_folder_format(format) || format == DT_DATA_TOKENS ? 1 : 0;
 }
 
 static void check_source(dt_recipe *r)
@@ -345,7 +429,7 @@ static void check_source(dt_recipe *r)
                          d->format == DT_DATA_CIFAR10    ? "cifar10"
                          : d->format == DT_DATA_CIFAR100 ? "cifar100"
                                                          : "png",
-                         d->format == DT_DATA_PNG ? "folders train and test" : "files");
+                         is_folder_format(d->format) ? "folders train and test" : "files");
     }
 }
 
@@ -370,7 +454,7 @@ static void check_data(dt_recipe *r)
                      lists[i]->n);
     }
     dt__node *channels = dt__given(r, "data.channels");
-    if (channels == NULL || d->format != DT_DATA_PNG || d->channels != 2) return;
+    if (channels == NULL || !is_folder_format(d->format) || d->channels != 2) return;
     dt__complain(r, channels, "'data.channels' must be 1 (grey) or 3 (red, green, blue), not 2");
 }
 
@@ -427,7 +511,7 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
         }
         const char *at = dt__recipe_format(r, "%s.%d", path, i);
         check_exists(r, dt__node_at(r, at, NULL) == NULL ? path : at, name,
-                     r->options.data.format == DT_DATA_PNG);
+                     is_folder_format(r->options.data.format));
     }
 }
 
@@ -444,7 +528,7 @@ static void check_usual(dt_recipe *r)
 {
     struct stat found;
     const dt_data_options *d = &r->options.data;
-    const char *name = d->format == DT_DATA_PNG        ? "train"
+    const char *name = is_folder_format(d->format)     ? "train"
                        : d->format == DT_DATA_CIFAR10  ? "data_batch_1.bin"
                        : d->format == DT_DATA_CIFAR100 ? "train.bin"
                                                        : NULL;
@@ -456,7 +540,7 @@ static void check_usual(dt_recipe *r)
     if (stat(path, &found) == 0 || (errno != ENOENT && errno != ENOTDIR)) return;
     if (stat(dt__recipe_format(r, "%s.gz", path), &found) == 0) return;
     dt__complain(r, node, "'data.dir': no such %s: %s",
-                 d->format == DT_DATA_PNG ? "folder" : "file",
+                 is_folder_format(d->format) ? "folder" : "file",
                  dt__recipe_quote_text(r, path, strlen(path)));
 }
 
@@ -534,6 +618,8 @@ void dt__recipe_check(dt_recipe *r)
         check_limited,
         check_family,
         check_optimizer,
+        check_losses,
+        check_alone,
         check_steps,
         check_milestones,
         check_baseline,

@@ -1,7 +1,9 @@
 /* Checks that a model takes the examples of a dataset, and that its outputs fit their targets. */
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "train/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct fit {
@@ -155,9 +157,15 @@ static dt_status refuse_tokens(dt_ctx *ctx, const char *path, const dt_example *
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d)
 {
-    char have[160], wanted[160];
+    char have[DT__MESSAGE_SIZE], wanted[160];
     dt_example in, out;
-    if (info->family->shapes == NULL) return DT_OK;
+    const dt_status joined = dt__check_joined(info->family, info->options, d);
+    if (joined == DT_ERR_FORMAT) {
+        snprintf(have, sizeof have, "%s", dt_error(ctx));
+        return dt_fail(ctx, joined, "%s: %s", path, have);
+    }
+    DT__TRY(joined);
+    if (info->family->shapes == NULL || d->joined != NULL) return DT_OK;
     DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
     if ((in.rank == 0) != is_tokens(d)) {
         return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the data are %s", path,
@@ -176,7 +184,7 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
     const dt_model_options *m = &r->options.model;
     const dt_example example = example_of(d);
     fit in = { .r = r, .d = d, .wanted = example }, out = in;
-    if (m->family->shapes == NULL) return DT_OK;
+    if (m->family->shapes == NULL || d->joined != NULL) return DT_OK;
     DT__TRY(m->family->shapes(r->ctx, m->options, &in.have, &out.have));
     if ((in.have.rank == 0) != is_tokens(d)) {
         return dt_recipe_refuse(r, "data.format", "the data are %s, but model.family %s takes %s",

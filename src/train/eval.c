@@ -44,7 +44,7 @@ static dt_status run(evaluation *e)
 {
     dt_no_grad(e->t, true);
     while (e->tally.examples < e->examples) {
-        dt__pass p = { .t = e->t, .m = e->m };
+        dt__pass p = { .t = e->t, .m = e->m, .d = e->d };
         dt_tensor *answer;
         dt_tape_reset(e->t);
         DT__TRY(dt_loader_next(e->loader, &p.x, &p.target));
@@ -54,22 +54,24 @@ static dt_status run(evaluation *e)
     return DT_OK;
 }
 
-static dt_status evaluate(evaluation *e, int64_t batch_size, dt_metrics *metrics)
+static dt_status evaluate(evaluation *e, const dt_evaluation *o, dt_metrics *metrics)
 {
-    const dt_loader_options batches = { .batch_size = batch_size };
+    const dt_loader_options batches = { .batch_size = o->batch_size };
     *metrics = (dt_metrics){ 0 };
     if (dt_dataset_count(e->d) == 0) {
         return dt_fail(e->ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
     }
-    e->tally = dt__tally_open(e->ctx, e->d);
     const bool was_training = dt_is_training(e->m);
-    dt_status status = dt_loader_create(e->d, &batches, &e->loader);
+    DT__TRY(dt__arrange(e->m, e->d));
+    dt_status status = dt__tally_open(e->ctx, e->d, &e->tally);
+    if (status == DT_OK) status = dt__tally_add_own(&e->tally, "train.metrics", &o->metrics);
+    if (status == DT_OK) status = dt_loader_create(e->d, &batches, &e->loader);
     if (status == DT_OK) status = dt_tape_create(e->ctx, &e->t);
     dt_train(e->m, false);
     if (status == DT_OK) status = run(e);
     dt_train(e->m, was_training);
     if (status == DT_OK) {
-        dt__tally_metrics(&e->tally, metrics);
+        status = dt__tally_metrics(&e->tally, metrics);
         dt__put_speed(metrics, e->d, e->tally.seconds);
     }
     dt__tally_close(&e->tally);
@@ -78,14 +80,14 @@ static dt_status evaluate(evaluation *e, int64_t batch_size, dt_metrics *metrics
     return status;
 }
 
-dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
-                       dt_metrics *metrics, dt_tensor **out)
+dt_status dt__evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
+                       dt__wanted wanted, dt_metrics *metrics, dt_tensor **out)
 {
     evaluation e = {
         .ctx = dt_module_ctx(m), .m = m, .d = d, .wanted = wanted, .examples = dt_dataset_count(d)
     };
     if (out != NULL) *out = NULL;
-    const dt_status status = evaluate(&e, batch_size, metrics);
+    const dt_status status = evaluate(&e, options, metrics);
     if (status == DT_OK && out != NULL) *out = e.outputs;
     else dt_tensor_free(e.outputs);
     return status;
@@ -95,13 +97,13 @@ dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_siz
                             dt_metrics *metrics)
 {
     evaluation e = { .ctx = dt_module_ctx(m), .m = m, .d = d, .examples = examples };
-    return evaluate(&e, batch_size, metrics);
+    return evaluate(&e, &(dt_evaluation){ .batch_size = batch_size }, metrics);
 }
 
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                       dt_metrics *metrics, dt_tensor **outputs)
 {
     const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
-    return dt__evaluate(m, d, o.batch_size, outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS,
-                        metrics, outputs);
+    return dt__evaluate(m, d, &o, outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS, metrics,
+                        outputs);
 }

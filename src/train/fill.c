@@ -539,8 +539,9 @@ static void check_family(dt_recipe *r)
     if (node == NULL || node->bad || r->options.model.family != NULL) return;
     int n = 0;
     for (; dt_family_at(n) != NULL; n++) names[n] = dt_family_at(n)->name;
-    for (int64_t i = 0; i < r->ctx->n_families && n < MOST_KINDS; i++) {
-        names[n++] = ((const dt_family *)r->ctx->families[i])->name;
+    const dt__registry *own = &r->ctx->registry[DT__FAMILIES];
+    for (int64_t i = 0; i < own->n && n < MOST_KINDS; i++) {
+        names[n++] = ((const dt_family *)own->item[i])->name;
     }
     refuse_choice(r, (place){ "model.family", node, node }, names);
 }

@@ -1,4 +1,5 @@
 /* The keys of a recipe: joins the tables of its blocks. */
+#include "data/data_options.h"
 #include "ptq/keys.h"
 #include "qat/quantized.h"
 #include "train/recipe.h"
@@ -8,8 +9,6 @@
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
 static const char *const average_names[] = { "none", "ema", "epochs", NULL };
-static const char *const loss_names[] = { "mse", "mae", "huber", NULL };
-static const char *const weights_names[] = { "none", "balanced", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
@@ -183,11 +182,15 @@ static const dt_key train_keys[] = {
       .text = "largest global norm of the gradients; 0: no clipping" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
-    { "loss", DT_KEY_CHOICE, AT(loss), .choices = loss_names, .fallback = "mse",
-      .text = "regression: mean squared error, mean absolute error, or the Huber loss" },
+    { "loss", DT_KEY_STRING, AT(loss),
+      .text =
+          "regression: mse (mean squared error), mae (mean absolute error), or huber; or a loss "
+          "that the program has registered; absent: regression mse, else the task's" },
+    { "metrics", DT_KEY_STRINGS, AT(metrics),
+      .text = "metrics that the program has registered, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "loss huber: largest error that is squared" },
-    { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = weights_names, .most = 1e30,
+    { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
       .fallback = "none", .fewest = 1,
       .text =
           "factor of each class in the loss of training: none, balanced (examples / (classes "

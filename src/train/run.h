@@ -108,7 +108,9 @@ typedef struct dt__run {
     dt_tape *tape;
     dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
     dt_tensor *part[DT__PARTS]; /* weights of the parts of a loss */
-    dt_tensor *weight;          /* of train.class_weights; NULL: none */
+    /* Of each output: the loss, and the weights of its classes; NULL: none. */
+    dt__objective objective[DT_MAX_JOINED];
+    dt_tensor *weight[DT_MAX_JOINED];
     dt_schedule schedule;
     struct dt__saved_buffer *saved; /* copies of buffers; NULL: not wanted, or none */
     int64_t n_saved;
@@ -181,6 +183,9 @@ dt_status dt__run_loader(dt__run *r);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
+/* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
+ * outputs; FORMAT where they do not fit, and where other data should be joined. */
+dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
@@ -317,8 +322,12 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics 
 
 /* ---- run_weights.c ---- */
 
-/* Makes r->weight as train.class_weights says. CONFIG if the list does not fit the classes. */
+/* Makes r->weight as train.class_weights or data.outputs say. CONFIG if a list does not fit the
+ * classes. */
 dt_status dt__run_open_weights(dt__run *r);
+void dt__run_close_weights(dt__run *r);
+/* Finds r->objective by name. CONFIG. */
+dt_status dt__run_find_objectives(dt__run *r);
 /* What the update of the loader's next `batches` batches divides the sum of losses by: their
  * labels, or the sum of the labels' weights. */
 double dt__run_divisor(dt__run *r, int64_t batches);

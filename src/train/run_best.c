@@ -118,7 +118,7 @@ static dt_status evaluate_average(dt__run *r, const dt_evaluation *options, dt_m
 
 static dt_status evaluate(dt__run *r)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size };
+    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
     const double before = dt__seconds();
     dt_metrics m;
     dt__chars t;

@@ -1,6 +1,6 @@
 /* Checks of a run beyond those of its recipe, before any file is written: builds and prepares a
  * trial model and opens a loader. */
-#include "data/dataset.h"
+#include "data/joined.h"
 #include "train/rounding.h"
 #include "train/run.h"
 
@@ -90,11 +90,20 @@ static dt_status check_schedule(dt__run *r)
                             (long long)s->decay_steps, (long long)left);
 }
 
+/* Whether targets, or those of one of several outputs, are labels. */
+static bool has_labels(const dt__run *r)
+{
+    const dt__joined *j = r->train->joined;
+    bool any = r->task->has_labels;
+    for (int i = 0; j != NULL && i < j->n_outputs; i++) any |= dt__has_label(&j->output[i].data);
+    return any;
+}
+
 static dt_status check_smoothing(dt__run *r)
 {
-    if (r->task->has_labels || r->o->train.label_smoothing == 0) return DT_OK;
+    if (has_labels(r) || r->o->train.label_smoothing == 0) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.label_smoothing",
-                            "'train.label_smoothing' is for labels, but the targets are images");
+                            "'train.label_smoothing' is for labels, which the targets are not");
 }
 
 static dt_status check_distill(dt__run *r)
@@ -140,8 +149,7 @@ dt_status dt__run_check(dt__run *r)
     dt_loader_free(r->loader);
     r->loader = NULL;
     DT__TRY(dt__run_open_weights(r));
-    dt_tensor_free(r->weight);
-    r->weight = NULL;
+    dt__run_close_weights(r);
     DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
     dt_status status = check_last_batch(r, trial);
     if (status == DT_OK) status = dt__run_count_products(r, trial);

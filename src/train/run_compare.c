@@ -16,7 +16,8 @@
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)
 {
     const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
-    return dt__evaluate(m, r->evaluated, r->o->train.eval_batch_size, wanted, metrics, answers);
+    const dt_evaluation how = { r->o->train.eval_batch_size, r->o->train.metrics };
+    return dt__evaluate(m, r->evaluated, &how, wanted, metrics, answers);
 }
 
 /* ---- float and rounded

@@ -15,12 +15,12 @@ static dt_status measure(dt__run *r, size_t *bytes)
     dt__pass pass;
     DT__TRY(dt__run_pass(r, x, target, &pass));
     dt_no_grad(r->tape, true);
-    r->task->loss(&pass);
+    dt__loss(r->task, &pass);
     dt_no_grad(r->tape, false);
     DT__TRY(dt_tape_status(r->tape));
     dt_tape_reset(r->tape);
     const size_t before = dt_memory_of(r->ctx).used;
-    r->task->loss(&pass);
+    dt__loss(r->task, &pass);
     DT__TRY(dt_tape_status(r->tape));
     *bytes = dt_memory_of(r->ctx).used - before;
     dt_tape_reset(r->tape);

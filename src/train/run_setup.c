@@ -106,11 +106,11 @@ static dt_status open_data(dt__run *r)
 {
     const dt_run_control *c = &r->control;
     const bool given = c->train != NULL || c->validation != NULL || c->test != NULL;
-    if (r->o->data.format != DT_DATA_GIVEN) {
+    if (r->o->data.format != DT_DATA_GIVEN || r->o->data.source != NULL) {
         if (given) {
             return dt_recipe_refuse(r->recipe, "data.format",
                                     "dt_run was given datasets, which 'data.format' does not "
-                                    "choose: it must be 'given'");
+                                    "choose: it must be 'given', without 'data.source'");
         }
         return dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, &r->validation, &r->test);
     }
@@ -125,10 +125,21 @@ static dt_status open_data(dt__run *r)
     return DT_OK;
 }
 
+static dt_status check_sides(dt__run *r, const dt_dataset *d)
+{
+    const dt_model_options *m = &r->o->model;
+    return dt__recipe_blame(r->recipe, "data", DT_ERR_FORMAT,
+                            dt__check_joined(m->family, m->options, d));
+}
+
 dt_status dt__run_open(dt__run *r)
 {
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
+    const dt_dataset *const data[] = { r->train, r->validation, r->test };
+    for (int i = 0; i < 3; i++) {
+        if (data[i] != NULL) DT__TRY(check_sides(r, data[i]));
+    }
     DT__TRY(keep_tokenizer(r));
     DT__TRY(keep_data(r));
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
@@ -136,7 +147,10 @@ dt_status dt__run_open(dt__run *r)
                                : r->evaluated == r->validation ? "validation"
                                                                : "train";
     r->task = dt__task_of(r->train);
-    r->n_metrics = dt__task_metrics(r->evaluated, r->metric);
+    DT__TRY(dt__recipe_blame(
+        r->recipe, "train.metrics", DT_ERR_CONFIG,
+        dt__task_metrics(r->evaluated, &r->o->train.metrics, r->metric, &r->n_metrics)));
+    DT__TRY(dt__run_find_objectives(r));
     DT__TRY(count_updates(r));
     if (r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
         dt__say(r->ctx,
@@ -198,7 +212,7 @@ void dt__run_end_stage(dt__run *r)
         dt_tensor_free(r->part[i]);
         r->part[i] = NULL;
     }
-    dt_tensor_free(r->weight);
+    dt__run_close_weights(r);
     dt_module_free(r->model);
     dt_module_free(r->teacher);
     r->teacher = NULL;
@@ -206,7 +220,6 @@ void dt__run_end_stage(dt__run *r)
     r->optimizer = NULL;
     r->loader = NULL;
     r->share = NULL;
-    r->weight = NULL;
     r->model = NULL;
 }
 

@@ -53,9 +53,11 @@ dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *ou
                        .other = other,
                        .part = r->part,
                        .smoothing = r->o->train.label_smoothing,
-                       .loss = r->o->train.loss,
-                       .huber_delta = r->o->train.huber_delta,
-                       .weight = r->weight,
+                       .objective = r->objective[0],
+                       .weight = r->weight[0],
+                       .d = r->train,
+                       .objectives = r->objective,
+                       .weights = r->weight,
                        .teacher = r->teacher,
                        .distill = &r->o->train.distill };
     return DT_OK;
@@ -68,7 +70,7 @@ static dt_status one_batch(dt__run *r, double *loss)
     DT__TRY(dt_loader_next(r->loader, &x, &target));
     dt__pass pass;
     DT__TRY(dt__run_pass(r, x, target, &pass));
-    dt_tensor *sum = r->task->loss(&pass);
+    dt_tensor *sum = dt__loss(r->task, &pass);
     if (sum == NULL) return dt_tape_status(r->tape);
     *loss += dt_item(sum);
     return dt_backward(r->tape, sum, r->share);

@@ -2,6 +2,7 @@
  * as JSON. */
 #include "train/out.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ORIGIN_COLUMN 44
@@ -211,8 +212,11 @@ static void show_structs(shower *s, const dt_key *key, spot at)
     for (int64_t i = 0; i < count; i++) {
         const dt__node *node = dt__node_item(at.node, i);
         const char *base = at.base + key->offset + (size_t)i * key->size;
+        char path[PATH_BYTES], place[24];
+        snprintf(place, sizeof place, "%lld", (long long)i);
+        join(path, at.path, place);
         if (is_items) show_item(s, &items->v[i], (spot){ at.path, items->v[i].options, node });
-        else show_rule(s, key, (spot){ at.path, base, node });
+        else show_rule(s, key, (spot){ path, base, node });
     }
     if (s->json) {
         dt__out_close(o, ']');

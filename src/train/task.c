@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "data/joined.h"
 
 #include <detent/ops.h>
 #include <math.h>
@@ -12,7 +13,7 @@ static const dt__task *const tasks[] = {
     [DT_TARGET_CLASS] = &dt__task_classes,   [DT_TARGET_IMAGE] = &dt__task_images,
     [DT_TARGET_MASK] = &dt__task_masks,      [DT_TARGET_TOKENS] = &dt__task_tokens,
     [DT_TARGET_VALUES] = &dt__task_values,   [DT_TARGET_BITS] = &dt__task_bits,
-    [DT_TARGET_ANOMALY] = &dt__task_anomaly,
+    [DT_TARGET_ANOMALY] = &dt__task_anomaly, [DT_TARGET_SEVERAL] = &dt__task_several,
 };
 
 const dt__task *dt__task_of(const dt_dataset *d) { return tasks[dt_dataset_target(d)]; }
@@ -28,6 +29,7 @@ int64_t dt__task_places(const dt_dataset *d)
         [DT_TARGET_VALUES] = dt_dataset_outputs(d),
         [DT_TARGET_BITS] = dt_dataset_outputs(d),
         [DT_TARGET_ANOMALY] = 1,
+        [DT_TARGET_SEVERAL] = 0,
     };
     return places[dt_dataset_target(d)];
 }
@@ -60,7 +62,7 @@ dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS])
 /* The next metric, from `i` on, that applies to the data; NULL: none. */
 static const dt__measure *next_measure(const dt__tally *s, int *i)
 {
-    while (*i < DT_MAX_METRICS && s->task->measure[*i].value != NULL) {
+    while (*i < DT__MEASURES && s->task->measure[*i].value != NULL) {
         const dt__measure *measure = &s->task->measure[(*i)++];
         if (measure->classes <= s->least_classes && measure->prompted <= s->prompted) {
             return measure;
@@ -69,13 +71,68 @@ static const dt__measure *next_measure(const dt__tally *s, int *i)
     return NULL;
 }
 
-int dt__task_metrics(const dt_dataset *d, const dt_metric **metric)
+bool dt__task_measures(dt_target target, const char *name)
 {
-    const dt__tally s = dt__tally_open(NULL, d);
+    for (int i = 0; i < DT__MEASURES && tasks[target]->measure[i].value != NULL; i++) {
+        if (strcmp(tasks[target]->measure[i].metric.name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* The metrics of one output, whose name is put before theirs (NULL: not), and their values once
+ * there are examples. */
+static dt_status add_measures(const dt__tally *s, const char *output, dt_metrics *m)
+{
     const dt__measure *measure;
-    int n = 0, i = 0;
-    while ((measure = next_measure(&s, &i)) != NULL) metric[n++] = &measure->metric;
-    return n;
+    int i = 0;
+    while ((measure = next_measure(s, &i)) != NULL) {
+        const dt_metric *metric = &measure->metric;
+        if (output != NULL) metric = dt__metric_of_output(s->ctx, output, metric);
+        if (metric == NULL) return DT_ERR_NOMEM;
+        m->metric[m->n] = metric;
+        m->value[m->n++] = s->examples > 0 ? measure->value(s) : 0;
+    }
+    return DT_OK;
+}
+
+/* Puts registered metrics before the loss. */
+static void add_own(const dt__tally *s, dt_metrics *m)
+{
+    const int loss = m->n - 1;
+    m->n += s->n_own;
+    m->metric[m->n - 1] = m->metric[loss];
+    m->value[m->n - 1] = m->value[loss];
+    for (int i = 0; i < s->n_own; i++) {
+        m->metric[loss + i] = &s->own[i]->metric;
+        m->value[loss + i] = s->examples > 0 ? s->own[i]->value(s->state[i]) : 0;
+    }
+}
+
+dt_status dt__tally_metrics(const dt__tally *s, dt_metrics *m)
+{
+    m->examples = s->examples;
+    m->n = 0;
+    for (int i = 0; i < s->n_parts; i++) {
+        DT__TRY(add_measures(&s->part[i], s->d->joined->output[i].name, m));
+    }
+    DT__TRY(add_measures(s, NULL, m));
+    add_own(s, m);
+    m->loss = m->value[m->n - 1];
+    return DT_OK;
+}
+
+dt_status dt__task_metrics(const dt_dataset *d, const dt_strings *own, const dt_metric **metric,
+                           int *n)
+{
+    dt_metrics m = { 0 };
+    dt__tally s;
+    dt_status status = dt__tally_open(d->ctx, d, &s);
+    if (status == DT_OK) status = dt__tally_add_own(&s, "train.metrics", own);
+    if (status == DT_OK) status = dt__tally_metrics(&s, &m);
+    dt__tally_close(&s);
+    *n = m.n;
+    memcpy(metric, m.metric, sizeof m.metric);
+    return status;
 }
 
 double dt_metric_value(const dt_metrics *m, const char *name)
@@ -88,7 +145,7 @@ double dt_metric_value(const dt_metrics *m, const char *name)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
+static dt__tally tally_of(dt_ctx *ctx, const dt_dataset *d)
 {
     return (dt__tally){ .ctx = ctx,
                         .task = dt__task_of(d),
@@ -97,14 +154,30 @@ dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d)
                         .prompted = dt_dataset_is_prompted(d) };
 }
 
+dt_status dt__tally_open(dt_ctx *ctx, const dt_dataset *d, dt__tally *s)
+{
+    *s = tally_of(ctx, d);
+    s->d = d;
+    if (dt_dataset_target(d) != DT_TARGET_SEVERAL) return DT_OK;
+    const int n = d->joined->n_outputs;
+    s->part = dt__alloc_array(ctx, n, sizeof *s->part);
+    if (s->part == NULL) return DT_ERR_NOMEM;
+    for (s->n_parts = 0; s->n_parts < n; s->n_parts++) {
+        const dt_dataset view = dt__joined_view(d, &d->joined->output[s->n_parts]);
+        s->part[s->n_parts] = tally_of(ctx, &view);
+    }
+    return DT_OK;
+}
+
 void dt__tally_close(dt__tally *s)
 {
+    for (int i = 0; i < s->n_parts; i++) dt__tally_close(&s->part[i]);
+    for (int i = 0; i < s->n_own; i++) dt__release(s->ctx, s->state[i]);
+    dt__release(s->ctx, s->part);
     dt__release(s->ctx, s->region[0]);
     dt__release(s->ctx, s->total[0]);
     dt__release(s->ctx, s->scored);
-    s->region[0] = NULL;
-    s->total[0] = NULL;
-    s->scored = NULL;
+    *s = (dt__tally){ .ctx = s->ctx };
 }
 
 static bool fits(const dt_tensor *y, int rank, const int64_t *dims)
@@ -185,28 +258,36 @@ double dt__mean_overlap(const dt__tally *s)
     return sum / n;
 }
 
+dt_status dt__tally_rows(dt__tally *s, int64_t width, const dt__rows *rows)
+{
+    DT__TRY(make_regions(s));
+    if (s->task->scores) DT__TRY(dt__tally_reserve(s, rows->n * s->places));
+    for (int64_t i = 0; i < rows->n; i++) {
+        const float *y = rows->y + i * rows->y_step;
+        const void *target = (const int32_t *)rows->target + i * rows->target_step;
+        s->task->count(s, y, target);
+        for (int k = 0; k < s->n_own; k++) s->own[k]->add(s->state[k], y, width, target);
+    }
+    s->examples += rows->n;
+    return DT_OK;
+}
+
 dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target)
 {
     DT__TRY(check(s, y, target));
-    DT__TRY(make_regions(s));
-    const char *outputs = dt_data(y), *targets = dt_data(target);
-    if (outputs == NULL || targets == NULL) return dt_error_status(s->ctx);
-    const int64_t n = target->dims[0];
-    if (s->task->scores) DT__TRY(dt__tally_reserve(s, n * s->places));
-    const size_t output_bytes = (size_t)(y->count / n) * sizeof(float);
-    const size_t target_bytes = (size_t)s->places * dt_dtype_size(target->dtype);
-    for (int64_t i = 0; i < n; i++) {
-        s->task->count(s, (const void *)(outputs + (size_t)i * output_bytes),
-                       targets + (size_t)i * target_bytes);
-    }
-    s->examples += n;
-    return DT_OK;
+    const dt__rows rows = { .n = target->dims[0],
+                            .y = dt_data(y),
+                            .y_step = y->count / target->dims[0],
+                            .target = dt_data(target),
+                            .target_step = s->places };
+    if (rows.y == NULL || rows.target == NULL) return dt_error_status(s->ctx);
+    return dt__tally_rows(s, rows.y_step, &rows);
 }
 
 dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer)
 {
     const double before = dt__seconds();
-    *answer = dt_forward(p->t, p->m, p->x);
+    *answer = dt__answer(p);
     s->seconds += dt__seconds() - before;
     return *answer == NULL ? dt_tape_status(p->t) : dt__tally_batch(s, *answer, p->target);
 }
@@ -216,16 +297,4 @@ void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds)
     m->seconds = seconds;
     m->samples_per_s = (double)m->examples / fmax(seconds, 1e-9);
     m->tokens_per_s = (double)dt_dataset_context(d) * m->samples_per_s;
-}
-
-void dt__tally_metrics(const dt__tally *s, dt_metrics *m)
-{
-    const dt__measure *measure;
-    int i = 0;
-    m->examples = s->examples;
-    for (m->n = 0; (measure = next_measure(s, &i)) != NULL; m->n++) {
-        m->metric[m->n] = &measure->metric;
-        m->value[m->n] = measure->value(s);
-    }
-    m->loss = m->value[m->n - 1];
 }

@@ -6,11 +6,13 @@
 #ifndef DT__TRAIN_TASK_H
 #define DT__TRAIN_TASK_H
 
+#include "core/core.h"
 #include "train/ranking.h"
 
 #include <detent/train.h>
 
 #define DT__SUMS 3
+#define DT__MEASURES 4 /* most metrics of a task of one output */
 
 /* Sums over the examples seen so far, from which metrics are computed. */
 typedef struct dt__tally {
@@ -30,6 +32,14 @@ typedef struct dt__tally {
     double *total[4]; /* likewise: sums for each place */
     dt__scored *scored;
     int64_t n_scored, room;
+    /* With several outputs: the sums of each, [n_parts]; made with the first batch. */
+    struct dt__tally *part;
+    int n_parts;
+    const dt_dataset *d;
+    /* Registered metrics, and their sums. */
+    const dt_own_metric *own[DT_MAX_METRICS];
+    void *state[DT_MAX_METRICS];
+    int n_own;
 } dt__tally;
 
 enum { DT__WANTED, DT__FOUND, DT__BOTH };
@@ -48,28 +58,47 @@ typedef enum dt__part_of_loss {
     DT__PART_TAUGHT,
     DT__PARTS
 } dt__part_of_loss;
+/* A loss by its name. */
+typedef struct dt__objective {
+    int kind;           /* of values: index into dt_loss_names */
+    double huber_delta; /* of huber */
+    const dt_loss *own; /* of the program; NULL: the task's */
+} dt__objective;
+
+/* The loss `name` (NULL: the task's) for targets of a kind. CONFIG, naming `key` and the losses
+ * that there are. */
+/* Writes "mse, mae, huber" and the registered losses. */
+void dt__loss_list(const dt_ctx *ctx, char *text, size_t room);
+
+dt_status dt__objective_find(dt_ctx *ctx, const char *key, const char *name, dt_target target,
+                             dt__objective *out);
 
 /* One batch, and what its forward pass and loss need. */
 typedef struct dt__pass {
     dt_tape *t;
     dt_module *m;
     dt_tensor *x, *target;
+    dt_tensor *y;           /* the output to compare with; NULL: that of the model for x */
     dt_tensor *other;       /* the other targets of mixed examples; NULL: none are mixed */
     dt_tensor *const *part; /* [DT__PARTS]: weights of the parts */
     double smoothing;       /* label smoothing */
-    int loss;               /* DT_LOSS_...; of regression */
-    double huber_delta;
-    dt_tensor *weight;                  /* of classes, or of positive bits; NULL: 1 */
+    dt__objective objective;
+    dt_tensor *weight; /* of classes, or of positive bits; NULL: 1 */
+    /* With several outputs: which they are, and objective and weight of each. */
+    const dt_dataset *d;
+    const dt__objective *objectives;
+    dt_tensor *const *weights;
     dt_module *teacher;                 /* for distillation; NULL: none */
     const dt_distill_settings *distill; /* settings of distillation */
 } dt__pass;
 
 typedef struct dt__task {
-    bool has_labels;                     /* targets are labels: outputs are [batch, classes, ...] */
-    bool counts_places;                  /* has counters and sums for each place */
-    bool scores;                         /* `count` adds a score for each place */
-    dt__measure measure[DT_MAX_METRICS]; /* the loss is the last; ended by one without value */
-    /* The loss summed over all labels of a batch; NULL with the error on the tape. */
+    bool has_labels;                   /* targets are labels: outputs are [batch, classes, ...] */
+    bool counts_places;                /* has counters and sums for each place */
+    bool scores;                       /* `count` adds a score for each place */
+    dt__measure measure[DT__MEASURES]; /* the loss is the last; ended by one without value */
+    /* The loss summed over all labels of a batch; NULL with the error on the tape. Called by
+     * dt__loss alone. */
     dt_tensor *(*loss)(const dt__pass *p);
     /* Runs a batch without gradients and adds its examples to the sums. *answer, lent by the tape,
      * is the output f32 [examples, ...] by which models are compared bit for bit. */
@@ -85,9 +114,18 @@ typedef struct dt__task {
 const dt__task *dt__task_of(const dt_dataset *d);
 /* Number of values in an example's target. */
 int64_t dt__task_places(const dt_dataset *d);
-/* Writes the metrics that apply to this dataset, at most DT_MAX_METRICS, and returns their
- * number. */
-int dt__task_metrics(const dt_dataset *d, const dt_metric **metric);
+/* Writes the metrics that apply to this dataset, at most DT_MAX_METRICS, registered ones (names of
+ * `own`, checked by dt__tally_add_own) before the loss. NOMEM. */
+dt_status dt__task_metrics(const dt_dataset *d, const dt_strings *own, const dt_metric **metric,
+                           int *n);
+
+/* Whether the task of these targets has a metric of this name. */
+bool dt__task_measures(dt_target target, const char *name);
+
+/* The summed loss of a batch: the task's, or the program's own. */
+dt_tensor *dt__loss(const dt__task *task, const dt__pass *p);
+/* p->y, or the model's output. */
+dt_tensor *dt__answer(const dt__pass *p);
 
 /* `evaluate` of tasks with `count`: runs the model and adds each example by its output. */
 dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
@@ -97,7 +135,8 @@ dt_tensor *dt__teach(const dt__pass *p);
 /* The parts that are there, each times its weight; the first alone is returned as it is. */
 dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS]);
 
-dt__tally dt__tally_open(dt_ctx *ctx, const dt_dataset *d);
+/* NOMEM. Close it in any case. d must live as long. */
+dt_status dt__tally_open(dt_ctx *ctx, const dt_dataset *d, dt__tally *s);
 void dt__tally_close(dt__tally *s);
 /* Adds the examples of a batch. SHAPE if the outputs do not fit the targets, NOMEM. */
 dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *target);
@@ -105,8 +144,31 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
 dt_status dt__tally_check(const dt__tally *s, const dt_tensor *y, int rank, const int64_t *dims);
 /* Makes room for n more scores. NOMEM. */
 dt_status dt__tally_reserve(dt__tally *s, int64_t n);
-/* Computes the metrics. */
-void dt__tally_metrics(const dt__tally *s, dt_metrics *m);
+/* Computes the metrics. NOMEM. */
+dt_status dt__tally_metrics(const dt__tally *s, dt_metrics *m);
+/* Adds registered metrics by name. CONFIG, naming `key` and the metrics that there are; NOMEM. */
+dt_status dt__tally_add_own(dt__tally *s, const char *key, const dt_strings *own);
+
+/* Rows of outputs and targets in larger rows. */
+typedef struct dt__rows {
+    int64_t n;
+    const float *y;
+    int64_t y_step; /* numbers from a row to the next */
+    const void *target;
+    int64_t target_step; /* cells of four bytes */
+} dt__rows;
+
+/* Adds examples of one output with `width` numbers. NOMEM. */
+dt_status dt__tally_rows(dt__tally *s, int64_t width, const dt__rows *rows);
+
+/* ---- several outputs (task_several.c) -------------------------------------------------------- */
+
+/* The metric `name` of an output, named OUTPUT.NAME, kept by the context. NULL: NOMEM. */
+const dt_metric *dt__metric_of_output(dt_ctx *ctx, const char *output, const dt_metric *metric);
+
+/* Brings joined arrays into the order of the model's inputs and outputs, where it has names. SHAPE
+ * if there are others. */
+dt_status dt__arrange(const dt_module *m, const dt_dataset *d);
 
 /* The class of the largest of an example's outputs, which are `step` apart; the first of equal
  * ones. */
@@ -120,7 +182,7 @@ void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 double dt__mean_overlap(const dt__tally *s);
 
 extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens,
-    dt__task_values, dt__task_bits, dt__task_anomaly;
+    dt__task_values, dt__task_bits, dt__task_anomaly, dt__task_several;
 
 /* ---- evaluating (eval.c) -------------------------------------------------------------------- */
 
@@ -131,8 +193,8 @@ typedef enum dt__wanted {
 } dt__wanted;
 
 /* dt_evaluate that returns answers or outputs, f32 [examples, ...]; the caller frees them. */
-dt_status dt__evaluate(dt_module *m, const dt_dataset *d, int64_t batch_size, dt__wanted wanted,
-                       dt_metrics *metrics, dt_tensor **out);
+dt_status dt__evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
+                       dt__wanted wanted, dt_metrics *metrics, dt_tensor **out);
 /* The metrics of the first batches that hold `examples` examples or more. */
 dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_size, int64_t examples,
                             dt_metrics *metrics);

@@ -22,7 +22,7 @@ static dt_tensor *loss(const dt__pass *p)
     dt_cross_entropy_options options = dt_cross_entropy_defaults();
     options.reduction = DT_REDUCE_SUM;
     options.label_smoothing = p->smoothing;
-    dt_tensor *y = dt_forward(p->t, p->m, p->x), *part[DT__PARTS] = { NULL };
+    dt_tensor *y = dt__answer(p), *part[DT__PARTS] = { NULL };
     part[DT__PART_FIRST] = dt_weighted_cross_entropy(p->t, y, p->target, p->weight, &options);
     if (p->other != NULL) {
         part[DT__PART_OTHER] = dt_weighted_cross_entropy(p->t, y, p->other, p->weight, &options);

@@ -15,18 +15,21 @@ enum { SQUARED, ABSOLUTE };
 /* Per output: the first target t0, and sums of t - t0, of its square, of e^2. */
 enum { FIRST, SUM, SQUARES, ERRORS };
 
+enum { MSE, MAE, HUBER };
+const char *const dt_loss_names[] = { [MSE] = "mse", [MAE] = "mae", [HUBER] = "huber", NULL };
+
 static dt_tensor *distance(const dt__pass *p, dt_tensor *y, dt_tensor *target)
 {
-    if (p->loss == DT_LOSS_MAE) return dt_l1_loss(p->t, y, target, DT_REDUCE_SUM);
-    if (p->loss == DT_LOSS_HUBER) {
-        return dt_huber_loss(p->t, y, target, p->huber_delta, DT_REDUCE_SUM);
+    if (p->objective.kind == MAE) return dt_l1_loss(p->t, y, target, DT_REDUCE_SUM);
+    if (p->objective.kind == HUBER) {
+        return dt_huber_loss(p->t, y, target, p->objective.huber_delta, DT_REDUCE_SUM);
     }
     return dt_mse(p->t, y, target, DT_REDUCE_SUM);
 }
 
 static dt_tensor *loss(const dt__pass *p)
 {
-    dt_tensor *y = dt_forward(p->t, p->m, p->x), *part[DT__PARTS] = { NULL };
+    dt_tensor *y = dt__answer(p), *part[DT__PARTS] = { NULL };
     part[DT__PART_FIRST] = distance(p, y, p->target);
     if (p->teacher != NULL) part[DT__PART_TAUGHT] = distance(p, y, dt__teach(p));
     return dt__sum_parts(p, part);

@@ -1,15 +1,19 @@
-/* A folder of PNG files by class: folder/<class>/<name>.png. Classes, and the files of each, are in
- * byte order of their names. Image j of a class of n gets the key (j + 1/2) / n; the dataset is
- * sorted by key, then class, so any part cut off at its ends holds every class in proportion. */
+/* A folder of image files by class: folder/<class>/<name>.png or .jpg. Classes, and the files of
+ * each, are in byte order of their names. Image j of a class of n gets the key (j + 1/2) / n; the
+ * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
+ * proportion. */
 #include "core/atomic_file.h"
 #include "data/dataset.h"
-#include "data/png.h"
+#include "data/image_file.h"
+#include "data/resize.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define MOST_SIDE 65535 /* pixels */
 
 /* ---- names -------------------------------------------------------------------------------- */
 
@@ -39,13 +43,18 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool ends_in_png(const char *name)
-{
-    const size_t n = strlen(name);
-    return n > 4 && (strcmp(name + n - 4, ".png") == 0 || strcmp(name + n - 4, ".PNG") == 0);
-}
+typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
 
-typedef enum sought { FOLDERS, IMAGES } sought;
+static bool is_image(const char *name, sought what)
+{
+    static const char *const endings[] = { ".png", ".PNG", ".jpg", ".JPG", ".jpeg", ".JPEG" };
+    const size_t n = strlen(name);
+    for (int i = 0; i < (what == PNG_FILES ? 2 : DT__COUNT_OF(endings)); i++) {
+        const size_t m = strlen(endings[i]);
+        if (n > m && strcmp(name + n - m, endings[i]) == 0) return true;
+    }
+    return false;
+}
 
 /* Whether `name` in `folder` has the wanted file type, links followed. */
 static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, sought what,
@@ -53,7 +62,7 @@ static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, so
 {
     struct stat about;
     *answer = false;
-    if (name[0] == '.' || (what == IMAGES && !ends_in_png(name))) return DT_OK;
+    if (name[0] == '.' || (what != FOLDERS && !is_image(name, what))) return DT_OK;
     char *path = dt__format_string(ctx, "%s/%s", folder, name);
     if (path == NULL) return DT_ERR_NOMEM;
     const int failed = stat(path, &about);
@@ -97,6 +106,7 @@ typedef struct reading {
     dt_ctx *ctx;
     const char *folder;
     const dt_png_options *options;
+    sought what;
     class_folder classes[DT__MOST_CLASSES];
     int64_t count; /* number of files of all classes */
     char *first;   /* path of the first image, whose size all others must have */
@@ -122,10 +132,12 @@ static dt_status list_class(reading *r, const names *classes, const char *name)
     class_folder *c = &r->classes[found - classes->v];
     c->path = dt__format_string(r->ctx, "%s/%s", r->folder, name);
     if (c->path == NULL) return DT_ERR_NOMEM;
-    DT__TRY(list_folder(r->ctx, c->path, IMAGES, &c->files));
+    DT__TRY(list_folder(r->ctx, c->path, r->what, &c->files));
     r->count += c->files.n;
     if (c->files.n > 0) return DT_OK;
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' holds no PNG files, named *.png", c->path);
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' holds no %s", c->path,
+                   r->what == PNG_FILES ? "PNG files, named *.png"
+                                        : "images, named *.png, *.jpg or *.jpeg");
 }
 
 static dt_status list_images(reading *r, names *here, names *all)
@@ -154,37 +166,59 @@ static int64_t next_class(const reading *r)
 
 /* ---- images ------------------------------------------------------------------------------- */
 
-/* Allocates memory for the images, of the size of the first. */
-static dt_status begin_dataset(reading *r, const dt__png *p)
+static bool resizes(const reading *r) { return r->options->height > 0; }
+
+/* Allocates memory for the images, of the wanted size or of that of the first. */
+static dt_status begin_dataset(reading *r, const dt__image_file *f)
 {
     dt_dataset *d = &r->d;
-    const int64_t dims[] = { d->count, d->channels, p->height, p->width };
+    d->height = resizes(r) ? r->options->height : f->height;
+    d->width = resizes(r) ? r->options->width : f->width;
+    const int64_t dims[] = { d->count, d->channels, d->height, d->width };
     int64_t bytes;
-    d->height = p->height;
-    d->width = p->width;
     if (!dt__product(4, dims, &bytes)) {
         return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld images of %lld x %lld pixels", r->folder,
-                       (long long)d->count, (long long)p->height, (long long)p->width);
+                       (long long)d->count, (long long)d->height, (long long)d->width);
     }
-    r->first = dt__copy_string(r->ctx, p->in.path);
+    r->first = dt__copy_string(r->ctx, f->path);
     return r->first == NULL ? DT_ERR_NOMEM : dt__images_allocate(r->ctx, d);
 }
 
-static dt_status check_size(const reading *r, const dt__png *p)
+static dt_status refuse_size(const reading *r, const dt__image_file *f)
 {
-    if (p->height == r->d.height && p->width == r->d.width) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
-                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; one size is wanted",
-                   p->in.path, (long long)p->height, (long long)p->width, r->first,
+                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; one size is wanted, or "
+                   "data.size, to which all are resized",
+                   f->path, (long long)f->height, (long long)f->width, r->first,
                    (long long)r->d.height, (long long)r->d.width);
 }
 
-static dt_status take_image(reading *r, dt__png *p, int64_t i, int64_t label)
+static dt_status read_resized(const reading *r, dt__image_file *f, uint8_t *to)
 {
-    DT__TRY(i == 0 ? begin_dataset(r, p) : check_size(r, p));
+    const int64_t dims[] = { r->d.channels, f->height, f->width };
+    int64_t bytes;
+    if (!dt__product(3, dims, &bytes)) {
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld x %lld pixels", f->path,
+                       (long long)f->height, (long long)f->width);
+    }
+    uint8_t *pixels = dt__alloc(r->ctx, (size_t)bytes);
+    if (pixels == NULL) return DT_ERR_NOMEM;
+    const dt__size from = { f->height, f->width }, size = { r->d.height, r->d.width };
+    dt_status s = dt__image_read(f, r->d.channels, pixels);
+    if (s == DT_OK) s = dt__resize(r->ctx, r->d.channels, from, pixels, size, to);
+    dt__release(r->ctx, pixels);
+    return s;
+}
+
+static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t label)
+{
+    if (i == 0) DT__TRY(begin_dataset(r, f));
+    uint8_t *to = (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d);
     ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
-    return dt__png_read(p, r->d.channels,
-                        (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d));
+    if (f->height == r->d.height && f->width == r->d.width) {
+        return dt__image_read(f, r->d.channels, to);
+    }
+    return resizes(r) ? read_resized(r, f, to) : refuse_size(r, f);
 }
 
 static dt_status read_image(reading *r, int64_t i)
@@ -193,10 +227,10 @@ static dt_status read_image(reading *r, int64_t i)
     class_folder *c = &r->classes[label];
     char *path = dt__format_string(r->ctx, "%s/%s", c->path, c->files.v[c->taken++]);
     if (path == NULL) return DT_ERR_NOMEM;
-    dt__png p;
-    dt_status status = dt__png_open(r->ctx, path, &p);
-    if (status == DT_OK) status = take_image(r, &p, i, label);
-    dt__png_close(&p);
+    dt__image_file f;
+    dt_status status = dt__image_open(r->ctx, path, &f);
+    if (status == DT_OK) status = take_image(r, &f, i, label);
+    dt__image_close(&f);
     dt__release(r->ctx, path);
     return status;
 }
@@ -230,23 +264,30 @@ static void reading_free(reading *r)
     dt__release(ctx, r);
 }
 
-dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
-                      dt_dataset **out)
+static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
+                             const dt_png_options *options, dt_dataset **out)
 {
     const dt_png_options o = options == NULL ? dt_png_defaults() : *options;
     *out = NULL;
     if ((o.channels != 1 && o.channels != 3) || o.count < 0) {
         return dt_fail(
             ctx, DT_ERR_ARG,
-            "reading PNG files: %lld channels, at most %lld images: 1 or 3 channels, and "
-            "0 (all) or more wanted",
+            "reading images: %lld channels, at most %lld images: 1 or 3 channels, and 0 (all) or "
+            "more wanted",
             (long long)o.channels, (long long)o.count);
+    }
+    if ((o.height == 0) != (o.width == 0) || o.height < 0 || o.width < 0 || o.height > MOST_SIDE ||
+        o.width > MOST_SIDE) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "reading images: a size of %lld x %lld: both 0, or 1 to %d wanted",
+                       (long long)o.height, (long long)o.width, MOST_SIDE);
     }
     reading *r = dt__alloc_zero(ctx, sizeof *r);
     if (r == NULL) return DT_ERR_NOMEM;
     r->ctx = ctx;
     r->folder = folder;
     r->options = &o;
+    r->what = what;
     r->d = (dt_dataset){ .channels = o.channels, .target = DT_TARGET_CLASS };
     const dt_status status = read_images(r);
     if (status == DT_OK) {
@@ -256,4 +297,16 @@ dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *opt
     const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;
     reading_free(r);
     return wrapped;
+}
+
+dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                      dt_dataset **out)
+{
+    return read_folder(ctx, folder, PNG_FILES, options, out);
+}
+
+dt_status dt_folder_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                         dt_dataset **out)
+{
+    return read_folder(ctx, folder, IMAGES, options, out);
 }

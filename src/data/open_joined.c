@@ -1,0 +1,182 @@
+/* Opens arrays with several inputs and outputs (data.inputs, data.outputs). Each input is read with
+ * the targets of the first output, each further output with the x of the first input, as any other
+ * arrays are; so every input is held against the targets by the readers. Then they are joined. */
+#include "core/block_list.h"
+#include "data/array_file.h"
+#include "data/data_options.h"
+#include "data/joined.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct opening {
+    dt_ctx *ctx;
+    const dt_data_options *o;
+    void *names;             /* memory of FILE:TENSOR */
+    int n_inputs, n_outputs; /* at least 1 */
+    dt_dataset *input[DT_MAX_SHAPES][3], *output[DT_MAX_JOINED][3];
+} opening;
+
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+static bool is_table(const char *name) { return ends_in(name, ".csv") || ends_in(name, ".csv.gz"); }
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* FILE:TENSOR, which must be a file that can hold several. */
+static dt_status name_tensor(opening *a, const char *key, const char *file, const char *tensor,
+                             const char **out)
+{
+    if (!ends_in(file, ".npz") && !ends_in(file, ".safetensors")) {
+        return dt_fail(a->ctx, DT_ERR_CONFIG,
+                       "%s: '%s' names no file that holds several arrays; .npz, .safetensors "
+                       "(without :NAME, which data.inputs and data.outputs give) or .csv is wanted",
+                       key, file);
+    }
+    const size_t n = strlen(file) + strlen(tensor) + 2;
+    char *name = dt__block_list_add(a->ctx, &a->names, n);
+    if (name == NULL) return DT_ERR_NOMEM;
+    snprintf(name, n, "%s:%s", file, tensor);
+    *out = name;
+    return DT_OK;
+}
+
+/* The files of a part, for one input and one output. */
+static dt_status name_files(opening *a, const char *key, const dt_data_input *in,
+                            const dt_data_output *out, dt_tensor_files *f)
+{
+    const dt_tensor_files all = *f;
+    if (!all.given) return DT_OK;
+    const bool table = is_table(all.x.v[0]);
+    if (out != NULL && all.y == NULL && !table && all.x.n != 1) {
+        return dt_fail(a->ctx, DT_ERR_CONFIG,
+                       "%s: %d files of x; one, which holds the outputs too, or %s.y is wanted",
+                       key, all.x.n, key);
+    }
+    for (int i = 0; i < all.x.n && in != NULL && !table; i++) {
+        const char *tensor = in->tensor == NULL ? in->name : in->tensor;
+        DT__TRY(name_tensor(a, key, all.x.v[i], tensor, &f->x.v[i]));
+    }
+    if (out == NULL || (table && all.y == NULL)) return DT_OK;
+    const char *tensor = out->tensor == NULL ? out->name : out->tensor;
+    const char *file = all.y != NULL ? all.y : all.x.v[0];
+    return name_tensor(a, key, file, tensor, &f->y);
+}
+
+static void name_columns(const char *name, const dt_strings *given, dt_strings *columns)
+{
+    *columns = given->n > 0 ? *given : (dt_strings){ 1, { name } };
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* The data of one input (NULL: data.train.x as it is) and one output (NULL: its targets). */
+static dt_status open_pair(opening *a, const dt_data_input *in, const dt_data_output *out,
+                           dt_dataset *data[3])
+{
+    dt_data_options o = *a->o;
+    dt_tensor_files *const files[] = { &o.train_tensors, &o.validation_tensors, &o.test_tensors };
+    static const char *const keys[] = { "data.train", "data.validation", "data.test" };
+    dt_dataset **const to[] = { &data[0], &data[1], &data[2] };
+    o.n_inputs = o.n_outputs = 0;
+    for (int i = 0; i < 3; i++) DT__TRY(name_files(a, keys[i], in, out, files[i]));
+    if (in != NULL) name_columns(in->name, &in->columns, &o.columns.inputs);
+    if (out != NULL) {
+        o.task = out->task;
+        name_columns(out->name, &out->columns, &o.columns.target);
+        if (a->o->train_tensors.y != NULL || !is_table(a->o->train_tensors.x.v[0])) {
+            o.columns.target = (dt_strings){ .n = 0 };
+        }
+    }
+    return dt__open_tensors(a->ctx, &o, to);
+}
+
+static dt_status open_pairs(opening *a)
+{
+    const dt_data_options *o = a->o;
+    const dt_data_input *in = o->n_inputs > 0 ? o->inputs : NULL;
+    const dt_data_output *out = o->n_outputs > 0 ? o->outputs : NULL;
+    for (int i = 0; i < a->n_inputs; i++) {
+        DT__TRY(open_pair(a, in == NULL ? NULL : &in[i], out, a->input[i]));
+    }
+    for (int i = 1; i < a->n_outputs; i++) DT__TRY(open_pair(a, in, &out[i], a->output[i]));
+    return DT_OK;
+}
+
+/* ---- joining -------------------------------------------------------------------------------- */
+
+static dt_status join_part(const opening *a, int which, dt_dataset **out)
+{
+    dt_join j = { .n_inputs = a->n_inputs, .n_outputs = a->n_outputs };
+    const dt_data_options *o = a->o;
+    if (a->input[0][which] == NULL) return DT_OK;
+    for (int i = 0; i < j.n_inputs; i++) {
+        j.input[i] =
+            (dt_joined_input){ o->n_inputs > 0 ? o->inputs[i].name : "input", a->input[i][which] };
+    }
+    for (int i = 0; i < j.n_outputs; i++) {
+        const dt_data_output *from = &o->outputs[i];
+        j.output[i] = (dt_joined_output){ .name = "output",
+                                          .weight = 1,
+                                          .class_weights = { .n = DT_WEIGHTS_NONE } };
+        if (o->n_outputs > 0) {
+            j.output[i] = (dt_joined_output){ from->name,        NULL,
+                                              from->weight,      from->loss,
+                                              from->huber_delta, from->class_weights };
+        }
+        j.output[i].data = i == 0 ? a->input[0][which] : a->output[i][which];
+        if (which != 0) j.output[i].class_weights.n = DT_WEIGHTS_NONE; /* of training alone */
+    }
+    const dt_status s = dt_dataset_join(a->ctx, &j, out);
+    if (s != DT_ERR_ARG) return s;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(a->ctx));
+    return dt_fail(a->ctx, DT_ERR_CONFIG, "data.%s: %s", o->n_inputs > 0 ? "inputs" : "outputs",
+                   words);
+}
+
+static dt_status check(const opening *a)
+{
+    const dt_data_options *o = a->o;
+    if (!o->train_tensors.given || o->train_tensors.x.n < 1) {
+        return dt_fail(a->ctx, DT_ERR_CONFIG,
+                       "data.train: files {x: FILE} with the arrays that data.inputs and "
+                       "data.outputs name are wanted");
+    }
+    for (int64_t i = 0; i < o->n_outputs; i++) {
+        const int task = o->outputs[i].task;
+        if (task == DT_DATA_CLASSIFICATION || task == DT_DATA_REGRESSION ||
+            task == DT_DATA_MULTI_LABEL) {
+            continue;
+        }
+        return dt_fail(a->ctx, DT_ERR_CONFIG,
+                       "data.outputs.%lld.task: classification, regression or multi_label is "
+                       "wanted",
+                       (long long)i);
+    }
+    const bool table = is_table(o->train_tensors.x.v[0]);
+    if (!table || o->n_inputs > 0 || o->columns.inputs.n > 0) return DT_OK;
+    return dt_fail(a->ctx, DT_ERR_CONFIG,
+                   "data.columns.inputs: with data.outputs it must say which columns are inputs");
+}
+
+dt_status dt__open_joined(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
+{
+    opening a = { .ctx = ctx,
+                  .o = o,
+                  .n_inputs = (int)dt__max_i64(1, o->n_inputs),
+                  .n_outputs = (int)dt__max_i64(1, o->n_outputs) };
+    dt_status s = check(&a);
+    if (s == DT_OK) s = open_pairs(&a);
+    for (int i = 0; i < 3 && s == DT_OK; i++) s = join_part(&a, i, out[i]);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < a.n_inputs; k++) dt_dataset_free(a.input[k][i]);
+        for (int k = 1; k < a.n_outputs; k++) dt_dataset_free(a.output[k][i]);
+    }
+    dt__block_list_free(ctx, &a.names);
+    return s;
+}

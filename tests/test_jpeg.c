@@ -1,0 +1,375 @@
+/* Folders of JPEG files: pixels as libjpeg gives them to a program of its own, resizing by its
+ * formula, and hostile files. */
+#include "sample.h"
+
+#include <detent/io.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <jpeglib.h>
+
+typedef struct form {
+    int components, height, width, quality, restart;
+    boolean progressive;
+    int sampling; /* of the first component */
+    bool adobe;   /* RGB, not YCbCr */
+} form;
+
+static const form forms[] = {
+    { 1, 16, 16, 90, 0, FALSE, 1, false }, { 3, 16, 24, 90, 0, FALSE, 2, false },
+    { 3, 17, 9, 75, 0, FALSE, 1, false },  { 3, 21, 19, 60, 3, FALSE, 2, false },
+    { 3, 33, 31, 90, 0, TRUE, 2, false },  { 1, 7, 5, 100, 0, TRUE, 1, false },
+    { 3, 8, 8, 95, 0, FALSE, 1, true },
+};
+
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+static uint8_t pixel(int x, int y, int c)
+{
+    return (uint8_t)(128 + 90 * sin(0.3 * x * (c + 1) + 0.2 * y));
+}
+
+/* A file in memory, which the caller frees. */
+static unsigned char *make(const form *f, unsigned long *bytes)
+{
+    struct jpeg_compress_struct e;
+    struct jpeg_error_mgr errors;
+    unsigned char *file = NULL;
+    uint8_t row[256 * 3];
+    *bytes = 0;
+    e.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&e);
+    jpeg_mem_dest(&e, &file, bytes);
+    e.image_width = (JDIMENSION)f->width;
+    e.image_height = (JDIMENSION)f->height;
+    e.input_components = f->components;
+    e.in_color_space = f->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&e);
+    if (f->adobe) jpeg_set_colorspace(&e, JCS_RGB);
+    jpeg_set_quality(&e, f->quality, TRUE);
+    e.comp_info[0].h_samp_factor = e.comp_info[0].v_samp_factor = f->sampling;
+    e.restart_interval = (unsigned)f->restart;
+    if (f->progressive) jpeg_simple_progression(&e);
+    jpeg_start_compress(&e, TRUE);
+    for (int y = 0; y < f->height; y++) {
+        for (int i = 0; i < f->width * f->components; i++) {
+            row[i] = pixel(i / f->components, y, i % f->components);
+        }
+        JSAMPROW one = row;
+        jpeg_write_scanlines(&e, &one, 1);
+    }
+    jpeg_finish_compress(&e);
+    jpeg_destroy_compress(&e);
+    return file;
+}
+
+/* The pixels [height][width][components], by libjpeg as its manual has it. */
+static void decode(const unsigned char *file, unsigned long bytes, uint8_t *to)
+{
+    struct jpeg_decompress_struct d;
+    struct jpeg_error_mgr errors;
+    d.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&d);
+    jpeg_mem_src(&d, file, bytes);
+    jpeg_read_header(&d, TRUE);
+    jpeg_start_decompress(&d);
+    while (d.output_scanline < d.output_height) {
+        JSAMPROW row = to + d.output_scanline * d.output_width * (unsigned)d.output_components;
+        jpeg_read_scanlines(&d, &row, 1);
+    }
+    jpeg_finish_decompress(&d);
+    jpeg_destroy_decompress(&d);
+}
+
+typedef struct bench {
+    dt_ctx *ctx;
+    char folder[TEST_PATH], path[TEST_PATH];
+    int refused, read;
+} bench;
+
+static void open_bench(bench *b, const char *name)
+{
+    char folder[TEST_PATH];
+    b->ctx = sample_context(1);
+    b->refused = b->read = 0;
+    test_folder(b->folder);
+    test_join(folder, b->folder, "a");
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    test_join(b->path, folder, name);
+}
+
+static dt_status read_folder(const bench *b, int64_t channels, int64_t height, int64_t width,
+                             dt_dataset **out)
+{
+    dt_png_options o = dt_png_defaults();
+    o.channels = channels;
+    o.height = height;
+    o.width = width;
+    return dt_folder_read(b->ctx, b->folder, &o, out);
+}
+
+/* ---- pixels --------------------------------------------------------------------------------- */
+
+START_TEST(pixels)
+{
+    static uint8_t want[64 * 64 * 3];
+    const form *f = &forms[_i];
+    bench b;
+    unsigned long n;
+    open_bench(&b, _i % 2 == 0 ? "one.jpg" : "one.JPEG");
+    unsigned char *file = make(f, &n);
+    test_write_file(b.path, file, n);
+    decode(file, n, want);
+    for (int channels = 1; channels <= 3; channels += 2) {
+        dt_dataset *d = NULL;
+        TEST_OK(b.ctx, read_folder(&b, channels, 0, 0, &d));
+        ck_assert(dt_dataset_height(d) == f->height && dt_dataset_width(d) == f->width);
+        const uint8_t *got = dt_dataset_image(d, 0);
+        const int size = f->height * f->width;
+        for (int k = 0; k < size; k++) {
+            const uint8_t *p = want + k * f->components;
+            const double grey =
+                f->components == 1 ? (double)p[0] : 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2];
+            for (int c = 0; c < channels; c++) {
+                const uint8_t own = f->components == 1 ? p[0] : p[c];
+                if (channels == 3) ck_assert_int_eq(got[c * size + k], own);
+                else ck_assert(fabs(got[k] - grey) <= 0.51);
+            }
+        }
+        dt_dataset_free(d);
+    }
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* ---- resizing ------------------------------------------------------------------------------- */
+
+/* The weight of pixel k of n in pixel i of m, by the formula, in double. */
+static double weight(int n, int m, int i, int k)
+{
+    const double scale = (double)n / m;
+    if (m < n) {
+        return fmax(0, fmin((i + 1) * scale, k + 1) - fmax(i * scale, k)) / scale;
+    }
+    const double s = fmin(fmax((i + 0.5) * scale - 0.5, 0), n - 1);
+    return fmax(0, 1 - fabs(s - k));
+}
+
+static const int sizes[][2] = { { 16, 16 }, { 8, 12 }, { 5, 7 }, { 1, 1 },
+                                { 31, 40 }, { 7, 40 }, { 40, 5 } };
+
+START_TEST(resized)
+{
+    const form f = { 3, 16, 24, 90, 0, FALSE, 1, false };
+    const int height = sizes[_i][0], width = sizes[_i][1];
+    bench b;
+    unsigned long n;
+    dt_dataset *whole = NULL, *d = NULL;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&f, &n);
+    test_write_file(b.path, file, n);
+    TEST_OK(b.ctx, read_folder(&b, 3, 0, 0, &whole));
+    TEST_OK(b.ctx, read_folder(&b, 3, height, width, &d));
+    const uint8_t *from = dt_dataset_image(whole, 0), *got = dt_dataset_image(d, 0);
+    for (int at = 0; at < 3 * height * width; at++) {
+        const int c = at / (height * width), y = at / width % height, x = at % width;
+        double sum = 0;
+        for (int k = 0; k < f.height; k++) {
+            for (int l = 0; l < f.width; l++) {
+                sum += weight(f.height, height, y, k) * weight(f.width, width, x, l) *
+                       from[(c * f.height + k) * f.width + l];
+            }
+        }
+        TEST_EACH(fabs(got[at] - sum) <= 0.5 + 1e-6, "%d: %d, not %g", at, got[at], sum);
+    }
+    dt_dataset_free(whole);
+    dt_dataset_free(d);
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* Images of several sizes and kinds, by recipe. */
+START_TEST(of_a_recipe)
+{
+    bench b;
+    char path[TEST_PATH];
+    dt_dataset *train = NULL, *validation, *test;
+    open_bench(&b, "1.jpg");
+    for (int i = 0; i < 4; i++) {
+        unsigned long n;
+        unsigned char *file = make(&forms[i], &n);
+        snprintf(path, sizeof path, "%.*s%d.jpg", (int)(strlen(b.path) - 5), b.path, i);
+        test_write_file(path, file, n);
+        free(file);
+    }
+    dt_data_options o = dt_data_defaults();
+    o.format = DT_DATA_FOLDER;
+    o.train = (dt_strings){ 1, { b.folder } };
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "or data.size",
+               dt_data_open(b.ctx, &o, &train, &validation, &test));
+    o.size[0] = o.size[1] = 12;
+    TEST_OK(b.ctx, dt_data_open(b.ctx, &o, &train, &validation, &test));
+    ck_assert(dt_dataset_count(train) == 4 && dt_dataset_height(train) == 12);
+    dt_dataset_free(train);
+    o.size[1] = 0;
+    TEST_FAILS(b.ctx, DT_ERR_CONFIG, "data.size",
+               dt_data_open(b.ctx, &o, &train, &validation, &test));
+    o.format = DT_DATA_PNG;
+    o.size[0] = 0;
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "no PNG files",
+               dt_data_open(b.ctx, &o, &train, &validation, &test));
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* As an example for a model. */
+START_TEST(for_a_model)
+{
+    bench b;
+    unsigned long n;
+    dt_model_data data;
+    dt_dataset *d = NULL;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[1], &n);
+    test_write_file(b.path, file, n);
+    free(file);
+    const char *text = "{\"target\": \"classes\", \"input\": [3, 16, 24], \"pixels\": true}";
+    TEST_OK(b.ctx, dt_model_data_parse(b.ctx, text, "model", &data));
+    TEST_OK(b.ctx, dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    ck_assert(dt_dataset_count(d) == 1 && dt_dataset_width(d) == 24);
+    dt_dataset_free(d);
+    data.input.v[1] = 17;
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "24 x 16 pixels; the model reads images of 24 x 17",
+               dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    dt_model_data_free(b.ctx, &data);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* ---- hostile files -------------------------------------------------------------------------- */
+
+/* Any bytes give an error that names the file, or an image. */
+static bool try_any(bench *b, const unsigned char *bytes, size_t n)
+{
+    dt_dataset *d = NULL;
+    test_write_file(b->path, bytes, n);
+    const dt_status s = read_folder(b, 3, 0, 0, &d);
+    dt_dataset_free(d);
+    TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT, "%s: %s", dt_status_name(s), dt_error(b->ctx));
+    TEST_EACH(s == DT_OK || strstr(dt_error(b->ctx), b->path) != NULL, "%s", dt_error(b->ctx));
+    TEST_EACH(dt_memory_of(b->ctx).used == 0, "leaks");
+    *(s == DT_OK ? &b->read : &b->refused) += 1;
+    return s == DT_OK;
+}
+
+START_TEST(truncated)
+{
+    bench b;
+    unsigned long n;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[_i], &n);
+    for (unsigned long k = 0; k < n; k++)
+        TEST_EACH(!try_any(&b, file, k), "%lu of %lu bytes", k, n);
+    ck_assert(try_any(&b, file, n));
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+START_TEST(changed)
+{
+    bench b;
+    unsigned long n;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[_i], &n);
+    for (unsigned long k = 2; k < n; k++) {
+        for (int bit = (int)k % 4; bit < 8; bit += 4) {
+            file[k] ^= (unsigned char)(1 << bit);
+            try_any(&b, file, n);
+            file[k] ^= (unsigned char)(1 << bit);
+        }
+    }
+    printf("jpeg: %d bad files, %d that can be read\n", b.refused, b.read);
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* A header of 65,535 x 65,535 pixels, before anything is allocated for them. */
+START_TEST(bombs)
+{
+    bench b;
+    unsigned long n, at = 2;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[_i], &n);
+    while (file[at + 1] != 0xC0 && file[at + 1] != 0xC2)
+        at += 2U + 256U * file[at + 2] + file[at + 3];
+    memset(file + at + 5, 0xFF, 4);
+    ck_assert(!try_any(&b, file, n));
+    ck_assert_msg(strstr(dt_error(b.ctx), "more than its") != NULL ||
+                      strstr(dt_error(b.ctx), "damaged") != NULL,
+                  "%s", dt_error(b.ctx));
+    ck_assert_uint_lt(dt_memory_of(b.ctx).peak, 1 << 20);
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* Every allocation fails once: those of the context, and those of libjpeg. */
+static dt_status read_one(dt_ctx *ctx, void *user)
+{
+    const bench *b = user;
+    const dt_png_options o = { .channels = 3, .height = 5, .width = 9 };
+    dt_dataset *d = NULL;
+    const dt_status s = dt_folder_read(ctx, b->folder, &o, &d);
+    dt_dataset_free(d);
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    bench b;
+    unsigned long n;
+    open_bench(&b, "one.jpg");
+    unsigned char *file = make(&forms[4], &n);
+    test_write_file(b.path, file, n);
+    free(file);
+    ck_assert_int_gt(test_every_allocation(read_one, &b), 10);
+    int64_t runs = 0;
+    for (dt_status s = DT_ERR_NOMEM; s != DT_OK && test_malloc_can_fail(); runs++) {
+        ck_assert_int_lt(runs, 200);
+        test_malloc_fail_at(runs + 1);
+        s = read_one(b.ctx, &b);
+        const int64_t calls = test_malloc_calls();
+        test_malloc_fail_at(0);
+        if (calls <= runs) break;
+        ck_assert_msg(s == DT_OK || s == DT_ERR_NOMEM || s == DT_ERR_IO, "%s: %s",
+                      dt_status_name(s), dt_error(b.ctx));
+        if (s == DT_OK) s = DT_ERR_NOMEM; /* a call whose failure does not matter */
+    }
+    printf("jpeg: %lld calls of malloc failed\n", (long long)runs);
+    ck_assert_uint_eq(dt_memory_of(b.ctx).used, 0);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+Suite *test_jpeg_suite(void)
+{
+    Suite *s = suite_create("jpeg");
+    TCase *c = tcase_create("files");
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, pixels, 0, FORMS);
+    tcase_add_loop_test(c, resized, 0, (int)(sizeof sizes / sizeof sizes[0]));
+    tcase_add_test(c, of_a_recipe);
+    tcase_add_test(c, for_a_model);
+    tcase_add_test(c, every_allocation);
+    tcase_add_loop_test(c, truncated, 0, FORMS);
+    tcase_add_loop_test(c, changed, 0, FORMS);
+    tcase_add_loop_test(c, bombs, 0, FORMS);
+    suite_add_tcase(s, c);
+    return s;
+}
