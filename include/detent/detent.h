@@ -86,7 +86,8 @@ typedef struct dt_ctx_options {
     uint64_t seed;           /* of every random stream; default 0 */
     int threads;             /* 0: OMP_NUM_THREADS, else one for each processor */
     uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C only */
-    bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
+    bool leave_blas_threads; /* default false: OpenBLAS, which rounding with data
+                                * loads, is set to one thread for the process */
     dt_logger log;
     void *log_user;
 } dt_ctx_options;

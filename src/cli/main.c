@@ -342,19 +342,15 @@ static int run(const cli_command *c, int argc, char **argv)
     return status == CLI_DONE ? c->run(&args) : status;
 }
 
-/* Removes OPENBLAS_CORETYPE, which can halve OpenBLAS's speed, for `bench`. OpenBLAS too reads it
- * before main. */
-static bool choose_core(int argc, char **argv)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE");
-    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return false;
-    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
-    return unsetenv("OPENBLAS_CORETYPE") == 0;
-}
-
+/* Settings of OpenBLAS, which reads them when it is loaded: detent calls it from threads of its own.
+ * OPENBLAS_CORETYPE can halve its speed, so `bench` ignores it. */
 static void prepare_environment(int argc, char **argv)
 {
-    if (choose_core(argc, argv)) execv("/proc/self/exe", argv);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return;
+    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
+    unsetenv("OPENBLAS_CORETYPE");
 }
 
 static int run_named(int argc, char **argv)
