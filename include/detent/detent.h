@@ -51,6 +51,10 @@ typedef enum dt_status {
 /* The code's name, such as "DT_ERR_SHAPE". Never NULL; a constant string. */
 DT_API const char *dt_status_name(dt_status status);
 
+/* Replaces by '?' what a terminal obeys or does not show: controls, also those beyond ASCII, marks
+ * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
+DT_API void dt_text_clean(char *text);
+
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 

@@ -86,8 +86,8 @@ dt_bench_options dt_bench_defaults(void);
 
 /* Measures with one thread and, if the context has more, with all of them; passes each figure to
  * `row` as soon as it is measured. `options` NULL means the defaults. Sets OpenBLAS's threads as a
- * comparison needs, and to one at the end. Errors: ARG (parts, repeat outside 0...1000), NOMEM, STATE
- * (no OpenBLAS), the sink's. */
+ * comparison needs, and to one at the end. Errors: ARG (parts, repeat outside 0...1000), NOMEM,
+ * STATE (no OpenBLAS), the sink's. */
 dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
 /* The machine as the program sees it. */

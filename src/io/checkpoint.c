@@ -459,8 +459,8 @@ static void warn_of_machine(const loading *l)
     dt__say(l->ctx,
             "warning: %s was written on %s (kernels %s), this is %s (kernels %s): the run "
             "goes on, but bits may differ from an uninterrupted one",
-            l->parts.file->path, dt__shown(was->processor, a), dt__shown(was->kernels, b), processor,
-            dt_kernels_name(l->ctx));
+            l->parts.file->path, dt__shown(was->processor, a), dt__shown(was->kernels, b),
+            processor, dt_kernels_name(l->ctx));
 }
 
 static void restore_slots(void *user)
