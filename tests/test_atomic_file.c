@@ -4,6 +4,7 @@
 #include "testing.h"
 
 #include "core/atomic_file.h"
+#include "io/new_folder.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -203,6 +204,44 @@ START_TEST(no_descriptor_leaks)
 }
 END_TEST
 
+/* ---- folders --------------------------------------------------------------------------------- */
+
+static void make_folder(const place *p, const char *name)
+{
+    char path[TEST_PATH], file[TEST_PATH];
+    test_join(path, p->folder, name);
+    ck_assert_int_eq(mkdir(path, 0777), 0);
+    test_join(file, path, "part");
+    test_write_text(file, "half");
+}
+
+/* Folders that a killed program left go; those that are being filled, and others, stay. */
+START_TEST(folders_that_were_left_go)
+{
+    place p = make_place();
+    char path[TEST_PATH];
+    dt__new_folder first, second;
+    test_join(path, p.folder, "out");
+    make_folder(&p, "out.tmp-123-0");
+    make_folder(&p, "out.tmp-99999999-12");
+    make_folder(&p, "out.tmp-123-0.old");
+    make_folder(&p, "out.tmp-notes-1");
+    make_folder(&p, "about.tmp-1-1");
+    TEST_OK(p.ctx, dt__folder_begin(p.ctx, path, &first));
+    ck_assert_int_eq(count_files(p.folder), 1 + 3 + 1);
+    TEST_OK(p.ctx, dt__folder_begin(p.ctx, path, &second));
+    ck_assert_int_eq(count_files(p.folder), 1 + 3 + 2);
+    test_write_text(dt__folder_file(&second, "a"), "one");
+    TEST_OK(p.ctx, dt__folder_commit(&second));
+    dt__folder_abandon(&second);
+    dt__folder_abandon(&first);
+    ck_assert_int_eq(count_files(p.folder), 1 + 3 + 1);
+    test_join(path, p.folder, "out/a");
+    check_text(path, "one");
+    dt_ctx_free(p.ctx);
+}
+END_TEST
+
 Suite *test_atomic_file_suite(void)
 {
     Suite *s = suite_create("atomic_file");
@@ -215,6 +254,7 @@ Suite *test_atomic_file_suite(void)
     tcase_add_test(c, names_are_as_long_as_they_may);
     tcase_add_test(c, paths_need_no_folder);
     tcase_add_test(c, no_descriptor_leaks);
+    tcase_add_test(c, folders_that_were_left_go);
     suite_add_tcase(s, c);
     return s;
 }

@@ -284,6 +284,19 @@ START_TEST(mistakes_of_training)
 }
 END_TEST
 
+/* The first file opened does not become standard error. */
+START_TEST(closed_streams_write_into_no_file)
+{
+    char *text = NULL;
+    ck_assert_int_eq(
+        test_shell(NULL, "cd %s && " DETENT "train other.yaml run.dir=closed 0<&- 2>&-", folder),
+        0);
+    ck_assert_int_eq(test_shell(&text, "grep -cv '^{.*}$' %s/closed/metrics.jsonl", folder), 1);
+    ck_assert_str_eq(text, "0\n");
+    free(text);
+}
+END_TEST
+
 /* Text and ids to evaluate need not be in the run's data.dir, and its training text need not
  * exist. */
 START_TEST(other_text_is_evaluated)
@@ -510,6 +523,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, batch_counts_are_left_out);
     tcase_add_test(c, nearest_needs_no_data);
     tcase_add_test(c, mistakes_of_training);
+    tcase_add_test(c, closed_streams_write_into_no_file);
     tcase_add_test(c, other_text_is_evaluated);
     tcase_add_test(c, ids_need_no_tokenizer);
     tcase_add_test(c, adapters_are_merged);

@@ -1,6 +1,7 @@
 /* The inverse root of positive definite matrices: U^T U = A^-1, against plain sums in double. */
 #include "testing.h"
 
+#include "kernels/blas_library.h"
 #include "kernels/dense64.h"
 #include "kernels/kernels.h"
 
@@ -14,6 +15,7 @@ static dt_ctx *context(int threads)
     options.threads = threads;
     ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
     TEST_OK(ctx, dt__kernels_open(ctx));
+    TEST_OK(ctx, dt__blas_load(ctx));
     return ctx;
 }
 
@@ -145,6 +147,7 @@ START_TEST(test_product)
     const double a[6] = { 1, 2, 3, 4, 5, 6 }, b[6] = { 1, 0, 2, 1, 0, 1 };
     double c[4] = { 1, 1, 1, 1 };
     dt__dense p = { 2, 2, 3, 2, false, a, 3, b, 2, c, 2 };
+    dt_ctx *ctx = context(1);
     dt__dense_product(&p); /* [[5, 5], [14, 11]] twice, and 1 */
     ck_assert(c[0] == 11 && c[1] == 11 && c[2] == 29 && c[3] == 23);
     p.trans_a = true; /* a as [3][2]: [[1, 3, 5], [2, 4, 6]] */
@@ -155,6 +158,7 @@ START_TEST(test_product)
     p.k = 0;
     dt__dense_product(&p);
     ck_assert(c[0] == 4);
+    dt_ctx_free(ctx);
 }
 END_TEST
 

@@ -770,6 +770,7 @@ START_TEST(every_byte_of_a_header)
     char *bytes = test_read_file(path, &size);
     char *hash = strstr(bytes + 8, "detent.xxh3"); /* without its hash: the header decides */
     memcpy(hash, "no.longer..", strlen("detent.xxh3"));
+    memcpy(strstr(bytes + 8, "detent.version"), "no.longer.....", strlen("detent.version"));
     const size_t header =
         8 + (size_t)(unsigned char)bytes[0] + 256 * (size_t)(unsigned char)bytes[1];
     for (size_t at = 8; at < header; at++) {

@@ -3,9 +3,9 @@
  * tile grid; equal bits on any number of threads. */
 #include "testing.h"
 
+#include "kernels/blas_library.h"
 #include "kernels/kernels.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -432,31 +432,32 @@ START_TEST(openblas_has_one_thread)
     dt_ctx_options o = dt_ctx_defaults();
     o.leave_blas_threads = true;
     dt_ctx *ctx;
-    openblas_set_num_threads(2);
     ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
-    TEST_OK(ctx, dt__kernels_open(ctx));
-    ck_assert_int_eq(openblas_get_num_threads(), 2);
+    TEST_OK(ctx, dt__blas_load(ctx));
+    dt__blas.openblas_set_num_threads(2);
+    TEST_OK(ctx, dt__blas_load(ctx));
+    ck_assert_int_eq(dt__blas.openblas_get_num_threads(), 2);
     dt_ctx_free(ctx);
     ctx = context(2);
-    ck_assert_int_eq(openblas_get_num_threads(), 1);
+    TEST_OK(ctx, dt__blas_load(ctx));
+    ck_assert_int_eq(dt__blas.openblas_get_num_threads(), 1);
     dt_ctx_free(ctx);
 }
 END_TEST
 
-/* Where OpenBLAS would search for memory for ever, creating a tape fails at once. */
+/* Where OpenBLAS would search for memory for ever, loading it fails at once. */
 START_TEST(no_room_for_blas)
 {
     dt_ctx_options options = dt_ctx_defaults();
     options.threads = 1000; /* 126 GiB of buffers */
     dt_ctx *ctx;
-    dt_tape *t;
     ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
     struct rlimit limit;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
     const rlim_t before = limit.rlim_cur;
     limit.rlim_cur = (rlim_t)64 << 30;
     const int limited = setrlimit(RLIMIT_AS, &limit);
-    const dt_status status = dt_tape_create(ctx, &t);
+    const dt_status status = dt__blas_load(ctx);
     limit.rlim_cur = before;
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
     ck_assert_int_eq(limited, 0);

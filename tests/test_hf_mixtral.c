@@ -425,6 +425,7 @@ START_TEST(every_byte_of_a_header)
     test_join(path, own, "model.safetensors");
     char *bytes = test_read_file(path, &size);
     memcpy(strstr(bytes + 8, "detent.xxh3"), "no.longer..", strlen("detent.xxh3"));
+    memcpy(strstr(bytes + 8, "detent.version"), "no.longer.....", strlen("detent.version"));
     const size_t header =
         8 + (size_t)(unsigned char)bytes[0] + 256 * (size_t)(unsigned char)bytes[1];
     for (size_t at = 8; at < header; at++) {

@@ -44,6 +44,36 @@ START_TEST(strings_hold_every_character)
 }
 END_TEST
 
+/* What is shown of names of strangers: no control, also of C1, no mark of direction, no piece of a
+ * character. */
+START_TEST(names_are_cleaned)
+{
+    static const struct {
+        const char *name, *shown;
+    } cases[] = {
+        { "layer.0.weight", "layer.0.weight" },
+        { "\x1b[31m\x7f\n", "?[31m??" },
+        { "\xc2\x9b"
+          "31m",
+          "?31m" }, /* U+009B, which begins a sequence */
+        { "a\xe2\x80\xae"
+          "b\xe2\x81\xa6",
+          "a?b?" },                           /* U+202E, U+2066 */
+        { "\xe2\x80\xa8\xef\xbb\xbf", "??" }, /* U+2028, U+FEFF */
+        { "\xc3\xa9 \xe6\x97\xa5", "\xc3\xa9 \xe6\x97\xa5" },
+        { "\xff\xc3", "??" },
+    };
+    char text[DT__SHOWN];
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        ck_assert_str_eq(dt__shown(cases[i].name, text), cases[i].shown);
+    }
+    memset(text, 'x', sizeof text - 1);
+    text[DT__SHOWN - 1] = 0;
+    char shown[DT__SHOWN];
+    ck_assert_str_eq(dt__shown(text, shown), text);
+}
+END_TEST
+
 START_TEST(written_json_reads_back)
 {
     char all[0x80 + 4];
@@ -200,6 +230,7 @@ Suite *test_json_suite(void)
     TCase *c = tcase_create("scan");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, strings_hold_every_character);
+    tcase_add_test(c, names_are_cleaned);
     tcase_add_test(c, written_json_reads_back);
     tcase_add_loop_test(c, no_string, 0, DT__COUNT_OF(bad_strings));
     tcase_add_test(c, numbers);

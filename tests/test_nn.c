@@ -530,6 +530,75 @@ START_TEST(hooks_stay_while_they_run)
 }
 END_TEST
 
+static dt_tensor *run_again(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
+{
+    (void)user;
+    return dt_forward(tape, m, x);
+}
+
+static dt_tensor *free_module(void *user, dt_tape *tape, dt_module *m, dt_tensor *x)
+{
+    (void)tape;
+    (void)m;
+    dt_module_free(user);
+    return x;
+}
+
+/* A hook that runs its module, or frees it, or the tree above, is an error, not a crash. */
+START_TEST(hooks_neither_recurse_nor_free)
+{
+    dt_module *m = sequential(), *layer = linear(4, 4);
+    TEST_OK(ctx, dt_module_add(m, "0", layer));
+    dt_tensor *x = normal(2, (const int64_t[]){ 2, 4 });
+    uint64_t hook;
+    TEST_OK(ctx, dt_hook_add(layer, DT_SITE_INPUT, run_again, NULL, NULL, &hook));
+    ck_assert_ptr_null(dt_forward(t, m, x));
+    TEST_FAILS(ctx, DT_ERR_STATE, "does a hook run its own", dt_tape_status(t));
+    dt_tape_reset(t);
+    TEST_OK(ctx, dt_unhook(layer, hook));
+    dt_module *const freed[] = { m, layer };
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, dt_hook_add(layer, DT_SITE_INPUT, free_module, freed[i], NULL, &hook));
+        ck_assert_ptr_nonnull(dt_forward(t, m, x));
+        ck_assert_ptr_nonnull(strstr(dt_error(ctx), "it runs, so it is not freed"));
+        dt_tape_reset(t);
+        TEST_OK(ctx, dt_unhook(layer, hook));
+    }
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
+
+/* A handle has one owner for each of its references. */
+START_TEST(a_tensor_is_added_once)
+{
+    dt_module *m = sequential(), *layer = linear(4, 4);
+    TEST_OK(ctx, dt_module_add(m, "0", layer));
+    dt_tensor *x = normal(1, (const int64_t[]){ 4 });
+    TEST_OK(ctx, dt_module_add_param(layer, "shift", x));
+    TEST_FAILS(ctx, DT_ERR_STATE, "the tensor is '0.shift' already",
+               dt_module_add_param(m, "again", x));
+    TEST_FAILS(ctx, DT_ERR_STATE, "the tensor is '0.shift' already",
+               dt_module_add_buffer(layer, "again", x));
+    dt_module_free(m);
+}
+END_TEST
+
+START_TEST(tensors_of_other_contexts_are_refused)
+{
+    dt_ctx *other;
+    dt_tensor *x = normal(1, (const int64_t[]){ 4 }), *y;
+    ck_assert_int_eq(dt_ctx_create(&other, NULL), DT_OK);
+    TEST_OK(other, dt_tensor_create(other, DT_F32, 1, (const int64_t[]){ 4 }, &y));
+    ck_assert_ptr_null(dt_add(t, x, y));
+    TEST_FAILS(ctx, DT_ERR_ARG, "of another context", dt_tape_status(t));
+    dt_tape_reset(t);
+    dt_tensor_free(x);
+    dt_tensor_free(y);
+    dt_ctx_free(other);
+}
+END_TEST
+
 START_TEST(modules_that_read_one_activation_see_one_handle)
 {
     dt_module *a = linear(8, 4), *b = linear(8, 2);
@@ -1048,7 +1117,8 @@ Suite *test_nn_suite(void)
         training_reaches_all_below);
     ADD("hooks", hooks_act_and_go, a_module_drops_its_hooks,
         a_hook_that_returns_nothing_is_an_error, hooks_stay_while_they_run,
-        modules_that_read_one_activation_see_one_handle);
+        hooks_neither_recurse_nor_free, a_tensor_is_added_once,
+        tensors_of_other_contexts_are_refused, modules_that_read_one_activation_see_one_handle);
     ADD("state", state_is_copied_whole_or_not_at_all, loading_checks_first,
         a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
     ADD("layers", a_seed_decides_the_weights, convolutions_refuse_bad_options);

@@ -1086,7 +1086,8 @@ START_TEST(the_program)
     expect(2, "-o FILE is missing", "quantize w.safetensors");
     expect(2, "usage: detent quantize", "quantize -o x");
     expect(4, "nowhere: cannot open", "quantize nowhere -o x");
-    expect(4, "nowhere.yaml: No such file", "quantize w.safetensors nowhere.yaml -o x");
+    expect(4, "nowhere.yaml: cannot open: No such file",
+           "quantize w.safetensors nowhere.yaml -o x");
     expect(4, "r.yaml", "quantize r.yaml -o x");
     expect(2, "--codes is packed or i8, not 'i4'", "quantize w.safetensors -o x --codes i4");
     expect(2, "command line: error: unknown key 'round'",

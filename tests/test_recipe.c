@@ -141,7 +141,7 @@ START_TEST(files_that_cannot_be_read)
     TEST_FAILS(ctx, DT_ERR_IO, "/nowhere/a.yaml", dt_recipe_read(ctx, &source, &r));
     ck_assert_ptr_null(r);
     source.path = "/";
-    TEST_FAILS(ctx, DT_ERR_IO, "recipe /:", dt_recipe_read(ctx, &source, &r));
+    TEST_FAILS(ctx, DT_ERR_IO, "/: cannot read", dt_recipe_read(ctx, &source, &r));
     source.path = NULL;
     TEST_FAILS(ctx, DT_ERR_ARG, "no path", dt_recipe_read(ctx, &source, &r));
     dt_ctx_free(ctx);
@@ -480,6 +480,25 @@ START_TEST(a_recipe_may_only_quantize)
     TEST_FAILS(ctx, DT_ERR_CONFIG, "missing key 'model.family'",
                read_for(ctx, rounding_text, DT_RECIPE_TO_TRAIN, &r));
     ck_assert_int_eq(dt_recipe_error_count(r), 3);
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A model without family is shown, too. */
+START_TEST(a_model_may_be_a_file_alone)
+{
+    static text yaml, json;
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    yaml.n = json.n = 0;
+    dt_recipe_source source = source_of("model: {init: none.safetensors}\n");
+    source.use = DT_RECIPE_TO_QUANTIZE;
+    source.leave_files = true;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
+    TEST_OK(ctx, dt_recipe_json(r, take, &json));
+    ck_assert_ptr_nonnull(strstr(yaml.bytes, "init: none.safetensors"));
     dt_recipe_free(r);
     dt_ctx_free(ctx);
 }
@@ -858,7 +877,11 @@ START_TEST(shipped_recipes_are_right)
     const dt_recipe_source source = { .path = path, .leave_files = true };
     TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
     ck_assert(dt_recipe_get(r)->qat.given);
+    static text yaml;
+    yaml.n = 0;
+    TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
     dt_recipe_free(r);
+    dt_recipe_free(read_ok(ctx, yaml.bytes, NULL, 0));
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -884,6 +907,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, the_schema_is_json);
     tcase_add_test(values, tables_are_complete);
     tcase_add_test(values, a_recipe_may_only_quantize);
+    tcase_add_test(values, a_model_may_be_a_file_alone);
     tcase_add_test(values, quantize_has_defaults);
     tcase_add_test(values, old_names_can_be_read);
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);

@@ -147,10 +147,9 @@ typedef struct rule {
 static const rule rules[] = {
     { "{}", 0, "" },
     { "{ }   ", 0, "" },
-    { "{}\n", 0, "only spaces may follow" },
-    { "{}\t ", 0, "only spaces may follow" },
-    { "{} {}", 0, "only spaces may follow" },
-    { "{},", 0, "only spaces may follow" },
+    { "{}\v", 0, "only white space may follow" },
+    { "{} {}", 0, "only white space may follow" },
+    { "{},", 0, "only white space may follow" },
     { "", 0, "begins with '{'" },
     { "\n{}", 0, "begins with '{'" },
     { "\xef\xbb\xbf{}", 0, "begins with '{'" },
@@ -437,7 +436,7 @@ START_TEST(every_change_of_a_byte)
     const int descriptor = open(path, O_RDWR);
     ck_assert_int_ge(descriptor, 0);
     dt_ctx *ctx = make_context();
-    int opened = 0, unhashed = 0;
+    int opened = 0;
     for (size_t at = 0; at < size; at++) {
         for (int change = 1; change < 256; change++) {
             const char byte = (char)(bytes[at] ^ change);
@@ -448,17 +447,12 @@ START_TEST(every_change_of_a_byte)
             if (status != DT_OK) continue;
             opened++;
             walk(file, size);
-            if (dt_file_meta(file, "detent.xxh3") == NULL) {
-                unhashed++;
-            } else {
-                ck_assert_msg(dt_file_check(file) != DT_OK, "byte %zu ^ %d", at, change);
-            }
+            ck_assert_msg(dt_file_check(file) != DT_OK, "byte %zu ^ %d", at, change);
             dt_file_close(file);
         }
         ck_assert_int_eq((int)pwrite(descriptor, &bytes[at], 1, (off_t)at), 1);
     }
-    printf("safetensors: %zu changed bytes, %d files opened, %d of them lost their hash's key\n",
-           size * 255, opened, unhashed);
+    printf("safetensors: %zu changed bytes, %d files opened\n", size * 255, opened);
     ck_assert_int_gt(opened, 0);
     close(descriptor);
     free(bytes);
@@ -642,8 +636,8 @@ START_TEST(files_of_other_versions)
         dt_status status;
         const char *says;
     } cases[] = {
-        { "{'__metadata__':{'detent.version':'0.0.9'}}", DT_OK, "" },
-        { "{'__metadata__':{'detent.version':'0.99.0'}}", DT_OK, "" },
+        { "{'__metadata__':{'detent.version':'0.0.9'}}", DT_ERR_FORMAT, "without detent.xxh3" },
+        { "{'__metadata__':{'detent.version':'0.99.0'}}", DT_ERR_FORMAT, "damaged" },
         { "{'__metadata__':{'detent.version':'99.0.0'}}", DT_ERR_UNSUPPORTED, "detent 99.0.0" },
         { "{'__metadata__':{'detent.version':'9999999999.0'}}", DT_ERR_FORMAT, "no version" },
         { "{'__metadata__':{'detent.version':'one'}}", DT_ERR_FORMAT, "no version" },

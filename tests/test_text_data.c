@@ -42,7 +42,8 @@ START_TEST(every_token_once)
     ck_assert_int_eq(dt_dataset_context(d), context);
     ck_assert(!dt_dataset_is_prompted(d));
     ck_assert_int_eq(dt_dataset_count(d), (n - 1 + context - 1) / context);
-    ck_assert_int_eq(dt_loader_labels(l, 1 << 20), n - 1);
+    ck_assert_int_eq(dt_loader_labels(l, INT64_MAX), n - 1);
+    ck_assert_int_eq(dt_loader_labels(l, INT64_MIN), 0);
     int64_t next = 0;
     for (int64_t b = 0; b < dt_loader_batches(l); b++) {
         dt_tensor *x, *target;
@@ -603,6 +604,29 @@ START_TEST(memory_fails)
 }
 END_TEST
 
+/* A small file shall not fill the memory. */
+START_TEST(gzip_is_no_bomb)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx = sample_context(1);
+    char *text;
+    size_t bytes;
+    test_folder(folder);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && head -c 16000000 /dev/zero | gzip > good.gz && "
+                                "head -c 17000000 /dev/zero | gzip > bomb.gz",
+                                folder),
+                     0);
+    test_join(path, folder, "good.gz");
+    TEST_OK(ctx, dt_text_read(ctx, path, &text, &bytes));
+    ck_assert_uint_eq(bytes, 16000000);
+    dt_text_free(ctx, text);
+    test_join(path, folder, "bomb.gz");
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "gunzip it first", dt_text_read(ctx, path, &text, &bytes));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_text_data_suite(void)
 {
     Suite *s = suite_create("text_data");
@@ -622,6 +646,7 @@ Suite *test_text_data_suite(void)
     tcase_add_loop_test(recipe, bad_text, 0, DT__COUNT_OF(bad));
     tcase_add_test(recipe, bad_settings);
     tcase_add_test(recipe, memory_fails);
+    tcase_add_test(recipe, gzip_is_no_bomb);
     suite_add_tcase(s, recipe);
     return s;
 }

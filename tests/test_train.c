@@ -114,7 +114,7 @@ static const status_case status_cases[] = {
     { "", 2, "usage: detent train RECIPE" },
     { "r.yaml --resum", 2, "did you mean '--resume'?" },
     { "r.yaml --resume --dry-run", 2, "exclude each other" },
-    { "nowhere.yaml", 4, "nowhere.yaml: No such file" },
+    { "nowhere.yaml", 4, "nowhere.yaml: cannot open: No such file" },
     { ".", 2, "is a folder; --resume goes on" },
     { ". --resume", 4, "holds no run to resume" },
     { "r.yaml --resume", 2, "holds no run to resume" },

@@ -51,6 +51,10 @@ typedef enum dt_status {
 /* The code's name, such as "DT_ERR_SHAPE". Never NULL; a constant string. */
 DT_API const char *dt_status_name(dt_status status);
 
+/* Replaces by '?' what a terminal obeys or does not show: controls, also those beyond ASCII, marks
+ * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
+DT_API void dt_text_clean(char *text);
+
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 
@@ -86,7 +90,8 @@ typedef struct dt_ctx_options {
     uint64_t seed;           /* of every random stream; default 0 */
     int threads;             /* 0: OMP_NUM_THREADS, else one for each processor */
     uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C only */
-    bool leave_blas_threads; /* default false: OpenBLAS is set to one thread for the process */
+    bool leave_blas_threads; /* default false: OpenBLAS, which rounding with data
+                                * loads, is set to one thread for the process */
     dt_logger log;
     void *log_user;
 } dt_ctx_options;

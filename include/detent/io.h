@@ -68,8 +68,8 @@ DT_API dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dt
                               dt_tensor **out);
 
 /* Verifies what detent adds to its files: the version (UNSUPPORTED if a newer major version wrote
- * the file) and the hash of the whole file (FORMAT if it differs: the file was damaged or changed).
- * A file without these metadata keys passes. */
+ * the file) and the hash of the whole file (FORMAT if it differs, or is missing beside a version:
+ * the file was damaged or changed). A file without these metadata keys passes. */
 DT_API dt_status dt_file_check(const dt_file *file);
 
 /* ---- writing ------------------------------------------------------------------------------ */

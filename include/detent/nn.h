@@ -81,7 +81,8 @@ typedef struct dt_module_type {
 DT_API dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
                                   dt_module **out);
 /* Frees the module and its children and releases its parameters and buffers. A child is removed
- * from its parent first. NULL is allowed. */
+ * from its parent first. NULL is allowed. A module that runs (a hook frees it) stays, and the
+ * logger is told. */
 DT_API void dt_module_free(dt_module *m);
 DT_API void *dt_module_state(dt_module *m);                         /* lent */
 DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
@@ -93,7 +94,8 @@ DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made wit
 DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
 /* Adds a parameter. Takes over the caller's reference to `x`, also on an error, and makes x a leaf
  * that requires a gradient. If x is NULL, returns the error of the call that failed to create it.
- * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape), NOMEM. */
+ * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape; or the tree holds it already, and goes
+ * on doing so), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
 /* Adds a buffer: a tensor that is saved with the module and not trained. Otherwise as above. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);

@@ -352,7 +352,7 @@ typedef struct dt_metrics {
     double value[DT_MAX_METRICS];
     double loss;          /* the last value: mean over labels, or over pixel values */
     double seconds;       /* in the model's forward passes */
-    double samples_per_s; /* examples / seconds */
+    double samples_per_s; /* examples / seconds; 0: not measured by this process */
     double tokens_per_s;  /* input tokens, padding included; 0 without tokens */
 } dt_metrics;
 

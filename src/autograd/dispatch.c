@@ -50,9 +50,17 @@ dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
+/* Whether other contexts may read the tensor: nobody writes it. */
+static bool is_shared(dt_tensor *x)
+{
+    char why[DT__WHY_SIZE];
+    const dt__write_bar bar = dt__may_write(x, NULL, why);
+    return bar == DT__BAR_READ_ONLY || bar == DT__BAR_FROZEN;
+}
+
 static dt_status check_operand(const dt_call *c, int i)
 {
-    const dt_tensor *x = c->in[i];
+    dt_tensor *const x = c->in[i];
     if (x == NULL) return DT_OK;
     if (x->dropped) {
         return dt_refuse(c, DT_ERR_STATE, "%s was dropped; dt_keep keeps what a module made",
@@ -60,6 +68,10 @@ static dt_status check_operand(const dt_call *c, int i)
     }
     if (x->tape != NULL && x->tape != c->tape) {
         return dt_refuse(c, DT_ERR_STATE, "%s was lent by another tape", in_name(c, i));
+    }
+    if (x->ctx != c->ctx && !is_shared(x)) {
+        return dt_refuse(c, DT_ERR_ARG, "%s is of another context; only frozen models are shared",
+                         in_name(c, i));
     }
     if (x->dtype == DT_I4) {
         return dt_refuse(c, DT_ERR_DTYPE, "%s is opaque i4; no op takes it", in_name(c, i));

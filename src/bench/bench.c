@@ -1,8 +1,8 @@
 /* Runs the selected parts with one thread and with all. */
 #include "bench/measure.h"
+#include "kernels/blas_library.h"
 #include "kernels/sets.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -109,10 +109,11 @@ dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink r
         return dt_fail(ctx, DT_ERR_ARG, "bench: repeat is %d, outside 0...%d", o->repeat,
                        DT__MOST_TURNS);
     }
+    DT__TRY(dt__blas_load(ctx));
     dt__bench_caches(&b);
     const int threads = dt_threads(ctx);
     dt_status s = run_with(&b, 1);
     if (s == DT_OK && threads > 1) s = run_with(&b, threads);
-    openblas_set_num_threads(1);
+    dt__blas.openblas_set_num_threads(1);
     return s;
 }

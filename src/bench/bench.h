@@ -86,8 +86,8 @@ dt_bench_options dt_bench_defaults(void);
 
 /* Measures with one thread and, if the context has more, with all of them; passes each figure to
  * `row` as soon as it is measured. `options` NULL means the defaults. Sets OpenBLAS's threads as a
- * comparison needs, and to one at the end. Errors: ARG (parts, repeat outside 0...1000), NOMEM, the
- * sink's. */
+ * comparison needs, and to one at the end. Errors: ARG (parts, repeat outside 0...1000), NOMEM,
+ * STATE (no OpenBLAS), the sink's. */
 dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
 /* The machine as the program sees it. */
@@ -100,7 +100,7 @@ typedef struct dt_bench_machine {
     size_t cache[3];              /* bytes of the first, second and last level */
 } dt_bench_machine;
 
-/* Errors: those of dt_kernels_name. */
+/* Errors: those of dt_kernels_name; STATE: no OpenBLAS. */
 dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m);
 
 /* dt_bench as text: first the machine (processor, cores, threads, caches, kernels, OpenBLAS's core,

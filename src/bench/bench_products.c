@@ -5,9 +5,9 @@
  * with weights that no cache holds: it cycles through so many copies that they exceed the last
  * cache. Its limit is reading memory. */
 #include "bench/measure.h"
+#include "kernels/blas_library.h"
 #include "kernels/kernels.h"
 
-#include <cblas.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,9 +100,10 @@ static dt_status run_openblas(void *user)
     const operands *o = s->o;
     const int m = (int)o->m, n = (int)o->n, k = (int)o->k, threads = dt_threads(o->b->ctx);
     const float *dense = o->dense + s->turn++ % o->copies * o->n * o->k;
-    if (threads > 1) openblas_set_num_threads(threads);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, o->x, k, dense, k, 0, o->y, n);
-    if (threads > 1) openblas_set_num_threads(1);
+    if (threads > 1) dt__blas.openblas_set_num_threads(threads);
+    dt__blas.cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, o->x, k, dense, k, 0,
+                         o->y, n);
+    if (threads > 1) dt__blas.openblas_set_num_threads(1);
     return DT_OK;
 }
 

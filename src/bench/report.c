@@ -2,9 +2,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench/measure.h"
 #include "core/number.h"
+#include "kernels/blas_library.h"
 #include "kernels/machine.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static void put_machine_json(page *p, const dt_bench_machine *m)
     put_number(p, "last_cache_bytes", (double)m->cache[2]);
     put_string(p, "kernels", m->kernels);
     put_string(p, "openblas", m->blas);
-    put_string(p, "openblas_core", dt__blas_core());
+    put_string(p, "openblas_core", m->blas_core);
     put_string(p, "detent", dt_version());
     put_string(p, "compiler", __VERSION__);
     put(p, "}");
@@ -134,7 +134,7 @@ static void put_machine(page *p, const dt_bench_machine *m)
     put(p, "%s, %ld cores, %d thread%s; caches %zu KiB, %zu KiB, %zu MiB\n", m->processor, m->cores,
         m->threads, m->threads == 1 ? "" : "s", c[0] >> 10, c[1] >> 10, c[2] >> 20);
     put(p, "detent %s, kernels %s, compiler %s; %s, core %s", dt_version(), m->kernels, __VERSION__,
-        m->blas, dt__blas_core());
+        m->blas, m->blas_core);
 }
 
 dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m)
@@ -148,11 +148,12 @@ dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m)
     dt__bench_caches(&caches);
     memcpy(m->cache, caches.cache, sizeof m->cache);
     /* "OpenBLAS 0.3.21 and how it was built" */
-    const char *config = openblas_get_config();
+    DT__TRY(dt__blas_load(ctx));
+    const char *config = dt__blas.openblas_get_config();
     const size_t name = strcspn(config, " ");
     const size_t both = name + strspn(config + name, " ");
     snprintf(m->blas, sizeof m->blas, "%.*s", (int)(both + strcspn(config + both, " ")), config);
-    m->blas_core = dt__blas_core();
+    m->blas_core = dt__blas.openblas_get_corename();
     return DT_OK;
 }
 

@@ -154,17 +154,6 @@ void cli_json_number(double value)
     fputs(text, stdout);
 }
 
-void cli_print_name(const char *name, int width)
-{
-    int printed = 0;
-    for (; *name != 0; name++) {
-        const unsigned char c = (unsigned char)*name;
-        putchar(c < 0x20 || c == 0x7F ? '?' : c);
-        printed += (c & 0xC0) != 0x80;
-    }
-    printf("%*s", width > printed ? width - printed : 0, "");
-}
-
 int cli_print_errors(const dt_recipe *recipe)
 {
     const int n = dt_recipe_error_count(recipe);

@@ -101,9 +101,6 @@ void cli_json_string(const char *text);
 void cli_json_text(const char *text, size_t n);
 /* Prints a JSON number; null if it is not finite. */
 void cli_json_number(double value);
-/* Prints a name from a file, control characters as '?', padded with spaces to `width`
- * characters. */
-void cli_print_name(const char *name, int width);
 /* Like cli_fail_by, but prints all errors of the recipe if it has any. */
 int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
 /* Prints all errors of a recipe to stderr. Returns CLI_USAGE. */

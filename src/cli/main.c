@@ -4,6 +4,7 @@
 
 #include <detent/sweep.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -367,19 +368,25 @@ static int run(const cli_command *c, int argc, char **argv)
     return status == CLI_DONE ? c->run(&args) : status;
 }
 
-/* Removes OPENBLAS_CORETYPE, which can halve OpenBLAS's speed, for `bench`. OpenBLAS too reads it
- * before main. */
-static bool choose_core(int argc, char **argv)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE");
-    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return false;
-    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
-    return unsetenv("OPENBLAS_CORETYPE") == 0;
-}
-
+/* Settings of OpenBLAS, which reads them when it is loaded: detent calls it from threads of its
+ * own. OPENBLAS_CORETYPE can halve its speed, so `bench` ignores it. */
 static void prepare_environment(int argc, char **argv)
 {
-    if (choose_core(argc, argv)) execv("/proc/self/exe", argv);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return;
+    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
+/* Opens what is closed of the descriptors 0 to 2: the first files opened would get them, and lines
+ * for people would be written into these. */
+static bool open_standard_streams(void)
+{
+    int opened;
+    do opened = open("/dev/null", O_RDONLY); /* writing fails, as it does without */
+    while (opened >= 0 && opened <= STDERR_FILENO);
+    return opened >= 0 && close(opened) == 0;
 }
 
 static int run_named(int argc, char **argv)
@@ -403,6 +410,7 @@ static int run_named(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    if (!open_standard_streams()) return CLI_FAILED;
     prepare_environment(argc, argv);
     signal(SIGXFSZ, SIG_IGN); /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);

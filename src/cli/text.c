@@ -39,15 +39,11 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments)
 {
     char text[4096];
-    if (!screen_wraps(to)) {
-        fputs(before, to);
-        vfprintf(to, format, arguments);
-        fputc('\n', to);
-        return;
-    }
     const int n = snprintf(text, sizeof text, "%s", before);
     vsnprintf(text + n, sizeof text - (size_t)n, format, arguments);
-    cli_wrap(to, 0, to == stdout ? 0 : 2, text);
+    dt_text_clean(text + n);
+    if (screen_wraps(to)) cli_wrap(to, 0, to == stdout ? 0 : 2, text);
+    else fprintf(to, "%s\n", text);
 }
 
 void cli_say(const char *format, ...)
@@ -93,19 +89,12 @@ void cli_text_add(cli_text *t, const char *format, ...)
     if (t->used >= sizeof t->text) t->used = sizeof t->text - 1;
 }
 
-/* Replaces control characters by '?'. */
-static void clean(char *text)
-{
-    for (; *text != 0; text++) {
-        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = '?';
-    }
-}
-
 void cli_text_add_name(cli_text *t, const char *name)
 {
     const size_t first = t->used;
     cli_text_add(t, "%s", name);
-    clean(t->text + first);
+    dt_text_clean(t->text + first);
+    t->used = first + strlen(t->text + first);
 }
 
 void cli_entry(FILE *to, const char *head, int column, const char *text)
@@ -139,7 +128,7 @@ void cli_table_put(cli_table *t, const char *text)
         t->failed = true;
         return;
     }
-    clean(copy);
+    dt_text_clean(copy);
     t->cell[t->n++] = copy;
 }
 

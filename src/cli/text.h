@@ -34,7 +34,7 @@ typedef struct cli_text {
 } cli_text;
 
 void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
-/* A name from a file, control characters as '?'. */
+/* A name from a file, cleaned (dt_text_clean). */
 void cli_text_add_name(cli_text *t, const char *name);
 
 /* Prints an entry of a list: `head`, and from `column` on `text`, wrapped. Where that leaves little

@@ -164,7 +164,8 @@ static void put_result(cli_table *t, const char *name, const dt_run_result *r)
     cli_table_put(t, grouped(r->bytes, text));
     snprintf(text, sizeof text, "%.2f", r->bits_per_weight);
     cli_table_put(t, text);
-    cli_table_put(t, grouped((int64_t)speed_of(&r->metrics), text));
+    const double speed = speed_of(&r->metrics);
+    cli_table_put(t, speed > 0 ? grouped((int64_t)speed, text) : "");
 }
 
 /* Any result that exists: all have the same metrics. */
@@ -173,6 +174,13 @@ static const dt_metrics *metrics_of(const dt_run_summary *s)
     int i = 0;
     while (i + 1 < DT_CONTENDERS && !s->result[i].given) i++;
     return &s->result[i].metrics;
+}
+
+static bool counts_tokens(const dt_run_summary *s)
+{
+    bool any = false;
+    for (int i = 0; i < DT_CONTENDERS; i++) any |= s->result[i].metrics.tokens_per_s > 0;
+    return any;
 }
 
 static void print_proof(const dt_run_summary *s)
@@ -249,7 +257,7 @@ static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
     for (int i = 0; i < m->n; i++) cli_table_put(&t, m->metric[i]->title);
     cli_table_put(&t, "bytes");
     cli_table_put(&t, "bits/weight");
-    cli_table_put(&t, m->tokens_per_s > 0 ? "tokens/s" : "samples/s");
+    cli_table_put(&t, counts_tokens(s) ? "tokens/s" : "samples/s");
     for (int i = 0; i < DT_CONTENDERS; i++) {
         if (s->result[i].given) put_result(&t, name[i], &s->result[i]);
     }

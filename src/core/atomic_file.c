@@ -193,3 +193,26 @@ dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__spa
 {
     return replace(ctx, path, span, count, true);
 }
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+int dt__sync_around(const char *path)
+{
+    char around[PATH_MAX];
+    size_t n = strlen(path);
+    if (n >= sizeof around) return ENAMETOOLONG;
+    while (n > 1 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    memcpy(around, path, n);
+    around[n] = 0;
+    const int folder = open(n == 0 ? "." : around, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return errno;
+    const int error = fsync(folder) == 0 || errno == EINVAL ? 0 : errno;
+    close(folder);
+    return error;
+}
+
+int dt__make_folder(const char *path)
+{
+    return mkdir(path, 0777) == 0 ? dt__sync_around(path) : errno;
+}

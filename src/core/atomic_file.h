@@ -49,4 +49,11 @@ dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int err
 /* The end of a path, cut so that a message has room for more. */
 const char *dt__path_tail(const char *path);
 
+/* Syncs the folder that holds the last name of `path`, so that the name survives a power failure.
+ * Returns 0 or the error. Some file systems cannot sync folders (EINVAL); that is accepted. */
+int dt__sync_around(const char *path);
+
+/* Makes a folder whose name lasts. Returns 0 or the error, EEXIST where there is something. */
+int dt__make_folder(const char *path);
+
 #endif

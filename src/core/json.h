@@ -91,7 +91,7 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options);
 /* ---- messages ------------------------------------------------------------------------------- */
 
 #define DT__SHOWN 96
-/* Copies a name from a file for a message: without control characters, cut if long. Returns
+/* Copies a name from a file for a message: cleaned (dt_text_clean), cut if long. Returns
  * text. */
 const char *dt__shown(const char *name, char text[DT__SHOWN]);
 

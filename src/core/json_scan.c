@@ -346,10 +346,8 @@ const char *dt__shown(const char *name, char text[DT__SHOWN])
     size_t n = length < DT__SHOWN ? length : room;
     /* Never cuts within a character. */
     while (n < length && n > 0 && ((unsigned char)name[n] & 0xc0) == 0x80) n--;
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)name[i];
-        text[i] = c < 0x20 || c == 0x7f ? '?' : name[i];
-    }
+    memcpy(text, name, n);
     strcpy(text + n, n < length ? "..." : "");
+    dt_text_clean(text);
     return text;
 }

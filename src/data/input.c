@@ -3,18 +3,19 @@
 #include "data/input.h"
 
 #include "core/atomic_file.h"
+#include "core/open_file.h"
 
 #include <detent/text.h>
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define CHUNK ((size_t)1 << 16)      /* bytes read from the file at a time */
 #define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a gzip file */
 #define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to gzip size */
+#define MOST_RATIO ((size_t)100)     /* allowed, where nothing else says the size */
+#define HARMLESS ((size_t)1 << 24)   /* bytes, whatever the ratio */
 
 /* Fills the buffer, short only at the end of the file. */
 static dt_status refill(dt__input *in)
@@ -32,12 +33,8 @@ static dt_status refill(dt__input *in)
 
 dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in)
 {
-    *in = (dt__input){ .ctx = ctx, .path = path, .file_size = -1 };
-    in->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (in->descriptor < 0) return dt__file_fail(ctx, "open", path, errno);
-    struct stat about;
-    if (fstat(in->descriptor, &about) != 0) return dt__file_fail(ctx, "read", path, errno);
-    if (S_ISREG(about.st_mode)) in->file_size = (int64_t)about.st_size;
+    *in = (dt__input){ .ctx = ctx, .path = path };
+    DT__TRY(dt__open_file(ctx, path, &in->descriptor, &in->file_size));
     in->buffer = dt__alloc(ctx, CHUNK);
     if (in->buffer == NULL) return DT_ERR_NOMEM;
     DT__TRY(refill(in));
@@ -140,9 +137,20 @@ size_t dt__input_first_step(const dt__input *in, size_t wanted)
     return wanted < first ? wanted : first;
 }
 
+/* How much the content of a gzip file may be: text is seldom a tenth of this, and a small file of
+ * strangers shall not fill the memory. */
+static size_t most_inflated(const dt__input *in)
+{
+    const size_t size = in->file_size < 0 ? 0 : (size_t)in->file_size;
+    if (!in->gzip || size > SIZE_MAX / MOST_RATIO) return SIZE_MAX - 1;
+    return size * MOST_RATIO > HARMLESS ? size * MOST_RATIO : HARMLESS;
+}
+
 /* Reads one byte more than `most`, to detect longer files. */
 static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *bytes)
 {
+    const size_t inflated = most_inflated(in);
+    if (inflated < most) most = inflated;
     size_t room = in->file_size < 0 ? FIRST_STEP : (size_t)in->file_size + 1, got;
     for (;;) {
         if (room > most + 1) room = most + 1;
@@ -154,6 +162,12 @@ static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *byt
         if (*bytes < room) return DT_OK;
         if (room == most + 1) break;
         room *= 2;
+    }
+    if (most == inflated) {
+        return dt_fail(in->ctx, DT_ERR_FORMAT,
+                       "'%s': more than %zu bytes, %zu times the file or more; if that is right, "
+                       "gunzip it first",
+                       in->path, most, MOST_RATIO);
     }
     return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': more than %zu bytes", in->path, most);
 }

@@ -218,7 +218,8 @@ static dt__batch batch_of(dt_loader *l, int64_t n)
 /* The examples of the next batches, without tensors. */
 static dt__batch examples_of(dt_loader *l, int64_t batches)
 {
-    const int64_t size = dt_dim(l->x[0], 0), end = dt__min_i64(l->next.batch + batches, l->batches);
+    const int64_t size = dt_dim(l->x[0], 0), left = l->batches - l->next.batch;
+    const int64_t end = l->next.batch + dt__max_i64(0, dt__min_i64(batches, left));
     const int64_t examples = end == l->batches ? (end - 1) * size + l->last : end * size;
     return batch_of(l, examples - l->next.batch * size);
 }

@@ -39,12 +39,12 @@ static const dt_key run_keys[] = {
 };
 
 typedef struct machine {
-    const char *processor, *blas;
+    const char *processor, *kernels;
 } machine;
 
 static const dt_key machine_keys[] = {
     { "processor", DT_KEY_STRING, .offset = offsetof(machine, processor) },
-    { "blas", DT_KEY_STRING, .offset = offsetof(machine, blas) },
+    { "kernels", DT_KEY_STRING, .offset = offsetof(machine, kernels), .was = "blas" },
     { 0 },
 };
 
@@ -154,7 +154,7 @@ static dt_status add_counters(saving *c)
 static dt_status add_machine(saving *c)
 {
     char processor[DT__PROCESSOR];
-    const machine here = { dt__processor(processor), dt__blas_core() };
+    const machine here = { dt__processor(processor), dt_kernels_name(c->model.ctx) };
     return add_options(c, KEY_MACHINE, machine_keys, &here);
 }
 
@@ -452,15 +452,15 @@ static void warn_of_machine(const loading *l)
     char processor[DT__PROCESSOR];
     const machine *was = &l->parts.machine;
     if (strcmp(was->processor, dt__processor(processor)) == 0 &&
-        strcmp(was->blas, dt__blas_core()) == 0) {
+        strcmp(was->kernels, dt_kernels_name(l->ctx)) == 0) {
         return;
     }
     char a[DT__SHOWN], b[DT__SHOWN];
     dt__say(l->ctx,
-            "warning: %s was written on %s (OpenBLAS %s), this is %s (OpenBLAS %s): the run "
+            "warning: %s was written on %s (kernels %s), this is %s (kernels %s): the run "
             "goes on, but bits may differ from an uninterrupted one",
-            l->parts.file->path, dt__shown(was->processor, a), dt__shown(was->blas, b), processor,
-            dt__blas_core());
+            l->parts.file->path, dt__shown(was->processor, a), dt__shown(was->kernels, b),
+            processor, dt_kernels_name(l->ctx));
 }
 
 static void restore_slots(void *user)

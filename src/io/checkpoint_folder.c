@@ -96,8 +96,9 @@ dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder
         return dt_fail(ctx, DT_ERR_ARG, "checkpoint: step %lld, keep %lld: neither may be negative",
                        (long long)step, (long long)keep);
     }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return dt__file_fail(ctx, "make the folder", folder, errno);
+    const int error = dt__make_folder(folder);
+    if (error != 0 && error != EEXIST) {
+        return dt__file_fail(ctx, "make the folder", folder, error);
     }
     char *path = path_of(ctx, folder, step);
     if (path == NULL) return DT_ERR_NOMEM;

@@ -90,24 +90,24 @@ static const dt_key rope_keys[] = {
 };
 
 /* Model classes. Qwen2 has biases whatever attention_bias says; only LlamaConfig reads mlp_bias.
- * The default of num_key_value_heads is num_attention_heads in LlamaConfig, and 32 or 8 in the
- * others; if that is wrong, the tensors' shapes do not fit. */
+ * The default of num_key_value_heads is num_attention_heads in LlamaConfig. */
 typedef struct class
 {
     const char *name;
     bool biased; /* q, k, v; never o */
     bool reads_attention_bias, reads_mlp_bias, normed, windowed, mixed;
-    int64_t head_width, context;
+    int64_t kv_heads, head_width, context; /* defaults; 0: heads, width / heads */
     double theta, eps;
 } class;
 
 static const class classes[] = {
     { "llama", .reads_attention_bias = true, .reads_mlp_bias = true, .context = 2048, .theta = 1e4,
       .eps = 1e-6 },
-    { "qwen2", .biased = true, .windowed = true, .context = 32768, .theta = 1e4, .eps = 1e-6 },
-    { "qwen3", .reads_attention_bias = true, .normed = true, .windowed = true, .head_width = 128,
-      .context = 32768, .theta = 1e4, .eps = 1e-6 },
-    { "mixtral", .mixed = true, .context = 131072, .theta = 1e6, .eps = 1e-5 },
+    { "qwen2", .biased = true, .windowed = true, .kv_heads = 32, .context = 32768, .theta = 1e4,
+      .eps = 1e-6 },
+    { "qwen3", .reads_attention_bias = true, .normed = true, .windowed = true, .kv_heads = 32,
+      .head_width = 128, .context = 32768, .theta = 1e4, .eps = 1e-6 },
+    { "mixtral", .mixed = true, .kv_heads = 8, .context = 131072, .theta = 1e6, .eps = 1e-5 },
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -256,12 +256,22 @@ static dt_status check_missing(const config *c)
     return dt_fail(c->ctx, DT_ERR_FORMAT, "%s: missing: %s", c->path, text);
 }
 
+/* As given, or the class's default. */
+static int64_t kv_heads_of(const config *c)
+{
+    const int64_t usual = classes[c->kind].kv_heads;
+    if (c->kv_heads != 0) return c->kv_heads;
+    return usual != 0 ? usual : c->heads;
+}
+
 static dt_status check_heads(const config *c)
 {
-    if (c->kv_heads != 0 && c->heads % c->kv_heads != 0) {
+    const int64_t kv_heads = kv_heads_of(c);
+    if (c->heads % kv_heads != 0) {
         return dt_fail(c->ctx, DT_ERR_FORMAT,
-                       "%s: num_attention_heads %lld is no multiple of num_key_value_heads %lld",
-                       c->path, (long long)c->heads, (long long)c->kv_heads);
+                       "%s: num_attention_heads %lld is no multiple of num_key_value_heads %lld%s",
+                       c->path, (long long)c->heads, (long long)kv_heads,
+                       c->kv_heads == 0 ? ", the default" : "");
     }
     if (c->head_width != 0 || c->width % c->heads == 0) return DT_OK;
     return dt_fail(c->ctx, DT_ERR_FORMAT,
@@ -453,7 +463,7 @@ static dt_status translate(const config *c, dt_llama_options *out)
         .heads = c->heads,
         .width = c->width,
         .hidden = c->hidden,
-        .kv_heads = c->kv_heads == 0 ? c->heads : c->kv_heads,
+        .kv_heads = kv_heads_of(c),
         .head_width = c->head_width == 0 ? c->width / c->heads : c->head_width,
         .tied = c->tied,
         .qkv_bias = k->biased || attention_bias,

@@ -1,6 +1,6 @@
 /* Atomic creation of folders: filled under a temporary name, synced, renamed. An existing empty
  * folder is replaced, anything else is refused. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _DEFAULT_SOURCE /* realpath, flock */
 #include "io/new_folder.h"
 
 #include "core/atomic_file.h"
@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MOST_TRIES 1000
+#define MARK ".tmp-" /* of a temporary folder, between the name and the process */
 
 static dt_status too_long(const dt__new_folder *f)
 {
@@ -54,15 +56,90 @@ static dt_status resolve(dt__new_folder *f)
     return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and no folder", dt__path_tail(f->path));
 }
 
+/* ---- begin --------------------------------------------------------------------------------- */
+
+/* Opens the folder and locks it; -1 if a program is filling it, or it is none of ours. */
+static int lock_folder(const char *path)
+{
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+    close(folder);
+    return -1;
+}
+
+/* Whether `name` is that of a temporary folder for `base`. */
+static bool is_temporary(const char *name, const char *base)
+{
+    const size_t n = strlen(base);
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, MARK, strlen(MARK)) != 0) return false;
+    const char *at = name + n + strlen(MARK);
+    const size_t first = strspn(at, "0123456789");
+    if (first == 0 || at[first] != '-') return false;
+    at += first + 1;
+    return *at != 0 && at[strspn(at, "0123456789")] == 0;
+}
+
+/* Removes a temporary folder and its files, if its program was killed. */
+static void remove_left(const char *path)
+{
+    const int lock = lock_folder(path);
+    DIR *folder = lock < 0 ? NULL : fdopendir(lock);
+    if (folder == NULL) return;
+    for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
+        unlinkat(lock, e->d_name, 0);
+    }
+    rmdir(path);
+    closedir(folder);
+}
+
+/* Looks beside the target. What cannot be read or removed stays. */
+static void remove_all_left(const dt__new_folder *f)
+{
+    char around[PATH_MAX], path[PATH_MAX];
+    const char *slash = strrchr(f->target, '/'), *base = slash == NULL ? f->target : slash + 1;
+    const int n = slash == NULL ? 1 : (int)(slash - f->target + 1);
+    snprintf(around, sizeof around, "%.*s", n, slash == NULL ? "." : f->target);
+    DIR *folder = opendir(around);
+    if (folder == NULL) return;
+    for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
+        if (!is_temporary(e->d_name, base)) continue;
+        const int bytes = snprintf(path, sizeof path, "%s/%s", around, e->d_name);
+        if (bytes > 0 && (size_t)bytes < sizeof path) remove_left(path);
+    }
+    closedir(folder);
+}
+
+static void unlock(dt__new_folder *f)
+{
+    if (f->lock >= 0) close(f->lock);
+    f->lock = -1;
+}
+
+/* Makes and locks f->temporary. False, with the reason in errno, EEXIST if the name is taken:
+ * another program may take a folder that is not locked yet for one that was left. */
+static bool create(dt__new_folder *f)
+{
+    struct stat about;
+    if (mkdir(f->temporary, 0777) != 0) return false;
+    f->lock = lock_folder(f->temporary);
+    if (f->lock >= 0 && fstat(f->lock, &about) == 0 && about.st_nlink > 0) return true;
+    const int reason = f->lock >= 0 || errno == ENOENT || errno == EWOULDBLOCK ? EEXIST : errno;
+    unlock(f);
+    rmdir(f->temporary);
+    errno = reason;
+    return false;
+}
+
 dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f)
 {
-    *f = (dt__new_folder){ .ctx = ctx, .path = path };
+    *f = (dt__new_folder){ .ctx = ctx, .path = path, .lock = -1 };
     DT__TRY(resolve(f));
+    remove_all_left(f);
     for (int i = 0; i < MOST_TRIES; i++) {
-        const int n = snprintf(f->temporary, sizeof f->temporary, "%s.tmp-%ld-%d", f->target,
+        const int n = snprintf(f->temporary, sizeof f->temporary, "%s" MARK "%ld-%d", f->target,
                                (long)getpid(), i);
         if (n < 0 || (size_t)n >= sizeof f->temporary) break;
-        if (mkdir(f->temporary, 0777) == 0) return DT_OK;
+        if (create(f)) return DT_OK;
         if (errno == EEXIST) continue;
         f->temporary[0] = 0;
         return dt__file_fail(ctx, "create a folder beside it", path, errno);
@@ -70,6 +147,8 @@ dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f)
     f->temporary[0] = 0;
     return too_long(f);
 }
+
+/* ---- fill, commit, abandon ------------------------------------------------------------------- */
 
 const char *dt__folder_file(dt__new_folder *f, const char *name)
 {
@@ -82,28 +161,15 @@ const char *dt__folder_file(dt__new_folder *f, const char *name)
     return f->file;
 }
 
-/* The name survives a power failure once the parent folder is synced. Some file systems cannot sync
- * folders (EINVAL); that is accepted. */
-static dt_status sync_around(dt__new_folder *f)
-{
-    char *slash = strrchr(f->target, '/');
-    if (slash != NULL) slash[slash == f->target ? 1 : 0] = 0;
-    const int folder = open(slash == NULL ? "." : f->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return dt__file_fail(f->ctx, "open the folder around", f->path, errno);
-    const bool good = fsync(folder) == 0 || errno == EINVAL;
-    const dt_status s =
-        good ? DT_OK : dt__file_fail(f->ctx, "make sure that it lasts", f->path, errno);
-    close(folder);
-    return s;
-}
-
 dt_status dt__folder_commit(dt__new_folder *f)
 {
     if (rename(f->temporary, f->target) != 0) {
         return dt__file_fail(f->ctx, "rename the new folder to it", f->path, errno);
     }
     f->temporary[0] = 0;
-    return sync_around(f);
+    unlock(f);
+    const int error = dt__sync_around(f->target);
+    return error == 0 ? DT_OK : dt__file_fail(f->ctx, "make sure that it lasts", f->path, error);
 }
 
 void dt__folder_abandon(dt__new_folder *f)
@@ -115,4 +181,5 @@ void dt__folder_abandon(dt__new_folder *f)
     }
     rmdir(f->temporary);
     f->temporary[0] = 0;
+    unlock(f);
 }

@@ -17,9 +17,11 @@ typedef struct dt__new_folder {
     char file[PATH_MAX];      /* the latest result of dt__folder_file */
     const char *name[DT__FOLDER_FILES];
     int n;
+    int lock; /* the temporary folder, locked while it is filled; -1: none */
 } dt__new_folder;
 
-/* Creates the temporary folder. IO, also if `path` exists and is not an empty folder. */
+/* Creates the temporary folder, and removes those that killed programs left for `path`. IO, also if
+ * `path` exists and is not an empty folder. */
 dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f);
 /* The path for a new file in it, lent until the next call; `name` must outlive f. NULL with IO if
  * it is too long. */

@@ -36,7 +36,13 @@ static dt_status check_version(const dt_file *file)
 static dt_status check_hash(const dt_file *file)
 {
     const char *said = dt_file_meta(file, DT__KEY_HASH);
-    if (said == NULL) return DT_OK;
+    if (said == NULL) {
+        if (dt_file_meta(file, DT__KEY_VERSION) == NULL) return DT_OK;
+        return dt_fail(file->ctx, DT_ERR_FORMAT,
+                       "%s: the file was damaged or changed: it has %s without %s (a program that "
+                       "changes it leaves out both)",
+                       file->path, DT__KEY_VERSION, DT__KEY_HASH);
+    }
     if (file->hash_at == 0) {
         return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s must be 16 digits of 0-9 and a-f",
                        file->path, DT__KEY_HASH);

@@ -222,8 +222,8 @@ static dt_status read_json(dt_file *file, dt__json *j)
         DT__TRY(read_field(file, j, &has_meta));
         DT__TRY(dt__json_more(j, '}', &more));
     }
-    while (j->at < j->end && *j->at == ' ') j->at++;
-    if (j->at < j->end) return dt__json_fail(j, "only spaces may follow the header's object");
+    while (j->at < j->end && memchr(" \t\n\r", *j->at, 4) != NULL) j->at++;
+    if (j->at < j->end) return dt__json_fail(j, "only white space may follow the header's object");
     return DT_OK;
 }
 

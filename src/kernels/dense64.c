@@ -11,36 +11,32 @@
 #include "kernels/dense64.h"
 
 #include "core/threads.h"
+#include "kernels/blas_library.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
 #define TILE ((int64_t)192)
 
-/* LAPACK, which OpenBLAS has without a header. It is column-major, so `U` is our lower triangle. */
-void dpotrf_(const char *triangle, const int *n, double *a, const int *lda, int *info);
-void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a, const int *lda,
-             int *info);
-
 void dt__dense_product(const dt__dense *p)
 {
     if (p->m == 0 || p->n == 0 || p->k == 0) return;
-    cblas_dgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans, CblasNoTrans, (int)p->m,
-                (int)p->n, (int)p->k, p->alpha, p->a, (int)p->lda, p->b, (int)p->ldb, 1, p->c,
-                (int)p->ldc);
+    dt__blas.cblas_dgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans, CblasNoTrans,
+                         (int)p->m, (int)p->n, (int)p->k, p->alpha, p->a, (int)p->lda, p->b,
+                         (int)p->ldb, 1, p->c, (int)p->ldc);
 }
 
 double dt__dense_dot(int64_t n, const double *x, const double *y)
 {
-    return cblas_ddot((int)n, x, 1, y, 1);
+    return dt__blas.cblas_ddot((int)n, x, 1, y, 1);
 }
 
 void dt__dense_triangle(const dt__triangle *t)
 {
     if (t->n == 0 || t->columns == 0) return;
-    cblas_dtrmm(CblasRowMajor, CblasLeft, CblasUpper, t->transposed ? CblasTrans : CblasNoTrans,
-                CblasNonUnit, (int)t->n, (int)t->columns, 1, t->u, (int)t->ldu, t->x, (int)t->ldx);
+    dt__blas.cblas_dtrmm(CblasRowMajor, CblasLeft, CblasUpper,
+                         t->transposed ? CblasTrans : CblasNoTrans, CblasNonUnit, (int)t->n,
+                         (int)t->columns, 1, t->u, (int)t->ldu, t->x, (int)t->ldx);
 }
 
 /* The tiles of a matrix: tile (i, j) begins at row and column i, j times TILE. */
@@ -89,7 +85,7 @@ static bool factor_diagonal(const tiles *t, int64_t j)
     const int n = side(t, j), ld = (int)t->n;
     double *x = at(t, j, j);
     int info;
-    dpotrf_("U", &n, x, &ld, &info);
+    dt__blas.dpotrf_("U", &n, x, &ld, &info);
     for (int64_t i = 0; i < n; i++) {
         if (info != 0 || !isfinite(x[i * t->n + i])) return false;
         memset(x + i * t->n + i + 1, 0, (size_t)(n - i - 1) * sizeof *x);
@@ -111,8 +107,8 @@ static void factor_share(const void *args, const dt__share *share)
     const int64_t j = of->j;
     for (int64_t k = share->first; k < share->past; k++) {
         const int64_t i = j + k;
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, side(t, i), columns, before, -1,
-                    at(t, i, 0), ld, at(t, j, 0), ld, 1, at(t, i, j), ld);
+        dt__blas.cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, side(t, i), columns, before,
+                             -1, at(t, i, 0), ld, at(t, j, 0), ld, 1, at(t, i, j), ld);
     }
 }
 
@@ -130,8 +126,8 @@ static void solve_share(const void *args, const dt__share *share)
     const int64_t j = of->j;
     for (int64_t k = share->first; k < share->past; k++) {
         const int64_t i = j + 1 + k;
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, side(t, i),
-                    columns, 1, at(t, j, j), ld, at(t, i, j), ld);
+        dt__blas.cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit,
+                             side(t, i), columns, 1, at(t, j, j), ld, at(t, i, j), ld);
     }
 }
 
@@ -166,11 +162,11 @@ static void invert_share(const void *args, const dt__share *share)
     const int64_t i = of->i, before = of->before;
     for (int64_t j = share->first; j < share->past; j++) {
         const int columns = side(t, j);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns,
-                    (int)(before - j * TILE), -1, room + j * TILE, (int)before, at(t, j, j), ld, 0,
-                    at(t, i, j), ld);
-        cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, rows, columns,
-                    1, diagonal, ld, at(t, i, j), ld);
+        dt__blas.cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns,
+                             (int)(before - j * TILE), -1, room + j * TILE, (int)before,
+                             at(t, j, j), ld, 0, at(t, i, j), ld);
+        dt__blas.cblas_dtrmm(CblasRowMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, rows,
+                             columns, 1, diagonal, ld, at(t, i, j), ld);
     }
 }
 
@@ -186,7 +182,7 @@ static void invert(const tiles *t, double *room)
         for (int64_t row = 0; row < rows; row++) {
             memcpy(room + row * before, at(t, i, 0) + row * t->n, (size_t)before * sizeof *room);
         }
-        dtrtri_("U", "N", &rows, diagonal, &ld, &info);
+        dt__blas.dtrtri_("U", "N", &rows, diagonal, &ld, &info);
         const invert_args args = { t, room, diagonal, ld, rows, i, before };
         dt__parallel(i, DT__WORTH_A_THREAD, invert_share, &args);
     }

@@ -378,10 +378,8 @@ typedef struct dt__kernels {
 
 extern const dt__kernels dt__kernels_ref_f32, dt__kernels_ref_f64;
 
-/* NOMEM if OpenBLAS could not allocate buffers for the context's threads. */
-dt_status dt__blas_room(dt_ctx *ctx);
 /* Sets ctx->kernels[DT_F32] and [DT_F64] to the best tables that the processor supports and
- * ctx->cpu_mask allows, and sets OpenBLAS to one thread unless ctx->leave_blas_threads. */
+ * ctx->cpu_mask allows. */
 dt_status dt__kernels_open(dt_ctx *ctx);
 
 static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtype)

@@ -1,7 +1,6 @@
-/* Names of the processor (cpuid's brand string, leaves 0x80000002...4) and of OpenBLAS's core. */
+/* The name of the processor: cpuid's brand string, leaves 0x80000002...4. */
 #include "kernels/machine.h"
 
-#include <cblas.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,5 +36,3 @@ const char *dt__processor(char text[DT__PROCESSOR])
     if (n == 0) snprintf(text, DT__PROCESSOR, "unknown");
     return text;
 }
-
-const char *dt__blas_core(void) { return openblas_get_corename(); }

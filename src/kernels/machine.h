@@ -1,4 +1,4 @@
-/* Processor and OpenBLAS core, on which the bits of fp32 results depend besides the program. */
+/* The processor, on which the bits of fp32 results depend besides the program. */
 #ifndef DT__KERNELS_MACHINE_H
 #define DT__KERNELS_MACHINE_H
 
@@ -6,7 +6,5 @@
 
 /* Writes the processor's brand string, or "unknown". Returns text. */
 const char *dt__processor(char text[DT__PROCESSOR]);
-/* The name of OpenBLAS's core. */
-const char *dt__blas_core(void);
 
 #endif

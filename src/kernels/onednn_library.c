@@ -2,10 +2,11 @@
 #if defined DETENT_ONEDNN
 #include "kernels/onednn_library.h"
 
+#include "core/library.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #define TEXT_OF(x) #x
@@ -19,10 +20,7 @@ static void (*set_threads)(int);
 
 static char why[256]; /* it could not be loaded; "": it is */
 
-static const struct {
-    const char *name;
-    size_t at;
-} functions[] = {
+static const dt__function functions[] = {
 #define FUNCTION(name) { "dnnl_" #name, offsetof(dt__dnnl_library, name) },
     DT__DNNL_FUNCTIONS(FUNCTION)
 #undef FUNCTION
@@ -30,16 +28,8 @@ static const struct {
 
 static void load(void)
 {
-    void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        snprintf(why, sizeof why, "%s", dlerror());
-        return;
-    }
-    for (int i = 0; i < DT__COUNT_OF(functions); i++) {
-        void *f = dlsym(library, functions[i].name);
-        if (f == NULL) snprintf(why, sizeof why, NAME " has no %s", functions[i].name);
-        memcpy((char *)&dt__dnnl + functions[i].at, &f, sizeof f);
-    }
+    void *library = dt__library_load(NAME, functions, DT__COUNT_OF(functions), &dt__dnnl, why);
+    if (library == NULL) return;
     void *get = dlsym(library, "omp_get_max_threads"), *set = dlsym(library, "omp_set_num_threads");
     memcpy(&get_threads, &get, sizeof get);
     memcpy(&set_threads, &set, sizeof set);

@@ -2,7 +2,6 @@
  * allows, and that is not above the set named by the environment's DETENT_CPU. */
 #include "kernels/sets.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,14 +60,12 @@ dt_status dt__kernels_open(dt_ctx *ctx)
     if (ctx->kernels[DT_F32] != NULL) return DT_OK;
     int count;
     DT__TRY(allowed(ctx, &count));
-    DT__TRY(dt__blas_room(ctx));
     const uint64_t usable = ctx->cpu_mask & dt__cpu_offers();
     for (int i = 0; i < count; i++) {
         if ((sets[i].needs & ~usable) != 0) continue;
         ctx->kernels[DT_F32] = sets[i].f32;
     }
     ctx->kernels[DT_F64] = &dt__kernels_ref_f64;
-    if (!ctx->leave_blas_threads && openblas_get_num_threads() != 1) openblas_set_num_threads(1);
     return DT_OK;
 }
 

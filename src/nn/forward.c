@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#define DEEPEST 256 /* modules that run inside of each other */
+
 /* ---- one module ----------------------------------------------------------------------------- */
 
 static dt_status check(dt_tape *t, const dt__module_call *c)
@@ -58,6 +60,13 @@ void dt__forward_once(dt_tape *t, const dt__module_call *c)
     const char *before = t->where;
     const dt__open_module here = { m, t->open };
     for (int i = 0; i < c->n_out; i++) c->out[i] = NULL;
+    if (t->depth == DEEPEST) {
+        dt_tape_fail(
+            t, DT_ERR_STATE,
+            "module %s (%s): %d modules run inside of each other; does a hook run its own?",
+            m->path, m->type->name, DEEPEST);
+        return;
+    }
     if (dt__scope_enter(t) != DT_OK) return;
     if (m->path[0] != '\0') t->where = m->path;
     t->open = &here;

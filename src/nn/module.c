@@ -64,10 +64,24 @@ void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n)
     dt__release(ctx, entries);
 }
 
+/* Whether a forward pass of m, or below it, has not returned: a hook frees it. */
+static bool is_running(dt_module *m)
+{
+    bool runs = atomic_load(&m->running) > 0;
+    for (int64_t i = 0; i < m->n_children && !runs; i++) runs = is_running(m->children[i]);
+    return runs;
+}
+
 void dt_module_free(dt_module *m)
 {
     if (m == NULL) return;
     dt_ctx *ctx = m->ctx;
+    if (is_running(m)) {
+        dt_fail(ctx, DT_ERR_STATE, "module %s (%s): it runs, so it is not freed", m->path,
+                m->type->name);
+        dt__say(ctx, "%s", dt_error(ctx));
+        return;
+    }
     leave_parent(m);
     if (m->norm != NULL) m->norm->normed = NULL;
     if (m->normed != NULL) m->normed->norm = NULL;

@@ -151,6 +151,19 @@ dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
     return s;
 }
 
+/* Entries of the tree that hold x, each with a reference; the path of one of them. */
+static int count_entries(const dt_module *m, const dt_tensor *x, const char **path)
+{
+    int n = 0;
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        if (m->entries[i].x != x) continue;
+        *path = m->entries[i].path;
+        n++;
+    }
+    for (int64_t i = 0; i < m->n_children; i++) n += count_entries(m->children[i], x, path);
+    return n;
+}
+
 static dt_status check_tensor(const dt_module *m, const char *name, const dt_tensor *x)
 {
     DT__TRY(check_name(m, name));
@@ -184,6 +197,13 @@ static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_e
 dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind)
 {
     if (x == NULL) return given_nothing(m, "tensor");
+    const char *path = NULL;
+    if (count_entries(root_of(m), x, &path) == atomic_load(&x->refs)) {
+        return dt_fail(
+            m->ctx, DT_ERR_STATE,
+            "module %s: the tensor is '%s' already; dt_module_tie gives it a second name", shown(m),
+            path);
+    }
     dt_status s = check_tensor(m, name, x);
     if (s == DT_OK) s = place_tensor(m, name, x, kind);
     if (s != DT_OK) dt_tensor_free(x);

@@ -3,6 +3,7 @@
  * its rows are rounded in blocks. docs/rounding.md has the formulas. */
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "kernels/blas_library.h"
 #include "kernels/kernels.h"
 #include "kernels/row_map.h"
 #include "ptq/bounds.h"
@@ -59,6 +60,7 @@ static dt_status check_statistics(const dt__layer *l)
             l->name, (long long)s->layer.groups, (long long)s->moments[0].size,
             (long long)l->shape.groups, (long long)l->shape.columns);
     }
+    DT__TRY(dt__blas_load(l->ctx));
     const dt__moments *moments = dt__statistics_moments(s);
     l->report->samples = moments[0].n;
     if (moments[0].n < 1) {

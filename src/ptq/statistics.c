@@ -7,9 +7,9 @@
 #include "ptq/statistics.h"
 
 #include "core/tensor.h"
+#include "kernels/blas_library.h"
 #include "kernels/kernels.h"
 
-#include <cblas.h>
 #include <string.h>
 
 #define SLICE_ELEMENTS ((int64_t)1 << 21) /* about 16 MiB */
@@ -70,6 +70,7 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
     dt__unfolding layer;
     DT__TRY(dt__unfolding_of(ctx, op, rank, dims, &layer));
     DT__TRY(dt__kernels_open(ctx));
+    DT__TRY(dt__blas_load(ctx));
     dt_statistics *s = dt__alloc_zero(ctx, sizeof *s);
     if (s == NULL) return DT_ERR_NOMEM;
     *s = (dt_statistics){ .ctx = ctx, .layer = layer, .differ = differ };
@@ -150,11 +151,11 @@ static void add_products(const dt_statistics *s, const tile *t, double beta)
     const int m = (int)t->m, n = (int)t->n, k = (int)s->waiting, stride = (int)s->stride;
     const double *a = t->a + (line + t->i) * s->stride, *b = t->b + (line + t->j) * s->stride;
     if (a == b) {
-        cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, m, k, 1, a, stride, beta, t->to,
-                    (int)t->ld);
+        dt__blas.cblas_dsyrk(CblasRowMajor, CblasLower, CblasNoTrans, m, k, 1, a, stride, beta,
+                             t->to, (int)t->ld);
     } else {
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, stride, b, stride, beta,
-                    t->to, (int)t->ld);
+        dt__blas.cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, a, stride, b,
+                             stride, beta, t->to, (int)t->ld);
     }
 }
 

@@ -79,7 +79,6 @@ static void put_machine(dt__chars *t, const dt__page_run *r)
     put_fact(t, "detent", dt__field_text(m, "version"));
     put_fact(t, "processor", dt__field_text(m, "processor"));
     put_fact(t, "kernels", dt__field_text(m, "kernels"));
-    put_fact(t, "OpenBLAS core", dt__field_text(m, "blas"));
     if (isfinite(threads)) {
         dt__page(t, "<tr><th scope=\"row\">threads</th><td>%g</td></tr>\n", threads);
     }

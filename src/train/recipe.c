@@ -1,4 +1,5 @@
 /* Reads a recipe: its memory, its list of errors, and the order of the steps. */
+#include "core/open_file.h"
 #include "io/looks.h"
 #include "train/recipe.h"
 
@@ -202,9 +203,13 @@ static bool is_text(dt_recipe *r, const char *text, size_t bytes)
 
 dt_status dt__recipe_parse_file(dt_recipe *r)
 {
-    FILE *file = fopen(r->file, "rb");
+    int descriptor;
+    int64_t size;
+    DT__TRY(dt__open_file(r->ctx, r->file, &descriptor, &size));
+    FILE *file = fdopen(descriptor, "rb");
     if (file == NULL) {
-        return dt_fail(r->ctx, DT_ERR_IO, "%s %s: %s", r->what, r->file, strerror(errno));
+        close(descriptor);
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
     }
     dt_status status = DT_ERR_NOMEM;
     const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses longer texts */

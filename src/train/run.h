@@ -66,10 +66,10 @@ typedef enum dt__value {
     DT__VALUE_PLATEAU_BEST,
     DT__VALUE_SPIKES_MEAN,
     DT__VALUE_SPIKES_VARIANCE,
-    DT__VALUE_RESULTS /* first of metrics and seconds of float, then of ptq */
+    DT__VALUE_RESULTS /* first of metrics of float, then of ptq */
 } dt__value;
 
-#define DT__VALUES (DT__VALUE_RESULTS + 2 * (DT_MAX_METRICS + 1))
+#define DT__VALUES (DT__VALUE_RESULTS + 2 * DT_MAX_METRICS)
 
 /* The largest and the smallest share of a layer's rows that one expert got, over all layers. */
 typedef struct dt__experts {
@@ -129,16 +129,17 @@ typedef struct dt__run {
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
     /* progress */
-    double opened;        /* time at which dt_run was called */
-    double began;         /* time at which this process began to train */
-    int64_t trained;      /* updates made by this process */
-    int64_t samples;      /* examples in them */
-    double saved_clock;   /* time of the latest checkpoint */
-    double line_clock;    /* time of the latest line of metrics */
-    int64_t line_samples; /* examples since then */
-    double validated;     /* the latest validation loss of this process; NaN: none */
-    double first_metric;  /* metric[0] of that evaluation */
-    dt__experts experts;  /* of that evaluation */
+    double opened;                 /* time at which dt_run was called */
+    double began;                  /* time at which this process began to train */
+    int64_t trained;               /* updates made by this process */
+    int64_t samples;               /* examples in them */
+    double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
+    double saved_clock;            /* time of the latest checkpoint */
+    double line_clock;             /* time of the latest line of metrics */
+    int64_t line_samples;          /* examples since then */
+    double validated;              /* the latest validation loss of this process; NaN: none */
+    double first_metric;           /* metric[0] of that evaluation */
+    dt__experts experts;           /* of that evaluation */
     dt__update_result latest;
 } dt__run;
 
@@ -146,11 +147,10 @@ typedef struct dt__run {
 
 static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
 static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
-/* A result that is known before the end (float, ptq): metric i, or with i = n_metrics the
- * seconds. */
+/* Metric i of a result that is known before the end (float, ptq). */
 static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
 {
-    const int first = which == DT_RUN_PTQ ? r->n_metrics + 1 : 0;
+    const int first = which == DT_RUN_PTQ ? r->n_metrics : 0;
     return &r->value[DT__VALUE_RESULTS + first + i].value;
 }
 

@@ -26,7 +26,7 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
 static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
     for (int i = 0; i < m->n; i++) *dt__run_result(r, which, i) = m->value[i];
-    *dt__run_result(r, which, m->n) = m->seconds;
+    r->seconds[which] = m->seconds;
 }
 
 /* A copy of the model. */
@@ -96,7 +96,7 @@ static void show_kept(dt__run *r, dt_contender which)
         m.value[i] = *dt__run_result(r, which, i);
     }
     m.loss = m.value[m.n - 1];
-    dt__put_speed(&m, r->evaluated, *dt__run_result(r, which, m.n));
+    dt__put_speed(&m, r->evaluated, r->seconds[which]);
     show(r, which, &m);
 }
 

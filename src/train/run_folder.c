@@ -54,8 +54,9 @@ dt_status dt__run_make_parents(dt_ctx *ctx, const char *path)
         if (path[i + strspn(path + i, "/")] == 0) break;
         memcpy(part, path, i);
         part[i] = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) {
-            return dt__file_fail(ctx, "make the folder", part, errno);
+        const int error = dt__make_folder(part);
+        if (error != 0 && error != EEXIST) {
+            return dt__file_fail(ctx, "make the folder", part, error);
         }
     }
     return DT_OK;
@@ -78,7 +79,7 @@ static dt_status make_folder(dt__run *r)
     if (stat(dir, &found) == 0) errno = EEXIST;
     else {
         DT__TRY(dt__run_make_parents(r->ctx, dir));
-        errno = mkdir(dir, 0777) == 0 ? 0 : errno;
+        errno = dt__make_folder(dir);
     }
     if (errno == EEXIST) {
         return dt_recipe_refuse(r->recipe, "run.dir", EXISTS, dir);

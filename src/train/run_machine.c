@@ -42,7 +42,6 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
     put_date(&t);
     put_field(&t, "processor", dt__processor(processor));
     put_field(&t, "kernels", dt_kernels_name(r->ctx));
-    put_field(&t, "blas", dt__blas_core());
     put_number(&t, "threads", dt_threads(r->ctx));
     put_number(&t, "seconds", seconds);
     put_number(&t, "peak_memory", (double)dt_memory_of(r->ctx).peak);

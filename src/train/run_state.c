@@ -53,7 +53,6 @@ static void name_values(dt__run *r)
     r->n_values = DT__VALUE_RESULTS;
     for (int i = 0; i < DT__COUNT_OF(whose); i++) {
         for (int k = 0; k < r->n_metrics; k++) name_value(r, whose[i], r->metric[k]->name);
-        name_value(r, whose[i], "seconds");
     }
 }
 
@@ -83,8 +82,9 @@ void dt__run_name_state(dt__run *r)
 dt_status dt__run_save(dt__run *r)
 {
     const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
-    if (stage == DT__BASELINE && mkdir(r->checkpoints[DT__MAIN], 0777) != 0 && errno != EEXIST) {
-        return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], errno);
+    const int error = stage == DT__BASELINE ? dt__make_folder(r->checkpoints[DT__MAIN]) : 0;
+    if (error != 0 && error != EEXIST) {
+        return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], error);
     }
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
     dt_tape_reset(r->tape);

@@ -202,6 +202,9 @@ static void put_bool(dt__chars *t, const char *name, bool value)
     dt__put_text(t, value ? "true" : "false");
 }
 
+/* null where it is not known: another process evaluated. */
+static void put_speed(dt__chars *t, double speed) { put_number(t, speed > 0 ? speed : NAN); }
+
 static void put_result(dt__chars *t, const dt_run_result *result)
 {
     const dt_metrics *m = &result->metrics;
@@ -217,7 +220,7 @@ static void put_result(dt__chars *t, const dt_run_result *result)
     put_name(t, "bits_per_weight");
     put_number(t, result->bits_per_weight);
     put_name(t, "samples_per_s");
-    put_number(t, result->metrics.samples_per_s);
+    put_speed(t, result->metrics.samples_per_s);
     if (result->metrics.tokens_per_s > 0) {
         put_name(t, "tokens_per_s");
         put_number(t, result->metrics.tokens_per_s);

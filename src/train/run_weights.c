@@ -47,7 +47,7 @@ static output output_of(const dt__run *r, int i)
 /* A loss of the program compares with one target. */
 static dt_status check_own(dt__run *r, const output *o)
 {
-    const dt_augment *a = &r->o->data.augment;
+    const dt_augment_options *a = &r->o->data.augment;
     const char *key = r->o->train.distill.given ? "train.distill"
                       : a->mixup > 0            ? "data.augment.mixup"
                       : a->cutmix > 0           ? "data.augment.cutmix"

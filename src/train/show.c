@@ -11,7 +11,8 @@ typedef struct shower {
     dt__out out;
     const dt_recipe *r;
     bool json;
-    bool dash; /* the next line begins an item of a list */
+    bool dash;       /* the next line begins an item of a list */
+    bool only_given; /* no defaults */
 } shower;
 
 /* A value to print: the struct that holds it, its node in the file, its path. */
@@ -237,9 +238,11 @@ static void show_map(shower *s, const dt_key *key, spot at)
     }
     at.base += key->offset;
     show_table(s, key->keys, at);
-    if (key->keys == dt_model_keys) {
+    if (key->keys == dt_model_keys && s->r->options.model.family != NULL) {
         at.base = s->r->options.model.options;
+        s->only_given = s->r->init_unread; /* what is not given comes from that file */
         show_table(s, s->r->options.model.family->keys, at);
+        s->only_given = false;
     }
     if (s->json) {
         dt__out_close(o, '}');
@@ -253,7 +256,7 @@ static bool is_shown(const dt_key *key, const dt__node *node)
 {
     if (node != NULL) return key->type != DT_KEY_MAP || node->count > 0 || key->given > 0;
     if (key->type == DT_KEY_LIST) return key->given == 0;
-    if (key->type != DT_KEY_MAP) return key->fallback != NULL;
+    if (key->type != DT_KEY_MAP) return key->fallback != NULL && key->fallback[0] != '!';
     if (key->given > 0) return false;
     for (const dt_key *k = key->keys; k->name != NULL; k++) {
         if (is_shown(k, NULL)) return true;
@@ -269,6 +272,7 @@ static void show_key(shower *s, const dt_key *key, spot at)
     at.node = dt__node_child(at.node, key->name, strlen(key->name));
     const bool block = at.base == (const char *)&s->r->options;
     if (at.node == NULL ? key->other_form : dt__form_of(key, at.node) != key) return;
+    if (at.node == NULL && s->only_given) return;
     if (!is_shown(key, at.node) || !dt__recipe_applies(s->r, path)) return;
     if (block && at.node == NULL && s->r->only_quantizes) return;
     if (key->type == DT_KEY_MAP) {

@@ -295,6 +295,6 @@ dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answ
 void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds)
 {
     m->seconds = seconds;
-    m->samples_per_s = (double)m->examples / fmax(seconds, 1e-9);
+    m->samples_per_s = seconds > 0 ? (double)m->examples / seconds : 0;
     m->tokens_per_s = (double)dt_dataset_context(d) * m->samples_per_s;
 }

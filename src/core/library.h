@@ -1,0 +1,18 @@
+/* A shared library that is loaded when its functions are first needed: linking to it would cost
+ * every start of a program the time that the library's own start takes. */
+#ifndef DT__CORE_LIBRARY_H
+#define DT__CORE_LIBRARY_H
+
+#include "core/core.h"
+
+typedef struct dt__function {
+    const char *name;
+    size_t offset; /* of its pointer in the library's table */
+} dt__function;
+
+/* Loads `file` and writes the addresses of its functions into `table`. Returns the library, which
+ * stays for ever, or NULL, with the reason in `why`. */
+void *dt__library_load(const char *file, const dt__function *functions, int n, void *table,
+                       char why[256]);
+
+#endif

@@ -1,0 +1,42 @@
+/* OpenBLAS, which has LAPACK within: dense algebra of doubles, for rounding with data alone. It is
+ * loaded when that is first done: its start makes threads and takes 128 MiB of address space for
+ * each. */
+#ifndef DT__KERNELS_BLAS_LIBRARY_H
+#define DT__KERNELS_BLAS_LIBRARY_H
+
+#include "core/core.h"
+
+#include <cblas.h>
+
+/* LAPACK, which OpenBLAS has without a header; column-major. */
+void dpotrf_(const char *triangle, const int *n, double *a, const int *lda, int *info);
+void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a, const int *lda,
+             int *info);
+
+#define DT__BLAS_FUNCTIONS(F)                                                                      \
+    F(cblas_ddot)                                                                                  \
+    F(cblas_dgemm)                                                                                 \
+    F(cblas_dsyrk)                                                                                 \
+    F(cblas_dtrmm)                                                                                 \
+    F(cblas_dtrsm)                                                                                 \
+    F(cblas_sgemm)                                                                                 \
+    F(dpotrf_)                                                                                     \
+    F(dtrtri_)                                                                                     \
+    F(openblas_get_config)                                                                         \
+    F(openblas_get_corename)                                                                       \
+    F(openblas_get_num_threads)                                                                    \
+    F(openblas_set_num_threads)
+
+typedef struct dt__blas_library {
+#define DT__BLAS_FUNCTION(name) __typeof__(name) *name;
+    DT__BLAS_FUNCTIONS(DT__BLAS_FUNCTION)
+#undef DT__BLAS_FUNCTION
+} dt__blas_library;
+
+extern dt__blas_library dt__blas; /* after dt__blas_load */
+
+/* Loads the library once in a process, and sets it to one thread unless ctx->leave_blas_threads.
+ * Errors: NOMEM without room for its buffers, STATE where it is missing. */
+dt_status dt__blas_load(dt_ctx *ctx);
+
+#endif
