@@ -144,9 +144,9 @@ static bool is_read(const dt_recipe *r, int i)
 
 /* Keys of one input or output, which data.inputs and data.outputs replace. */
 static const char *const alone[] = {
-    "data.task",     "data.columns.target", "train.loss",        "train.class_weights",
-    "train.sampler", "train.metrics",       "train.huber_delta", "data.columns.inputs",
-    "train.distill",
+    "data.task",           "data.columns.target", "train.loss",
+    "train.class_weights", "train.sampler",       "train.metrics",
+    "train.huber_delta",   "data.columns.inputs", "train.distill",
 };
 
 static bool is_replaced(const dt_recipe *r, int i)
@@ -172,7 +172,6 @@ static bool has_delta(const dt_recipe *r, const char *path)
 
 bool dt__recipe_applies(const dt_recipe *r, const char *path)
 {
-    bool known = false;
     for (int i = 0; i < DT__COUNT_OF(limited); i++) {
         if (strcmp(limited[i].path, path) == 0 && !is_read(r, i)) return false;
     }
