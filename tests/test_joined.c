@@ -628,7 +628,7 @@ static const struct {
     { { "train.loss=mae" }, "'train.loss' is for one input and output" },
     { { "data.task=regression" }, "'data.task' is for one input and output" },
     { { "train.metrics=[own]" }, "'train.metrics' is for one input and output" },
-    { { "train.distill={weight: 0.5}" }, "is for language models" },
+    { { "train.distill={weight: 0.5}" }, "is for one input and output" },
     { { "data.outputs=[{name: level, task: regression}]", "train.label_smoothing=0.1" },
       "the model has 2 inputs and 3 outputs, the data 2 and 1" },
     { { "train.sampler=balanced" }, "'train.sampler' is for one input and output" },
