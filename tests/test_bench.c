@@ -169,8 +169,12 @@ START_TEST(the_core_of_the_environment_is_ignored)
     json_t *named =
         json_of("OPENBLAS_CORETYPE=Prescott", "--quick --threads 1 --json --only limits");
     const json_t *a = json_object_get(plain, "machine"), *b = json_object_get(named, "machine");
-    ck_assert_str_eq(json_string_value(json_object_get(a, "openblas_core")),
-                     json_string_value(json_object_get(b, "openblas_core")));
+    const char *core[] = { json_string_value(json_object_get(a, "openblas_core")),
+                           json_string_value(json_object_get(b, "openblas_core")) };
+    ck_assert(core[0] != NULL && core[1] != NULL);
+#if !defined TEST_SANITIZED /* those link to OpenBLAS, which then starts before main */
+    ck_assert_str_eq(core[0], core[1]);
+#endif
     json_decref(plain);
     json_decref(named);
     ck_assert_int_eq(test_shell(&output, "OPENBLAS_CORETYPE=Prescott " DETENT

@@ -65,10 +65,9 @@ dt_status dt__arrange(const dt_module *m, const dt_dataset *d)
 /* ---- the loss ------------------------------------------------------------------------------- */
 
 /* A constant. */
-static dt_tensor *scalar(dt_tape *t, dt_ctx *ctx, double value, dt_status *status)
+static dt_tensor *scalar(dt_ctx *ctx, double value, dt_status *status)
 {
     dt_tensor *x;
-    (void)t;
     *status = dt_tensor_create(ctx, DT_F32, 0, NULL, &x);
     if (*status == DT_OK) *status = dt_fill(x, value);
     return *status == DT_OK ? x : NULL;
@@ -103,7 +102,7 @@ static dt_tensor *part_loss(const dt__pass *p, int i, const place *at, dt_tensor
     own.weight = p->weights == NULL ? NULL : p->weights[i];
     dt_tensor *sum = own.y == NULL ? NULL : dt__loss(at->task, &own);
     dt_tensor *factor = NULL;
-    if (sum != NULL) factor = scalar(p->t, y->ctx, at->part->weight / (double)at->cells, &s);
+    if (sum != NULL) factor = scalar(y->ctx, at->part->weight / (double)at->cells, &s);
     dt_tensor *loss = factor == NULL ? NULL : dt_mul(p->t, sum, factor);
     dt_tensor_free(own.target); /* the tape keeps what it needs */
     dt_tensor_free(factor);
