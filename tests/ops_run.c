@@ -66,7 +66,7 @@ static void put(void *data, dt_dtype dtype, int64_t o, double v)
     case DT_F64: ((double *)data)[o] = v; break;
     case DT_I32: ((int32_t *)data)[o] = v < 1e9 ? (int32_t)v : INT32_MAX; break;
     case DT_I64: ((int64_t *)data)[o] = v < 1e9 ? (int64_t)v : INT64_MAX; break;
-    case DT_I8: ((int8_t *)data)[o] = (int8_t)v; break;
+    case DT_I8: ((int8_t *)data)[o] = v < 127 ? (int8_t)v : INT8_MAX; break;
     default: ((uint8_t *)data)[o] = v < 255 ? (uint8_t)v : 255;
     }
 }

@@ -42,11 +42,13 @@ static void fill_bins(const dt_tensor *x, dt_quant_figures *out)
 
 static void count_scales(const float *scale, int64_t n, dt_quant_figures *out)
 {
-    out->least_scale = out->most_scale = n > 0 ? (double)scale[0] : 0;
+    float least = n > 0 ? scale[0] : 0, most = least;
     for (int64_t i = 1; i < n; i++) {
-        out->least_scale = fmin(out->least_scale, (double)scale[i]);
-        out->most_scale = fmax(out->most_scale, (double)scale[i]);
+        least = fminf(least, scale[i]);
+        most = fmaxf(most, scale[i]);
     }
+    out->least_scale = (double)least;
+    out->most_scale = (double)most;
 }
 
 /* A weight's codes are in panels; scales are counted on the way. */

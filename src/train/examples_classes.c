@@ -9,10 +9,11 @@
 /* -log softmax(y)[k] */
 static double cost_of(const float *y, int64_t classes, int64_t k)
 {
-    double most = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < classes; i++) most = fmax(most, (double)y[i]);
-    for (int64_t i = 0; i < classes; i++) sum += exp((double)y[i] - most);
-    return log(sum) + most - (double)y[k];
+    float most = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < classes; i++) most = fmaxf(most, y[i]);
+    for (int64_t i = 0; i < classes; i++) sum += exp((double)y[i] - (double)most);
+    return log(sum) + (double)most - (double)y[k];
 }
 
 static dt_status put_mistake(const dt__examples *e, int64_t i)

@@ -16,12 +16,13 @@ static void find_range(const dt__picture *p, int64_t count, double *black, doubl
     *black = p->black;
     *white = p->white;
     if (*black < *white) return;
-    *black = INFINITY;
-    *white = -INFINITY;
+    float least = INFINITY, most = -INFINITY;
     for (int64_t i = 0; i < count; i++) {
-        *black = fmin(*black, (double)p->value[i]);
-        *white = fmax(*white, (double)p->value[i]);
+        least = fminf(least, p->value[i]);
+        most = fmaxf(most, p->value[i]);
     }
+    *black = (double)least;
+    *white = (double)most;
 }
 
 static uint8_t shade(double value, double black, double white)
