@@ -24,7 +24,8 @@
  *     Cast                                 to: f, d, uint8, int8, int32, float16, bfloat16; from
  *                                          these, int4 and int64
  *     MatMul, Gemm(transB)                 f; Gemm with --ops qdq alone
- *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128
+ *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128; of
+ *                                          activations in blocks both have zero point 128
  *     Conv, ConvTranspose                  f, 1 and 2 dimensions; strides, pads, dilations, group
  *     MaxPool                              f; kernel_shape, strides, dilations
  *     ReduceMin ReduceMax                  f, axes are an input; keepdims

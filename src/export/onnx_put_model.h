@@ -53,6 +53,7 @@ void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y);
 /* A parameter or constant of the trace as a value. */
 dt__value dt__put_constant_of(dt__put_model *m, const dt_trace_value *v);
 /* An activation as codes. */
+dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *c, int i);
 dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, int i);
 
 /* The codes of a weight as rows, in memory of the context. */

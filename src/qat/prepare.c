@@ -191,8 +191,9 @@ static dt_status check_blocks(plan *p, const plan_line *l)
 {
     const dt_quant_spec *x = &l->input_quant, *w = &l->weight_quant;
     if (!l->quantize_input || !l->quantize_weight || x->granularity != DT_PER_GROUP) return DT_OK;
+    const int64_t columns = dt__input_channels(l->module, l->weight);
     if (w->granularity == DT_PER_GROUP && w->group_size == x->group_size &&
-        !dt__scheme_of(w->scheme)->has_zero && x->group_size <= DT__PIECE) {
+        !dt__scheme_of(w->scheme)->has_zero && dt__min_i64(x->group_size, columns) <= DT__PIECE) {
         return DT_OK;
     }
     return dt_fail(p->ctx, DT_ERR_CONFIG,
