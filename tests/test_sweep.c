@@ -86,6 +86,19 @@ static const struct {
       "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
     { "method: halving\nruns: 4\nrungs: 10\nkeys: {run.seed: [1, 2]}\n",
       "s.yaml:3:8: error: the first two of 10 rungs would train equally long" },
+    { "method: halving\nruns: 4\nrungs: 2\nkeys:\n  train.schedule.total_steps: [4]\n"
+      "  train.schedule.warmup_steps: [3]\n",
+      "'train.schedule.warmup_steps' is 1, but 'train.schedule.total_steps' ends it at 1 (in rung 1 "
+      "of recipe 001 of the sweep)" },
+    { "method: halving\nruns: 4\nkeys: {train: [{batch_size: 8}, {epochs: 2}]}\n",
+      "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
+    { "keys: {run: [{seed: 1}, {dir: a}]}\n", "s.yaml:1:8: error: 'run.dir' is the sweep's own" },
+    { "keys: {train.optimizer.lr: [1e-3], train.optimizer: [{name: lion}]}\n",
+      "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
+    { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
+      "s.yaml:1:41: error: 'train.optimizer' and 'train.optimizer.lr': a value of one would" },
+    { "seeds: 2\nkeys: {run.seed: [9223372036854775807]}\n",
+      "recipe 001 has run.seed 9223372036854775807, which leaves no 2 seeds" },
 };
 
 START_TEST(errors_come_before_any_run)
@@ -322,6 +335,31 @@ START_TEST(rungs_train_for_longer)
 }
 END_TEST
 
+/* What would be too long, or never come, in a short rung. */
+START_TEST(rungs_shorten_lengths_of_schedules)
+{
+    static const struct {
+        const char *keys, *is;
+    } lengths[] = {
+        { "train.schedule: [{name: warmup_stable_decay, warmup_steps: 4, decay_steps: 8}]",
+          "decay_steps: 4 " },
+        { "train.schedule: [{name: cosine_restarts, every: 6}]", "every: 3 " },
+        { "train.schedule: [{name: multistep, milestones: [4, 5, 9]}]", "milestones: [2, 3, 4]" },
+        { "train.average: [{name: epochs, last: 3}]", "last: 1 " },
+    };
+    stopper k = { 0 };
+    char text[256];
+    snprintf(text, sizeof text, "method: halving\nruns: 2\nrungs: 2\nreduce: 2\nkeys:\n  %s\n",
+             lengths[_i].keys);
+    TEST_OK(ctx, run_until("lengths", text, &k));
+    char *first = sweep_file("lengths", "001-r1/recipe.yaml", NULL);
+    ck_assert_msg(strstr(first, lengths[_i].is) != NULL, "%s", first);
+    free(first);
+    first = sweep_file("lengths", "001-r1/summary.json", NULL);
+    free(first);
+}
+END_TEST
+
 static double accuracy_of(const char *name, const char *run)
 {
     char file[64];
@@ -439,6 +477,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_failing_run_loses_no_other);
     tcase_add_test(all, an_interrupted_sweep_ends_the_same);
     tcase_add_test(all, rungs_train_for_longer);
+    tcase_add_loop_test(all, rungs_shorten_lengths_of_schedules, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);

@@ -202,6 +202,7 @@ static dt_status check_recipe(const searching *a)
     const char *what = NULL;
     if (!o->qat.given) what = "the recipe has no `qat` whose bits could be chosen";
     else if (o->adapters.given) what = "recipes with `adapters` are not searched";
+    else if (o->run.seed > INT64_MAX - (a->seeds - 1)) what = "run.seed leaves no seeds above it";
     else if (!o->train.float_baseline && o->qat_schedule.start_step == 0 && o->model.init == NULL) {
         what = "there are no float weights to measure: qat.start_step above 0, "
                "train.float_baseline, or model.init";

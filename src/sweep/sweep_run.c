@@ -90,13 +90,12 @@ static dt_status do_run(dt_sweep *s, dt__trial *t, const dt__trial_run *run, dt_
                         results *all)
 {
     dt_recipe *recipe;
-    DT__TRY(dt__trial_recipe(s, run, &recipe));
-    const char *dir = dt_recipe_get(recipe)->run.dir;
-    dt_status status = dt__job_do(s->ctx, recipe, job);
+    dt_status status = dt__trial_recipe(s, run, &recipe);
+    if (status == DT_OK) status = dt__job_do(s->ctx, recipe, job);
     if (status == DT_OK && job->error[0] != 0) {
         snprintf(t->error, sizeof t->error, "%s", job->error);
     } else if (status == DT_OK) {
-        status = read_result(s, t, dir, all);
+        status = read_result(s, t, dt_recipe_get(recipe)->run.dir, all);
     }
     dt_recipe_free(recipe);
     job->i++;
@@ -182,8 +181,8 @@ static dt_status write_best(dt_sweep *s, const dt__work *w)
                                 .dir = "best" };
     dt_recipe *recipe;
     if (s->order[0]->row.chosen.n == 0) return DT_OK;
-    DT__TRY(dt__trial_recipe(s, &run, &recipe));
-    const dt_status status = dt__work_write_recipe(w, "best.yaml", recipe);
+    dt_status status = dt__trial_recipe(s, &run, &recipe);
+    if (status == DT_OK) status = dt__work_write_recipe(w, "best.yaml", recipe);
     dt_recipe_free(recipe);
     return status;
 }
