@@ -360,6 +360,55 @@ START_TEST(rungs_shorten_lengths_of_schedules)
 }
 END_TEST
 
+/* None of rung 1 has a result: rung 2 would train them longer for nothing. */
+START_TEST(recipes_that_failed_enter_no_rung)
+{
+    static const char text[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\n"
+                               "keys: {train.optimizer.lr: [1e30]}\n";
+    stopper k = { 0 };
+    dt_sweep *s;
+    TEST_OK(ctx, run_until("failing", text, &k));
+    ck_assert_int_eq(k.begun, 3);
+    TEST_OK(ctx, read_sweep(ctx, "failing", text, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    ck_assert_int_eq(dt_sweep_row_at(s, 0)->rung, 1);
+    ck_assert_ptr_nonnull(strstr(dt_sweep_row_at(s, 0)->error, "not finite"));
+    dt_sweep_free(s);
+}
+END_TEST
+
+static void sweep_there_too(void *user, const char *dir, int64_t i, int64_t n)
+{
+    dt_ctx *other;
+    dt_sweep *s;
+    (void)dir;
+    (void)i;
+    (void)n;
+    TEST_OK(NULL, dt_ctx_create(&other, NULL));
+    TEST_OK(other, read_sweep(other, "locked", halved, &s));
+    TEST_FAILS(other, DT_ERR_STATE, "another process works in", dt_sweep_run(s, NULL));
+    dt_sweep_free(s);
+    dt_ctx_free(other);
+    ++*(int *)user;
+}
+
+/* What a call that was killed before it had a plan leaves is no obstacle; another sweep is. */
+START_TEST(a_folder_is_locked)
+{
+    int tried = 0;
+    char path[TEST_PATH];
+    dt_sweep *s;
+    const dt_sweep_control control = { .begins = sweep_there_too, .user = &tried };
+    ck_assert_int_eq(test_shell(NULL, "mkdir %s/locked-sweep", folder), 0);
+    test_join(path, folder, "locked-sweep/.detent-1-0.tmp");
+    test_write_text(path, "{");
+    TEST_OK(ctx, read_sweep(ctx, "locked", halved, &s));
+    TEST_OK(ctx, dt_sweep_run(s, &control));
+    ck_assert_int_eq(tried, 10);
+    dt_sweep_free(s);
+}
+END_TEST
+
 static double accuracy_of(const char *name, const char *run)
 {
     char file[64];
@@ -444,6 +493,11 @@ START_TEST(the_program_sweeps)
     ck_assert_ptr_nonnull(strstr(output, " ± "));
     ck_assert_ptr_nonnull(strstr(output, "standard deviation of the sample, 2 seeds each"));
     free(output);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && " DETENT "sweep r.yaml s.yaml --quiet --seeds 2 "
+                                "train.epochs=1 --json >out.json",
+                                folder),
+                     1);
     ck_assert_int_eq(test_shell(&output,
                                 "cd %s && " DETENT "compare unset-sweep/001-seed3 "
                                 "unset-sweep/001-seed4 unset-sweep/003-seed3 "
@@ -478,6 +532,8 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, an_interrupted_sweep_ends_the_same);
     tcase_add_test(all, rungs_train_for_longer);
     tcase_add_loop_test(all, rungs_shorten_lengths_of_schedules, 0, 4);
+    tcase_add_test(all, recipes_that_failed_enter_no_rung);
+    tcase_add_test(all, a_folder_is_locked);
     tcase_add_test(all, seeds_give_mean_and_spread);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);

@@ -27,7 +27,7 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job);
 typedef struct dt__work {
     dt_ctx *ctx;
     const char *dir;
-    int lock; /* -1: none */
+    int lock; /* the open folder, which is locked; -1: none */
 } dt__work;
 
 /* Makes the folder with the plan as plan.json, or opens one with the same plan. Errors: CONFIG

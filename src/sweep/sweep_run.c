@@ -198,11 +198,13 @@ static dt_status check_metric(const dt_sweep *s)
     return DT_OK;
 }
 
+/* A recipe without a result enters no further rung. */
 static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 {
     dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
-        const int64_t n = dt__rung_size(s, rung);
+        int64_t n = dt__rung_size(s, rung);
+        for (; rung > 0 && n > 0 && s->order[n - 1]->row.chosen.n == 0; n--) job.n -= s->o.seeds;
         for (int64_t i = 0; i < n; i++) DT__TRY(do_trial(s, s->order[i], rung, &job));
         DT__TRY(check_metric(s));
         sort(s);
