@@ -497,7 +497,13 @@ static const struct {
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 0, 1, -1, "above 0 is wanted" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, -1, 1, -1, "weight -1" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 1, -1, -1, "huber_delta -1" },
-    { 2, 3, { "left", "right", "kind", "level", "bits" }, 1, 1, 2, "2 class weights for 0" },
+    { 2,
+      3,
+      { "left", "right", "kind", "level", "bits" },
+      1,
+      1,
+      2,
+      "'level' has class weights, but no classes" },
 };
 
 START_TEST(refused_joins)

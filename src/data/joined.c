@@ -298,6 +298,10 @@ static dt_status check_output(dt_ctx *ctx, const dt_joined_output *o)
     }
     if (n == 0 || n == DT_WEIGHTS_NONE || (classes && n == DT_WEIGHTS_BALANCED)) return DT_OK;
     if (classes && n == dt_dataset_outputs(o->data)) return DT_OK;
+    if (!classes) {
+        return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has class weights, but no classes",
+                       o->name);
+    }
     return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has %d class weights for %lld classes",
                    o->name, n, (long long)(classes ? dt_dataset_outputs(o->data) : 0));
 }

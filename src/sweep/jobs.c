@@ -184,9 +184,9 @@ dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt_
     dt_status s = lock(out, path);
     const bool begun = access(path, F_OK) == 0;
     if (s == DT_OK && !begun) {
-        s = !is_unbegun(out) ? refuse(out)
-                             : dt__file_replace(
-                                   ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
+        s = !is_unbegun(out)
+                ? refuse(out)
+                : dt__file_replace(ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
     } else if (s == DT_OK && !is_same(out, plan)) {
         s = dt_fail(ctx, DT_ERR_CONFIG,
                     "'%s' was begun with another recipe or description; give another folder, or "

@@ -29,7 +29,7 @@ typedef struct dt__trial {
     char name[8];
     const dt__node *value[DT_SWEEP_KEYS];
     const char *text[DT_SWEEP_KEYS];
-    int64_t seed; /* its run.seed */
+    int64_t seed;                /* its run.seed */
     int64_t length[DT__LENGTHS]; /* in the last rung; 0: nothing to shorten */
     dt_ints milestones;          /* likewise */
     char error[256];

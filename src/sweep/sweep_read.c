@@ -72,12 +72,11 @@ static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
 static void take_errors(dt_sweep *s, const dt__trial_run *run, const dt_recipe *recipe)
 {
     const bool is_short = run != NULL && run->rung < dt__rung_count(s) - 1;
-    const char *which = run == NULL ? ""
-                        : is_short
-                            ? dt__recipe_format(s->file, " (in rung %lld of recipe %s of the sweep)",
-                                                (long long)run->rung + 1, run->trial->name)
-                            : dt__recipe_format(s->file, " (in recipe %s of the sweep)",
-                                                run->trial->name);
+    const char *which =
+        run == NULL ? ""
+        : is_short  ? dt__recipe_format(s->file, " (in rung %lld of recipe %s of the sweep)",
+                                        (long long)run->rung + 1, run->trial->name)
+                    : dt__recipe_format(s->file, " (in recipe %s of the sweep)", run->trial->name);
     for (const dt__complaint *c = recipe->complaints; c != NULL; c = c->next) {
         if (c->text == NULL || is_known(s->file, c->text)) continue;
         const bool named = is_short || c->origin != DT__FROM_SWEEP;
