@@ -109,10 +109,13 @@ static void print_results(const dt_sweep *s)
         if (row->error != NULL) cli_say("%s failed: %s", row->name, row->error);
     }
     if (dt_sweep_row_at(s, 0)->chosen.n == 0) return;
-    cli_say("%s, best first by %s data%s", m.title, m.chosen_on,
-            strcmp(m.chosen_on, m.result_on) != 0
-                ? ""
-                : "; with data.validation they would be chosen apart from what they are shown on");
+    const bool apart = strcmp(m.chosen_on, m.result_on) != 0,
+               validated = strcmp(m.chosen_on, "validation") == 0;
+    cli_say("%s, best first by %s data%s%s%s", m.title, m.chosen_on, apart ? "" : "; with ",
+            apart       ? ""
+            : validated ? "data.test"
+                        : "data.validation",
+            apart ? "" : " they would be chosen apart from what they are shown on");
     if (o->seeds > 1) {
         cli_say("mean ± standard deviation of the sample, %lld seeds each", (long long)o->seeds);
     }

@@ -237,6 +237,10 @@ static side side_of(const dt_join *j, int i)
 static dt_status check_name(dt_ctx *ctx, const dt_join *j, int i)
 {
     const side s = side_of(j, i);
+    if (s.name != NULL && strlen(s.name) > DT_MAX_NAME) {
+        return dt_fail(ctx, DT_ERR_ARG, "join: the name of an %s has %zu bytes; the most are %d",
+                       s.kind, strlen(s.name), DT_MAX_NAME);
+    }
     if (s.name == NULL || s.name[0] == 0) {
         return dt_fail(ctx, DT_ERR_ARG, "join: %s %d has no name", s.kind,
                        i < j->n_inputs ? i : i - j->n_inputs);

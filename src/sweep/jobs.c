@@ -106,13 +106,22 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
     return s == DT_OK ? s : note_failure(ctx, dir, s, job);
 }
 
-dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME],
+dt__page_metric dt__job_metric(const dt_ctx *ctx, const char *name)
+{
+    const dt_own_metric *own = dt_metric_named(ctx, name);
+    if (own == NULL) return dt__page_metric_of(name);
+    const dt_metric *m = &own->metric;
+    return (dt__page_metric){ m->name,  m->title,    m->unit != NULL ? m->unit : "",
+                              m->scale, m->decimals, m->larger_is_better };
+}
+
+dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_NAME],
                        dt__job_result *out)
 {
     dt__page_run r;
     *out = (dt__job_result){ .validated = (double)NAN, .result = (double)NAN };
     DT__TRY(dt__page_run_open(ctx, dir, &r));
-    if (metric[0] == 0) snprintf(metric, DT__METRIC_NAME, "%s", dt__page_first_metric(&r).name);
+    if (metric[0] == 0) snprintf(metric, DT_MAX_METRIC_NAME, "%s", dt__page_first_metric(&r).name);
     out->validated = dt__page_validated(&r, metric);
     out->result = dt__page_result(&r, metric);
     out->bytes = dt__page_bytes(&r);

@@ -47,7 +47,7 @@ struct dt_sweep {
     dt__trial *trial;
     int64_t n_trials;
     dt__trial **order; /* best first */
-    char metric[DT__METRIC_NAME];
+    char metric[DT_MAX_METRIC_NAME];
     char chosen_on[16], result_on[16];
 };
 

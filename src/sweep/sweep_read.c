@@ -150,7 +150,8 @@ static void check_options(dt_sweep *s)
                      "a grid has as many runs as its values; 'runs' is for method "
                      "random or halving");
     }
-    if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric)) {
+    if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric) &&
+        dt_metric_named(s->ctx, s->o.metric) == NULL) {
         dt__complain(file, metric, "no task has a metric %s", dt__recipe_quote(file, metric));
     }
 }

@@ -73,7 +73,7 @@ static dt_status read_result(dt_sweep *s, dt__trial *t, const char *dir, results
     dt__job_result r;
     DT__TRY(dt__job_read(s->ctx, dir, s->metric, &r));
     if (!isfinite(r.result) && !isfinite(r.validated)) {
-        snprintf(t->error, sizeof t->error, "no finite %s", s->metric);
+        snprintf(t->error, sizeof t->error, "no finite %.200s", s->metric);
         return DT_OK;
     }
     if (!isfinite(r.validated)) r.validated = r.result;
@@ -147,7 +147,7 @@ static int by_smaller(const void *a, const void *b)
 
 static void sort(dt_sweep *s)
 {
-    const bool larger = dt__page_metric_of(s->metric).larger_is_better;
+    const bool larger = dt__job_metric(s->ctx, s->metric).larger_is_better;
     qsort(s->order, (size_t)s->n_trials, sizeof(dt__trial *), larger ? by_larger : by_smaller);
 }
 
