@@ -195,8 +195,8 @@ typedef struct dt_join {
  * after the other, in fp32. With several outputs targets are of type DT_TARGET_SEVERAL: i32
  * [cells], a cell for each label, and one with the bits of the f32 for each value or bit. A run
  * brings inputs and outputs into the order of the model's, by their names. Errors: ARG (no input or
- * output, too many, a name that is missing, too long or given twice, datasets that are not arrays, counts or
- * recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
+ * output, too many, a name that is missing, too long or given twice, datasets that are not arrays,
+ * counts or recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
 DT_API dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out);
 
 /* Which columns of a CSV file are read. */

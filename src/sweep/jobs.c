@@ -168,8 +168,8 @@ static bool is_same(const dt__work *w, const dt__chars *plan)
     return n == 0 && at == plan->used;
 }
 
-/* Whether nothing is in the folder but temporary files, which a call that was killed before it had a
- * plan leaves. */
+/* Whether nothing is in the folder but temporary files, which a call that was killed before it had
+ * a plan leaves. */
 static bool is_unbegun(const dt__work *w)
 {
     DIR *folder = opendir(w->dir);

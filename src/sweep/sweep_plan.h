@@ -19,8 +19,8 @@ typedef struct dt__swept {
     dt__range range;
 } dt__swept;
 
-/* Settings of a recipe that count updates or epochs, which a rung of halving shortens. The first two
- * are the length of the training. */
+/* Settings of a recipe that count updates or epochs, which a rung of halving shortens. The first
+ * two are the length of the training. */
 enum { DT__LENGTH_EPOCHS, DT__LENGTH_STEPS, DT__LENGTHS = 10 };
 
 /* A recipe of the sweep. */
@@ -55,8 +55,8 @@ struct dt_sweep {
 int64_t dt__rung_size(const dt_sweep *s, int64_t rung);
 /* 1 without halving. */
 int64_t dt__rung_count(const dt_sweep *s);
-/* What a length of the last rung is in this one; at least 1 where it is above 0. `key`: its place in
- * dt__trial.length; DT__LENGTHS: a milestone. */
+/* What a length of the last rung is in this one; at least 1 where it is above 0. `key`: its place
+ * in dt__trial.length; DT__LENGTHS: a milestone. */
 int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length);
 
 /* Which run of which recipe. */

@@ -1,7 +1,8 @@
-/* The recipe of a run of a sweep: the recipe with the values of its trial, run.dir and run.seed, and
- * in a short rung of halving with lengths in proportion:
+/* The recipe of a run of a sweep: that of the sweep with the values of its trial, run.dir and
+ * run.seed, and in a short rung of halving with lengths in proportion:
  *     epochs and steps    length / reduce^(rungs - 1 - rung), rounded
- *     lengths within      the same, rounded down, so that what fitted into the training still does */
+ *     lengths within      the same, rounded down, so that what fitted into the training still
+ *                         does */
 #include "sweep/sweep_plan.h"
 
 #include <stdio.h>
