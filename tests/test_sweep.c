@@ -378,6 +378,26 @@ START_TEST(recipes_that_failed_enter_no_rung)
 }
 END_TEST
 
+START_TEST(a_damaged_summary_is_written_again)
+{
+    static const char text[] = "keys: {train.optimizer.lr: [1e-3, 3e-3]}\n";
+    static const char *const damaged[] = { "", "{", "{}", "[[" };
+    char path[TEST_PATH];
+    stopper k = { 0 };
+    dt_sweep *s;
+    TEST_OK(ctx, run_until("damaged", text, &k));
+    test_join(path, folder, "damaged-sweep/001/summary.json");
+    test_write_text(path, damaged[_i]);
+    k = (stopper){ 0 };
+    TEST_OK(ctx, run_until("damaged", text, &k));
+    ck_assert_int_eq(k.begun, 1);
+    TEST_OK(ctx, read_sweep(ctx, "damaged", text, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    for (int i = 0; i < 2; i++) ck_assert(isfinite(dt_sweep_row_at(s, i)->result.mean));
+    dt_sweep_free(s);
+}
+END_TEST
+
 static void sweep_there_too(void *user, const char *dir, int64_t i, int64_t n)
 {
     dt_ctx *other;
@@ -535,6 +555,7 @@ Suite *test_sweep_suite(void)
     tcase_add_loop_test(all, rungs_shorten_lengths_of_schedules, 0, 4);
     tcase_add_test(all, recipes_that_failed_enter_no_rung);
     tcase_add_test(all, a_folder_is_locked);
+    tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);

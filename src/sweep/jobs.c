@@ -47,9 +47,17 @@ static void remove_unbegun(const char *dir)
     rmdir(dir); /* fails where something else is in it, and then the run says so */
 }
 
+/* A damaged summary is none: the run is resumed, and writes it again. */
 static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
 {
-    return holds(ctx, dir, "summary.json") && (!report || holds(ctx, dir, "report.html"));
+    dt__page_run r;
+    if (!holds(ctx, dir, "summary.json") || (report && !holds(ctx, dir, "report.html"))) {
+        return false;
+    }
+    if (dt__page_run_open(ctx, dir, &r) != DT_OK) return false;
+    const bool whole = dt__field_text(r.summary.root, "evaluated_on")[0] != 0;
+    dt__page_run_close(&r);
+    return whole;
 }
 
 static dt_status failed_path(dt_ctx *ctx, const char *dir, char path[DT__JOB_PATH])
