@@ -542,6 +542,8 @@ START_TEST(packs)
 }
 END_TEST
 
+#define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
 static const struct {
     int n_inputs, n_outputs;
     const char *names[5];
@@ -555,6 +557,7 @@ static const struct {
     { 2, 3, { "left", "right", "kind", "level", "kind" }, 1, 1, -1, "two outputs 'kind'" },
     { 2, 3, { "left", "", "kind", "level", "bits" }, 1, 1, -1, "input 1 has no name" },
     { 2, 3, { "left", NULL, "kind", "level", "bits" }, 1, 1, -1, "input 1 has no name" },
+    { 2, 3, { "left", "right", "kind", X50 X50 X50 X50 "x", "bits" }, 1, 1, -1, "201 bytes" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 0, 1, -1, "above 0 is wanted" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, -1, 1, -1, "weight -1" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 1, -1, -1, "huber_delta -1" },
