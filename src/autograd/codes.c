@@ -305,8 +305,8 @@ dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *code
 
 static bool same_groups(const dt__codes *x, const dt__codes *w)
 {
-    return x->groups == w->groups && (x->groups <= 1 || x->group == w->group) &&
-           w->order == NULL && w->layout.pieces_per_group <= 1;
+    return x->groups == w->groups && (x->groups <= 1 || x->group == w->group) && w->order == NULL &&
+           w->layout.pieces_per_group <= 1;
 }
 
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)

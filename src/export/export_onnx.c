@@ -258,6 +258,11 @@ static void summarize(const dt__put_model *m)
     if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {
         s->promise = "onnxruntime quantizes activations in blocks: results differ by its rounding";
     }
+    if (m->blocks) {
+        s->promise =
+            "onnxruntime multiplies the same codes: results differ in last bits, and where "
+            "one of them flips a code";
+    }
 }
 
 static dt_status write_graph(dt__put_model *m)

@@ -20,6 +20,7 @@ typedef struct dt__put_model {
     dt__value powers[2], wide_powers; /* tables of 2^n, or NULL */
     bool native;                      /* exp, tanh and sigmoid are the runtime's */
     bool near;                        /* an op whose last bits differ from detent's is in it */
+    bool blocks;                      /* MatMulNBits of activations in blocks is */
 } dt__put_model;
 
 /* How an op of a trace is written. */

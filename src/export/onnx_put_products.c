@@ -70,10 +70,11 @@ static void note_float(const dt__put_model *m, const dt_trace_call *c)
 }
 
 /* The accuracy_level: activations in blocks are what level 4 computes. */
-static int64_t level_of(const dt__put_model *m, const dt_trace_call *c)
+static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_quant_spec *x = c->in[X].quant;
     const bool blocks = x != NULL && x->granularity == DT_PER_GROUP;
+    m->blocks = m->blocks || blocks;
     return blocks ? 4 : m->call->options->accuracy;
 }
 

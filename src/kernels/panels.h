@@ -225,7 +225,8 @@ typedef struct dt__qgemm {
     const int64_t *place; /* product row i is row place[i] of y; NULL: row i */
     bool alone;           /* on the calling thread */
     /* Another product of the same rows, computed by the same kernel in the same parallel region;
-     * NULL: none. It has the same m, u, ldu, sx, zu, block_scale and place; its `alone` is not read. */
+     * NULL: none. It has the same m, u, ldu, sx, zu, block_scale and place; its `alone` is not
+     * read. */
     const struct dt__qgemm *next;
 } dt__qgemm;
 
