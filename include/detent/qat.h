@@ -97,7 +97,8 @@ enum {
     /* what onnxruntime's MatMulNBits computes: activations int8 q8_0 in blocks, int4 symmetric
      * weights whose groups are these blocks */
     DT_INT8_BLOCK_INT4_WEIGHT,
-    /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, scales f16 */
+    /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, with scales
+     * of f16 */
     DT_INT8_BLOCK_Q4_0_WEIGHT
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
