@@ -225,6 +225,19 @@ START_TEST(a_failing_run_loses_no_other)
 }
 END_TEST
 
+/* The float model's validation would win by far, but what is converted was never trained for it. */
+START_TEST(a_run_without_qat_is_not_the_best)
+{
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "b", "keys: {qat.start_step: [100, 4]}\n", &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    check_value(s, 0, 0, "4");
+    check_value(s, 1, 0, "100");
+    ck_assert_ptr_nonnull(strstr(dt_sweep_row_at(s, 1)->error, "no update for QAT"));
+    dt_sweep_free(s);
+}
+END_TEST
+
 typedef struct stopper {
     int64_t calls, stop_at;
     int begun;
@@ -437,6 +450,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, draws_lie_in_their_ranges);
     tcase_add_test(all, draws_depend_on_the_seed_alone);
     tcase_add_test(all, a_failing_run_loses_no_other);
+    tcase_add_test(all, a_run_without_qat_is_not_the_best);
     tcase_add_test(all, an_interrupted_sweep_ends_the_same);
     tcase_add_test(all, rungs_train_for_longer);
     tcase_add_test(all, seeds_give_mean_and_spread);
