@@ -2,6 +2,8 @@
  *     mean = sum x / n        deviation = sqrt(sum (x - mean)^2 / (n - 1)), of the sample */
 #include "report/page_spread.h"
 
+#include <detent/data.h>
+
 #include <math.h>
 #include <stdio.h>
 
@@ -40,7 +42,7 @@ int64_t dt__page_bytes(const dt__page_run *r)
 
 static const dt__series *validation(const dt__page_run *r, const char *metric, int phase)
 {
-    char name[64];
+    char name[DT_MAX_METRIC_NAME];
     snprintf(name, sizeof name, "validation_%s", metric);
     return dt__page_series(r, name, NULL, phase);
 }
