@@ -47,7 +47,8 @@ static const dt__series *validation(const dt__page_run *r, const char *metric, i
     return dt__page_series(r, name, NULL, phase);
 }
 
-bool dt__page_never_quantized(const dt__page_run *r, const char *metric)
+/* Whether QAT had no update: the result is of a quantized model, all evaluations of a float one. */
+static bool never_quantized(const dt__page_run *r, const char *metric)
 {
     const bool converted = dt__children(dt__field(r->summary.root, "converted")) != NULL;
     const dt__series *qat = validation(r, metric, DT__PAGE_QAT);
@@ -60,7 +61,7 @@ double dt__page_validated(const dt__page_run *r, const char *metric)
     const dt__branch *training = dt__field(r->summary.root, "training");
     const double best = dt__field_number(training, "best_step");
     const dt__series *s = validation(r, metric, DT__PAGE_QAT);
-    if (dt__page_never_quantized(r, metric)) return (double)NAN;
+    if (never_quantized(r, metric)) return (double)NAN;
     if (s == NULL) s = validation(r, metric, DT__PAGE_FLOAT);
     if (s == NULL || s->n == 0) return (double)NAN;
     int64_t i = s->n - 1;

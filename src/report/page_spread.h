@@ -14,8 +14,6 @@ double dt__page_result(const dt__page_run *r, const char *metric);
 /* The same on validation data at the end of training, or at the update whose weights it ended with;
  * NaN: there is none, or the result is of a quantized model and all evaluations of float ones. */
 double dt__page_validated(const dt__page_run *r, const char *metric);
-/* Whether the latter is so: QAT had no update. */
-bool dt__page_never_quantized(const dt__page_run *r, const char *metric);
 /* Bytes of the same model; 0: no result. */
 int64_t dt__page_bytes(const dt__page_run *r);
 /* `mean ± deviation unit`; of one run the value alone. */

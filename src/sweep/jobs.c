@@ -131,7 +131,6 @@ dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_N
     DT__TRY(dt__page_run_open(ctx, dir, &r));
     if (metric[0] == 0) snprintf(metric, DT_MAX_METRIC_NAME, "%s", dt__page_first_metric(&r).name);
     out->validated = dt__page_validated(&r, metric);
-    out->never_quantized = dt__page_never_quantized(&r, metric);
     out->result = dt__page_result(&r, metric);
     out->bytes = dt__page_bytes(&r);
     snprintf(out->evaluated_on, sizeof out->evaluated_on, "%s",

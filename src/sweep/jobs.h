@@ -44,7 +44,6 @@ dt_status dt__job_path(dt_ctx *ctx, const char *dir, const char *name, char path
 /* A run by one metric; `metric` "": the first that it has, which is put there. */
 typedef struct dt__job_result {
     double validated, result; /* NaN: there is none */
-    bool never_quantized;     /* QAT had no update: evaluations are of the float model */
     int64_t bytes;
     char evaluated_on[16]; /* of `result` */
 } dt__job_result;

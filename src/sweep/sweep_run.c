@@ -72,11 +72,6 @@ static dt_status read_result(dt_sweep *s, dt__trial *t, const char *dir, results
 {
     dt__job_result r;
     DT__TRY(dt__job_read(s->ctx, dir, s->metric, &r));
-    if (r.never_quantized) {
-        snprintf(t->error, sizeof t->error,
-                 "its evaluations are of the float model: qat.start_step leaves no update for QAT");
-        return DT_OK;
-    }
     if (!isfinite(r.result) && !isfinite(r.validated)) {
         snprintf(t->error, sizeof t->error, "no finite %.200s", s->metric);
         return DT_OK;
