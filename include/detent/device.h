@@ -44,9 +44,12 @@ DT_API dt_tensor *dt_device_dequantize(dt_tape *t, dt_tensor *x);
 
 typedef struct dt_device_linear_options {
     int activation; /* DT_ACT_... */
+    /* the weight has one scale, not one for each output: the product of scales is then rounded to
+     * f32, as TensorFlow Lite does */
+    bool one_scale;
 } dt_device_linear_options;
 
-/* dt_linear: weight [out, in] quantized, symmetric, by channel or with one scale. */
+/* dt_linear of x [N, in]: weight [out, in] quantized, symmetric, by channel or with one scale. */
 DT_API dt_tensor *dt_device_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                    const dt_device_range *range,
                                    const dt_device_linear_options *options);
@@ -64,22 +67,24 @@ DT_API dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor
                                              dt_tensor *bias, const dt_device_range *range,
                                              const dt_device_conv_options *options);
 
+typedef struct dt_device_zip_options {
+    int activation; /* DT_ACT_... */
+} dt_device_zip_options;
+
 /* a + b and a * b of one shape. */
 DT_API dt_tensor *dt_device_add(dt_tape *t, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range,
-                                const dt_device_linear_options *options);
+                                const dt_device_zip_options *options);
 DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range,
-                                const dt_device_linear_options *options);
-
-typedef struct dt_device_pool_options {
-    dt_pool_options pool; /* count_include_pad is not read: padding never counts */
-    int activation;       /* DT_ACT_... */
-} dt_device_pool_options;
+                                const dt_device_zip_options *options);
 
 /* The result of the ops below has its operand's scale and zero point, but for softmax. */
-DT_API dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_device_pool_options *o);
-DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_device_pool_options *o);
+
+/* dt_max_pool2d. */
+DT_API dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
+/* dt_avg_pool2d; padding never counts, whatever count_include_pad says. */
+DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* Over the last dimension; scale 1/256, zero point -128. ARG for more than 511 elements. */
 DT_API dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x);
 /* dt_pad with zeros. */
