@@ -218,8 +218,8 @@ START_TEST(mistakes_are_named_and_change_nothing)
     o.n_rules = DT_MAX_RULES + 1;
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
-    o.preset = TEST_PRESETS;
-    check_refused(&o, DT_ERR_ARG, "7 is no preset");
+    o.preset = DT_DEVICE_INT4 + 1;
+    check_refused(&o, DT_ERR_ARG, "9 is no preset");
     o = dt_qat_defaults();
     o.preset = DT_INT8_BLOCK_INT4_WEIGHT;
     o.rules[0] =
