@@ -267,6 +267,7 @@ void dt__c_program_free(dt__c_program *p)
     dt__release(p->ctx, p->tabled);
     dt__release(p->ctx, p->place);
     dt__release(p->ctx, p->block);
+    for (int64_t i = 0; i < p->n_tables; i++) dt__release(p->ctx, p->table[i].values);
     dt__release(p->ctx, p->table);
     dt__release(p->ctx, p->matrix);
     dt__release(p->ctx, p->fixed);

@@ -214,11 +214,8 @@ static void put_checksum(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "\nuint32_t %s_checksum(void)\n{\n    uint32_t sum = 2166136261u;\n", a->name);
     for (int64_t i = 0; i < a->p->n_tables; i++) {
         const dt__c_table *t = &a->p->table[i];
-        dt__c_printf(to, "    sum = check_%s(sum, %s, %lld);\n",
-                     t->floats   ? "floats"
-                     : t->shorts ? "shorts"
-                                 : "bytes",
-                     t->name, (long long)t->n);
+        dt__c_printf(to, "    sum = %s(sum, %s, %lld);\n", dt__c_check_of(t), t->name,
+                     (long long)t->n);
     }
     dt__put_text(to, "    return sum;\n}\n");
 }

@@ -162,20 +162,46 @@ static dt_status write_text(const dt__c_about *a, dt__new_file *to, const dt__ch
     return dt__file_write(to, text->bytes, text->used);
 }
 
-/* Lines of code, those that are too long broken, a piece at a time: constants are most of a file,
- * and may be gigabytes. */
+/* Lines of code, those that are too long broken. */
 static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__chars *code)
 {
-    dt__chars piece = { .ctx = a->call->ctx };
+    dt__chars lines = { .ctx = a->call->ctx };
     dt_status s = code->failed ? DT_ERR_NOMEM : DT_OK;
-    for (size_t at = 0, n; at < code->used && s == DT_OK; at += n) {
-        n = code->used - at < PIECE ? code->used - at : PIECE;
-        while (at + n < code->used && code->bytes[at + n - 1] != '\n') n++;
+    if (s == DT_OK) dt__c_wrap(code, &lines);
+    if (s == DT_OK) s = write_text(a, to, &lines);
+    dt__release(a->call->ctx, lines.bytes);
+    return s;
+}
+
+/* The rows of a table, a piece at a time: they may be gigabytes. */
+static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_table *t)
+{
+    dt__chars piece = { .ctx = a->call->ctx };
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < t->n && s == DT_OK;) {
         piece.used = 0;
-        dt__c_wrap(&(dt__chars){ .bytes = code->bytes + at, .used = n }, &piece);
+        i = dt__c_put_rows(t, i, PIECE, &piece);
         s = write_text(a, to, &piece);
     }
     dt__release(a->call->ctx, piece.bytes);
+    return s;
+}
+
+/* The constants, each table's rows at its place. */
+static dt_status write_constants(const dt__c_about *a, dt__new_file *to)
+{
+    const dt__c_program *p = a->p;
+    dt_status s = DT_OK;
+    size_t at = 0;
+    for (int64_t i = 0; i <= p->n_tables && s == DT_OK; i++) {
+        const size_t end = i < p->n_tables ? p->table[i].at : p->constants.used;
+        if (end > at) {
+            const dt__chars lines = { .bytes = p->constants.bytes + at, .used = end - at };
+            s = write_code(a, to, &lines);
+        }
+        if (s == DT_OK && i < p->n_tables) s = write_rows(a, to, &p->table[i]);
+        at = end;
+    }
     return s;
 }
 
@@ -185,7 +211,7 @@ static dt_status write_parts(const dt__c_about *a, const file *f, dt__new_file *
     f->put(a, &part);
     dt_status s = f->page ? write_text(a, to, &part) : write_code(a, to, &part);
     if (s == DT_OK && f->behind != NULL) {
-        s = write_code(a, to, &a->p->constants);
+        s = write_constants(a, to);
         part.used = 0;
         f->behind(a, &part);
         if (s == DT_OK) s = write_code(a, to, &part);
