@@ -44,21 +44,23 @@ void dt__c_constant(dt__c_program *p, const char *format, ...)
 /* The checksum of NAME_checksum: FNV-1a over bytes, numbers of 16 bits, or bits of floats. */
 static void check(dt__c_program *p, uint32_t v) { p->checksum = (p->checksum ^ v) * 16777619u; }
 
-static void put_float(const void *v, char text[24])
+static dt__c_name float_text(const void *v)
 {
     float f;
     memcpy(&f, v, sizeof f);
-    snprintf(text, 24, "%s", dt__c_float(f).text);
+    return dt__c_float(f);
 }
 
-static void put_byte(const void *v, char text[24]) { snprintf(text, 24, "%3d", *(const uint8_t *)v); }
-
-static void put_signed_byte(const void *v, char text[24])
+static dt__c_name integer_text(int width, int value)
 {
-    snprintf(text, 24, "%4d", *(const int8_t *)v);
+    dt__c_name name;
+    snprintf(name.text, sizeof name.text, "%*d", width, value);
+    return name;
 }
 
-static void put_short(const void *v, char text[24]) { snprintf(text, 24, "%d", *(const uint16_t *)v); }
+static dt__c_name byte_text(const void *v) { return integer_text(3, *(const uint8_t *)v); }
+static dt__c_name signed_byte_text(const void *v) { return integer_text(4, *(const int8_t *)v); }
+static dt__c_name short_text(const void *v) { return integer_text(1, *(const uint16_t *)v); }
 
 static uint32_t float_bits(const void *v)
 {
@@ -71,17 +73,19 @@ static uint32_t byte_bits(const void *v) { return *(const uint8_t *)v; }
 static uint32_t short_bits(const void *v) { return *(const uint16_t *)v; }
 
 struct dt__c_number {
-    const char *type; /* in C */
+    const char *type;  /* in C */
     const char *check; /* the text that goes on with a checksum over them */
     size_t size;
-    void (*put)(const void *v, char text[24]);
+    dt__c_name (*text)(const void *v);
     uint32_t (*bits)(const void *v); /* that the checksum covers */
 };
 
-static const dt__c_number floats = { "float", "check_floats", sizeof(float), put_float, float_bits };
-static const dt__c_number bytes = { "uint8_t", "check_bytes", 1, put_byte, byte_bits };
-static const dt__c_number signed_bytes = { "int8_t", "check_bytes", 1, put_signed_byte, byte_bits };
-static const dt__c_number shorts = { "uint16_t", "check_shorts", 2, put_short, short_bits };
+static const dt__c_number floats = { "float", "check_floats", sizeof(float), float_text,
+                                     float_bits };
+static const dt__c_number bytes = { "uint8_t", "check_bytes", 1, byte_text, byte_bits };
+static const dt__c_number signed_bytes = { "int8_t", "check_bytes", 1, signed_byte_text,
+                                           byte_bits };
+static const dt__c_number shorts = { "uint16_t", "check_shorts", 2, short_text, short_bits };
 
 const char *dt__c_check_of(const dt__c_table *t) { return t->of->check; }
 
@@ -90,7 +94,8 @@ const char *dt__c_check_of(const dt__c_table *t) { return t->of->check; }
 static void add(dt__c_program *p, const dt__c_number *of, const char *name, const char *what,
                 const void *v, int64_t n)
 {
-    if (p->status == DT_OK) dt__c_fail(p, DT__RESERVE(p->ctx, p->table, p->n_tables, p->room_tables));
+    if (p->status == DT_OK)
+        dt__c_fail(p, DT__RESERVE(p->ctx, p->table, p->n_tables, p->room_tables));
     if (p->status != DT_OK) return;
     dt__c_table *t = &p->table[p->n_tables];
     *t = (dt__c_table){ .n = n, .of = of, .values = dt__alloc_array(p->ctx, n, of->size) };
@@ -146,14 +151,13 @@ int64_t dt__c_put_rows(const dt__c_table *t, int64_t from, size_t most, dt__char
     size_t column = 0;
     int64_t i = from;
     for (; i < t->n && !to->failed; i++) {
-        char text[24];
-        t->of->put(v + i * (int64_t)t->of->size, text);
-        const size_t n = strlen(text);
+        const dt__c_name number = t->of->text(v + i * (int64_t)t->of->size);
+        const size_t n = strlen(number.text);
         const bool full = column > 0 && column + n + 2 > WIDTH;
         if (full && to->used >= most) break;
         if (full) column = 0;
         dt__put_text(to, column > 0 ? " " : i > from ? "\n    " : "    ");
-        dt__put(to, text, n);
+        dt__put(to, number.text, n);
         dt__put_text(to, ",");
         column += n + 1 + (column > 0 ? 1 : 4);
     }
