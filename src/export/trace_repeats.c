@@ -114,9 +114,9 @@ static bool continues_call(const dt_trace *t, const dt__repeat *r, int64_t k, in
         if (!same_form(t, a->out[i], b->out[i])) return false;
         if (a->out[i] >= 0 && t->value[a->out[i]].rank == 0) return false;
     }
-    const size_t size = a->op->options_size;
-    const bool same = a->options == NULL || memcmp(a->options, b->options, size) == 0;
-    return same || continues_rows(t, r, k, j);
+    dt__repeat_slice rows;
+    if (dt__repeat_rows(t, r, j, &rows)) return continues_rows(t, r, k, j);
+    return a->options == NULL || memcmp(a->options, b->options, a->op->options_size) == 0;
 }
 
 static bool continues(const dt_trace *t, const dt__repeat *r, int64_t k)
@@ -128,15 +128,17 @@ static bool continues(const dt_trace *t, const dt__repeat *r, int64_t k)
     return true;
 }
 
-/* Whether each value that goes from one repetition to the next has one initial value, and there is
- * such a value. */
+/* Whether each value that goes from one repetition to the next has one initial value, there is such
+ * a value, and there are rows that move on. */
 static bool has_states(const dt_trace *t, const dt__repeat *r)
 {
     int64_t initial[LONGEST][DT_MAX_OUT];
-    bool any = false;
+    bool any = false, rows = false;
     memset(initial, 0xff, sizeof initial);
     for (int64_t j = 0; j < r->n; j++) {
         const dt_trace_call *c = call_at(t, r, 1, j);
+        dt__repeat_slice slice;
+        rows = rows || dt__repeat_rows(t, r, j, &slice);
         for (int i = 0; i < c->n_in; i++) {
             const dt__repeat_operand o = dt__repeat_operand_of(t, r, 1, c, i);
             if (o.kind != DT__REPEAT_CARRIED) continue;
@@ -147,7 +149,7 @@ static bool has_states(const dt_trace *t, const dt__repeat *r)
             any = true;
         }
     }
-    return any;
+    return any && rows;
 }
 
 bool dt__trace_repeat(const dt_trace *t, int64_t from, dt__repeat *out)

@@ -44,6 +44,9 @@ struct dt__verify {
     dt__verify_limits limits;
 };
 
+/* Lists the values and inputs of v->graph; of a body also those around it that its nodes read.
+ * Errors: FORMAT, NOMEM. */
+dt_status dt__verify_list_slots(dt__verify *v);
 /* The slot of a name; DT__VERIFY_ABSENT. */
 int64_t dt__verify_find(const dt__verify *v, const char *name);
 
