@@ -115,6 +115,10 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
     if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
+    if (call->options->context > 0 && !dt_trace_has_length(call->trace)) {
+        return dt_fail(call->ctx, DT_ERR_ARG,
+                       "export: a context is of language models; this model reads no tokens");
+    }
     if (call->options->context > dt_trace_context(call->trace)) {
         return dt_fail(call->ctx, DT_ERR_ARG,
                        "export: a context of %lld tokens; the model has one of %lld",
