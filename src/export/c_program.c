@@ -232,8 +232,8 @@ void dt__c_copy_outputs(dt__c_program *p)
         if (at->home == DT__C_BLOCK && p->block[at->index].output == i) continue;
         char y[16] = "y";
         if (n > 1) snprintf(y, sizeof y, "y%d", i);
-        dt__c_line(p, "memcpy(%s, %s, %lld * sizeof(float));", y, dt__c_value(p, out[i]).text,
-                   (long long)dt__c_count(p, out[i]));
+        dt__c_line(p, "memcpy(%s, %s, %lld%s);", y, dt__c_value(p, out[i]).text,
+                   (long long)dt__c_count(p, out[i]), p->device ? "" : " * sizeof(float)");
     }
 }
 

@@ -61,6 +61,7 @@ struct dt__c_program {
     dt_status status;
     const dt_trace *trace;
     const dt_export_options *options;
+    bool device;        /* codes from layer to layer (c_device.h) */
     int64_t length;     /* tokens */
     int64_t at;         /* the call that is being written */
     bool *wanted;       /* texts */

@@ -60,6 +60,11 @@ static dt__c_name integer_text(int width, int value)
 
 static dt__c_name byte_text(const void *v) { return integer_text(3, *(const uint8_t *)v); }
 static dt__c_name signed_byte_text(const void *v) { return integer_text(4, *(const int8_t *)v); }
+static dt__c_name word_text(const void *v)
+{
+    const int32_t *word = v;
+    return *word == INT32_MIN ? (dt__c_name){ "-2147483647 - 1" } : integer_text(1, *word);
+}
 static dt__c_name short_text(const void *v) { return integer_text(1, *(const uint16_t *)v); }
 
 static uint32_t float_bits(const void *v)
@@ -69,6 +74,7 @@ static uint32_t float_bits(const void *v)
     return bits;
 }
 
+static uint32_t word_bits(const void *v) { return *(const uint32_t *)v; }
 static uint32_t byte_bits(const void *v) { return *(const uint8_t *)v; }
 static uint32_t short_bits(const void *v) { return *(const uint16_t *)v; }
 
@@ -86,6 +92,8 @@ static const dt__c_number bytes = { "uint8_t", "check_bytes", 1, byte_text, byte
 static const dt__c_number signed_bytes = { "int8_t", "check_bytes", 1, signed_byte_text,
                                            byte_bits };
 static const dt__c_number shorts = { "uint16_t", "check_shorts", 2, short_text, short_bits };
+
+static const dt__c_number words = { "int32_t", "check_words", 4, word_text, word_bits };
 
 const char *dt__c_check_of(const dt__c_table *t) { return t->of->check; }
 
@@ -141,6 +149,11 @@ void dt__c_shorts(dt__c_program *p, const char *name, const char *what, const ui
                   int64_t n)
 {
     add(p, &shorts, name, what, v, n);
+}
+
+void dt__c_words(dt__c_program *p, const char *name, const char *what, const int32_t *v, int64_t n)
+{
+    add(p, &words, name, what, v, n);
 }
 
 /* ---- rows of numbers ------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* Format c: NAME.h and NAME.c. */
+#include "export/c_device.h"
 #include "export/c_write.h"
 
 #include <stdio.h>
@@ -20,25 +21,43 @@ size_t dt__c_arena_bytes(const dt__c_program *p)
 
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
+    const int rank = dt__c_rank(p, value);
+    const bool image = p->device && rank == 4; /* channels last */
     dt__put_text(to, "[");
-    for (int d = 1; d < dt__c_rank(p, value); d++) {
-        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "", (long long)dt__c_dim(p, value, d));
+    for (int d = 1; d < rank; d++) {
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "",
+                     (long long)dt__c_dim(p, value,
+                                          !image  ? d
+                                          : d < 3 ? d + 1
+                                                  : 1));
     }
     dt__put_text(to, "]");
 }
+
+const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
 
 void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
     const int in = dt_trace_inputs(a->p->trace, &v);
     for (int i = 0; i < in; i++)
-        dt__c_printf(to, "const float *%s, ", dt__c_given("x", i, in).text);
+        dt__c_printf(to, "const %s *%s, ", dt__c_element(a->p), dt__c_given("x", i, in).text);
     const int out = dt_trace_outputs(a->p->trace, &v);
-    for (int i = 0; i < out; i++) dt__c_printf(to, "float *%s, ", dt__c_given("y", i, out).text);
+    for (int i = 0; i < out; i++) {
+        dt__c_printf(to, "%s *%s, ", dt__c_element(a->p), dt__c_given("y", i, out).text);
+    }
     dt__put_text(to, "void *arena");
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
+
+/* Scale and zero point of an input or output. */
+static void put_range(const dt__c_about *a, const char *word, int64_t value, dt__chars *to)
+{
+    const dt_trace_value *codes = dt__c_device_codes(a->p->trace, value);
+    dt__c_printf(to, "#define %s_%s_SCALE %s\n#define %s_%s_ZERO %d\n", a->upper, word,
+                 dt__c_float(codes->scale).text, a->upper, word, codes->zero_point);
+}
 
 static void put_sizes(const dt__c_about *a, dt__chars *to)
 {
@@ -61,6 +80,13 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
         }
     }
     dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
+    for (int s = 0; s < 2 && a->p->device; s++) {
+        if (s == 0) dt_trace_inputs(a->p->trace, &v);
+        else dt_trace_outputs(a->p->trace, &v);
+        for (int i = 0; i < sides[s].n; i++) {
+            put_range(a, dt__c_given(s == 0 ? "INPUT" : "OUTPUT", i, sides[s].n).text, v[i], to);
+        }
+    }
 }
 
 /* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
@@ -88,7 +114,11 @@ static known output_at(const dt__c_about *a, int i)
     return k;
 }
 
-static bool has_scale(const known *k) { return k->data != NULL && k->data->channels > 0; }
+/* Of a model of integers standardizing is the caller's, who makes codes of what it gives. */
+static bool has_scale(const dt__c_about *a, const known *k)
+{
+    return !a->p->device && k->data != NULL && k->data->channels > 0;
+}
 static bool has_names(const known *k) { return k->data != NULL && k->data->n_names > 0; }
 
 static void declare_standardize(const dt__c_about *a, const known *k, dt__chars *to)
@@ -116,7 +146,7 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_header(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(&in)) declare_standardize(a, &in, to);
+        if (has_scale(a, &in)) declare_standardize(a, &in, to);
         if (has_names(&out)) declare_names(a, &out, to);
     }
 }
@@ -139,6 +169,12 @@ static const char prototypes[] =
     "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
     " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n";
 
+static const char codes_text[] =
+    "/* Inputs and outputs are codes, images as [rows][columns][channels]. The code of a real "
+    "number\n"
+    " * v is round(v / SCALE) + ZERO, halves away from zero, at least -128 and at most 127; the\n"
+    " * value of a code is (code - ZERO) * SCALE. */\n";
+
 static const char checks[] =
     "/* A checksum of all constants. */\n"
     "uint32_t @_checksum(void);\n\n"
@@ -151,6 +187,7 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
     dt__c_put_named(a, to, title);
     put_sizes(a, to);
     dt__c_put_named(a, to, prototypes);
+    if (a->p->device) dt__c_put_named(a, to, codes_text);
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
     dt__put_text(to, ");\n\n");
@@ -200,13 +237,14 @@ static void put_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
-    dt__c_put_named(a, to,
-                    ")\n{\n    int bad = 0;\n"
-                    "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
+    dt__c_put_named(a, to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
+    dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
     if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
     dt__c_put_pointers(a, to);
     dt__put(to, a->body.bytes, a->body.used);
-    dt__c_put_named(a, to, "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
+    dt__c_put_named(a, to,
+                    a->p->device ? "    return $_OK;\n}\n"
+                                 : "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
 }
 
 static void put_checksum(const dt__c_about *a, dt__chars *to)
@@ -308,7 +346,7 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_source(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(&in)) put_standardize(a, &in, to);
+        if (has_scale(a, &in)) put_standardize(a, &in, to);
         if (has_names(&out)) put_names(a, &out, to);
     }
 }

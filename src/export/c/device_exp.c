@@ -1,5 +1,5 @@
-/* e^(a 2^-26), a <= 0, times 2^31: a Taylor series at -1/8 within (-1/4, 0], then a product for each
- * bit of the rest. */
+/* e^(a 2^-26), a <= 0, times 2^31: a Taylor series at -1/8 for the part within (-1/4, 0], then a
+ * product for each bit of the rest. */
 static int32_t device_exp(int32_t a)
 {
     static const int32_t power[] = { 1672461947, 1302514674, 790015084, 290630308,
