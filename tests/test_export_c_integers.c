@@ -1,5 +1,6 @@
 /* Models of integers alone as C (src/export/c_emit_device.c): networks of the ops of
- * detent/device.h are exported, compiled and run; the object file has no arithmetic of floats. */
+ * detent/device.h are exported, compiled and run; the object file has no arithmetic of floats.
+ * With DETENT_EXPORTS=FOLDER the exports stay there, for scripts/exports/cmsis_nn.sh. */
 #include "c_folder.h"
 #include "core/core.h"
 #include "core/tensor.h"
@@ -171,7 +172,9 @@ START_TEST(networks_have_the_same_codes)
     dt_module *m = make_net(bits, _i & 2);
     dt_tensor *x = picture();
     const c_subject o = { m, &x, 1, 1, "net" };
-    c_new_folder(path);
+    const char *kept = getenv("DETENT_EXPORTS");
+    if (kept != NULL) snprintf(path, sizeof path, "%s/net%d", kept, _i);
+    else c_new_folder(path);
     TEST_OK(ctx, c_export(&o, NULL, path));
     for (int i = 0; i < DT__COUNT_OF(compilers); i++)
         c_check_folder(path, compilers[i], "integers");

@@ -123,6 +123,18 @@ void dt__c_device_turn(const dt__c_program *p, int64_t value, bool back, const i
     }
 }
 
+/* ---- CMSIS-NN -------------------------------------------------------------------------------- */
+
+void dt__c_begin_cmsis(dt__c_program *p, const char *text, size_t room)
+{
+    if (room > p->cmsis) p->cmsis = (room + 7) / 8 * 8;
+    dt__c_want(p, text);
+    dt__c_line(p, "#if defined(DEVICE_CMSIS_NN)");
+}
+
+void dt__c_begin_plain(dt__c_program *p) { dt__c_line(p, "#else"); }
+void dt__c_end_cmsis(dt__c_program *p) { dt__c_line(p, "#endif"); }
+
 /* ---- weights --------------------------------------------------------------------------------- */
 
 /* Codes of rows [channels][taps] in the order of the kernel: [taps][channels] of each row; of a

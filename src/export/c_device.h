@@ -21,6 +21,12 @@ void dt__c_device_turn(const dt__c_program *p, int64_t value, bool back, const i
 /* The coded value that an input becomes, or an output was. */
 const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value);
 
+/* Statements that follow are those of CMSIS-NN, then (`plain`) those without it; dt__c_end_cmsis
+ * ends them. `room` bytes are what CMSIS-NN needs on any processor, as `room` in a statement. */
+void dt__c_begin_cmsis(dt__c_program *p, const char *text, size_t room);
+void dt__c_begin_plain(dt__c_program *p);
+void dt__c_end_cmsis(dt__c_program *p);
+
 /* The tables of a product, as constant w<call> of type device_matrix. `depthwise`: one channel a
  * group. Returns its bits, 4 or 8; 0 after a failure. */
 int dt__c_device_weight(dt__c_program *p, const dt_trace_call *c, int activation, bool depthwise);

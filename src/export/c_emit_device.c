@@ -47,10 +47,18 @@ static void emit_linear(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, "device_line");
     dt__c_want(p, product);
     p->integer_products++;
-    dt__c_line(p, "device_line(%s, %lld, %d, %s);", dt__c_value(p, c->in[X].value).text,
-               (long long)k, value(p, c->in[X].value)->zero_point, line.text);
+    const dt__c_name x = dt__c_value(p, c->in[X].value);
+    const int zero = value(p, c->in[X].value)->zero_point;
+    if (bits == 8) { /* CMSIS-NN has none of 4 bits with a scale for each output */
+        dt__c_begin_cmsis(p, "cmsis_linear_i8", (size_t)n * sizeof(int32_t));
+        dt__c_line(p, "bad |= cmsis_linear_i8(&w%lld, %s, %d, %lld, room, %s);", (long long)p->at,
+                   x.text, zero, (long long)n, dt__c_out(p, c, 0).text);
+        dt__c_begin_plain(p);
+    }
+    dt__c_line(p, "device_line(%s, %lld, %d, %s);", x.text, (long long)k, zero, line.text);
     dt__c_line(p, "%s(&w%lld, %s, 0, %lld, %s);", product, (long long)p->at, line.text,
                (long long)n, dt__c_out(p, c, 0).text);
+    if (bits == 8) dt__c_end_cmsis(p);
 }
 
 /* The constant with the geometry: s<call>. */
@@ -101,6 +109,36 @@ static void put_positions(dt__c_program *p, const dt_trace_call *c, int bits, co
     for (int k = groups > 1 ? 3 : 2; k > 0; k--) dt__c_line(p, "}");
 }
 
+/* Bytes that CMSIS-NN needs: four lines of what the kernel reads, of 16 bits without MVE, in whole
+ * registers with it; of a depthwise convolution lines of 124 channels, or of all. */
+static size_t room_of(const int64_t in[3], const int64_t kernel[2], bool depthwise)
+{
+    const int64_t taps = kernel[0] * kernel[1], each = dt__max_i64(in[0], depthwise ? 2 * 124 : 1);
+    return (size_t)(4 * ((taps * each + 15) / 16 * 16));
+}
+
+/* Whether CMSIS-NN computes the convolution on every processor. Its depthwise one of 4 bits does
+ * not: odd channels are wrong, and gcc 12 compiles it wrongly for MVE. */
+static bool has_cmsis(const dt_trace_call *c, int bits, bool depthwise)
+{
+    return strcmp(c->op->name, "device_conv2d") == 0 &&
+           (bits == 8 || (!depthwise && dt__c_int(c, "groups", 0) == 1));
+}
+
+static void put_conv(dt__c_program *p, const dt_trace_call *c, int bits, bool depthwise,
+                     const int64_t out[3])
+{
+    char text[24];
+    if (!depthwise) {
+        put_positions(p, c, bits, out);
+        return;
+    }
+    snprintf(text, sizeof text, "device_depthwise_i%d", bits);
+    dt__c_want(p, text);
+    dt__c_line(p, "%s(&s%lld, &w%lld, %s, %s);", text, (long long)p->at, (long long)p->at,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+}
+
 static void emit_conv(dt__c_program *p, const dt_trace_call *c)
 {
     int64_t in[3], out[3];
@@ -114,15 +152,18 @@ static void emit_conv(dt__c_program *p, const dt_trace_call *c)
     if (bits == 0) return;
     p->integer_products++;
     put_shape(p, c, in, out, kernel);
-    if (!depthwise) {
-        put_positions(p, c, bits, out);
+    if (!has_cmsis(c, bits, depthwise)) {
+        put_conv(p, c, bits, depthwise, out);
         return;
     }
     char text[24];
-    snprintf(text, sizeof text, "device_depthwise_i%d", bits);
-    dt__c_want(p, text);
-    dt__c_line(p, "%s(&s%lld, &w%lld, %s, %s);", text, (long long)p->at, (long long)p->at,
-               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    snprintf(text, sizeof text, "cmsis_%s_i%d", depthwise ? "depthwise" : "conv", bits);
+    dt__c_begin_cmsis(p, text, room_of(in, kernel, depthwise));
+    dt__c_line(p, "bad |= %s(&s%lld, &w%lld, %s, room, %s);", text, (long long)p->at,
+               (long long)p->at, dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_begin_plain(p);
+    put_conv(p, c, bits, depthwise, out);
+    dt__c_end_cmsis(p);
 }
 
 /* ---- elements -------------------------------------------------------------------------------- */
@@ -157,9 +198,15 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
                    "    %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n};\n",
                    (long long)p->at, a.zero, b.zero, y.zero, by.a.m, by.a.shift, by.b.m, by.b.shift,
                    by.y.m, by.y.shift, least, most);
-    dt__c_line(p, "%s(&s%lld, %s, %s, %lld, %s);", c->op->name, (long long)p->at,
-               dt__c_value(p, c->in[0].value).text, dt__c_value(p, c->in[1].value).text,
-               (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) dt__c_begin_plain(p);
+        else dt__c_begin_cmsis(p, "cmsis_pair", 0);
+        dt__c_line(p, "%s%s(&s%lld, %s, %s, %lld, %s);", plain ? "device_" : "bad |= cmsis_",
+                   mul ? "mul" : "add", (long long)p->at, dt__c_value(p, c->in[0].value).text,
+                   dt__c_value(p, c->in[1].value).text, (long long)dt__c_count(p, c->out[0]),
+                   dt__c_out(p, c, 0).text);
+    }
+    dt__c_end_cmsis(p);
 }
 
 static bool takes_pool(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
@@ -194,8 +241,13 @@ static void emit_pool(dt__c_program *p, const dt_trace_call *c)
                    (long long)out[1], (long long)out[2], (long long)dt__c_int(c, "kernel", 0),
                    (long long)dt__c_int(c, "kernel", 1), (long long)stride[0], (long long)stride[1],
                    (long long)dt__c_int(c, "padding", 0), (long long)dt__c_int(c, "padding", 1));
+    dt__c_begin_cmsis(p, "cmsis_pool", (size_t)(in[0] * (int64_t)sizeof(int32_t)));
+    dt__c_line(p, "bad |= cmsis_pool(&s%lld, %d, %s, room, %s);", (long long)p->at, max,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_begin_plain(p);
     dt__c_line(p, "%s(&s%lld, %s, %s);", text, (long long)p->at,
                dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_end_cmsis(p);
 }
 
 static bool takes_softmax(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
@@ -218,9 +270,15 @@ static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
         return;
     }
     dt__c_want(p, "device_softmax");
-    dt__c_line(p, "device_softmax(%s, %lld, %lld, %d, %d, %d, %s);",
-               dt__c_value(p, c->in[X].value).text, (long long)(dt__c_count(p, c->in[X].value) / n),
-               (long long)n, s.by.m, s.by.shift, s.least, dt__c_out(p, c, 0).text);
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) dt__c_begin_plain(p);
+        else dt__c_begin_cmsis(p, "cmsis_softmax", 0);
+        dt__c_line(p, "%s_softmax(%s, %lld, %lld, %d, %d, %d, %s);",
+                   plain ? "device" : "bad |= cmsis", dt__c_value(p, c->in[X].value).text,
+                   (long long)(dt__c_count(p, c->in[X].value) / n), (long long)n, s.by.m,
+                   s.by.shift, s.least, dt__c_out(p, c, 0).text);
+    }
+    dt__c_end_cmsis(p);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

@@ -81,6 +81,7 @@ struct dt__c_program {
     dt__chars constants; /* without the rows of tables */
     dt__chars functions;
     size_t flash, arena; /* bytes of tables; of the arena */
+    size_t cmsis;        /* behind the arena, where CMSIS-NN computes */
     uint32_t checksum;   /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
     bool skips;          /* what follows the last keys and values is in a block of its own */

@@ -1,5 +1,4 @@
 /* Format c: NAME.h and NAME.c. */
-#include "export/c_device.h"
 #include "export/c_write.h"
 
 #include <stdio.h>
@@ -51,14 +50,6 @@ void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* Scale and zero point of an input or output. */
-static void put_range(const dt__c_about *a, const char *word, int64_t value, dt__chars *to)
-{
-    const dt_trace_value *codes = dt__c_device_codes(a->p->trace, value);
-    dt__c_printf(to, "#define %s_%s_SCALE %s\n#define %s_%s_ZERO %d\n", a->upper, word,
-                 dt__c_float(codes->scale).text, a->upper, word, codes->zero_point);
-}
-
 static void put_sizes(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
@@ -79,14 +70,8 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
             dt__put_text(to, " */\n");
         }
     }
-    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
-    for (int s = 0; s < 2 && a->p->device; s++) {
-        if (s == 0) dt_trace_inputs(a->p->trace, &v);
-        else dt_trace_outputs(a->p->trace, &v);
-        for (int i = 0; i < sides[s].n; i++) {
-            put_range(a, dt__c_given(s == 0 ? "INPUT" : "OUTPUT", i, sides[s].n).text, v[i], to);
-        }
-    }
+    if (a->p->device) dt__c_put_device_sizes(a, to);
+    else dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
 /* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
@@ -169,12 +154,6 @@ static const char prototypes[] =
     "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
     " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n";
 
-static const char codes_text[] =
-    "/* Inputs and outputs are codes, images as [rows][columns][channels]. The code of a real "
-    "number\n"
-    " * v is round(v / SCALE) + ZERO, halves away from zero, at least -128 and at most 127; the\n"
-    " * value of a code is (code - ZERO) * SCALE. */\n";
-
 static const char checks[] =
     "/* A checksum of all constants. */\n"
     "uint32_t @_checksum(void);\n\n"
@@ -186,8 +165,7 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_named(a, to, title);
     put_sizes(a, to);
-    dt__c_put_named(a, to, prototypes);
-    if (a->p->device) dt__c_put_named(a, to, codes_text);
+    dt__c_put_named(a, to, a->p->device ? dt__c_device_prototypes : prototypes);
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
     dt__put_text(to, ");\n\n");
@@ -237,14 +215,14 @@ static void put_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
-    dt__c_put_named(a, to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
+    dt__put_text(to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
     dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
     if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
     dt__c_put_pointers(a, to);
+    if (a->p->device) dt__c_put_device_room(a, to);
     dt__put(to, a->body.bytes, a->body.used);
     dt__c_put_named(a, to,
-                    a->p->device ? "    return $_OK;\n}\n"
-                                 : "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
+                    a->p->device ? dt__c_device_end : "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
 }
 
 static void put_checksum(const dt__c_about *a, dt__chars *to)
@@ -328,6 +306,9 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
                  "/* %s: written by detent; README.md says how it was trained. */\n#include "
                  "\"%s.h\"\n\n",
                  a->name, a->name);
+    if (a->p->device) {
+        dt__c_put_named(a, to, "#ifdef $_USE_CMSIS_NN\n#define DEVICE_CMSIS_NN\n#endif\n\n");
+    }
     put_texts(a, to);
     dt__put(to, a->p->functions.bytes, a->p->functions.used);
     dt__put_text(to, "/* ---- constants "

@@ -56,6 +56,12 @@ void dt__c_put_features_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_check(const dt__c_about *a, dt__chars *to);
 
+/* A model of integers alone (c_write_device.c): sizes, scales and zero points of the header; its
+ * prototypes; the memory that CMSIS-NN computes in, behind the arena's; the end of NAME_run. */
+void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
+extern const char dt__c_device_prototypes[], dt__c_device_end[];
+void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
+
 /* The files of a language model (c_write_language.c). */
 void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to);
