@@ -3,11 +3,13 @@
 # self-test on Cortex-M0, M4 and M55 in an emulator: the codes are those of detent.
 #
 # CMSIS-NN (Apache 2.0) is no part of detent. Its source is $CMSIS_NN, or is fetched to
-# build/exports/cmsis-nn at the commit below. A line a processor; status 1 after a difference.
+# build/exports/cmsis-nn at the commit below. A line a processor, then what an
+# inference takes on the M4; status 1 after a difference.
 set -eu
 commit=99f736a63036613032f9b70de36b493bcd7802d4
 export=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
+# shellcheck disable=SC2034 # of functions.sh
 files=$PWD/scripts/exports
 work=$PWD/build/exports/cmsis
 . scripts/exports/functions.sh
@@ -59,4 +61,17 @@ for processor in M0 M4 M55; do
         status=1
     fi
 done
+
+# What it takes on a Cortex-M4; code is that of the export, without CMSIS-NN's.
+figures() { # title options
+    # shellcheck disable=SC2046,SC2183 # five numbers
+    printf '%-12s %8s %9s %8s %6s %13s\n' "$1" $(board_figures "$export" "$2")
+}
+if [ -z "$(missing board arm-none-eabi-gcc '')" ]; then
+    printf '%-12s %8s %9s %8s %6s %13s\n' Cortex-M4 code constants arena stack instructions
+    figures plain ''
+    # shellcheck disable=SC2034
+    strict=-w libraries='M4.a -Wl,--gc-sections --specs=nosys.specs'
+    figures CMSIS-NN "-I$nn/Include -D${capital}_USE_CMSIS_NN -ffunction-sections"
+fi
 exit $status

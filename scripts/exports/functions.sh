@@ -19,6 +19,7 @@ compile() { # kind compiler flags board export program defines
         -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DVOCAB=${capital}_VOCAB
         -DCONTEXT=${capital}_CONTEXT"
     ! grep -q "${name}_standardize" "$5/$name.h" || defines="$defines -DSTANDARDIZE"
+    ! grep -q '_run(const int8_t' "$5/$name.h" || defines="$defines -DELEMENT=int8_t"
     if speaks "$5"; then
         defines="$defines -DLANGUAGE -DARENA_BYTES=${capital}_STATE_BYTES"
     else
