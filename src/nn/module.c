@@ -87,6 +87,7 @@ void dt_module_free(dt_module *m)
     if (m->normed != NULL) m->normed->norm = NULL;
     if (m->type->free_state != NULL) m->type->free_state(m);
     dt__hooks_free(m);
+    if (m->form.free != NULL) m->form.free(ctx, m->form.user);
     for (int64_t i = 0; i < m->n_children; i++) {
         m->children[i]->parent = NULL;
         dt_module_free(m->children[i]);
@@ -156,4 +157,10 @@ dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, doubl
 {
     if (share >= 0.0 && share <= 1.0) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %g, 0...1 is wanted", layer, what, share);
+}
+
+void dt__set_example(dt_module *m, int rank, const int64_t *dims)
+{
+    m->example_rank = rank;
+    memcpy(m->example, dims, (size_t)rank * sizeof *dims);
 }
