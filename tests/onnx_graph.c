@@ -90,6 +90,53 @@ DtOnnx__Tensor *onnx_tensor(const char *text, char *name)
     return t;
 }
 
+static size_t word(const char *text) { return strcspn(text, " |)>="); }
+
+/* Names up to the next sign; *n of them. */
+static const char *names(const char *text, char **to, size_t *n)
+{
+    for (text += strspn(text, " "); word(text) > 0; text += strspn(text, " ")) {
+        to[(*n)++] = copy(text, word(text));
+        text += word(text);
+    }
+    return text;
+}
+
+/* "in in > out | y=Op x x | z=Op y)": a graph's bytes. Returns what is behind it. */
+static const char *body(const char *text, DtOnnx__Attribute *a)
+{
+    DtOnnx__Graph g = DT_ONNX__GRAPH__INIT;
+    char *port[2][NODES];
+    text = names(text, port[0], &g.n_input);
+    text = names(text + 1, port[1], &g.n_output);
+    g.input = memory(NODES * sizeof(void *));
+    g.output = memory(NODES * sizeof(void *));
+    g.node = memory(NODES * sizeof(void *));
+    for (size_t i = 0; i < g.n_input + g.n_output; i++) {
+        const bool in = i < g.n_input;
+        DtOnnx__ValueInfo *info = memory(sizeof *info);
+        *info = (DtOnnx__ValueInfo)DT_ONNX__VALUE_INFO__INIT;
+        info->name = in ? port[0][i] : port[1][i - g.n_input];
+        *(in ? &g.input[i] : &g.output[i - g.n_input]) = info;
+    }
+    while (*text == '|') {
+        DtOnnx__Node *node = memory(sizeof *node);
+        *node = (DtOnnx__Node)DT_ONNX__NODE__INIT;
+        node->input = memory(ONNX_VALUES * sizeof(char *));
+        node->output = memory(ONNX_VALUES * sizeof(char *));
+        text = names(text + 1, node->output, &node->n_output);
+        text += 1 + strspn(text + 1, " ");
+        node->op_type = copy(text, word(text));
+        text = names(text + word(text), node->input, &node->n_input);
+        g.node[g.n_node++] = node;
+    }
+    a->type = 5;
+    a->g.len = dt_onnx__graph__get_packed_size(&g);
+    a->g.data = memory(a->g.len);
+    dt_onnx__graph__pack(&g, a->g.data);
+    return text + 1;
+}
+
 /* One attribute "name=value"; returns what is behind it. */
 static const char *attribute(const char *text, DtOnnx__Attribute *a)
 {
@@ -103,6 +150,7 @@ static const char *attribute(const char *text, DtOnnx__Attribute *a)
         a->t = onnx_tensor(copy(value + 1, n), "");
         return value + n + 2;
     }
+    if (*value == '(') return body(value + 1, a);
     if (*value == '[') {
         a->type = 7;
         a->ints = memory(16 * sizeof *a->ints);

@@ -12,7 +12,7 @@
 /* A node with its inputs. A tensor is its type, its extents, and numbers: "f32 2 3: 1 2 3 4 5 6",
  * "i64 1: -1", a scalar "f32: 1"; "-" is an absent one. With "=" in front it is an initializer,
  * else an input of the graph. Attributes: "axis=1 alpha=0.5f pads=[0,1] mode=edge
- * value={i64 1: 7}". */
+ * value={i64 1: 7} body=(a b > c | c=Add a b)"; in a body are inputs, outputs, nodes. */
 typedef struct onnx_case {
     const char *op, *attributes; /* "com.microsoft:MatMulNBits" names a domain */
     const char *in[ONNX_VALUES], *out[ONNX_VALUES];

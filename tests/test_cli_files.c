@@ -208,6 +208,10 @@ START_TEST(options_of_exports_go_together)
         ck_assert(!test_file_exists(path));
     }
     expect(4, "the path of a new folder is empty", "export run -o '' --format c");
+    expect(1, "cannot express this model:\n  linear in ",
+           "export run -o wrong --format onnx --ops qdq");
+    expect(1, "a context is of language models", "export run -o wrong --format c --context 5");
+    ck_assert(!test_file_exists(path));
 }
 END_TEST
 

@@ -372,6 +372,34 @@ START_TEST(a_failed_write_leaves_nothing)
 }
 END_TEST
 
+/* Constants become text a piece at a time: their numbers are kept, not their text, which is four
+ * times as large. */
+START_TEST(memory_is_that_of_the_numbers)
+{
+    static const dt_mlp_options options = {
+        .sizes = { 3, { 512, 2048, 512 } }, .bias = true, .eps = 1e-5, .momentum = 0.1
+    };
+    const size_t weights = (size_t)2 * 512 * 2048 * sizeof(float);
+    char path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_tensor *x;
+    c_new_folder(path);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_mlp_create(ctx, &options, &m));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 1, 512 }, &x));
+    const c_subject o = { m, &x, 1, 1, "net" };
+    dt_memory_reset_peak(ctx);
+    const size_t before = dt_memory_of(ctx).used;
+    TEST_OK(ctx, c_export(&o, NULL, path));
+    const size_t most = dt_memory_of(ctx).peak - before;
+    ck_assert_msg(most < 2 * weights, "%zu bytes for %zu of weights", most, weights);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_export_c_suite(void)
 {
     Suite *s = suite_create("export_c");
@@ -385,6 +413,7 @@ Suite *test_export_c_suite(void)
     tcase_add_test(c, names_become_identifiers);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, a_failed_write_leaves_nothing);
+    tcase_add_test(c, memory_is_that_of_the_numbers);
     suite_add_tcase(s, c);
     return s;
 }

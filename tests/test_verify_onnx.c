@@ -125,6 +125,7 @@ START_TEST(all_operators)
         dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
         dt__verify_selections,  dt__verify_gathers, dt__verify_products,   dt__verify_convolutions,
         dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_microsoft,
+        dt__verify_scans,
     };
     int n = 0;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {

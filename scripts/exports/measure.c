@@ -28,7 +28,10 @@ static int infer(void)
 }
 #else
 enum { INFERENCES = 1 };
-static float x[INPUTS], y[OUTPUTS];
+#ifndef ELEMENT
+#define ELEMENT float
+#endif
+static ELEMENT x[INPUTS], y[OUTPUTS];
 
 static void prepare(void)
 {

@@ -36,14 +36,30 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
     fputc('\n', to);
 }
 
+/* Further lines of a message begin with blanks, so that a name with a line break in it cannot pass
+ * for a message of the program. */
+#define FURTHER "\n  "
+
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments)
 {
     char text[4096];
     const int n = snprintf(text, sizeof text, "%s", before);
     vsnprintf(text + n, sizeof text - (size_t)n, format, arguments);
-    dt_text_clean(text + n);
-    if (screen_wraps(to)) cli_wrap(to, 0, to == stdout ? 0 : 2, text);
-    else fprintf(to, "%s\n", text);
+    for (char *line = text + n, *next; line != NULL; line = next) {
+        const bool first = line == text + n;
+        next = strstr(line, FURTHER);
+        if (next != NULL) {
+            *next = 0;
+            next += strlen(FURTHER);
+        }
+        dt_text_clean(line);
+        if (!first) fputs("  ", to);
+        if (screen_wraps(to)) {
+            cli_wrap(to, first ? 0 : 2, !first ? 4 : to == stdout ? 0 : 2, first ? text : line);
+        } else {
+            fprintf(to, "%s\n", first ? text : line);
+        }
+    }
 }
 
 void cli_say(const char *format, ...)

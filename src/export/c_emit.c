@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const dt__c_emitter *const lists[] = {
-    dt__c_emit_products, dt__c_emit_convs, dt__c_emit_maps,  dt__c_emit_shapes,
-    dt__c_emit_pools,    dt__c_emit_norms, dt__c_emit_cells, dt__c_emit_language,
+    dt__c_emit_products, dt__c_emit_convs, dt__c_emit_maps,     dt__c_emit_shapes, dt__c_emit_pools,
+    dt__c_emit_norms,    dt__c_emit_cells, dt__c_emit_language, dt__c_emit_device,
 };
 
 const dt__c_emitter *dt__c_emitter_at(int i)

@@ -38,7 +38,7 @@ const dt__c_emitter *dt__c_emitter_of(const char *op);
 const dt__c_emitter *dt__c_emitter_at(int i);
 extern const dt__c_emitter dt__c_emit_products[], dt__c_emit_convs[], dt__c_emit_maps[],
     dt__c_emit_shapes[], dt__c_emit_pools[], dt__c_emit_norms[], dt__c_emit_cells[],
-    dt__c_emit_language[];
+    dt__c_emit_language[], dt__c_emit_device[];
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
@@ -76,6 +76,7 @@ void dt__c_signed_bytes(dt__c_program *p, const char *name, const char *what, co
                         int64_t n);
 void dt__c_shorts(dt__c_program *p, const char *name, const char *what, const uint16_t *v,
                   int64_t n);
+void dt__c_words(dt__c_program *p, const char *name, const char *what, const int32_t *v, int64_t n);
 /* Any other constant, as lines of C. */
 void dt__c_constant(dt__c_program *p, const char *format, ...) DT_PRINTF(2, 3);
 

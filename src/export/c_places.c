@@ -5,7 +5,7 @@
  *     it is a part of a concatenation whose parts follow each other in memory: it is then written
  *         to its place there. So the steps of a recurrent layer write rows of one block.
  * A block with one output of the model that fills it is the output itself. */
-#include "export/c_program.h"
+#include "export/c_device.h"
 #include "export/c_views.h"
 
 #include <stdio.h>
@@ -20,6 +20,8 @@ static const dt_trace_value *value_of(const dt__c_program *p, int64_t v)
 static bool is_view(const dt__c_program *p, const dt_trace_call *c, int64_t *offset)
 {
     dt__c_view v;
+    *offset = 0;
+    if (dt__c_is_device_view(p, c)) return true;
     if (c->n_in == 0 || c->in[0].value < 0 || c->in[0].quant != NULL) return false;
     if (!dt__c_view_of(p, c, &v) || !dt__c_is_run(&v)) return false;
     *offset = v.offset;
@@ -117,12 +119,14 @@ static void give_block(dt__c_program *p, int64_t v)
 {
     const dt_trace_value *of = value_of(p, v);
     dt__c_block b = { .n = dt__c_count(p, v),
-                      .size = dt_dtype_size(of->dtype),
+                      .size = of->coded ? 1 : dt_dtype_size(of->dtype),
                       .value = v,
                       .first = first_of(p, v),
                       .last = last_of(p, v),
                       .output = -1,
-                      .type = of->dtype == DT_I32 ? "int32_t" : "float" };
+                      .type = of->coded             ? "int8_t"
+                              : of->dtype == DT_I32 ? "int32_t"
+                                                    : "float" };
     snprintf(b.name, sizeof b.name, "v%lld", (long long)v);
     p->place[v] = (dt__c_place){ DT__C_BLOCK, dt__c_block_add(p, &b), 0 };
 }

@@ -232,8 +232,8 @@ void dt__c_copy_outputs(dt__c_program *p)
         if (at->home == DT__C_BLOCK && p->block[at->index].output == i) continue;
         char y[16] = "y";
         if (n > 1) snprintf(y, sizeof y, "y%d", i);
-        dt__c_line(p, "memcpy(%s, %s, %lld * sizeof(float));", y, dt__c_value(p, out[i]).text,
-                   (long long)dt__c_count(p, out[i]));
+        dt__c_line(p, "memcpy(%s, %s, %lld%s);", y, dt__c_value(p, out[i]).text,
+                   (long long)dt__c_count(p, out[i]), p->device ? "" : " * sizeof(float)");
     }
 }
 
@@ -267,6 +267,7 @@ void dt__c_program_free(dt__c_program *p)
     dt__release(p->ctx, p->tabled);
     dt__release(p->ctx, p->place);
     dt__release(p->ctx, p->block);
+    for (int64_t i = 0; i < p->n_tables; i++) dt__release(p->ctx, p->table[i].values);
     dt__release(p->ctx, p->table);
     dt__release(p->ctx, p->matrix);
     dt__release(p->ctx, p->fixed);

@@ -31,12 +31,16 @@ typedef struct dt__c_block {
     bool gone;           /* its values moved into another one */
 } dt__c_block;
 
-/* A constant that the self-test's checksum covers. */
+/* What the numbers of a table are (c_tables.c). */
+typedef struct dt__c_number dt__c_number;
+
+/* A table of constants, which the self-test's checksum covers. */
 typedef struct dt__c_table {
     char name[24];
+    const dt__c_number *of;
     int64_t n;
-    bool floats; /* else bytes, or `shorts` */
-    bool shorts;
+    void *values; /* owned */
+    size_t at;    /* where its rows belong in `constants` */
 } dt__c_table;
 
 /* The table of a weight that a product multiplies. */
@@ -58,6 +62,7 @@ struct dt__c_program {
     dt_status status;
     const dt_trace *trace;
     const dt_export_options *options;
+    bool device;        /* codes from layer to layer (c_device.h) */
     int64_t length;     /* tokens */
     int64_t at;         /* the call that is being written */
     bool *wanted;       /* texts */
@@ -74,8 +79,10 @@ struct dt__c_program {
     int64_t n_fixed, room_fixed;
     char **line; /* statements; owned */
     int64_t n_lines, room_lines;
-    dt__chars constants, functions;
+    dt__chars constants; /* without the rows of tables */
+    dt__chars functions;
     size_t flash, arena; /* bytes of tables; of the arena */
+    size_t cmsis;        /* behind the arena, where CMSIS-NN computes */
     uint32_t checksum;   /* of the tables */
     int64_t loops;       /* statements that were folded into loops */
     bool skips;          /* what follows the last keys and values is in a block of its own */
@@ -88,6 +95,11 @@ dt_status dt__c_place_values(dt__c_program *p);
 dt_status dt__c_emit_calls(dt__c_program *p);
 /* Copies outputs that lie elsewhere to the caller's memory. */
 void dt__c_copy_outputs(dt__c_program *p);
+/* The text that computes a table's checksum. */
+const char *dt__c_check_of(const dt__c_table *t);
+/* Appends rows of a table from number `from` on, until `to` holds `most` bytes and a row is full.
+ * Returns the number behind them. */
+int64_t dt__c_put_rows(const dt__c_table *t, int64_t from, size_t most, dt__chars *to);
 /* Places blocks in the arena. */
 dt_status dt__c_plan(dt__c_program *p);
 /* Writes the lines (c_fold.c), repeated ones as loops; marks the blocks that they name. */

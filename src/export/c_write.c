@@ -20,21 +20,31 @@ size_t dt__c_arena_bytes(const dt__c_program *p)
 
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
+    const int rank = dt__c_rank(p, value);
+    const bool image = p->device && rank == 4; /* channels last */
     dt__put_text(to, "[");
-    for (int d = 1; d < dt__c_rank(p, value); d++) {
-        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "", (long long)dt__c_dim(p, value, d));
+    for (int d = 1; d < rank; d++) {
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "",
+                     (long long)dt__c_dim(p, value,
+                                          !image  ? d
+                                          : d < 3 ? d + 1
+                                                  : 1));
     }
     dt__put_text(to, "]");
 }
+
+const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
 
 void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
     const int in = dt_trace_inputs(a->p->trace, &v);
     for (int i = 0; i < in; i++)
-        dt__c_printf(to, "const float *%s, ", dt__c_given("x", i, in).text);
+        dt__c_printf(to, "const %s *%s, ", dt__c_element(a->p), dt__c_given("x", i, in).text);
     const int out = dt_trace_outputs(a->p->trace, &v);
-    for (int i = 0; i < out; i++) dt__c_printf(to, "float *%s, ", dt__c_given("y", i, out).text);
+    for (int i = 0; i < out; i++) {
+        dt__c_printf(to, "%s *%s, ", dt__c_element(a->p), dt__c_given("y", i, out).text);
+    }
     dt__put_text(to, "void *arena");
 }
 
@@ -60,7 +70,8 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
             dt__put_text(to, " */\n");
         }
     }
-    dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
+    if (a->p->device) dt__c_put_device_sizes(a, to);
+    else dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
 /* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
@@ -88,7 +99,11 @@ static known output_at(const dt__c_about *a, int i)
     return k;
 }
 
-static bool has_scale(const known *k) { return k->data != NULL && k->data->channels > 0; }
+/* Of a model of integers standardizing is the caller's, who makes codes of what it gives. */
+static bool has_scale(const dt__c_about *a, const known *k)
+{
+    return !a->p->device && k->data != NULL && k->data->channels > 0;
+}
 static bool has_names(const known *k) { return k->data != NULL && k->data->n_names > 0; }
 
 static void declare_standardize(const dt__c_about *a, const known *k, dt__chars *to)
@@ -116,7 +131,7 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_header(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(&in)) declare_standardize(a, &in, to);
+        if (has_scale(a, &in)) declare_standardize(a, &in, to);
         if (has_names(&out)) declare_names(a, &out, to);
     }
 }
@@ -150,7 +165,7 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_named(a, to, title);
     put_sizes(a, to);
-    dt__c_put_named(a, to, prototypes);
+    dt__c_put_named(a, to, a->p->device ? dt__c_device_prototypes : prototypes);
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
     dt__put_text(to, ");\n\n");
@@ -200,13 +215,14 @@ static void put_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to, "int %s_run(", a->name);
     dt__c_put_parameters(a, to);
-    dt__c_put_named(a, to,
-                    ")\n{\n    int bad = 0;\n"
-                    "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
+    dt__put_text(to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
+    dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
     if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
     dt__c_put_pointers(a, to);
+    if (a->p->device) dt__c_put_device_room(a, to);
     dt__put(to, a->body.bytes, a->body.used);
-    dt__c_put_named(a, to, "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
+    dt__c_put_named(a, to,
+                    a->p->device ? dt__c_device_end : "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
 }
 
 static void put_checksum(const dt__c_about *a, dt__chars *to)
@@ -214,11 +230,8 @@ static void put_checksum(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to, "\nuint32_t %s_checksum(void)\n{\n    uint32_t sum = 2166136261u;\n", a->name);
     for (int64_t i = 0; i < a->p->n_tables; i++) {
         const dt__c_table *t = &a->p->table[i];
-        dt__c_printf(to, "    sum = check_%s(sum, %s, %lld);\n",
-                     t->floats   ? "floats"
-                     : t->shorts ? "shorts"
-                                 : "bytes",
-                     t->name, (long long)t->n);
+        dt__c_printf(to, "    sum = %s(sum, %s, %lld);\n", dt__c_check_of(t), t->name,
+                     (long long)t->n);
     }
     dt__put_text(to, "    return sum;\n}\n");
 }
@@ -293,6 +306,9 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
                  "/* %s: written by detent; README.md says how it was trained. */\n#include "
                  "\"%s.h\"\n\n",
                  a->name, a->name);
+    if (a->p->device) {
+        dt__c_put_named(a, to, "#ifdef $_USE_CMSIS_NN\n#define DEVICE_CMSIS_NN\n#endif\n\n");
+    }
     put_texts(a, to);
     dt__put(to, a->p->functions.bytes, a->p->functions.used);
     dt__put_text(to, "/* ---- constants "
@@ -311,7 +327,7 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_source(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(&in)) put_standardize(a, &in, to);
+        if (has_scale(a, &in)) put_standardize(a, &in, to);
         if (has_names(&out)) put_names(a, &out, to);
     }
 }

@@ -31,6 +31,9 @@ typedef struct dt__c_about {
 uint32_t dt__c_seed(uint32_t example);
 void dt__c_example(uint32_t *state, int64_t n, float *x);
 
+/* The same as codes of 8 bits. */
+void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x);
+
 void dt__c_put_header(const dt__c_about *a, dt__chars *to);
 /* NAME.c in front of the constants, and behind them. */
 void dt__c_put_source(const dt__c_about *a, dt__chars *to);
@@ -53,6 +56,12 @@ void dt__c_put_features_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_check(const dt__c_about *a, dt__chars *to);
 
+/* A model of integers alone (c_write_device.c): sizes, scales and zero points of the header; its
+ * prototypes; the memory that CMSIS-NN computes in, behind the arena's; the end of NAME_run. */
+void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
+extern const char dt__c_device_prototypes[], dt__c_device_end[];
+void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
+
 /* The files of a language model (c_write_language.c). */
 void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to);
@@ -64,6 +73,8 @@ void dt__c_put_text_source(const dt__c_about *a, dt__chars *to);
 dt_status dt__c_language_expected(dt__c_about *a);
 
 /* A text in which @ stands for the name and $ for the name of macros. */
+/* "float", or of a model of integers "int8_t". */
+const char *dt__c_element(const dt__c_program *p);
 void dt__c_put_named(const dt__c_about *a, dt__chars *to, const char *text);
 /* Blocks that statements name, as pointers into the bytes at `memory`. */
 void dt__c_put_pointers(const dt__c_about *a, dt__chars *to);

@@ -82,7 +82,7 @@ dt_status dt__c_begin_data(dt__c_about *a)
     if (a->data->channels > 0 || a->data->features.kind != DT_FEATURES_NONE) {
         DT__TRY(check_example(a));
     }
-    if (a->data->features.kind == DT_FEATURES_NONE) return DT_OK;
+    if (a->data->features.kind == DT_FEATURES_NONE || p->device) return DT_OK; /* no floats */
     DT__TRY(dt_features_create(p->ctx, &a->data->features, &a->features));
     DT__TRY(check_shape(a));
     const dt__features_tables *t = dt__features_tables_of(a->features);

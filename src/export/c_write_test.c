@@ -14,6 +14,14 @@ void dt__c_example(uint32_t *state, int64_t n, float *x)
     }
 }
 
+void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x)
+{
+    for (int64_t i = 0; i < n; i++) {
+        *state = *state * 1664525u + 1013904223u;
+        x[i] = (int8_t)((int32_t)(*state >> 24) - 128);
+    }
+}
+
 /* ---- the self-test --------------------------------------------------------------------------- */
 
 void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t n)
@@ -53,18 +61,50 @@ static const char tools[] =
     "    return wrong;\n"
     "}\n\n";
 
+static const char tools_of_codes[] =
+    "/* n codes, the same everywhere. */\n"
+    "static void make_example(uint32_t *state, int8_t *x, int32_t n)\n"
+    "{\n"
+    "    int32_t i;\n"
+    "    for (i = 0; i < n; i++) {\n"
+    "        *state = *state * 1664525u + 1013904223u;\n"
+    "        x[i] = (int8_t)((int32_t)(*state >> 24) - 128);\n"
+    "    }\n"
+    "}\n\n"
+    "/* How many of n codes differ. */\n"
+    "static int differing(const int8_t *y, const int8_t *expected, int32_t n)\n"
+    "{\n"
+    "    int wrong = 0;\n"
+    "    int32_t i;\n"
+    "    for (i = 0; i < n; i++) wrong += y[i] != expected[i];\n"
+    "    return wrong;\n"
+    "}\n\n";
+
+/* The codes of n results that the self-test expects. */
+static void put_expected_codes(dt__chars *to, const char *name, const float *v, int64_t n)
+{
+    dt__c_printf(to,
+                 "/* The codes of %s that detent computed. */\n"
+                 "static const int8_t expected_%s[%lld] = {",
+                 name, name, (long long)n);
+    for (int64_t k = 0; k < n; k++) {
+        dt__c_printf(to, "%s%d,", k % 16 == 0 ? "\n    " : " ", (int)v[k]);
+    }
+    dt__put_text(to, "\n};\n\n");
+}
+
 static void put_selftest(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *in, *out;
     const int n_in = dt_trace_inputs(a->p->trace, &in), n_out = dt_trace_outputs(a->p->trace, &out);
     dt__c_printf(to, "int %s_selftest(void *arena)\n{\n", a->name);
     for (int i = 0; i < n_in; i++) {
-        dt__c_printf(to, "    static float %s[%lld];\n", dt__c_given("x", i, n_in).text,
-                     (long long)dt__c_count(a->p, in[i]));
+        dt__c_printf(to, "    static %s %s[%lld];\n", dt__c_element(a->p),
+                     dt__c_given("x", i, n_in).text, (long long)dt__c_count(a->p, in[i]));
     }
     for (int i = 0; i < n_out; i++) {
-        dt__c_printf(to, "    static float %s[%lld];\n", dt__c_given("y", i, n_out).text,
-                     (long long)dt__c_count(a->p, out[i]));
+        dt__c_printf(to, "    static %s %s[%lld];\n", dt__c_element(a->p),
+                     dt__c_given("y", i, n_out).text, (long long)dt__c_count(a->p, out[i]));
     }
     dt__c_printf(to,
                  "    int wrong = %s_checksum() != 0x%08xu;\n"
@@ -121,11 +161,13 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
                  "program out. */\n#include \"%s.h\"\n\n#include <string.h>\n\n",
                  a->name, a->upper, a->name);
     for (int i = 0; i < n; i++) {
-        dt__c_put_expected(to, dt__c_given("y", i, n).text, a->expected[i],
-                           a->examples * dt__c_count(a->p, out[i]));
+        const dt__c_name name = dt__c_given("y", i, n);
+        const int64_t count = a->examples * dt__c_count(a->p, out[i]);
+        if (a->p->device) put_expected_codes(to, name.text, a->expected[i], count);
+        else dt__c_put_expected(to, name.text, a->expected[i], count);
     }
     dt__c_put_features_test(a, to);
-    dt__put_text(to, tools);
+    dt__put_text(to, a->p->device ? tools_of_codes : tools);
     put_selftest(a, to);
     put_main(a, to);
 }

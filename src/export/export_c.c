@@ -3,12 +3,14 @@
  * (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or none. */
 #include "autograd/kind.h"
 #include "core/atomic_file.h"
+#include "export/c_device.h"
 #include "export/c_write.h"
 #include "export/exporters.h"
 #include "io/new_folder.h"
 
 #include <detent/nn.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,10 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
     (void)options;
     const dt__c_emitter *e = dt__c_emitter_of(c->op->name);
     if (e == NULL) return false;
+    if (dt__c_is_device(t)) {
+        return dt__c_takes_device(t, c, why, size) &&
+               (e->takes == NULL || e->takes(t, c, why, size));
+    }
     if (dt_trace_has_length(t)) {
         return dt__c_takes_token(t, c, why, size) &&
                (e->takes == NULL || e->takes(t, c, why, size));
@@ -37,6 +43,20 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
 
 /* ---- the self-test's results ----------------------------------------------------------------- */
 
+/* Values whose codes are those of an example. */
+static dt_status make_codes(const dt__c_about *a, uint32_t *state, int64_t value, dt_tensor *x)
+{
+    const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
+    int8_t *codes = dt__alloc_array(a->call->ctx, 2 * x->count + 1, 1), *planes = codes + x->count;
+    float *to = dt__data_mut(x);
+    if (codes == NULL) return DT_ERR_NOMEM;
+    dt__c_example_codes(state, x->count, codes);
+    dt__c_device_turn(a->p, value, true, codes, planes);
+    for (int64_t i = 0; i < x->count; i++) to[i] = (float)(planes[i] - v->zero_point) * v->scale;
+    dt__release(a->call->ctx, codes);
+    return DT_OK;
+}
+
 static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor **x)
 {
     const int64_t *in;
@@ -47,7 +67,8 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
         const int rank = dt__c_rank(a->p, in[i]);
         for (int d = 0; d < rank; d++) dims[d] = dt__c_dim(a->p, in[i], d);
         DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
-        dt__c_example(&state, x[i]->count, dt__data_mut(x[i]));
+        if (a->p->device) DT__TRY(make_codes(a, &state, in[i], x[i]));
+        else dt__c_example(&state, x[i]->count, dt__data_mut(x[i]));
     }
     return DT_OK;
 }
@@ -63,6 +84,22 @@ static dt_status copy_values(dt_tensor *x, float *to)
     return DT_OK;
 }
 
+/* The codes of an output, as floats, in the export's order. */
+static dt_status to_codes(const dt__c_about *a, int64_t value, float *y)
+{
+    const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
+    const int64_t n = dt__c_count(a->p, value);
+    int8_t *codes = dt__alloc_array(a->call->ctx, 2 * n + 1, 1), *turned = codes + n;
+    if (codes == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) {
+        codes[i] = (int8_t)(int)(roundf(y[i] / v->scale) + (float)v->zero_point);
+    }
+    dt__c_device_turn(a->p, value, false, codes, turned);
+    for (int64_t i = 0; i < n; i++) y[i] = turned[i];
+    dt__release(a->call->ctx, codes);
+    return DT_OK;
+}
+
 static dt_status run_example(dt__c_about *a, int example, dt_tape *t)
 {
     const int64_t *v;
@@ -71,7 +108,9 @@ static dt_status run_example(dt__c_about *a, int example, dt_tape *t)
     dt_status s = make_inputs(a, (uint32_t)example, x);
     if (s == DT_OK) s = dt_forward_n(t, a->call->m, x, in, y, out);
     for (int i = 0; i < out && s == DT_OK; i++) {
-        s = copy_values(y[i], a->expected[i] + example * dt__c_count(a->p, v[i]));
+        float *to = a->expected[i] + example * dt__c_count(a->p, v[i]);
+        s = copy_values(y[i], to);
+        if (s == DT_OK && a->p->device) s = to_codes(a, v[i], to);
     }
     for (int i = 0; i < in; i++) dt_tensor_free(x[i]);
     return s;
@@ -108,6 +147,7 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
     *p = (dt__c_program){ .ctx = call->ctx,
                           .trace = call->trace,
                           .options = call->options,
+                          .device = dt__c_is_device(call->trace),
                           .length = 1,
                           .constants = { .ctx = call->ctx },
                           .functions = { .ctx = call->ctx },
@@ -115,6 +155,10 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
     if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
+    if (call->options->context > 0 && !dt_trace_has_length(call->trace)) {
+        return dt_fail(call->ctx, DT_ERR_ARG,
+                       "export: a context is of language models; this model reads no tokens");
+    }
     if (call->options->context > dt_trace_context(call->trace)) {
         return dt_fail(call->ctx, DT_ERR_ARG,
                        "export: a context of %lld tokens; the model has one of %lld",
@@ -162,20 +206,46 @@ static dt_status write_text(const dt__c_about *a, dt__new_file *to, const dt__ch
     return dt__file_write(to, text->bytes, text->used);
 }
 
-/* Lines of code, those that are too long broken, a piece at a time: constants are most of a file,
- * and may be gigabytes. */
+/* Lines of code, those that are too long broken. */
 static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__chars *code)
 {
-    dt__chars piece = { .ctx = a->call->ctx };
+    dt__chars lines = { .ctx = a->call->ctx };
     dt_status s = code->failed ? DT_ERR_NOMEM : DT_OK;
-    for (size_t at = 0, n; at < code->used && s == DT_OK; at += n) {
-        n = code->used - at < PIECE ? code->used - at : PIECE;
-        while (at + n < code->used && code->bytes[at + n - 1] != '\n') n++;
+    if (s == DT_OK) dt__c_wrap(code, &lines);
+    if (s == DT_OK) s = write_text(a, to, &lines);
+    dt__release(a->call->ctx, lines.bytes);
+    return s;
+}
+
+/* The rows of a table, a piece at a time: they may be gigabytes. */
+static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_table *t)
+{
+    dt__chars piece = { .ctx = a->call->ctx };
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < t->n && s == DT_OK;) {
         piece.used = 0;
-        dt__c_wrap(&(dt__chars){ .bytes = code->bytes + at, .used = n }, &piece);
+        i = dt__c_put_rows(t, i, PIECE, &piece);
         s = write_text(a, to, &piece);
     }
     dt__release(a->call->ctx, piece.bytes);
+    return s;
+}
+
+/* The constants, each table's rows at its place. */
+static dt_status write_constants(const dt__c_about *a, dt__new_file *to)
+{
+    const dt__c_program *p = a->p;
+    dt_status s = DT_OK;
+    size_t at = 0;
+    for (int64_t i = 0; i <= p->n_tables && s == DT_OK; i++) {
+        const size_t end = i < p->n_tables ? p->table[i].at : p->constants.used;
+        if (end > at) {
+            const dt__chars lines = { .bytes = p->constants.bytes + at, .used = end - at };
+            s = write_code(a, to, &lines);
+        }
+        if (s == DT_OK && i < p->n_tables) s = write_rows(a, to, &p->table[i]);
+        at = end;
+    }
     return s;
 }
 
@@ -185,7 +255,7 @@ static dt_status write_parts(const dt__c_about *a, const file *f, dt__new_file *
     f->put(a, &part);
     dt_status s = f->page ? write_text(a, to, &part) : write_code(a, to, &part);
     if (s == DT_OK && f->behind != NULL) {
-        s = write_code(a, to, &a->p->constants);
+        s = write_constants(a, to);
         part.used = 0;
         f->behind(a, &part);
         if (s == DT_OK) s = write_code(a, to, &part);
@@ -286,7 +356,8 @@ static dt_status write(const dt_export_call *call)
     call->summary->float_products = p.float_products;
     call->summary->exact = true;
     call->summary->promise =
-        dt_trace_has_length(call->trace)
+        p.device ? "the same codes as detent eval, by integers alone, with any C99 compiler"
+        : dt_trace_has_length(call->trace)
             ? "the same bits as detent's decoder, token by token, with any C99 compiler"
             : "the same bits as detent eval, with any C99 compiler";
     for (int i = 0; i < DT_MAX_OUT; i++) dt__release(call->ctx, a.expected[i]);

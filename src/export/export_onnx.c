@@ -38,6 +38,8 @@
  *     Pad                                  mode: constant, reflect, edge, wrap
  *     Gather(axis), GatherElements(axis)   indices int32 or int64
  *     Shape Range                          int64
+ *     Scan                                 body, num_scan_inputs; axes are 0; the body reads values
+ *                                          of the graph around it
  *     LessOrEqual                          int64
  *     Equal                                int32
  *     Less Where                           f, d
@@ -102,7 +104,7 @@ static const char *symbol_of(dt__put_model *m, dt_extent e)
     return text;
 }
 
-static dt__put_port port_of(dt__put_model *m, const dt_trace_value *v, const char *name)
+dt__put_port dt__put_port_of(dt__put_model *m, const dt_trace_value *v, const char *name)
 {
     dt__put_port port = { .name = name, .type = type_of(v->dtype), .rank = v->rank };
     for (int i = 0; i < v->rank; i++) {
@@ -134,7 +136,7 @@ static void put_inputs(dt__put_model *m)
         const char *name = dt__put_clean(&m->p, v->name);
         if (name == NULL) return;
         taken[i] = unique(m, name, i, taken);
-        const dt__put_port port = port_of(m, v, taken[i]);
+        const dt__put_port port = dt__put_port_of(m, v, taken[i]);
         m->value[id[i]] = dt__put_input(&m->p, &port);
     }
 }
@@ -188,7 +190,7 @@ static void put_outputs(dt__put_model *m)
         const char *base = dt_trace_has_length(m->trace) ? "logits" : "output";
         if (i == 0) snprintf(name, sizeof name, "%s", base);
         else snprintf(name, sizeof name, "%s%d", base, i);
-        const dt__put_port port = port_of(m, dt_trace_value_at(m->trace, id[i]), name);
+        const dt__put_port port = dt__put_port_of(m, dt_trace_value_at(m->trace, id[i]), name);
         dt__put_output(&m->p, &port, m->value[id[i]]);
     }
     put_first(m, n);
@@ -227,13 +229,23 @@ static bool has_attention(const dt_trace *t)
     return false;
 }
 
+void dt__put_call(dt__put_model *m, const dt_trace_call *c)
+{
+    m->p.hint = *c->module == 0 ? NULL : dt__put_clean(&m->p, c->module);
+    dt__put_emitter_of(c->op->name)->emit(m, c);
+}
+
 static dt_status put_calls(dt__put_model *m)
 {
     const int64_t n = dt_trace_calls(m->trace);
     for (int64_t i = 0; i < n; i++) {
-        const dt_trace_call *c = dt_trace_call_at(m->trace, i);
-        m->p.hint = *c->module == 0 ? NULL : dt__put_clean(&m->p, c->module);
-        dt__put_emitter_of(c->op->name)->emit(m, c);
+        dt__repeat r;
+        if (!m->native && dt__trace_repeat(m->trace, i, &r)) {
+            dt__put_repeat(m, &r);
+            i += r.times * r.n - 1;
+        } else {
+            dt__put_call(m, dt_trace_call_at(m->trace, i));
+        }
         DT__TRY(m->status);
         DT__TRY(dt__put_status(&m->p));
         progress(m->call, i + 1, n + 1);

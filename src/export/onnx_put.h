@@ -103,6 +103,24 @@ void dt__put_output(dt__put *p, const dt__put_port *port, dt__value from);
 /* A text in metadata_props, both copied. */
 void dt__put_property(dt__put *p, const char *key, const char *value);
 
+/* A name that no value has, which begins with the hint. */
+dt__value dt__put_name(dt__put *p, const char *what);
+
+/* The body of a Scan (onnx_put_body.c): nodes, inputs and outputs that are added until its end are
+ * those of a graph of its own, whose nodes may read values of the graph around it. Constants are
+ * kept in the latter. `around` holds its lists meanwhile. A body has no body. */
+typedef struct dt__put_body {
+    DtOnnx__Node **node;
+    DtOnnx__ValueInfo **input, **output;
+    int64_t nodes, room_nodes, inputs, room_inputs, outputs, room_outputs;
+} dt__put_body;
+
+void dt__put_body_begin(dt__put *p, dt__put_body *around);
+/* Returns the body as an attribute's value, {0, NULL} after a failure. */
+ProtobufCBinaryData dt__put_body_end(dt__put *p, const dt__put_body *around);
+/* Attribute `body` of the node that was added last. */
+void dt__put_attr_body(dt__put *p, ProtobufCBinaryData body);
+
 /* ---- constants (onnx_put_tensor.c) ----------------------------------------------------------- */
 
 /* A constant as it lies in memory, in the machine's order of bytes. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* AttributeProto.AttributeType */
-enum { AS_FLOAT = 1, AS_INT = 2, AS_STRING = 3, AS_INTS = 7 };
+enum { AS_FLOAT = 1, AS_INT = 2, AS_STRING = 3, AS_GRAPH = 5, AS_INTS = 7 };
 
 #define HINT 200 /* bytes of a name, at most, before its number */
 
@@ -77,6 +77,8 @@ static char *new_name(dt__put *p, const char *op)
              (long long)p->names++);
     return copy(p, text);
 }
+
+dt__value dt__put_name(dt__put *p, const char *what) { return new_name(p, what); }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -179,6 +181,12 @@ void dt__put_attr_text(dt__put *p, const char *name, const char *value)
     char *text = copy(p, value);
     if (a == NULL || text == NULL) return;
     a->s = (ProtobufCBinaryData){ strlen(text), (uint8_t *)text };
+}
+
+void dt__put_attr_body(dt__put *p, ProtobufCBinaryData body)
+{
+    DtOnnx__Attribute *a = body.data == NULL ? NULL : attribute(p, "body", AS_GRAPH);
+    if (a != NULL) a->g = body;
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #define DT__EXPORT_ONNX_PUT_MODEL_H
 
 #include "export/onnx_put_quant.h"
+#include "export/trace.h"
 #include "qat/quantized.h"
 
 #include <detent/export.h>
@@ -40,6 +41,9 @@ const dt__put_emitter *dt__put_emitter_of(const char *op);
 extern const dt__put_emitter dt__put_maps[], dt__put_shapes[], dt__put_sums[], dt__put_products[],
     dt__put_pools[], dt__put_norms[], dt__put_language[], dt__put_experts[], dt__put_cells[];
 
+/* Writes a call by its emitter (export_onnx.c). */
+void dt__put_call(dt__put_model *m, const dt_trace_call *c);
+
 /* ---- operands (onnx_put_model.c) ------------------------------------------------------------- */
 
 /* Operand i as floats (or indices): of a quantized one its dequantized values. "" if it is not
@@ -69,6 +73,14 @@ dt_status dt__put_rows_of(dt__put_model *m, const dt_trace_call *c, int i, dt__p
 void dt__put_rows_free(dt__put_model *m, dt__put_rows *r);
 /* Whether the product of operands x and w multiplies integers. */
 bool dt__put_is_integer(const dt__put_model *m, const dt_trace_call *c, int x, int w);
+
+/* An input or output with the type and extents of a value of the trace. */
+dt__put_port dt__put_port_of(dt__put_model *m, const dt_trace_value *v, const char *name);
+
+/* ---- repetitions (onnx_put_scan.c) ----------------------------------------------------------- */
+
+/* Writes calls that repeat as a Scan, whose body they are once. */
+void dt__put_repeat(dt__put_model *m, const dt__repeat *r);
 
 /* ---- functions (onnx_put_exp.c) -------------------------------------------------------------- */
 

@@ -41,6 +41,38 @@ dt_status dt__trace_prune(dt_trace *t);
  * Errors: ARG, those of the family. */
 dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n);
 
+/* ---- repetitions (trace_repeats.c) ----------------------------------------------------------- */
+
+/* `n` calls from `from` on, which stand there `times` times. */
+typedef struct dt__repeat {
+    int64_t from, n, times;
+} dt__repeat;
+
+/* The repetition that begins at a call and leaves out the most calls. False: there is none. */
+bool dt__trace_repeat(const dt_trace *t, int64_t from, dt__repeat *out);
+
+/* Where operand i of a call in repetition k comes from: result `result` of call `at` of the same
+ * repetition or of the one before it; or value `at` of the trace, made in front of all (-1: not
+ * given). */
+enum { DT__REPEAT_OUTER, DT__REPEAT_INNER, DT__REPEAT_CARRIED };
+typedef struct dt__repeat_operand {
+    int kind;
+    int64_t at;
+    int result;
+} dt__repeat_operand;
+
+dt__repeat_operand dt__repeat_operand_of(const dt_trace *t, const dt__repeat *r, int64_t k,
+                                         const dt_trace_call *c, int i);
+
+/* A slice of a value from outside, cut into `all` equal parts along dimension 0: repetition k reads
+ * part first + k * step, step being 1 or -1. */
+typedef struct dt__repeat_slice {
+    int64_t first, step, all;
+} dt__repeat_slice;
+
+/* Whether call j of a repetition is such a slice. */
+bool dt__repeat_rows(const dt_trace *t, const dt__repeat *r, int64_t j, dt__repeat_slice *out);
+
 /* Frees what a call owns. */
 void dt__trace_call_free(dt_ctx *ctx, const dt_trace_call *c);
 

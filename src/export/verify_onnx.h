@@ -114,6 +114,7 @@ struct dt__verify_call {
     int64_t n_in;
     dt__verify_value *const *out; /* NULL: nobody names it */
     int64_t n_out;
+    dt__verify *body; /* the graph in attribute `body`; NULL: none */
 };
 
 /* Tables of operators, each with an empty row at its end. */
@@ -128,6 +129,7 @@ extern const dt__verify_operator dt__verify_convolutions[]; /* verify_onnx_conv.
 extern const dt__verify_operator dt__verify_pools[];        /* verify_onnx_pool.c */
 extern const dt__verify_operator dt__verify_norms[];        /* verify_onnx_norm.c */
 extern const dt__verify_operator dt__verify_quantizers[];   /* verify_onnx_quantize.c */
+extern const dt__verify_operator dt__verify_scans[];        /* verify_onnx_scan.c */
 extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.microsoft, also there */
 
 /* FORMAT with a message about the node; returns the status. */
@@ -143,6 +145,9 @@ dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_v
 dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
 /* Memory until the node is done: count * size bytes. */
 dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, void **out);
+
+/* Runs the body on its inputs, which are copied; values around it are those of now. */
+dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *in, int64_t n_in);
 
 /* The context, and how many bytes of values the limit leaves. */
 dt_ctx *dt__verify_ctx(const dt__verify_call *c);

@@ -14,18 +14,21 @@ typedef struct dt__verify_slot {
     int64_t last;  /* node that reads it last; INT64_MAX: it stays */
     bool constant; /* an initializer */
     bool input;
+    bool outer; /* of a body: a value of the graph around it, lent */
 } dt__verify_slot;
 
 typedef struct dt__verify_node {
     const DtOnnx__Node *node;
     const dt__verify_operator *op;
     int64_t *in, *out; /* numbers of slots; DT__VERIFY_ABSENT */
+    dt__verify *body;  /* the graph inside of it; NULL: none */
 } dt__verify_node;
 
 struct dt__verify {
     dt_ctx *ctx;
     dt__onnx_file file;
-    char *path; /* for messages */
+    dt__verify *around; /* the graph whose node this is the body of; NULL: none */
+    char *path;         /* for messages */
     const DtOnnx__Graph *graph;
     void *blocks; /* slots, steps and lists of them */
     void *scratch;
@@ -41,6 +44,9 @@ struct dt__verify {
     dt__verify_limits limits;
 };
 
+/* Lists the values and inputs of v->graph; of a body also those around it that its nodes read.
+ * Errors: FORMAT, NOMEM. */
+dt_status dt__verify_list_slots(dt__verify *v);
 /* The slot of a name; DT__VERIFY_ABSENT. */
 int64_t dt__verify_find(const dt__verify *v, const char *name);
 

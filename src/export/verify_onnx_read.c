@@ -11,83 +11,7 @@
 #define DEFAULT_BYTES ((size_t)8 << 30)
 #define DEFAULT_WORK 1e13
 
-/* ---- reading the graph ----------------------------------------------------------------------- */
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const dt__verify_slot *)a)->name, ((const dt__verify_slot *)b)->name);
-}
-
-int64_t dt__verify_find(const dt__verify *v, const char *name)
-{
-    if (*name == 0) return DT__VERIFY_ABSENT;
-    const dt__verify_slot key = { .name = name };
-    const dt__verify_slot *s = bsearch(&key, v->slot, (size_t)v->n_slots, sizeof key, by_name);
-    return s == NULL ? DT__VERIFY_ABSENT : s - v->slot;
-}
-
-static void add(dt__verify *v, dt__verify_slot s)
-{
-    if (*s.name != 0) v->slot[v->n_slots++] = s;
-}
-
-/* All names of the graph, each once; an initializer may be an input as well. */
-static dt_status collect(dt__verify *v)
-{
-    const DtOnnx__Graph *g = v->graph;
-    size_t n = g->n_initializer + g->n_input;
-    for (size_t i = 0; i < g->n_node; i++) n += g->node[i]->n_output;
-    v->slot = dt__block_list_add(v->ctx, &v->blocks, (n + 1) * sizeof *v->slot);
-    if (v->slot == NULL) return DT_ERR_NOMEM;
-    for (size_t i = 0; i < g->n_input; i++) {
-        add(v, (dt__verify_slot){
-                   .name = g->input[i]->name, .maker = -1, .last = INT64_MAX, .input = true });
-    }
-    for (size_t i = 0; i < g->n_initializer; i++) {
-        add(v, (dt__verify_slot){ .name = g->initializer[i]->name, .maker = -1, .constant = true });
-    }
-    for (size_t i = 0; i < g->n_node; i++) {
-        for (size_t k = 0; k < g->node[i]->n_output; k++) {
-            add(v, (dt__verify_slot){
-                       .name = g->node[i]->output[k], .maker = (int64_t)i, .last = -1 });
-        }
-    }
-    qsort(v->slot, (size_t)v->n_slots, sizeof *v->slot, by_name);
-    int64_t kept = 0;
-    for (int64_t i = 0; i < v->n_slots; i++) {
-        dt__verify_slot *before = kept == 0 ? NULL : &v->slot[kept - 1], *s = &v->slot[i];
-        if (before == NULL || strcmp(before->name, s->name) != 0) {
-            v->slot[kept++] = *s;
-        } else if (before->maker < 0 && s->maker < 0 && before->input != s->input) {
-            before->constant = true; /* an input with a default, which is taken */
-            before->input = false;
-        } else {
-            char shown[DT__SHOWN];
-            return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the value '%s' is made twice", v->path,
-                           dt__shown(s->name, shown));
-        }
-    }
-    v->n_slots = kept;
-    for (int64_t i = 0; i < kept; i++) {
-        if (v->slot[i].constant) v->slot[i].last = INT64_MAX;
-    }
-    return DT_OK;
-}
-
-static dt_status list_inputs(dt__verify *v)
-{
-    const DtOnnx__Graph *g = v->graph;
-    v->input = dt__block_list_add(v->ctx, &v->blocks, (g->n_input + 1) * sizeof(void *));
-    if (v->input == NULL) return DT_ERR_NOMEM;
-    for (size_t i = 0; i < g->n_input; i++) {
-        const int64_t k = dt__verify_find(v, g->input[i]->name);
-        if (k == DT__VERIFY_ABSENT) {
-            return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: an input has no name", v->path);
-        }
-        if (v->slot[k].input) v->input[v->n_inputs++] = g->input[i];
-    }
-    return DT_OK;
-}
+/* ---- initializers ---------------------------------------------------------------------------- */
 
 static dt_status decode_initializers(dt__verify *v)
 {
@@ -120,7 +44,7 @@ static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
     static const dt__verify_operator *const tables[] = {
         dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
         dt__verify_selections,  dt__verify_gathers, dt__verify_products,   dt__verify_convolutions,
-        dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers,
+        dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_scans,
     };
     const dt__verify_operator *op = NULL;
     if (strcmp(node->domain, "com.microsoft") == 0) {
@@ -181,6 +105,68 @@ static dt_status link_inputs(const dt__verify_call *c, dt__verify_node *s, int64
     return DT_OK;
 }
 
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static dt_status link(dt__verify *v);
+
+static const DtOnnx__Attribute *body_of(const DtOnnx__Node *node)
+{
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        if (strcmp(node->attribute[i]->name, "body") == 0) return node->attribute[i];
+    }
+    return NULL;
+}
+
+/* Values around a body that it reads stay until the end, since no node there names them. */
+static dt_status link_outer(dt__verify *body, int64_t index)
+{
+    dt__verify *v = body->around;
+    for (int64_t i = 0; i < body->n_slots; i++) {
+        if (!body->slot[i].outer) continue;
+        const int64_t k = dt__verify_find(v, body->slot[i].name);
+        char shown[DT__SHOWN];
+        if (k == DT__VERIFY_ABSENT || v->slot[k].maker >= index) {
+            return dt_fail(v->ctx, DT_ERR_FORMAT,
+                           "%s: nothing before node %lld makes '%s', which its body reads", v->path,
+                           (long long)index, dt__shown(body->slot[i].name, shown));
+        }
+        v->slot[k].last = INT64_MAX;
+    }
+    return DT_OK;
+}
+
+static dt_status read_body(dt__verify *body, int64_t index, const DtOnnx__Attribute *a)
+{
+    dt__verify *v = body->around;
+    if (v->around != NULL) {
+        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED, "%s: a body inside of a body", v->path);
+    }
+    body->path = dt__copy_string(v->ctx, v->path);
+    if (body->path == NULL) return DT_ERR_NOMEM;
+    DtOnnx__Graph *graph;
+    DT__TRY(dt__onnx_unpack_graph(&v->file, &a->g, &graph));
+    body->graph = graph;
+    DT__TRY(dt__verify_list_slots(body));
+    DT__TRY(link_outer(body, index));
+    DT__TRY(decode_initializers(body));
+    return link(body);
+}
+
+static dt_status open_body(dt__verify *v, int64_t index, const DtOnnx__Attribute *a,
+                           dt__verify **out)
+{
+    dt__verify *body = dt__alloc_zero(v->ctx, sizeof *body);
+    if (body == NULL) return DT_ERR_NOMEM;
+    body->ctx = v->ctx;
+    body->file.ctx = v->ctx;
+    body->around = v;
+    body->limits = v->limits;
+    *out = body;
+    return read_body(body, index, a);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
 static dt_status link_node(dt__verify *v, int64_t index)
 {
     dt__verify_node *s = &v->node[index];
@@ -200,7 +186,8 @@ static dt_status link_node(dt__verify *v, int64_t index)
     if (s->in == NULL || s->out == NULL) return DT_ERR_NOMEM;
     DT__TRY(link_inputs(&c, s, index));
     for (size_t k = 0; k < node->n_output; k++) s->out[k] = dt__verify_find(v, node->output[k]);
-    return DT_OK;
+    const DtOnnx__Attribute *body = body_of(node);
+    return body != NULL ? open_body(v, index, body, &s->body) : DT_OK;
 }
 
 static dt_status link(dt__verify *v)
@@ -255,8 +242,7 @@ static dt_status read_graph(dt__verify *v, const char *path)
     if (v->path == NULL) return DT_ERR_NOMEM;
     v->graph = v->file.model->graph;
     DT__TRY(check_file(v));
-    DT__TRY(collect(v));
-    DT__TRY(list_inputs(v));
+    DT__TRY(dt__verify_list_slots(v));
     DT__TRY(decode_initializers(v));
     return link(v);
 }
@@ -281,7 +267,12 @@ dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits
 void dt__verify_close(dt__verify *v)
 {
     if (v == NULL) return;
-    for (int64_t i = 0; i < v->n_slots; i++) dt__release(v->ctx, v->slot[i].value.data);
+    for (int64_t i = 0; v->node != NULL && i < (int64_t)v->graph->n_node; i++) {
+        dt__verify_close(v->node[i].body);
+    }
+    for (int64_t i = 0; i < v->n_slots; i++) {
+        if (!v->slot[i].outer) dt__release(v->ctx, v->slot[i].value.data);
+    }
     dt__block_list_free(v->ctx, &v->scratch);
     dt__block_list_free(v->ctx, &v->blocks);
     dt__onnx_close(&v->file);

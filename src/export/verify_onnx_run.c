@@ -211,7 +211,8 @@ static dt_status run_node(dt__verify *v, const dt__verify_node *s)
                           .in = v->in,
                           .n_in = n_in,
                           .out = v->out,
-                          .n_out = n_out };
+                          .n_out = n_out,
+                          .body = s->body };
     dt_status status = check_types(&c);
     if (status == DT_OK) status = s->op->run(&c);
     for (int64_t k = 0; status == DT_OK && k < n_out; k++) {
@@ -248,6 +249,20 @@ dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in
         DT__TRY(check_declared(v, v->graph->output[i], dt__verify_output(v, i), &s));
     }
     return DT_OK;
+}
+
+dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *in, int64_t n_in)
+{
+    dt__verify *v = c->v, *body = c->body;
+    for (int64_t i = 0; i < body->n_slots; i++) {
+        dt__verify_slot *s = &body->slot[i];
+        if (s->outer) s->value = v->slot[dt__verify_find(v, s->name)].value;
+    }
+    body->limits.bytes = v->limits.bytes - v->bytes;
+    const dt_status status = dt__verify_run(body, in, n_in);
+    v->work += body->work;
+    if (status != DT_OK) return status;
+    return dt__verify_work(c, 1, 1, 1);
 }
 
 int64_t dt__verify_inputs(const dt__verify *v) { return v->n_inputs; }

@@ -33,6 +33,10 @@ typedef struct dt__onnx_file {
  * of the operators); NOMEM. */
 dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out);
 void dt__onnx_close(dt__onnx_file *file);
+/* The graph inside of an attribute, in memory of the file; it has nodes. `g` NULL: there is none.
+ * Errors: FORMAT, NOMEM. */
+dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g,
+                                DtOnnx__Graph **out);
 /* Whether the i-th input of the graph is an initializer as well, as in old files. */
 bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
 

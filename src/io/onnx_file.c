@@ -33,7 +33,8 @@ static void release(void *user, void *pointer)
     (void)pointer;
 }
 
-static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
+static ProtobufCMessage *unpack_message(dt__onnx_file *f, const ProtobufCMessageDescriptor *type,
+                                        const uint8_t *bytes, size_t n)
 {
     dt_ctx *ctx = f->ctx;
     size_t most;
@@ -42,8 +43,31 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     ctx->pool.limited = false;
     ctx->status = DT_OK;
     ProtobufCAllocator allocator = { allocate, release, f };
-    f->model = dt_onnx__model__unpack(&allocator, n, bytes);
+    ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, n, bytes);
     ctx->pool.limit = 0;
+    return message;
+}
+
+dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g, DtOnnx__Graph **out)
+{
+    *out = NULL;
+    if (g != NULL && g->len > 0) {
+        *out = (DtOnnx__Graph *)unpack_message(f, &dt_onnx__graph__descriptor, g->data, g->len);
+    }
+    if (*out == NULL && f->ctx->status == DT_ERR_NOMEM && !f->ctx->pool.limited) {
+        return DT_ERR_NOMEM;
+    }
+    if (*out != NULL && (*out)->n_node > 0 && (*out)->n_node <= MOST_NODES) return DT_OK;
+    *out = NULL;
+    return dt_fail(f->ctx, DT_ERR_FORMAT,
+                   "%s: the body of a node is no graph, or has no nodes or more than %d", f->path,
+                   MOST_NODES);
+}
+
+static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
+{
+    dt_ctx *ctx = f->ctx;
+    f->model = (DtOnnx__Model *)unpack_message(f, &dt_onnx__model__descriptor, bytes, n);
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
     const char *looks = dt__looks_like(bytes, n);

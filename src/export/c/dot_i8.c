@@ -1,12 +1,3 @@
-#if defined(LOOPS_DSP)
-static int32_t odd_signed_bytes(uint32_t four)
-{
-    int32_t two;
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
-    return two;
-}
-#endif
-
 /* sum of u[k] * q[k], k = 0 ... n - 1, of signed codes q of 8 bits. NEON multiplies u - 128, which
  * has a sign, too, and adds 128 times the sum of q. */
 static int32_t dot_i8(const uint8_t *u, const int8_t *q, int32_t n)

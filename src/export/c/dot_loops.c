@@ -23,6 +23,12 @@ static inline uint32_t odd_bytes(uint32_t four)
     __asm__("uxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
     return two;
 }
+static inline int32_t odd_signed_bytes(uint32_t four)
+{
+    int32_t two;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(two) : "r"(four));
+    return two;
+}
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define LOOPS_AVX2

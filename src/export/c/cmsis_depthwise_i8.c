@@ -1,0 +1,23 @@
+#if defined(DEVICE_CMSIS_NN)
+/* The convolution of each channel by itself, by CMSIS-NN. */
+static int cmsis_depthwise_i8(const device_shape *s, const device_matrix *w, const int8_t *x,
+                              void *room, int8_t *y)
+{
+    const cmsis_nn_context context = { room, 0 };
+    const cmsis_nn_dw_conv_params params = { -s->zero,
+                                             w->zero,
+                                             s->out_c / s->in_c,
+                                             { s->stride_w, s->stride_h },
+                                             { s->padding_w, s->padding_h },
+                                             { s->dilation_w, s->dilation_h },
+                                             { w->least, w->most } };
+    const cmsis_nn_per_channel_quant_params by = { (int32_t *)(uintptr_t)w->multiplier,
+                                                   (int32_t *)(uintptr_t)w->shift };
+    const cmsis_nn_dims in = { 1, s->in_h, s->in_w, s->in_c };
+    const cmsis_nn_dims out = { 1, s->out_h, s->out_w, s->out_c };
+    const cmsis_nn_dims kernel = { 1, s->kernel_h, s->kernel_w, s->out_c };
+    const cmsis_nn_dims bias = { 1, 1, 1, s->out_c };
+    return arm_depthwise_conv_wrapper_s8(&context, &params, &by, &in, x, &kernel, w->codes, &bias,
+                                         w->bias, &out, y);
+}
+#endif

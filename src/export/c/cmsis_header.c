@@ -1,0 +1,3 @@
+#if defined(DEVICE_CMSIS_NN)
+#include <arm_nnfunctions.h>
+#endif
