@@ -29,11 +29,16 @@ static const struct {
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
 
+static const test_draws batches = { .usual = 16, .sanitized = 4 }; /* examples in each */
+static const test_draws trained = { .usual = 200, .sanitized = 60 };
+static const test_draws tested = { .usual = 50, .sanitized = 12 };
+
 /* The four files of MNIST, drawn by detent. */
 static void write_images(const char *folder)
 {
     dt_ctx *ctx = sample_context(2);
-    dt_dataset *train = sample_digits(ctx, 300, 1), *test = sample_digits(ctx, 100, 2);
+    dt_dataset *train = sample_digits(ctx, test_count(trained), 1),
+               *test = sample_digits(ctx, test_count(tested), 2);
     TEST_OK(ctx, dt_idx_write(train, job_path(folder, "train-images-idx3-ubyte.gz"),
                               job_path(folder, "train-labels-idx1-ubyte.gz")));
     TEST_OK(ctx, dt_idx_write(test, job_path(folder, "t10k-images-idx3-ubyte.gz"),
@@ -85,20 +90,20 @@ static void run_shipped(const char *name, const char *const *overrides, int n)
     dt_ctx_free(ctx);
 }
 
-static const test_draws batches = { .usual = 16, .sanitized = 4 }; /* their size */
-
 /* A few updates of a recipe, on small data. */
 static void run_short(const char *folder, int i, const char *init)
 {
-    char dir[TEST_PATH + 16], data[TEST_PATH + 16], batch[40];
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], batch[40], train[40], test[40];
     const char *overrides[10] = { dir, "train.steps=6", "qat.start_step=3",
                                   "train.schedule.warmup_steps=2", batch };
     int n = 5;
     snprintf(batch, sizeof batch, "train.batch_size=%d", (int)test_count(batches));
     snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
     snprintf(data, sizeof data, "data.dir=%s", folder);
-    overrides[n++] = shipped[i].data == DRAWN ? "data.train_count=200" : data;
-    if (shipped[i].data == DRAWN) overrides[n++] = "data.test_count=50";
+    snprintf(train, sizeof train, "data.train_count=%d", (int)test_count(trained));
+    snprintf(test, sizeof test, "data.test_count=%d", (int)test_count(tested));
+    overrides[n++] = shipped[i].data == DRAWN ? train : data;
+    if (shipped[i].data == DRAWN) overrides[n++] = test;
     if (init != NULL) overrides[n++] = init;
     /* check_routing wants two evaluations, however small the batches are */
     if (strcmp(shipped[i].name, "shakespeare-moe") == 0) {
