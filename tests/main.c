@@ -1,7 +1,8 @@
 /* The runner: `detent-test` runs every suite, `detent-test TOPIC ...` those named, and
  * `detent-test --list` names them. Check runs each test in a process of its own, so a crash is one
  * failure; CK_FORK=no keeps them in this one for a debugger. A test may print a report of its own
- * to stdout. The last line counts: "12 passed, 0 failed". */
+ * to stdout. The last line counts: "12 passed, 0 failed, 1 skipped". A skipped
+ * test lacks data or a program, says which, and is none of the passed. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -20,17 +21,22 @@ static const entry entries[] = {
     { NULL, NULL },
 };
 
-static int run(const entry *e, int *passed)
+typedef struct counts {
+    int passed, failed, skipped;
+} counts;
+
+static void run(const entry *e, counts *all)
 {
     SRunner *runner = srunner_create(e->suite());
     srunner_run_all(runner, CK_SILENT);
-    const int failed = srunner_ntests_failed(runner);
-    const int count = srunner_ntests_run(runner);
-    if (failed > 0) srunner_print(runner, CK_NORMAL);
+    counts c = { .failed = srunner_ntests_failed(runner), .skipped = (int)test_skips() };
+    c.passed = srunner_ntests_run(runner) - c.failed - c.skipped;
+    if (c.failed > 0) srunner_print(runner, CK_NORMAL);
     srunner_free(runner);
-    printf("%-20s %d passed, %d failed\n", e->topic, count - failed, failed);
-    *passed += count - failed;
-    return failed;
+    printf("%-20s %d passed, %d failed, %d skipped\n", e->topic, c.passed, c.failed, c.skipped);
+    all->passed += c.passed;
+    all->failed += c.failed;
+    all->skipped += c.skipped;
 }
 
 static const entry *find(const char *topic)
@@ -54,10 +60,12 @@ int main(int argc, char **argv)
         return 2;
     }
     test_begin();
-    int passed = 0, failed = 0;
-    for (int i = 1; i < argc; i++) failed += run(find(argv[i]), &passed);
-    for (const entry *e = entries; argc == 1 && e->topic != NULL; e++) failed += run(e, &passed);
+    counts all = { 0 };
+    for (int i = 1; i < argc; i++) run(find(argv[i]), &all);
+    for (const entry *e = entries; argc == 1 && e->topic != NULL; e++) run(e, &all);
     test_end();
-    if (argc != 2) printf("%d passed, %d failed\n", passed, failed);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (argc != 2) {
+        printf("%d passed, %d failed, %d skipped\n", all.passed, all.failed, all.skipped);
+    }
+    return all.failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

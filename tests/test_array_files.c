@@ -203,7 +203,7 @@ START_TEST(mutated)
     static const int16_t samples[4] = { 1, 2, 3, 4 };
     dt_ctx *ctx = sample_context(1);
     const char *name = "w.wav";
-    const int64_t draws = test_count((test_draws){ 3000, 1500 });
+    const int64_t draws = test_count((test_draws){ .usual = 3000, .sanitized = 1500 });
     file_bytes f = _i == FORMS ? wav_file(2, 8000, samples, 2) : form_of(_i, &name);
     int64_t read = 0;
     uint32_t word[4];

@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 200, .sanitized = 20 };
+static const test_draws draws = { .usual = 200, .quick = 100, .sanitized = 20 };
 #define BATCHES 2
 
 static bool is_prepared(void *user, const dt_module *m)

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 1000, .sanitized = 60 };
+static const test_draws draws = { .usual = 1000, .quick = 300, .sanitized = 40 };
 /* ---- running it ------------------------------------------------------------------------------ */
 
 static dt_tensor *input_like(dt_ctx *ctx, const dt_tensor *x)

@@ -13,7 +13,7 @@
  * with something far behind them. */
 START_TEST(numbers_are_rounded)
 {
-    const int64_t draws = test_count((test_draws){ 300000, 30000 });
+    const int64_t draws = test_count((test_draws){ .usual = 300000, .sanitized = 30000 });
     uint32_t word[4];
     for (int64_t i = 0; i < draws; i++) {
         char text[200];
@@ -250,7 +250,7 @@ static dt_status read_sample(dt_ctx *ctx, void *user)
 START_TEST(damaged)
 {
     dt_ctx *ctx = sample_context(1);
-    const int64_t draws = test_count((test_draws){ 4000, 2000 });
+    const int64_t draws = test_count((test_draws){ .usual = 4000, .sanitized = 2000 });
     const size_t n = sizeof sample_text - 1;
     uint32_t word[4];
     int64_t read = 0;

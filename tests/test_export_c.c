@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 20, .sanitized = 4 };
+static const test_draws draws = { .usual = 20, .quick = 6, .sanitized = 2 };
 
 static uint64_t number_from(const char *name, uint64_t otherwise)
 {
@@ -347,7 +347,7 @@ START_TEST(every_allocation_may_fail)
 {
     char path[TEST_PATH], inside[TEST_PATH + 16];
     c_new_folder(path);
-    const int64_t runs = test_some_allocations(5, export_mlp, path);
+    const int64_t runs = test_every_allocation(export_mlp, path);
     ck_assert_int_gt(runs, 20);
     snprintf(inside, sizeof inside, "%s/net.c", path);
     ck_assert(test_file_exists(inside));

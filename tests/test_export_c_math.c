@@ -320,7 +320,8 @@ START_TEST(test_functions)
     dt__stream s = dt__stream_of(71, DT__FOR_USER);
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         any_function *f = function_of(library, checks[i].name);
-        for (int64_t n = 0; n < test_count((test_draws){ 30, 3 }); n++) {
+        for (int64_t n = 0;
+             n < test_count((test_draws){ .usual = 30, .quick = 10, .sanitized = 2 }); n++) {
             run_check(&checks[i], (run_function *)f, &s, compilers[_i]);
         }
     }
@@ -335,7 +336,9 @@ START_TEST(test_doubles)
     void *library = compiled(_i);
     if (library == NULL) return;
     dt__stream s = dt__stream_of(72, DT__FOR_USER);
-    for (int i = 0; i < 100000; i++) {
+    const int64_t draws =
+        test_count((test_draws){ .usual = 100000, .quick = 30000, .sanitized = 3000 });
+    for (int64_t i = 0; i < draws; i++) {
         uint64_t bits = dt__random_below(&s, (uint64_t)1 << 62) * 2;
         double x, root, turned[2], angle = dt__random_unit(&s) * 0x1p31 - 0x1p30, want[2];
         memcpy(&x, &bits, sizeof x);
@@ -361,7 +364,8 @@ START_TEST(test_fma)
     if (library == NULL) return;
     dt__stream s = dt__stream_of(73, DT__FOR_USER);
     static float x[COUNT], y[COUNT];
-    for (int64_t n = 0; n < test_count((test_draws){ 100, 10 }); n++) {
+    for (int64_t n = 0; n < test_count((test_draws){ .usual = 100, .quick = 30, .sanitized = 3 });
+         n++) {
         draw_values(&s, n % 2 == 0 ? ANY : USUAL, COUNT, x);
         ((fma_function *)function_of(library, "fma"))(x, y);
         for (int i = 0; i + 2 < COUNT; i++) {
@@ -381,7 +385,7 @@ Suite *test_export_c_math_suite(void)
     TCase *tc = tcase_create("texts");
     tcase_add_checked_fixture(tc, setup, teardown);
     /* the texts are compiled without the sanitizer of this program */
-    const int n = (int)test_count((test_draws){ DT__COUNT_OF(compilers), 2 });
+    const int n = (int)test_count((test_draws){ .usual = DT__COUNT_OF(compilers), .sanitized = 2 });
     tcase_add_loop_test(tc, test_functions, 0, n);
     tcase_add_loop_test(tc, test_doubles, 0, n);
     tcase_add_loop_test(tc, test_fma, 0, n);

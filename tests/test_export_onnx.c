@@ -20,7 +20,7 @@
 #define NEAR                                                                                       \
     1e-4 /* of the largest output, where sums of floats have another order: a code may flip */
 
-static const test_draws draws = { .usual = 60, .sanitized = 10 };
+static const test_draws draws = { .usual = 60, .quick = 30, .sanitized = 8 };
 
 /* ---- a network, converted -------------------------------------------------------------------- */
 

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 1000, .sanitized = 100 };
+static const test_draws draws = { .usual = 1000, .quick = 300, .sanitized = 50 };
 #define DEEPEST 4
 
 /* The drawn settings, for the message of a failure. */

@@ -244,7 +244,7 @@ static void free_layer(const layer *l)
 
 START_TEST(gradients_have_the_stated_values)
 {
-    const int64_t rounds = test_count((test_draws){ 60, 8 });
+    const int64_t rounds = test_count((test_draws){ .usual = 60, .quick = 30, .sanitized = 8 });
     state = 1;
     for (int64_t i = 0; i < rounds; i++) {
         const layer l = random_layer(i % 6 == 0 ? 200 : 70);
@@ -272,7 +272,7 @@ static void check_same(const layer *l, const gradients *a, const gradients *b, c
 START_TEST(every_set_and_number_of_threads_has_the_same_bits)
 {
     static const int threads[] = { 1, 2, 3, 16 };
-    const int64_t rounds = test_count((test_draws){ 12, 3 });
+    const int64_t rounds = test_count((test_draws){ .usual = 12, .sanitized = 3 });
     state = 2;
     for (int64_t i = 0; i < rounds; i++) {
         const layer l = random_layer(300);
@@ -681,7 +681,7 @@ static void check_conv(const conv *c, const conv_run *r)
 
 START_TEST(convolutions_have_the_stated_values)
 {
-    const int64_t rounds = test_count((test_draws){ 40, 6 });
+    const int64_t rounds = test_count((test_draws){ .usual = 40, .quick = 20, .sanitized = 6 });
     for (int64_t i = 0; i < rounds; i++) {
         conv_run first = { .dy = NULL };
         const dt__kernel_set *set;

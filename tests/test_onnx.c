@@ -392,7 +392,8 @@ START_TEST(truncations)
     char *bytes = test_read_file(path, &n);
     test_folder(folder);
     test_join(path, folder, "cut.onnx");
-    const size_t by = (size_t)test_count((test_draws){ 1, 1 + (int64_t)(n / 400) });
+    const size_t by =
+        (size_t)test_count((test_draws){ .usual = 1, .sanitized = 1 + (int64_t)(n / 400) });
     for (size_t i = 0; i < n; i += by) {
         TEST_EACH(!imports(path, bytes, i), "%zu of %zu bytes are a model", i, n);
     }
@@ -411,7 +412,7 @@ START_TEST(mutations)
     char *bytes = test_read_file(path, &n), *copy = malloc(n);
     test_folder(folder);
     test_join(path, folder, "changed.onnx");
-    const int64_t draws = test_count((test_draws){ 1000, 300 });
+    const int64_t draws = test_count((test_draws){ .usual = 1000, .sanitized = 300 });
     for (int64_t i = 0; i < draws; i++) {
         memcpy(copy, bytes, n);
         for (uint64_t k = dt__random_below(&s, 3) + 1; k > 0; k--) {

@@ -323,17 +323,10 @@ static dt_status forward_and_backward(dt_ctx *ctx, void *user)
     return s;
 }
 
-/* A case of many elements has the allocations of a small one, some of them repeatedly. */
-#define LARGE 10000
-static const test_draws large_steps = { .usual = 1, .sanitized = 7 };
-
 static mark memory(const subject *s)
 {
     work w = { s->op, s->k };
-    int64_t elements = 0;
-    for (int i = 0; i < DT__CASE_IN; i++) elements += s->f32.written[i].n + s->f32.grad[i].n;
-    const int64_t step = elements > LARGE ? test_count(large_steps) : 1;
-    test_some_allocations(step, forward_and_backward, &w);
+    test_every_allocation(forward_and_backward, &w);
     return GOOD;
 }
 

@@ -18,7 +18,7 @@
 
 #define BATCHES 3
 
-static const test_draws draws = { .usual = 240, .sanitized = 24 };
+static const test_draws draws = { .usual = 240, .quick = 80, .sanitized = 12 };
 
 static uint64_t networks(void) { return (uint64_t)test_networks(draws); }
 

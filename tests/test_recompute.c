@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 300, .sanitized = 40 };
+static const test_draws draws = { .usual = 300, .quick = 150, .sanitized = 30 };
 
 static int64_t number_of(const char *name, int64_t otherwise)
 {

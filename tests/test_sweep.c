@@ -303,7 +303,7 @@ START_TEST(an_interrupted_sweep_ends_the_same)
     static const char *const runs[] = { "001-r1-seed3", "002-r1-seed4", "003-r1-seed3" };
     stopper whole = { 0 }, part = { 0 };
     TEST_OK(ctx, run_until("whole", halved, &whole));
-    const int64_t step = whole.calls / test_count((test_draws){ 12, 4 }) + 1;
+    const int64_t step = whole.calls / test_count((test_draws){ .usual = 12, .sanitized = 4 }) + 1;
     dt_status status = DT_ERR_INTERRUPTED;
     int interrupted = 0;
     for (; status == DT_ERR_INTERRUPTED; interrupted++) {

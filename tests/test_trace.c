@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 150, .sanitized = 20 };
+static const test_draws draws = { .usual = 150, .quick = 75, .sanitized = 20 };
 
 /* ---- running a trace ------------------------------------------------------------------------- */
 

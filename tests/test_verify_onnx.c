@@ -264,7 +264,7 @@ START_TEST(truncations)
     const onnx_case *c = &cases[_i];
     if (c->fails != NULL) return;
     const unsigned char *bytes = onnx_pack(onnx_model(c), &n);
-    const size_t by = (size_t)test_count((test_draws){ 3, 17 });
+    const size_t by = (size_t)test_count((test_draws){ .usual = 3, .quick = 7, .sanitized = 31 });
     for (size_t i = (size_t)_i % by; i < n; i += by) survives(c, bytes, i);
 }
 END_TEST
@@ -276,7 +276,7 @@ START_TEST(mutations)
     dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
     const unsigned char *bytes = onnx_pack(onnx_model(c), &n);
     unsigned char *copy = malloc(n);
-    const int64_t draws = test_count((test_draws){ 150, 20 });
+    const int64_t draws = test_count((test_draws){ .usual = 150, .quick = 60, .sanitized = 10 });
     for (int64_t i = 0; i < draws; i++) {
         memcpy(copy, bytes, n);
         for (uint64_t k = dt__random_below(&s, 3) + 1; k > 0; k--) {

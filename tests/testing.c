@@ -1,6 +1,7 @@
 /* The suites' helpers: paths, folders, whole files, shell commands, a counting allocator,
  * comparison of floats. The runner makes one folder before it forks tests. All other folders are
  * inside it, so the runner can remove the folders of tests that crashed. */
+#define _DEFAULT_SOURCE   /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "testing.h"
 
@@ -8,9 +9,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -51,7 +54,7 @@ static const char *shared_folder(void)
 static bool found(const char *path, const char *name)
 {
     if (test_file_exists(path)) return true;
-    fprintf(stderr, "skipped: %s is not here\n", name);
+    test_skip("%s is not here", name);
     return false;
 }
 
@@ -84,18 +87,41 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path);
 }
 
-void test_begin(void)
+/* ---- skips and times ------------------------------------------------------------------------- */
+
+static _Atomic int64_t *skips; /* shared with the processes of tests */
+
+void test_skip(const char *format, ...)
 {
-    const char *base = getenv("TMPDIR");
-    if (base == NULL || base[0] == '\0') base = "/tmp";
-    const int length = snprintf(root, sizeof root, "%s/detent-test-XXXXXX", base);
-    if (length >= TEST_PATH || mkdtemp(root) == NULL) {
-        perror(root);
-        exit(2);
-    }
+    static bool counted; /* a test has a process of its own, and is one skip */
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "skipped: ");
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\n");
+    va_end(arguments);
+    if (!counted) atomic_fetch_add(skips, 1);
+    counted = true;
 }
 
-void test_end(void) { nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+int64_t test_skips(void) { return atomic_exchange(skips, 0); }
+
+static double seconds_of(int whose)
+{
+    struct rusage used;
+    if (getrusage(whose, &used) != 0) return 0;
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+/* At the end of each test's process. */
+static void note_time(void)
+{
+    FILE *f = fopen(getenv("DETENT_TIMES"), "a");
+    if (f == NULL) return;
+    fprintf(f, "%.3f %s\n", seconds_of(RUSAGE_SELF) + seconds_of(RUSAGE_CHILDREN), tcase_name());
+    fclose(f);
+}
 
 static char *read_all(FILE *f, size_t *size)
 {
@@ -159,12 +185,19 @@ int test_shell(char **output, const char *format, ...)
 
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
+bool test_all(void)
+{
+    const char *text = getenv("DETENT_TESTS");
+    return text != NULL && strcmp(text, "all") == 0;
+}
+
 int64_t test_count(test_draws draws)
 {
+    if (test_all()) return draws.usual;
 #if defined(TEST_SANITIZED)
     return draws.sanitized;
 #else
-    return draws.usual;
+    return draws.quick > 0 ? draws.quick : draws.usual;
 #endif
 }
 
@@ -213,33 +246,36 @@ dt_allocator test_allocator(test_memory *m)
     return (dt_allocator){ counted_allocate, counted_release, m };
 }
 
-int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+/* The scenario in a context whose allocation `run` fails. False where it makes fewer. */
+static bool with_failure(int64_t run, dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
-    return test_some_allocations(1, scenario, user);
+    test_memory m = { .fail_at = run };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.allocator = test_allocator(&m);
+    options.threads = 2;
+    dt_ctx *ctx = NULL;
+    dt_status status = dt_ctx_create(&ctx, &options);
+    if (status == DT_OK) {
+        status = scenario(ctx, user);
+        ck_assert_msg(status == DT_OK || dt_error(ctx)[0] != '\0', "run %lld: no message",
+                      (long long)run);
+        if (m.calls < run) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
+        dt_ctx_free(ctx);
+    }
+    ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)run, (long long)m.live);
+    if (m.calls < run) return false;
+    ck_assert_msg(status == DT_ERR_NOMEM, "allocation %lld failed and gave %s", (long long)run,
+                  dt_status_name(status));
+    return true;
 }
 
-int64_t test_some_allocations(int64_t step, dt_status (*scenario)(dt_ctx *ctx, void *user),
-                              void *user)
+int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
-    for (int64_t run = 1;; run += step) {
-        test_memory m = { .fail_at = run };
-        dt_ctx_options options = dt_ctx_defaults();
-        options.allocator = test_allocator(&m);
-        options.threads = 2;
-        dt_ctx *ctx = NULL;
-        dt_status status = dt_ctx_create(&ctx, &options);
-        if (status == DT_OK) {
-            status = scenario(ctx, user);
-            ck_assert_msg(status == DT_OK || dt_error(ctx)[0] != '\0', "run %lld: no message",
-                          (long long)run);
-            if (m.calls < run) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
-            dt_ctx_free(ctx);
-        }
-        ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)run, (long long)m.live);
-        if (m.calls < run) return run;
-        ck_assert_msg(status == DT_ERR_NOMEM, "allocation %lld failed and gave %s", (long long)run,
-                      dt_status_name(status));
-    }
+    static const test_draws shares = { .usual = INT64_MAX, .quick = 8, .sanitized = 3 };
+    const int64_t share = test_count(shares);
+    int64_t run = 1;
+    while (with_failure(run, scenario, user)) run += 1 + run / share;
+    return run;
 }
 
 /* ---- closeness ------------------------------------------------------------------------------ */
@@ -268,3 +304,23 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
     }
     return -1;
 }
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+void test_begin(void)
+{
+    const char *base = getenv("TMPDIR");
+    if (base == NULL || base[0] == '\0') base = "/tmp";
+    const int length = snprintf(root, sizeof root, "%s/detent-test-XXXXXX", base);
+    if (length >= TEST_PATH || mkdtemp(root) == NULL) {
+        perror(root);
+        exit(2);
+    }
+    skips = mmap(NULL, sizeof *skips, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (skips == MAP_FAILED || (getenv("DETENT_TIMES") != NULL && atexit(note_time) != 0)) {
+        perror("test_begin");
+        exit(2);
+    }
+}
+
+void test_end(void) { nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }

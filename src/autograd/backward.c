@@ -168,6 +168,7 @@ static dt_status seed(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
 
 dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
 {
+    DT__NEED(dt_tape_ctx(t), t);
     if (t->status != DT_OK) return t->status;
     if (t->backward_done) {
         return dt_tape_fail(t, DT_ERR_STATE,

@@ -40,6 +40,8 @@ const dt__kind dt__dense = {
 
 size_t dt_describe(const dt_tensor *x, char *text, size_t size)
 {
+    if (x == NULL) return 0;
+    if (text == NULL && size > 0) return 0;
     return dt__kind_of(x)->print(x, text, size);
 }
 
@@ -59,11 +61,13 @@ dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
 
 dt_tensor *dt_grad(const dt_tensor *x)
 {
+    if (x == NULL) return NULL;
     return x->whole != NULL ? dt__grad_of_portion(x) : x->grad;
 }
 
 void dt_grad_clear(dt_tensor *x)
 {
+    if (x == NULL) return;
     if (x->whole != NULL) {
         dt__clear_portion(x);
         return;
@@ -74,6 +78,7 @@ void dt_grad_clear(dt_tensor *x)
 
 dt_status dt_set_requires_grad(dt_tensor *x, bool on)
 {
+    DT__NEED(dt_ctx_of(x), x);
     if (on && !dt__is_float(x->dtype)) {
         return dt_fail(x->ctx, DT_ERR_DTYPE, "requires_grad: must be f32 or f64, not %s",
                        dt_dtype_name(x->dtype));

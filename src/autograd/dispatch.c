@@ -445,6 +445,9 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
 dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                      const void *options, dt_tensor **out, int n_out)
 {
+    DT__NEED(dt_tape_ctx(t), op);
+    if (n_in > 0) DT__NEED(dt_tape_ctx(t), in);
+    DT__NEED(dt_tape_ctx(t), out);
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t == NULL) return DT_ERR_ARG;
     if (t->status != DT_OK) return t->status;
@@ -464,6 +467,8 @@ dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in
 dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                     const void *options)
 {
+    DT__NEED_OP(t, op);
+    if (n_in > 0) DT__NEED_OP(t, in);
     dt_tensor *y;
     dt_apply_n(t, op, in, n_in, options, &y, 1);
     return y;

@@ -36,15 +36,24 @@ static dt_status check_can_be_grouped(const dt_tensor *x)
 
 dt_status dt_set_grouped(dt_tensor *x)
 {
+    DT__NEED(dt_ctx_of(x), x);
     if (x->grouped) return DT_OK;
     DT__TRY(check_can_be_grouped(x));
     x->grouped = true;
     return DT_OK;
 }
 
-bool dt_is_grouped(const dt_tensor *x) { return x->grouped; }
+bool dt_is_grouped(const dt_tensor *x)
+{
+    if (x == NULL) return false;
+    return x->grouped;
+}
 
-int64_t dt_grouped_count(const dt_tensor *x) { return x->grouped ? x->dims[0] : 0; }
+int64_t dt_grouped_count(const dt_tensor *x)
+{
+    if (x == NULL) return 0;
+    return x->grouped ? x->dims[0] : 0;
+}
 
 static dt_status want_grouped(const dt_tensor *x, const char *who)
 {
@@ -56,6 +65,7 @@ static dt_status want_grouped(const dt_tensor *x, const char *who)
 
 int dt_grouped_shard_axis(const dt_tensor *w, int axis)
 {
+    if (w == NULL) return 0;
     if (want_grouped(w, "grouped_shard_axis") != DT_OK) return -1;
     const int rank = w->rank - 1, from_start = axis < 0 ? axis + rank : axis;
     if (from_start >= 0 && from_start < rank) return from_start + 1;
@@ -205,6 +215,7 @@ static dt_status take_expert(dt_tensor *w, int64_t i, dt_tensor **out)
 
 dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i)
 {
+    if (w == NULL) return NULL;
     dt_tensor *m = NULL;
     if (check_expert(w, i) != DT_OK) return NULL;
     if (take_expert(w, i, &m) == DT_OK) return m;

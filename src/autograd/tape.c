@@ -7,6 +7,8 @@
 
 dt_status dt_tape_create(dt_ctx *ctx, dt_tape **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__kernels_open(ctx));
     dt_tape *t = dt__alloc_zero(ctx, sizeof *t);
@@ -32,6 +34,7 @@ void dt_tape_free(dt_tape *t)
 
 void dt_tape_reset(dt_tape *t)
 {
+    if (t == NULL) return;
     while (t->n_records > 0) dt__record_free(t->ctx, t->records[--t->n_records]);
     while (t->n_lent > 0) {
         dt_tensor *x = t->lent[--t->n_lent];
@@ -45,11 +48,20 @@ void dt_tape_reset(dt_tape *t)
     t->where = NULL;
 }
 
-dt_status dt_tape_status(const dt_tape *t) { return t->status; }
-dt_ctx *dt_tape_ctx(const dt_tape *t) { return t->ctx; }
+dt_status dt_tape_status(const dt_tape *t)
+{
+    DT__NEED(dt_tape_ctx(t), t);
+    return t->status;
+}
+dt_ctx *dt_tape_ctx(const dt_tape *t)
+{
+    if (t == NULL) return NULL;
+    return t->ctx;
+}
 
 dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
 {
+    if (t == NULL || format == NULL) return DT_ERR_ARG;
     if (t->status != DT_OK) return t->status;
     va_list arguments;
     va_start(arguments, format);
@@ -66,6 +78,7 @@ dt_status dt__tape_adopt(dt_tape *t, dt_status status)
 
 bool dt_no_grad(dt_tape *t, bool on)
 {
+    if (t == NULL) return false;
     const bool before = t->no_grad;
     t->no_grad = on;
     return before;
@@ -73,6 +86,7 @@ bool dt_no_grad(dt_tape *t, bool on)
 
 bool dt_tape_watch(dt_tape *t, bool on)
 {
+    if (t == NULL) return false;
     const bool before = t->watching;
     t->watching = on;
     return before;
@@ -192,6 +206,7 @@ void dt_drop(dt_tape *t, dt_tensor *x)
 
 dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)
 {
+    if (t == NULL) return NULL;
     if (x != NULL && x->tape == t && x->scope == t->depth && t->depth > 0) x->scope--;
     return x;
 }
@@ -212,6 +227,7 @@ static dt_status copy_handle(dt_ctx *ctx, dt_tensor *x, dt_tensor **out)
 
 dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 {
+    if (t == NULL) return NULL;
     if (t->status != DT_OK || x == NULL) return NULL;
     dt_tensor *y = NULL;
     dt_status s = copy_handle(t->ctx, x, &y);
@@ -223,6 +239,8 @@ dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 
 dt_status dt_alias(dt_tensor *x, dt_tensor **out)
 {
+    DT__NEED(dt_ctx_of(x), x);
+    DT__NEED(dt_ctx_of(x), out);
     *out = NULL;
     DT__TRY(copy_handle(x->ctx, x, out));
     (*out)->requires_grad = dt_requires_grad(x);

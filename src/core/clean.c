@@ -19,6 +19,7 @@ static bool is_shown(uint32_t c)
 
 void dt_text_clean(char *text)
 {
+    if (text == NULL) return;
     const unsigned char *from = (const unsigned char *)text, *end = from + strlen(text);
     char *to = text;
     while (from < end) {

@@ -15,6 +15,23 @@
         if (try_status_ != DT_OK) return try_status_;                                              \
     } while (0)
 
+/* The first lines of a public function: a pointer that must not be NULL is ARG, with a message
+ * wherever the other arguments lead to a context (`ctx` may be NULL). */
+#define DT__NEED(ctx, pointer)                                                                     \
+    do {                                                                                           \
+        if ((pointer) == NULL) return dt__is_null(ctx, __func__, #pointer);                        \
+    } while (0)
+
+/* The same in an op, whose tape keeps the error that it has. */
+#define DT__NEED_OP(tape, pointer)                                                                 \
+    do {                                                                                           \
+        if ((pointer) == NULL) {                                                                   \
+            dt_tape_fail(tape, DT_ERR_ARG, "%s: %s is NULL", __func__, #pointer);                  \
+            return NULL;                                                                           \
+        }                                                                                          \
+    } while (0)
+dt_status dt__is_null(dt_ctx *ctx, const char *function, const char *argument);
+
 /* ---- memory: every allocation of the library goes through the context's block pool ---------- */
 
 #define DT__ALIGNMENT 64

@@ -90,10 +90,26 @@ void dt_ctx_free(dt_ctx *ctx)
     if (ctx != NULL) dt__ctx_release(ctx);
 }
 
-dt_memory dt_memory_of(const dt_ctx *ctx) { return ctx->pool.count; }
-void dt_memory_reset_peak(dt_ctx *ctx) { ctx->pool.count.peak = ctx->pool.count.used; }
-void dt_memory_trim(dt_ctx *ctx) { dt__pool_trim(ctx); }
-int dt_threads(const dt_ctx *ctx) { return ctx->threads; }
+dt_memory dt_memory_of(const dt_ctx *ctx)
+{
+    if (ctx == NULL) return (dt_memory){ 0 };
+    return ctx->pool.count;
+}
+void dt_memory_reset_peak(dt_ctx *ctx)
+{
+    if (ctx == NULL) return;
+    ctx->pool.count.peak = ctx->pool.count.used;
+}
+void dt_memory_trim(dt_ctx *ctx)
+{
+    if (ctx == NULL) return;
+    dt__pool_trim(ctx);
+}
+int dt_threads(const dt_ctx *ctx)
+{
+    if (ctx == NULL) return 0;
+    return ctx->threads;
+}
 
 dt__team *dt__threads_enter(const dt_ctx *ctx) { return dt__team_enter(ctx->team); }
 

@@ -82,6 +82,7 @@ double dt__random_unit(dt__stream *s)
 
 void dt_seed(dt_ctx *ctx, uint64_t seed)
 {
+    if (ctx == NULL) return;
     ctx->seed = seed;
     for (int p = 0; p < DT__PURPOSES; p++) ctx->stream[p] = dt__stream_of(seed, (dt__purpose)p);
 }
@@ -143,10 +144,12 @@ dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double
 
 dt_status dt_fill_uniform(dt_tensor *x, double low, double high)
 {
+    DT__NEED(dt_ctx_of(x), x);
     return dt__draw_uniform(x, DT__FOR_USER, low, high);
 }
 
 dt_status dt_fill_normal(dt_tensor *x, double mean, double deviation)
 {
+    DT__NEED(dt_ctx_of(x), x);
     return dt__draw_normal(x, DT__FOR_USER, mean, deviation);
 }

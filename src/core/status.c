@@ -25,6 +25,7 @@ dt_status dt_error_status(const dt_ctx *ctx) { return ctx == NULL ? DT_ERR_ARG :
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments)
 {
+    if (ctx == NULL) return status;
     ctx->status = status;
     vsnprintf(ctx->message, sizeof ctx->message, format, arguments);
     return status;
@@ -32,9 +33,15 @@ dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list 
 
 dt_status dt_fail(dt_ctx *ctx, dt_status status, const char *format, ...)
 {
+    if (format == NULL) return DT_ERR_ARG;
     va_list arguments;
     va_start(arguments, format);
     dt__fail_v(ctx, status, format, arguments);
     va_end(arguments);
     return status;
+}
+
+dt_status dt__is_null(dt_ctx *ctx, const char *function, const char *argument)
+{
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is NULL", function, argument);
 }

@@ -171,6 +171,8 @@ dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const i
 dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                            dt_tensor **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
     memset((*out)->storage->data, 0, (*out)->storage->bytes);
     return DT_OK;
@@ -179,6 +181,8 @@ dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t 
 dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                          const void *data, dt_tensor **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
     if ((*out)->storage->bytes > 0) {
         memcpy((*out)->storage->data, data, (*out)->storage->bytes);
@@ -201,6 +205,8 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
 
 dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, dt_tensor **out)
 {
+    DT__NEED(dt_ctx_of(x), x);
+    DT__NEED(dt_ctx_of(x), out);
     *out = NULL;
     if (x->kind != NULL || x->dtype == DT_I4 || x->storage == NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE, "narrow: a wrapper or an opaque tensor has no views");
@@ -274,32 +280,53 @@ void dt_tensor_free(dt_tensor *x)
 static int wrap(const dt_tensor *x, int dim) { return dim < 0 ? dim + x->rank : dim; }
 static bool has_dim(const dt_tensor *x, int d) { return d >= 0 && d < x->rank; }
 
-dt_dtype dt_dtype_of(const dt_tensor *x) { return x->dtype; }
-int dt_rank(const dt_tensor *x) { return x->rank; }
-int64_t dt_count(const dt_tensor *x) { return x->count; }
-dt_ctx *dt_ctx_of(const dt_tensor *x) { return x->ctx; }
+dt_dtype dt_dtype_of(const dt_tensor *x)
+{
+    if (x == NULL) return (dt_dtype){ 0 };
+    return x->dtype;
+}
+int dt_rank(const dt_tensor *x)
+{
+    if (x == NULL) return 0;
+    return x->rank;
+}
+int64_t dt_count(const dt_tensor *x)
+{
+    if (x == NULL) return 0;
+    return x->count;
+}
+dt_ctx *dt_ctx_of(const dt_tensor *x)
+{
+    if (x == NULL) return NULL;
+    return x->ctx;
+}
 bool dt_requires_grad(const dt_tensor *x)
 {
+    if (x == NULL) return false;
     return x->whole != NULL ? x->whole->requires_grad : x->requires_grad;
 }
 
 int64_t dt_dim(const dt_tensor *x, int dim)
 {
+    if (x == NULL) return 0;
     return has_dim(x, wrap(x, dim)) ? x->dims[wrap(x, dim)] : 0;
 }
 
 int64_t dt_stride(const dt_tensor *x, int dim)
 {
+    if (x == NULL) return 0;
     return has_dim(x, wrap(x, dim)) ? x->strides[wrap(x, dim)] : 0;
 }
 
 uint64_t dt_tensor_version(const dt_tensor *x)
 {
+    if (x == NULL) return 0;
     return x->storage == NULL ? 0 : x->storage->version;
 }
 
 bool dt_is_contiguous(const dt_tensor *x)
 {
+    if (x == NULL) return false;
     int64_t step = 1;
     for (int i = x->rank - 1; i >= 0; i--) {
         if (x->dims[i] != 1 && x->strides[i] != step) return x->count == 0;
@@ -327,10 +354,15 @@ static bool readable(const dt_tensor *x, const char *who)
     return true;
 }
 
-const void *dt_data(const dt_tensor *x) { return readable(x, "dt_data") ? dt__data(x) : NULL; }
+const void *dt_data(const dt_tensor *x)
+{
+    if (x == NULL) return NULL;
+    return readable(x, "dt_data") ? dt__data(x) : NULL;
+}
 
 void *dt_data_mut(dt_tensor *x)
 {
+    if (x == NULL) return NULL;
     if (!readable(x, "dt_data_mut")) return NULL;
     if (x->storage->frozen) {
         dt_fail(x->ctx, DT_ERR_STATE, "dt_data_mut: the tensor belongs to a frozen model");
@@ -359,6 +391,7 @@ static double element(const dt_tensor *x, const void *p)
 
 double dt_item(const dt_tensor *x)
 {
+    if (x == NULL) return NAN;
     if (x->count != 1) {
         dt_fail(x->ctx, DT_ERR_SHAPE, "dt_item: must have one element, not %lld",
                 (long long)x->count);
@@ -396,6 +429,7 @@ static bool fits(dt_dtype d, double v)
 
 dt_status dt_fill(dt_tensor *x, double value)
 {
+    DT__NEED(dt_ctx_of(x), x);
     if (!fits(x->dtype, value)) {
         return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: %g is no value of %s", value,
                        dt_dtype_name(x->dtype));

@@ -4,6 +4,7 @@
 
 dt_status dt_dataset_anomaly(dt_dataset *d)
 {
+    DT__NEED(NULL, d);
     if (d->arrays == NULL || !dt__has_label(d)) {
         return dt_fail(d->ctx, DT_ERR_ARG, "anomaly: its %s: arrays with labels 0 and 1 wanted",
                        d->kind->examples);

@@ -269,10 +269,15 @@ dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_
     return dt__dataset_make(ctx, &d, out);
 }
 
-int64_t dt_dataset_rate(const dt_dataset *d) { return d->arrays == NULL ? 0 : d->arrays->rate; }
+int64_t dt_dataset_rate(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->arrays == NULL ? 0 : d->arrays->rate;
+}
 
 int64_t dt_dataset_array_channels(const dt_dataset *d)
 {
+    if (d == NULL) return 0;
     return d->arrays == NULL ? 0 : d->arrays->dims[d->arrays->axis];
 }
 
@@ -382,6 +387,9 @@ static dt_status fill_store(dt__array_store *s, const dt_arrays *a, int64_t coun
 
 dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, arrays);
+    DT__NEED(ctx, out);
     int64_t count;
     *out = NULL;
     DT__TRY(check_shape(ctx, arrays, &count));

@@ -40,6 +40,7 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, int64_t n,
 dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
                                  const double *deviation)
 {
+    DT__NEED(NULL, d);
     DT__TRY(check_kind(d));
     const int64_t channels = dt_dataset_array_channels(d);
     if (n != 1 && n != channels) {
@@ -64,6 +65,7 @@ dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
 
 bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double **deviation)
 {
+    if (d == NULL) return false;
     if (d->scaling == NULL) return false;
     *mean = d->scaling->data;
     *deviation = *mean + dt_dataset_array_channels(d);
@@ -208,6 +210,7 @@ static void finish(const measuring *m, double *squares)
 
 dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation)
 {
+    DT__NEED(NULL, d);
     DT__TRY(check_kind(d));
     if (d->count == 0) return dt_fail(d->ctx, DT_ERR_ARG, "dataset: no examples to measure");
     const int64_t size = dt__array_size(d->arrays), channels = dt_dataset_array_channels(d);

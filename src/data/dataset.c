@@ -25,12 +25,26 @@ void dt_dataset_free(dt_dataset *d)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_dataset_count(const dt_dataset *d) { return d->count; }
-int64_t dt_dataset_classes(const dt_dataset *d) { return d->classes; }
-dt_target dt_dataset_target(const dt_dataset *d) { return d->target; }
+int64_t dt_dataset_count(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->count;
+}
+int64_t dt_dataset_classes(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->classes;
+}
+dt_target dt_dataset_target(const dt_dataset *d)
+{
+    if (d == NULL) return (dt_target){ 0 };
+    return d->target;
+}
 
 int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1])
 {
+    if (d == NULL) return 0;
+    if (dims == NULL) return 0;
     dt__side x, target;
     d->kind->sides(d, &x, &target);
     for (int i = 0; i < x.rank; i++) dims[i] = x.dims[i];
@@ -39,6 +53,7 @@ int dt_dataset_input_shape(const dt_dataset *d, int64_t dims[DT_MAX_RANK - 1])
 
 int64_t dt_dataset_outputs(const dt_dataset *d)
 {
+    if (d == NULL) return 0;
     if (d->target == DT_TARGET_ANOMALY || d->target == DT_TARGET_SEVERAL) return 0;
     const dt_dataset *from = d->joined == NULL ? d : &d->joined->output[0].data;
     return from->arrays != NULL ? from->arrays->outputs : d->classes;
@@ -46,6 +61,7 @@ int64_t dt_dataset_outputs(const dt_dataset *d)
 
 const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
 {
+    if (d == NULL) return NULL;
     if (d->target == DT_TARGET_SEVERAL) return NULL;
     const dt__array_store *s = (d->joined == NULL ? d : &d->joined->output[0].data)->arrays;
     return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
@@ -53,6 +69,7 @@ const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
 
 int dt_dataset_label(const dt_dataset *d, int64_t i)
 {
+    if (d == NULL) return 0;
     if (!dt__has_label(d) || d->kind->label == NULL) {
         dt_fail(d->ctx, DT_ERR_ARG, "dataset: its %s have no labels", d->kind->examples);
     } else if (i < 0 || i >= d->count) {
@@ -71,6 +88,8 @@ int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled)
 
 dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out)
 {
+    DT__NEED(NULL, d);
+    DT__NEED(NULL, out);
     *out = NULL;
     if (count < 0 || count > d->count) {
         return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: 0 to %lld wanted",

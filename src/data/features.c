@@ -245,6 +245,9 @@ static dt_status make_tables(dt_features *f)
 
 dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options, dt_features **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, options);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__features_check(ctx, options, DT_ERR_ARG, "features: "));
     dt_features *f = dt__alloc_zero(ctx, sizeof *f);
@@ -274,11 +277,13 @@ void dt_features_free(dt_features *f)
 
 int64_t dt_features_frames(const dt_features *f, int64_t n)
 {
+    if (f == NULL) return 0;
     return n < f->t.frame ? 0 : (n - f->t.frame) / f->t.step + 1;
 }
 
 int64_t dt_features_width(const dt_features *f)
 {
+    if (f == NULL) return 0;
     return f->options.kind == DT_FEATURES_MFCC ? f->options.coefficients : f->options.bins;
 }
 
@@ -331,6 +336,7 @@ static void frames_share(const void *args, const dt__share *share)
 dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, int64_t n,
                           float *out)
 {
+    DT__NEED(NULL, f);
     const int64_t frames = dt_features_frames(f, n), width = dt_features_width(f);
     int64_t all;
     if (count < 0 || !dt__product(2, (const int64_t[]){ count, frames }, &all)) {

@@ -74,9 +74,21 @@ dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *d)
 
 /* ---- what is in it ------------------------------------------------------------------------ */
 
-int64_t dt_dataset_channels(const dt_dataset *d) { return d->channels; }
-int64_t dt_dataset_height(const dt_dataset *d) { return d->height; }
-int64_t dt_dataset_width(const dt_dataset *d) { return d->width; }
+int64_t dt_dataset_channels(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->channels;
+}
+int64_t dt_dataset_height(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->height;
+}
+int64_t dt_dataset_width(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->width;
+}
 
 static dt_status check_kind(const dt_dataset *d)
 {
@@ -95,11 +107,13 @@ static bool has(const dt_dataset *d, int64_t i)
 
 const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i)
 {
+    if (d == NULL) return NULL;
     return has(d, i) ? dt__dataset_image(d, i) : NULL;
 }
 
 const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i)
 {
+    if (d == NULL) return NULL;
     if (!has(d, i)) return NULL;
     if (d->target != DT_TARGET_CLASS) return dt__dataset_target(d, i);
     dt_fail(d->ctx, DT_ERR_ARG, "dataset: its targets are labels, not images or masks");
@@ -144,6 +158,9 @@ static dt_status check_images(dt_ctx *ctx, const dt_images *in)
 
 dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *in, dt_dataset **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, in);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(check_images(ctx, in));
     dt_dataset d = { .count = in->count,
@@ -182,6 +199,8 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_r
 
 dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean, const dt_reals *deviation)
 {
+    DT__NEED(NULL, d);
+    DT__NEED(NULL, mean);
     DT__TRY(check_kind(d));
     DT__TRY(check_numbers(d, "mean", mean, false));
     DT__TRY(check_numbers(d, "deviation", deviation, true));
@@ -192,6 +211,7 @@ dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean, const dt_rea
 
 dt_status dt_dataset_denoise(dt_dataset *d, double noise)
 {
+    DT__NEED(NULL, d);
     if (!(noise >= 0) || !isfinite((float)noise)) {
         return dt_fail(d->ctx, DT_ERR_ARG, "noise: %g: a finite number from 0 on wanted", noise);
     }

@@ -192,6 +192,10 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
 
 dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, path);
+    DT__NEED(ctx, text);
+    DT__NEED(ctx, bytes);
     uint8_t *all;
     *text = NULL;
     DT__TRY(dt__input_all(ctx, path, MOST_TEXT, &all, bytes));
@@ -200,4 +204,8 @@ dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes
     return DT_OK;
 }
 
-void dt_text_free(dt_ctx *ctx, char *text) { dt__release(ctx, text); }
+void dt_text_free(dt_ctx *ctx, char *text)
+{
+    if (ctx == NULL) return;
+    dt__release(ctx, text);
+}

@@ -6,6 +6,7 @@
  * nothing. */
 #include "data/dataset.h"
 
+#include <math.h>
 #include <string.h>
 
 struct dt_loader {
@@ -151,6 +152,8 @@ static dt_status fill_loader(dt_loader *l)
 
 dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options, dt_loader **out)
 {
+    DT__NEED(NULL, d);
+    DT__NEED(NULL, out);
     *out = NULL;
     const dt_loader_options o = options == NULL ? dt_loader_defaults() : *options;
     DT__TRY(check_options(d, &o));
@@ -186,12 +189,25 @@ void dt_loader_free(dt_loader *l)
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-int64_t dt_loader_examples(const dt_loader *l) { return l->count; }
-int64_t dt_loader_batches(const dt_loader *l) { return l->batches; }
-dt_position dt_loader_position(const dt_loader *l) { return l->next; }
+int64_t dt_loader_examples(const dt_loader *l)
+{
+    if (l == NULL) return 0;
+    return l->count;
+}
+int64_t dt_loader_batches(const dt_loader *l)
+{
+    if (l == NULL) return 0;
+    return l->batches;
+}
+dt_position dt_loader_position(const dt_loader *l)
+{
+    if (l == NULL) return (dt_position){ 0 };
+    return l->next;
+}
 
 dt_status dt_loader_seek(dt_loader *l, dt_position position)
 {
+    DT__NEED(NULL, l);
     if (position.epoch < 0 || position.epoch == INT64_MAX || position.batch < 0 ||
         position.batch >= l->batches) {
         return dt_fail(
@@ -236,6 +252,7 @@ double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight)
 
 int64_t dt_loader_labels(dt_loader *l, int64_t batches)
 {
+    if (l == NULL) return 0;
     const dt__batch b = examples_of(l, batches);
     int64_t n = 0;
     for (int64_t i = 0; i < b.n; i++) n += l->kind->labels(l->data, dt__batch_example(&b, i));
@@ -268,12 +285,17 @@ static dt_status mix(dt_loader *l, const dt__batch *b, dt_tensor *other)
 
 double dt_loader_mixed(const dt_loader *l, dt_tensor **other)
 {
+    if (l == NULL) return (double)NAN;
+    if (other == NULL) return (double)NAN;
     *other = l->others;
     return l->share;
 }
 
 dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
+    DT__NEED(NULL, l);
+    DT__NEED(NULL, x);
+    DT__NEED(NULL, target);
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
     void *value = dt_data_mut(l->x[k]), *wanted = dt_data_mut(l->target[k]);
     if (value == NULL || wanted == NULL) return dt_error_status(l->ctx);

@@ -310,6 +310,7 @@ static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,
 
 dt_status dt_dataset_register(dt_ctx *ctx, const dt_data_source *source)
 {
+    DT__NEED(NULL, ctx);
     if (source == NULL || source->name == NULL || source->name[0] == 0 || source->open == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "source: a name and a function must be given");
     }
@@ -345,6 +346,10 @@ static dt_status open_source(dt_ctx *ctx, const dt_data_options *o, dt_dataset *
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                        dt_dataset **validation, dt_dataset **test)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, train);
+    DT__NEED(ctx, validation);
+    DT__NEED(ctx, test);
     dt_dataset **const out[] = { train, validation, test };
     for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;

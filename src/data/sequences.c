@@ -151,10 +151,19 @@ dt_status dt__sequences_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset *
     return dt__dataset_make(ctx, &d, out);
 }
 
-int64_t dt_dataset_context(const dt_dataset *d) { return d->context; }
-const dt_tokenizer *dt_dataset_tokenizer(const dt_dataset *d) { return d->tokenizer; }
+int64_t dt_dataset_context(const dt_dataset *d)
+{
+    if (d == NULL) return 0;
+    return d->context;
+}
+const dt_tokenizer *dt_dataset_tokenizer(const dt_dataset *d)
+{
+    if (d == NULL) return NULL;
+    return d->tokenizer;
+}
 bool dt_dataset_is_prompted(const dt_dataset *d)
 {
+    if (d == NULL) return false;
     return d->target == DT_TARGET_TOKENS && d->pieces != NULL;
 }
 
@@ -163,6 +172,8 @@ bool dt_dataset_is_prompted(const dt_dataset *d)
 dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int64_t vocab, int64_t context,
                          dt_dataset **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (n < 2 || context < 1 || vocab < 1) {
         return dt_fail(ctx, DT_ERR_ARG,

@@ -12,6 +12,7 @@
 
 void dt_ids_free(dt_ids *ids)
 {
+    if (ids == NULL) return;
     if (ids->id != NULL) dt__release(ids->ctx, ids->id);
     *ids = (dt_ids){ .ctx = ids->ctx };
 }
@@ -190,6 +191,9 @@ static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *
 dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text_, size_t bytes,
                               const dt_encoding *o, dt_ids *ids)
 {
+    DT__NEED(NULL, k);
+    if (bytes > 0) DT__NEED(NULL, text_);
+    DT__NEED(NULL, ids);
     const dt_encoding how = o == NULL ? (dt_encoding){ false, false } : *o;
     const unsigned char *begin = (const unsigned char *)text_;
     if (ids->ctx == NULL) ids->ctx = k->ctx;
@@ -207,6 +211,9 @@ dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text_, size_t b
 dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t n,
                               bool skip_special, dt_sink sink, void *user)
 {
+    DT__NEED(NULL, k);
+    if (n > 0) DT__NEED(NULL, ids);
+    DT__NEED(NULL, sink);
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] < 0) {
             return dt_fail(k->ctx, DT_ERR_ARG, "decode: id %lld is %d; none is negative",
@@ -223,6 +230,8 @@ dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t
 
 int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token)
 {
+    if (k == NULL) return 0;
+    if (token == NULL) return 0;
     const size_t n = strlen(token);
     const unsigned char *begin = (const unsigned char *)token;
     for (int klass = 0; klass < 2; klass++) {
@@ -234,6 +243,7 @@ int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token)
 
 int32_t dt_tokenizer_end(const dt_tokenizer *k)
 {
+    if (k == NULL) return 0;
     static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
     for (int i = 0; i < DT__COUNT_OF(names); i++) {
         const int32_t id = dt_tokenizer_id(k, names[i]);
@@ -242,12 +252,22 @@ int32_t dt_tokenizer_end(const dt_tokenizer *k)
     return -1;
 }
 
-int64_t dt_tokenizer_vocab(const dt_tokenizer *k) { return k->vocab; }
+int64_t dt_tokenizer_vocab(const dt_tokenizer *k)
+{
+    if (k == NULL) return 0;
+    return k->vocab;
+}
 
-const char *dt_tokenizer_kind(const dt_tokenizer *k) { return k->kind->name; }
+const char *dt_tokenizer_kind(const dt_tokenizer *k)
+{
+    if (k == NULL) return NULL;
+    return k->kind->name;
+}
 
 dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
 {
+    DT__NEED(NULL, k);
+    DT__NEED(NULL, sink);
     dt__chars out = { .ctx = k->ctx };
     k->kind->put(k, &out);
     const dt_status status = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
@@ -262,6 +282,8 @@ static dt_status to_file(void *user, const char *text_, size_t bytes)
 
 dt_status dt_tokenizer_write(const dt_tokenizer *k, const char *path)
 {
+    DT__NEED(NULL, k);
+    DT__NEED(NULL, path);
     dt__new_file file;
     DT__TRY(dt__file_begin(k->ctx, path, &file));
     const dt_status status = dt_tokenizer_text(k, to_file, &file);

@@ -27,6 +27,8 @@ const dt__tokenizer_kind dt__tokenizer_is_bytes = { "bytes", encode_bytes, put_b
 
 dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     int32_t twice;
     DT__TRY(dt__tokenizer_new(ctx, 256, 256, out));
     for (uint32_t i = 0; i < 256; i++) {
@@ -121,6 +123,9 @@ static dt_status make(dt_ctx *ctx, const uint64_t *seen, dt_tokenizer **out)
 
 dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes, dt_tokenizer **out)
 {
+    DT__NEED(NULL, ctx);
+    if (bytes > 0) DT__NEED(ctx, text);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (bytes == 0) {
         return dt_fail(ctx, DT_ERR_ARG, "characters: a text that has some is wanted; it is empty");

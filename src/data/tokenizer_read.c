@@ -194,6 +194,9 @@ static dt_status read_any(dt__json *j, dt_tokenizer **out)
 dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
                              dt_tokenizer **out)
 {
+    DT__NEED(NULL, ctx);
+    if (bytes > 0) DT__NEED(ctx, text);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (bytes > MOST_BYTES) {
         return dt_fail(ctx, DT_ERR_FORMAT, "%s: more than %zu bytes", name, MOST_BYTES);
@@ -211,6 +214,9 @@ dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const 
 
 dt_status dt_tokenizer_read(dt_ctx *ctx, const char *path, dt_tokenizer **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, path);
+    DT__NEED(ctx, out);
     uint8_t *text;
     size_t bytes;
     *out = NULL;

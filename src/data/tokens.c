@@ -57,6 +57,7 @@ static dt_status write_ids(dt__new_file *file, const int32_t *ids, int64_t n, in
 dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
                           int bytes_each)
 {
+    DT__NEED(NULL, ctx);
     const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
     if (n < 0 || (each != 2 && each != 4)) {
         return dt_fail(ctx, DT_ERR_ARG, "'%s': %lld ids of %d bytes; 2 or 4 bytes are wanted", path,
@@ -88,6 +89,8 @@ static dt_status open_file(dt_tokens *t)
 
 dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
     if (each != 2 && each != 4) {
@@ -114,10 +117,16 @@ void dt_tokens_free(dt_tokens *t)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_tokens_count(const dt_tokens *t) { return t->count; }
+int64_t dt_tokens_count(const dt_tokens *t)
+{
+    if (t == NULL) return 0;
+    return t->count;
+}
 
 dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *ids)
 {
+    DT__NEED(NULL, t);
+    if (n > 0) DT__NEED(NULL, ids);
     if (first < 0 || n < 0 || n > t->count || first > t->count - n) {
         return dt_fail(t->ctx, DT_ERR_ARG, "'%s': ids %lld to %lld of %lld", t->path,
                        (long long)first, (long long)first + n - 1, (long long)t->count);
@@ -138,6 +147,7 @@ dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *
 
 int32_t dt_tokens_at(const dt_tokens *t, int64_t i)
 {
+    if (t == NULL) return 0;
     int32_t id;
     return dt_tokens_read(t, i, 1, &id) == DT_OK ? id : -1;
 }

@@ -105,6 +105,8 @@ static dt_status find(dt_ctx *ctx, const char *format, const dt_exporter **out)
 
 bool dt_export_format(const char *name, const dt_exporter **exporter, dt_export_options *options)
 {
+    if (exporter == NULL) return false;
+    if (options == NULL) return false;
     char base[16];
     *exporter = NULL;
     *options = dt_export_defaults();

@@ -67,6 +67,9 @@ static dt_status round_sizes(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_
 
 dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align, size_t *bytes)
 {
+    DT__NEED(NULL, ctx);
+    if (n > 0) DT__NEED(ctx, block);
+    DT__NEED(ctx, bytes);
     *bytes = 0;
     if (align == 0 || (align & (align - 1)) != 0) {
         return dt_fail(ctx, DT_ERR_ARG, "plan: an alignment of %zu is no power of two", align);
@@ -177,6 +180,8 @@ static dt_status place_all(const layout *l, size_t align, dt_trace_plan *out)
 dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length, size_t align,
                                dt_trace_plan *out)
 {
+    DT__NEED(NULL, t);
+    DT__NEED(NULL, out);
     *out = (dt_trace_plan){ .bytes = 0 };
     if (batch < 1 || length < 1) {
         return dt_fail(t->ctx, DT_ERR_ARG,
@@ -201,6 +206,7 @@ dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length,
 
 void dt_trace_plan_free(dt_ctx *ctx, dt_trace_plan *p)
 {
+    if (p == NULL) return;
     dt__release(ctx, p->memory);
     *p = (dt_trace_plan){ .bytes = 0 };
 }

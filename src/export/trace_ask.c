@@ -68,6 +68,7 @@ static dt_status join(dt_module *m, const dt_trace_options *o, int which, dt_tra
 
 dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trace **out)
 {
+    DT__NEED(dt_module_ctx(m), out);
     dt_trace *t;
     *out = NULL;
     if (m == NULL) return DT_ERR_ARG;
@@ -113,6 +114,7 @@ dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_
 
 dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only, dt_trace **out)
 {
+    DT__NEED(dt_module_ctx(m), out);
     dt_trace_input in[DT_MAX_IN];
     dt_trace_options o = { .input = in, .shapes_only = shapes_only };
     *out = NULL;
@@ -124,29 +126,51 @@ dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_on
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-int64_t dt_trace_calls(const dt_trace *t) { return t->n_calls; }
-int64_t dt_trace_values(const dt_trace *t) { return t->n_values; }
-bool dt_trace_has_length(const dt_trace *t) { return t->tokens; }
-int64_t dt_trace_context(const dt_trace *t) { return t->context; }
+int64_t dt_trace_calls(const dt_trace *t)
+{
+    if (t == NULL) return 0;
+    return t->n_calls;
+}
+int64_t dt_trace_values(const dt_trace *t)
+{
+    if (t == NULL) return 0;
+    return t->n_values;
+}
+bool dt_trace_has_length(const dt_trace *t)
+{
+    if (t == NULL) return false;
+    return t->tokens;
+}
+int64_t dt_trace_context(const dt_trace *t)
+{
+    if (t == NULL) return 0;
+    return t->context;
+}
 
 const dt_trace_call *dt_trace_call_at(const dt_trace *t, int64_t i)
 {
+    if (t == NULL) return NULL;
     return i >= 0 && i < t->n_calls ? &t->call[i] : NULL;
 }
 
 const dt_trace_value *dt_trace_value_at(const dt_trace *t, int64_t i)
 {
+    if (t == NULL) return NULL;
     return i >= 0 && i < t->n_values ? &t->value[i] : NULL;
 }
 
 int dt_trace_inputs(const dt_trace *t, const int64_t **values)
 {
+    if (t == NULL) return 0;
+    if (values == NULL) return 0;
     *values = t->in;
     return t->n_in;
 }
 
 int dt_trace_outputs(const dt_trace *t, const int64_t **values)
 {
+    if (t == NULL) return 0;
+    if (values == NULL) return 0;
     *values = t->out;
     return t->n_out;
 }
@@ -167,6 +191,7 @@ int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length)
 
 int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
 {
+    if (v == NULL) return 0;
     int64_t n = 1;
     for (int i = 0; i < v->rank; i++) {
         n = times(n, dt_extent_at(v->extent[i], batch, length));
@@ -183,6 +208,7 @@ static int64_t int_at(const void *options, size_t offset)
 
 dt_extent dt_trace_option(const dt_trace_call *c, size_t offset)
 {
+    if (c == NULL) return (dt_extent){ 0 };
     dt_extent e = { int_at(c->options, offset), 0, 0 };
     const int64_t base = e.size;
     if (c->other[1] != NULL && int_at(c->other[1], offset) != base) {
@@ -253,6 +279,8 @@ static const struct {
 int64_t dt_trace_multiply_adds(const dt_trace *t, const dt_trace_call *c, int64_t batch,
                                int64_t length)
 {
+    if (t == NULL) return 0;
+    if (c == NULL) return 0;
     const query q = { t, c, batch, length };
     for (int i = 0; i < DT__COUNT_OF(products); i++) {
         if (strcmp(products[i].op, c->op->name) == 0) return products[i].products(&q);
@@ -268,12 +296,14 @@ static bool is_one_of(const char *name, const char *const *names)
 
 bool dt_trace_is_view(const dt_trace_call *c)
 {
+    if (c == NULL) return false;
     static const char *const names[] = { "reshape", "flatten", NULL };
     return is_one_of(c->op->name, names);
 }
 
 bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i)
 {
+    if (c == NULL) return false;
     static const char *const names[] = {
         "add",        "sub",        "mul",          "div",          "neg",         "exp",
         "log",        "sqrt",       "square",       "tanh",         "sigmoid",     "silu",

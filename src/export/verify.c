@@ -189,6 +189,7 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
 dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                            dt_export_difference out[DT_MAX_OUT], int *n)
 {
+    DT__NEED(dt_module_ctx(m), n);
     *n = 0;
     if (m == NULL) return DT_ERR_ARG;
     dt_ctx *ctx = dt_module_ctx(m);

@@ -179,7 +179,11 @@ dt_status dt_checkpoint_save(const dt_training_state *s, const char *path)
     return status;
 }
 
-const char *dt_checkpoint_recipe(const dt_file *file) { return dt_file_meta(file, KEY_RECIPE); }
+const char *dt_checkpoint_recipe(const dt_file *file)
+{
+    if (file == NULL) return NULL;
+    return dt_file_meta(file, KEY_RECIPE);
+}
 
 /* ---- what a file holds ----------------------------------------------------------------------- */
 

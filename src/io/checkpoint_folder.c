@@ -141,6 +141,8 @@ static dt_status find_newest(steps *s, const char *folder, char **path, int64_t 
 dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size_t size,
                                int64_t *step)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, folder);
     steps s = { .ctx = ctx };
     char *found = NULL;
     dt_status status = find_newest(&s, folder, &found, step);

@@ -252,6 +252,7 @@ static dt_status check(const saving *s)
 dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                      const char *folder)
 {
+    DT__NEED(dt_module_ctx(m), m);
     static const dt_hf_options defaults = { .dtype = DT_HF_AS_READ };
     saving s = { .ctx = m->ctx,
                  .m = m,

@@ -156,6 +156,8 @@ static dt_status check_file(const dt_file *file)
 
 dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     dt_file *file;
@@ -168,6 +170,9 @@ dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model
 
 dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, folder);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     if (dt__is_folder(folder)) return dt_model_load(ctx, folder, out, info);
@@ -185,8 +190,16 @@ static dt_status restore(dt_module *m, const char *path, bool quantized)
     return s;
 }
 
-dt_status dt_model_load_weights(dt_module *m, const char *path) { return restore(m, path, false); }
-dt_status dt_model_restore(dt_module *m, const char *path) { return restore(m, path, true); }
+dt_status dt_model_load_weights(dt_module *m, const char *path)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    return restore(m, path, false);
+}
+dt_status dt_model_restore(dt_module *m, const char *path)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    return restore(m, path, true);
+}
 
 /* The tokenizer that the model file holds. */
 static dt_status check_tokenizer(const dt_file *file)
@@ -248,6 +261,7 @@ static dt_status check_codes(const dt_file *file)
 
 dt_status dt_model_check(const dt_file *file)
 {
+    DT__NEED(NULL, file);
     DT__TRY(check_file(file));
     DT__TRY(dt__tensors_check(file));
     DT__TRY(check_tokenizer(file));

@@ -341,5 +341,6 @@ dt_status dt__model_save_with(dt_module *m, const dt_model_info *info, const dt_
 
 dt_status dt_model_save(dt_module *m, const dt_model_info *info, const char *path)
 {
+    DT__NEED(dt_module_ctx(m), m);
     return dt__model_save_with(m, info, &(const dt__meta){ .key = NULL }, path);
 }

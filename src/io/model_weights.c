@@ -114,6 +114,8 @@ static dt_status read(dt_file_weights *list, const dt_file *file)
 
 dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out)
 {
+    DT__NEED(NULL, file);
+    DT__NEED(NULL, out);
     *out = NULL;
     dt_file_weights *list = dt__alloc_zero(file->ctx, sizeof *list);
     if (list == NULL) return DT_ERR_NOMEM;
@@ -146,9 +148,14 @@ void dt_file_weights_free(dt_file_weights *w)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_file_weights_count(const dt_file_weights *w) { return w->n; }
+int64_t dt_file_weights_count(const dt_file_weights *w)
+{
+    if (w == NULL) return 0;
+    return w->n;
+}
 
 const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_t i)
 {
+    if (w == NULL) return NULL;
     return i >= 0 && i < w->n ? &w->at[i] : NULL;
 }

@@ -188,6 +188,8 @@ static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_i
 
 dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     dt__onnx_file file;
     dt_model_info own = { .family = NULL };
     *out = NULL;

@@ -106,6 +106,8 @@ static dt_status verify(verification *v, const char *path, dt_onnx_difference *o
 dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                          dt_onnx_difference out[DT_MAX_OUT], int *n)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), n);
     dt__onnx_file file;
     *n = 0;
     dt_status s = dt__onnx_open(dt_module_ctx(m), onnx, &file);

@@ -61,6 +61,7 @@ static dt_status check_hash(const dt_file *file)
 
 dt_status dt_file_check(const dt_file *file)
 {
+    DT__NEED(NULL, file);
     for (int64_t i = 0; i < file->n_parts; i++) DT__TRY(dt_file_check(file->part[i]));
     DT__TRY(check_version(file));
     return check_hash(file);

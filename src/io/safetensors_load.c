@@ -136,6 +136,9 @@ dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype d
 
 dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
 {
+    DT__NEED(NULL, file);
+    DT__NEED(NULL, name);
+    DT__NEED(NULL, out);
     const dt_file_entry *e = dt_file_find(file, name);
     if (e != NULL) return dt__entry_load(file, e, dtype, out);
     *out = NULL;

@@ -93,6 +93,8 @@ dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out)
 
 dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
     return dt__is_folder(path) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
@@ -118,10 +120,15 @@ void dt_file_close(dt_file *file)
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-int64_t dt_file_count(const dt_file *file) { return file->count; }
+int64_t dt_file_count(const dt_file *file)
+{
+    if (file == NULL) return 0;
+    return file->count;
+}
 
 const dt_file_entry *dt_file_at(const dt_file *file, int64_t i)
 {
+    if (file == NULL) return NULL;
     return i >= 0 && i < file->count ? &file->entry[i] : NULL;
 }
 
@@ -133,15 +140,24 @@ static int compare_name(const void *name, const void *element)
 
 const dt_file_entry *dt_file_find(const dt_file *file, const char *name)
 {
+    if (file == NULL) return NULL;
+    if (name == NULL) return NULL;
     const dt_file_entry **found =
         bsearch(name, file->by_name, (size_t)file->count, sizeof *file->by_name, compare_name);
     return found == NULL ? NULL : *found;
 }
 
-int64_t dt_file_meta_count(const dt_file *file) { return file->meta_count; }
+int64_t dt_file_meta_count(const dt_file *file)
+{
+    if (file == NULL) return 0;
+    return file->meta_count;
+}
 
 bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const char **value)
 {
+    if (file == NULL) return false;
+    if (key == NULL) return false;
+    if (value == NULL) return false;
     if (i < 0 || i >= file->meta_count) return false;
     *key = file->meta[i].key;
     *value = file->meta[i].value;
@@ -156,6 +172,8 @@ static int compare_key(const void *key, const void *element)
 
 const char *dt_file_meta(const dt_file *file, const char *key)
 {
+    if (file == NULL) return NULL;
+    if (key == NULL) return NULL;
     if (file->meta_count == 0) return NULL;
     const dt__meta *found =
         bsearch(key, file->meta, (size_t)file->meta_count, sizeof *file->meta, compare_key);

@@ -29,6 +29,8 @@ struct dt_writer {
 
 dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     dt_writer *w = dt__alloc_zero(ctx, sizeof *w);
     *out = w;
     if (w == NULL) return DT_ERR_NOMEM;
@@ -75,6 +77,7 @@ static dt_status check_text(const dt_writer *w, const char *what, const char *te
 
 dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value)
 {
+    DT__NEED(NULL, w);
     DT__TRY(check_text(w, "metadata key", key));
     DT__TRY(check_text(w, "metadata value", value));
     if (strcmp(key, DT__KEY_VERSION) == 0 || strcmp(key, DT__KEY_HASH) == 0) {
@@ -123,6 +126,8 @@ static dt_status measure(const dt_writer *w, item *i)
 
 dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
 {
+    DT__NEED(NULL, w);
+    DT__NEED(NULL, entry);
     DT__TRY(check_text(w, "tensor's name", entry->name));
     if (strcmp(entry->name, "__metadata__") == 0) {
         return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_add: no tensor may be named __metadata__");
@@ -145,6 +150,8 @@ dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
 
 dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x)
 {
+    DT__NEED(dt_ctx_of(x), w);
+    DT__NEED(dt_ctx_of(x), x);
     const dt_file_entry entry = {
         .name = name,
         .dtype = dt__file_dtype_name(x->dtype),
@@ -311,6 +318,7 @@ static dt_status write_whole(dt_writer *w, dt__chars *t, dt__span *span, const c
 
 dt_status dt_writer_write(dt_writer *w, const char *path)
 {
+    DT__NEED(NULL, w);
     if (path == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: path is NULL");
     DT__TRY(put_in_order(w));
     dt__span *span = dt__alloc_array(w->ctx, w->count + 1, sizeof *span);

@@ -71,5 +71,6 @@ dt_status dt__kernels_open(dt_ctx *ctx)
 
 const char *dt_kernels_name(dt_ctx *ctx)
 {
+    if (ctx == NULL) return NULL;
     return dt__kernels_open(ctx) == DT_OK ? dt__kernel_set_of(ctx)->name : NULL;
 }

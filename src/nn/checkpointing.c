@@ -58,6 +58,7 @@ static dt_status switch_one(void *user, const char *path, dt_module *m)
 
 int64_t dt_recompute(dt_module *m, bool on)
 {
+    if (m == NULL) return 0;
     switching s = { .on = on };
     dt_module_visit_modules(m, switch_one, &s);
     return s.blocks;

@@ -117,6 +117,9 @@ static dt_status check(const dt_decoder *d, const int32_t *ids, int64_t n)
 
 dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits)
 {
+    DT__NEED(NULL, d);
+    if (n > 0) DT__NEED(NULL, ids);
+    DT__NEED(NULL, logits);
     *logits = NULL;
     DT__TRY(check(d, ids, n));
     const int64_t start = d->cache.length;
@@ -131,11 +134,20 @@ dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tenso
     return DT_OK;
 }
 
-int64_t dt_decoder_length(const dt_decoder *d) { return d->cache.length; }
-int64_t dt_decoder_capacity(const dt_decoder *d) { return d->cache.capacity; }
+int64_t dt_decoder_length(const dt_decoder *d)
+{
+    if (d == NULL) return 0;
+    return d->cache.length;
+}
+int64_t dt_decoder_capacity(const dt_decoder *d)
+{
+    if (d == NULL) return 0;
+    return d->cache.capacity;
+}
 
 dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
 {
+    DT__NEED(NULL, d);
     if (length < 0 || length > d->cache.length) {
         return dt_fail(d->ctx, DT_ERR_ARG, "decoder: it has %lld tokens, not %lld",
                        (long long)d->cache.length, (long long)length);
@@ -190,6 +202,8 @@ dt_decoder_options dt_decoder_defaults(void)
 
 dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options, dt_decoder **out)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), out);
     const dt_decoder_options o = options == NULL ? dt_decoder_defaults() : *options;
     *out = NULL;
     DT__TRY(check_model(m, &o));

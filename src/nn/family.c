@@ -17,6 +17,8 @@ const dt_family *dt_family_at(int i)
 
 const dt_family *dt_family_named(const dt_ctx *ctx, const char *name)
 {
+    if (ctx == NULL) return NULL;
+    if (name == NULL) return NULL;
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
         if (strcmp(families[i]->name, name) == 0) return families[i];
     }
@@ -25,6 +27,7 @@ const dt_family *dt_family_named(const dt_ctx *ctx, const char *name)
 
 dt_status dt_family_register(dt_ctx *ctx, const dt_family *family)
 {
+    DT__NEED(NULL, ctx);
     if (family == NULL || family->name == NULL || family->name[0] == 0 || family->keys == NULL ||
         family->create == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "family: a name, keys and a create function must be given");

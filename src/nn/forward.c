@@ -102,6 +102,8 @@ dt_status dt__forward_call(dt_tape *t, const dt__module_call *call) { return run
 dt_status dt_forward_n(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {
+    if (n_in > 0) DT__NEED(dt_tape_ctx(t), in);
+    DT__NEED(dt_tape_ctx(t), out);
     if (t == NULL) return DT_ERR_ARG;
     return run(t, &(dt__module_call){ m, in, n_in, out, n_out, { NULL, NULL, false } });
 }

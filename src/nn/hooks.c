@@ -6,6 +6,7 @@
 dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
                       void (*drop)(dt_ctx *ctx, void *user), uint64_t *id)
 {
+    DT__NEED(dt_module_ctx(m), m);
     if (hook == NULL || (site != DT_SITE_INPUT && site != DT_SITE_WEIGHT)) {
         return dt_fail(m->ctx, DT_ERR_ARG,
                        "hook: a function and a site (input or weight) are wanted");
@@ -28,6 +29,7 @@ static void free_hook(dt_ctx *ctx, dt__hook *h)
 
 dt_status dt_unhook(dt_module *m, uint64_t id)
 {
+    DT__NEED(dt_module_ctx(m), m);
     if (atomic_load(&m->running) > 0) {
         return dt_fail(m->ctx, DT_ERR_STATE, "unhook: the module is running");
     }
@@ -66,6 +68,8 @@ dt_tensor *dt__run_hooks(dt_tape *t, dt_module *m, dt_site site, dt_tensor *x)
 
 dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
 {
+    if (t == NULL) return NULL;
+    DT__NEED_OP(t, m);
     if (t->status != DT_OK) return NULL;
     const dt__open_module *open = t->open;
     while (open != NULL && open->m != m) open = open->caller;

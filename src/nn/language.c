@@ -143,6 +143,7 @@ static void run_both(dt_tape *t, work *w, dt_tensor **out, int n_out)
 dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *labels,
                          const dt_token_loss_options *options, dt_token_rows *rows)
 {
+    if (t == NULL) return NULL;
     const dt_token_loss_options o = options == NULL ? dt_token_loss_defaults() : *options;
     work w = { m, o.teacher, ids, labels, &o, .rows = rows != NULL };
     dt_tensor *out[3] = { NULL };

@@ -26,6 +26,7 @@ const dt_item_kind *dt_layer_kind_at(int i)
 
 const dt_item_kind *dt_layer_kind(const char *name)
 {
+    if (name == NULL) return NULL;
     const dt_item_kind *kind = NULL;
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
         if (strcmp(kind->name, name) == 0) break;

@@ -7,6 +7,8 @@
 dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
                            dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (type == NULL || type->name == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "module: a type with a name is wanted");
@@ -102,9 +104,21 @@ void dt_module_free(dt_module *m)
     dt__ctx_release(ctx);
 }
 
-void *dt_module_state(dt_module *m) { return m->state; }
-const dt_module_type *dt_module_type_of(const dt_module *m) { return m->type; }
-dt_ctx *dt_module_ctx(const dt_module *m) { return m->ctx; }
+void *dt_module_state(dt_module *m)
+{
+    if (m == NULL) return NULL;
+    return m->state;
+}
+const dt_module_type *dt_module_type_of(const dt_module *m)
+{
+    if (m == NULL) return NULL;
+    return m->type;
+}
+dt_ctx *dt_module_ctx(const dt_module *m)
+{
+    if (m == NULL) return NULL;
+    return m->ctx;
+}
 
 /* ---- helpers of layers ----------------------------------------------------------------------- */
 

@@ -71,6 +71,8 @@ const dt_module_type dt__nn_activation = {
 
 dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     int i = 0;
     while (name != NULL && dt_activation_names[i] != NULL &&

@@ -23,6 +23,8 @@ const dt_module_type dt__nn_adaptive_avg_pool1d = {
 
 dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool1d", "the length", length));
     DT__TRY(dt_module_create(ctx, &dt__nn_adaptive_avg_pool1d, sizeof(adaptive_pool), out));

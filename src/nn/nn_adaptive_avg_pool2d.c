@@ -23,6 +23,8 @@ const dt_module_type dt__nn_adaptive_avg_pool2d = {
 
 dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t width, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool2d", "the height", height));
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool2d", "the width", width));

@@ -18,6 +18,8 @@ const dt_module_type dt__nn_add = { .name = "add", .forward = forward };
 
 dt_status dt_add_create(dt_ctx *ctx, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt_module_create(ctx, &dt__nn_add, 0, out);
 }
 

@@ -38,6 +38,9 @@ static dt_status build(dt_module *m, const dt_affine_options *o)
 
 dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, options);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (options->shape.n < 0 || options->shape.n >= DT_MAX_RANK) {
         return dt_fail(ctx, DT_ERR_ARG, "affine: a shape of %d extents; 0...%d can be",

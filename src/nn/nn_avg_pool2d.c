@@ -14,6 +14,8 @@ const dt_module_type dt__nn_avg_pool2d = { .name = "avg_pool2d", .forward = forw
 
 dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt__pool_create(ctx, &dt__nn_avg_pool2d, options, 2, out);
 }
 

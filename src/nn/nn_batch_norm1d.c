@@ -13,6 +13,8 @@ const dt_module_type dt__nn_batch_norm1d = {
 dt_status dt_batch_norm1d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
                                  dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     const dt__batch_norm_layer layer = { dt_batch_norm1d, momentum, eps };
     return dt__batch_norm_create(ctx, &dt__nn_batch_norm1d, channels, &layer, out);
 }

@@ -18,6 +18,8 @@ const dt_module_type dt__nn_concat = { .name = "concat", .forward = forward };
 
 dt_status dt_concat_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     DT__TRY(dt_module_create(ctx, &dt__nn_concat, sizeof(concat), out));
     ((concat *)dt_module_state(*out))->dim = dim;
     return DT_OK;

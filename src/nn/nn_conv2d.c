@@ -13,6 +13,9 @@ static const dt__conv_kind kind = { &dt__nn_conv2d, dt_conv2d, 2, false };
 
 dt_status dt_conv2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
     return dt__conv_create(ctx, &kind, layer, out);
 }
 

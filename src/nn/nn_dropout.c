@@ -21,6 +21,8 @@ const dt_module_type dt__nn_dropout = { .name = "dropout", .forward = forward };
 
 dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_share(ctx, "dropout", "p", p));
     DT__TRY(dt_module_create(ctx, &dt__nn_dropout, sizeof(dropout), out));

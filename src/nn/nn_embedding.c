@@ -25,6 +25,8 @@ static dt_status build(dt_module *m, int64_t count, int64_t width)
 
 dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "embedding", "the number of rows", count));
     DT__TRY(dt__want_extent(ctx, "embedding", "the width", width));

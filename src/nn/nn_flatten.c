@@ -16,6 +16,8 @@ const dt_module_type dt__nn_flatten = { .name = "flatten", .forward = forward };
 
 dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt_module_create(ctx, &dt__nn_flatten, 0, out);
 }
 

@@ -16,6 +16,8 @@ const dt_module_type dt__nn_global_avg_pool2d = { .name = "global_avg_pool2d", .
 
 dt_status dt_global_avg_pool2d_create(dt_ctx *ctx, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt_module_create(ctx, &dt__nn_global_avg_pool2d, 0, out);
 }
 

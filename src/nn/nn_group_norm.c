@@ -26,6 +26,8 @@ static dt_status build(dt_module *m, int64_t channels)
 dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
                                dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "group_norm", "the number of groups", groups));
     DT__TRY(dt__want_extent(ctx, "group_norm", "the number of channels", channels));

@@ -48,6 +48,8 @@ dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *p)
 dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64_t out_features,
                                    bool bias, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     const dt__experts_plan plan = { count, in, out_features, bias, 0 };
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of experts", count));

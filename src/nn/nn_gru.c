@@ -8,6 +8,9 @@ static const dt__cell_kind kind = { "gru", &dt__nn_gru, 3, 1, dt_gru_cell };
 
 dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 

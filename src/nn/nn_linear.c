@@ -81,6 +81,8 @@ static dt_status build(dt_module *m, int64_t in, int64_t out_features, bool bias
 dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                            dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "linear", "the number of inputs", in));
     DT__TRY(dt__want_extent(ctx, "linear", "the number of outputs", out_features));

@@ -20,6 +20,8 @@ const dt_module_type dt__nn_log_softmax = { .name = "log_softmax", .forward = fo
 
 dt_status dt_log_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (dim < -DT_MAX_RANK || dim >= DT_MAX_RANK) {
         return dt_fail(ctx, DT_ERR_ARG, "log_softmax: dimension %lld; %d...%d can be",

@@ -9,6 +9,9 @@ static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, dt_lstm_cell };
 
 dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 

@@ -95,6 +95,9 @@ static dt_status create(dt_ctx *ctx, const dt_moe_layer *layer, const double *de
 
 dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
     return create(ctx, layer, (const double[]){ 0, 0 }, out);
 }
 

@@ -19,6 +19,8 @@ const dt_module_type dt__nn_mul = { .name = "mul", .forward = forward };
 
 dt_status dt_mul_create(dt_ctx *ctx, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt_module_create(ctx, &dt__nn_mul, 0, out);
 }
 

@@ -25,6 +25,9 @@ const dt_module_type dt__nn_permute = { .name = "permute", .forward = forward };
 
 dt_status dt_permute_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, dims);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (dims->n < 1 || dims->n > DT_MAX_RANK || dims->v[0] != 0) {
         return dt_fail(ctx, DT_ERR_ARG,

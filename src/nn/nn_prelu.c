@@ -25,6 +25,8 @@ static dt_status build(dt_module *m, int64_t channels, double init)
 
 dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "prelu", "the number of channels", channels));
     if (!isfinite(init)) {

@@ -22,6 +22,9 @@ const dt_module_type dt__nn_reshape = { .name = "reshape", .forward = forward };
 
 dt_status dt_reshape_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, dims);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (dims->n >= DT_MAX_RANK) {
         return dt_fail(ctx, DT_ERR_ARG, "reshape: %d extents; at most %d fit beside the batch",

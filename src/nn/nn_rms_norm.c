@@ -28,6 +28,8 @@ static dt_status build(dt_module *m, int64_t width)
 
 dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "rms_norm", "the width", width));
     DT__TRY(dt__want_share(ctx, "rms_norm", "eps", eps));

@@ -29,6 +29,8 @@ dt_status dt__router_build(dt_module *m, const dt__experts_plan *p)
 
 dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     const dt__experts_plan plan = { .count = experts, .in = in };
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "router", "the number of inputs", in));

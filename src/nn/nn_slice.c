@@ -15,6 +15,9 @@ const dt_module_type dt__nn_slice = { .name = "slice", .forward = forward };
 
 dt_status dt_slice_create(dt_ctx *ctx, const dt_slice_options *options, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, options);
+    DT__NEED(ctx, out);
     DT__TRY(dt_module_create(ctx, &dt__nn_slice, sizeof *options, out));
     *(dt_slice_options *)dt_module_state(*out) = *options;
     return DT_OK;

@@ -64,6 +64,9 @@ static dt_status build(dt_module *m, const dt_squeeze_excitation_layer *l)
 dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_layer *layer,
                                        dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
     const char *name = dt__nn_squeeze_excitation.name;
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, name, "the number of channels", layer->channels));

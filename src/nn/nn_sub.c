@@ -16,6 +16,8 @@ const dt_module_type dt__nn_sub = { .name = "sub", .forward = forward };
 
 dt_status dt_sub_create(dt_ctx *ctx, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     return dt_module_create(ctx, &dt__nn_sub, 0, out);
 }
 

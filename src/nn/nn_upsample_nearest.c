@@ -35,6 +35,8 @@ const dt_module_type dt__nn_upsample_nearest = { .name = "upsample_nearest", .fo
 
 dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "upsample_nearest", "the factor", factor));
     DT__TRY(dt_module_create(ctx, &dt__nn_upsample_nearest, sizeof(upsample), out));

@@ -97,6 +97,8 @@ static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_entr
 
 dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    if (n > 0) DT__NEED(dt_module_ctx(m), from);
     loading l = { .m = m, .from = from, .n = n };
     for (int64_t i = 0; i < n; i++) {
         if (from[i].name != NULL && from[i].x != NULL) continue;
@@ -141,6 +143,8 @@ static dt_status collect_entry(void *user, const char *path, dt_tensor *x, dt_en
 
 dt_status dt_module_copy_state(dt_module *to, dt_module *from)
 {
+    DT__NEED(dt_module_ctx(to), to);
+    DT__NEED(dt_module_ctx(to), from);
     if (to == from) return DT_OK;
     int64_t n = 0;
     dt_module_visit(from, count_entry, &n);

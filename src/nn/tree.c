@@ -139,6 +139,7 @@ dt_status dt__module_attach(dt_module *m, const char *name, dt_module *child)
 
 dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
 {
+    DT__NEED(dt_module_ctx(m), m);
     if (child == NULL) return given_nothing(m, "child");
     if (child->parent != NULL || child == root_of(m)) {
         return dt_fail(m->ctx, DT_ERR_STATE, "module %s: the child '%s' is already in %s", shown(m),
@@ -212,11 +213,13 @@ dt_status dt__module_add_tensor(dt_module *m, const char *name, dt_tensor *x, dt
 
 dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x)
 {
+    DT__NEED(dt_module_ctx(m), m);
     return dt__module_add_tensor(m, name, x, DT_PARAM);
 }
 
 dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
 {
+    DT__NEED(dt_module_ctx(m), m);
     return dt__module_add_tensor(m, name, x, DT_BUFFER);
 }
 
@@ -236,6 +239,7 @@ static dt__entry *param_at(dt_module *m, const char *path, dt_module **holder)
 
 dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
 {
+    DT__NEED(dt_module_ctx(m), m);
     dt_module *holder, *other_holder;
     dt__entry *e = param_at(m, path, &holder);
     dt__entry *other = e == NULL ? NULL : param_at(m, to, &other_holder);

@@ -30,6 +30,7 @@ dt_module *dt__holder(dt_module *m, const char *path, const char **name)
 
 dt_module *dt_module_at(dt_module *m, const char *path)
 {
+    if (m == NULL) return NULL;
     if (path != NULL && path[0] == '\0') return m;
     const char *name;
     const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
@@ -42,6 +43,7 @@ dt_module *dt_module_at(dt_module *m, const char *path)
 
 dt_tensor *dt_param(dt_module *m, const char *path)
 {
+    if (m == NULL) return NULL;
     const char *name;
     const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
     const dt__entry *e = holder == NULL ? NULL : dt__entry_find(holder, name);
@@ -71,6 +73,7 @@ static const char *first_path(const dt_module *m, const dt_tensor *x)
 
 const char *dt_param_path(const dt_module *m, const dt_tensor *x)
 {
+    if (m == NULL) return NULL;
     const char *path = first_path(m, x);
     return path == NULL ? NULL : dt__path_within(m, path);
 }
@@ -92,6 +95,8 @@ static dt_status visit_tensors(const dt_module *root, const dt_module *m, dt_vis
 
 dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), visit);
     return visit_tensors(m, m, visit, user);
 }
 
@@ -107,6 +112,8 @@ static dt_status visit_modules(const dt_module *root, dt_module *m, dt_visit_mod
 
 dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), visit);
     return visit_modules(m, m, visit, user);
 }
 
@@ -159,6 +166,7 @@ static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_entr
 
 int64_t dt_param_count(dt_module *m)
 {
+    if (m == NULL) return 0;
     counter c = { .m = m };
     dt_module_visit(m, count_param, &c);
     return c.elements;
@@ -166,6 +174,7 @@ int64_t dt_param_count(dt_module *m)
 
 int64_t dt_trained_count(dt_module *m)
 {
+    if (m == NULL) return 0;
     counter c = { .m = m, .trained = true };
     dt_module_visit(m, count_param, &c);
     return c.elements;
@@ -175,14 +184,20 @@ int64_t dt_trained_count(dt_module *m)
 
 void dt_train(dt_module *m, bool on)
 {
+    if (m == NULL) return;
     m->training = on;
     for (int64_t i = 0; i < m->n_children; i++) dt_train(m->children[i], on);
 }
 
-bool dt_is_training(const dt_module *m) { return m->training; }
+bool dt_is_training(const dt_module *m)
+{
+    if (m == NULL) return false;
+    return m->training;
+}
 
 void dt_zero_grad(dt_module *m)
 {
+    if (m == NULL) return;
     for (int64_t i = 0; i < m->n_entries; i++) dt_grad_clear(m->entries[i].x);
     for (int64_t i = 0; i < m->n_children; i++) dt_zero_grad(m->children[i]);
 }

@@ -162,11 +162,13 @@ static dt_tensor *apply(dt_tape *t, const dt_op *op, dt_tensor *x, const dt_batc
 dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                            const dt_batch_norm_options *options)
 {
+    DT__NEED_OP(t, operands);
     return apply(t, &dt__op_batch_norm1d, x, operands, options);
 }
 
 dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                            const dt_batch_norm_options *options)
 {
+    DT__NEED_OP(t, operands);
     return apply(t, &dt__op_batch_norm2d, x, operands, options);
 }

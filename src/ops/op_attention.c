@@ -167,6 +167,7 @@ static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
 dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                         const dt_attention_options *options, dt_tensor **lse)
 {
+    DT__NEED_OP(t, operands);
     dt_tensor *out[2] = { NULL };
     dt_tensor *in[OPERANDS] = { operands->q, operands->k, operands->v, operands->key_mask,
                                 operands->document };

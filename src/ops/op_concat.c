@@ -83,6 +83,7 @@ const dt_op dt__op_concat = {
 
 dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
 {
+    if (n > 0) DT__NEED_OP(t, x);
     return dt_apply(t, &dt__op_concat, x, n, &(dt__dim_options){ dim });
 }
 

@@ -370,6 +370,7 @@ dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
                                    const dt_linear_cross_entropy_options *options,
                                    dt_tensor **row_loss, dt_tensor **row_best)
 {
+    DT__NEED_OP(t, in);
     dt_tensor *with[] = { in->x,         in->weight,         in->bias,        in->labels,
                           in->teacher_x, in->teacher_weight, in->teacher_bias };
     dt_tensor *out[KEPT] = { NULL };

@@ -118,6 +118,8 @@ static dt_status check(dt_tape *t, const dt_tensor *x, const dt_linear_part *par
 
 dt_status dt_linears(dt_tape *t, dt_tensor *x, const dt_linear_part *part, int n, dt_tensor **y)
 {
+    if (n > 0) DT__NEED(dt_tape_ctx(t), part);
+    DT__NEED(dt_tape_ctx(t), y);
     for (int i = 0; i < n; i++) y[i] = NULL;
     if (t == NULL) return DT_ERR_ARG;
     if (t->status != DT_OK || check(t, x, part, n) != DT_OK) return t->status;

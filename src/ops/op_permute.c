@@ -52,6 +52,7 @@ const dt_op dt__op_permute = {
 
 dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
 {
+    DT__NEED_OP(t, dims);
     options o = { .dims.n = x != NULL ? dt_rank(x) : 0 };
     if (o.dims.n > 0) memcpy(o.dims.v, dims, (size_t)o.dims.n * sizeof dims[0]);
     return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));

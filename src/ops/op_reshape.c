@@ -67,6 +67,7 @@ const dt_op dt__op_reshape = {
 
 dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
 {
+    if (rank > 0) DT__NEED_OP(t, dims);
     options o = { .shape.n = rank };
     if (rank > 0 && rank <= DT_MAX_LIST) memcpy(o.shape.v, dims, (size_t)rank * sizeof dims[0]);
     return dt_apply(t, &dt__op_reshape, DT__CALL_WITH(&o, x));

@@ -176,6 +176,8 @@ static bool is_frozen(const dt_optimizer_options *o, const char *path)
 
 dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), options);
     const dt__param *params;
     int64_t n;
     DT__TRY(check_groups(m->ctx, options));
@@ -223,6 +225,8 @@ static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, 
 
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), out);
     *out = NULL;
     const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
     DT__TRY(check_options(m->ctx, &chosen));
@@ -275,6 +279,7 @@ static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor
 dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor,
                              double decay_factor)
 {
+    DT__NEED(NULL, o);
     DT__TRY(check_group(o, glob, lr_factor, decay_factor));
     DT__TRY(add_group(o, glob, lr_factor, decay_factor));
     for (int64_t i = 0; i < o->n; i++) set_factors(o, &o->slots[i]);
@@ -285,6 +290,8 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
 
 dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
 {
+    DT__NEED(NULL, o);
+    DT__NEED(NULL, visit);
     DT__TRY(follow(o));
     const int states = o->formula->states(&o->options);
     for (int64_t i = 0; i < o->n; i++) {
@@ -309,8 +316,16 @@ dt_status dt__optimizer_want(dt_optimizer *o, const char *path)
     return DT_OK;
 }
 
-int64_t dt_optimizer_updates(const dt_optimizer *o) { return o->updates; }
-void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates) { o->updates = updates; }
+int64_t dt_optimizer_updates(const dt_optimizer *o)
+{
+    if (o == NULL) return 0;
+    return o->updates;
+}
+void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
+{
+    if (o == NULL) return;
+    o->updates = updates;
+}
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
@@ -359,11 +374,15 @@ static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr, double
 
 dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr)
 {
+    DT__NEED(dt_tape_ctx(t), o);
+    DT__NEED(dt_tape_ctx(t), t);
     return dt_optimizer_step_scaled(o, t, lr, 1.0);
 }
 
 dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, double factor)
 {
+    DT__NEED(dt_tape_ctx(t), o);
+    DT__NEED(dt_tape_ctx(t), t);
     if (t->status != DT_OK) return t->status;
     if (!(lr >= 0.0) || !isfinite(lr)) {
         return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->formula->name,
@@ -396,6 +415,8 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
 
 dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)
 {
+    DT__NEED(dt_tape_ctx(t), o);
+    DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
     for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
         const slot *s = &o->slots[i];
@@ -420,6 +441,8 @@ static dt_status swap(dt_tape *t, const slot *s)
 
 dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
 {
+    DT__NEED(dt_tape_ctx(t), o);
+    DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->slots[i].average != NULL) DT__TRY(swap(t, &o->slots[i]));

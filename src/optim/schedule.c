@@ -98,6 +98,7 @@ static const factor factors[] = {
 
 double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 {
+    if (s == NULL) return NAN;
     if (s->name < 0 || s->name >= DT__COUNT_OF(factors)) return lr;
     const int64_t warmup = dt__max_i64(s->warmup_steps, 0), update = dt__max_i64(t, 0);
     const int64_t after = update - warmup, length = s->total_steps - warmup;
@@ -110,6 +111,7 @@ double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 
 bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)
 {
+    if (p == NULL) return false;
     const bool better = p->seen == 0 || p->best - loss > s->least_improvement;
     p->seen += isfinite(loss);
     if (better && isfinite(loss)) {
@@ -131,6 +133,7 @@ bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)
 
 double dt_plateau_factor(const dt_schedule *s, const dt_plateau *p)
 {
+    if (s == NULL) return NAN;
     if (s->name != DT_PLATEAU) return 1.0;
     return fmax(pow(s->gamma, (double)p->reductions), s->floor);
 }

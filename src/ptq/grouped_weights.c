@@ -105,6 +105,7 @@ static dt_status add_expert(dt_statistics *s, int64_t e, const dt__expert_rows *
 dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
                                    const dt_routes *routes)
 {
+    DT__NEED(dt_ctx_of(xq), s);
     dt_tensor *all[2] = { NULL };
     dt__expert_rows by;
     DT__TRY(check(s, xq, x));

@@ -535,6 +535,7 @@ dt_ptq_options dt_ptq_defaults(void)
 dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
                  const dt_ptq_options *options, dt_ptq_report *report)
 {
+    DT__NEED(dt_module_ctx(m), m);
     const dt_ptq_options defaults = dt_ptq_defaults();
     const double start = dt__seconds();
     modes of_m = { .m = NULL }, of_reference = { .m = NULL };

@@ -151,6 +151,7 @@ static void free_room(dt__layer *l)
 
 void dt_rounded_free(dt_ctx *ctx, dt_rounded *r)
 {
+    if (ctx == NULL) return;
     if (r == NULL) return;
     dt__release(ctx, r->codes);
     dt__release(ctx, r->scale);

@@ -67,6 +67,10 @@ static dt_status allocate(dt_statistics *s)
 dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, const int64_t *dims,
                                bool differ, dt_statistics **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, op);
+    if (rank > 0) DT__NEED(ctx, dims);
+    DT__NEED(ctx, out);
     dt__unfolding layer;
     DT__TRY(dt__unfolding_of(ctx, op, rank, dims, &layer));
     DT__TRY(dt__kernels_open(ctx));
@@ -130,7 +134,11 @@ void dt_statistics_free(dt_statistics *s)
     dt__release(ctx, s);
 }
 
-int64_t dt_statistics_samples(const dt_statistics *s) { return s->samples; }
+int64_t dt_statistics_samples(const dt_statistics *s)
+{
+    if (s == NULL) return 0;
+    return s->samples;
+}
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
@@ -313,6 +321,7 @@ static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *n
 
 dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
 {
+    DT__NEED(dt_ctx_of(xq), s);
     dt__inputs in[2];
     if (s->expert != NULL) {
         return dt_fail(s->ctx, DT_ERR_ARG,

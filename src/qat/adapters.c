@@ -194,6 +194,7 @@ static dt_status act(plan *p)
 
 dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
 {
+    DT__NEED(dt_module_ctx(m), m);
     const dt_lora_options defaults = dt_lora_defaults();
     plan p = { .ctx = m->ctx, .m = m, .options = options != NULL ? options : &defaults };
     dt_status s = check_options(&p);
@@ -271,6 +272,7 @@ static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_entry_
 
 dt_status dt_lora_merge(dt_module *m)
 {
+    DT__NEED(dt_module_ctx(m), m);
     bool found = false;
     DT__TRY(dt_module_visit_modules(m, check_merge, &found));
     if (!found) return dt_fail(m->ctx, DT_ERR_STATE, "merge: the model has no adapter");
@@ -287,6 +289,7 @@ static dt_status find_lora(void *user, const char *path, dt_module *m)
 
 bool dt_has_lora(dt_module *m)
 {
+    if (m == NULL) return false;
     bool found = false;
     dt_module_visit_modules(m, find_lora, &found);
     return found;

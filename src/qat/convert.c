@@ -258,6 +258,7 @@ static dt_status settle_input(void *user, const char *path, dt_module *m)
 
 dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report *report)
 {
+    DT__NEED(dt_module_ctx(m), m);
     conversion c = { .ctx = dt_module_ctx(m), .m = m, .rounder = rounder };
     if (!dt_is_prepared(m)) {
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: the model is %s",
@@ -328,4 +329,8 @@ static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_entry_kin
     return DT_OK;
 }
 
-void dt_freeze(dt_module *m) { dt_module_visit(m, freeze, NULL); }
+void dt_freeze(dt_module *m)
+{
+    if (m == NULL) return;
+    dt_module_visit(m, freeze, NULL);
+}

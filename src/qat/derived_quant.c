@@ -151,7 +151,11 @@ static dt_status freeze_one(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-void dt_norms_freeze(dt_module *m, bool on) { dt_module_visit_modules(m, freeze_one, &on); }
+void dt_norms_freeze(dt_module *m, bool on)
+{
+    if (m == NULL) return;
+    dt_module_visit_modules(m, freeze_one, &on);
+}
 
 static dt_status count_unfolded(void *user, const char *path, dt_module *m)
 {
@@ -162,6 +166,7 @@ static dt_status count_unfolded(void *user, const char *path, dt_module *m)
 
 int64_t dt_unfolded_channels(dt_module *m)
 {
+    if (m == NULL) return 0;
     int64_t n = 0;
     dt_module_visit_modules(m, count_unfolded, &n);
     return n;

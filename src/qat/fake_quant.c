@@ -279,6 +279,7 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like)
 
 dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled)
 {
+    if (t == NULL) return NULL;
     const dt__fq fq = { .quant = quant != NULL ? *quant : dt_activation_quant_defaults(),
                         .enabled = enabled };
     return dt__fake_quant_as(t, x, &fq);
@@ -301,6 +302,7 @@ static dt_status check_scale(dt_ctx *ctx, const dt_quant_spec *quant, const dt_t
 dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant,
                                  dt_tensor *scale)
 {
+    if (t == NULL) return NULL;
     if (t->status != DT_OK) return NULL;
     const dt_status s = check_scale(t->ctx, quant, scale);
     if (s != DT_OK) {
@@ -314,16 +316,22 @@ dt_tensor *dt_fake_quant_learned(dt_tape *t, dt_tensor *x, const dt_quant_spec *
 
 dt_tensor *dt_inner(dt_tensor *x)
 {
+    if (x == NULL) return NULL;
     const dt__kind *kind = dt__kind_of(x);
     if (kind->inner != NULL) return kind->inner(x);
     dt_fail(x->ctx, DT_ERR_STATE, "dt_inner: a %s tensor has no master", kind->name);
     return NULL;
 }
 
-bool dt_is_fake_quant(const dt_tensor *x) { return x->kind == &dt__fake_quant_kind; }
+bool dt_is_fake_quant(const dt_tensor *x)
+{
+    if (x == NULL) return false;
+    return x->kind == &dt__fake_quant_kind;
+}
 
 dt_status dt_fake_quant_enable(dt_tensor *x, bool on)
 {
+    DT__NEED(dt_ctx_of(x), x);
     if (!dt_is_fake_quant(x)) {
         return dt_fail(x->ctx, DT_ERR_STATE, "fake_quant_enable: a %s tensor is no FakeQuantTensor",
                        dt__kind_of(x)->name);

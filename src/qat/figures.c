@@ -124,6 +124,7 @@ static void show(measuring *all, dt_figures_visit visit, void *user)
 
 dt_status dt_figures(dt_module *m, dt_tensor *x, dt_figures_visit visit, void *user)
 {
+    DT__NEED(dt_module_ctx(m), m);
     measuring all = { .ctx = dt_module_ctx(m) };
     if (!dt_is_prepared(m) && !dt_is_converted(m)) {
         return dt_fail(all.ctx, DT_ERR_STATE,

@@ -197,6 +197,8 @@ bool dt_is_device_preset(int preset)
 
 bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
 {
+    if (weight == NULL) return false;
+    if (activation == NULL) return false;
     *weight = dt_weight_quant_defaults();
     *activation = dt_activation_quant_defaults();
     if (preset == DT_INT8_DYNAMIC_INT8_WEIGHT || preset == DT_INT8_STATIC_INT8_WEIGHT) {
@@ -255,6 +257,7 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
 
 void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)
 {
+    if (patch == NULL) return;
     const dt_quant_spec *q = &patch->quant;
     apply_range(base, patch);
     if (patch->has_scheme) base->scheme = q->scheme;

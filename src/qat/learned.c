@@ -331,6 +331,9 @@ static dt_status begin(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *scal
 
 dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out)
 {
+    DT__NEED(dt_ctx_of(x), x);
+    DT__NEED(dt_ctx_of(x), quant);
+    DT__NEED(dt_ctx_of(x), out);
     *out = NULL;
     DT__TRY(check_begin(x, quant));
     const bool rows = quant->granularity == DT_PER_CHANNEL && x->rank > 0;

@@ -490,6 +490,7 @@ static dt_status make_plan(dt_module *m, plan *p)
 
 dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 {
+    DT__NEED(dt_module_ctx(m), m);
     const dt_qat_options defaults = dt_qat_defaults();
     plan p = { .ctx = dt_module_ctx(m), .m = m, .options = options != NULL ? options : &defaults };
     dt_status s = make_plan(m, &p);
@@ -501,6 +502,8 @@ dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 
 dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), rule);
     const dt_qat_options defaults = dt_qat_defaults();
     plan p = { .ctx = dt_module_ctx(m), .m = m, .options = options != NULL ? options : &defaults };
     const dt_status s = make_plan(m, &p);
@@ -533,6 +536,7 @@ static dt_status enable_one(void *user, const char *path, dt_module *m)
 
 dt_status dt_enable(dt_module *m, bool on)
 {
+    DT__NEED(dt_module_ctx(m), m);
     if (!dt_is_prepared(m)) {
         return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "enable: the model is not prepared");
     }
@@ -568,6 +572,7 @@ static dt_status refresh_one(void *user, const char *path, dt_module *m)
 
 dt_status dt_refresh(dt_module *m)
 {
+    DT__NEED(dt_module_ctx(m), m);
     bool found = false;
     DT__TRY(dt_module_visit_modules(m, refresh_one, &found));
     if (found) return DT_OK;
@@ -585,6 +590,7 @@ static dt_status find_observed(void *user, const char *path, dt_module *m)
 
 bool dt_is_observed(dt_module *m)
 {
+    if (m == NULL) return false;
     bool found = false;
     dt_module_visit_modules(m, find_observed, &found);
     return found;
@@ -597,10 +603,15 @@ static dt_status watch(dt_module *m, watching w)
     return dt_fail(dt_module_ctx(m), DT_ERR_STATE, "observe: the model has no range to observe");
 }
 
-dt_status dt_observe(dt_module *m, bool on) { return watch(m, (watching){ .on = on }); }
+dt_status dt_observe(dt_module *m, bool on)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    return watch(m, (watching){ .on = on });
+}
 
 dt_status dt_observers_freeze(dt_module *m, bool on)
 {
+    DT__NEED(dt_module_ctx(m), m);
     return watch(m, (watching){ .on = on, .freezes = true });
 }
 
@@ -627,6 +638,7 @@ static dt_status find_derived(void *user, const char *path, dt_module *m)
 
 bool dt_is_prepared(dt_module *m)
 {
+    if (m == NULL) return false;
     bool found = false;
     dt_module_visit(m, find_prepared, &found);
     dt_module_visit_modules(m, find_derived, &found);
@@ -635,6 +647,7 @@ bool dt_is_prepared(dt_module *m)
 
 bool dt_is_converted(dt_module *m)
 {
+    if (m == NULL) return false;
     bool found = false;
     dt_module_visit(m, find_converted, &found);
     return found;

@@ -74,6 +74,7 @@ static dt_status leave_out(void *user, const char *path, dt_module *m)
 
 dt_status dt_set_backward(dt_module *m, int backward)
 {
+    DT__NEED(dt_module_ctx(m), m);
     choice c = { .backward = backward };
     if (backward < DT_BACKWARD_FLOAT || backward > DT_BACKWARD_INT8_ALL) {
         return dt_fail(m->ctx, DT_ERR_ARG, "set_backward: %d is no backward", backward);
@@ -88,6 +89,7 @@ dt_status dt_set_backward(dt_module *m, int backward)
 
 int dt_gradients_of(const dt_module *layer)
 {
+    if (layer == NULL) return 0;
     const dt__fq *fq = weight_of(layer);
     if (fq == NULL || !fq->int8_backward || is_depthwise(layer)) return DT_GRADIENTS_FLOAT;
     const dt__input_hook *input = dt__input_hook_of(layer);

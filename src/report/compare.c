@@ -213,6 +213,7 @@ static dt_status compare(comparing *c, int columns)
 dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
                             const dt_compare_options *options, dt_sink sink, void *user)
 {
+    DT__NEED(NULL, ctx);
     const dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
     const int columns = o.columns == 0 ? 80 : o.columns < 40 ? 40 : o.columns;
     const int seeds = o.seeds > 0 ? o.seeds : 1;

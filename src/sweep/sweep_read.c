@@ -254,6 +254,9 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
 
 dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, source);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (source->path == NULL || source->recipe.path == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "dt_sweep_read: no path");
@@ -277,8 +280,16 @@ void dt_sweep_free(dt_sweep *s)
     if (s != NULL) dt_recipe_free(s->file);
 }
 
-int dt_sweep_error_count(const dt_sweep *s) { return dt_recipe_error_count(s->file); }
+int dt_sweep_error_count(const dt_sweep *s)
+{
+    if (s == NULL) return 0;
+    return dt_recipe_error_count(s->file);
+}
 
-const char *dt_sweep_error_at(const dt_sweep *s, int i) { return dt_recipe_error_at(s->file, i); }
+const char *dt_sweep_error_at(const dt_sweep *s, int i)
+{
+    if (s == NULL) return NULL;
+    return dt_recipe_error_at(s->file, i);
+}
 
 const dt_sweep_options *dt_sweep_get(const dt_sweep *s) { return &s->o; }

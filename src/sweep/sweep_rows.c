@@ -1,22 +1,33 @@
 /* What a sweep gave: rows, the metric, JSON. */
 #include "sweep/sweep_plan.h"
 
-int64_t dt_sweep_row_count(const dt_sweep *s) { return s->n_trials; }
+int64_t dt_sweep_row_count(const dt_sweep *s)
+{
+    if (s == NULL) return 0;
+    return s->n_trials;
+}
 
 const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
 {
+    if (s == NULL) return NULL;
     return i < 0 || i >= s->n_trials ? NULL : &s->order[i]->row;
 }
 
-int dt_sweep_key_count(const dt_sweep *s) { return s->n_keys; }
+int dt_sweep_key_count(const dt_sweep *s)
+{
+    if (s == NULL) return 0;
+    return s->n_keys;
+}
 
 const char *dt_sweep_key_at(const dt_sweep *s, int i)
 {
+    if (s == NULL) return NULL;
     return i < 0 || i >= s->n_keys ? NULL : s->path[i];
 }
 
 int64_t dt_sweep_run_count(const dt_sweep *s)
 {
+    if (s == NULL) return 0;
     int64_t n = 0;
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) n += dt__rung_size(s, rung);
     return n * s->o.seeds;
@@ -24,6 +35,7 @@ int64_t dt_sweep_run_count(const dt_sweep *s)
 
 dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
 {
+    if (s == NULL) return (dt_sweep_metric){ 0 };
     const dt__page_metric m = dt__job_metric(s->ctx, s->metric);
     return (dt_sweep_metric){ m.name,     m.title,      m.unit,      m.scale,
                               m.decimals, s->chosen_on, s->result_on };
@@ -61,6 +73,8 @@ static void put_field(dt__chars *t, const char *name, const char *text)
 
 dt_status dt_sweep_json(const dt_sweep *s, dt_sink sink, void *user)
 {
+    DT__NEED(NULL, s);
+    DT__NEED(NULL, sink);
     dt__chars t = { .ctx = s->ctx };
     put_field(&t, "{\"dir\": ", s->o.dir);
     put_field(&t, ", \"metric\": ", s->metric);

@@ -214,6 +214,7 @@ static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 
 dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
 {
+    DT__NEED(NULL, s);
     dt__work w;
     dt__chars plan = { .ctx = s->ctx };
     if (s->file->n_complaints > 0) {

@@ -24,6 +24,7 @@ static dt_status add_name(void *user, const char *path, dt_module *m)
 
 dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
 {
+    DT__NEED(dt_module_ctx(m), r);
     const dt_qat_options *qat = &r->options.qat;
     if (!qat->given) return DT_OK;
     dt_qat_options *one = dt__recipe_alloc(r, sizeof *one);
@@ -48,6 +49,7 @@ dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
 
 dt_status dt_recipe_adapt(dt_recipe *r, dt_module *m)
 {
+    DT__NEED(dt_module_ctx(m), r);
     const dt_lora_options *adapters = &r->options.adapters;
     if (r->options.train.recompute && dt_recompute(m, true) == 0) {
         return dt_recipe_refuse(r, "train.recompute",

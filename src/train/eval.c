@@ -103,6 +103,9 @@ dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_siz
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                       dt_metrics *metrics, dt_tensor **outputs)
 {
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), d);
+    DT__NEED(dt_module_ctx(m), metrics);
     const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
     return dt__evaluate(m, d, &o, outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS, metrics,
                         outputs);

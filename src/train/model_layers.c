@@ -101,6 +101,7 @@ static dt_status run_twin(table *t, dt_module *twin, dt_tensor *const *x, int n_
 dt_status dt_model_layers(dt_module *m, const dt_family *family, const void *options,
                           bool as_packed, dt_layer_visit visit, void *user)
 {
+    DT__NEED(dt_module_ctx(m), m);
     dt_ctx *ctx = m->ctx;
     table t = { .m = m, .as_packed = as_packed };
     dt_module *twin;

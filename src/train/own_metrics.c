@@ -23,11 +23,13 @@ static int own_kind(const char *name)
 
 const dt_loss *dt_loss_named(const dt_ctx *ctx, const char *name)
 {
+    if (ctx == NULL) return NULL;
     return dt__registered_named(ctx, DT__LOSSES, name);
 }
 
 dt_status dt_loss_register(dt_ctx *ctx, const dt_loss *loss)
 {
+    DT__NEED(NULL, ctx);
     if (loss == NULL || loss->name == NULL || loss->name[0] == 0 || loss->sum == NULL ||
         !compares(loss->target)) {
         return dt_fail(ctx, DT_ERR_ARG,
@@ -100,11 +102,13 @@ dt_tensor *dt__loss(const dt__task *task, const dt__pass *p)
 
 const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name)
 {
+    if (ctx == NULL) return NULL;
     return dt__registered_named(ctx, DT__METRICS, name);
 }
 
 dt_status dt_metric_register(dt_ctx *ctx, const dt_own_metric *metric)
 {
+    DT__NEED(NULL, ctx);
     if (metric == NULL || metric->metric.name == NULL || metric->metric.name[0] == 0 ||
         metric->metric.title == NULL || metric->add == NULL || metric->value == NULL ||
         !compares(metric->target)) {

@@ -155,11 +155,13 @@ void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...)
 
 int dt_recipe_error_count(const dt_recipe *r)
 {
+    if (r == NULL) return 0;
     return r->n_complaints < DT__RECIPE_ERRORS ? r->n_complaints : DT__RECIPE_ERRORS;
 }
 
 const char *dt_recipe_error_at(const dt_recipe *r, int i)
 {
+    if (r == NULL) return NULL;
     const dt__complaint *c = i < 0 ? NULL : r->complaints;
     for (; c != NULL && i > 0; i--) c = c->next;
     return c == NULL ? NULL : c->text;
@@ -167,6 +169,8 @@ const char *dt_recipe_error_at(const dt_recipe *r, int i)
 
 dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
 {
+    DT__NEED(NULL, r);
+    DT__NEED(NULL, path);
     dt__node nowhere = { .line = 1, .column = 1 }, *at = &nowhere;
     dt__node_at(r, path, &at);
     va_list arguments;
@@ -180,6 +184,8 @@ dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, .
 
 bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column)
 {
+    if (r == NULL) return false;
+    if (path == NULL) return false;
     const dt__node *node = dt__node_at(r, path, NULL);
     if (node == NULL || node->origin != DT__FROM_FILE) return false;
     *line = node->line;
@@ -299,6 +305,9 @@ static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wante
 dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test)
 {
+    DT__NEED(NULL, r);
+    DT__NEED(NULL, validation);
+    DT__NEED(NULL, test);
     dt_data_options o = r->options.data;
     dt_dataset *unwanted = NULL;
     o.given = tokenizer;
@@ -353,6 +362,9 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
 
 dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, source);
+    DT__NEED(ctx, out);
     return dt__recipe_read_grafted(ctx, source, &(const dt__grafts){ 0 }, out);
 }
 
@@ -369,6 +381,10 @@ void dt_recipe_free(dt_recipe *r)
     dt__ctx_release(ctx);
 }
 
-bool dt_recipe_only_quantizes(const dt_recipe *r) { return r->only_quantizes; }
+bool dt_recipe_only_quantizes(const dt_recipe *r)
+{
+    if (r == NULL) return false;
+    return r->only_quantizes;
+}
 
 const dt_recipe_options *dt_recipe_get(const dt_recipe *r) { return &r->options; }

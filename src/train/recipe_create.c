@@ -150,6 +150,8 @@ dt_status dt_recipe_defaults(dt_ctx *ctx, dt_recipe_options *options)
 dt_status dt_recipe_create(dt_ctx *ctx, const char *name, const dt_recipe_options *options,
                            dt_recipe **out)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
     *out = NULL;
     if (options == NULL) return dt_fail(ctx, DT_ERR_ARG, "recipe: the options are NULL");
     dt_recipe_options *defaults = dt__alloc(ctx, sizeof *defaults);

@@ -290,6 +290,7 @@ static void write_uses(dt__out *o)
 
 dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
 {
+    DT__NEED(ctx, sink);
     (void)ctx;
     dt__out o = { .sink = sink, .user = user };
     dt__out_open(&o, NULL, '{');
@@ -436,6 +437,7 @@ static void write_kinds(dt__out *o)
 
 dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
 {
+    DT__NEED(ctx, sink);
     (void)ctx;
     dt__out o = { .sink = sink, .user = user };
     dt__out_text(&o, introduction);

@@ -137,6 +137,7 @@ dt_status dt__task_metrics(const dt_dataset *d, const dt_strings *own, const dt_
 
 double dt_metric_value(const dt_metrics *m, const char *name)
 {
+    if (m == NULL) return NAN;
     for (int i = 0; i < m->n; i++) {
         if (strcmp(m->metric[i]->name, name) == 0) return m->value[i];
     }

@@ -93,6 +93,8 @@ static int nearness(const char *word, const char *name)
 
 const char *dt_nearest(const char *const *choices, const char *word)
 {
+    if (choices == NULL) return NULL;
+    if (word == NULL) return NULL;
     const char *best = NULL;
     int least = tolerance(word) + 1;
     for (; *choices != NULL; choices++) {

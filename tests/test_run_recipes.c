@@ -1,0 +1,160 @@
+/* Every recipe in configs/ runs on small data. */
+#include "run_jobs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- shipped recipes ------------------------------------------------------------------------ */
+
+/* What a recipe's data is: drawn, or files that the test makes. */
+enum { DRAWN, MNIST, CIFAR, TEXT };
+
+static const struct {
+    const char *name;
+    int data;
+} shipped[] = {
+    { "digits-mlp", DRAWN },          { "digits-cnn", DRAWN },
+    { "digits-unet-denoise", DRAWN }, { "digits-2bit", DRAWN },
+    { "mnist-mlp", MNIST },           { "mnist-mlp-int8", MNIST },
+    { "mnist-mlp-finetune", MNIST },  { "mnist-cnn", MNIST },
+    { "mnist-cnn-w4a4", MNIST },      { "mnist-tfc-w2a2", MNIST },
+    { "cifar10-resnet20", CIFAR },    { "adder", DRAWN },
+    { "shakespeare-char-gpt", TEXT }, { "shakespeare-llama", TEXT },
+    { "shakespeare-moe", TEXT },      { "names-bytes-tiny", TEXT },
+    { "sounds-dscnn", DRAWN },        { "sensors-conv1d", DRAWN },
+    { "sensors-gru", DRAWN },         { "sensors-anomaly", DRAWN },
+    { "table-classes", DRAWN },       { "table-values", DRAWN },
+    { "digits-mobilenet", DRAWN },
+};
+
+#define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
+
+static const test_draws batches = { .usual = 16, .sanitized = 4 }; /* examples in each */
+static const test_draws trained = { .usual = 200, .sanitized = 60 };
+static const test_draws tested = { .usual = 50, .sanitized = 12 };
+
+/* The four files of MNIST, drawn by detent. */
+static void write_images(const char *folder)
+{
+    dt_ctx *ctx = sample_context(2);
+    dt_dataset *train = sample_digits(ctx, test_count(trained), 1),
+               *test = sample_digits(ctx, test_count(tested), 2);
+    TEST_OK(ctx, dt_idx_write(train, job_path(folder, "train-images-idx3-ubyte.gz"),
+                              job_path(folder, "train-labels-idx1-ubyte.gz")));
+    TEST_OK(ctx, dt_idx_write(test, job_path(folder, "t10k-images-idx3-ubyte.gz"),
+                              job_path(folder, "t10k-labels-idx1-ubyte.gz")));
+    dt_dataset_free(train);
+    dt_dataset_free(test);
+    dt_ctx_free(ctx);
+}
+
+/* The six files of CIFAR-10, 24 noisy images each. */
+static void write_cifar(const char *folder)
+{
+    static uint8_t records[24 * 3073];
+    static const char *const names[] = { "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                         "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin" };
+    uint32_t x = 1;
+    for (int file = 0; file < 6; file++) {
+        for (size_t i = 0; i < sizeof records; i++) {
+            x = x * 1664525U + 1013904223U;
+            records[i] = (uint8_t)(i % 3073 == 0 ? (x >> 24) % 10 : x >> 24);
+        }
+        test_write_file(job_path(folder, names[file]), records, sizeof records);
+    }
+}
+
+/* Both files of text: 65 different characters, and few of them. */
+static void write_texts(const char *folder)
+{
+    char text[3 * 1000 + 1] = "";
+    for (int i = 0; i < 3000; i++) text[i] = (char)('!' + (i < 65 ? i : i * i % 65));
+    test_write_text(job_path(folder, "tinyshakespeare.txt"), text);
+    test_write_text(job_path(folder, "names.txt"), text);
+}
+
+static void run_shipped(const char *name, const char *const *overrides, int n)
+{
+    char path[TEST_PATH];
+    snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, name);
+    dt_ctx *ctx = sample_context(2);
+    const dt_recipe_source source = { .path = path, .overrides = overrides, .n_overrides = n };
+    dt_recipe *recipe = NULL;
+    dt_run_summary summary;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_OK(ctx, dt_run(ctx, recipe, NULL, &summary));
+    ck_assert_msg(summary.same_bits_as_qat, "%s", name);
+    const char *model = job_path(overrides[0] + strlen("run.dir="), "model.safetensors");
+    ck_assert_int_eq(job_bytes(ctx, model), summary.result[DT_RUN_CONVERTED].bytes);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+
+/* A few updates of a recipe, on small data. */
+static void run_short(const char *folder, int i, const char *init)
+{
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], batch[40], train[40], test[40];
+    const char *overrides[10] = { dir, "train.steps=6", "qat.start_step=3",
+                                  "train.schedule.warmup_steps=2", batch };
+    int n = 5;
+    snprintf(batch, sizeof batch, "train.batch_size=%d", (int)test_count(batches));
+    snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
+    snprintf(data, sizeof data, "data.dir=%s", folder);
+    snprintf(train, sizeof train, "data.train_count=%d", (int)test_count(trained));
+    snprintf(test, sizeof test, "data.test_count=%d", (int)test_count(tested));
+    overrides[n++] = shipped[i].data == DRAWN ? train : data;
+    if (shipped[i].data == DRAWN) overrides[n++] = test;
+    if (init != NULL) overrides[n++] = init;
+    /* check_routing wants two evaluations, however small the batches are */
+    if (strcmp(shipped[i].name, "shakespeare-moe") == 0) {
+        overrides[n++] = "train.evaluate.every_steps=3";
+    }
+    run_shipped(shipped[i].name, overrides, n);
+}
+
+static int find_shipped(const char *name)
+{
+    int i = 0;
+    while (strcmp(shipped[i].name, name) != 0) i++;
+    return i;
+}
+
+/* Validation reports the routing of rows: of 8 experts in each layer, whose shares add up to 1. */
+static void check_routing(const char *run)
+{
+    char *metrics = job_metrics(run);
+    double busiest = 0, idlest = 0;
+    const char *most = strstr(metrics, "busiest_expert"), *least = strstr(metrics, "idlest_expert");
+    ck_assert(most != NULL && least != NULL && strstr(most + 1, "busiest_expert") != NULL);
+    sscanf(strchr(most, ':'), ": %lf", &busiest);
+    sscanf(strchr(least, ':'), ": %lf", &idlest);
+    ck_assert(busiest > 0.125 && busiest < 0.5 && idlest >= 0 && idlest < 0.125);
+    free(metrics);
+}
+
+START_TEST(every_shipped_recipe_runs)
+{
+    char folder[TEST_PATH], init[TEST_PATH + 64];
+    const bool tunes = strcmp(shipped[_i].name, "mnist-mlp-finetune") == 0;
+    test_folder(folder);
+    if (shipped[_i].data == MNIST) write_images(folder);
+    if (shipped[_i].data == CIFAR) write_cifar(folder);
+    if (shipped[_i].data == TEXT) write_texts(folder);
+    if (tunes) run_short(folder, find_shipped("mnist-mlp"), NULL);
+    snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
+    run_short(folder, _i, tunes ? init : NULL);
+    if (strcmp(shipped[_i].name, "shakespeare-moe") == 0) {
+        check_routing(job_path(folder, "shakespeare-moe"));
+    }
+}
+END_TEST
+
+Suite *test_run_recipes_suite(void)
+{
+    Suite *suite = suite_create("run_recipes");
+    TCase *all = tcase_create("run_recipes");
+    tcase_set_timeout(all, 300);
+    tcase_add_loop_test(all, every_shipped_recipe_runs, 0, SHIPPED);
+    suite_add_tcase(suite, all);
+    return suite;
+}
