@@ -36,14 +36,19 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
     fputc('\n', to);
 }
 
+/* Text from outside is cleaned line by line. */
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments)
 {
     char text[4096];
     const int n = snprintf(text, sizeof text, "%s", before);
     vsnprintf(text + n, sizeof text - (size_t)n, format, arguments);
-    dt_text_clean(text + n);
-    if (screen_wraps(to)) cli_wrap(to, 0, to == stdout ? 0 : 2, text);
-    else fprintf(to, "%s\n", text);
+    for (char *line = text, *next; line != NULL; line = next) {
+        next = strstr(line == text ? text + n : line, "\n  "); /* lists of the library */
+        if (next != NULL) *next++ = 0;
+        dt_text_clean(line == text ? text + n : line);
+        if (screen_wraps(to)) cli_wrap(to, 0, to == stdout ? 0 : 2, line);
+        else fprintf(to, "%s\n", line);
+    }
 }
 
 void cli_say(const char *format, ...)
