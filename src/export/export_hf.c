@@ -1,10 +1,13 @@
 /* Exporter hf: a folder in the format of Hugging Face's transformers (src/io/hf_save.c). */
 #include "export/exporters.h"
+#include "io/hf.h"
 
 static dt_status write(const dt_export_call *e)
 {
     return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
 }
+
+static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e->info); }
 
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
@@ -12,5 +15,6 @@ const dt_exporter dt__exporter_hf = {
             "what else reads Llama, Qwen2, Qwen3 and Mixtral",
     .folder = true,
     .floats = true,
+    .check = check,
     .write = write,
 };

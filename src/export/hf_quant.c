@@ -85,21 +85,11 @@ static dt_status collect(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status check_family(const dt_export_call *call, const char *format)
-{
-    const dt_family *f = call->info == NULL ? NULL : call->info->family;
-    if (f != NULL && strcmp(f->name, "llama") == 0) return DT_OK;
-    return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
-                   "format %s holds models of family llama (Llama, Qwen2, Qwen3, Mixtral); this is "
-                   "%s%s",
-                   format, f == NULL ? "of no known family" : "a ", f == NULL ? "" : f->name);
-}
-
 dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__hf_quants *out)
 {
     collecting c = { .to = out };
     *out = (dt__hf_quants){ .ctx = call->ctx };
-    DT__TRY(check_family(call, format));
+    DT__TRY(dt__hf_check(call->ctx, call->info));
     dt_status s = dt_module_visit_modules(call->m, collect, &c);
     if (s == DT_OK && out->n == 0) {
         dt__refusals_add(&c.refused, "no linear layer is quantized; format hf holds floats");
