@@ -15,7 +15,13 @@ extern "C" {
 
 /* ---- quantization specs ------------------------------------------------------------------- */
 
-enum { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_ASYMMETRIC, DT_SCHEME_Q4_0 };
+enum {
+    DT_SCHEME_SYMMETRIC,
+    DT_SCHEME_SYMMETRIC_NO_CLIP,
+    DT_SCHEME_ASYMMETRIC,
+    DT_SCHEME_Q4_0,
+    DT_SCHEME_Q8_0
+};
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
@@ -87,7 +93,13 @@ enum {
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
     /* int4 both, learned: a scale and shifts for the input, a scale for each channel of a weight */
-    DT_INT4_INT4
+    DT_INT4_INT4,
+    /* what onnxruntime's MatMulNBits computes: activations int8 q8_0 in blocks, int4 symmetric
+     * weights whose groups are these blocks */
+    DT_INT8_BLOCK_INT4_WEIGHT,
+    /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, with scales
+     * of f16 */
+    DT_INT8_BLOCK_Q4_0_WEIGHT
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 enum {
