@@ -21,7 +21,7 @@ typedef struct collecting {
 static const char *refused_input(const dt_quant_spec *q)
 {
     if (q->range != DT_RANGE_DYNAMIC || q->granularity != DT_PER_TOKEN) {
-        return "its input has a static or learned range; dynamic ranges of tokens are held";
+        return "its input has a static or learned range, or blocks; those of tokens are held";
     }
     if (q->bits != 8 || q->scheme != DT_SCHEME_ASYMMETRIC) {
         return "its input is not int8 asymmetric";
