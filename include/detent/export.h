@@ -174,11 +174,17 @@ DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, si
 enum { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
 extern DT_API const char *const dt_onnx_ops[]; /* "plain", "nbits", "qdq", ended by NULL */
 
+/* Types of the weights in a GGUF file: what they were trained for, blocks for quantized ones and
+ * F32 for others; values in F32 or F16; blocks of this type. */
+enum { DT_GGUF_TRAINED, DT_GGUF_F32, DT_GGUF_F16, DT_GGUF_Q4_0, DT_GGUF_Q8_0 };
+extern DT_API const char *const dt_gguf_types[]; /* "trained", "f32", ..., ended by NULL */
+
 typedef struct dt_export_options {
     dt_hf_options hf; /* of format hf */
     int onnx_ops;     /* of format onnx: DT_ONNX_... */
     bool past;        /* of format onnx: keys and values of earlier tokens are inputs and outputs */
     int64_t accuracy; /* of format onnx, nbits: accuracy_level, 0 or 4 */
+    int gguf_type;    /* of format gguf: DT_GGUF_... */
     const char *name; /* of format c: begins all names; NULL: of the path */
     int64_t context;  /* of format c: the most tokens of a language model; 0: as many as it has */
     bool text;        /* of format c: tokenizer and sampling too */
@@ -215,11 +221,13 @@ typedef struct dt_exporter {
     bool folder;      /* it writes a folder; false: a file */
     bool floats;      /* the format holds floats only (options->hf.dequantize) */
     bool traced;      /* it reads a trace, and models that are not prepared or are converted */
+    bool integers;    /* without a trace: it, too, writes a prepared model's converted form */
+    /* Whether the format can hold the model, prepared or not: OK or UNSUPPORTED, with all that it
+     * cannot hold. Before anything is written, and before a model is trained. NULL: any model. */
+    dt_status (*check)(const dt_export_call *call);
     /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
     bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size);
-    /* Without a trace: OK, or UNSUPPORTED where the format has no such models; NULL: it has all. */
-    dt_status (*suits)(dt_module *m, const dt_model_info *info);
     /* Of `traced`: what an op becomes in the format, for docs/export.md; NULL: it has none. */
     const char *(*becomes)(const char *op);
     dt_status (*write)(const dt_export_call *call);
@@ -230,7 +238,7 @@ DT_API const dt_exporter *dt_exporter_at(int i);
 /* The exporter with this name, or with this old name; NULL if there is none, or no name. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
-/* Reads a format as recipes name it: "c", "hf", "onnx", "onnx-nbits", "onnx-qdq". Sets *exporter,
+/* Reads a format as recipes name it: "c", "onnx", "onnx-nbits", "gguf", "gguf-f16". Sets *exporter,
  * and of *options what the name says. False: there is none. */
 DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
                              dt_export_options *options);

@@ -32,8 +32,11 @@ typedef struct dt_file_entry {
 
 /* Opens a file and checks every rule of the format; the tensors' values are not read. A Hugging
  * Face folder (one with a config.json) opens as if it were one file of detent: the tensors of all
- * shards, and metadata that describe the model. Errors: IO (missing, unreadable, not a regular
- * file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder: which setting), NOMEM. */
+ * shards, and metadata that describe the model; integers of compressed-tensors as those of a
+ * converted model. A GGUF file of a Llama, Qwen2, Qwen3, Mixtral or GPT-2 likewise: its tensors
+ * have the model's names, and dtypes F32, F16, Q8_0 and Q4_0. Errors: IO (missing, unreadable, not
+ * a regular file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder or GGUF file: which
+ * setting), NOMEM. */
 DT_API dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out);
 
 /* Closes the file; pointers that it lent become invalid. NULL is allowed. */
@@ -58,7 +61,8 @@ DT_API bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, co
 DT_API const char *dt_file_meta(const dt_file *file, const char *key);
 
 /* Reads a tensor into a new one of the context, converted to `dtype`:
- *     F32 from F32, F16, BF16 (exact) and F64 (to nearest);  F64 from F64, F32, F16, BF16;
+ *     F32 from F32, F16, BF16, Q8_0, Q4_0 (exact) and F64 (to nearest);
+ *     F64 from F64, F32, F16, BF16;
  *     U8, I8, I32, I64 from themselves and from integer dtypes of smaller range;
  *     BOOL from BOOL.
  * Errors: ARG (no such tensor), DTYPE (any other pair), UNSUPPORTED (rank above DT_MAX_RANK; empty
@@ -194,7 +198,8 @@ DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, d
 /* ---- other programs' models ----------------------------------------------------------------- */
 
 /* dt_model_load of a Hugging Face folder: config.json of a Llama, Qwen2, Qwen3 or Mixtral and its
- * tensors, in one file or in shards, F32, F16 or BF16, as family llama. `info` also receives the
+ * tensors, in one file or in shards, F32, F16 or BF16, or integers of compressed-tensors, as family
+ * llama. `info` also receives the
  * folder's other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
  * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that
  * family llama lacks: which), NOMEM. */
@@ -205,16 +210,16 @@ extern DT_API const char *const dt_hf_dtypes[]; /* the names of these, ended by 
 
 typedef struct dt_hf_options {
     int dtype; /* of all tensors; as_read: as in the folder that the model was read from, or F32 */
-    bool dequantize; /* write dequantized values of converted weights and of masters; if false,
-                     * integers are refused */
+    bool dequantize; /* of a prepared model: write dequantized values in place of masters. Converted
+                      * weights are always dequantized */
 } dt_hf_options;
 
 /* Saves a model of family llama as a new folder, atomically: model.safetensors, config.json, and
  * the other files of the folder it came from (`info`). Numbers are rounded to nearest, ties to
  * even. If dtype and values are as they were read, every tensor has its original bytes. `options`
  * NULL: defaults. Errors: IO (`folder` exists and is not empty), UNSUPPORTED (another family, or
- * biases and norms that no model class has), STATE (integers, an adapter), NUMERIC (beyond the
- * range of f16), NOMEM. */
+ * biases and norms that no model class has), STATE (an adapter), NUMERIC (beyond the range of f16),
+ * NOMEM. */
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
@@ -244,9 +249,10 @@ DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *valu
 
 /* Copies the weights of a file of any origin into a float or prepared model (there into the
  * masters). Every parameter and buffer must be in the file with its name and shape, in F32, F16,
- * BF16 or F64; other contents of a training checkpoint are ignored. All or nothing. Errors: IO,
- * FORMAT (as above: a checkpoint of another model, a converted one), UNSUPPORTED, STATE (m is
- * converted or frozen), NOMEM. */
+ * BF16, F64, Q8_0 or Q4_0; integers of a compressed-tensors folder give their values; other
+ * contents of a training checkpoint are ignored. All or nothing. Errors: IO, FORMAT (as above: a
+ * checkpoint of another model, a converted one), UNSUPPORTED, STATE (m is converted or frozen),
+ * NOMEM. */
 DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
 
 /* Brings m, a float model as its constructor made it, into the state of a file: values, and where

@@ -22,7 +22,8 @@ enum { /* options, as in main.c */
        PAST,
        ACCURACY,
        DTYPE,
-       DEQUANTIZE
+       DEQUANTIZE,
+       TYPE
 };
 
 /* Which options belong to which format. */
@@ -34,7 +35,7 @@ static const struct {
     { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
     { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
     { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
-    { VERIFY, "--verify", "onnx" },
+    { VERIFY, "--verify", "onnx" }, { TYPE, "--type", "gguf" },
 };
 
 static const dt_exporter *find_exporter(const char *name)
@@ -113,6 +114,8 @@ static int read_options(const cli_args *args, const dt_exporter *e, dt_export_op
     if (status == CLI_DONE) {
         status = read_choice(args, DTYPE, "--dtype", dt_hf_dtypes, &o->hf.dtype);
     }
+    if (status == CLI_DONE)
+        status = read_choice(args, TYPE, "--type", dt_gguf_types, &o->gguf_type);
     if (status == CLI_DONE) status = read_choice(args, OPS, "--ops", dt_onnx_ops, &o->onnx_ops);
     if (status == CLI_DONE) {
         status = read_choice(args, ACCURACY, "--accuracy-level", levels, &level);
@@ -196,7 +199,11 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
                  "detent export: the weights before they are quantized are written; --dequantize "
                  "writes what their integers say");
     }
-    if (e->traced && dt_is_prepared(m)) {
+    if (e->floats && dt_is_converted(m)) {
+        cli_tell(stderr, "detent export: %s is converted; the values of its integers are written",
+                 from);
+    }
+    if ((e->traced || e->integers) && dt_is_prepared(m)) {
         cli_tell(stderr,
                  "detent export: %s is prepared, not converted; its converted form is written",
                  from);

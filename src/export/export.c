@@ -1,6 +1,7 @@
 /* The list of exporters, and what all of them have in common: the trace, and the error that lists
  * all that a format cannot express, before anything is written. */
 #include "export/exporters.h"
+#include "export/refusals.h"
 #include "export/trace.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ static const dt_exporter *const exporters[] = {
 #undef DT__EXPORTER
 
 const char *const dt_onnx_ops[] = { "plain", "nbits", "qdq", NULL };
+const char *const dt_gguf_types[] = { "trained", "f32", "f16", "q4_0", "q8_0", NULL };
 
 const dt_exporter *dt_exporter_at(int i)
 {
@@ -50,42 +52,17 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
 
 /* ---- what a format cannot express ------------------------------------------------------------ */
 
-/* The list of refused calls, as text. Calls of one op with one reason have one line, which names
- * the first modules. */
-typedef struct refusals {
-    char text[DT__MESSAGE_SIZE];
-    size_t used;
-    int64_t n, hidden;
-} refusals;
-
-static bool says(const refusals *r, const char *line) { return strstr(r->text, line) != NULL; }
-
-static void add_refusal(refusals *r, const dt_trace_call *c, const char *why)
-{
-    char line[320];
-    const size_t room = sizeof r->text - r->used;
-    snprintf(line, sizeof line, "\n  %s in %s (%s): %s", c->op->name,
-             c->module[0] != 0 ? c->module : "the model", c->type, why);
-    if (says(r, line)) return;
-    r->n++;
-    if (strlen(line) + 120 > room) r->hidden++;
-    else r->used += (size_t)snprintf(r->text + r->used, room, "%s", line);
-}
-
 static dt_status check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
 {
-    dt_ctx *ctx = t->ctx;
-    refusals r = { .used = 0 };
+    dt__refusals r = { .used = 0 };
     for (int64_t i = 0; i < t->n_calls && e->expresses != NULL; i++) {
+        const dt_trace_call *c = &t->call[i];
         char why[200] = "the format has no such op";
-        if (!e->expresses(t, &t->call[i], o, why, sizeof why)) add_refusal(&r, &t->call[i], why);
+        if (e->expresses(t, c, o, why, sizeof why)) continue;
+        dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
+                         c->module[0] != 0 ? c->module : "the model", c->type, why);
     }
-    if (r.n == 0) return DT_OK;
-    if (r.hidden > 0) {
-        snprintf(r.text + r.used, sizeof r.text - r.used, "\n  and %lld more", (long long)r.hidden);
-    }
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "format %s cannot express this model:%s", e->name,
-                   r.text);
+    return dt__refusals_end(t->ctx, &r, e->name);
 }
 
 /* ---- exporting ------------------------------------------------------------------------------- */
@@ -108,17 +85,22 @@ bool dt_export_format(const char *name, const dt_exporter **exporter, dt_export_
     if (exporter == NULL) return false;
     if (options == NULL) return false;
     char base[16];
-    *exporter = NULL;
     *options = dt_export_defaults();
-    if (name == NULL) return false;
+    *exporter = dt_exporter_named(name);
+    if (name == NULL || *exporter != NULL) return *exporter != NULL;
     const size_t n = strcspn(name, "-");
     snprintf(base, sizeof base, "%.*s", (int)(n < sizeof base ? n : 0), name);
     *exporter = dt_exporter_named(base);
-    if (*exporter == NULL || name[n] == 0) return *exporter != NULL;
-    const bool onnx = strcmp(base, "onnx") == 0;
-    for (int i = 0; onnx && dt_onnx_ops[i] != NULL; i++) {
-        options->onnx_ops = i;
-        if (strcmp(dt_onnx_ops[i], name + n + 1) == 0) return true;
+    const struct {
+        const char *format, *const *names;
+        int *option;
+    } forms[] = { { "onnx", dt_onnx_ops, &options->onnx_ops },
+                  { "gguf", dt_gguf_types, &options->gguf_type } };
+    for (int f = 0; name[n] != 0 && f < DT__COUNT_OF(forms); f++) {
+        if (strcmp(base, forms[f].format) != 0) continue;
+        for (*forms[f].option = 0; forms[f].names[*forms[f].option] != NULL; ++*forms[f].option) {
+            if (strcmp(forms[f].names[*forms[f].option], name + n + 1) == 0) return true;
+        }
     }
     return false;
 }
@@ -130,7 +112,11 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     dt_trace *t;
     if (m == NULL) return DT_ERR_ARG;
     if (!dt_export_format(format, &e, &o)) DT__TRY(find(dt_module_ctx(m), format, &e));
-    if (!e->traced) return e->suits != NULL ? e->suits(m, info) : DT_OK;
+    const dt_export_call call = {
+        .ctx = dt_module_ctx(m), .m = m, .info = info, .options = &o, .path = ""
+    };
+    if (e->check != NULL) DT__TRY(e->check(&call));
+    if (!e->traced) return DT_OK;
     DT__TRY(dt_trace_model(m, info, true, &t));
     const dt_status s = check_calls(e, t, &o);
     dt_trace_free(t);
@@ -157,6 +143,10 @@ static dt_status check_options(dt_ctx *ctx, const dt_export_options *o)
     if (o->onnx_ops < DT_ONNX_PLAIN || o->onnx_ops > DT_ONNX_QDQ) {
         return dt_fail(ctx, DT_ERR_ARG, "export: onnx_ops is %d, outside of %d ... %d", o->onnx_ops,
                        DT_ONNX_PLAIN, DT_ONNX_QDQ);
+    }
+    if (o->gguf_type < DT_GGUF_TRAINED || o->gguf_type > DT_GGUF_Q8_0) {
+        return dt_fail(ctx, DT_ERR_ARG, "export: gguf_type is %d, outside of %d ... %d",
+                       o->gguf_type, DT_GGUF_TRAINED, DT_GGUF_Q8_0);
     }
     if (o->accuracy != 0 && o->accuracy != 4) {
         return dt_fail(ctx, DT_ERR_ARG, "export: accuracy must be 0 or 4, not %lld",
@@ -186,5 +176,6 @@ dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
     DT__TRY(find(call.ctx, format, &e));
     if (path == NULL) return dt_fail(call.ctx, DT_ERR_ARG, "export: path is NULL");
     DT__TRY(check_options(call.ctx, &o));
+    if (e->check != NULL) DT__TRY(e->check(&call));
     return e->traced ? trace_and_write(e, &call) : e->write(&call);
 }

@@ -7,10 +7,7 @@ static dt_status write(const dt_export_call *e)
     return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
 }
 
-static dt_status suits(dt_module *m, const dt_model_info *info)
-{
-    return dt__hf_check(dt_module_ctx(m), info);
-}
+static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e->info); }
 
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
@@ -18,6 +15,6 @@ const dt_exporter dt__exporter_hf = {
             "what else reads Llama, Qwen2, Qwen3 and Mixtral",
     .folder = true,
     .floats = true,
-    .suits = suits,
+    .check = check,
     .write = write,
 };

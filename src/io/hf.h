@@ -3,6 +3,7 @@
 #define DT__IO_HF_H
 
 #include "io/grouped_files.h"
+#include "io/model.h"
 
 #include <detent/nn.h>
 
@@ -42,8 +43,31 @@ dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info);
 dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_options *out);
 /* Appends the text with `dtype` ("F16") as the dtype of the weights. */
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype);
+/* Appends the text without "quantization_config". */
+dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text);
 /* A new config.json. UNSUPPORTED if no model class has such options. */
 dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype);
+
+/* ---- saving (hf_save.c) ---------------------------------------------------------------------- */
+
+/* How a folder holds a converted model's integers in place of their values. All tensors that are
+ * floats are F32 then, and embeddings are values; a tied head that is quantized becomes a weight of
+ * its own. */
+typedef struct dt__hf_form {
+    /* Adds the tensors of a converted weight to keep->writer; `name` is the file's. */
+    dt_status (*add)(void *user, dt__saving *keep, const char *name, const dt_tensor *x);
+    /* Notes a tensor that was added as it is; NULL: nothing to note. */
+    dt_status (*added)(void *user, const char *name);
+    /* Appends the value of "quantization_config" in config.json. */
+    void (*put_config)(void *user, dt__chars *t);
+    /* Adds metadata of the file, after all tensors; NULL: none. */
+    dt_status (*put_meta)(void *user, dt_writer *w);
+    void *user;
+} dt__hf_form;
+
+/* dt_hf_save, in a form; NULL: floats. */
+dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                         const dt__hf_form *form, const char *folder);
 
 /* ---- detent.hf (hf_origin.c) ----------------------------------------------------------------- */
 

@@ -196,6 +196,24 @@ static dt_status read_layer_types(dt__json *j, config *c)
     return DT_OK;
 }
 
+/* compressed-tensors is read by hf_compressed_config.c; weights of other methods are refused. */
+static dt_status read_method(dt__json *j, config *c)
+{
+    const char *method = "";
+    dt__json look = *j;
+    DT__TRY(dt__json_expect(&look, '{'));
+    bool more = !dt__json_next(&look, '}');
+    while (more) {
+        const char *key;
+        DT__TRY(dt__json_key(&look, &key));
+        const bool is_method = strcmp(key, "quant_method") == 0 && dt__json_peek(&look) == '"';
+        DT__TRY(is_method ? dt__json_string(&look, &method) : dt__json_skip(&look));
+        DT__TRY(dt__json_more(&look, '}', &more));
+    }
+    c->has_quantization |= strcmp(method, "compressed-tensors") != 0;
+    return dt__json_skip(j);
+}
+
 /* Keys whose values are neither numbers nor words. */
 static dt_status read_other(dt__json *j, const char *name, void *options)
 {
@@ -203,8 +221,8 @@ static dt_status read_other(dt__json *j, const char *name, void *options)
     if (strcmp(name, "rope_scaling") == 0) return read_rope(j, &c->scaling);
     if (strcmp(name, "rope_parameters") == 0) return read_rope(j, &c->parameters);
     if (strcmp(name, "layer_types") == 0) return read_layer_types(j, c);
-    c->has_quantization |= strcmp(name, "quantization_config") == 0;
-    c->has_quantization |= strcmp(name, "compression_config") == 0;
+    const bool quantized = strcmp(name, "quantization_config") == 0;
+    if (quantized || strcmp(name, "compression_config") == 0) return read_method(j, c);
     c->has_code |= strcmp(name, "auto_map") == 0;
     return dt__json_skip(j);
 }
@@ -285,9 +303,8 @@ static dt_status check_arithmetic(const config *c)
     char shown[DT__SHOWN];
     const char *act = c->hidden_act;
     if (c->has_quantization) {
-        return refuse(
-            c,
-            "quantization_config: the weights are quantized by another tool; give the float model");
+        return refuse(c, "quantization_config: the weights are quantized by another method than "
+                         "compressed-tensors; give the float model");
     }
     if (c->has_code) return refuse(c, "auto_map: the model brings code of its own");
     if (act != NULL && strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0) {

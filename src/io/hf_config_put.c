@@ -44,6 +44,35 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     return s;
 }
 
+dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text)
+{
+    dt__json j;
+    char *strings;
+    const char *key;
+    bool first = true;
+    DT__TRY(dt__hf_scan(t->ctx, text, &j, &strings));
+    dt_status s = dt__json_expect(&j, '{');
+    bool more = s == DT_OK && !dt__json_next(&j, '}');
+    dt__put_text(t, "{");
+    while (more && s == DT_OK) {
+        dt__json_peek(&j); /* skips white space */
+        const unsigned char *const begin = j.at;
+        s = dt__json_key(&j, &key);
+        if (s == DT_OK) s = dt__json_skip(&j);
+        const bool left_out = s != DT_OK || strcmp(key, "quantization_config") == 0 ||
+                              strcmp(key, "compression_config") == 0;
+        if (!left_out) {
+            dt__put_text(t, first ? "\n  " : ",\n  ");
+            dt__put(t, (const char *)begin, (size_t)(j.at - begin));
+            first = false;
+        }
+        if (s == DT_OK) s = dt__json_more(&j, '}', &more);
+    }
+    dt__put_text(t, "\n}\n");
+    dt__release(t->ctx, strings);
+    return s;
+}
+
 /* ---- a new text ----------------------------------------------------------------------------- */
 
 typedef struct class

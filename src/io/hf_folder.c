@@ -2,6 +2,7 @@
  * of detent (detent.model, detent.tokenizer), plus the folder's other contents (detent.hf). So
  * every function that accepts a model file accepts such a folder. */
 #include "io/hf.h"
+#include "io/hf_compressed.h"
 #include "io/model.h"
 
 #include <stdlib.h>
@@ -26,18 +27,28 @@ bool dt__hf_is_skipped(const char *name)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static dt_status take_entries(dt_file *file, const dt_file *part, int64_t experts)
+/* What a folder says beside its tensors. */
+typedef struct folder_settings {
+    int64_t experts;
+    dt__hf_groups groups; /* of a folder of compressed-tensors */
+    dt__chars quant;      /* detent.quant; empty: nothing is quantized */
+} folder_settings;
+
+static dt_status take_entries(dt_file *file, const dt_file *part, folder_settings *f)
 {
     char shown[DT__SHOWN];
     for (int64_t i = 0; i < part->count; i++) {
         const dt_file_entry *e = &part->entry[i];
+        bool taken;
         if (dt__hf_is_skipped(e->name)) continue;
+        DT__TRY(dt__hf_take_integers(file, part, e, &f->groups, &f->quant, &taken));
+        if (taken) continue;
         if (dt__hf_dtype(e->dtype) == NULL) {
             return dt_fail(file->ctx, DT_ERR_FORMAT,
                            "%s: tensor '%s' is %s; it must be F32, F16 or BF16", part->path,
                            dt__shown(e->name, shown), e->dtype);
         }
-        DT__TRY(dt__hf_take(file, part, e, experts));
+        DT__TRY(dt__hf_take(file, part, e, f->experts));
     }
     file->size += part->size;
     return DT_OK;
@@ -50,15 +61,16 @@ static int by_name(const void *left, const void *right)
 }
 
 /* Names are unique within a file; the index makes them unique across shards. */
-static dt_status join(dt_file *file, int64_t experts)
+static dt_status join(dt_file *file, folder_settings *f)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < file->n_parts; i++) n += dt__hf_tensors(file->part[i], experts);
+    for (int64_t i = 0; i < file->n_parts; i++) n += dt__hf_tensors(file->part[i], f->experts);
+    if (f->groups.n > 0) n *= 3; /* codes, scale and zero point of each */
     file->entry = dt__alloc_array(file->ctx, n, sizeof *file->entry);
     file->by_name = dt__alloc_array(file->ctx, n, sizeof *file->by_name);
     if (file->entry == NULL || file->by_name == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < file->n_parts; i++) {
-        DT__TRY(take_entries(file, file->part[i], experts));
+        DT__TRY(take_entries(file, file->part[i], f));
     }
     for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
     if (file->count > 0) {
@@ -72,8 +84,16 @@ static dt_status join(dt_file *file, int64_t experts)
 /* Texts stored one after the other, each with its NUL; `at` has their offsets. */
 typedef struct metas {
     dt__chars text;
-    size_t at[3];
+    const char *key[4]; /* sorted */
+    size_t at[4];
+    int n;
 } metas;
+
+static void begin_meta(metas *m, const char *key)
+{
+    m->key[m->n] = key;
+    m->at[m->n++] = m->text.used;
+}
 
 static dt_status put_tokenizer(dt_file *file, const char *folder, dt__chars *t, bool *there)
 {
@@ -92,40 +112,75 @@ static dt_status put_tokenizer(dt_file *file, const char *folder, dt__chars *t, 
     return DT_OK;
 }
 
-static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text *config, metas *m)
+static dt_status put_quant(metas *m, folder_settings *f)
+{
+    if (f->quant.failed) return DT_ERR_NOMEM;
+    if (f->quant.used == 0) return DT_OK;
+    begin_meta(m, DT__KEY_QUANT);
+    dt__put(&m->text, f->quant.bytes, f->quant.used);
+    dt__put(&m->text, "}", 2);
+    return DT_OK;
+}
+
+/* The model is written as floats, if it is: the text that is kept says nothing of integers. */
+static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text *config, bool tied,
+                            bool integers, metas *m)
+{
+    dt__chars plain = { .ctx = file->ctx };
+    dt__hf_text kept = *config;
+    dt_status s = integers ? dt__hf_config_plain(&plain, config) : DT_OK;
+    if (s == DT_OK && integers) {
+        kept.text = dt__chars_text(&plain);
+        kept.bytes = plain.used;
+        if (kept.text == NULL) s = DT_ERR_NOMEM;
+    }
+    begin_meta(m, DT__KEY_HF);
+    if (s == DT_OK) s = dt__hf_origin_put(file, folder, &kept, tied, &m->text);
+    dt__put(&m->text, "", 1);
+    dt__release(file->ctx, plain.bytes);
+    return s;
+}
+
+static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text *config,
+                           folder_settings *f, metas *m)
 {
     dt_llama_options o;
     bool tokenizer;
     DT__TRY(dt__hf_config_read(file->ctx, config, &o));
+    DT__TRY(dt__hf_groups_read(file->ctx, config, &f->groups));
     DT__TRY(dt__hf_open_parts(file, folder));
     file->naming = o.moe.given ? &dt__hf_mixtral : NULL;
-    DT__TRY(join(file, o.moe.given ? o.moe.experts : 0));
-    DT__TRY(dt__hf_origin_put(file, folder, config, o.tied, &m->text));
-    dt__put(&m->text, "", 1);
-    m->at[1] = m->text.used;
+    f->experts = o.moe.given ? o.moe.experts : 0;
+    DT__TRY(join(file, f));
+    if (f->groups.n > 0 && dt__hf_has_integer_head(file)) o.tied = false;
+    DT__TRY(put_origin(file, folder, config, o.tied, f->groups.n > 0, m));
+    begin_meta(m, DT__KEY_MODEL);
     dt__put_text(&m->text, "{\"llama\":");
     dt__put_options(&m->text, dt_llama_keys, &o);
     dt__put(&m->text, "}", 2);
-    m->at[2] = m->text.used;
+    DT__TRY(put_quant(m, f));
+    begin_meta(m, DT__KEY_TOKENIZER);
     DT__TRY(put_tokenizer(file, folder, &m->text, &tokenizer));
     dt__put(&m->text, "", 1);
-    file->meta_count = tokenizer ? 3 : 2;
+    m->n -= !tokenizer;
     return m->text.failed ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* Sorted by key. */
 static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text *config)
 {
-    static const char *const keys[] = { DT__KEY_HF, DT__KEY_MODEL, DT__KEY_TOKENIZER };
     metas m = { .text.ctx = file->ctx };
-    file->meta = dt__alloc_array(file->ctx, DT__COUNT_OF(keys), sizeof *file->meta);
+    folder_settings f = { .groups.ctx = file->ctx, .quant.ctx = file->ctx };
+    file->meta = dt__alloc_array(file->ctx, DT__COUNT_OF(m.key), sizeof *file->meta);
     if (file->meta == NULL) return DT_ERR_NOMEM;
-    const dt_status s = put_metas(file, folder, config, &m);
+    const dt_status s = put_metas(file, folder, config, &f, &m);
     file->strings = m.text.bytes;
+    dt__hf_groups_free(&f.groups);
+    dt__release(file->ctx, f.quant.bytes);
     if (s != DT_OK) return s;
-    for (int i = 0; i < file->meta_count; i++) {
-        file->meta[i] = (dt__meta){ keys[i], file->strings + m.at[i] };
+    for (int i = 0; i < m.n; i++) {
+        file->meta[i] = (dt__meta){ m.key[i], file->strings + m.at[i] };
     }
+    file->meta_count = m.n;
     return DT_OK;
 }
 

@@ -62,7 +62,8 @@ static void put_dtypes(const dt_file *file, dt__chars *t)
     dt__put_text(t, ",\"dtypes\":{");
     for (int64_t i = 0; i < file->count; i++) {
         const dt_file_entry *e = file->by_name[i];
-        if (strcmp(e->dtype, dtype) == 0) continue;
+        const bool is_float = dt__hf_dtype(e->dtype) != NULL; /* parts of integers are not */
+        if (!is_float || strcmp(e->dtype, dtype) == 0) continue;
         dt__put_comma(t, &first);
         dt__put_quoted(t, e->name);
         dt__put_text(t, ":");

@@ -18,8 +18,10 @@ typedef struct saving {
     dt_module *m;
     const dt_model_info *info;
     const dt_hf_options *how;
-    dt__hf_origin origin; /* config NULL: the model was not read from a folder */
-    dt__saving keep;      /* the writer and the memory that it borrows */
+    const dt__hf_form *form; /* NULL: floats */
+    bool head_apart;         /* a tied head is quantized, and becomes a weight of its own */
+    dt__hf_origin origin;    /* config NULL: the model was not read from a folder */
+    dt__saving keep;         /* the writer and the memory that it borrows */
     dt__new_folder folder;
     const dt__naming *naming;
 } saving;
@@ -29,6 +31,7 @@ const char *const dt_hf_dtypes[] = { "as_read", "f32", "f16", "bf16", NULL };
 static const char *dtype_of(const saving *s, const char *name)
 {
     static const char *const wanted[] = { NULL, "F32", "F16", "BF16" };
+    if (s->form != NULL) return "F32";
     if (wanted[s->how->dtype] != NULL) return wanted[s->how->dtype];
     return s->origin.config == NULL ? "F32" : dt__hf_dtype_of(&s->origin, name);
 }
@@ -54,13 +57,20 @@ static dt_status narrow(saving *s, const char *name, const dt_tensor *x, const c
     return DT_OK;
 }
 
-static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
+static dt_status write_values(saving *s, const char *name, const dt_tensor *x)
 {
     const char *dtype = dtype_of(s, name);
     if (strcmp(dtype, "F32") == 0) return dt_writer_add(s->keep.writer, name, x);
     dt_file_entry e = { .name = name, .dtype = dtype, .rank = x->rank, .dims = x->dims };
     DT__TRY(narrow(s, name, x, dtype, &e.data));
     return dt_writer_add_bytes(s->keep.writer, &e);
+}
+
+static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
+{
+    DT__TRY(write_values(s, name, x));
+    const bool notes = s->form != NULL && s->form->added != NULL;
+    return notes ? s->form->added(s->form->user, name) : DT_OK;
 }
 
 /* The file's name of a parameter, or of an expert of it. */
@@ -90,16 +100,18 @@ static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int6
 static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
 {
     dt_tensor *dense;
-    if (!s->how->dequantize) {
-        return dt_fail(s->ctx, DT_ERR_STATE,
-                       "'%s' is integers, and such a folder holds floats: export the model from "
-                       "before its conversion, or its integers' values with --dequantize",
-                       name);
-    }
     DT__TRY(dt_dequantize(x, &dense));
     const dt_status status = add_named(s, name, dense, dt_grouped_count(x));
     dt_tensor_free(dense); /* the writer keeps its storage */
     return status;
+}
+
+/* Embeddings are values in every form. */
+static dt_status add_packed(saving *s, const char *name, dt_tensor *x)
+{
+    const bool is_table = strcmp(name, "model.embed_tokens.weight") == 0;
+    if (s->form == NULL || is_table) return add_quantized(s, name, x);
+    return s->form->add(s->form->user, &s->keep, name, x);
 }
 
 static dt_status add_entry(saving *s, const dt__entry *entry)
@@ -107,13 +119,14 @@ static dt_status add_entry(saving *s, const dt__entry *entry)
     dt_tensor *x = entry->x;
     const char *path = dt_param_path(s->m, x);
     const bool tied = strcmp(path, entry->path) != 0;
-    if (tied && !s->origin.tied_head) return DT_OK;
+    if (tied && !s->origin.tied_head && !s->head_apart) return DT_OK;
     if (strncmp(entry->name, "lora_", 5) == 0) {
         return dt_fail(s->ctx, DT_ERR_STATE, "'%s' is of an adapter: detent merge comes first",
                        entry->path);
     }
     if (x->kind == NULL) return add_named(s, entry->path, x, dt_grouped_count(x));
-    if (dt_is_packed(x) || s->how->dequantize) return add_quantized(s, entry->path, x);
+    if (dt_is_packed(x)) return add_packed(s, entry->path, x);
+    if (s->how->dequantize) return add_quantized(s, entry->path, x);
     return add_named(s, entry->path, dt_inner(x), dt_grouped_count(x));
 }
 
@@ -136,6 +149,9 @@ static dt_status write_tensors(saving *s)
     DT__TRY(
         dt_writer_meta(s->keep.writer, "format", "pt")); /* transformers refuses files without it */
     DT__TRY(dt_module_visit_modules(s->m, add_module, s));
+    if (s->form != NULL && s->form->put_meta != NULL) {
+        DT__TRY(s->form->put_meta(s->form->user, s->keep.writer));
+    }
     return dt_writer_write(s->keep.writer, path);
 }
 
@@ -161,9 +177,25 @@ static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_l
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
+/* A new config.json with "quantization_config" as its last key. */
+static dt_status put_form(saving *s, dt__chars *t)
+{
+    static const char end[] = "\n}\n";
+    dt_llama_options o = *(const dt_llama_options *)s->info->options;
+    o.tied = o.tied && !s->head_apart;
+    DT__TRY(dt__hf_config_put(t, &o, "F32"));
+    if (t->failed) return DT_ERR_NOMEM;
+    t->used -= strlen(end);
+    dt__put_text(t, ",\n  \"quantization_config\": ");
+    s->form->put_config(s->form->user, t);
+    dt__put_text(t, end);
+    return DT_OK;
+}
+
 /* The original config.json if it still describes the model, else a new one. */
 static dt_status put_config(saving *s, dt__chars *t)
 {
+    if (s->form != NULL) return put_form(s, t);
     const char *dtype = dtype_of(s, "model.embed_tokens.weight"), *text = s->origin.config;
     dt_llama_options said;
     bool same;
@@ -253,11 +285,25 @@ dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_option
                      const char *folder)
 {
     DT__NEED(dt_module_ctx(m), m);
+    return dt__hf_save_as(m, info, options, NULL, folder);
+}
+
+static bool has_packed_head(const dt_module *m)
+{
+    const dt_tensor *head = dt_param((dt_module *)(uintptr_t)m, "lm_head.weight");
+    return head != NULL && dt_is_packed(head);
+}
+
+dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
+                         const dt__hf_form *form, const char *folder)
+{
     static const dt_hf_options defaults = { .dtype = DT_HF_AS_READ };
     saving s = { .ctx = m->ctx,
                  .m = m,
                  .info = info,
                  .how = options == NULL ? &defaults : options,
+                 .form = form,
+                 .head_apart = form != NULL && has_packed_head(m),
                  .origin.ctx = m->ctx,
                  .keep.ctx = m->ctx };
     DT__TRY(check(&s));

@@ -174,6 +174,11 @@ typedef struct dt__restoring {
 
 dt_status dt__restore(const dt__restoring *r);
 
+/* Sets the static and learned ranges of a prepared model's weights to the scales of a folder of
+ * integers, where both have the same bits and groups. *all: the folder's integer weights; *taken:
+ * those whose scales are taken. Other files have none. Errors: IO, FORMAT, NOMEM. */
+dt_status dt__ranges_take(dt_module *m, const char *path, int64_t *taken, int64_t *all);
+
 /* How to build the model of a file; the caller frees `info`. */
 dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
 /* Builds the model that a file describes. `info` as in dt_model_load. */

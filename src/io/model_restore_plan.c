@@ -140,12 +140,28 @@ static dt_status match_ties(const dt__load *l)
     return DT_OK;
 }
 
+/* Of a folder of another program, whose float model need not exist: a weight's values are those of
+ * its codes. */
+static dt_status match_values(dt__load_plan *p, const dt__module_quant *q)
+{
+    const dt__load *l = p->load;
+    dt_module *m = dt_module_at(l->r->m, q->path);
+    const dt__entry *weight = m == NULL ? NULL : dt__entry_find(m, "weight");
+    if (weight == NULL) return dt__load_refuse(l, q->path, "the model has no such weight");
+    dt__load_item_of(p, weight->x)->quant = q;
+    return DT_OK;
+}
+
 static dt_status match_modules(dt__load_plan *p)
 {
     const dt__load *l = p->load;
     const dt__model_meta *meta = &l->meta;
     for (int64_t i = 0; i < meta->n_quants && !l->r->quantized; i++) {
         if (!meta->quant[i].has_weight || meta->quant[i].weight.state != DT__PACKED) continue;
+        if (l->file->part != NULL) {
+            DT__TRY(match_values(p, &meta->quant[i]));
+            continue;
+        }
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: a converted model: its weights are integers. Give a checkpoint from "
                        "before the conversion",

@@ -34,6 +34,25 @@ static dt_status read_packed(reading *r, dt__load_item *i)
     return dt__packed_read(&place, &i->packed);
 }
 
+/* The values of a weight's codes, for a model of floats. */
+static dt_status read_dequantized(reading *r, dt__load_item *i)
+{
+    dt_tensor *codes;
+    DT__TRY(read_packed(r, i));
+    const dt__module_quant *q = i->quant;
+    if (q->weight.shape.n != i->x->rank ||
+        memcmp(q->weight.shape.v, i->x->dims, (size_t)i->x->rank * sizeof i->x->dims[0]) != 0) {
+        return dt__load_refuse(r->load, q->path, "its weight has another shape than the model's");
+    }
+    DT__TRY(dt_tensor_create(r->load->ctx, DT_F32, i->x->rank, i->x->dims, &codes));
+    dt__packed_take(codes, i->packed);
+    i->packed = NULL; /* the tensor owns it now */
+    i->quant = NULL;
+    const dt_status s = dt_dequantize(codes, &i->value);
+    dt_tensor_free(codes);
+    return s;
+}
+
 static bool same_shape(const dt_file_entry *e, const dt_tensor *x)
 {
     bool same = e->rank == x->rank;
@@ -134,8 +153,10 @@ static dt_status read_values(reading *r)
     for (int64_t k = 0; k < r->plan->n_items; k++) {
         dt__load_item *i = &r->plan->item[k];
         const bool packed = i->quant != NULL && i->quant->weight.state == DT__PACKED;
-        DT__TRY(packed ? read_packed(r, i)
-                       : read_value(r, i, dt_file_find(r->load->file, i->path)));
+        if (packed && !r->load->r->quantized) DT__TRY(read_dequantized(r, i));
+        else
+            DT__TRY(packed ? read_packed(r, i)
+                           : read_value(r, i, dt_file_find(r->load->file, i->path)));
     }
     DT__TRY(dt_module_visit(r->load->r->m, use_tied, r));
     return check_names(r);

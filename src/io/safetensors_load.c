@@ -3,6 +3,7 @@
  * infinite. The file's bytes are not aligned, hence memcpy. */
 #include "core/half.h"
 #include "core/tensor.h"
+#include "io/gguf.h"
 #include "io/safetensors.h"
 
 #include <math.h>
@@ -46,6 +47,35 @@ CONVERT(i16_i64, int16_t, int64_t, true, x)
 CONVERT(i32_i64, int32_t, int64_t, true, x)
 CONVERT(u32_i64, uint32_t, int64_t, true, x)
 
+/* Blocks of 32 with a scale in f16, in GGUF files (io/gguf.h). */
+static int64_t q8_0_f32(int64_t n, const unsigned char *from, void *to)
+{
+    float *out = to;
+    for (int64_t i = 0; i < n; i += DT__GGUF_BLOCK, from += 2 + DT__GGUF_BLOCK) {
+        uint16_t d;
+        memcpy(&d, from, sizeof d);
+        for (int j = 0; j < DT__GGUF_BLOCK; j++) {
+            out[i + j] = (float)(int8_t)from[2 + j] * dt__f16_to_f32(d);
+        }
+    }
+    return n;
+}
+
+static int64_t q4_0_f32(int64_t n, const unsigned char *from, void *to)
+{
+    float *out = to;
+    const int half = DT__GGUF_BLOCK / 2;
+    for (int64_t i = 0; i < n; i += DT__GGUF_BLOCK, from += 2 + half) {
+        uint16_t d;
+        memcpy(&d, from, sizeof d);
+        for (int j = 0; j < half; j++) {
+            out[i + j] = (float)((from[2 + j] & 15) - 8) * dt__f16_to_f32(d);
+            out[i + j + half] = (float)((from[2 + j] >> 4) - 8) * dt__f16_to_f32(d);
+        }
+    }
+    return n;
+}
+
 typedef struct pair {
     const char *from;
     dt_dtype to;
@@ -58,6 +88,8 @@ static const pair pairs[] = {
     { "F32", DT_F32, .convert = NULL },
     { "F16", DT_F32, .convert = f16_f32 },
     { "BF16", DT_F32, .convert = bf16_f32 },
+    { "Q8_0", DT_F32, .convert = q8_0_f32 },
+    { "Q4_0", DT_F32, .convert = q4_0_f32 },
     { "F64", DT_F32, .convert = f64_f32, .refused = DT_ERR_NUMERIC,
       .why = "is beyond the range of f32" },
     { "F64", DT_F64, .convert = NULL },

@@ -1,5 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
- * parses the header. A file is 8 bytes (header length, little-endian), header, data. */
+ * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
+ * (gguf_read.c) is known by its first bytes. */
+#include "io/gguf.h"
 #include "io/hf.h"
 #include "io/looks.h"
 
@@ -71,6 +73,8 @@ static dt_status read_file(dt_file *file, const char *path)
     file->path = dt__copy_string(file->ctx, dt__path_tail(path));
     if (file->path == NULL) return DT_ERR_NOMEM;
     DT__TRY(map_file(file, path));
+    if (memcmp(file->bytes, DT__GGUF_MAGIC, strlen(DT__GGUF_MAGIC)) == 0)
+        return dt__gguf_read(file);
     DT__TRY(find_data(file));
     return dt__header_read(file);
 }

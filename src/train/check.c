@@ -3,6 +3,7 @@
  * Every error is at a key that was given. A check is skipped if one of its keys has an error
  * already. */
 #include "data/data_options.h"
+#include "io/gguf.h"
 #include "train/recipe.h"
 #include "train/task.h"
 
@@ -571,7 +572,8 @@ static void check_files(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (r->options.model.init != NULL) {
-        check_exists(r, "model.init", r->options.model.init, r->init_options != NULL);
+        check_exists(r, "model.init", r->options.model.init,
+                     r->init_options != NULL && !dt__is_gguf(r->options.model.init));
     }
     if (r->options.train.distill.teacher != NULL) {
         const char *teacher = r->options.train.distill.teacher;

@@ -376,9 +376,11 @@ static void check_formats(dt_recipe *r)
         if (formats->v[i] == NULL || dt_export_format(formats->v[i], &e, &o)) continue;
         const char *path = dt__recipe_format(r, "convert.formats.%d", i);
         dt__node *node = dt__given(r, path);
-        dt__complain(r, node != NULL ? node : dt__given(r, "convert.formats"),
-                     "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq",
-                     path, dt__recipe_quote_text(r, formats->v[i], strlen(formats->v[i])));
+        dt__complain(
+            r, node != NULL ? node : dt__given(r, "convert.formats"),
+            "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq, gguf, "
+            "gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, compressed-tensors, torchao",
+            path, dt__recipe_quote_text(r, formats->v[i], strlen(formats->v[i])));
     }
 }
 

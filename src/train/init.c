@@ -2,6 +2,7 @@
  * detent describe their model. Options that the recipe gives besides a folder must agree with it:
  * with another rotary base, say, weights would fit in shape but compute wrong results. */
 #include "core/json.h"
+#include "io/gguf.h"
 #include "io/model.h"
 #include "train/recipe.h"
 
@@ -74,7 +75,7 @@ void dt__recipe_take_init(dt_recipe *r)
     r->init_unread = stat(init->text, &about) != 0;
     if (r->init_unread) return;
     dt__node_at(r, "model", &model);
-    const bool is_folder = S_ISDIR(about.st_mode);
+    const bool is_folder = S_ISDIR(about.st_mode) || dt__is_gguf(init->text);
     dt_status s = dt_file_open(r->ctx, init->text, &file);
     if (s == DT_OK) {
         if (dt_file_meta(file, DT__KEY_MODEL) != NULL) s = dt__model_info_read(file, &r->init_info);

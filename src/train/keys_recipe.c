@@ -47,8 +47,8 @@ const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
       .text =
-          "safetensors file or Hugging Face folder of the initial weights, else they are random; "
-          "options of the model that are not given are taken from it" },
+          "safetensors or GGUF file, or Hugging Face folder of the initial weights, else they are "
+          "random; options of the model that are not given are taken from it" },
     { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
       .text = "names of tensors in the file of `init`, where they are not those of the model; the "
@@ -242,7 +242,8 @@ static const dt_key convert_keys[] = {
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
       .text = "formats of `detent export` that the model will leave in: c, hf, onnx, onnx-nbits, "
-              "onnx-qdq; what one of them cannot hold is an error before training" },
+              "onnx-qdq, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, compressed-tensors, "
+              "torchao; what one of them cannot hold is an error before training" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "training data for the rounder's statistics" },

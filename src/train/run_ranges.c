@@ -2,6 +2,7 @@
  * recomputing static ranges of weights. Static activation ranges of a trained model are observed on
  * some training batches, in float, before its first quantized pass. */
 #include "core/tensor.h"
+#include "io/model.h"
 #include "train/calibration.h"
 #include "train/run.h"
 
@@ -24,9 +25,25 @@ static dt_status make_state(dt__run *r, const dt_module *m)
     return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
 }
 
+/* Where model.init is a folder of integers, the model begins with its scales. */
+static dt_status take_scales(dt__run *r, dt_module *m)
+{
+    int64_t taken, all;
+    if (r->o->model.init == NULL || r->o->model.n_map > 0) return DT_OK;
+    DT__TRY(dt__ranges_take(m, r->o->model.init, &taken, &all));
+    if (all == 0) return DT_OK;
+    dt__say(r->ctx, "model.init: the scales of %lld of %lld integer weights are taken%s",
+            (long long)taken, (long long)all,
+            taken == all ? ""
+                         : "; others follow from the weights (qat.weight: {range: static}, with "
+                           "the folder's bits and groups, takes them)");
+    return DT_OK;
+}
+
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
+    DT__TRY(take_scales(r, m));
     DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);
     if (zeros > 0) {

@@ -1,0 +1,221 @@
+/* Exporter compressed-tensors: a folder that transformers reads with the compressed-tensors
+ * package. For each quantized linear layer NAME of [out, in] weights:
+ *
+ *     pack-quantized  NAME.weight_packed  I32 [out, ceil(in * bits / 32)]: code + 2^(bits-1), bits
+ *                                         in a row of bits, the lowest first
+ *                     NAME.weight_shape   I64 [2]
+ *     int-quantized   NAME.weight         I8 [out, in], a code a byte
+ *                     NAME.weight_zero_point  I8 [out, groups]
+ *     both            NAME.weight_scale   F32 [out, groups]; [1] where all share one
+ *
+ * Weights with zero points are int-quantized, as transformers does not load packed zero points. */
+#include "export/exporters.h"
+#include "export/hf_quant.h"
+#include "qat/scheme.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PACKED "pack-quantized"
+#define BYTES "int-quantized"
+
+static const char *form_of(const dt__hf_quant *q)
+{
+    return dt__has_zero(&q->weight) ? BYTES : PACKED;
+}
+
+/* ---- config.json ---------------------------------------------------------------------------- */
+
+static void put_arguments(dt__chars *t, int64_t bits, bool symmetric, const char *strategy,
+                          int64_t group, bool dynamic)
+{
+    dt__put_text(t, "{\"num_bits\": ");
+    dt__put_integer(t, bits);
+    dt__put_text(t, ", \"type\": \"int\", \"symmetric\": ");
+    dt__put_text(t, symmetric ? "true" : "false");
+    dt__put_text(t, ", \"strategy\": ");
+    dt__put_quoted(t, strategy);
+    dt__put_text(t, ", \"group_size\": ");
+    if (group > 0) dt__put_integer(t, group);
+    else dt__put_text(t, "null");
+    dt__put_text(t, dynamic ? ", \"dynamic\": true" : ", \"dynamic\": false");
+    dt__put_text(t, ", \"actorder\": null, \"block_structure\": null, \"observer\": null, "
+                    "\"observer_kwargs\": {}}");
+}
+
+static const char *strategy_of(const dt__hf_quant *q)
+{
+    return q->whole ? "tensor" : q->group > 0 ? "group" : "channel";
+}
+
+/* All linear layers, if they are of one kind; else their paths. */
+static void put_targets(dt__chars *t, const dt__hf_quants *q, int kind)
+{
+    bool first = true;
+    if (q->kinds == 1) {
+        dt__put_text(t, "\"Linear\"");
+        return;
+    }
+    for (int64_t i = 0; i < q->n; i++) {
+        if (q->at[i].kind != kind) continue;
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, q->at[i].path);
+    }
+}
+
+static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
+{
+    const dt__hf_quant *first = dt__hf_kind(q, kind);
+    char name[32];
+    snprintf(name, sizeof name, "group_%d", kind);
+    dt__put_quoted(t, name);
+    dt__put_text(t, ": {\"targets\": [");
+    put_targets(t, q, kind);
+    dt__put_text(t, "], \"weights\": ");
+    put_arguments(t, first->weight.bits, !dt__has_zero(&first->weight), strategy_of(first),
+                  first->group, false);
+    dt__put_text(t, ", \"input_activations\": ");
+    if (first->has_input) put_arguments(t, 8, false, "token", 0, true);
+    else dt__put_text(t, "null");
+    dt__put_text(t, ", \"output_activations\": null, \"format\": ");
+    dt__put_quoted(t, form_of(first));
+    dt__put_text(t, "}");
+}
+
+/* Of mixed forms transformers asks each group. */
+static const char *whole_form(const dt__hf_quants *q)
+{
+    for (int kind = 1; kind < q->kinds; kind++) {
+        if (form_of(dt__hf_kind(q, kind)) != form_of(dt__hf_kind(q, 0))) return "mixed-precision";
+    }
+    return form_of(dt__hf_kind(q, 0));
+}
+
+static void put_config(void *user, dt__chars *t)
+{
+    const dt__hf_quants *q = user;
+    bool first = true;
+    dt__put_text(t, "{\"quant_method\": \"compressed-tensors\", \"format\": ");
+    dt__put_quoted(t, whole_form(q));
+    dt__put_text(t,
+                 ", \"quantization_status\": \"compressed\", \"global_compression_ratio\": null, "
+                 "\"kv_cache_scheme\": null, \"ignore\": [");
+    for (int64_t i = 0; i < q->n_plain; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, q->plain[i]);
+    }
+    dt__put_text(t, "], \"config_groups\": {");
+    for (int kind = 0; kind < q->kinds; kind++) {
+        if (kind > 0) dt__put_text(t, ", ");
+        put_group(t, q, kind);
+    }
+    dt__put_text(t, "}}");
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* A row of codes as bits, the first code lowest. */
+static void pack_row(int bits, int64_t n, const int8_t *code, uint32_t *to)
+{
+    const int offset = 1 << (bits - 1);
+    for (int64_t k = 0; k < n; k++) {
+        const uint64_t value = (uint64_t)(code[k] + offset);
+        const int64_t at = k * bits;
+        const uint64_t placed = value << (at % 32);
+        to[at / 32] |= (uint32_t)placed;
+        if (at % 32 + bits > 32) to[at / 32 + 1] |= (uint32_t)(placed >> 32);
+    }
+}
+
+static dt_status add_part(dt__saving *keep, const char *name, const char *suffix,
+                          const dt_file_entry *like)
+{
+    char whole[256];
+    dt_file_entry e = *like;
+    snprintf(whole, sizeof whole, "%s%s", name, suffix);
+    e.name = whole;
+    return dt_writer_add_bytes(keep->writer, &e);
+}
+
+static dt_status add_packed(dt__saving *keep, const char *name, const dt_tensor *x, int bits,
+                            const dt_code_rows *rows)
+{
+    const int64_t words = dt__ceil_div(x->dims[1] * bits, 32), two = 2;
+    const size_t bytes = (size_t)(x->dims[0] * words) * sizeof(uint32_t);
+    uint32_t *packed = dt__saving_keep(keep, bytes);
+    int64_t *shape = dt__saving_keep(keep, 2 * sizeof *shape);
+    if (packed == NULL || shape == NULL) return DT_ERR_NOMEM;
+    memset(packed, 0, bytes);
+    memcpy(shape, x->dims, 2 * sizeof *shape);
+    for (int64_t r = 0; r < x->dims[0]; r++) {
+        pack_row(bits, x->dims[1], rows->codes + r * x->dims[1], packed + r * words);
+    }
+    const int64_t dims[] = { x->dims[0], words };
+    DT__TRY(add_part(keep, name, "_packed",
+                     &(dt_file_entry){ .dtype = "I32", .rank = 2, .dims = dims, .data = packed }));
+    return add_part(keep, name, "_shape",
+                    &(dt_file_entry){ .dtype = "I64", .rank = 1, .dims = &two, .data = shape });
+}
+
+static dt_status add(void *user, dt__saving *keep, const char *name, const dt_tensor *x)
+{
+    const dt__hf_quant *q = dt__hf_quant_of(user, name);
+    dt_code_rows rows;
+    DT__TRY(dt__hf_rows(keep, x, &rows));
+    const int64_t one = 1, dims[] = { x->dims[0], q->group > 0 ? x->dims[1] / q->group : 1 };
+    const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };
+    dt_file_entry e = { .dtype = "I8", .rank = 2, .dims = x->dims, .data = rows.codes };
+    if (rows.zero_point == NULL) {
+        DT__TRY(add_packed(keep, name, x, (int)q->weight.bits, &rows));
+    } else {
+        DT__TRY(add_part(keep, name, "", &e));
+        e = blocks;
+        e.dtype = "I8";
+        e.data = rows.zero_point;
+        DT__TRY(add_part(keep, name, "_zero_point", &e));
+    }
+    e = blocks;
+    e.dtype = "F32";
+    e.data = rows.scale;
+    return add_part(keep, name, "_scale", &e);
+}
+
+/* ---- the exporter --------------------------------------------------------------------------- */
+
+static dt_status write(const dt_export_call *call)
+{
+    dt__hf_quants q;
+    if (dt_is_prepared(call->m)) {
+        return dt_fail(call->ctx, DT_ERR_STATE,
+                       "export: format compressed-tensors holds integers; "
+                       "convert the model first");
+    }
+    DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
+    const dt__hf_form form = { .add = add, .put_config = put_config, .user = &q };
+    const dt_hf_options floats = { .dtype = DT_HF_F32 };
+    const dt_status s = dt__hf_save_as(call->m, call->info, &floats, &form, call->path);
+    if (s == DT_OK) call->summary->bytes = dt__hf_bytes(call->path);
+    call->summary->integer_products = q.n;
+    call->summary->float_products = q.n_plain;
+    call->summary->promise = "near: transformers multiplies the values of weights and of inputs "
+                             "that it rounds as detent does, in floats";
+    dt__hf_quants_free(&q);
+    return s;
+}
+
+static dt_status check(const dt_export_call *call)
+{
+    dt__hf_quants q;
+    DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
+    dt__hf_quants_free(&q);
+    return DT_OK;
+}
+
+const dt_exporter dt__exporter_compressed_tensors = {
+    .name = "compressed-tensors",
+    .text = "a folder of integers for transformers: Llama, Qwen2 and Qwen3",
+    .folder = true,
+    .integers = true,
+    .check = check,
+    .write = write,
+};

@@ -1,0 +1,27 @@
+/* The list of what a format cannot express, as one error. */
+#ifndef DT__EXPORT_REFUSALS_H
+#define DT__EXPORT_REFUSALS_H
+
+#include "core/core.h"
+
+#define DT__REFUSED_REASONS 8
+
+typedef struct dt__refusals {
+    char text[DT__MESSAGE_SIZE];
+    size_t used;
+    int64_t n, hidden; /* lines; those of them for which there was no room */
+    struct {
+        char where[96], why[160];
+        int64_t more; /* other places with this reason */
+    } reason[DT__REFUSED_REASONS];
+    int n_reasons;
+} dt__refusals;
+
+/* Adds "\n  " and a line, cut if it is long; a line that is there already counts once. */
+void dt__refusals_add(dt__refusals *r, const char *format, ...) DT_PRINTF(2, 3);
+/* Adds a place and a reason; places with one reason share a line, which names the first. */
+void dt__refusals_add_place(dt__refusals *r, const char *where, const char *why);
+/* UNSUPPORTED with all lines; DT_OK if there are none. */
+dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, const char *format);
+
+#endif

@@ -1,0 +1,103 @@
+/* GGUF, the files of llama.cpp [ggml, docs/gguf.md]: types of tensors, names, and the models that
+ * such files and detent both have. */
+#ifndef DT__IO_GGUF_H
+#define DT__IO_GGUF_H
+
+#include "io/safetensors.h"
+
+#define DT__GGUF_MAGIC "GGUF"
+#define DT__GGUF_ALIGNMENT 32
+#define DT__GGUF_BLOCK 32 /* elements of a block of Q4_0 and Q8_0 */
+
+/* ---- types ---------------------------------------------------------------------------------- */
+
+enum { DT__GGUF_F32 = 0, DT__GGUF_F16 = 1, DT__GGUF_Q4_0 = 2, DT__GGUF_Q8_0 = 8 };
+
+/* A type of tensors: `elements` of a row share a block of `bytes`. */
+typedef struct dt__gguf_type {
+    uint32_t id;
+    const char *name;
+    int elements, bytes;
+} dt__gguf_type;
+
+/* The type of this number; NULL: another one. */
+const dt__gguf_type *dt__gguf_type_of(uint32_t id);
+
+/* Types of metadata values. */
+enum {
+    DT__GGUF_KEY_U8,
+    DT__GGUF_KEY_I8,
+    DT__GGUF_KEY_U16,
+    DT__GGUF_KEY_I16,
+    DT__GGUF_KEY_U32,
+    DT__GGUF_KEY_I32,
+    DT__GGUF_KEY_F32,
+    DT__GGUF_KEY_BOOL,
+    DT__GGUF_KEY_STRING,
+    DT__GGUF_KEY_ARRAY,
+    DT__GGUF_KEY_U64,
+    DT__GGUF_KEY_I64,
+    DT__GGUF_KEY_F64,
+    DT__GGUF_KEYS
+};
+
+/* Types of tokens in tokenizer.ggml.token_type. */
+enum { DT__GGUF_NORMAL = 1, DT__GGUF_CONTROL = 3, DT__GGUF_USER = 4, DT__GGUF_UNUSED = 5 };
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+/* What both sides know of a model of family llama or gpt. */
+typedef struct dt__gguf_model {
+    const char *arch; /* "llama", "qwen2", "qwen3" or "gpt2" */
+    bool is_gpt;
+    bool pairs; /* rows of q and k are in the order of rotated pairs, not halves */
+    int64_t vocab, context, width, layers, hidden, heads, kv_heads, head_width;
+    int64_t experts, top_k; /* experts 0: none */
+    double eps, theta;
+    dt_rope_options rope;
+    bool tied, qkv_bias, out_bias, mlp_bias, qk_norm;
+} dt__gguf_model;
+
+/* Whose heads the rows of a tensor belong to, where they are in the order of pairs. */
+enum { DT__GGUF_NO_HEADS, DT__GGUF_Q_HEADS, DT__GGUF_K_HEADS };
+/* Which models have a tensor. */
+enum {
+    DT__GGUF_ALWAYS,
+    DT__GGUF_UNTIED,
+    DT__GGUF_QKV_BIAS,
+    DT__GGUF_OUT_BIAS,
+    DT__GGUF_MLP_BIAS,
+    DT__GGUF_QK_NORM,
+    DT__GGUF_DENSE, /* without experts */
+    DT__GGUF_MIXED
+};
+
+typedef struct dt__gguf_name {
+    const char *theirs;  /* in a block behind "blk.N." */
+    const char *ours[3]; /* of several: their rows, one after the other */
+    int heads, when;
+} dt__gguf_name;
+
+/* The tensors of a family, ended by theirs NULL. */
+typedef struct dt__gguf_names {
+    const dt__gguf_name *whole, *block;
+    const char *blocks; /* the path of blocks in the model, with a dot behind it */
+} dt__gguf_names;
+
+const dt__gguf_names *dt__gguf_names_of(const dt__gguf_model *g);
+bool dt__gguf_has(const dt__gguf_model *g, const dt__gguf_name *n);
+/* The row of the model that is row `row` of a tensor with these heads. */
+int64_t dt__gguf_row(const dt__gguf_model *g, const dt__gguf_name *n, int64_t row);
+/* The divisor of frequency i of a head with llama3's scaling. */
+double dt__gguf_rope_factor(const dt__gguf_model *g, int64_t i);
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Whether the file can be read and begins as a GGUF file. */
+bool dt__is_gguf(const char *path);
+/* Reads a mapped file whose first bytes are DT__GGUF_MAGIC: tensors with the model's names, and
+ * metadata as in a file of detent. Errors: FORMAT (which rule, which tensor or key), UNSUPPORTED
+ * (an architecture, a type of tensor, a setting that detent has not), NOMEM. */
+dt_status dt__gguf_read(dt_file *file);
+
+#endif

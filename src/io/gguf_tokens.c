@@ -1,0 +1,359 @@
+/* The tokenizer of a GGUF file as detent's JSON: byte-level BPE ("gpt2" with a split that is known
+ * here) as a tokenizer.json; "rwkv" where every token is a byte, or a character, as format gguf
+ * writes them. Other tokenizers are left out, and that is said: the model runs on ids. */
+#include "core/utf8.h"
+#include "io/gguf_keys.h"
+
+#include <detent/text.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TOKENS "tokenizer.ggml.tokens"
+#define TYPES "tokenizer.ggml.token_type"
+#define MERGES "tokenizer.ggml.merges"
+
+typedef struct writing {
+    const dt__gguf_file *g;
+    const dt__gguf_key *tokens, *types, *merges;
+    dt__chars *t;
+    const char *model;
+    size_t model_n;
+} writing;
+
+static dt_status leave_out(const writing *w, const char *why)
+{
+    dt__say(w->g->ctx, "%s: its tokenizer is left out: %s", w->g->file->path, why);
+    return DT_OK;
+}
+
+/* ---- bytes and characters -------------------------------------------------------------------- */
+
+static int digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The bytes of an escaped token; -1 if it has more than `most`, or a wrong escape. */
+static int unescape(const char *text, size_t n, unsigned char *out, int most)
+{
+    static const char letters[] = "tnr", means[] = "\t\n\r";
+    int used = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (used == most) return -1;
+        if (text[i] != '\\') {
+            out[used++] = (unsigned char)text[i];
+            continue;
+        }
+        if (++i == n) return -1;
+        const char *letter = text[i] == 0 ? NULL : strchr(letters, text[i]);
+        if (text[i] == 'x') {
+            const int high = i + 2 < n ? digit(text[i + 1]) : -1;
+            const int low = i + 2 < n ? digit(text[i + 2]) : -1;
+            if (high < 0 || low < 0) return -1;
+            out[used++] = (unsigned char)(high << 4 | low);
+            i += 2;
+        } else {
+            out[used++] = (unsigned char)(letter == NULL ? text[i] : means[letter - letters]);
+        }
+    }
+    return used;
+}
+
+static int32_t type_at(const writing *w, uint64_t i)
+{
+    int32_t type = DT__GGUF_NORMAL;
+    if (w->types != NULL) memcpy(&type, w->types->data + i * sizeof type, sizeof type);
+    return type;
+}
+
+/* A token of each byte, in order; else characters in the order of their code points. Tokens behind
+ * the last used one are rows to spare. */
+static dt_status put_characters(writing *w, bool *there)
+{
+    unsigned char bytes[DT__UTF8_BYTES];
+    const unsigned char *at = w->tokens->data;
+    const char *text;
+    size_t n;
+    dt__chars all = { .ctx = w->g->ctx };
+    bool are_bytes = true, are_chars = true;
+    uint32_t last = 0;
+    uint64_t i = 0;
+    for (; i < w->tokens->n && type_at(w, i) == DT__GGUF_NORMAL; i++) {
+        at = dt__gguf_string(at, &text, &n);
+        const int length = unescape(text, n, bytes, DT__UTF8_BYTES);
+        are_bytes = are_bytes && length == 1 && bytes[0] == i;
+        const bool is_char = length > 0 && dt__utf8_length(bytes, bytes + length) == length;
+        const uint32_t c = is_char ? dt__utf8_get(bytes, length) : 0;
+        are_chars = are_chars && is_char && (i == 0 || c > last);
+        last = c;
+        if (are_chars) dt__put(&all, (const char *)bytes, (size_t)length);
+    }
+    are_bytes = are_bytes && i == 256;
+    *there = !all.failed && i > 0 && (are_bytes || are_chars);
+    w->t->failed |= all.failed;
+    if (*there && are_bytes) dt__put_text(w->t, "{\"model\":{\"type\":\"bytes\"}}");
+    if (*there && !are_bytes) {
+        dt__put_text(w->t, "{\"model\":{\"type\":\"chars\",\"characters\":");
+        dt__put_quoted_bytes(w->t, all.bytes, all.used);
+        dt__put_text(w->t, "}}");
+    }
+    dt__release(all.ctx, all.bytes);
+    return *there || w->t->failed ? DT_OK : leave_out(w, "its tokens are no bytes or characters");
+}
+
+/* ---- byte-level BPE -------------------------------------------------------------------------- */
+
+static const struct {
+    const char *pre;
+    bool is_llama3, ignore_merges;
+} splits[] = {
+    { "gpt-2", false, false },  { "llama-bpe", true, true }, { "llama3", true, true },
+    { "llama-v3", true, true }, { "dbrx", true, false },     { "smaug-bpe", true, false },
+};
+
+#define LLAMA3                                                                                     \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+" \
+    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+#define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
+
+static bool is_text(const char *text, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)text, *end = p + n;
+    while (p < end) {
+        const int length = dt__utf8_length(p, end);
+        if (length == 0) return false;
+        p += length;
+    }
+    return true;
+}
+
+/* Strings of an array must be UTF-8, to be written as JSON. */
+static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char *name)
+{
+    const unsigned char *at = k->data;
+    const char *text;
+    size_t n;
+    for (uint64_t i = 0; i < k->n; i++) {
+        at = dt__gguf_string(at, &text, &n);
+        if (is_text(text, n)) continue;
+        return dt__gguf_fail(w->g, "key '%s': element %llu is no UTF-8", name,
+                             (unsigned long long)i);
+    }
+    return DT_OK;
+}
+
+/* Calls put for every token of the vocabulary, or for every added one. */
+static void put_tokens(writing *w, bool added,
+                       void (*put)(writing *w, const char *text, size_t n, uint64_t id))
+{
+    const unsigned char *at = w->tokens->data;
+    const char *text;
+    size_t n;
+    bool first = true;
+    for (uint64_t i = 0; i < w->tokens->n; i++) {
+        at = dt__gguf_string(at, &text, &n);
+        const int32_t type = type_at(w, i);
+        const bool is_added = type == DT__GGUF_CONTROL || type == DT__GGUF_USER;
+        if (is_added != added || (type != DT__GGUF_NORMAL && !is_added)) continue;
+        dt__put_comma(w->t, &first);
+        put(w, text, n, i);
+    }
+}
+
+static void put_added(writing *w, const char *text, size_t n, uint64_t id)
+{
+    const bool special = type_at(w, id) == DT__GGUF_CONTROL;
+    dt__put_text(w->t, "{\"id\":");
+    dt__put_integer(w->t, (int64_t)id);
+    dt__put_text(w->t, ",\"content\":");
+    dt__put_quoted_bytes(w->t, text, n);
+    dt__put_text(w->t, ",\"special\":");
+    dt__put_text(w->t, special ? "true}" : "false}");
+}
+
+static void put_vocab(writing *w, const char *text, size_t n, uint64_t id)
+{
+    dt__put_quoted_bytes(w->t, text, n);
+    dt__put_text(w->t, ":");
+    dt__put_integer(w->t, (int64_t)id);
+}
+
+static void put_merges(writing *w)
+{
+    const unsigned char *at = w->merges->data;
+    const char *text;
+    size_t n;
+    bool first = true;
+    for (uint64_t i = 0; i < w->merges->n; i++) {
+        at = dt__gguf_string(at, &text, &n);
+        dt__put_comma(w->t, &first);
+        dt__put_quoted_bytes(w->t, text, n);
+    }
+}
+
+/* The text of the token with this id, as JSON. */
+static void put_token(writing *w, int64_t id)
+{
+    const unsigned char *at = w->tokens->data;
+    const char *text = "";
+    size_t n = 0;
+    for (int64_t i = 0; i <= id; i++) at = dt__gguf_string(at, &text, &n);
+    dt__put_quoted_bytes(w->t, text, n);
+}
+
+static void put_piece(writing *w, int64_t id)
+{
+    dt__put_text(w->t, "{\"SpecialToken\":{\"id\":");
+    put_token(w, id);
+    dt__put_text(w->t, ",\"type_id\":0}}");
+}
+
+static void put_special(writing *w, int64_t id)
+{
+    put_token(w, id);
+    dt__put_text(w->t, ":{\"id\":");
+    put_token(w, id);
+    dt__put_text(w->t, ",\"ids\":[");
+    dt__put_integer(w->t, id);
+    dt__put_text(w->t, "],\"tokens\":[");
+    put_token(w, id);
+    dt__put_text(w->t, "]}");
+}
+
+/* A token before every text and one behind it; -1: none. */
+static void put_template(writing *w, int64_t before, int64_t after)
+{
+    static const char *const of[] = { "\"single\":[", "],\"pair\":[" };
+    if (before < 0 && after < 0) {
+        dt__put_text(w->t, BYTE_LEVEL "\"use_regex\":true}");
+        return;
+    }
+    dt__put_text(w->t, "{\"type\":\"TemplateProcessing\",");
+    for (int pair = 0; pair < 2; pair++) {
+        bool first = true;
+        dt__put_text(w->t, of[pair]);
+        for (int s = 0; s <= pair; s++) {
+            if (before >= 0) dt__put_comma(w->t, &first);
+            if (before >= 0) put_piece(w, before);
+            dt__put_comma(w->t, &first);
+            dt__put_text(w->t, s == 0 ? "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+                                      : "{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}");
+            if (after >= 0) dt__put_comma(w->t, &first);
+            if (after >= 0) put_piece(w, after);
+        }
+    }
+    dt__put_text(w->t, "],\"special_tokens\":{");
+    if (before >= 0) put_special(w, before);
+    if (after >= 0 && after != before) {
+        if (before >= 0) dt__put_text(w->t, ",");
+        put_special(w, after);
+    }
+    dt__put_text(w->t, "}}");
+}
+
+/* The id of a key such as bos_token_id if `flag` says that it is put around texts; -1: not. */
+static dt_status read_end(const writing *w, const char *flag, const char *id, bool usual,
+                          int64_t *out)
+{
+    bool on;
+    DT__TRY(dt__gguf_bool(w->g, flag, usual, &on));
+    DT__TRY(dt__gguf_int(w->g, id, -1, out));
+    if (!on || *out >= (int64_t)w->tokens->n) *out = -1;
+    return DT_OK;
+}
+
+static dt_status put_bpe(writing *w, bool is_llama3, bool ignore_merges)
+{
+    int64_t before, after;
+    DT__TRY(check_texts(w, w->tokens, TOKENS));
+    DT__TRY(check_texts(w, w->merges, MERGES));
+    DT__TRY(read_end(w, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id",
+                     is_llama3 && ignore_merges, &before));
+    DT__TRY(
+        read_end(w, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, &after));
+    dt__put_text(w->t, "{\"version\":\"1.0\",\"added_tokens\":[");
+    put_tokens(w, true, put_added);
+    dt__put_text(w->t, "],\"normalizer\":null,\"pre_tokenizer\":");
+    if (is_llama3) {
+        dt__put_text(w->t, "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+                           "\"pattern\":{\"Regex\":");
+        dt__put_quoted(w->t, LLAMA3);
+        dt__put_text(w->t, "},\"behavior\":\"Isolated\",\"invert\":false}," BYTE_LEVEL
+                           "\"use_regex\":false}]}");
+    } else {
+        dt__put_text(w->t, BYTE_LEVEL "\"use_regex\":true}");
+    }
+    dt__put_text(w->t, ",\"post_processor\":");
+    put_template(w, before, after);
+    dt__put_text(w->t, ",\"decoder\":" BYTE_LEVEL "\"use_regex\":true},\"model\":{\"type\":\"BPE\","
+                       "\"ignore_merges\":");
+    dt__put_text(w->t, ignore_merges ? "true,\"vocab\":{" : "false,\"vocab\":{");
+    put_tokens(w, false, put_vocab);
+    dt__put_text(w->t, "},\"merges\":[");
+    put_merges(w);
+    dt__put_text(w->t, "]}}");
+    return w->t->failed ? DT_ERR_NOMEM : DT_OK;
+}
+
+/* A text that the tokenizer's reader refuses is taken back, with its reason. */
+static dt_status try_bpe(writing *w, int split, bool *there)
+{
+    dt_tokenizer *k;
+    char why[DT__MESSAGE_SIZE / 2];
+    const size_t begin = w->t->used;
+    DT__TRY(put_bpe(w, splits[split].is_llama3, splits[split].ignore_merges));
+    const dt_status s = dt_tokenizer_parse(w->g->ctx, w->t->bytes + begin, w->t->used - begin,
+                                           w->g->file->path, &k);
+    if (s == DT_ERR_NOMEM) return s;
+    *there = s == DT_OK;
+    if (*there) {
+        dt_tokenizer_free(k);
+        return DT_OK;
+    }
+    w->t->used = begin;
+    snprintf(why, sizeof why, "%s", dt_error(w->g->ctx));
+    return leave_out(w, why);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static dt_status put_by_model(writing *w, bool *there)
+{
+    const char *pre;
+    size_t n;
+    if (dt__gguf_is(w->model, w->model_n, "rwkv")) return put_characters(w, there);
+    if (!dt__gguf_is(w->model, w->model_n, "gpt2") || w->merges == NULL) {
+        return leave_out(w, "only byte-level BPE, bytes and characters are known here");
+    }
+    DT__TRY(dt__gguf_text(w->g, "tokenizer.ggml.pre", &pre, &n));
+    for (int i = 0; i < DT__COUNT_OF(splits); i++) {
+        if (dt__gguf_is(pre, n, splits[i].pre)) return try_bpe(w, i, there);
+    }
+    return leave_out(w, "tokenizer.ggml.pre is none that is known here: gpt-2, llama-bpe, dbrx");
+}
+
+static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t type,
+                            const dt__gguf_key **out)
+{
+    const dt__gguf_key *k = *out = dt__gguf_find(g, name);
+    if (k == NULL || (k->is_array && k->type == type)) return DT_OK;
+    return dt__gguf_fail(g, "key '%s' must be an array of %s", name,
+                         type == DT__GGUF_KEY_STRING ? "strings" : "i32");
+}
+
+dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *there)
+{
+    writing w = { .g = g, .t = t };
+    *there = false;
+    DT__TRY(dt__gguf_text(g, "tokenizer.ggml.model", &w.model, &w.model_n));
+    DT__TRY(find_array(g, TOKENS, DT__GGUF_KEY_STRING, &w.tokens));
+    DT__TRY(find_array(g, TYPES, DT__GGUF_KEY_I32, &w.types));
+    DT__TRY(find_array(g, MERGES, DT__GGUF_KEY_STRING, &w.merges));
+    if (w.tokens == NULL) return DT_OK;
+    if (w.types != NULL && w.types->n != w.tokens->n) {
+        return dt__gguf_fail(g, "key '" TYPES "' has %llu elements, '" TOKENS "' %llu",
+                             (unsigned long long)w.types->n, (unsigned long long)w.tokens->n);
+    }
+    return put_by_model(&w, there);
+}

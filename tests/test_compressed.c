@@ -1,0 +1,597 @@
+/* Folders of integers for transformers: format compressed-tensors and torchao, decoded by code of
+ * the tests, and compressed-tensors read again: the same bits, values for training, its scales
+ * after prepare; settings that are refused, damaged folders. */
+#include "models.h"
+#include "testing.h"
+
+#include "io/model.h"
+
+#include <detent/export.h>
+#include <detent/text.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define VOCAB 40
+#define CONTEXT 12
+
+static const dt_llama_options sizes = { .vocab = VOCAB,
+                                        .context = CONTEXT,
+                                        .layers = 1,
+                                        .heads = 4,
+                                        .width = 64,
+                                        .hidden = 96,
+                                        .kv_heads = 2,
+                                        .tied = true,
+                                        .theta = 1e4,
+                                        .eps = 1e-5,
+                                        .rope = { 0, 1, 1, 4, 8192 } };
+
+/* How the weights are quantized. */
+static const struct scheme {
+    const char *name;
+    int preset, scheme;
+    int64_t bits, group; /* group 0: a channel; -1: a tensor */
+    bool head_apart;     /* the head has 8 bits of its own */
+} schemes[] = {
+    { "8da4w", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_SYMMETRIC, 4, 32, false },
+    { "8da4w, 8-bit head", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_SYMMETRIC, 4, 32, true },
+    { "8da8w", DT_INT8_DYNAMIC_INT8_WEIGHT, DT_SCHEME_SYMMETRIC, 8, 0, false },
+    { "8da8w, groups", DT_INT8_DYNAMIC_INT8_WEIGHT, DT_SCHEME_SYMMETRIC_NO_CLIP, 8, 16, false },
+    { "int3", DT_INT4_WEIGHT, DT_SCHEME_SYMMETRIC, 3, 32, false },
+    { "zero points", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_ASYMMETRIC, 4, 32, false },
+    { "q4_0", DT_INT4_WEIGHT, DT_SCHEME_Q4_0, 4, 32, false },
+    { "a tensor", DT_INT4_WEIGHT, DT_SCHEME_SYMMETRIC, 8, -1, false },
+};
+
+#define SCHEMES ((int)(sizeof schemes / sizeof schemes[0]))
+
+typedef struct made {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_llama_options o;
+    dt_model_info info;
+    char folder[TEST_PATH], path[TEST_PATH];
+} made;
+
+static dt_qat_options qat_of(const struct scheme *s)
+{
+    dt_qat_options q = dt_qat_defaults();
+    q.preset = s->preset;
+    q.weight.quant.scheme = s->scheme;
+    q.weight.quant.bits = s->bits;
+    q.weight.quant.granularity = s->group > 0    ? DT_PER_GROUP
+                                 : s->group == 0 ? DT_PER_CHANNEL
+                                                 : DT_PER_TENSOR;
+    q.weight.quant.group_size = s->group;
+    q.weight.has_scheme = q.weight.has_bits = q.weight.has_granularity = true;
+    q.weight.has_group_size = s->group > 0;
+    if (!s->head_apart) return q;
+    q.rules[0] = (dt_qat_rule){ .match = "lm_head" };
+    q.rules[0].weight.quant.bits = 8;
+    q.rules[0].weight.has_bits = true;
+    q.n_rules = 1;
+    return q;
+}
+
+static void make_float(made *t)
+{
+    *t = (made){ .o = sizes };
+    test_folder(t->folder);
+    test_join(t->path, t->folder, "out");
+    TEST_OK(NULL, dt_ctx_create(&t->ctx, NULL));
+    dt_seed(t->ctx, 5);
+    t->info = (dt_model_info){ .family = dt_family_named(t->ctx, "llama"), .options = &t->o };
+    TEST_OK(t->ctx, dt_llama_create(t->ctx, &t->o, &t->m));
+}
+
+static void make(made *t, const struct scheme *s)
+{
+    make_float(t);
+    const dt_qat_options q = qat_of(s);
+    TEST_OK(t->ctx, dt_prepare(t->m, &q));
+    TEST_OK(t->ctx, dt_convert(t->m, NULL, NULL));
+}
+
+static void drop(made *t)
+{
+    dt_module_free(t->m);
+    ck_assert_uint_eq(dt_memory_of(t->ctx).used, 0);
+    dt_ctx_free(t->ctx);
+}
+
+static dt_status export_as(made *t, const char *format)
+{
+    return dt_export(t->m, &t->info, format, NULL, t->path, NULL);
+}
+
+/* Logits in evaluation, malloc'ed. */
+static float *logits_of(dt_module *m, int64_t *n)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_tape *tape;
+    dt_tensor *ids, *y;
+    int32_t id[2 * CONTEXT];
+    for (int i = 0; i < 2 * CONTEXT; i++) id[i] = i * 7 % VOCAB;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 2, CONTEXT }, id, &ids));
+    TEST_OK(ctx, dt_tape_create(ctx, &tape));
+    dt_train(m, false);
+    y = dt_forward(tape, m, ids);
+    TEST_OK(ctx, dt_tape_status(tape));
+    *n = dt_count(y);
+    float *out = malloc((size_t)*n * sizeof *out);
+    ck_assert(out != NULL);
+    memcpy(out, dt_data(y), (size_t)*n * sizeof *out);
+    dt_tape_free(tape);
+    dt_tensor_free(ids);
+    return out;
+}
+
+static void same_logits(dt_module *a, dt_module *b)
+{
+    int64_t n, m;
+    float *x = logits_of(a, &n), *y = logits_of(b, &m);
+    ck_assert_int_eq(n, m);
+    ck_assert(memcmp(x, y, (size_t)n * sizeof *x) == 0);
+    free(x);
+    free(y);
+}
+
+/* ---- what is written ------------------------------------------------------------------------ */
+
+static const char *const layers[] = {
+    "lm_head",
+    "model.layers.0.self_attn.q_proj",
+    "model.layers.0.self_attn.k_proj",
+    "model.layers.0.self_attn.v_proj",
+    "model.layers.0.self_attn.o_proj",
+    "model.layers.0.mlp.gate_proj",
+    "model.layers.0.mlp.up_proj",
+    "model.layers.0.mlp.down_proj",
+};
+
+#define LAYERS ((int)(sizeof layers / sizeof layers[0]))
+
+static const dt_file_entry *entry(const dt_file *f, const char *layer, const char *part,
+                                  const char *dtype)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s%s", layer, part);
+    const dt_file_entry *e = dt_file_find(f, name);
+    ck_assert_msg(e != NULL && strcmp(e->dtype, dtype) == 0, "%s is no %s", name, dtype);
+    return e;
+}
+
+static float scale_of(const dt_file_entry *e, int64_t i)
+{
+    float x;
+    memcpy(&x, (const char *)e->data + 4 * i, sizeof x);
+    return x;
+}
+
+/* Code k of row r: bits of a row from the lowest of the first word on. */
+static int packed_code(const dt_file_entry *e, int bits, int64_t r, int64_t k)
+{
+    int code = 0;
+    const unsigned char *row = (const unsigned char *)e->data + r * e->dims[1] * 4;
+    for (int b = 0; b < bits; b++) {
+        const int64_t at = k * bits + b; /* words are little-endian: bits of bytes in order */
+        code |= (row[at / 8] >> (at % 8) & 1) << b;
+    }
+    return code - (1 << (bits - 1));
+}
+
+typedef struct decoded {
+    const dt_file_entry *codes, *scale, *zero;
+    int bits;
+    bool packed;
+} decoded;
+
+static void check_weight(made *t, const char *layer, const decoded *d)
+{
+    char path[128];
+    dt_tensor *dense;
+    snprintf(path, sizeof path, "%s.weight", layer);
+    dt_tensor *x = dt_param(t->m, path);
+    TEST_OK(t->ctx, dt_dequantize(x, &dense));
+    const float *want = dt_data(dense);
+    const int64_t rows = dt_dim(x, 0), columns = dt_dim(x, 1);
+    const bool whole = d->scale->rank == 1; /* one scale for all */
+    const int64_t groups = whole ? 1 : d->scale->dims[1];
+    ck_assert_int_eq(d->scale->dims[0], whole ? 1 : rows);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        const int64_t r = i / columns, k = i % columns;
+        const int64_t g = whole ? 0 : r * groups + k / (columns / groups);
+        const int code =
+            d->packed ? packed_code(d->codes, d->bits, r, k) : ((const int8_t *)d->codes->data)[i];
+        const int zero = d->zero == NULL ? 0 : ((const int8_t *)d->zero->data)[g];
+        const float value = (float)(code - zero) * scale_of(d->scale, g);
+        TEST_EACH(value == want[i], "%s: element %lld is %g, not %g", path, (long long)i,
+                  (double)value, (double)want[i]);
+    }
+    dt_tensor_free(dense);
+}
+
+static int bits_of(const struct scheme *s, int layer)
+{
+    return s->head_apart && layer == 0 ? 8 : (int)s->bits;
+}
+
+/* The embedding is values, and tied to nothing, since the head is integers. */
+static void check_embedding(made *t, const dt_file *f)
+{
+    dt_tensor *dense;
+    const dt_file_entry *e = entry(f, "model.embed_tokens", ".weight", "F32");
+    TEST_OK(t->ctx, dt_dequantize(dt_param(t->m, "model.embed_tokens.weight"), &dense));
+    ck_assert_uint_eq(e->bytes, (size_t)dt_count(dense) * 4);
+    ck_assert(memcmp(e->data, dt_data(dense), e->bytes) == 0);
+    dt_tensor_free(dense);
+}
+
+static dt_file *open_tensors(made *t)
+{
+    char path[TEST_PATH];
+    dt_file *f;
+    test_join(path, t->path, "model.safetensors");
+    TEST_OK(t->ctx, dt_file_open(t->ctx, path, &f));
+    check_embedding(t, f);
+    return f;
+}
+
+static void config_says(made *t, const char *text, bool wanted)
+{
+    char path[TEST_PATH];
+    test_join(path, t->path, "config.json");
+    char *config = test_read_file(path, NULL);
+    ck_assert_msg((strstr(config, text) != NULL) == wanted, "%s: %s", text, config);
+    free(config);
+}
+
+START_TEST(compressed_tensors_hold_the_weights)
+{
+    made t;
+    const struct scheme *s = &schemes[_i];
+    const bool packed = s->scheme != DT_SCHEME_ASYMMETRIC;
+    make(&t, s);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    dt_file *f = open_tensors(&t);
+    for (int i = 0; i < LAYERS; i++) {
+        decoded d = { .bits = bits_of(s, i), .packed = packed };
+        d.codes = packed ? entry(f, layers[i], ".weight_packed", "I32")
+                         : entry(f, layers[i], ".weight", "I8");
+        d.scale = entry(f, layers[i], ".weight_scale", "F32");
+        if (!packed) d.zero = entry(f, layers[i], ".weight_zero_point", "I8");
+        if (packed) {
+            const int64_t *shape = entry(f, layers[i], ".weight_shape", "I64")->data;
+            int64_t extents[2];
+            memcpy(extents, shape, sizeof extents);
+            ck_assert_int_eq(d.codes->dims[1], (extents[1] * d.bits + 31) / 32);
+        }
+        check_weight(&t, layers[i], &d);
+    }
+    config_says(&t, packed ? "\"pack-quantized\"" : "\"int-quantized\"", true);
+    config_says(&t, "\"tie_word_embeddings\": false", true);
+    config_says(&t, "\"group_1\"", s->head_apart);
+    config_says(&t, "\"Linear\"", !s->head_apart);
+    config_says(&t, "\"input_activations\": null", s->preset == DT_INT4_WEIGHT);
+    dt_file_close(f);
+    drop(&t);
+}
+END_TEST
+
+START_TEST(torchao_holds_the_weights)
+{
+    made t;
+    const struct scheme *s = &schemes[_i];
+    make(&t, s);
+    TEST_OK(t.ctx, export_as(&t, "torchao"));
+    dt_file *f = open_tensors(&t);
+    const char *names = dt_file_meta(f, "tensor_names");
+    ck_assert(names != NULL && strstr(names, "\"model.norm.weight\"") != NULL);
+    for (int i = 0; i < LAYERS; i++) {
+        char path[128], type[32];
+        decoded d = { .codes = entry(f, layers[i], "._weight_qdata", "I8"),
+                      .scale = entry(f, layers[i], "._weight_scale", "F32"),
+                      .zero = entry(f, layers[i], "._weight_zero_point", "I8") };
+        check_weight(&t, layers[i], &d);
+        snprintf(path, sizeof path, "%s.weight", layers[i]);
+        snprintf(type, sizeof type, "\"int%d\"", bits_of(s, i));
+        const char *about = dt_file_meta(f, path);
+        ck_assert(about != NULL && strstr(about, type) != NULL && strstr(names, path) != NULL);
+        const bool weight_only = strstr(about, "\"activation_quantization\": null") != NULL;
+        ck_assert(weight_only == (s->preset == DT_INT4_WEIGHT));
+    }
+    config_says(&t, "\"quant_method\": \"torchao\"", true);
+    dt_file_close(f);
+    drop(&t);
+}
+END_TEST
+
+/* ---- what is read --------------------------------------------------------------------------- */
+
+START_TEST(folders_have_the_model_s_bits)
+{
+    made t;
+    dt_module *m;
+    dt_model_info info;
+    make(&t, &schemes[_i]);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, t.path, &m, &info));
+    ck_assert(dt_is_converted(m) && !((const dt_llama_options *)info.options)->tied);
+    same_logits(t.m, m);
+    char again[TEST_PATH];
+    test_join(again, t.folder, "floats"); /* values of the integers, in a config without them */
+    TEST_OK(t.ctx, dt_hf_save(m, &info, NULL, again));
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    snprintf(t.path, sizeof t.path, "%s", again);
+    config_says(&t, "quantization_config", false);
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, again, &m, &info));
+    ck_assert(!dt_is_converted(m));
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    drop(&t);
+}
+END_TEST
+
+/* A float model takes the values; prepared with static ranges it has the folder's codes. */
+START_TEST(training_begins_with_the_folder)
+{
+    made t;
+    dt_module *m;
+    int64_t taken, all, n;
+    const struct scheme *s = &schemes[_i];
+    dt_qat_options q = qat_of(s);
+    make(&t, s);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    t.o.tied = false;
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &m));
+    TEST_OK(t.ctx, dt_model_load_weights(m, t.path));
+    ck_assert(!dt_is_converted(m) && !dt_is_prepared(m));
+    dt_tensor *dense;
+    TEST_OK(t.ctx, dt_dequantize(dt_param(t.m, "lm_head.weight"), &dense));
+    n = dt_count(dense);
+    ck_assert(memcmp(dt_data(dense), dt_data(dt_param(m, "lm_head.weight")), (size_t)n * 4) == 0);
+    dt_tensor_free(dense);
+    q.weight.quant.range = DT_RANGE_STATIC;
+    q.weight.has_range = true;
+    const bool q4_0 = s->scheme == DT_SCHEME_Q4_0; /* its range cannot be static, nor must it be */
+    if (q4_0) q.weight.has_range = false;
+    TEST_OK(t.ctx, dt_prepare(m, &q));
+    TEST_OK(t.ctx, dt__ranges_take(m, t.path, &taken, &all));
+    ck_assert_int_eq(all, LAYERS);
+    ck_assert_int_eq(taken, q4_0 ? 0 : LAYERS);
+    same_logits(t.m, m);
+    TEST_OK(t.ctx, dt_convert(m, NULL, NULL));
+    same_logits(t.m, m);
+    dt_module_free(m);
+    drop(&t);
+}
+END_TEST
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+static void replace_text(char *text, size_t room, const char *from, const char *to)
+{
+    char *at = strstr(text, from);
+    ck_assert_msg(at != NULL, "no %s in %s", from, text);
+    const size_t tail = strlen(at + strlen(from)) + 1;
+    ck_assert_uint_lt((size_t)(at - text) + strlen(to) + tail, room);
+    memmove(at + strlen(to), at + strlen(from), tail);
+    memcpy(at, to, strlen(to));
+}
+
+static dt_status load(made *t)
+{
+    dt_module *m;
+    dt_model_info info;
+    const dt_status s = dt_hf_load(t->ctx, t->path, &m, &info);
+    dt_model_info_free(t->ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+static const struct {
+    const char *from, *to, *says; /* says NULL: it is read */
+    dt_status status;
+} settings[] = {
+    { "[\"Linear\"]", "[\"re:.*proj\", \"lm_head\"]", NULL, DT_OK },
+    { "[\"Linear\"]", "[\"re:model\\\\.layers\\\\.\\\\d+\\\\..*\", \"re:^lm_head$\"]", NULL,
+      DT_OK },
+    { "[\"Linear\"]", "[\"re:.*proj\"]", "no group", DT_ERR_FORMAT },
+    { "[\"Linear\"]", "[\"re:(?=x)\"]", "is not known here", DT_ERR_UNSUPPORTED },
+    { "\"actorder\": null", "\"actorder\": \"group\"", "actorder", DT_ERR_UNSUPPORTED },
+    { "\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}", "kv_cache_scheme",
+      DT_ERR_UNSUPPORTED },
+    { "\"output_activations\": null", "\"output_activations\": {\"num_bits\": 8}",
+      "output_activations", DT_ERR_UNSUPPORTED },
+    { "\"num_bits\": 4", "\"num_bits\": 16", "2 to 8 bits", DT_ERR_UNSUPPORTED },
+    { "\"num_bits\": 4", "\"num_bits\": 5", "does not hold", DT_ERR_FORMAT },
+    { "\"group_size\": 32", "\"group_size\": 64", "weight_scale has", DT_ERR_FORMAT },
+    { "\"group_size\": 32", "\"group_size\": 7", "does not divide", DT_ERR_FORMAT },
+    { "\"strategy\": \"group\"", "\"strategy\": \"block\"", "strategy group", DT_ERR_UNSUPPORTED },
+    { "\"strategy\": \"token\"", "\"strategy\": \"tensor\"", "strategy token", DT_ERR_UNSUPPORTED },
+    { "\"type\": \"int\"", "\"type\": \"float\"", "type int", DT_ERR_UNSUPPORTED },
+    { "\"compressed-tensors\"", "\"gptq\"", "another method", DT_ERR_UNSUPPORTED },
+    { "\"config_groups\": {", "\"other\": {", "it has none", DT_ERR_UNSUPPORTED },
+    { "\"symmetric\": true", "\"symmetric\": false", "weight_zero_point is missing",
+      DT_ERR_FORMAT },
+};
+
+START_TEST(settings_of_folders)
+{
+    made t;
+    char path[TEST_PATH];
+    make(&t, &schemes[0]);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    test_join(path, t.path, "config.json");
+    char *text = test_read_file(path, NULL);
+    text = realloc(text, strlen(text) + 512);
+    ck_assert(text != NULL);
+    replace_text(text, strlen(text) + 512, settings[_i].from, settings[_i].to);
+    test_write_text(path, text);
+    if (settings[_i].says == NULL) TEST_OK(t.ctx, load(&t));
+    else TEST_FAILS(t.ctx, settings[_i].status, settings[_i].says, load(&t));
+    free(text);
+    drop(&t);
+}
+END_TEST
+
+/* What others write and we do not: zero points packed down the rows, bf16 scales, int8 codes. */
+START_TEST(packed_zero_points)
+{
+    made t;
+    dt_file *f;
+    dt_writer *w;
+    char path[TEST_PATH];
+    make(&t, &schemes[5]);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    test_join(path, t.path, "model.safetensors");
+    TEST_OK(t.ctx, dt_file_open(t.ctx, path, &f));
+    TEST_OK(t.ctx, dt_writer_create(t.ctx, &w));
+    unsigned char *made_for[LAYERS];
+    int n = 0;
+    for (int64_t i = 0; i < dt_file_count(f); i++) {
+        dt_file_entry e = *dt_file_at(f, i);
+        if (strstr(e.name, "_zero_point") == NULL) {
+            TEST_OK(t.ctx, dt_writer_add_bytes(w, &e));
+            continue;
+        }
+        const int64_t rows = e.dims[0], groups = e.dims[1], words = (rows * 4 + 31) / 32;
+        const int64_t dims[] = { words, groups };
+        unsigned char *to = made_for[n++] = calloc((size_t)(words * groups), 4);
+        ck_assert(to != NULL);
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t g = 0; g < groups; g++) { /* eight rows in a word */
+                const int code = ((const int8_t *)e.data)[r * groups + g] + 8;
+                to[(r / 8 * groups + g) * 4 + r % 8 / 2] |= (unsigned char)(code << (r % 2 * 4));
+            }
+        }
+        e.dtype = "I32";
+        e.dims = dims;
+        e.data = to;
+        TEST_OK(t.ctx, dt_writer_add_bytes(w, &e));
+    }
+    TEST_OK(t.ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_file_close(f);
+    dt_module *m;
+    dt_model_info info;
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, t.path, &m, &info));
+    same_logits(t.m, m);
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    while (n > 0) free(made_for[--n]);
+    drop(&t);
+}
+END_TEST
+
+/* ---- what is refused when written ----------------------------------------------------------- */
+
+START_TEST(what_folders_cannot_hold)
+{
+    static const char *const formats[] = { "compressed-tensors", "torchao" };
+    const char *const format = formats[_i];
+    made t;
+    make_float(&t);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "no linear layer is quantized", export_as(&t, format));
+    dt_qat_options q = qat_of(&schemes[0]);
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_OK(t.ctx, dt_export_check(t.m, &t.info, format));
+    TEST_FAILS(t.ctx, DT_ERR_STATE, "convert the model first", export_as(&t, format));
+    dt_module_free(t.m);
+    q.preset = DT_INT8_STATIC_INT8_WEIGHT;
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "self_attn.q_proj and 7 more: its input has a static",
+               dt_export_check(t.m, &t.info, format));
+    dt_module_free(t.m);
+    q = qat_of(&schemes[0]);
+    q.weight.quant.group_size = 40;
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "does not divide", dt_export_check(t.m, &t.info, format));
+    dt_module_free(t.m);
+    t.o.moe = (dt_moe_options){ true, 2, 1, true, 0.01, 0 };
+    q = qat_of(&schemes[0]);
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "experts", dt_export_check(t.m, &t.info, format));
+    t.info.family = dt_family_named(t.ctx, "gpt");
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "family llama", dt_export_check(t.m, &t.info, format));
+    drop(&t);
+}
+END_TEST
+
+/* ---- damage --------------------------------------------------------------------------------- */
+
+/* After a change of a byte of config.json, or of the header of the tensors, the model loads, or
+ * there is an error; likewise after any truncation. */
+START_TEST(every_byte)
+{
+    static const char *const files[] = { "config.json", "model.safetensors" };
+    static const char with[] = { 0, '"', '}', '9', ',', (char)0xff, '-', ' ' };
+    made t;
+    size_t size;
+    char path[TEST_PATH];
+    make(&t, &schemes[1]);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    test_join(path, t.path, files[_i]);
+    char *text = test_read_file(path, &size);
+    const size_t end = _i == 0 ? size : 3000 < size ? 3000 : size;
+    const size_t step = (size_t)test_count((test_draws){ _i == 0 ? 1 : 3, 17 });
+    for (size_t at = 0; at < end; at += step) {
+        const char before = text[at];
+        text[at] = with[at % sizeof with];
+        test_write_file(path, text, size);
+        const dt_status s = load(&t);
+        TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO,
+                  "byte %zu: %s: %s", at, dt_status_name(s), dt_error(t.ctx));
+        text[at] = before;
+        test_write_file(path, text, at);
+        const dt_status cut = load(&t);
+        TEST_EACH(cut != DT_OK || at + 3 > size, "%zu bytes are enough", at);
+    }
+    free(text);
+    drop(&t);
+}
+END_TEST
+
+static dt_status load_folder(dt_ctx *ctx, void *user)
+{
+    dt_module *m;
+    dt_model_info info;
+    const dt_status s = dt_hf_load(ctx, user, &m, &info);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(memory_fails)
+{
+    made t;
+    make(&t, &schemes[_i == 0 ? 1 : 5]);
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    ck_assert_int_gt(test_some_allocations(test_count((test_draws){ 1, 7 }), load_folder, t.path),
+                     50);
+    drop(&t);
+}
+END_TEST
+
+Suite *test_compressed_suite(void)
+{
+    Suite *s = suite_create("compressed");
+    TCase *c = tcase_create("compressed");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, compressed_tensors_hold_the_weights, 0, SCHEMES);
+    tcase_add_loop_test(c, torchao_holds_the_weights, 0, SCHEMES);
+    tcase_add_loop_test(c, folders_have_the_model_s_bits, 0, SCHEMES);
+    tcase_add_loop_test(c, training_begins_with_the_folder, 0, SCHEMES);
+    tcase_add_loop_test(c, settings_of_folders, 0, (int)(sizeof settings / sizeof settings[0]));
+    tcase_add_test(c, packed_zero_points);
+    tcase_add_loop_test(c, what_folders_cannot_hold, 0, 2);
+    tcase_add_loop_test(c, every_byte, 0, 2);
+    tcase_add_loop_test(c, memory_fails, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}

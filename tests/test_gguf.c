@@ -1,0 +1,876 @@
+/* Format gguf: every family and type, read by code of the tests and by detent; tokenizers; what is
+ * refused, when written and when read; damaged files and failing allocations. */
+#include "gguf_parse.h"
+#include "models.h"
+#include "testing.h"
+
+#include <detent/export.h>
+#include <detent/ops.h>
+#include <detent/text.h>
+#include <detent/train.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- models --------------------------------------------------------------------------------- */
+
+#define BYTES_TOKENIZER "{\"model\":{\"type\":\"bytes\"}}"
+#define CHARS_TOKENIZER                                                                            \
+    "{\"model\":{\"type\":\"chars\",\"characters\":\"\\n !\\\\ab\\u00e4\\u20ac\"}}"
+
+#define SIZES                                                                                      \
+    .vocab = 40, .context = 12, .layers = 2, .heads = 4, .width = 64, .hidden = 96, .theta = 1e4,  \
+    .eps = 1e-5, .rope = { 0, 1, 1, 4, 8192 }
+#define EXPERTS                                                                                    \
+    .moe = { .given = true, .experts = 3, .top_k = 2, .normalize = true, .balance = 0.01 }
+
+/* The models: `scheme` -1 is float. */
+static const struct variant {
+    const char *name, *arch;
+    dt_llama_options llama; /* vocab 0: a gpt */
+    dt_gpt_options gpt;
+    int scheme, bits;
+    const char *type; /* of a quantized weight */
+} variants[] = {
+    { "llama", "llama", { SIZES, .kv_heads = 2, .tied = true }, { 0 }, DT_SCHEME_Q4_0, 4, "2" },
+    { "llama float", "llama", { SIZES, .kv_heads = 2 }, { 0 }, -1, 0, "0" },
+    { "llama int8", "llama", { SIZES, .head_width = 8 }, { 0 }, DT_SCHEME_SYMMETRIC, 8, "8" },
+    { "llama int3", "llama", { SIZES, .head_width = 8 }, { 0 }, DT_SCHEME_SYMMETRIC, 3, "2" },
+    { "biases",
+      "llama",
+      { SIZES, .qkv_bias = true, .out_bias = true, .mlp_bias = true },
+      { 0 },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "qwen2", "qwen2", { SIZES, .kv_heads = 2, .qkv_bias = true }, { 0 }, DT_SCHEME_Q4_0, 4, "2" },
+    { "qwen3",
+      "qwen3",
+      { SIZES, .kv_heads = 1, .head_width = 32, .qk_norm = true },
+      { 0 },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "mixtral", "llama", { SIZES, .kv_heads = 2, EXPERTS }, { 0 }, DT_SCHEME_Q4_0, 4, "2" },
+    { "gpt",
+      "gpt2",
+      { 0 },
+      { .vocab = 40,
+        .context = 12,
+        .layers = 2,
+        .heads = 4,
+        .width = 64,
+        .tied = true,
+        .eps = 1e-5,
+        .bias = true },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "gpt without biases",
+      "gpt2",
+      { 0 },
+      { .vocab = 40, .context = 12, .layers = 1, .heads = 2, .width = 32, .eps = 1e-5 },
+      -1,
+      0,
+      "0" },
+};
+
+#define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
+
+typedef struct made {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_model_info info;
+    dt_llama_options llama;
+    dt_gpt_options gpt;
+    char folder[TEST_PATH], path[TEST_PATH];
+} made;
+
+/* Values of norms and biases are 1 and 0 at first, which would hide what is mixed up. */
+static dt_status stir(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    uint32_t *state = user;
+    (void)path;
+    (void)kind;
+    if (dt_rank(x) != 1) return DT_OK;
+    float *v = dt_data_mut(x);
+    for (int64_t i = 0; i < dt_count(x); i++) {
+        *state = *state * 1664525U + 1013904223U;
+        v[i] += (float)(*state >> 8) * 0x1p-26F;
+    }
+    return DT_OK;
+}
+
+static dt_qat_options qat_of(int scheme, int bits)
+{
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = DT_INT4_WEIGHT;
+    o.weight.quant.scheme = scheme;
+    o.weight.quant.bits = bits;
+    o.weight.quant.scale_dtype = DT_SCALE_F16;
+    o.weight.quant.granularity = bits == 3 ? DT_PER_CHANNEL : DT_PER_GROUP;
+    o.weight.quant.group_size = bits == 8 ? 64 : 32;
+    o.weight.has_scheme = o.weight.has_bits = o.weight.has_scale_dtype = true;
+    o.weight.has_granularity = o.weight.has_group_size = true;
+    return o;
+}
+
+static void make_float(made *t, const struct variant *v)
+{
+    uint32_t state = 7;
+    *t = (made){ .llama = v->llama, .gpt = v->gpt };
+    test_folder(t->folder);
+    test_join(t->path, t->folder, "m.gguf");
+    TEST_OK(NULL, dt_ctx_create(&t->ctx, NULL));
+    dt_seed(t->ctx, 3);
+    const bool is_gpt = v->llama.vocab == 0;
+    t->info.family = dt_family_named(t->ctx, is_gpt ? "gpt" : "llama");
+    t->info.options = is_gpt ? (const void *)&t->gpt : (const void *)&t->llama;
+    TEST_OK(t->ctx, t->info.family->create(t->ctx, t->info.options, &t->m));
+    TEST_OK(t->ctx, dt_module_visit(t->m, stir, &state));
+}
+
+static void make(made *t, const struct variant *v)
+{
+    make_float(t, v);
+    if (v->scheme < 0) return;
+    const dt_qat_options o = qat_of(v->scheme, v->bits);
+    TEST_OK(t->ctx, dt_prepare(t->m, &o));
+    TEST_OK(t->ctx, dt_convert(t->m, NULL, NULL));
+}
+
+static void drop(made *t)
+{
+    dt_module_free(t->m);
+    ck_assert_uint_eq(dt_memory_of(t->ctx).used, 0);
+    dt_ctx_free(t->ctx);
+}
+
+static dt_status export_as(made *t, int type)
+{
+    dt_export_options o = dt_export_defaults();
+    o.gguf_type = type;
+    return dt_export(t->m, &t->info, "gguf", &o, t->path, NULL);
+}
+
+/* ---- what is written ------------------------------------------------------------------------ */
+
+/* The values of a parameter, malloc'ed. */
+static float *values_of(made *t, const char *path, int64_t *n)
+{
+    dt_tensor *x = dt_param(t->m, path), *dense = NULL;
+    ck_assert_msg(x != NULL, "no %s", path);
+    if (dt_is_packed(x)) TEST_OK(t->ctx, dt_dequantize(x, &dense));
+    *n = dt_count(x);
+    float *y = malloc((size_t)*n * sizeof *y);
+    ck_assert(y != NULL);
+    memcpy(y, dt_data(dense != NULL ? dense : x), (size_t)*n * sizeof *y);
+    dt_tensor_free(dense);
+    return y;
+}
+
+/* GGUF's rows of a llama's queries and keys: value 2j of a head is value j of its first half, 2j +
+ * 1 value j of its second. */
+static float *paired(float *v, int64_t n, int64_t row, int64_t head)
+{
+    float *y = malloc((size_t)n * sizeof *y);
+    const int64_t block = row * head;
+    ck_assert(y != NULL && n % block == 0);
+    for (int64_t b = 0; b < n; b += block) {
+        for (int64_t j = 0; j < head / 2; j++) {
+            memcpy(y + b + 2 * j * row, v + b + j * row, (size_t)row * sizeof *y);
+            memcpy(y + b + (2 * j + 1) * row, v + b + (j + head / 2) * row,
+                   (size_t)row * sizeof *y);
+        }
+    }
+    free(v);
+    return y;
+}
+
+static void same_values(const gguf_parsed *g, const char *name, const float *want, int64_t n,
+                        double tolerance)
+{
+    const gguf_tensor *x = gguf_tensor_of(g, name);
+    ck_assert_msg(x != NULL && x->count == n, "%s", name);
+    float *got = gguf_values(g, x);
+    for (int64_t i = 0; i < n; i++) {
+        TEST_EACH(fabs((double)got[i] - (double)want[i]) <=
+                      tolerance * fabs((double)want[i]) + tolerance * 1e-4,
+                  "%s: element %lld is %.9g, not %.9g", name, (long long)i, (double)got[i],
+                  (double)want[i]);
+    }
+    free(got);
+}
+
+static int64_t head_of(const dt_llama_options *o)
+{
+    return o->head_width == 0 ? o->width / o->heads : o->head_width;
+}
+
+/* A tensor against a parameter; `pairs`: its rows are in the order of pairs. */
+static void check_tensor(made *t, const gguf_parsed *g, const char *theirs, const char *ours,
+                         bool pairs, double tolerance)
+{
+    int64_t n;
+    float *v = values_of(t, ours, &n);
+    const dt_tensor *x = dt_param(t->m, ours);
+    const int64_t row = dt_rank(x) == 1 ? 1 : dt_dim(x, -1);
+    if (pairs) v = paired(v, n, row, head_of(&t->llama));
+    same_values(g, theirs, v, n, tolerance);
+    const gguf_tensor *y = gguf_tensor_of(g, theirs);
+    ck_assert_int_eq((int)y->rank, dt_rank(x));
+    for (int d = 0; d < dt_rank(x); d++) {
+        ck_assert_int_eq((int64_t)y->extent[d], dt_dim(x, dt_rank(x) - 1 - d));
+    }
+    free(v);
+}
+
+static void check_llama(made *t, const gguf_parsed *g, const char *arch, double tolerance)
+{
+    static const char *const names[][2] = {
+        { "attn_norm.weight", "input_layernorm.weight" },
+        { "attn_q.weight", "self_attn.q_proj.weight" },
+        { "attn_k.weight", "self_attn.k_proj.weight" },
+        { "attn_v.weight", "self_attn.v_proj.weight" },
+        { "attn_q.bias", "self_attn.q_proj.bias" },
+        { "attn_k.bias", "self_attn.k_proj.bias" },
+        { "attn_v.bias", "self_attn.v_proj.bias" },
+        { "attn_output.weight", "self_attn.o_proj.weight" },
+        { "attn_output.bias", "self_attn.o_proj.bias" },
+        { "attn_q_norm.weight", "self_attn.q_norm.weight" },
+        { "attn_k_norm.weight", "self_attn.k_norm.weight" },
+        { "ffn_norm.weight", "post_attention_layernorm.weight" },
+        { "ffn_gate.weight", "mlp.gate_proj.weight" },
+        { "ffn_up.weight", "mlp.up_proj.weight" },
+        { "ffn_down.weight", "mlp.down_proj.weight" },
+        { "ffn_gate.bias", "mlp.gate_proj.bias" },
+        { "ffn_up.bias", "mlp.up_proj.bias" },
+        { "ffn_down.bias", "mlp.down_proj.bias" },
+        { "ffn_gate_inp.weight", "moe.router.weight" },
+        { "ffn_gate_exps.weight", "moe.w_gate.weight" },
+        { "ffn_up_exps.weight", "moe.w_up.weight" },
+        { "ffn_down_exps.weight", "moe.w_down.weight" },
+    };
+    int tensors = 2 + !t->llama.tied;
+    check_tensor(t, g, "token_embd.weight", "model.embed_tokens.weight", false, tolerance);
+    check_tensor(t, g, "output_norm.weight", "model.norm.weight", false, tolerance);
+    if (!t->llama.tied) check_tensor(t, g, "output.weight", "lm_head.weight", false, tolerance);
+    for (int i = 0; i < 2 * (int)(sizeof names / sizeof names[0]); i++) {
+        char theirs[96], ours[96];
+        const char *const *n = names[i / 2];
+        snprintf(theirs, sizeof theirs, "blk.%d.%s", i % 2, n[0]);
+        snprintf(ours, sizeof ours, "model.layers.%d.%s", i % 2, n[1]);
+        const bool rotated = strstr(ours, "q_proj") != NULL || strstr(ours, "k_proj") != NULL;
+        if (dt_param(t->m, ours) == NULL) continue;
+        check_tensor(t, g, theirs, ours, rotated && strcmp(arch, "llama") == 0, tolerance);
+        tensors++;
+    }
+    ck_assert_int_eq(g->n_tensors, tensors);
+}
+
+static void check_gpt(made *t, const gguf_parsed *g, double tolerance)
+{
+    static const char *const parts[] = { "q", "k", "v" };
+    int64_t n, all = 0;
+    const int64_t width = t->gpt.width;
+    check_tensor(t, g, "token_embd.weight", "tokens.weight", false, tolerance);
+    check_tensor(t, g, "position_embd.weight", "positions.weight", false, tolerance);
+    check_tensor(t, g, "output_norm.bias", "norm.bias", false, tolerance);
+    check_tensor(t, g, "blk.0.attn_norm.bias", "blocks.0.norm1.bias", false, tolerance);
+    check_tensor(t, g, "blk.0.ffn_norm.weight", "blocks.0.norm2.weight", false, tolerance);
+    check_tensor(t, g, "blk.0.attn_output.weight", "blocks.0.attn.out.weight", false, tolerance);
+    check_tensor(t, g, "blk.0.ffn_up.weight", "blocks.0.mlp.up.weight", false, tolerance);
+    check_tensor(t, g, "blk.0.ffn_down.weight", "blocks.0.mlp.down.weight", false, tolerance);
+    float *joined = malloc((size_t)(3 * width * width) * sizeof *joined);
+    ck_assert(joined != NULL);
+    for (int i = 0; i < 3; i++, all += n) {
+        char path[64];
+        snprintf(path, sizeof path, "blocks.0.attn.%s.weight", parts[i]);
+        float *v = values_of(t, path, &n);
+        memcpy(joined + all, v, (size_t)n * sizeof *v);
+        free(v);
+    }
+    same_values(g, "blk.0.attn_qkv.weight", joined, all, tolerance);
+    free(joined);
+    const gguf_tensor *bias = gguf_tensor_of(g, "blk.0.attn_qkv.bias");
+    ck_assert(bias != NULL && bias->count == 3 * width && bias->rank == 1);
+    if (t->gpt.bias) return;
+    float *zero = gguf_values(g, bias); /* llama.cpp wants one */
+    for (int64_t i = 0; i < bias->count; i++) ck_assert(zero[i] == 0);
+    free(zero);
+}
+
+static void check_keys(const gguf_parsed *g, const struct variant *v)
+{
+    char key[96];
+    const bool gpt = v->llama.vocab == 0;
+    const struct {
+        const char *key;
+        int64_t value;
+    } keys[] = {
+        { "context_length", 12 },
+        { "block_count", gpt ? v->gpt.layers : v->llama.layers },
+        { "embedding_length", gpt ? v->gpt.width : v->llama.width },
+        { "feed_forward_length", gpt ? 4 * v->gpt.width : v->llama.hidden },
+        { "attention.head_count", gpt ? v->gpt.heads : v->llama.heads },
+        { "attention.head_count_kv", gpt                      ? v->gpt.heads
+                                     : v->llama.kv_heads == 0 ? v->llama.heads
+                                                              : v->llama.kv_heads },
+    };
+    ck_assert(gguf_says(g, "general.architecture", v->arch));
+    for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++) {
+        snprintf(key, sizeof key, "%s.%s", v->arch, keys[i].key);
+        ck_assert_int_eq(gguf_u32(g, key), keys[i].value);
+    }
+    if (!v->llama.moe.given) return;
+    ck_assert_int_eq(gguf_u32(g, "llama.expert_count"), 3);
+    ck_assert_int_eq(gguf_u32(g, "llama.expert_used_count"), 2);
+}
+
+static void check_file(made *t, const struct variant *v, int type, double tolerance)
+{
+    TEST_OK(t->ctx, export_as(t, type));
+    gguf_parsed *g = gguf_parse(t->path);
+    check_keys(g, v);
+    if (v->llama.vocab == 0) check_gpt(t, g, tolerance);
+    else check_llama(t, g, v->arch, tolerance);
+    const gguf_tensor *w = gguf_tensor_of(g, "blk.0.attn_output.weight");
+    const uint32_t blocks = (uint32_t)atoi(v->type);
+    ck_assert_uint_eq(w->type, type == DT_GGUF_F32 ? 0 : type == DT_GGUF_F16 ? 1 : blocks);
+    ck_assert_uint_eq(gguf_tensor_of(g, "output_norm.weight")->type, 0);
+    gguf_free(g);
+}
+
+START_TEST(files_hold_the_model)
+{
+    made t;
+    const struct variant *v = &variants[_i];
+    make(&t, v);
+    check_file(&t, v, DT_GGUF_TRAINED, 0);
+    check_file(&t, v, DT_GGUF_F32, 0);
+    check_file(&t, v, DT_GGUF_F16, 0x1p-11);
+    drop(&t);
+}
+END_TEST
+
+/* ---- what is read --------------------------------------------------------------------------- */
+
+static dt_status same_parameter(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    made *t = user;
+    int64_t n;
+    (void)kind;
+    if (t->gpt.vocab > 0 && !t->gpt.bias && dt_param(t->m, path) == NULL) return DT_OK;
+    float *want = values_of(t, path, &n);
+    ck_assert_int_eq(n, dt_count(x));
+    TEST_EACH(memcmp(want, dt_data(x), (size_t)n * sizeof *want) == 0, "%s differs", path);
+    free(want);
+    return DT_OK;
+}
+
+/* A file that was written gives the model's values again, in blocks and in F32. */
+START_TEST(files_are_read)
+{
+    made t;
+    static const int types[] = { DT_GGUF_TRAINED, DT_GGUF_F32 };
+    make(&t, &variants[_i]);
+    for (int i = 0; i < 2; i++) {
+        dt_module *m;
+        dt_model_info info;
+        TEST_OK(t.ctx, export_as(&t, types[i]));
+        TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
+        ck_assert_str_eq(info.family->name, t.info.family->name);
+        TEST_OK(t.ctx, dt_module_visit(m, same_parameter, &t));
+        dt_model_info_free(t.ctx, &info);
+        dt_module_free(m);
+    }
+    drop(&t);
+}
+END_TEST
+
+/* llama3's scaling goes as divisors of frequencies, and is known again; linear has keys. */
+START_TEST(scaled_rotations)
+{
+    made t;
+    dt_model_info info;
+    dt_module *m;
+    struct variant v = variants[1];
+    v.llama.rope = _i == 0 ? (dt_rope_options){ DT_ROPE_LLAMA3, 8, 1, 4, 64 }
+                           : (dt_rope_options){ DT_ROPE_LINEAR, 2, 1, 4, 8192 };
+    make(&t, &v);
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_TRAINED));
+    gguf_parsed *g = gguf_parse(t.path);
+    const gguf_tensor *x = gguf_tensor_of(g, "rope_freqs.weight");
+    ck_assert((x != NULL) == (_i == 0));
+    for (int64_t i = 0; x != NULL && i < 8; i++) { /* heads of 16 */
+        float *f = gguf_values(g, x);
+        const double turns = 64 / (2 * 3.14159265358979323846 * pow(1e4, (double)i / 8));
+        const double share = (turns - 1) / 3;
+        const double want = turns > 4 ? 1 : turns < 1 ? 8 : 1 / ((1 - share) / 8 + share);
+        TEST_NEAR(f[i], want, 0, 1e-6);
+        free(f);
+    }
+    if (_i == 1) ck_assert(gguf_says(g, "llama.rope.scaling.type", "linear"));
+    gguf_free(g);
+    TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
+    const dt_rope_options *r = &((const dt_llama_options *)info.options)->rope;
+    ck_assert(r->scaling == v.llama.rope.scaling && r->factor == v.llama.rope.factor);
+    ck_assert(_i == 1 || r->original_context == 64);
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    drop(&t);
+}
+END_TEST
+
+/* ---- tokenizers ----------------------------------------------------------------------------- */
+
+/* The ids of a text by the tokenizer of a model's file. */
+static void same_ids(dt_ctx *ctx, const char *a, const char *b, const char *text)
+{
+    const char *const json[] = { a, b };
+    dt_ids ids[2] = { { 0 } };
+    for (int i = 0; i < 2; i++) {
+        dt_tokenizer *k;
+        TEST_OK(ctx, dt_tokenizer_parse(ctx, json[i], strlen(json[i]), "t", &k));
+        TEST_OK(ctx, dt_tokenizer_encode(k, text, strlen(text),
+                                         &(dt_encoding){ .special = true, .wrap = true }, &ids[i]));
+        dt_tokenizer_free(k);
+    }
+    ck_assert_int_eq(ids[0].n, ids[1].n);
+    ck_assert(memcmp(ids[0].id, ids[1].id, (size_t)ids[0].n * sizeof *ids[0].id) == 0);
+    dt_ids_free(&ids[0]);
+    dt_ids_free(&ids[1]);
+}
+
+/* Writes a model with a tokenizer and reads it back; the caller closes. */
+static gguf_parsed *with_tokenizer(made *t, const char *tokenizer, int64_t vocab, dt_file **back)
+{
+    struct variant v = variants[1];
+    v.llama.vocab = vocab;
+    make(t, &v);
+    t->info.tokenizer = tokenizer;
+    TEST_OK(t->ctx, export_as(t, DT_GGUF_TRAINED));
+    TEST_OK(t->ctx, dt_file_open(t->ctx, t->path, back));
+    return gguf_parse(t->path);
+}
+
+START_TEST(bytes_and_characters)
+{
+    made t;
+    dt_file *back;
+    char text[64];
+    const bool chars = _i == 1;
+    const char *const json = chars ? CHARS_TOKENIZER : BYTES_TOKENIZER;
+    gguf_parsed *g = with_tokenizer(&t, json, chars ? 11 : 256, &back);
+    ck_assert(gguf_says(g, "tokenizer.ggml.model", "rwkv"));
+    ck_assert(gguf_pair_of(g, "tokenizer.ggml.eos_token_id") == NULL);
+    gguf_string(g, "tokenizer.ggml.tokens", chars ? 0 : 10, text, sizeof text);
+    ck_assert_str_eq(text, "\\x0a");
+    gguf_string(g, "tokenizer.ggml.tokens", chars ? 3 : '\\', text, sizeof text);
+    ck_assert_str_eq(text, "\\\\");
+    gguf_string(g, "tokenizer.ggml.tokens", chars ? 7 : 255, text, sizeof text);
+    ck_assert_str_eq(text, chars ? "\xe2\x82\xac" : "\\xff");
+    if (chars) { /* rows to spare */
+        gguf_string(g, "tokenizer.ggml.tokens", 10, text, sizeof text);
+        ck_assert(strstr(text, "unused10") != NULL);
+    }
+    const char *read = dt_file_meta(back, "detent.tokenizer");
+    ck_assert(read != NULL);
+    same_ids(t.ctx, json, read, chars ? "a\\b!\n \xc3\xa4\xe2\x82\xac" : "a\\b!\n\xff\x80");
+    dt_file_close(back);
+    gguf_free(g);
+    drop(&t);
+}
+END_TEST
+
+/* Byte-level BPE: tokens, merges and the split's name, and the same ids from the file. */
+START_TEST(byte_pairs)
+{
+    static const char *const folders[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512" };
+    static const char *const pres[] = { "gpt-2", "llama-bpe" };
+    char folder[TEST_PATH], path[TEST_PATH];
+    made t;
+    dt_file *back;
+    dt_tokenizer *k;
+    dt_ctx *ctx;
+    if (!test_golden(folder, folders[_i])) return;
+    test_join(path, folder, "tokenizer.json");
+    char *json = test_read_file(path, NULL);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tokenizer_parse(ctx, json, strlen(json), "json", &k));
+    const int64_t vocab = dt_tokenizer_vocab(k);
+    dt_tokenizer_free(k);
+    dt_ctx_free(ctx);
+    gguf_parsed *g = with_tokenizer(&t, json, vocab, &back);
+    ck_assert(gguf_says(g, "tokenizer.ggml.model", "gpt2"));
+    const char *const other = _i == 1 ? "dbrx" : "gpt-2"; /* without ignore_merges */
+    ck_assert(gguf_says(g, "tokenizer.ggml.pre", pres[_i]) ||
+              gguf_says(g, "tokenizer.ggml.pre", other));
+    ck_assert_uint_eq(gguf_pair_of(g, "tokenizer.ggml.tokens")->n, (uint64_t)vocab);
+    ck_assert_uint_gt(gguf_pair_of(g, "tokenizer.ggml.merges")->n, 100);
+    ck_assert(gguf_pair_of(g, "tokenizer.ggml.eos_token_id") != NULL);
+    const char *read = dt_file_meta(back, "detent.tokenizer");
+    ck_assert(read != NULL);
+    same_ids(t.ctx, json, read, "Hello, the 12345 world's  end!\n\n\xc3\xa4 <|endoftext|> again");
+    dt_file_close(back);
+    gguf_free(g);
+    drop(&t);
+    free(json);
+}
+END_TEST
+
+/* ---- what is refused when written ----------------------------------------------------------- */
+
+static const struct {
+    int64_t width, hidden, group;
+    int scheme, bits, dtype, type;
+    const char *says;
+} refusals[] = {
+    { 80, 96, 16, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_F16, DT_GGUF_TRAINED,
+      "rows of 80 values; blocks of llama.cpp have 32" },
+    { 64, 96, 16, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_F16, DT_GGUF_TRAINED, "group_size 16" },
+    { 64, 96, 48, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_F16, DT_GGUF_TRAINED, "group_size 48" },
+    { 64, 96, 32, DT_SCHEME_ASYMMETRIC, 4, DT_SCALE_F16, DT_GGUF_TRAINED, "has zero points" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_F32, DT_GGUF_TRAINED, "scale_dtype: f16" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 8, DT_SCALE_F16, DT_GGUF_Q4_0, "8 bits; Q4_0 has 4" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_BF16, DT_GGUF_Q8_0, "scale_dtype: f16" },
+};
+
+START_TEST(what_blocks_cannot_hold)
+{
+    made t;
+    struct variant v = variants[1];
+    v.llama.width = refusals[_i].width;
+    v.llama.hidden = refusals[_i].hidden;
+    make_float(&t, &v);
+    dt_qat_options o = qat_of(refusals[_i].scheme, refusals[_i].bits);
+    o.weight.quant.group_size = refusals[_i].group;
+    o.weight.quant.scale_dtype = refusals[_i].dtype;
+    TEST_OK(t.ctx, dt_prepare(t.m, &o));
+    if (refusals[_i].type == DT_GGUF_TRAINED) {
+        TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, refusals[_i].says,
+                   dt_export_check(t.m, &t.info, "gguf"));
+    }
+    TEST_OK(t.ctx, dt_export_check(t.m, &t.info, "gguf-f32"));
+    TEST_FAILS(t.ctx, DT_ERR_STATE, "convert the model first", export_as(&t, DT_GGUF_F32));
+    TEST_OK(t.ctx, dt_convert(t.m, NULL, NULL));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, refusals[_i].says, export_as(&t, refusals[_i].type));
+    ck_assert(!test_file_exists(t.path));
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+    drop(&t);
+}
+END_TEST
+
+START_TEST(what_llama_cpp_lacks)
+{
+    made t;
+    struct variant v = variants[6]; /* qwen3 */
+    v.llama.mlp_bias = true;
+    make(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "Qwen3", export_as(&t, DT_GGUF_TRAINED));
+    drop(&t);
+    v = variants[7]; /* mixtral */
+    v.llama.moe.normalize = false;
+    make(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "moe.normalize", export_as(&t, DT_GGUF_TRAINED));
+    drop(&t);
+    make(&t, &variants[1]);
+    const dt_lora_options lora = dt_lora_defaults();
+    TEST_OK(t.ctx, dt_lora_add(t.m, &lora));
+    TEST_FAILS(t.ctx, DT_ERR_STATE, "detent merge", export_as(&t, DT_GGUF_TRAINED));
+    t.info.family = dt_family_named(t.ctx, "mlp");
+    TEST_FAILS(t.ctx, DT_ERR_STATE, "detent merge", export_as(&t, DT_GGUF_TRAINED));
+    TEST_OK(t.ctx, dt_lora_merge(t.m));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "this is a mlp", export_as(&t, DT_GGUF_TRAINED));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "not known how",
+               dt_export(t.m, NULL, "gguf", NULL, t.path, NULL));
+    drop(&t);
+}
+END_TEST
+
+/* ---- damaged and foreign files -------------------------------------------------------------- */
+
+static bool is_file_error(dt_status s)
+{
+    return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
+}
+
+static dt_status load(dt_ctx *ctx, const char *path)
+{
+    dt_module *m;
+    dt_model_info info;
+    const dt_status s = dt_model_load(ctx, path, &m, &info);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+/* A small file: a model of one layer with a tokenizer. */
+static void make_small(made *t)
+{
+    struct variant v = variants[1];
+    v.llama.vocab = 8;
+    v.llama.layers = 1;
+    v.llama.heads = 2;
+    v.llama.kv_heads = 1;
+    v.llama.width = 8;
+    v.llama.hidden = 4;
+    make(t, &v);
+    t->info.tokenizer = CHARS_TOKENIZER;
+    TEST_OK(t->ctx, export_as(t, DT_GGUF_TRAINED));
+}
+
+START_TEST(every_truncation)
+{
+    made t;
+    size_t size;
+    make_small(&t);
+    TEST_OK(t.ctx, load(t.ctx, t.path));
+    char *bytes = test_read_file(t.path, &size);
+    const int64_t step = test_count((test_draws){ 1, 7 });
+    for (size_t n = 0; n + DT_MAX_RANK < size - 32; n += (size_t)step) {
+        test_write_file(t.path, bytes, n);
+        const dt_status s = load(t.ctx, t.path);
+        TEST_EACH(is_file_error(s), "%zu bytes: %s", n, dt_status_name(s));
+    }
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
+/* After a change of any byte before the data the model loads, or there is an error. */
+START_TEST(every_byte)
+{
+    made t;
+    size_t size;
+    static const unsigned char with[] = { 0, 0xff, 0x80, 1, 9, 'a', 0x7f, 32 };
+    make_small(&t);
+    gguf_parsed *g = gguf_parse(t.path);
+    const size_t end = g->data;
+    gguf_free(g);
+    char *bytes = test_read_file(t.path, &size);
+    const int64_t step = test_count((test_draws){ 1, 5 });
+    for (size_t at = 0; at < end; at += (size_t)step) {
+        const char before = bytes[at];
+        for (size_t k = 0; k < 2; k++) {
+            bytes[at] = (char)with[(at + 4 * k) % sizeof with];
+            test_write_file(t.path, bytes, size);
+            const dt_status s = load(t.ctx, t.path);
+            TEST_EACH(s == DT_OK || is_file_error(s), "byte %zu: %s: %s", at, dt_status_name(s),
+                      dt_error(t.ctx));
+        }
+        bytes[at] = before;
+    }
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
+static dt_status load_again(dt_ctx *ctx, void *user) { return load(ctx, user); }
+
+static dt_status load_and_export(dt_ctx *ctx, void *user)
+{
+    dt_module *m = NULL;
+    dt_model_info info = { .family = NULL };
+    char to[TEST_PATH];
+    snprintf(to, sizeof to, "%s.again", (const char *)user);
+    dt_status s = dt_model_load(ctx, user, &m, &info);
+    if (s == DT_OK) s = dt_export(m, &info, "gguf", NULL, to, NULL);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(memory_fails)
+{
+    made t;
+    make_small(&t);
+    ck_assert_int_gt(test_every_allocation(load_again, t.path), 50);
+    ck_assert_int_gt(test_every_allocation(load_and_export, t.path), 100);
+    drop(&t);
+}
+END_TEST
+
+/* Files that are not ours: text in place of a part of a file that was written. */
+static const struct {
+    const char *from, *to; /* of equal length */
+    const char *says;
+    dt_status status;
+} changes[] = {
+    { "llama", "lxama", "architecture 'lxama' is not supported", DT_ERR_UNSUPPORTED },
+    { "llama.vocab_size", "llama.vocab_sise", "not known here", DT_ERR_UNSUPPORTED },
+    { "llama.block_count", "block_count.llama", "'llama.block_count' is missing", DT_ERR_FORMAT },
+    { "blk.0.attn_norm.weight", "blk.0.attn_norn.weight", "attn_norn", DT_ERR_UNSUPPORTED },
+    { "blk.0.attn_v.weight", "blk.0.attn_k.weight", "occurs twice", DT_ERR_FORMAT },
+    { "output.weight", "outpux.weight", "'outpux.weight' is none", DT_ERR_UNSUPPORTED },
+    { "token_embd.weight", "tokem_embd.weight", "'token_embd.weight' is missing", DT_ERR_FORMAT },
+    { "general.alignment", "llama.block_count", "occurs twice", DT_ERR_FORMAT },
+    { "GGUF\3", "GGUF\1", "version 1", DT_ERR_UNSUPPORTED },
+    { "output_norm.weight", "output\xff_orm.weight", "is no text", DT_ERR_FORMAT },
+};
+
+START_TEST(foreign_files)
+{
+    made t;
+    size_t size, at = 0;
+    make_small(&t);
+    char *bytes = test_read_file(t.path, &size);
+    const size_t n = strlen(changes[_i].from);
+    const char *const from = changes[_i].from;
+    while (at + n < size && memcmp(bytes + at, from, n) != 0) at++;
+    ck_assert(at + n < size);
+    memcpy(bytes + at, changes[_i].to, n);
+    test_write_file(t.path, bytes, size);
+    TEST_FAILS(t.ctx, changes[_i].status, changes[_i].says, load(t.ctx, t.path));
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
+/* Types of tensors that are not read, and offsets outside. */
+START_TEST(foreign_tensors)
+{
+    made t;
+    make_small(&t);
+    size_t size;
+    gguf_parsed *g = gguf_parse(t.path);
+    char *bytes = test_read_file(t.path, &size);
+    const size_t name = strlen(g->tensor[0].name);
+    const size_t rank = g->infos + 8 + name, type = rank + 4 + 8 * g->tensor[0].rank;
+    const struct {
+        size_t at;
+        unsigned char byte;
+        const char *says;
+    } cases[] = { { type, 12, "ggml type 12" },
+                  { rank, 9, "9 dimensions" },
+                  { type + 4, 1, "no multiple of" },
+                  { type + 8, 1, "cut short" },
+                  { rank + 4, 7, "not" },
+                  { rank + 11, 0x7f, "too large" },
+                  { type, 2, "make a block" } };
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
+        const char before = bytes[cases[i].at];
+        bytes[cases[i].at] = (char)cases[i].byte;
+        test_write_file(t.path, bytes, size);
+        const dt_status s = load(t.ctx, t.path);
+        ck_assert_msg(is_file_error(s) && strstr(dt_error(t.ctx), cases[i].says) != NULL,
+                      "case %d: %s", i, dt_error(t.ctx));
+        bytes[cases[i].at] = before;
+    }
+    free(bytes);
+    gguf_free(g);
+    drop(&t);
+}
+END_TEST
+
+/* ---- recipes and the program ---------------------------------------------------------------- */
+
+static const char recipe[] =
+    "run: {dir: %s/run, seed: 1}\n"
+    "model: {family: gpt, vocab: 256, context: 8, layers: 1, heads: 2, width: 32}\n"
+    "data: {format: text, train: [%s/t.txt], tokenizer: bytes, context: 8}\n"
+    "train: {steps: 2, batch_size: 2}\n"
+    "qat: {preset: int4-weight, weight: {%s}}\n"
+    "convert:\n"
+    "  formats: [c, %s]\n";
+
+START_TEST(recipes_name_the_format)
+{
+    static const char *const weights[] = { "scheme: q4_0", "group_size: 16", "group_size: 16" };
+    static const char *const formats[] = { "gguf", "gguf", "gguf-f16" };
+    char text[4 * TEST_PATH], folder[TEST_PATH], path[TEST_PATH], words[TEST_PATH] = "";
+    dt_recipe *r = NULL;
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_folder(folder);
+    test_join(path, folder, "t.txt");
+    for (int i = 0; i < 20; i++) strcat(words, "some text to be read. ");
+    test_write_text(path, words);
+    snprintf(text, sizeof text, recipe, folder, folder, weights[_i], formats[_i]);
+    test_join(path, folder, "r.yaml");
+    test_write_text(path, text);
+    dt_status s = dt_recipe_read(ctx, &(dt_recipe_source){ .path = path }, &r);
+    if (s == DT_OK) s = dt_run(ctx, r, &(dt_run_control){ .dry_run = true }, NULL);
+    if (_i == 1) {
+        ck_assert_int_eq(s, DT_ERR_CONFIG);
+        ck_assert(strstr(dt_recipe_error_at(r, 0), ":7:16: error: format gguf cannot") != NULL);
+        ck_assert(strstr(dt_recipe_error_at(r, 0), "group_size 16") != NULL);
+    } else {
+        TEST_OK(ctx, s);
+    }
+    dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+#define DETENT DETENT_BINARY_DIR "/detent"
+
+/* From a file of llama.cpp to a model that is trained again, and back to the same blocks. */
+START_TEST(the_program)
+{
+    made t;
+    char *out, again[TEST_PATH];
+    make(&t, &variants[0]);
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_TRAINED));
+    ck_assert_int_eq(test_shell(&out, DETENT " inspect %s 2>&1", t.path), 0);
+    ck_assert(strstr(out, "Q4_0") != NULL && strstr(out, "\"llama\"") != NULL);
+    free(out);
+    test_join(again, t.folder, "own.safetensors");
+    TEST_OK(t.ctx, dt_model_save(t.m, &t.info, again));
+    ck_assert_int_eq(test_shell(&out, DETENT " export %s --format gguf -o %s.2 2>&1 && cmp %s %s.2",
+                                again, t.path, t.path, t.path),
+                     0);
+    ck_assert(strstr(out, "products of integers") != NULL);
+    free(out);
+    const char *const config = DETENT_SOURCE_DIR "/configs/finetune-llama-int4.yaml";
+    char text[TEST_PATH], words[600] = "";
+    for (int i = 0; i < 40; i++) strcat(words, "to be or not: ");
+    test_join(text, t.folder, "t.txt");
+    test_write_text(text, words);
+    const char *const settings = "data.tokenizer=chars data.context=4 train.steps=2 "
+                                 "qat.start_step=0 train.schedule.warmup_steps=0 '~train.distill'";
+    ck_assert_msg(test_shell(&out,
+                             "cd %s && " DETENT " train %s model.init=%s data.train=[%s] %s "
+                             "--dry-run 2>&1",
+                             t.folder, config, t.path, text, settings) == 0,
+                  "%s", out);
+    free(out);
+    test_write_text(text, "GGUF and no more");
+    ck_assert_int_ne(test_shell(&out,
+                                "cd %s && " DETENT " train %s model.init=t.txt "
+                                "data.train=[t.txt] %s --dry-run 2>&1",
+                                t.folder, config, settings),
+                     0);
+    ck_assert_msg(strstr(out, "t.txt: GGUF of version") != NULL, "%s", out);
+    free(out);
+    ck_assert_int_eq(
+        test_shell(&out, DETENT " export %s --format gguf --type q2_k -o %s.3 2>&1", again, t.path),
+        2);
+    free(out);
+    drop(&t);
+}
+END_TEST
+
+Suite *test_gguf_suite(void)
+{
+    Suite *s = suite_create("gguf");
+    TCase *c = tcase_create("gguf");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, files_hold_the_model, 0, VARIANTS);
+    tcase_add_loop_test(c, files_are_read, 0, VARIANTS);
+    tcase_add_loop_test(c, scaled_rotations, 0, 2);
+    tcase_add_loop_test(c, bytes_and_characters, 0, 2);
+    tcase_add_loop_test(c, byte_pairs, 0, 2);
+    tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
+    tcase_add_test(c, what_llama_cpp_lacks);
+    tcase_add_test(c, every_truncation);
+    tcase_add_test(c, every_byte);
+    tcase_add_test(c, memory_fails);
+    tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_test(c, foreign_tensors);
+    tcase_add_loop_test(c, recipes_name_the_format, 0, 3);
+    tcase_add_test(c, the_program);
+    suite_add_tcase(s, c);
+    return s;
+}
