@@ -38,12 +38,12 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, cons
 }
 
 /* Bytes of a tensor of a static or learned range. A converted model keeps scale, zero point and
- * shift of inputs; scales of a weight are counted with the weight. */
+ * shift of inputs and results; scales of a weight are counted with the weight. */
 static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
                            const dt_tensor *x)
 {
     const bool stays = s->as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
-    if (!stays || strcmp(holder->name, "input") != 0) return 0;
+    if (!stays || strcmp(holder->name, "weight") == 0) return 0;
     return bytes_of(x);
 }
 
