@@ -83,11 +83,11 @@ static size_t layout(const dt__flat_field *field, int n, uint8_t *to)
     size_t at = 4;
     const size_t bytes = n == 0 ? 4 : 4 + 2 * (size_t)(field[n - 1].id + 1);
     memset(to, 0, bytes);
-    for (size_t size = 4; size > 0; size -= 3) {
+    for (int bytes_of = 4; bytes_of >= 1; bytes_of -= 3) {
         for (int i = 0; i < n; i++) {
-            if (size_of(field[i].kind) != size) continue;
+            if (size_of(field[i].kind) != (size_t)bytes_of) continue;
             put16(to + 4 + 2 * field[i].id, (uint32_t)at);
-            at += size;
+            at += size_of(field[i].kind);
         }
     }
     put16(to, (uint32_t)bytes);
