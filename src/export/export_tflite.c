@@ -233,15 +233,17 @@ static void summarize(const dt__lite_model *m)
     s->integer_products = m->integer_products;
     s->float_products = m->float_products;
     tell(m, m->pointwise,
-         "convolutions of 1 x 1: LiteRT finds a range for each pixel there, and detent one for the "
-         "example: about 1e-2 of the outputs");
+         "convolutions of 1 x 1 with more than 4 bits: LiteRT finds a range for each pixel there, "
+         "and detent one for the example: about 5e-3 of the outputs");
     tell(m, m->weights_only,
          "weights are written as floats: LiteRT would quantize the inputs of integer ones");
     tell(m, m->widened, "weights of at most 4 bits are written with 8: LiteRT's operator has no 4");
     tell(m, m->blocks, "group scales: only LiteRT's XNNPACK kernels, its default, compute them");
     s->promise = m->pointwise > 0
                      ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
-                     : "LiteRT's results differ in last bits, and where a code flips";
+                 : m->integer_products > 0
+                     ? "LiteRT's results differ in last bits, and where a code flips"
+                     : "LiteRT's results differ in last bits, of products of floats and exp";
 }
 
 static dt_status write_graph(dt__lite_model *m)

@@ -263,7 +263,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
     if (k.bias < 0) k.bias = dt__lite_floats(m, name, v.out, bias);
     k.weight = put_weight(m, &v, w, v.out);
     const bool point = v.kernel[0] * v.kernel[1] == 1 && !v.transposed && !v.depthwise;
-    m->pointwise += k.dynamic && point && v.size[0] * v.size[1] > 1;
+    m->pointwise += k.dynamic && point && w->r.bits > 4 && v.size[0] * v.size[1] > 1;
     return v.transposed ? put_transposed(m, &v, &k, x) : put_forward(m, &v, &k, x);
 }
 

@@ -35,7 +35,7 @@ typedef struct dt__lite_model {
     bool *folded;          /* of each call: an earlier one has written it */
     dt_status status;      /* of what is no failure of the builder */
     int64_t integer_products, float_products;
-    int64_t pointwise;     /* convolutions of 1 x 1 with dynamic ranges */
+    int64_t pointwise;     /* convolutions of 1 x 1, int8, with dynamic ranges */
     int64_t weights_only;  /* products of floats whose weights are codes in the model */
     int64_t widened;       /* weights of at most 4 bits that are written with 8 */
     bool blocks;           /* a weight has blocks */
