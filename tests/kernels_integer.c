@@ -323,7 +323,25 @@ static void tile(kernel_run *r, void (*f)(const dt__qtile *))
     t.zu_f = zu_f;
     t.ldy = t.positions + kernel_pick(r, 9);
     t.y = kernel_result_rows(r, t.outputs, t.positions, t.ldy);
+    if (t.pieces == 1 && kernel_chance(r)) t.sums = (int32_t *)(void *)t.y;
     KERNEL_CALL(r, f(&t));
+}
+
+static void requantize(kernel_run *r, void (*f)(const dt__requantizing *))
+{
+    dt__requantizing q = { .n = 1 + kernel_below(r, 300), .zero = kernel_pick(r, 256) - 128 };
+    q.by.m = (1 << 30) + (int32_t)kernel_below(r, (1 << 30) - 1);
+    q.by.shift = kernel_pick(r, 36) - 31;
+    const int32_t most = INT32_MAX >> (q.by.shift > 0 ? q.by.shift : 0);
+    int32_t *sum = kernel_indices(r, q.n, 1, false);
+    for (int64_t i = 0; i < q.n; i++) sum[i] = (int32_t)kernel_below(r, most) - most / 2;
+    q.sum = sum;
+    q.offset = (int32_t)kernel_below(r, most / 2) - most / 4;
+    q.least = -128 + kernel_pick(r, 100);
+    q.most = 127 - kernel_pick(r, 100);
+    q.u = kernel_result_bytes(r, q.n);
+    if (kernel_chance(r)) q.residual = (int8_t *)kernel_result_bytes(r, q.n);
+    KERNEL_CALL(r, f(&q));
 }
 
 static void transpose(kernel_run *r, void (*f)(const dt__transpose *))
@@ -430,6 +448,7 @@ static void quantize_panel(kernel_run *r, int64_t (*f)(const dt__panel_source *,
     CASE(gather_codes, gather_codes, 0)                                                            \
     CASE(qd8_tile, tile, 0)                                                                        \
     CASE(qd8_depthwise, depthwise, 0)                                                              \
+    CASE(requantize, requantize, 0)                                                                \
     CASE(transpose, transpose, 0)                                                                  \
     CASE(f32_qb4_gemm, nibble_floats, 0)                                                           \
     CASE(f32_qb8_gemm, byte_floats, 0)                                                             \

@@ -1,6 +1,10 @@
 /* Makes operands of cases, runs forward and backward, and collects the results. */
 #include "ops_run.h"
 
+#include "autograd/coded.h"
+
+#include <detent/device.h>
+
 #include "qat/quantized.h"
 
 #include <math.h>
@@ -75,6 +79,13 @@ ops_values ops_read(const dt_tensor *x)
 {
     ops_values out = { x->count, malloc((size_t)x->count * sizeof(double) + 1) };
     ck_assert_ptr_nonnull(out.v);
+    if (dt_is_coded(x)) {
+        float *values = malloc((size_t)x->count * sizeof *values + 1);
+        dt__codes_expand_all(dt__coded_codes(x), values);
+        for (int64_t i = 0; i < x->count; i++) out.v[i] = (double)values[i];
+        free(values);
+        return out;
+    }
     for (int64_t i = 0; i < x->count; i++) out.v[i] = ops_at(x, i);
     return out;
 }

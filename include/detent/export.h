@@ -41,6 +41,10 @@ typedef struct dt_trace_value {
     int result;          /* which of its results */
     int64_t first, last; /* the calls that write and last read it; last is dt_trace_calls() of an
                           * output of the model; -1 of what is not a RESULT */
+    /* A result that is a coded tensor (device.h): int8 codes with this scale and zero point. */
+    bool coded;
+    float scale;
+    int zero_point;
 } dt_trace_value;
 
 /* How a call reads a value. */

@@ -342,7 +342,7 @@ static dt_status watch(const dt_call *c)
 {
     for (int i = 0; i < c->n_out; i++) {
         const dt_tensor *y = c->out[i];
-        if (!dt__is_float(y->dtype) || !dt_is_contiguous(y)) continue;
+        if (!dt__is_float(y->dtype) || y->storage == NULL || !dt_is_contiguous(y)) continue;
         int64_t bad;
         c->kernels->first_nonfinite(y->count, dt__data(y), &bad);
         if (bad >= 0) {

@@ -7,6 +7,7 @@
 #include "nn/module.h"
 #include "qat/quantized.h"
 
+#include <detent/device.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ static dt_status add_value(recorder *r, const dt_trace_value *v, dt_tensor *hand
     to->rank = handle->rank;
     for (int i = 0; i < handle->rank; i++) to->extent[i] = (dt_extent){ handle->dims[i], 0, 0 };
     to->first = to->last = -1;
+    to->coded = dt_is_coded(handle);
+    if (to->coded) DT__TRY(dt_coded_range(handle, &to->scale, &to->zero_point));
     *id = t->n_values++;
     return DT_OK;
 }

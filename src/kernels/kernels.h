@@ -23,6 +23,7 @@
 #include "kernels/panels.h"
 #include "kernels/planes.h"
 #include "kernels/q7.h"
+#include "kernels/requantize.h"
 #include "kernels/cells.h"
 
 /* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or
@@ -122,7 +123,8 @@ typedef struct dt__qtile {
     const float *bias;      /* [outputs], or NULL */
     const float *sx, *zu_f; /* [blocks][DT__BLOCK], aligned to 64 */
     const int32_t *zu;
-    float *y; /* [outputs][ldy] */
+    float *y;      /* [outputs][ldy] */
+    int32_t *sums; /* in place of y: s of a single piece; NULL: y */
     int64_t ldy;
 } dt__qtile;
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define TILE 96               /* most positions of a tile, */
+#define TILE DT__CODE_TILE    /* most positions of a tile, */
 #define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */
 #define FEWEST 32
 #define CANVAS (128 << 10)     /* bytes of a canvas, unless one row of y needs more */
@@ -63,7 +63,7 @@ typedef struct worker {
     uint8_t *u;
     float *y;
     const uint8_t *from[TILE]; /* of each position of the tile */
-    float *to[TILE];           /* its address in the group's first image of y */
+    int64_t to[TILE];          /* its element of y, in the group's first image */
     _Alignas(64) float sx[TILE], zu_f[TILE];
     _Alignas(64) int32_t zu[TILE];
     dt__gather_quad quad[TILE / 4];
@@ -274,15 +274,15 @@ static int64_t canvas_row(const plan *p, const unit *u)
     return p->axis[0].low + u->row * p->axis[0].step;
 }
 
-/* Address in y of a position of the worker's group and phase. */
-static float *image_of(const worker *w, int64_t sample, int64_t row, int64_t column)
+/* The element of y of a position of the worker's group and phase. */
+static int64_t image_of(const worker *w, int64_t sample, int64_t row, int64_t column)
 {
     const plan *p = w->p;
     const dt__axis *rows = &p->axis[0], *columns = &p->axis[1];
     const int64_t channel = sample * p->out * p->q->conv->groups + w->group * p->out;
     const int64_t y = w->phase->at[0] + row * rows->phases;
     const int64_t x = w->phase->at[1] + column * columns->phases;
-    return p->q->y + (channel * rows->out + y) * columns->out + x;
+    return (channel * rows->out + y) * columns->out + x;
 }
 
 /* Positions m ... m + n - 1 of the tile are of `sample`. */
@@ -309,7 +309,7 @@ static void find_positions(worker *w, int64_t first, int rows)
         n = (int)dt__min_i64(rows - m, across - column);
         set_positions(w, m, n, sample);
         for (int k = 0; k < n; k++) w->from[m + k] = from + (column + k) * step;
-        float *to = image_of(w, sample, w->unit.row + row, column);
+        const int64_t to = image_of(w, sample, w->unit.row + row, column);
         for (int k = 0; k < n; k++) w->to[m + k] = to + k * p->axis[1].phases;
         if (++row == w->unit.rows) row = 0, i++;
     }
@@ -408,12 +408,27 @@ static void write_images(const worker *w, int rows)
         for (past = m + 1; past < rows && w->to[past] == w->to[past - 1] + every;) past++;
         for (int64_t o = 0; o < p->out; o++) {
             const float *y = w->y + o * p->tile + m;
-            float *to = w->to[m] + o * plane;
+            float *to = p->q->y + w->to[m] + o * plane;
             if (every == 1) dt__copy_few(to, y, (past - m) * (int64_t)sizeof *y);
             else
                 for (int i = 0; i < past - m; i++) to[i * every] = y[i];
         }
     }
+}
+
+static void write_codes(const worker *w, int rows)
+{
+    const plan *p = w->p;
+    const dt__code_tile t = { .rows = rows,
+                              .outputs = p->out,
+                              .first = w->group * p->out,
+                              .channels = p->out * p->q->conv->groups,
+                              .sum = (const int32_t *)(const void *)w->y,
+                              .ld = p->tile,
+                              .at = w->to,
+                              .plane = p->axis[0].out * p->axis[1].out,
+                              .every = p->axis[1].phases };
+    dt__qconv_write_codes(p->kernels, p->q, &t);
 }
 
 static void multiply(const worker *w, int rows)
@@ -422,7 +437,8 @@ static void multiply(const worker *w, int rows)
     const dt__qconv *q = p->q;
     const int64_t first = w->group * p->octets, pieces = q->layout->pieces;
     const int64_t parts = first * pieces * DT__OCTET;
-    const bool direct = p->axis[1].phases == 1 && w->to[rows - 1] == w->to[0] + rows - 1;
+    const bool direct = q->codes == NULL && p->axis[1].phases == 1 &&
+                        w->to[rows - 1] == w->to[0] + rows - 1;
     const dt__qtile t = {
         .nibbles = q->layout->nibbles,
         .positions = rows,
@@ -439,11 +455,13 @@ static void multiply(const worker *w, int rows)
         .sx = w->sx,
         .zu_f = w->zu_f,
         .zu = w->zu,
-        .y = direct ? w->to[0] : w->y,
+        .y = direct ? q->y + w->to[0] : w->y,
+        .sums = q->codes == NULL ? NULL : (int32_t *)(void *)w->y,
         .ldy = direct ? p->axis[0].out * p->axis[1].out : p->tile,
     };
     p->kernels->qd8_tile(&t);
-    if (!direct) write_images(w, rows);
+    if (q->codes != NULL) write_codes(w, rows);
+    else if (!direct) write_images(w, rows);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */

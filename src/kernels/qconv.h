@@ -14,6 +14,17 @@
 #include "kernels/conv_geometry.h"
 #include "kernels/kernels.h"
 
+/* Results as codes of one scale and zero point, by numerics §8: requantized sums of
+ * (u - zu) q. Rows of the weight have one piece, and all samples one zu. */
+typedef struct dt__qconv_codes {
+    const int32_t *offset; /* [output channels]: the bias less zu times the row's sum of codes */
+    const dt__multiplier *by; /* [output channels] */
+    int zero, least, most;
+    uint8_t *u;       /* images, codes plus 128 */
+    int64_t ldu;      /* bytes of a sample of u */
+    int8_t *residual; /* images, contiguous, as of dt__requantizing; or NULL */
+} dt__qconv_codes;
+
 typedef struct dt__qconv {
     const dt__conv *conv;
     bool transposed;                /* the adjoint: u are codes of y, the result is x */
@@ -25,9 +36,24 @@ typedef struct dt__qconv {
     const int32_t *zu;
     const float *bias; /* [output channels], or NULL */
     float *y;          /* images */
+    const dt__qconv_codes *codes; /* in place of y; NULL: y */
     int threads;       /* at most */
     void *scratch;     /* dt__qconv_scratch bytes, aligned to 64 */
 } dt__qconv;
+
+/* Sums of a tile, and where its positions are in the images of results. */
+typedef struct dt__code_tile {
+    int rows; /* positions, at most DT__CODE_TILE */
+    int64_t outputs, first, channels; /* of the tile; the first one; of all groups */
+    const int32_t *sum;               /* [outputs][ld] */
+    int64_t ld;
+    const int64_t *at; /* [rows]: in an image of the first output, samples contiguous */
+    int64_t plane;     /* from an output's image to the next */
+    int64_t every;     /* between neighbouring positions */
+} dt__code_tile;
+#define DT__CODE_TILE 96
+/* Requantizes a tile and writes its codes. */
+void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const dt__code_tile *t);
 
 /* Reads only the operands' extents. */
 size_t dt__qconv_scratch(const dt__qconv *q);

@@ -3,6 +3,7 @@
 #include "kernels/qgemm.h"
 
 #include <math.h>
+#include <string.h>
 
 #define ROUND DT__DEPTHWISE_ROUND
 
@@ -50,6 +51,14 @@ static void add_words(int64_t n, const uint8_t *u, const uint8_t *w, lanes sum)
     }
 }
 
+static void store_sums(const dt__qtile *t, int64_t o, int64_t m0, lanes sum)
+{
+    const int64_t n = dt__min_i64(DT__BLOCK, t->positions - m0);
+    for (int j = 0; j < EACH && o + j < t->outputs; j++) {
+        memcpy(t->sums + (o + j) * t->ldy + m0, sum[j], (size_t)n * sizeof sum[j][0]);
+    }
+}
+
 /* Outputs o ... o + EACH - 1 of a block. */
 static void tile_part(const dt__qtile *t, int64_t block, int64_t o)
 {
@@ -71,6 +80,10 @@ static void tile_part(const dt__qtile *t, int64_t block, int64_t o)
             const int32_t absent = t->absent == NULL ? 0 : t->absent[part + j];
             for (int m = 0; m < DT__BLOCK; m++) sum[j][m] += absent * t->zu[m0 + m];
             for (int m = 0; m < DT__BLOCK; m++) scale[j][m] = t->scale[part + j];
+        }
+        if (t->sums != NULL) {
+            store_sums(t, o, m0, sum);
+            return;
         }
         dt__add_scaled(sum[0], scale[0], acc[0]);
     }

@@ -25,6 +25,7 @@
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
+#define EXACT 512               /* taps whose sums, below 512 * 255 * 128, are exact as floats */
 #define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
 
 typedef struct axis {
@@ -54,6 +55,7 @@ typedef struct plan {
     float *scale;
     uint8_t *own; /* the threads' parts: a canvas, places of its rows at rows_at, a line at y_at */
     size_t own_bytes, rows_at, y_at;
+    size_t sum_at, code_at, residual_at; /* of results that are codes: a line of each */
 } plan;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -117,7 +119,8 @@ bool dt__qdepthwise_takes(const dt__qconv *q)
     const dt__conv *c = q->conv;
     const int64_t in = (q->transposed ? c->out : c->in) / c->groups;
     const int64_t outputs = (q->transposed ? c->in : c->out) / c->groups;
-    if (in != 1 || outputs > MOST_OUTPUTS || q->layout->columns > DT__PIECE) return false;
+    const int64_t most = q->codes != NULL ? EXACT : DT__PIECE;
+    if (in != 1 || outputs > MOST_OUTPUTS || q->layout->columns > most) return false;
     const axis a[2] = { axis_of(q, 0), axis_of(q, 1) };
     return a[0].out > 0 && a[1].out > 0 && canvas_bytes(a, 1) <= MOST_CANVAS;
 }
@@ -143,7 +146,13 @@ static size_t lay_out(plan *p)
     const size_t scale = add_room(&shared, l->rows * l->groups * real);
     add_room(&p->own_bytes, p->size + DT__DEPTHWISE_ROUND);
     p->rows_at = add_room(&p->own_bytes, p->axis[0].in * word);
-    p->y_at = add_room(&p->own_bytes, (p->band * p->width + DT__DEPTHWISE_ROUND) * real);
+    const int64_t line = p->band * p->width + DT__DEPTHWISE_ROUND;
+    p->y_at = add_room(&p->own_bytes, line * real);
+    if (q->codes != NULL) {
+        p->sum_at = add_room(&p->own_bytes, line * (int64_t)sizeof(int32_t));
+        p->code_at = add_room(&p->own_bytes, line);
+        p->residual_at = add_room(&p->own_bytes, line);
+    }
     if (scratch != NULL) {
         p->offset = (int64_t *)(void *)(scratch + offset);
         p->runs = (run *)(void *)(scratch + runs);
@@ -198,6 +207,7 @@ static void prepare(const plan *p)
     places.order = NULL;
     const dt__code_matrix to = { p->codes, l->columns, p->scale, l->groups };
     dt__panel_unpack(&places, p->q->panels, &to);
+    for (int64_t i = 0; p->q->codes != NULL && i < l->rows * l->groups; i++) p->scale[i] = 1;
 }
 
 /* ---- canvases -------------------------------------------------------------------------------- */
@@ -303,9 +313,45 @@ static float ksum_of(const dt__qconv *q, int64_t row)
     return ((const float *)(const void *)panel)[row % DT__LANES];
 }
 
-/* Rows `row` ... of output channel o, from a canvas. */
-static void run_channel(const plan *p, dt__qdepthwise *d, int64_t o, int64_t row, float *image)
+/* Where rows of results go: in y, or in the images of codes. */
+typedef struct results {
+    int64_t n, o, row; /* sample, output channel, first row */
+    uint8_t *own;
+} results;
+
+/* Requantizes the line of sums in d->y and copies its rows to the images of codes. */
+static void write_codes(const plan *p, const dt__qdepthwise *d, const results *at, int64_t rows)
 {
+    const dt__qconv_codes *c = p->q->codes;
+    const int64_t columns = p->axis[1].out, plane = p->axis[0].out * columns;
+    const int64_t first = at->o * plane + at->row * columns;
+    int32_t *sum = (int32_t *)(void *)(at->own + p->sum_at);
+    for (int64_t i = 0; i < d->n; i++) sum[i] = (int32_t)d->y[i];
+    const dt__requantizing r = {
+        .n = d->n,
+        .sum = sum,
+        .offset = c->offset[at->o],
+        .by = c->by[at->o],
+        .zero = c->zero,
+        .least = c->least,
+        .most = c->most,
+        .u = at->own + p->code_at,
+        .residual = c->residual == NULL ? NULL : (int8_t *)(at->own + p->residual_at),
+    };
+    p->kernels->requantize(&r);
+    uint8_t *u = c->u + at->n * c->ldu + first;
+    for (int64_t i = 0; i < rows; i++) dt__copy_few(u + i * columns, r.u + i * p->width, columns);
+    if (r.residual == NULL) return;
+    int8_t *to = c->residual + at->n * p->q->layout->rows * plane + first;
+    for (int64_t i = 0; i < rows; i++) {
+        dt__copy_few(to + i * columns, r.residual + i * p->width, columns);
+    }
+}
+
+/* Rows `row` ... of output channel o, from a canvas. */
+static void run_channel(const plan *p, dt__qdepthwise *d, const results *at)
+{
+    const int64_t o = at->o, row = at->row;
     const dt__qconv *q = p->q;
     const dt__panel_layout *l = q->layout;
     const int64_t rows = dt__min_i64(p->band, p->axis[0].out - row), n = p->axis[1].out;
@@ -313,9 +359,14 @@ static void run_channel(const plan *p, dt__qdepthwise *d, int64_t o, int64_t row
     d->offset = p->offset + o / p->outputs * p->apart;
     d->codes = p->codes + o * l->columns;
     d->scale = p->scale + o * l->groups;
-    d->ksum = ksum_of(q, o);
+    d->ksum = q->codes != NULL ? 0 : ksum_of(q, o);
     d->bias = q->bias == NULL ? NULL : q->bias + o;
     p->kernels->qd8_depthwise(d);
+    if (q->codes != NULL) {
+        write_codes(p, d, at, rows);
+        return;
+    }
+    float *image = q->y + (at->n * l->rows + o) * p->axis[0].out * n;
     for (int64_t i = 0; i < rows; i++) {
         dt__copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
     }
@@ -327,20 +378,20 @@ static void run_unit(const plan *p, int64_t unit, uint8_t *own)
     const int64_t block = unit % p->blocks, band = unit / p->blocks % p->bands;
     const int64_t n = unit / p->blocks / p->bands, row = band * p->band;
     const int64_t groups = q->conv->groups, past = dt__min_i64(groups, (block + 1) * BLOCK);
-    const int64_t plane = p->axis[0].out * p->axis[1].out, image = p->axis[0].in * p->axis[1].in;
+    const int64_t image = p->axis[0].in * p->axis[1].in;
     int64_t *place = (int64_t *)(void *)(own + p->rows_at);
     dt__qdepthwise d = { .u = own,
                          .taps = q->layout->columns,
                          .group = q->layout->group,
                          .zu = (float)q->zu[n],
-                         .sx = q->sx[n],
+                         .sx = q->codes != NULL ? 1 : q->sx[n],
                          .y = (float *)(void *)(own + p->y_at) };
     place_rows(p, row, place);
     memset(own, q->zu[n], (size_t)(p->size + DT__DEPTHWISE_ROUND));
     for (int64_t g = block * BLOCK; g < past; g++) {
         draw(p, place, q->u + n * q->ldu + g * image, own);
         for (int64_t o = g * p->outputs; o < (g + 1) * p->outputs; o++) {
-            run_channel(p, &d, o, row, q->y + (n * groups * p->outputs + o) * plane);
+            run_channel(p, &d, &(results){ n, o, row, own });
         }
     }
 }

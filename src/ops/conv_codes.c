@@ -121,7 +121,7 @@ static dt_status scratch_of(const dt_call *c, const codes_work *k, size_t *bytes
     return DT_OK;
 }
 
-static dt_status backward_scratch(const dt_call *c, size_t *bytes)
+dt_status dt__conv_codes_backward_plan(const dt_call *c, size_t *bytes)
 {
     float any = 0; /* the plan only asks which pointers are NULL */
     codes_work k;
@@ -142,7 +142,7 @@ static dt_status backward_scratch(const dt_call *c, size_t *bytes)
 dt_status dt__conv_codes_plan(dt_call *c)
 {
     size_t later;
-    if (c->recording) DT__TRY(backward_scratch(c, &later));
+    if (c->recording) DT__TRY(dt__conv_codes_backward_plan(c, &later));
     if (is_integer_product(c)) {
         dt__conv p = dt__conv_of(c);
         p.batch = dt__codes_slice(c->codes[X]);
@@ -189,7 +189,7 @@ void dt__conv_forward_codes(const dt_call *c)
 size_t dt__conv_codes_backward_scratch(const dt_call *c)
 {
     size_t bytes;
-    backward_scratch(c, &bytes);
+    dt__conv_codes_backward_plan(c, &bytes);
     return bytes;
 }
 

@@ -15,13 +15,14 @@ dt_conv_options dt_conv_defaults(void) { return dt__conv_default; }
 
 bool dt__conv_is_transposed(const dt_call *c)
 {
-    return c->op == &dt__op_conv_transpose2d || c->op == &dt__op_conv_transpose1d;
+    return c->op == &dt__op_conv_transpose2d || c->op == &dt__op_conv_transpose1d ||
+           c->op == &dt__op_device_conv_transpose2d;
 }
 
 /* The number of spatial dimensions. */
 static int axes_of(const dt_call *c)
 {
-    return c->op == &dt__op_conv2d || c->op == &dt__op_conv_transpose2d ? 2 : 1;
+    return c->op == &dt__op_conv1d || c->op == &dt__op_conv_transpose1d ? 1 : 2;
 }
 
 /* ---- arguments of the kernels --------------------------------------------------------------- */
@@ -98,15 +99,18 @@ static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *b
     return dt__conv_plan(c->ctx, c->kernels, &w, bytes);
 }
 
-/* Makes the plans of forward and backward, since only shape functions can fail with NOMEM. */
-static dt_status plan(dt_call *c)
+dt_status dt__conv_float_plan(const dt_call *c, size_t *scratch_bytes)
 {
-    if (c->coded) return dt__conv_codes_plan(c);
     const dt__conv p = dt__conv_of(c);
     const dt__conv_work w = forward_work(c, &p);
     size_t later;
-    DT__TRY(dt__conv_plan(c->ctx, c->kernels, &w, &c->scratch_bytes));
+    DT__TRY(dt__conv_plan(c->ctx, c->kernels, &w, scratch_bytes));
     return c->recording ? backward_scratch(c, &p, &later) : DT_OK;
+}
+
+static dt_status plan(dt_call *c)
+{
+    return c->coded ? dt__conv_codes_plan(c) : dt__conv_float_plan(c, &c->scratch_bytes);
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */

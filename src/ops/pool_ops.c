@@ -227,6 +227,8 @@ static dt_status average_shape(dt_call *c, int axes)
 dt_status dt__avg_pool1d_shape(dt_call *c) { return average_shape(c, 1); }
 dt_status dt__avg_pool2d_shape(dt_call *c) { return average_shape(c, 2); }
 
+dt__windows dt__avg_pool_windows(const dt_call *c) { return windows_of(c, c->options); }
+
 void dt__avg_pool_forward(const dt_call *c)
 {
     dt__windows p = windows_of(c, c->options);

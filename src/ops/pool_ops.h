@@ -55,6 +55,8 @@ dt_tensor *dt__max_pool_apply(dt_tape *t, const dt_op *op, dt_tensor *x, const d
 
 dt_status dt__avg_pool1d_shape(dt_call *c);
 dt_status dt__avg_pool2d_shape(dt_call *c);
+/* The windows of a call whose result exists, without x and y. */
+dt__windows dt__avg_pool_windows(const dt_call *c);
 void dt__avg_pool_forward(const dt_call *c);
 void dt__avg_pool_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 

@@ -1,0 +1,9 @@
+/* Requantization compiled for AVX-512. */
+#if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/sets.h"
+
+#include <math.h>
+
+#define KERNEL(name) dt__##name##__avx512
+#include "kernels/requantize_row.inc"
+#endif

@@ -1,0 +1,49 @@
+/* The integers of a device layer: what its op computes with and an exporter writes. */
+#ifndef DT__OPS_DEVICE_LAYER_H
+#define DT__OPS_DEVICE_LAYER_H
+
+#include "autograd/coded.h"
+#include "kernels/device_loops.h"
+
+/* Of linear and the convolutions. */
+typedef struct dt__device_operands {
+    dt__coding_range x, y;
+    const dt__codes *w;   /* panels, symmetric, one scale a row */
+    const float *bias;    /* [rows], or NULL */
+    bool one_scale;       /* of linear: the product of scales is rounded to f32 */
+    int activation;       /* DT_ACT_... */
+} dt__device_operands;
+
+typedef struct dt__device_layer {
+    int64_t rows, columns; /* outputs, and weights of each */
+    int8_t *codes;         /* [rows][columns]; columns in the order of numerics §1 */
+    float *scale;          /* [rows] */
+    int32_t *bias;      /* [rows], of scale x.scale * scale; 0 without a bias */
+    int32_t *offset;    /* [rows]: the bias less the sum of codes times (zero point + 128) of x */
+    dt__multiplier *by; /* [rows] */
+    int least, most;    /* codes of y */
+} dt__device_layer;
+
+/* Computes them. Errors: NUMERIC (a bias, a sum or a multiplier could leave its range, whatever x
+ * is), UNSUPPORTED (a weight with groups or zero points), NOMEM; `why` says which output.
+ * dt__device_layer_free frees it, also after an error. */
+#define DT__DEVICE_WHY 160
+dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__device_layer *out,
+                                char why[DT__DEVICE_WHY]);
+void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *layer);
+
+/* The clamps of an activation (DT_ACT_NONE, RELU, RELU6) as codes of a range. */
+void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most);
+
+/* False where the scale of y is too small: the factor of y would not be below 1. */
+bool dt__device_add_make(float a, float b, float y, dt__device_add *out);
+
+/* mul: requantize((a - z_a) (b - z_b), by) + z_y. False where that could leave int32. */
+bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by);
+
+/* softmax; scale 1/256 and zero point -128 of the result. */
+/* `scale` is that of x, times beta where a softmax has one. False below 2^-26. */
+bool dt__device_softmax_make(double scale, dt__device_softmax *out);
+#define DT__DEVICE_SOFTMAX_MOST 511 /* elements: the sum of their exponentials stays below 2^28 */
+
+#endif
