@@ -14,7 +14,7 @@
 
 static const dt__lite_emitter *const lists[] = { dt__lite_maps,  dt__lite_moves, dt__lite_sums,
                                                  dt__lite_linear, dt__lite_convs, dt__lite_pools,
-                                                 dt__lite_norms, dt__lite_cells };
+                                                 dt__lite_norms, dt__lite_cells, dt__lite_device };
 
 const dt__lite_emitter *dt__lite_emitter_at(int i)
 {
@@ -94,7 +94,7 @@ static void find_spatial(dt__lite_model *m)
         if (c->n_in == 0 || c->in[0].value < 0 || c->out[0] < 0) continue;
         const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
         const bool keeps = x->rank == y->rank && m->spatial[c->out[0]] &&
-                           strcmp(c->op->name, "reshape") != 0 &&
+                           strstr(c->op->name, "reshape") == NULL &&
                            strcmp(c->op->name, "permute") != 0 &&
                            strcmp(c->op->name, "transpose") != 0;
         for (int k = 0; k < c->n_in && (e->spatial || keeps); k++) {
@@ -227,6 +227,16 @@ static void tell(const dt__lite_model *m, int64_t n, const char *what)
     o->note(o->user, line);
 }
 
+/* A network of integers is for one example, as TFLite Micro runs it. */
+static bool is_integer(const dt_trace *t)
+{
+    const dt_trace_call *c = dt_trace_call_at(t, 0);
+    for (int64_t i = 0; c != NULL; c = dt_trace_call_at(t, ++i)) {
+        if (dt__lite_is_device(c)) return true;
+    }
+    return false;
+}
+
 static void summarize(const dt__lite_model *m)
 {
     dt_export_summary *s = m->call->summary;
@@ -239,7 +249,11 @@ static void summarize(const dt__lite_model *m)
          "weights are written as floats: LiteRT would quantize the inputs of integer ones");
     tell(m, m->widened, "weights of at most 4 bits are written with 8: LiteRT's operator has no 4");
     tell(m, m->blocks, "group scales: only LiteRT's XNNPACK kernels, its default, compute them");
-    s->promise = m->pointwise > 0
+    const bool integers = is_integer(m->trace);
+    s->exact = integers && m->float_products == 0;
+    s->promise = integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by 1 in "
+                            "places"
+                 : m->pointwise > 0
                      ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
                  : m->integer_products > 0
                      ? "LiteRT's results differ in last bits, and where a code flips"
@@ -248,7 +262,7 @@ static void summarize(const dt__lite_model *m)
 
 static dt_status write_graph(dt__lite_model *m)
 {
-    m->p.batched = true;
+    m->p.batched = !is_integer(m->trace);
     count_uses(m);
     find_spatial(m);
     put_inputs(m);

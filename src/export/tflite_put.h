@@ -29,6 +29,7 @@ enum {
     X(CONCATENATION, 2, 10, -1, 1)                                                                 \
     X(CONV_2D, 3, 1, 3, 1)                                                                         \
     X(DEPTHWISE_CONV_2D, 4, 2, 4, 1)                                                               \
+    X(DEQUANTIZE, 6, 38, -1, 1)                                                                    \
     X(FULLY_CONNECTED, 9, 8, 0, 1)                                                                 \
     X(LOGISTIC, 14, 0, -1, 1)                                                                      \
     X(MAX_POOL_2D, 17, 5, 5, 1)                                                                    \
@@ -64,6 +65,7 @@ enum {
     X(LEAKY_RELU, 98, 75, -1, 1)                                                                   \
     X(MIRROR_PAD, 100, 77, -1, 1)                                                                  \
     X(ELU, 111, 0, -1, 1)                                                                          \
+    X(QUANTIZE, 114, 89, -1, 1)                                                                    \
     X(HARD_SWISH, 117, 91, -1, 1)                                                                  \
     X(BATCH_MATMUL, 126, 101, -1, 1)                                                               \
     X(GELU, 150, 116, -1, 1)

@@ -23,6 +23,7 @@ typedef struct conv {
     int64_t size[2], to[2];            /* extents of x and y */
     int64_t taps[2];                   /* of the weight in the file */
     int64_t first;                     /* output channel that the weight in the file begins with */
+    bool wide;                         /* codes of 4 bits are written with 8 */
 } conv;
 
 static conv conv_of(const dt__lite_model *m, const dt_trace_call *c)
@@ -31,7 +32,7 @@ static conv conv_of(const dt__lite_model *m, const dt_trace_call *c)
     const dt_trace_value *x = dt__lite_operand(m, c, X), *w = dt__lite_operand(m, c, WEIGHT);
     const dt_trace_value *y = dt__lite_result_of(m, c);
     const int n = x->rank - 2;
-    conv v = { .transposed = strncmp(c->op->name, "conv_transpose", 14) == 0,
+    conv v = { .transposed = strstr(c->op->name, "transpose") != NULL,
                .groups = o->groups,
                .in = x->extent[1].size,
                .out = y->extent[1].size };
@@ -89,15 +90,14 @@ static int64_t by_taps(const void *user, int64_t i)
     return element(v, i % v->out, tap, 0);
 }
 
-/* `n` outputs of the weight, of a group or of all. LiteRT has no transposed or depthwise
- * convolution with 4 bits and ranges found at each call. */
+/* `n` outputs of the weight, of a group or of all. */
 static int put_weight(dt__lite_model *m, const conv *v, const dt__lite_weight *w, int64_t n)
 {
     const int64_t in = v->in / v->groups;
     dt__lite_order o = { .shape = { 4, { n, v->taps[0], v->taps[1], in } },
                          .from = by_outputs,
                          .user = v,
-                         .wide = v->transposed || v->depthwise };
+                         .wide = v->wide };
     if (v->depthwise) {
         o.shape = (dt__lite_shape){ 4, { 1, v->taps[0], v->taps[1], v->out } };
         o.axis = 3;
@@ -164,7 +164,15 @@ typedef struct parts {
     int weight, bias;
     bool dynamic;
     int64_t out; /* its channels */
+    bool nibbles; /* the weight has 4 bits in the file */
+    const dt_trace_value *coded; /* the result as int8; NULL: floats */
+    int activation;
 } parts;
+
+static void finish(dt__lite_model *m, const parts *k, int y)
+{
+    if (k->coded != NULL) dt__lite_coded(m, y, k->coded);
+}
 
 /* Whether SAME puts as many pixels in front as `padding`. */
 static bool is_same(const conv *v)
@@ -193,12 +201,14 @@ static int put_forward(dt__lite_model *m, const conv *v, const parts *k, int x)
     dt__lite_option(p, 1, DT__FLAT_INT, v->stride[1]);
     dt__lite_option(p, 2, DT__FLAT_INT, v->stride[0]);
     if (v->depthwise) dt__lite_option(p, 3, DT__FLAT_INT, v->out / v->in);
-    dt__lite_option(p, 3 + behind, DT__FLAT_BYTE, DT__LITE_NONE);
+    dt__lite_option(p, 3 + behind, DT__FLAT_BYTE, k->activation);
     dt__lite_option(p, 4 + behind, DT__FLAT_INT, v->dilation[1]);
     dt__lite_option(p, 5 + behind, DT__FLAT_INT, v->dilation[0]);
     const bool dilated = v->dilation[0] > 1 || v->dilation[1] > 1;
     if (v->depthwise && dilated) dt__lite_version(p, 2);
     if (k->dynamic) dt__lite_version(p, v->depthwise ? 6 : 7);
+    if (k->coded != NULL) dt__lite_version(p, k->nibbles ? 7 : 3);
+    finish(m, k, y);
     return y;
 }
 
@@ -213,6 +223,11 @@ static int put_transposed(dt__lite_model *m, const conv *v, const parts *k, int 
     dt__lite_option(p, 0, DT__FLAT_BYTE, DT__LITE_VALID);
     dt__lite_option(p, 1, DT__FLAT_INT, v->stride[1]);
     dt__lite_option(p, 2, DT__FLAT_INT, v->stride[0]);
+    if (k->activation != DT__LITE_NONE) {
+        dt__lite_option(p, 3, DT__FLAT_BYTE, k->activation);
+        dt__lite_version(p, 4);
+    }
+    finish(m, k, y);
     dt__lite_slice cut = dt__lite_whole(m, y);
     for (int d = 0; d < 2; d++) {
         cut.start[1 + d] = v->padding[d];
@@ -250,6 +265,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
 {
     conv v = conv_of(m, c);
     v.dense = w->r.bits == 0;
+    v.wide = v.transposed || v.depthwise; /* LiteRT has none with 4 bits and ranges of inputs */
     const float *bias = dt__lite_data(m, c, BIAS);
     parts k = { .dynamic = w->floats == NULL, .out = v.out, .bias = -1 };
     *norm = v.dense && v.groups == 1 ? norm_of(m, c, relu) : NULL;
@@ -292,6 +308,29 @@ static void put_conv(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_weight_free(m, &w);
     if (relu && !dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU)) y = dt__lite_map(m, DT__LITE_RELU, y);
     dt__lite_out(m, norm != NULL ? norm : c, 0, y, DT__LITE_LAST);
+}
+
+/* ---- codes ----------------------------------------------------------------------------------- */
+
+/* int8: neither a transposed convolution nor one of groups has 4 bits. */
+void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c)
+{
+    dt__lite_layer l;
+    int y = -1;
+    if (dt__lite_layer_of(m, c, &l) == DT_OK) {
+        conv v = conv_of(m, c);
+        v.wide = v.transposed || (v.groups > 1 && !v.depthwise);
+        const int x = dt__lite_last(m, c, X);
+        const parts k = { .weight = put_weight(m, &v, &l.w, v.out),
+                          .bias = dt__lite_layer_bias(m, c, &l),
+                          .out = v.out,
+                          .nibbles = l.w.r.bits <= 4 && !v.wide,
+                          .coded = dt__lite_result_of(m, c),
+                          .activation = dt__lite_activation(l.activation) };
+        y = v.transposed ? put_transposed(m, &v, &k, x) : put_forward(m, &v, &k, x);
+    }
+    dt__lite_layer_free(m, &l);
+    dt__lite_out(m, c, 0, y, DT__LITE_LAST);
 }
 
 #define FORWARD "CONV_2D, DEPTHWISE_CONV_2D, PAD"

@@ -189,6 +189,20 @@ static int new_result(dt__lite *p, dt__lite_operator op, const dt__lite_shape *s
     return tensor;
 }
 
+/* Whether results have type, scale and zero point of the first input. */
+static bool keeps_type(dt__lite_operator op)
+{
+    static const dt__lite_operator all[] = {
+        DT__LITE_RESHAPE,     DT__LITE_TRANSPOSE,       DT__LITE_PAD,
+        DT__LITE_PADV2,       DT__LITE_STRIDED_SLICE,   DT__LITE_CONCATENATION,
+        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D,
+    };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        if (all[i] == op) return true;
+    }
+    return false;
+}
+
 int dt__lite_node(dt__lite *p, dt__lite_operator op, const int *in, int n,
                   const dt__lite_shape *shape)
 {
@@ -201,6 +215,11 @@ int dt__lite_node(dt__lite *p, dt__lite_operator op, const int *in, int n,
     memcpy(o.in, in, (size_t)n * sizeof *in);
     o.out[0] = y;
     p->op[p->ops++] = o;
+    if (keeps_type(op) && n > 0 && in[0] >= 0 && p->tensor[in[0]].buffer == 0) {
+        p->tensor[y].type = p->tensor[in[0]].type;
+        p->tensor[y].scales = p->tensor[in[0]].scales;
+        if (p->tensor[y].type == DT__LITE_INT8) p->op[p->ops - 1].version = 2;
+    }
     return y;
 }
 

@@ -9,9 +9,9 @@
 enum { X, WEIGHT, BIAS, RESIDUAL };
 enum { F_ACTIVATION, F_KEEP_DIMS = 2, F_ASYMMETRIC };
 
-/* Versions of FULLY_CONNECTED: the first that has keep_num_dims; a scale a channel with ranges of
- * inputs found at each call; blocks. */
-enum { KEEPS_DIMS = 5, HAS_CHANNELS = 12, HAS_BLOCKS = 14 };
+/* Versions of FULLY_CONNECTED: the first that has int8; keep_num_dims; 4 bits; a scale a channel
+ * with ranges of inputs found at each call; blocks. */
+enum { HAS_CODES = 4, KEEPS_DIMS = 5, HAS_NIBBLES = 10, HAS_CHANNELS = 12, HAS_BLOCKS = 14 };
 
 /* How a weight's columns follow inputs. */
 typedef struct columns {
@@ -126,6 +126,41 @@ static void put_linears(dt__lite_model *m, const dt_trace_call *c)
     for (int i = 0; i < c->n_out; i++) {
         if (c->out[i] >= 0) dt__lite_out(m, c, i, linear(m, c, 1 + 2 * i), DT__LITE_PLAIN);
     }
+}
+
+/* int8: FULLY_CONNECTED has 4 bits with one scale alone. */
+static int product_of_codes(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l)
+{
+    const dt__lite_value v = dt__lite_as_is(m, c, X);
+    const int64_t n = l->w.rows, k = l->w.columns;
+    columns order = { k, k, 1, k };
+    int x = v.tensor;
+    if (v.layout == DT__LITE_FLAT) {
+        order.channels = v.channels;
+        order.pixels = k / v.channels;
+    } else {
+        x = dt__lite_plain(m, c, X);
+    }
+    const dt__lite_order o = {
+        .shape = { 2, { n, k } }, .from = from, .user = &order, .wide = !l->one_scale
+    };
+    const int weight = dt__lite_put_weight(m, &l->w, &o), bias = dt__lite_layer_bias(m, c, l);
+    const dt__lite_shape s = { 2, { 1, n } };
+    const int y = DT__LITE(&m->p, FULLY_CONNECTED, &s, x, weight, bias);
+    dt__lite_option(&m->p, F_ACTIVATION, DT__FLAT_BYTE, dt__lite_activation(l->activation));
+    dt__lite_option(&m->p, F_KEEP_DIMS, DT__FLAT_BYTE, 0);
+    dt__lite_version(&m->p, l->w.r.bits <= 4 && l->one_scale ? HAS_NIBBLES : HAS_CODES);
+    dt__lite_coded(m, y, dt__lite_result_of(m, c));
+    return y;
+}
+
+void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c)
+{
+    dt__lite_layer l;
+    int y = -1;
+    if (dt__lite_layer_of(m, c, &l) == DT_OK) y = product_of_codes(m, c, &l);
+    dt__lite_layer_free(m, &l);
+    dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
 static void put_matmul(dt__lite_model *m, const dt_trace_call *c)

@@ -8,6 +8,7 @@
 
 #include "export/tflite_put.h"
 #include "export/weight_rows.h"
+#include "ops/device_layer.h"
 
 #include <detent/export.h>
 
@@ -57,7 +58,8 @@ const dt__lite_emitter *dt__lite_emitter_at(int i);
 const dt__lite_emitter *dt__lite_emitter_of(const char *op);
 /* Lists, ended by an empty row (tflite_put_<topic>.c). */
 extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[],
-    dt__lite_linear[], dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[];
+    dt__lite_linear[], dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[],
+    dt__lite_device[];
 
 /* ---- options (tflite_put_model.c) ------------------------------------------------------------ */
 
@@ -125,6 +127,7 @@ typedef struct dt__lite_weight {
     int64_t rows, columns;
     const float *floats; /* NULL: codes */
     dt__weight_rows r;
+    bool one_scale;     /* all rows have the scale of the first */
     float *dequantized; /* owned; what `floats` is where only weights are quantized */
 } dt__lite_weight;
 
@@ -147,5 +150,29 @@ bool dt__lite_takes_product(const dt_trace *t, const dt_trace_call *c, int weigh
                             size_t size);
 /* Whether it multiplies codes. */
 bool dt__lite_is_dynamic(const dt_trace_call *c, int weight);
+
+/* ---- networks of integers (tflite_put_device.c) ---------------------------------------------- */
+
+/* An op of device.h with a weight: its integers, and its codes as a weight. */
+typedef struct dt__lite_layer {
+    dt__device_layer layer;
+    dt__lite_weight w; /* lent by `layer` */
+    bool one_scale;
+    int activation; /* DT_ACT_... */
+} dt__lite_layer;
+
+bool dt__lite_is_device(const dt_trace_call *c);
+/* The caller frees *out, also after an error. */
+dt_status dt__lite_layer_of(dt__lite_model *m, const dt_trace_call *c, dt__lite_layer *out);
+void dt__lite_layer_free(dt__lite_model *m, dt__lite_layer *l);
+int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l);
+bool dt__lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
+/* A tensor becomes int8 with scale and zero point of a coded value. */
+void dt__lite_coded(dt__lite_model *m, int tensor, const dt_trace_value *v);
+/* The fused activation of a DT_ACT_... */
+int dt__lite_activation(int activation);
+/* The emitters of its products, beside those of floats. */
+void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c);
+void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c);
 
 #endif

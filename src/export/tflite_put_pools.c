@@ -19,7 +19,7 @@ static windows windows_of(const dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_pool_options *o = c->options;
     const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
-    windows w = { .counts_padding = o->count_include_pad };
+    windows w = { .counts_padding = o->count_include_pad && !dt__lite_is_device(c) };
     for (int d = 0; d < 2; d++) {
         const int own = d - (4 - x->rank);
         const bool is = own >= 0;

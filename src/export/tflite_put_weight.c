@@ -256,9 +256,10 @@ static dt__lite_scales scales_of(dt__lite_model *m, const dt__lite_weight *w,
         m->blocks = true;
         return (dt__lite_scales){ .block = w->r.group, .block_scales = put_block_scales(m, w) };
     }
-    float *scale = dt__lite_memory(&m->p, w->rows, sizeof *scale);
-    if (scale != NULL) memcpy(scale, w->r.rows.scale, (size_t)w->rows * sizeof *scale);
-    return (dt__lite_scales){ .n = w->rows, .scale = scale, .axis = o->axis };
+    const int64_t n = w->one_scale ? 1 : w->rows;
+    float *scale = dt__lite_memory(&m->p, n, sizeof *scale);
+    if (scale != NULL) memcpy(scale, w->r.rows.scale, (size_t)n * sizeof *scale);
+    return (dt__lite_scales){ .n = n, .scale = scale, .axis = o->axis };
 }
 
 static int put_codes(dt__lite_model *m, const dt__lite_weight *w, const dt__lite_order *o)
