@@ -265,7 +265,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
 {
     conv v = conv_of(m, c);
     v.dense = w->r.bits == 0;
-    v.wide = v.transposed || v.depthwise; /* LiteRT has none with 4 bits and ranges of inputs */
+    v.wide = v.transposed || v.groups > 1; /* LiteRT has none with 4 bits and ranges of inputs */
     const float *bias = dt__lite_data(m, c, BIAS);
     parts k = { .dynamic = w->floats == NULL, .out = v.out, .bias = -1 };
     *norm = v.dense && v.groups == 1 ? norm_of(m, c, relu) : NULL;
@@ -274,7 +274,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
     if (bias == NULL) bias = dt__lite_memory(&m->p, v.out, sizeof *bias);
     if (bias == NULL) return -1;
     const int x = dt__lite_last(m, c, X);
-    if (v.groups > 1 && !v.depthwise) return by_group(m, &v, w, &k, x, bias);
+    if (v.groups > 1 && v.transposed) return by_group(m, &v, w, &k, x, bias);
     const char *name = dt__lite_has(c, BIAS) ? dt__lite_operand(m, c, BIAS)->name : "bias";
     if (k.bias < 0) k.bias = dt__lite_floats(m, name, v.out, bias);
     k.weight = put_weight(m, &v, w, v.out);

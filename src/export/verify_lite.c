@@ -215,8 +215,8 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     }
     o->place = i;
     o->code = (int)code;
-    o->in = dt__vlite_memory(v, DT__VLITE_IN, sizeof *o->in);
-    o->out = dt__vlite_memory(v, DT__VLITE_IN, sizeof *o->out);
+    o->in = dt__vlite_memory(v, in.count, sizeof *o->in);
+    o->out = dt__vlite_memory(v, out.count, sizeof *o->out);
     if (o->in == NULL || o->out == NULL) return DT_ERR_NOMEM;
     DT__TRY(read_ends(v, &in, DT__VLITE_IN, &o->n_in, o->in));
     DT__TRY(read_ends(v, &out, DT__VLITE_IN, &o->n_out, o->out));

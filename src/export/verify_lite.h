@@ -58,7 +58,7 @@ dt_status dt__vlite_run(dt__vlite *v);
 
 /* ---- for operators --------------------------------------------------------------------------- */
 
-#define DT__VLITE_IN 16
+#define DT__VLITE_IN 1024
 #define DT__VLITE_OPTIONS 8
 
 /* An operator of the file. */

@@ -54,11 +54,23 @@ static void move(float *to, const float *from, int64_t channels, int64_t pixels,
     }
 }
 
+/* Codes of floats, as TFLite's QUANTIZE makes them. */
+static dt_status give_codes(comparison *k, int i, const dt__vlite_tensor *t, const float *x)
+{
+    int32_t *codes = (int32_t *)(void *)(k->moved + k->room / 2);
+    for (int64_t j = 0; j < t->count; j++) {
+        const float code = roundf(x[j] / t->scale[0]) + (float)t->zero[0];
+        codes[j] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
+    }
+    return dt__vlite_give(k->file, i, codes);
+}
+
 static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
 {
     const dt__vlite_tensor *t = dt__vlite_input(k->file, i);
     bool last;
-    const bool real = t->type == DT__VLITE_F32 && x->dtype == DT_F32;
+    const bool coded = dt__vlite_is_coded(t);
+    const bool real = (t->type == DT__VLITE_F32 || coded) && x->dtype == DT_F32;
     if (!real && !(t->type == DT__VLITE_I32 && x->dtype == DT_I32)) {
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: input %d has another type than the model's",
                        k->path, i);
@@ -66,9 +78,12 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
     DT__TRY(find_layout(k, x, t, "an input", &last));
     const int64_t n = x->count / x->dims[0];
     const char *from = (const char *)dt_data(x) + (size_t)(example * n) * 4;
-    if (!last || !real) return dt__vlite_give(k->file, i, from);
-    move(k->moved, (const float *)(const void *)from, x->dims[1], n / x->dims[1], false);
-    return dt__vlite_give(k->file, i, k->moved);
+    const float *floats = (const float *)(const void *)from;
+    if (last && real) {
+        move(k->moved, floats, x->dims[1], n / x->dims[1], false);
+        floats = k->moved;
+    }
+    return coded ? give_codes(k, i, t, floats) : dt__vlite_give(k->file, i, floats);
 }
 
 /* ---- comparison ------------------------------------------------------------------------------ */
