@@ -7,6 +7,7 @@
 #ifndef DETENT_QAT_H
 #define DETENT_QAT_H
 
+#include <detent/layers.h>
 #include <detent/nn.h>
 
 #ifdef __cplusplus
@@ -15,7 +16,14 @@ extern "C" {
 
 /* ---- quantization specs ------------------------------------------------------------------- */
 
-enum { DT_SCHEME_SYMMETRIC, DT_SCHEME_SYMMETRIC_NO_CLIP, DT_SCHEME_ASYMMETRIC, DT_SCHEME_Q4_0 };
+enum {
+    DT_SCHEME_SYMMETRIC,
+    DT_SCHEME_SYMMETRIC_NO_CLIP,
+    DT_SCHEME_ASYMMETRIC,
+    DT_SCHEME_Q4_0,
+    DT_SCHEME_DEVICE, /* activations of integer networks */
+    DT_SCHEME_NARROW  /* weights of integer networks */
+};
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
@@ -87,7 +95,11 @@ enum {
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
     /* int4 both, learned: a scale and shifts for the input, a scale for each channel of a weight */
-    DT_INT4_INT4
+    DT_INT4_INT4,
+    /* networks of integers alone, as microcontrollers compute them (device.h): activations are int8
+     * codes from layer to layer; weights int8 by channel, or int4 where the arithmetic has them */
+    DT_DEVICE_INT8,
+    DT_DEVICE_INT4
 };
 enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 enum {
@@ -132,6 +144,10 @@ typedef struct dt_qat_options {
     int forward;
     dt_qat_rule rules[DT_MAX_RULES];
     int64_t n_rules;
+    /* Of presets `device-...`: the shapes of an example's inputs, lent during the call. NULL: those
+     * that a model of family `layers` knows. */
+    const dt_shape *inputs;
+    int n_inputs;
 } dt_qat_options;
 
 extern DT_API const dt_key dt_qat_keys[];
@@ -141,6 +157,9 @@ DT_API dt_qat_options dt_qat_defaults(void);
 
 /* The specs of a preset; false where activations stay float. */
 DT_API bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation);
+
+/* Whether a preset is of networks of integers alone. */
+DT_API bool dt_is_device_preset(int preset);
 
 /* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
  * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that

@@ -40,7 +40,10 @@ static void compute(dt_tape *t, const dt__module_call *c)
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < c->n_in; i++) x[i] = dt__run_hooks(t, m, DT_SITE_INPUT, c->in[i]);
     if (t->status != DT_OK || dt__calib_stops(t, m, x, c->n_in)) return;
-    if (c->body.run == NULL) m->type->forward(t, m, x, c->n_in, c->out, c->n_out);
+    const dt__form *form = &m->form;
+    if (c->body.run == NULL && form->run != NULL) {
+        form->run(form->user, t, m, x, c->n_in, c->out, c->n_out);
+    } else if (c->body.run == NULL) m->type->forward(t, m, x, c->n_in, c->out, c->n_out);
     else c->body.run(c->body.user, t, m, x, c->n_in, c->out, c->n_out);
 }
 

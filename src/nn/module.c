@@ -87,6 +87,7 @@ void dt_module_free(dt_module *m)
     if (m->normed != NULL) m->normed->norm = NULL;
     if (m->type->free_state != NULL) m->type->free_state(m);
     dt__hooks_free(m);
+    if (m->form.free != NULL) m->form.free(ctx, m->form.user);
     for (int64_t i = 0; i < m->n_children; i++) {
         m->children[i]->parent = NULL;
         dt_module_free(m->children[i]);

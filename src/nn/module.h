@@ -40,6 +40,15 @@ typedef struct dt__lora {
     double alpha;
 } dt__lora;
 
+/* What runs in place of a module type's forward from dt_prepare on, and belongs to the module:
+ * src/qat/device_plan.h. */
+typedef struct dt__form {
+    void (*run)(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                dt_tensor **out, int n_out);
+    void (*free)(dt_ctx *ctx, void *user);
+    void *user;
+} dt__form;
+
 struct dt_module {
     dt_ctx *ctx;
     const dt_module_type *type;
@@ -55,6 +64,7 @@ struct dt_module {
     dt_module *normed; /* in that norm: the layer */
     dt__folding folding;
     dt__lora lora;
+    dt__form form; /* run NULL: the type's forward */
     dt__hook *hooks;
     uint64_t last_hook;
     atomic_int running; /* number of running forward passes, in any thread; no hook is removed */

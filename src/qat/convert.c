@@ -7,6 +7,7 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "nn/module.h"
+#include "qat/device_plan.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
 
@@ -226,6 +227,7 @@ static dt_status check_range(void *user, const char *path, dt_module *m)
 {
     (void)user;
     const dt__input_hook *hook = dt__input_hook_of(m);
+    if (dt__device_of(m) != NULL) return dt__device_check_ranges(dt__device_of(m), "convert");
     if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_STATE,
                    "convert: %s: the range of its input has seen no batch; train, or run batches "
@@ -240,7 +242,13 @@ static dt_status settle_input(void *user, const char *path, dt_module *m)
     (void)user;
     (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
+    dt__device *device = dt__device_of(m);
     dt_module_free(dt__quantizer_at(m, "weight")); /* its scales are those of the codes now */
+    if (device != NULL) {
+        device->enabled = true;
+        device->observing = false;
+        dt__device_fix(device);
+    }
     if (hook == NULL) return DT_OK;
     hook->enabled = true;
     hook->observing = false;

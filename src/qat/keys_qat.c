@@ -13,7 +13,8 @@ static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
 const char *const dt__preset_names[] = {
     "int8-dynamic-int4-weight", "int4-weight", "int8-dynamic-int8-weight",
-    "int8-static-int8-weight",  "int4-int4",   NULL
+    "int8-static-int8-weight",  "int4-int4",   "device-int8",
+    "device-int4",              NULL
 };
 static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
 static const char *const save_names[] = { "compact", "exact", NULL };
@@ -183,6 +184,11 @@ static void learn(dt_quant_spec *q)
     q->scale_dtype = DT_SCALE_F32;
 }
 
+bool dt_is_device_preset(int preset)
+{
+    return preset == DT_DEVICE_INT8 || preset == DT_DEVICE_INT4;
+}
+
 bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
 {
     *weight = dt_weight_quant_defaults();
@@ -201,6 +207,15 @@ bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
         learn(activation);
         activation->bits = 4;
         activation->shift = true;
+    }
+    if (dt_is_device_preset(preset)) {
+        weight->scheme = DT_SCHEME_NARROW;
+        weight->bits = preset == DT_DEVICE_INT8 ? 8 : 4;
+        weight->granularity = DT_PER_CHANNEL;
+        activation->scheme = DT_SCHEME_DEVICE;
+        activation->range = DT_RANGE_STATIC;
+        activation->observer = DT_OBSERVER_MOVING_AVERAGE;
+        activation->granularity = DT_PER_TENSOR;
     }
     return preset != DT_INT4_WEIGHT;
 }

@@ -3,8 +3,11 @@
  * allocations come before the first module changes. */
 #include "core/glob.h"
 #include "nn/conv_layers.h"
+#include "nn/fold.h"
+#include "nn/graph.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
+#include "qat/device_plan.h"
 #include "qat/learned.h"
 #include "qat/prepare.h"
 #include "qat/scheme.h"
@@ -34,10 +37,12 @@ typedef struct dt__plan_line {
 
 typedef struct dt__plan {
     dt_ctx *ctx;
+    dt_module *m;
     const dt_qat_options *options;
     plan_line *line;
     int64_t n, room;
     bool matched[DT_MAX_RULES];
+    dt__device *device; /* of presets for devices, until it is installed */
 } plan;
 
 static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool *on)
@@ -57,6 +62,7 @@ static void decide(plan *p, plan_line *l)
     if (type->samples && l->input_quant.granularity == DT_PER_TOKEN) {
         l->input_quant.granularity = DT_PER_SAMPLE;
     }
+    if (dt_is_device_preset(o->preset)) dt__device_weight_spec(l->module, &l->weight_quant);
     apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight);
     apply_patch(&o->activation, &l->input_quant, &l->quantize_input);
     const dt_quantizable how = type->quantizable;
@@ -74,6 +80,7 @@ static void decide(plan *p, plan_line *l)
     if (how == DT_QUANTIZED_WEIGHT_ONLY) l->quantize_input = false;
     l->weight_quant.activation = false;
     l->input_quant.activation = true;
+    if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* results have ranges */
 }
 
 static dt_status add_line(void *user, const char *path, dt_module *m)
@@ -100,6 +107,7 @@ static void free_plan(plan *p)
         if (!p->line[i].scale.attached) dt_module_free(p->line[i].scale.range);
     }
     dt__release(p->ctx, p->line);
+    dt__device_free(p->ctx, p->device);
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -223,6 +231,60 @@ static void decide_derived(const plan *p, plan_line *l)
     l->derived = l->selected && l->quantize_weight && (dt__has_lora(l->module) || folds(p, l));
 }
 
+/* ---- presets for devices -------------------------------------------------------------------- */
+
+static dt_status record_device(plan *p)
+{
+    const dt_qat_options *o = p->options;
+    const dt_shape *inputs = o->inputs;
+    int n = o->n_inputs;
+    if (!dt_is_device_preset(o->preset)) return DT_OK;
+    if (o->forward != DT_FORWARD_INTEGER) {
+        return dt_fail(p->ctx, DT_ERR_CONFIG,
+                       "prepare: a preset for devices computes integers; forward is 'integer'");
+    }
+    if (inputs == NULL) n = dt__graph_inputs(p->m, &inputs);
+    return dt__device_record(p->m, inputs, n, &p->device);
+}
+
+/* Every layer of such a network computes integers. */
+static dt_status check_device_line(plan *p, const plan_line *l)
+{
+    char why[DT__DEVICE_BAR];
+    if (!dt__device_holds(p->device, l->module)) return DT_OK;
+    const bool whole = l->selected && l->quantize_weight;
+    if (!whole) snprintf(why, sizeof why, "it stays float, and all layers must be integers");
+    if (whole && dt__device_takes(l->module, &l->weight_quant, why)) {
+        if (!dt__can_fold(l->module) || l->derived) return DT_OK;
+        snprintf(why, sizeof why, "the batch norm behind it is not folded");
+    }
+    return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, why);
+}
+
+/* The settings of the ranges of a module's results: the preset, the changes for all modules, and
+ * rules that match the module. */
+static dt_status device_spec(void *user, const char *path, dt_quant_spec *spec)
+{
+    plan *p = user;
+    const dt_qat_options *o = p->options;
+    dt_quant_spec weight;
+    dt_qat_preset(o->preset, &weight, spec);
+    dt_quant_apply(spec, &o->activation);
+    for (int64_t r = 0; r < o->n_rules; r++) {
+        if (!dt__glob_selects(o->rules[r].match, path)) continue;
+        dt_quant_apply(spec, &o->rules[r].activation);
+    }
+    spec->activation = true;
+    if (spec->scheme == DT_SCHEME_DEVICE && spec->bits == 8 && spec->range != DT_RANGE_DYNAMIC &&
+        spec->granularity == DT_PER_TENSOR) {
+        return dt__quant_check(p->ctx, spec, DT__QUANT_MODEL);
+    }
+    return dt_fail(p->ctx, DT_ERR_CONFIG,
+                   "prepare: %s: results in a network for devices are int8 codes of scheme device, "
+                   "granularity tensor, with a static or learned range",
+                   path[0] == '\0' ? "the model" : path);
+}
+
 static dt_status check_plan(plan *p)
 {
     const int64_t unmatched = unmatched_rule(p);
@@ -232,11 +294,13 @@ static dt_status check_plan(plan *p)
                        (long long)unmatched, p->options->rules[unmatched].match);
     }
     bool some = false;
+    DT__TRY(record_device(p));
     for (int64_t i = 0; i < p->n; i++) {
         DT__TRY(check_line(p, &p->line[i]));
         some = some || (p->line[i].selected && p->line[i].quantize_weight);
         for (int64_t k = 0; k < i; k++) DT__TRY(check_tie(p, &p->line[k], &p->line[i]));
         decide_derived(p, &p->line[i]);
+        if (p->device != NULL) DT__TRY(check_device_line(p, &p->line[i]));
     }
     if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
     return DT_OK;
@@ -351,7 +415,16 @@ static dt_status act(plan *p)
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_hook(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_scale(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = change(p, &p->line[i]);
+    if (s == DT_OK && p->device != NULL) s = dt__device_ranges(p->device, device_spec, p);
     for (int64_t i = 0; i < p->n && s != DT_OK; i++) change_back(&p->line[i]);
+    if (p->device == NULL) return s;
+    if (s == DT_OK) {
+        dt_norms_freeze(p->m, true); /* integers have no statistics of a batch */
+        dt__device_install(p->device);
+        p->device = NULL;
+    } else {
+        dt__device_unrange(p->device);
+    }
     return s;
 }
 
@@ -359,7 +432,7 @@ static dt_status make_plan(dt_module *m, plan *p)
 {
     const dt_qat_options *o = p->options;
     const int64_t rules = o->n_rules;
-    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_INT4_INT4) {
+    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_DEVICE_INT4) {
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
     }
     if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
@@ -375,7 +448,7 @@ static dt_status make_plan(dt_module *m, plan *p)
 dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 {
     const dt_qat_options defaults = dt_qat_defaults();
-    plan p = { .ctx = dt_module_ctx(m), .options = options != NULL ? options : &defaults };
+    plan p = { .ctx = dt_module_ctx(m), .m = m, .options = options != NULL ? options : &defaults };
     dt_status s = make_plan(m, &p);
     if (s == DT_OK) s = check_plan(&p);
     if (s == DT_OK) s = act(&p);
@@ -386,7 +459,7 @@ dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule)
 {
     const dt_qat_options defaults = dt_qat_defaults();
-    plan p = { .ctx = dt_module_ctx(m), .options = options != NULL ? options : &defaults };
+    plan p = { .ctx = dt_module_ctx(m), .m = m, .options = options != NULL ? options : &defaults };
     const dt_status s = make_plan(m, &p);
     *rule = s == DT_OK ? unmatched_rule(&p) : -1;
     free_plan(&p);
@@ -410,6 +483,7 @@ static dt_status enable_one(void *user, const char *path, dt_module *m)
 {
     const bool on = *(const bool *)user;
     (void)path;
+    if (dt__device_of(m) != NULL) dt__device_of(m)->enabled = on;
     dt__layer_enable(m, on, on);
     return DT_OK;
 }
@@ -430,6 +504,9 @@ static dt_status watch_one(void *user, const char *path, dt_module *m)
 {
     const watching *w = user;
     (void)path;
+    dt__device *device = dt__device_of(m);
+    if (device != NULL && w->freezes) device->frozen = w->on;
+    if (device != NULL && !w->freezes) device->observing = w->on;
     dt__input_hook *hook = dt__input_hook_of(m);
     if (hook == NULL || hook->range == NULL || hook->range->count == NULL) return DT_OK;
     if (w->freezes) hook->frozen = w->on;
@@ -459,6 +536,7 @@ static dt_status find_observed(void *user, const char *path, dt_module *m)
     (void)path;
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (hook != NULL && hook->range != NULL && hook->range->count != NULL) *(bool *)user = true;
+    if (dt__device_of(m) != NULL && dt__device_observes(dt__device_of(m))) *(bool *)user = true;
     return DT_OK;
 }
 

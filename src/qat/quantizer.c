@@ -17,7 +17,8 @@ static const dt_module_type type = { .name = "quantizer" };
 static dt_status add(dt_module *m, const char *name, dt_dtype dtype, int64_t n, dt_tensor **x)
 {
     const dt__quantizer *q = dt_module_state(m);
-    const bool learned = q->quant.range == DT_RANGE_LEARNED && dtype == DT_F32;
+    const bool learned = q->quant.range == DT_RANGE_LEARNED && dtype == DT_F32 &&
+                         (q->quant.scheme != DT_SCHEME_DEVICE || n == 2); /* both ends */
     DT__TRY(dt_tensor_create(m->ctx, dtype, 1, &n, x));
     const dt_status s = dt__module_add_tensor(
         m, name, *x, learned ? DT_PARAM : DT_BUFFER); /* owns it, also after an error */
@@ -40,7 +41,9 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     const int64_t scales = size->scales;
     DT__TRY(add(m, "scale", DT_F32, scales, &q->scale));
     DT__TRY(dt_fill(q->scale, 1.0));
-    if (q->quant.range == DT_RANGE_LEARNED) dt__learned_keep_positive(q->scale, &q->quant);
+    const bool ends = q->quant.scheme == DT_SCHEME_DEVICE && q->quant.range == DT_RANGE_LEARNED;
+    if (ends) DT__TRY(add(m, "ends", DT_F32, 2, &q->ends));
+    else if (q->quant.range == DT_RANGE_LEARNED) dt__learned_keep_positive(q->scale, &q->quant);
     if (q->quant.shift) DT__TRY(add(m, "shift", DT_F32, size->channels, &q->shift));
     if (dt__scheme_of(q->quant.scheme)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
@@ -97,10 +100,10 @@ dt_status dt__quantizer_begin(const dt_tensor *x, const dt__row_map *map,
 
 void dt__quantizer_fix(dt_module *m)
 {
-    static const char *const observed[] = { "lo", "hi", "values", "count" };
+    static const char *const observed[] = { "lo", "hi", "values", "count", "ends" };
     dt__quantizer *q = dt_module_state(m);
     for (int i = 0; i < DT__COUNT_OF(observed); i++) dt__module_remove(m, observed[i]);
-    q->lo = q->hi = q->values = q->count = NULL;
+    q->lo = q->hi = q->values = q->count = q->ends = NULL;
 }
 
 /* ---- what a file may say -------------------------------------------------------------------- */

@@ -14,6 +14,8 @@ typedef struct dt__quantizer {
     dt_quant_spec quant;
     dt_tensor *scale;      /* f32 [scales]; a parameter where the range is learned */
     dt_tensor *zero_point; /* i8 [scales]; NULL: the scheme has none */
+    dt_tensor *ends;       /* f32 [2]: a parameter, where a range of scheme device is learned, of
+                            * which scale and zero point are computed; else NULL */
     dt_tensor *shift;      /* f32 [channels], added first: a parameter; NULL: none */
     dt_tensor *lo, *hi;    /* f32 [1]: the observed range; NULL: learned, or converted */
     dt_tensor *values;     /* f32 [samples], of observer percentile; else NULL */

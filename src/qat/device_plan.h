@@ -1,0 +1,84 @@
+/* The plan of an integer network: which device op computes each result of a model, and which range
+ * it has. dt_prepare records one pass of the model in evaluation, op by op, and turns it into nodes;
+ * from then on the nodes run in place of the model's forward (dt_module.form):
+ *
+ *     device      enabled: codes from node to node (device.h), values at the ends
+ *     floats      disabled, and to observe: the ops that were recorded
+ *
+ * Values have numbers: input i is i, the result of node i is DT__PLAN_FIRST + i. */
+#ifndef DT__QAT_DEVICE_PLAN_H
+#define DT__QAT_DEVICE_PLAN_H
+
+#include "nn/module.h"
+#include "qat/quantizer.h"
+
+#include <detent/qat.h>
+
+#define DT__PLAN_FIRST DT_MAX_IN
+
+typedef struct dt__plan_node {
+    const dt_op *op;     /* of floats; NULL: quantization of an input, or dropout */
+    const void *options; /* its own copy, or NULL */
+    dt_module *m;        /* that made the call; of a product its layer; of dropout the dropout */
+    int activation;      /* DT_ACT_..., behind it */
+    int n_in;
+    int64_t in[DT_MAX_IN];
+    int64_t last; /* the last node that reads the result; INT64_MAX: an output */
+    int rank;
+    int64_t dims[DT_MAX_RANK]; /* of an example: dims[0] is 1 */
+    int64_t shares;            /* the value whose range the result has; its own: it has a range */
+    dt_module *range;          /* a quantizer, where it has one of its own */
+    bool joined;               /* a concatenation shares it, whose result is observed */
+} dt__plan_node;
+
+typedef struct dt__device {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt__plan_node *node;
+    int64_t n, room;
+    int n_in, n_out;
+    int64_t out[DT_MAX_OUT];
+    bool enabled, observing, frozen; /* as of dt__input_hook */
+} dt__device;
+
+/* Records m on inputs of these shapes. Nodes have no ranges yet. Errors: UNSUPPORTED, naming op and
+ * module (what no device op computes; a layer that runs twice; readers that disagree), those of the
+ * forward pass, NOMEM. */
+dt_status dt__device_record(dt_module *m, const dt_shape *in, int n_in, dt__device **out);
+void dt__device_free(dt_ctx *ctx, void *device);
+
+/* Gives each result that needs one a range, a child `output` (`output2`, ...) of the module that
+ * makes it, or `input` (`input2`, ...) of m: the child that exists, else a new one by the settings
+ * of `spec_of`. Errors: NOMEM. */
+typedef dt_status dt__spec_of(void *user, const char *path, dt_quant_spec *spec);
+dt_status dt__device_ranges(dt__device *d, dt__spec_of *spec_of, void *user);
+/* Removes the ranges that were made. */
+void dt__device_unrange(dt__device *d);
+
+/* From now on the plan runs in place of m's forward, and belongs to m. */
+void dt__device_install(dt__device *d);
+/* The plan of m; NULL where it has none. */
+dt__device *dt__device_of(const dt_module *m);
+
+/* The weights of a layer by preset `device-int4` in place of 4 bits by channel, where that cannot
+ * be: one scale in linear layers, else 8 bits. */
+void dt__device_weight_spec(const dt_module *m, dt_quant_spec *spec);
+/* Whether CMSIS-NN computes with such a weight of m; if not, why. */
+#define DT__DEVICE_BAR 160
+bool dt__device_takes(const dt_module *m, const dt_quant_spec *spec, char why[DT__DEVICE_BAR]);
+/* Whether m is a layer of the plan. */
+bool dt__device_holds(const dt__device *d, const dt_module *m);
+/* Whether a range still follows from batches. */
+bool dt__device_observes(const dt__device *d);
+/* Frees the state of observers; ranges no longer change. */
+void dt__device_fix(const dt__device *d);
+
+/* Runs the plan (dt__form). */
+void dt__device_run(void *device, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                    dt_tensor **out, int n_out);
+
+/* Brings learned ranges up to date with their ends. STATE where a range has seen no batch, naming the
+ * module; NUMERIC. */
+dt_status dt__device_check_ranges(const dt__device *d, const char *what);
+
+#endif

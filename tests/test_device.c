@@ -1,0 +1,328 @@
+/* Integer networks (numerics §8): the golden networks of CMSIS-NN, layer by layer, prepared,
+ * converted and loaded; gradients in closed form; what is refused. */
+#include "device_golden.h"
+
+#include <detent/device.h>
+#include <detent/nn.h>
+#include <detent/qat.h>
+
+#include "autograd/coded.h"
+#include "autograd/tape.h"
+#include "core/tensor.h"
+#include "nn/graph.h"
+#include "nn/module.h"
+#include "qat/device_plan.h"
+#include "qat/scheme.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_ctx *context(int threads)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    return ctx;
+}
+
+/* ---- golden networks ------------------------------------------------------------------------- */
+
+#define MOST_LAYERS 16
+
+typedef struct net {
+    device_golden g;
+    dt_module *m;
+    char layer[MOST_LAYERS][32]; /* "input" first */
+    int n;
+    int64_t size[MOST_LAYERS][4]; /* [n, h, w, c] of each result */
+    int64_t value[MOST_LAYERS];
+    bool images[MOST_LAYERS];
+    int64_t nodes;
+} net;
+
+static int index_of(const net *n, const char *name)
+{
+    for (int i = 0; i < n->n; i++) {
+        if (strcmp(n->layer[i], name) == 0) return i;
+    }
+    ck_abort_msg("no layer %s", name);
+    return -1;
+}
+
+static int64_t add_node(net *n, const char *name, dt_module *part, int n_in, int64_t a, int64_t b)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    TEST_OK(ctx, dt_module_add(n->m, name, part));
+    const dt__graph_node node = { part, n_in, { a, b }, n_in == 2 };
+    TEST_OK(ctx, dt__graph_append(n->m, &node));
+    return DT__GRAPH_FIRST + n->nodes++;
+}
+
+/* A float weight, from [o][taps][c] to [o][c][taps] (depthwise [taps][o] to [o][taps]). */
+static void set_weight(net *n, dt_module *part, int64_t rows, int64_t taps, int64_t channels, bool depthwise)
+{
+    int64_t count;
+    const float *from = device_data(&n->g, "weights_float", DT_F32, &count);
+    const float *bias = device_data(&n->g, "bias_float", DT_F32, NULL);
+    float *to = dt_data_mut(dt_param(part, "weight"));
+    ck_assert_int_eq(count, rows * taps * channels);
+    for (int64_t o = 0; o < rows; o++) {
+        for (int64_t c = 0; c < channels; c++) {
+            for (int64_t t = 0; t < taps; t++) {
+                to[(o * channels + c) * taps + t] = depthwise ? from[t * rows + o] : from[(o * taps + t) * channels + c];
+            }
+        }
+    }
+    memcpy(dt_data_mut(dt_param(part, "bias")), bias, (size_t)rows * sizeof *bias);
+}
+
+static dt_module *convolution(net *n, const int64_t *x, const int64_t *y, bool depthwise, int64_t *value, const char *name)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    const dt_file_entry *e;
+    char entry[64];
+    snprintf(entry, sizeof entry, "%s/weights_float", n->g.name);
+    e = dt_file_find(n->g.file, entry);
+    dt_conv_layer l = { .in = x[3], .out = y[3], .bias = true, .conv = dt_conv_defaults() };
+    dt_ints pads = { .n = 4 };
+    for (int i = 0; i < 2; i++) {
+        l.kernel[i] = e->dims[1 + i];
+        l.conv.stride[i] = device_number(&n->g, i == 0 ? "sh" : "sw", 1);
+        const int64_t lead = device_number(&n->g, i == 0 ? "ph" : "pw", 0);
+        const int64_t all = (y[1 + i] - 1) * l.conv.stride[i] + l.kernel[i] - x[1 + i];
+        pads.v[i == 0 ? 2 : 0] = lead;
+        pads.v[i == 0 ? 3 : 1] = all > lead ? all - lead : 0;
+    }
+    if (pads.v[0] == pads.v[1] && pads.v[2] == pads.v[3]) {
+        l.conv.padding[0] = pads.v[2];
+        l.conv.padding[1] = pads.v[0];
+    } else {
+        dt_module *pad;
+        char pad_name[48];
+        snprintf(pad_name, sizeof pad_name, "%s_pad", name);
+        const dt_pad_options o = { .pads = pads };
+        TEST_OK(ctx, dt_pad_create(ctx, &o, &pad));
+        *value = add_node(n, pad_name, pad, 1, *value, 0);
+    }
+    if (depthwise) l.conv.groups = x[3];
+    dt_module *part;
+    TEST_OK(ctx, dt_conv2d_create(ctx, &l, &part));
+    set_weight(n, part, y[3], l.kernel[0] * l.kernel[1], depthwise ? 1 : x[3], depthwise);
+    return part;
+}
+
+static dt_module *linear(net *n, const int64_t *x, bool images, int64_t out, int64_t *value,
+                         const char *name)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    dt_module *part;
+    const int64_t taps = x[1] * x[2], k = taps * x[3];
+    if (images) {
+        dt_module *flat;
+        char flat_name[48];
+        snprintf(flat_name, sizeof flat_name, "%s_flat", name);
+        TEST_OK(ctx, dt_flatten_create(ctx, &flat));
+        *value = add_node(n, flat_name, flat, 1, *value, 0);
+    }
+    TEST_OK(ctx, dt_linear_create(ctx, k, out, true, &part));
+    set_weight(n, part, out, taps, x[3], false);
+    return part;
+}
+
+static void add_layer(net *n, int i)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    device_golden *g = &n->g;
+    char from[64], second[64] = "";
+    device_at(g, n->layer[i]);
+    device_word(g, "input", from);
+    char *comma = strchr(from, ',');
+    if (comma != NULL) {
+        snprintf(second, sizeof second, "%s", comma + 1);
+        *comma = '\0';
+    }
+    const int a = index_of(n, from), b = comma != NULL ? index_of(n, second) : 0;
+    int64_t value = n->value[a];
+    int64_t size[4], rank = 0;
+    char entry[64];
+    snprintf(entry, sizeof entry, "%s/output", n->layer[i]);
+    const dt_file_entry *e = dt_file_find(g->file, entry);
+    rank = e->rank;
+    for (int d = 0; d < 4; d++) size[d] = rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
+    memcpy(n->size[i], size, sizeof size);
+    n->images[i] = rank == 4;
+    dt_module *part = NULL;
+    const int64_t *x = n->size[a];
+    const dt_pool_options pool = { .kernel = { device_number(g, "kh", 1), device_number(g, "kw", 1) },
+                                   .stride = { device_number(g, "sh", 1), device_number(g, "sw", 1) } };
+    if (device_says(g, "op", "convolution")) part = convolution(n, x, size, false, &value, n->layer[i]);
+    else if (device_says(g, "op", "depthwise")) part = convolution(n, x, size, true, &value, n->layer[i]);
+    else if (device_says(g, "op", "fully_connected")) part = linear(n, x, n->images[a], size[3], &value, n->layer[i]);
+    else if (device_says(g, "op", "max_pool")) TEST_OK(ctx, dt_max_pool2d_create(ctx, &pool, &part));
+    else if (device_says(g, "op", "avg_pool")) TEST_OK(ctx, dt_avg_pool2d_create(ctx, &pool, &part));
+    else if (device_says(g, "op", "softmax")) TEST_OK(ctx, dt_softmax_create(ctx, -1, &part));
+    else if (device_says(g, "op", "add")) TEST_OK(ctx, dt_add_create(ctx, &part));
+    ck_assert_msg(part != NULL, "%s", g->words);
+    value = add_node(n, n->layer[i], part, comma != NULL ? 2 : 1, value, comma != NULL ? n->value[b] : 0);
+    char act[64], act_name[48];
+    device_word(g, "act", act);
+    if (act[0] != '\0' && strcmp(act, "none") != 0) {
+        snprintf(act_name, sizeof act_name, "%s_act", n->layer[i]);
+        TEST_OK(ctx, dt_activation_create(ctx, act, &part));
+        value = add_node(n, act_name, part, 1, value, 0);
+    }
+    n->value[i] = value;
+}
+
+static void build(dt_ctx *ctx, net *n)
+{
+    device_at(&n->g, "order");
+    char words[512], *at;
+    snprintf(words, sizeof words, "%s", n->g.words);
+    for (char *word = strtok_r(words, " ", &at); word != NULL; word = strtok_r(NULL, " ", &at)) {
+        snprintf(n->layer[n->n++], sizeof n->layer[0], "%s", word);
+    }
+    TEST_OK(ctx, dt__graph_create(ctx, &dt__nn_graph, &n->m));
+    const dt_file_entry *e = dt_file_find(n->g.file, "input_float");
+    for (int d = 0; d < 4; d++) n->size[0][d] = e->rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
+    n->images[0] = e->rank == 4;
+    for (int i = 1; i < n->n; i++) add_layer(n, i);
+    TEST_OK(ctx, dt__graph_finish(n->m, 1, &n->value[n->n - 1], 1));
+}
+
+static dt_module *child(const dt_module *m, const char *name)
+{
+    for (int64_t i = 0; i < m->n_children; i++) {
+        if (strcmp(m->children[i]->name, name) == 0) return m->children[i];
+    }
+    return NULL;
+}
+
+/* Sets a range as the file has it; scale and zero point must follow. */
+static void set_range(net *n, int i)
+{
+    dt_module *holder = i == 0 ? n->m : child(n->m, n->layer[i]);
+    dt__quantizer *q = dt__quantizer_of(dt__quantizer_at(holder, i == 0 ? "input" : "output"));
+    device_at(&n->g, n->layer[i]);
+    const float *low = device_data(&n->g, "low", DT_F32, NULL), *high = device_data(&n->g, "high", DT_F32, NULL);
+    if (q == NULL) return; /* it shares another one's */
+    float *lo = dt_data_mut(q->lo), *hi = dt_data_mut(q->hi), inverse;
+    ck_assert_msg(low != NULL && high != NULL, "%s", n->layer[i]);
+    *lo = low[0];
+    *hi = high[0];
+    const dt__blocks b = { 1, lo, hi, dt_data_mut(q->scale), &inverse, dt_data_mut(q->zero_point) };
+    ck_assert(dt__choose_scales(&q->quant, &b));
+    *(int64_t *)dt_data_mut(q->count) = 1;
+    ck_assert(*(const float *)dt_data(q->scale) == *(const float *)device_data(&n->g, "scale", DT_F32, NULL));
+    ck_assert_int_eq(*(const int8_t *)dt_data(q->zero_point), device_number(&n->g, "zy", 0));
+}
+
+/* Compares results of device ops with the layers in order. */
+typedef struct watcher {
+    net *n;
+    int next;
+} watcher;
+
+static void compare_call(void *user, const dt_call *c)
+{
+    watcher *w = user;
+    net *n = w->n;
+    const char *const op = c->op->name;
+    const bool shape = strcmp(op, "device_reshape") == 0 || strcmp(op, "device_pad") == 0;
+    if (!dt_is_coded(c->y) || shape) return;
+    ck_assert_int_lt(w->next, n->n);
+    device_at(&n->g, n->layer[w->next]);
+    const int64_t *s = n->size[w->next++];
+    int8_t *codes = malloc((size_t)c->y->count + 1), *nhwc = malloc((size_t)c->y->count + 1);
+    TEST_OK(c->ctx, dt_coded_read(c->y, codes));
+    ck_assert_int_eq(s[0] * s[1] * s[2] * s[3], c->y->count);
+    device_from_planes(codes, s, nhwc);
+    device_equal(&n->g, "output", nhwc);
+    free(codes);
+    free(nhwc);
+}
+
+static dt_tensor *input_of(net *n)
+{
+    dt_tensor *x, *out;
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    TEST_OK(ctx, dt_file_load(n->g.file, "input_float", DT_F32, &x));
+    if (x->rank == 2) return x;
+    const int64_t *s = n->size[0], dims[4] = { s[0], s[3], s[1], s[2] };
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &out));
+    const float *from = dt_data(x);
+    float *to = dt_data_mut(out);
+    for (int64_t b = 0; b < s[0]; b++) {
+        for (int64_t i = 0; i < s[1] * s[2]; i++) {
+            for (int64_t c = 0; c < s[3]; c++) to[(b * s[3] + c) * s[1] * s[2] + i] = from[(b * s[1] * s[2] + i) * s[3] + c];
+        }
+    }
+    dt_tensor_free(x);
+    return out;
+}
+
+static void run_net(net *n)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = input_of(n);
+    watcher w = { n, 0 };
+    t->on_call = compare_call;
+    t->on_call_user = &w;
+    dt_train(n->m, false);
+    dt_forward(t, n->m, x);
+    TEST_OK(ctx, dt_tape_status(t));
+    ck_assert_int_eq(w.next, n->n);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+}
+
+static const char *const nets[] = { "net_mlp_w8", "net_mlp_w8_tensor", "net_mlp_w4", "net_dscnn_w8",
+                                    "net_dscnn_w4", "net_resnet_w8", "net_resnet_w4" };
+
+START_TEST(golden_nets)
+{
+    for (int threads = 1; threads <= 4; threads++) {
+        dt_ctx *ctx = context(threads);
+        net n = { .nodes = 0 };
+        if (!device_open(ctx, nets[_i], &n.g)) {
+            dt_ctx_free(ctx);
+            return;
+        }
+        build(ctx, &n);
+        dt_qat_options o = dt_qat_defaults();
+        const int64_t *s = n.size[0];
+        const dt_shape in = { s[1] * s[2] == 1 ? 1 : 3, { s[3], s[1], s[2] } };
+        o.preset = strstr(nets[_i], "w4") != NULL ? DT_DEVICE_INT4 : DT_DEVICE_INT8;
+        o.inputs = &in;
+        o.n_inputs = 1;
+        if (strstr(nets[_i], "tensor") != NULL) {
+            o.weight.has_granularity = true;
+            o.weight.quant.granularity = DT_PER_TENSOR;
+        }
+        TEST_OK(ctx, dt_prepare(n.m, &o));
+        for (int i = 0; i < n.n; i++) set_range(&n, i);
+        run_net(&n);
+        TEST_OK(ctx, dt_convert(n.m, NULL, NULL));
+        run_net(&n);
+        if (threads == 1) printf("%s: %d layers, %lld codes equal\n", nets[_i], n.n, (long long)n.g.compared);
+        dt_module_free(n.m);
+        device_close(&n.g);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+Suite *test_device_suite(void)
+{
+    Suite *s = suite_create("device");
+    TCase *c = tcase_create("nets");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, golden_nets, 0, (int)(sizeof nets / sizeof nets[0]));
+    suite_add_tcase(s, c);
+    return s;
+}
