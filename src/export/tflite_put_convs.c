@@ -236,7 +236,7 @@ static int put_transposed(dt__lite_model *m, const conv *v, const parts *k, int 
     return dt__lite_sliced(m, y, &cut);
 }
 
-/* Groups that LiteRT's operators do not have: one operator for each. */
+/* Groups, which a transposed convolution of LiteRT does not have: one operator for each. */
 static int by_group(dt__lite_model *m, conv *v, const dt__lite_weight *w, const parts *all, int x,
                     const float *bias)
 {
@@ -244,18 +244,15 @@ static int by_group(dt__lite_model *m, conv *v, const dt__lite_weight *w, const 
     int *part = dt__lite_memory(&m->p, n, sizeof *part);
     for (int64_t g = 0; g < n && part != NULL; g++) {
         dt__lite_slice cut = dt__lite_whole(m, x);
-        dt__lite_weight own = *w;
         cut.start[3] = g * in;
         cut.stop[3] = (g + 1) * in;
         v->first = g * out;
-        own.rows = out;
-        if (own.floats == NULL) own.r.rows.scale += g * out;
         parts k = *all;
         k.out = out;
-        k.weight = put_weight(m, v, &own, out);
+        k.weight = put_weight(m, v, w, out);
         k.bias = dt__lite_floats(m, w->name, out, bias + g * out);
         const int from = dt__lite_sliced(m, x, &cut);
-        part[g] = v->transposed ? put_transposed(m, v, &k, from) : put_forward(m, v, &k, from);
+        part[g] = put_transposed(m, v, &k, from);
     }
     return part == NULL ? -1 : dt__lite_joined(m, part, (int)n, 3);
 }
@@ -288,6 +285,13 @@ static bool takes_conv(const dt_trace *t, const dt_trace_call *c, char *why, siz
     if (dt__lite_has(c, BIAS) && dt_trace_value_at(t, c->in[BIAS].value)->tensor == NULL &&
         dt_trace_value_at(t, c->in[BIAS].value)->kind == DT_VALUE_RESULT) {
         snprintf(why, size, "its bias is computed from an input");
+        return false;
+    }
+    const dt_conv_options *o = c->options;
+    const bool transposed = strstr(c->op->name, "transpose") != NULL;
+    if (transposed && o->groups > 1 && dt__lite_is_dynamic(c, WEIGHT)) {
+        snprintf(why, size, "%lld groups; LiteRT would find a range for each of them",
+                 (long long)o->groups);
         return false;
     }
     return dt__lite_takes_product(t, c, WEIGHT, why, size);

@@ -180,7 +180,8 @@ dt_status dt__lite_weight_of(dt__lite_model *m, const dt_trace_call *c, int i, b
     const dt_trace_value *v = dt__lite_operand(m, c, i);
     *out = (dt__lite_weight){ .name = *v->name != 0 ? v->name : c->module,
                               .rows = v->rank == 0 ? 1 : v->extent[0].size,
-                              .columns = columns_of(c, v) };
+                              .columns = 1 };
+    for (int d = 1; d < v->rank; d++) out->columns *= v->extent[d].size;
     if (c->in[i].quant == NULL) {
         out->floats = dt__data(v->tensor);
         return DT_OK;
