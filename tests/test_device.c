@@ -281,6 +281,24 @@ static void run_net(net *n)
     dt_tensor_free(x);
 }
 
+/* Saves the network and loads it into a plain one, which must compute the same. */
+static void check_file(net *n)
+{
+    dt_ctx *ctx = dt_module_ctx(n->m);
+    char path[TEST_PATH];
+    net again = { .g = n->g };
+    again.g.n_held = 0;
+    test_folder(path);
+    test_join(path, path, "net.safetensors");
+    TEST_OK(ctx, dt_model_save(n->m, NULL, path));
+    build(ctx, &again);
+    TEST_OK(ctx, dt_model_restore(again.m, path));
+    run_net(&again);
+    n->g.compared += again.g.compared - n->g.compared;
+    dt_module_free(again.m);
+    while (again.g.n_held > 0) dt_tensor_free(again.g.held[--again.g.n_held]);
+}
+
 static const char *const nets[] = { "net_mlp_w8", "net_mlp_w8_tensor", "net_mlp_w4", "net_dscnn_w8",
                                     "net_dscnn_w4", "net_resnet_w8", "net_resnet_w4" };
 
@@ -307,8 +325,10 @@ START_TEST(golden_nets)
         TEST_OK(ctx, dt_prepare(n.m, &o));
         for (int i = 0; i < n.n; i++) set_range(&n, i);
         run_net(&n);
+        check_file(&n);
         TEST_OK(ctx, dt_convert(n.m, NULL, NULL));
         run_net(&n);
+        check_file(&n);
         if (threads == 1) printf("%s: %d layers, %lld codes equal\n", nets[_i], n.n, (long long)n.g.compared);
         dt_module_free(n.m);
         device_close(&n.g);

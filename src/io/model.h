@@ -6,10 +6,12 @@
 #include "core/json.h"
 #include "io/grouped_files.h"
 #include "io/safetensors.h"
+#include "qat/device_plan.h"
 #include "qat/prepare.h"
 
 #define DT__KEY_MODEL "detent.model"
 #define DT__KEY_QUANT "detent.quant"
+#define DT__KEY_DEVICE "detent.device"
 #define DT__KEY_TIED "detent.tied"
 #define DT__KEY_LORA "detent.lora"
 #define DT__KEY_TOKENIZER "detent.tokenizer"
@@ -74,13 +76,28 @@ typedef struct dt__module_lora {
     dt__lora lora;
 } dt__module_lora;
 
-/* The three lists of a file. */
+/* The plan of an integer network (src/qat/device_plan.h): what it was recorded on. */
+typedef struct dt__device_meta {
+    bool given;
+    dt_ints inputs; /* of each input the rank, then the extents of an example */
+    bool enabled;
+    int range_state;
+} dt__device_meta;
+
+extern const dt_key dt__device_meta_keys[];
+
+/* The lists of a file. */
 typedef struct dt__model_meta {
     dt_ctx *ctx;
     dt__module_quant *quant;
     dt__tie *tie;
     dt__module_lora *lora;
     bool trains_rest; /* other parameters than the adapters are trained, too */
+    dt__device_meta device;
+    dt__module_quant *range; /* of results of an integer network: `path` is the range's, and `input`
+                              * its settings */
+    int64_t n_ranges, room_ranges;
+    char *device_strings;
     int64_t n_quants, room_quants, n_ties, room_ties, n_loras, room_loras;
     char *quant_strings, *tie_strings, *lora_strings;
 } dt__model_meta;

@@ -5,6 +5,8 @@
  *                                "input": { "scheme": {...}, "enabled": true,
  *                                           "range": { "settings": {...}, "state": "fixed" } } },
  *                                           ... }
+ *     detent.device = { "plan": { "inputs": [3, 1, 28, 28], "enabled": true, "state": "fixed" },
+ *                       "ranges": { "conv.output": { "simulated": false, "input": {...} }, ... } }
  *     detent.tied  = { path: first path, ... }
  *     detent.lora = { "train_rest": false, "layers": { module: { "rank": 8, "alpha": 16 }, ... }
  *     } */
@@ -76,6 +78,15 @@ static const dt_key module_keys[] = {
       .given = offsetof(dt__module_quant, has_weight) },
     { "input", DT_KEY_MAP, AT(input), .keys = input_keys,
       .given = offsetof(dt__module_quant, has_input) },
+    { 0 },
+};
+
+const dt_key dt__device_meta_keys[] = {
+    { "inputs", DT_KEY_INTS, .offset = offsetof(dt__device_meta, inputs), .most = DT_NO_LIMIT,
+      .fewest = 1 },
+    { "enabled", DT_KEY_BOOL, .offset = offsetof(dt__device_meta, enabled) },
+    { "state", DT_KEY_CHOICE, .offset = offsetof(dt__device_meta, range_state),
+      .choices = range_state_names },
     { 0 },
 };
 
@@ -320,12 +331,48 @@ static dt_status read_loras(dt__json *j, dt__model_meta *meta)
     return dt__json_expect(j, '}');
 }
 
+static dt_status read_device_range(dt__json *j, dt__model_meta *meta)
+{
+    DT__TRY(DT__RESERVE(meta->ctx, meta->range, meta->n_ranges, meta->room_ranges));
+    dt__module_quant *q = &meta->range[meta->n_ranges];
+    *q = (dt__module_quant){ .input.scheme.activation = true };
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &q->path));
+    for (int64_t i = 0; i < meta->n_ranges; i++) {
+        if (strcmp(meta->range[i].path, q->path) != 0) continue;
+        return dt__json_fail(j, "range '%s' occurs twice", dt__shown(q->path, shown));
+    }
+    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(dt__json_options(j, module_keys, q));
+    meta->n_ranges++;
+    if (!q->has_input || !q->input.has_range || q->has_weight) {
+        return dt__json_fail(j, "range '%s' must have settings of a range, and nothing else",
+                             dt__shown(q->path, shown));
+    }
+    return check_quant(j, q);
+}
+
+static dt_status read_device(dt__json *j, dt__model_meta *meta)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    DT__TRY(expect_name(j, "plan"));
+    DT__TRY(dt__json_options(j, dt__device_meta_keys, &meta->device));
+    DT__TRY(dt__json_expect(j, ','));
+    DT__TRY(expect_name(j, "ranges"));
+    DT__TRY(read_object(j, meta, read_device_range));
+    meta->device.given = true;
+    return dt__json_expect(j, '}');
+}
+
 static dt_status read_all(const dt_file *file, dt__model_meta *meta)
 {
     dt__json j;
     bool has;
     DT__TRY(dt__meta_scan(file, DT__KEY_QUANT, &j, &meta->quant_strings, &has));
     if (has) DT__TRY(read_object(&j, meta, read_quant));
+    if (has) DT__TRY(dt__json_end(&j));
+    DT__TRY(dt__meta_scan(file, DT__KEY_DEVICE, &j, &meta->device_strings, &has));
+    if (has) DT__TRY(read_device(&j, meta));
     if (has) DT__TRY(dt__json_end(&j));
     DT__TRY(dt__meta_scan(file, DT__KEY_TIED, &j, &meta->tie_strings, &has));
     if (has) DT__TRY(read_object(&j, meta, read_tie));
@@ -348,6 +395,8 @@ void dt__model_meta_free(dt__model_meta *meta)
     dt__release(meta->ctx, meta->quant);
     dt__release(meta->ctx, meta->tie);
     dt__release(meta->ctx, meta->lora);
+    dt__release(meta->ctx, meta->range);
+    dt__release(meta->ctx, meta->device_strings);
     dt__release(meta->ctx, meta->quant_strings);
     dt__release(meta->ctx, meta->tie_strings);
     dt__release(meta->ctx, meta->lora_strings);

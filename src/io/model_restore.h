@@ -40,6 +40,7 @@ typedef struct dt__load_made {
     dt_module **adapted; /* layers to which an adapter was added */
     dt_module **range;   /* quantizers */
     dt__load_norm *norm;
+    dt__device *device; /* the plan of an integer network, until it is installed */
     int64_t n_adapted, n_ranges, n_norms;
 } dt__load_made;
 

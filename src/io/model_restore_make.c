@@ -134,11 +134,85 @@ static dt_status add_range(const dt__load *l, dt__load_made *made, const dt__mod
     return q->has_input && q->input.has_range ? add_input_range(l, made, q, m, weight->x) : DT_OK;
 }
 
+/* ---- integer networks ------------------------------------------------------------------------ */
+
+static dt_status read_inputs(const dt__load *l, dt_shape in[DT_MAX_IN], int *n)
+{
+    const dt_ints *list = &l->meta.device.inputs;
+    *n = 0;
+    for (int at = 0; at < list->n;) {
+        const int64_t rank = list->v[at++];
+        if (rank < 0 || rank >= DT_MAX_RANK || rank > list->n - at || *n == DT_MAX_IN) {
+            return dt__load_refuse(l, "", "the inputs of its plan are no shapes");
+        }
+        in[*n] = (dt_shape){ .rank = (int)rank };
+        memcpy(in[(*n)++].dims, list->v + at, (size_t)rank * sizeof *list->v);
+        at += (int)rank;
+    }
+    return DT_OK;
+}
+
+static dt_status spec_of_file(void *user, const char *path, const char *name, dt_quant_spec *spec,
+                              bool *fixed)
+{
+    const dt__load *l = user;
+    const size_t n = strlen(path);
+    for (int64_t i = 0; i < l->meta.n_ranges; i++) {
+        const dt__module_quant *q = &l->meta.range[i];
+        const bool below = strncmp(q->path, path, n) == 0 && (n == 0 || q->path[n] == '.');
+        if (!below || strcmp(q->path + n + (n > 0), name) != 0) continue;
+        *spec = q->input.scheme;
+        *fixed = q->input.range_state == DT__FIXED;
+        return DT_OK;
+    }
+    return dt__load_refuse(l, path, "a result of it has no range in the file");
+}
+
+/* Records the plan while the tree is as its constructor made it, and adds the ranges. */
+static dt_status add_device(const dt__load *l, dt__load_made *made)
+{
+    dt_shape in[DT_MAX_IN];
+    int n;
+    if (!l->meta.device.given) return DT_OK;
+    DT__TRY(read_inputs(l, in, &n));
+    DT__TRY(dt__device_record(l->r->m, in, n, &made->device));
+    const dt_status s = dt__device_ranges(made->device, spec_of_file, (void *)(uintptr_t)l);
+    dt_module **more = dt__alloc_array(l->ctx, l->meta.n_quants * 2 + made->device->n, sizeof *more);
+    if (s != DT_OK || more == NULL) {
+        dt__release(l->ctx, more);
+        dt__device_unrange(made->device);
+        return s != DT_OK ? s : DT_ERR_NOMEM;
+    }
+    made->range = more;
+    for (int64_t i = 0; i < made->device->n; i++) {
+        dt_module *range = made->device->node[i].range;
+        if (range != NULL) made->range[made->n_ranges++] = range;
+    }
+    return DT_OK;
+}
+
+static void settle_device(const dt__load *l, dt__load_made *made, bool keep)
+{
+    const dt__device_meta *meta = &l->meta.device;
+    dt__device *d = made->device;
+    if (d == NULL) return;
+    if (!keep) {
+        dt__device_free(l->ctx, d); /* its ranges are among those of `made` */
+        return;
+    }
+    d->enabled = meta->enabled;
+    d->frozen = meta->range_state != DT__OBSERVING;
+    dt__device_install(d);
+}
+
 static dt_status add_ranges(const dt__load *l, dt__load_made *made)
 {
     const dt__model_meta *meta = &l->meta;
     if (!l->r->quantized) return DT_OK;
-    made->range = dt__alloc_array(l->ctx, meta->n_quants, 2 * sizeof *made->range);
+    DT__TRY(add_device(l, made));
+    if (made->range == NULL) {
+        made->range = dt__alloc_array(l->ctx, meta->n_quants, 2 * sizeof *made->range);
+    }
     if (made->range == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < meta->n_quants; i++) DT__TRY(add_range(l, made, &meta->quant[i]));
     return DT_OK;
@@ -200,6 +274,7 @@ dt_status dt__load_make(const dt__load *l, dt__load_made *made)
 void dt__load_made_end(const dt__load *l, dt__load_made *made, bool keep)
 {
     settle_norms(made, keep);
+    settle_device(l, made, keep);
     for (int64_t i = 0; i < made->n_adapted && !keep; i++) dt__lora_remove(made->adapted[i]);
     for (int64_t i = 0; i < made->n_ranges && !keep; i++) dt_module_free(made->range[i]);
     dt__release(l->ctx, made->norm);

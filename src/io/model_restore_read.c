@@ -146,7 +146,7 @@ static dt_status check_sound(const dt__load_plan *p, dt_module *range)
 {
     dt__quantizer q = *dt__quantizer_of(range);
     dt_tensor **const part[] = { &q.scale, &q.zero_point, &q.shift, &q.lo,
-                                 &q.hi,    &q.values,     &q.count };
+                                 &q.hi,    &q.values,     &q.count, &q.ends };
     for (int k = 0; k < DT__COUNT_OF(part); k++) {
         if (*part[k] != NULL) *part[k] = dt__load_item_of(p, *part[k])->value;
     }

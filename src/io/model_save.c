@@ -181,6 +181,50 @@ static dt_status add_quant(dt__saving *s)
     return status;
 }
 
+static void describe_range(describing *d, const dt__device *device, const dt_module *range)
+{
+    const dt__quantizer *of = dt__quantizer_of((dt_module *)(uintptr_t)range);
+    dt__module_quant q = { .path = range->path, .has_input = true };
+    q.input.scheme = of->quant;
+    q.input.enabled = device->enabled;
+    q.input.range_state = of->count == NULL ? DT__FIXED : device->frozen ? DT__FROZEN : DT__OBSERVING;
+    dt__put_comma(&d->text, &d->first);
+    dt__put_quoted(&d->text, range->path);
+    dt__put_text(&d->text, ":");
+    dt__put_module_quant(&d->text, &q);
+}
+
+/* The plan of an integer network is recorded again where the file is read. */
+static dt_status add_device(dt__saving *s)
+{
+    const dt__device *device = dt__device_of(s->m);
+    describing d = { .s = s, .text.ctx = s->ctx, .first = true };
+    if (device == NULL) return DT_OK;
+    dt__device_meta meta = { .enabled = device->enabled,
+                             .range_state = !dt__device_observes(device) ? DT__FIXED
+                                            : device->frozen              ? DT__FROZEN
+                                                                          : DT__OBSERVING };
+    for (int i = 0; i < device->n_in; i++) {
+        const dt__plan_node *input = &device->node[i];
+        if (meta.inputs.n + input->rank > DT_MAX_LIST) {
+            return dt_fail(s->ctx, DT_ERR_UNSUPPORTED, "save: the model has too many inputs");
+        }
+        meta.inputs.v[meta.inputs.n++] = input->rank - 1;
+        for (int k = 1; k < input->rank; k++) meta.inputs.v[meta.inputs.n++] = input->dims[k];
+    }
+    dt__put_text(&d.text, "{\"plan\":");
+    dt__put_options(&d.text, dt__device_meta_keys, &meta);
+    dt__put_text(&d.text, ",\"ranges\":{");
+    for (int64_t i = 0; i < device->n; i++) {
+        if (device->node[i].range != NULL) describe_range(&d, device, device->node[i].range);
+    }
+    dt__put_text(&d.text, "}");
+    d.first = false;
+    const dt_status status = add_object(&d, DT__KEY_DEVICE);
+    dt__release(s->ctx, d.text.bytes);
+    return status;
+}
+
 static dt_status add_ties(dt__saving *s)
 {
     describing d = { .s = s, .text.ctx = s->ctx, .first = true };
@@ -272,6 +316,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     if (info != NULL && info->grouped == DT_GROUPED_EXPERTS) DT__TRY(dt__groups_of(m, &s->groups));
     DT__TRY(dt_module_visit(m, add_tensor, s));
     DT__TRY(add_quant(s));
+    DT__TRY(add_device(s));
     DT__TRY(add_ties(s));
     DT__TRY(add_loras(s));
     if (info == NULL || info->family == NULL) return DT_OK;

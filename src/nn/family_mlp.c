@@ -150,6 +150,7 @@ dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **
     DT__TRY(check(ctx, options));
     dt_module *m;
     DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
+    dt__set_example(m, 1, options->sizes.v);
     return dt__layer_done(build(m, options), m, out);
 }
 

@@ -199,6 +199,7 @@ dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options, dt_mod
     DT__TRY(check(ctx, options));
     dt_module *m;
     DT__TRY(dt_module_create(ctx, &resnet_type, sizeof(resnet), &m));
+    dt__set_example(m, 3, options->image.v);
     return dt__layer_done(build(m, options), m, out);
 }
 

@@ -201,6 +201,7 @@ dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module 
     DT__TRY(check(ctx, options));
     dt_module *m;
     DT__TRY(dt_module_create(ctx, &unet_type, sizeof(unet), &m));
+    dt__set_example(m, 3, options->image.v);
     return dt__layer_done(build(m, options), m, out);
 }
 

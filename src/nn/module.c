@@ -158,3 +158,9 @@ dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, doubl
     if (share >= 0.0 && share <= 1.0) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %g, 0...1 is wanted", layer, what, share);
 }
+
+void dt__set_example(dt_module *m, int rank, const int64_t *dims)
+{
+    m->example_rank = rank;
+    memcpy(m->example, dims, (size_t)rank * sizeof *dims);
+}

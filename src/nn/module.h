@@ -64,6 +64,8 @@ struct dt_module {
     dt_module *normed; /* in that norm: the layer */
     dt__folding folding;
     dt__lora lora;
+    int example_rank;   /* of an example's input, where the model's family knows it; 0: not */
+    int64_t example[3]; /* its extents */
     dt__form form; /* run NULL: the type's forward */
     dt__hook *hooks;
     uint64_t last_hook;
@@ -175,6 +177,9 @@ dt_status dt__layer_done(dt_status status, dt_module *m, dt_module **out);
 /* ARG if an extent is below 1; if a number is outside 0...1. */
 dt_status dt__want_extent(dt_ctx *ctx, const char *layer, const char *what, int64_t extent);
 dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, double share);
+
+/* Says what shape an example of m's only input has; rank 1 to 3. */
+void dt__set_example(dt_module *m, int rank, const int64_t *dims);
 
 /* Every type of src/nn/nn_<name>.c. */
 #define DT__NN(name) extern const dt_module_type dt__nn_##name;

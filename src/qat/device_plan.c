@@ -385,9 +385,10 @@ static dt_status give_range(dt__device *d, int64_t i, dt__spec_of *spec_of, void
     range_name(d, i, name);
     node->range = dt__quantizer_at(node->m, name);
     if (node->range != NULL) return DT_OK;
-    DT__TRY(spec_of(user, node->m->path, &spec));
     dt_module *made;
-    DT__TRY(dt__quantizer_create(d->ctx, &spec, &(dt__quantizer_size){ .scales = 1 }, &made));
+    dt__quantizer_size size = { .scales = 1 };
+    DT__TRY(spec_of(user, node->m->path, name, &spec, &size.fixed));
+    DT__TRY(dt__quantizer_create(d->ctx, &spec, &size, &made));
     const dt_status s = dt__module_attach(node->m, name, made);
     if (s == DT_OK) node->range = made;
     else dt_module_free(made);

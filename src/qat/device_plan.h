@@ -49,8 +49,9 @@ void dt__device_free(dt_ctx *ctx, void *device);
 
 /* Gives each result that needs one a range, a child `output` (`output2`, ...) of the module that
  * makes it, or `input` (`input2`, ...) of m: the child that exists, else a new one by the settings
- * of `spec_of`. Errors: NOMEM. */
-typedef dt_status dt__spec_of(void *user, const char *path, dt_quant_spec *spec);
+ * of `spec_of`, which gets the module's path and the child's name (*fixed: as dt__quantizer_size). Errors: NOMEM. */
+typedef dt_status dt__spec_of(void *user, const char *path, const char *name, dt_quant_spec *spec,
+                              bool *fixed);
 dt_status dt__device_ranges(dt__device *d, dt__spec_of *spec_of, void *user);
 /* Removes the ranges that were made. */
 void dt__device_unrange(dt__device *d);

@@ -179,7 +179,7 @@ dt_qat_options dt_qat_defaults(void)
 static void learn(dt_quant_spec *q)
 {
     q->range = DT_RANGE_LEARNED;
-    q->scheme = DT_SCHEME_SYMMETRIC;
+    if (q->scheme != DT_SCHEME_DEVICE) q->scheme = DT_SCHEME_SYMMETRIC;
     q->granularity = q->activation ? DT_PER_TENSOR : DT_PER_CHANNEL;
     q->scale_dtype = DT_SCALE_F32;
 }

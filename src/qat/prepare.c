@@ -244,6 +244,12 @@ static dt_status record_device(plan *p)
                        "prepare: a preset for devices computes integers; forward is 'integer'");
     }
     if (inputs == NULL) n = dt__graph_inputs(p->m, &inputs);
+    dt_shape example = { .rank = p->m->example_rank };
+    memcpy(example.dims, p->m->example, sizeof p->m->example);
+    if (n == 0 && example.rank > 0) {
+        inputs = &example;
+        n = 1;
+    }
     return dt__device_record(p->m, inputs, n, &p->device);
 }
 
@@ -263,9 +269,12 @@ static dt_status check_device_line(plan *p, const plan_line *l)
 
 /* The settings of the ranges of a module's results: the preset, the changes for all modules, and
  * rules that match the module. */
-static dt_status device_spec(void *user, const char *path, dt_quant_spec *spec)
+static dt_status device_spec(void *user, const char *path, const char *name, dt_quant_spec *spec,
+                             bool *fixed)
 {
     plan *p = user;
+    (void)name;
+    *fixed = false;
     const dt_qat_options *o = p->options;
     dt_quant_spec weight;
     dt_qat_preset(o->preset, &weight, spec);

@@ -42,8 +42,8 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     DT__TRY(add(m, "scale", DT_F32, scales, &q->scale));
     DT__TRY(dt_fill(q->scale, 1.0));
     const bool ends = q->quant.scheme == DT_SCHEME_DEVICE && q->quant.range == DT_RANGE_LEARNED;
-    if (ends) DT__TRY(add(m, "ends", DT_F32, 2, &q->ends));
-    else if (q->quant.range == DT_RANGE_LEARNED) dt__learned_keep_positive(q->scale, &q->quant);
+    if (ends && !size->fixed) DT__TRY(add(m, "ends", DT_F32, 2, &q->ends));
+    if (q->quant.range == DT_RANGE_LEARNED && !ends) dt__learned_keep_positive(q->scale, &q->quant);
     if (q->quant.shift) DT__TRY(add(m, "shift", DT_F32, size->channels, &q->shift));
     if (dt__scheme_of(q->quant.scheme)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
@@ -141,6 +141,9 @@ static bool values_are_sound(const dt__quantizer *q)
 {
     for (int64_t i = 0; q->values != NULL && i < q->values->count; i++) {
         if (!isfinite(floats(q->values)[i])) return false;
+    }
+    for (int i = 0; q->ends != NULL && i < 2; i++) {
+        if (!isfinite(floats(q->ends)[i])) return false;
     }
     if (q->lo == NULL) return true;
     const float lo = *floats(q->lo), hi = *floats(q->hi);

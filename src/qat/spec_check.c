@@ -107,7 +107,7 @@ static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
         return fail(f, KEYS("granularity", "range"),
                     "a learned range of weights wants granularity tensor or channel");
     }
-    if (q->scheme != DT_SCHEME_SYMMETRIC) {
+    if (q->scheme != DT_SCHEME_SYMMETRIC && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
         return fail(f, KEYS("scheme", "range"), "a learned range wants scheme symmetric, not %s",
                     dt__scheme_of(q->scheme)->name);
     }
