@@ -228,8 +228,8 @@ DT_API const dt_exporter *dt_exporter_at(int i);
 /* The exporter with this name, or with this old name; NULL if there is none, or no name. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
-/* Reads a format as recipes name it: "c", "hf", "onnx", "onnx-nbits", "onnx-qdq". Sets *exporter,
- * and of *options what the name says. False: there is none. */
+/* Reads a format as recipes name it: "c", "hf", "onnx", "onnx-nbits", "onnx-qdq", "tflite". Sets
+ * *exporter, and of *options what the name says. False: there is none. */
 DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
                              dt_export_options *options);
 

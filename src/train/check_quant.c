@@ -377,7 +377,8 @@ static void check_formats(dt_recipe *r)
         const char *path = dt__recipe_format(r, "convert.formats.%d", i);
         dt__node *node = dt__given(r, path);
         dt__complain(r, node != NULL ? node : dt__given(r, "convert.formats"),
-                     "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq",
+                     "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq, "
+                     "tflite",
                      path, dt__recipe_quote_text(r, formats->v[i], strlen(formats->v[i])));
     }
 }
