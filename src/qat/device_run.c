@@ -154,6 +154,20 @@ typedef struct product {
     const dt__plan_node *node;
 } product;
 
+static bool is_disabled(const dt_tensor *weight)
+{
+    return dt_is_fake_quant(weight) && !((const dt__fq *)weight->ext)->enabled;
+}
+
+/* A layer whose weight alone is disabled, to measure what its codes cost: floats, then codes. */
+static dt_tensor *run_disabled(const pass *p, const dt__plan_node *node, dt_tensor *weight,
+                               dt_tensor *bias)
+{
+    const dt_device_range range = range_of(p, node);
+    dt_tensor *y = run_floats(p, node, weight, bias);
+    return dt__then(p->t, y, dt_device_quantize(p->t, y, &range));
+}
+
 /* The body of a layer's module, so that its weight, hooks and path are its own. */
 static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                          dt_tensor **out, int n_out)
@@ -164,8 +178,9 @@ static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const 
     (void)n_out;
     dt_tensor *weight = dt_module_weight(t, m), *bias = dt__module_bias(t, m);
     if (t->status != DT_OK) return;
-    out[0] = of->p->floats ? run_floats(of->p, of->node, weight, bias)
-                           : run_product(of->p, of->node, weight, bias);
+    out[0] = of->p->floats         ? run_floats(of->p, of->node, weight, bias)
+             : is_disabled(weight) ? run_disabled(of->p, of->node, weight, bias)
+                                   : run_product(of->p, of->node, weight, bias);
 }
 
 static dt_tensor *run_input(const pass *p, const dt__plan_node *node)
