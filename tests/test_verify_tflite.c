@@ -1,5 +1,5 @@
-/* The reader of TFLite files: every truncation of a file and many flipped bits end in an error or in
- * a run, and damage of each kind is named. */
+/* The reader of TFLite files: every truncation of a file and many flipped bits end in an error or
+ * in a run, and damage of each kind is named. */
 #include "testing.h"
 #include "tflite_files.h"
 
@@ -29,7 +29,9 @@ static void make_file(void)
 {
     static const int64_t dims[] = { 2, 2, 6, 5 };
     char folder[TEST_PATH], stem[TEST_PATH], path[TEST_PATH + 8];
-    dt_conv_layer l = { .in = 2, .out = 4, .kernel = { 3, 3 }, .bias = true, .conv = dt_conv_defaults() };
+    dt_conv_layer l = {
+        .in = 2, .out = 4, .kernel = { 3, 3 }, .bias = true, .conv = dt_conv_defaults()
+    };
     dt_qat_options o = dt_qat_defaults();
     dt_module *m, *child;
     dt_tensor *x;

@@ -34,7 +34,7 @@ static const struct {
     { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
     { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
     { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
-    { VERIFY, "--verify", "onnx" },  { VERIFY, "--verify", "tflite" },
+    { VERIFY, "--verify", "onnx" }, { VERIFY, "--verify", "tflite" },
 };
 
 static const dt_exporter *find_exporter(const char *name)

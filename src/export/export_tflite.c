@@ -12,9 +12,9 @@
 
 /* ---- emitters -------------------------------------------------------------------------------- */
 
-static const dt__lite_emitter *const lists[] = { dt__lite_maps,  dt__lite_moves, dt__lite_sums,
+static const dt__lite_emitter *const lists[] = { dt__lite_maps,   dt__lite_moves, dt__lite_sums,
                                                  dt__lite_linear, dt__lite_convs, dt__lite_pools,
-                                                 dt__lite_norms, dt__lite_cells, dt__lite_device };
+                                                 dt__lite_norms,  dt__lite_cells, dt__lite_device };
 
 const dt__lite_emitter *dt__lite_emitter_at(int i)
 {
@@ -42,8 +42,8 @@ static bool takes_operands(const dt_trace *t, const dt_trace_call *c, char *why,
         if (c->in[i].value < 0) continue;
         const dt_trace_value *v = dt_trace_value_at(t, c->in[i].value);
         const bool coded = c->in[i].quant != NULL && !c->in[i].weight;
-        const bool product = strncmp(c->op->name, "linear", 6) == 0 ||
-                             strncmp(c->op->name, "conv", 4) == 0;
+        const bool product =
+            strncmp(c->op->name, "linear", 6) == 0 || strncmp(c->op->name, "conv", 4) == 0;
         if (v->rank > MOST_RANK) {
             snprintf(why, size, "%d dimensions; LiteRT's operators have at most %d", v->rank,
                      MOST_RANK);
@@ -64,7 +64,8 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
     (void)options;
     if (e == NULL) return false;
     if (dt_trace_has_length(t)) {
-        snprintf(why, size, "the number of tokens is fixed in this format, and this model's is not");
+        snprintf(why, size,
+                 "the number of tokens is fixed in this format, and this model's is not");
         return false;
     }
     return takes_operands(t, c, why, size) && (e->takes == NULL || e->takes(t, c, why, size));
@@ -93,10 +94,9 @@ static void find_spatial(dt__lite_model *m)
         const dt__lite_emitter *e = dt__lite_emitter_of(c->op->name);
         if (c->n_in == 0 || c->in[0].value < 0 || c->out[0] < 0) continue;
         const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
-        const bool keeps = x->rank == y->rank && m->spatial[c->out[0]] &&
-                           strstr(c->op->name, "reshape") == NULL &&
-                           strcmp(c->op->name, "permute") != 0 &&
-                           strcmp(c->op->name, "transpose") != 0;
+        const bool keeps =
+            x->rank == y->rank && m->spatial[c->out[0]] && strstr(c->op->name, "reshape") == NULL &&
+            strcmp(c->op->name, "permute") != 0 && strcmp(c->op->name, "transpose") != 0;
         for (int k = 0; k < c->n_in && (e->spatial || keeps); k++) {
             if (c->in[k].value < 0 || (k > 0 && !keeps)) continue;
             const int rank = dt__lite_operand(m, c, k)->rank;
@@ -149,7 +149,8 @@ static void put_inputs(dt__lite_model *m)
             }
         }
         if (last && v->rank == 4) s = image;
-        if (last && v->rank == 3) s = (dt__lite_shape){ 3, { own.dims[0], own.dims[2], own.dims[1] } };
+        if (last && v->rank == 3)
+            s = (dt__lite_shape){ 3, { own.dims[0], own.dims[2], own.dims[1] } };
         int x = dt__lite_result(&m->p, name, &s);
         if (x >= 0 && v->dtype != DT_F32) m->p.tensor[x].type = DT__LITE_INT32;
         dt__lite_input(&m->p, name, x);
@@ -251,13 +252,13 @@ static void summarize(const dt__lite_model *m)
     tell(m, m->blocks, "group scales: only LiteRT's XNNPACK kernels, its default, compute them");
     const bool integers = is_integer(m->trace);
     s->exact = integers && m->float_products == 0;
-    s->promise = integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by 1 in "
-                            "places"
-                 : m->pointwise > 0
-                     ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
-                 : m->integer_products > 0
-                     ? "LiteRT's results differ in last bits, and where a code flips"
-                     : "LiteRT's results differ in last bits, of products of floats and exp";
+    s->promise =
+        integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by 1 in "
+                   "places"
+        : m->pointwise > 0 ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
+        : m->integer_products > 0
+            ? "LiteRT's results differ in last bits, and where a code flips"
+            : "LiteRT's results differ in last bits, of products of floats and exp";
 }
 
 static dt_status write_graph(dt__lite_model *m)

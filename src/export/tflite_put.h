@@ -170,7 +170,7 @@ typedef struct dt__lite_array {
 } dt__lite_array;
 
 int dt__lite_constant(dt__lite *p, const dt__lite_array *a);
-int dt__lite_float(dt__lite *p, float value);                        /* a scalar */
+int dt__lite_float(dt__lite *p, float value);                          /* a scalar */
 int dt__lite_ints(dt__lite *p, int rows, int n, const int64_t *value); /* [n], or [rows, n] */
 #define DT__LITE_INTS(p, ...)                                                                      \
     dt__lite_ints(p, 0, (int)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),         \

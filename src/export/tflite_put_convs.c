@@ -20,10 +20,10 @@ typedef struct conv {
     bool transposed, depthwise, dense; /* dense: the weight is floats as in the trace */
     int64_t groups, in, out;           /* channels of all groups */
     int64_t kernel[2], stride[2], padding[2], dilation[2], more[2]; /* more: output padding */
-    int64_t size[2], to[2];            /* extents of x and y */
-    int64_t taps[2];                   /* of the weight in the file */
-    int64_t first;                     /* output channel that the weight in the file begins with */
-    bool wide;                         /* codes of 4 bits are written with 8 */
+    int64_t size[2], to[2];                                         /* extents of x and y */
+    int64_t taps[2];                                                /* of the weight in the file */
+    int64_t first; /* output channel that the weight in the file begins with */
+    bool wide;     /* codes of 4 bits are written with 8 */
 } conv;
 
 static conv conv_of(const dt__lite_model *m, const dt_trace_call *c)
@@ -132,8 +132,8 @@ static double at(const float *v, int64_t i, double absent)
 }
 
 /* w[o] *= slope, bias = (bias - mean) slope + offset, of z = y / factor. */
-static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *norm,
-                const conv *v, dt__lite_weight *w)
+static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *norm, const conv *v,
+                dt__lite_weight *w)
 {
     const float *var = dt__lite_data(m, norm, N_VAR), *mean = dt__lite_data(m, norm, N_MEAN);
     const float *weight = dt__lite_data(m, norm, N_WEIGHT), *add = dt__lite_data(m, norm, N_BIAS);
@@ -150,8 +150,8 @@ static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *
         const double eps = dt__lite_number(norm, "eps");
         const double slope = at(weight, o, 1) / sqrt(fmax(at(var, o, 1), 0) + eps);
         to[i] = (float)((double)w->floats[i] * slope / at(factor, o, 1));
-        own[o] = (float)((at(bias, o, 0) / at(factor, o, 1) - at(mean, o, 0)) * slope +
-                         at(add, o, 0));
+        own[o] =
+            (float)((at(bias, o, 0) / at(factor, o, 1) - at(mean, o, 0)) * slope + at(add, o, 0));
     }
     w->floats = to;
     return dt__lite_floats(m, norm->module, v->out, own);
@@ -163,8 +163,8 @@ static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *
 typedef struct parts {
     int weight, bias;
     bool dynamic;
-    int64_t out; /* its channels */
-    bool nibbles; /* the weight has 4 bits in the file */
+    int64_t out;                 /* its channels */
+    bool nibbles;                /* the weight has 4 bits in the file */
     const dt_trace_value *coded; /* the result as int8; NULL: floats */
     int activation;
 } parts;
@@ -218,8 +218,8 @@ static int put_transposed(dt__lite_model *m, const conv *v, const parts *k, int 
     dt__lite_shape s = { 4, { 1, 0, 0, k->out } };
     for (int d = 0; d < 2; d++) s.dims[1 + d] = (v->size[d] - 1) * v->stride[d] + v->taps[d];
     m->p.batched = false; /* the shape of the result is a constant */
-    const int y = DT__LITE(p, TRANSPOSE_CONV, &s, dt__lite_ints(p, 0, 4, s.dims), k->weight, x,
-                           k->bias);
+    const int y =
+        DT__LITE(p, TRANSPOSE_CONV, &s, dt__lite_ints(p, 0, 4, s.dims), k->weight, x, k->bias);
     dt__lite_option(p, 0, DT__FLAT_BYTE, DT__LITE_VALID);
     dt__lite_option(p, 1, DT__FLAT_INT, v->stride[1]);
     dt__lite_option(p, 2, DT__FLAT_INT, v->stride[0]);
@@ -310,7 +310,8 @@ static void put_conv(dt__lite_model *m, const dt_trace_call *c)
         y = product(m, c, &w, &relu, &norm);
     }
     dt__lite_weight_free(m, &w);
-    if (relu && !dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU)) y = dt__lite_map(m, DT__LITE_RELU, y);
+    if (relu && !dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU))
+        y = dt__lite_map(m, DT__LITE_RELU, y);
     dt__lite_out(m, norm != NULL ? norm : c, 0, y, DT__LITE_LAST);
 }
 

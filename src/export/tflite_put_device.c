@@ -54,26 +54,23 @@ dt_status dt__lite_layer_of(dt__lite_model *m, const dt_trace_call *c, dt__lite_
 {
     const bool linear = strcmp(c->op->name, "device_linear") == 0;
     const dt_trace_value *w = dt__lite_operand(m, c, WEIGHT);
-    *out = (dt__lite_layer){
-        .one_scale = linear && ((const dt_device_linear_options *)c->options)->one_scale,
-        .activation = (int)dt__lite_choice(c, "activation")
-    };
+    *out = (dt__lite_layer){ .one_scale = linear &&
+                                          ((const dt_device_linear_options *)c->options)->one_scale,
+                             .activation = (int)dt__lite_choice(c, "activation") };
     const dt_status s = make(m, c, out);
     if (m->status == DT_OK) m->status = s;
     if (s != DT_OK) return s;
     const dt__device_layer *l = &out->layer;
-    out->w = (dt__lite_weight){
-        .name = *w->name != 0 ? w->name : c->module,
-        .rows = l->rows,
-        .columns = l->columns,
-        .one_scale = out->one_scale,
-        .r = { .rows = { .codes = l->codes, .scale = l->scale },
-               .bits = ((const dt__packed *)w->tensor->ext)->codes->bits,
-               .n = l->rows,
-               .columns = l->columns,
-               .group = l->columns,
-               .groups = 1 }
-    };
+    out->w = (dt__lite_weight){ .name = *w->name != 0 ? w->name : c->module,
+                                .rows = l->rows,
+                                .columns = l->columns,
+                                .one_scale = out->one_scale,
+                                .r = { .rows = { .codes = l->codes, .scale = l->scale },
+                                       .bits = ((const dt__packed *)w->tensor->ext)->codes->bits,
+                                       .n = l->rows,
+                                       .columns = l->columns,
+                                       .group = l->columns,
+                                       .groups = 1 } };
     m->integer_products++;
     return DT_OK;
 }
@@ -188,8 +185,7 @@ static bool takes_pool(const dt_trace *t, const dt_trace_call *c, char *why, siz
         const int64_t in = x->extent[2 + d].size, out = y->extent[2 + d].size;
         const int64_t all = (out - 1) * stride + o->kernel[d] - in;
         valid = valid && o->padding[d] == 0 && all <= 0;
-        same = same && out == dt__ceil_div(in, stride) &&
-               dt__max_i64(all, 0) / 2 == o->padding[d];
+        same = same && out == dt__ceil_div(in, stride) && dt__max_i64(all, 0) / 2 == o->padding[d];
     }
     if (same || valid) return true;
     snprintf(why, size, "its padding is neither none nor the format's SAME");

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #define VERSION 3
-#define CUSTOM 127      /* what old readers find where an operator's number is larger */
-#define DATA_ALIGN 16   /* of Buffer.data */
-#define BLOCKWISE 2     /* QuantizationDetails */
-#define OPERATORS 64    /* distinct pairs of operator and version, at most */
+#define CUSTOM 127    /* what old readers find where an operator's number is larger */
+#define DATA_ALIGN 16 /* of Buffer.data */
+#define BLOCKWISE 2   /* QuantizationDetails */
+#define OPERATORS 64  /* distinct pairs of operator and version, at most */
 
 static const struct {
     int code, options;
@@ -41,8 +41,9 @@ typedef struct file {
         id, DT__FLAT_BYTE, (uint32_t)(value)                                                       \
     }
 #define TABLE(f, ...)                                                                              \
-    dt__flat_table(f, (const dt__flat_field[]){ __VA_ARGS__ },                                     \
-                   (int)(sizeof((const dt__flat_field[]){ __VA_ARGS__ }) / sizeof(dt__flat_field)))
+    dt__flat_table(                                                                                \
+        f, (const dt__flat_field[]){ __VA_ARGS__ },                                                \
+        (int)(sizeof((const dt__flat_field[]){ __VA_ARGS__ }) / sizeof(dt__flat_field)))
 
 static void point(dt__flat *f, size_t table, int id, size_t child)
 {
@@ -163,7 +164,8 @@ static size_t write_graph(file *w)
 {
     dt__flat *f = &w->f;
     dt__lite *p = w->p;
-    const size_t t = TABLE(f, CHILD(G_TENSORS), CHILD(G_IN), CHILD(G_OUT), CHILD(G_OPS), CHILD(G_NAME));
+    const size_t t =
+        TABLE(f, CHILD(G_TENSORS), CHILD(G_IN), CHILD(G_OUT), CHILD(G_OPS), CHILD(G_NAME));
     const size_t tensors = dt__flat_children(f, p->tensors);
     point(f, t, G_TENSORS, tensors);
     for (int64_t i = 0; i < p->tensors; i++) {
@@ -249,9 +251,9 @@ static void write_model(file *w)
 {
     dt__flat *f = &w->f;
     dt__flat_begin(w->p->ctx, "TFL3", f);
-    const size_t t = TABLE(f, INT(M_VERSION, VERSION), CHILD(M_CODES), CHILD(M_GRAPHS),
-                           CHILD(M_DESCRIPTION), CHILD(M_BUFFERS), CHILD(M_METADATA),
-                           CHILD(M_SIGNATURES));
+    const size_t t =
+        TABLE(f, INT(M_VERSION, VERSION), CHILD(M_CODES), CHILD(M_GRAPHS), CHILD(M_DESCRIPTION),
+              CHILD(M_BUFFERS), CHILD(M_METADATA), CHILD(M_SIGNATURES));
     const size_t graphs = dt__flat_children(f, 1);
     point(f, t, M_GRAPHS, graphs);
     dt__flat_point(f, dt__flat_element(graphs, 0), write_graph(w));

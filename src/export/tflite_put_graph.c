@@ -77,10 +77,9 @@ static int add_tensor(dt__lite *p, const dt__lite_tensor *t)
 
 int dt__lite_result(dt__lite *p, const char *name, const dt__lite_shape *shape)
 {
-    const dt__lite_tensor t = { .name = copy_text(p, name),
-                                .type = DT__LITE_FLOAT32,
-                                .shape = *shape,
-                                .op = -1 };
+    const dt__lite_tensor t = {
+        .name = copy_text(p, name), .type = DT__LITE_FLOAT32, .shape = *shape, .op = -1
+    };
     return add_tensor(p, &t);
 }
 
@@ -110,7 +109,8 @@ static int64_t buffer_of(dt__lite *p, const dt__lite_array *a)
         if (own != NULL && a->bytes > 0) memcpy(own, a->data, a->bytes);
         data = own;
     }
-    if (!p->failed) p->failed = DT__RESERVE(p->ctx, p->buffer, p->buffers, p->room_buffers) != DT_OK;
+    if (!p->failed)
+        p->failed = DT__RESERVE(p->ctx, p->buffer, p->buffers, p->room_buffers) != DT_OK;
     if (p->failed) return 0;
     p->buffer[p->buffers] = (dt__lite_buffer){ data, a->bytes, *bucket };
     *bucket = p->buffers;

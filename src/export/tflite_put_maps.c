@@ -21,16 +21,10 @@ static void put_map(dt__lite_model *m, const dt_trace_call *c, int (*f)(dt__lite
 /* An operator of the same meaning. */
 #define SAME(name, op)                                                                             \
     static int name##_of(dt__lite_model *m, int x) { return dt__lite_map(m, DT__LITE_##op, x); }   \
-    static void put_##name(dt__lite_model *m, const dt_trace_call *c)                              \
-    {                                                                                              \
-        put_map(m, c, name##_of);                                                                  \
-    }
+    static void put_##name(dt__lite_model *m, const dt_trace_call *c) { put_map(m, c, name##_of); }
 /* A function of this file. */
 #define BY(name)                                                                                   \
-    static void put_##name(dt__lite_model *m, const dt_trace_call *c)                              \
-    {                                                                                              \
-        put_map(m, c, name##_of);                                                                  \
-    }
+    static void put_##name(dt__lite_model *m, const dt_trace_call *c) { put_map(m, c, name##_of); }
 
 SAME(neg, NEG)
 SAME(exp, EXP)
@@ -144,7 +138,7 @@ static void put_prelu(dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- two operands ---------------------------------------------------------------------------- */
 
-/* Whether both can be read with the channels last: one is, and each is of y's rank or a constant. */
+/* Whether both can be read with the channels last: one is, and each has y's rank or is constant. */
 static bool goes_last(const dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_result_of(m, c)->rank;

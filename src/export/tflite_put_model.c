@@ -209,13 +209,12 @@ static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
     }
     if (batch_of(v) >= 0) m->p.batched = false;
     return data == NULL ? -1
-                        : dt__lite_constant(&m->p,
-                                            &(dt__lite_array){ .name = v->name,
-                                                               .type = DT__LITE_FLOAT32,
-                                                               .shape = to,
-                                                               .data = data,
-                                                               .bytes = (size_t)x->count * 4,
-                                                               .lent = true });
+                        : dt__lite_constant(&m->p, &(dt__lite_array){ .name = v->name,
+                                                                      .type = DT__LITE_FLOAT32,
+                                                                      .shape = to,
+                                                                      .data = data,
+                                                                      .bytes = (size_t)x->count * 4,
+                                                                      .lent = true });
 }
 
 int dt__lite_last(dt__lite_model *m, const dt_trace_call *c, int i)

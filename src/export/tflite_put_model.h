@@ -21,8 +21,8 @@ typedef enum dt__lite_layout {
 typedef struct dt__lite_value {
     int tensor; /* -1: not in the graph yet */
     dt__lite_layout layout;
-    int64_t channels;  /* of FLAT */
-    int plain, last;   /* its conversions; -1: none yet */
+    int64_t channels; /* of FLAT */
+    int plain, last;  /* its conversions; -1: none yet */
 } dt__lite_value;
 
 typedef struct dt__lite_model {
@@ -36,10 +36,10 @@ typedef struct dt__lite_model {
     bool *folded;          /* of each call: an earlier one has written it */
     dt_status status;      /* of what is no failure of the builder */
     int64_t integer_products, float_products;
-    int64_t pointwise;     /* convolutions of 1 x 1, int8, with dynamic ranges */
-    int64_t weights_only;  /* products of floats whose weights are codes in the model */
-    int64_t widened;       /* weights of at most 4 bits that are written with 8 */
-    bool blocks;           /* a weight has blocks */
+    int64_t pointwise;    /* convolutions of 1 x 1, int8, with dynamic ranges */
+    int64_t weights_only; /* products of floats whose weights are codes in the model */
+    int64_t widened;      /* weights of at most 4 bits that are written with 8 */
+    bool blocks;          /* a weight has blocks */
 } dt__lite_model;
 
 /* How an op of a trace is written. */
@@ -57,9 +57,8 @@ const dt__lite_emitter *dt__lite_emitter_at(int i);
 /* The emitter of an op; NULL: there is none. */
 const dt__lite_emitter *dt__lite_emitter_of(const char *op);
 /* Lists, ended by an empty row (tflite_put_<topic>.c). */
-extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[],
-    dt__lite_linear[], dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[],
-    dt__lite_device[];
+extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[], dt__lite_linear[],
+    dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[], dt__lite_device[];
 
 /* ---- options (tflite_put_model.c) ------------------------------------------------------------ */
 
@@ -138,7 +137,7 @@ void dt__lite_weight_free(dt__lite_model *m, dt__lite_weight *w);
 /* Where the elements of a weight go: `to` of n elements takes element from(user, i). */
 typedef struct dt__lite_order {
     dt__lite_shape shape;
-    int axis; /* the dimension of the rows */
+    int axis;                                     /* the dimension of the rows */
     int64_t (*from)(const void *user, int64_t i); /* an element [rows][columns]; -1: zero */
     const void *user;
     bool wide; /* codes of 4 bits are written with 8 */

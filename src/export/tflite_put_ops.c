@@ -82,10 +82,9 @@ int dt__lite_sliced(dt__lite_model *m, int x, const dt__lite_slice *s)
         if (s->start[i] == 0 && s->stop[i] == from.dims[i]) mask |= (int64_t)1 << i;
     }
     if (memcmp(to.dims, from.dims, (size_t)from.rank * sizeof to.dims[0]) == 0) return x;
-    const int y = DT__LITE(&m->p, STRIDED_SLICE, &to, x,
-                           dt__lite_ints(&m->p, 0, from.rank, s->start),
-                           dt__lite_ints(&m->p, 0, from.rank, s->stop),
-                           dt__lite_ints(&m->p, 0, from.rank, s->step));
+    const int y = DT__LITE(
+        &m->p, STRIDED_SLICE, &to, x, dt__lite_ints(&m->p, 0, from.rank, s->start),
+        dt__lite_ints(&m->p, 0, from.rank, s->stop), dt__lite_ints(&m->p, 0, from.rank, s->step));
     dt__lite_option(&m->p, S_BEGIN_MASK, DT__FLAT_INT, mask);
     dt__lite_option(&m->p, S_END_MASK, DT__FLAT_INT, mask);
     return y;
@@ -129,9 +128,8 @@ int dt__lite_reduced(dt__lite_model *m, dt__lite_operator op, int x, const dt_in
         if (!gone[i]) to.dims[to.rank++] = from.dims[i];
         else if (keep) to.dims[to.rank++] = 1;
     }
-    const int y = dt__lite_node(&m->p, op,
-                                (const int[]){ x, dt__lite_ints(&m->p, 0, axes->n, axes->v) }, 2,
-                                &to);
+    const int y = dt__lite_node(
+        &m->p, op, (const int[]){ x, dt__lite_ints(&m->p, 0, axes->n, axes->v) }, 2, &to);
     dt__lite_option(&m->p, 0, DT__FLAT_BYTE, keep);
     return y;
 }

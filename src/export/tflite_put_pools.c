@@ -112,12 +112,12 @@ static int correction(dt__lite_model *m, const windows *w)
         needed = needed || to[i] != 1;
     }
     if (!needed) return -1;
-    return dt__lite_constant(
-        &m->p, &(dt__lite_array){ .type = DT__LITE_FLOAT32,
-                                  .shape = { 4, { 1, w->out[0], w->out[1], 1 } },
-                                  .data = to,
-                                  .bytes = (size_t)n * sizeof *to,
-                                  .lent = true });
+    return dt__lite_constant(&m->p,
+                             &(dt__lite_array){ .type = DT__LITE_FLOAT32,
+                                                .shape = { 4, { 1, w->out[0], w->out[1], 1 } },
+                                                .data = to,
+                                                .bytes = (size_t)n * sizeof *to,
+                                                .lent = true });
 }
 
 static void put_avg_pool(dt__lite_model *m, const dt_trace_call *c)

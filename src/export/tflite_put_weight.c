@@ -88,7 +88,8 @@ static bool takes_groups(const dt_quant_spec *q, bool linear, char *why, size_t 
         return false;
     }
     if (q->bits > 4) {
-        snprintf(why, size, "groups with %lld bits; LiteRT has groups with 4 (granularity: channel)",
+        snprintf(why, size,
+                 "groups with %lld bits; LiteRT has groups with 4 (granularity: channel)",
                  (long long)q->bits);
         return false;
     }
@@ -164,8 +165,8 @@ static dt_status dequantize(dt__lite_model *m, dt__lite_weight *w)
     const int64_t each = r->rows.op_groups > 0 ? w->rows / r->rows.op_groups : 0;
     for (int64_t i = 0; i < w->rows * w->columns; i++) {
         const int64_t row = i / w->columns, column = i % w->columns;
-        const int64_t g = each > 0 ? r->rows.group_of[row / each * w->columns + column]
-                                   : column / r->group;
+        const int64_t g =
+            each > 0 ? r->rows.group_of[row / each * w->columns + column] : column / r->group;
         const int64_t block = row * r->groups + g;
         const int zero = r->rows.zero_point == NULL ? 0 : r->rows.zero_point[block];
         w->dequantized[i] = (float)(r->rows.codes[i] - zero) * r->rows.scale[block];
@@ -277,14 +278,14 @@ static int put_codes(dt__lite_model *m, const dt__lite_weight *w, const dt__lite
     }
     if (to == NULL) return -1;
     m->widened += w->r.bits <= 4 && o->wide;
-    return dt__lite_constant(&m->p, &(dt__lite_array){ .name = w->name,
-                                                       .type = small ? DT__LITE_INT4
-                                                                     : DT__LITE_INT8,
-                                                       .shape = o->shape,
-                                                       .data = to,
-                                                       .bytes = (size_t)bytes,
-                                                       .lent = true,
-                                                       .scales = scales_of(m, w, o) });
+    return dt__lite_constant(&m->p,
+                             &(dt__lite_array){ .name = w->name,
+                                                .type = small ? DT__LITE_INT4 : DT__LITE_INT8,
+                                                .shape = o->shape,
+                                                .data = to,
+                                                .bytes = (size_t)bytes,
+                                                .lent = true,
+                                                .scales = scales_of(m, w, o) });
 }
 
 int dt__lite_put_weight(dt__lite_model *m, const dt__lite_weight *w, const dt__lite_order *o)

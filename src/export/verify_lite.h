@@ -28,9 +28,9 @@ typedef enum dt__vlite_type {
 typedef struct dt__vlite_tensor {
     int type, rank;
     int64_t dims[DT__VLITE_RANK], count;
-    float *f;      /* of F32 and F16; NULL: no value yet */
-    int32_t *q;    /* of integers */
-    bool constant; /* its value is in the file */
+    float *f;              /* of F32 and F16; NULL: no value yet */
+    int32_t *q;            /* of integers */
+    bool constant;         /* its value is in the file */
     int64_t scales, block; /* how many; columns of a block, 0: none */
     float *scale;
     int32_t *zero; /* [scales] */
@@ -113,6 +113,8 @@ dt_status dt__vlite_axis(const dt__vlite_call *c, int64_t axis, int rank, int *o
 double dt__vlite_activated(int activation, double x);
 /* Result i of an operator with several. */
 dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
+
+dt_status dt__vlite_matmul(dt__vlite_call *c); /* verify_lite_matmul.c */
 
 /* ---- integers (verify_lite_int8.c) ----------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* Operators of int8 as TFLite Micro's reference kernels compute them: real numbers as a multiplier
- * of 31 bits and a shift, with a rounding at the product and one at the shift (docs/numerics.md). */
+ * of 31 bits and a shift, with a rounding at the product and one at the shift (numerics.md §8). */
 #include "export/verify_lite.h"
 
 #include <math.h>
@@ -97,8 +97,7 @@ dt_status dt__vlite_add_int8(dt__vlite_call *c)
     const double p = (double)a->scale[0], q = (double)b->scale[0], twice = 2 * fmax(p, q);
     const dt__vlite_factor of_a = dt__vlite_factor_of(p / twice);
     const dt__vlite_factor of_b = dt__vlite_factor_of(q / twice);
-    const dt__vlite_factor of_y =
-        dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
+    const dt__vlite_factor of_y = dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
     for (int64_t i = 0; i < c->y->count; i++) {
         const int64_t left = (int64_t)(a->q[i] - a->zero[0]) * (1 << 20);
         const int64_t right = (int64_t)(b->q[i] - b->zero[0]) * (1 << 20);

@@ -8,8 +8,8 @@ static dt_status check_kind(const dt__vlite_call *c, const dt__vlite_tensor *x)
 {
     const dt__vlite_tensor *y = c->y;
     if (x->type != y->type) return dt__vlite_refuse(c, "its result has another type");
-    if (x->scales != y->scales || (x->scales == 1 && (x->scale[0] != y->scale[0] ||
-                                                      x->zero[0] != y->zero[0]))) {
+    if (x->scales != y->scales ||
+        (x->scales == 1 && (x->scale[0] != y->scale[0] || x->zero[0] != y->zero[0]))) {
         return dt__vlite_refuse(c, "its result has another scale or zero point");
     }
     return DT_OK;
@@ -48,7 +48,8 @@ typedef struct places {
     bool mirrored;
 } places;
 
-static int64_t from(const dt__vlite_tensor *x, const dt__vlite_tensor *y, const places *p, int64_t i)
+static int64_t from(const dt__vlite_tensor *x, const dt__vlite_tensor *y, const places *p,
+                    int64_t i)
 {
     int64_t at[DT__VLITE_RANK], place = 0;
     for (int d = y->rank - 1; d >= 0; d--) {
@@ -150,7 +151,8 @@ static dt_status run_slice(dt__vlite_call *c)
         return dt__vlite_refuse(c, "a mask that is not read");
     }
     for (int d = 0; d < x->rank; d++) {
-        const bool first = (c->op->option[0] >> d & 1) != 0, last = (c->op->option[1] >> d & 1) != 0;
+        const bool first = (c->op->option[0] >> d & 1) != 0,
+                   last = (c->op->option[1] >> d & 1) != 0;
         const int64_t start = first ? 0 : list[0][d], stop = last ? x->dims[d] : list[1][d];
         if (start < 0 || stop > x->dims[d] || start > stop || list[2][d] < 1) {
             return dt__vlite_refuse(c, "bounds outside of its input");
@@ -275,7 +277,8 @@ static dt_status run_resize(dt__vlite_call *c)
     const int64_t dims[] = { x->dims[0], size[0], size[1], x->dims[3] };
     DT__TRY(dt__vlite_wants(c, 4, dims));
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t o = i % dims[3], s = i / dims[3] % dims[2], r = i / dims[3] / dims[2] % dims[1];
+        const int64_t o = i % dims[3], s = i / dims[3] % dims[2],
+                      r = i / dims[3] / dims[2] % dims[1];
         const int64_t image = i / dims[3] / dims[2] / dims[1];
         const int64_t row = r * x->dims[1] / dims[1], column = s * x->dims[2] / dims[2];
         copy(c->y, i, x, ((image * x->dims[1] + row) * x->dims[2] + column) * dims[3] + o);

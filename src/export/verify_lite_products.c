@@ -1,9 +1,9 @@
 /* Products of TFLite: FULLY_CONNECTED, CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, BATCH_MATMUL.
  *
  * With floats and integer weights the input becomes codes of its own range: lo, hi with 0 among
- * them, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)); of a row, or of all of an
- * example. Sums are whole numbers, times the weight's scale of the row or block, and the input's.
- * int8 follows TFLite Micro: a multiplier and a shift for each channel. */
+ * them, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)); of a row, or of all of
+ * an example. Sums are whole numbers, times the weight's scale of the row or block, and the
+ * input's. int8 follows TFLite Micro: a multiplier and a shift for each channel. */
 #include "export/verify_lite.h"
 
 #include <math.h>
@@ -37,8 +37,8 @@ static dt_status make_factors(product *p, bool linear)
     if (p->factor == NULL) return DT_ERR_NOMEM;
     for (int64_t o = 0; o < p->channels; o++) {
         const float single = x->scale[0] * w->scale[0];
-        const double both = linear && w->scales == 1 ? (double)single
-                                                     : (double)x->scale[0] * scale_at(w, o);
+        const double both =
+            linear && w->scales == 1 ? (double)single : (double)x->scale[0] * scale_at(w, o);
         p->factor[o] = dt__vlite_factor_of(both / (double)y->scale[0]);
     }
     dt__vlite_clamps(p->activation, y, &p->least, &p->most);
@@ -189,8 +189,9 @@ static bool place(window *w, bool same)
     for (int d = 0; d < 2; d++) {
         if (w->stride[d] <= 0 || w->dilation[d] <= 0 || w->kernel[d] <= 0) return false;
         const int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
-        const int64_t out = same ? dt__ceil_div(w->in[d], w->stride[d])
-                                 : w->in[d] < reach ? 0 : (w->in[d] - reach) / w->stride[d] + 1;
+        const int64_t out = same               ? dt__ceil_div(w->in[d], w->stride[d])
+                            : w->in[d] < reach ? 0
+                                               : (w->in[d] - reach) / w->stride[d] + 1;
         const int64_t all = (w->out[d] - 1) * w->stride[d] + reach - w->in[d];
         w->lead[d] = same && all > 0 ? all / 2 : 0;
         fits = fits && out == w->out[d];
@@ -210,8 +211,8 @@ static double conv_sum(const product *p, const window *w, const int64_t at[2], i
         if (r < 0 || s < 0 || r >= w->in[0] || s >= w->in[1]) continue;
         const double *u = p->u + (r * w->in[1] + s) * all + first;
         for (int64_t i = 0; i < in; i++) {
-            const int64_t tap = deep ? k * p->channels + o
-                                     : (o * w->kernel[0] * w->kernel[1] + k) * in + i;
+            const int64_t tap =
+                deep ? k * p->channels + o : (o * w->kernel[0] * w->kernel[1] + k) * in + i;
             sum += u[i] * weight_at(p, tap);
         }
     }
@@ -322,46 +323,11 @@ static dt_status run_transposed(dt__vlite_call *c)
     return DT_OK;
 }
 
-/* ---- BATCH_MATMUL ---------------------------------------------------------------------------- */
-
-static dt_status run_matmul(dt__vlite_call *c)
-{
-    const dt__vlite_tensor *a = c->in[0], *b = c->in[1], *y = c->y;
-    DT__TRY(dt__vlite_floats(c));
-    if (a->rank < 2 || a->rank != b->rank || a->rank != y->rank || c->op->option[0] != 0 ||
-        c->op->option[1] != 0) {
-        return dt__vlite_refuse(c, "its operands are no matrices of one number of dimensions");
-    }
-    const int r = a->rank;
-    const int64_t m = a->dims[r - 2], k = a->dims[r - 1], n = b->dims[r - 1];
-    int64_t dims[DT__VLITE_RANK], batch = 1;
-    for (int d = 0; d < r - 2; d++) {
-        dims[d] = a->dims[d];
-        batch *= a->dims[d];
-        if (a->dims[d] != b->dims[d]) return dt__vlite_refuse(c, "its operands do not fit");
-    }
-    dims[r - 2] = m;
-    dims[r - 1] = n;
-    if (b->dims[r - 2] != k) return dt__vlite_refuse(c, "its operands do not fit");
-    DT__TRY(dt__vlite_wants(c, r, dims));
-    DT__TRY(dt__vlite_work(c, (double)y->count * (double)k));
-    for (int64_t i = 0; i < batch * m * n; i++) {
-        const int64_t image = i / (m * n), row = i / n % m, column = i % n;
-        double sum = 0;
-        for (int64_t j = 0; j < k; j++) {
-            sum += (double)a->f[(image * m + row) * k + j] *
-                   (double)b->f[(image * k + j) * n + column];
-        }
-        y->f[i] = (float)sum;
-    }
-    return DT_OK;
-}
-
 const dt__vlite_operator dt__vlite_products[] = {
     { 3, "CONV_2D", 3, 3, run_conv, { 1, 4, 4, 1, 4, 4 }, NULL },
     { 4, "DEPTHWISE_CONV_2D", 3, 3, run_conv, { 1, 4, 4, 4, 1, 4, 4 }, NULL },
     { 9, "FULLY_CONNECTED", 2, 3, run_linear, { 1, 1, 1, 1 }, NULL },
     { 67, "TRANSPOSE_CONV", 3, 4, run_transposed, { 1, 4, 4, 1 }, NULL },
-    { 126, "BATCH_MATMUL", 2, 2, run_matmul, { 1, 1, 1 }, NULL },
+    { 126, "BATCH_MATMUL", 2, 2, dt__vlite_matmul, { 1, 1, 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

@@ -14,7 +14,7 @@ typedef struct comparison {
     dt_ctx *ctx;
     const char *path; /* its tail */
     dt__vlite *file;
-    float *moved;     /* room for an example */
+    float *moved; /* room for an example */
     int64_t room;
 } comparison;
 
@@ -108,7 +108,8 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
     const int64_t n = y->count / y->dims[0];
     bool last;
     if (y->dtype != DT_F32 || (t->type != DT__VLITE_F32 && !dt__vlite_is_coded(t))) {
-        return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: output %d is neither float nor int8", k->path, i);
+        return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: output %d is neither float nor int8", k->path,
+                       i);
     }
     DT__TRY(find_layout(k, y, t, "an output", &last));
     float *value = k->moved + k->room / 2;
