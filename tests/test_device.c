@@ -337,12 +337,217 @@ START_TEST(golden_nets)
 }
 END_TEST
 
+/* ---- gradients in closed form ---------------------------------------------------------------- */
+
+static dt_tensor *leaf(dt_ctx *ctx, int rank, const int64_t *dims, const float *values, bool wants)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, rank, dims, values, &x));
+    TEST_OK(ctx, dt_set_requires_grad(x, wants));
+    return x;
+}
+
+static dt_device_range range_of(dt_ctx *ctx, float scale, int zero)
+{
+    const int64_t one = 1, two = 2;
+    const int8_t z = (int8_t)zero;
+    const float ends[2] = { (float)(-128 - zero) * scale, (float)(127 - zero) * scale };
+    dt_device_range r = { leaf(ctx, 1, &one, &scale, false), NULL, leaf(ctx, 1, &two, ends, true) };
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I8, 1, &one, &z, &r.zero_point));
+    return r;
+}
+
+static void free_range(dt_device_range *r)
+{
+    dt_tensor_free(r->scale);
+    dt_tensor_free(r->zero_point);
+    dt_tensor_free(r->ends);
+}
+
+enum { ROWS = 6, IN = 5, OUT = 4 };
+
+/* y = relu6(x w^T + b) of codes: the gradients of x, w, b and of both ends against sums in double of
+ * the dequantized operands. */
+START_TEST(gradients_of_a_layer)
+{
+    dt_ctx *ctx = context(2);
+    dt_tape *t;
+    static const int activations[] = { DT_ACT_NONE, DT_ACT_RELU, DT_ACT_RELU6 };
+    const int activation = activations[_i];
+    const int64_t x_dims[] = { ROWS, IN }, w_dims[] = { OUT, IN }, b_dims[] = { OUT }, y_dims[] = { ROWS, OUT };
+    float x[ROWS * IN], w[OUT * IN], b[OUT], dy[ROWS * OUT];
+    srand(7);
+    for (int i = 0; i < ROWS * IN; i++) x[i] = (float)(rand() % 2001 - 1000) * 0.004f;
+    for (int i = 0; i < OUT * IN; i++) w[i] = (float)(rand() % 2001 - 1000) * 0.001f;
+    for (int i = 0; i < OUT; i++) b[i] = (float)i * 0.3f - 0.4f;
+    for (int i = 0; i < ROWS * OUT; i++) dy[i] = (float)(rand() % 2001 - 1000) * 0.001f;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_quant_spec spec, unused;
+    dt_qat_preset(DT_DEVICE_INT8, &spec, &unused);
+    dt_device_range of_x = range_of(ctx, 0.03f, 5), of_y = range_of(ctx, 0.02f, -20);
+    dt_tensor *lx = leaf(ctx, 2, x_dims, x, true), *lw = leaf(ctx, 2, w_dims, w, true);
+    dt_tensor *lb = leaf(ctx, 1, b_dims, b, true), *ldy = leaf(ctx, 2, y_dims, dy, false), *values;
+    dt_tensor *q = dt_device_quantize(t, lx, &of_x), *fw = dt_fake_quant(t, lw, &spec, true);
+    const dt_device_linear_options o = { activation, false };
+    dt_tensor *y = dt_device_linear(t, q, fw, lb, &of_y, &o);
+    TEST_OK(ctx, dt_tape_status(t));
+    int8_t codes[ROWS * OUT], in[ROWS * IN];
+    TEST_OK(ctx, dt_coded_read(y, codes));
+    TEST_OK(ctx, dt_coded_read(q, in));
+    TEST_OK(ctx, dt_dequantize(fw, &values));
+    const float *wv = dt_data(values);
+    int clamped = 0;
+    double dx[ROWS * IN] = { 0 }, dw[OUT * IN] = { 0 }, db[OUT] = { 0 }, low = 0, high = 0, inside = 0;
+    for (int m = 0; m < ROWS; m++) {
+        for (int n = 0; n < OUT; n++) {
+            double real = (double)b[n];
+            for (int k = 0; k < IN; k++) real += (in[m * IN + k] - 5) * 0.03 * (double)wv[n * IN + k];
+            const double steps = real / 0.02, code = round(steps) - 20, d = (double)dy[m * OUT + n];
+            const double least = activation == DT_ACT_NONE ? -128 : -20;
+            const double most = activation == DT_ACT_RELU6 ? 127 : 127;
+            ck_assert_int_eq(codes[m * OUT + n], (int)(code < least ? least : code > most ? most : code));
+            if (code < least || code > most) {
+                clamped++;
+                if (code < least && activation == DT_ACT_NONE) low += d;
+                if (code > most) high += d;
+                continue;
+            }
+            inside += d * (code + 20 - steps) / 255;
+            db[n] += d;
+            for (int k = 0; k < IN; k++) dx[m * IN + k] += d * (double)wv[n * IN + k];
+            for (int k = 0; k < IN; k++) dw[n * IN + k] += d * (in[m * IN + k] - 5) * 0.03;
+        }
+    }
+    ck_assert_int_gt(clamped, 0);
+    TEST_OK(ctx, dt_backward(t, y, ldy));
+    const float *gw = dt_data(dt_grad(lw)), *gb = dt_data(dt_grad(lb)), *gx = dt_data(dt_grad(lx));
+    const float *ends = dt_data(dt_grad(of_y.ends));
+    for (int i = 0; i < OUT * IN; i++) ck_assert_double_eq_tol((double)gw[i], dw[i], 1e-4);
+    for (int i = 0; i < OUT; i++) ck_assert_double_eq_tol((double)gb[i], db[i], 1e-5);
+    for (int i = 0; i < ROWS * IN; i++) {
+        const bool cut = roundf(x[i] / 0.03f) + 5 > 127 || roundf(x[i] / 0.03f) + 5 < -128;
+        ck_assert_double_eq_tol((double)gx[i], cut ? 0 : dx[i], 1e-4);
+    }
+    const double g = 1 / sqrt(255.0 * ROWS * OUT), off = g * ROWS * OUT / 254 / 255;
+    ck_assert_double_eq_tol((double)ends[0], g * (low - inside), off + 1e-6);
+    ck_assert_double_eq_tol((double)ends[1], g * (high + inside), off + 1e-6);
+    dt_tape_free(t);
+    dt_tensor_free(values);
+    dt_tensor_free(lx);
+    dt_tensor_free(lw);
+    dt_tensor_free(lb);
+    dt_tensor_free(ldy);
+    free_range(&of_x);
+    free_range(&of_y);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what is refused -------------------------------------------------------------------------- */
+
+static dt_tensor *coded(dt_tape *t, dt_tensor *x, float scale, int zero)
+{
+    dt_device_range r = range_of(dt_tape_ctx(t), scale, zero);
+    dt_tensor *y = dt_device_quantize(t, x, &r);
+    free_range(&r);
+    return y;
+}
+
+static void expect(dt_tape *t, dt_status status, const char *words)
+{
+    ck_assert_int_eq(dt_tape_status(t), status);
+    ck_assert_msg(strstr(dt_error(dt_tape_ctx(t)), words) != NULL, "%s", dt_error(dt_tape_ctx(t)));
+    dt_tape_reset(t);
+}
+
+START_TEST(calls_that_would_wrap)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    const int64_t dims[] = { 1, 2 }, w_dims[] = { 1, 2 }, one = 1;
+    const float values[] = { 1, -1 }, huge = 1e9f, nan = NAN;
+    dt_tensor *x = leaf(ctx, 2, dims, values, false), *w = leaf(ctx, 2, w_dims, values, false);
+    dt_tensor *bias = leaf(ctx, 1, &one, &huge, false), *bad = leaf(ctx, 1, &one, &nan, false);
+    dt_quant_spec spec, unused;
+    dt_qat_preset(DT_DEVICE_INT8, &spec, &unused);
+    dt_device_range fine = range_of(ctx, 1e-9f, 0), usual = range_of(ctx, 0.1f, 0);
+    dt_device_linear(t, coded(t, x, 0.01f, 0), dt_fake_quant(t, w, &spec, true), bias, &usual, NULL);
+    expect(t, DT_ERR_NUMERIC, "output 0: its bias does not fit int32");
+    dt_device_linear(t, coded(t, x, 0.5f, 0), dt_fake_quant(t, w, &spec, true), NULL, &fine, NULL);
+    expect(t, DT_ERR_NUMERIC, "output 0: its sum could leave int32");
+    dt_device_linear(t, coded(t, x, 0.5f, 0), w, NULL, &usual, NULL);
+    expect(t, DT_ERR_ARG, "the weight is not quantized");
+    dt_device_add(t, coded(t, x, 0.5f, 0), coded(t, x, 0.5f, 0), &fine, NULL);
+    expect(t, DT_ERR_NUMERIC, "too small");
+    dt_device_mul(t, coded(t, x, 9.0f, 0), coded(t, x, 9.0f, 0), &fine, NULL);
+    expect(t, DT_ERR_NUMERIC, "too small");
+    dt_device_add(t, coded(t, x, 0.5f, 0), x, &usual, NULL);
+    expect(t, DT_ERR_ARG, "one operand is coded");
+    dt_tensor *const both[] = { coded(t, x, 0.5f, 0), coded(t, x, 0.5f, 1) };
+    dt_device_concat(t, both, 2, 1);
+    expect(t, DT_ERR_ARG, "operand 0 has scale 0.5 and zero point 0, operand 1 0.5 and 1");
+    dt_device_quantize(t, bad, &usual);
+    expect(t, DT_ERR_NUMERIC, "x is not finite at element 0");
+    free_range(&fine);
+    free_range(&usual);
+    dt_tensor_free(x);
+    dt_tensor_free(w);
+    dt_tensor_free(bias);
+    dt_tensor_free(bad);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A chain of modules whose first is a linear layer of 4 features, prepared. */
+static void refuse_chain(dt_ctx *ctx, dt_module *second, dt_module *third, dt_status status, const char *words)
+{
+    dt_module *m, *first;
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    TEST_OK(ctx, dt_linear_create(ctx, 4, 600, true, &first));
+    TEST_OK(ctx, dt_module_add(m, "first", first));
+    TEST_OK(ctx, dt_module_add(m, "second", second));
+    if (third != NULL) TEST_OK(ctx, dt_module_add(m, "third", third));
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = DT_DEVICE_INT8;
+    const dt_shape in = { 1, { 4 } };
+    o.inputs = &in;
+    o.n_inputs = words == NULL ? 0 : 1;
+    if (words == NULL) o.inputs = NULL;
+    ck_assert_int_eq(dt_prepare(m, &o), status);
+    words = words == NULL ? "wants the shapes of the model's inputs" : words;
+    ck_assert_msg(strstr(dt_error(ctx), words) != NULL, "%s", dt_error(ctx));
+    ck_assert(!dt_is_prepared(m));
+    dt_module_free(m);
+}
+
+START_TEST(models_that_are_refused)
+{
+    dt_ctx *ctx = context(1);
+    dt_module *a, *b;
+    TEST_OK(ctx, dt_activation_create(ctx, "tanh", &a));
+    refuse_chain(ctx, a, NULL, DT_ERR_UNSUPPORTED, "tanh of second cannot be computed by integers");
+    TEST_OK(ctx, dt_softmax_create(ctx, -1, &a));
+    refuse_chain(ctx, a, NULL, DT_ERR_UNSUPPORTED, "softmax of second cannot be computed by integers alone: a row has more than 511");
+    TEST_OK(ctx, dt_activation_create(ctx, "relu", &a));
+    TEST_OK(ctx, dt_activation_create(ctx, "relu", &b));
+    refuse_chain(ctx, a, b, DT_ERR_UNSUPPORTED, "relu of third cannot be computed by integers alone: it must follow");
+    TEST_OK(ctx, dt_activation_create(ctx, "relu", &a));
+    refuse_chain(ctx, a, NULL, DT_ERR_CONFIG, NULL);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_device_suite(void)
 {
     Suite *s = suite_create("device");
     TCase *c = tcase_create("nets");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, golden_nets, 0, (int)(sizeof nets / sizeof nets[0]));
+    tcase_add_loop_test(c, gradients_of_a_layer, 0, 3);
+    tcase_add_test(c, calls_that_would_wrap);
+    tcase_add_test(c, models_that_are_refused);
     suite_add_tcase(s, c);
     return s;
 }

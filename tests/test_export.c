@@ -161,6 +161,7 @@ START_TEST(all_that_is_missing_is_one_error)
     ck_assert_msg(strstr(dt_error(ctx), "own_op in own1 (own)") != NULL, "%s", dt_error(ctx));
     ck_assert(!test_file_exists(path));
     ck_assert_int_eq(dt_export_check(m, &info, e->name), DT_ERR_UNSUPPORTED);
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "family own is none of", dt_export_check(m, &info, "hf"));
     ck_assert_int_eq(dt_export(m, &info, "gif", NULL, path, NULL), DT_ERR_ARG);
     ck_assert(strstr(dt_error(ctx), "no format 'gif'; there are: hf") != NULL);
     dt_module_free(m);

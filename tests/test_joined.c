@@ -6,6 +6,7 @@
 #include <detent/export.h>
 #include <detent/io.h>
 #include <detent/layers.h>
+#include <detent/sweep.h>
 #include <detent/train.h>
 #include <math.h>
 #include <stdio.h>
@@ -219,6 +220,66 @@ START_TEST(trains_and_resumes)
     run(&b, &rest);
     same_files(&b, "whole/model.safetensors", "parts/model.safetensors");
     same_files(&b, "whole/float.safetensors", "parts/float.safetensors");
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* Three metrics have this name in front; a checkpoint and metrics.csv tell them apart. */
+START_TEST(names_may_be_long)
+{
+    static bench b;
+    char name[181] = "", layer[256], output[256], list[256];
+    memset(name, 'k', 180);
+    snprintf(layer, sizeof layer, "model.layers.4.linear=%s", name);
+    snprintf(output, sizeof output, "data.outputs.2.name=%s", name);
+    snprintf(list, sizeof list, "model.output=[%s, level, bits]", name);
+    open_bench(&b);
+    job whole = { .text = RECIPE,
+                  .dir = "whole",
+                  .overrides = { layer, output, list, "data.outputs.2.tensor=kind",
+                                 "train.log.csv=true" } };
+    job cut = whole, rest = whole;
+    run(&b, &whole);
+    cut.dir = rest.dir = "parts";
+    cut.stop_at = 17;
+    cut.wanted = DT_ERR_INTERRUPTED;
+    run(&b, &cut);
+    rest.resume = true;
+    run(&b, &rest);
+    same_files(&b, "whole/model.safetensors", "parts/model.safetensors");
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* A larger accuracy of one of several outputs is better, and the sweep may be told to follow it. */
+START_TEST(sweeps_follow_a_metric_of_an_output)
+{
+    static bench b;
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16];
+    const char *const overrides[] = { dir, data, "train.epochs=2" };
+    const char *text = _i == 0 ? "keys: {train.optimizer.lr: [1e-6, 1e-2]}\n"
+                               : "metric: level.mae\nkeys: {train.optimizer.lr: [1e-6, 1e-2]}\n";
+    dt_sweep *s;
+    open_bench(&b);
+    snprintf(dir, sizeof dir, "run.dir=%s/run", b.folder);
+    snprintf(data, sizeof data, "data.dir=%s", b.folder);
+    const dt_sweep_source source = { .recipe = { .path = "several.yaml",
+                                                 .text = RECIPE,
+                                                 .bytes = strlen(RECIPE),
+                                                 .overrides = overrides,
+                                                 .n_overrides = 3 },
+                                     .path = "s.yaml",
+                                     .text = text,
+                                     .bytes = strlen(text) };
+    TEST_OK(b.ctx, dt_sweep_read(b.ctx, &source, &s));
+    TEST_OK(b.ctx, dt_sweep_run(s, NULL));
+    const dt_sweep_metric m = dt_sweep_metric_of(s);
+    const double best = dt_sweep_row_at(s, 0)->chosen.mean,
+                 other = dt_sweep_row_at(s, 1)->chosen.mean;
+    ck_assert_str_eq(m.name, _i == 0 ? "kind.accuracy" : "level.mae");
+    ck_assert_str_eq(m.unit, _i == 0 ? "%" : "");
+    ck_assert(_i == 0 ? best > other : best < other);
+    dt_sweep_free(s);
     dt_ctx_free(b.ctx);
 }
 END_TEST
@@ -481,6 +542,8 @@ START_TEST(packs)
 }
 END_TEST
 
+#define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
 static const struct {
     int n_inputs, n_outputs;
     const char *names[5];
@@ -494,10 +557,17 @@ static const struct {
     { 2, 3, { "left", "right", "kind", "level", "kind" }, 1, 1, -1, "two outputs 'kind'" },
     { 2, 3, { "left", "", "kind", "level", "bits" }, 1, 1, -1, "input 1 has no name" },
     { 2, 3, { "left", NULL, "kind", "level", "bits" }, 1, 1, -1, "input 1 has no name" },
+    { 2, 3, { "left", "right", "kind", X50 X50 X50 X50 "x", "bits" }, 1, 1, -1, "201 bytes" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 0, 1, -1, "above 0 is wanted" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, -1, 1, -1, "weight -1" },
     { 2, 3, { "left", "right", "kind", "level", "bits" }, 1, -1, -1, "huber_delta -1" },
-    { 2, 3, { "left", "right", "kind", "level", "bits" }, 1, 1, 2, "2 class weights for 0" },
+    { 2,
+      3,
+      { "left", "right", "kind", "level", "bits" },
+      1,
+      1,
+      2,
+      "'level' has class weights, but no classes" },
 };
 
 START_TEST(refused_joins)
@@ -723,6 +793,8 @@ Suite *test_joined_suite(void)
     tcase_add_test(c, every_allocation);
     tcase_add_test(c, packed_forward);
     tcase_add_test(c, trains_and_resumes);
+    tcase_add_test(c, names_may_be_long);
+    tcase_add_loop_test(c, sweeps_follow_a_metric_of_an_output, 0, 2);
     tcase_add_test(c, learns);
     tcase_add_test(c, leaves);
     tcase_add_test(c, from_tables);

@@ -215,8 +215,8 @@ START_TEST(mistakes_are_named_and_change_nothing)
     o.n_rules = DT_MAX_RULES + 1;
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
-    o.preset = DT_INT4_INT4 + 1;
-    check_refused(&o, DT_ERR_ARG, "5 is no preset");
+    o.preset = DT_DEVICE_INT4 + 1;
+    check_refused(&o, DT_ERR_ARG, "7 is no preset");
     o = dt_qat_defaults();
     o.forward = -1;
     check_refused(&o, DT_ERR_ARG, "-1 is no forward");

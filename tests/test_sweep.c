@@ -86,6 +86,20 @@ static const struct {
       "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
     { "method: halving\nruns: 4\nrungs: 10\nkeys: {run.seed: [1, 2]}\n",
       "s.yaml:3:8: error: the first two of 10 rungs would train equally long" },
+    { "method: halving\nruns: 4\nrungs: 2\nkeys:\n  train.schedule.total_steps: [4]\n"
+      "  train.schedule.warmup_steps: [3]\n",
+      "'train.schedule.warmup_steps' is 1, but 'train.schedule.total_steps' ends it at 1 (in rung "
+      "1 "
+      "of recipe 001 of the sweep)" },
+    { "method: halving\nruns: 4\nkeys: {train: [{batch_size: 8}, {epochs: 2}]}\n",
+      "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
+    { "keys: {run: [{seed: 1}, {dir: a}]}\n", "s.yaml:1:8: error: 'run.dir' is the sweep's own" },
+    { "keys: {train.optimizer.lr: [1e-3], train.optimizer: [{name: lion}]}\n",
+      "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
+    { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
+      "s.yaml:1:41: error: 'train.optimizer' and 'train.optimizer.lr': a value of one would" },
+    { "seeds: 2\nkeys: {run.seed: [9223372036854775807]}\n",
+      "recipe 001 has run.seed 9223372036854775807, which leaves no 2 seeds" },
 };
 
 START_TEST(errors_come_before_any_run)
@@ -322,6 +336,100 @@ START_TEST(rungs_train_for_longer)
 }
 END_TEST
 
+/* What would be too long, or never come, in a short rung. */
+START_TEST(rungs_shorten_lengths_of_schedules)
+{
+    static const struct {
+        const char *keys, *is;
+    } lengths[] = {
+        { "train.schedule: [{name: warmup_stable_decay, warmup_steps: 4, decay_steps: 8}]",
+          "decay_steps: 4 " },
+        { "train.schedule: [{name: cosine_restarts, every: 6}]", "every: 3 " },
+        { "train.schedule: [{name: multistep, milestones: [4, 5, 9]}]", "milestones: [2, 3, 4]" },
+        { "train.average: [{name: epochs, last: 3}]", "last: 1 " },
+    };
+    stopper k = { 0 };
+    char text[256];
+    snprintf(text, sizeof text, "method: halving\nruns: 2\nrungs: 2\nreduce: 2\nkeys:\n  %s\n",
+             lengths[_i].keys);
+    TEST_OK(ctx, run_until("lengths", text, &k));
+    char *first = sweep_file("lengths", "001-r1/recipe.yaml", NULL);
+    ck_assert_msg(strstr(first, lengths[_i].is) != NULL, "%s", first);
+    free(first);
+    first = sweep_file("lengths", "001-r1/summary.json", NULL);
+    free(first);
+}
+END_TEST
+
+/* None of rung 1 has a result: rung 2 would train them longer for nothing. */
+START_TEST(recipes_that_failed_enter_no_rung)
+{
+    static const char text[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\n"
+                               "keys: {train.optimizer.lr: [1e30]}\n";
+    stopper k = { 0 };
+    dt_sweep *s;
+    TEST_OK(ctx, run_until("failing", text, &k));
+    ck_assert_int_eq(k.begun, 3);
+    TEST_OK(ctx, read_sweep(ctx, "failing", text, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    ck_assert_int_eq(dt_sweep_row_at(s, 0)->rung, 1);
+    ck_assert_ptr_nonnull(strstr(dt_sweep_row_at(s, 0)->error, "not finite"));
+    dt_sweep_free(s);
+}
+END_TEST
+
+START_TEST(a_damaged_summary_is_written_again)
+{
+    static const char text[] = "keys: {train.optimizer.lr: [1e-3, 3e-3]}\n";
+    static const char *const damaged[] = { "", "{", "{}", "[[" };
+    char path[TEST_PATH];
+    stopper k = { 0 };
+    dt_sweep *s;
+    TEST_OK(ctx, run_until("damaged", text, &k));
+    test_join(path, folder, "damaged-sweep/001/summary.json");
+    test_write_text(path, damaged[_i]);
+    k = (stopper){ 0 };
+    TEST_OK(ctx, run_until("damaged", text, &k));
+    ck_assert_int_eq(k.begun, 1);
+    TEST_OK(ctx, read_sweep(ctx, "damaged", text, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    for (int i = 0; i < 2; i++) ck_assert(isfinite(dt_sweep_row_at(s, i)->result.mean));
+    dt_sweep_free(s);
+}
+END_TEST
+
+static void sweep_there_too(void *user, const char *dir, int64_t i, int64_t n)
+{
+    dt_ctx *other;
+    dt_sweep *s;
+    (void)dir;
+    (void)i;
+    (void)n;
+    TEST_OK(NULL, dt_ctx_create(&other, NULL));
+    TEST_OK(other, read_sweep(other, "locked", halved, &s));
+    TEST_FAILS(other, DT_ERR_STATE, "another process works in", dt_sweep_run(s, NULL));
+    dt_sweep_free(s);
+    dt_ctx_free(other);
+    ++*(int *)user;
+}
+
+/* What a call that was killed before it had a plan leaves is no obstacle; another sweep is. */
+START_TEST(a_folder_is_locked)
+{
+    int tried = 0;
+    char path[TEST_PATH];
+    dt_sweep *s;
+    const dt_sweep_control control = { .begins = sweep_there_too, .user = &tried };
+    ck_assert_int_eq(test_shell(NULL, "mkdir %s/locked-sweep", folder), 0);
+    test_join(path, folder, "locked-sweep/.detent-1-0.tmp");
+    test_write_text(path, "{");
+    TEST_OK(ctx, read_sweep(ctx, "locked", halved, &s));
+    TEST_OK(ctx, dt_sweep_run(s, &control));
+    ck_assert_int_eq(tried, 10);
+    dt_sweep_free(s);
+}
+END_TEST
+
 static double accuracy_of(const char *name, const char *run)
 {
     char file[64];
@@ -406,6 +514,11 @@ START_TEST(the_program_sweeps)
     ck_assert_ptr_nonnull(strstr(output, " ± "));
     ck_assert_ptr_nonnull(strstr(output, "standard deviation of the sample, 2 seeds each"));
     free(output);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && " DETENT "sweep r.yaml s.yaml --quiet --seeds 2 "
+                                "train.epochs=1 --json >out.json",
+                                folder),
+                     1);
     ck_assert_int_eq(test_shell(&output,
                                 "cd %s && " DETENT "compare unset-sweep/001-seed3 "
                                 "unset-sweep/001-seed4 unset-sweep/003-seed3 "
@@ -439,6 +552,10 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_failing_run_loses_no_other);
     tcase_add_test(all, an_interrupted_sweep_ends_the_same);
     tcase_add_test(all, rungs_train_for_longer);
+    tcase_add_loop_test(all, rungs_shorten_lengths_of_schedules, 0, 4);
+    tcase_add_test(all, recipes_that_failed_enter_no_rung);
+    tcase_add_test(all, a_folder_is_locked);
+    tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define NONE (-100)
 
@@ -627,6 +628,29 @@ START_TEST(gzip_is_no_bomb)
 }
 END_TEST
 
+/* A writer may take its time; a pipe that nobody writes to would be waited for without end. */
+START_TEST(pipes_have_writers)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx = sample_context(1);
+    char *text;
+    size_t bytes;
+    test_folder(folder);
+    test_join(path, folder, "pipe");
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    TEST_FAILS(ctx, DT_ERR_IO, "a pipe into which nobody writes",
+               dt_text_read(ctx, path, &text, &bytes));
+    ck_assert_int_eq(
+        test_shell(NULL, "(sleep 0.2; exec >%s; sleep 3; printf words) >/dev/null 2>&1 &", path),
+        0);
+    TEST_OK(ctx, dt_text_read(ctx, path, &text, &bytes));
+    ck_assert_uint_eq(bytes, 5);
+    ck_assert_mem_eq(text, "words", 5);
+    dt_text_free(ctx, text);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_text_data_suite(void)
 {
     Suite *s = suite_create("text_data");
@@ -647,6 +671,7 @@ Suite *test_text_data_suite(void)
     tcase_add_test(recipe, bad_settings);
     tcase_add_test(recipe, memory_fails);
     tcase_add_test(recipe, gzip_is_no_bomb);
+    tcase_add_test(recipe, pipes_have_writers);
     suite_add_tcase(s, recipe);
     return s;
 }

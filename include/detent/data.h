@@ -153,6 +153,9 @@ DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 /* ---- several inputs and outputs -------------------------------------------------------------- */
 
 #define DT_MAX_JOINED 4 /* outputs; inputs: DT_MAX_SHAPES */
+#define DT_MAX_NAME 200 /* bytes of the name of an input, an output, or a metric of a program */
+/* Room for the longest name of a metric in files: "validation_OUTPUT.average_precision". */
+#define DT_MAX_METRIC_NAME (DT_MAX_NAME + 64)
 
 /* The number of class weights: no weights, or the inverse frequencies of the classes. */
 #define DT_WEIGHTS_NONE (-1)
@@ -192,8 +195,8 @@ typedef struct dt_join {
  * after the other, in fp32. With several outputs targets are of type DT_TARGET_SEVERAL: i32
  * [cells], a cell for each label, and one with the bits of the f32 for each value or bit. A run
  * brings inputs and outputs into the order of the model's, by their names. Errors: ARG (no input or
- * output, too many, a name that is missing or given twice, datasets that are not arrays, counts or
- * recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
+ * output, too many, a name that is missing, too long or given twice, datasets that are not arrays,
+ * counts or recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
 DT_API dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out);
 
 /* Which columns of a CSV file are read. */

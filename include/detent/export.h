@@ -218,6 +218,8 @@ typedef struct dt_exporter {
     /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
     bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size);
+    /* Without a trace: OK, or UNSUPPORTED where the format has no such models; NULL: it has all. */
+    dt_status (*suits)(dt_module *m, const dt_model_info *info);
     /* Of `traced`: what an op becomes in the format, for docs/export.md; NULL: it has none. */
     const char *(*becomes)(const char *op);
     dt_status (*write)(const dt_export_call *call);

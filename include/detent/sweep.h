@@ -133,8 +133,9 @@ typedef struct dt_search_summary {
     int uniform_bits;         /* what is compared with: the most bits that fit, else the fewest */
     dt_search_layer *layer;   /* in the order of the module tree */
     int64_t n_layers;
-    int64_t bytes; /* of the choice */
-    dt_sweep_metric metric;
+    int64_t bytes;                /* of the choice */
+    dt_sweep_metric metric;       /* zeros after an error */
+    char *metric_name;            /* of `metric` */
     dt_spread uniform, automatic; /* results; n 0: not run */
     int64_t uniform_run_bytes, automatic_run_bytes;
     char error[256]; /* of a run that failed; "": none */

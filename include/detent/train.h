@@ -381,7 +381,7 @@ DT_API const dt_loss *dt_loss_named(const dt_ctx *ctx, const char *name);
 
 /* A metric of a program's own: `train.metrics` may name it. */
 typedef struct dt_own_metric {
-    dt_metric metric;
+    dt_metric metric;  /* its name has at most DT_MAX_NAME bytes */
     dt_target target;  /* classes, values, bits, images or masks: what it compares with */
     size_t state_size; /* bytes of its sums, which begin as zeros */
     /* Adds an example: its n outputs, and its target as dt_loader_next gives it. Called in order,

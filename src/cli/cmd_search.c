@@ -84,14 +84,17 @@ static void print_results(const dt_search_summary *s, int seeds)
 
 static int show(const cli_args *args, const dt_search_summary *s, int seeds)
 {
-    if (args->option[JSON] != NULL) return cli_written(dt_search_json(s, cli_stdout, NULL));
-    if (args->option[DRY_RUN] != NULL) {
+    int written = CLI_DONE;
+    if (args->option[JSON] != NULL) {
+        written = cli_written(dt_search_json(s, cli_stdout, NULL));
+    } else if (args->option[DRY_RUN] != NULL) {
         print_sizes(s);
-        return CLI_DONE;
+    } else {
+        print_layers(s);
+        putchar('\n');
+        print_results(s, seeds);
     }
-    print_layers(s);
-    putchar('\n');
-    print_results(s, seeds);
+    if (written != CLI_DONE) return written;
     return s->error[0] == 0 ? CLI_DONE : CLI_FAILED;
 }
 

@@ -108,17 +108,19 @@ static void print_results(const dt_sweep *s)
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
         if (row->error != NULL) cli_say("%s failed: %s", row->name, row->error);
     }
-    cli_say("%s, best first by %s data%s", m.title, m.chosen_on,
-            strcmp(m.chosen_on, m.result_on) != 0
-                ? ""
-                : "; with data.validation they would be chosen apart from what they are shown on");
+    if (dt_sweep_row_at(s, 0)->chosen.n == 0) return;
+    const bool apart = strcmp(m.chosen_on, m.result_on) != 0,
+               validated = strcmp(m.chosen_on, "validation") == 0;
+    cli_say("%s, best first by %s data%s%s%s", m.title, m.chosen_on, apart ? "" : "; with ",
+            apart       ? ""
+            : validated ? "data.test"
+                        : "data.validation",
+            apart ? "" : " they would be chosen apart from what they are shown on");
     if (o->seeds > 1) {
         cli_say("mean ± standard deviation of the sample, %lld seeds each", (long long)o->seeds);
     }
-    if (dt_sweep_row_at(s, 0)->chosen.n > 0) {
-        cli_say("%s/best.yaml: the recipe of %s", o->dir, dt_sweep_row_at(s, 0)->name);
-        cli_say("%s/report.html: the best runs, side by side", o->dir);
-    }
+    cli_say("%s/best.yaml: the recipe of %s", o->dir, dt_sweep_row_at(s, 0)->name);
+    cli_say("%s/report.html: the best runs, side by side", o->dir);
 }
 
 static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
@@ -136,8 +138,10 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
         return cli_fail(args, CLI_INTERRUPTED, "%s; the same command goes on", dt_error(ctx));
     }
     if (status != DT_OK) return cli_fail_by(args, ctx);
-    if (args->option[JSON] != NULL) return cli_written(dt_sweep_json(s, cli_stdout, NULL));
-    print_results(s);
+    int written = CLI_DONE;
+    if (args->option[JSON] != NULL) written = cli_written(dt_sweep_json(s, cli_stdout, NULL));
+    else print_results(s);
+    if (written != CLI_DONE) return written;
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         if (dt_sweep_row_at(s, i)->error != NULL) return CLI_FAILED;
     }

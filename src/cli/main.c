@@ -142,8 +142,8 @@ static const cli_command commands[] = {
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",
-      "what a model answers to files: .png, .wav, .csv, .npy, .npz, .safetensors; of a language "
-      "model to texts, the next token",
+      "what a model answers to files: .png, .jpg, .wav, .csv, .npy, .npz, .safetensors; of a "
+      "language model to texts, the next token",
       cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--top", "K", "the likeliest classes or tokens; default 3" },

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* tee */
 #include "core/open_file.h"
 
 #include "core/atomic_file.h"
@@ -8,13 +9,37 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE 5000 /* milliseconds that a pipe's writer has to begin */
+#define PATIENCE 2000 /* milliseconds in which a pipe's writer has to open it */
+#define PAUSE 20
 
-/* Opening a pipe must not wait for a writer, reading from it must. */
+/* Whether the pipe holds bytes or somebody has it open to write. Copies a byte to the pipe scratch
+ * and leaves the bytes of `from` where they are: of an empty pipe, tee gives 0 without a writer and
+ * EAGAIN with one. */
+static bool has_writer(int from, int scratch)
+{
+    const ssize_t n = tee(from, scratch, 1, SPLICE_F_NONBLOCK);
+    return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+static bool writer_comes(int from, int scratch)
+{
+    for (int waited = 0; waited <= PATIENCE; waited += PAUSE) {
+        if (has_writer(from, scratch)) return true;
+        poll(NULL, 0, PAUSE);
+    }
+    return false;
+}
+
+/* To open a pipe must not wait for a writer, to read from it must: a writer may be slow, but a pipe
+ * without one is refused. */
 static dt_status await_writer(dt_ctx *ctx, const char *path, int descriptor)
 {
-    struct pollfd pipe = { .fd = descriptor, .events = POLLIN };
-    if (poll(&pipe, 1, PATIENCE) < 1) {
+    int scratch[2];
+    if (pipe2(scratch, O_CLOEXEC) != 0) return dt__file_fail(ctx, "read", path, errno);
+    const bool comes = writer_comes(descriptor, scratch[1]);
+    close(scratch[0]);
+    close(scratch[1]);
+    if (!comes) {
         return dt_fail(ctx, DT_ERR_IO, "'%s': a pipe into which nobody writes", path);
     }
     const int flags = fcntl(descriptor, F_GETFL);

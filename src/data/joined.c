@@ -237,6 +237,10 @@ static side side_of(const dt_join *j, int i)
 static dt_status check_name(dt_ctx *ctx, const dt_join *j, int i)
 {
     const side s = side_of(j, i);
+    if (s.name != NULL && strlen(s.name) > DT_MAX_NAME) {
+        return dt_fail(ctx, DT_ERR_ARG, "join: the name of an %s has %zu bytes; the most are %d",
+                       s.kind, strlen(s.name), DT_MAX_NAME);
+    }
     if (s.name == NULL || s.name[0] == 0) {
         return dt_fail(ctx, DT_ERR_ARG, "join: %s %d has no name", s.kind,
                        i < j->n_inputs ? i : i - j->n_inputs);
@@ -298,6 +302,10 @@ static dt_status check_output(dt_ctx *ctx, const dt_joined_output *o)
     }
     if (n == 0 || n == DT_WEIGHTS_NONE || (classes && n == DT_WEIGHTS_BALANCED)) return DT_OK;
     if (classes && n == dt_dataset_outputs(o->data)) return DT_OK;
+    if (!classes) {
+        return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has class weights, but no classes",
+                       o->name);
+    }
     return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has %d class weights for %lld classes",
                    o->name, n, (long long)(classes ? dt_dataset_outputs(o->data) : 0));
 }

@@ -128,7 +128,7 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     dt_trace *t;
     if (m == NULL) return DT_ERR_ARG;
     if (!dt_export_format(format, &e, &o)) DT__TRY(find(dt_module_ctx(m), format, &e));
-    if (!e->traced) return DT_OK;
+    if (!e->traced) return e->suits != NULL ? e->suits(m, info) : DT_OK;
     DT__TRY(dt_trace_model(m, info, true, &t));
     const dt_status s = check_calls(e, t, &o);
     dt_trace_free(t);

@@ -1,9 +1,15 @@
 /* Exporter hf: a folder in the format of Hugging Face's transformers (src/io/hf_save.c). */
 #include "export/exporters.h"
+#include "io/hf.h"
 
 static dt_status write(const dt_export_call *e)
 {
     return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
+}
+
+static dt_status suits(dt_module *m, const dt_model_info *info)
+{
+    return dt__hf_check(dt_module_ctx(m), info);
 }
 
 const dt_exporter dt__exporter_hf = {
@@ -12,5 +18,6 @@ const dt_exporter dt__exporter_hf = {
             "what else reads Llama, Qwen2, Qwen3 and Mixtral",
     .folder = true,
     .floats = true,
+    .suits = suits,
     .write = write,
 };

@@ -33,6 +33,10 @@ dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **
 
 /* ---- config.json (hf_config.c, hf_config_put.c) --------------------------------------------- */
 
+/* Whether dt_hf_save could write a model of this family with these options, whatever its weights
+ * are: OK, or its UNSUPPORTED. `info` may be NULL. */
+dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info);
+
 /* Parses config.json. Errors: FORMAT (not JSON, a wrong type, a missing key), UNSUPPORTED (a
  * setting that family llama does not have), naming the key. */
 dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_options *out);

@@ -218,20 +218,33 @@ static dt_status write_folder(saving *s, const char *folder)
     return dt__folder_commit(&s->folder);
 }
 
-static dt_status check(const saving *s)
+static dt_status check_family(dt_ctx *ctx, const dt_model_info *info)
 {
-    const dt_family *family = s->info == NULL ? NULL : s->info->family;
+    const dt_family *family = info == NULL ? NULL : info->family;
     if (family == NULL) {
-        return dt_fail(s->ctx, DT_ERR_UNSUPPORTED,
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                        "hf: it is not known how the model is built, which config.json must say");
     }
-    if (strcmp(family->name, "llama") != 0) {
-        return dt_fail(
-            s->ctx, DT_ERR_UNSUPPORTED,
-            "hf: family %s is none of Llama, Qwen2, Qwen3 and Mixtral, which are what is written; "
-            "family llama is",
-            family->name);
-    }
+    if (strcmp(family->name, "llama") == 0) return DT_OK;
+    return dt_fail(
+        ctx, DT_ERR_UNSUPPORTED,
+        "hf: family %s is none of Llama, Qwen2, Qwen3 and Mixtral, which are what is written; "
+        "family llama is",
+        family->name);
+}
+
+dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info)
+{
+    dt__chars t = { .ctx = ctx };
+    DT__TRY(check_family(ctx, info));
+    const dt_status s = dt__hf_config_put(&t, info->options, "F32");
+    dt__release(ctx, t.bytes);
+    return s == DT_OK && t.failed ? DT_ERR_NOMEM : s;
+}
+
+static dt_status check(const saving *s)
+{
+    DT__TRY(check_family(s->ctx, s->info));
     if (s->how->dtype >= 0 && s->how->dtype <= DT_HF_BF16) return DT_OK;
     return dt_fail(s->ctx, DT_ERR_ARG, "hf: dtype %d is outside 0...%d", s->how->dtype, DT_HF_BF16);
 }

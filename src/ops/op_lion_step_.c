@@ -4,14 +4,13 @@
 #include "ops/step.h"
 
 #define AT(field) .offset = offsetof(dt_lion_step_options, field)
-#define BELOW_ONE 0.9999999
 
 static const dt_key keys[] = {
     { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-4",
       .text = "learning rate of this update" },
-    { "beta1", DT_KEY_REAL, AT(beta1), .most = BELOW_ONE, .fallback = "0.9",
+    { "beta1", DT_KEY_REAL, AT(beta1), .most = DT__BELOW_ONE, .fallback = "0.9",
       .text = "share of the mean gradient in the sign" },
-    { "beta2", DT_KEY_REAL, AT(beta2), .most = BELOW_ONE, .fallback = "0.99",
+    { "beta2", DT_KEY_REAL, AT(beta2), .most = DT__BELOW_ONE, .fallback = "0.99",
       .text = "decay of the mean gradient" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "p *= 1 - lr weight_decay before the update" },
@@ -28,9 +27,7 @@ static dt_status shape(dt_call *c)
 {
     const dt_lion_step_options *o = c->options;
     DT__TRY(dt__step_shape(c, 3, 3));
-    if (o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1) return DT_OK;
-    return dt_refuse(c, DT_ERR_ARG, "beta1 %g and beta2 %g must be in 0...1, 1 excluded", o->beta1,
-                     o->beta2);
+    return dt__step_betas(c, o->beta1, o->beta2);
 }
 
 static void part(const dt_call *c, const void *step, const dt__part *part)

@@ -17,15 +17,21 @@ dt_status dt__step_shape(const dt_call *c, int least, int most)
     return DT_OK;
 }
 
+dt_status dt__step_betas(const dt_call *c, double beta1, double beta2)
+{
+    if (beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1) return DT_OK;
+    return dt_refuse(c, DT_ERR_ARG, "beta1 %g and beta2 %g must be in 0...1, 1 excluded", beta1,
+                     beta2);
+}
+
 #define AT(field) .offset = offsetof(dt_adam_step_options, field)
-#define BELOW_ONE 0.9999999
 
 const dt_key dt__adam_keys[] = {
     { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
       .text = "learning rate of this update" },
-    { "beta1", DT_KEY_REAL, AT(beta1), .most = BELOW_ONE, .fallback = "0.9",
+    { "beta1", DT_KEY_REAL, AT(beta1), .most = DT__BELOW_ONE, .fallback = "0.9",
       .text = "decay of the mean gradient" },
-    { "beta2", DT_KEY_REAL, AT(beta2), .most = BELOW_ONE, .fallback = "0.999",
+    { "beta2", DT_KEY_REAL, AT(beta2), .most = DT__BELOW_ONE, .fallback = "0.999",
       .text = "decay of the mean squared gradient" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
       .text = "added to the root of the mean square, after bias correction" },
@@ -47,11 +53,7 @@ dt_status dt__adam_shape(dt_call *c)
     const dt_adam_step_options *o = c->options;
     DT__TRY(dt__step_shape(c, 4, 4));
     if (o->step < 1) return dt_refuse(c, DT_ERR_ARG, "step is %lld, below 1", (long long)o->step);
-    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1)) {
-        return dt_refuse(c, DT_ERR_ARG, "beta1 %g and beta2 %g must be in 0...1, 1 excluded",
-                         o->beta1, o->beta2);
-    }
-    return DT_OK;
+    return dt__step_betas(c, o->beta1, o->beta2);
 }
 
 static void adam_part(const dt_call *c, const void *step, const dt__part *part)

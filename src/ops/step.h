@@ -7,6 +7,10 @@
 /* Checks operands: least ... most of them, all floats of the shape of operand 0. */
 dt_status dt__step_shape(const dt_call *c, int least, int most);
 
+/* Checks the decays of running means. DT__BELOW_ONE is their largest value in tables of keys. */
+#define DT__BELOW_ONE 0.9999999
+dt_status dt__step_betas(const dt_call *c, double beta1, double beta2);
+
 /* Adam with weight decay added to the gradient, or (decoupled) applied to the parameter. */
 extern const dt_adam_step_options dt__adam_defaults;
 extern const dt_key dt__adam_keys[];

@@ -325,6 +325,20 @@ static dt_status share(dt__device *d)
     return DT_OK;
 }
 
+/* Layers that run several times, and weights of other layers. */
+static dt_status check_module(void *user, const char *path, dt_module *m)
+{
+    const dt_module_type *type = dt_module_type_of(m);
+    const dt__conv_state *conv = dt__conv_state_of(m);
+    const bool product = type == &dt__nn_linear || (conv != NULL && conv->kind->axes == 2);
+    (void)user;
+    if (!type->repeats && (product || type->quantizable == DT_NOT_QUANTIZED)) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_UNSUPPORTED,
+                   "prepare: %s of %s cannot be computed by integers alone: docs/device.md lists "
+                   "the layers that can",
+                   type->name, path[0] != '\0' ? path : "the model");
+}
+
 dt_status dt__device_record(dt_module *m, const dt_shape *in, int n_in, dt__device **out)
 {
     dt_tape *t = NULL;
@@ -334,6 +348,7 @@ dt_status dt__device_record(dt_module *m, const dt_shape *in, int n_in, dt__devi
         return dt_fail(m->ctx, DT_ERR_CONFIG,
                        "prepare: a preset for devices wants the shapes of the model's inputs");
     }
+    DT__TRY(dt_module_visit_modules(m, check_module, NULL));
     dt__device *d = dt__alloc_zero(m->ctx, sizeof *d);
     if (d == NULL) return DT_ERR_NOMEM;
     d->ctx = m->ctx;

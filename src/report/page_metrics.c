@@ -22,10 +22,12 @@ static const dt__page_metric metrics[] = {
     { "loss", "loss", "", 1, 4, false },
 };
 
+/* Of several outputs "OUTPUT.accuracy" is an accuracy. */
 static const dt__page_metric *find(const char *name)
 {
+    const char *dot = strrchr(name, '.'), *measure = dot == NULL ? name : dot + 1;
     for (int i = 0; i < DT__COUNT_OF(metrics); i++) {
-        if (strcmp(metrics[i].name, name) == 0) return &metrics[i];
+        if (strcmp(metrics[i].name, measure) == 0) return &metrics[i];
     }
     return NULL;
 }
@@ -35,7 +37,9 @@ bool dt__page_metric_is_known(const char *name) { return find(name) != NULL; }
 dt__page_metric dt__page_metric_of(const char *name)
 {
     const dt__page_metric *known = find(name);
-    return known != NULL ? *known : (dt__page_metric){ name, name, "", 1, 4, false };
+    dt__page_metric m = known != NULL ? *known : (dt__page_metric){ name, name, "", 1, 4, false };
+    if (strchr(name, '.') != NULL) m.name = m.title = name;
+    return m;
 }
 
 /* Of a language model the perplexity says more than the share of right tokens. */

@@ -2,6 +2,8 @@
  *     mean = sum x / n        deviation = sqrt(sum (x - mean)^2 / (n - 1)), of the sample */
 #include "report/page_spread.h"
 
+#include <detent/data.h>
+
 #include <math.h>
 #include <stdio.h>
 
@@ -40,7 +42,7 @@ int64_t dt__page_bytes(const dt__page_run *r)
 
 double dt__page_validated(const dt__page_run *r, const char *metric)
 {
-    char name[64];
+    char name[DT_MAX_METRIC_NAME];
     const dt__branch *training = dt__field(r->summary.root, "training");
     const double best = dt__field_number(training, "best_step");
     snprintf(name, sizeof name, "validation_%s", metric);

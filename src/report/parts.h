@@ -14,7 +14,7 @@ typedef struct dt__page_metric {
     bool larger_is_better;
 } dt__page_metric;
 
-/* Of any name: one that is not known is shown as it is. */
+/* Of any name, which must outlive the result: one that is not known is shown as it is. */
 dt__page_metric dt__page_metric_of(const char *name);
 bool dt__page_metric_is_known(const char *name);
 /* The metric by which a run is shown: the first of its results; name "" without any. */

@@ -3,6 +3,7 @@
  *     DIR/plan.json     what is to be done there, as text: another plan needs another folder
  *     DIR/NAME/         a run; one with summary.json is finished, others go on
  *     DIR/NAME.failed   the message of a run that would fail again */
+#define _DEFAULT_SOURCE /* flock */
 #include "sweep/jobs.h"
 
 #include "core/atomic_file.h"
@@ -15,7 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 dt_status dt__job_path(dt_ctx *ctx, const char *dir, const char *name, char path[DT__JOB_PATH])
@@ -46,9 +47,17 @@ static void remove_unbegun(const char *dir)
     rmdir(dir); /* fails where something else is in it, and then the run says so */
 }
 
+/* A damaged summary is none: the run is resumed, and writes it again. */
 static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
 {
-    return holds(ctx, dir, "summary.json") && (!report || holds(ctx, dir, "report.html"));
+    dt__page_run r;
+    if (!holds(ctx, dir, "summary.json") || (report && !holds(ctx, dir, "report.html"))) {
+        return false;
+    }
+    if (dt__page_run_open(ctx, dir, &r) != DT_OK) return false;
+    const bool whole = dt__field_text(r.summary.root, "evaluated_on")[0] != 0;
+    dt__page_run_close(&r);
+    return whole;
 }
 
 static dt_status failed_path(dt_ctx *ctx, const char *dir, char path[DT__JOB_PATH])
@@ -105,13 +114,22 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
     return s == DT_OK ? s : note_failure(ctx, dir, s, job);
 }
 
-dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME],
+dt__page_metric dt__job_metric(const dt_ctx *ctx, const char *name)
+{
+    const dt_own_metric *own = dt_metric_named(ctx, name);
+    if (own == NULL) return dt__page_metric_of(name);
+    const dt_metric *m = &own->metric;
+    return (dt__page_metric){ m->name,  m->title,    m->unit != NULL ? m->unit : "",
+                              m->scale, m->decimals, m->larger_is_better };
+}
+
+dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_NAME],
                        dt__job_result *out)
 {
     dt__page_run r;
     *out = (dt__job_result){ .validated = (double)NAN, .result = (double)NAN };
     DT__TRY(dt__page_run_open(ctx, dir, &r));
-    if (metric[0] == 0) snprintf(metric, DT__METRIC_NAME, "%s", dt__page_first_metric(&r).name);
+    if (metric[0] == 0) snprintf(metric, DT_MAX_METRIC_NAME, "%s", dt__page_first_metric(&r).name);
     out->validated = dt__page_validated(&r, metric);
     out->result = dt__page_result(&r, metric);
     out->bytes = dt__page_bytes(&r);
@@ -125,34 +143,53 @@ dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME
 
 #define PLAN "plan.json"
 
+static dt_status refuse(const dt__work *w)
+{
+    return dt_fail(w->ctx, DT_ERR_CONFIG, "'%s' exists and holds something else", w->dir);
+}
+
+/* Opens the folder, which is made if it is not there, and locks it until it is closed. Where a file
+ * system has no locks, there is none. */
 static dt_status lock(dt__work *w, const char *path)
 {
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    w->lock = open(path, O_RDWR | O_CLOEXEC);
-    if (w->lock < 0) return dt__file_fail(w->ctx, "open", path, errno);
-    if (fcntl(w->lock, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN)) return DT_OK;
+    DT__TRY(dt__run_make_parents(w->ctx, path));
+    w->lock = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->lock < 0 && errno == ENOTDIR) return refuse(w);
+    if (w->lock < 0) return dt__file_fail(w->ctx, "open", w->dir, errno);
+    if (flock(w->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return DT_OK;
     return dt_fail(w->ctx, DT_ERR_STATE, "another process works in '%s'", w->dir);
 }
 
-/* Whether the locked file holds exactly this text. */
+/* Whether the plan holds exactly this text. */
 static bool is_same(const dt__work *w, const dt__chars *plan)
 {
     char part[4096];
     size_t at = 0;
-    for (;;) {
-        const ssize_t n = pread(w->lock, part, sizeof part, (off_t)at);
-        if (n <= 0) return n == 0 && at == plan->used;
-        if ((size_t)n > plan->used - at || memcmp(part, plan->bytes + at, (size_t)n) != 0) {
-            return false;
-        }
+    ssize_t n = -1;
+    const int file = openat(w->lock, PLAN, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return false;
+    while ((n = pread(file, part, sizeof part, (off_t)at)) > 0) {
+        if ((size_t)n > plan->used - at || memcmp(part, plan->bytes + at, (size_t)n) != 0) break;
         at += (size_t)n;
     }
+    close(file);
+    return n == 0 && at == plan->used;
 }
 
-static dt_status make_folder(dt__work *w, const char *path, const dt__chars *plan)
+/* Whether nothing is in the folder but temporary files, which a call that was killed before it had
+ * a plan leaves. */
+static bool is_unbegun(const dt__work *w)
 {
-    DT__TRY(dt__run_make_parents(w->ctx, path));
-    return dt__file_replace(w->ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
+    DIR *folder = opendir(w->dir);
+    const struct dirent *e = NULL;
+    if (folder == NULL) return false;
+    while ((e = readdir(folder)) != NULL) {
+        const char *name = e->d_name;
+        const bool parent = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+        if (!parent && strncmp(name, ".detent-", 8) != 0) break;
+    }
+    closedir(folder);
+    return e == NULL;
 }
 
 dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt__work *out)
@@ -161,14 +198,13 @@ dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt_
     *out = (dt__work){ ctx, dir, -1 };
     if (plan->failed) return DT_ERR_NOMEM;
     DT__TRY(dt__job_path(ctx, dir, PLAN, path));
-    if (access(path, F_OK) != 0) {
-        if (rmdir(dir) != 0 && errno != ENOENT) {
-            return dt_fail(ctx, DT_ERR_CONFIG, "'%s' exists and holds something else", dir);
-        }
-        DT__TRY(make_folder(out, path, plan));
-    }
     dt_status s = lock(out, path);
-    if (s == DT_OK && !is_same(out, plan)) {
+    const bool begun = access(path, F_OK) == 0;
+    if (s == DT_OK && !begun) {
+        s = !is_unbegun(out)
+                ? refuse(out)
+                : dt__file_replace(ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
+    } else if (s == DT_OK && !is_same(out, plan)) {
         s = dt_fail(ctx, DT_ERR_CONFIG,
                     "'%s' was begun with another recipe or description; give another folder, or "
                     "remove it",

@@ -9,7 +9,6 @@
 #include <detent/sweep.h>
 
 #define DT__JOB_PATH 4096
-#define DT__METRIC_NAME 64
 
 /* What is told of a run, and how it went. */
 typedef struct dt__job {
@@ -27,7 +26,7 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job);
 typedef struct dt__work {
     dt_ctx *ctx;
     const char *dir;
-    int lock; /* -1: none */
+    int lock; /* the open folder, which is locked; -1: none */
 } dt__work;
 
 /* Makes the folder with the plan as plan.json, or opens one with the same plan. Errors: CONFIG
@@ -49,7 +48,9 @@ typedef struct dt__job_result {
     char evaluated_on[16]; /* of `result` */
 } dt__job_result;
 
-dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT__METRIC_NAME],
+/* How a metric is shown, and which values are better: one of detent's, or a registered one. */
+dt__page_metric dt__job_metric(const dt_ctx *ctx, const char *name);
+dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_NAME],
                        dt__job_result *out);
 
 /* `, "name": {"n": 3, "mean": ..., "deviation": ...}`, null where there is none. */

@@ -24,7 +24,7 @@ typedef struct searching {
     char (*text)[OVERRIDE]; /* overrides of a run */
     const char **override;
     int64_t seeds;
-    char metric[DT__METRIC_NAME], result_on[16];
+    char metric[DT_MAX_METRIC_NAME], result_on[16];
 } searching;
 
 /* ---- recipes -------------------------------------------------------------------------------- */
@@ -202,6 +202,7 @@ static dt_status check_recipe(const searching *a)
     const char *what = NULL;
     if (!o->qat.given) what = "the recipe has no `qat` whose bits could be chosen";
     else if (o->adapters.given) what = "recipes with `adapters` are not searched";
+    else if (o->run.seed > INT64_MAX - (a->seeds - 1)) what = "run.seed leaves no seeds above it";
     else if (!o->train.float_baseline && o->qat_schedule.start_step == 0 && o->model.init == NULL) {
         what = "there are no float weights to measure: qat.start_step above 0, "
                "train.float_baseline, or model.init";
@@ -320,17 +321,18 @@ static dt_status search(searching *a)
     return work(a);
 }
 
-/* Texts of the metric live for ever. */
-static void name_metric(const searching *a)
+static dt_status name_metric(const searching *a)
 {
     static const char *const data[] = { "test", "validation", "train" };
-    const bool known = dt__page_metric_is_known(a->metric);
-    const dt__page_metric m = dt__page_metric_of(known ? a->metric : "");
+    a->summary->metric_name = dt__copy_string(a->s.ctx, a->metric);
+    if (a->summary->metric_name == NULL) return DT_ERR_NOMEM;
+    const dt__page_metric m = dt__job_metric(a->s.ctx, a->summary->metric_name);
     const char *on = "";
     for (int i = 0; i < DT__COUNT_OF(data); i++) {
         if (strcmp(data[i], a->result_on) == 0) on = data[i];
     }
     a->summary->metric = (dt_sweep_metric){ m.name, m.title, m.unit, m.scale, m.decimals, on, on };
+    return DT_OK;
 }
 
 dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search_options *options,
@@ -347,8 +349,8 @@ dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search
         return dt_fail(ctx, DT_ERR_ARG, "dt_search: a budget of at least 1, and at most %d seeds",
                        MOST_SEEDS);
     }
-    const dt_status status = search(&a);
-    name_metric(&a);
+    dt_status status = search(&a);
+    if (status == DT_OK) status = name_metric(&a);
     dt__release(ctx, a.text);
     dt__release(ctx, a.override);
     dt_recipe_free(a.recipe);
@@ -364,5 +366,6 @@ void dt_search_summary_free(dt_search_summary *s)
     }
     dt__release(s->ctx, s->layer);
     dt__release(s->ctx, s->dir);
+    dt__release(s->ctx, s->metric_name);
     *s = (dt_search_summary){ 0 };
 }

@@ -19,8 +19,9 @@ typedef struct dt__swept {
     dt__range range;
 } dt__swept;
 
-/* Settings of a recipe that count updates or epochs, which a rung of halving shortens. */
-#define DT__LENGTHS 7
+/* Settings of a recipe that count updates or epochs, which a rung of halving shortens. The first
+ * two are the length of the training. */
+enum { DT__LENGTH_EPOCHS, DT__LENGTH_STEPS, DT__LENGTHS = 10 };
 
 /* A recipe of the sweep. */
 typedef struct dt__trial {
@@ -28,8 +29,9 @@ typedef struct dt__trial {
     char name[8];
     const dt__node *value[DT_SWEEP_KEYS];
     const char *text[DT_SWEEP_KEYS];
-    int64_t seed; /* its run.seed */
-    int64_t length[DT__LENGTHS];
+    int64_t seed;                /* its run.seed */
+    int64_t length[DT__LENGTHS]; /* in the last rung; 0: nothing to shorten */
+    dt_ints milestones;          /* likewise */
     char error[256];
 } dt__trial;
 
@@ -45,7 +47,7 @@ struct dt_sweep {
     dt__trial *trial;
     int64_t n_trials;
     dt__trial **order; /* best first */
-    char metric[DT__METRIC_NAME];
+    char metric[DT_MAX_METRIC_NAME];
     char chosen_on[16], result_on[16];
 };
 
@@ -53,6 +55,9 @@ struct dt_sweep {
 int64_t dt__rung_size(const dt_sweep *s, int64_t rung);
 /* 1 without halving. */
 int64_t dt__rung_count(const dt_sweep *s);
+/* What a length of the last rung is in this one; at least 1 where it is above 0. `key`: its place
+ * in dt__trial.length; DT__LENGTHS: a milestone. */
+int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length);
 
 /* Which run of which recipe. */
 typedef struct dt__trial_run {
@@ -63,8 +68,10 @@ typedef struct dt__trial_run {
 
 /* The name of its folder, below the sweep's. */
 const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run);
-/* Its recipe, which lists errors after CONFIG. */
+/* Its recipe, which lists errors after CONFIG; the caller frees it then, too. */
 dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **out);
+/* Takes seed and lengths from the recipe of the trial in the last rung. */
+void dt__trial_take(dt__trial *t, const dt_recipe *recipe);
 
 /* sweep_values.c: reads `keys` of the description; makes the trials and their values. */
 void dt__sweep_read_keys(dt_sweep *s, dt__node *keys);

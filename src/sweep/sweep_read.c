@@ -1,7 +1,6 @@
 /* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
 #include "sweep/sweep_plan.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,103 +43,6 @@ const dt_key dt_sweep_keys[] = {
     { 0 },
 };
 
-int64_t dt__rung_count(const dt_sweep *s)
-{
-    return s->o.method == DT_SWEEP_HALVING ? s->o.rungs : 1;
-}
-
-int64_t dt__rung_size(const dt_sweep *s, int64_t rung)
-{
-    int64_t n = s->o.method == DT_SWEEP_GRID ? s->n_trials : s->o.runs;
-    for (int64_t i = 0; i < rung; i++) n = dt__ceil_div(n, s->o.reduce);
-    return n;
-}
-
-/* ---- recipes of runs ------------------------------------------------------------------------ */
-
-/* The lengths that a rung scales; the first two are the length of the training. */
-static const char *const length_paths[DT__LENGTHS] = { "train.epochs",
-                                                       "train.steps",
-                                                       "qat.start_step",
-                                                       "qat.freeze_observer_step",
-                                                       "qat.freeze_norm_step",
-                                                       "train.schedule.warmup_steps",
-                                                       "train.schedule.total_steps" };
-
-static void take_lengths(dt__trial *t, const dt_recipe_options *o)
-{
-    const int64_t length[DT__LENGTHS] = { o->train.epochs,
-                                          o->train.steps,
-                                          o->qat.given ? o->qat_schedule.start_step : 0,
-                                          o->qat.given ? o->qat_schedule.freeze_observer_step : 0,
-                                          o->qat.given ? o->qat_schedule.freeze_norm_step : 0,
-                                          o->train.schedule.warmup_steps,
-                                          o->train.schedule.total_steps };
-    memcpy(t->length, length, sizeof length);
-    t->seed = o->run.seed;
-}
-
-/* A length in a rung: reduce^(rungs - 1 - rung) times shorter, at least 1 where it was above 0. */
-static int64_t length_in(const dt_sweep *s, int64_t rung, int64_t length)
-{
-    double share = 1;
-    for (int64_t i = rung + 1; i < dt__rung_count(s); i++) share /= (double)s->o.reduce;
-    return length == 0 ? 0 : dt__max_i64(1, (int64_t)round((double)length * share));
-}
-
-const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
-{
-    char rung[24] = "", seed[32] = "";
-    if (s->o.method == DT_SWEEP_HALVING) {
-        snprintf(rung, sizeof rung, "-r%lld", (long long)run->rung + 1);
-    }
-    if (s->o.seeds > 1) {
-        snprintf(seed, sizeof seed, "-seed%lld", (long long)(run->trial->seed + run->seed));
-    }
-    return dt__recipe_format(s->file, "%s%s%s", run->trial->name, rung, seed);
-}
-
-/* Room for the values, for run.dir and run.seed, and for lengths. */
-typedef struct grafting {
-    dt_sweep *s;
-    dt__graft graft[DT_SWEEP_KEYS + 2 + DT__LENGTHS];
-    int n;
-} grafting;
-
-static void add(grafting *g, const char *path, const char *text)
-{
-    const dt__node *where = g->s->file->root;
-    const dt__node *node = dt__scalar_at(g->s->file, where, text);
-    if (node != NULL) g->graft[g->n++] = (dt__graft){ path, node, node };
-}
-
-static void add_number(grafting *g, const char *path, int64_t value)
-{
-    add(g, path, dt__recipe_format(g->s->file, "%lld", (long long)value));
-}
-
-dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **out)
-{
-    const dt__trial *t = run->trial;
-    grafting g = { .s = s };
-    dt_recipe_source source = s->recipe;
-    source.saved = true; /* warnings were given once */
-    for (int k = 0; k < s->n_keys; k++) {
-        g.graft[g.n++] = (dt__graft){ s->key[k].path, s->key[k].key, t->value[k] };
-    }
-    const char *name = run->dir != NULL ? run->dir : dt__trial_run_name(s, run);
-    add(&g, "run.dir", dt__recipe_format(s->file, "%s/%s", s->o.dir, name));
-    if (run->seed > 0) add_number(&g, "run.seed", t->seed + run->seed);
-    for (int i = 0; i < DT__LENGTHS; i++) {
-        const int64_t length = length_in(s, run->rung, t->length[i]);
-        if (length != t->length[i]) add_number(&g, length_paths[i], length);
-    }
-    *out = NULL;
-    if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
-    return dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, g.graft, g.n },
-                                   out);
-}
-
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static bool is_known(const dt_recipe *file, const char *text)
@@ -164,18 +66,24 @@ static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
     return place;
 }
 
-/* Takes on the errors of a recipe, once each. Of a trial, those in the recipe's own lines come from
- * values that do not go together, and say which trial. */
-static void take_errors(dt_sweep *s, const dt__trial *t, const dt_recipe *recipe)
+/* Takes on the errors of a recipe, once each. `run` NULL: of the recipe by itself. Those in the
+ * recipe's own lines come from values that do not go together, and those of a short rung from
+ * lengths that do not: they say which recipe it is. */
+static void take_errors(dt_sweep *s, const dt__trial_run *run, const dt_recipe *recipe)
 {
+    const bool is_short = run != NULL && run->rung < dt__rung_count(s) - 1;
+    const char *which =
+        run == NULL ? ""
+        : is_short  ? dt__recipe_format(s->file, " (in rung %lld of recipe %s of the sweep)",
+                                        (long long)run->rung + 1, run->trial->name)
+                    : dt__recipe_format(s->file, " (in recipe %s of the sweep)", run->trial->name);
     for (const dt__complaint *c = recipe->complaints; c != NULL; c = c->next) {
         if (c->text == NULL || is_known(s->file, c->text)) continue;
-        const bool named = t != NULL && c->origin != DT__FROM_SWEEP;
+        const bool named = is_short || c->origin != DT__FROM_SWEEP;
         dt__complaint *copy = dt__recipe_alloc(s->file, sizeof *copy);
         if (copy == NULL) return;
         *copy = *c;
-        copy->text = dt__recipe_format(s->file, named ? "%s (in recipe %s of the sweep)" : "%s",
-                                       c->text, named ? t->name : "");
+        copy->text = dt__recipe_format(s->file, "%s%s", c->text, named ? which : "");
         s->file->n_complaints++;
         dt__complaint **place = place_of(s, copy);
         copy->next = *place;
@@ -183,16 +91,28 @@ static void take_errors(dt_sweep *s, const dt__trial *t, const dt_recipe *recipe
     }
 }
 
-static dt_status check_trials(dt_sweep *s)
+/* The last seed of a recipe is run.seed + seeds - 1. */
+static void check_seed(dt_sweep *s, const dt__trial *t)
+{
+    if (t->seed <= INT64_MAX - (s->o.seeds - 1)) return;
+    dt__complain(s->file, s->file->root, "recipe %s has run.seed %lld, which leaves no %lld seeds",
+                 t->name, (long long)t->seed, (long long)s->o.seeds);
+}
+
+/* The recipes of all trials in a rung; the last one also gives the lengths that others shorten. */
+static dt_status check_trials(dt_sweep *s, int64_t rung)
 {
     for (int64_t i = 0; i < s->n_trials; i++) {
         dt__trial *t = &s->trial[i];
-        const dt__trial_run run = { .trial = t, .rung = dt__rung_count(s) - 1 };
+        const dt__trial_run run = { .trial = t, .rung = rung };
         dt_recipe *recipe;
         const dt_status status = dt__trial_recipe(s, &run, &recipe);
-        if (status != DT_OK && status != DT_ERR_CONFIG) return status;
-        if (status == DT_OK) take_lengths(t, dt_recipe_get(recipe));
-        else take_errors(s, t, recipe);
+        if (status == DT_ERR_CONFIG) take_errors(s, &run, recipe);
+        else if (status != DT_OK) return status;
+        else if (rung == dt__rung_count(s) - 1) {
+            dt__trial_take(t, recipe);
+            check_seed(s, t);
+        }
         dt_recipe_free(recipe);
         if (s->file->n_complaints >= DT__RECIPE_ERRORS) break;
     }
@@ -204,13 +124,14 @@ static void check_rungs(dt_sweep *s)
 {
     if (s->o.method != DT_SWEEP_HALVING || s->n_trials == 0) return;
     const int64_t *length = s->trial[0].length;
-    const int64_t whole = length[1] > 0 ? length[1] : length[0];
+    const int key = length[DT__LENGTH_STEPS] > 0 ? DT__LENGTH_STEPS : DT__LENGTH_EPOCHS;
     dt__node *at = dt__node_at(s->file, "rungs", NULL);
-    if (length_in(s, 0, whole) < length_in(s, 1, whole)) return;
+    if (dt__rung_length(s, 0, key, length[key]) < dt__rung_length(s, 1, key, length[key])) return;
     dt__complain(s->file, at != NULL ? at : s->file->root,
                  "the first two of %lld rungs would train equally long, as the recipe has %lld "
                  "%s; fewer rungs, a smaller 'reduce', or train.steps",
-                 (long long)s->o.rungs, (long long)whole, length[1] > 0 ? "updates" : "epochs");
+                 (long long)s->o.rungs, (long long)length[key],
+                 key == DT__LENGTH_STEPS ? "updates" : "epochs");
 }
 
 static void check_options(dt_sweep *s)
@@ -229,7 +150,8 @@ static void check_options(dt_sweep *s)
                      "a grid has as many runs as its values; 'runs' is for method "
                      "random or halving");
     }
-    if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric)) {
+    if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric) &&
+        dt_metric_named(s->ctx, s->o.metric) == NULL) {
         dt__complain(file, metric, "no task has a metric %s", dt__recipe_quote(file, metric));
     }
 }
@@ -323,8 +245,10 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
     read_description(s, source->seeds);
     if (file->n_complaints > 0 || file->out_of_memory) return DT_OK;
     DT__TRY(read_base(s));
-    if (file->n_complaints == 0) DT__TRY(check_trials(s));
+    const int64_t last = dt__rung_count(s) - 1;
+    if (file->n_complaints == 0) DT__TRY(check_trials(s, last));
     if (file->n_complaints == 0) check_rungs(s);
+    for (int64_t k = last - 1; k >= 0 && file->n_complaints == 0; k--) DT__TRY(check_trials(s, k));
     return DT_OK;
 }
 

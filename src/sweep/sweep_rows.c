@@ -24,7 +24,7 @@ int64_t dt_sweep_run_count(const dt_sweep *s)
 
 dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
 {
-    const dt__page_metric m = dt__page_metric_of(s->metric);
+    const dt__page_metric m = dt__job_metric(s->ctx, s->metric);
     return (dt_sweep_metric){ m.name,     m.title,      m.unit,      m.scale,
                               m.decimals, s->chosen_on, s->result_on };
 }

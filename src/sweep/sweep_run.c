@@ -73,7 +73,7 @@ static dt_status read_result(dt_sweep *s, dt__trial *t, const char *dir, results
     dt__job_result r;
     DT__TRY(dt__job_read(s->ctx, dir, s->metric, &r));
     if (!isfinite(r.result) && !isfinite(r.validated)) {
-        snprintf(t->error, sizeof t->error, "no finite %s", s->metric);
+        snprintf(t->error, sizeof t->error, "no finite %.200s", s->metric);
         return DT_OK;
     }
     if (!isfinite(r.validated)) r.validated = r.result;
@@ -90,13 +90,12 @@ static dt_status do_run(dt_sweep *s, dt__trial *t, const dt__trial_run *run, dt_
                         results *all)
 {
     dt_recipe *recipe;
-    DT__TRY(dt__trial_recipe(s, run, &recipe));
-    const char *dir = dt_recipe_get(recipe)->run.dir;
-    dt_status status = dt__job_do(s->ctx, recipe, job);
+    dt_status status = dt__trial_recipe(s, run, &recipe);
+    if (status == DT_OK) status = dt__job_do(s->ctx, recipe, job);
     if (status == DT_OK && job->error[0] != 0) {
         snprintf(t->error, sizeof t->error, "%s", job->error);
     } else if (status == DT_OK) {
-        status = read_result(s, t, dir, all);
+        status = read_result(s, t, dt_recipe_get(recipe)->run.dir, all);
     }
     dt_recipe_free(recipe);
     job->i++;
@@ -148,7 +147,7 @@ static int by_smaller(const void *a, const void *b)
 
 static void sort(dt_sweep *s)
 {
-    const bool larger = dt__page_metric_of(s->metric).larger_is_better;
+    const bool larger = dt__job_metric(s->ctx, s->metric).larger_is_better;
     qsort(s->order, (size_t)s->n_trials, sizeof(dt__trial *), larger ? by_larger : by_smaller);
 }
 
@@ -182,8 +181,8 @@ static dt_status write_best(dt_sweep *s, const dt__work *w)
                                 .dir = "best" };
     dt_recipe *recipe;
     if (s->order[0]->row.chosen.n == 0) return DT_OK;
-    DT__TRY(dt__trial_recipe(s, &run, &recipe));
-    const dt_status status = dt__work_write_recipe(w, "best.yaml", recipe);
+    dt_status status = dt__trial_recipe(s, &run, &recipe);
+    if (status == DT_OK) status = dt__work_write_recipe(w, "best.yaml", recipe);
     dt_recipe_free(recipe);
     return status;
 }
@@ -199,11 +198,13 @@ static dt_status check_metric(const dt_sweep *s)
     return DT_OK;
 }
 
+/* A recipe without a result enters no further rung. */
 static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 {
     dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
-        const int64_t n = dt__rung_size(s, rung);
+        int64_t n = dt__rung_size(s, rung);
+        for (; rung > 0 && n > 0 && s->order[n - 1]->row.chosen.n == 0; n--) job.n -= s->o.seeds;
         for (int64_t i = 0; i < n; i++) DT__TRY(do_trial(s, s->order[i], rung, &job));
         DT__TRY(check_metric(s));
         sort(s);

@@ -90,21 +90,51 @@ static void read_range(dt_sweep *s, dt__swept *k)
     }
 }
 
-static void read_key(dt_sweep *s, dt__node *value)
+/* Whether a path is another one, or a map of `inner` is at `outer`. */
+static bool is_within(const char *inner, const char *outer)
+{
+    const size_t n = strlen(outer);
+    return strncmp(inner, outer, n) == 0 && (inner[n] == 0 || inner[n] == '.');
+}
+
+/* Whether values of the key set `path`, "block.name": by itself, or as maps of the block. */
+static bool sets(const dt__swept *k, const char *path)
+{
+    const char *name = strchr(path, '.') + 1;
+    if (strcmp(k->path, path) == 0) return true;
+    if (!is_within(path, k->path) || k->value->kind != DT__SEQUENCE) return false;
+    for (const dt__node *map = k->value->first; map != NULL; map = map->next) {
+        if (map->kind == DT__MAP && dt__node_child(map, name, strlen(name)) != NULL) return true;
+    }
+    return false;
+}
+
+/* Keys that a sweep sets itself, and keys of which one would replace the other. */
+static void check_key(dt_sweep *s, const dt__swept *k)
 {
     static const char *const ours[] = { "run.dir", "run.report" };
     static const char *const halved[] = { "train.epochs", "train.steps" };
+    for (int i = 0; i < 2; i++) {
+        if (sets(k, ours[i])) {
+            dt__complain(s->file, k->key, "'%s' is the sweep's own", ours[i]);
+        }
+        if (s->o.method == DT_SWEEP_HALVING && sets(k, halved[i])) {
+            dt__complain(s->file, k->key, "halving changes '%s' itself", halved[i]);
+        }
+    }
+    for (const dt__swept *other = s->key; other < k; other++) {
+        if (!is_within(k->path, other->path) && !is_within(other->path, k->path)) continue;
+        dt__complain(s->file, k->key, "'%s' and '%s': a value of one would replace the other's",
+                     other->path, k->path);
+    }
+}
+
+static void read_key(dt_sweep *s, dt__node *value)
+{
     dt__swept *k = &s->key[s->n_keys];
     *k = (dt__swept){ .path = value->key->text, .key = value->key, .value = value };
     s->path[s->n_keys++] = k->path;
-    for (int i = 0; i < 2; i++) {
-        if (strcmp(k->path, ours[i]) == 0) {
-            dt__complain(s->file, value->key, "'%s' is the sweep's own", k->path);
-        }
-        if (s->o.method == DT_SWEEP_HALVING && strcmp(k->path, halved[i]) == 0) {
-            dt__complain(s->file, value->key, "halving changes '%s' itself", k->path);
-        }
-    }
+    check_key(s, k);
     if (value->kind == DT__MAP) {
         read_range(s, k);
     } else if (value->kind == DT__SCALAR) {

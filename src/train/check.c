@@ -285,8 +285,8 @@ static void check_milestones(dt_recipe *r)
     const dt_ints *at = &r->options.train.schedule.milestones;
     const char *path = "train.schedule.milestones";
     dt__node *name = dt__given(r, "train.schedule.name"), *list = dt__given(r, path);
-    if (name != NULL && r->options.train.schedule.name == DT_MULTISTEP &&
-        dt__node_at(r, path, NULL) == NULL) {
+    if (name != NULL && r->options.train.schedule.name == DT_MULTISTEP && at->n == 0 &&
+        !dt__is_bad(r, path) && !dt__has_bad(r, path)) {
         dt__complain(r, name, "schedule multistep needs '%s', the updates at which it steps", path);
     }
     for (int i = 1; list != NULL && !dt__has_bad(r, path) && i < at->n; i++) {

@@ -27,19 +27,23 @@ static void fill_map(dt_recipe *r, place at, const part *parts, int n_parts);
 
 static bool is_bounded(const dt_key *key) { return key->least != 0 || key->most != 0; }
 
-static const char *range_of(dt_recipe *r, const dt_key *key)
+/* What a value outside may be; DT_NO_LIMIT is told to those alone who are above it. */
+static const char *range_of(dt_recipe *r, const dt_key *key, double value)
 {
     char least[32], most[32];
     dt__print_real(key->least, least);
     dt__print_real(key->most, most);
-    if (key->most >= DT_NO_LIMIT) return dt__recipe_format(r, "at least %s", least);
+    if (key->most >= DT_NO_LIMIT && value < key->least) {
+        return dt__recipe_format(r, "at least %s", least);
+    }
     return dt__recipe_format(r, "from %s to %s", least, most);
 }
 
 static void check_range(dt_recipe *r, const dt_key *key, place at, double value)
 {
     if (at.node->bad || !is_bounded(key) || (value >= key->least && value <= key->most)) return;
-    dt__complain(r, at.node, "'%s' must be %s, not %s", at.path, range_of(r, key), at.node->text);
+    dt__complain(r, at.node, "'%s' must be %s, not %s", at.path, range_of(r, key, value),
+                 at.node->text);
 }
 
 /* Checks that a node is a scalar without quotes, as numbers and bools must be. */

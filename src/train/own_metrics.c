@@ -112,6 +112,10 @@ dt_status dt_metric_register(dt_ctx *ctx, const dt_own_metric *metric)
                        "metric: a name, a title, both functions and targets that are classes, "
                        "values, bits, images or masks must be given");
     }
+    if (strlen(metric->metric.name) > DT_MAX_NAME) {
+        return dt_fail(ctx, DT_ERR_ARG, "metric: a name of %zu bytes; the most are %d",
+                       strlen(metric->metric.name), DT_MAX_NAME);
+    }
     bool taken = dt_metric_named(ctx, metric->metric.name) != NULL;
     for (int target = 0; target <= DT_TARGET_SEVERAL; target++) {
         taken = taken || dt__task_measures((dt_target)target, metric->metric.name);

@@ -118,7 +118,7 @@ typedef struct dt__run {
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
     int n_values;
-    char value_name[DT__VALUES][48];
+    char value_name[DT__VALUES][DT_MAX_METRIC_NAME];
     dt_training_state state;
     /* files */
     char *checkpoints[2]; /* folder of each stage */

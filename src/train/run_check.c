@@ -82,7 +82,7 @@ static dt_status check_output(dt__run *r)
 static dt_status check_schedule(dt__run *r)
 {
     const dt_schedule *s = &r->schedule;
-    const int64_t left = s->total_steps - s->warmup_steps;
+    const int64_t left = dt__max_i64(0, s->total_steps - s->warmup_steps);
     if (s->name != DT_WARMUP_STABLE_DECAY || s->decay_steps <= left) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.schedule.decay_steps",
                             "'train.schedule.decay_steps' is %lld, but only %lld updates follow "

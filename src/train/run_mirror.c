@@ -16,7 +16,7 @@
 #define COLUMNS (14 + DT_MAX_METRICS)
 
 /* The columns of the CSV file: fields of lines of training, then of validation. */
-static void name_columns(const dt__run *r, char metric[DT_MAX_METRICS][64],
+static void name_columns(const dt__run *r, char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME],
                          const char *columns[COLUMNS])
 {
     static const char *const first[] = { "step",    "epoch", "phase",   "loss",         "grad_norm",
@@ -62,7 +62,7 @@ typedef struct mirrors {
 
 static void put_line(dt__run *r, mirrors *m, const dt__branch *line)
 {
-    char metric[DT_MAX_METRICS][64];
+    char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME];
     const char *columns[COLUMNS];
     name_columns(r, metric, columns);
     if (dt__field(line, "layers") == NULL) dt__put_csv_row(&m->csv, line, columns);
@@ -111,7 +111,7 @@ static dt_status read_lines(dt__run *r, dt__chars *t)
 /* The heads and the lines that are there. A line that is damaged is left out. */
 static dt_status put_all(dt__run *r, mirrors *m, const char *text)
 {
-    char metric[DT_MAX_METRICS][64];
+    char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME];
     const char *columns[COLUMNS];
     name_columns(r, metric, columns);
     dt__put_csv_head(&m->csv, columns);
