@@ -81,11 +81,12 @@ static void end(void)
 /* Reads and runs n bytes, which end where memory ends. */
 static dt_status try(const char *bytes, size_t n)
 {
+    static const dt__vlite_limits limits = { .bytes = 1 << 20, .work = 1e6 };
     dt__vlite *v;
     char *own = malloc(n == 0 ? 1 : n);
     ck_assert_ptr_nonnull(own);
     memcpy(own, bytes, n);
-    dt_status s = dt__vlite_open(ctx, "net.tflite", own, n, &v);
+    dt_status s = dt__vlite_open(ctx, "net.tflite", &(dt__span){ own, n }, &limits, &v);
     for (int i = 0; s == DT_OK && i < dt__vlite_inputs(v); i++) {
         const int64_t count = dt__vlite_input(v, i)->count;
         float *x = count > 1 << 20 ? NULL : calloc((size_t)count + 1, sizeof *x);

@@ -33,9 +33,10 @@ dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i)
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size)
 {
     size_t bytes;
-    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes) || bytes > MOST_BYTES - v->used) {
+    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes) ||
+        bytes > v->most.bytes - v->used) {
         dt_fail(v->ctx, DT_ERR_NOMEM, "%s: its values take more than %zu bytes", v->path,
-                MOST_BYTES);
+                v->most.bytes);
         return NULL;
     }
     v->used += bytes;
@@ -51,15 +52,18 @@ dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t)
     return t->f == NULL && t->q == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const void *bytes, size_t n,
-                         dt__vlite **out)
+dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const dt__span *file,
+                         const dt__vlite_limits *limits, dt__vlite **out)
 {
     dt__vlite *v = dt__alloc_zero(ctx, sizeof *v);
     *out = v;
     if (v == NULL) return DT_ERR_NOMEM;
     v->ctx = ctx;
     v->path = path;
-    v->f = (dt__vflat){ .bytes = bytes, .n = n };
+    v->most = (dt__vlite_limits){ MOST_BYTES, MOST_WORK };
+    if (limits != NULL && limits->bytes > 0) v->most.bytes = limits->bytes;
+    if (limits != NULL && limits->work > 0) v->most.work = limits->work;
+    v->f = (dt__vflat){ .bytes = file->data, .n = file->bytes };
     return dt__vlite_read(v);
 }
 
@@ -167,7 +171,9 @@ dt_status dt__vlite_floats(const dt__vlite_call *c)
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps)
 {
     c->v->work += steps;
-    return c->v->work <= MOST_WORK ? DT_OK : dt__vlite_refuse(c, "more than 1e13 steps of work");
+    return c->v->work <= c->v->most.work
+               ? DT_OK
+               : dt__vlite_refuse(c, "more than %g steps of work", c->v->most.work);
 }
 
 dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to)

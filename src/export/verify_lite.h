@@ -11,6 +11,7 @@
 #ifndef DT__EXPORT_VERIFY_LITE_H
 #define DT__EXPORT_VERIFY_LITE_H
 
+#include "core/atomic_file.h"
 #include "core/core.h"
 
 #include <detent/ops.h>
@@ -40,10 +41,16 @@ typedef struct dt__vlite_tensor {
 
 typedef struct dt__vlite dt__vlite;
 
-/* Reads and checks a file of n bytes, which are lent. Errors: FORMAT, UNSUPPORTED (an operator, a
+/* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
+typedef struct dt__vlite_limits {
+    size_t bytes; /* of all values */
+    double work;  /* elements written, and products of sums */
+} dt__vlite_limits;
+
+/* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT, UNSUPPORTED (an operator, a
  * type, more than one graph), NOMEM. The caller closes *out. */
-dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const void *bytes, size_t n,
-                         dt__vlite **out);
+dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const dt__span *file,
+                         const dt__vlite_limits *limits, dt__vlite **out);
 void dt__vlite_close(dt__vlite *v);
 
 int dt__vlite_inputs(const dt__vlite *v);

@@ -17,6 +17,7 @@ struct dt__vlite {
     int64_t ops;
     int in[DT_MAX_IN], out[DT_MAX_OUT], ins, outs;
     double work;
+    dt__vlite_limits most;
 };
 
 /* The operator of a number; NULL: it is not known. */

@@ -162,7 +162,7 @@ dt_status dt__verify_tflite(dt_ctx *ctx, const char *path, const dt__span *file,
 {
     comparison k = { .ctx = ctx, .path = dt__path_tail(path) };
     for (int i = 0; i < of->n_out; i++) out[i] = (dt_export_difference){ .values = 0 };
-    dt_status s = dt__vlite_open(ctx, k.path, file->data, file->bytes, &k.file);
+    dt_status s = dt__vlite_open(ctx, k.path, file, NULL, &k.file);
     if (s == DT_OK) s = run(&k, of, out);
     dt__release(ctx, k.moved);
     dt__vlite_close(k.file);
