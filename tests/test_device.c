@@ -62,7 +62,8 @@ static int64_t add_node(net *n, const char *name, dt_module *part, int n_in, int
 }
 
 /* A float weight, from [o][taps][c] to [o][c][taps] (depthwise [taps][o] to [o][taps]). */
-static void set_weight(net *n, dt_module *part, int64_t rows, int64_t taps, int64_t channels, bool depthwise)
+static void set_weight(net *n, dt_module *part, int64_t rows, int64_t taps, int64_t channels,
+                       bool depthwise)
 {
     int64_t count;
     const float *from = device_data(&n->g, "weights_float", DT_F32, &count);
@@ -72,14 +73,16 @@ static void set_weight(net *n, dt_module *part, int64_t rows, int64_t taps, int6
     for (int64_t o = 0; o < rows; o++) {
         for (int64_t c = 0; c < channels; c++) {
             for (int64_t t = 0; t < taps; t++) {
-                to[(o * channels + c) * taps + t] = depthwise ? from[t * rows + o] : from[(o * taps + t) * channels + c];
+                to[(o * channels + c) * taps + t] =
+                    depthwise ? from[t * rows + o] : from[(o * taps + t) * channels + c];
             }
         }
     }
     memcpy(dt_data_mut(dt_param(part, "bias")), bias, (size_t)rows * sizeof *bias);
 }
 
-static dt_module *convolution(net *n, const int64_t *x, const int64_t *y, bool depthwise, int64_t *value, const char *name)
+static dt_module *convolution(net *n, const int64_t *x, const int64_t *y, bool depthwise,
+                              int64_t *value, const char *name)
 {
     dt_ctx *ctx = dt_module_ctx(n->m);
     const dt_file_entry *e;
@@ -151,22 +154,31 @@ static void add_layer(net *n, int i)
     snprintf(entry, sizeof entry, "%s/output", n->layer[i]);
     const dt_file_entry *e = dt_file_find(g->file, entry);
     rank = e->rank;
-    for (int d = 0; d < 4; d++) size[d] = rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
+    for (int d = 0; d < 4; d++)
+        size[d] = rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
     memcpy(n->size[i], size, sizeof size);
     n->images[i] = rank == 4;
     dt_module *part = NULL;
     const int64_t *x = n->size[a];
-    const dt_pool_options pool = { .kernel = { device_number(g, "kh", 1), device_number(g, "kw", 1) },
-                                   .stride = { device_number(g, "sh", 1), device_number(g, "sw", 1) } };
-    if (device_says(g, "op", "convolution")) part = convolution(n, x, size, false, &value, n->layer[i]);
-    else if (device_says(g, "op", "depthwise")) part = convolution(n, x, size, true, &value, n->layer[i]);
-    else if (device_says(g, "op", "fully_connected")) part = linear(n, x, n->images[a], size[3], &value, n->layer[i]);
-    else if (device_says(g, "op", "max_pool")) TEST_OK(ctx, dt_max_pool2d_create(ctx, &pool, &part));
-    else if (device_says(g, "op", "avg_pool")) TEST_OK(ctx, dt_avg_pool2d_create(ctx, &pool, &part));
+    const dt_pool_options pool = {
+        .kernel = { device_number(g, "kh", 1), device_number(g, "kw", 1) },
+        .stride = { device_number(g, "sh", 1), device_number(g, "sw", 1) }
+    };
+    if (device_says(g, "op", "convolution"))
+        part = convolution(n, x, size, false, &value, n->layer[i]);
+    else if (device_says(g, "op", "depthwise"))
+        part = convolution(n, x, size, true, &value, n->layer[i]);
+    else if (device_says(g, "op", "fully_connected"))
+        part = linear(n, x, n->images[a], size[3], &value, n->layer[i]);
+    else if (device_says(g, "op", "max_pool"))
+        TEST_OK(ctx, dt_max_pool2d_create(ctx, &pool, &part));
+    else if (device_says(g, "op", "avg_pool"))
+        TEST_OK(ctx, dt_avg_pool2d_create(ctx, &pool, &part));
     else if (device_says(g, "op", "softmax")) TEST_OK(ctx, dt_softmax_create(ctx, -1, &part));
     else if (device_says(g, "op", "add")) TEST_OK(ctx, dt_add_create(ctx, &part));
     ck_assert_msg(part != NULL, "%s", g->words);
-    value = add_node(n, n->layer[i], part, comma != NULL ? 2 : 1, value, comma != NULL ? n->value[b] : 0);
+    value = add_node(n, n->layer[i], part, comma != NULL ? 2 : 1, value,
+                     comma != NULL ? n->value[b] : 0);
     char act[64], act_name[48];
     device_word(g, "act", act);
     if (act[0] != '\0' && strcmp(act, "none") != 0) {
@@ -187,7 +199,8 @@ static void build(dt_ctx *ctx, net *n)
     }
     TEST_OK(ctx, dt__graph_create(ctx, &dt__nn_graph, &n->m));
     const dt_file_entry *e = dt_file_find(n->g.file, "input_float");
-    for (int d = 0; d < 4; d++) n->size[0][d] = e->rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
+    for (int d = 0; d < 4; d++)
+        n->size[0][d] = e->rank == 4 ? e->dims[d] : d == 0 ? e->dims[0] : d == 3 ? e->dims[1] : 1;
     n->images[0] = e->rank == 4;
     for (int i = 1; i < n->n; i++) add_layer(n, i);
     TEST_OK(ctx, dt__graph_finish(n->m, 1, &n->value[n->n - 1], 1));
@@ -207,7 +220,8 @@ static void set_range(net *n, int i)
     dt_module *holder = i == 0 ? n->m : child(n->m, n->layer[i]);
     dt__quantizer *q = dt__quantizer_of(dt__quantizer_at(holder, i == 0 ? "input" : "output"));
     device_at(&n->g, n->layer[i]);
-    const float *low = device_data(&n->g, "low", DT_F32, NULL), *high = device_data(&n->g, "high", DT_F32, NULL);
+    const float *low = device_data(&n->g, "low", DT_F32, NULL),
+                *high = device_data(&n->g, "high", DT_F32, NULL);
     if (q == NULL) return; /* it shares another one's */
     float *lo = dt_data_mut(q->lo), *hi = dt_data_mut(q->hi), inverse;
     ck_assert_msg(low != NULL && high != NULL, "%s", n->layer[i]);
@@ -216,7 +230,8 @@ static void set_range(net *n, int i)
     const dt__blocks b = { 1, lo, hi, dt_data_mut(q->scale), &inverse, dt_data_mut(q->zero_point) };
     ck_assert(dt__choose_scales(&q->quant, &b));
     *(int64_t *)dt_data_mut(q->count) = 1;
-    ck_assert(*(const float *)dt_data(q->scale) == *(const float *)device_data(&n->g, "scale", DT_F32, NULL));
+    ck_assert(*(const float *)dt_data(q->scale) ==
+              *(const float *)device_data(&n->g, "scale", DT_F32, NULL));
     ck_assert_int_eq(*(const int8_t *)dt_data(q->zero_point), device_number(&n->g, "zy", 0));
 }
 
@@ -257,7 +272,8 @@ static dt_tensor *input_of(net *n)
     float *to = dt_data_mut(out);
     for (int64_t b = 0; b < s[0]; b++) {
         for (int64_t i = 0; i < s[1] * s[2]; i++) {
-            for (int64_t c = 0; c < s[3]; c++) to[(b * s[3] + c) * s[1] * s[2] + i] = from[(b * s[1] * s[2] + i) * s[3] + c];
+            for (int64_t c = 0; c < s[3]; c++)
+                to[(b * s[3] + c) * s[1] * s[2] + i] = from[(b * s[1] * s[2] + i) * s[3] + c];
         }
     }
     dt_tensor_free(x);
@@ -299,8 +315,9 @@ static void check_file(net *n)
     while (again.g.n_held > 0) dt_tensor_free(again.g.held[--again.g.n_held]);
 }
 
-static const char *const nets[] = { "net_mlp_w8", "net_mlp_w8_tensor", "net_mlp_w4", "net_dscnn_w8",
-                                    "net_dscnn_w4", "net_resnet_w8", "net_resnet_w4" };
+static const char *const nets[] = { "net_mlp_w8",   "net_mlp_w8_tensor", "net_mlp_w4",
+                                    "net_dscnn_w8", "net_dscnn_w4",      "net_resnet_w8",
+                                    "net_resnet_w4" };
 
 START_TEST(golden_nets)
 {
@@ -329,7 +346,8 @@ START_TEST(golden_nets)
         TEST_OK(ctx, dt_convert(n.m, NULL, NULL));
         run_net(&n);
         check_file(&n);
-        if (threads == 1) printf("%s: %d layers, %lld codes equal\n", nets[_i], n.n, (long long)n.g.compared);
+        if (threads == 1)
+            printf("%s: %d layers, %lld codes equal\n", nets[_i], n.n, (long long)n.g.compared);
         dt_module_free(n.m);
         device_close(&n.g);
         dt_ctx_free(ctx);
@@ -366,15 +384,16 @@ static void free_range(dt_device_range *r)
 
 enum { ROWS = 6, IN = 5, OUT = 4 };
 
-/* y = relu6(x w^T + b) of codes: the gradients of x, w, b and of both ends against sums in double of
- * the dequantized operands. */
+/* y = activation(x w^T + b) of codes: the gradients of x, w, b and of both ends against sums in
+ * double of the dequantized operands. */
 START_TEST(gradients_of_a_layer)
 {
     dt_ctx *ctx = context(2);
     dt_tape *t;
     static const int activations[] = { DT_ACT_NONE, DT_ACT_RELU, DT_ACT_RELU6 };
     const int activation = activations[_i];
-    const int64_t x_dims[] = { ROWS, IN }, w_dims[] = { OUT, IN }, b_dims[] = { OUT }, y_dims[] = { ROWS, OUT };
+    const int64_t x_dims[] = { ROWS, IN }, w_dims[] = { OUT, IN }, b_dims[] = { OUT },
+                  y_dims[] = { ROWS, OUT };
     float x[ROWS * IN], w[OUT * IN], b[OUT], dy[ROWS * OUT];
     srand(7);
     for (int i = 0; i < ROWS * IN; i++) x[i] = (float)(rand() % 2001 - 1000) * 0.004f;
@@ -397,15 +416,19 @@ START_TEST(gradients_of_a_layer)
     TEST_OK(ctx, dt_dequantize(fw, &values));
     const float *wv = dt_data(values);
     int clamped = 0;
-    double dx[ROWS * IN] = { 0 }, dw[OUT * IN] = { 0 }, db[OUT] = { 0 }, low = 0, high = 0, inside = 0;
+    double dx[ROWS * IN] = { 0 }, dw[OUT * IN] = { 0 }, db[OUT] = { 0 }, low = 0, high = 0,
+                     inside = 0;
     for (int m = 0; m < ROWS; m++) {
         for (int n = 0; n < OUT; n++) {
             double real = (double)b[n];
-            for (int k = 0; k < IN; k++) real += (in[m * IN + k] - 5) * 0.03 * (double)wv[n * IN + k];
+            for (int k = 0; k < IN; k++)
+                real += (in[m * IN + k] - 5) * 0.03 * (double)wv[n * IN + k];
             const double steps = real / 0.02, code = round(steps) - 20, d = (double)dy[m * OUT + n];
             const double least = activation == DT_ACT_NONE ? -128 : -20;
             const double most = activation == DT_ACT_RELU6 ? 127 : 127;
-            ck_assert_int_eq(codes[m * OUT + n], (int)(code < least ? least : code > most ? most : code));
+            ck_assert_int_eq(codes[m * OUT + n], (int)(code < least  ? least
+                                                       : code > most ? most
+                                                                     : code));
             if (code < least || code > most) {
                 clamped++;
                 if (code < least && activation == DT_ACT_NONE) low += d;
@@ -443,7 +466,7 @@ START_TEST(gradients_of_a_layer)
 }
 END_TEST
 
-/* ---- what is refused -------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------ */
 
 static dt_tensor *coded(dt_tape *t, dt_tensor *x, float scale, int zero)
 {
@@ -472,7 +495,8 @@ START_TEST(calls_that_would_wrap)
     dt_quant_spec spec, unused;
     dt_qat_preset(DT_DEVICE_INT8, &spec, &unused);
     dt_device_range fine = range_of(ctx, 1e-9f, 0), usual = range_of(ctx, 0.1f, 0);
-    dt_device_linear(t, coded(t, x, 0.01f, 0), dt_fake_quant(t, w, &spec, true), bias, &usual, NULL);
+    dt_device_linear(t, coded(t, x, 0.01f, 0), dt_fake_quant(t, w, &spec, true), bias, &usual,
+                     NULL);
     expect(t, DT_ERR_NUMERIC, "output 0: its bias does not fit int32");
     dt_device_linear(t, coded(t, x, 0.5f, 0), dt_fake_quant(t, w, &spec, true), NULL, &fine, NULL);
     expect(t, DT_ERR_NUMERIC, "output 0: its sum could leave int32");
@@ -501,7 +525,8 @@ START_TEST(calls_that_would_wrap)
 END_TEST
 
 /* A chain of modules whose first is a linear layer of 4 features, prepared. */
-static void refuse_chain(dt_ctx *ctx, dt_module *second, dt_module *third, dt_status status, const char *words)
+static void refuse_chain(dt_ctx *ctx, dt_module *second, dt_module *third, dt_status status,
+                         const char *words)
 {
     dt_module *m, *first;
     TEST_OK(ctx, dt_sequential_create(ctx, &m));
@@ -529,10 +554,12 @@ START_TEST(models_that_are_refused)
     TEST_OK(ctx, dt_activation_create(ctx, "tanh", &a));
     refuse_chain(ctx, a, NULL, DT_ERR_UNSUPPORTED, "tanh of second cannot be computed by integers");
     TEST_OK(ctx, dt_softmax_create(ctx, -1, &a));
-    refuse_chain(ctx, a, NULL, DT_ERR_UNSUPPORTED, "softmax of second cannot be computed by integers alone: a row has more than 511");
+    refuse_chain(ctx, a, NULL, DT_ERR_UNSUPPORTED,
+                 "softmax of second cannot be computed by integers alone: a row has more than 511");
     TEST_OK(ctx, dt_activation_create(ctx, "relu", &a));
     TEST_OK(ctx, dt_activation_create(ctx, "relu", &b));
-    refuse_chain(ctx, a, b, DT_ERR_UNSUPPORTED, "relu of third cannot be computed by integers alone: it must follow");
+    refuse_chain(ctx, a, b, DT_ERR_UNSUPPORTED,
+                 "relu of third cannot be computed by integers alone: it must follow");
     TEST_OK(ctx, dt_activation_create(ctx, "relu", &a));
     refuse_chain(ctx, a, NULL, DT_ERR_CONFIG, NULL);
     dt_ctx_free(ctx);

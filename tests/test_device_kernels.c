@@ -38,7 +38,8 @@ static void check_blocks(device_golden *g)
     }
     g->compared += 2 * n;
     device_at(g, "values");
-    const int32_t *v = device_data(g, "value", DT_I32, &n), *r = device_data(g, "result", DT_I32, NULL);
+    const int32_t *v = device_data(g, "value", DT_I32, &n),
+                  *r = device_data(g, "result", DT_I32, NULL);
     m = device_data(g, "multiplier", DT_I32, NULL);
     e = device_data(g, "shift", DT_I32, NULL);
     for (int64_t i = 0; i < n; i++) {
@@ -89,11 +90,11 @@ enum { FULLY_CONNECTED, CONVOLUTION, DEPTHWISE, TRANSPOSED };
 typedef struct layer {
     dt__conv conv;
     bool transposed;
-    int64_t x[4], y[4];      /* [n, h, w, c] */
+    int64_t x[4], y[4]; /* [n, h, w, c] */
     int64_t rows, columns;
     dt__panel_layout layout;
     void *panels;
-    int8_t *codes;           /* [rows][columns] */
+    int8_t *codes; /* [rows][columns] */
     uint8_t *u;
     float *sx;
     int32_t *zu, *offset;
@@ -111,7 +112,8 @@ static dt__coding_range range_of(device_golden *g, const char *scale, const char
 static void check_parameters(device_golden *g, int kind, layer *l)
 {
     int64_t n, scales;
-    const dt__coding_range x = range_of(g, "input_scale", "zx"), y = range_of(g, "output_scale", "zy");
+    const dt__coding_range x = range_of(g, "input_scale", "zx"),
+                           y = range_of(g, "output_scale", "zy");
     const float *w = device_data(g, "weight_scale", DT_F32, &scales);
     const int32_t *m = device_data(g, "multiplier", DT_I32, &n);
     const int32_t *e = device_data(g, "shift", DT_I32, NULL);
@@ -121,7 +123,8 @@ static void check_parameters(device_golden *g, int kind, layer *l)
                                 ? (double)product / (double)y.scale
                                 : (double)x.scale * (double)w[o % scales] / (double)y.scale;
         const dt__multiplier by = dt__multiplier_of(real);
-        ck_assert_msg(by.m == m[o] && by.shift == e[o], "%s: multiplier %lld", g->name, (long long)o);
+        ck_assert_msg(by.m == m[o] && by.shift == e[o], "%s: multiplier %lld", g->name,
+                      (long long)o);
     }
     for (int64_t o = 0; o < l->rows; o++) l->by[o] = (dt__multiplier){ m[o % n], e[o % n] };
     const int activation = device_says(g, "act", "relu")    ? DT_ACT_RELU
@@ -144,7 +147,8 @@ static void find_geometry(device_golden *g, int kind, layer *l)
     const int64_t n = NUMBER("N", 1), in = NUMBER("C", 0), out = NUMBER("O", 0);
     if (kind == FULLY_CONNECTED) {
         const int64_t batch = NUMBER("B", 1), k = NUMBER("K", 0), rows = NUMBER("N", 0);
-        l->conv = (dt__conv){ batch, k, rows, 1, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, { 1, 1 } };
+        l->conv = (dt__conv){ batch,    k,        rows,     1,     { 1, 1 },
+                              { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, { 1, 1 } };
         memcpy(l->x, (int64_t[]){ batch, 1, 1, k }, sizeof l->x);
         memcpy(l->y, (int64_t[]){ batch, 1, 1, rows }, sizeof l->y);
         l->rows = rows;
@@ -182,7 +186,8 @@ static void read_weights(device_golden *g, int kind, layer *l)
     for (int64_t o = 0; o < l->rows; o++) {
         for (int64_t c = 0; c < channels; c++) {
             for (int64_t t = 0; t < taps; t++) {
-                const int64_t from = kind == DEPTHWISE ? t * l->rows + o : (o * taps + t) * channels + c;
+                const int64_t from =
+                    kind == DEPTHWISE ? t * l->rows + o : (o * taps + t) * channels + c;
                 l->codes[o * l->columns + c * taps + t] = w[from];
             }
         }
@@ -297,7 +302,9 @@ static void check_layers(const char *name, int kind)
             }
             free_layer(&l);
         }
-        if (threads == 1) printf("%s: %lld cases, %lld elements of all sets equal\n", name, (long long)cases, (long long)g.compared);
+        if (threads == 1)
+            printf("%s: %lld cases, %lld elements of all sets equal\n", name, (long long)cases,
+                   (long long)g.compared);
         ck_assert_int_gt(cases, 0);
         device_close(&g);
         dt_ctx_free(ctx);
@@ -306,7 +313,8 @@ static void check_layers(const char *name, int kind)
 
 START_TEST(layers)
 {
-    static const char *const names[] = { "fully_connected", "convolution", "depthwise", "transposed" };
+    static const char *const names[] = { "fully_connected", "convolution", "depthwise",
+                                         "transposed" };
     check_layers(names[_i], _i);
 }
 END_TEST
@@ -333,7 +341,9 @@ static void check_zip(device_golden *g)
     const int8_t *first = device_data(g, "a", DT_I8, &n), *second = device_data(g, "b", DT_I8, &n);
     uint8_t *a = biased(first, n), *b = biased(second, n);
     uint8_t *y = malloc((size_t)n + 1);
-    const dt__device_zip z = { .n = n, .a = a, .b = b,
+    const dt__device_zip z = { .n = n,
+                               .a = a,
+                               .b = b,
                                .zero_a = (int)device_number(g, "z1", 0),
                                .zero_b = (int)device_number(g, "z2", 0),
                                .zero = (int)device_number(g, "zy", 0),
@@ -392,24 +402,30 @@ static void check_pool(device_golden *g)
 {
     int64_t n;
     const int8_t *input = device_data(g, "input", DT_I8, &n);
-    const int64_t x[4] = { device_number(g, "N", 1), device_number(g, "H", 1), device_number(g, "W", 1), device_number(g, "C", 1) };
+    const int64_t x[4] = { device_number(g, "N", 1), device_number(g, "H", 1),
+                           device_number(g, "W", 1), device_number(g, "C", 1) };
     const int64_t y[4] = { x[0], device_number(g, "OH", 1), device_number(g, "OW", 1), x[3] };
     const int64_t m = y[0] * y[1] * y[2] * y[3];
     int8_t *planes = malloc((size_t)n + 1), *out = malloc((size_t)m + 1);
     int8_t *planes_of_y = malloc((size_t)m + 1);
     device_to_planes(input, x, planes);
     uint8_t *u = biased(planes, n), *to = malloc((size_t)m + 1);
-    const dt__windows p = { .planes = x[0] * x[3], .in = { x[1], x[2] }, .out = { y[1], y[2] },
+    const dt__windows p = { .planes = x[0] * x[3],
+                            .in = { x[1], x[2] },
+                            .out = { y[1], y[2] },
                             .kernel = { device_number(g, "KH", 1), device_number(g, "KW", 1) },
                             .stride = { device_number(g, "sh", 1), device_number(g, "sw", 1) },
                             .padding = { device_number(g, "ph", 0), device_number(g, "pw", 0) },
-                            .dilation = { 1, 1 }, .x = u, .y = to };
+                            .dilation = { 1, 1 },
+                            .x = u,
+                            .y = to };
     dt__device_avg_codes(&p);
     clamp_planes(g, to, m, planes_of_y);
     device_from_planes(planes_of_y, y, out);
     device_equal(g, "avg", out);
     /* maxima are those of floats, as the op computes them */
-    float *numbers = malloc((size_t)n * sizeof *numbers + 1), *most = malloc((size_t)m * sizeof *most + 1);
+    float *numbers = malloc((size_t)n * sizeof *numbers + 1),
+          *most = malloc((size_t)m * sizeof *most + 1);
     for (int64_t i = 0; i < n; i++) numbers[i] = (float)u[i];
     dt__windows of = p;
     of.x = numbers;
@@ -433,7 +449,9 @@ START_TEST(others)
     static const struct {
         const char *name;
         void (*check)(device_golden *g);
-    } kinds[] = { { "elementwise", check_zip }, { "softmax", check_softmax }, { "pooling", check_pool } };
+    } kinds[] = { { "elementwise", check_zip },
+                  { "softmax", check_softmax },
+                  { "pooling", check_pool } };
     for (int threads = 1; threads <= 4; threads += 3) {
         dt_ctx *ctx = context(threads);
         device_golden g;
@@ -442,7 +460,9 @@ START_TEST(others)
             dt__team *const team = dt__threads_enter(ctx);
             for (; device_case(&g, i); i++) kinds[_i].check(&g);
             dt__threads_leave(team);
-            if (threads == 1) printf("%s: %lld cases, %lld elements equal\n", kinds[_i].name, (long long)i, (long long)g.compared);
+            if (threads == 1)
+                printf("%s: %lld cases, %lld elements equal\n", kinds[_i].name, (long long)i,
+                       (long long)g.compared);
             ck_assert_int_gt(i, 0);
             device_close(&g);
         }

@@ -348,8 +348,8 @@ static dt_shape example_of(const dt_tensor *x)
     return s;
 }
 
-/* A prepared layer that has seen a batch; false where a preset for devices refuses it: static ranges are calibrated, learned ones
- * initialized. */
+/* A prepared layer that has seen a batch: static ranges are calibrated, learned ones initialized.
+ * False where a preset for devices refuses the layer. */
 static bool open_prepared(layers_scene *o, const layers_setup *s, int preset)
 {
     dt_qat_options options = dt_qat_defaults();

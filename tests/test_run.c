@@ -238,14 +238,17 @@ START_TEST(bytes_are_those_of_the_files)
 {
     char folder[TEST_PATH];
     test_folder(folder);
-    const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight", "qat.preset=int4-weight",
+    const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight",
+                                    "qat.preset=int4-weight",
                                     "qat.preset=int8-dynamic-int8-weight",
-                                    "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4" };
-    for (int i = 0; i < 10; i++) {
-        const char *names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j" };
+                                    "qat.preset=int8-static-int8-weight",
+                                    "qat.preset=int4-int4",
+                                    "qat.preset=device-int8" };
+    for (int i = 0; i < 12; i++) {
+        const char *names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l" };
         job j = { .dir = in(folder, names[i]),
-                  .overrides = { presets[i % 5], "train.epochs=2",
-                                 i < 5 ? NULL : "adapters={rank: 3}" } };
+                  .overrides = { presets[i % 6], "train.epochs=2",
+                                 i < 6 ? NULL : "adapters={rank: 3}" } };
         run(&j);
         dt_ctx *ctx = sample_context(1);
         const char *const files[] = { "float.safetensors", "model.safetensors" };
@@ -851,7 +854,8 @@ START_TEST(updates_allocate_nothing)
 {
     char folder[TEST_PATH];
     const char *const presets[] = { "qat.preset=int8-dynamic-int4-weight",
-                                    "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4" };
+                                    "qat.preset=int8-static-int8-weight", "qat.preset=int4-int4",
+                                    "qat.preset=device-int8" };
     test_folder(folder);
     job j = { .dir = in(folder, "run"),
               .overrides = { "train.log.every_steps=100", "train.checkpoint.every_steps=0",
@@ -903,6 +907,9 @@ static const interruption interruptions[] = {
         "static, observer: mse}}" } },
     { 14, { "qat={start_step: 8, refresh_steps: 3, weight: {range: static}}" } },
     { 8, { "qat={preset: int4-int4, start_step: 8}" } },
+    { 11, { "qat={preset: device-int8, start_step: 8, freeze_observer_step: 15}" } },
+    { 14, { "qat={preset: device-int4, start_step: 8, activation: {range: learned}}" } },
+    { 13, { "train.average={name: ema}", "qat={preset: device-int8, start_step: 4}" } },
     { 7, { "adapters={rank: 3, alpha: 6}" } },
     { 12, { "train.backward=int8-all" } },
     { 8, { "train.backward=int8" } },
@@ -1643,7 +1650,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);
-    tcase_add_loop_test(all, updates_allocate_nothing, 0, 3);
+    tcase_add_loop_test(all, updates_allocate_nothing, 0, 4);
     tcase_add_loop_test(all, an_interrupted_run_resumes_bit_for_bit, 0,
                         DT__COUNT_OF(interruptions) / EACH_INTERRUPTION);
     tcase_add_test(all, a_damaged_checkpoint_falls_back);

@@ -63,6 +63,7 @@ typedef struct dt_device_conv_options {
 DT_API dt_tensor *dt_device_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                    const dt_device_range *range,
                                    const dt_device_conv_options *options);
+/* Likewise, as dt_conv_transpose2d. */
 DT_API dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight,
                                              dt_tensor *bias, const dt_device_range *range,
                                              const dt_device_conv_options *options);
@@ -73,11 +74,10 @@ typedef struct dt_device_zip_options {
 
 /* a + b and a * b of one shape. */
 DT_API dt_tensor *dt_device_add(dt_tape *t, dt_tensor *a, dt_tensor *b,
-                                const dt_device_range *range,
-                                const dt_device_zip_options *options);
+                                const dt_device_range *range, const dt_device_zip_options *options);
+/* Likewise, a * b. */
 DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
-                                const dt_device_range *range,
-                                const dt_device_zip_options *options);
+                                const dt_device_range *range, const dt_device_zip_options *options);
 
 /* The result of the ops below has its operand's scale and zero point, but for softmax. */
 

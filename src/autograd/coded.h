@@ -1,5 +1,5 @@
-/* Coded tensors (detent/device.h): results of ops that are int8 codes of one scale and zero point. A
- * handle has the shape and no storage; its codes are dt__codes whose rows are samples, contiguous.
+/* Coded tensors (detent/device.h): results of ops that are int8 codes of one scale and zero point.
+ * A handle has the shape and no storage; its codes are dt__codes whose rows are samples, contiguous.
  * Its value is dequantized for each op that reads it. Gradients add up in its slot as in a dense
  * tensor's. */
 #ifndef DT__AUTOGRAD_CODED_H

@@ -177,7 +177,8 @@ static dt_status add_device(const dt__load *l, dt__load_made *made)
     DT__TRY(read_inputs(l, in, &n));
     DT__TRY(dt__device_record(l->r->m, in, n, &made->device));
     const dt_status s = dt__device_ranges(made->device, spec_of_file, (void *)(uintptr_t)l);
-    dt_module **more = dt__alloc_array(l->ctx, l->meta.n_quants * 2 + made->device->n, sizeof *more);
+    dt_module **more =
+        dt__alloc_array(l->ctx, l->meta.n_quants * 2 + made->device->n, sizeof *more);
     if (s != DT_OK || more == NULL) {
         dt__release(l->ctx, more);
         dt__device_unrange(made->device);

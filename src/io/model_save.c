@@ -187,7 +187,9 @@ static void describe_range(describing *d, const dt__device *device, const dt_mod
     dt__module_quant q = { .path = range->path, .has_input = true };
     q.input.scheme = of->quant;
     q.input.enabled = device->enabled;
-    q.input.range_state = of->count == NULL ? DT__FIXED : device->frozen ? DT__FROZEN : DT__OBSERVING;
+    q.input.range_state = of->count == NULL ? DT__FIXED
+                          : device->frozen  ? DT__FROZEN
+                                            : DT__OBSERVING;
     dt__put_comma(&d->text, &d->first);
     dt__put_quoted(&d->text, range->path);
     dt__put_text(&d->text, ":");
@@ -202,8 +204,8 @@ static dt_status add_device(dt__saving *s)
     if (device == NULL) return DT_OK;
     dt__device_meta meta = { .enabled = device->enabled,
                              .range_state = !dt__device_observes(device) ? DT__FIXED
-                                            : device->frozen              ? DT__FROZEN
-                                                                          : DT__OBSERVING };
+                                            : device->frozen             ? DT__FROZEN
+                                                                         : DT__OBSERVING };
     for (int i = 0; i < device->n_in; i++) {
         const dt__plan_node *input = &device->node[i];
         if (meta.inputs.n + input->rank > DT_MAX_LIST) {

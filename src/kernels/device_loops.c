@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- elementwise ------------------------------------------------------------------------------ */
+/* ---- elementwise ---------------------------------------------------------------------------- */
 
 /* The code of a result q + zero, q being `real` rounded, and its residual. */
 static inline void store(int32_t y, int least, int most, float error, uint8_t *to, int8_t *residual)
@@ -51,7 +51,8 @@ static void mul_share(const void *args, const dt__share *s)
     const dt__multiplier by = ((const zip_args *)args)->mul;
     const float unit = unit_of(by);
     for (int64_t i = s->first; i < s->past; i++) {
-        const int32_t a = (int32_t)z->a[i] - 128 - z->zero_a, b = (int32_t)z->b[i] - 128 - z->zero_b;
+        const int32_t a = (int32_t)z->a[i] - 128 - z->zero_a,
+                      b = (int32_t)z->b[i] - 128 - z->zero_b;
         const int32_t q = dt__requantize(a * b, by);
         store(q + z->zero, z->least, z->most, (float)q - (float)(a * b) * unit, z->y + i,
               z->residual == NULL ? NULL : z->residual + i);
@@ -95,10 +96,10 @@ static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t exten
 static uint8_t mean_of(const dt__windows *p, const uint8_t *x, int64_t i, int64_t j)
 {
     int64_t row, column, sum = 0;
-    const int64_t rows = inside(i * p->stride[0] - p->padding[0], p->kernel[0], p->dilation[0],
-                                p->in[0], &row);
-    const int64_t columns = inside(j * p->stride[1] - p->padding[1], p->kernel[1], p->dilation[1],
-                                   p->in[1], &column);
+    const int64_t rows =
+        inside(i * p->stride[0] - p->padding[0], p->kernel[0], p->dilation[0], p->in[0], &row);
+    const int64_t columns =
+        inside(j * p->stride[1] - p->padding[1], p->kernel[1], p->dilation[1], p->in[1], &column);
     for (int64_t a = 0; a < rows; a++) {
         const uint8_t *from = x + (row + a * p->dilation[0]) * p->in[1] + column;
         for (int64_t b = 0; b < columns; b++) sum += from[b * p->dilation[1]];

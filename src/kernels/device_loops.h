@@ -25,7 +25,7 @@ void dt__device_add_codes(const dt__device_zip *z, const dt__device_add *by);
 /* y = requantize((a - z_a) (b - z_b), by) + z_y. */
 void dt__device_mul_codes(const dt__device_zip *z, dt__multiplier by);
 
-/* y = clamp(round(x / scale) + zero, -128, 127), halves away from zero; NaN gives the zero point. */
+/* y = clamp(round(x / scale) + zero, -128, 127), halves away from zero; x is finite. */
 typedef struct dt__device_quantizing {
     int64_t n;
     const float *x;

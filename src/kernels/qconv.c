@@ -437,8 +437,8 @@ static void multiply(const worker *w, int rows)
     const dt__qconv *q = p->q;
     const int64_t first = w->group * p->octets, pieces = q->layout->pieces;
     const int64_t parts = first * pieces * DT__OCTET;
-    const bool direct = q->codes == NULL && p->axis[1].phases == 1 &&
-                        w->to[rows - 1] == w->to[0] + rows - 1;
+    const bool direct =
+        q->codes == NULL && p->axis[1].phases == 1 && w->to[rows - 1] == w->to[0] + rows - 1;
     const dt__qtile t = {
         .nibbles = q->layout->nibbles,
         .positions = rows,

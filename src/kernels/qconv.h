@@ -17,7 +17,7 @@
 /* Results as codes of one scale and zero point, by numerics §8: requantized sums of
  * (u - zu) q. Rows of the weight have one piece, and all samples one zu. */
 typedef struct dt__qconv_codes {
-    const int32_t *offset; /* [output channels]: the bias less zu times the row's sum of codes */
+    const int32_t *offset;    /* [output channels]: the bias less zu times the row's sum of codes */
     const dt__multiplier *by; /* [output channels] */
     int zero, least, most;
     uint8_t *u;       /* images, codes plus 128 */
@@ -34,16 +34,16 @@ typedef struct dt__qconv {
     int64_t ldu;
     const float *sx; /* [batch] */
     const int32_t *zu;
-    const float *bias; /* [output channels], or NULL */
-    float *y;          /* images */
+    const float *bias;            /* [output channels], or NULL */
+    float *y;                     /* images */
     const dt__qconv_codes *codes; /* in place of y; NULL: y */
-    int threads;       /* at most */
-    void *scratch;     /* dt__qconv_scratch bytes, aligned to 64 */
+    int threads;                  /* at most */
+    void *scratch;                /* dt__qconv_scratch bytes, aligned to 64 */
 } dt__qconv;
 
 /* Sums of a tile, and where its positions are in the images of results. */
 typedef struct dt__code_tile {
-    int rows; /* positions, at most DT__CODE_TILE */
+    int rows;                         /* positions, at most DT__CODE_TILE */
     int64_t outputs, first, channels; /* of the tile; the first one; of all groups */
     const int32_t *sum;               /* [outputs][ld] */
     int64_t ld;

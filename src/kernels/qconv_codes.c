@@ -37,7 +37,9 @@ void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const
             .least = c->least,
             .most = c->most,
             .u = direct ? u + at[0] : line,
-            .residual = r == NULL ? NULL : direct ? r + t->at[0] : residual,
+            .residual = r == NULL ? NULL
+                        : direct  ? r + t->at[0]
+                                  : residual,
         });
         if (direct) continue;
         write_line(t, line, at, u);

@@ -43,8 +43,8 @@ typedef struct dt__requantizing {
     dt__multiplier by;
     int zero, least, most;
     uint8_t *u; /* the codes, plus 128 */
-    /* for backward: DT__BELOW or DT__ABOVE where y was clamped, else rne(254 r), |r| cut at 126/254,
-     * where r is the code less its real value; or NULL */
+    /* for backward: DT__BELOW or DT__ABOVE where y was clamped, else rne(254 r), cut at 126, where
+     * r is the code less its real value; or NULL */
     int8_t *residual;
 } dt__requantizing;
 

@@ -66,7 +66,7 @@ struct dt_module {
     dt__lora lora;
     int example_rank;   /* of an example's input, where the model's family knows it; 0: not */
     int64_t example[3]; /* its extents */
-    dt__form form; /* run NULL: the type's forward */
+    dt__form form;      /* run NULL: the type's forward */
     dt__hook *hooks;
     uint64_t last_hook;
     atomic_int running; /* number of running forward passes, in any thread; no hook is removed */

@@ -21,7 +21,7 @@ dt__conv dt__conv_of(const dt_call *c);
 dt_status dt__conv_check_weight(const dt_call *c);
 dt_status dt__conv_extents(const dt_call *c, int64_t dims[4]);
 dt_status dt__conv_shape(dt_call *c);
-/* For shape functions, which alone can fail: plans of forward and, where it records, of backward. */
+/* For shape functions, which alone can fail: plans of forward and, where it records, backward. */
 dt_status dt__conv_float_plan(const dt_call *c, size_t *scratch_bytes);
 void dt__conv_forward(const dt_call *c);
 size_t dt__conv_backward_scratch(const dt_call *c);

@@ -24,8 +24,8 @@ static dt_status allocate(dt_ctx *ctx, const dt__codes *w, dt__device_layer *l)
     l->bias = dt__alloc_array(ctx, n, sizeof *l->bias);
     l->offset = dt__alloc_array(ctx, n, sizeof *l->offset);
     l->by = dt__alloc_array(ctx, n, sizeof *l->by);
-    const bool all = l->codes != NULL && l->scale != NULL && l->bias != NULL &&
-                     l->offset != NULL && l->by != NULL;
+    const bool all = l->codes != NULL && l->scale != NULL && l->bias != NULL && l->offset != NULL &&
+                     l->by != NULL;
     return all ? DT_OK : DT_ERR_NOMEM;
 }
 
@@ -64,8 +64,9 @@ static dt_status make_row(const dt__device_operands *in, dt__device_layer *l, in
     const float unit = in->x.scale * l->scale[o];
     const float bias = in->bias == NULL ? 0 : roundf(in->bias[o] * (1 / unit));
     if (!(unit >= 0x1p-126f) || !(fabsf(bias) < 0x1p31f)) {
-        return refuse(why, DT_ERR_NUMERIC, o, "its bias does not fit int32 in units of the "
-                                              "scales of x and weight");
+        return refuse(why, DT_ERR_NUMERIC, o,
+                      "its bias does not fit int32 in units of the "
+                      "scales of x and weight");
     }
     l->bias[o] = (int32_t)bias;
     const double real = factor_of(in, l, o);
@@ -95,15 +96,16 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
     dt__panel_unpack(&w->layout, w->panels, &to);
     for (int64_t o = 1; in->one_scale && o < l->rows; o++) {
         if (l->scale[o] == l->scale[0]) continue;
-        return refuse(why, DT_ERR_UNSUPPORTED, o, "its scale is not that of output 0, and the "
-                                                  "weight is said to have one");
+        return refuse(why, DT_ERR_UNSUPPORTED, o,
+                      "its scale is not that of output 0, and the "
+                      "weight is said to have one");
     }
     dt__device_clamps(in->activation, in->y, &l->least, &l->most);
     for (int64_t o = 0; o < l->rows; o++) DT__TRY(make_row(in, l, o, why));
     return DT_OK;
 }
 
-/* ---- elementwise ------------------------------------------------------------------------------ */
+/* ---- elementwise ---------------------------------------------------------------------------- */
 
 bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
 {
@@ -127,6 +129,6 @@ bool dt__device_softmax_make(double scale, dt__device_softmax *out)
     const double real = scale * 0x1p26;
     *out = (dt__device_softmax){ .by = dt__multiplier_of(real < 0x1p31 - 1 ? real : 0x1p31 - 1) };
     if (out->by.shift < 0 || out->by.m == 0) return false;
-    out->least = (int32_t)-(((int64_t)31 << 26) >> out->by.shift);
+    out->least = (int32_t) - (((int64_t)31 << 26) >> out->by.shift);
     return true;
 }

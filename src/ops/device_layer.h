@@ -8,17 +8,17 @@
 /* Of linear and the convolutions. */
 typedef struct dt__device_operands {
     dt__coding_range x, y;
-    const dt__codes *w;   /* panels, symmetric, one scale a row */
-    const float *bias;    /* [rows], or NULL */
-    bool one_scale;       /* of linear: the product of scales is rounded to f32 */
-    int activation;       /* DT_ACT_... */
+    const dt__codes *w; /* panels, symmetric, one scale a row */
+    const float *bias;  /* [rows], or NULL */
+    bool one_scale;     /* of linear: the product of scales is rounded to f32 */
+    int activation;     /* DT_ACT_... */
 } dt__device_operands;
 
 typedef struct dt__device_layer {
     int64_t rows, columns; /* outputs, and weights of each */
     int8_t *codes;         /* [rows][columns]; columns in the order of numerics §1 */
     float *scale;          /* [rows] */
-    int32_t *bias;      /* [rows], of scale x.scale * scale; 0 without a bias */
+    int32_t *bias;         /* [rows], of scale x.scale * scale; 0 without a bias */
     int32_t *offset;    /* [rows]: the bias less the sum of codes times (zero point + 128) of x */
     dt__multiplier *by; /* [rows] */
     int least, most;    /* codes of y */

@@ -129,15 +129,16 @@ static void differentiate_ends(const dt_call *c, const dt__device_back *b, const
     const int64_t n = c->y->count;
     for (int64_t i = 0; i < n; i++) {
         const int r = residual[i];
-        const double d = wide ? ((const double *)dt__data(dy))[i]
-                              : (double)((const float *)dt__data(dy))[i];
+        const double d =
+            wide ? ((const double *)dt__data(dy))[i] : (double)((const float *)dt__data(dy))[i];
         if (r == DT__BELOW) low += d;
         else if (r == DT__ABOVE) high += d;
         else inside += d * r;
     }
     inside /= 254.0 * 255;
     const double g = 1 / sqrt(255 * (double)dt__max_i64(1, n));
-    const double d[2] = { g * ((ends_low ? low : 0) - inside), g * ((ends_high ? high : 0) + inside) };
+    const double d[2] = { g * ((ends_low ? low : 0) - inside),
+                          g * ((ends_high ? high : 0) + inside) };
     for (int i = 0; i < 2; i++) {
         if (wide) ((double *)dt__data_mut(dends))[i] = d[i];
         else ((float *)dt__data_mut(dends))[i] = (float)d[i];

@@ -1,4 +1,5 @@
-/* device_linear and the device convolutions. A linear layer is a convolution of images of one pixel.
+/* device_linear and the device convolutions. A linear layer is a convolution of images of one
+ * pixel.
  *
  *     coded      y = clamp(requantize(offset + sum of u w))     kernels/qconv.h
  *     floats     y = activation(x * w + b)                      the op of floats, `base`
@@ -239,7 +240,6 @@ void dt__device_conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *
 dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor *weight,
                             dt_tensor *bias, const dt_device_range *range, const void *options)
 {
-    dt_tensor *const in[] = { x,   weight, bias, range->scale, range->zero_point,
-                              range->ends };
+    dt_tensor *const in[] = { x, weight, bias, range->scale, range->zero_point, range->ends };
     return dt_apply(t, op, in, 6, options);
 }

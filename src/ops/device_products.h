@@ -10,7 +10,7 @@ enum { DT__DEVICE_SCALE = 3, DT__DEVICE_ZERO, DT__DEVICE_ENDS };
 /* x, weight, bias, scale, zero_point, ends. */
 #define DT__DEVICE_PRODUCT_OPERANDS                                                                \
     .in_name = { "x", "weight", "bias", "scale", "zero_point", "ends" },                           \
-    .out_name = { "y", "residual", "integers" }, .role = { DT_CODES, DT_CODES },                               \
+    .out_name = { "y", "residual", "integers" }, .role = { DT_CODES, DT_CODES },                   \
     .optional = { [2] = true, [5] = true }, .undifferentiable = { [3] = true, [4] = true },        \
     .ungrouped = true, .takes_codes = dt__device_takes_codes,                                      \
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .y = DT_VALUE },                                     \

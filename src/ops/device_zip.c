@@ -32,8 +32,10 @@ static dt_status check_factors(const dt_call *c, dt__coding_range y)
     if (c->codes[A] == NULL || c->codes[B] == NULL) {
         return dt_refuse(c, DT_ERR_ARG, "one operand is coded, the other is not");
     }
-    const float a = dt__range_of_codes(c->codes[A]).scale, b = dt__range_of_codes(c->codes[B]).scale;
-    if (adds(c) ? dt__device_add_make(a, b, y.scale, &add) : dt__device_mul_make(a, b, y.scale, &by)) {
+    const float a = dt__range_of_codes(c->codes[A]).scale,
+                b = dt__range_of_codes(c->codes[B]).scale;
+    if (adds(c) ? dt__device_add_make(a, b, y.scale, &add)
+                : dt__device_mul_make(a, b, y.scale, &by)) {
         return DT_OK;
     }
     return dt_refuse(c, DT_ERR_NUMERIC,

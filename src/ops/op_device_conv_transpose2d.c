@@ -28,7 +28,8 @@ const dt_op dt__op_device_conv_transpose2d = {
 };
 
 dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                            const dt_device_range *range, const dt_device_conv_options *options)
+                                      const dt_device_range *range,
+                                      const dt_device_conv_options *options)
 {
     return dt__device_apply(t, &dt__op_device_conv_transpose2d, x, weight, bias, range, options);
 }
@@ -60,11 +61,14 @@ static const dt__case cases[] = {
     { "values",
       .in = { { { 1, 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
               { { 1, 1, 2, 2 }, .given = true, .values = { 1, 0, -1, 2 } },
-              { { 1 }, .given = true, .values = { 3 } }, SCALE, ZERO, ENDS },
+              { { 1 }, .given = true, .values = { 3 } },
+              SCALE,
+              ZERO,
+              ENDS },
       .n_y = 9, .y = { 4, 5, 3, 5, 7, 7, 0, 5, 11 } },
     { "groups, without bias and ends",
-      .in = { { { 2, 4, 5, 6 } }, { { 4, 3, 3, 2 } }, { .absent = true }, SCALE, ZERO },
-      .n_in = 5, .options = &relu6, .rough = true },
+      .in = { { { 2, 4, 5, 6 } }, { { 4, 3, 3, 2 } }, { .absent = true }, SCALE, ZERO }, .n_in = 5,
+      .options = &relu6, .rough = true },
     { "no images", .in = { { { 0, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO } },
     { "channels", .in = { { { 1, 3, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO },
       .fails = DT_ERR_SHAPE, .says = "weight takes 2" },

@@ -1,5 +1,5 @@
-/* Dropout of codes, in training (numerics §8): a dropped code becomes the zero point, and the scale is
- * divided by 1 - p. Words and backward are dropout's. */
+/* Dropout of codes, in training (numerics §8): a dropped code becomes the zero point, and the scale
+ * is divided by 1 - p. Words and backward are dropout's. */
 #include "ops/device_ops.h"
 #include "ops/ops_list.h"
 
@@ -65,7 +65,6 @@ static const dt__case cases[] = {
       .n_y = 3, .y = { 1, 2, -1 } },
     { "random", .in = { { { 4, 9 } } }, .rough = true },
     { "empty", .in = { { { 0, 2 } } } },
-    { "everything", .in = { { { 2 } } }, .options = &most, .fails = DT_ERR_ARG,
-      .says = "below 1" },
+    { "everything", .in = { { { 2 } } }, .options = &most, .fails = DT_ERR_ARG, .says = "below 1" },
 };
 DT__CASES(device_dropout, cases)

@@ -8,7 +8,8 @@ static const dt_key keys[] = { DT__POOL_KEYS(DT_KEY_PAIR, "2, 2", "0, 0", "1, 1"
 static dt_status shape(dt_call *c)
 {
     const dt__coding_range none = { 1, 0 };
-    return dt__device_through_shape(c, &dt__op_max_pool2d, c->coded ? dt__range_of_codes(c->codes[0]) : none);
+    return dt__device_through_shape(c, &dt__op_max_pool2d,
+                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
 }
 
 static void forward(const dt_call *c) { dt__op_max_pool2d.forward(c); }

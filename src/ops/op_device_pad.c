@@ -17,7 +17,8 @@ static dt_status shape(dt_call *c)
     if (o->mode != DT_PAD_CONSTANT || o->value != 0) {
         return dt_refuse(c, DT_ERR_ARG, "only zeros can be padded");
     }
-    return dt__device_through_shape(c, &dt__op_pad, c->coded ? dt__range_of_codes(c->codes[0]) : none);
+    return dt__device_through_shape(c, &dt__op_pad,
+                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
 }
 
 static void forward(const dt_call *c) { dt__op_pad.forward(c); }

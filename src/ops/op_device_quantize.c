@@ -98,7 +98,9 @@ dt_tensor *dt_device_quantize(dt_tape *t, dt_tensor *x, const dt_device_range *r
 
 static const dt__case cases[] = {
     { "codes of their own",
-      .in = { { { 2, 2 }, .given = true, .values = { 1, -0.5, 60, 0 } }, HALF, ZERO_POINT,
+      .in = { { { 2, 2 }, .given = true, .values = { 1, -0.5, 60, 0 } },
+              HALF,
+              ZERO_POINT,
               { { 2 }, .given = true, .values = { -62.5, 65 } } },
       .n_y = 4, .y = { 1, -0.5, 60, 0 } },
     { "clamped",

@@ -22,11 +22,10 @@ static dt_status shape(dt_call *c)
     int64_t count;
     char text[160];
     DT__TRY(dt__want_float(c, 0));
-    if (o->shape.n < 1 || o->shape.n > DT_MAX_RANK || !dt__product(o->shape.n, o->shape.v, &count) ||
-        count != c->in[0]->count) {
+    if (o->shape.n < 1 || o->shape.n > DT_MAX_RANK ||
+        !dt__product(o->shape.n, o->shape.v, &count) || count != c->in[0]->count) {
         const int shown = (int)dt__max_i64(0, dt__min_i64(o->shape.n, DT_MAX_RANK));
-        return dt_refuse(c, DT_ERR_SHAPE, "%lld elements do not fit %s",
-                         (long long)c->in[0]->count,
+        return dt_refuse(c, DT_ERR_SHAPE, "%lld elements do not fit %s", (long long)c->in[0]->count,
                          dt__dims_text(shown, o->shape.v, text, sizeof text));
     }
     if (!c->coded) return dt_result(c, 0, c->in[0]->dtype, o->shape.n, o->shape.v);

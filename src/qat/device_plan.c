@@ -39,7 +39,8 @@ static const char *bars_average(const dt_call *c)
 {
     const dt_pool_options *o = c->options;
     const bool pads = o->padding[0] > 0 || o->padding[1] > 0;
-    return o->count_include_pad && pads ? "padding must not count (count_include_pad: false)" : NULL;
+    return o->count_include_pad && pads ? "padding must not count (count_include_pad: false)"
+                                        : NULL;
 }
 
 static const char *bars_adaptive(const dt_call *c)
@@ -137,7 +138,10 @@ static dt_status append(recorder *r, const dt__plan_node *like, dt_tensor *x)
     return know(r, x, DT__PLAN_FIRST + d->n++);
 }
 
-static const char *path_of(const dt_module *m) { return m->path[0] != '\0' ? m->path : "the model"; }
+static const char *path_of(const dt_module *m)
+{
+    return m->path[0] != '\0' ? m->path : "the model";
+}
 
 static dt_status refuse(const recorder *r, const dt_call *c, const dt_module *m, const char *why)
 {
@@ -176,8 +180,8 @@ static bool runs_twice(const dt__device *d, const dt_module *m)
 static const char *bars_product(const recorder *r, const dt_call *c, const dt_module *m)
 {
     const dt__conv_state *conv = dt__conv_state_of(m);
-    const bool fits = c->op == &dt__op_linear ? m->type == &dt__nn_linear
-                                              : conv != NULL && conv->kind->axes == 2;
+    const bool fits =
+        c->op == &dt__op_linear ? m->type == &dt__nn_linear : conv != NULL && conv->kind->axes == 2;
     if (!fits) return "it is not the product of a layer";
     return runs_twice(r->d, m) ? "the layer runs twice, and each result needs a range" : NULL;
 }
@@ -305,8 +309,8 @@ static dt_status share(dt__device *d)
     for (int64_t i = 0; i < d->n; i++) {
         dt__plan_node *node = &d->node[i];
         const becomes *b = node->op == NULL ? NULL : becomes_of(node->op);
-        const bool own = node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) ||
-                         node->op == &dt__op_softmax;
+        const bool own =
+            node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) || node->op == &dt__op_softmax;
         node->shares = own ? DT__PLAN_FIRST + i : root_of(d, node->in[0]);
         for (int k = 1; node->op == &dt__op_concat && k < node->n_in; k++) {
             const int64_t other = root_of(d, node->in[k]);

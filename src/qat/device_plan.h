@@ -1,6 +1,6 @@
 /* The plan of an integer network: which device op computes each result of a model, and which range
- * it has. dt_prepare records one pass of the model in evaluation, op by op, and turns it into nodes;
- * from then on the nodes run in place of the model's forward (dt_module.form):
+ * it has. dt_prepare records one pass of the model in evaluation, op by op, and turns it into
+ * nodes; from then on the nodes run in place of the model's forward (dt_module.form):
  *
  *     device      enabled: codes from node to node (device.h), values at the ends
  *     floats      disabled, and to observe: the ops that were recorded
@@ -49,7 +49,8 @@ void dt__device_free(dt_ctx *ctx, void *device);
 
 /* Gives each result that needs one a range, a child `output` (`output2`, ...) of the module that
  * makes it, or `input` (`input2`, ...) of m: the child that exists, else a new one by the settings
- * of `spec_of`, which gets the module's path and the child's name (*fixed: as dt__quantizer_size). Errors: NOMEM. */
+ * of `spec_of`, which gets the module's path and the child's name (*fixed: as of
+ * dt__quantizer_size). Errors: NOMEM. */
 typedef dt_status dt__spec_of(void *user, const char *path, const char *name, dt_quant_spec *spec,
                               bool *fixed);
 dt_status dt__device_ranges(dt__device *d, dt__spec_of *spec_of, void *user);
@@ -78,8 +79,8 @@ void dt__device_fix(const dt__device *d);
 void dt__device_run(void *device, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                     dt_tensor **out, int n_out);
 
-/* Brings learned ranges up to date with their ends. STATE where a range has seen no batch, naming the
- * module; NUMERIC. */
+/* Brings learned ranges up to date with their ends. STATE where a range has seen no batch, naming
+ * the module; NUMERIC. */
 dt_status dt__device_check_ranges(const dt__device *d, const char *what);
 
 #endif

@@ -183,9 +183,20 @@ static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const 
                                    : run_product(of->p, of->node, weight, bias);
 }
 
+/* A model that flattens its input itself takes examples of any shape of so many values. */
+static dt_tensor *shaped(const pass *p, const dt__plan_node *node, dt_tensor *x)
+{
+    int64_t dims[DT_MAX_RANK], count = 1;
+    memcpy(dims, node->dims, sizeof dims);
+    for (int i = 1; i < node->rank; i++) count *= dims[i];
+    if (x->rank < 1 || x->rank == node->rank || x->count != count * x->dims[0]) return x;
+    dims[0] = x->dims[0];
+    return dt_reshape(p->t, x, node->rank, dims);
+}
+
 static dt_tensor *run_input(const pass *p, const dt__plan_node *node)
 {
-    dt_tensor *x = in_of(p, node, 0);
+    dt_tensor *x = shaped(p, node, in_of(p, node, 0));
     if (p->floats) return x;
     const dt_device_range range = range_of(p, node);
     return dt_device_quantize(p->t, x, &range);
@@ -206,9 +217,10 @@ static dt_tensor *run_other(const pass *p, const dt__plan_node *node)
     const dt__open_module here = { node->m, t->open };
     if (node->m->path[0] != '\0') t->where = node->m->path;
     t->open = &here;
-    dt_tensor *y = node->op == NULL ? node->in[0] < FIRST ? run_input(p, node) : run_dropout(p, node)
-                   : p->floats      ? run_floats(p, node, NULL, NULL)
-                                    : run_codes(p, node);
+    dt_tensor *y = node->op == NULL
+                       ? node->in[0] < FIRST ? run_input(p, node) : run_dropout(p, node)
+                   : p->floats ? run_floats(p, node, NULL, NULL)
+                               : run_codes(p, node);
     t->open = here.caller;
     t->where = before;
     return y;
@@ -225,7 +237,8 @@ static dt_tensor *run_node(const pass *p, const dt__plan_node *node)
     if (!is_product(node)) return run_other(p, node);
     product of = { p, node };
     dt_tensor *x = in_of(p, node, 0), *y = NULL;
-    dt__forward_call(p->t, &(dt__module_call){ node->m, &x, 1, &y, 1, { product_body, &of, false } });
+    dt__forward_call(p->t,
+                     &(dt__module_call){ node->m, &x, 1, &y, 1, { product_body, &of, false } });
     return y;
 }
 
