@@ -193,6 +193,10 @@ static dt_status read_graph(dt__vlite *v, const dt__vtable *model, const dt__vta
         const dt__vtable t = dt__vflat_element(f, &tensors, i);
         if (f->fault == NULL) DT__TRY(read_tensor(v, &t, &buffers, i));
     }
+    for (int64_t i = 0; i < buffers.count && f->fault == NULL; i++) { /* those of metadata too */
+        const dt__vtable b = dt__vflat_element(f, &buffers, i);
+        dt__vflat_vector(f, &b, 0, 1);
+    }
     for (int64_t i = 0; i < v->ops && f->fault == NULL; i++) {
         const dt__vtable o = dt__vflat_element(f, &ops, i);
         if (f->fault == NULL) DT__TRY(read_op(v, &o, &codes, i));
