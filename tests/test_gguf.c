@@ -628,7 +628,7 @@ START_TEST(every_truncation)
     make_small(&t);
     TEST_OK(t.ctx, load(t.ctx, t.path));
     char *bytes = test_read_file(t.path, &size);
-    const int64_t step = test_count((test_draws){ 1, 7 });
+    const int64_t step = test_count((test_draws){ .usual = 1, .sanitized = 7, .quick = 3 });
     for (size_t n = 0; n + DT_MAX_RANK < size - 32; n += (size_t)step) {
         test_write_file(t.path, bytes, n);
         const dt_status s = load(t.ctx, t.path);
@@ -650,7 +650,7 @@ START_TEST(every_byte)
     const size_t end = g->data;
     gguf_free(g);
     char *bytes = test_read_file(t.path, &size);
-    const int64_t step = test_count((test_draws){ 1, 5 });
+    const int64_t step = test_count((test_draws){ .usual = 1, .sanitized = 5, .quick = 3 });
     for (size_t at = 0; at < end; at += (size_t)step) {
         const char before = bytes[at];
         for (size_t k = 0; k < 2; k++) {

@@ -238,8 +238,8 @@ DT_API const dt_exporter *dt_exporter_at(int i);
 /* The exporter with this name, or with this old name; NULL if there is none, or no name. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
-/* Reads a format as recipes name it: "c", "onnx", "onnx-nbits", "gguf", "gguf-f16". Sets *exporter,
- * and of *options what the name says. False: there is none. */
+/* Reads a format as recipes name it: "c", "onnx", "onnx-nbits", "tflite", "gguf", "gguf-f16". Sets
+ * *exporter, and of *options what the name says. False: there is none. */
 DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
                              dt_export_options *options);
 

@@ -35,7 +35,8 @@ static const struct {
     { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
     { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
     { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
-    { VERIFY, "--verify", "onnx" }, { TYPE, "--type", "gguf" },
+    { VERIFY, "--verify", "onnx" }, { VERIFY, "--verify", "tflite" },
+    { TYPE, "--type", "gguf" },
 };
 
 static const dt_exporter *find_exporter(const char *name)
@@ -91,11 +92,19 @@ static int read_count(const cli_args *args, int option, const char *name, int64_
     return cli_fail(args, CLI_USAGE, "%s must be a number above 0, not '%s'", name, value);
 }
 
+static bool is_of(int option, const char *format)
+{
+    for (size_t i = 0; i < sizeof belongs / sizeof belongs[0]; i++) {
+        if (belongs[i].option == option && strcmp(belongs[i].format, format) == 0) return true;
+    }
+    return false;
+}
+
 static int check_belongs(const cli_args *args, const dt_exporter *e)
 {
     for (size_t i = 0; i < sizeof belongs / sizeof belongs[0]; i++) {
         if (args->option[belongs[i].option] == NULL) continue;
-        if (strcmp(belongs[i].format, e->name) == 0) continue;
+        if (is_of(belongs[i].option, e->name)) continue;
         return cli_fail(args, CLI_USAGE, "%s is an option of --format %s, not of %s",
                         belongs[i].name, belongs[i].format, e->name);
     }

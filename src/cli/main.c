@@ -80,14 +80,16 @@ static const cli_command commands[] = {
                    { "--quiet", NULL, "no progress; totals without a row a weight" } } },
     { "export", "MODEL|RUN --format NAME -o PATH",
       "a model for another program: c, a folder of C files without libraries; onnx, a file for "
-      "onnxruntime; hf, a folder as transformers reads it; or in another form of detent: experts, "
+      "onnxruntime; tflite, one for LiteRT and TFLite Micro; hf, a folder as transformers reads "
+      "it; or in another form of detent: experts, "
       "with a tensor for each expert of a grouped parameter; stacked, with one for all of them",
       cli_export, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--format", "NAME",
-                     "c, onnx, gguf, hf, compressed-tensors, torchao, experts or stacked" },
+                     "c, onnx, tflite, gguf, hf, compressed-tensors, torchao, experts or stacked" },
                    { "-o", "PATH", "the file to write; of c and hf the folder: new, or empty" },
                    { "--verify", NULL,
-                     "onnx: run what was written and compare its results with the model's" },
+                     "onnx, tflite: run what was written and compare its results with the "
+                     "model's" },
                    { "--quiet", NULL, "no progress and no summary" },
                    { "--name", "NAME", "c: what all names begin with; default: the folder's name" },
                    { "--context", "N", "c: the most tokens of a language model" },

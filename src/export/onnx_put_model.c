@@ -137,86 +137,48 @@ static void take(dt__put_model *m, const dt_status s)
     if (m->status == DT_OK) m->status = s;
 }
 
-static dt_status codes_of(dt_tensor *x, const dt_trace_operand *o, dt__codes **out)
-{
-    if (dt_is_packed(x)) {
-        *out = ((const dt__packed *)x->ext)->codes;
-        dt__codes_retain(*out);
-        return DT_OK;
-    }
-    if (dt_is_fake_quant(x)) return dt__fq_codes(x, out);
-    const dt__fq like = {
-        .quant = *o->quant, .enabled = true, .scale = o->scale, .zero_point = o->zero_point
-    };
-    return dt__codes_make(x, &like, "a weight", out);
-}
-
-static dt_status take_codes(dt__put_model *m, const dt__codes *codes, dt__put_rows *r)
-{
-    dt_ctx *ctx = m->p.ctx;
-    const int64_t blocks = codes->rows * codes->groups;
-    const int64_t op_groups = dt__codes_op_groups(codes);
-    r->rows = (dt_code_rows){ .op_groups = op_groups };
-    r->rows.codes = dt__alloc_array(ctx, codes->rows, (size_t)codes->columns);
-    r->rows.scale = dt__alloc_array(ctx, blocks, sizeof(float));
-    if (r->rows.codes == NULL || r->rows.scale == NULL) return DT_ERR_NOMEM;
-    if (codes->zero != NULL) {
-        r->rows.zero_point = dt__alloc_zero(ctx, (size_t)blocks);
-        if (r->rows.zero_point == NULL) return DT_ERR_NOMEM;
-    }
-    if (op_groups > 0) {
-        r->rows.group_of = dt__alloc_array(ctx, op_groups * codes->columns, sizeof(int32_t));
-        if (r->rows.group_of == NULL) return DT_ERR_NOMEM;
-    }
-    dt__codes_to_rows(codes, &r->rows);
-    return DT_OK;
-}
-
 /* The columns of group 0 in ascending order, then those of group 1, ... */
-static void order_columns(const dt__codes *codes, const dt_code_rows *rows, int32_t *order)
+static void order_columns(const dt__weight_rows *r, int32_t *order)
 {
-    for (int64_t j = 0; j < rows->op_groups; j++) {
-        const int32_t *group_of = rows->group_of + j * codes->columns;
-        for (int32_t g = 0; g < codes->groups; g++) {
-            for (int32_t c = 0; c < codes->columns; c++) {
+    for (int64_t j = 0; j < r->rows.op_groups; j++) {
+        const int32_t *group_of = r->rows.group_of + j * r->columns;
+        for (int32_t g = 0; g < r->groups; g++) {
+            for (int32_t c = 0; c < r->columns; c++) {
                 if (group_of[c] == g) *order++ = c;
             }
         }
     }
 }
 
-static dt_status describe(dt__put_model *m, const dt__codes *codes, dt__put_rows *r)
+static dt_status describe(dt__put_model *m, dt__put_rows *out)
 {
-    r->w = (dt__put_weight){ .bits = codes->bits,
-                             .rows = codes->rows,
-                             .columns = codes->columns,
-                             .group = codes->group,
-                             .groups = codes->groups,
-                             .op_groups = 1,
-                             .codes = r->rows.codes,
-                             .scale = r->rows.scale,
-                             .zero_point = r->rows.zero_point };
-    r->integer = codes->integer;
-    r->experts = codes->map.experts;
+    const dt__weight_rows *r = &out->rows;
+    out->w = (dt__put_weight){ .bits = r->bits,
+                               .rows = r->n,
+                               .columns = r->columns,
+                               .group = r->group,
+                               .groups = r->groups,
+                               .op_groups = 1,
+                               .codes = r->rows.codes,
+                               .scale = r->rows.scale,
+                               .zero_point = r->rows.zero_point };
+    out->integer = r->integer;
+    out->experts = r->experts;
     if (r->rows.op_groups == 0) return DT_OK;
-    const int64_t n = r->rows.op_groups * codes->columns;
-    int32_t *order = dt__put_memory(&m->p, n, sizeof *order);
+    int32_t *order = dt__put_memory(&m->p, r->rows.op_groups * r->columns, sizeof *order);
     if (order == NULL) return DT_ERR_NOMEM;
-    order_columns(codes, &r->rows, order);
-    r->w.order = order;
-    r->w.op_groups = r->rows.op_groups;
+    order_columns(r, order);
+    out->w.order = order;
+    out->w.op_groups = r->rows.op_groups;
     return DT_OK;
 }
 
 dt_status dt__put_rows_of(dt__put_model *m, const dt_trace_call *c, int i, dt__put_rows *out)
 {
     const dt_trace_value *v = dt__put_operand(m, c, i);
-    dt__codes *codes = NULL;
     *out = (dt__put_rows){ .integer = false };
-    dt_status s = codes_of(v->tensor, &c->in[i], &codes);
-    if (s == DT_OK) s = take_codes(m, codes, out);
-    if (s == DT_OK) s = describe(m, codes, out);
-    dt__codes_release(codes);
+    dt_status s = dt__weight_rows_of(m->p.ctx, v->tensor, &c->in[i], &out->rows);
+    if (s == DT_OK) s = describe(m, out);
     out->w.name = dt__put_clean(&m->p, *v->name != 0 ? v->name : c->module);
     take(m, s);
     return s;
@@ -224,11 +186,7 @@ dt_status dt__put_rows_of(dt__put_model *m, const dt_trace_call *c, int i, dt__p
 
 void dt__put_rows_free(dt__put_model *m, dt__put_rows *r)
 {
-    dt_ctx *ctx = m->p.ctx;
-    dt__release(ctx, r->rows.codes);
-    dt__release(ctx, r->rows.scale);
-    dt__release(ctx, r->rows.zero_point);
-    dt__release(ctx, r->rows.group_of);
+    dt__weight_rows_free(m->p.ctx, &r->rows);
     *r = (dt__put_rows){ .integer = false };
 }
 

@@ -4,6 +4,7 @@
 
 #include "export/onnx_put_quant.h"
 #include "export/trace.h"
+#include "export/weight_rows.h"
 #include "qat/quantized.h"
 
 #include <detent/export.h>
@@ -64,9 +65,9 @@ dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, i
 /* The codes of a weight as rows, in memory of the context. */
 typedef struct dt__put_rows {
     dt__put_weight w;
-    dt_code_rows rows; /* owned */
-    bool integer;      /* an integer product can multiply them */
-    int64_t experts;   /* of a grouped weight; 0: none */
+    dt__weight_rows rows; /* owned */
+    bool integer;         /* an integer product can multiply them */
+    int64_t experts;      /* of a grouped weight; 0: none */
 } dt__put_rows;
 
 dt_status dt__put_rows_of(dt__put_model *m, const dt_trace_call *c, int i, dt__put_rows *out);

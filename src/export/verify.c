@@ -5,13 +5,18 @@
 #include "core/tensor.h"
 #include "export/trace.h"
 #include "export/verify_onnx.h"
+#include "export/verify_tflite.h"
 #include "nn/graph.h"
 #include "nn/module.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define BATCH 3
 #define LENGTH 7
@@ -173,8 +178,8 @@ static dt_status find_outputs(verification *v)
                    v->n_out);
 }
 
-static dt_status verify(verification *v, const dt_model_info *info, const char *path,
-                        dt_export_difference *out)
+static dt_status verify_onnx(verification *v, const dt_model_info *info, const char *path,
+                             dt_export_difference *out)
 {
     DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
     DT__TRY(find_outputs(v));
@@ -184,6 +189,37 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
     DT__TRY(run_model(v));
     for (int i = 0; i < v->n_out; i++) DT__TRY(compare(v, i, &out[i]));
     return DT_OK;
+}
+
+/* ---- other formats --------------------------------------------------------------------------- */
+
+static dt_status verify_tflite(verification *v, const dt_model_info *info, const dt__span *file,
+                               dt_export_difference *out)
+{
+    v->n_out = dt__module_outputs(v->m);
+    DT__TRY(make_inputs(v, info));
+    DT__TRY(run_model(v));
+    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out };
+    return dt__verify_tflite(v->ctx, v->path, file, &of, out);
+}
+
+/* A file tells its format by its first bytes. */
+static dt_status verify(verification *v, const dt_model_info *info, const char *path,
+                        dt_export_difference *out)
+{
+    struct stat about;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return dt__file_fail(v->ctx, "open", v->path, errno);
+    void *bytes = MAP_FAILED;
+    if (fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    }
+    close(descriptor);
+    const dt__span file = { bytes, bytes == MAP_FAILED ? 0 : (size_t)about.st_size };
+    const bool lite = file.bytes > 0 && dt__verify_is_tflite(file.data, file.bytes);
+    const dt_status s = lite ? verify_tflite(v, info, &file, out) : verify_onnx(v, info, path, out);
+    if (bytes != MAP_FAILED) munmap(bytes, file.bytes);
+    return s;
 }
 
 dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
@@ -197,8 +233,8 @@ dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "verify: path is NULL");
     if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                       "verify: %s is a folder; files of format onnx are run, and a folder of "
-                       "format c tests itself",
+                       "verify: %s is a folder; files of formats onnx and tflite are run, and a "
+                       "folder of format c tests itself",
                        path);
     }
     verification v = { .ctx = ctx, .m = m, .path = dt__path_tail(path) };

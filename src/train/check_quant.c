@@ -378,8 +378,8 @@ static void check_formats(dt_recipe *r)
         dt__node *node = dt__given(r, path);
         dt__complain(
             r, node != NULL ? node : dt__given(r, "convert.formats"),
-            "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq, gguf, "
-            "gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, compressed-tensors, torchao",
+            "'%s': there is no format %s; there are c, hf, onnx, onnx-nbits, onnx-qdq, tflite, "
+            "gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, compressed-tensors, torchao",
             path, dt__recipe_quote_text(r, formats->v[i], strlen(formats->v[i])));
     }
 }

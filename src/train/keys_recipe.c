@@ -242,8 +242,9 @@ static const dt_key convert_keys[] = {
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
       .text = "formats of `detent export` that the model will leave in: c, hf, onnx, onnx-nbits, "
-              "onnx-qdq, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, compressed-tensors, "
-              "torchao; what one of them cannot hold is an error before training" },
+              "onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
+              "compressed-tensors, torchao; what one of them cannot hold is an error before "
+              "training" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "training data for the rounder's statistics" },
