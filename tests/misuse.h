@@ -4,6 +4,7 @@
 #define MISUSE_H
 
 #include <detent/data.h>
+#include <detent/device.h>
 #include <detent/export.h>
 #include <detent/figures.h>
 #include <detent/io.h>
