@@ -172,6 +172,12 @@ static void activations_of(kernel_run *r, dt__qgemm *g, int how)
     g->u = u;
     g->sx = sx;
     g->zu = zu;
+    if (g->layout->pieces_per_group == 1 && kernel_below(r, 3) == 0) {
+        const int64_t blocks = g->m * g->layout->groups;
+        float *scale = kernel_result(r, blocks);
+        for (int64_t i = 0; i < blocks; i++) scale[i] = 0.001f + fabsf(kernel_ordinary(r));
+        g->block_scale = scale;
+    }
     if (!kernel_chance(r)) g->bias = bias;
 }
 

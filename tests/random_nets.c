@@ -94,9 +94,10 @@ static void draw_layer(dt__stream *s, random_net *d, random_layer *l, int64_t in
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static void draw_weight(dt__stream *s, bool learned, dt_quant_patch *w)
+static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
 {
     static const int64_t groups[] = { 8, 16, 32, 64, 1 << 20 };
+    const bool learned = preset == DT_INT4_INT4;
     *w = (dt_quant_patch){ 0 };
     w->quant.bits = pick(s, 2, 8);
     w->has_bits = chance(s, 0.5);
@@ -113,6 +114,8 @@ static void draw_weight(dt__stream *s, bool learned, dt_quant_patch *w)
     w->has_ste = chance(s, 0.2);
     w->quant.range = DT_RANGE_STATIC; /* of least error */
     w->has_range = chance(s, 0.15);
+    if (preset == DT_INT8_BLOCK_INT4_WEIGHT) w->has_granularity = w->has_scheme = false;
+    if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) *w = (dt_quant_patch){ 0 };
 }
 
 static void draw_input(dt__stream *s, int preset, dt_quant_patch *a)
@@ -134,11 +137,11 @@ static void draw_input(dt__stream *s, int preset, dt_quant_patch *a)
 static void draw_settings(dt__stream *s, random_net *d)
 {
     d->qat = dt_qat_defaults();
-    d->qat.preset = (int)pick(s, DT_INT8_DYNAMIC_INT4_WEIGHT, DT_INT4_INT4);
+    d->qat.preset = (int)pick(s, DT_INT8_DYNAMIC_INT4_WEIGHT, TEST_PRESETS - 1);
     d->qat.forward = chance(s, 0.15) ? DT_FORWARD_SIMULATED : DT_FORWARD_INTEGER;
     d->qat.fold_norm = chance(s, 0.7);
     d->freeze = chance(s, 0.4);
-    draw_weight(s, d->qat.preset == DT_INT4_INT4, &d->qat.weight);
+    draw_weight(s, d->qat.preset, &d->qat.weight);
     draw_input(s, d->qat.preset, &d->qat.activation);
 }
 
@@ -369,7 +372,7 @@ static void draw_tables(dt__stream *s, random_net *d, bool tied)
         if (!chance(s, 0.3) || (i == 1 && !gpt)) continue;
         dt_qat_rule *rule = &d->qat.rules[d->qat.n_rules++];
         *rule = (dt_qat_rule){ .match = matches[i] };
-        if (i > 0 || !tied) draw_weight(s, d->qat.preset == DT_INT4_INT4, &rule->weight);
+        if (i > 0 || !tied) draw_weight(s, d->qat.preset, &rule->weight);
     }
 }
 

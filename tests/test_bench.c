@@ -301,7 +301,7 @@ static void check_net(const dt__net *net, int64_t parameters)
     int64_t sum = (net->features + 1) * net->classes;
     for (int i = 0; i < convs.n; i++) {
         const dt__conv *c = &convs.conv[i];
-        sum += c->out * c->in * dt__conv_taps(c) + 2 * c->out; /* and its norm's */
+        sum += c->out * c->in / c->groups * dt__conv_taps(c) + 2 * c->out; /* and its norm's */
     }
     ck_assert_int_eq((int)sum, (int)parameters);
     TEST_OK(ctx, dt__convs_run(&convs));
@@ -314,6 +314,8 @@ START_TEST(networks_have_the_convolutions_listed)
 {
     check_net(&dt__net_cnn, 32378);
     check_net(&dt__net_resnet20, 269722);
+    check_net(&dt__net_dscnn, 6060);
+    check_net(&dt__net_mobilenet, 8250);
 }
 END_TEST
 

@@ -88,6 +88,32 @@ START_TEST(lines_end_at_80_columns)
 }
 END_TEST
 
+/* On a narrow terminal a resolved recipe loses parts of comments, and nothing else. */
+START_TEST(recipes_are_narrow)
+{
+    static const int widths[] = { 40, 60, 80, 200 };
+    char *whole = NULL;
+    static const char show[] =
+        DETENT "config show '" DETENT_SOURCE_DIR "/configs/digits-2bit.yaml' "
+               "run.dir=\"a#b ' # c\"";
+    ck_assert_int_eq(test_shell(&whole, "unset COLUMNS; %s | sed 's/ *# [^#]*$//'", show), 0);
+    for (int i = 0; i < 4; i++) {
+        char *output = NULL, *values = NULL;
+        ck_assert_int_eq(test_shell(&output, "COLUMNS=%d %s", widths[i], show), 0);
+        for (const char *line = output; *line != 0; line += strcspn(line, "\n") + 1) {
+            TEST_EACH(strcspn(line, "\n") <= (size_t)widths[i], "%d: %s", widths[i], line);
+        }
+        ck_assert_ptr_nonnull(strstr(output, i == 0 ? "  # ..." : "digits-2bit.yaml:"));
+        ck_assert_int_eq(
+            test_shell(&values, "COLUMNS=%d %s | sed 's/ *# [^#]*$//'", widths[i], show), 0);
+        ck_assert_str_eq(values, whole);
+        free(values);
+        free(output);
+    }
+    free(whole);
+}
+END_TEST
+
 START_TEST(a_recipe_is_validated)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -170,6 +196,7 @@ Suite *test_cli_suite(void)
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
     tcase_add_test(all, lines_end_at_80_columns);
+    tcase_add_test(all, recipes_are_narrow);
     tcase_add_test(all, a_recipe_is_validated);
     tcase_add_test(all, recipes_are_listed_and_copied);
     suite_add_tcase(suite, all);

@@ -79,7 +79,7 @@ static void prepare(dt_module *m, int preset)
 {
     dt_qat_options o = dt_qat_defaults();
     o.preset = preset;
-    if (preset != DT_INT4_INT4) {
+    if (preset != DT_INT4_INT4 && preset != DT_INT8_BLOCK_Q4_0_WEIGHT) {
         o.weight.quant.group_size = 8;
         o.weight.has_group_size = true;
     }
@@ -882,17 +882,17 @@ Suite *test_experts_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_rounder_sees_the_rows_of_each_expert, 1, DT__METHODS);
     tcase_add_test(c, an_expert_without_rows_is_rounded_to_nearest);
-    tcase_add_loop_test(c, no_weight_gradient_on_the_module_path, 0, DT_INT4_INT4 + 1);
+    tcase_add_loop_test(c, no_weight_gradient_on_the_module_path, 0, TEST_PRESETS);
     tcase_add_test(c, gradients_are_the_straight_through_form);
-    tcase_add_loop_test(c, nan_from_a_padded_expert, 0, DT_INT4_INT4 + 1);
-    tcase_add_loop_test(c, experts_losing_requires_grad, 0, DT_INT4_INT4 + 1);
+    tcase_add_loop_test(c, nan_from_a_padded_expert, 0, TEST_PRESETS);
+    tcase_add_loop_test(c, experts_losing_requires_grad, 0, TEST_PRESETS);
     tcase_add_test(c, masters_rebuilt_from_dequantized_values);
     tcase_add_loop_test(c, wrong_partition_axis_of_the_3d_weight, 0, DT_PER_GROUP + 1);
-    tcase_add_loop_test(c, infinite_dispatch_recursion, 0, DT_INT4_INT4 + 1);
+    tcase_add_loop_test(c, infinite_dispatch_recursion, 0, TEST_PRESETS);
     tcase_add_test(c, write_back_by_position);
     tcase_add_test(c, biases_of_experts_do_not_decay);
     tcase_add_test(c, rates_by_glob_reach_experts);
-    tcase_add_loop_test(c, steps_allocate_nothing, 0, DT_INT4_INT4 + 1);
+    tcase_add_loop_test(c, steps_allocate_nothing, 0, TEST_PRESETS);
     tcase_add_test(c, a_teacher_with_experts);
     tcase_add_test(c, frozen_experts_answer_as_before);
     tcase_add_test(c, adapters_are_of_linear_layers);

@@ -174,7 +174,7 @@ START_TEST(layers_have_the_same_bits)
             if (!is_usable(&l->cases[k])) continue;
             if (!check_case(l, &l->cases[k], preset)) continue;
             done++;
-            preset = preset == DT_INT4_INT4 ? -1 : preset + 1;
+            preset = preset == TEST_PRESETS - 1 ? -1 : preset + 1;
         }
         cases += done;
         kinds += done > 0;

@@ -538,7 +538,7 @@ Suite *test_grouped_nets_suite(void)
     tcase_set_timeout(bits, 120);
     tcase_add_checked_fixture(bits, setup, teardown);
     tcase_add_checked_fixture(rest, setup, teardown);
-    tcase_add_loop_test(bits, prepared_converted_and_loaded_agree, 0, 2 * (DT_INT4_INT4 + 1));
+    tcase_add_loop_test(bits, prepared_converted_and_loaded_agree, 0, 2 * TEST_PRESETS);
     tcase_add_loop_test(bits, every_scheme_agrees, 0, DT__COUNT_OF(schemes));
     tcase_add_test(bits, mixed_schemes_agree);
     tcase_add_loop_test(bits, training_resumes_with_the_same_bits, 0, 3);

@@ -250,6 +250,42 @@ START_TEST(for_a_model)
 }
 END_TEST
 
+static dt_status collect(void *user, const char *bytes, size_t n)
+{
+    char *text = user;
+    ck_assert_uint_lt(strlen(text) + n, 4096);
+    strncat(text, bytes, n);
+    return DT_OK;
+}
+
+/* A model that was trained on resized images gets the bytes that training would give it. */
+START_TEST(resized_for_a_model)
+{
+    bench b;
+    unsigned long n;
+    dt_model_data data;
+    dt_dataset *one = NULL, *trained = NULL;
+    open_bench(&b, "large.jpg");
+    unsigned char *file = make(&forms[1], &n);
+    test_write_file(b.path, file, n);
+    free(file);
+    TEST_OK(b.ctx, read_folder(&b, 3, 9, 31, &trained));
+    char text[4096] = "";
+    TEST_OK(b.ctx, dt_model_data_text(trained, collect, text));
+    TEST_OK(b.ctx, dt_model_data_parse(b.ctx, text, "model", &data));
+    TEST_OK(b.ctx, dt_model_data_open(b.ctx, &data, b.path, NULL, &one));
+    ck_assert(dt_dataset_height(one) == 9 && dt_dataset_width(one) == 31);
+    ck_assert_mem_eq(dt_dataset_image(one, 0), dt_dataset_image(trained, 0), 3 * 9 * 31);
+    dt_dataset_free(one);
+    data.input.v[1] = 65536;
+    TEST_FAILS(b.ctx, DT_ERR_FORMAT, "images of 31 x 65536",
+               dt_model_data_open(b.ctx, &data, b.path, NULL, &one));
+    dt_model_data_free(b.ctx, &data);
+    dt_dataset_free(trained);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* ---- hostile files -------------------------------------------------------------------------- */
 
 /* Any bytes give an error that names the file, or an image. */
@@ -366,6 +402,7 @@ Suite *test_jpeg_suite(void)
     tcase_add_loop_test(c, resized, 0, (int)(sizeof sizes / sizeof sizes[0]));
     tcase_add_test(c, of_a_recipe);
     tcase_add_test(c, for_a_model);
+    tcase_add_test(c, resized_for_a_model);
     tcase_add_test(c, every_allocation);
     tcase_add_loop_test(c, truncated, 0, FORMS);
     tcase_add_loop_test(c, changed, 0, FORMS);

@@ -3,8 +3,11 @@
 #include "testing.h"
 
 #include "core/json.h"
+#include "core/number.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static dt_ctx *ctx;
 static char strings[8192];
@@ -224,6 +227,53 @@ START_TEST(skip_has_a_depth)
 }
 END_TEST
 
+/* ---- numbers as text ------------------------------------------------------------------------ */
+
+/* The shortest text, by trying one number of digits after the other. */
+static void shortest(double value, char text[32])
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) return;
+    }
+}
+
+START_TEST(reals_are_as_short_as_they_can_be)
+{
+    static const double given[] = { 0.1,
+                                    -0.1,
+                                    1e-5,
+                                    1.5e300,
+                                    5e-324,
+                                    2.5e-310,
+                                    1e9,
+                                    -3e22,
+                                    1.0 / 3,
+                                    2 / 3.,
+                                    1e-300,
+                                    123456789012345678.0,
+                                    0.30000000000000004,
+                                    HUGE_VAL,
+                                    -HUGE_VAL };
+    uint64_t state = 1;
+    for (int i = 0; i < 20000; i++) {
+        double value = given[i % DT__COUNT_OF(given)];
+        char wanted[32], got[32], *e;
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        if (i >= DT__COUNT_OF(given)) memcpy(&value, &state, sizeof value);
+        if (i % 3 == 1) value = (double)(float)value;
+        if (value != value || (fabs(value) < 1e9 && value == floor(value))) continue;
+        dt__print_real(value, got);
+        shortest(value, wanted);
+        if ((e = strchr(wanted, 'e')) != NULL) { /* without zeros before the exponent */
+            e += 2;
+            memmove(e, e + strspn(e, "0"), strlen(e + strspn(e, "0")) + 1);
+        }
+        ck_assert_str_eq(got, wanted);
+    }
+}
+END_TEST
+
 Suite *test_json_suite(void)
 {
     Suite *s = suite_create("json");
@@ -234,6 +284,7 @@ Suite *test_json_suite(void)
     tcase_add_test(c, written_json_reads_back);
     tcase_add_loop_test(c, no_string, 0, DT__COUNT_OF(bad_strings));
     tcase_add_test(c, numbers);
+    tcase_add_test(c, reals_are_as_short_as_they_can_be);
     tcase_add_loop_test(c, no_integer, 0, DT__COUNT_OF(no_integers));
     tcase_add_loop_test(c, skip_passes_over_one_value, 0, DT__COUNT_OF(values));
     tcase_add_loop_test(c, skip_refuses_text_that_is_not_json, 0, DT__COUNT_OF(no_values));

@@ -428,7 +428,7 @@ static dt_tensor *part(dt_module *m, const char *layer)
 /* Every preset; then the default one with a rule of the recipe that quantizes routers. */
 START_TEST(prepared_and_converted_answer_the_same)
 {
-    const bool ruled = _i > DT_INT4_INT4;
+    const bool ruled = _i >= TEST_PRESETS;
     dt_module *m = model(&usual, 2);
     dt_qat_options qat = dt_qat_defaults();
     float want[ANSWERS], got[ANSWERS];
@@ -560,7 +560,7 @@ Suite *test_moe_suite(void)
     tcase_add_test(c, recomputing_and_threads_change_no_bit);
     tcase_add_test(c, steps_allocate_nothing);
     tcase_add_test(c, a_decoder_gives_the_logits_of_one_pass);
-    tcase_add_loop_test(c, prepared_and_converted_answer_the_same, 0, DT_INT4_INT4 + 2);
+    tcase_add_loop_test(c, prepared_and_converted_answer_the_same, 0, TEST_PRESETS + 1);
     tcase_add_test(c, products_are_those_of_the_chosen_experts);
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, logits_that_are_no_numbers_are_an_error);

@@ -5,10 +5,17 @@
 #include "onnx_graph.h"
 
 #include <detent/export.h>
+#include <stdio.h>
 
 static dt_ctx *ctx;
 static test_memory memory;
-static char folder[TEST_PATH], path[TEST_PATH];
+static char folder[TEST_PATH], path[TEST_PATH], said[1024];
+
+static void listen(void *user, const char *line)
+{
+    (void)user;
+    snprintf(said, sizeof said, "%s", line);
+}
 
 static void begin(void)
 {
@@ -16,6 +23,7 @@ static void begin(void)
     test_begin();
     memory = (test_memory){ .live = 0 };
     options.allocator = test_allocator(&memory);
+    options.log = listen;
     ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
     test_folder(folder);
     test_join(path, folder, "graph.onnx");
@@ -76,23 +84,40 @@ static void refuses(const DtOnnx__Model *m, const char *says)
 
 START_TEST(powers)
 {
-    for (int n = 1; n <= 3; n++) {
-        static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3" };
+    static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3", "f32: 5", "i64: 16" };
+    for (int i = 0; i < 5; i++) {
         DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
-        onnx_weight(m, "n", exponents[n - 1]);
+        onnx_weight(m, "n", exponents[i]);
         onnx_node(m, "Pow", NULL, "h n", "y");
         agrees(m);
     }
     DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "f32: 0.3");
     onnx_node(m, "Pow", NULL, "h n", "y");
-    refuses(m, "with the exponent 0.3; 1, 2 and 3 are known");
+    refuses(m, "with the exponent 0.3; whole ones of 1 to 16 are known");
+    m = start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "n", "f32: 17");
+    onnx_node(m, "Pow", NULL, "h n", "y");
+    refuses(m, "with the exponent 17");
     m = start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "i64: 2");
     onnx_weight(m, "w", "f32 4: 1 -2 3 0.5");
     onnx_node(m, "Pow", NULL, "w n", "squares"); /* of a constant */
     onnx_node(m, "Mul", NULL, "h squares", "y");
     agrees(m);
+}
+END_TEST
+
+/* Two products with one matrix: two layers with a copy each, and a line that says so. */
+START_TEST(shared_weights)
+{
+    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    said[0] = 0;
+    onnx_weight(m, "w", "f32 4 4: 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7");
+    onnx_node(m, "MatMul", NULL, "h w", "once");
+    onnx_node(m, "MatMul", NULL, "once w", "y");
+    agrees(m);
+    ck_assert_msg(strstr(said, "'w' is read by 2 nodes") != NULL, "said: %s", said);
 }
 END_TEST
 
@@ -228,6 +253,7 @@ Suite *test_onnx_more_suite(void)
     TCase *c = tcase_create("onnx_more");
     tcase_add_checked_fixture(c, begin, end);
     tcase_add_test(c, powers);
+    tcase_add_test(c, shared_weights);
     tcase_add_test(c, where_of_shapes);
     tcase_add_test(c, ranges);
     tcase_add_test(c, large_broadcasts);

@@ -17,7 +17,7 @@ typedef struct weight {
     void *panels;
     int64_t m, ldu;
     uint8_t *u;
-    float *sx, *bias, *y;
+    float *sx, *bias, *block_scale, *y;
     int32_t *zu;
 } weight;
 
@@ -67,6 +67,16 @@ static void make_activations(weight *w, int how, dt__stream *s)
     for (int64_t i = 0; i < w->layout.rows; i++) w->bias[i] = (float)(dt__random_unit(s) - 0.5);
 }
 
+/* Activations are in blocks from now on. */
+static void put_blocks(weight *w, dt__stream *s)
+{
+    const int64_t blocks = w->m * w->layout.groups;
+    w->block_scale = malloc((size_t)blocks * sizeof(float) + 1);
+    for (int64_t i = 0; i < blocks; i++) {
+        w->block_scale[i] = (float)(0.001 + dt__random_unit(s));
+    }
+}
+
 static weight make(const dt__panel_shape *shape, int64_t m, int how, dt__stream *s)
 {
     weight w = { .m = m };
@@ -102,6 +112,7 @@ static void discard(weight *w)
     free(w->sx);
     free(w->zu);
     free(w->bias);
+    free(w->block_scale);
     free(w->y);
 }
 
@@ -142,6 +153,21 @@ static float want_y(const weight *w, int64_t m, int64_t n, bool biased)
     return biased ? y + w->bias[n] : y;
 }
 
+/* One output where activations are in blocks, each with a scale of its own. */
+static float want_blocks(const weight *w, int64_t m, int64_t n, bool biased)
+{
+    const dt__panel_layout *l = &w->layout;
+    float acc = 0;
+    for (int64_t g = 0; g < l->groups; g++) {
+        int64_t sum = 0;
+        for (int64_t k = g * l->group; k < dt__min_i64((g + 1) * l->group, l->columns); k++) {
+            sum += (w->u[m * w->ldu + k] - 128) * code(w, n, k);
+        }
+        acc = fmaf((float)sum, scale(w, n, g) * w->block_scale[m * l->groups + g], acc);
+    }
+    return biased ? acc + w->bias[n] : acc;
+}
+
 static void multiply(dt_ctx *ctx, const weight *w, bool biased)
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
@@ -152,6 +178,7 @@ static void multiply(dt_ctx *ctx, const weight *w, bool biased)
                           .ldu = w->ldu,
                           .sx = w->sx,
                           .zu = w->zu,
+                          .block_scale = w->block_scale,
                           .bias = biased ? w->bias : NULL,
                           .y = w->y,
                           .ldy = w->layout.rows };
@@ -166,7 +193,9 @@ static void check_product(dt_ctx *ctx, const weight *w, bool biased)
     multiply(ctx, w, biased);
     for (int64_t m = 0; m < w->m; m++) {
         for (int64_t n = 0; n < w->layout.rows; n++) {
-            const float want = want_y(w, m, n, biased), got = w->y[m * w->layout.rows + n];
+            const float want =
+                w->block_scale != NULL ? want_blocks(w, m, n, biased) : want_y(w, m, n, biased);
+            const float got = w->y[m * w->layout.rows + n];
             TEST_EACH(memcmp(&want, &got, sizeof got) == 0, "y[%lld,%lld] = %a, not %a",
                       (long long)m, (long long)n, (double)got, (double)want);
         }
@@ -201,6 +230,8 @@ START_TEST(equals_the_formula)
                                         experts };
         const int how = round % 5 == 3 ? POWERS : round % 5 == 4 ? TINY : RANDOM;
         weight w = make(&shape, 1 + below(&s, round % 7 == 0 ? 140 : 9), how, &s);
+        check_product(ctx, &w, round % 2 == 0);
+        put_blocks(&w, &s);
         check_product(ctx, &w, round % 2 == 0);
         discard(&w);
     }

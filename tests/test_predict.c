@@ -150,6 +150,89 @@ START_TEST(images_are_answered_with_images)
 }
 END_TEST
 
+/* Grey levels of classes: 0 of the first to 255 of the last; their numbers are those of pixels. */
+START_TEST(images_are_answered_with_masks)
+{
+    static const char command[] = "predict digits-unet-denoise images.npy -o masks --json";
+    test_folder(folder);
+    train("digits-unet-denoise", "model.widths=[4,8] data.task=segmentation '~data.noise' "
+                                 "model.outputs=11");
+    write_digits();
+    json_t *all = json_of(command);
+    ck_assert_int_eq((int)json_array_size(all), IMAGES);
+    for (size_t i = 0; i < IMAGES; i++) {
+        const char *name;
+        json_t *share;
+        double sum = 0;
+        json_object_foreach(json_object_get(json_array_get(all, i), "pixels"), name, share)
+        {
+            sum += json_number_value(share);
+        }
+        ck_assert_msg(sum == PIXELS, "image %zu: %g pixels", i, sum);
+    }
+    json_decref(all);
+    /* the image's pixels are the levels whose shares were given */
+    dt_ctx *ctx = NULL;
+    char path[TEST_PATH];
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_join(path, folder, "masks");
+    dt_png_options o = dt_png_defaults();
+    dt_dataset *d = NULL;
+    ck_assert_int_eq(
+        test_shell(NULL, "cd %s && mkdir -p classes/all && cp masks/*.png classes/all", folder), 0);
+    test_join(path, folder, "classes");
+    TEST_OK(ctx, dt_png_read(ctx, path, &o, &d));
+    ck_assert_int_eq((int)dt_dataset_count(d), IMAGES);
+    for (int64_t i = 0; i < IMAGES; i++) {
+        const uint8_t *pixel = dt_dataset_image(d, i);
+        for (int k = 0; k < PIXELS; k++) {
+            bool level = false;
+            for (int c = 0; c < 11; c++) level = level || abs(pixel[k] - c * 255 / 10) <= 1;
+            ck_assert_msg(level, "a pixel of %d", pixel[k]);
+        }
+    }
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* The outputs that the golden file of the ONNX model names, at the inputs that it names. */
+START_TEST(imported_models_answer)
+{
+    test_folder(folder);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && " DETENT "import '" DETENT_SOURCE_DIR
+                                "/tests/onnx/cnn.onnx' -o m.safetensors",
+                                folder),
+                     0);
+    expect(4, "no tensor of this name",
+           "predict m.safetensors '" DETENT_SOURCE_DIR "/tests/onnx/cnn.safetensors:zebra'");
+    json_t *all = json_of("predict m.safetensors '" DETENT_SOURCE_DIR
+                          "/tests/onnx/cnn.safetensors:x' --json");
+    size_t n;
+    float y[3][5];
+    char *file = test_read_file(DETENT_SOURCE_DIR "/tests/onnx/cnn.safetensors", &n);
+    memcpy(y, file + n - sizeof y, sizeof y); /* the file's last tensor */
+    ck_assert_uint_eq(json_array_size(all), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const json_t *values = json_object_get(json_array_get(all, i), "values");
+        ck_assert_uint_eq(json_array_size(values), 5);
+        for (size_t k = 0; k < 5; k++) {
+            const double v = json_number_value(json_array_get(values, k));
+            ck_assert_msg(fabs(v - (double)y[i][k]) < 1e-5, "%zu, %zu: %g", i, k, v);
+        }
+    }
+    free(file);
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && " DETENT "import '" DETENT_SOURCE_DIR
+                                "/tests/onnx/two.onnx' -o two",
+                                folder),
+                     0);
+    expect(0, "two.safetensors", "predict two '" DETENT_SOURCE_DIR "/tests/onnx/two.safetensors'");
+    json_decref(all);
+}
+END_TEST
+
 /* ---- tables, signals, text ------------------------------------------------------------------ */
 
 static const char table[] = "a,b,c,d,e,f,g,h,i,j,k,l,extra\n"
@@ -320,7 +403,7 @@ START_TEST(bad_inputs_are_named)
         { 2, "usage: detent predict", "predict digits-2bit" },
         { 4, "nothere", "predict nothere 1.png" },
         { 4, "no safetensors file", "predict 1.png 1.png" },
-        { 4, "does not say what it reads", "predict bare.st 1.png" },
+        { 4, "the model reads examples of [2,12,10], no images", "predict bare.st 1.png" },
     };
     float x[PIXELS] = { NAN };
     uint8_t png[PNG_MAKE_MOST];
@@ -362,6 +445,29 @@ END_TEST
 
 /* ---- new and doctor ------------------------------------------------------------------------- */
 
+/* Folders of images as people have them: with a part for training and PNG of one size; classes of
+ * many sizes; JPEG by their names, which the first bytes deny. */
+static void write_folders(void)
+{
+    static const char *const names[] = { "png/train/%d/%d.png", "classes/%d/%d.png",
+                                         "split/train/%d/%d.jpg" };
+    static const char make[] = "cd %s && for c in 0 1; do mkdir -p png/train/$c classes/$c "
+                               "split/train/$c; done";
+    static uint8_t pixels[64 * 64];
+    char name[64], path[TEST_PATH];
+    dt_ctx *ctx = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    ck_assert_int_eq(test_shell(NULL, make, folder), 0);
+    for (int i = 0; i < 3 * 40; i++) {
+        const int form = i / 40, side = form == 0 ? 16 : 12 + i % 20;
+        for (int k = 0; k < side * side; k++) pixels[k] = (uint8_t)(100 * (i % 2) + (7 * k) % 90);
+        snprintf(name, sizeof name, names[form], i % 2, i);
+        test_join(path, folder, name);
+        TEST_OK(ctx, dt_png_write(ctx, path, &(dt_png_image){ 1, side, side, pixels }));
+    }
+    dt_ctx_free(ctx);
+}
+
 START_TEST(new_recipes_train)
 {
     static const char *const data[] = {
@@ -377,6 +483,9 @@ START_TEST(new_recipes_train)
         "t.csv --target 'k,l' --task regression",
         "t.csv --target m",
         "text.txt",
+        "png",
+        "classes",
+        "split",
     };
     char command[512];
     static const char make[] =
@@ -384,6 +493,7 @@ START_TEST(new_recipes_train)
         "for i in $(seq 40); do echo $i,$((i %% 7)),$((i %% 3)); done >> t.csv";
     test_folder(folder);
     ck_assert_int_eq(test_shell(NULL, make, folder), 0);
+    write_folders();
     for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
         snprintf(command, sizeof command, "new %zu.yaml --data %s", i, data[i]);
         expect(0, ".yaml: ", command);
@@ -441,6 +551,8 @@ Suite *test_predict_suite(void)
     tcase_set_timeout(all, 300);
     tcase_add_test(all, images_are_classified);
     tcase_add_test(all, images_are_answered_with_images);
+    tcase_add_test(all, images_are_answered_with_masks);
+    tcase_add_test(all, imported_models_answer);
     tcase_add_test(all, tables_are_answered);
     tcase_add_test(all, columns_are_found_by_their_names);
     tcase_add_test(all, bits_are_answered);

@@ -107,6 +107,9 @@ static const struct spec_case {
     { "activation: {granularity: tensor}", NULL },
     { "activation: {granularity: channel}", "granularity" },
     { "activation: {granularity: group}", "granularity" },
+    { "activation: {granularity: group, scheme: q8_0}", NULL },
+    { "activation: {scheme: q8_0}", "scheme" },
+    { "activation: {granularity: group, scheme: q8_0, group_size: 12}", "group_size" },
     { "activation: {granularity: token}", NULL },
     { "activation: {granularity: sample}", NULL },
     { "weight: {group_size: 12}", "group_size" },
@@ -216,7 +219,14 @@ START_TEST(mistakes_are_named_and_change_nothing)
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
     o.preset = DT_DEVICE_INT4 + 1;
-    check_refused(&o, DT_ERR_ARG, "7 is no preset");
+    check_refused(&o, DT_ERR_ARG, "9 is no preset");
+    o = dt_qat_defaults();
+    o.preset = DT_INT8_BLOCK_INT4_WEIGHT;
+    o.rules[0] =
+        (dt_qat_rule){ .match = "head",
+                       .weight = { .quant.granularity = DT_PER_CHANNEL, .has_granularity = true } };
+    o.n_rules = 1;
+    check_refused(&o, DT_ERR_CONFIG, "head: activations in groups of 32 want a weight in groups");
     o = dt_qat_defaults();
     o.forward = -1;
     check_refused(&o, DT_ERR_ARG, "-1 is no forward");

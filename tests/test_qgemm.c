@@ -15,7 +15,7 @@ typedef struct product {
     void *panels;
     uint8_t *u;
     int32_t *zu;
-    float *sx, *bias;
+    float *sx, *bias, *block_scale;
     float *want, *got;
 } product;
 
@@ -70,6 +70,15 @@ static void make_panels(product *p, int how, dt__stream *s)
     free(scales);
 }
 
+/* Scales of blocks of activations. */
+static float *blocks_of(product *p, dt__stream *s)
+{
+    const int64_t n = p->call.m * p->layout.groups;
+    p->block_scale = room((size_t)n * sizeof(float));
+    for (int64_t i = 0; i < n; i++) p->block_scale[i] = (float)(0.001 + dt__random_unit(s));
+    return p->block_scale;
+}
+
 static product make(const shape *h, int how, dt__stream *s)
 {
     product p = { 0 };
@@ -99,6 +108,7 @@ static product make(const shape *h, int how, dt__stream *s)
                           .zu = p.zu,
                           .ldy = ldy };
     p.call.bias = below(s, 2) == 0 ? p.bias : NULL;
+    if (p.layout.pieces_per_group == 1 && below(s, 3) == 0) p.call.block_scale = blocks_of(&p, s);
     return p;
 }
 
@@ -109,6 +119,7 @@ static void discard(product *p)
     free(p->zu);
     free(p->sx);
     free(p->bias);
+    free(p->block_scale);
     free(p->want);
     free(p->got);
 }

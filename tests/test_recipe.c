@@ -335,6 +335,39 @@ START_TEST(strings_may_look_like_anything)
 }
 END_TEST
 
+/* A runtime chooses what is not given. */
+START_TEST(a_target_chooses_the_rest)
+{
+    static const struct {
+        const char *text;
+        int preset, scale_dtype, formats;
+    } targets[] = {
+        { "qat: {target: detent}\n", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCALE_F32, 0 },
+        { "qat: {target: detent, preset: int4-int4}\n", DT_INT4_INT4, DT_SCALE_F32, 0 },
+        { "qat: {target: onnxruntime}\n", DT_INT8_BLOCK_INT4_WEIGHT, DT_SCALE_F32, 1 },
+        { "qat: {target: onnxruntime}\nconvert: {formats: [onnx, c]}\n", DT_INT8_BLOCK_INT4_WEIGHT,
+          DT_SCALE_F32, 2 },
+    };
+    dt_ctx *ctx = create_ctx();
+    for (int i = 0; i < (int)(sizeof targets / sizeof targets[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "run: {dir: r}\nmodel: {family: mlp, sizes: [64, 10]}\n"
+                 "data: {format: digits}\ntrain: {steps: 10}\n%s",
+                 targets[i].text);
+        dt_recipe *r = NULL;
+        const dt_recipe_source source = { .path = "t.yaml", .text = text, .bytes = strlen(text) };
+        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+        const dt_recipe_options *o = dt_recipe_get(r);
+        ck_assert_int_eq(o->qat.preset, targets[i].preset);
+        ck_assert_int_eq(o->qat.weight.quant.scale_dtype, targets[i].scale_dtype);
+        ck_assert_int_eq(o->convert.formats.n, targets[i].formats);
+        dt_recipe_free(r);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(the_command_line_wins)
 {
     static const char *const overrides[] = {
@@ -900,6 +933,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, values_arrive);
     tcase_add_test(values, the_shortest_recipe);
     tcase_add_test(values, strings_may_look_like_anything);
+    tcase_add_test(values, a_target_chooses_the_rest);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);

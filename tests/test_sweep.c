@@ -239,6 +239,23 @@ START_TEST(a_failing_run_loses_no_other)
 }
 END_TEST
 
+/* Without an update of QAT the evaluations are those of a float model, which is not what is
+ * converted: the result is in their place. */
+START_TEST(a_run_without_qat_has_no_validation)
+{
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "b", "keys: {qat.start_step: [100, 4]}\n", &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    for (int64_t i = 0; i < 2; i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        if (strcmp(row->value[0], "100") != 0) continue;
+        ck_assert(row->chosen.n == 1 && row->result.n == 1);
+        ck_assert(row->chosen.mean == row->result.mean);
+    }
+    dt_sweep_free(s);
+}
+END_TEST
+
 typedef struct stopper {
     int64_t calls, stop_at;
     int begun;
@@ -550,6 +567,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, draws_lie_in_their_ranges);
     tcase_add_test(all, draws_depend_on_the_seed_alone);
     tcase_add_test(all, a_failing_run_loses_no_other);
+    tcase_add_test(all, a_run_without_qat_has_no_validation);
     tcase_add_test(all, an_interrupted_sweep_ends_the_same);
     tcase_add_test(all, rungs_train_for_longer);
     tcase_add_loop_test(all, rungs_shorten_lengths_of_schedules, 0, 4);

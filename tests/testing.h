@@ -26,6 +26,8 @@
 /* ---- files ---------------------------------------------------------------------------------- */
 
 #define TEST_PATH 1024
+/* Presets that tests of all layers go through, from 0 on. */
+#define TEST_PRESETS (DT_INT8_BLOCK_Q4_0_WEIGHT + 1)
 
 /* Finds `name` ("ops/tanh.json", "quant") among the reference values: $DETENT_SHARED/golden,
  * ../shared/golden next to the sources, then the subset in tests/golden. Returns false, with a line

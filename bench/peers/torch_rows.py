@@ -68,7 +68,41 @@ def resnet20():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
-NETS = {"cnn": cnn, "resnet20": resnet20}
+def conv(inputs, outputs, kernel=1, stride=1, padding=0, groups=1, active=nn.ReLU):
+    layers = [nn.Conv2d(inputs, outputs, kernel, stride, padding, groups=groups, bias=False),
+              nn.BatchNorm2d(outputs)]
+    return layers + ([active()] if active else [])
+
+
+def dscnn():
+    layers = conv(1, 32, (10, 4), 2, (5, 1))
+    for _ in range(3):
+        layers += conv(32, 32, 3, 1, 1, groups=32) + conv(32, 32)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 12))
+
+
+class Inverted(nn.Module):
+    """An inverted residual block of 16 channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*conv(16, 48, active=nn.ReLU6),
+                                  *conv(48, 48, 3, 1, 1, groups=48, active=nn.ReLU6),
+                                  *conv(48, 16, active=None))
+
+    def forward(self, x):
+        return self.body(x) + x
+
+
+def mobilenet():
+    return nn.Sequential(*conv(1, 16, 3, 2, 1, active=nn.ReLU6), Inverted(), Inverted(),
+                         *conv(16, 64, active=nn.ReLU6),
+                         *conv(64, 64, 3, 2, 1, groups=64, active=nn.ReLU6),
+                         *conv(64, 24, active=None),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10))
+
+
+NETS = {"cnn": cnn, "resnet20": resnet20, "dscnn": dscnn, "mobilenet": mobilenet}
 
 
 class Step:

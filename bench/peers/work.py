@@ -25,7 +25,7 @@ def models(quick):
 
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """A convolutional network of src/bench/nets.c."""
+    """A convolutional network of src/bench/nets.c or nets_lists.c."""
 
     network: str
     image: tuple
@@ -38,7 +38,8 @@ class Net:
 def nets(quick):
     if quick:
         return [Net("cnn", (1, 28, 28), 4)]
-    return [Net("cnn", (1, 28, 28), 128), Net("resnet20", (3, 32, 32), 128)]
+    return [Net("cnn", (1, 28, 28), 128), Net("resnet20", (3, 32, 32), 128),
+            Net("dscnn", (1, 49, 10), 128), Net("mobilenet", (1, 28, 28), 128)]
 
 
 def products(quick):

@@ -145,6 +145,7 @@ typedef struct dt_model_data {
     int64_t n_columns; /* of a table that it was trained on; 0: not known */
     const char *const *columns;
     bool pixels;                  /* examples were images of bytes */
+    bool resized;                 /* and files of any size were resized to them (data.size) */
     int64_t rate;                 /* samples per second of its recordings; 0: not known */
     dt_features_options features; /* that were computed of signals; kind none: none */
     void *memory;                 /* owned by dt_model_data_parse */

@@ -21,6 +21,7 @@ enum {
     DT_SCHEME_SYMMETRIC_NO_CLIP,
     DT_SCHEME_ASYMMETRIC,
     DT_SCHEME_Q4_0,
+    DT_SCHEME_Q8_0,
     DT_SCHEME_DEVICE, /* activations of integer networks */
     DT_SCHEME_NARROW  /* weights of integer networks */
 };
@@ -96,6 +97,12 @@ enum {
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
     /* int4 both, learned: a scale and shifts for the input, a scale for each channel of a weight */
     DT_INT4_INT4,
+    /* what onnxruntime's MatMulNBits computes: activations int8 q8_0 in blocks, int4 symmetric
+     * weights whose groups are these blocks */
+    DT_INT8_BLOCK_INT4_WEIGHT,
+    /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, with scales
+     * of f16 */
+    DT_INT8_BLOCK_Q4_0_WEIGHT,
     /* networks of integers alone, as microcontrollers compute them (device.h): activations are int8
      * codes from layer to layer; weights int8 by channel, or int4 where the arithmetic has them */
     DT_DEVICE_INT8,

@@ -169,10 +169,21 @@ typedef struct dt_quantize_options {
     int64_t n_tensors;
 } dt_quantize_options;
 
+/* Runtimes that a recipe names in `qat.target`. */
+enum {
+    DT_RUNTIME_DETENT,
+    DT_RUNTIME_LLAMA_CPP,
+    DT_RUNTIME_ONNXRUNTIME,
+    DT_RUNTIME_LITERT,
+    DT_RUNTIME_TRANSFORMERS,
+    DT_RUNTIME_DEVICE /* CMSIS-NN, TensorFlow Lite Micro */
+};
+
 /* The schedule of quantization in a run: the keys of a recipe's `qat` block that dt_prepare does
  * not read. Updates are counted from the beginning of the run. */
 typedef struct dt_qat_schedule {
-    int64_t start_step;        /* updates in float before the model is prepared */
+    int target;         /* DT_RUNTIME_...: recipes alone read it, where it chooses other keys */
+    int64_t start_step; /* updates in float before the model is prepared */
     int64_t calibrate_batches; /* batches that observe static ranges before QAT */
     int64_t refresh_steps; /* updates between computations of a weight's static range; 0: once */
     int64_t freeze_observer_step; /* update at which activations' static ranges freeze; 0: never */

@@ -303,9 +303,16 @@ dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *code
     return s;
 }
 
+static bool same_groups(const dt__codes *x, const dt__codes *w)
+{
+    return x->groups == w->groups && (x->groups <= 1 || x->group == w->group) && w->order == NULL &&
+           w->layout.pieces_per_group <= 1;
+}
+
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w)
 {
-    return x != NULL && w != NULL && x->integer && w->integer && x->u != NULL && w->panels != NULL;
+    return x != NULL && w != NULL && x->integer && w->integer && x->u != NULL &&
+           w->panels != NULL && (!x->blocks || same_groups(x, w));
 }
 
 size_t dt__codes_product_room(const dt__codes *x, const dt__codes *w)
@@ -352,6 +359,7 @@ static void multiply_rows(const dt__codes_products *p, int64_t r, int64_t m, con
                             .ldu = ldu,
                             .sx = x->scale + r,
                             .zu = x->zero_u + r,
+                            .block_scale = x->blocks ? x->scale + r * x->groups : NULL,
                             .bias = w->bias != NULL ? w->bias + w->n0 : NULL,
                             .y = w->y + (r - p->m0) * layout[i].rows,
                             .ldy = layout[i].rows,

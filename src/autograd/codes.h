@@ -19,6 +19,7 @@ struct dt__codes {
                             * row */
     int bits;
     bool integer;       /* usable in an integer product */
+    bool blocks;        /* rows of `u` are blocks, each with a scale of its own and zero point 0 */
     bool int8_backward; /* of a weight: gradients of its product are products of integers */
     bool packed;     /* `u` has two codes of at most 4 bits per byte, the first in the low half */
     int64_t stride;  /* bytes from a row of `u` to the next */
@@ -71,7 +72,8 @@ const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, voi
  * DT__STEP bytes behind them may be overwritten. */
 void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t *to);
 
-/* Whether an integer product can multiply rows of activations x by the panels of a weight w. */
+/* Whether an integer product can multiply rows of activations x by the panels of a weight w: where
+ * x is in blocks, the weight's groups are the same. */
 bool dt__codes_multiply(const dt__codes *x, const dt__codes *w);
 /* Whether m rows of floats are multiplied by the weight's codes directly, without dequantizing
  * it. */

@@ -39,6 +39,8 @@ static const work tasks[] = {
     { "1024-4096-4096-1024", { 4, { 1024, 4096, 4096, 1024 } }, 256, false, NULL },
     { "cnn", .batch = 128, .net = &dt__net_cnn },
     { "resnet20", .batch = 128, .net = &dt__net_resnet20 },
+    { "dscnn", .batch = 128, .net = &dt__net_dscnn },
+    { "mobilenet", .batch = 128, .net = &dt__net_mobilenet },
 };
 static const work quick_task = { "64-32-10", { 3, { 64, 32, 10 } }, 16, true, NULL };
 

@@ -89,7 +89,7 @@ const dt__net dt__net_resnet20 = {
 
 static double multiplications(const dt__conv *c)
 {
-    return (double)(c->out * dt__conv_y_plane(c)) * (double)(c->in * dt__conv_taps(c));
+    return (double)(c->out * dt__conv_y_plane(c)) * (double)(c->in / c->groups * dt__conv_taps(c));
 }
 
 /* x of the first convolution needs no gradient. */

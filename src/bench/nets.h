@@ -20,6 +20,9 @@ typedef struct dt__net {
 /* conv-norm-relu 1 -> 16, 16 -> 32 by stride 2, 32 -> 32, 32 -> 48 by stride 2, max pool, linear:
  * 32,378 parameters. And He et al.'s residual network of 20 layers for images of 32 x 32. */
 extern const dt__net dt__net_cnn, dt__net_resnet20;
+/* The networks of the recipes sounds-dscnn and digits-mobilenet (nets_lists.c): 6,060 and 8,250
+ * parameters. */
+extern const dt__net dt__net_dscnn, dt__net_mobilenet;
 
 /* Operations of all products of a step; a multiply-add counts as two. */
 double dt__net_operations(const dt__net *net, int64_t batch);

@@ -2,6 +2,8 @@
  * keys. */
 #include "cli.h"
 #include "layer_table.h"
+#include "narrow.h"
+#include "screen.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +36,13 @@ static int show(const cli_args *args, dt_ctx *ctx)
     const bool json = args->option[JSON] != NULL;
     if (status == CLI_DONE && args->option[SUMMARY] != NULL) {
         status = summarize(args, ctx, recipe, json);
+    } else if (status == CLI_DONE && json) {
+        status = cli_written(dt_recipe_json(recipe, cli_stdout, NULL));
+    } else if (status == CLI_DONE && screen_wraps(stdout)) {
+        narrow lines = { .width = screen_width(stdout) };
+        status = cli_written(dt_recipe_show(recipe, narrow_add, &lines));
     } else if (status == CLI_DONE) {
-        status = cli_written((json ? dt_recipe_json : dt_recipe_show)(recipe, cli_stdout, NULL));
+        status = cli_written(dt_recipe_show(recipe, cli_stdout, NULL));
     }
     dt_recipe_free(recipe);
     return status;

@@ -211,6 +211,7 @@ static void print_data(dt_ctx *ctx, const char *text)
         }
         cli_text_add(&in, "]");
     }
+    if (d.resized) cli_text_add(&in, ", images resized to it");
     print_entry("input", in.text);
     if (d.channels > 0) print_standard(&d);
     cli_text_add(&out, "%s", d.target);

@@ -69,8 +69,9 @@ static int read_answers(const cli_args *args, answers *a, new_data *d)
     *d = (new_data){ .path = a->data, .task = a->task };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s: no data that are known: folders train/CLASS/*.png or CLASS/*.wav, "
-                        "files .csv, .npy, .npz, .safetensors, .txt or .jsonl, IDX, CIFAR-10, or "
+                        "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
+                        ".jpg, CLASS/*.wav, files .csv, .npy, .npz, .safetensors, .txt or .jsonl, "
+                        "IDX, CIFAR-10, or "
                         "digits, sounds, sensors, table",
                         a->data);
     }

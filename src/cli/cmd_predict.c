@@ -5,6 +5,7 @@
 #include "predicted.h"
 #include "text_stream.h"
 
+#include <detent/layers.h>
 #include <detent/text.h>
 
 #include <stdio.h>
@@ -242,6 +243,42 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     return status;
 }
 
+/* ---- models without detent.data ------------------------------------------------------------- */
+
+static void put_dims(cli_text *out, const dt_ints *dims)
+{
+    cli_text_add(out, "\"input\": [");
+    for (int i = 0; i < dims->n; i++) {
+        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims->v[i]);
+    }
+    cli_text_add(out, "]");
+}
+
+/* What is known of a model that was imported, or written in C: a list of layers has the shapes of
+ * its inputs. Numbers come in as they are, and go out. */
+static bool describe(const dt_model_info *info, cli_text *out)
+{
+    const dt_layers_options *o = info->options;
+    if (info->family == NULL || strcmp(info->family->name, "layers") != 0) return false;
+    if (o->output.n > 1 || o->input.n < 1) return false;
+    dt_ints all = { .n = 1, .v = { 0 } };
+    for (int i = 0; i < o->input.n; i++) {
+        int64_t count = 1;
+        for (int k = 0; k < o->input.shape[i].n; k++) count *= o->input.shape[i].v[k];
+        all.v[0] += count;
+    }
+    cli_text_add(out, "{\"target\": \"values\", ");
+    put_dims(out, o->input.n == 1 ? &o->input.shape[0] : &all);
+    for (int i = 0; i < o->input.n && o->input.n > 1; i++) {
+        cli_text_add(out, i == 0 ? ", \"inputs\": [{\"name\": \"%s\", " : ", {\"name\": \"%s\", ",
+                     o->input.name[i]);
+        put_dims(out, &o->input.shape[i]);
+        cli_text_add(out, i + 1 < o->input.n ? "}" : "}]");
+    }
+    cli_text_add(out, "}");
+    return true;
+}
+
 /* ---- the command ---------------------------------------------------------------------------- */
 
 static int predict(const cli_args *args, dt_module *m, const dt_model_info *info, int top)
@@ -249,13 +286,15 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     dt_ctx *ctx = dt_module_ctx(m);
     dt_model_data data;
     if (dt_module_type_of(m)->language != NULL) return predict_texts(args, m, info, top);
-    if (info->data == NULL) {
+    cli_text known = { .used = 0 };
+    if (info->data == NULL && !describe(info, &known)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s does not say what it reads and what its answers mean (detent.data): a "
                         "run of `detent train` writes that into its files",
                         args->words[0]);
     }
-    if (dt_model_data_parse(ctx, info->data, args->words[0], &data) != DT_OK) {
+    const char *text = info->data != NULL ? info->data : known.text;
+    if (dt_model_data_parse(ctx, text, args->words[0], &data) != DT_OK) {
         return cli_fail_file(args, ctx);
     }
     const int status = predict_files(args, m, &data, top);

@@ -30,6 +30,9 @@ static const kind kinds[] = {
     { "", ".txt", NULL, "text", false, true, false, false },
     { "", ".jsonl", NULL, "lines of JSON", false, true, false, false },
     { "", NULL, "train/*/*.png", "folders of images", false, false, true, true },
+    { "", NULL, "train/*/*.jp*g", "folders of images", false, false, true, true },
+    { "", NULL, "*/*.png", "folders of images", false, false, true, false },
+    { "", NULL, "*/*.jp*g", "folders of images", false, false, true, false },
     { "", NULL, "*/*.wav", "folders of recordings", false, false, false, false },
     { "", NULL, "train-images*idx3-ubyte*", "images of IDX files", false, false, true, true },
     { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
@@ -129,9 +132,13 @@ static void add_files(const new_data *d, cli_text *out)
 static void add_folder(const new_data *d, const kind *k, cli_text *out)
 {
     static const char *const formats[][2] = { { "train/*/*.png", "png" },
+                                              { "train/*/*.jp*g", "folder" },
+                                              { "*/*.png", "folder" },
+                                              { "*/*.jp*g", "folder" },
                                               { "train-images*idx3-ubyte*", "idx" },
                                               { "data_batch_1.bin*", "cifar10" },
                                               { "*/*.wav", "tensors" } };
+    const bool resized = k->images && (k->inside[0] == '*' || ends_in(k->inside, ".jp*g"));
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i][0], k->inside) == 0) {
             cli_text_add(out, "  format: %s\n  dir: ", formats[i][1]);
@@ -140,6 +147,9 @@ static void add_folder(const new_data *d, const kind *k, cli_text *out)
     add_quoted(out, d->path, strlen(d->path));
     cli_text_add(out, "\n");
     if (ends_in(k->inside, ".wav")) cli_text_add(out, "  train: ['*/*.wav']\n");
+    if (!resized) return;
+    if (k->inside[0] == '*') cli_text_add(out, "  train: [.]                   # CLASS/IMAGE\n");
+    cli_text_add(out, "  size: 32                     # height and width of all images\n");
 }
 
 void new_data_block(const new_data *d, cli_text *out)

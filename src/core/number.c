@@ -3,6 +3,7 @@
 #include "core/number.h"
 
 #include <errno.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdbool.h>
@@ -75,16 +76,28 @@ static void shorten_exponent(char *text)
     memmove(digits, digits + zeros, strlen(digits + zeros) + 1);
 }
 
+/* The fewest significant digits that tell a finite value from its neighbours. A decimal of at most
+ * 15 digits comes back from a normal double, so printed with 15 such a value ends in zeros. */
+static int fewest_digits(double value)
+{
+    char text[32];
+    if (!isfinite(value)) return 1;
+    for (int digits = fabs(value) < DBL_MIN ? 1 : 15; digits < 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, value);
+        if (strtod(text, NULL) != value) continue;
+        while (digits > 1 && text[digits + (value < 0)] == '0') digits--;
+        return digits;
+    }
+    return 17;
+}
+
 void dt__print_real(double value, char text[32])
 {
     if (fabs(value) < 1e9 && value == floor(value)) {
         snprintf(text, 32, "%.0f", value);
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        if (strtod(text, NULL) == value) break;
-    }
+    snprintf(text, 32, "%.*g", fewest_digits(value), value);
     swap_point(text, *localeconv()->decimal_point, '.');
     shorten_exponent(text);
 }

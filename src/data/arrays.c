@@ -94,6 +94,25 @@ void dt__array_example(const dt__array_store *s, int64_t example, float *x)
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
 
+/* Examples of one row that follow each other in a recording are converted at once. */
+void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
+    const int64_t size = dt__array_size(s);
+    const bool rows = s->length == 1 && s->stride == 1;
+    for (int64_t done = 0, count; done < n; done += count) {
+        float *to = x + done * size;
+        count = 1;
+        if (rows) {
+            const int64_t end = s->recording[index_of(s, first + done)].end;
+            count = dt__min_i64(n - done, end - first - done);
+            dtype->to_f32(dt__array_place_of(s, first + done).begin, count * size, to);
+        } else {
+            dt__array_example(s, first + done, to);
+        }
+    }
+}
+
 dt__array_channels dt__array_channels_of(const dt__array_store *s)
 {
     dt__array_channels c = { 1, s->dims[s->axis], 1 };

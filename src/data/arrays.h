@@ -107,6 +107,8 @@ dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example);
 
 /* Writes example `example` of the store as f32, without standardizing. */
 void dt__array_example(const dt__array_store *s, int64_t example, float *x);
+/* The same of n examples in a row, one behind the other. */
+void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x);
 
 /* What comes before and after the axis in an example: [outer, channels, inner]. */
 typedef struct dt__array_channels {

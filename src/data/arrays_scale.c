@@ -135,7 +135,7 @@ static void measure_block(const measuring *m, int64_t first, int64_t n, int64_t 
     double *mean = m->sums + 2 * slot * channels, *squares = mean + channels;
     const dt__array_channels all = { n * m->shape.outer, channels, m->shape.inner };
     memset(mean, 0, 2 * (size_t)channels * sizeof *mean);
-    for (int64_t i = 0; i < n; i++) dt__array_example(s, m->d->first + first + i, v + i * size);
+    dt__array_examples(s, m->d->first + first, n, v);
     add_up(&all, v, NULL, mean);
     for (int64_t c = 0; c < channels; c++) mean[c] /= (double)(all.outer * all.inner);
     add_up(&all, v, mean, squares);

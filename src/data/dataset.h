@@ -63,6 +63,7 @@ struct dt_dataset {
     int64_t classes;
     /* images: views of two storages, so that a split shares the bytes */
     int64_t channels, height, width;
+    bool resized;  /* files of other sizes became images of this one */
     int64_t first; /* index of the first image in the storages; likewise of arrays and pieces */
     dt__storage *pixels, *targets;
     dt_reals mean, deviation; /* empty: 0 and 1 */

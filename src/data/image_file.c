@@ -1,6 +1,8 @@
 /* An image in a file: PNG or JPEG. */
 #include "data/image_file.h"
 
+#include "data/resize.h"
+
 #include <string.h>
 
 static dt_status begins_as_jpeg(dt_ctx *ctx, const char *path, bool *answer)
@@ -33,4 +35,23 @@ void dt__image_close(dt__image_file *f)
 dt_status dt__image_read(dt__image_file *f, int64_t channels, uint8_t *to)
 {
     return f->is_jpeg ? dt__jpeg_read(&f->jpeg, channels, to) : dt__png_read(&f->png, channels, to);
+}
+
+dt_status dt__image_read_sized(dt_ctx *ctx, dt__image_file *f, int64_t channels, int64_t height,
+                               int64_t width, uint8_t *to)
+{
+    if (f->height == height && f->width == width) return dt__image_read(f, channels, to);
+    const int64_t dims[] = { channels, f->height, f->width };
+    int64_t bytes;
+    if (!dt__product(3, dims, &bytes)) {
+        return dt_fail(ctx, DT_ERR_NOMEM, "'%s': %lld x %lld pixels", f->path, (long long)f->height,
+                       (long long)f->width);
+    }
+    uint8_t *pixels = dt__alloc(ctx, (size_t)bytes);
+    if (pixels == NULL) return DT_ERR_NOMEM;
+    const dt__size from = { f->height, f->width }, size = { height, width };
+    dt_status s = dt__image_read(f, channels, pixels);
+    if (s == DT_OK) s = dt__resize(ctx, channels, from, pixels, size, to);
+    dt__release(ctx, pixels);
+    return s;
 }

@@ -21,4 +21,9 @@ void dt__image_close(dt__image_file *f);
 /* Reads the pixels, once, as [channels][height][width] with 1 or 3 channels. */
 dt_status dt__image_read(dt__image_file *f, int64_t channels, uint8_t *to);
 
+/* The same as [channels][height][width]: resized where the image has another size. Extents are 1 to
+ * 65535. Also NOMEM. */
+dt_status dt__image_read_sized(dt_ctx *ctx, dt__image_file *f, int64_t channels, int64_t height,
+                               int64_t width, uint8_t *to);
+
 #endif

@@ -172,6 +172,7 @@ static bool resizes(const reading *r) { return r->options->height > 0; }
 static dt_status begin_dataset(reading *r, const dt__image_file *f)
 {
     dt_dataset *d = &r->d;
+    d->resized = resizes(r);
     d->height = resizes(r) ? r->options->height : f->height;
     d->width = resizes(r) ? r->options->width : f->width;
     const int64_t dims[] = { d->count, d->channels, d->height, d->width };
@@ -193,32 +194,15 @@ static dt_status refuse_size(const reading *r, const dt__image_file *f)
                    (long long)r->d.height, (long long)r->d.width);
 }
 
-static dt_status read_resized(const reading *r, dt__image_file *f, uint8_t *to)
-{
-    const int64_t dims[] = { r->d.channels, f->height, f->width };
-    int64_t bytes;
-    if (!dt__product(3, dims, &bytes)) {
-        return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld x %lld pixels", f->path,
-                       (long long)f->height, (long long)f->width);
-    }
-    uint8_t *pixels = dt__alloc(r->ctx, (size_t)bytes);
-    if (pixels == NULL) return DT_ERR_NOMEM;
-    const dt__size from = { f->height, f->width }, size = { r->d.height, r->d.width };
-    dt_status s = dt__image_read(f, r->d.channels, pixels);
-    if (s == DT_OK) s = dt__resize(r->ctx, r->d.channels, from, pixels, size, to);
-    dt__release(r->ctx, pixels);
-    return s;
-}
-
 static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t label)
 {
     if (i == 0) DT__TRY(begin_dataset(r, f));
     uint8_t *to = (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d);
     ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
-    if (f->height == r->d.height && f->width == r->d.width) {
-        return dt__image_read(f, r->d.channels, to);
+    if (!resizes(r) && (f->height != r->d.height || f->width != r->d.width)) {
+        return refuse_size(r, f);
     }
-    return resizes(r) ? read_resized(r, f, to) : refuse_size(r, f);
+    return dt__image_read_sized(r->ctx, f, r->d.channels, r->d.height, r->d.width, to);
 }
 
 static dt_status read_image(reading *r, int64_t i)

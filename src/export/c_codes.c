@@ -37,8 +37,19 @@ static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
     return name;
 }
 
-dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_operand *o)
+/* Blocks of rows; their scales have room. */
+static dt__c_coding coding_of_blocks(dt__c_program *p, const dt_trace_call *c,
+                                     const dt_trace_operand *o)
 {
+    const int64_t n = dt__c_dim(p, o->value, -1);
+    dt__c_coding k = { .dynamic = true, .by_row = true, .blocks = true };
+    k.scales = dt__c_scratch(p, c, "float", dt__ceil_div(n, o->quant->group_size), sizeof(float));
+    return k;
+}
+
+dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_call *c, const dt_trace_operand *o)
+{
+    if (o->quant->granularity == DT_PER_GROUP) return coding_of_blocks(p, c, o);
     dt__c_coding k = { .dynamic = o->scale == NULL };
     dt__c_want(p, "codes_grid");
     dt__c_want(p, "codes_quantize");
@@ -53,7 +64,42 @@ dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_operand *o)
 
 void dt__c_declare_grid(dt__c_program *p, const dt__c_coding *k)
 {
-    if (k->dynamic) dt__c_line(p, "code_grid g;");
+    if (k->dynamic && !k->blocks) dt__c_line(p, "code_grid g;");
+}
+
+dt__c_name dt__c_codes_room(dt__c_program *p, const dt_trace_call *c, const dt__c_coding *k,
+                            int64_t n)
+{
+    return dt__c_scratch(p, c, k->blocks ? "int8_t" : "uint8_t", n, 1);
+}
+
+void dt__c_quantize(dt__c_program *p, const dt__c_coding *k, const dt_trace_operand *o,
+                    const char *x, int64_t n, const char *u)
+{
+    if (!k->blocks) {
+        dt__c_line(p, "quantize(%s, %lld, %s, %s);", x, (long long)n, k->grid.text, u);
+        return;
+    }
+    char stored[64];
+    snprintf(stored, sizeof stored, "codes_stored_%s", dtypes[o->quant->scale_dtype]);
+    dt__c_want(p, stored);
+    dt__c_want(p, "codes_blocks");
+    dt__c_line(p, "bad |= quantize_blocks(%s, %lld, %lld, %d, %s, %s, %s);", x, (long long)n,
+               (long long)o->quant->group_size, dt__qmax(o->quant), stored + strlen("codes_"), u,
+               k->scales.text);
+}
+
+/* The statement that makes values of codes. */
+static void put_values(dt__c_program *p, const dt__c_coding *k, const dt_trace_operand *o,
+                       const char *u, int64_t n, const char *y)
+{
+    dt__c_want(p, k->blocks ? "codes_dequantize_blocks" : "codes_dequantize");
+    if (k->blocks) {
+        dt__c_line(p, "dequantize_blocks(%s, %lld, %lld, %s, %s);", u, (long long)n,
+                   (long long)o->quant->group_size, k->scales.text, y);
+    } else {
+        dt__c_line(p, "dequantize(%s, %lld, %s, %s);", u, (long long)n, k->grid.text, y);
+    }
 }
 
 /* The function that finds a dynamic grid. */
@@ -97,6 +143,7 @@ void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_ope
                      const char *x, int64_t n)
 {
     const dt_quant_spec *q = o->quant;
+    if (k->blocks) return;
     if (!k->dynamic) {
         dt__c_want(p, "codes_finite");
         dt__c_line(p, "bad |= not_finite(%s, %lld);", x, (long long)n);
@@ -111,24 +158,23 @@ void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_ope
 static dt__c_name dequantized(dt__c_program *p, const dt_trace_call *c, int i)
 {
     const dt_trace_operand *o = &c->in[i];
-    const dt__c_coding k = dt__c_coding_of(p, o);
+    const dt__c_coding k = dt__c_coding_of(p, c, o);
     const int64_t n = dt__c_count(p, o->value);
     const int64_t row = k.by_row ? dt__c_dim(p, o->value, -1) : n;
     const dt__c_name x = dt__c_value(p, o->value);
-    const dt__c_name u = dt__c_scratch(p, c, "uint8_t", row, 1);
+    const dt__c_name u = dt__c_codes_room(p, c, &k, row);
     const dt__c_name y = dt__c_scratch(p, c, "float", n, sizeof(float));
     char from[96], to[96];
     const char *at = row < n ? " + i" : "";
     snprintf(from, sizeof from, "%s%s", x.text, at);
     snprintf(to, sizeof to, "%s%s", y.text, at);
-    dt__c_want(p, "codes_dequantize");
     if (row < n) {
         dt__c_line(p, "for (int32_t i = 0; i < %lld; i += %lld) {", (long long)n, (long long)row);
     } else dt__c_line(p, "{");
     dt__c_declare_grid(p, &k);
     dt__c_find_grid(p, &k, o, from, row);
-    dt__c_line(p, "quantize(%s, %lld, %s, %s);", from, (long long)row, k.grid.text, u.text);
-    dt__c_line(p, "dequantize(%s, %lld, %s, %s);", u.text, (long long)row, k.grid.text, to);
+    dt__c_quantize(p, &k, o, from, row, u.text);
+    put_values(p, &k, o, u.text, row, to);
     dt__c_line(p, "}");
     return y;
 }

@@ -6,15 +6,24 @@
 
 /* How an activation is quantized. */
 typedef struct dt__c_coding {
-    dt__c_name grid; /* expression: pointer to the code_grid */
-    bool dynamic;    /* its range is that of the values */
-    bool by_row;     /* and each row of the last dimension has its own */
+    dt__c_name grid;   /* expression: pointer to the code_grid */
+    bool dynamic;      /* its range is that of the values */
+    bool by_row;       /* and each row of the last dimension has its own */
+    bool blocks;       /* and blocks of a row: there is no grid */
+    dt__c_name scales; /* of a row's blocks */
 } dt__c_coding;
 
-dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_operand *o);
+dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_call *c, const dt_trace_operand *o);
+/* Room for n codes. */
+dt__c_name dt__c_codes_room(dt__c_program *p, const dt_trace_call *c, const dt__c_coding *k,
+                            int64_t n);
+/* The statement that makes codes u of n values at x, whose grid is known. */
+void dt__c_quantize(dt__c_program *p, const dt__c_coding *k, const dt_trace_operand *o,
+                    const char *x, int64_t n, const char *u);
 /* Declares the grid of a dynamic range, in a block of its own. */
 void dt__c_declare_grid(dt__c_program *p, const dt__c_coding *k);
-/* Statements that find the grid of n values at x. Nothing for a static range but a check of x. */
+/* Statements that find the grid of n values at x. Nothing for a static range but a check of x, and
+ * for blocks, whose scales dt__c_quantize finds. */
 void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_operand *o,
                      const char *x, int64_t n);
 
@@ -27,6 +36,7 @@ typedef struct dt__c_weight {
     dt__c_name places; /* the inverse */
     bool coded;        /* codes, else floats [rows][columns] */
     bool integer;      /* codes that are multiplied as integers */
+    bool blocks;       /* by codes in blocks */
     int bits;          /* as kept: 2, 4 or 8 */
     int64_t rows, columns, group, groups;
 } dt__c_weight;

@@ -131,13 +131,13 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
         return;
     }
     p->integer_products++;
-    v.k = dt__c_coding_of(p, x);
+    v.k = dt__c_coding_of(p, c, x);
     const int64_t n = dt__c_count(p, x->value);
     const dt__c_name u = dt__c_scratch(p, c, "uint8_t", n, 1);
     dt__c_line(p, "{");
     dt__c_declare_grid(p, &v.k);
     dt__c_find_grid(p, &v.k, x, v.x.text, n);
-    dt__c_line(p, "quantize(%s, %lld, %s, %s);", v.x.text, (long long)n, v.k.grid.text, u.text);
+    dt__c_quantize(p, &v.k, x, v.x.text, n, u.text);
     v.x = u;
     put_loops(p, &v);
     dt__c_line(p, "}");

@@ -424,12 +424,11 @@ static void put_expert(dt__c_program *p, const grouped *g)
 static void put_row(dt__c_program *p, const dt_trace_call *c, const grouped *g)
 {
     const expression x = row_of(g->x, g->rows, "r", g->w.columns);
-    const long long n = (long long)g->w.columns;
     if (g->w.integer && g->k.by_row) {
         dt__c_find_grid(p, &g->k, &c->in[X], x.text, g->w.columns);
     }
     if (g->w.integer) {
-        dt__c_line(p, "quantize(%s, %lld, %s, %s);", x.text, n, g->k.grid.text, g->u.text);
+        dt__c_quantize(p, &g->k, &c->in[X], x.text, g->w.columns, g->u.text);
     }
     open_rows(p, "k", g->each);
     put_expert(p, g);
@@ -465,8 +464,8 @@ static void emit_grouped(dt__c_program *p, const dt_trace_call *c)
     g.scatters = g.few && strcmp(g.w.places.text, "0") != 0;
     if (g.w.integer) {
         p->integer_products++;
-        g.k = dt__c_coding_of(p, x);
-        g.u = dt__c_scratch(p, c, "uint8_t", g.w.columns, 1);
+        g.k = dt__c_coding_of(p, c, x);
+        g.u = dt__c_codes_room(p, c, &g.k, g.w.columns);
     } else {
         p->float_products++;
     }

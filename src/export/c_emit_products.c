@@ -67,8 +67,7 @@ static void put_rows(dt__c_program *p, const dt_trace_call *c, const linear *l)
     if (l->rows > 1) dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) {", (long long)l->rows);
     if (w->integer && l->k.by_row) dt__c_find_grid(p, &l->k, &c->in[X], x, w->columns);
     if (w->integer) {
-        dt__c_line(p, "quantize(%s, %lld, %s, %s);", x, (long long)w->columns, l->k.grid.text,
-                   l->u.text);
+        dt__c_quantize(p, &l->k, &c->in[X], x, w->columns, l->u.text);
     }
     const dt__c_row row = { w->integer ? l->u.text : x, "0", y, "", w->rows, 1 };
     dt__c_put_product(p, w, &l->k, &l->room, &row);
@@ -108,8 +107,8 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     const bool by_codes = l.w.coded && x->quant == NULL && !zeros;
     if (l.w.integer) {
         p->integer_products++;
-        l.k = dt__c_coding_of(p, x);
-        l.u = dt__c_scratch(p, c, "uint8_t", l.w.columns, 1);
+        l.k = dt__c_coding_of(p, c, x);
+        l.u = dt__c_codes_room(p, c, &l.k, l.w.columns);
     } else {
         p->float_products++;
     }

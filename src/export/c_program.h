@@ -42,7 +42,8 @@ typedef struct dt__c_table {
 /* The table of a weight that a product multiplies. */
 typedef struct dt__c_matrix {
     int64_t value, bias;
-    bool by_codes; /* what it is multiplied by has codes */
+    bool by_codes;  /* what it is multiplied by has codes */
+    bool by_blocks; /* in blocks */
     dt__c_weight weight;
 } dt__c_matrix;
 

@@ -202,7 +202,7 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
     dt__c_bytes(p, named(base, "_codes").text, comment, packed, bytes);
     dt__release(p->ctx, packed);
     dt__c_floats(p, named(base, "_scales").text, "", r->scale, w->rows * w->groups);
-    if (w->integer) {
+    if (w->integer && !w->blocks) {
         make_sums(w, r);
         dt__c_floats(p, named(base, "_sums").text, "", r->sum, codes->rows);
     }
@@ -216,16 +216,24 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
     put_order(p, codes, r, !w->integer, w->integer ? &w->order : &w->places);
 }
 
-static void put_coded(dt__c_program *p, const dt_trace_value *v, dt__c_weight *w)
+/* Whether blocks of `group` activations are the weight's groups. */
+static bool has_groups(const dt__codes *codes, int64_t group)
+{
+    const int64_t x = dt__min_i64(group, codes->columns);
+    return codes->order == NULL && dt__min_i64(codes->group, codes->columns) == x && x <= DT__PIECE;
+}
+
+static void put_coded(dt__c_program *p, const dt_trace_value *v, int64_t group_of_x,
+                      dt__c_weight *w)
 {
     const dt__codes *codes = codes_of(v->tensor);
     char what[DT__C_COMMENT];
     rows r;
     w->rows = codes->rows;
     w->columns = codes->columns;
-    w->integer = w->integer && codes->integer;
     w->group = dt__min_i64(codes->group, DT__PIECE);
     w->groups = w->group < codes->group ? dt__ceil_div(codes->columns, w->group) : codes->groups;
+    w->integer = w->integer && codes->integer && (!w->blocks || has_groups(codes, group_of_x));
     w->bits = codes->bits > 4 ? 8 : codes->bits > 2 ? 4 : 2;
     dt_status s = make_rows(p->ctx, codes, &r);
     if (s == DT_OK) s = cut_groups(p->ctx, codes, w, &r);
@@ -233,12 +241,13 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, dt__c_weight *w
     else dt__c_fail(p, s);
     free_rows(p->ctx, &r);
     const char *base = w->name.text;
+    const bool sums = w->integer && !w->blocks;
     dt__c_want(p, "product_matrix");
     dt__c_constant(p,
                    "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
                    "%lld };\n",
-                   base, base, base, w->integer ? base : "0", w->integer ? "_sums" : "",
-                   w->bias.text, (long long)w->rows, (long long)w->columns, (long long)w->group);
+                   base, base, base, sums ? base : "0", sums ? "_sums" : "", w->bias.text,
+                   (long long)w->rows, (long long)w->columns, (long long)w->group);
 }
 
 /* Floats as rows of outputs. */
@@ -270,11 +279,16 @@ bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weigh
     const int64_t value = c->in[of->weight].value;
     const dt_trace_value *v = dt_trace_value_at(p->trace, value);
     const dt__c_name none = { "0" };
+    const dt_quant_spec *x = c->in[0].quant;
+    const bool blocks = x != NULL && x->granularity == DT_PER_GROUP && of->weight != 0;
     const int64_t bias = of->bias < c->n_in ? c->in[of->bias].value : -1;
     *w = (dt__c_weight){ .bias = none, .zeros = none, .order = none, .places = none };
     for (int64_t i = 0; i < p->n_matrices; i++) {
         const dt__c_matrix *m = &p->matrix[i];
-        if (m->value != value || m->bias != bias || m->by_codes != c->in[0].coded) continue;
+        if (m->value != value || m->bias != bias || m->by_codes != c->in[0].coded ||
+            m->by_blocks != blocks) {
+            continue;
+        }
         *w = m->weight;
         return p->status == DT_OK;
     }
@@ -282,11 +296,12 @@ bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weigh
     if (bias >= 0) w->bias = dt__c_in(p, c, of->bias);
     w->coded = c->in[of->weight].coded && dt_is_packed(v->tensor);
     w->integer = w->coded && of->weight != 0 && c->in[0].coded;
-    if (p->status == DT_OK && w->coded) put_coded(p, v, w);
+    w->blocks = w->integer && blocks;
+    if (p->status == DT_OK && w->coded) put_coded(p, v, blocks ? x->group_size : 0, w);
     else if (p->status == DT_OK) put_floats(p, v, of->transposed_groups, w);
     dt__c_fail(p, DT__RESERVE(p->ctx, p->matrix, p->n_matrices, p->room_matrices));
     if (p->status != DT_OK) return false;
-    p->matrix[p->n_matrices++] = (dt__c_matrix){ value, bias, c->in[0].coded, *w };
+    p->matrix[p->n_matrices++] = (dt__c_matrix){ value, bias, c->in[0].coded, blocks, *w };
     return true;
 }
 
@@ -300,7 +315,7 @@ static bool is_ordered(const dt__c_weight *w)
 dt__c_room dt__c_product_room(dt__c_program *p, const dt_trace_call *c, const dt__c_weight *w)
 {
     dt__c_room room = { { "" }, { "" } };
-    if (w->integer && w->bits < 8) {
+    if (w->integer && w->bits < 8 && !w->blocks) {
         room.sums = dt__c_scratch(p, c, "int32_t", w->groups, sizeof(int32_t));
     }
     if (w->integer && is_ordered(w)) {
@@ -313,6 +328,12 @@ static void put_integer(dt__c_program *p, const dt__c_weight *w, const dt__c_cod
                         const dt__c_room *room, const dt__c_row *r)
 {
     const char *u = r->x;
+    if (w->blocks) {
+        dt__c_want(p, "product_blocks");
+        dt__c_line(p, "product_blocks(&%s, %d, %s, %s, %s, %lld, %s, %lld);", w->name.text, w->bits,
+                   u, k->scales.text, r->first, (long long)r->n, r->y, (long long)r->step);
+        return;
+    }
     if (is_ordered(w)) {
         dt__c_want(p, "codes_reorder");
         dt__c_line(p, "reorder(%s, %s%s, %lld, %s);", u, w->order.text, r->order,

@@ -24,7 +24,8 @@
  *     Cast                                 to: f, d, uint8, int8, int32, float16, bfloat16; from
  *                                          these, int4 and int64
  *     MatMul, Gemm(transB)                 f; Gemm with --ops qdq alone
- *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128
+ *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128; of
+ *                                          activations in blocks both have zero point 128
  *     Conv, ConvTranspose                  f, 1 and 2 dimensions; strides, pads, dilations, group
  *     MaxPool                              f; kernel_shape, strides, dilations
  *     ReduceMin ReduceMax                  f, axes are an input; keepdims
@@ -256,6 +257,11 @@ static void summarize(const dt__put_model *m)
     s->promise = m->near ? near[o->onnx_ops] : "onnxruntime computes the model's bits";
     if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {
         s->promise = "onnxruntime quantizes activations in blocks: results differ by its rounding";
+    }
+    if (m->blocks) {
+        s->promise =
+            "onnxruntime multiplies the same codes: results differ in last bits, and where "
+            "one of them flips a code";
     }
 }
 

@@ -137,11 +137,13 @@ static void put_all(dt__put_model *m, const dt_trace_call *c, experts *x)
 static void put_grouped(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *w = dt__put_operand(m, c, WEIGHT);
+    const dt_quant_spec *of_x = c->in[X].quant;
+    const bool blocks = of_x != NULL && of_x->granularity == DT_PER_GROUP; /* are dequantized */
     experts x = { .n = w->extent[0].size,
                   .out = w->extent[1].size,
                   .columns = w->extent[2].size,
                   .quantized = c->in[WEIGHT].quant != NULL,
-                  .integer = dt__put_is_integer(m, c, X, WEIGHT) };
+                  .integer = !blocks && dt__put_is_integer(m, c, X, WEIGHT) };
     if (x.integer) m->integer_products++;
     else m->float_products++;
     if (x.integer) x.x = dt__put_activation(m, c, X);

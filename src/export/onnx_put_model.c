@@ -232,15 +232,25 @@ void dt__put_rows_free(dt__put_model *m, dt__put_rows *r)
     *r = (dt__put_rows){ .integer = false };
 }
 
+/* Whether blocks of an activation are the groups of a weight of so many columns. */
+static bool are_groups(const dt_quant_spec *x, const dt_quant_spec *w, int64_t columns)
+{
+    return w->granularity == DT_PER_GROUP && w->group_size == x->group_size &&
+           dt__min_i64(x->group_size, columns) <= DT__PUT_LONGEST;
+}
+
 bool dt__put_is_integer(const dt__put_model *m, const dt_trace_call *c, int x, int w)
 {
     const dt_trace_operand *a = &c->in[x], *b = &c->in[w];
     if (m->call->options->onnx_ops != DT_ONNX_PLAIN) return false;
     if (a->quant == NULL || b->quant == NULL || !a->coded || !b->coded) return false;
     const dt_tensor *weight = dt__put_operand(m, c, w)->tensor;
-    if (weight == NULL || a->quant->granularity == DT_PER_GROUP) return false;
+    const bool blocks = a->quant->granularity == DT_PER_GROUP;
+    if (weight == NULL) return false;
+    if (blocks && !are_groups(a->quant, b->quant, weight->dims[weight->rank - 1])) return false;
     if (!dt_is_packed(weight)) return !dt__has_zero(b->quant);
-    return ((const dt__packed *)weight->ext)->codes->integer;
+    const dt__codes *codes = ((const dt__packed *)weight->ext)->codes;
+    return codes->integer && !(blocks && codes->order != NULL);
 }
 
 /* ---- operands -------------------------------------------------------------------------------- */
@@ -325,6 +335,13 @@ dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, i
     return dt__put_quantize(&m->p, value_of(m, o->value), &q);
 }
 
+dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *c, int i)
+{
+    const dt_trace_value *v = dt__put_operand(m, c, i);
+    const int64_t columns = v->rank == 0 ? 1 : v->extent[v->rank - 1].size;
+    return dt__put_quantize_blocks(&m->p, value_of(m, c->in[i].value), c->in[i].quant, columns);
+}
+
 dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
 {
     if (!dt__put_has(c, i)) return "";
@@ -332,6 +349,10 @@ dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
     if (o->quant == NULL) return value_of(m, o->value);
     if (o->weight) return of_codes(m, c, i);
     if (m->call->options->onnx_ops == DT_ONNX_NBITS) return value_of(m, o->value);
+    if (o->quant->granularity == DT_PER_GROUP) {
+        const dt__put_blocks b = dt__put_activation_blocks(m, c, i);
+        return dt__put_dequantize_blocks(&m->p, &b);
+    }
     const dt__put_quantized q = dt__put_activation(m, c, i);
     return dt__put_dequantize(&m->p, &q);
 }

@@ -20,6 +20,7 @@ typedef struct dt__put_model {
     dt__value powers[2], wide_powers; /* tables of 2^n, or NULL */
     bool native;                      /* exp, tanh and sigmoid are the runtime's */
     bool near;                        /* an op whose last bits differ from detent's is in it */
+    bool blocks;                      /* MatMulNBits of activations in blocks is */
 } dt__put_model;
 
 /* How an op of a trace is written. */
@@ -53,6 +54,7 @@ void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y);
 /* A parameter or constant of the trace as a value. */
 dt__value dt__put_constant_of(dt__put_model *m, const dt_trace_value *v);
 /* An activation as codes. */
+dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *c, int i);
 dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, int i);
 
 /* The codes of a weight as rows, in memory of the context. */

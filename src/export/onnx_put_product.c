@@ -73,9 +73,12 @@ void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum
     if (type != DT__PUT_FLOAT && !dt__put_is_small(w, &t)) {
         sum = dt__put_cast(p, sum, DT__PUT_FLOAT); /* rounds, as the form does */
     }
-    dt__value product = DT__PUT(p, "Mul", dt__put_cast(p, sum, DT__PUT_DOUBLE),
-                                dt__put_per_row(p, c, scale, DT__PUT_DOUBLE));
+    dt__value by = dt__put_per_row(p, c, scale, c->block_scale ? DT__PUT_FLOAT : DT__PUT_DOUBLE);
     dt__release(p->ctx, scale);
+    if (c->block_scale != NULL) {
+        by = dt__put_cast(p, DT__PUT(p, "Mul", by, c->block_scale), DT__PUT_DOUBLE);
+    }
+    dt__value product = DT__PUT(p, "Mul", dt__put_cast(p, sum, DT__PUT_DOUBLE), by);
     dt__value wide = DT__PUT(p, "Add", product, dt__put_cast(p, c->acc, DT__PUT_DOUBLE));
     c->acc = dt__put_cast(p, wide, DT__PUT_FLOAT);
 }
@@ -88,8 +91,7 @@ dt__value dt__put_chain_end(dt__put *p, const dt__put_chain *c, const float *bia
 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
-/* The codes of a term, [columns of the term, rows]. */
-static dt__value term_codes(dt__put *p, const dt__put_weight *w, const dt__put_term *t)
+dt__value dt__put_term_codes(dt__put *p, const dt__put_weight *w, const dt__put_term *t)
 {
     const int64_t k = t->to - t->from, dims[] = { k, w->rows };
     int8_t *codes = dt__put_scratch(p, k * w->rows, 1);
@@ -140,7 +142,7 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
     const dt__value *u = terms == 0 ? NULL : cut_codes(p, x, w);
     for (int64_t i = 0; i < terms && u != NULL; i++) {
         const dt__put_term t = dt__put_term_at(w, i);
-        dt__value codes = term_codes(p, w, &t);
+        dt__value codes = dt__put_term_codes(p, w, &t);
         dt__value sum = w->bits > 7
                             ? DT__PUT(p, "MatMulInteger", u[i], codes, "", dt__put_u8(p, 128))
                             : DT__PUT(p, "MatMulInteger", u[i], codes);

@@ -33,6 +33,17 @@ static dt__value of_floats(dt__put_model *m, const dt_trace_call *c, int w)
     return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
 }
 
+static dt__value by_codes(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
+                          const float *bias)
+{
+    if (c->in[X].quant->granularity == DT_PER_GROUP) {
+        const dt__put_blocks b = dt__put_activation_blocks(m, c, X);
+        return dt__put_linear_blocks(&m->p, &b, w, bias);
+    }
+    const dt__put_quantized x = dt__put_activation(m, c, X);
+    return dt__put_linear_codes(&m->p, &x, w, bias);
+}
+
 /* The bias of a product of codes is among its constants; one that is computed is added. */
 static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
 {
@@ -41,8 +52,7 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     const float *bias = dt__put_data(m, c, w + 1);
     m->integer_products++;
     if (dt__put_rows_of(m, c, w, &r) == DT_OK) {
-        const dt__put_quantized x = dt__put_activation(m, c, X);
-        y = dt__put_linear_codes(&m->p, &x, &r.w, bias);
+        y = by_codes(m, c, &r.w, bias);
     }
     dt__put_rows_free(m, &r);
     if (bias != NULL || !dt__put_has(c, w + 1)) return y;
@@ -59,6 +69,15 @@ static void note_float(const dt__put_model *m, const dt_trace_call *c)
     o->note(o->user, line);
 }
 
+/* The accuracy_level: activations in blocks are what level 4 computes. */
+static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
+{
+    const dt_quant_spec *x = c->in[X].quant;
+    const bool blocks = x != NULL && x->granularity == DT_PER_GROUP;
+    m->blocks = m->blocks || blocks;
+    return blocks ? 4 : m->call->options->accuracy;
+}
+
 /* MatMulNBits, or a product of floats where the weight has no groups for it. */
 static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
 {
@@ -68,7 +87,7 @@ static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
         dt__put_rows_free(m, &r);
         return NULL;
     }
-    const int64_t accuracy = m->call->options->accuracy;
+    const int64_t accuracy = level_of(m, c);
     const bool taken = dt__put_takes_nbits(&r.w, accuracy);
     if (taken) y = dt__put_nbits(&m->p, dt__put_plain(m, c, X), &r.w, accuracy);
     dt__put_rows_free(m, &r);

@@ -29,6 +29,17 @@ dt__put_quantized dt__put_quantize(dt__put *p, dt__value x, const dt__put_scheme
 /* Its dequantized values. */
 dt__value dt__put_dequantize(dt__put *p, const dt__put_quantized *q);
 
+/* An activation in blocks along its last dimension: whole numbers in floats, and a scale for each
+ * row of a block. */
+typedef struct dt__put_blocks {
+    int64_t n;
+    dt__value *v, *scale;
+} dt__put_blocks;
+
+dt__put_blocks dt__put_quantize_blocks(dt__put *p, dt__value x, const dt_quant_spec *q,
+                                       int64_t columns);
+dt__value dt__put_dequantize_blocks(dt__put *p, const dt__put_blocks *b);
+
 /* ---- weights (onnx_put_weight.c) ------------------------------------------------------------- */
 
 /* A weight as rows of codes: row n, column c of the matrix; the columns of group g are those at
@@ -74,9 +85,9 @@ dt__value dt__put_matrix(dt__put *p, const dt__put_weight *w, bool columns_first
  * dimensions behind it. */
 typedef struct dt__put_chain {
     const dt__put_weight *w;
-    const dt__put_quantized *x;
+    const dt__put_quantized *x; /* NULL: activations in blocks */
     int behind;
-    dt__value acc;
+    dt__value acc, block_scale; /* block_scale: multiplies those of the next term; or NULL */
 } dt__put_chain;
 
 /* acc = -(zu * ksum) */
@@ -92,6 +103,12 @@ dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value
 /* The product of a linear layer: x [..., columns], y [..., rows]. */
 dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w,
                                const float *bias);
+
+/* The same of activations in blocks, which are the weight's groups (onnx_put_blocks.c). */
+dt__value dt__put_linear_blocks(dt__put *p, const dt__put_blocks *b, const dt__put_weight *w,
+                                const float *bias);
+/* The codes of a term, [columns of the term, rows]. */
+dt__value dt__put_term_codes(dt__put *p, const dt__put_weight *w, const dt__put_term *t);
 
 /* The same of floats by MatMulNBits (onnx_put_nbits.c), where a weight has groups that it can take;
  * `accuracy` is accuracy_level. */

@@ -23,7 +23,9 @@ typedef enum dt__verify_type {
     DT__VERIFY_I32 = 6,
     DT__VERIFY_I64 = 7,
     DT__VERIFY_BOOL = 9,
+    DT__VERIFY_F16 = 10, /* this and BF16: results of Cast alone, kept as floats */
     DT__VERIFY_F64 = 11,
+    DT__VERIFY_BF16 = 16,
     DT__VERIFY_U4 = 21,
     DT__VERIFY_I4 = 22,
     DT__VERIFY_TYPES
@@ -38,7 +40,8 @@ typedef enum dt__verify_type {
 #define DT__VERIFY_NUMBERS (DT__VERIFY_SIGNED | DT__VERIFY_BIT(U8))
 #define DT__VERIFY_PLAIN (DT__VERIFY_NUMBERS | DT__VERIFY_BIT(BOOL))
 #define DT__VERIFY_NIBBLES (DT__VERIFY_BIT(U4) | DT__VERIFY_BIT(I4))
-#define DT__VERIFY_ANY (DT__VERIFY_PLAIN | DT__VERIFY_NIBBLES)
+#define DT__VERIFY_HALVES (DT__VERIFY_BIT(F16) | DT__VERIFY_BIT(BF16))
+#define DT__VERIFY_ANY (DT__VERIFY_PLAIN | DT__VERIFY_NIBBLES | DT__VERIFY_HALVES)
 
 typedef struct dt__verify_value {
     dt__verify_type type;
@@ -179,9 +182,14 @@ dt_status dt__verify_input_int(const dt__verify_call *c, int64_t input, int64_t 
 /* Bytes of an element here; 0: a type that is not known. */
 size_t dt__verify_size(dt__verify_type type);
 const char *dt__verify_type_name(dt__verify_type type);
+static inline bool dt__verify_is_half(dt__verify_type type)
+{
+    return type == DT__VERIFY_F16 || type == DT__VERIFY_BF16;
+}
+
 static inline bool dt__verify_is_real(dt__verify_type type)
 {
-    return type == DT__VERIFY_F32 || type == DT__VERIFY_F64;
+    return type == DT__VERIFY_F32 || type == DT__VERIFY_F64 || dt__verify_is_half(type);
 }
 
 /* n elements, from number `from` on, `step` apart. Reals round, integers wrap. */

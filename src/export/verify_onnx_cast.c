@@ -18,11 +18,30 @@ static const struct {
     [DT__VERIFY_I4] = { -8, 7 },
 };
 
+/* v with `bits` bits from its first one on, none below 2^least, half to even. */
+static double half_of(double v, int bits, int least, double limit)
+{
+    int exponent;
+    if (v == 0 || !isfinite(v)) return v;
+    frexp(v, &exponent);
+    exponent = exponent - bits < least ? least : exponent - bits;
+    const double rounded = ldexp(rint(ldexp(v, -exponent)), exponent);
+    return fabs(rounded) >= limit ? copysign(INFINITY, v) : rounded;
+}
+
+static double real_of(dt__verify_type type, double v)
+{
+    if (type == DT__VERIFY_F16) return half_of(v, 11, -24, 0x1p16);
+    if (type == DT__VERIFY_BF16) return half_of(v, 8, -133, 0x1p128);
+    return v;
+}
+
 static dt_status row_of_reals(const dt__verify_row *r)
 {
     double a[DT__VERIFY_CHUNK];
     const dt__verify_type type = r->y->type;
     dt__verify_load_real(r->x[0], r->from[0], r->step[0], r->n, a);
+    for (int64_t i = 0; i < r->n; i++) a[i] = real_of(type, a[i]);
     for (int64_t i = 0; i < r->n && !dt__verify_is_real(type); i++) {
         if (type == DT__VERIFY_BOOL) {
             a[i] = a[i] != 0;

@@ -11,11 +11,12 @@ static const struct {
     size_t bytes; /* of an element here */
     size_t bits;  /* in raw_data */
 } types[DT__VERIFY_TYPES] = {
-    [DT__VERIFY_F32] = { "float", 4, 32 },  [DT__VERIFY_U8] = { "uint8", 1, 8 },
-    [DT__VERIFY_I8] = { "int8", 1, 8 },     [DT__VERIFY_I32] = { "int32", 4, 32 },
-    [DT__VERIFY_I64] = { "int64", 8, 64 },  [DT__VERIFY_BOOL] = { "bool", 1, 8 },
-    [DT__VERIFY_F64] = { "double", 8, 64 }, [DT__VERIFY_U4] = { "uint4", 1, 4 },
-    [DT__VERIFY_I4] = { "int4", 1, 4 },
+    [DT__VERIFY_F32] = { "float", 4, 32 },     [DT__VERIFY_U8] = { "uint8", 1, 8 },
+    [DT__VERIFY_I8] = { "int8", 1, 8 },        [DT__VERIFY_I32] = { "int32", 4, 32 },
+    [DT__VERIFY_I64] = { "int64", 8, 64 },     [DT__VERIFY_BOOL] = { "bool", 1, 8 },
+    [DT__VERIFY_F64] = { "double", 8, 64 },    [DT__VERIFY_U4] = { "uint4", 1, 4 },
+    [DT__VERIFY_I4] = { "int4", 1, 4 },        [DT__VERIFY_F16] = { "float16", 4, 16 },
+    [DT__VERIFY_BF16] = { "bfloat16", 4, 16 },
 };
 
 size_t dt__verify_size(dt__verify_type type)
@@ -38,6 +39,8 @@ void dt__verify_load_real(const dt__verify_value *x, int64_t from, int64_t step,
                           double *to)
 {
     switch (x->type) {
+    case DT__VERIFY_F16:
+    case DT__VERIFY_BF16:
     case DT__VERIFY_F32: LOAD(float, double);
     case DT__VERIFY_F64: LOAD(double, double);
     case DT__VERIFY_I8:
@@ -67,6 +70,8 @@ void dt__verify_load_whole(const dt__verify_value *x, int64_t from, int64_t step
 void dt__verify_store_real(dt__verify_value *y, int64_t to, int64_t n, const double *from)
 {
     switch (y->type) {
+    case DT__VERIFY_F16:
+    case DT__VERIFY_BF16:
     case DT__VERIFY_F32: STORE(float, from[i]);
     case DT__VERIFY_F64: STORE(double, from[i]);
     case DT__VERIFY_I8:
@@ -149,7 +154,7 @@ static dt_status check(dt_ctx *ctx, const dt__onnx_tensor *t, const char *shown,
     if (t->data_location != 0) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED, "the tensor '%s' is in another file", shown);
     }
-    if (dt__verify_size(type) == 0) {
+    if (dt__verify_size(type) == 0 || dt__verify_is_half(type)) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED, "the tensor '%s' has the data type %d", shown,
                        t->data_type);
     }

@@ -171,6 +171,23 @@ static dt_status open_array(examples *e, dt_dataset **out)
 
 /* ---- images and tables ---------------------------------------------------------------------- */
 
+/* The pixels of an image of the model's size, to be released; NULL: failed. */
+static uint8_t *take_pixels(const examples *e, dt__image_file *f)
+{
+    const int64_t *in = e->data->input.v;
+    int64_t bytes;
+    if (!dt__product(3, in, &bytes) || in[1] > 65535 || in[2] > 65535) {
+        dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads images of %lld x %lld pixels",
+                e->path, (long long)in[2], (long long)in[1]);
+        return NULL;
+    }
+    uint8_t *pixels = dt__alloc(e->ctx, (size_t)bytes);
+    if (pixels == NULL) return NULL;
+    if (dt__image_read_sized(e->ctx, f, in[0], in[1], in[2], pixels) == DT_OK) return pixels;
+    dt__release(e->ctx, pixels);
+    return NULL;
+}
+
 static dt_status open_image(const examples *e, dt_dataset **out)
 {
     const dt_ints *in = &e->data->input;
@@ -182,16 +199,17 @@ static dt_status open_image(const examples *e, dt_dataset **out)
     if (s == DT_OK && !image) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images",
                     e->path, wanted_text(e, wants));
-    } else if (s == DT_OK && (f.height != in->v[1] || f.width != in->v[2])) {
+    } else if (s == DT_OK && !e->data->resized && (f.height != in->v[1] || f.width != in->v[2])) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
-                    "'%s': %lld x %lld pixels; the model reads images of %lld x %lld", e->path,
-                    (long long)f.width, (long long)f.height, (long long)in->v[2],
+                    "'%s': %lld x %lld pixels; the model reads images of %lld x %lld (trained with "
+                    "data.size it would resize them)",
+                    e->path, (long long)f.width, (long long)f.height, (long long)in->v[2],
                     (long long)in->v[1]);
     }
     uint8_t *pixels = NULL;
     if (s == DT_OK) {
-        pixels = dt__alloc(e->ctx, (size_t)(in->v[0] * f.height * f.width));
-        s = pixels == NULL ? DT_ERR_NOMEM : dt__image_read(&f, in->v[0], pixels);
+        pixels = take_pixels(e, &f);
+        s = pixels == NULL ? dt_error_status(e->ctx) : DT_OK;
     }
     if (s == DT_OK) {
         const dt_images images = { 1, in->v[0], in->v[1], in->v[2], DT_TARGET_CLASS,

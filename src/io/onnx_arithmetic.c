@@ -240,7 +240,9 @@ dt_status dt__onnx_difference(dt__onnx *g)
     return with_constant(g, &minus, a, "bias");
 }
 
-/* x^2 and x^3 as products of layers. */
+#define MOST_POWER 16
+
+/* x^n as products of layers, ((x x) x) ... */
 dt_status dt__onnx_power(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0), *exponent = dt__onnx_in(g, 1);
@@ -249,8 +251,9 @@ dt_status dt__onnx_power(dt__onnx *g)
         return dt__onnx_refuse(g, "with a computed exponent is not known");
     }
     DT__TRY(dt__onnx_real_of(g, exponent, "the exponent", &n));
-    if (n != 1 && n != 2 && n != 3) {
-        return dt__onnx_refuse(g, "with the exponent %g; 1, 2 and 3 are known", n);
+    if (n < 1 || n > MOST_POWER || n != floor(n)) {
+        return dt__onnx_refuse(g, "with the exponent %g; whole ones of 1 to %d are known", n,
+                               MOST_POWER);
     }
     dt__onnx_layer *x = dt__onnx_maker(g, v), *l = x;
     for (double i = 1; i < n; i++) {

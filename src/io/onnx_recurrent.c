@@ -40,7 +40,9 @@ static dt_status check_attributes(dt__onnx *g, network *n)
     }
     if (dt__onnx_int(g, "input_forget", 0) != 0) return dt__onnx_refuse(g, "with input_forget");
     if (n->cell == &gru && dt__onnx_int(g, "linear_before_reset", 0) == 0) {
-        return dt__onnx_refuse(g, "without linear_before_reset, which PyTorch's gru has");
+        return dt__onnx_refuse(
+            g, "without linear_before_reset, which PyTorch's gru has, and Keras' with "
+               "reset_after=True");
     }
     return DT_OK;
 }

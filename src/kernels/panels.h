@@ -204,7 +204,10 @@ void dt__expand_ordered(const dt__panel_tile *t);
 
 /* The integer product (numerics §2): for each row m and output n
  *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)
- *     y = sx * acc;  y = y + bias[n] */
+ *     y = sx * acc;  y = y + bias[n]
+ * and of activations in blocks, each with a scale s_x of its own and zero point 0,
+ *     acc = 0;  per piece   acc = fmaf((float)sum of (u - 128) * q_w, s_w * s_x, acc)
+ *     y = acc;  y = y + bias[n] */
 typedef struct dt__qgemm {
     const dt__panel_layout *layout;
     const void *panels;
@@ -213,13 +216,17 @@ typedef struct dt__qgemm {
     int64_t ldu;
     const float *sx;
     const int32_t *zu;
+    /* [m][groups]: scales of blocks of activations. The blocks are the weight's groups, of at most
+     * DT__PIECE columns; sx and zu are not read. NULL: rows have one scale. */
+    const float *block_scale;
     const float *bias; /* [rows of the weight], or NULL */
     float *y;          /* [m][ldy] */
     int64_t ldy;
     const int64_t *place; /* product row i is row place[i] of y; NULL: row i */
     bool alone;           /* on the calling thread */
     /* Another product of the same rows, computed by the same kernel in the same parallel region;
-     * NULL: none. It has the same m, u, ldu, sx, zu and place; its `alone` is not read. */
+     * NULL: none. It has the same m, u, ldu, sx, zu, block_scale and place; its `alone` is not
+     * read. */
     const struct dt__qgemm *next;
 } dt__qgemm;
 

@@ -107,13 +107,30 @@ typedef struct tile {
     float (*acc)[DT__LANES];
 } tile;
 
+/* Adds the codes of `depth` columns. */
+static void add_codes(int64_t depth, lanes16 *w, int32_t *sum)
+{
+    for (int64_t k = 0; k < depth; k++) {
+        for (int j = 0; j < DT__LANES; j++) sum[j] += w[k][j];
+    }
+}
+
+/* sum becomes that of (u - 128) q_w, and scale s_w s_x. */
+static void take_block(float block_scale, const int32_t *codes, int32_t *sum, float *scale)
+{
+    for (int j = 0; j < DT__LANES; j++) {
+        sum[j] -= 128 * codes[j];
+        scale[j] *= block_scale;
+    }
+}
+
 static void add_piece(tile *t, const dt__piece *p)
 {
     const dt__qgemm *g = t->part->g;
     const int rows = t->part->rows;
     lanes16 w[DEPTH];
-    lanes32 sum[ROWS];
-    float scale[DT__LANES];
+    lanes32 sum[ROWS], codes = { 0 };
+    float scale[DT__LANES], of_block[DT__LANES];
     memset(sum, 0, (size_t)rows * sizeof sum[0]);
     const uint8_t *from = t->part->panel + p->codes;
     for (int64_t start = 0; start < p->length; start += DEPTH) {
@@ -123,9 +140,17 @@ static void add_piece(tile *t, const dt__piece *p)
         }
         const uint8_t *u = g->u + t->part->m0 * g->ldu + p->start + start;
         for (int m = 0; m < rows; m++) t->multiply(depth, u + m * g->ldu, w, sum[m]);
+        if (g->block_scale != NULL) add_codes(depth, w, codes);
     }
     dt__panel_scales(g->layout->scale_dtype, t->part->panel + p->scales, scale);
-    for (int m = 0; m < rows; m++) dt__add_scaled(sum[m], scale, t->acc[m]);
+    for (int m = 0; m < rows && g->block_scale == NULL; m++) {
+        dt__add_scaled(sum[m], scale, t->acc[m]);
+    }
+    for (int m = 0; m < rows && g->block_scale != NULL; m++) {
+        memcpy(of_block, scale, sizeof scale);
+        take_block(dt__block_scales(g, t->part->m0 + m)[p->group], codes, sum[m], of_block);
+        dt__add_scaled(sum[m], of_block, t->acc[m]);
+    }
 }
 
 static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
@@ -135,8 +160,7 @@ static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
     float acc[ROWS][DT__LANES];
     tile t = { .part = p, .multiply = by, .unpack = from, .acc = acc };
     for (int m = 0; m < p->rows; m++) {
-        const float zu = (float)g->zu[p->m0 + m];
-        for (int j = 0; j < DT__LANES; j++) acc[m][j] = -(zu * ksum[j]);
+        dt__qgemm_begin(g, p->m0 + m, ksum, acc[m]);
     }
     for (int64_t i = 0; i < g->layout->pieces; i++) {
         const dt__piece piece = dt__piece_of(g->layout, i);
@@ -144,7 +168,7 @@ static void run_panel(const dt__qgemm_part *p, multiply *by, unpack *from)
     }
     for (int m = 0; m < p->rows; m++) {
         float *y = dt__qgemm_row(g, p->m0 + m) + p->n0;
-        const float sx = g->sx[p->m0 + m];
+        const float sx = dt__qgemm_scale(g, p->m0 + m);
         for (int j = 0; j < p->lanes; j++) y[j] = sx * acc[m][j];
         for (int j = 0; g->bias != NULL && j < p->lanes; j++) y[j] += g->bias[p->n0 + j];
     }

@@ -40,6 +40,28 @@ static inline dt__qgemm_part dt__qgemm_part_of(const dt__qgemm_range *r, int i)
                              .lanes = dt__panel_lanes(l, panel) };
 }
 
+/* The scales of row m's blocks. */
+static inline const float *dt__block_scales(const dt__qgemm *g, int64_t m)
+{
+    return g->block_scale + m * g->layout->groups;
+}
+
+/* What the sums of row m begin with, and what multiplies them in the end: 0 and 1 with blocks. */
+static inline void dt__qgemm_begin(const dt__qgemm *g, int64_t m, const float *ksum, float *acc)
+{
+    if (g->block_scale != NULL) {
+        for (int j = 0; j < DT__LANES; j++) acc[j] = 0;
+        return;
+    }
+    const float zu = (float)g->zu[m];
+    for (int j = 0; j < DT__LANES; j++) acc[j] = -(zu * ksum[j]);
+}
+
+static inline float dt__qgemm_scale(const dt__qgemm *g, int64_t m)
+{
+    return g->block_scale != NULL ? 1 : g->sx[m];
+}
+
 /* Calls `run` on threads for all rows and panels of g: at most `most` rows at a time. Many rows
  * take one panel after another, so that a panel stays in cache for all of them. Few rows are bound
  * by reading and take two panels at a time, half of all panels apart: as a thread goes on, each is

@@ -11,7 +11,7 @@ static inline bool dt__back_x(const dt__codes *w) { return w != NULL && w->int8_
 /* Whether dw = dy^T x^ is: besides, x has codes with one scale a row. */
 static inline bool dt__back_w(const dt__codes *x, const dt__codes *w)
 {
-    return dt__back_x(w) && x != NULL && x->integer && x->u != NULL;
+    return dt__back_x(w) && x != NULL && x->integer && x->u != NULL && !x->blocks;
 }
 
 /* Rows of x: from row `first` on, or row r is row assignment[r] / per_row. */

@@ -69,20 +69,27 @@ static size_t x_bytes(const dt__grouped *g)
     return dt__scratch_part((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
 }
 
+/* Scales of x: one a row, or one a block. */
+static size_t scale_bytes(const dt__grouped *g)
+{
+    const dt__codes *x = g->c->codes[g->x];
+    const int64_t blocks = x != NULL && x->blocks ? dt__max_i64(1, x->groups) : 1;
+    return dt__scratch_part((size_t)(ROWS * blocks) * sizeof(float));
+}
+
 static size_t y_bytes(void) { return sizeof(float) * DT__FGEMM_ROWS * PANELS * DT__LANES; }
 
 static size_t thread_bytes(const dt__grouped *g)
 {
-    return x_bytes(g) + 2 * ROWS * sizeof(float) + y_bytes();
+    return x_bytes(g) + ROWS * sizeof(int32_t) + scale_bytes(g) + y_bytes();
 }
 
 static thread_room thread_room_of(const product *p, int thread)
 {
     char *room = p->room + (size_t)thread * thread_bytes(p->g);
-    const size_t x = x_bytes(p->g);
-    return (thread_room){ room, (float *)(void *)(room + x),
-                          (int32_t *)(void *)(room + x + ROWS * sizeof(float)),
-                          (float *)(void *)(room + x + 2 * ROWS * sizeof(float)) };
+    const size_t x = x_bytes(p->g), zero = x + scale_bytes(p->g);
+    return (thread_room){ room, (float *)(void *)(room + x), (int32_t *)(void *)(room + zero),
+                          (float *)(void *)(room + zero + ROWS * sizeof(int32_t)) };
 }
 
 size_t dt__grouped_codes_room(const dt__grouped *g)
@@ -122,16 +129,19 @@ static void read_codes(const product *p, const part *t, thread_room *d, dt__qgem
         g->ldu = x->stride;
         g->sx = x->scale + first;
         g->zu = x->zero_u + first;
+        g->block_scale = x->blocks ? x->scale + first * x->groups : NULL;
         return;
     }
     g->u = d->x;
     g->ldu = dt__round_up(p->in, DT__STEP);
     g->sx = d->scale;
     g->zu = d->zero;
+    g->block_scale = x->blocks ? d->scale : NULL;
+    const int64_t scales = x->blocks ? x->groups : 1;
     for (int64_t i = 0; i < t->rows; i++) {
         const int64_t row = row_of_x(p, t->place + i);
         dt__codes_row(x, order, row, (uint8_t *)d->x + i * g->ldu);
-        d->scale[i] = x->scale[row];
+        memcpy(d->scale + i * scales, x->scale + row * scales, (size_t)scales * sizeof(float));
         d->zero[i] = x->zero_u[row];
     }
 }

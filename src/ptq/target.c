@@ -46,6 +46,13 @@ dt_status dt__layer_options(const dt_module *layer, const dt_quant_spec *quant,
                        "%s wants integers, or accumulator.input",
                        layer->path, method->name);
     }
+    if (hook != NULL && hook->quant.granularity == DT_PER_GROUP &&
+        out->rounding.order == DT_ORDER_GROUP) {
+        return dt_fail(layer->ctx, DT_ERR_CONFIG,
+                       "ptq: the inputs of %s are in blocks, which are its weight's groups: order "
+                       "group, which moves columns to other groups, does not go with them",
+                       layer->path);
+    }
     const dt_status s = dt__rounding_check(layer->ctx, out, quant);
     if (s == DT_OK) return DT_OK;
     char text[DT__MESSAGE_SIZE];

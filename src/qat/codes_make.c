@@ -167,7 +167,8 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     codes->group = token ? m->cut.group : last;
     codes->groups = token ? m->cut.groups : 1;
     codes->stride = token ? dt__round_up(last, DT__STEP) : last;
-    codes->integer = codes->integer && codes->groups == 1;
+    codes->blocks = m->quant->activation && m->quant->granularity == DT_PER_GROUP;
+    codes->integer = codes->integer && (codes->groups == 1 || codes->blocks);
     size_t bytes;
     if (!dt__mul_size((size_t)codes->rows, (size_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
     m->q.codes = dt__alloc(m->ctx, bytes + DT__STEP);

@@ -21,7 +21,7 @@ static void compare(const dt_tensor *x, const dt_tensor *dequantized, dt_quant_f
         const double value = a[i], error = (double)a[i] - (double)b[i];
         signal += value * value;
         noise += error * error;
-        bound = fmaxf(bound, fabsf(a[i]));
+        if (fabsf(a[i]) > bound) bound = fabsf(a[i]);
     }
     out->compared = true;
     out->snr = noise > 0 ? 10 * log10(signal / noise) : (double)INFINITY;

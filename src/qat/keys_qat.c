@@ -16,6 +16,8 @@ const char *const dt__preset_names[] = { "int8-dynamic-int4-weight",
                                          "int8-dynamic-int8-weight",
                                          "int8-static-int8-weight",
                                          "int4-int4",
+                                         "int8-block-int4-weight",
+                                         "int8-block-q4_0-weight",
                                          "device-int8",
                                          "device-int4",
                                          NULL };
@@ -88,7 +90,11 @@ const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which values share a scale: all, a token's (the last dimension), or a sample's"),
+    GRANULARITY("which values share a scale: all, a token's (the last dimension), a sample's, or a "
+                "group of a token's"),
+    { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
+      .most = 1 << 30, .multiple = 8,
+      .text = "with granularity group: values of a group, as many as the weight's groups have" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
@@ -166,6 +172,7 @@ dt_quant_spec dt_activation_quant_defaults(void)
     return (dt_quant_spec){ .scheme = DT_SCHEME_ASYMMETRIC,
                             .bits = 8,
                             .granularity = DT_PER_TOKEN,
+                            .group_size = 32,
                             .activation = true,
                             .percentile = 99.9,
                             .samples = 1 << 18,
@@ -210,6 +217,14 @@ bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
         learn(activation);
         activation->bits = 4;
         activation->shift = true;
+    }
+    if (preset == DT_INT8_BLOCK_INT4_WEIGHT || preset == DT_INT8_BLOCK_Q4_0_WEIGHT) {
+        activation->scheme = DT_SCHEME_Q8_0;
+        activation->granularity = DT_PER_GROUP;
+    }
+    if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) {
+        weight->scheme = DT_SCHEME_Q4_0;
+        activation->scale_dtype = DT_SCALE_F16;
     }
     if (dt_is_device_preset(preset)) {
         weight->scheme = DT_SCHEME_NARROW;

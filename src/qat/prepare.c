@@ -24,6 +24,7 @@ typedef struct dt__plan_line {
     bool selected; /* and not skipped */
     bool skipped;  /* by an explicit `skip` */
     bool quantize_weight, quantize_input;
+    bool sizes_blocks; /* the input's group size is given; else it is the weight's */
     /* the layer derives the quantized weight: it folds a norm, or has an adapter */
     bool derived;
     dt_quant_spec weight_quant, input_quant;
@@ -51,6 +52,18 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     if (patch->has_quantize) *on = patch->quantize;
 }
 
+/* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
+ * them in blocks, so under presets of blocks they stay float. */
+static void take_samples(plan_line *l)
+{
+    const int granularity = l->input_quant.granularity;
+    if (!dt_module_type_of(l->module)->samples) return;
+    if (granularity == DT_PER_GROUP) l->quantize_input = false;
+    if (granularity == DT_PER_TOKEN || granularity == DT_PER_GROUP) {
+        l->input_quant.granularity = DT_PER_SAMPLE;
+    }
+}
+
 /* The preset, then the patches for all modules, then every rule that matches, in order: the last
  * wins key by key. */
 static void decide(plan *p, plan_line *l)
@@ -59,12 +72,11 @@ static void decide(plan *p, plan_line *l)
     l->quantize_weight = true;
     l->quantize_input = dt_qat_preset(o->preset, &l->weight_quant, &l->input_quant);
     const dt_module_type *type = dt_module_type_of(l->module);
-    if (type->samples && l->input_quant.granularity == DT_PER_TOKEN) {
-        l->input_quant.granularity = DT_PER_SAMPLE;
-    }
+    take_samples(l);
     if (dt_is_device_preset(o->preset)) dt__device_weight_spec(l->module, &l->weight_quant);
     apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight);
     apply_patch(&o->activation, &l->input_quant, &l->quantize_input);
+    l->sizes_blocks = o->activation.has_group_size;
     const dt_quantizable how = type->quantizable;
     l->selected = how == DT_QUANTIZED_BY_PRESET;
     for (int64_t r = 0; r < o->n_rules; r++) {
@@ -75,6 +87,10 @@ static void decide(plan *p, plan_line *l)
         if (rule->has_skip) l->skipped = rule->skip;
         apply_patch(&rule->weight, &l->weight_quant, &l->quantize_weight);
         apply_patch(&rule->activation, &l->input_quant, &l->quantize_input);
+        l->sizes_blocks = l->sizes_blocks || rule->activation.has_group_size;
+    }
+    if (l->input_quant.granularity == DT_PER_GROUP && !l->sizes_blocks) {
+        l->input_quant.group_size = l->weight_quant.group_size;
     }
     if (l->skipped) l->selected = false;
     if (how == DT_QUANTIZED_WEIGHT_ONLY) l->quantize_input = false;
@@ -125,7 +141,8 @@ dt_status dt__check_input_quant(const dt_module *m, const dt_quant_spec *quant)
     const int g = quant->granularity;
     if (m->type->samples && (g == DT_PER_TOKEN || g == DT_PER_GROUP)) {
         return dt_fail(m->ctx, DT_ERR_CONFIG,
-                       "the input of a %s is quantized per sample or per tensor, not per %s",
+                       "the input of a %s is quantized per sample or per tensor, not per %s; a "
+                       "rule can leave it out (skip: true)",
                        m->type->name, g == DT_PER_TOKEN ? "token" : "group");
     }
     return dt__quant_check(m->ctx, quant, DT__QUANT_MODEL);
@@ -177,6 +194,22 @@ static dt_status check_weight(plan *p, plan_line *l)
     return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
 }
 
+/* Blocks of an input are multiplied by the same groups of the weight. */
+static dt_status check_blocks(plan *p, const plan_line *l)
+{
+    const dt_quant_spec *x = &l->input_quant, *w = &l->weight_quant;
+    if (!l->quantize_input || !l->quantize_weight || x->granularity != DT_PER_GROUP) return DT_OK;
+    const int64_t columns = dt__input_channels(l->module, l->weight);
+    if (w->granularity == DT_PER_GROUP && w->group_size == x->group_size &&
+        !dt__scheme_of(w->scheme)->has_zero && dt__min_i64(x->group_size, columns) <= DT__PIECE) {
+        return DT_OK;
+    }
+    return dt_fail(p->ctx, DT_ERR_CONFIG,
+                   "activations in groups of %lld want a weight in groups of as many, at most "
+                   "%lld, without zero points",
+                   (long long)x->group_size, (long long)DT__PIECE);
+}
+
 static dt_status check_line(plan *p, plan_line *l)
 {
     if (l->weight->kind != NULL || dt__input_hook_of(l->module) != NULL ||
@@ -192,7 +225,8 @@ static dt_status check_line(plan *p, plan_line *l)
     if (l->quantize_input) {
         DT__TRY(blame(p, l, dt__check_input_quant(l->module, &l->input_quant)));
     }
-    return l->quantize_weight ? blame(p, l, check_weight(p, l)) : DT_OK;
+    if (l->quantize_weight) DT__TRY(blame(p, l, check_weight(p, l)));
+    return blame(p, l, check_blocks(p, l));
 }
 
 /* A tied weight needs one spec; `skip` for only one of its paths is an error. */

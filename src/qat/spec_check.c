@@ -50,9 +50,15 @@ static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fa
 {
     const int g = q->granularity;
     const bool in_model = (use & DT__QUANT_MODEL) != 0;
-    if (q->activation && (g == DT_PER_CHANNEL || (g == DT_PER_GROUP && in_model))) {
-        return fail(f, KEYS("granularity"), "activations are quantized by tensor, token%s",
-                    in_model ? " or sample" : ", sample or group");
+    if (q->activation && g == DT_PER_CHANNEL) {
+        return fail(f, KEYS("granularity"),
+                    "activations are quantized by tensor, token, sample or group");
+    }
+    const bool blocks = q->scheme == DT_SCHEME_Q8_0;
+    if (q->activation && in_model && (g == DT_PER_GROUP) != blocks) {
+        return fail(f, KEYS("scheme", "granularity"),
+                    blocks ? "activations of scheme q8_0 want granularity group"
+                           : "activations in groups want scheme q8_0");
     }
     if (!q->activation && (g == DT_PER_TOKEN || g == DT_PER_SAMPLE)) {
         return fail(f, KEYS("granularity"), "weights are quantized by tensor, channel or group");

@@ -40,14 +40,29 @@ int64_t dt__page_bytes(const dt__page_run *r)
     return dt__whole(dt__field_number(final_row(r), "bytes"));
 }
 
-double dt__page_validated(const dt__page_run *r, const char *metric)
+static const dt__series *validation(const dt__page_run *r, const char *metric, int phase)
 {
     char name[DT_MAX_METRIC_NAME];
+    snprintf(name, sizeof name, "validation_%s", metric);
+    return dt__page_series(r, name, NULL, phase);
+}
+
+/* Whether QAT had no update: the result is of a quantized model, all evaluations of a float one. */
+static bool never_quantized(const dt__page_run *r, const char *metric)
+{
+    const bool converted = dt__children(dt__field(r->summary.root, "converted")) != NULL;
+    const dt__series *qat = validation(r, metric, DT__PAGE_QAT);
+    const dt__series *before = validation(r, metric, DT__PAGE_FLOAT);
+    return converted && (qat == NULL || qat->n == 0) && before != NULL && before->n > 0;
+}
+
+double dt__page_validated(const dt__page_run *r, const char *metric)
+{
     const dt__branch *training = dt__field(r->summary.root, "training");
     const double best = dt__field_number(training, "best_step");
-    snprintf(name, sizeof name, "validation_%s", metric);
-    const dt__series *s = dt__page_series(r, name, NULL, DT__PAGE_QAT);
-    if (s == NULL) s = dt__page_series(r, name, NULL, DT__PAGE_FLOAT);
+    const dt__series *s = validation(r, metric, DT__PAGE_QAT);
+    if (never_quantized(r, metric)) return (double)NAN;
+    if (s == NULL) s = validation(r, metric, DT__PAGE_FLOAT);
     if (s == NULL || s->n == 0) return (double)NAN;
     int64_t i = s->n - 1;
     while (dt__field_number(training, "ends_with_best") > 0 && i > 0 && s->x[i] != best) i--;

@@ -12,7 +12,7 @@ dt_spread dt__page_spread_of(const double *value, int64_t n);
 /* A run's result of a metric: of the converted model, or without `qat` of the float one. */
 double dt__page_result(const dt__page_run *r, const char *metric);
 /* The same on validation data at the end of training, or at the update whose weights it ended with;
- * NaN: there is none. */
+ * NaN: there is none, or the result is of a quantized model and all evaluations of float ones. */
 double dt__page_validated(const dt__page_run *r, const char *metric);
 /* Bytes of the same model; 0: no result. */
 int64_t dt__page_bytes(const dt__page_run *r);

@@ -67,7 +67,7 @@ static void check_operand(dt_recipe *r, const operand *o)
 {
     if (dt__has_bad(r, o->path) || dt__has_bad(r, o->head)) return;
     check_spec(r, o);
-    if (!o->quant.activation && o->quant.granularity != DT_PER_GROUP) {
+    if (o->quant.granularity != DT_PER_GROUP) {
         refuse_key(r, o, "group_size", "only granularity group has a group size");
     }
 }

@@ -113,8 +113,9 @@ static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, c
         const char *file = at->origin == DT__FROM_FILE ? r->file : r->sweep_file;
         return dt__recipe_format(r, "%s:%d:%d: %s: %s", file, at->line, at->column, kind, words);
     }
-    if (at->origin == DT__FROM_INIT) {
-        return dt__recipe_format(r, "%s: model.init: %s: %s", r->file, kind, words);
+    if (at->origin == DT__FROM_INIT || at->origin == DT__FROM_TARGET) {
+        const char *key = at->origin == DT__FROM_INIT ? "model.init" : "qat.target";
+        return dt__recipe_format(r, "%s: %s: %s: %s", r->file, key, kind, words);
     }
     if (r->parsing == NULL) return dt__recipe_format(r, "command line: %s: %s", kind, words);
     return dt__recipe_format(r, "command line: %s: '%s': %s", kind, r->parsing, words);
@@ -245,6 +246,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
                          dt__node_at(r, "model", NULL) == NULL);
     if (r->root->kind == DT__MAP) dt__recipe_take_init(r);
+    if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
     dt__recipe_check(r);
     return DT_OK;

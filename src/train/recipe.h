@@ -24,7 +24,8 @@ typedef enum dt__origin {
     DT__FROM_FILE,
     DT__FROM_SWEEP, /* from the description of a sweep */
     DT__FROM_COMMAND_LINE,
-    DT__FROM_INIT, /* from the file of model.init */
+    DT__FROM_INIT,   /* from the file of model.init */
+    DT__FROM_TARGET, /* from qat.target */
     DT__FROM_TABLE
 } dt__origin;
 typedef enum dt__node_kind { DT__SCALAR, DT__MAP, DT__SEQUENCE } dt__node_kind;
@@ -146,7 +147,9 @@ const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
 /* Puts a copy of a sweep's value at its path (override.c). */
 void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
-void dt__recipe_take_init(dt_recipe *r); /* init.c */
+void dt__recipe_take_init(dt_recipe *r);   /* init.c */
+void dt__recipe_take_target(dt_recipe *r); /* recipe_target.c */
+extern const char *const dt__target_names[];
 void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
 void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);

@@ -15,11 +15,18 @@
 
 /* ---- figures as JSON ------------------------------------------------------------------------ */
 
+/* A text that figures are written to. */
+typedef struct output {
+    dt__chars t;
+    bool wanted, first;
+    bool whole; /* settings and counts, too */
+} output;
+
+enum { LINE, FILE_OF_ALL, OUTPUTS };
+
 typedef struct writing {
     dt__run *r;
-    dt__chars *t;
-    bool first;
-    bool whole; /* settings and counts, too */
+    output to[OUTPUTS];
 } writing;
 
 /* Five digits behind the point are enough for people. */
@@ -56,10 +63,10 @@ static void put_whole(dt__chars *t, const dt_quant_figures *f, const char *schem
     put_counts(t, "bins", f->bin, DT_FIGURE_BINS);
 }
 
-static void put_tensor(const writing *w, const char *name, const dt_quant_figures *f,
+static void put_tensor(output *o, const char *name, const dt_quant_figures *f,
                        const dt_quant_spec *quant, const char *scheme)
 {
-    dt__chars *t = w->t;
+    dt__chars *t = &o->t;
     if (!f->given) return;
     dt__put_text(t, ", \"");
     dt__put_text(t, name);
@@ -75,28 +82,36 @@ static void put_tensor(const writing *w, const char *name, const dt_quant_figure
         dt__put_real(t, f->most_scale);
         dt__put_text(t, "]");
     }
-    if (w->whole) put_whole(t, f, scheme);
+    if (o->whole) put_whole(t, f, scheme);
+    dt__put_text(t, "}");
+}
+
+static void put_layer_to(const dt__run *r, output *o, const dt_layer_figures *layer)
+{
+    dt__chars *t = &o->t;
+    dt__put_text(t, o->first ? "" : o->whole ? ",\n  " : ", ");
+    o->first = false;
+    dt__put_text(t, "{\"path\": ");
+    dt__put_quoted(t, layer->path);
+    if (o->whole) {
+        dt__put_text(t, ", \"type\": ");
+        dt__put_quoted(t, layer->type);
+        dt__put_text(t, ", \"bytes\": ");
+        dt__put_integer(t, dt__bytes_below(r->model, layer->path, true));
+        dt__put_text(t, ", \"float_bytes\": ");
+        dt__put_integer(t, dt__bytes_below(r->model, layer->path, false));
+    }
+    put_tensor(o, "weight", &layer->weight, &layer->weight_quant, layer->weight_scheme);
+    put_tensor(o, "input", &layer->input, &layer->input_quant, layer->input_scheme);
     dt__put_text(t, "}");
 }
 
 static void put_layer(void *user, const dt_layer_figures *layer)
 {
     writing *w = user;
-    dt__put_text(w->t, w->first ? "" : w->whole ? ",\n  " : ", ");
-    w->first = false;
-    dt__put_text(w->t, "{\"path\": ");
-    dt__put_quoted(w->t, layer->path);
-    if (w->whole) {
-        dt__put_text(w->t, ", \"type\": ");
-        dt__put_quoted(w->t, layer->type);
-        dt__put_text(w->t, ", \"bytes\": ");
-        dt__put_integer(w->t, dt__bytes_below(w->r->model, layer->path, true));
-        dt__put_text(w->t, ", \"float_bytes\": ");
-        dt__put_integer(w->t, dt__bytes_below(w->r->model, layer->path, false));
+    for (int i = 0; i < OUTPUTS; i++) {
+        if (w->to[i].wanted) put_layer_to(w->r, &w->to[i], layer);
     }
-    put_tensor(w, "weight", &layer->weight, &layer->weight_quant, layer->weight_scheme);
-    put_tensor(w, "input", &layer->input, &layer->input_quant, layer->input_scheme);
-    dt__put_text(w->t, "}");
 }
 
 /* ---- the batch ------------------------------------------------------------------------------ */
@@ -124,36 +139,50 @@ static dt_status put_layers(writing *w, int64_t *examples)
 
 /* ---- a line, a file ------------------------------------------------------------------------- */
 
-static dt_status write_line(dt__run *r)
+static void begin_file(dt__run *r, dt__chars *t)
 {
-    dt__chars t;
+    *t = (dt__chars){ .ctx = r->ctx };
+    dt__put_text(t, "{\"step\": ");
+    dt__put_integer(t, *dt__run_count(r, DT__COUNT_STEP));
+    dt__put_text(t, ", \"layers\": [\n  ");
+}
+
+static dt_status end_file(dt__run *r, const char *name, int64_t examples, dt__chars *t)
+{
+    dt__put_text(t, "\n ],\n \"examples\": ");
+    dt__put_integer(t, examples);
+    dt__put_text(t, "}\n");
+    return dt__run_write_shown(r, name, t);
+}
+
+/* Measures once for a line of metrics.jsonl and the file of this name; NULL: no file. */
+static dt_status write_figures(dt__run *r, bool line, const char *name)
+{
+    writing w = { .r = r,
+                  .to = {
+                      [LINE] = { .wanted = line, .first = true },
+                      [FILE_OF_ALL] = { .wanted = name != NULL, .first = true, .whole = true } } };
+    dt__chars *in_line = &w.to[LINE].t, *all = &w.to[FILE_OF_ALL].t;
     int64_t examples;
-    writing w = { .r = r, .t = &t, .first = true };
-    dt__run_begin_line(r, &t);
-    dt__put_text(&t, ", \"layers\": [");
-    const dt_status s = put_layers(&w, &examples);
-    dt__put_text(&t, "]");
-    if (s == DT_OK) return dt__run_end_line(r, &t);
-    dt__release(r->ctx, t.bytes);
+    if (!line && name == NULL) return DT_OK;
+    *in_line = (dt__chars){ .ctx = r->ctx };
+    if (line) {
+        dt__run_begin_line(r, in_line);
+        dt__put_text(in_line, ", \"layers\": [");
+    }
+    if (name != NULL) begin_file(r, all);
+    dt_status s = put_layers(&w, &examples);
+    if (s == DT_OK && name != NULL) s = end_file(r, name, examples, all);
+    dt__release(r->ctx, all->bytes);
+    if (line) dt__put_text(in_line, "]");
+    if (s == DT_OK && line) return dt__run_end_line(r, in_line);
+    dt__release(r->ctx, in_line->bytes);
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
 dt_status dt__run_write_layers(dt__run *r, const char *name)
 {
-    dt__chars t = { .ctx = r->ctx };
-    int64_t examples;
-    writing w = { .r = r, .t = &t, .first = true, .whole = true };
-    if (!r->o->run.report) return DT_OK;
-    dt__put_text(&t, "{\"step\": ");
-    dt__put_integer(&t, *dt__run_count(r, DT__COUNT_STEP));
-    dt__put_text(&t, ", \"layers\": [\n  ");
-    dt_status s = put_layers(&w, &examples);
-    dt__put_text(&t, "\n ],\n \"examples\": ");
-    dt__put_integer(&t, examples);
-    dt__put_text(&t, "}\n");
-    if (s == DT_OK) s = dt__run_write_shown(r, name, &t);
-    dt__release(r->ctx, t.bytes);
-    return s == DT_ERR_NUMERIC ? DT_OK : s;
+    return write_figures(r, false, r->o->run.report ? name : NULL);
 }
 
 dt_status dt__run_log_layers(dt__run *r)
@@ -161,7 +190,7 @@ dt_status dt__run_log_layers(dt__run *r)
     const int64_t every = r->o->train.log.layers_every_steps;
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    if (since == 1) DT__TRY(dt__run_write_layers(r, "layers-begin.json"));
-    const bool due = since == 1 || step == r->steps || (every > 0 && since % every == 0);
-    return every > 0 && due ? write_line(r) : DT_OK;
+    const bool begins = since == 1, due = begins || step == r->steps;
+    const bool line = every > 0 && (due || since % every == 0);
+    return write_figures(r, line, begins && r->o->run.report ? "layers-begin.json" : NULL);
 }

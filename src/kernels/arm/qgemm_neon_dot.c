@@ -305,6 +305,16 @@ static void run_range(const dt__qgemm_range *r)
     }
 }
 
-void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
-void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
+/* Activations in blocks, whose codes are signed, are left to plain C. */
+void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g)
+{
+    if (g->block_scale != NULL) dt__qd8_qb4_gemm__ref(g);
+    else dt__qgemm_share(g, CHUNK, run_range);
+}
+
+void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g)
+{
+    if (g->block_scale != NULL) dt__qd8_qb8_gemm__ref(g);
+    else dt__qgemm_share(g, CHUNK, run_range);
+}
 #endif

@@ -39,6 +39,11 @@ DT__INLINE_NATIVE ints multiply_add(int form, ints sum, ints u, ints w)
     return sum;
 }
 
+DT__INLINE ints subtract(int form, ints a, ints b)
+{
+    return form == DT__BYTES ? _mm256_sub_epi32(a, b) : _mm256_sub_epi16(a, b);
+}
+
 DT__INLINE ints widen(int form, ints sum)
 {
     return form == DT__BYTES ? sum : _mm256_madd_epi16(sum, _mm256_set1_epi16(1));

@@ -43,6 +43,12 @@ DT__INLINE ints multiply(int form, ints u, ints w)
     return multiply_add(form, _mm256_setzero_si256(), u, w);
 }
 
+DT__INLINE ints subtract(int form, ints a, ints b)
+{
+    (void)form;
+    return _mm256_sub_epi32(a, b);
+}
+
 DT__INLINE ints widen(int form, ints sum)
 {
     (void)form;
