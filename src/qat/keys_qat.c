@@ -11,12 +11,16 @@ static const char *const granularity_names[] = { "tensor", "channel", "group",
                                                  "token",  "sample",  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
 static const char *const ste_names[] = { "default", "identity", "clipped", NULL };
-const char *const dt__preset_names[] = {
-    "int8-dynamic-int4-weight", "int4-weight", "int8-dynamic-int8-weight",
-    "int8-static-int8-weight",  "int4-int4",   "int8-block-int4-weight",
-    "int8-block-q4_0-weight",   "device-int8", "device-int4",
-    NULL
-};
+const char *const dt__preset_names[] = { "int8-dynamic-int4-weight",
+                                         "int4-weight",
+                                         "int8-dynamic-int8-weight",
+                                         "int8-static-int8-weight",
+                                         "int4-int4",
+                                         "int8-block-int4-weight",
+                                         "int8-block-q4_0-weight",
+                                         "device-int8",
+                                         "device-int4",
+                                         NULL };
 static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
 static const char *const save_names[] = { "compact", "exact", NULL };
 static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
