@@ -1,5 +1,5 @@
-/* Calls of public functions with one bad argument. misuse.awk writes a call_ function for each, which
- * asks here for its arguments; test_misuse.c chooses which one is bad. */
+/* Calls of public functions with one bad argument. misuse.awk writes a call_ function for each,
+ * which asks here for its arguments; test_misuse.c chooses which one is bad. */
 #ifndef MISUSE_H
 #define MISUSE_H
 

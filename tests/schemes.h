@@ -17,22 +17,25 @@ static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)
     return false;
 }
 
+static inline bool is_plain(int scheme)
+{
+    return !dt__scheme_of(scheme)->fp16_blocks && !dt__scheme_of(scheme)->in_groups;
+}
+
 /* Plain schemes accept every number of bits, granularity and scale dtype: all except those that are
- * the blocks of a file format. plain_schemes() counts them; plain_scheme(i) returns the number of
- * the i-th, with i modulo their count. */
+ * the blocks of a file format or a runtime. plain_schemes() counts them; plain_scheme(i) returns
+ * the number of the i-th, with i modulo their count. */
 static inline int plain_schemes(void)
 {
     int n = 0;
-    for (int scheme = 0; scheme < DT__SCHEMES; scheme++) n += !dt__scheme_of(scheme)->fp16_blocks;
+    for (int scheme = 0; scheme < DT__SCHEMES; scheme++) n += is_plain(scheme);
     return n;
 }
 
 static inline int plain_scheme(int i)
 {
     int scheme = 0;
-    for (i %= plain_schemes(); dt__scheme_of(scheme)->fp16_blocks || i > 0; scheme++) {
-        i -= !dt__scheme_of(scheme)->fp16_blocks;
-    }
+    for (i %= plain_schemes(); !is_plain(scheme) || i > 0; scheme++) i -= is_plain(scheme);
     return scheme;
 }
 

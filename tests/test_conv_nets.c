@@ -69,7 +69,9 @@ static void check_gradients(const random_net *d, dt_module *m)
 
 static bool quantizes_inputs(const random_net *d)
 {
-    return d->qat.preset != DT_INT4_WEIGHT && d->n > (int)d->qat.n_rules;
+    const bool blocks = d->qat.preset == DT_INT8_BLOCK_INT4_WEIGHT ||
+                        d->qat.preset == DT_INT8_BLOCK_Q4_0_WEIGHT; /* not of convolutions */
+    return d->qat.preset != DT_INT4_WEIGHT && !blocks && d->n > (int)d->qat.n_rules;
 }
 
 static void train_once(const random_net *d, dt_module *m, dt_tensor *x, bool prepared)

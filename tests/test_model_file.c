@@ -105,7 +105,7 @@ START_TEST(every_scheme_comes_back)
         q.scale_dtype = dtype;
         q.ste = preset;
         q.is_unsigned = dt__scheme_of(rule)->has_zero && cut % 2 == 0;
-        if (!scheme_takes(ctx, &q)) continue;
+        if (!scheme_takes(ctx, &q) || dt__scheme_of(rule)->in_groups) continue;
         dt_qat_options options = small_qat(preset, &q);
         options.weight.has_bits = blocks;
         options.forward = cut == preset ? DT_FORWARD_SIMULATED : DT_FORWARD_INTEGER;

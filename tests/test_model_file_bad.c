@@ -293,7 +293,7 @@ static const edit packed_edits[] = {
     { REPLACE, QUANT, "\"granularity\":\"channel\"", "\"granularity\":\"column\"",
       .words = "'granularity' cannot be 'column'" },
     { REPLACE, QUANT, "\"granularity\":\"token\"", "\"granularity\":\"channel\"",
-      .words = "activations are quantized by tensor, token or sample" },
+      .words = "activations are quantized by tensor, token, sample or group" },
     { REPLACE, QUANT, "\"asymmetric\",\"bits\":4", "\"symmetric\",\"bits\":4",
       .words = "its rule has none" },
     { REPLACE, QUANT, "\"scheme\":\"symmetric\"", "\"scheme\":\"asymmetric\"",

@@ -60,7 +60,7 @@ static const mistake mistakes[] = {
     { { "train.optimizer.groups=[{match: '*', frozen: true}]" },
       DT_ERR_CONFIG,
       "freezes every parameter" },
-    { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be job_counted" },
+    { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
     { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
     { { "convert.output=a/../../x" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },

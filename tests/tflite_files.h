@@ -13,8 +13,8 @@ typedef struct tflite_subject {
 } tflite_subject;
 
 /* Writes STEM.tflite and runs it by the interpreter of src/export/verify_lite.h beside the model,
- * on x; returns the largest difference over the largest output. `keep`: x and the model's output are
- * STEM.in.safetensors and STEM.out.safetensors. */
+ * on x; returns the largest difference over the largest output. `keep`: x and the model's output
+ * are STEM.in.safetensors and STEM.out.safetensors. */
 double tflite_check(tflite_subject *s, const char *stem, bool keep);
 /* Whether the bytes have this text, with a zero behind it. */
 bool tflite_has(const char *bytes, size_t n, const char *text);

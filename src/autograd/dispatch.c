@@ -447,7 +447,7 @@ dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in
 {
     DT__NEED(dt_tape_ctx(t), op);
     if (n_in > 0) DT__NEED(dt_tape_ctx(t), in);
-    DT__NEED(dt_tape_ctx(t), out);
+    if (n_out > 0) DT__NEED(dt_tape_ctx(t), out);
     for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t == NULL) return DT_ERR_ARG;
     if (t->status != DT_OK) return t->status;

@@ -47,8 +47,8 @@ typedef struct dt__vlite_limits {
     double work;  /* elements written, and products of sums */
 } dt__vlite_limits;
 
-/* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT, UNSUPPORTED (an operator, a
- * type, more than one graph), NOMEM. The caller closes *out. */
+/* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT,
+ * UNSUPPORTED (an operator, a type, more than one graph), NOMEM. The caller closes *out. */
 dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const dt__span *file,
                          const dt__vlite_limits *limits, dt__vlite **out);
 void dt__vlite_close(dt__vlite *v);

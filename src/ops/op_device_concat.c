@@ -28,6 +28,7 @@ const dt_op dt__op_device_concat = {
     .out_name = { "y" },
     .role = { DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES,
               DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES },
+    .ungrouped = true,
     .options_size = sizeof(dt__dim_options),
     .defaults = &dt__dim_defaults,
     .keys = dt__dim_keys,

@@ -31,6 +31,7 @@ const dt_op dt__op_device_dequantize = {
     .in_name = { "x" },
     .out_name = { "y" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .takes_codes = dt__device_takes_codes,
     .shape = shape,
     .forward = forward,

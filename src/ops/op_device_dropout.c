@@ -43,6 +43,7 @@ const dt_op dt__op_device_dropout = {
     .in_name = { "x" },
     .out_name = { "y" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .options_size = sizeof(double),
     .defaults = &half,
     .keys = keys,

@@ -27,6 +27,7 @@ const dt_op dt__op_device_max_pool2d = {
     .in_name = { "x" },
     .out_name = { "y", "at" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .options_size = sizeof(dt__max_pool_options),
     .defaults = &dt__max_pool_defaults,
     .keys = keys,

@@ -36,6 +36,7 @@ const dt_op dt__op_device_pad = {
     .in_name = { "x" },
     .out_name = { "y" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .options_size = sizeof(dt_pad_options),
     .defaults = &defaults,
     .keys = keys,

@@ -55,6 +55,7 @@ const dt_op dt__op_device_reshape = {
     .in_name = { "x" },
     .out_name = { "y" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .takes_codes = dt__device_takes_codes,
     .options_size = sizeof(options),
     .defaults = &defaults,

@@ -55,6 +55,7 @@ const dt_op dt__op_device_softmax = {
     .in_name = { "x" },
     .out_name = { "y", "value" },
     .role = { DT_CODES },
+    .ungrouped = true,
     .takes_codes = dt__device_takes_codes,
     .saves = { .y = DT_VALUE },
     .saves_coded = { .out = { DT_NOTHING, DT_VALUE } },

@@ -37,6 +37,7 @@ typedef struct dt__scheme {
     const char *text; /* one line for people */
     bool has_zero;    /* a zero point: codes are not `integer` for a weight's panels */
     bool fp16_blocks; /* q4_0: 4 bits, groups of 32, scales always fp16, weights only */
+    bool in_groups;   /* q8_0: granularity group and dynamic ranges alone */
     bool never_clips; /* unless a scale is cut to its upper limit */
     bool half_up;     /* of dt__coding */
     bool extremum;    /* likewise */

@@ -43,6 +43,7 @@ const dt__scheme dt__scheme_q8_0 = {
     .name = "q8_0",
     .text = "max(-lo, hi) / 127, codes from x * (127 / max): blocks of activations as ggml and "
             "onnxruntime make them",
+    .in_groups = true,
     .never_clips = true,
     .scale = scale,
     .round_scales = round_scales,

@@ -54,7 +54,7 @@ static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fa
         return fail(f, KEYS("granularity"),
                     "activations are quantized by tensor, token, sample or group");
     }
-    const bool blocks = q->scheme == DT_SCHEME_Q8_0;
+    const bool blocks = dt__scheme_of(q->scheme)->in_groups;
     if (q->activation && in_model && (g == DT_PER_GROUP) != blocks) {
         return fail(f, KEYS("scheme", "granularity"),
                     blocks ? "activations of scheme q8_0 want granularity group"
@@ -155,10 +155,25 @@ static bool check_q4_0(const dt_quant_spec *q, dt__quant_fault *f)
     return fail(f, KEYS("scale_dtype", "scheme"), "scheme q4_0 holds its scales as f16, not bf16");
 }
 
+/* Its codes follow from the values of a block, so nothing else may choose its scale. */
+static bool check_q8_0(const dt_quant_spec *q, unsigned use, dt__quant_fault *f)
+{
+    if (!dt__scheme_of(q->scheme)->in_groups) return true;
+    if (!q->activation && use != DT__QUANT_TENSOR) {
+        return fail(f, KEYS("scheme"), "scheme q8_0 is for activations");
+    }
+    if (q->granularity != DT_PER_GROUP) {
+        return fail(f, KEYS("granularity", "scheme"), "scheme q8_0 wants granularity group");
+    }
+    if (q->range == DT_RANGE_DYNAMIC) return true;
+    return fail(f, KEYS("range", "scheme"), "scheme q8_0 wants range dynamic");
+}
+
 bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault)
 {
     if (!check_choices(q, fault) || !check_granularity(q, use, fault) ||
-        !check_unsigned(q, fault) || !check_range(q, fault) || !check_q4_0(q, fault)) {
+        !check_unsigned(q, fault) || !check_range(q, fault) || !check_q4_0(q, fault) ||
+        !check_q8_0(q, use, fault)) {
         return false;
     }
     if (!(use & DT__QUANT_FILE) || q->granularity == DT_PER_GROUP || q->group_size == 0)
