@@ -37,12 +37,16 @@ static bool is_of_training(const dt_op *op)
 static size_t table_of(char *text, size_t room)
 {
     size_t used = (size_t)snprintf(text, room, BEGIN "| op |");
-    int count[8] = { 0 }, ops = 0;
+    int count[32] = { 0 }, traced = 0, ops = 0;
     const dt_exporter *e;
     for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
+        ck_assert_int_lt(k, DT__COUNT_OF(count));
         if (e->traced) used += (size_t)snprintf(text + used, room - used, " `%s` |", e->name);
+        traced += e->traced;
     }
-    used += (size_t)snprintf(text + used, room - used, "\n|---|---|---|\n");
+    used += (size_t)snprintf(text + used, room - used, "\n|---|");
+    for (int k = 0; k < traced; k++) used += (size_t)snprintf(text + used, room - used, "---|");
+    used += (size_t)snprintf(text + used, room - used, "\n");
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         if (is_of_training(all[i])) continue;
         ops++;
