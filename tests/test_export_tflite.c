@@ -237,7 +237,7 @@ static dt_module *make_integers(int64_t bits)
     make_children(s);
     for (int i = 0; i < LAYERS; i++) TEST_OK(ctx, dt_module_add(m, names[i], s->child[i]));
     for (int i = 0; i < RANGES; i++) {
-        char name[2][16];
+        char name[2][24];
         const int64_t one = 1;
         dt_tensor *scale, *zero;
         snprintf(name[0], sizeof name[0], "scale%d", i);
