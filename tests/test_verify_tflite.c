@@ -120,7 +120,8 @@ START_TEST(flipped_bits)
             const char was = file[i], other = (char)dt__random_below(&random, 256);
             const size_t j = (size_t)dt__random_below(&random, size);
             const char behind = file[j];
-            file[i] = kind == 0 ? (char)(was ^ 1 << dt__random_below(&random, 8)) : other;
+            const int bit = 1 << dt__random_below(&random, 8);
+            file[i] = kind == 0 ? (char)(was ^ bit) : other;
             if (kind == 2) file[j] = (char)dt__random_below(&random, 256);
             refused += try(file, size) != DT_OK;
             tried++;
