@@ -82,8 +82,10 @@ static void judge(const misuse_call *c, const misuse *m, tally *t)
     if (status == DT_OK) t->taken++;
     else if (status == DT_ERR_ARG) t->refused++;
     else t->other++;
-    const bool mute = c->result == 's' && status != DT_OK && ctx != NULL &&
-                      dt_error(ctx)[0] == '\0' && m->wrong != MISUSE_NULL;
+    const bool said = ctx != NULL && dt_error(ctx)[0] != '\0';
+    const bool elsewhere = m->other != NULL && dt_error(m->other)[0] != '\0';
+    const bool mute = c->result == 's' && status != DT_OK && ctx != NULL && !said && !elsewhere &&
+                      m->wrong != MISUSE_NULL;
     t->silent += mute;
     if (mute) printf("misuse: %s: no message\n", t->text);
 }
