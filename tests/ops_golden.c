@@ -255,14 +255,24 @@ static void run_case(golden *g)
     dt_tape_free(g->t);
 }
 
+/* A file that is nowhere is no skip: `ops` wants values in a case of such an op. */
+static bool find_file(char path[TEST_PATH], const char *name)
+{
+    if (!test_golden(path, "ops")) return false;
+    test_join(path, path, name);
+    if (test_file_exists(path)) return true;
+    test_join(path, DETENT_SOURCE_DIR "/tests/golden/ops", name);
+    return test_file_exists(path);
+}
+
 int ops_golden(const dt_op *op, int *cases, int *compared)
 {
     char name[64], path[TEST_PATH], list[512];
     const size_t length = strlen(op->name) - is_step(op);
     golden g = { .op = op };
     if (op->random || (!is_step(op) && op->backward == NULL)) return 0;
-    snprintf(name, sizeof name, "ops/%.*s.safetensors", (int)length, op->name);
-    if (!test_golden(path, name)) return 0;
+    snprintf(name, sizeof name, "%.*s.safetensors", (int)length, op->name);
+    if (!find_file(path, name)) return 0;
     TEST_OK(NULL, dt_ctx_create(&g.ctx, NULL));
     TEST_OK(g.ctx, dt_file_open(g.ctx, path, &g.file));
     snprintf(list, sizeof list, "%s", dt_file_meta(g.file, "cases"));

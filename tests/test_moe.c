@@ -208,15 +208,17 @@ static double loss_of(dt_module *m, const dt_token_loss_options *o)
 /* ---- the routers' auxiliary loss ------------------------------------------------------------ */
 
 /* More layers than an op has operands, too. */
-START_TEST(routers_add_to_the_loss_in_training)
+static void check_auxiliary_loss(int64_t layers, int64_t top_k)
 {
-    dt_module *m = model(&usual, _i);
+    dt_moe_options moe = usual;
+    moe.top_k = top_k;
+    dt_module *m = model(&moe, layers);
     dt_tensor *ids = tokens(false);
     dt_tensor *logits = router_logits(m, ids);
-    const dt_load_balance_options of = { .top_k = 2 };
+    const dt_load_balance_options of = { .top_k = top_k };
     const double balance = dt_item(dt_load_balance_loss(t, logits, &of));
     const double z = dt_item(dt_router_z_loss(t, logits));
-    ck_assert(balance >= 1.9 && balance < 4);
+    ck_assert(balance >= 0.95 * (double)top_k && balance < 2 * (double)top_k);
     const double extra = 0.02 * balance + 0.001 * z, trained = loss_of(m, NULL);
     dt_token_loss_options sum = dt_token_loss_defaults();
     sum.head.reduction = DT_REDUCE_SUM;
@@ -227,6 +229,11 @@ START_TEST(routers_add_to_the_loss_in_training)
     dt_tensor_free(ids);
     dt_module_free(m);
 }
+
+START_TEST(routers_add_to_the_loss_in_training) { check_auxiliary_loss(_i, 2); }
+END_TEST
+
+START_TEST(the_loss_counts_the_chosen_experts) { check_auxiliary_loss(2, _i); }
 END_TEST
 
 START_TEST(factors_of_zero_add_nothing)
@@ -555,6 +562,7 @@ Suite *test_moe_suite(void)
     tcase_add_loop_test(c, the_layer_equals_reference_values, 0, 2);
     tcase_add_loop_test(c, routers_add_to_the_loss_in_training, 1, 3);
     tcase_add_loop_test(c, routers_add_to_the_loss_in_training, 34, 35);
+    tcase_add_loop_test(c, the_loss_counts_the_chosen_experts, 1, 4);
     tcase_add_test(c, factors_of_zero_add_nothing);
     tcase_add_test(c, parts_of_the_loss_are_those_of_the_reference);
     tcase_add_test(c, recomputing_and_threads_change_no_bit);

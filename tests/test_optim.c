@@ -351,7 +351,10 @@ START_TEST(schedules_equal_their_recurrences)
         TEST_NEAR(dt_schedule_rate(&poly, 1, i), 0.1 + 0.9 * rest * rest * rest, 1e-12, 0);
     }
     ck_assert_double_eq(dt_schedule_rate(&restarts, 3, 1), 2);
-    TEST_NEAR(dt_schedule_rate(&restarts, 1, INT64_MAX - 3), 0.2, 1.0, 0); /* no overflow */
+    /* Cycle 38 of 5 * 3^38 updates begins after 5 (3^38 - 1) / 2; three times as many overflow. */
+    const int64_t power = 1350851717672992089, last = INT64_MAX - 3;
+    const double left = (double)(last - warmup - 5 * (power / 2)), u = left / (5 * (double)power);
+    TEST_NEAR(dt_schedule_rate(&restarts, 1, last), 0.6 + 0.4 * cos(pi * u), 1e-12, 0);
 }
 END_TEST
 

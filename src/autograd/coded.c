@@ -106,7 +106,7 @@ dt_status dt__result_coded(dt_call *c, int i, int rank, const int64_t *dims, dt_
 
 /* ---- questions of users ---------------------------------------------------------------------- */
 
-bool dt_is_coded(const dt_tensor *x) { return dt__is_coded(x); }
+bool dt_is_coded(const dt_tensor *x) { return x != NULL && dt__is_coded(x); }
 
 static dt_status check(const dt_tensor *x)
 {
@@ -117,6 +117,7 @@ static dt_status check(const dt_tensor *x)
 
 dt_status dt_coded_range(const dt_tensor *x, float *scale, int *zero_point)
 {
+    DT__NEED(NULL, x);
     DT__TRY(check(x));
     const dt__coding_range r = dt__range_of_codes(x->ext);
     if (scale != NULL) *scale = r.scale;
@@ -126,6 +127,8 @@ dt_status dt_coded_range(const dt_tensor *x, float *scale, int *zero_point)
 
 dt_status dt_coded_read(const dt_tensor *x, int8_t *to)
 {
+    DT__NEED(NULL, x);
+    DT__NEED(x->ctx, to);
     DT__TRY(check(x));
     const dt__codes *codes = x->ext;
     for (int64_t i = 0; i < x->count; i++) to[i] = (int8_t)(codes->u[i] - 128);

@@ -16,6 +16,7 @@ static const char *in_name(const dt_call *c, int i)
 
 dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
 {
+    if (c == NULL || format == NULL) return DT_ERR_ARG;
     char text[DT__MESSAGE_SIZE];
     size_t used = (size_t)snprintf(text, sizeof text, "%s: ", c->op->name);
     va_list arguments;
@@ -38,6 +39,7 @@ dt_status dt_refuse(const dt_call *c, dt_status status, const char *format, ...)
 
 dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims)
 {
+    DT__NEED(NULL, c);
     dt_tensor *y;
     const bool without_data = c->tape != NULL && c->tape->shapes_only;
     const dt_status s = (without_data ? dt__tensor_create_shape
@@ -445,11 +447,11 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
 dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                      const void *options, dt_tensor **out, int n_out)
 {
-    DT__NEED(dt_tape_ctx(t), op);
-    if (n_in > 0) DT__NEED(dt_tape_ctx(t), in);
-    if (n_out > 0) DT__NEED(dt_tape_ctx(t), out);
-    for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t == NULL) return DT_ERR_ARG;
+    if (op == NULL || (in == NULL && n_in > 0) || (out == NULL && n_out > 0)) {
+        return dt_tape_fail(t, DT_ERR_ARG, "dt_apply_n: op, in or out is NULL");
+    }
+    for (int i = 0; i < n_out; i++) out[i] = NULL;
     if (t->status != DT_OK) return t->status;
     dt_call c = { .ctx = t->ctx, .tape = t, .op = op, .n_in = n_in };
     c.options = options != NULL ? options : op->defaults;

@@ -19,6 +19,8 @@ void dt_ids_free(dt_ids *ids)
 
 dt_status dt_ids_put(dt_ids *ids, int32_t id)
 {
+    DT__NEED(NULL, ids);
+    DT__NEED(NULL, ids->ctx);
     DT__TRY(DT__RESERVE(ids->ctx, ids->id, ids->n, ids->room));
     ids->id[ids->n++] = id;
     return DT_OK;

@@ -172,6 +172,9 @@ static dt_status add_all(saving *c)
 
 dt_status dt_checkpoint_save(const dt_training_state *s, const char *path)
 {
+    DT__NEED(NULL, s);
+    DT__NEED(NULL, s->module);
+    DT__NEED(s->module->ctx, path);
     saving c = { .s = s };
     dt_status status = add_all(&c);
     if (status == DT_OK) status = dt_writer_write(c.model.writer, path);
@@ -501,6 +504,9 @@ static dt_status load(loading *l, const dt_file *file)
 
 dt_status dt_checkpoint_load(dt_training_state *s, const char *path)
 {
+    DT__NEED(NULL, s);
+    DT__NEED(NULL, s->module);
+    DT__NEED(s->module->ctx, path);
     dt_file *file;
     loading l = { .ctx = s->module->ctx, .s = s };
     DT__TRY(dt_file_open(l.ctx, path, &file));

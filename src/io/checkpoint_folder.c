@@ -91,7 +91,10 @@ static dt_status prune(dt_ctx *ctx, const char *folder, int64_t step, int64_t ke
 dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder, int64_t step,
                                   int64_t keep)
 {
+    DT__NEED(NULL, s);
     dt_ctx *ctx = dt_module_ctx(s->module);
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, folder);
     if (step < 0 || keep < 0) {
         return dt_fail(ctx, DT_ERR_ARG, "checkpoint: step %lld, keep %lld: neither may be negative",
                        (long long)step, (long long)keep);

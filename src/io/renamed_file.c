@@ -20,6 +20,9 @@ typedef struct renaming {
 
 dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, rule);
+    DT__NEED(ctx, rule->from);
     regex_t regex;
     char why[160];
     const int error = regcomp(&regex, rule->from, REG_EXTENDED);
@@ -120,6 +123,8 @@ static dt_status rename_all(renaming *r)
 
 dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule, int64_t n)
 {
+    DT__NEED(NULL, m);
+    if (n > 0) DT__NEED(m->ctx, rule);
     dt_ctx *ctx = m->ctx;
     dt_file *file;
     if (n < 0 || n > DT_MAX_NAME_RULES) {

@@ -240,6 +240,7 @@ void dt__device_conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *
 dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor *weight,
                             dt_tensor *bias, const dt_device_range *range, const void *options)
 {
+    DT__NEED_OP(t, range);
     dt_tensor *const in[] = { x, weight, bias, range->scale, range->zero_point, range->ends };
     return dt_apply(t, op, in, 6, options);
 }

@@ -129,6 +129,7 @@ void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
 dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options)
 {
+    DT__NEED_OP(t, range);
     dt_tensor *const in[] = { a, b, range->scale, range->zero_point, range->ends };
     return dt_apply(t, op, in, 5, options);
 }

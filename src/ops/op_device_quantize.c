@@ -83,6 +83,7 @@ const dt_op dt__op_device_quantize = {
 
 dt_tensor *dt_device_quantize(dt_tape *t, dt_tensor *x, const dt_device_range *range)
 {
+    DT__NEED_OP(t, range);
     dt_tensor *const in[] = { x, range->scale, range->zero_point, range->ends };
     return dt_apply(t, &dt__op_device_quantize, in, 4, NULL);
 }

@@ -68,6 +68,7 @@ const dt_op dt__op_device_reshape = {
 
 dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
 {
+    if (rank > 0) DT__NEED_OP(t, dims);
     options o = { .shape.n = rank };
     if (rank > 0 && rank <= DT_MAX_LIST) memcpy(o.shape.v, dims, (size_t)rank * sizeof dims[0]);
     return dt_apply(t, &dt__op_device_reshape, &x, 1, &o);

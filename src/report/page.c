@@ -81,6 +81,9 @@ static dt_status write_page(dt_ctx *ctx, const dt__page_run *runs, int n,
 dt_status dt_report_write(dt_ctx *ctx, const char *const *runs, int n,
                           const dt_report_options *options)
 {
+    DT__NEED(NULL, ctx);
+    if (n > 0) DT__NEED(ctx, runs);
+    for (int i = 0; i < n; i++) DT__NEED(ctx, runs[i]);
     const dt_report_options o = options != NULL ? *options : (dt_report_options){ 0 };
     dt__page_run *read;
     DT__TRY(dt__page_runs_open(ctx, runs, n, 1, &read));

@@ -144,6 +144,8 @@ static dt_status put_recipe(dt__chars *t, const dt_recipe_options *o,
 
 dt_status dt_recipe_defaults(dt_ctx *ctx, dt_recipe_options *options)
 {
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, options);
     return dt__default_options(ctx, dt_recipe_keys, options, sizeof *options);
 }
 

@@ -1,0 +1,61 @@
+/* Settings that a config.json leaves out are the defaults of its model class in transformers
+ * (configuration_llama.py, _qwen2.py, _qwen3.py, _mixtral.py). */
+#include "testing.h"
+
+#include "io/hf.h"
+
+#include <detent/nn.h>
+
+#include <stdio.h>
+
+static const struct {
+    const char *class;
+    double eps, theta;
+    int64_t context;
+    const char *more; /* keys that have no default here */
+} defaults[] = {
+    { "llama", 1e-6, 1e4, 2048, "" },
+    { "qwen2", 1e-6, 1e4, 32768, "" },
+    { "qwen3", 1e-6, 1e4, 32768, ", \"head_dim\": 8" },
+    { "mixtral", 1e-5, 1e6, 131072, ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2" },
+};
+
+static void read_with(int i, const char *more, dt_llama_options *out)
+{
+    char text[1024];
+    dt_ctx *ctx = NULL;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    const int n = snprintf(text, sizeof text,
+                           "{\"model_type\": \"%s\", \"vocab_size\": 32, \"hidden_size\": 16, "
+                           "\"intermediate_size\": 24, \"num_hidden_layers\": 1, "
+                           "\"num_attention_heads\": 2, \"num_key_value_heads\": 2%s%s}",
+                           defaults[i].class, defaults[i].more, more);
+    const dt__hf_text config = { .path = "config.json", .text = text, .bytes = (size_t)n };
+    TEST_OK(ctx, dt__hf_config_read(ctx, &config, out));
+    dt_ctx_free(ctx);
+}
+
+START_TEST(absent_settings_are_those_of_the_class)
+{
+    dt_llama_options o;
+    read_with(_i, "", &o);
+    ck_assert_double_eq(o.eps, defaults[_i].eps);
+    ck_assert_double_eq(o.theta, defaults[_i].theta);
+    ck_assert_int_eq(o.context, defaults[_i].context);
+    read_with(_i, ", \"rms_norm_eps\": 0.125, \"rope_theta\": 512, \"max_position_embeddings\": 64",
+              &o);
+    ck_assert_double_eq(o.eps, 0.125);
+    ck_assert_double_eq(o.theta, 512);
+    ck_assert_int_eq(o.context, 64);
+}
+END_TEST
+
+Suite *test_hf_defaults_suite(void)
+{
+    Suite *suite = suite_create("hf_defaults");
+    TCase *c = tcase_create("hf_defaults");
+    tcase_add_loop_test(c, absent_settings_are_those_of_the_class, 0,
+                        (int)(sizeof defaults / sizeof *defaults));
+    suite_add_tcase(suite, c);
+    return suite;
+}
