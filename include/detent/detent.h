@@ -9,8 +9,9 @@
  *  4. Options: NULL means the defaults; otherwise start from dt_..._defaults().
  *  5. No function aborts, prints or exits.
  *  6. A context and everything made with it is used by one thread at a time.
- *  7. A NULL where an object is needed is an error: ARG, with a message where another argument leads
- *     to a context. A function without a status returns NULL, 0, false or NaN, or does nothing.
+ *  7. A NULL where an object is needed is an error: ARG, with a message where another argument
+ *     leads to a context. A function without a status returns NULL, 0, false or NaN, or does
+ *     nothing.
  *
  * Other headers: ops.h, nn.h, optim.h, qat.h, figures.h, data.h, io.h, report.h, train.h. */
 #ifndef DETENT_DETENT_H
