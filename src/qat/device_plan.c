@@ -350,7 +350,8 @@ dt_status dt__device_record(dt_module *m, const dt_shape *in, int n_in, dt__devi
     *out = NULL;
     if (n_in < 1 || n_in > DT_MAX_IN) {
         return dt_fail(m->ctx, DT_ERR_CONFIG,
-                       "prepare: a preset for devices wants the shapes of the model's inputs");
+                       "prepare: a preset for devices wants the shapes of the model's inputs "
+                       "(dt_qat_options.inputs); models of tokens have no form of integers");
     }
     DT__TRY(dt_module_visit_modules(m, check_module, NULL));
     dt__device *d = dt__alloc_zero(m->ctx, sizeof *d);
