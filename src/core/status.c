@@ -13,8 +13,8 @@ static const char *const names[] = {
 
 const char *dt_status_name(dt_status status)
 {
-    const int i = -(int)status;
-    return i >= 0 && i < DT__COUNT_OF(names) ? names[i] : "unknown status";
+    const int i = (int)status;
+    return i <= 0 && i > -DT__COUNT_OF(names) ? names[-i] : "unknown status";
 }
 
 const char *dt_version(void) { return DT__VERSION; }

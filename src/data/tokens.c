@@ -128,8 +128,8 @@ dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *
     DT__NEED(NULL, t);
     if (n > 0) DT__NEED(NULL, ids);
     if (first < 0 || n < 0 || n > t->count || first > t->count - n) {
-        return dt_fail(t->ctx, DT_ERR_ARG, "'%s': ids %lld to %lld of %lld", t->path,
-                       (long long)first, (long long)first + n - 1, (long long)t->count);
+        return dt_fail(t->ctx, DT_ERR_ARG, "'%s': %lld ids from %lld on; there are %lld", t->path,
+                       (long long)n, (long long)first, (long long)t->count);
     }
     if (n == 0) return DT_OK;
     const unsigned char *p = t->map + (size_t)first * (size_t)t->each;

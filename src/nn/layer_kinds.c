@@ -19,7 +19,8 @@ static const dt_item_kind *const kinds[] = {
 
 const dt_item_kind *dt_layer_kind_at(int i)
 {
-    if (i >= 0 && i < DT__COUNT_OF(kinds)) return kinds[i];
+    if (i < 0) return NULL;
+    if (i < DT__COUNT_OF(kinds)) return kinds[i];
     const dt_layer_type *activation = dt__activation_layer_at(i - DT__COUNT_OF(kinds));
     return activation == NULL ? NULL : &activation->item;
 }

@@ -111,7 +111,7 @@ double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 
 bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)
 {
-    if (p == NULL) return false;
+    if (s == NULL || p == NULL) return false;
     const bool better = p->seen == 0 || p->best - loss > s->least_improvement;
     p->seen += isfinite(loss);
     if (better && isfinite(loss)) {

@@ -292,4 +292,4 @@ const char *dt_sweep_error_at(const dt_sweep *s, int i)
     return dt_recipe_error_at(s->file, i);
 }
 
-const dt_sweep_options *dt_sweep_get(const dt_sweep *s) { return &s->o; }
+const dt_sweep_options *dt_sweep_get(const dt_sweep *s) { return s == NULL ? NULL : &s->o; }

@@ -203,6 +203,7 @@ dt_status dt_quantize_tensors(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_j
                               dt_quantize_summary *summary)
 {
     DT__NEED(NULL, ctx);
+    DT__NEED(ctx, recipe);
     DT__NEED(ctx, job);
     dt_quantize_summary unwanted;
     dt__tensors_run r = { .ctx = ctx, .recipe = recipe, .job = job };

@@ -170,7 +170,8 @@ const char *dt_recipe_error_at(const dt_recipe *r, int i)
 dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
 {
     DT__NEED(NULL, r);
-    DT__NEED(NULL, path);
+    DT__NEED(r->ctx, path);
+    DT__NEED(r->ctx, format);
     dt__node nowhere = { .line = 1, .column = 1 }, *at = &nowhere;
     dt__node_at(r, path, &at);
     va_list arguments;
@@ -387,4 +388,7 @@ bool dt_recipe_only_quantizes(const dt_recipe *r)
     return r->only_quantizes;
 }
 
-const dt_recipe_options *dt_recipe_get(const dt_recipe *r) { return &r->options; }
+const dt_recipe_options *dt_recipe_get(const dt_recipe *r)
+{
+    return r == NULL ? NULL : &r->options;
+}
