@@ -1,8 +1,9 @@
 # Functions of scripts/check-exports and tests/exports.sh. Wants $files: the folder of this file.
 # shellcheck shell=sh disable=SC2154 # variables of those scripts
 
-# The lines of a table without comments, and the fields of one, trimmed.
-lines() { grep -v -e '^#' -e '^ *$' "$files/$1"; }
+# The lines of a table without comments, those that end in \ joined with the next; and the fields of
+# one, trimmed.
+lines() { sed -e :a -e '/\\$/N; s/\\\n *//; ta' "$files/$1" | grep -v -e '^#' -e '^ *$'; }
 field() { printf '%s\n' "$2" | cut -d '|' -f "$1" | sed 's/^ *//; s/ *$//'; }
 
 strict='-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror'
