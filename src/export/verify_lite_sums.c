@@ -63,8 +63,11 @@ static dt_status run_softmax(dt__vlite_call *c)
     const double beta = log_of ? 1 : (double)c->op->real;
     for (int64_t row = 0; n > 0 && row < x->count / n; row++) {
         const float *v = x->f + row * n;
-        double largest = -INFINITY, sum = 0;
-        for (int64_t i = 0; i < n; i++) largest = fmax(largest, beta * (double)v[i]);
+        float least = INFINITY, most = -INFINITY;
+        for (int64_t i = 0; i < n; i++) least = fminf(least, v[i]);
+        for (int64_t i = 0; i < n; i++) most = fmaxf(most, v[i]);
+        const double largest = beta * (double)(beta < 0 ? least : most);
+        double sum = 0;
         for (int64_t i = 0; i < n; i++) sum += exp(beta * (double)v[i] - largest);
         for (int64_t i = 0; i < n; i++) {
             const double d = beta * (double)v[i] - largest;
