@@ -67,6 +67,15 @@ static dt_status print_lines(void *user, const char *text, size_t bytes)
     return flush(ferror(stdout) ? DT_ERR_IO : DT_OK);
 }
 
+/* OpenBLAS reads it when it is loaded, by the first product, and may then take twice the time. */
+static void ignore_core(void)
+{
+    const char *core = getenv("OPENBLAS_CORETYPE");
+    if (core == NULL) return;
+    cli_tell(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored", core);
+    unsetenv("OPENBLAS_CORETYPE");
+}
+
 static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *options)
 {
     meter_begin("bench", args->option[QUIET] != NULL);
@@ -88,6 +97,7 @@ int cli_bench(const cli_args *args)
     if (status == CLI_DONE) status = cli_read_count(args, THREADS, 1024, &threads);
     if (status == CLI_DONE) status = cli_read_count(args, REPEAT, 1000, &options.repeat);
     if (status != CLI_DONE) return status;
+    ignore_core();
     dt_ctx *ctx = cli_ctx(args, threads);
     if (ctx == NULL) return CLI_FAILED;
     status = run(args, ctx, &options);

@@ -372,17 +372,6 @@ static int run(const cli_command *c, int argc, char **argv)
     return status == CLI_DONE ? c->run(&args) : status;
 }
 
-/* Settings of OpenBLAS, which reads them when it is loaded: detent calls it from threads of its
- * own. OPENBLAS_CORETYPE can halve its speed, so `bench` ignores it. */
-static void prepare_environment(int argc, char **argv)
-{
-    setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    const char *core = getenv("OPENBLAS_CORETYPE");
-    if (argc < 2 || strcmp(argv[1], "bench") != 0 || core == NULL) return;
-    fprintf(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored\n", core);
-    unsetenv("OPENBLAS_CORETYPE");
-}
-
 /* Opens what is closed of the descriptors 0 to 2: the first files opened would get them, and lines
  * for people would be written into these. */
 static bool open_standard_streams(void)
@@ -415,7 +404,7 @@ static int run_named(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (!open_standard_streams()) return CLI_FAILED;
-    prepare_environment(argc, argv);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
     signal(SIGXFSZ, SIG_IGN); /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
