@@ -29,9 +29,9 @@ static const struct {
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
 
-static const test_draws batches = { .usual = 16, .sanitized = 4 }; /* examples in each */
-static const test_draws trained = { .usual = 200, .sanitized = 60 };
-static const test_draws tested = { .usual = 50, .sanitized = 12 };
+static const test_draws batches = { .usual = 16, .sanitized = 2 }; /* examples in each */
+static const test_draws trained = { .usual = 200, .sanitized = 30 };
+static const test_draws tested = { .usual = 50, .sanitized = 8 };
 
 /* The four files of MNIST, drawn by detent. */
 static void write_images(const char *folder)

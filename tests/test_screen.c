@@ -152,6 +152,8 @@ static const char *const commands[] = {
     "compare --help",
 };
 
+static const test_draws screens = { .usual = 4, .sanitized = 1 };
+
 START_TEST(no_line_is_wider_than_the_screen)
 {
     static const int widths[] = { 40, 60, 80, 100 };
@@ -274,7 +276,7 @@ Suite *test_screen_suite(void)
     Suite *suite = suite_create("screen");
     TCase *all = tcase_create("terminal");
     tcase_set_timeout(all, 300);
-    tcase_add_loop_test(all, no_line_is_wider_than_the_screen, 0, 4);
+    tcase_add_loop_test(all, no_line_is_wider_than_the_screen, 0, (int)test_count(screens));
     tcase_add_test(all, tables_widen);
     tcase_add_loop_test(all, the_moving_line_fits, 0, 4);
     tcase_add_test(all, colours_are_for_terminals);
