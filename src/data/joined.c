@@ -362,6 +362,7 @@ dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out)
     j->n_inputs = join->n_inputs;
     j->n_outputs = join->n_outputs;
     for (int i = 0; i < j->n_inputs; i++) j->input[i].number = i;
+    for (int i = 0; i < j->n_outputs; i++) j->output[i].number = i;
     dt_status s = DT_OK;
     for (int i = 0; i < j->n_inputs + j->n_outputs && s == DT_OK; i++) {
         const side from = side_of(join, i);

@@ -180,6 +180,12 @@ dt_status dt__run_loader(dt__run *r);
 
 /* ---- run_check.c ---- */
 
+typedef dt_status dt__run_test(dt__run *r);
+
+/* Runs all n tests, so that every error gets into the recipe's list. CONFIG does not stop it; other
+ * errors do. */
+dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n);
+/* All checks before a run's first file is written. CONFIG with all errors in the recipe's list. */
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);

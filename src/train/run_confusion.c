@@ -33,7 +33,10 @@ static void put_matrix(dt__chars *t, const int64_t *count, int64_t classes)
 dt_status dt__run_write_confusion(dt__run *r, const dt_tensor *outputs)
 {
     const dt_dataset *d = r->evaluated;
-    if (dt_dataset_target(d) != DT_TARGET_CLASS || outputs->dims[1] > MOST_CLASSES) return DT_OK;
+    if (!r->o->run.report || dt_dataset_target(d) != DT_TARGET_CLASS ||
+        outputs->dims[1] > MOST_CLASSES) {
+        return DT_OK;
+    }
     dt_tensor *matrix;
     DT__TRY(dt_confusion(d, outputs, &matrix));
     dt__chars t = { .ctx = r->ctx };
