@@ -135,6 +135,9 @@ void dt__arrays_augment(const dt__batch *b, int64_t i, float *x);
 /* Their functions for a loader (arrays_batch.c). */
 dt_status dt__arrays_begin(const dt_dataset *d, void **state);
 void dt__arrays_end(dt_ctx *ctx, void *state);
+/* Of several inputs, the number of the one that a state is for: their noise differs. */
+void dt__arrays_set_input(void *state, int input);
+int dt__arrays_input(const void *state);
 void dt__arrays_fill(const dt__batch *b);
 /* Writes x of example i of the batch. */
 void dt__arrays_put(const dt__batch *b, int64_t i, float *x);

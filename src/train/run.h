@@ -342,7 +342,7 @@ double dt__run_divisor(dt__run *r, int64_t batches);
 
 /* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
  * labels of examples, or classes are many. */
-dt_status dt__run_write_confusion(dt__run *r, const dt_tensor *outputs);
+dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs);
 
 /* ---- run_mirror.c ---- */
 
@@ -365,7 +365,7 @@ dt_status dt__run_write_layers(dt__run *r, const char *name);
 /* Evaluates the prepared model with each layer in float, and leaves it as it was. */
 dt_status dt__run_write_sensitivity(dt__run *r);
 /* `outputs`: answers of m for all evaluated examples. */
-dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs);
+dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
 /* `seconds`: of this call so far. */
 dt_status dt__run_write_machine(dt__run *r, double seconds);
 /* Removes it from the folder of a run that goes on. */
