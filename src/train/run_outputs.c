@@ -1,5 +1,5 @@
-/* Packed answers taken apart: each output of a network as a dataset and answers of its own, for what
- * is written about them. */
+/* Packed answers taken apart: each output of a network as a dataset and answers of its own, for
+ * what is written about them. */
 #include "train/run_outputs.h"
 
 #include "core/tensor.h"
