@@ -1210,6 +1210,17 @@ static void sum_absolute(kernel_run *r, void (*f)(int64_t, const void *, double 
     KERNEL_CALL(r, f(n, x, sum));
 }
 
+static void add_up(kernel_run *r,
+                   void (*f)(int64_t, int64_t, const void *, const double *, double *))
+{
+    const int64_t n = dt__min_i64(kernel_size(r), 4100), rows = kernel_extent(r, n);
+    const float *x = kernel_finite(r, rows * n);
+    const double *from = kernel_doubles(r, n);
+    double *sum = kernel_doubles(r, n);
+    const bool shifted = kernel_chance(r);
+    KERNEL_CALL(r, f(rows, n, x, shifted ? from : NULL, sum));
+}
+
 /* Few experts; sometimes one more than fits into a vector or block. */
 static int64_t experts_of(kernel_run *r) { return 1 + dt__min_i64(kernel_size(r), 1200); }
 
@@ -1445,6 +1456,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(residual, residual, 0)                                                                    \
     CASE(learn_from, learn_from, 0)                                                                \
     CASE(sum_absolute, sum_absolute, 0)                                                            \
+    CASE(add_up, add_up, 0)                                                                        \
     CASE(pack_codes, pack_codes, 0)                                                                \
     CASE(unpack_codes, unpack_codes, 0)                                                            \
     CASE(after, after, 0)                                                                          \

@@ -1,6 +1,6 @@
 /* Runs on arrays: regression, several labels, anomalies, class weights, balanced sampling. Their
  * metrics, resuming bit for bit, gradient accumulation, and refused recipes. */
-#include "testing.h"
+#include "sample.h"
 
 #include <detent/io.h>
 #include <detent/train.h>
@@ -168,6 +168,11 @@ START_TEST(confusion)
     job numbers = { .recipe = runs[0].recipe, .dir = in(again, folder, "numbers") };
     run(&numbers);
     ck_assert(!test_file_exists(in(path, again, "confusion.json")));
+    job unreported = { .recipe = runs[5].recipe,
+                       .dir = in(again, folder, "unreported"),
+                       .overrides = { "run.report=false" } };
+    run(&unreported);
+    ck_assert(!test_file_exists(in(path, again, "confusion.json")));
 }
 END_TEST
 
@@ -225,6 +230,7 @@ static const struct {
     { 5, { "train.loss=mae" }, "'train.loss' belongs to regression" },
     { 0, { "train.huber_delta=2" }, "'train.huber_delta' belongs to huber" },
     { 2, { "train.huber_delta=0" }, "'train.huber_delta'" },
+    { 5, { "train.class_weights=[0, 0, 0, 0]" }, "'train.class_weights' has weights of 0 alone" },
     { 5, { "train.class_weights=equal" }, "'train.class_weights'" },
     { 5, { "train.class_weights=[1, 1, 1, -1]" }, "'train.class_weights" },
     { 0, { "model.sizes=[12, 16, 3]" }, "the targets are numbers: it must give 2" },
@@ -253,6 +259,45 @@ START_TEST(refused)
 }
 END_TEST
 
+/* What only the data show is found together, and nothing is written. */
+START_TEST(all_errors_at_once)
+{
+    static const char *const words[] = {
+        "array.yaml:2:38: error: the model gives 3",
+        "'train.label_smoothing' is for labels",
+        "'train.evaluate.every_steps' wants data to evaluate on",
+        "command line: error: 'qat.rules.0.match': 'tail' matches no module",
+    };
+    enum { WORDS = sizeof words / sizeof words[0] };
+    static const char text[] = "run: {dir: unset}\nmodel: {family: mlp, sizes: [12, 16, 3]}\n"
+                               "data: {format: table, task: regression, train_count: 40}\n"
+                               "train: {label_smoothing: 0.1, evaluate: {every_steps: 2}}\n"
+                               "qat: {preset: int8-dynamic-int4-weight}\n";
+    const char *const overrides[] = { "qat.rules=[{match: tail, skip: true}]" };
+    const dt_recipe_source source = { .path = "array.yaml",
+                                      .text = text,
+                                      .bytes = strlen(text),
+                                      .overrides = overrides,
+                                      .n_overrides = 1 };
+    const dt_run_control control = { .check_only = true };
+    dt_ctx *ctx = sample_context(1);
+    dt_recipe *recipe;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "(and 3 more)", dt_run(ctx, recipe, &control, NULL));
+    ck_assert_int_eq(dt_recipe_error_count(recipe), WORDS);
+    for (int i = 0; i < WORDS; i++) {
+        bool found = false;
+        for (int k = 0; k < WORDS; k++) {
+            found |= strstr(dt_recipe_error_at(recipe, k), words[i]) != NULL;
+        }
+        ck_assert_msg(found, "no error says %s: %s ...", words[i], dt_recipe_error_at(recipe, i));
+    }
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+    ck_assert(!test_file_exists("unset"));
+}
+END_TEST
+
 Suite *test_array_runs_suite(void)
 {
     Suite *s = suite_create("array_runs");
@@ -263,6 +308,7 @@ Suite *test_array_runs_suite(void)
     tcase_add_test(c, weights_are_relative);
     tcase_add_loop_test(c, accumulation, 3, 7);
     tcase_add_loop_test(c, refused, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_test(c, all_errors_at_once);
     suite_add_tcase(s, c);
     return s;
 }

@@ -139,7 +139,10 @@ START_TEST(a_recipe_is_validated)
     ck_assert_int_eq(test_shell(&output, DETENT "config show %s train.epochs=3", path), 0);
     ck_assert_ptr_nonnull(strstr(output, "  epochs: 3 "));
     free(output);
-    ck_assert_int_eq(test_shell(NULL, DETENT "config validate %s '~train' >/dev/null", path), 0);
+    ck_assert_int_eq(
+        test_shell(NULL, DETENT "config validate %s model.sizes=[784,10] '~train' >/dev/null",
+                   path),
+        0);
     ck_assert_int_eq(test_shell(&output,
                                 DETENT "config validate %s '~train' 'qat.rules=[{match: tail, "
                                        "skip: true}]' 2>&1",
@@ -148,6 +151,50 @@ START_TEST(a_recipe_is_validated)
     ck_assert_ptr_nonnull(strstr(output, "'tail' matches no module"));
     free(output);
     ck_assert_int_eq(test_shell(NULL, DETENT "config schema > /dev/full 2>/dev/null"), 1);
+}
+END_TEST
+
+/* Data that do not fit, that are malformed or missing, beside other errors: all at once. */
+START_TEST(data_are_validated)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    char *output = NULL;
+    test_folder(folder);
+    test_join(path, folder, "t.csv");
+    test_write_text(path, "a,b,kind\n1,2,x\n3,4,y\n5,6,z\n7,8,x\n");
+    test_join(path, folder, "bad.csv");
+    test_write_text(path, "a,b,kind\n1,2,x\n3,four,y\n");
+    test_join(path, folder, "a.yaml");
+    test_write_text(path, "run: {dir: r}\nmodel: {family: mlp, sizes: [2, 2]}\n"
+                          "data: {format: tensors, train: {x: t.csv}, columns: {target: kind}}\n"
+                          "train: {epochs: 1, batch_size: 2, evaluate: {every_steps: 2}}\n"
+                          "qat: {preset: int8-dynamic-int4-weight}\n");
+    const char *validate = "cd %s && " DETENT "config validate a.yaml%s 2>&1";
+    ck_assert_int_eq(test_shell(&output, validate, folder, ""), 2);
+    ck_assert_ptr_nonnull(strstr(output, "a.yaml:2:33: error: 'model.sizes.1' is 2, but the labels "
+                                         "have 3 classes"));
+    ck_assert_ptr_nonnull(strstr(output, "a.yaml:4:59: error: 'train.evaluate.every_steps' wants "
+                                         "data to evaluate on"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output, validate, folder, " --leave-files"), 0);
+    free(output);
+    ck_assert_int_eq(
+        test_shell(&output, validate, folder, " model.sizes=[2,3] data.validation=0.5"), 0);
+    ck_assert_str_eq(output, "a.yaml: no errors\n");
+    free(output);
+    ck_assert_int_eq(test_shell(&output, validate, folder,
+                                " data.train.x=bad.csv 'qat.rules=[{match: tail, skip: true}]'"),
+                     2);
+    ck_assert_ptr_nonnull(strstr(output, "bad.csv': line 3, column 2 ('b'): 'four' is no number"));
+    ck_assert_ptr_nonnull(strstr(output, "'tail' matches no module"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output, validate, folder, " --json"), 2);
+    json_t *root = json_loads(strchr(output, '{'), JSON_DISABLE_EOF_CHECK, NULL);
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "errors")), 2);
+    json_decref(root);
+    free(output);
+    test_join(path, folder, "r");
+    ck_assert(!test_file_exists(path));
 }
 END_TEST
 
@@ -198,6 +245,7 @@ Suite *test_cli_suite(void)
     tcase_add_test(all, lines_end_at_80_columns);
     tcase_add_test(all, recipes_are_narrow);
     tcase_add_test(all, a_recipe_is_validated);
+    tcase_add_test(all, data_are_validated);
     tcase_add_test(all, recipes_are_listed_and_copied);
     suite_add_tcase(suite, all);
     return suite;

@@ -127,6 +127,55 @@ START_TEST(a_table)
 }
 END_TEST
 
+/* Several readings of one file give what each gives by itself; those that share inputs or targets
+ * have the same memory. A column may be an input here, a class there and a number elsewhere. */
+START_TEST(several_readings)
+{
+    enum { READINGS = 5 };
+    static const dt_csv_options o[READINGS] = {
+        { true, { 2, { "a", "c" } }, { 1, { "kind" } } },
+        { true, { 1, { "b" } }, { 1, { "kind" } } },
+        { true, { 2, { "a", "c" } }, { 2, { "b", "d" } } },
+        { true, { 2, { "c", "a" } }, { 1, { "kind" } } },
+        { true, { 1, { "*" } }, { 1, { "kind" } } },
+    };
+    static const dt_target target[READINGS] = { DT_TARGET_CLASS, DT_TARGET_CLASS, DT_TARGET_VALUES,
+                                                DT_TARGET_VALUES, DT_TARGET_VALUES };
+    dt_ctx *ctx = sample_context(1);
+    dt__csv all[READINGS], *each[READINGS];
+    dt__csv_table got[READINGS];
+    test_write_text(path_of("s.csv"), "a,b,\"k\"\"\",kind,c,d\n1,2,x,\"7\",3,1\n4,5,\"y\"\"z\","
+                                      "8,6,0\n7,8,,7,9,1\n");
+    for (int i = 0; i < READINGS; i++) {
+        all[i] = reader(ctx, &o[i], target[i]);
+        each[i] = &all[i];
+    }
+    all[1].y_of = &all[0];
+    all[2].x_of = &all[0];
+    dt_status status = dt__csv_read_all(each, READINGS, path_of("s.csv"), got);
+    ck_assert_int_eq(status, DT_ERR_FORMAT); /* '*' has words */
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "line 2, column 3 ('k\"'): 'x' is no number"));
+    for (int i = 0; i < READINGS; i++) dt__csv_table_free(&got[i]);
+    TEST_OK(ctx, dt__csv_read_all(each, READINGS - 1, path_of("s.csv"), got));
+    ck_assert(got[1].y == got[0].y && got[2].x == got[0].x);
+    for (int i = 0; i < READINGS - 1; i++) {
+        dt__csv one = reader(ctx, &o[i], target[i]);
+        dt__csv_table alone;
+        TEST_OK(ctx, dt__csv_read(&one, path_of("s.csv"), &alone));
+        ck_assert(alone.rows == 3 && got[i].rows == 3);
+        const size_t x = 3 * (size_t)one.inputs.n * sizeof(float);
+        const size_t y = 3 * (size_t)one.targets.n * sizeof(float);
+        ck_assert_int_eq(memcmp(alone.x->data, got[i].x->data, x), 0);
+        ck_assert_int_eq(memcmp(alone.y->data, got[i].y->data, y), 0);
+        dt__csv_table_free(&alone);
+        dt__csv_free(&one);
+    }
+    for (int i = 0; i < READINGS - 1; i++) dt__csv_table_free(&got[i]);
+    for (int i = 0; i < READINGS; i++) dt__csv_free(&all[i]);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Labels that are integers are the classes, also with numbers between that do not occur. */
 START_TEST(integers)
 {
@@ -293,6 +342,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, numbers_are_rounded);
     tcase_add_test(cases, forms_of_numbers);
     tcase_add_test(cases, a_table);
+    tcase_add_test(cases, several_readings);
     tcase_add_test(cases, integers);
     tcase_add_loop_test(cases, many_rows, 0, 2);
     tcase_add_test(cases, refused);

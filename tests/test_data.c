@@ -1,6 +1,8 @@
 /* Datasets, digits, batches, and the `data:` block of recipes. */
 #include "sample.h"
 
+#include "core/shuffle.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -574,6 +576,44 @@ START_TEST(bad_normalization)
 }
 END_TEST
 
+/* A shuffle draws what dt__random_below draws, one number after the other, and leaves the stream
+ * where that would. */
+START_TEST(shuffles)
+{
+    enum { MOST = 1000 };
+    static const int64_t counts[] = { 0, 1, 2, 3, 15, 16, 17, 18, 33, 257, MOST };
+    for (int i = 0; i < DT__COUNT_OF(counts); i++) {
+        int64_t got[MOST], wanted[MOST];
+        dt__stream s = dt__stream_of(5, DT__FOR_SHUFFLE), t;
+        s.next = 77;
+        t = s;
+        for (int64_t k = 0; k < counts[i]; k++) got[k] = wanted[k] = 3 * k;
+        dt__shuffle(&s, counts[i], got);
+        for (int64_t k = counts[i] - 1; k > 0; k--) {
+            const int64_t other = (int64_t)dt__random_below(&t, (uint64_t)k + 1);
+            const int64_t kept = wanted[k];
+            wanted[k] = wanted[other];
+            wanted[other] = kept;
+        }
+        ck_assert_int_eq(memcmp(got, wanted, (size_t)counts[i] * sizeof *got), 0);
+        ck_assert_uint_eq(s.next, t.next);
+    }
+}
+END_TEST
+
+/* Words that would bias a remainder are drawn anew. */
+START_TEST(fair_words)
+{
+    const uint64_t n = (UINT64_C(1) << 63) + 1;
+    ck_assert(dt__is_fair(0, n) && dt__is_fair(n - 1, n) && !dt__is_fair(n, n));
+    ck_assert(!dt__is_fair(UINT64_MAX, n) && !dt__is_fair(UINT64_MAX, 10));
+    for (uint64_t k = 0; k < 100; k++) {
+        const uint64_t below = 1 + k * 7919, limit = UINT64_MAX - UINT64_MAX % below;
+        ck_assert(dt__is_fair(limit - 1, below) && !dt__is_fair(limit, below));
+    }
+}
+END_TEST
+
 START_TEST(batches_allocate_nothing)
 {
     test_memory memory = { 0 };
@@ -849,6 +889,8 @@ Suite *test_data_suite(void)
     tcase_add_loop_test(batches, targets_move_along, DT_TARGET_CLASS, DT_TARGET_MASK + 1);
     tcase_add_test(batches, noise);
     tcase_add_test(batches, runs_of_blocks);
+    tcase_add_test(batches, shuffles);
+    tcase_add_test(batches, fair_words);
     tcase_add_test(batches, batches_allocate_nothing);
     tcase_add_test(batches, bad_loaders);
     suite_add_tcase(s, batches);

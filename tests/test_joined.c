@@ -8,6 +8,7 @@
 #include <detent/layers.h>
 #include <detent/sweep.h>
 #include <detent/train.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,6 +362,54 @@ END_TEST
     "    - {linear: level, from: [a], out: 2}\n"                                                   \
     "  output: [kind, level]\n"
 
+/* The page of a run shows each output: matrices of labels, mistakes, counts of bits, points. */
+START_TEST(reports)
+{
+    static bench b;
+    char path[TEST_PATH];
+    static const char *const kinds[] = { "classes", "values", "bits" }, *const names[] = { "kind",
+                                                                                           "level",
+                                                                                           "bits" };
+    open_bench(&b);
+    job j = { .text = RECIPE, .dir = "shown", .overrides = { "train.epochs=2" } };
+    run(&b, &j);
+    test_join(path, b.folder, "shown/confusion.json");
+    json_t *root = json_load_file(path, 0, NULL);
+    const json_t *outputs = json_object_get(root, "outputs"), *one = json_array_get(outputs, 0);
+    ck_assert_uint_eq(json_array_size(outputs), 1);
+    ck_assert_str_eq(json_string_value(json_object_get(one, "output")), "kind");
+    json_int_t all = 0, right = 0;
+    for (size_t i = 0; i < 9; i++) {
+        const json_t *row = json_array_get(json_object_get(one, "matrix"), i / 3);
+        const json_int_t n = json_integer_value(json_array_get(row, i % 3));
+        all += n;
+        right += i / 3 == i % 3 ? n : 0;
+    }
+    ck_assert_int_eq(all, ROWS);
+    const dt_metrics *m = &j.summary.result[DT_RUN_CONVERTED].metrics;
+    TEST_NEAR((double)right / ROWS, dt_metric_value(m, "kind.accuracy"), 0, 1e-12);
+    json_decref(root);
+    test_join(path, b.folder, "shown/examples.json");
+    root = json_load_file(path, 0, NULL);
+    outputs = json_object_get(root, "outputs");
+    for (size_t i = 0; i < 3; i++) {
+        one = json_array_get(outputs, i);
+        ck_assert_str_eq(json_string_value(json_object_get(one, "output")), names[i]);
+        ck_assert_str_eq(json_string_value(json_object_get(one, "kind")), kinds[i]);
+    }
+    ck_assert_uint_eq(json_array_size(json_object_get(json_array_get(outputs, 2), "labels")), 3);
+    json_decref(root);
+    test_join(path, b.folder, "shown/report.html");
+    char *page = test_read_file(path, NULL);
+    ck_assert_ptr_nonnull(strstr(page, "<h2>kind: Confusion matrix</h2>"));
+    ck_assert_ptr_nonnull(strstr(page, "<h2>kind: Worst mistakes</h2>"));
+    ck_assert_ptr_nonnull(strstr(page, "<h2>level: Outputs</h2>"));
+    ck_assert_ptr_nonnull(strstr(page, "<h2>bits: Labels</h2>"));
+    free(page);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* Columns of a table; the model may have more classes than the data. */
 START_TEST(from_tables)
 {
@@ -542,6 +591,55 @@ START_TEST(packs)
 }
 END_TEST
 
+enum { BATCH = 16 };
+
+/* x of the first batch of an augmented epoch. */
+static void first_batch(dt_ctx *ctx, const dt_dataset *d, const dt_augment_options *a, int64_t each,
+                        float *out)
+{
+    const dt_loader_options o = { .batch_size = BATCH, .shuffle = true, .seed = 5, .augment = *a };
+    dt_loader *l = NULL;
+    dt_tensor *x, *target;
+    TEST_OK(ctx, dt_loader_create(d, &o, &l));
+    TEST_OK(ctx, dt_loader_next(l, &x, &target));
+    memcpy(out, dt_data(x), (size_t)(BATCH * each) * sizeof *out);
+    dt_loader_free(l);
+}
+
+/* Inputs of an example change together: each as it would alone, but with noise of its own. */
+START_TEST(augments)
+{
+    enum { BOTH = LEFT + RIGHT };
+    static bench b;
+    static float both[BATCH * BOTH], quiet[BATCH * BOTH], left[BATCH * LEFT], right[BATCH * RIGHT];
+    pieces p;
+    dt_dataset *d = NULL;
+    open_bench(&b);
+    open_pieces(&b, &p);
+    TEST_OK(b.ctx, dt_dataset_join(b.ctx, &p.join, &d));
+    const dt_augment_options still = { .scale = 0.25, .jitter = 0.5 },
+                             moved = { .scale = 0.25, .shift = 1, .time_mask = 1 },
+                             all = { .scale = 0.25, .shift = 1, .time_mask = 1, .jitter = 0.5 };
+    first_batch(b.ctx, d, &all, BOTH, both);
+    first_batch(b.ctx, d, &moved, BOTH, quiet);
+    first_batch(b.ctx, p.left, &still, LEFT, left);
+    first_batch(b.ctx, p.right, &moved, RIGHT, right);
+    int moves = 0, same = 0;
+    for (int i = 0; i < BATCH; i++) {
+        const float *x = both + i * BOTH, *y = quiet + i * BOTH;
+        ck_assert_mem_eq(x, left + i * LEFT, LEFT * sizeof *x);
+        ck_assert_mem_eq(y + LEFT, right + i * RIGHT, RIGHT * sizeof *y);
+        moves += y[LEFT] == 0 || y[LEFT + 4] == 0;
+        for (int k = 0; k < LEFT; k++) same += x[k] - y[k] == x[LEFT + k] - y[LEFT + k];
+    }
+    ck_assert(moves > 0 && moves < BATCH && same < BATCH);
+    dt_dataset_free(d);
+    close_pieces(&p);
+    ck_assert_uint_eq(dt_memory_of(b.ctx).used, 0);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 #define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 static const struct {
@@ -689,6 +787,12 @@ static const struct {
     { { "data.outputs.1.loss=mse" }, "'data.outputs.1.huber_delta' belongs to huber" },
     { { "data.outputs.0.class_weights=[1, 2]" }, "2 class weights for 3 classes" },
     { { "data.outputs.1.class_weights=balanced" }, "class weights" },
+    { { "data.outputs.2.class_weights=[0, 0, 0]" },
+      "'data.outputs.2.class_weights' has weights of 0 alone" },
+    { { "data.inputs.0.columns=[left]" }, "'data.inputs.0.columns' belongs to tables in .csv" },
+    { { "data.outputs.2.columns=[kind]" }, "'data.outputs.2.columns' belongs to tables" },
+    { { "data.train.x=table.csv", "data.inputs.0.tensor=a" },
+      "'data.inputs.0.tensor' belongs to files .npz" },
     { { "data.outputs.2.tensor=level" }, "!a label for each example" },
     { { "data.outputs.2.tensor=floats" }, "!labels of dtype" },
     { { "data.outputs.2.tensor=negative" }, "!is the label" },
@@ -702,7 +806,9 @@ static const struct {
     { { "data.outputs=[{name: level, task: regression}]", "train.label_smoothing=0.1" },
       "the model has 2 inputs and 3 outputs, the data 2 and 1" },
     { { "train.sampler=balanced" }, "'train.sampler' is for one input and output" },
-    { { "data.augment.jitter=0.1" }, "augment changes one input" },
+    { { "data.augment.flip=true" }, "are for images, not for arrays" },
+    { { "data.augment.shift=2" }, "augment.shift 2 of signals of 2 moments" },
+    { { "data.augment.jitter=-1" }, "'data.augment.jitter'" },
     { { "data.train.x=table.csv" }, "no column" },
     { { "data.train.x=[train.safetensors, test.safetensors]" }, "2 files of x; one" },
     { { "data.train.x=\"train.safetensors:left\"" }, "names no file that holds several" },
@@ -790,6 +896,8 @@ Suite *test_joined_suite(void)
     TCase *c = tcase_create("several");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, packs);
+    tcase_add_test(c, augments);
+    tcase_add_test(c, reports);
     tcase_add_test(c, every_allocation);
     tcase_add_test(c, packed_forward);
     tcase_add_test(c, trains_and_resumes);

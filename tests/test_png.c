@@ -222,6 +222,15 @@ START_TEST(recipe)
     ck_assert_int_eq(dt_dataset_label(d.validation, 0), 0);
     ck_assert_int_eq(dt_dataset_count(d.test), 1);
     ck_assert_int_eq(dt_dataset_channels(d.test), 1);
+    static const char *const names[] = { "B", "a", "\xC3\xA4" }; /* in byte order */
+    const dt_dataset *const parts[] = { d.train, d.validation, d.test };
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 3; k++) {
+            ck_assert_str_eq(dt_dataset_class_name(parts[i], k), names[k]);
+        }
+        ck_assert_ptr_null(dt_dataset_class_name(parts[i], 3));
+        ck_assert_ptr_null(dt_dataset_class_name(parts[i], -1));
+    }
     opened_free(&d);
     o.train = (dt_strings){ 1, { test } };
     o.test = (dt_strings){ 1, { test } };
@@ -229,6 +238,7 @@ START_TEST(recipe)
     o.validation = 0;
     TEST_OK(ctx, open_data(ctx, &o, &d));
     ck_assert_int_eq(dt_dataset_target(d.train), DT_TARGET_IMAGE);
+    ck_assert_ptr_null(dt_dataset_class_name(d.train, 0));
     ck_assert_int_eq(dt_dataset_target(d.test), DT_TARGET_IMAGE);
     opened_free(&d);
     o.train_count = 2;

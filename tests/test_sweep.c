@@ -79,6 +79,8 @@ static const struct {
       "s.yaml:1:9: error: method 'random' wants 'runs'" },
     { "runs: 3\nkeys: {run.seed: [1]}\n", "s.yaml:1:7: error: a grid has as many runs as" },
     { "metric: acuracy\nkeys: {run.seed: [1]}\n", "s.yaml:1:9: error: no task has a metric" },
+    { "metric: psnr_mean_of_images\nkeys: {run.seed: [1]}\n",
+      "s.yaml:1:9: error: recipe 001 has no metric 'psnr_mean_of_images'; it has accuracy, " },
     { "most_runs: 3\nkeys: {run.seed: [1, 2], train.epochs: [1, 2]}\n",
       "s.yaml:2:7: error: 4 recipes: more runs than 'most_runs' allows, 3" },
     { "seeds: 2\nmost_runs: 3\nkeys: {run.seed: [1, 2]}\n", "2 recipes of several seeds: more" },
@@ -521,6 +523,13 @@ START_TEST(the_program_sweeps)
                                 folder),
                      0);
     ck_assert_ptr_nonnull(strstr(output, "3 runs of 3 recipes in unset-sweep"));
+    free(output);
+    ck_assert_int_eq(test_shell(&output, /* without data held back there is one column of results */
+                                "cd %s && " DETENT "sweep r.yaml s.yaml --quiet train.epochs=1 "
+                                "run.dir=alone '~data.validation' ; rm -r alone-sweep",
+                                folder),
+                     0);
+    ck_assert_ptr_nonnull(strstr(output, "   test  bytes\n"));
     free(output);
     ck_assert_int_eq(test_shell(&output,
                                 "cd %s && ! test -e unset-sweep && " DETENT

@@ -334,6 +334,7 @@ START_TEST(refused)
     write_floats("none.npy", "0, 2", 0, 0);
     write_labels("y.npy", label, 4);
     write_labels("three.npy", label, 3);
+    write_labels("two.npy", label, 2);
     write_bytes("nan.npy",
                 npy_file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }", bad,
                          sizeof bad));
@@ -373,7 +374,7 @@ START_TEST(refused)
     write_floats("fy.npy", "4,", 4, 0);
     o[2].train_tensors.y = "fy.npy";
     o[3].train_tensors.x.v[0] = "none.npy";
-    o[4].train_tensors = files_of("nan.npy", "y.npy");
+    o[4].train_tensors = files_of("nan.npy", "two.npy");
     o[5].test_tensors = files_of("wide.npy", "y.npy");
     o[6].train_tensors.x = (dt_strings){ 2, { "x.npy", "wide.npy" } };
     write_floats("x3.npy", "3, 2", 6, 0);
@@ -396,6 +397,48 @@ START_TEST(refused)
         opened d;
         TEST_FAILS(ctx, wanted[i].status, wanted[i].text, open_parts(ctx, &o[i], &d));
         ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Numbers that are not finite are named wherever they are: among those that are measured, held
+ * back or tested with. */
+START_TEST(numbers_that_are_not_finite)
+{
+    enum { ROWS = 12, COLUMNS = 3 };
+    static const struct {
+        int row, column;
+        const char *text;
+    } at[] = { { 0, 0, "row 0, column 0" },
+               { 4, 2, "row 4, column 2" },
+               { 11, 1, "row 11, column 1" } };
+    static const uint8_t label[ROWS] = { 0, 1, 1 };
+    static const float bad[] = { NAN, INFINITY, -INFINITY };
+    const char *shape = "{'descr': '<f4', 'fortran_order': False, 'shape': (12, 3), }";
+    dt_ctx *ctx = sample_context(2);
+    write_labels("fl.npy", label, ROWS);
+    write_floats("good.npy", "12, 3", ROWS * COLUMNS, 0);
+    for (int i = 0; i < 9; i++) {
+        float v[ROWS * COLUMNS];
+        const int row = at[i % 3].row, column = at[i % 3].column;
+        for (int k = 0; k < ROWS * COLUMNS; k++) v[k] = (float)k;
+        v[row * COLUMNS + column] = bad[i / 3];
+        write_bytes("bad.npy", npy_file(1, shape, v, sizeof v));
+        for (int form = 0; form < 6; form++) {
+            dt_data_options o = tensors();
+            opened d;
+            o.train_tensors = files_of(form == 4 ? "good.npy" : "bad.npy", "fl.npy");
+            o.validation = 0.5;
+            o.standardize = form != 1 && form != 2;
+            if (form == 2) {
+                o.standard = (dt_standard){ true, { 1, { 0 } }, { 1, { 1 } }, DT_AXIS_AUTO };
+            }
+            if (form >= 3) o.test_tensors = files_of("bad.npy", "fl.npy");
+            if (form == 5) o.standard = (dt_standard){ .given = true, .axis = DT_AXIS_FIRST };
+            TEST_FAILS(ctx, DT_ERR_FORMAT, at[i % 3].text, open_parts(ctx, &o, &d));
+            ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+        }
     }
     dt_ctx_free(ctx);
 }
@@ -491,6 +534,7 @@ Suite *test_tensor_data_suite(void)
     tcase_add_test(cases, recordings_in_one_array);
     tcase_add_test(cases, folders);
     tcase_add_test(cases, refused);
+    tcase_add_test(cases, numbers_that_are_not_finite);
     tcase_add_loop_test(cases, every_allocation, 0, 2);
     tcase_add_loop_test(cases, recipes_run, 0, 2);
     suite_add_tcase(suite, cases);

@@ -138,7 +138,7 @@ DT_API dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *
 /* Finds mean and standard deviation (of the population) of every channel over all examples, as they
  * are before dt_dataset_standardize. Sums are of double, in an order that does not depend on the
  * number of threads. The deviation of a constant channel is 1, and the context's log names it. The
- * arrays have dt_dataset_array_channels numbers. Errors: ARG (no arrays, no examples), NOMEM. */
+ * arrays have dt_dataset_array_channels numbers. Errors: ARG (no examples), FORMAT, NOMEM. */
 DT_API dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation);
 
 /* The means and deviations that a loader uses, dt_dataset_array_channels of them, lent until the

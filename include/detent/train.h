@@ -446,6 +446,7 @@ typedef struct dt_progress {
 typedef struct dt_run_control {
     bool resume;              /* continue from the newest valid checkpoint in run.dir */
     bool dry_run;             /* build everything, run one step of each phase, write nothing */
+    bool check_only;          /* open the data, check everything, and return: all errors at once */
     bool (*stop)(void *user); /* called before each update: true saves and ends; NULL: never */
     void (*progress)(void *user, const dt_progress *p); /* after each update; NULL: none */
     /* After each evaluation on the validation data, at update p->step; NULL: none. */

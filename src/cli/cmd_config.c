@@ -60,7 +60,7 @@ static void print_errors(const dt_recipe *recipe)
 }
 
 /* Builds the model, for checks that need it. */
-static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
+static dt_status check_model(dt_ctx *ctx, dt_recipe *recipe)
 {
     const dt_model_options *o = &dt_recipe_get(recipe)->model;
     dt_module *model = NULL;
@@ -73,8 +73,39 @@ static int check_model(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     if (status == DT_OK) status = dt_recipe_adapt(recipe, model);
     if (status == DT_OK) status = dt_recipe_check_model(recipe, model);
     dt_module_free(model);
-    if (status == DT_OK) return CLI_DONE;
-    return dt_recipe_error_count(recipe) > 0 ? cli_print_errors(recipe) : cli_fail_by(args, ctx);
+    return status;
+}
+
+/* Opens the data, and checks all that a run checks before its first update. Files that are
+ * malformed are errors of the recipe that names them. */
+static dt_status check_data(dt_ctx *ctx, dt_recipe *recipe)
+{
+    char words[1024];
+    const dt_run_control control = { .check_only = true };
+    const dt_status status = dt_run(ctx, recipe, &control, NULL);
+    if (status != DT_ERR_FORMAT && status != DT_ERR_IO && status != DT_ERR_UNSUPPORTED) {
+        return status;
+    }
+    snprintf(words, sizeof words, "%s", dt_error(ctx));
+    return dt_recipe_refuse(recipe, "data", "%s", words);
+}
+
+/* Whether the recipe names its data, and they may be read. */
+static bool opens_data(const cli_args *args, const dt_recipe *recipe)
+{
+    const dt_data_options *o = &dt_recipe_get(recipe)->data;
+    return args->option[LEAVE_FILES] == NULL && (o->format != DT_DATA_GIVEN || o->source != NULL);
+}
+
+/* Where the data have errors, the model is checked by itself, so that all errors are found. */
+static int check_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
+{
+    const bool opens = opens_data(args, recipe);
+    const dt_status of_data = opens ? check_data(ctx, recipe) : DT_OK;
+    if (of_data != DT_OK && of_data != DT_ERR_CONFIG) return cli_fail_by(args, ctx);
+    const dt_status of_model = opens && of_data == DT_OK ? DT_OK : check_model(ctx, recipe);
+    if (dt_recipe_error_count(recipe) > 0) return cli_print_errors(recipe);
+    return of_model == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 
 static int validate(const cli_args *args, dt_ctx *ctx)
@@ -82,7 +113,7 @@ static int validate(const cli_args *args, dt_ctx *ctx)
     dt_recipe *recipe = NULL;
     int status = read_any(args, ctx, &recipe);
     if (status == CLI_DONE && !dt_recipe_only_quantizes(recipe)) {
-        status = check_model(args, ctx, recipe);
+        status = check_run(args, ctx, recipe);
     }
     if (args->option[JSON] != NULL && recipe != NULL) {
         print_errors(recipe);

@@ -37,21 +37,26 @@ static void put_values(cli_table *t, const dt_sweep *s, const dt_sweep_row *row)
     }
 }
 
-/* Columns: run, values, results, bytes and, of halving, the rung. */
-static void form_of(const dt_sweep *s, bool results, char form[DT_SWEEP_KEYS + 8])
+/* Whether recipes are compared on other data than they are shown on. */
+static bool is_apart(const dt_sweep_metric *m) { return strcmp(m->chosen_on, m->result_on) != 0; }
+
+/* Columns: run and values; with `m` results on the data that recipes are compared on and, if they
+ * are others, on those that they are shown on, bytes and, of halving, the rung. */
+static void form_of(const dt_sweep *s, const dt_sweep_metric *m, char form[DT_SWEEP_KEYS + 8])
 {
     const bool halving = dt_sweep_get(s)->method == DT_SWEEP_HALVING;
     char *to = form;
     *to++ = 'l';
     for (int k = 0; k < dt_sweep_key_count(s); k++) *to++ = 'r';
-    strcpy(to, !results ? "" : halving ? "rroo" : "rro");
+    if (m != NULL && is_apart(m)) *to++ = 'r';
+    strcpy(to, m == NULL ? "" : halving ? "roo" : "ro");
 }
 
 static void print_runs(const dt_sweep *s)
 {
     char form[DT_SWEEP_KEYS + 8];
     cli_table t = { .form = form };
-    form_of(s, false, form);
+    form_of(s, NULL, form);
     cli_table_put(&t, "run");
     put_values(&t, s, NULL);
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
@@ -69,8 +74,8 @@ static void print_head(cli_table *t, const dt_sweep *s, const dt_sweep_metric *m
 {
     cli_table_put(t, "run");
     put_values(t, s, NULL);
-    cli_table_put(t, *m->chosen_on != 0 ? m->chosen_on : "validation");
-    cli_table_put(t, *m->result_on != 0 ? m->result_on : "test");
+    if (is_apart(m)) cli_table_put(t, m->chosen_on);
+    cli_table_put(t, *m->result_on != 0 ? m->result_on : m->title);
     cli_table_put(t, "bytes");
     if (dt_sweep_get(s)->method == DT_SWEEP_HALVING) cli_table_put(t, "rung");
 }
@@ -82,14 +87,14 @@ static int64_t print_rows(const dt_sweep *s, const dt_sweep_metric *m)
     char form[DT_SWEEP_KEYS + 8];
     int64_t failed = 0;
     cli_table t = { .form = form };
-    form_of(s, true, form);
+    form_of(s, m, form);
     print_head(&t, s, m);
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
         failed += row->error != NULL;
         cli_table_put(&t, row->name);
         put_values(&t, s, row);
-        many_put_spread(&t, m, row->chosen);
+        if (is_apart(m)) many_put_spread(&t, m, row->chosen);
         if (row->error != NULL && row->result.n == 0) cli_table_put(&t, "failed");
         else many_put_spread(&t, m, row->result);
         many_put_bytes(&t, row->bytes);
@@ -109,8 +114,7 @@ static void print_results(const dt_sweep *s)
         if (row->error != NULL) cli_say("%s failed: %s", row->name, row->error);
     }
     if (dt_sweep_row_at(s, 0)->chosen.n == 0) return;
-    const bool apart = strcmp(m.chosen_on, m.result_on) != 0,
-               validated = strcmp(m.chosen_on, "validation") == 0;
+    const bool apart = is_apart(&m), validated = strcmp(m.chosen_on, "validation") == 0;
     cli_say("%s, best first by %s data%s%s%s", m.title, m.chosen_on, apart ? "" : "; with ",
             apart       ? ""
             : validated ? "data.test"

@@ -23,7 +23,7 @@ static const cli_command commands[] = {
       "the resolved recipe with each value's origin; its errors; the schema and the page of keys",
       cli_config, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
-                   { "--leave-files", NULL, "do not look whether files of the recipe exist" },
+                   { "--leave-files", NULL, "neither open nor look for files of the recipe" },
                    { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
     { "eval", "MODEL|RUN [RECIPE] [key=value ...]",
       "metrics of a checkpoint or a converted model on the test data (else those to validate with) "

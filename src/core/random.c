@@ -1,6 +1,7 @@
 /* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"],
  * from Random123. A stream is a key (mixed from seed and purpose) and a counter, so any block can
  * be computed again and results do not depend on the order of threads. */
+#include "core/shuffle.h"
 #include "core/tensor.h"
 
 #include <Random123/philox.h>
@@ -67,10 +68,8 @@ static uint64_t word64(dt__stream *s)
 uint64_t dt__random_below(dt__stream *s, uint64_t n)
 {
     if (n <= 1) return 0;
-    const uint64_t limit = UINT64_MAX - UINT64_MAX % n; /* larger words are rejected: they would
-                                                         * bias the result */
     uint64_t w = word64(s);
-    while (w >= limit) w = word64(s);
+    while (!dt__is_fair(w, n)) w = word64(s);
     return w % n;
 }
 

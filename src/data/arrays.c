@@ -99,7 +99,7 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
     const int64_t size = dt__array_size(s);
-    const bool rows = s->length == 1 && s->stride == 1;
+    const bool rows = dt__array_is_rows(s);
     for (int64_t done = 0, count; done < n; done += count) {
         float *to = x + done * size;
         count = 1;
@@ -111,6 +111,14 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
             dt__array_example(s, first + done, to);
         }
     }
+}
+
+const float *dt__array_floats(const dt__array_store *s, int64_t first, int64_t n)
+{
+    if (s->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s)) return NULL;
+    if (s->recording[index_of(s, first)].end < first + n) return NULL;
+    const void *at = dt__array_place_of(s, first).begin;
+    return (uintptr_t)at % sizeof(float) == 0 ? at : NULL;
 }
 
 dt__array_channels dt__array_channels_of(const dt__array_store *s)
@@ -135,12 +143,16 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
                    value);
 }
 
-dt_status dt__array_store_check(const dt__array_store *s)
+dt_status dt__array_store_check(const dt__array_store *s, int64_t known)
 {
+    const int bytes = dt__array_dtype_of(s->dtype)->bytes;
     for (int64_t i = 0; i < s->n_recordings; i++) {
         const dt__recording *in = &s->recording[i];
-        const int64_t bad = dt__first_not_finite(s->ctx, s->dtype, in->data, in->rows * s->row);
-        if (bad >= 0) return refuse_number(s, in, bad);
+        const int64_t before = i == 0 ? 0 : in[-1].end;
+        const int64_t skip = s->row * dt__min_i64(in->rows, dt__max_i64(0, known - before));
+        const int64_t bad = dt__first_not_finite(s->ctx, s->dtype, in->data + skip * bytes,
+                                                 in->rows * s->row - skip);
+        if (bad >= 0) return refuse_number(s, in, skip + bad);
     }
     return DT_OK;
 }
@@ -380,7 +392,7 @@ static dt_status fill_store(dt__array_store *s, const dt_arrays *a, int64_t coun
     s->row = 1;
     for (int i = 0; i < a->rank; i++) s->row *= a->dims[i];
     DT__TRY(take_x(s, a, count));
-    DT__TRY(dt__array_store_check(s));
+    DT__TRY(dt__array_store_check(s, 0));
     DT__TRY(dt__array_store_targets(s, a->target, &y));
     return dt__array_store_names(s, a->names);
 }

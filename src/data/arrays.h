@@ -77,8 +77,15 @@ dt_status dt__array_store_names(dt__array_store *s, const char *const *names);
 /* Copies the names of a table's columns. NOMEM. */
 dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, int64_t n);
 
-/* Checks that all numbers of x are finite. FORMAT, naming array, row and column. */
-dt_status dt__array_store_check(const dt__array_store *s);
+/* Checks that the numbers of x are finite; those of the first `known` examples are, which must be
+ * rows unless it is 0. FORMAT, naming array, row and column. */
+dt_status dt__array_store_check(const dt__array_store *s, int64_t known);
+
+/* Whether examples are rows, one behind the other in each recording. */
+static inline bool dt__array_is_rows(const dt__array_store *s)
+{
+    return s->length == 1 && s->stride == 1;
+}
 
 /* Creates the dataset of all examples. Takes over the caller's reference of the store, also after
  * an error. */
@@ -109,6 +116,9 @@ dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example);
 void dt__array_example(const dt__array_store *s, int64_t example, float *x);
 /* The same of n examples in a row, one behind the other. */
 void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x);
+/* Where the store has the numbers of n examples in a row as f32, one behind the other; NULL: it
+ * does not. */
+const float *dt__array_floats(const dt__array_store *s, int64_t first, int64_t n);
 
 /* What comes before and after the axis in an example: [outer, channels, inner]. */
 typedef struct dt__array_channels {
@@ -125,6 +135,9 @@ void dt__arrays_augment(const dt__batch *b, int64_t i, float *x);
 /* Their functions for a loader (arrays_batch.c). */
 dt_status dt__arrays_begin(const dt_dataset *d, void **state);
 void dt__arrays_end(dt_ctx *ctx, void *state);
+/* Of several inputs, the number of the one that a state is for: their noise differs. */
+void dt__arrays_set_input(void *state, int input);
+int dt__arrays_input(const void *state);
 void dt__arrays_fill(const dt__batch *b);
 /* Writes x of example i of the batch. */
 void dt__arrays_put(const dt__batch *b, int64_t i, float *x);

@@ -2,7 +2,8 @@
  * seed's stream for augmentation holds two keys of epoch e:
  *   - block k of the first: word 0 shifts the signal at position k along time, word 1 scales it,
  *     words 2 and 3 are length and beginning of the moments that are set to 0,
- *   - the second gives the jitter. */
+ *   - the second gives the jitter; that of input k of several begins at block k 2^56.
+ * So several inputs of an example move together. */
 #include "data/arrays.h"
 
 #include <math.h>
@@ -83,7 +84,8 @@ void dt__arrays_augment(const dt__batch *b, int64_t i, float *x)
     const float factor = 1 + (float)a->scale * (2 * dt__unit_f32(word[1]) - 1);
     for (int64_t k = 0; k < size && a->scale > 0; k++) x[k] *= factor;
     if (a->jitter > 0) {
-        const uint64_t first = (uint64_t)(place * dt__noise_blocks(size));
+        const uint64_t first = ((uint64_t)dt__arrays_input(b->state) << 56) +
+                               (uint64_t)(place * dt__noise_blocks(size));
         dt__add_noise(key.second, first, size, (float)a->jitter, x);
     }
     if (a->time_mask > 0) mask_rows(rows, row, a->time_mask, word + 2, x);

@@ -17,6 +17,7 @@ typedef struct scaler {
     int64_t period;          /* numbers of a table */
     float *mean, *deviation; /* NULL: nothing to do */
     bool reads_ahead;        /* the next batch may not be in memory */
+    int input;               /* dt__arrays_set_input */
 } scaler;
 
 /* Opening a dataset reads all of it, so that what memory holds with room to spare is there. */
@@ -55,6 +56,10 @@ void dt__arrays_end(dt_ctx *ctx, void *state)
     dt__release(ctx, s->deviation);
     dt__release(ctx, s);
 }
+
+void dt__arrays_set_input(void *state, int input) { ((scaler *)state)->input = input; }
+
+int dt__arrays_input(const void *state) { return ((const scaler *)state)->input; }
 
 /* Standardizes n numbers by tables of n numbers. */
 static void scale_run(int64_t n, const float *mean, const float *deviation, float *x)

@@ -58,7 +58,7 @@ static dt_status fill_store(conversion *c, dt__array_store *s)
     for (int64_t i = 0; i < d->count; i += CHUNK) {
         DT__TRY(convert(c, i, dt__min_i64(CHUNK, d->count - i), out + i * c->size));
     }
-    return dt__array_store_check(s);
+    return dt__array_store_check(s, 0);
 }
 
 /* The new store in place of the old one. */

@@ -1,5 +1,9 @@
-/* What `data:` makes of arrays once they are opened, in this order: features of signals, means and
- * deviations, and labels that mean normal and anomalous. */
+/* What `data:` makes of arrays once they are opened, in this order: the check that all numbers are
+ * finite, features of signals, means and deviations, and labels that mean normal and anomalous.
+ *
+ * Sums of rows that are measured are finite only if the rows are: those need no check of their own,
+ * so that the training data are read once. */
+#include "data/arrays.h"
 #include "data/data_options.h"
 #include "data/features.h"
 
@@ -12,6 +16,19 @@ static dt_status blame(dt_ctx *ctx, const char *key, dt_status status)
     char words[DT__MESSAGE_SIZE];
     strcpy(words, dt_error(ctx));
     return dt_fail(ctx, DT_ERR_CONFIG, "data.%s: %s", key, words);
+}
+
+/* Checks the numbers of all parts; of the training data's, the first `known` examples are finite. A
+ * part that was split off shares their store. */
+static dt_status check_numbers(dt_dataset **const out[3], int64_t known)
+{
+    const dt__array_store *first = (*out[0])->arrays;
+    DT__TRY(dt__array_store_check(first, known));
+    for (int i = 1; i < 3; i++) {
+        const dt__array_store *s = *out[i] == NULL ? first : (*out[i])->arrays;
+        if (s != first) DT__TRY(dt__array_store_check(s, 0));
+    }
+    return DT_OK;
 }
 
 static dt_status make_features(const dt_data_options *o, dt_dataset **const out[3])
@@ -27,7 +44,8 @@ static dt_status make_features(const dt_data_options *o, dt_dataset **const out[
     return DT_OK;
 }
 
-static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3])
+/* `checked`: all numbers are known to be finite. */
+static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3], bool checked)
 {
     const int64_t channels = dt_dataset_array_channels(*out[0]);
     dt_ctx *ctx = (*out[0])->ctx;
@@ -48,6 +66,7 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
         }
     }
     if (given[0]->n == 0) status = dt_dataset_measure(*out[0], mean, deviation);
+    if (status == DT_OK && !checked) status = check_numbers(out, (*out[0])->count);
     for (int i = 0; i < 3 && status == DT_OK; i++) {
         if (*out[i] != NULL) status = dt_dataset_standardize(*out[i], channels, mean, deviation);
     }
@@ -58,8 +77,13 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
 dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3])
 {
     dt_ctx *ctx = (*out[0])->ctx;
+    const bool scales = o->standardize || o->standard.given;
+    const bool measures = scales && o->standard.mean.n == 0 &&
+                          o->features.kind == DT_FEATURES_NONE &&
+                          dt__array_is_rows((*out[0])->arrays);
+    if (!measures) DT__TRY(check_numbers(out, 0));
     if (o->features.kind != DT_FEATURES_NONE) DT__TRY(make_features(o, out));
-    if (o->standardize || o->standard.given) DT__TRY(standardize(o, out));
+    if (scales) DT__TRY(standardize(o, out, !measures));
     for (int i = 0; i < 3 && o->task == DT_DATA_ANOMALY; i++) {
         if (*out[i] != NULL) DT__TRY(blame(ctx, "task", dt_dataset_anomaly(*out[i])));
     }

@@ -8,7 +8,7 @@
  *     M2    = M2 + M2_b + delta^2 n n_b / (n + n_b) */
 #include "data/arrays.h"
 
-#include "core/threads.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,6 +76,7 @@ bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double 
 
 typedef struct measuring {
     const dt_dataset *d;
+    const dt__kernels *kernels;
     dt__array_channels shape;
     int64_t each;    /* examples of a block */
     int64_t at_once; /* blocks */
@@ -85,47 +86,33 @@ typedef struct measuring {
 
 #define TILE 256 /* channels whose sums are repeated, so that short rows make long loops */
 
-/* out[i] += v[i], or its squared distance from from[i]. */
-static void add_row(int64_t n, const float *v, const double *from, double *out)
-{
-    if (from == NULL) {
-        for (int64_t i = 0; i < n; i++) out[i] += (double)v[i];
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const double difference = (double)v[i] - from[i];
-        out[i] += difference * difference;
-    }
-}
-
 /* Adds n rows of few channels: sums of several rows side by side, then their total. */
-static void add_short_rows(int64_t n, int64_t channels, const float *v, const double *from,
-                           double *out)
+static void add_short_rows(const dt__kernels *k, int64_t n, int64_t channels, const float *v,
+                           const double *from, double *out)
 {
-    const int64_t together = TILE / channels, period = together * channels;
+    const int64_t together = TILE / channels, period = together * channels, whole = n / together;
     double sums[TILE] = { 0 }, shifts[TILE];
     for (int64_t i = 0; from != NULL && i < period; i++) shifts[i] = from[i % channels];
-    for (int64_t i = 0; i < n; i += together, v += period) {
-        const int64_t rows = dt__min_i64(together, n - i);
-        add_row(rows * channels, v, from == NULL ? NULL : shifts, sums);
-    }
-    for (int64_t i = 0; i < period; i++) out[i % channels] += sums[i];
+    const double *shift = from == NULL ? NULL : shifts;
+    k->add_up(whole, period, v, shift, sums);
+    k->add_up(1, (n - whole * together) * channels, v + whole * period, shift, sums);
+    const int64_t used = dt__min_i64(period, n * channels);
+    for (int64_t i = 0; i < used; i++) out[i % channels] += sums[i];
 }
 
 /* Adds each number, or its squared distance from from[c], to out[c]; from NULL: the number. */
-static void add_up(const dt__array_channels *s, const float *v, const double *from, double *out)
+static void add_up(const dt__kernels *k, const dt__array_channels *s, const float *v,
+                   const double *from, double *out)
 {
     if (s->inner == 1 && s->channels <= TILE) {
-        add_short_rows(s->outer, s->channels, v, from, out);
+        add_short_rows(k, s->outer, s->channels, v, from, out);
         return;
     }
-    for (int64_t o = 0; o < s->outer && s->inner == 1; o++, v += s->channels) {
-        add_row(s->channels, v, from, out);
-    }
+    if (s->inner == 1) k->add_up(s->outer, s->channels, v, from, out);
     for (int64_t o = 0; o < s->outer * s->channels && s->inner > 1; o++, v += s->inner) {
         const int64_t c = o % s->channels;
         const double shift[1] = { from == NULL ? 0 : from[c] };
-        add_short_rows(s->inner, 1, v, from == NULL ? NULL : shift, out + c);
+        add_short_rows(k, s->inner, 1, v, from == NULL ? NULL : shift, out + c);
     }
 }
 
@@ -133,14 +120,18 @@ static void measure_block(const measuring *m, int64_t first, int64_t n, int64_t 
 {
     const dt__array_store *s = m->d->arrays;
     const int64_t size = dt__array_size(s), channels = m->shape.channels;
-    float *v = m->values + slot * m->each * size;
+    const float *v = dt__array_floats(s, m->d->first + first, n);
     double *mean = m->sums + 2 * slot * channels, *squares = mean + channels;
     const dt__array_channels all = { n * m->shape.outer, channels, m->shape.inner };
     memset(mean, 0, 2 * (size_t)channels * sizeof *mean);
-    dt__array_examples(s, m->d->first + first, n, v);
-    add_up(&all, v, NULL, mean);
+    if (v == NULL) {
+        float *copy = m->values + slot * m->each * size;
+        dt__array_examples(s, m->d->first + first, n, copy);
+        v = copy;
+    }
+    add_up(m->kernels, &all, v, NULL, mean);
     for (int64_t c = 0; c < channels; c++) mean[c] /= (double)(all.outer * all.inner);
-    add_up(&all, v, mean, squares);
+    add_up(m->kernels, &all, v, mean, squares);
 }
 
 /* Joins a block of n_b numbers a channel to the n before it, whose M2 is in `squares`. */
@@ -208,24 +199,35 @@ static void finish(const measuring *m, double *squares)
     }
 }
 
+/* Sums of finite f32 are finite in double, also those of their squares. */
+static bool are_finite(int64_t n, const double *sum)
+{
+    int64_t i = 0;
+    while (i < n && isfinite(sum[i])) i++;
+    return i == n;
+}
+
 dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation)
 {
     DT__NEED(NULL, d);
     DT__TRY(check_kind(d));
     if (d->count == 0) return dt_fail(d->ctx, DT_ERR_ARG, "dataset: no examples to measure");
+    DT__TRY(dt__kernels_open(d->ctx));
     const int64_t size = dt__array_size(d->arrays), channels = dt_dataset_array_channels(d);
-    measuring m = { .d = d, .shape = dt__array_channels_of(d->arrays) };
+    measuring m = { .d = d,
+                    .kernels = dt__kernels_of(d->ctx, DT_F32),
+                    .shape = dt__array_channels_of(d->arrays) };
     m.each = dt__max_i64(1, BLOCK / size);
     m.at_once = dt__min_i64(MOST_AT_ONCE, dt__max_i64(1, ROOM / (m.each * size)));
     m.values = dt__alloc_array(d->ctx, m.at_once * m.each, (size_t)size * sizeof *m.values);
     m.sums = dt__alloc_array(d->ctx, 2 * m.at_once, (size_t)channels * sizeof *m.sums);
     const dt_status status = m.values == NULL || m.sums == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t c = 0; c < channels; c++) mean[c] = deviation[c] = 0;
-    if (status == DT_OK) {
-        measure_all(&m, mean, deviation);
-        finish(&m, deviation);
-    }
+    if (status == DT_OK) measure_all(&m, mean, deviation);
     dt__release(d->ctx, m.values);
     dt__release(d->ctx, m.sums);
-    return status;
+    DT__TRY(status);
+    if (!are_finite(channels, deviation)) DT__TRY(dt__array_store_check(d->arrays, 0));
+    finish(&m, deviation);
+    return DT_OK;
 }

@@ -32,6 +32,9 @@ typedef struct dt__csv {
     bool is_closed;            /* other classes are errors */
     bool is_integers;          /* the labels are numbers, 0 to `most` */
     int64_t most;
+    /* Of several readings of the same files: another one with the same inputs or targets, whose
+     * numbers (and classes) this one shares; NULL: it has its own. */
+    const struct dt__csv *x_of, *y_of;
 } dt__csv;
 
 /* What one file gave. */
@@ -44,6 +47,8 @@ typedef struct dt__csv_table {
 /* Reads a file, plain or gzip. dt__csv_table_free must be called also after an error. Errors,
  * naming file, line and column: IO, FORMAT, CONFIG (data.columns), NOMEM. */
 dt_status dt__csv_read(dt__csv *c, const char *path, dt__csv_table *out);
+/* The same for n readings of one file, which is parsed once; out[n]. */
+dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out);
 void dt__csv_table_free(dt__csv_table *t);
 
 /* After the training files: labels that are all integers are classes themselves; words become

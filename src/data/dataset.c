@@ -1,6 +1,8 @@
 /* Functions that all kinds of datasets share. */
 #include "data/joined.h"
 
+#include <string.h>
+
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out)
 {
     dt_dataset *d = dt__alloc(ctx, sizeof *d);
@@ -59,10 +61,19 @@ int64_t dt_dataset_outputs(const dt_dataset *d)
     return from->arrays != NULL ? from->arrays->outputs : d->classes;
 }
 
+/* Text i of those that follow each other. */
+static const char *text_at(const dt__storage *texts, int64_t i)
+{
+    const char *at = texts->data;
+    for (; i > 0; i--) at += strlen(at) + 1;
+    return at;
+}
+
 const char *dt_dataset_class_name(const dt_dataset *d, int64_t i)
 {
     if (d == NULL) return NULL;
     if (d->target == DT_TARGET_SEVERAL) return NULL;
+    if (d->class_names != NULL) return i < 0 || i >= d->classes ? NULL : text_at(d->class_names, i);
     const dt__array_store *s = (d->joined == NULL ? d : &d->joined->output[0].data)->arrays;
     return s == NULL || s->class_name == NULL || i < 0 || i >= s->outputs ? NULL : s->class_name[i];
 }

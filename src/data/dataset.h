@@ -66,6 +66,7 @@ struct dt_dataset {
     bool resized;  /* files of other sizes became images of this one */
     int64_t first; /* index of the first image in the storages; likewise of arrays and pieces */
     dt__storage *pixels, *targets;
+    dt__storage *class_names; /* [classes] texts, each ends with NUL; NULL: none */
     dt_reals mean, deviation; /* empty: 0 and 1 */
     double noise;
     /* arrays: a part of the store, from example `first` on */

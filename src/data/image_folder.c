@@ -140,6 +140,18 @@ static dt_status list_class(reading *r, const names *classes, const char *name)
                                         : "images, named *.png, *.jpg or *.jpeg");
 }
 
+/* The names of the folders are those of the classes. */
+static dt_status keep_names(reading *r, const names *classes)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < classes->n; i++) bytes += strlen(classes->v[i]) + 1;
+    r->d.class_names = dt__storage_create(r->ctx, bytes);
+    if (r->d.class_names == NULL) return DT_ERR_NOMEM;
+    char *to = r->d.class_names->data;
+    for (int64_t i = 0; i < classes->n; i++) to = stpcpy(to, classes->v[i]) + 1;
+    return DT_OK;
+}
+
 static dt_status list_images(reading *r, names *here, names *all)
 {
     const char *other = r->options->classes;
@@ -148,7 +160,7 @@ static dt_status list_images(reading *r, names *here, names *all)
     const names *classes = other == NULL ? here : all;
     for (int64_t i = 0; i < here->n; i++) DT__TRY(list_class(r, classes, here->v[i]));
     r->d.classes = classes->n;
-    return DT_OK;
+    return keep_names(r, classes);
 }
 
 /* The class whose next image has the least key, (2 taken + 1) / (2 n). */
@@ -245,6 +257,7 @@ static void reading_free(reading *r)
     dt__release(ctx, r->first);
     dt__storage_release(r->d.pixels);
     dt__storage_release(r->d.targets);
+    dt__storage_release(r->d.class_names);
     dt__release(ctx, r);
 }
 
@@ -277,6 +290,7 @@ static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
     if (status == DT_OK) {
         dt__storage_retain(r->d.pixels); /* wrapping takes over a reference */
         dt__storage_retain(r->d.targets);
+        dt__storage_retain(r->d.class_names);
     }
     const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;
     reading_free(r);

@@ -33,12 +33,14 @@ static void split(dt_dataset *d, dt_dataset *last, int64_t count)
     last->first += d->count;
     dt__storage_retain(d->pixels);
     dt__storage_retain(d->targets);
+    if (d->class_names != NULL) dt__storage_retain(d->class_names);
 }
 
 static void drop(dt_dataset *d)
 {
     dt__storage_release(d->pixels);
     dt__storage_release(d->targets);
+    dt__storage_release(d->class_names);
 }
 
 const dt__data_kind dt__data_images = {
@@ -221,6 +223,8 @@ dt_status dt_dataset_denoise(dt_dataset *d, double noise)
     d->targets = d->pixels;
     d->target = DT_TARGET_IMAGE;
     d->classes = 0;
+    dt__storage_release(d->class_names);
+    d->class_names = NULL;
     d->noise = noise;
     return DT_OK;
 }

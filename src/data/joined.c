@@ -65,14 +65,31 @@ bool dt__joined_arrange(dt__joined *j, const dt__joined_order *order, const char
 
 /* ---- as a kind ------------------------------------------------------------------------------ */
 
+static bool is_signal(const dt__joined_part *p) { return p->data.arrays->rank == 2; }
+
+static bool moves(const dt_augment_options *a)
+{
+    return a->shift != 0 || a->crop != 0 || a->time_mask != 0;
+}
+
+/* Of several inputs, signals alone move along time. */
+static dt_loader_options options_of(const dt_loader_options *o, const dt__joined_part *p)
+{
+    dt_loader_options own = *o;
+    if (!is_signal(p)) own.augment.shift = own.augment.crop = own.augment.time_mask = 0;
+    return own;
+}
+
 static dt_status check(const dt_dataset *d, const dt_loader_options *o)
 {
-    const dt_augment_options *a = &o->augment, none = { 0 };
-    if (d->joined->n_inputs == 1) return dt__arrays_check(&d->joined->input[0].data, o);
-    if (memcmp(a, &none, sizeof none) == 0) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_ARG,
-                   "loader: augment changes one input, but the examples have %d",
-                   d->joined->n_inputs);
+    const dt__joined *j = d->joined;
+    bool any = !moves(&o->augment);
+    for (int i = 0; i < j->n_inputs; i++) any |= is_signal(&j->input[i]);
+    for (int i = 0; i < j->n_inputs; i++) {
+        const dt_loader_options own = options_of(o, &j->input[i]);
+        DT__TRY(dt__arrays_check(&j->input[i].data, any ? &own : o));
+    }
+    return DT_OK;
 }
 
 static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
@@ -106,6 +123,7 @@ static dt_status begin(const dt_dataset *d, void **state)
     for (int i = 0; i < j->n_inputs; i++) {
         const dt__joined_part *part = &j->input[i];
         DT__TRY(dt__arrays_begin(&part->data, &all->input[part->number]));
+        dt__arrays_set_input(all->input[part->number], part->number);
     }
     return DT_OK;
 }
@@ -123,6 +141,7 @@ typedef struct filling {
     int64_t numbers, cells; /* of an example */
     dt_dataset view[DT_MAX_SHAPES], target[DT_MAX_JOINED];
     dt__batch input[DT_MAX_SHAPES];
+    dt_loader_options options[DT_MAX_SHAPES];
 } filling;
 
 static void open_filling(const dt__batch *b, filling *f)
@@ -133,6 +152,8 @@ static void open_filling(const dt__batch *b, filling *f)
     for (int i = 0; i < j->n_inputs; i++) {
         f->view[i] = dt__joined_view(b->d, &j->input[i]);
         f->input[i] = *b;
+        f->options[i] = options_of(b->options, &j->input[i]);
+        f->input[i].options = &f->options[i];
         f->input[i].d = &f->view[i];
         f->input[i].state = all->input[j->input[i].number];
         f->numbers += dt__array_size(f->view[i].arrays);
@@ -362,6 +383,7 @@ dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out)
     j->n_inputs = join->n_inputs;
     j->n_outputs = join->n_outputs;
     for (int i = 0; i < j->n_inputs; i++) j->input[i].number = i;
+    for (int i = 0; i < j->n_outputs; i++) j->output[i].number = i;
     dt_status s = DT_OK;
     for (int i = 0; i < j->n_inputs + j->n_outputs && s == DT_OK; i++) {
         const side from = side_of(join, i);

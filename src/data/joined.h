@@ -8,7 +8,7 @@
 /* The arrays of an input or an output. Of the arrays only x, or only the targets, are read. */
 typedef struct dt__joined_part {
     char *name;
-    int number;      /* of an input: its place when it was joined, whatever the order is now */
+    int number;      /* its place when it was joined, whatever the order is now */
     dt_dataset data; /* with references of its own to what it holds */
     /* of an output, as in dt_joined_output */
     double weight, huber_delta;

@@ -6,6 +6,8 @@
  * nothing. */
 #include "data/dataset.h"
 
+#include "core/shuffle.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -68,12 +70,7 @@ static void order_epoch(dt_loader *l)
     dt__stream s = { .key = key };
     if (l->by_class != NULL) draw_balanced(l, &s);
     for (int64_t i = 0; i < l->count && l->by_class == NULL; i++) l->order[i] = i;
-    for (int64_t i = l->count - 1; i > 0; i--) {
-        const int64_t j = (int64_t)dt__random_below(&s, (uint64_t)i + 1);
-        const int64_t kept = l->order[i];
-        l->order[i] = l->order[j];
-        l->order[j] = kept;
-    }
+    dt__shuffle(&s, l->count, l->order);
     l->ordered = l->next.epoch;
 }
 

@@ -3,8 +3,8 @@
  * arrays are; so every input is held against the targets by the readers. Then they are joined. */
 #include "core/block_list.h"
 #include "data/array_file.h"
-#include "data/data_options.h"
 #include "data/joined.h"
+#include "data/tables.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +15,8 @@ typedef struct opening {
     void *names;             /* memory of FILE:TENSOR */
     int n_inputs, n_outputs; /* at least 1 */
     dt_dataset *input[DT_MAX_SHAPES][3], *output[DT_MAX_JOINED][3];
+    dt__tables tables; /* a reading for each pair: inputs, then further outputs */
+    dt_csv_options columns[DT__MOST_READINGS];
 } opening;
 
 static bool ends_in(const char *name, const char *ending)
@@ -74,36 +76,74 @@ static void name_columns(const char *name, const dt_strings *given, dt_strings *
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* The data of one input (NULL: data.train.x as it is) and one output (NULL: its targets). */
-static dt_status open_pair(opening *a, const dt_data_input *in, const dt_data_output *out,
-                           dt_dataset *data[3])
+/* An input (NULL: data.train.x as it is) and an output (NULL: its targets), read together. */
+typedef struct pair {
+    const dt_data_input *in;
+    const dt_data_output *out;
+} pair;
+
+static int count_pairs(const opening *a) { return a->n_inputs + a->n_outputs - 1; }
+
+static pair pair_of(const opening *a, int i)
+{
+    const dt_data_options *o = a->o;
+    const int in = i < a->n_inputs ? i : 0, out = i < a->n_inputs ? 0 : i - a->n_inputs + 1;
+    return (pair){ o->n_inputs > 0 ? &o->inputs[in] : NULL,
+                   o->n_outputs > 0 ? &o->outputs[out] : NULL };
+}
+
+/* The columns of a table that are for a pair. */
+static dt_csv_options columns_of(const opening *a, const pair *p)
+{
+    dt_csv_options c = a->o->columns;
+    if (p->in != NULL) name_columns(p->in->name, &p->in->columns, &c.inputs);
+    if (p->out == NULL) return c;
+    name_columns(p->out->name, &p->out->columns, &c.target);
+    const dt_tensor_files *train = &a->o->train_tensors;
+    if (train->y != NULL || !is_table(train->x.v[0])) c.target = (dt_strings){ .n = 0 };
+    return c;
+}
+
+/* Pairs share the inputs or the targets of the first one. */
+static void plan_tables(opening *a)
+{
+    a->tables = (dt__tables){ .ctx = a->ctx, .n = count_pairs(a) };
+    for (int i = 0; i < a->tables.n; i++) {
+        const pair p = pair_of(a, i);
+        const dt__csv *first = i == 0 ? NULL : &a->tables.reading[0];
+        a->columns[i] = columns_of(a, &p);
+        a->tables.reading[i] = (dt__csv){
+            .ctx = a->ctx,
+            .options = &a->columns[i],
+            .target = dt__target_of_task(p.out == NULL ? a->o->task : p.out->task),
+            .x_of = i >= a->n_inputs ? first : NULL,
+            .y_of = i < a->n_inputs ? first : NULL,
+        };
+    }
+}
+
+static dt_status open_pair(opening *a, int i, dt_dataset *data[3])
 {
     dt_data_options o = *a->o;
+    const pair p = pair_of(a, i);
     dt_tensor_files *const files[] = { &o.train_tensors, &o.validation_tensors, &o.test_tensors };
     static const char *const keys[] = { "data.train", "data.validation", "data.test" };
     dt_dataset **const to[] = { &data[0], &data[1], &data[2] };
     o.n_inputs = o.n_outputs = 0;
-    for (int i = 0; i < 3; i++) DT__TRY(name_files(a, keys[i], in, out, files[i]));
-    if (in != NULL) name_columns(in->name, &in->columns, &o.columns.inputs);
-    if (out != NULL) {
-        o.task = out->task;
-        name_columns(out->name, &out->columns, &o.columns.target);
-        if (a->o->train_tensors.y != NULL || !is_table(a->o->train_tensors.x.v[0])) {
-            o.columns.target = (dt_strings){ .n = 0 };
-        }
-    }
-    return dt__open_tensors(a->ctx, &o, to);
+    for (int k = 0; k < 3; k++) DT__TRY(name_files(a, keys[k], p.in, p.out, files[k]));
+    if (p.out != NULL) o.task = p.out->task;
+    if (i >= a->n_inputs) o.standardize = o.standard.given = false; /* nobody reads its x */
+    o.columns = a->columns[i];
+    return dt__open_with_tables(&o, &a->tables, i, to);
 }
 
 static dt_status open_pairs(opening *a)
 {
-    const dt_data_options *o = a->o;
-    const dt_data_input *in = o->n_inputs > 0 ? o->inputs : NULL;
-    const dt_data_output *out = o->n_outputs > 0 ? o->outputs : NULL;
-    for (int i = 0; i < a->n_inputs; i++) {
-        DT__TRY(open_pair(a, in == NULL ? NULL : &in[i], out, a->input[i]));
+    plan_tables(a);
+    for (int i = 0; i < count_pairs(a); i++) {
+        const int output = i - a->n_inputs + 1;
+        DT__TRY(open_pair(a, i, i < a->n_inputs ? a->input[i] : a->output[output]));
     }
-    for (int i = 1; i < a->n_outputs; i++) DT__TRY(open_pair(a, in, &out[i], a->output[i]));
     return DT_OK;
 }
 
@@ -177,6 +217,7 @@ dt_status dt__open_joined(dt_ctx *ctx, const dt_data_options *o, dt_dataset **co
         for (int k = 0; k < a.n_inputs; k++) dt_dataset_free(a.input[k][i]);
         for (int k = 1; k < a.n_outputs; k++) dt_dataset_free(a.output[k][i]);
     }
+    dt__tables_free(&a.tables);
     dt__block_list_free(ctx, &a.names);
     return s;
 }

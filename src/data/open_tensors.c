@@ -2,9 +2,8 @@
  * shape of an example], joined along their first dimension; or recordings, whose rows are moments,
  * one a file or one for each of the first dimension of three. */
 #include "data/array_file.h"
-#include "data/csv.h"
 #include "data/data_options.h"
-#include "data/tensor_names.h"
+#include "data/tables.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -13,7 +12,8 @@ typedef struct opening {
     dt_ctx *ctx;
     const dt_data_options *o;
     dt_target target;
-    dt__csv csv;
+    dt__tables *tables;
+    dt__csv *csv;            /* the one of `tables` that is for this opening */
     dt__words folders;       /* classes, where folders label files */
     const dt_dataset *train; /* NULL: it is opened now */
 } opening;
@@ -21,12 +21,13 @@ typedef struct opening {
 /* A part of the data while it is opened. */
 typedef struct part {
     opening *all;
+    int number;      /* of dt__tables */
     const char *key; /* "data.train" */
     const dt_strings *names;
     const char *y;  /* NULL: none */
     bool by_folder; /* files are recordings, labelled by folders */
     dt__tensor_names files;
-    dt__csv_table *table; /* of each file that is CSV */
+    dt__csv_table *table; /* of each file that is CSV; lent */
     dt__array_store *store;
 } part;
 
@@ -152,7 +153,7 @@ static dt_status add_array(part *p, const char *name)
 
 static dt_status add_table(part *p, const char *name, dt__csv_table *t)
 {
-    const piece x = { name, DT_ARRAY_F32, 2, { t->rows, p->all->csv.inputs.n }, t->x->data, 0 };
+    const piece x = { name, DT_ARRAY_F32, 2, { t->rows, p->all->csv->inputs.n }, t->x->data, 0 };
     const dt__array_source source = { .storage = t->x };
     t->x = NULL;
     DT__TRY(dt__array_store_keep(p->store, name, source));
@@ -162,23 +163,19 @@ static dt_status add_table(part *p, const char *name, dt__csv_table *t)
 /* Reads the tables first: the words of all of them are the classes. */
 static dt_status read_tables(part *p)
 {
-    dt__csv *csv = &p->all->csv;
-    if (p->all->train != NULL && csv->inputs.n == 0) {
-        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+    const opening *all = p->all;
+    if (all->train != NULL && all->csv->inputs.n == 0) {
+        return dt_fail(all->ctx, DT_ERR_CONFIG,
                        "%s is of .csv, but data.train is not; the same format is wanted", p->key);
     }
-    p->table = dt__alloc_array(p->all->ctx, p->files.n, sizeof *p->table);
-    if (p->table == NULL) return DT_ERR_NOMEM;
-    memset(p->table, 0, (size_t)p->files.n * sizeof *p->table);
     for (int64_t i = 0; i < p->files.n; i++) {
-        if (!is_csv(p->files.v[i].path)) {
-            return dt_fail(p->all->ctx, DT_ERR_CONFIG,
-                           "%s: '%s' is no .csv as the others are; files of one format are wanted",
-                           p->key, p->files.v[i].path);
-        }
-        DT__TRY(dt__csv_read(csv, p->files.v[i].path, &p->table[i]));
+        if (is_csv(p->files.v[i].path)) continue;
+        return dt_fail(all->ctx, DT_ERR_CONFIG,
+                       "%s: '%s' is no .csv as the others are; files of one format are wanted",
+                       p->key, p->files.v[i].path);
     }
-    return p->all->train == NULL ? dt__csv_close(csv, p->table, p->files.n) : DT_OK;
+    const int k = (int)(all->csv - all->tables->reading);
+    return dt__tables_read(all->tables, p->number, &p->files, k, &p->table);
 }
 
 static dt_status read_files(part *p)
@@ -189,12 +186,12 @@ static dt_status read_files(part *p)
         const char *name = p->files.v[i].path;
         DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
     }
-    const dt__csv *csv = &p->all->csv;
+    const dt__csv *csv = p->all->csv;
     if (tables && csv->options->header) {
         DT__TRY(dt__array_store_columns(p->store, (const char *const *)csv->inputs.word,
                                         csv->inputs.n));
     }
-    return dt__array_store_check(p->store);
+    return DT_OK;
 }
 
 /* ---- targets ------------------------------------------------------------------------------ */
@@ -229,7 +226,7 @@ static dt_status targets_of_folders(part *p)
 /* Joins the targets of tables. */
 static dt_status targets_of_tables(part *p)
 {
-    const dt__csv *csv = &p->all->csv;
+    const dt__csv *own = p->all->csv, *csv = own->y_of == NULL ? own : own->y_of;
     const bool labels = p->all->target == DT_TARGET_CLASS;
     const int64_t n = targets_wanted(p), each = labels ? 1 : csv->targets.n;
     uint8_t *all = dt__alloc_array(p->all->ctx, n, (size_t)each * sizeof(float)), *to = all;
@@ -299,7 +296,7 @@ static dt_status targets_of_file(part *p)
 
 static dt_status read_targets(part *p)
 {
-    const bool in_table = p->table != NULL && p->all->csv.targets.n > 0;
+    const bool in_table = p->table != NULL && p->all->csv->targets.n > 0;
     p->store->target_each_recording = has_recordings(p);
     if (in_table && has_recordings(p)) {
         return dt_fail(p->all->ctx, DT_ERR_CONFIG,
@@ -375,8 +372,6 @@ static dt_status open_part(part *p, dt_dataset **out)
 {
     dt_ctx *ctx = p->all->ctx;
     dt_status status = read_part(p);
-    for (int64_t i = 0; p->table != NULL && i < p->files.n; i++) dt__csv_table_free(&p->table[i]);
-    dt__release(ctx, p->table);
     dt__tensor_names_free(ctx, &p->files);
     if (status != DT_OK) {
         dt__array_store_release(p->store);
@@ -423,6 +418,7 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         const dt_tensor_files *files = parts[i].files;
         const bool by_folder = !files->given;
         part p = { .all = all,
+                   .number = i,
                    .key = parts[i].key,
                    .by_folder = by_folder,
                    .names = by_folder ? parts[i].recordings : &files->x,
@@ -439,16 +435,34 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
     return dt__arrays_finish(o, out);
 }
 
-dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
+dt_target dt__target_of_task(int task)
 {
     static const dt_target targets[] = { [DT_DATA_CLASSIFICATION] = DT_TARGET_CLASS,
                                          [DT_DATA_REGRESSION] = DT_TARGET_VALUES,
                                          [DT_DATA_MULTI_LABEL] = DT_TARGET_BITS,
                                          [DT_DATA_ANOMALY] = DT_TARGET_CLASS };
-    opening all = { .ctx = ctx, .o = o, .target = targets[o->task] };
-    all.csv = (dt__csv){ .ctx = ctx, .options = &o->columns, .target = all.target };
+    return targets[task];
+}
+
+dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,
+                               dt_dataset **const out[3])
+{
+    opening all = { .ctx = tables->ctx,
+                    .o = o,
+                    .target = dt__target_of_task(o->task),
+                    .tables = tables,
+                    .csv = &tables->reading[reading] };
     const dt_status status = open_parts(&all, out);
-    dt__csv_free(&all.csv);
-    dt__words_free(ctx, &all.folders);
+    dt__words_free(all.ctx, &all.folders);
+    return status;
+}
+
+dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
+{
+    dt__tables tables = { .ctx = ctx, .n = 1 };
+    tables.reading[0] =
+        (dt__csv){ .ctx = ctx, .options = &o->columns, .target = dt__target_of_task(o->task) };
+    const dt_status status = dt__open_with_tables(o, &tables, 0, out);
+    dt__tables_free(&tables);
     return status;
 }

@@ -125,19 +125,27 @@ static void put_pairs(dt__chars *t, const matrix *m)
     dt__put_text(t, ".</p>\n");
 }
 
-void dt__part_confusion(dt__chars *t, const dt__page_run *r)
+static void put_matrix(dt__chars *t, const dt__branch *root, const char *evaluated_on)
 {
     matrix m = { 0 };
-    const dt__branch *root = r->confusion.root;
-    if (root == NULL) return;
     if (read_matrix(t, root, &m)) {
-        dt__part_begin(t, "confusion", "Confusion matrix");
+        dt__part_of_output(t, root, "confusion", "Confusion matrix");
         dt__page(t, "<p>Rows are labels, columns what the model found, on %s data.</p>\n",
-                 dt__field_text(root, "evaluated_on"));
+                 evaluated_on);
         (m.n <= FEW ? put_table : put_map)(t, &m);
         put_pairs(t, &m);
         dt__put_text(t, "</section>\n");
     }
     dt__release(t->ctx, m.name);
     dt__release(t->ctx, m.count);
+}
+
+void dt__part_confusion(dt__chars *t, const dt__page_run *r)
+{
+    const dt__branch *root = r->confusion.root;
+    if (root == NULL) return;
+    const dt__branch *output = dt__children(dt__field(root, "outputs"));
+    const char *on = dt__field_text(root, "evaluated_on");
+    if (output == NULL) put_matrix(t, root, on);
+    for (; output != NULL; output = output->next) put_matrix(t, output, on);
 }

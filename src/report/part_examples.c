@@ -29,7 +29,7 @@ static void put_mistake(dt__chars *t, const dt__branch *m)
 static void put_mistakes(dt__chars *t, const dt__branch *root)
 {
     const dt__branch *m = dt__children(dt__field(root, "worst"));
-    dt__part_begin(t, "examples", "Worst mistakes");
+    dt__part_of_output(t, root, "examples", "Worst mistakes");
     if (m == NULL) {
         dt__page(t, "<p>None: all %i %s examples get their label.</p></section>\n",
                  whole(root, "examples"), dt__field_text(root, "evaluated_on"));
@@ -75,7 +75,7 @@ static void put_images(dt__chars *t, const dt__branch *root)
 {
     const dt__branch *v = dt__children(dt__field(root, "shown"));
     const bool masks = strcmp(dt__field_text(root, "kind"), "masks") == 0;
-    dt__part_begin(t, "examples", masks ? "Masks" : "Images");
+    dt__part_of_output(t, root, "examples", masks ? "Masks" : "Images");
     dt__page(t,
              "<p>The worst, some in the middle and the best of %i %s examples.</p>\n"
              "<div class=\"triples\">\n",
@@ -100,7 +100,7 @@ static void put_sample(dt__chars *t, const dt__branch *v)
 static void put_samples(dt__chars *t, const dt__branch *root)
 {
     const dt__branch *v = dt__children(dt__field(root, "texts"));
-    dt__part_begin(t, "examples", "Texts");
+    dt__part_of_output(t, root, "examples", "Texts");
     dt__page(t, "<p>How the model goes on after the beginnings of %s examples, at temperature %g.",
              dt__field_text(root, "evaluated_on"), dt__field_number(root, "temperature"));
     dt__put_text(t, " What it was given is grey.</p>\n<div class=\"samples\">\n");
@@ -112,7 +112,7 @@ static void put_samples(dt__chars *t, const dt__branch *root)
 
 static void put_values(dt__chars *t, const dt__branch *root)
 {
-    dt__part_begin(t, "examples", "Outputs");
+    dt__part_of_output(t, root, "examples", "Outputs");
     dt__page(t, "<p>Up to 400 of %i %s examples; on the line, output and target are equal.</p>\n",
              whole(root, "examples"), dt__field_text(root, "evaluated_on"));
     dt__put_scatter(t, root);
@@ -131,7 +131,7 @@ static void put_share(dt__chars *t, double part, double whole_of)
 static void put_labels(dt__chars *t, const dt__branch *root)
 {
     const dt__branch *v = dt__children(dt__field(root, "labels"));
-    dt__part_begin(t, "examples", "Labels");
+    dt__part_of_output(t, root, "examples", "Labels");
     dt__page(t,
              "<p>Of %i %s examples: a label is found where its probability is above one half. "
              "Precision is the share of those found that have it, recall the share of those that "
@@ -156,7 +156,7 @@ static void put_labels(dt__chars *t, const dt__branch *root)
 static void put_errors(dt__chars *t, const dt__branch *root)
 {
     const dt__branch *v = dt__children(dt__field(root, "errors"));
-    dt__part_begin(t, "examples", "Errors");
+    dt__part_of_output(t, root, "examples", "Errors");
     dt__page(t,
              "<p>Errors of the reconstruction of %i %s examples. A limit above 99 %% of the normal "
              "ones finds %p of the anomalous ones.</p>\n",
@@ -174,7 +174,7 @@ static void put_errors(dt__chars *t, const dt__branch *root)
     dt__put_text(t, "</tbody></table></div></section>\n");
 }
 
-void dt__part_examples(dt__chars *t, const dt__page_run *r)
+static void put_kind(dt__chars *t, const dt__branch *root)
 {
     static const struct {
         const char *kind;
@@ -183,8 +183,15 @@ void dt__part_examples(dt__chars *t, const dt__page_run *r)
                   { "tokens", put_samples },   { "values", put_values }, { "bits", put_labels },
                   { "anomaly", put_errors } };
     for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
-        if (strcmp(dt__field_text(r->examples.root, "kind"), kinds[i].kind) == 0) {
-            kinds[i].put(t, r->examples.root);
-        }
+        if (strcmp(dt__field_text(root, "kind"), kinds[i].kind) == 0) kinds[i].put(t, root);
     }
+}
+
+void dt__part_examples(dt__chars *t, const dt__page_run *r)
+{
+    const dt__branch *root = r->examples.root;
+    const dt__branch *output = dt__children(dt__field(root, "outputs"));
+    if (strcmp(dt__field_text(root, "kind"), "several") != 0) put_kind(t, root);
+    else
+        for (; output != NULL; output = output->next) put_kind(t, output);
 }

@@ -13,6 +13,14 @@ void dt__part_begin(dt__chars *t, const char *id, const char *heading)
     dt__page(t, "<section id=\"%s\"><h2>%s</h2>\n", id, heading);
 }
 
+void dt__part_of_output(dt__chars *t, const dt__branch *root, const char *id, const char *heading)
+{
+    if (dt__field(root, "output") == NULL) dt__part_begin(t, id, heading);
+    else
+        dt__page(t, "<section id=\"%s-%s\"><h2>%s: %s</h2>\n", id, dt__field_text(root, "output"),
+                 dt__field_text(root, "output"), heading);
+}
+
 /* ---- title ---------------------------------------------------------------------------------- */
 
 static void put_fact(dt__chars *t, const char *text)

@@ -49,5 +49,7 @@ void dt__part_recipe(dt__chars *t, const dt__page_run *r);
 
 /* Opens a section with a heading; close it with "</section>". */
 void dt__part_begin(dt__chars *t, const char *id, const char *heading);
+/* The same about one output, where `root` names it. */
+void dt__part_of_output(dt__chars *t, const dt__branch *root, const char *id, const char *heading);
 
 #endif

@@ -1,114 +1,28 @@
 /* dt_search: runs with uniform bits, whose float weights give the costs; the choice; its runs. */
 #include "sweep/search.h"
 
-#include "core/json.h"
 #include "train/run.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define OVERRIDE 512
 #define MOST_SEEDS 100
-
-/* Which bits the rules of a run give. */
-typedef enum form { UNIFORM, AUTOMATIC } form;
-
-typedef struct searching {
-    dt__search s;
-    const dt_recipe_source *source;
-    const dt_search_options *o;
-    const dt_sweep_control *control;
-    dt_search_summary *summary;
-    dt_recipe *recipe;
-    char (*text)[OVERRIDE]; /* overrides of a run */
-    const char **override;
-    int64_t seeds;
-    char metric[DT_MAX_METRIC_NAME], result_on[16];
-} searching;
-
-/* ---- recipes -------------------------------------------------------------------------------- */
-
-/* qat.rules.N={match: PATH, weight: {...}} */
-static dt_status write_rule(const searching *a, const dt__search_layer *l, const dt__choice *c,
-                            char text[OVERRIDE])
-{
-    dt__chars t = { .ctx = a->s.ctx };
-    dt__put_quoted(&t, l->path);
-    const char *path = dt__chars_text(&t);
-    char scales[96] = "";
-    if (c->group_size == 0) snprintf(scales, sizeof scales, ", granularity: channel");
-    if (c->group_size > 0) {
-        snprintf(scales, sizeof scales, ", granularity: group, group_size: %lld",
-                 (long long)c->group_size);
-    }
-    const long long n = a->s.o->qat.n_rules + (l - a->s.layer);
-    const int length =
-        path == NULL ? 0
-                     : snprintf(text, OVERRIDE, "qat.rules.%lld={match: %s, weight: {bits: %d%s}}",
-                                n, path, c->bits, scales);
-    dt__release(a->s.ctx, t.bytes);
-    if (path == NULL) return DT_ERR_NOMEM;
-    if (length > 0 && length < OVERRIDE) return DT_OK;
-    return dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: the path of a layer is too long");
-}
-
-static const dt__choice *choice_of(const searching *a, const dt__search_layer *l, form which)
-{
-    if (which == AUTOMATIC) return &l->choice[l->chosen];
-    return &l->choice[l->uniform[a->summary->uniform_bits]];
-}
-
-/* The recipe of a run in DIR/name. */
-static dt_status read_run(searching *a, form which, int64_t seed, const char *name, dt_recipe **out)
-{
-    dt_recipe_source source = *a->source;
-    char dir[DT__JOB_PATH + 16], seed_text[48];
-    int n = source.n_overrides;
-    *out = NULL;
-    for (int64_t i = 0; i < a->s.n; i++) {
-        const dt__search_layer *l = &a->s.layer[i];
-        DT__TRY(write_rule(a, l, choice_of(a, l, which), a->text[i]));
-        a->override[n++] = a->text[i];
-    }
-    const int length = snprintf(dir, sizeof dir, "run.dir=%s/%s", a->summary->dir, name);
-    if (length < 0 || length >= DT__JOB_PATH) {
-        return dt_fail(a->s.ctx, DT_ERR_IO, "search: the path of its folder is too long");
-    }
-    snprintf(seed_text, sizeof seed_text, "run.seed=%lld", (long long)(a->s.o->run.seed + seed));
-    a->override[n++] = dir;
-    a->override[n++] = seed_text;
-    source.overrides = a->override;
-    source.n_overrides = n;
-    source.saved = true;
-    const dt_status status = dt_recipe_read(a->s.ctx, &source, out);
-    if (status == DT_ERR_CONFIG) {
-        dt_recipe_free(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-static void name_run(const searching *a, form which, int64_t seed, char name[64])
-{
-    snprintf(name, 64, "%s-seed%lld", which == UNIFORM ? "uniform" : "automatic",
-             (long long)(a->s.o->run.seed + seed));
-}
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static dt_status do_run(searching *a, form which, int64_t seed, double *value)
+static dt_status do_run(dt__searching *a, dt__search_form which, int64_t seed, double *value)
 {
     dt_search_summary *out = a->summary;
     char name[64], dir[DT__JOB_PATH];
     dt_recipe *recipe;
     dt__job_result r = { .result = (double)NAN };
     dt__job job = { .control = a->control,
-                    .i = seed + (which == AUTOMATIC ? a->seeds : 0),
+                    .i = seed + (which == DT__AUTOMATIC ? a->seeds : 0),
                     .n = 2 * a->seeds };
-    name_run(a, which, seed, name);
+    dt__search_name(a, which, seed, name);
     DT__TRY(dt__job_path(a->s.ctx, out->dir, name, dir));
-    DT__TRY(read_run(a, which, seed, name, &recipe));
+    DT__TRY(dt__search_recipe(a, which, seed, name, &recipe));
     dt_status status = dt__job_do(a->s.ctx, recipe, &job);
     dt_recipe_free(recipe);
     if (status == DT_OK && job.error[0] != 0) {
@@ -116,27 +30,27 @@ static dt_status do_run(searching *a, form which, int64_t seed, double *value)
     } else if (status == DT_OK) {
         status = dt__job_read(a->s.ctx, dir, a->metric, &r);
         if (r.evaluated_on[0] != 0) strcpy(a->result_on, r.evaluated_on);
-        *(which == UNIFORM ? &out->uniform_run_bytes : &out->automatic_run_bytes) = r.bytes;
+        *(which == DT__UNIFORM ? &out->uniform_run_bytes : &out->automatic_run_bytes) = r.bytes;
     }
     *value = r.result;
     return status;
 }
 
-static dt_status do_runs(searching *a, form which)
+static dt_status do_runs(dt__searching *a, dt__search_form which)
 {
     double value[MOST_SEEDS];
     for (int64_t i = 0; i < a->seeds; i++) DT__TRY(do_run(a, which, i, &value[i]));
     const dt_spread spread = dt__page_spread_of(value, a->seeds);
-    *(which == UNIFORM ? &a->summary->uniform : &a->summary->automatic) = spread;
+    *(which == DT__UNIFORM ? &a->summary->uniform : &a->summary->automatic) = spread;
     return DT_OK;
 }
 
 /* The float weights that the first run left: of its baseline, of update qat.start_step, or those
  * that it began with. */
-static dt_status float_weights(const searching *a, char path[DT__JOB_PATH])
+static dt_status float_weights(const dt__searching *a, char path[DT__JOB_PATH])
 {
     char name[64], dir[DT__JOB_PATH];
-    name_run(a, UNIFORM, 0, name);
+    dt__search_name(a, DT__UNIFORM, 0, name);
     DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, name, dir));
     if (a->s.o->train.float_baseline) {
         return dt__job_path(a->s.ctx, dir, "baseline.safetensors", path);
@@ -150,7 +64,7 @@ static dt_status float_weights(const searching *a, char path[DT__JOB_PATH])
 
 /* ---- what is written ------------------------------------------------------------------------ */
 
-static dt_status write_plan(searching *a, dt__chars *t)
+static dt_status write_plan(dt__searching *a, dt__chars *t)
 {
     dt_recipe *base;
     dt_recipe_source source = *a->source;
@@ -169,23 +83,23 @@ static dt_status write_plan(searching *a, dt__chars *t)
     return status;
 }
 
-static dt_status write_best(searching *a, const dt__work *w)
+static dt_status write_best(dt__searching *a, const dt__work *w)
 {
     dt_recipe *recipe;
-    DT__TRY(read_run(a, AUTOMATIC, 0, "best", &recipe));
+    DT__TRY(dt__search_recipe(a, DT__AUTOMATIC, 0, "best", &recipe));
     const dt_status status = dt__work_write_recipe(w, "best.yaml", recipe);
     dt_recipe_free(recipe);
     return status;
 }
 
 /* Of the first seeds, as many as a page holds, uniform and automatic in turn. */
-static dt_status write_report(const searching *a)
+static dt_status write_report(const dt__searching *a)
 {
     char dir[DT_MOST_REPORTED][DT__JOB_PATH], name[64], path[DT__JOB_PATH];
     const char *dirs[DT_MOST_REPORTED];
     int n = 0;
     for (int64_t i = 0; i < 2 * a->seeds && n < DT_MOST_REPORTED; i++, n++) {
-        name_run(a, i % 2 == 0 ? UNIFORM : AUTOMATIC, i / 2, name);
+        dt__search_name(a, i % 2 == 0 ? DT__UNIFORM : DT__AUTOMATIC, i / 2, name);
         DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, name, dir[n]));
         dirs[n] = dir[n];
     }
@@ -196,7 +110,7 @@ static dt_status write_report(const searching *a)
 
 /* ---- the search ----------------------------------------------------------------------------- */
 
-static dt_status check_recipe(const searching *a)
+static dt_status check_recipe(const dt__searching *a)
 {
     const dt_recipe_options *o = a->s.o;
     const char *what = NULL;
@@ -207,11 +121,11 @@ static dt_status check_recipe(const searching *a)
         what = "there are no float weights to measure: qat.start_step above 0, "
                "train.float_baseline, or model.init";
     }
-    return what == NULL ? DT_OK : dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: %s", what);
+    return what == NULL ? DT_OK : dt_fail(a->s.ctx, DT_ERR_CONFIG, "%s", what);
 }
 
 /* Sizes, and what is compared with: the most bits that fit. */
-static dt_status take_sizes(searching *a)
+static dt_status take_sizes(dt__searching *a)
 {
     dt_search_summary *out = a->summary;
     dt__search_bounds(&a->s, &out->least, &out->most);
@@ -225,15 +139,15 @@ static dt_status take_sizes(searching *a)
     }
     if (a->o->budget < out->least) {
         return dt_fail(a->s.ctx, DT_ERR_CONFIG,
-                       "search: a budget of %lld bytes cannot be met; the least possible is %lld",
+                       "a budget of %lld bytes cannot be met; the least possible is %lld",
                        (long long)a->o->budget, (long long)out->least);
     }
     if (out->uniform_bits > 0) return DT_OK;
-    return dt_fail(a->s.ctx, DT_ERR_CONFIG, "search: no number of bits is possible for all layers");
+    return dt_fail(a->s.ctx, DT_ERR_CONFIG, "no number of bits is possible for all layers");
 }
 
 /* The layers into the summary. */
-static dt_status show_layers(searching *a, bool measured)
+static dt_status show_layers(dt__searching *a, bool measured)
 {
     dt_search_summary *out = a->summary;
     out->layer = dt__alloc_zero(a->s.ctx, (size_t)a->s.n * sizeof *out->layer);
@@ -241,7 +155,7 @@ static dt_status show_layers(searching *a, bool measured)
     out->bytes = measured ? a->s.fixed : 0;
     for (int64_t i = 0; i < a->s.n; i++) {
         const dt__search_layer *l = &a->s.layer[i];
-        const dt__choice *c = &l->choice[l->chosen], *u = choice_of(a, l, UNIFORM);
+        const dt__choice *c = &l->choice[l->chosen], *u = dt__search_choice_of(a, l, DT__UNIFORM);
         char *path = dt__copy_string(a->s.ctx, l->path);
         if (path == NULL) return DT_ERR_NOMEM;
         out->layer[out->n_layers++] = (dt_search_layer){ .path = path,
@@ -257,7 +171,7 @@ static dt_status show_layers(searching *a, bool measured)
     return DT_OK;
 }
 
-static dt_status choose(searching *a)
+static dt_status choose(dt__searching *a)
 {
     char path[DT__JOB_PATH];
     bool fits;
@@ -267,7 +181,7 @@ static dt_status choose(searching *a)
     return show_layers(a, true);
 }
 
-static dt_status work(searching *a)
+static dt_status work(dt__searching *a)
 {
     dt__work w;
     dt__chars plan = { .ctx = a->s.ctx };
@@ -275,30 +189,19 @@ static dt_status work(searching *a)
     if (status == DT_OK) status = dt__work_open(a->s.ctx, a->summary->dir, &plan, &w);
     dt__release(a->s.ctx, plan.bytes);
     if (status != DT_OK) return status;
-    status = do_runs(a, UNIFORM);
+    status = do_runs(a, DT__UNIFORM);
     if (status == DT_OK && a->summary->error[0] != 0) {
-        status = dt_fail(a->s.ctx, DT_ERR_STATE, "search: %s", a->summary->error);
+        status = dt_fail(a->s.ctx, DT_ERR_STATE, "%s", a->summary->error);
     }
     if (status == DT_OK) status = choose(a);
     if (status == DT_OK) status = write_best(a, &w);
-    if (status == DT_OK) status = do_runs(a, AUTOMATIC);
+    if (status == DT_OK) status = do_runs(a, DT__AUTOMATIC);
     if (status == DT_OK) status = write_report(a);
     dt__work_close(&w);
     return status;
 }
 
-/* Memory for the overrides of a run: those given, a rule for each layer, folder and seed. */
-static dt_status make_room(searching *a)
-{
-    const int given = a->source->n_overrides;
-    a->text = dt__alloc_array(a->s.ctx, a->s.n, sizeof *a->text);
-    a->override = dt__alloc_array(a->s.ctx, given + a->s.n + 2, sizeof *a->override);
-    if (a->text == NULL || a->override == NULL) return DT_ERR_NOMEM;
-    for (int i = 0; i < given; i++) a->override[i] = a->source->overrides[i];
-    return DT_OK;
-}
-
-static dt_status find_dir(searching *a)
+static dt_status find_dir(dt__searching *a)
 {
     const char *dir = a->s.o->run.dir;
     size_t n = strlen(dir);
@@ -308,7 +211,7 @@ static dt_status find_dir(searching *a)
     return a->summary->dir == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-static dt_status search(searching *a)
+static dt_status search(dt__searching *a)
 {
     DT__TRY(dt_recipe_read(a->s.ctx, a->source, &a->recipe));
     a->s.o = dt_recipe_get(a->recipe);
@@ -317,11 +220,11 @@ static dt_status search(searching *a)
     DT__TRY(dt__search_layers(&a->s));
     DT__TRY(take_sizes(a));
     if (a->o->dry_run) return show_layers(a, false);
-    DT__TRY(make_room(a));
+    DT__TRY(dt__search_make_room(a));
     return work(a);
 }
 
-static dt_status name_metric(const searching *a)
+static dt_status name_metric(const dt__searching *a)
 {
     static const char *const data[] = { "test", "validation", "train" };
     a->summary->metric_name = dt__copy_string(a->s.ctx, a->metric);
@@ -341,12 +244,12 @@ dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search
     DT__NEED(NULL, ctx);
     DT__NEED(ctx, options);
     DT__NEED(ctx, summary);
-    searching a = { .s = { .ctx = ctx },
-                    .source = recipe,
-                    .o = options,
-                    .control = control,
-                    .summary = summary,
-                    .seeds = dt__max_i64(options->seeds, 1) };
+    dt__searching a = { .s = { .ctx = ctx },
+                        .source = recipe,
+                        .o = options,
+                        .control = control,
+                        .summary = summary,
+                        .seeds = dt__max_i64(options->seeds, 1) };
     *summary = (dt_search_summary){ .ctx = ctx };
     if (options->budget < 1 || a.seeds > MOST_SEEDS) {
         return dt_fail(ctx, DT_ERR_ARG, "dt_search: a budget of at least 1, and at most %d seeds",

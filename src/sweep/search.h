@@ -2,6 +2,7 @@
  *     search_layers.c  layers, choices, their bytes
  *     search_costs.c   what each choice costs the loss
  *     search_choose.c  the choice under the budget
+ *     search_recipe.c  the recipes of its runs
  *     search.c         runs, and what is written */
 #ifndef DT__SWEEP_SEARCH_H
 #define DT__SWEEP_SEARCH_H
@@ -52,5 +53,35 @@ dt_status dt__search_costs(dt__search *s, dt_recipe *recipe, const char *path);
 
 /* Sets `chosen` of every layer; false: nothing fits. */
 dt_status dt__search_choose(dt__search *s, int64_t budget, bool *fits);
+
+/* Which bits the rules of a run give. */
+typedef enum dt__search_form { DT__UNIFORM, DT__AUTOMATIC } dt__search_form;
+
+#define DT__SEARCH_OVERRIDE 512
+
+/* A search while it is done. */
+typedef struct dt__searching {
+    dt__search s;
+    const dt_recipe_source *source;
+    const dt_search_options *o;
+    const dt_sweep_control *control;
+    dt_search_summary *summary;
+    dt_recipe *recipe;
+    char (*text)[DT__SEARCH_OVERRIDE]; /* overrides of a run */
+    const char **override;
+    int64_t seeds;
+    char metric[DT_MAX_METRIC_NAME], result_on[16];
+} dt__searching;
+
+/* Memory for the overrides of a run: those given, a rule for each layer, folder and seed. */
+dt_status dt__search_make_room(dt__searching *a);
+/* The choice for a layer. */
+const dt__choice *dt__search_choice_of(const dt__searching *a, const dt__search_layer *l,
+                                       dt__search_form which);
+/* The recipe of a run in DIR/name, which the caller frees. */
+dt_status dt__search_recipe(dt__searching *a, dt__search_form which, int64_t seed, const char *name,
+                            dt_recipe **out);
+/* The name of a run's folder. */
+void dt__search_name(const dt__searching *a, dt__search_form which, int64_t seed, char name[64]);
 
 #endif

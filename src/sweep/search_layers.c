@@ -25,8 +25,7 @@ dt_status dt__search_prepare(const dt__search *s, dt_module *m, const dt__search
 {
     dt_qat_options o = s->o->qat;
     if (o.n_rules >= DT_MAX_RULES) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG, "search: the recipe has %d rules already",
-                       DT_MAX_RULES);
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "the recipe has %d rules already", DT_MAX_RULES);
     }
     dt_qat_rule *rule = &o.rules[o.n_rules++];
     *rule = (dt_qat_rule){ .match = l->path };
@@ -98,8 +97,7 @@ static dt_status add_choices(const dt__search *s, dt__search_layer *l)
         }
     }
     if (l->n > 0) return DT_OK;
-    return dt_fail(s->ctx, DT_ERR_CONFIG, "search: the weight of %s can have no other bits",
-                   l->path);
+    return dt_fail(s->ctx, DT_ERR_CONFIG, "the weight of %s can have no other bits", l->path);
 }
 
 dt_status dt__search_layers(dt__search *s)
@@ -114,11 +112,11 @@ dt_status dt__search_layers(dt__search *s)
     }
     dt_module_free(m);
     if (status == DT_OK && s->n == 0) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG, "search: the recipe quantizes no weight");
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "the recipe quantizes no weight");
     }
     if (status == DT_OK && s->n + s->o->qat.n_rules > DT_MAX_RULES) {
         return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "search: %lld layers and %lld rules of the recipe are more than %d rules",
+                       "%lld layers and %lld rules of the recipe are more than %d rules",
                        (long long)s->n, (long long)s->o->qat.n_rules, DT_MAX_RULES);
     }
     for (int64_t i = 0; i < s->n && status == DT_OK; i++) {

@@ -1,6 +1,8 @@
 /* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
 #include "sweep/sweep_plan.h"
 
+#include "train/task.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -156,6 +158,55 @@ static void check_options(dt_sweep *s)
     }
 }
 
+/* ---- the metric ----------------------------------------------------------------------------- */
+
+/* The names of metrics, for a message. */
+static const char *list_metrics(dt_sweep *s, const dt_metric *const *metric, int n)
+{
+    const char *text = "";
+    for (int i = 0; i < n; i++) {
+        text = dt__recipe_format(s->file, "%s%s%s", text, i == 0 ? "" : ", ", metric[i]->name);
+    }
+    return text;
+}
+
+static dt_status check_metric_of(dt_sweep *s, const dt__trial *t, const dt_recipe *recipe,
+                                 const dt_dataset *d)
+{
+    const dt_metric *metric[DT_MAX_METRICS];
+    int n, i = 0;
+    DT__TRY(dt__task_metrics(d, &recipe->options.train.metrics, metric, &n));
+    while (i < n && strcmp(metric[i]->name, s->o.metric) != 0) i++;
+    if (i < n) return DT_OK;
+    dt__node *at = dt__node_at(s->file, "metric", NULL);
+    dt__complain(s->file, at, "recipe %s has no metric %s; it has %s", t->name,
+                 dt__recipe_quote(s->file, at), list_metrics(s, metric, n));
+    return DT_OK;
+}
+
+/* Whether a task has a metric follows from its data: top5, for one, needs more than five classes.
+ * Those of the first recipe are opened. */
+static dt_status check_metric(dt_sweep *s)
+{
+    const dt__trial_run run = { .trial = s->trial, .rung = dt__rung_count(s) - 1 };
+    dt_dataset *train = NULL, *validation = NULL, *test = NULL;
+    dt_recipe *recipe;
+    if (s->o.metric == NULL || s->n_trials == 0) return DT_OK;
+    dt_status status = dt__trial_recipe(s, &run, &recipe);
+    const dt_data_options *o = status == DT_OK ? &dt_recipe_get(recipe)->data : NULL;
+    if (status == DT_OK && (o->format != DT_DATA_GIVEN || o->source != NULL)) {
+        status = dt_recipe_open_data(recipe, NULL, &train, &validation, &test);
+        const dt_dataset *d = test != NULL ? test : validation != NULL ? validation : train;
+        if (status == DT_ERR_CONFIG) take_errors(s, &run, recipe);
+        else if (status == DT_OK) status = check_metric_of(s, s->trial, recipe, d);
+    }
+    dt_dataset_free(train);
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    return s->file->n_complaints > 0 ? DT_OK : status;
+}
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Takes `keys` out of the tree, whose other keys the table describes. */
@@ -249,7 +300,7 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
     if (file->n_complaints == 0) DT__TRY(check_trials(s, last));
     if (file->n_complaints == 0) check_rungs(s);
     for (int64_t k = last - 1; k >= 0 && file->n_complaints == 0; k--) DT__TRY(check_trials(s, k));
-    return DT_OK;
+    return file->n_complaints == 0 ? check_metric(s) : DT_OK;
 }
 
 dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out)

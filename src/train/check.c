@@ -179,6 +179,7 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path)
     for (int i = 0; i < DT__COUNT_OF(alone); i++) {
         if (strcmp(alone[i], path) == 0 && is_replaced(r, i)) return false;
     }
+    if (strncmp(path, "data.columns", 12) == 0 && !dt__recipe_has_tables(r)) return false;
     return has_delta(r, path) && dt__rounding_applies(r, path);
 }
 
@@ -632,6 +633,7 @@ void dt__recipe_check(dt_recipe *r)
         check_task,
         check_forms,
         check_tensors,
+        dt__recipe_check_columns,
         check_data,
         check_scaling,
         check_tokenizer,

@@ -14,6 +14,7 @@ typedef struct dt__examples {
     const float *y;    /* outputs or answers, [examples, each] */
     int64_t n, each;   /* examples; numbers of an output */
     dt_loader *loader; /* of the data, one example a batch */
+    bool no_pictures;  /* its x is not what the model sees */
 } dt__examples;
 
 /* Each appends fields of the object: `"name": value`, without a comma at the end. */

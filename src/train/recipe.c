@@ -121,15 +121,28 @@ static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, c
     return dt__recipe_format(r, "command line: %s: '%s': %s", kind, r->parsing, words);
 }
 
+/* The complaint of this line, if there is one already. */
+static const char *known_line(const dt_recipe *r, const char *line)
+{
+    const dt__complaint *c = r->complaints;
+    while (c != NULL && (c->text == NULL || strcmp(c->text, line) != 0)) c = c->next;
+    return c == NULL ? NULL : c->text;
+}
+
 static const char *complain_v(dt_recipe *r, dt__node *at, const char *format, va_list arguments)
 {
     at->bad = true;
-    if (r->n_complaints++ >= DT__RECIPE_ERRORS) return "";
-    const char *words = format_v(r, format, arguments);
+    if (r->n_complaints >= DT__RECIPE_ERRORS) {
+        r->n_complaints++;
+        return "";
+    }
+    const char *line = line_of(r, at, "error", format_v(r, format, arguments));
+    const char *known = known_line(r, line);
+    if (known != NULL) return known;
+    r->n_complaints++;
     dt__complaint *c = dt__recipe_alloc(r, sizeof *c);
     if (c == NULL) return "";
-    *c = (dt__complaint){ at->origin, at->line, at->column, NULL, NULL };
-    c->text = line_of(r, at, "error", words);
+    *c = (dt__complaint){ at->origin, at->line, at->column, line, NULL };
     dt__complaint **place = &r->complaints;
     while (*place != NULL && !comes_before(c, *place)) place = &(*place)->next;
     c->next = *place;

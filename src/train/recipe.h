@@ -169,7 +169,9 @@ bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
-void dt__recipe_check_init(dt_recipe *r);   /* against the options of model.init */
+void dt__recipe_check_init(dt_recipe *r);       /* against the options of model.init */
+void dt__recipe_check_columns(dt_recipe *r);    /* keys of tables and of other files */
+bool dt__recipe_has_tables(const dt_recipe *r); /* data.train names files .csv */
 void dt__recipe_check_ranges(dt_recipe *r); /* keys of ranges that nothing reads (check_ranges.c) */
 bool dt__rounding_applies(const dt_recipe *r, const char *path);
 

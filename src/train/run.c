@@ -146,7 +146,9 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_open(&r);
-    if (status == DT_OK) status = (r.control.dry_run ? dt__run_dry : train)(&r);
+    if (status == DT_OK && !r.control.check_only) {
+        status = (r.control.dry_run ? dt__run_dry : train)(&r);
+    }
     r.summary->seconds = dt__seconds() - r.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_close(&r);

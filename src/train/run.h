@@ -180,6 +180,12 @@ dt_status dt__run_loader(dt__run *r);
 
 /* ---- run_check.c ---- */
 
+typedef dt_status dt__run_test(dt__run *r);
+
+/* Runs all n tests, so that every error gets into the recipe's list. CONFIG does not stop it; other
+ * errors do. */
+dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n);
+/* All checks before a run's first file is written. CONFIG with all errors in the recipe's list. */
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
@@ -336,7 +342,7 @@ double dt__run_divisor(dt__run *r, int64_t batches);
 
 /* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
  * labels of examples, or classes are many. */
-dt_status dt__run_write_confusion(dt__run *r, const dt_tensor *outputs);
+dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs);
 
 /* ---- run_mirror.c ---- */
 
@@ -359,7 +365,7 @@ dt_status dt__run_write_layers(dt__run *r, const char *name);
 /* Evaluates the prepared model with each layer in float, and leaves it as it was. */
 dt_status dt__run_write_sensitivity(dt__run *r);
 /* `outputs`: answers of m for all evaluated examples. */
-dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs);
+dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
 /* `seconds`: of this call so far. */
 dt_status dt__run_write_machine(dt__run *r, double seconds);
 /* Removes it from the folder of a run that goes on. */

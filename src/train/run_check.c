@@ -134,30 +134,73 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
                             (long long)count, words);
 }
 
-dt_status dt__run_check(dt__run *r)
+static dt_status check_fit(dt__run *r)
 {
-    dt_module *trial = NULL;
-    DT__TRY(check_output(r));
-    DT__TRY(check_schedule(r));
-    DT__TRY(check_smoothing(r));
-    DT__TRY(check_distill(r));
-    DT__TRY(dt__run_check_evaluation(r));
-    DT__TRY(dt__check_fit(r->recipe, r->train));
-    DT__TRY(dt__check_fit(r->recipe, r->evaluated));
-    if (r->validation != NULL) DT__TRY(dt__check_fit(r->recipe, r->validation));
-    DT__TRY(dt__run_loader(r));
+    const dt_dataset *const data[] = { r->train, r->evaluated, r->validation };
+    for (int i = 0; i < 3; i++) {
+        if (data[i] != NULL) DT__TRY(dt__check_fit(r->recipe, data[i]));
+    }
+    return DT_OK;
+}
+
+static dt_status check_loader(dt__run *r)
+{
+    const dt_status status = dt__run_loader(r);
     dt_loader_free(r->loader);
     r->loader = NULL;
-    DT__TRY(dt__run_open_weights(r));
+    return status;
+}
+
+static dt_status check_weights(dt__run *r)
+{
+    const dt_status status = dt__run_open_weights(r);
     dt__run_close_weights(r);
-    DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &trial)));
-    dt_status status = check_last_batch(r, trial);
-    if (status == DT_OK) status = dt__run_count_products(r, trial);
-    if (status == DT_OK) status = check_qat(r, trial);
-    if (status == DT_OK) status = dt__run_check_groups(r, trial);
-    if (status == DT_OK) status = check_formats(r, trial);
-    if (status == DT_OK) status = dt__run_open_teacher(r, trial, false);
-    if (status == DT_OK) dt__run_describe(r, trial);
-    dt_module_free(trial);
+    return status;
+}
+
+dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int before = r->recipe->n_complaints;
+        const dt_status status = tests[i](r);
+        const bool listed = status == DT_ERR_CONFIG && r->recipe->n_complaints > before;
+        if (status != DT_OK && !listed) return status;
+    }
+    return DT_OK;
+}
+
+/* Of the trial model, which r->model is meanwhile. Examples run only through models that fit. */
+static dt_status check_run(dt__run *r)
+{
+    if (r->recipe->n_complaints > 0) return DT_OK;
+    DT__TRY(check_last_batch(r, r->model));
+    return dt__run_count_products(r, r->model);
+}
+
+static dt_status check_prepared(dt__run *r) { return check_qat(r, r->model); }
+static dt_status check_groups(dt__run *r) { return dt__run_check_groups(r, r->model); }
+static dt_status check_exports(dt__run *r) { return check_formats(r, r->model); }
+
+static dt_status check_trial(dt__run *r)
+{
+    static dt__run_test *const tests[] = { check_run, check_prepared, check_groups, check_exports };
+    DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &r->model)));
+    DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
+    DT__TRY(dt__recipe_verdict(r->recipe));
+    DT__TRY(dt__run_open_teacher(r, r->model, false));
+    dt__run_describe(r, r->model);
+    return DT_OK;
+}
+
+dt_status dt__run_check(dt__run *r)
+{
+    static dt__run_test *const tests[] = {
+        check_output, check_schedule, check_smoothing, check_distill, dt__run_check_evaluation,
+        check_fit,    check_loader,   check_weights,
+    };
+    DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
+    const dt_status status = check_trial(r);
+    dt_module_free(r->model);
+    r->model = NULL;
     return status;
 }

@@ -2,7 +2,7 @@
 #include "core/base64.h"
 #include "core/tensor.h"
 #include "train/examples.h"
-#include "train/run.h"
+#include "train/run_outputs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,7 +86,8 @@ void dt__put_shown_input(const dt__examples *e, const dt_tensor *x)
         p.height = dims[rank - 2];
         p.width = dims[rank - 1];
     }
-    if (p.height < 4 || p.width < 4 || p.height > 16 * p.width || x->dtype != DT_F32) {
+    if (e->no_pictures || p.height < 4 || p.width < 4 || p.height > 16 * p.width ||
+        x->dtype != DT_F32) {
         dt__put_text(e->t, "null");
     } else {
         dt__put_picture(e->t, &p);
@@ -140,32 +141,65 @@ static const kind kinds[] = {
     [DT_TARGET_ANOMALY] = { "anomaly", dt__examples_of_anomaly },
 };
 
-static dt_status write_file(dt__run *r, dt__examples *e, const kind *k)
+/* Fields of one output; `name` NULL: there are no others. */
+static dt_status put_fields(const dt__run *r, const dt__examples *e, const char *name)
 {
+    const dt_target target = dt_dataset_target(e->d);
+    const kind *k = &kinds[target];
     dt__put_text(e->t, "{\"kind\": ");
     dt__put_quoted(e->t, k->name);
+    if (name != NULL) dt__put_text(e->t, ", \"output\": ");
+    if (name != NULL) dt__put_quoted(e->t, name);
     dt__put_text(e->t, ", \"evaluated_on\": ");
     dt__put_quoted(e->t, r->summary->evaluated_on);
     put_extent(e->t, ", \"examples\": ", e->n);
     dt__put_text(e->t, ",\n ");
     DT__TRY(k->write(e));
-    dt__put_text(e->t, "}\n");
-    return dt__run_write_shown(r, "examples.json", e->t);
+    dt__put_text(e->t, "}");
+    return DT_OK;
 }
 
-dt_status dt__run_write_examples(dt__run *r, dt_module *m, const dt_tensor *outputs)
+static bool is_known(const dt_dataset *d)
+{
+    const size_t target = (size_t)dt_dataset_target(d);
+    return target < DT__COUNT_OF(kinds) && kinds[target].write != NULL;
+}
+
+/* Appends what there is to show of an output. */
+static dt_status put_output(dt__run *r, dt__examples e, const dt__run_output *o)
 {
     const dt_loader_options one = { .batch_size = 1 };
-    const dt_target target = dt_dataset_target(r->evaluated);
-    const kind *k = (size_t)target < DT__COUNT_OF(kinds) ? &kinds[target] : NULL;
-    if (!r->o->run.report || k == NULL || k->write == NULL || outputs->count == 0) return DT_OK;
-    dt__chars t = { .ctx = r->ctx };
-    dt__examples e = { .ctx = r->ctx, .t = &t, .d = r->evaluated, .m = m, .n = outputs->dims[0] };
-    e.each = outputs->count / e.n;
-    e.y = dt_data(outputs);
-    dt_status s = dt_loader_create(r->evaluated, &one, &e.loader);
-    if (s == DT_OK) s = write_file(r, &e, k);
+    if (!is_known(&o->d) || o->y->count == 0) return DT_OK;
+    e.d = &o->d;
+    e.n = o->y->dims[0];
+    e.each = o->y->count / e.n;
+    e.y = dt_data(o->y);
+    e.no_pictures = o->name != NULL;
+    dt_status s = dt_loader_create(&o->d, &one, &e.loader);
+    if (s == DT_OK) s = put_fields(r, &e, o->name);
     dt_loader_free(e.loader);
+    return s;
+}
+
+dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs)
+{
+    const bool several = dt_dataset_target(r->evaluated) == DT_TARGET_SEVERAL;
+    dt_status s = DT_OK;
+    dt__chars t = { .ctx = r->ctx };
+    if (!r->o->run.report || (!several && !is_known(r->evaluated))) return DT_OK;
+    if (outputs->count == 0) return DT_OK;
+    if (several) dt__put_text(&t, "{\"kind\": \"several\", \"outputs\": [");
+    for (int i = 0; s == DT_OK; i++) {
+        dt__run_output o;
+        s = dt__run_output_open(r, i, outputs, &o);
+        const bool there = s == DT_OK && o.y != NULL;
+        if (there && i > 0) dt__put_text(&t, ",\n ");
+        if (there) s = put_output(r, (dt__examples){ .ctx = r->ctx, .t = &t, .m = m }, &o);
+        dt__run_output_close(&o);
+        if (!there) break;
+    }
+    dt__put_text(&t, several ? "\n]}\n" : "\n");
+    if (s == DT_OK) s = t.failed ? DT_ERR_NOMEM : dt__run_write_shown(r, "examples.json", &t);
     dt__release(r->ctx, t.bytes);
     return s == DT_ERR_NUMERIC ? DT_OK : s; /* a model with values that are not finite */
 }

@@ -125,21 +125,28 @@ static dt_status open_data(dt__run *r)
     return DT_OK;
 }
 
-static dt_status check_sides(dt__run *r, const dt_dataset *d)
+static dt_status check_sides(dt__run *r)
 {
     const dt_model_options *m = &r->o->model;
-    return dt__recipe_blame(r->recipe, "data", DT_ERR_FORMAT,
-                            dt__check_joined(m->family, m->options, d));
-}
-
-dt_status dt__run_open(dt__run *r)
-{
-    DT__TRY(keep_origin(r));
-    DT__TRY(open_data(r));
     const dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3; i++) {
-        if (data[i] != NULL) DT__TRY(check_sides(r, data[i]));
+        if (data[i] == NULL) continue;
+        DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_FORMAT,
+                                 dt__check_joined(m->family, m->options, data[i])));
     }
+    return DT_OK;
+}
+
+static dt_status find_metrics(dt__run *r)
+{
+    return dt__recipe_blame(
+        r->recipe, "train.metrics", DT_ERR_CONFIG,
+        dt__task_metrics(r->evaluated, &r->o->train.metrics, r->metric, &r->n_metrics));
+}
+
+/* What the run is evaluated on, and what follows from the data for the model's files. */
+static dt_status take_data(dt__run *r)
+{
     DT__TRY(keep_tokenizer(r));
     DT__TRY(keep_data(r));
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
@@ -147,11 +154,17 @@ dt_status dt__run_open(dt__run *r)
                                : r->evaluated == r->validation ? "validation"
                                                                : "train";
     r->task = dt__task_of(r->train);
-    DT__TRY(dt__recipe_blame(
-        r->recipe, "train.metrics", DT_ERR_CONFIG,
-        dt__task_metrics(r->evaluated, &r->o->train.metrics, r->metric, &r->n_metrics)));
-    DT__TRY(dt__run_find_objectives(r));
-    DT__TRY(count_updates(r));
+    return DT_OK;
+}
+
+dt_status dt__run_open(dt__run *r)
+{
+    static dt__run_test *const tests[] = { check_sides, find_metrics, dt__run_find_objectives,
+                                           count_updates };
+    DT__TRY(keep_origin(r));
+    DT__TRY(open_data(r));
+    DT__TRY(take_data(r));
+    DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     if (r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
         dt__say(r->ctx,
                 "qat.start_step is %lld, but training ends after %lld updates: the float "

@@ -39,8 +39,9 @@ static output output_of(const dt__run *r, int i)
     o.loss = j->output[i].loss;
     o.huber_delta = j->output[i].huber_delta;
     o.weights = &j->output[i].class_weights;
-    snprintf(o.loss_key, sizeof o.loss_key, "data.outputs.%d.loss", i);
-    snprintf(o.weights_key, sizeof o.weights_key, "data.outputs.%d.class_weights", i);
+    const int place = j->output[i].number;
+    snprintf(o.loss_key, sizeof o.loss_key, "data.outputs.%d.loss", place);
+    snprintf(o.weights_key, sizeof o.weights_key, "data.outputs.%d.class_weights", place);
     return o;
 }
 
@@ -135,6 +136,13 @@ static dt_status width_of(const dt__run *r, int i, int64_t *width)
     return DT_OK;
 }
 
+static bool are_zeros(const dt_reals *list)
+{
+    int i = 0;
+    while (i < list->n && list->v[i] == 0) i++;
+    return list->n > 0 && i == list->n;
+}
+
 static dt_status open_weights(dt__run *r, int i)
 {
     const output o = output_of(r, i);
@@ -148,6 +156,12 @@ static dt_status open_weights(dt__run *r, int i)
     if (o.weights->n >= 0 && o.weights->n != outputs) {
         return dt_recipe_refuse(r->recipe, o.weights_key, "'%s' has %d weights for %lld classes",
                                 o.weights_key, o.weights->n, (long long)outputs);
+    }
+    if (are_zeros(o.weights)) {
+        return dt_recipe_refuse(r->recipe, o.weights_key,
+                                "'%s' has weights of 0 alone: nothing would be learned; at least "
+                                "one above 0 is wanted",
+                                o.weights_key);
     }
     int64_t width = outputs;
     DT__TRY(width_of(r, i, &width));

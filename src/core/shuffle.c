@@ -1,0 +1,24 @@
+/* Shuffles long arrays. The draws are those of dt__random_below, but Philox blocks are computed in
+ * runs, so that many of the places, which are anywhere in memory, are known before the first is
+ * needed: their cache misses overlap. */
+#include "core/shuffle.h"
+
+void dt__shuffle(dt__stream *s, int64_t n, int64_t *v)
+{
+    uint32_t word[4][DT__PHILOX_RUN];
+    int64_t place[DT__PHILOX_RUN];
+    for (int64_t last = n - 1, drawn; last > 0; last -= drawn) {
+        drawn = 0;
+        dt__philox_run(s->key, s->next, word);
+        for (int k = 0; k < DT__PHILOX_RUN && drawn < last; k++, s->next++) {
+            const uint64_t w = (uint64_t)word[0][k] << 32 | word[1][k];
+            const uint64_t left = (uint64_t)(last - drawn) + 1;
+            if (dt__is_fair(w, left)) place[drawn++] = (int64_t)(w % left);
+        }
+        for (int64_t k = 0; k < drawn; k++) {
+            const int64_t kept = v[last - k];
+            v[last - k] = v[place[k]];
+            v[place[k]] = kept;
+        }
+    }
+}
