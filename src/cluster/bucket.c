@@ -45,10 +45,7 @@ static float *received_from(const run_of *r, int k)
     return r->received + before * slice_size(r, r->rank);
 }
 
-static dt__message piece(float *x, int64_t n)
-{
-    return (dt__message){ x, (size_t)n * sizeof *x };
-}
+static dt__message piece(float *x, int64_t n) { return (dt__message){ x, (size_t)n * sizeof *x }; }
 
 /* Slice k of all parts in one message: copied together where there are several. */
 static float *outgoing(const run_of *r, int k)

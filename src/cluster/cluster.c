@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AWAKE 1e-3        /* seconds of asking before the first sleep */
-#define SLEEP_NS 50000    /* nanoseconds */
+#define AWAKE 1e-3     /* seconds of asking before the first sleep */
+#define SLEEP_NS 50000 /* nanoseconds */
 #define WHY (DT__TRANSPORT_WHY + 128)
 
 typedef struct mpi_module {
@@ -169,7 +169,8 @@ static void free_cluster(dt__cluster *c)
 
 static dt_status load(dt_ctx *ctx, const char *mpi, const dt__transport **out)
 {
-    static const dt__function table[] = { { "dt__mpi_transport", offsetof(mpi_module, transport) } };
+    static const dt__function table[] = { { "dt__mpi_transport",
+                                            offsetof(mpi_module, transport) } };
     char path[4096], why[256];
     mpi_module found;
     if (!dt__launcher_module(mpi, path, sizeof path)) {
@@ -223,8 +224,8 @@ dt_status dt__cluster_open(dt_ctx *ctx, dt__cluster **out)
         free_cluster(c);
         return dt_fail(ctx, DT_ERR_STATE, "the system refuses a communication thread");
     }
-    dt_status s = wait_until(c, &c->begun) ? make_room(c)
-                                           : dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why);
+    dt_status s =
+        wait_until(c, &c->begun) ? make_room(c) : dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why);
     if (s == DT_OK) *out = c;
     else dt__cluster_close(c, false);
     return s;

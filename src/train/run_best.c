@@ -151,8 +151,8 @@ static dt_status evaluate(dt__run *r)
     const double before = dt__seconds();
     dt_tape_reset(r->tape);
     DT__TRY(dt__run_alone(r, measure));
-    DT__TRY(dt__cluster_tell(r->cluster, "the validation loss", &r->validated,
-                             sizeof r->validated));
+    DT__TRY(
+        dt__cluster_tell(r->cluster, "the validation loss", &r->validated, sizeof r->validated));
     dt__run_plateau(r, r->validated);
     const dt_status status = compare_to_best(r, r->validated);
     r->line_clock += dt__seconds() - before;

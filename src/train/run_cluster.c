@@ -13,6 +13,7 @@
 #include <detent/detent.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 enum { DT__FLAG_STOP = 1, DT__FLAG_SAVE = 2 };
@@ -74,6 +75,9 @@ void dt__run_leave(dt__run *r, dt_status status)
     if (r->log != NULL) r->ctx->log = r->log;
     dt__cluster_close(r->cluster, !r->summary->by_itself);
     r->cluster = NULL;
+    /* Launchers end all ranks as soon as one has failed: rank 0 says why before. */
+    const struct timespec a_moment = { .tv_nsec = 200000000 };
+    if (status != DT_OK && r->together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
 }
 
 /* ---- what must agree ------------------------------------------------------------------------- */
@@ -271,8 +275,8 @@ dt_status dt__run_compare_ranks(dt__run *r)
     if (all == NULL) return DT_ERR_NOMEM;
     uint64_t *own = all + n * ranks;
     for (int64_t i = 0; i < n; i++) own[i] = hash_of(params[i].x);
-    dt_status s = dt__cluster_gather(r->cluster, "the hashes of weights", own,
-                                     (size_t)n * sizeof *own, all);
+    dt_status s =
+        dt__cluster_gather(r->cluster, "the hashes of weights", own, (size_t)n * sizeof *own, all);
     if (s == DT_OK) s = compare_hashes(r, params, n, all);
     dt__release(r->ctx, all);
     return s;

@@ -89,7 +89,8 @@ static dt_status gradients(dt__run *r, const dt__batch_range *p, dt__update_resu
     u->samples = p->examples;
     dt_zero_grad(r->model);
     if (dt__run_is_sharded(r)) DT__TRY(dt__shards_gradient(r, p, &u->loss));
-    else for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
+    else
+        for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= p->labels;
     return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
 }

@@ -44,8 +44,8 @@ static void forget(dt__shards *s)
         if (s->stack[i] != NULL) dt__storage_release(s->stack[i]);
         s->part[i] = s->stack[i] = NULL;
     }
-    void *const lists[] = { s->param, s->merged, s->before, s->bucket, s->room, s->mine,
-                            s->all,   s->packed };
+    void *const lists[] = { s->param, s->merged, s->before, s->bucket,
+                            s->room,  s->mine,   s->all,    s->packed };
     for (int i = 0; i < DT__COUNT_OF(lists); i++) dt__release(s->ctx, lists[i]);
     s->param = NULL;
     s->merged = NULL;
@@ -103,8 +103,9 @@ static dt_status make_buckets(dt__shards *s, double megabytes)
     if (s->bucket == NULL || s->room == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0, at = 0; i < s->n_buckets; i++) {
         const int64_t n = dt__min_i64(s->elements - at, i == 0 ? FIRST_BUCKET : most);
-        s->bucket[i] = (dt__bucket){ .number = i, .shards = s->shards, .n = n, .part = s->parts,
-                                     .first = at, .room = s->room };
+        s->bucket[i] = (dt__bucket){
+            .number = i, .shards = s->shards, .n = n, .part = s->parts, .first = at, .room = s->room
+        };
         at += n;
     }
     return DT_OK;

@@ -46,7 +46,7 @@ struct dt__shards {
     dt__cluster *cluster; /* NULL: one rank */
     int64_t shards, own;  /* in all, and of each rank */
     dt_module *model;
-    uint64_t seen; /* the model's counter of changes when all below was made */
+    uint64_t seen;          /* the model's counter of changes when all below was made */
     dt__shard_param *param; /* in the reverse order of registration: as backward ends with them */
     int64_t n_params, elements;
     dt__storage *part[DT__SHARD_PARTS], *stack[DT__SHARD_PARTS];
@@ -63,7 +63,7 @@ struct dt__shards {
      * parameter that has a gradient, `own` states of merged buffers. */
     size_t report_bytes;
     char *mine, *all;
-    char *packed; /* the merged buffers' states of all shards */
+    char *packed;                 /* the merged buffers' states of all shards */
     char words[DT__MESSAGE_SIZE]; /* of the first of this rank's shards with a value that is not
                                    * finite */
 };

@@ -146,7 +146,11 @@ static dt_status scale(void *user, const char *path, dt_module *m)
     float inverse;
     (void)user;
     if (q == NULL || q->lo == NULL || !dt__quantizer_has_seen(q)) return DT_OK;
-    const dt__blocks b = { 1, dt_data(q->lo), dt_data(q->hi), dt_data_mut(q->scale), &inverse,
+    const dt__blocks b = { 1,
+                           dt_data(q->lo),
+                           dt_data(q->hi),
+                           dt_data_mut(q->scale),
+                           &inverse,
                            q->zero_point == NULL ? NULL : dt_data_mut(q->zero_point) };
     if (dt__choose_scales(&q->quant, &b)) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_NUMERIC, "%s: a range is too large for a finite scale", path);

@@ -55,8 +55,8 @@ static int post(void *requests, const dt__message *send, const dt__message *rece
     }
     for (int k = 0; k < ranks; k++) {
         if (send[k].bytes == 0) continue;
-        const int e = MPI_Isend(send[k].data, (int)send[k].bytes, MPI_BYTE, k, TAG, MPI_COMM_WORLD,
-                                &out[k]);
+        const int e =
+            MPI_Isend(send[k].data, (int)send[k].bytes, MPI_BYTE, k, TAG, MPI_COMM_WORLD, &out[k]);
         if (explain(e, "MPI_Isend", why)) return 1;
     }
     return 0;
