@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AWAKE 1e-3     /* seconds of asking before the first sleep */
+#define AWAKE 5e-5     /* seconds of asking before the first sleep */
 #define SLEEP_NS 50000 /* nanoseconds */
 #define WHY (DT__TRANSPORT_WHY + 128)
 

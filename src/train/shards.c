@@ -5,16 +5,12 @@
  * before it. */
 #include "train/shards.h"
 
-#include "autograd/kind.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "kernels/kernels.h"
 #include "nn/module.h"
 
 #include <string.h>
-
-#define FIRST_BUCKET ((int64_t)1 << 18) /* elements: 1 MiB */
-#define APART 16                        /* elements between which parameters begin: 64 bytes */
 
 /* ---- what ranks tell each other -------------------------------------------------------------- */
 
@@ -35,108 +31,7 @@ char *dt__shards_state(const dt__shards *s, char *of_rank, int64_t i)
     return given + dt__round_up(s->n_params, 8) + i * (int64_t)s->state_bytes;
 }
 
-/* ---- following the model --------------------------------------------------------------------- */
-
-static void forget(dt__shards *s)
-{
-    for (int i = 0; i < DT__SHARD_PARTS; i++) {
-        if (s->part[i] != NULL) dt__storage_release(s->part[i]);
-        if (s->stack[i] != NULL) dt__storage_release(s->stack[i]);
-        s->part[i] = s->stack[i] = NULL;
-    }
-    void *const lists[] = { s->param, s->merged, s->before, s->bucket,
-                            s->room,  s->mine,   s->all,    s->packed };
-    for (int i = 0; i < DT__COUNT_OF(lists); i++) dt__release(s->ctx, lists[i]);
-    s->param = NULL;
-    s->merged = NULL;
-    s->before = s->mine = s->all = s->packed = NULL;
-    s->bucket = NULL;
-    s->room = NULL;
-    s->n_params = s->n_merged = s->n_buckets = s->elements = 0;
-    s->model = NULL;
-}
-
-static dt_status find_params(dt__shards *s, dt_module *m)
-{
-    const dt__param *params;
-    int64_t n;
-    DT__TRY(dt__module_params(m, &params, &n));
-    s->param = dt__alloc_array(s->ctx, n, sizeof *s->param);
-    if (s->param == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = n - 1; i >= 0; i--) {
-        if (!dt_requires_grad(params[i].x)) continue;
-        s->param[s->n_params++] = (dt__shard_param){ params[i].x, s->elements };
-        s->elements += dt__round_up(params[i].x->count, APART);
-    }
-    return DT_OK;
-}
-
-static dt_status make_flat(dt__shards *s, dt__storage **out)
-{
-    *out = dt__storage_create(s->ctx, (size_t)dt__max_i64(s->elements, 1) * sizeof(float));
-    if (*out == NULL) return DT_ERR_NOMEM;
-    memset((*out)->data, 0, (size_t)s->elements * sizeof(float));
-    return DT_OK;
-}
-
-static dt_status make_flats(dt__shards *s)
-{
-    s->n_parts = dt__parts_of_rank(dt__cluster_rank(s->cluster), s->shards, s->own);
-    s->n_stack = 0;
-    for (int64_t n = s->own; n > 1; n = dt__ceil_div(n, 2)) s->n_stack++;
-    for (int i = 0; i < s->n_parts; i++) {
-        DT__TRY(make_flat(s, &s->part[i]));
-        s->parts[i] = s->part[i]->data;
-    }
-    for (int i = 0; i < s->n_stack; i++) DT__TRY(make_flat(s, &s->stack[i]));
-    return DT_OK;
-}
-
-static dt_status make_buckets(dt__shards *s, double megabytes)
-{
-    if (s->cluster == NULL) return DT_OK;
-    const int64_t most = dt__max_i64(APART, (int64_t)(megabytes * (1 << 18)));
-    s->n_buckets = 1 + dt__ceil_div(dt__max_i64(0, s->elements - FIRST_BUCKET), most);
-    s->bucket = dt__alloc_array(s->ctx, s->n_buckets, sizeof *s->bucket);
-    const int64_t room = dt__bucket_room(s->cluster, s->shards, dt__max_i64(most, FIRST_BUCKET));
-    s->room = dt__alloc_array(s->ctx, room, sizeof *s->room);
-    if (s->bucket == NULL || s->room == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0, at = 0; i < s->n_buckets; i++) {
-        const int64_t n = dt__min_i64(s->elements - at, i == 0 ? FIRST_BUCKET : most);
-        s->bucket[i] = (dt__bucket){
-            .number = i, .shards = s->shards, .n = n, .part = s->parts, .first = at, .room = s->room
-        };
-        at += n;
-    }
-    return DT_OK;
-}
-
-static dt_status make_reports(dt__shards *s)
-{
-    s->report_bytes = sizeof(int64_t) + (size_t)s->own * sizeof(dt__shard_report) +
-                      (size_t)dt__round_up(s->n_params, 8) + (size_t)s->own * s->state_bytes;
-    const int64_t ranks = dt__cluster_ranks(s->cluster);
-    s->mine = dt__alloc_zero(s->ctx, s->report_bytes);
-    s->all = dt__alloc_array(s->ctx, ranks, s->report_bytes);
-    s->before = dt__alloc(s->ctx, s->state_bytes);
-    s->packed = dt__alloc_array(s->ctx, s->shards, s->state_bytes);
-    const bool ok = s->mine != NULL && s->all != NULL && s->before != NULL && s->packed != NULL;
-    return ok ? DT_OK : DT_ERR_NOMEM;
-}
-
-static dt_status follow(dt__run *r, dt__shards *s)
-{
-    if (s->model == r->model && s->seen == dt__module_changes(r->model)) return DT_OK;
-    forget(s);
-    DT__TRY(find_params(s, r->model));
-    DT__TRY(dt__shards_find_merged(r, s));
-    DT__TRY(make_flats(s));
-    DT__TRY(make_buckets(s, r->o->cluster.bucket_mb));
-    DT__TRY(make_reports(s));
-    s->model = r->model;
-    s->seen = dt__module_changes(r->model);
-    return DT_OK;
-}
+/* ---- opening and closing ------------------------------------------------------------------- */
 
 dt_status dt__shards_open(dt__run *r)
 {
@@ -154,44 +49,12 @@ dt_status dt__shards_open(dt__run *r)
 void dt__shards_close(dt__run *r)
 {
     if (r->shards == NULL) return;
-    forget(r->shards);
+    dt__shards_forget(r->shards);
     dt__release(r->ctx, r->shards);
     r->shards = NULL;
 }
 
 /* ---- a leaf ---------------------------------------------------------------------------------- */
-
-/* A handle on the place of a parameter's gradient in a flat one. */
-static dt_status view(const dt__shard_param *p, dt__storage *flat, dt_tensor **out)
-{
-    DT__TRY(dt__handle_create(p->x->ctx, DT_F32, p->x->rank, p->x->dims, out));
-    dt__storage_retain(flat);
-    (*out)->storage = flat;
-    (*out)->offset = p->at;
-    return DT_OK;
-}
-
-static dt_status take(dt__shards *s, int64_t i, dt__storage *flat)
-{
-    const dt__shard_param *p = &s->param[i];
-    float *to = (float *)flat->data + p->at;
-    const size_t bytes = (size_t)p->x->count * sizeof *to;
-    const dt_tensor *grad = p->x->grad;
-    dt_tensor *place;
-    if (grad == NULL) {
-        memset(to, 0, bytes);
-        return DT_OK;
-    }
-    dt__shards_given(s, s->mine)[i] = 1;
-    if (dt_is_contiguous(grad)) {
-        memcpy(to, dt__data(grad), bytes);
-        return DT_OK;
-    }
-    DT__TRY(view(p, flat, &place));
-    dt__copy_tensor(grad, place);
-    dt_tensor_free(place);
-    return DT_OK;
-}
 
 void dt__shards_key(dt__run *r, const dt__batch_range *p, int64_t shard)
 {
@@ -213,7 +76,10 @@ static dt_status run_batches(dt__run *r, const dt__batch_range *p, int64_t shard
         DT__TRY(dt__loader_next_shard(r->loader, shard, r->shards->shards, &x, &target));
         if (x == NULL) continue;
         report->used = 1;
-        DT__TRY(dt__run_batch(r, x, target, &report->loss));
+        dt__shards_watch(r, i == p->batches - 1);
+        const dt_status status = dt__run_batch(r, x, target, &report->loss);
+        dt__shards_watch(r, false);
+        DT__TRY(status);
     }
     return DT_OK;
 }
@@ -236,7 +102,9 @@ static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__s
         dt_tape_reset(r->tape);
         status = DT_OK;
     }
-    for (int64_t k = 0; k < s->n_params && status == DT_OK; k++) status = take(s, k, flat);
+    for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
+        status = dt__shards_take(s, k, flat);
+    }
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }
@@ -281,7 +149,8 @@ static dt_status exchange(dt__shards *s)
         memcpy(s->all, s->mine, s->report_bytes);
         return DT_OK;
     }
-    for (int64_t i = 0; i < s->n_buckets; i++) dt__bucket_post(s->cluster, &s->bucket[i]);
+    DT__TRY(dt__shards_check_sent(s));
+    while (s->posted < s->n_buckets) dt__bucket_post(s->cluster, &s->bucket[s->posted++]);
     return dt__cluster_gather(s->cluster, "the shards' reports", s->mine, s->report_bytes, s->all);
 }
 
@@ -295,7 +164,7 @@ static dt_status put_gradients(dt__shards *s)
         for (int k = 0; k < ranks; k++) {
             given |= dt__shards_given(s, s->all + (size_t)k * s->report_bytes)[i] != 0;
         }
-        if (given) DT__TRY(view(&s->param[i], s->part[0], &s->param[i].x->grad));
+        if (given) DT__TRY(dt__shards_view(&s->param[i], s->part[0], &s->param[i].x->grad));
     }
     s->part[0]->version++;
     return DT_OK;
@@ -338,11 +207,12 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     int part = 0;
     bool nonfinite;
     const int64_t flags = dt__run_flags(r);
-    DT__TRY(follow(r, s));
+    DT__TRY(dt__shards_follow(r));
     DT__TRY(dt__shards_begin_ranges(r, p));
     memset(s->mine, 0, s->report_bytes);
     memcpy(s->mine, &flags, sizeof flags);
     s->words[0] = 0;
+    s->sent = s->posted = 0;
     dt__shards_save(s, s->before);
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));
     DT__TRY(exchange(s));
