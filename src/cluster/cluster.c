@@ -1,5 +1,5 @@
 /* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. It waits for
- * messages by asking, awake for a millisecond and then with short sleeps: messages progress only
+ * messages by asking, awake for a moment and then with short sleeps: messages progress only
  * while somebody asks, and the processor is wanted by the threads that compute. */
 #include "cluster/cluster.h"
 
@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/library.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #define AWAKE 5e-5     /* seconds of asking before the first sleep */
+#define FAREWELL 20.0  /* seconds that the end of MPI may take */
 #define SLEEP_NS 50000 /* nanoseconds */
 #define WHY (DT__TRANSPORT_WHY + 128)
 
@@ -31,7 +33,7 @@ struct dt__cluster {
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
     dt__cluster_job *first, *last;
-    bool begun, ending, together, failed;
+    bool begun, ending, together, failed, ended;
     char why[WHY];
     size_t request_bytes;
     void *requests;
@@ -40,8 +42,6 @@ struct dt__cluster {
 
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
-
-void dt__cluster_set_timeout(dt__cluster *c, double seconds) { c->timeout = seconds; }
 
 /* ---- on the communication thread ------------------------------------------------------------ */
 
@@ -124,6 +124,7 @@ static void *communicate(void *cluster)
     }
     char why[DT__TRANSPORT_WHY];
     if (open && c->together && !c->failed) c->mpi->close(why);
+    finish(c, &c->ended, true);
     return NULL;
 }
 
@@ -141,18 +142,30 @@ void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
     pthread_mutex_unlock(&c->mutex);
 }
 
-static bool wait_until(dt__cluster *c, const bool *done)
+/* Waits for `seconds` at most; 0: without end. Returns *done. */
+static bool wait_until(dt__cluster *c, const bool *done, double seconds)
 {
+    struct timespec end;
+    int error = 0;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)(seconds < 1e9 ? seconds + 1 : 1e9);
     pthread_mutex_lock(&c->mutex);
-    while (!*done) pthread_cond_wait(&c->finished, &c->mutex);
-    const bool ok = !c->failed;
+    while (!*done && error != ETIMEDOUT) {
+        if (seconds == 0) pthread_cond_wait(&c->finished, &c->mutex);
+        else error = pthread_cond_timedwait(&c->finished, &c->mutex, &end);
+    }
+    const bool is_done = *done;
     pthread_mutex_unlock(&c->mutex);
-    return ok;
+    return is_done;
 }
 
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
 {
-    if (wait_until(c, &job->done)) return DT_OK;
+    wait_until(c, &job->done, 0);
+    pthread_mutex_lock(&c->mutex);
+    const bool failed = c->failed;
+    pthread_mutex_unlock(&c->mutex);
+    if (!failed) return DT_OK;
     return dt_fail(c->ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
 }
 
@@ -209,7 +222,17 @@ static dt_status make_room(dt__cluster *c)
     return ok ? DT_OK : DT_ERR_NOMEM;
 }
 
-dt_status dt__cluster_open(dt_ctx *ctx, dt__cluster **out)
+/* MPI does not return: its thread and all that it may still touch stay until the process ends. */
+static dt_status abandon(dt__cluster *c)
+{
+    dt__ctx_retain(c->ctx);
+    pthread_detach(c->thread);
+    return dt_fail(c->ctx, DT_ERR_STATE,
+                   "MPI did not start within %g s (cluster.timeout): a rank is missing",
+                   c->timeout);
+}
+
+dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
 {
     const dt__transport *mpi;
     const char *name = dt__launcher_mpi();
@@ -220,12 +243,13 @@ dt_status dt__cluster_open(dt_ctx *ctx, dt__cluster **out)
     if (c == NULL) return DT_ERR_NOMEM;
     c->ctx = ctx;
     c->mpi = mpi;
+    c->timeout = timeout;
     if (!start(c)) {
         free_cluster(c);
         return dt_fail(ctx, DT_ERR_STATE, "the system refuses a communication thread");
     }
-    dt_status s =
-        wait_until(c, &c->begun) ? make_room(c) : dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why);
+    if (!wait_until(c, &c->begun, timeout)) return abandon(c);
+    dt_status s = c->failed ? dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why) : make_room(c);
     if (s == DT_OK) *out = c;
     else dt__cluster_close(c, false);
     return s;
@@ -239,6 +263,11 @@ void dt__cluster_close(dt__cluster *c, bool together)
     c->together = together;
     pthread_cond_signal(&c->posted);
     pthread_mutex_unlock(&c->mutex);
+    if (!wait_until(c, &c->ended, FAREWELL)) {
+        dt__ctx_retain(c->ctx);
+        pthread_detach(c->thread);
+        return;
+    }
     pthread_join(c->thread, NULL);
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->posted);

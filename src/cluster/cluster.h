@@ -14,17 +14,16 @@
 typedef struct dt__cluster dt__cluster;
 
 /* Joins the other ranks. *out is NULL where no launcher started this process, or started it alone;
- * then nothing of MPI is loaded. Errors: STATE (MPI cannot be started), UNSUPPORTED (detent was
+ * then nothing of MPI is loaded. `timeout`: seconds after which a rank that has not sent its part
+ * counts as missing; 0: never. Errors: STATE (MPI cannot be started), UNSUPPORTED (detent was
  * built without this MPI), NOMEM. */
-dt_status dt__cluster_open(dt_ctx *ctx, dt__cluster **out);
+dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out);
 /* `together`: every rank is here; MPI is ended. Else the process must end, and the launcher ends
  * the others. NULL is allowed. */
 void dt__cluster_close(dt__cluster *c, bool together);
 
 int dt__cluster_rank(const dt__cluster *c);  /* 0 of NULL */
 int dt__cluster_ranks(const dt__cluster *c); /* 1 of NULL */
-/* Seconds after which a rank that has not sent its part counts as missing; 0: never. */
-void dt__cluster_set_timeout(dt__cluster *c, double seconds);
 
 /* Work for the communication thread. It must not use the context. */
 typedef struct dt__cluster_job {

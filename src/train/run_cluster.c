@@ -54,12 +54,11 @@ static dt_status find_shards(dt__run *r)
 dt_status dt__run_join(dt__run *r)
 {
     if (r->control.cluster && !r->control.dry_run) {
-        DT__TRY(dt__cluster_open(r->ctx, &r->cluster));
+        DT__TRY(dt__cluster_open(r->ctx, r->o->cluster.timeout, &r->cluster));
     }
     r->summary->rank = dt__cluster_rank(r->cluster);
     r->summary->ranks = dt__cluster_ranks(r->cluster);
     if (r->cluster == NULL) return find_shards(r);
-    dt__cluster_set_timeout(r->cluster, r->o->cluster.timeout);
     if (dt__run_writes(r)) return DT_OK;
     r->control.progress = NULL;
     r->control.evaluated = NULL;
