@@ -279,11 +279,11 @@ START_TEST(a_rank_that_hangs_is_named)
         write_script(folder);
         const int status = test_shell(&said,
                                       "cd %s && %s -n 2 ./rank.sh 1 STOP 0 train " RECIPES LONG
-                                      "cluster.timeout=2 2>&1; "
+                                      "cluster.timeout=5 2>&1; "
                                       "s=$?; kill -KILL $(cat pid) 2>/dev/null; exit $s",
                                       folder, found[i]->command);
         ck_assert_msg(status != 0, "status 0: %s", said);
-        ck_assert_msg(strstr(said, "nothing has come within 2 s (cluster.timeout)") != NULL &&
+        ck_assert_msg(strstr(said, "nothing has come within 5 s (cluster.timeout)") != NULL &&
                           strstr(said, "from rank 1") != NULL,
                       "said: %s", said);
         free(said);

@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define AWAKE 5e-5     /* seconds of asking before the first sleep */
-#define FAREWELL 20.0  /* seconds that the end of MPI may take */
+#define WELCOME 30.0   /* seconds that MPI may always take to start */
+#define FAREWELL 20.0  /* and to end */
 #define SLEEP_NS 50000 /* nanoseconds */
 #define WHY (DT__TRANSPORT_WHY + 128)
 
@@ -248,7 +249,8 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
         free_cluster(c);
         return dt_fail(ctx, DT_ERR_STATE, "the system refuses a communication thread");
     }
-    if (!wait_until(c, &c->begun, timeout)) return abandon(c);
+    const double patience = timeout > 0 && timeout < WELCOME ? WELCOME : timeout;
+    if (!wait_until(c, &c->begun, patience)) return abandon(c);
     dt_status s = c->failed ? dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why) : make_room(c);
     if (s == DT_OK) *out = c;
     else dt__cluster_close(c, false);
