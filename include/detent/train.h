@@ -27,6 +27,13 @@ typedef struct dt_run_options {
     bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
+/* Runs of several ranks: processes that a launcher of MPI started. */
+typedef struct dt_cluster_options {
+    double bucket_mb;    /* MiB of a bucket of the gradient */
+    double timeout;      /* seconds until a rank counts as missing; 0: never */
+    int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
+} dt_cluster_options;
+
 typedef struct dt_model_options {
     const char *family_name;
     const char *init;                    /* initial weights; NULL: random, from run.seed */
@@ -107,6 +114,7 @@ typedef struct dt_train_options {
     int64_t batch_size;
     int64_t eval_batch_size;
     int64_t accumulate; /* gradient accumulation: batches per update */
+    int64_t shards;     /* parts of a batch; 0: one for each rank */
     dt_optimizer_options optimizer;
     dt_schedule schedule;
     double clip_grad_norm; /* 0: off */
@@ -203,6 +211,7 @@ typedef struct dt_recipe_options {
     dt_qat_schedule qat_schedule; /* more keys of block `qat` */
     dt_convert_options convert;
     dt_quantize_options quantize;
+    dt_cluster_options cluster;
 } dt_recipe_options;
 
 /* The root of all tables. `model` has its own keys and those of the chosen family. */
@@ -445,6 +454,8 @@ typedef struct dt_progress {
 
 typedef struct dt_run_control {
     bool resume;              /* continue from the newest valid checkpoint in run.dir */
+    bool cluster;             /* join the other ranks, if a launcher of MPI started this process;
+                               * at most once in a process */
     bool dry_run;             /* build everything, run one step of each phase, write nothing */
     bool check_only;          /* open the data, check everything, and return: all errors at once */
     bool (*stop)(void *user); /* called before each update: true saves and ends; NULL: never */
@@ -484,6 +495,8 @@ typedef struct dt_run_result {
 } dt_run_result;
 
 typedef struct dt_run_summary {
+    int rank, ranks; /* of this process, and how many there are: 0 and 1 without a launcher */
+    bool by_itself;  /* an error is this rank's own: others do not know of it */
     dt_run_result result[DT_CONTENDERS];
     dt_float_weights float_weights; /* of the first two results */
     bool begun;                     /* it began to write: an IO error is about its own files */

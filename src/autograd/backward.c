@@ -138,6 +138,7 @@ dt_status dt__backward_to(dt_tape *t, int64_t base, dt_status s)
         dt__record *r = t->records[--t->n_records];
         t->where = r->where;
         if (s == DT_OK) s = through(t, r);
+        if (s == DT_OK && t->on_gradients != NULL) t->on_gradients(t->on_gradients_user);
         t->where = NULL;
         for (int i = 0; i < r->n_out; i++) drop_gradient(r->kept[r->n_in + i].x);
         dt__record_free(t->ctx, r);

@@ -79,6 +79,9 @@ struct dt_tape {
     /* Called when an op begins to compute, and when it has computed; NULL: none. */
     void (*on_compute)(void *user, const dt_op *op, bool begins);
     void *on_compute_user;
+    /* Called in backward after each record, when its operands have their gradients; NULL: none. */
+    void (*on_gradients)(void *user);
+    void *on_gradients_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
 

@@ -117,6 +117,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     watch w = watch_begin(args->option[QUIET] != NULL);
     const dt_run_control control = { .resume = args->option[RESUME] != NULL,
                                      .dry_run = args->option[DRY_RUN] != NULL,
+                                     .cluster = true,
                                      .stop = cli_stopped,
                                      .progress = progress,
                                      .user = &w };
@@ -124,6 +125,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     cli_catch_signals();
     const dt_status status = dt_run(ctx, recipe, &control, &summary);
     meter_keep();
+    if (summary.rank > 0 && !summary.by_itself) return cli_exit_of(status); /* rank 0 tells */
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
     if (control.dry_run) {
         if (args->option[JSON] == NULL && cli_print_recipe_layers(ctx, recipe, false) != DT_OK) {

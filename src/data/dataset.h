@@ -89,6 +89,12 @@ dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **o
  * end of the epoch. Targets are classes. */
 double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight);
 
+/* dt_loader_next of a part alone: of the n examples of the next batch those from ceil(k n / shards)
+ * to ceil((k + 1) n / shards) - 1, k being the shard. *x and *target are NULL where there are
+ * none. */
+dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_tensor **x,
+                                dt_tensor **target);
+
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 

@@ -27,6 +27,7 @@ struct dt_loader {
     dt_tensor *other[2];         /* the other targets, if batches are mixed; else NULL */
     double share;                /* weight of the latest batch's targets */
     dt_tensor *others;           /* of the latest batch; NULL: it is not mixed */
+    dt_tensor *view[3];          /* of the latest shard: x, target, others; NULL: none */
 };
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch)
@@ -167,9 +168,18 @@ dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options
     return status;
 }
 
+static void free_views(dt_loader *l)
+{
+    for (int i = 0; i < 3; i++) {
+        dt_tensor_free(l->view[i]);
+        l->view[i] = NULL;
+    }
+}
+
 void dt_loader_free(dt_loader *l)
 {
     if (l == NULL) return;
+    free_views(l);
     for (int i = 0; i < 2; i++) {
         dt_tensor_free(l->x[i]);
         dt_tensor_free(l->target[i]);
@@ -288,6 +298,52 @@ double dt_loader_mixed(const dt_loader *l, dt_tensor **other)
     return l->share;
 }
 
+/* After a batch: goes to the next one. */
+static void advance(dt_loader *l)
+{
+    l->next.batch++;
+    if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
+    expect_next(l);
+}
+
+/* Views of examples first ... first + n - 1 of the tensors of a whole batch. */
+static dt_status view_shard(dt_loader *l, int k, int64_t first, int64_t n)
+{
+    dt_tensor *const whole[3] = { l->x[k], l->target[k], l->others };
+    for (int i = 0; i < 3; i++) {
+        if (whole[i] != NULL) DT__TRY(dt_tensor_narrow(whole[i], 0, first, n, &l->view[i]));
+    }
+    if (l->others != NULL) l->others = l->view[2];
+    return DT_OK;
+}
+
+dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_tensor **x,
+                                dt_tensor **target)
+{
+    const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
+    const int64_t all = dt_dim(l->x[k], 0);
+    const int64_t first = dt__ceil_div(shard * all, shards);
+    const int64_t n = dt__ceil_div((shard + 1) * all, shards) - first;
+    const bool mixed = l->other[0] != NULL; /* then examples of one shard meet those of others */
+    void *value = dt_data_mut(l->x[k]), *wanted = dt_data_mut(l->target[k]);
+    *x = *target = NULL;
+    if (value == NULL || wanted == NULL) return dt_error_status(l->ctx);
+    free_views(l);
+    if (n > 0) {
+        dt__batch b = batch_of(l, mixed ? all : n);
+        b.first += mixed ? 0 : first;
+        b.x = value;
+        b.target = wanted;
+        l->kind->fill(&b);
+        if (mixed) DT__TRY(mix(l, &b, l->other[k]));
+        DT__TRY(view_shard(l, k, mixed ? first : 0, n));
+        *x = l->view[0];
+        *target = l->view[1];
+    }
+    advance(l);
+    return DT_OK;
+}
+
 dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
     DT__NEED(NULL, l);
@@ -303,9 +359,7 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
     if (l->other[0] != NULL) {
         DT__TRY(mix(l, &b, l->other[k]));
     }
-    l->next.batch++;
-    if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
-    expect_next(l);
+    advance(l);
     *x = l->x[k];
     *target = l->target[k];
     return DT_OK;

@@ -28,6 +28,20 @@ static const dt_key run_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_cluster_options, field)
+
+static const dt_key cluster_keys[] = {
+    { "bucket_mb", DT_KEY_REAL, AT(bucket_mb), .least = 0.001, .most = 512, .fallback = "4",
+      .text = "MiB of a bucket: the part of the gradient that ranks add up at once" },
+    { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
+      .text = "seconds after which a rank that sends nothing counts as missing, and the run ends; "
+              "0: never" },
+    { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
+      .text = "updates between two comparisons of all ranks' weights; 0: none" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_name_rule, field)
 
 static const dt_key name_keys[] = {
@@ -175,6 +189,9 @@ static const dt_key train_keys[] = {
       .fallback = "256", .text = "examples per batch in evaluation" },
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
       .text = "gradient accumulation: batches per update" },
+    { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
+      .text = "parts that each batch is cut into, whose gradients are added in a fixed tree: the "
+              "number of ranks divides it, and does not change the result; 0: one for each rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -281,6 +298,8 @@ const dt_key dt_recipe_keys[] = {
           "them to the weights" },
     { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
       .text = "the integer model at the end" },
+    { "cluster", DT_KEY_MAP, AT(cluster), .keys = cluster_keys, .resumable = true,
+      .text = "runs of several ranks, started by a launcher of MPI" },
     { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,
       .given = offsetof(dt_recipe_options, quantize.given),
       .text = "post-training quantization, as by `detent quantize`; a recipe with only this block "

@@ -41,14 +41,17 @@ static dt_status save_model(dt__run *r, const char *name)
     return dt_model_save(r->model, &r->state.info, path);
 }
 
+static dt_status write_baseline(dt__run *r) { return save_model(r, "baseline.safetensors"); }
+static dt_status write_float(dt__run *r) { return save_model(r, "float.safetensors"); }
+
 /* The baseline trains like the main stage, but is never prepared. */
 static dt_status run_baseline(dt__run *r)
 {
     DT__TRY(dt__run_until(r, r->steps));
     DT__TRY(dt__run_take_best(r));
     DT__TRY(dt__run_take_average(r));
-    DT__TRY(save_model(r, "baseline.safetensors"));
-    DT__TRY(dt__run_compare_float(r));
+    DT__TRY(dt__run_alone(r, write_baseline));
+    DT__TRY(dt__run_alone(r, dt__run_compare_float));
     const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
                   skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
     dt__run_end_stage(r);
@@ -65,10 +68,10 @@ static dt_status save_float(dt__run *r)
 {
     const dt_float_weights weights = dt__run_float_weights(r);
     if (dt__run_trains_in_float(r) || dt__run_teaches_itself(r)) {
-        DT__TRY(save_model(r, "float.safetensors"));
+        DT__TRY(dt__run_alone(r, write_float));
     }
     const bool compared = weights != DT_FLOAT_BASELINE && weights != DT_FLOAT_NONE;
-    return compared ? dt__run_compare_float(r) : DT_OK;
+    return compared ? dt__run_alone(r, dt__run_compare_float) : DT_OK;
 }
 
 /* Trains the last phase of the main stage. The checkpoint has the weights of the last update, the
@@ -103,13 +106,14 @@ static dt_status run_main(dt__run *r)
     if (r->o->qat.given) DT__TRY(begin_qat(r));
     DT__TRY(end_training(r));
     if (!r->o->qat.given) DT__TRY(save_float(r));
-    return dt__run_finish(r);
+    return dt__run_alone(r, dt__run_finish);
 }
 
 static dt_status train(dt__run *r)
 {
     bool found = false;
-    DT__TRY(dt__run_folder(r));
+    DT__TRY(dt__run_alone(r, dt__run_folder));
+    DT__TRY(dt__run_name_folders(r));
     if (r->control.resume) DT__TRY(dt__run_forget_machine(r));
     if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
     if (!found) {
@@ -145,12 +149,14 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
     r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
-    dt_status status = dt__run_open(&r);
+    dt_status status = dt__run_join(&r);
+    if (status == DT_OK) status = dt__run_agree(&r, dt__run_open(&r));
     if (status == DT_OK && !r.control.check_only) {
         status = (r.control.dry_run ? dt__run_dry : train)(&r);
     }
     r.summary->seconds = dt__seconds() - r.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
+    dt__run_leave(&r, status);
     dt__run_close(&r);
     const dt_status back = dt__threads_set(ctx, threads);
     return status == DT_OK ? back : status;

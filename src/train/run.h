@@ -20,6 +20,7 @@
  *     run_sensitivity.c  sensitivity.json
  *     run_examples.c   examples.json
  *     run_machine.c    machine.json
+ *     shards.h         train.shards, and runs of several ranks
  *     run_mirror.c   metrics.csv, events for TensorBoard
  *     run_summary.c  sizes, summary.json
  *     run_dry.c      a run that writes nothing */
@@ -77,6 +78,14 @@ typedef struct dt__experts {
     double busiest, idlest;
 } dt__experts;
 
+/* The batches of an update. */
+typedef struct dt__batch_range {
+    dt__stream stream[DT__PURPOSES]; /* before them */
+    dt_position position;
+    int64_t batches, examples;
+    double labels; /* or the sum of their weights */
+} dt__batch_range;
+
 /* What an update computed. */
 typedef struct dt__update_result {
     double loss, norm, lr;
@@ -91,6 +100,14 @@ typedef struct dt__run {
     const dt_recipe_options *o;
     dt_run_control control;
     dt_run_summary *summary;
+    /* the other ranks */
+    struct dt__cluster *cluster; /* NULL: there are none */
+    struct dt__shards *shards;   /* NULL: an update has one shard */
+    int64_t n_shards;
+    dt_logger log;      /* the context's, which ranks but 0 do not use meanwhile; else NULL */
+    bool together;      /* every rank ends with the error that this one has */
+    bool asked_to_stop; /* a rank was */
+    bool asked_to_save; /* by rank 0, whose clock says so */
     /* data */
     dt_dataset *train, *validation, *test;
     const dt_dataset *evaluated; /* for the results at the end */
@@ -200,6 +217,8 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 
 /* Creates run.dir, or opens an existing one to resume. */
 dt_status dt__run_folder(dt__run *r);
+/* The folders of its checkpoints. NOMEM. */
+dt_status dt__run_name_folders(dt__run *r);
 /* For a dry run: logs that run.dir exists, which a real run refuses. */
 void dt__run_predict_folder(dt__run *r);
 /* Rewrites recipe.yaml if a resumed run changed it. Called once it is certain that the run
@@ -255,9 +274,45 @@ dt_status dt__run_update_ranges(dt__run *r);
 /* ---- run_step.c ---- */
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
+/* Forward and backward of one batch; adds its loss, which is not divided by labels. */
+dt_status dt__run_batch(dt__run *r, dt_tensor *x, dt_tensor *target, double *loss);
 /* What the loss of the batch needs that the loader lent last; with `share` the parts' weights are
  * written. */
 dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out);
+
+/* ---- shards.c ---- */
+
+static inline bool dt__run_is_sharded(const dt__run *r) { return r->shards != NULL; }
+/* Of a stage: makes r->shards where an update has several. NOMEM. */
+dt_status dt__shards_open(dt__run *r);
+void dt__shards_close(dt__run *r);
+/* The gradient of the update by all shards, and the sum of their losses. NUMERIC, also where the
+ * value that is not finite is another rank's. */
+dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss);
+/* After NUMERIC, and again while results are checked: the message of the first shard that has
+ * one. */
+dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE]);
+
+/* ---- run_cluster.c ---- */
+
+/* Joins the other ranks, and finds the number of shards. */
+dt_status dt__run_join(dt__run *r);
+/* After opening, with its status: an error of any rank becomes that of all, and whatever differs
+ * between ranks is an error. */
+dt_status dt__run_agree(dt__run *r, dt_status status);
+/* Whether this rank writes files: rank 0. */
+bool dt__run_writes(const dt__run *r);
+/* Runs `work` on rank 0, while the others wait; all return its status. */
+dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r));
+/* What this rank tells the others with its shards, as a set of DT__FLAG_... */
+int64_t dt__run_flags(dt__run *r);
+void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
+/* Whether this rank was asked to stop. */
+bool dt__run_wants_to_stop(dt__run *r);
+/* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
+dt_status dt__run_compare_ranks(dt__run *r);
+/* Leaves the other ranks; `status`: how the run ended. */
+void dt__run_leave(dt__run *r, dt_status status);
 
 /* ---- run_rate.c ---- */
 
@@ -304,6 +359,8 @@ dt_status dt__run_buffers(dt__run *r, dt__buffers_task task);
 /* The state after the latest update. */
 dt_progress dt__run_progress(const dt__run *r);
 
+/* Whether train.checkpoint.every_minutes have passed, by this rank's clock. */
+bool dt__run_is_late(const dt__run *r);
 /* Trains until `end` updates are done, or until early stopping. */
 dt_status dt__run_until(dt__run *r, int64_t end);
 /* A line of metrics.jsonl: begins an object with step, epoch and phase; ends it and appends it to

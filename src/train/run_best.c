@@ -4,6 +4,7 @@
  * Best evaluation and patience are counted in the last phase of a stage only. With qat, evaluations
  * before qat.start_step do not count: a quantized model may never reach the loss of the float one.
  * The baseline stage counts its own. */
+#include "cluster/cluster.h"
 #include "core/clock.h"
 #include "core/atomic_file.h"
 #include "train/run.h"
@@ -67,7 +68,7 @@ static dt_status best_path(dt__run *r, char path[DT__RUN_PATH])
     return dt_fail(r->ctx, DT_ERR_IO, "the path of '" BEST "' in run.dir is too long");
 }
 
-static dt_status save_best(dt__run *r)
+static dt_status write_best(dt__run *r)
 {
     char path[DT__RUN_PATH];
     DT__TRY(best_path(r, path));
@@ -88,7 +89,7 @@ static dt_status compare_to_best(dt__run *r, double loss)
         *best = *dt__run_count(r, DT__COUNT_STEP);
         *waited = 0;
         *best_loss = loss;
-        return keeps_best(r) ? save_best(r) : DT_OK;
+        return keeps_best(r) ? dt__run_alone(r, write_best) : DT_OK;
     }
     ++*waited;
     if (o->patience == 0 || *waited < o->patience) return DT_OK;
@@ -116,13 +117,12 @@ static dt_status evaluate_average(dt__run *r, const dt_evaluation *options, dt_m
     return status == DT_OK ? back : status;
 }
 
-static dt_status evaluate(dt__run *r)
+/* Evaluates and writes the line of metrics, on rank 0. */
+static dt_status measure(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
-    const double before = dt__seconds();
     dt_metrics m;
     dt__chars t;
-    dt_tape_reset(r->tape);
     DT__TRY(evaluate_average(r, &options, &m));
     dt__run_begin_line(r, &t);
     for (int i = 0; i < m.n; i++) {
@@ -143,8 +143,18 @@ static dt_status evaluate(dt__run *r)
         const dt_progress p = dt__run_progress(r);
         r->control.evaluated(r->control.user, &p, &m);
     }
-    dt__run_plateau(r, m.loss);
-    const dt_status status = compare_to_best(r, m.loss);
+    return DT_OK;
+}
+
+static dt_status evaluate(dt__run *r)
+{
+    const double before = dt__seconds();
+    dt_tape_reset(r->tape);
+    DT__TRY(dt__run_alone(r, measure));
+    DT__TRY(
+        dt__cluster_tell(r->cluster, "the validation loss", &r->validated, sizeof r->validated));
+    dt__run_plateau(r, r->validated);
+    const dt_status status = compare_to_best(r, r->validated);
     r->line_clock += dt__seconds() - before;
     return status;
 }

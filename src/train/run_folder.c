@@ -123,7 +123,7 @@ static dt_status take_text(dt__run *r, const dt_recipe *before)
 
 dt_status dt__run_keep_recipe(dt__run *r)
 {
-    if (!r->rewrite) return DT_OK;
+    if (!r->rewrite || !dt__run_writes(r)) return DT_OK;
     return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }
 
@@ -167,15 +167,20 @@ static dt_status open_metrics(dt__run *r)
 dt_status dt__run_folder(dt__run *r)
 {
     DT__TRY((r->control.resume ? find_folder : make_folder)(r));
+    return open_metrics(r);
+}
+
+dt_status dt__run_name_folders(dt__run *r)
+{
     const char *dir = r->o->run.dir;
     r->checkpoints[DT__MAIN] = dt__format_string(r->ctx, "%s/checkpoints", dir);
     r->checkpoints[DT__BASELINE] = dt__format_string(r->ctx, "%s/checkpoints/baseline", dir);
-    if (r->checkpoints[0] == NULL || r->checkpoints[1] == NULL) return DT_ERR_NOMEM;
-    return open_metrics(r);
+    return r->checkpoints[0] == NULL || r->checkpoints[1] == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
 {
+    if (!dt__run_writes(r)) return DT_OK;
     while (bytes > 0) {
         const ssize_t n = write(r->metrics, line, bytes);
         if (n < 0 && errno == EINTR) continue;
@@ -216,6 +221,7 @@ static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
 dt_status dt__run_truncate(dt__run *r, int64_t lines)
 {
     off_t end;
+    if (!dt__run_writes(r)) return DT_OK;
     DT__TRY(find_line(r, lines, &end));
     if (ftruncate(r->metrics, end) == 0) return DT_OK;
     return dt__file_fail(r->ctx, "cut", "metrics.jsonl", errno);

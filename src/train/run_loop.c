@@ -117,12 +117,17 @@ static void count(dt__run *r, const dt__update_result *u)
     *dt__run_value(r, DT__VALUE_NORM_SUM) += u->norm;
 }
 
+bool dt__run_is_late(const dt__run *r)
+{
+    const double minutes = r->o->train.checkpoint.every_minutes;
+    return minutes > 0 && dt__seconds() - r->saved_clock >= 60 * minutes;
+}
+
 /* Whether a checkpoint follows the latest update. */
 static bool is_due(dt__run *r)
 {
     const dt_checkpoint_options *o = &r->o->train.checkpoint;
-    const bool by_time =
-        o->every_minutes > 0 && dt__seconds() - r->saved_clock >= 60 * o->every_minutes;
+    const bool by_time = r->cluster == NULL ? dt__run_is_late(r) : r->asked_to_save;
     return by_time ||
            (o->every_steps > 0 && *dt__run_count(r, DT__COUNT_STEP) % o->every_steps == 0);
 }
@@ -132,6 +137,7 @@ static bool is_due(dt__run *r)
 static dt_status stop(dt__run *r)
 {
     DT__TRY(dt__run_save(r));
+    r->together = true;
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted at step %lld of %lld (%s); a checkpoint was saved in %s",
                    (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps,
@@ -143,11 +149,12 @@ dt_status dt__run_until(dt__run *r, int64_t end)
     const dt_train_options *o = &r->o->train;
     dt__update_result u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
-        if (r->control.stop != NULL && r->control.stop(r->control.user)) return stop(r);
+        if (r->cluster == NULL ? dt__run_wants_to_stop(r) : r->asked_to_stop) return stop(r);
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
         DT__TRY(dt__run_average(r));
+        DT__TRY(dt__run_compare_ranks(r));
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
         const bool logged = step % o->log.every_steps == 0 || step == r->steps;
         if (logged) DT__TRY(write_line(r, &u));

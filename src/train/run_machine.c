@@ -57,6 +57,7 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
 dt_status dt__run_forget_machine(dt__run *r)
 {
     char path[DT__RUN_PATH];
+    if (!dt__run_writes(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "machine.json", path));
     unlink(path); /* it need not be there */
     return DT_OK;

@@ -82,7 +82,7 @@ static dt_status write_both(dt__run *r, mirrors *m, bool made)
 
 static bool is_wanted(const dt__run *r)
 {
-    return r->o->train.log.csv || r->o->train.log.tensorboard;
+    return dt__run_writes(r) && (r->o->train.log.csv || r->o->train.log.tensorboard);
 }
 
 dt_status dt__run_mirror(dt__run *r, const char *line, size_t bytes)

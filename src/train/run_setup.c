@@ -211,12 +211,14 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_open_buffers(r));
     dt_train(r->model, true);
     dt__run_name_state(r);
+    DT__TRY(dt__shards_open(r));
     return dt__run_open_teacher(r, r->model, false);
 }
 
 void dt__run_end_stage(dt__run *r)
 {
     dt_tape_free(r->tape);
+    dt__shards_close(r);
     dt__run_close_buffers(r);
     dt_optimizer_free(r->optimizer);
     dt_loader_free(r->loader);

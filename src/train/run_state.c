@@ -1,5 +1,6 @@
 /* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
  * have a folder of their own; a run whose main stage has none yet resumes from them. */
+#include "cluster/cluster.h"
 #include "core/atomic_file.h"
 #include "core/clock.h"
 #include "train/run.h"
@@ -79,7 +80,7 @@ void dt__run_name_state(dt__run *r)
     };
 }
 
-dt_status dt__run_save(dt__run *r)
+static dt_status save(dt__run *r)
 {
     const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
     const int error = stage == DT__BASELINE ? dt__make_folder(r->checkpoints[DT__MAIN]) : 0;
@@ -87,10 +88,15 @@ dt_status dt__run_save(dt__run *r)
         return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], error);
     }
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
-    dt_tape_reset(r->tape);
-    r->saved_clock = dt__seconds();
     return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
+}
+
+dt_status dt__run_save(dt__run *r)
+{
+    dt_tape_reset(r->tape);
+    r->saved_clock = dt__seconds();
+    return dt__run_alone(r, save);
 }
 
 /* The newest valid checkpoint of a stage; *found false if there is none. */
@@ -184,15 +190,33 @@ static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
                             (long long)r->steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
 }
 
+/* The checkpoint that rank 0 finds, for all. */
+typedef struct chosen {
+    char path[DT__RUN_PATH];
+    int32_t stage, found;
+} chosen;
+
+static dt_status choose(dt__run *r, chosen *c)
+{
+    bool found;
+    c->stage = DT__MAIN;
+    DT__TRY(newest(r, DT__MAIN, c->path, &found));
+    if (!found && r->o->train.float_baseline) {
+        c->stage = DT__BASELINE;
+        DT__TRY(newest(r, DT__BASELINE, c->path, &found));
+    }
+    c->found = found;
+    return DT_OK;
+}
+
 dt_status dt__run_resume(dt__run *r, bool *found)
 {
-    char path[DT__RUN_PATH];
-    dt__stage stage = DT__MAIN;
-    DT__TRY(newest(r, stage, path, found));
-    if (!*found && r->o->train.float_baseline) {
-        stage = DT__BASELINE;
-        DT__TRY(newest(r, stage, path, found));
-    }
+    chosen c = { .found = false };
+    if (dt__run_writes(r)) DT__TRY(choose(r, &c));
+    DT__TRY(dt__cluster_tell(r->cluster, "the newest checkpoint", &c, sizeof c));
+    const dt__stage stage = (dt__stage)c.stage;
+    const char *path = c.path;
+    *found = c.found != 0;
     if (!*found) {
         dt__say(r->ctx, "%s: no good checkpoint: the run begins anew", r->o->run.dir);
         return DT_OK;

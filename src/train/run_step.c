@@ -13,18 +13,11 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct batch_range {
-    dt__stream stream[DT__PURPOSES];
-    dt_position position;
-    int64_t batches, examples; /* of this update */
-    double labels;             /* or the sum of their weights */
-} batch_range;
-
-static batch_range next_batches(dt__run *r)
+static dt__batch_range next_batches(dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
     const int64_t examples = dt_loader_examples(r->loader);
-    batch_range p = { .position = dt_loader_position(r->loader) };
+    dt__batch_range p = { .position = dt_loader_position(r->loader) };
     memcpy(p.stream, r->ctx->stream, sizeof p.stream);
     p.batches = dt__min_i64(o->accumulate, r->batches - p.position.batch);
     const int64_t first = p.position.batch * o->batch_size;
@@ -63,11 +56,8 @@ dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *ou
     return DT_OK;
 }
 
-static dt_status one_batch(dt__run *r, double *loss)
+dt_status dt__run_batch(dt__run *r, dt_tensor *x, dt_tensor *target, double *loss)
 {
-    dt_tensor *x, *target;
-    dt_tape_reset(r->tape);
-    DT__TRY(dt_loader_next(r->loader, &x, &target));
     dt__pass pass;
     DT__TRY(dt__run_pass(r, x, target, &pass));
     dt_tensor *sum = dt__loss(r->task, &pass);
@@ -76,11 +66,20 @@ static dt_status one_batch(dt__run *r, double *loss)
     return dt_backward(r->tape, sum, r->share);
 }
 
-static dt_status gradients(dt__run *r, const batch_range *p, dt__update_result *u)
+static dt_status one_batch(dt__run *r, double *loss)
+{
+    dt_tensor *x, *target;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt_loader_next(r->loader, &x, &target));
+    return dt__run_batch(r, x, target, loss);
+}
+
+static dt_status gradients(dt__run *r, const dt__batch_range *p, dt__update_result *u)
 {
     float *share = dt_data_mut(r->share);
     if (share == NULL) return dt_error_status(r->ctx);
     if (p->labels == 0) {
+        r->together = true;
         return dt_recipe_refuse(
             r->recipe, "data", "step %lld: none of its %lld examples has a label",
             (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->examples);
@@ -89,30 +88,35 @@ static dt_status gradients(dt__run *r, const batch_range *p, dt__update_result *
     u->loss = u->norm = 0;
     u->samples = p->examples;
     dt_zero_grad(r->model);
-    for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
+    if (dt__run_is_sharded(r)) DT__TRY(dt__shards_gradient(r, p, &u->loss));
+    else
+        for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= p->labels;
     return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
 }
 
 /* Computes the update again with every result checked, and names the first op that is not
  * finite. */
-static dt_status explain(dt__run *r, const batch_range *p)
+static dt_status explain(dt__run *r, const dt__batch_range *p)
 {
     dt__update_result again;
-    char words[DT__MESSAGE_SIZE] = "no single result: the sum over all gradients";
+    char words[DT__MESSAGE_SIZE] = "";
     memcpy(r->ctx->stream, p->stream, sizeof p->stream);
     DT__TRY(dt_loader_seek(r->loader, p->position));
     const bool before = dt_tape_watch(r->tape, true);
-    const dt_status status = gradients(r, p, &again);
+    dt_status status = gradients(r, p, &again);
     dt_tape_watch(r->tape, before);
     if (status == DT_ERR_NUMERIC) strcpy(words, dt_error(r->ctx));
     else if (status != DT_OK) return status;
+    DT__TRY(dt__run_first_words(r, words));
+    if (words[0] == 0) strcpy(words, "no single result: the sum over all gradients");
+    r->together = true;
     return dt_fail(r->ctx, DT_ERR_NUMERIC,
                    "step %lld (%s): loss or gradient is not finite; the first was: %s",
                    (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, dt__run_phase(r), words);
 }
 
-static dt_status skip(dt__run *r, const batch_range *p, dt__update_result *u)
+static dt_status skip(dt__run *r, const dt__batch_range *p, dt__update_result *u)
 {
     u->skipped = true;
     dt_tape_reset(r->tape);
@@ -123,7 +127,7 @@ static dt_status skip(dt__run *r, const batch_range *p, dt__update_result *u)
 }
 
 /* Follows train.nonfinite or train.spikes; u->skipped: the optimizer must not write. */
-static dt_status check_loss(dt__run *r, const batch_range *p, dt__update_result *u)
+static dt_status check_loss(dt__run *r, const dt__batch_range *p, dt__update_result *u)
 {
     const int policy = r->o->train.spikes.policy;
     if (!isfinite(u->loss) || !isfinite(u->norm)) {
@@ -132,6 +136,7 @@ static dt_status check_loss(dt__run *r, const batch_range *p, dt__update_result 
     if (!dt__run_is_spike(r, u->loss)) return DT_OK;
     if (policy == DT_SPIKES_SKIP) return skip(r, p, u);
     if (policy == DT_SPIKES_STOP) {
+        r->together = true;
         return dt_fail(r->ctx, DT_ERR_NUMERIC,
                        "step %lld (%s): the loss %.6g is a spike, and 'train.spikes.policy' is "
                        "stop; --resume with another policy goes on from the latest checkpoint",
@@ -144,7 +149,7 @@ static dt_status check_loss(dt__run *r, const batch_range *p, dt__update_result 
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u)
 {
-    const batch_range p = next_batches(r);
+    const dt__batch_range p = next_batches(r);
     *u = (dt__update_result){ .lr = dt__run_rate(r) };
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     const dt_status status = gradients(r, &p, u);

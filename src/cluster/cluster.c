@@ -1,0 +1,278 @@
+/* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. It waits for
+ * messages by asking, awake for a moment and then with short sleeps: messages progress only
+ * while somebody asks, and the processor is wanted by the threads that compute. */
+#include "cluster/cluster.h"
+
+#include "cluster/launcher.h"
+#include "core/clock.h"
+#include "core/library.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AWAKE 5e-5     /* seconds of asking before the first sleep */
+#define WELCOME 30.0   /* seconds that MPI may always take to start */
+#define FAREWELL 20.0  /* and to end */
+#define SLEEP_NS 50000 /* nanoseconds */
+#define WHY (DT__TRANSPORT_WHY + 128)
+
+typedef struct mpi_module {
+    const dt__transport *transport;
+} mpi_module;
+
+struct dt__cluster {
+    dt_ctx *ctx;
+    const dt__transport *mpi;
+    int rank, ranks;
+    double timeout;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t posted, finished;
+    dt__cluster_job *first, *last;
+    bool begun, ending, together, failed, ended;
+    char why[WHY];
+    size_t request_bytes;
+    void *requests;
+    dt__message *send, *receive;
+};
+
+int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
+int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
+
+/* ---- on the communication thread ------------------------------------------------------------ */
+
+static bool fail(dt__cluster *c, const dt__exchange *x, int missing, const char *reason)
+{
+    if (missing >= 0) {
+        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s from rank %d", c->rank, reason, x->what,
+                 missing);
+    } else {
+        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s", c->rank, reason, x->what);
+    }
+    return false;
+}
+
+/* Asks until all messages are done. */
+static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
+{
+    char why[DT__TRANSPORT_WHY];
+    const double began = dt__seconds();
+    double moved = began;
+    int before = INT_MAX, left, missing;
+    for (;;) {
+        if (c->mpi->test(c->requests, c->ranks, &left, &missing, why)) {
+            return fail(c, x, missing, why);
+        }
+        if (left == 0) return true;
+        const double now = dt__seconds();
+        if (left != before) moved = now;
+        before = left;
+        if (c->timeout > 0 && !x->patient && now - began > c->timeout) {
+            snprintf(why, sizeof why, "nothing has come within %g s (cluster.timeout)", c->timeout);
+            return fail(c, x, missing, why);
+        }
+        if (now - moved < AWAKE) sched_yield();
+        else nanosleep(&(const struct timespec){ .tv_nsec = SLEEP_NS }, NULL);
+    }
+}
+
+bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
+{
+    char why[DT__TRANSPORT_WHY];
+    for (int k = 0; k < c->ranks; k++) {
+        c->send[k] = c->receive[k] = (dt__message){ 0 };
+        if (k != c->rank) x->pieces(x->user, k, &c->send[k], &c->receive[k]);
+        if (c->send[k].bytes > INT_MAX || c->receive[k].bytes > INT_MAX) {
+            return fail(c, x, -1, "a message has more than 2 GiB");
+        }
+    }
+    if (c->mpi->post(c->requests, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
+    return wait_for_all(c, x);
+}
+
+static dt__cluster_job *next_job(dt__cluster *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    while (c->first == NULL && !c->ending) pthread_cond_wait(&c->posted, &c->mutex);
+    dt__cluster_job *job = c->first;
+    if (job != NULL) c->first = job->next;
+    pthread_mutex_unlock(&c->mutex);
+    return job;
+}
+
+static void finish(dt__cluster *c, bool *done, bool ok)
+{
+    pthread_mutex_lock(&c->mutex);
+    *done = true;
+    if (!ok) c->failed = true;
+    pthread_cond_broadcast(&c->finished);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void *communicate(void *cluster)
+{
+    dt__cluster *c = cluster;
+    const bool open = c->mpi->open(&c->rank, &c->ranks, &c->request_bytes, c->why) == 0;
+    finish(c, &c->begun, open);
+    for (dt__cluster_job *job; open && (job = next_job(c)) != NULL;) {
+        const bool ok = !c->failed && job->run(c, job->user);
+        finish(c, &job->done, ok);
+    }
+    char why[DT__TRANSPORT_WHY];
+    if (open && c->together && !c->failed) c->mpi->close(why);
+    finish(c, &c->ended, true);
+    return NULL;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
+{
+    pthread_mutex_lock(&c->mutex);
+    job->next = NULL;
+    job->done = false;
+    if (c->first == NULL) c->first = job;
+    else c->last->next = job;
+    c->last = job;
+    pthread_cond_signal(&c->posted);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+/* Waits for `seconds` at most; 0: without end. Returns *done. */
+static bool wait_until(dt__cluster *c, const bool *done, double seconds)
+{
+    struct timespec end;
+    int error = 0;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)(seconds < 1e9 ? seconds + 1 : 1e9);
+    pthread_mutex_lock(&c->mutex);
+    while (!*done && error != ETIMEDOUT) {
+        if (seconds == 0) pthread_cond_wait(&c->finished, &c->mutex);
+        else error = pthread_cond_timedwait(&c->finished, &c->mutex, &end);
+    }
+    const bool is_done = *done;
+    pthread_mutex_unlock(&c->mutex);
+    return is_done;
+}
+
+dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
+{
+    wait_until(c, &job->done, 0);
+    pthread_mutex_lock(&c->mutex);
+    const bool failed = c->failed;
+    pthread_mutex_unlock(&c->mutex);
+    if (!failed) return DT_OK;
+    return dt_fail(c->ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
+}
+
+/* ---- opening and closing --------------------------------------------------------------------- */
+
+static void free_cluster(dt__cluster *c)
+{
+    dt_ctx *ctx = c->ctx;
+    dt__release(ctx, c->requests);
+    dt__release(ctx, c->send);
+    dt__release(ctx, c->receive);
+    dt__release(ctx, c);
+}
+
+static dt_status load(dt_ctx *ctx, const char *mpi, const dt__transport **out)
+{
+    static const dt__function table[] = { { "dt__mpi_transport",
+                                            offsetof(mpi_module, transport) } };
+    char path[4096], why[256];
+    mpi_module found;
+    if (!dt__launcher_module(mpi, path, sizeof path)) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "a launcher of %s started this process as one of several ranks, but there "
+                       "is no detent-%s.so: detent was built without it (DETENT_MPI)",
+                       mpi, mpi);
+    }
+    if (dt__library_load(path, table, 1, &found, why) == NULL) {
+        return dt_fail(ctx, DT_ERR_STATE, "%s: %s", path, why);
+    }
+    *out = found.transport;
+    return DT_OK;
+}
+
+/* Starts the thread, with all signals blocked: they are for the program's threads. */
+static bool start(dt__cluster *c)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->posted, NULL);
+    pthread_cond_init(&c->finished, NULL);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&c->thread, NULL, communicate, c);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+static dt_status make_room(dt__cluster *c)
+{
+    c->requests = dt__alloc_array(c->ctx, 2 * (int64_t)c->ranks, c->request_bytes);
+    c->send = dt__alloc_array(c->ctx, c->ranks, sizeof *c->send);
+    c->receive = dt__alloc_array(c->ctx, c->ranks, sizeof *c->receive);
+    const bool ok = c->requests != NULL && c->send != NULL && c->receive != NULL;
+    return ok ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* MPI does not return: its thread and all that it may still touch stay until the process ends. */
+static dt_status abandon(dt__cluster *c)
+{
+    dt__ctx_retain(c->ctx);
+    pthread_detach(c->thread);
+    return dt_fail(c->ctx, DT_ERR_STATE,
+                   "MPI did not start within %g s (cluster.timeout): a rank is missing",
+                   c->timeout);
+}
+
+dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
+{
+    const dt__transport *mpi;
+    const char *name = dt__launcher_mpi();
+    *out = NULL;
+    if (name == NULL) return DT_OK;
+    DT__TRY(load(ctx, name, &mpi));
+    dt__cluster *c = dt__alloc_zero(ctx, sizeof *c);
+    if (c == NULL) return DT_ERR_NOMEM;
+    c->ctx = ctx;
+    c->mpi = mpi;
+    c->timeout = timeout;
+    if (!start(c)) {
+        free_cluster(c);
+        return dt_fail(ctx, DT_ERR_STATE, "the system refuses a communication thread");
+    }
+    const double patience = timeout > 0 && timeout < WELCOME ? WELCOME : timeout;
+    if (!wait_until(c, &c->begun, patience)) return abandon(c);
+    dt_status s = c->failed ? dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why) : make_room(c);
+    if (s == DT_OK) *out = c;
+    else dt__cluster_close(c, false);
+    return s;
+}
+
+void dt__cluster_close(dt__cluster *c, bool together)
+{
+    if (c == NULL) return;
+    pthread_mutex_lock(&c->mutex);
+    c->ending = true;
+    c->together = together;
+    pthread_cond_signal(&c->posted);
+    pthread_mutex_unlock(&c->mutex);
+    if (!wait_until(c, &c->ended, FAREWELL)) {
+        dt__ctx_retain(c->ctx);
+        pthread_detach(c->thread);
+        return;
+    }
+    pthread_join(c->thread, NULL);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->posted);
+    pthread_cond_destroy(&c->finished);
+    free_cluster(c);
+}

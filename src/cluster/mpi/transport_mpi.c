@@ -1,0 +1,93 @@
+/* The transport by MPI, compiled once for each MPI that CMake finds. Messages are sent and received
+ * by themselves, and not by collectives: a collective that waits cannot say for whom, and keeps a
+ * processor busy. */
+#include "cluster/transport.h"
+
+#include <mpi.h>
+#include <stdio.h>
+
+extern const dt__transport dt__mpi_transport;
+
+#define TAG 1
+
+static int explain(int error, const char *call, char why[DT__TRANSPORT_WHY])
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n;
+    if (error == MPI_SUCCESS) return 0;
+    MPI_Error_string(error, text, &n);
+    snprintf(why, DT__TRANSPORT_WHY, "%s: %.400s", call, text);
+    return 1;
+}
+
+static int open_mpi(int *rank, int *ranks, size_t *request_bytes, char why[DT__TRANSPORT_WHY])
+{
+    int before = 0, level;
+    MPI_Initialized(&before);
+    if (before) {
+        snprintf(why, DT__TRANSPORT_WHY, "MPI was started in this process already");
+        return 1;
+    }
+    if (explain(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread", why)) {
+        return 1;
+    }
+    if (level < MPI_THREAD_FUNNELED) {
+        snprintf(why, DT__TRANSPORT_WHY, "this MPI does not support programs with threads");
+        return 1;
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, ranks);
+    *request_bytes = sizeof(MPI_Request);
+    return 0;
+}
+
+static int post(void *requests, const dt__message *send, const dt__message *receive, int ranks,
+                char why[DT__TRANSPORT_WHY])
+{
+    MPI_Request *in = requests, *out = in + ranks;
+    for (int k = 0; k < 2 * ranks; k++) in[k] = MPI_REQUEST_NULL;
+    for (int k = 0; k < ranks; k++) {
+        if (receive[k].bytes == 0) continue;
+        const int e = MPI_Irecv(receive[k].data, (int)receive[k].bytes, MPI_BYTE, k, TAG,
+                                MPI_COMM_WORLD, &in[k]);
+        if (explain(e, "MPI_Irecv", why)) return 1;
+    }
+    for (int k = 0; k < ranks; k++) {
+        if (send[k].bytes == 0) continue;
+        const int e =
+            MPI_Isend(send[k].data, (int)send[k].bytes, MPI_BYTE, k, TAG, MPI_COMM_WORLD, &out[k]);
+        if (explain(e, "MPI_Isend", why)) return 1;
+    }
+    return 0;
+}
+
+static int test(void *requests, int ranks, int *left, int *missing, char why[DT__TRANSPORT_WHY])
+{
+    MPI_Request *all = requests;
+    *left = 0;
+    *missing = -1;
+    for (int k = 2 * ranks - 1; k >= 0; k--) {
+        int done;
+        MPI_Status status;
+        if (all[k] == MPI_REQUEST_NULL) continue;
+        if (explain(MPI_Test(&all[k], &done, &status), "MPI_Test", why)) {
+            *missing = k % ranks;
+            return 1;
+        }
+        if (done) continue;
+        ++*left;
+        *missing = k % ranks;
+    }
+    return 0;
+}
+
+static int close_mpi(char why[DT__TRANSPORT_WHY])
+{
+    return explain(MPI_Finalize(), "MPI_Finalize", why);
+}
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const dt__transport dt__mpi_transport = { open_mpi, post, test, close_mpi };

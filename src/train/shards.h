@@ -1,0 +1,122 @@
+/* train.shards, for src/train alone: an update's gradient as a sum over shards of its batches, in a
+ * tree, so that 1, 2, ... ranks get the same bits (cluster/cluster.h).
+ *     shards.c          the gradients of this rank's shards, and their sum over all
+ *     shards_layout.c   the flat gradient and its buckets
+ *     shards_overlap.c  buckets that leave while backward goes on
+ *     shards_merge.c    running statistics of norms and static ranges, from those of the shards
+ *     run_cluster.c     joining the other ranks: what must agree, messages of rank 0 */
+#ifndef DT__TRAIN_SHARDS_H
+#define DT__TRAIN_SHARDS_H
+
+#include "cluster/cluster.h"
+#include "core/tensor.h"
+#include "train/run.h"
+
+/* How the values of shards become one. */
+typedef enum dt__merging {
+    DT__MERGE_MEAN, /* in the order of shards, in double */
+    DT__MERGE_LEAST,
+    DT__MERGE_MOST,
+    DT__MERGE_COUNT /* i64: what each shard adds */
+} dt__merging;
+
+/* A buffer that forward passes write. */
+typedef struct dt__merged {
+    dt_tensor *x; /* lent by the model */
+    dt__merging how;
+    size_t at; /* offset of its bytes in a shard's state */
+    size_t bytes;
+} dt__merged;
+
+/* What a shard says of its part of an update. */
+typedef struct dt__shard_report {
+    double loss;
+    uint64_t drawn[DT__PURPOSES]; /* blocks of random numbers that it took */
+    int64_t used, nonfinite;      /* it has examples; an op refused a value */
+} dt__shard_report;
+
+/* A parameter with a gradient, and its place in the flat gradient. */
+typedef struct dt__shard_param {
+    dt_tensor *x;
+    int64_t at;
+} dt__shard_param;
+
+/* When a parameter's gradient changed last, counted in records of backward. */
+typedef struct dt__param_state {
+    const dt_tensor *grad; /* never read: an address to compare with */
+    uint64_t version;
+    int64_t last;
+} dt__param_state;
+
+#define DT__SHARD_PARTS 64 /* more than the levels of a tree, and than the parts of a rank */
+
+struct dt__shards {
+    dt_ctx *ctx;
+    dt__cluster *cluster; /* NULL: one rank */
+    int64_t shards, own;  /* in all, and of each rank */
+    dt_module *model;
+    uint64_t seen;          /* the model's counter of changes when all below was made */
+    dt__shard_param *param; /* in the reverse order of registration: as backward ends with them */
+    dt__param_state *param_state;
+    int64_t n_params, elements;
+    dt__storage *part[DT__SHARD_PARTS], *stack[DT__SHARD_PARTS];
+    float *parts[DT__SHARD_PARTS]; /* data of `part` */
+    int n_parts, n_stack;
+    dt__merged *merged;
+    int64_t n_merged;
+    size_t state_bytes; /* of all of them */
+    char *before;       /* their state before the update */
+    dt__bucket *bucket;
+    int64_t n_buckets;
+    dt_tape *tape;
+    int64_t learned;      /* records of the backward that param_state is of; 0: none */
+    int64_t records;      /* through which this backward has gone */
+    int64_t sent, posted; /* parameters in part[0], buckets */
+    float *room;
+    /* What ranks exchange after their shards: of each rank a flag, `own` reports, a byte for each
+     * parameter that has a gradient, `own` states of merged buffers. */
+    size_t report_bytes;
+    char *mine, *all;
+    char *packed;                 /* the merged buffers' states of all shards */
+    char words[DT__MESSAGE_SIZE]; /* of the first of this rank's shards with a value that is not
+                                   * finite */
+};
+
+typedef struct dt__shards dt__shards;
+
+dt__shard_report *dt__shards_report(const dt__shards *s, char *of_rank, int64_t i);
+unsigned char *dt__shards_given(const dt__shards *s, char *of_rank);
+char *dt__shards_state(const dt__shards *s, char *of_rank, int64_t i);
+/* The random streams of a shard: a key of its own, and the counters of the update. */
+void dt__shards_key(dt__run *r, const dt__batch_range *p, int64_t shard);
+
+/* ---- shards_layout.c ---- */
+
+/* Makes all anew if the model's tensors have changed. CONFIG, NOMEM. */
+dt_status dt__shards_follow(dt__run *r);
+void dt__shards_forget(dt__shards *s);
+
+/* ---- shards_overlap.c ---- */
+
+/* A handle on the place of a parameter's gradient in a flat one. */
+dt_status dt__shards_view(const dt__shard_param *p, dt__storage *flat, dt_tensor **out);
+/* Copies gradient i to its place; zeros where there is none. */
+dt_status dt__shards_take(dt__shards *s, int64_t i, dt__storage *flat);
+/* Around backward of a shard's last batch: gradients may leave meanwhile. */
+void dt__shards_watch(dt__run *r, bool on);
+/* STATE if a gradient was added to after it had left. */
+dt_status dt__shards_check_sent(const dt__shards *s);
+
+/* ---- shards_merge.c ---- */
+
+/* Finds the buffers. CONFIG: an observer whose state cannot be merged. */
+dt_status dt__shards_find_merged(dt__run *r, dt__shards *s);
+void dt__shards_save(const dt__shards *s, char *to);
+void dt__shards_restore(const dt__shards *s, const char *from);
+/* Merges the states of all shards that were used, in their order, and computes scales of the ranges
+ * that have changed. */
+dt_status dt__shards_merge(dt__run *r, dt__shards *s);
+/* Before the first update with learned ranges: the first shard initializes them, on every rank. */
+dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p);
+
+#endif

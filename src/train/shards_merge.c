@@ -1,0 +1,200 @@
+/* Buffers that forward passes write, of shards that each began with the same state S:
+ *     running statistics of norms   the mean over shards, in their order
+ *     minmax, moving_average        the lowest lo, the highest hi: those of the whole batch, since
+ *                                   lo + a (batch's - lo) rises with the batch's
+ *     mse                           the mean over shards: each has a range of least error
+ *     counts                        S + what each shard has seen
+ * Scale and zero point follow from lo and hi. Learned ranges are parameters: the first shard
+ * initializes them. */
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "nn/module.h"
+#include "qat/quantizer.h"
+#include "qat/scheme.h"
+#include "train/shards.h"
+
+#include <string.h>
+
+/* ---- which buffers --------------------------------------------------------------------------- */
+
+typedef struct finding {
+    dt__run *r;
+    dt__shards *s;
+    int64_t room;
+} finding;
+
+static dt_status add(finding *f, dt_tensor *x, dt__merging how)
+{
+    dt__shards *s = f->s;
+    DT__TRY(DT__RESERVE(s->ctx, s->merged, s->n_merged, f->room));
+    const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
+    s->merged[s->n_merged++] = (dt__merged){ x, how, s->state_bytes, bytes };
+    s->state_bytes += (size_t)dt__round_up((int64_t)bytes, 8);
+    return DT_OK;
+}
+
+static dt_status add_range(finding *f, const char *path, const dt__quantizer *q)
+{
+    const bool mean = q->quant.observer == DT_OBSERVER_MSE;
+    if (q->values != NULL) {
+        f->r->together = true;
+        return dt_recipe_refuse(f->r->recipe, "train.shards",
+                                "%s: 'train.shards' above 1 does not support observer percentile",
+                                path);
+    }
+    DT__TRY(add(f, q->lo, mean ? DT__MERGE_MEAN : DT__MERGE_LEAST));
+    DT__TRY(add(f, q->hi, mean ? DT__MERGE_MEAN : DT__MERGE_MOST));
+    return add(f, q->count, DT__MERGE_COUNT);
+}
+
+static dt_status find(void *user, const char *path, dt_module *m)
+{
+    static const char *const statistics[] = { "running_mean", "running_var" };
+    const dt__quantizer *q = dt__quantizer_of(m);
+    if (q != NULL) return q->lo == NULL ? DT_OK : add_range(user, path, q);
+    for (int i = 0; i < DT__COUNT_OF(statistics); i++) {
+        const dt__entry *e = dt__entry_find(m, statistics[i]);
+        if (e != NULL) DT__TRY(add(user, e->x, DT__MERGE_MEAN));
+    }
+    return DT_OK;
+}
+
+dt_status dt__shards_find_merged(dt__run *r, dt__shards *s)
+{
+    finding f = { .r = r, .s = s };
+    s->state_bytes = 0;
+    return dt_module_visit_modules(r->model, find, &f);
+}
+
+/* ---- their state ----------------------------------------------------------------------------- */
+
+void dt__shards_save(const dt__shards *s, char *to)
+{
+    for (int64_t i = 0; i < s->n_merged; i++) {
+        memcpy(to + s->merged[i].at, dt_data(s->merged[i].x), s->merged[i].bytes);
+    }
+}
+
+void dt__shards_restore(const dt__shards *s, const char *from)
+{
+    for (int64_t i = 0; i < s->n_merged; i++) {
+        void *x = dt_data_mut(s->merged[i].x);
+        if (s->merged[i].bytes > 0) memcpy(x, from + s->merged[i].at, s->merged[i].bytes);
+    }
+}
+
+/* ---- merging --------------------------------------------------------------------------------- */
+
+static double merge_floats(const float *x, int64_t n, int64_t step, dt__merging how)
+{
+    double v = (double)x[0];
+    for (int64_t i = 1; i < n; i++) {
+        const double other = (double)x[i * step];
+        if (how == DT__MERGE_MEAN) v += other;
+        else if (how == DT__MERGE_LEAST) v = other < v ? other : v;
+        else v = other > v ? other : v;
+    }
+    return how == DT__MERGE_MEAN ? v / (double)n : v;
+}
+
+static void merge_counts(const char *before, const char *of, const dt__merged *m, int64_t n,
+                         size_t step)
+{
+    int64_t first, sum, seen;
+    memcpy(&first, before + m->at, sizeof first);
+    sum = first;
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&seen, of + (size_t)i * step + m->at, sizeof seen);
+        sum += seen - first;
+    }
+    *(int64_t *)dt_data_mut(m->x) = sum;
+}
+
+/* The states of the shards that were used, in order and without gaps. */
+static int64_t pack(const dt__shards *s)
+{
+    int64_t used = 0;
+    for (int64_t v = 0; v < s->shards; v++) {
+        char *of = s->all + (size_t)(v / s->own) * s->report_bytes;
+        if (!dt__shards_report(s, of, v % s->own)->used) continue;
+        memcpy(s->packed + (size_t)used * s->state_bytes, dt__shards_state(s, of, v % s->own),
+               s->state_bytes);
+        used++;
+    }
+    return used;
+}
+
+static void merge(const dt__shards *s, const dt__merged *m, int64_t used)
+{
+    const size_t step = s->state_bytes;
+    if (m->how == DT__MERGE_COUNT) {
+        merge_counts(s->before, s->packed, m, used, step);
+        return;
+    }
+    float *x = dt_data_mut(m->x);
+    const float *of = (const float *)(const void *)(s->packed + m->at);
+    const int64_t floats = (int64_t)(step / sizeof *x);
+    for (int64_t i = 0; i < m->x->count; i++) {
+        x[i] = (float)merge_floats(of + i, used, floats, m->how);
+    }
+}
+
+/* Scale and zero point of each range that has one; a range that saw nothing keeps its own. */
+static dt_status scale(void *user, const char *path, dt_module *m)
+{
+    const dt__quantizer *q = dt__quantizer_of(m);
+    float inverse;
+    (void)user;
+    if (q == NULL || q->lo == NULL || !dt__quantizer_has_seen(q)) return DT_OK;
+    const dt__blocks b = { 1,
+                           dt_data(q->lo),
+                           dt_data(q->hi),
+                           dt_data_mut(q->scale),
+                           &inverse,
+                           q->zero_point == NULL ? NULL : dt_data_mut(q->zero_point) };
+    if (dt__choose_scales(&q->quant, &b)) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_NUMERIC, "%s: a range is too large for a finite scale", path);
+}
+
+dt_status dt__shards_merge(dt__run *r, dt__shards *s)
+{
+    if (s->n_merged == 0) return DT_OK;
+    const int64_t used = pack(s);
+    for (int64_t i = 0; i < s->n_merged && used > 0; i++) merge(s, &s->merged[i], used);
+    return dt_module_visit_modules(r->model, scale, NULL);
+}
+
+/* ---- learned ranges -------------------------------------------------------------------------- */
+
+static dt_status is_new(void *user, const char *path, dt_module *m)
+{
+    const dt__quantizer *q = dt__quantizer_of(m);
+    (void)path;
+    if (q == NULL || q->lo != NULL || !q->quant.activation) return DT_OK;
+    if (!dt__quantizer_has_seen(q)) *(bool *)user = true;
+    return DT_OK;
+}
+
+dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
+{
+    dt__shards *s = r->shards;
+    bool wanted = false;
+    dt_tensor *x, *target;
+    dt__pass pass;
+    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
+    DT__TRY(dt_module_visit_modules(r->model, is_new, &wanted));
+    if (!wanted) return DT_OK;
+    dt_tape_reset(r->tape);
+    dt__shards_save(s, s->before);
+    dt__shards_key(r, p, 0);
+    DT__TRY(dt_loader_seek(r->loader, p->position));
+    DT__TRY(dt__loader_next_shard(r->loader, 0, s->shards, &x, &target));
+    DT__TRY(dt__run_pass(r, x, target, &pass));
+    dt_no_grad(r->tape, true);
+    dt__loss(r->task, &pass);
+    dt_no_grad(r->tape, false);
+    const dt_status status = dt_tape_status(r->tape);
+    dt_tape_reset(r->tape);
+    dt__shards_restore(s, s->before);
+    return status == DT_ERR_NUMERIC ? DT_OK : status; /* the update finds it again */
+}
