@@ -22,6 +22,9 @@
 #define SIZES                                                                                      \
     .vocab = 40, .context = 12, .layers = 2, .heads = 4, .width = 64, .hidden = 96, .theta = 1e4,  \
     .eps = 1e-5, .rope = { 0, 1, 1, 4, 8192 }
+#define LONG                                                                                       \
+    .vocab = 40, .context = 12, .layers = 2, .heads = 4, .width = 256, .hidden = 512,              \
+    .theta = 1e4, .eps = 1e-5, .rope = { 0, 1, 1, 4, 8192 }
 #define EXPERTS                                                                                    \
     .moe = { .given = true, .experts = 3, .top_k = 2, .normalize = true, .balance = 0.01 }
 
@@ -74,6 +77,14 @@ static const struct variant {
       -1,
       0,
       "0" },
+    { "llama int2 in long blocks",
+      "llama",
+      { LONG, .tied = true },
+      { 0 },
+      DT_SCHEME_SYMMETRIC,
+      2,
+      "10" },
+    { "llama int3 in long blocks", "llama", { LONG }, { 0 }, DT_SCHEME_SYMMETRIC, 3, "11" },
 };
 
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
@@ -110,7 +121,7 @@ static dt_qat_options qat_of(int scheme, int bits)
     o.weight.quant.bits = bits;
     o.weight.quant.scale_dtype = DT_SCALE_F16;
     o.weight.quant.granularity = bits == 3 ? DT_PER_CHANNEL : DT_PER_GROUP;
-    o.weight.quant.group_size = bits == 8 ? 64 : 32;
+    o.weight.quant.group_size = bits == 8 ? 64 : bits == 2 ? 256 : 32;
     o.weight.has_scheme = o.weight.has_bits = o.weight.has_scale_dtype = true;
     o.weight.has_granularity = o.weight.has_group_size = true;
     return o;

@@ -176,7 +176,8 @@ def load():
     head = json.loads(raw[8:start])
     about = head.pop("__metadata__")
     return {n: np.frombuffer(raw[start + t["data_offsets"][0]:start + t["data_offsets"][1]],
-                             DTYPES[t["dtype"]]).reshape(t["shape"]) for n, t in head.items()}, about
+                             DTYPES[t["dtype"]]).reshape(t["shape"])
+            for n, t in head.items()}, about
 
 
 # ---- other runtimes ---------------------------------------------------------------------------
@@ -199,8 +200,8 @@ def nbits(t, name, bits, level):
     codes[:, :columns] = t(name, "qw").astype(np.int16) + (1 << (bits - 1))
     parts = codes.reshape(out, blocks, -1, 8 // bits)
     packed = sum(parts[..., i] << (bits * i) for i in range(8 // bits)).astype(np.uint8)
-    node = helper.make_node("MatMulNBits", ["x", "B", "s"], ["m"], domain="com.microsoft", K=columns,
-                            N=out, bits=bits, block_size=GROUP, accuracy_level=level)
+    node = helper.make_node("MatMulNBits", ["x", "B", "s"], ["m"], domain="com.microsoft",
+                            K=columns, N=out, bits=bits, block_size=GROUP, accuracy_level=level)
     known = [("B", packed), ("s", t(name, "sw").reshape(-1)), ("b", t(name, "bias"))]
     graph = helper.make_graph(
         [node, helper.make_node("Add", ["m", "b"], ["y"])], "g",
@@ -245,9 +246,8 @@ def blocks_of(codes, scales, bits):
 
 
 def in_ggml(t, folder):
-    libs = [ctypes.CDLL(glob.glob(os.path.join(folder, f"libggml-{part}.so"))[0], ctypes.RTLD_GLOBAL)
-            for part in ("base", "cpu")]
-    base, cpu = libs
+    base, cpu = (ctypes.CDLL(glob.glob(os.path.join(folder, f"libggml-{part}.so"))[0],
+                             ctypes.RTLD_GLOBAL) for part in ("base", "cpu"))
     p = ctypes.c_void_p
     base.ggml_init.argtypes, base.ggml_init.restype = [Params], p
     for name in ("new_tensor_2d", "new_tensor_3d", "mul_mat", "mul_mat_id", "get_rows", "get_data",
