@@ -131,7 +131,7 @@ def characters(folder, program, model, detent):
 def requantized(folder, program, model, f32):
     """llama-quantize's Q4_0 of the values, beside what was trained."""
     other = folder / "requantized.gguf"
-    run(program, "quantize", f32, other)
+    run(program, "quantize", f32, other, "q4_0")
     ours, theirs = tensors(model), tensors(other)
     q4 = [n for n, (kind, _) in ours.items() if kind == 2]
     same = sum(ours[n] == theirs[n] for n in q4)
