@@ -65,6 +65,10 @@ static size_t bytes_of(const gguf_tensor *t)
     const size_t n = (size_t)t->count;
     if (t->type == 0) return 4 * n;
     if (t->type == 1) return 2 * n;
+    if (t->type == 10 || t->type == 11) {
+        ck_assert_uint_eq(t->extent[0] % 256, 0);
+        return n / 256 * (t->type == 10 ? 84 : 110);
+    }
     ck_assert(t->type == 2 || t->type == 8);
     ck_assert_uint_eq(t->extent[0] % 32, 0);
     return n / 32 * (t->type == 2 ? 18 : 34);
@@ -161,6 +165,31 @@ void gguf_string(const gguf_parsed *g, const char *key, uint64_t i, char *text, 
     }
 }
 
+/* A block of 256 in Q2_K (10) or Q3_K (11), in the order of the file: two halves, of which each
+ * shift of 32 bytes gives 32 values, in two parts with a scale each. */
+static void long_block(const unsigned char *b, uint32_t type, float *y)
+{
+    const unsigned char *codes = b + (type == 10 ? 16 : 32), *scales = b + 96;
+    uint16_t half[2];
+    unsigned bit = 1;
+    int part = 0;
+    memcpy(half, b + (type == 10 ? 80 : 108), type == 10 ? 4 : 2);
+    for (int turn = 0; turn < 8; turn++, bit <<= 1) {
+        if (turn == 4) codes += 32;
+        for (int at = 0; at < 32; at += 16, part++) {
+            for (int l = at; l < at + 16; l++) {
+                const int two = codes[l] >> 2 * (turn % 4) & 3;
+                const int nibble = part < 8 ? scales[part] & 15 : scales[part - 8] >> 4;
+                const int six = nibble + 16 * (scales[8 + part % 4] >> 2 * (part / 4) & 3);
+                const int three = b[l] & bit ? two : two - 4;
+                *y++ = type == 10 ? dt__f16_to_f32(half[0]) * (float)(b[part] % 16 * two) -
+                                        dt__f16_to_f32(half[1]) * (float)(b[part] / 16)
+                                  : dt__f16_to_f32(half[0]) * (float)((six - 32) * three);
+            }
+        }
+    }
+}
+
 float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
 {
     float *y = malloc(((size_t)t->count + 1) * sizeof *y);
@@ -168,7 +197,10 @@ float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
     ck_assert(y != NULL);
     for (int64_t i = 0; i < t->count; i++) {
         uint16_t half;
-        if (t->type == 0) {
+        if (t->type >= 10) {
+            long_block(p + i / 256 * (t->type == 10 ? 84 : 110), t->type, y + i);
+            i += 255;
+        } else if (t->type == 0) {
             memcpy(&y[i], p + 4 * i, 4);
         } else if (t->type == 1) {
             memcpy(&half, p + 2 * i, 2);

@@ -334,6 +334,59 @@ START_TEST(folders_have_the_model_s_bits)
 }
 END_TEST
 
+/* An expert's codes of `a` stand for the floats of `b`. */
+static void same_values(dt_module *a, dt_module *b, const char *path)
+{
+    dt_tensor *x;
+    const dt_tensor *y = dt_param(b, path);
+    ck_assert(dt_is_packed(dt_param(a, path)) && !dt_is_packed(y));
+    TEST_OK(dt_module_ctx(a), dt_dequantize(dt_param(a, path), &x));
+    ck_assert_int_eq(dt_count(x), dt_count(y));
+    ck_assert_msg(memcmp(dt_data(x), dt_data(y), (size_t)dt_count(x) * sizeof(float)) == 0, "%s",
+                  path);
+    dt_tensor_free(x);
+}
+
+/* Experts are integers in the folder, and values when it is read; other layers stay integers. */
+START_TEST(experts_are_integers)
+{
+    static const int at[] = { 0, 1, 2, 3, 4, 6, 7 }; /* of schemes: those without zero points */
+    static const char *const names[] = { "moe.w_gate.weight", "moe.w_up.weight",
+                                         "moe.w_down.weight" };
+    made t;
+    dt_file *f;
+    dt_module *m;
+    dt_model_info info;
+    const struct scheme *s = &schemes[at[_i]];
+    const dt_qat_options q = qat_of(s);
+    make_float(&t);
+    dt_module_free(t.m);
+    t.o.moe = (dt_moe_options){ true, 3, 2, true, 0.01, 0 };
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_OK(t.ctx, dt_export_check(t.m, &t.info, "compressed-tensors"));
+    TEST_OK(t.ctx, dt_convert(t.m, NULL, NULL));
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    char path[TEST_PATH];
+    test_join(path, t.path, "model.safetensors");
+    TEST_OK(t.ctx, dt_file_open(t.ctx, path, &f));
+    const dt_file_entry *e =
+        dt_file_find(f, "model.layers.0.block_sparse_moe.experts.2.w1.weight_packed");
+    ck_assert(e != NULL && strcmp(e->dtype, "I32") == 0);
+    ck_assert(e->dims[0] == t.o.hidden && e->dims[1] == t.o.width * s->bits / 32);
+    dt_file_close(f);
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, t.path, &m, &info));
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "model.layers.0.%s", names[i]);
+        same_values(t.m, m, path);
+    }
+    ck_assert(dt_is_packed(dt_param(m, "model.layers.0.self_attn.q_proj.weight")));
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    drop(&t);
+}
+END_TEST
+
 /* A float model takes the values; prepared with static ranges it has the folder's codes. */
 START_TEST(training_begins_with_the_folder)
 {
@@ -400,6 +453,8 @@ static const struct {
       DT_OK },
     { "[\"Linear\"]", "[\"re:.*proj\"]", "no group", DT_ERR_FORMAT },
     { "[\"Linear\"]", "[\"re:(?=x)\"]", "is not known here", DT_ERR_UNSUPPORTED },
+    { "[\"Linear\"]", "[\"re:(a{9999}){9999}\"]", "is not known here", DT_ERR_UNSUPPORTED },
+    { "[\"Linear\"]", "[\"re:(.*)(.*)\\\\2x\"]", "is not known here", DT_ERR_UNSUPPORTED },
     { "\"actorder\": null", "\"actorder\": \"group\"", "actorder", DT_ERR_UNSUPPORTED },
     { "\"kv_cache_scheme\": null", "\"kv_cache_scheme\": {\"num_bits\": 8}", "kv_cache_scheme",
       DT_ERR_UNSUPPORTED },
@@ -516,7 +571,23 @@ START_TEST(what_folders_cannot_hold)
     q = qat_of(&schemes[0]);
     TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
     TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    if (_i == 0) TEST_OK(t.ctx, dt_export_check(t.m, &t.info, format));
+    else TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "experts", dt_export_check(t.m, &t.info, format));
+    dt_module_free(t.m);
+    q = qat_of(&schemes[5]); /* zero points */
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
     TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "experts", dt_export_check(t.m, &t.info, format));
+    dt_module_free(t.m);
+    q = qat_of(&schemes[0]);
+    q.rules[0] = (dt_qat_rule){ .match = "*.w_up" };
+    q.rules[0].weight.quant.bits = 3;
+    q.rules[0].weight.has_bits = true;
+    q.n_rules = 1;
+    TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, _i == 0 ? "in several ways" : "torchao",
+               dt_export_check(t.m, &t.info, format));
     t.info.family = dt_family_named(t.ctx, "gpt");
     TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "family llama", dt_export_check(t.m, &t.info, format));
     drop(&t);
@@ -586,6 +657,7 @@ Suite *test_compressed_suite(void)
     tcase_add_loop_test(c, compressed_tensors_hold_the_weights, 0, SCHEMES);
     tcase_add_loop_test(c, torchao_holds_the_weights, 0, SCHEMES);
     tcase_add_loop_test(c, folders_have_the_model_s_bits, 0, SCHEMES);
+    tcase_add_loop_test(c, experts_are_integers, 0, SCHEMES - 1);
     tcase_add_loop_test(c, training_begins_with_the_folder, 0, SCHEMES);
     tcase_add_loop_test(c, settings_of_folders, 0, (int)(sizeof settings / sizeof settings[0]));
     tcase_add_test(c, packed_zero_points);

@@ -3,6 +3,7 @@
  * DETENT_NETWORKS overrides the number, DETENT_SEED sets the first seed. */
 #include "c_folder.h"
 #include "layers_run.h"
+#include "models.h"
 #include "random_nets.h"
 #include "testing.h"
 
@@ -315,6 +316,34 @@ START_TEST(compilers_agree)
 }
 END_TEST
 
+/* Activations in blocks: sums by vectors, of pairs of bytes, and by plain C. Rows of 100 end in a
+ * block that is not full. */
+START_TEST(blocks_by_every_loop)
+{
+    static const char *const compilers[] = { "cc " C_STRICT " -O3 -march=native",
+                                             "cc " C_STRICT " -O1 -DPLAIN_LOOPS" };
+    static const int64_t bits[] = { 2, 4, 8 };
+    const dt_mlp_options o = small_options((int64_t[]){ 100, 37, 5, 0 }, DT_NORM_NONE, 0);
+    dt_qat_options qat = dt_qat_defaults();
+    char what[32];
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_tensor *x;
+    qat.preset = DT_INT8_BLOCK_INT4_WEIGHT;
+    qat.weight = (dt_quant_patch){ .quant.bits = bits[_i], .has_bits = true };
+    snprintf(what, sizeof what, "%d bits", (int)bits[_i]);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    m = small_model(ctx, &o);
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (int64_t[]){ 3, 100 }, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 2));
+    make_integer(ctx, m, x, &qat);
+    for (int i = 0; i < DT__COUNT_OF(compilers); i++) c_check_model(m, x, compilers[i], what);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(names_become_identifiers)
 {
     static const struct {
@@ -410,6 +439,7 @@ Suite *test_export_c_suite(void)
     tcase_add_test(c, a_changed_constant_is_noticed);
     tcase_add_test(c, compilers_agree);
     tcase_add_test(c, values_that_share_memory_keep_their_bits);
+    tcase_add_loop_test(c, blocks_by_every_loop, 0, 3);
     tcase_add_test(c, names_become_identifiers);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, a_failed_write_leaves_nothing);

@@ -311,6 +311,40 @@ START_TEST(networks_are_written)
 }
 END_TEST
 
+/* Experts of activations in blocks multiply integers: no product of floats has a weight. */
+START_TEST(experts_in_blocks)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_export_summary summary = { .bytes = 0 };
+    dt__onnx_file f;
+    int found = 0;
+    test_folder(folder);
+    test_join(path, folder, "experts.onnx");
+    for (uint64_t seed = 1; found < 2 && seed < 400; seed++) {
+        random_net d = random_net_of_family(seed, "llama");
+        const dt_moe_options *o = &d.options.llama.moe;
+        if (!o->given || context_of(&d) < 5 || o->experts < 2) continue;
+        d.qat = dt_qat_defaults();
+        d.qat.preset = DT_INT8_BLOCK_INT4_WEIGHT + found;
+        example e = example_of(&d);
+        TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
+        check_outputs(&d, &e, path, false);
+        TEST_OK(e.ctx, dt__onnx_open(e.ctx, path, &f));
+        int64_t integers = 0, floats = 0;
+        for (size_t i = 0; i < f.model->graph->n_node; i++) {
+            integers += strcmp(f.model->graph->node[i]->op_type, "MatMulInteger") == 0;
+            floats += strcmp(f.model->graph->node[i]->op_type, "MatMul") == 0;
+        }
+        ck_assert_int_ge(integers, d.options.llama.layers * 3 * o->experts);
+        ck_assert_int_le(floats, 3 * d.options.llama.layers + 1); /* attention, router, head */
+        dt__onnx_close(&f);
+        example_free(&e);
+        found++;
+    }
+    ck_assert_int_eq(found, 2);
+}
+END_TEST
+
 /* ---- what can go wrong ----------------------------------------------------------------------- */
 
 static const int64_t sizes[] = { 12, 9, 4, 0 };
@@ -429,6 +463,7 @@ Suite *test_export_onnx_suite(void)
     TCase *networks = tcase_create("networks"), *bad = tcase_create("bad");
     tcase_set_timeout(networks, 600);
     tcase_add_loop_test(networks, networks_are_written, 0, PARTS);
+    tcase_add_test(networks, experts_in_blocks);
     tcase_set_timeout(bad, 300);
     tcase_add_checked_fixture(bad, open_ctx, close_ctx);
     tcase_add_test(bad, every_allocation);

@@ -40,14 +40,18 @@ static void train_once(dt_module *m, dt_tensor *x)
     dt_tape_free(t);
 }
 
-/* What LiteRT has: a scale for each channel, 4 or 7 bits; for every fourth network no codes. */
+/* What LiteRT has: a scale for each channel, 4 or 7 bits, or 8 without -128; for every fourth
+ * network no codes. */
 static dt_qat_options settings(uint64_t seed)
 {
+    static const int64_t bits[] = { 7, 4, 4, 8, 4, 4 };
     dt_qat_options o = dt_qat_defaults();
     o.weight.quant.granularity = DT_PER_CHANNEL;
     o.weight.has_granularity = true;
-    o.weight.quant.bits = seed % 3 == 0 ? 7 : 4;
+    o.weight.quant.bits = bits[seed % 6];
     o.weight.has_bits = true;
+    o.weight.quant.scheme = DT_SCHEME_NARROW;
+    o.weight.has_scheme = bits[seed % 6] == 8;
     return o;
 }
 

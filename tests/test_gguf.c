@@ -22,6 +22,9 @@
 #define SIZES                                                                                      \
     .vocab = 40, .context = 12, .layers = 2, .heads = 4, .width = 64, .hidden = 96, .theta = 1e4,  \
     .eps = 1e-5, .rope = { 0, 1, 1, 4, 8192 }
+#define LONG                                                                                       \
+    .vocab = 40, .context = 12, .layers = 2, .heads = 4, .width = 256, .hidden = 512,              \
+    .theta = 1e4, .eps = 1e-5, .rope = { 0, 1, 1, 4, 8192 }
 #define EXPERTS                                                                                    \
     .moe = { .given = true, .experts = 3, .top_k = 2, .normalize = true, .balance = 0.01 }
 
@@ -74,6 +77,14 @@ static const struct variant {
       -1,
       0,
       "0" },
+    { "llama int2 in long blocks",
+      "llama",
+      { LONG, .tied = true },
+      { 0 },
+      DT_SCHEME_SYMMETRIC,
+      2,
+      "10" },
+    { "llama int3 in long blocks", "llama", { LONG }, { 0 }, DT_SCHEME_SYMMETRIC, 3, "11" },
 };
 
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
@@ -110,7 +121,7 @@ static dt_qat_options qat_of(int scheme, int bits)
     o.weight.quant.bits = bits;
     o.weight.quant.scale_dtype = DT_SCALE_F16;
     o.weight.quant.granularity = bits == 3 ? DT_PER_CHANNEL : DT_PER_GROUP;
-    o.weight.quant.group_size = bits == 8 ? 64 : 32;
+    o.weight.quant.group_size = bits == 8 ? 64 : bits == 2 ? 256 : 32;
     o.weight.has_scheme = o.weight.has_bits = o.weight.has_scale_dtype = true;
     o.weight.has_granularity = o.weight.has_group_size = true;
     return o;
@@ -484,11 +495,21 @@ START_TEST(bytes_and_characters)
 }
 END_TEST
 
-/* Byte-level BPE: tokens, merges and the split's name, and the same ids from the file. */
+/* Takes the first `what` out of a text. */
+static void take_out(char *text, const char *what)
+{
+    char *at = strstr(text, what);
+    ck_assert_msg(at != NULL, "%s is not there", what);
+    memmove(at, at + strlen(what), strlen(at + strlen(what)) + 1);
+}
+
+/* Byte-level BPE: tokens, merges and the split's name, and the same ids from the file. Qwen2's
+ * split is Llama 3's with a piece for each digit. */
 START_TEST(byte_pairs)
 {
-    static const char *const folders[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512" };
-    static const char *const pres[] = { "gpt-2", "llama-bpe" };
+    static const char *const folders[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512",
+                                           "tokenizer/llama3-512" };
+    static const char *const pres[] = { "gpt-2", "llama-bpe", "qwen2" };
     char folder[TEST_PATH], path[TEST_PATH];
     made t;
     dt_file *back;
@@ -497,6 +518,8 @@ START_TEST(byte_pairs)
     if (!test_golden(folder, folders[_i])) return;
     test_join(path, folder, "tokenizer.json");
     char *json = test_read_file(path, NULL);
+    if (_i == 2) take_out(json, "{1,3}");
+    if (_i == 2) take_out(json, "\"ignore_merges\":true,");
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_tokenizer_parse(ctx, json, strlen(json), "json", &k));
     const int64_t vocab = dt_tokenizer_vocab(k);
@@ -861,7 +884,7 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, files_are_read, 0, VARIANTS);
     tcase_add_loop_test(c, scaled_rotations, 0, 2);
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
-    tcase_add_loop_test(c, byte_pairs, 0, 2);
+    tcase_add_loop_test(c, byte_pairs, 0, 3);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_test(c, what_llama_cpp_lacks);
     tcase_add_test(c, every_truncation);

@@ -362,6 +362,11 @@ START_TEST(new_folders)
         ck_assert(got->moe.experts == 3 && got->moe.top_k == 2 && got->eps == 1e-6);
         TEST_OK(ctx, dt_hf_save(m, &said, NULL, again));
         check_same_tensors(to, again);
+        test_join(again, to, "config.json"); /* transformers 5 refuses 0 where it has a float */
+        char *config = test_read_file(again, NULL);
+        ck_assert(strstr(config, "\"router_jitter_noise\": 0.0") != NULL);
+        ck_assert(strstr(config, "\"rope_theta\": 500.0") != NULL);
+        free(config);
         dt_model_info_free(ctx, &said);
     }
     dt_module_free(m);

@@ -354,6 +354,8 @@ START_TEST(a_target_chooses_the_rest)
         { "qat: {target: onnxruntime}\n", DT_INT8_BLOCK_INT4_WEIGHT, DT_SCALE_F32, 1 },
         { "qat: {target: onnxruntime}\nconvert: {formats: [onnx, c]}\n", DT_INT8_BLOCK_INT4_WEIGHT,
           DT_SCALE_F32, 2 },
+        { "qat: {target: llama.cpp, preset: int8-block-int4-weight, weight: {bits: 2}}\n",
+          DT_INT8_BLOCK_INT4_WEIGHT, DT_SCALE_F32, 1 },
     };
     dt_ctx *ctx = create_ctx();
     for (int i = 0; i < (int)(sizeof targets / sizeof targets[0]); i++) {

@@ -3,7 +3,9 @@
  *   llama_run logits MODEL IDS LENGTH OUT    logits (f32) of all tokens of rows of LENGTH ids (i32)
  *   llama_run greedy MODEL IDS N             N ids after those of a file, each the most likely one
  *   llama_run text MODEL TEXT OUT            ids (i32) of a text
- *   llama_run quantize MODEL OUT             MODEL in Q4_0, all matrices (--pure)
+ *   llama_run quantize MODEL OUT TYPE        all matrices (--pure) in q4_0, q3_k or q2_k
+ *   llama_run time MODEL IDS N               milliseconds of all ids of a file at once, and of each
+ *                                            of N further ones; the fastest of several runs
  *
  * Keys and values are F32 and attention is not fused: less would be rounded away there. */
 #include "llama.h"
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static void say(enum ggml_log_level level, const char *text, void *user)
 {
@@ -132,11 +135,50 @@ static int tokenize(char **v)
 
 static int quantize(char **v)
 {
+    static const struct {
+        const char *name;
+        enum llama_ftype type;
+    } types[] = { { "q4_0", LLAMA_FTYPE_MOSTLY_Q4_0 },
+                  { "q3_k", LLAMA_FTYPE_MOSTLY_Q3_K_S },
+                  { "q2_k", LLAMA_FTYPE_MOSTLY_Q2_K } };
     struct llama_model_quantize_params p = llama_model_quantize_default_params();
-    p.ftype = LLAMA_FTYPE_MOSTLY_Q4_0;
+    int i = 0;
+    while (i < 3 && strcmp(types[i].name, v[4]) != 0) i++;
+    if (i == 3) return 2;
+    p.ftype = types[i].type;
     p.nthread = 1;
     p.pure = true;
     return llama_model_quantize(v[2], v[3], &p) != 0;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int time_it(char **v)
+{
+    size_t bytes;
+    const int n = atoi(v[4]);
+    struct llama_model *m = load(v[2]);
+    const int32_t *id = read_file(v[3], &bytes);
+    const int here = (int)(bytes / sizeof *id);
+    struct llama_context *c = context_of(m, here + n);
+    double all = 1e9, each = 1e9;
+    for (int run = 0; run < 20; run++) {
+        llama_memory_clear(llama_get_memory(c), true);
+        const double start = now();
+        feed(c, id, here, 0);
+        const double fed = now();
+        for (int i = 0; i < n; i++) feed(c, id + i % here, 1, here + i);
+        const double end = now();
+        all = fed - start < all ? fed - start : all;
+        each = (end - fed) / n < each ? (end - fed) / n : each;
+    }
+    printf("%.3f %.4f\n", all, each);
+    return 0;
 }
 
 int main(int n, char **v)
@@ -146,7 +188,8 @@ int main(int n, char **v)
     if (n == 6 && strcmp(v[1], "logits") == 0) return logits(v);
     if (n == 5 && strcmp(v[1], "greedy") == 0) return greedy(v);
     if (n == 5 && strcmp(v[1], "text") == 0) return tokenize(v);
-    if (n == 4 && strcmp(v[1], "quantize") == 0) return quantize(v);
+    if (n == 5 && strcmp(v[1], "quantize") == 0) return quantize(v);
+    if (n == 5 && strcmp(v[1], "time") == 0) return time_it(v);
     fputs("llama_run: see its head\n", stderr);
     return 2;
 }

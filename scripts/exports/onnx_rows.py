@@ -48,12 +48,13 @@ def inputs(folder, about):
 
 
 def schemes(about):
-    """Bits and granularity of weights, and the ranges of activations."""
+    """Bits and granularity of weights, and the ranges of activations: `blocks`, or by the key."""
     layers = about.get("detent.quant", {}).values()
     weights = {(w["scheme"]["bits"], w["scheme"]["granularity"])
                for w in (layer["weight"] for layer in layers if "weight" in layer)}
-    ranges = {layer["input"].get("range", {}).get("settings", {}).get("range", "dynamic")
-              for layer in layers if "input" in layer}
+    inputs_of = [layer["input"] for layer in layers if "input" in layer]
+    ranges = {"blocks" if x["scheme"]["granularity"] == "group" else
+              x.get("range", {}).get("settings", {}).get("range", "dynamic") for x in inputs_of}
     return weights, ranges
 
 
@@ -61,7 +62,9 @@ def forms(about):
     """(--ops, more options, what may differ where the exporter promises no bits)."""
     weights, ranges = schemes(about)
     yield "plain", [], "codes" if ranges else "rounding"
-    if any(granularity == "group" for _, granularity in weights):
+    if "blocks" in ranges:
+        yield "nbits", [], "codes"  # level 4 computes these blocks
+    elif any(granularity == "group" for _, granularity in weights):
         yield "nbits", [], "float activations" if ranges else "rounding"
         yield "nbits", ["--accuracy-level", "4"], "block activations"
     if ranges == {"static"} and all(bits == 8 for bits, _ in weights):

@@ -53,8 +53,10 @@ def export(folder, detent):
 def rows(folder, detent):
     file, status, said = export(folder, detent)
     if status != 0:
-        line = said.strip().splitlines()[-1].strip()
-        refused = "cannot express this model" in said
+        lines = [text.strip() for text in said.strip().splitlines()]
+        refused = next((i for i, text in enumerate(lines) if "cannot express" in text), None)
+        line = lines[-1 if refused is None else refused + 1]
+        refused = refused is not None
         yield f"{'-' if refused else '!'} LiteRT | {'skipped: ' if refused else ''}{line[:150]}"
         return
     x, want = standardized(folder), tensor(folder / "outputs.safetensors")

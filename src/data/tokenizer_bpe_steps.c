@@ -39,7 +39,9 @@ static dt_status read_regex(dt__json *j, const unsigned char *at, dt_tokenizer *
         k->bpe.split = s;
         return DT_OK;
     }
-    return dt__json_fail(j, "the regex '%s' is not known here, only those of GPT-2 and Llama 3",
+    return dt__json_fail(j,
+                         "the regex '%s' is not known here, only those of GPT-2, Llama 3 and "
+                         "Qwen2",
                          dt__shown(text, shown));
 }
 

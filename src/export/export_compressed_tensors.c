@@ -8,9 +8,12 @@
  *                     NAME.weight_zero_point  I8 [out, groups]
  *     both            NAME.weight_scale   F32 [out, groups]; [1] where all share one
  *
- * Weights with zero points are int-quantized, as transformers does not load packed zero points. */
+ * Weights with zero points are int-quantized, as transformers does not load packed zero points.
+ * Experts are as many layers, NAME...experts.E.w1, .w2 and .w3; transformers makes values of them
+ * when it loads the folder, and does not round their inputs. */
 #include "export/exporters.h"
 #include "export/hf_quant.h"
+#include "io/grouped_files.h"
 #include "qat/scheme.h"
 
 #include <stdio.h>
@@ -48,19 +51,24 @@ static const char *strategy_of(const dt__hf_quant *q)
     return q->whole ? "tensor" : q->group > 0 ? "group" : "channel";
 }
 
-/* All linear layers, if they are of one kind; else their paths. */
+/* All linear layers, if they are of one kind; else their paths, and of experts an expression. */
 static void put_targets(dt__chars *t, const dt__hf_quants *q, int kind)
 {
-    bool first = true;
+    bool first = true, experts = false;
     if (q->kinds == 1) {
         dt__put_text(t, "\"Linear\"");
         return;
     }
     for (int64_t i = 0; i < q->n; i++) {
         if (q->at[i].kind != kind) continue;
+        experts = experts || q->at[i].x->rank != 2;
+        if (q->at[i].x->rank != 2) continue;
         dt__put_comma(t, &first);
         dt__put_quoted(t, q->at[i].path);
     }
+    if (!experts) return;
+    dt__put_comma(t, &first);
+    dt__put_quoted(t, "re:.*experts.*");
 }
 
 static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
@@ -137,54 +145,85 @@ static dt_status add_part(dt__saving *keep, const char *name, const char *suffix
     return dt_writer_add_bytes(keep->writer, &e);
 }
 
-static dt_status add_packed(dt__saving *keep, const char *name, const dt_tensor *x, int bits,
-                            const dt_code_rows *rows)
+/* A weight of a file, its codes and scales. */
+typedef struct matrix {
+    char name[200];
+    const dt__hf_quant *q;
+    int64_t dims[2];
+    dt_code_rows rows;
+} matrix;
+
+static dt_status add_packed(dt__saving *keep, const matrix *m)
 {
-    const int64_t words = dt__ceil_div(x->dims[1] * bits, 32), two = 2;
-    const size_t bytes = (size_t)(x->dims[0] * words) * sizeof(uint32_t);
+    const int bits = (int)m->q->weight.bits;
+    const int64_t words = dt__ceil_div(m->dims[1] * bits, 32), two = 2;
+    const size_t bytes = (size_t)(m->dims[0] * words) * sizeof(uint32_t);
     uint32_t *packed = dt__saving_keep(keep, bytes);
     int64_t *shape = dt__saving_keep(keep, 2 * sizeof *shape);
     if (packed == NULL || shape == NULL) return DT_ERR_NOMEM;
     memset(packed, 0, bytes);
-    memcpy(shape, x->dims, 2 * sizeof *shape);
-    for (int64_t r = 0; r < x->dims[0]; r++) {
-        pack_row(bits, x->dims[1], rows->codes + r * x->dims[1], packed + r * words);
+    memcpy(shape, m->dims, 2 * sizeof *shape);
+    for (int64_t r = 0; r < m->dims[0]; r++) {
+        pack_row(bits, m->dims[1], m->rows.codes + r * m->dims[1], packed + r * words);
     }
-    const int64_t dims[] = { x->dims[0], words };
-    DT__TRY(add_part(keep, name, "_packed",
+    const int64_t dims[] = { m->dims[0], words };
+    DT__TRY(add_part(keep, m->name, "_packed",
                      &(dt_file_entry){ .dtype = "I32", .rank = 2, .dims = dims, .data = packed }));
-    return add_part(keep, name, "_shape",
+    return add_part(keep, m->name, "_shape",
                     &(dt_file_entry){ .dtype = "I64", .rank = 1, .dims = &two, .data = shape });
+}
+
+static dt_status add_matrix(dt__saving *keep, const matrix *m)
+{
+    const dt__hf_quant *q = m->q;
+    const int64_t one = 1, dims[] = { m->dims[0], q->group > 0 ? m->dims[1] / q->group : 1 };
+    const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };
+    dt_file_entry e = { .dtype = "I8", .rank = 2, .dims = m->dims, .data = m->rows.codes };
+    if (m->rows.zero_point == NULL) {
+        DT__TRY(add_packed(keep, m));
+    } else {
+        DT__TRY(add_part(keep, m->name, "", &e));
+        e = blocks;
+        e.dtype = "I8";
+        e.data = m->rows.zero_point;
+        DT__TRY(add_part(keep, m->name, "_zero_point", &e));
+    }
+    e = blocks;
+    e.dtype = "F32";
+    e.data = m->rows.scale;
+    return add_part(keep, m->name, "_scale", &e);
+}
+
+/* Experts are symmetric. */
+static dt_status add_experts(dt__saving *keep, const char *path, const dt_tensor *x,
+                             const matrix *all)
+{
+    const int64_t groups = all->q->group > 0 ? all->dims[1] / all->q->group : 1;
+    for (int64_t e = 0; e < x->dims[0]; e++) {
+        matrix m = *all;
+        m.rows.codes += e * m.dims[0] * m.dims[1];
+        m.rows.scale += e * m.dims[0] * groups;
+        if (!dt__hf_mixtral.write(path, e, m.name)) return DT_ERR_STATE; /* no name has no expert */
+        DT__TRY(add_matrix(keep, &m));
+    }
+    return DT_OK;
 }
 
 static dt_status add(void *user, dt__saving *keep, const char *name, const dt_tensor *x)
 {
-    const dt__hf_quant *q = dt__hf_quant_of(user, name);
-    dt_code_rows rows;
-    DT__TRY(dt__hf_rows(keep, x, &rows));
-    const int64_t one = 1, dims[] = { x->dims[0], q->group > 0 ? x->dims[1] / q->group : 1 };
-    const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };
-    dt_file_entry e = { .dtype = "I8", .rank = 2, .dims = x->dims, .data = rows.codes };
-    if (rows.zero_point == NULL) {
-        DT__TRY(add_packed(keep, name, x, (int)q->weight.bits, &rows));
-    } else {
-        DT__TRY(add_part(keep, name, "", &e));
-        e = blocks;
-        e.dtype = "I8";
-        e.data = rows.zero_point;
-        DT__TRY(add_part(keep, name, "_zero_point", &e));
-    }
-    e = blocks;
-    e.dtype = "F32";
-    e.data = rows.scale;
-    return add_part(keep, name, "_scale", &e);
+    matrix m = { .q = dt__hf_quant_of(user, name),
+                 .dims = { x->dims[x->rank - 2], x->dims[x->rank - 1] } };
+    DT__TRY(dt__hf_rows(keep, x, &m.rows));
+    if (x->rank != 2) return add_experts(keep, name, x, &m);
+    snprintf(m.name, sizeof m.name, "%s", name);
+    return add_matrix(keep, &m);
 }
 
 /* ---- the exporter --------------------------------------------------------------------------- */
 
 static dt_status write(const dt_export_call *call)
 {
-    dt__hf_quants q;
+    dt__hf_quants q = { .experts = true };
     if (dt_is_prepared(call->m)) {
         return dt_fail(call->ctx, DT_ERR_STATE,
                        "export: format compressed-tensors holds integers; "
@@ -205,7 +244,7 @@ static dt_status write(const dt_export_call *call)
 
 static dt_status check(const dt_export_call *call)
 {
-    dt__hf_quants q;
+    dt__hf_quants q = { .experts = true };
     DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
     dt__hf_quants_free(&q);
     return DT_OK;
@@ -213,7 +252,7 @@ static dt_status check(const dt_export_call *call)
 
 const dt_exporter dt__exporter_compressed_tensors = {
     .name = "compressed-tensors",
-    .text = "a folder of integers for transformers: Llama, Qwen2 and Qwen3",
+    .text = "a folder of integers for transformers: Llama, Qwen2, Qwen3 and Mixtral",
     .folder = true,
     .integers = true,
     .check = check,

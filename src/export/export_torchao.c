@@ -172,7 +172,7 @@ static dt_status write(const dt_export_call *call)
 
 static dt_status check(const dt_export_call *call)
 {
-    dt__hf_quants q;
+    dt__hf_quants q = { .experts = false };
     DT__TRY(dt__hf_quants_of(call, "torchao", &q));
     dt__hf_quants_free(&q);
     return DT_OK;

@@ -48,6 +48,13 @@ void dt__gguf_put_string(dt__chars *t, const char *bytes, size_t n);
 void dt__gguf_put_u32(dt__chars *t, uint32_t value);
 void dt__gguf_put_u64(dt__chars *t, uint64_t value);
 
+/* ---- blocks (gguf_put_blocks.c) ------------------------------------------------------------- */
+
+/* A block of codes that share a scale, which f16 holds: those of 4 bits as Q4_0, of 3 as Q3_K, of 2
+ * as Q2_K, others as Q8_0. */
+void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
+                        unsigned char *to);
+
 /* ---- tensors (gguf_put_tensors.c) ----------------------------------------------------------- */
 
 /* Adds to p->refused each weight that the file cannot hold as the options want it. */

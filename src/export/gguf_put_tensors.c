@@ -1,8 +1,6 @@
-/* Tensors of a GGUF file: values in F32 or F16, and codes in blocks of 32 with a scale d in f16,
- *     Q4_0    d, then 16 bytes: byte j = (code[j] + 8) | (code[j + 16] + 8) << 4
- *     Q8_0    d, then 32 codes
- * Codes and scales are the model's own: nothing is rounded. Groups that are multiples of 32, and
- * whole rows, repeat their scale. */
+/* Tensors of a GGUF file: values in F32 or F16, and codes in blocks with a scale in f16: of 32,
+ * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many. Groups that
+ * are multiples of a block, and whole rows, repeat their scale. */
 #include "core/half.h"
 #include "export/gguf_put.h"
 #include "nn/module.h"
@@ -33,6 +31,16 @@ static void refuse(making *k, const dt_tensor *x, const char *why)
     dt__refusals_add_place(&k->p->refused, dt_param_path(k->p->call->m, x), why);
 }
 
+/* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */
+static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
+{
+    const bool whole = q->granularity != DT_PER_GROUP || q->group_size % DT__GGUF_LONG_BLOCK == 0;
+    const bool lengthy = whole && columns % DT__GGUF_LONG_BLOCK == 0;
+    if (wanted == DT_GGUF_Q8_0 || q->bits > 4) return DT__GGUF_Q8_0;
+    if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !lengthy) return DT__GGUF_Q4_0;
+    return q->bits == 2 ? DT__GGUF_Q2_K : DT__GGUF_Q3_K;
+}
+
 /* The type of blocks for a quantized weight; NULL with a refusal. */
 static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
 {
@@ -40,7 +48,6 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
     const dt_quant_spec *q = dt__quant_of(x);
     const int wanted = k->p->call->options->gguf_type;
     const int64_t columns = x->dims[x->rank - 1];
-    const bool four = q->bits <= 4 && wanted != DT_GGUF_Q8_0;
     if (columns % BLOCK != 0) {
         snprintf(why, sizeof why, "rows of %lld values; blocks of llama.cpp have %d",
                  (long long)columns, BLOCK);
@@ -48,16 +55,16 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
         snprintf(why, sizeof why, "group_size %lld; blocks of llama.cpp have %d values",
                  (long long)q->group_size, BLOCK);
     } else if (dt__has_zero(q)) {
-        snprintf(why, sizeof why, "scheme %s has zero points; Q4_0 and Q8_0 have none",
+        snprintf(why, sizeof why, "scheme %s has zero points; blocks of llama.cpp here have none",
                  dt__scheme_of(q->scheme)->name);
     } else if (dt__scale_dtype(q) != DT_SCALE_F16) {
         snprintf(why, sizeof why, "scales of blocks are f16 (scale_dtype: f16, or scheme: q4_0)");
-    } else if (wanted == DT_GGUF_Q4_0 && !four) {
+    } else if (wanted == DT_GGUF_Q4_0 && q->bits > 4) {
         snprintf(why, sizeof why, "%d bits; Q4_0 has 4", (int)q->bits);
     } else if (dt_is_packed(x) && dt__codes_op_groups(((const dt__packed *)x->ext)->codes) > 0) {
         snprintf(why, sizeof why, "its columns are ordered (g_idx)");
     }
-    if (why[0] == 0) return dt__gguf_type_of(four ? DT__GGUF_Q4_0 : DT__GGUF_Q8_0);
+    if (why[0] == 0) return dt__gguf_type_of((uint32_t)type_of_codes(q, columns, wanted));
     refuse(k, x, why);
     return NULL;
 }
@@ -136,20 +143,6 @@ static dt_status put_floats(const making *k, const dt_tensor *x, unsigned char *
     return DT_OK;
 }
 
-static void put_block(const dt__gguf_type *t, const int8_t *code, float scale, unsigned char *to)
-{
-    const uint16_t d = dt__f32_to_f16(scale);
-    memcpy(to, &d, sizeof d);
-    to += sizeof d;
-    if (t->id == DT__GGUF_Q8_0) {
-        memcpy(to, code, BLOCK);
-        return;
-    }
-    for (int j = 0; j < BLOCK / 2; j++) {
-        to[j] = (unsigned char)((code[j] + 8) | (code[j + BLOCK / 2] + 8) << 4);
-    }
-}
-
 static dt_status put_codes(const making *k, const dt_tensor *x, unsigned char *to)
 {
     dt_ctx *ctx = k->p->ctx;
@@ -160,9 +153,9 @@ static dt_status put_codes(const making *k, const dt_tensor *x, unsigned char *t
     dt_status s = rows.codes == NULL || rows.scale == NULL ? DT_ERR_NOMEM : DT_OK;
     if (s == DT_OK) dt__codes_to_rows(codes, &rows);
     for (int64_t r = 0; r < l->rows && s == DT_OK; r++) {
-        for (int64_t c = 0; c < l->columns; c += BLOCK, to += k->type->bytes) {
-            put_block(k->type, rows.codes + r * l->columns + c,
-                      rows.scale[r * l->groups + c / l->group], to);
+        for (int64_t c = 0; c < l->columns; c += k->type->elements, to += k->type->bytes) {
+            dt__gguf_put_block(k->type, rows.codes + r * l->columns + c,
+                               rows.scale[r * l->groups + c / l->group], to);
         }
     }
     dt__release(ctx, rows.codes);

@@ -80,7 +80,9 @@ static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
 /* The name in llama.cpp of the split and of what is done with pieces that are tokens. */
 static const char *split_name(const dt_tokenizer *k)
 {
-    if (k->bpe.split->next == dt__split_gpt2) return k->bpe.ignore_merges ? NULL : "gpt-2";
+    const int digits = k->bpe.split->digits;
+    if (digits != 3 && k->bpe.ignore_merges) return NULL;
+    if (digits != 3) return digits == 0 ? "gpt-2" : "qwen2";
     return k->bpe.ignore_merges ? "llama-bpe" : "dbrx";
 }
 

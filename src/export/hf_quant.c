@@ -29,10 +29,15 @@ static const char *refused_input(const dt_quant_spec *q)
     return NULL;
 }
 
-static const char *refused_weight(const dt_quant_spec *q, const dt_tensor *x)
+static const char *refused_weight(const collecting *c, const dt_quant_spec *q, const dt_tensor *x)
 {
-    if (x->rank != 2) return "experts are one parameter in transformers, which it cannot quantize";
-    if (q->granularity == DT_PER_GROUP && x->dims[1] % q->group_size != 0) {
+    if (x->rank != 2 && !c->to->experts) {
+        return "experts are one parameter in transformers, which torchao does not quantize";
+    }
+    if (x->rank != 2 && dt__has_zero(q)) {
+        return "its experts have zero points, which transformers does not read (scheme: symmetric)";
+    }
+    if (q->granularity == DT_PER_GROUP && x->dims[x->rank - 1] % q->group_size != 0) {
         return "group_size does not divide the columns of its weight";
     }
     if (dt_is_packed(x) && dt__codes_op_groups(((const dt__packed *)x->ext)->codes) > 0) {
@@ -42,6 +47,15 @@ static const char *refused_weight(const dt_quant_spec *q, const dt_tensor *x)
 }
 
 /* ---- collecting ----------------------------------------------------------------------------- */
+
+/* transformers decompresses all experts by one scheme. */
+static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q)
+{
+    for (int64_t i = 0; i < all->n && q->x->rank != 2; i++) {
+        if (all->at[i].x->rank != 2 && all->at[i].kind != q->kind) return true;
+    }
+    return false;
+}
 
 static bool same_kind(const dt__hf_quant *a, const dt__hf_quant *b)
 {
@@ -56,7 +70,7 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
     dt__hf_quant q = {
         .path = path, .x = x, .weight = *dt__quant_of(x), .has_input = hook != NULL
     };
-    const char *why = refused_weight(&q.weight, x);
+    const char *why = refused_weight(c, &q.weight, x);
     if (why == NULL && hook != NULL) why = refused_input(&hook->quant);
     if (why != NULL) dt__refusals_add_place(&c->refused, path, why);
     if (q.weight.granularity == DT_PER_GROUP) q.group = q.weight.group_size;
@@ -66,6 +80,9 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
         if (same_kind(&to->at[i], &q)) q.kind = to->at[i].kind;
     }
     if (q.kind == to->kinds) to->kinds++;
+    if (differs_from_experts(to, &q)) {
+        dt__refusals_add_place(&c->refused, path, "experts are quantized in several ways");
+    }
     DT__TRY(DT__RESERVE(to->ctx, to->at, to->n, to->room));
     to->at[to->n++] = q;
     return DT_OK;
@@ -88,7 +105,7 @@ static dt_status collect(void *user, const char *path, dt_module *m)
 dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__hf_quants *out)
 {
     collecting c = { .to = out };
-    *out = (dt__hf_quants){ .ctx = call->ctx };
+    *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts };
     DT__TRY(dt__hf_check(call->ctx, call->info));
     dt_status s = dt_module_visit_modules(call->m, collect, &c);
     if (s == DT_OK && out->n == 0) {

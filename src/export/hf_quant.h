@@ -8,7 +8,7 @@
 
 #include <detent/export.h>
 
-/* A linear layer with a quantized weight. */
+/* A linear layer with a quantized weight, or that of experts, [experts, out, in]. */
 typedef struct dt__hf_quant {
     const char *path;   /* of the layer, lent by it */
     const dt_tensor *x; /* its weight */
@@ -21,6 +21,7 @@ typedef struct dt__hf_quant {
 
 typedef struct dt__hf_quants {
     dt_ctx *ctx;
+    bool experts; /* they are held, too: all with one setting */
     dt__hf_quant *at;
     int64_t n, room;
     int kinds;
@@ -28,8 +29,9 @@ typedef struct dt__hf_quants {
     int64_t n_plain, room_plain;
 } dt__hf_quants;
 
-/* Lists the linear layers of a prepared or converted model. UNSUPPORTED with all that such folders
- * cannot hold, by the name of the format; NOMEM. After an error there is nothing to free. */
+/* Lists the linear layers of a prepared or converted model; out->experts is read, all else is
+ * written. UNSUPPORTED with all that such folders cannot hold, by the name of the format; NOMEM.
+ * After an error there is nothing to free. */
 dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__hf_quants *out);
 void dt__hf_quants_free(dt__hf_quants *q);
 /* The layer of a weight with this name in the file; NULL: none. */

@@ -67,9 +67,10 @@ static dt__put_weight expert_of(const dt__put_rows *r, int64_t e)
 
 typedef struct experts {
     int64_t n, out, columns;
-    dt__put_rows rows; /* of a quantized weight */
-    bool quantized, integer;
+    dt__put_rows rows;                  /* of a quantized weight */
+    bool quantized, integer, in_blocks; /* in_blocks: activations, of integer products */
     dt__put_quantized x;
+    dt__put_blocks blocks;
     dt__value floats;
 } experts;
 
@@ -109,8 +110,9 @@ static dt__value through(dt__put_model *m, const dt_trace_call *c, const experts
     const bool biased = dt__put_has(c, BIAS);
     if (x->integer) {
         const dt__put_weight w = expert_of(&x->rows, e);
-        const float *bias = dt__put_data(m, c, BIAS);
-        return dt__put_linear_codes(p, &x->x, &w, biased ? bias + e * x->out : NULL);
+        const float *bias = biased ? dt__put_data(m, c, BIAS) + e * x->out : NULL;
+        if (x->in_blocks) return dt__put_linear_blocks(p, &x->blocks, &w, bias);
+        return dt__put_linear_codes(p, &x->x, &w, bias);
     }
     dt__value y = DT__PUT(p, "MatMul", x->floats, float_weight(m, c, x, e));
     return biased ? DT__PUT(p, "Add", y, bias_of(m, c, x, e)) : y;
@@ -138,16 +140,18 @@ static void put_grouped(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *w = dt__put_operand(m, c, WEIGHT);
     const dt_quant_spec *of_x = c->in[X].quant;
-    const bool blocks = of_x != NULL && of_x->granularity == DT_PER_GROUP; /* are dequantized */
+    const bool blocks = of_x != NULL && of_x->granularity == DT_PER_GROUP;
     experts x = { .n = w->extent[0].size,
                   .out = w->extent[1].size,
                   .columns = w->extent[2].size,
                   .quantized = c->in[WEIGHT].quant != NULL,
-                  .integer = !blocks && dt__put_is_integer(m, c, X, WEIGHT) };
+                  .integer = dt__put_is_integer(m, c, X, WEIGHT),
+                  .in_blocks = blocks };
     if (x.integer) m->integer_products++;
     else m->float_products++;
-    if (x.integer) x.x = dt__put_activation(m, c, X);
-    else x.floats = dt__put_in(m, c, X);
+    if (!x.integer) x.floats = dt__put_in(m, c, X);
+    else if (blocks) x.blocks = dt__put_activation_blocks(m, c, X);
+    else x.x = dt__put_activation(m, c, X);
     if (!x.quantized || dt__put_rows_of(m, c, WEIGHT, &x.rows) == DT_OK) put_all(m, c, &x);
     if (x.quantized) dt__put_rows_free(m, &x.rows);
 }

@@ -57,7 +57,7 @@ static bool takes_codes(const dt__weight_rows *r, char *why, size_t size)
         if (r->rows.codes[i] != INT8_MIN) continue;
         snprintf(why, size,
                  "its weight has codes of -128, with which kernels of LiteRT compute wrong sums; "
-                 "train with bits: 7");
+                 "train with scheme: narrow or bits: 7");
         return false;
     }
     for (int64_t i = 0; i < r->n * r->groups && r->groups > 1; i++) {
@@ -132,10 +132,10 @@ static bool takes_weight(const dt_trace *t, const dt_trace_call *c, int i, char 
         dt__weight_rows_free(dt_ctx_of(w->tensor), &r);
         return taken;
     }
-    if (q->bits < 8) return true;
+    if (q->bits < 8 || q->scheme == DT_SCHEME_NARROW) return true; /* narrow: -127 ... 127 */
     snprintf(why, size,
              "codes of 8 bits may be -128, with which kernels of LiteRT compute wrong sums; take "
-             "bits: 7");
+             "scheme: narrow or bits: 7");
     return false;
 }
 

@@ -7,11 +7,19 @@
 
 #define DT__GGUF_MAGIC "GGUF"
 #define DT__GGUF_ALIGNMENT 32
-#define DT__GGUF_BLOCK 32 /* elements of a block of Q4_0 and Q8_0 */
+#define DT__GGUF_BLOCK 32       /* elements of a block of Q4_0 and Q8_0 */
+#define DT__GGUF_LONG_BLOCK 256 /* likewise of Q2_K and Q3_K */
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
-enum { DT__GGUF_F32 = 0, DT__GGUF_F16 = 1, DT__GGUF_Q4_0 = 2, DT__GGUF_Q8_0 = 8 };
+enum {
+    DT__GGUF_F32 = 0,
+    DT__GGUF_F16 = 1,
+    DT__GGUF_Q4_0 = 2,
+    DT__GGUF_Q8_0 = 8,
+    DT__GGUF_Q2_K = 10,
+    DT__GGUF_Q3_K = 11
+};
 
 /* A type of tensors: `elements` of a row share a block of `bytes`. */
 typedef struct dt__gguf_type {
@@ -22,6 +30,12 @@ typedef struct dt__gguf_type {
 
 /* The type of this number; NULL: another one. */
 const dt__gguf_type *dt__gguf_type_of(uint32_t id);
+
+/* The values of one block (gguf_values.c). */
+void dt__gguf_q8_0(const unsigned char *from, float *x);
+void dt__gguf_q4_0(const unsigned char *from, float *x);
+void dt__gguf_q2_k(const unsigned char *from, float *x);
+void dt__gguf_q3_k(const unsigned char *from, float *x);
 
 /* Types of metadata values. */
 enum {

@@ -9,6 +9,8 @@ static const dt__gguf_type types[] = {
     { DT__GGUF_F16, "F16", 1, 2 },
     { DT__GGUF_Q4_0, "Q4_0", DT__GGUF_BLOCK, 18 },
     { DT__GGUF_Q8_0, "Q8_0", DT__GGUF_BLOCK, 34 },
+    { DT__GGUF_Q2_K, "Q2_K", DT__GGUF_LONG_BLOCK, 84 },
+    { DT__GGUF_Q3_K, "Q3_K", DT__GGUF_LONG_BLOCK, 110 },
 };
 
 const dt__gguf_type *dt__gguf_type_of(uint32_t id)

@@ -2,6 +2,7 @@
  * here) as a tokenizer.json; "rwkv" where every token is a byte, or a character, as format gguf
  * writes them. Other tokenizers are left out, and that is said: the model runs on ids. */
 #include "core/utf8.h"
+#include "data/tokenizer.h"
 #include "io/gguf_keys.h"
 
 #include <detent/text.h>
@@ -105,15 +106,20 @@ static dt_status put_characters(writing *w, bool *there)
 
 static const struct {
     const char *pre;
-    bool is_llama3, ignore_merges;
+    int digits;                 /* of dt__split */
+    bool ignore_merges, begins; /* begins: a token in front of a text is usual */
 } splits[] = {
-    { "gpt-2", false, false },  { "llama-bpe", true, true }, { "llama3", true, true },
-    { "llama-v3", true, true }, { "dbrx", true, false },     { "smaug-bpe", true, false },
+    { "gpt-2", 0, false, false },  { "llama-bpe", 3, true, true }, { "llama3", 3, true, true },
+    { "llama-v3", 3, true, true }, { "dbrx", 3, false, false },    { "smaug-bpe", 3, false, false },
+    { "qwen2", 1, false, false },
 };
 
-#define LLAMA3                                                                                     \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+" \
-    "[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const dt__split *split_of(int digits)
+{
+    const dt__split *s = dt__splits;
+    while (s->digits != digits) s++;
+    return s;
+}
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
 
@@ -263,22 +269,23 @@ static dt_status read_end(const writing *w, const char *flag, const char *id, bo
     return DT_OK;
 }
 
-static dt_status put_bpe(writing *w, bool is_llama3, bool ignore_merges)
+static dt_status put_bpe(writing *w, int at)
 {
+    const dt__split *split = split_of(splits[at].digits);
     int64_t before, after;
     DT__TRY(check_texts(w, w->tokens, TOKENS));
     DT__TRY(check_texts(w, w->merges, MERGES));
     DT__TRY(read_end(w, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id",
-                     is_llama3 && ignore_merges, &before));
+                     splits[at].begins, &before));
     DT__TRY(
         read_end(w, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, &after));
     dt__put_text(w->t, "{\"version\":\"1.0\",\"added_tokens\":[");
     put_tokens(w, true, put_added);
     dt__put_text(w->t, "],\"normalizer\":null,\"pre_tokenizer\":");
-    if (is_llama3) {
+    if (split->digits > 0) {
         dt__put_text(w->t, "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
                            "\"pattern\":{\"Regex\":");
-        dt__put_quoted(w->t, LLAMA3);
+        dt__put_quoted(w->t, split->regex);
         dt__put_text(w->t, "},\"behavior\":\"Isolated\",\"invert\":false}," BYTE_LEVEL
                            "\"use_regex\":false}]}");
     } else {
@@ -288,7 +295,7 @@ static dt_status put_bpe(writing *w, bool is_llama3, bool ignore_merges)
     put_template(w, before, after);
     dt__put_text(w->t, ",\"decoder\":" BYTE_LEVEL "\"use_regex\":true},\"model\":{\"type\":\"BPE\","
                        "\"ignore_merges\":");
-    dt__put_text(w->t, ignore_merges ? "true,\"vocab\":{" : "false,\"vocab\":{");
+    dt__put_text(w->t, splits[at].ignore_merges ? "true,\"vocab\":{" : "false,\"vocab\":{");
     put_tokens(w, false, put_vocab);
     dt__put_text(w->t, "},\"merges\":[");
     put_merges(w);
@@ -302,7 +309,7 @@ static dt_status try_bpe(writing *w, int split, bool *there)
     dt_tokenizer *k;
     char why[DT__MESSAGE_SIZE / 2];
     const size_t begin = w->t->used;
-    DT__TRY(put_bpe(w, splits[split].is_llama3, splits[split].ignore_merges));
+    DT__TRY(put_bpe(w, split));
     const dt_status s = dt_tokenizer_parse(w->g->ctx, w->t->bytes + begin, w->t->used - begin,
                                            w->g->file->path, &k);
     if (s == DT_ERR_NOMEM) return s;
@@ -330,7 +337,8 @@ static dt_status put_by_model(writing *w, bool *there)
     for (int i = 0; i < DT__COUNT_OF(splits); i++) {
         if (dt__gguf_is(pre, n, splits[i].pre)) return try_bpe(w, i, there);
     }
-    return leave_out(w, "tokenizer.ggml.pre is none that is known here: gpt-2, llama-bpe, dbrx");
+    return leave_out(w, "tokenizer.ggml.pre is none that is known here: gpt-2, llama-bpe, "
+                        "dbrx, qwen2");
 }
 
 static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t type,

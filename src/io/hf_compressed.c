@@ -5,7 +5,8 @@
  *     NAME.weight_zero_point  I8 [out, groups], or packed I32 down the rows: [words, groups]
  *     NAME.weight_shape   I64 [2]; needed where packed
  *
- * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. */
+ * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. Those of an expert
+ * become its values, NAME.weight, as transformers has them, too. */
 #include "core/half.h"
 #include "io/code_rows.h"
 #include "io/hf_compressed.h"
@@ -78,7 +79,9 @@ bool dt__hf_has_integer_head(const dt_file *folder)
 
 /* ---- which group ---------------------------------------------------------------------------- */
 
-/* Python's expression as POSIX has it: \d and \w, and no lazy or group extensions. */
+/* Python's expression as POSIX has it: \d and \w, and no lazy or group extensions. Counts in braces
+ * and references to groups would let a file take any memory and time; no folder was seen to have
+ * them. */
 static bool translate(const char *from, char *to, size_t size)
 {
     size_t used = 0;
@@ -90,8 +93,11 @@ static bool translate(const char *from, char *to, size_t size)
             if (*from == 0) return false;
             one[0] = '\\';
             one[1] = *from;
+            if (*from >= '0' && *from <= '9') return false;
             if (*from == 'd') put = "[0-9]";
             if (*from == 'w') put = "[A-Za-z0-9_]";
+        } else if (*from == '{') {
+            return false;
         } else if (*from == '(' && from[1] == '?') {
             if (from[2] != ':') return false;
             from += 2;
@@ -386,6 +392,24 @@ static dt_status add_layer(layer *l, dt__chars *quant)
     return DT_OK;
 }
 
+/* The values of an expert. */
+static dt_status add_values(layer *l)
+{
+    void *data;
+    DT__TRY(add_part(l, ".weight", "F32", l->columns, &data));
+    for (int64_t r = 0; r < l->rows; r++) {
+        for (int64_t k = 0; k < l->columns; k++) {
+            const int64_t g = k / dt__ceil_div(l->columns, l->groups);
+            int code;
+            DT__TRY(code_of(l, r, k, &code));
+            const int zero = l->zero == NULL ? 0 : zero_at(l, r, g);
+            const float x = (float)(code - zero) * scale_at(l, r * l->groups + g);
+            memcpy((char *)data + (r * l->columns + k) * 4, &x, sizeof x);
+        }
+    }
+    return DT_OK;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_status open_layer(layer *l, const dt__hf_groups *g)
@@ -421,14 +445,9 @@ dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_fi
     memcpy(path, e->name, n);
     path[n] = 0;
     l.path = path;
-    if (strstr(path, ".experts.") != NULL) {
-        return dt_fail(folder->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: '%.*s': experts that are integers are not supported", part->path, 90,
-                       path);
-    }
     const dt_file_entry *first = find(&l, ".weight_packed");
     if (first == NULL) first = find(&l, ".weight");
     if (first != NULL && first != e) return DT_OK; /* its codes bring the others along */
     DT__TRY(open_layer(&l, g));
-    return add_layer(&l, quant);
+    return strstr(path, ".experts.") != NULL ? add_values(&l) : add_layer(&l, quant);
 }

@@ -1,5 +1,6 @@
 /* Writes config.json: the original text, or a new one like save_pretrained of transformers 4, with
  * every key that this program uses. */
+#include "core/number.h"
 #include "io/hf.h"
 
 #include <stdio.h>
@@ -122,10 +123,19 @@ static void put_int(dt__chars *t, const char *key, int64_t value)
     dt__put_integer(t, value);
 }
 
+/* A whole number with ".0": transformers 5 refuses integers for most of its floats. */
+static void put_float(dt__chars *t, double value)
+{
+    char text[32];
+    dt__print_real(value, text);
+    dt__put_text(t, text);
+    if (strspn(text, "-0123456789") == strlen(text)) dt__put_text(t, ".0");
+}
+
 static void put_real(dt__chars *t, const char *key, double value)
 {
     put_key(t, key);
-    dt__put_real(t, value);
+    put_float(t, value);
 }
 
 static void put_text(dt__chars *t, const char *key, const char *value)
@@ -144,12 +154,12 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "{\"rope_type\": ");
     dt__put_quoted(t, r->scaling == DT_ROPE_LINEAR ? "linear" : "llama3");
     dt__put_text(t, ", \"factor\": ");
-    dt__put_real(t, r->factor);
+    put_float(t, r->factor);
     if (r->scaling == DT_ROPE_LLAMA3) {
         dt__put_text(t, ", \"low_freq_factor\": ");
-        dt__put_real(t, r->low_freq_factor);
+        put_float(t, r->low_freq_factor);
         dt__put_text(t, ", \"high_freq_factor\": ");
-        dt__put_real(t, r->high_freq_factor);
+        put_float(t, r->high_freq_factor);
         dt__put_text(t, ", \"original_max_position_embeddings\": ");
         dt__put_integer(t, r->original_context);
     }

@@ -47,34 +47,20 @@ CONVERT(i16_i64, int16_t, int64_t, true, x)
 CONVERT(i32_i64, int32_t, int64_t, true, x)
 CONVERT(u32_i64, uint32_t, int64_t, true, x)
 
-/* Blocks of 32 with a scale in f16, in GGUF files (io/gguf.h). */
-static int64_t q8_0_f32(int64_t n, const unsigned char *from, void *to)
-{
-    float *out = to;
-    for (int64_t i = 0; i < n; i += DT__GGUF_BLOCK, from += 2 + DT__GGUF_BLOCK) {
-        uint16_t d;
-        memcpy(&d, from, sizeof d);
-        for (int j = 0; j < DT__GGUF_BLOCK; j++) {
-            out[i + j] = (float)(int8_t)from[2 + j] * dt__f16_to_f32(d);
-        }
+/* Blocks of GGUF files (gguf_values.c). */
+#define BLOCKS(name, block, size)                                                                  \
+    static int64_t name##_f32(int64_t n, const unsigned char *from, void *to)                      \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i += block, from += size) {                                     \
+            dt__gguf_##name(from, (float *)to + i);                                                \
+        }                                                                                          \
+        return n;                                                                                  \
     }
-    return n;
-}
 
-static int64_t q4_0_f32(int64_t n, const unsigned char *from, void *to)
-{
-    float *out = to;
-    const int half = DT__GGUF_BLOCK / 2;
-    for (int64_t i = 0; i < n; i += DT__GGUF_BLOCK, from += 2 + half) {
-        uint16_t d;
-        memcpy(&d, from, sizeof d);
-        for (int j = 0; j < half; j++) {
-            out[i + j] = (float)((from[2 + j] & 15) - 8) * dt__f16_to_f32(d);
-            out[i + j + half] = (float)((from[2 + j] >> 4) - 8) * dt__f16_to_f32(d);
-        }
-    }
-    return n;
-}
+BLOCKS(q8_0, DT__GGUF_BLOCK, 34)
+BLOCKS(q4_0, DT__GGUF_BLOCK, 18)
+BLOCKS(q2_k, DT__GGUF_LONG_BLOCK, 84)
+BLOCKS(q3_k, DT__GGUF_LONG_BLOCK, 110)
 
 typedef struct pair {
     const char *from;
@@ -90,6 +76,8 @@ static const pair pairs[] = {
     { "BF16", DT_F32, .convert = bf16_f32 },
     { "Q8_0", DT_F32, .convert = q8_0_f32 },
     { "Q4_0", DT_F32, .convert = q4_0_f32 },
+    { "Q2_K", DT_F32, .convert = q2_k_f32 },
+    { "Q3_K", DT_F32, .convert = q3_k_f32 },
     { "F64", DT_F32, .convert = f64_f32, .refused = DT_ERR_NUMERIC,
       .why = "is beyond the range of f32" },
     { "F64", DT_F64, .convert = NULL },

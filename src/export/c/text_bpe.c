@@ -5,5 +5,6 @@ typedef struct text_bpe {
     const int32_t *byte, *left, *right, *result, *rank;
     const uint32_t *ranges;
     int32_t merges, n_ranges;
-    int whole, llama3; /* text is split as for Llama 3, else as for GPT-2 */
+    int whole;
+    int32_t digits; /* most digits of a piece, as Llama 3 and Qwen2 split; 0: as GPT-2 */
 } text_bpe;

@@ -5,7 +5,8 @@
  *     sum of u * q = -shift * sum of u + sum of u * (q + shift)
  *
  * The first term, a number for each row and segment, is what sums begin with. (By sdot, activations
- * would be shifted, and what that adds differs from output to output.)
+ * would be shifted, and what that adds differs from output to output.) Codes of activations in
+ * blocks are u - 128, which has a sign, so sdot multiplies these by q, and sums begin with 0.
  *
  * A panel is processed in segments, at most 256 columns of a piece. A segment is multiplied with
  * all rows, a tile of rows at a time; with many rows its codes are made bytes first. */
@@ -37,41 +38,59 @@ typedef struct segment {
     const uint8_t *u;
     int64_t ldu;
     sums *row;
-    const int32_t *start; /* of each row: -shift times the sum of its activations */
+    const int32_t *start;     /* of each row: -shift times the sum of its activations */
+    const float *block_scale; /* of each row's block, or NULL; rows are block_step apart */
+    int64_t block_step;
 } segment;
 
-/* ---- codes plus shift, as bytes ------------------------------------------------------------- */
+/* ---- codes plus shift, as bytes; with blocks (`is_signed`) the codes themselves -------------- */
 
-DT__INLINE uint8x16_t low_nibbles(uint8x16_t packed)
+DT__INLINE uint8x16_t low_nibbles(bool is_signed, uint8x16_t packed)
 {
-    return vandq_u8(veorq_u8(packed, vdupq_n_u8(0x88)), vdupq_n_u8(15));
+    if (!is_signed) return vandq_u8(veorq_u8(packed, vdupq_n_u8(0x88)), vdupq_n_u8(15));
+    return vreinterpretq_u8_s8(vshrq_n_s8(vreinterpretq_s8_u8(vshlq_n_u8(packed, 4)), 4));
 }
 
-DT__INLINE uint8x16_t high_nibbles(uint8x16_t packed)
+DT__INLINE uint8x16_t high_nibbles(bool is_signed, uint8x16_t packed)
 {
-    return vshrq_n_u8(veorq_u8(packed, vdupq_n_u8(0x88)), 4);
+    if (!is_signed) return vshrq_n_u8(veorq_u8(packed, vdupq_n_u8(0x88)), 4);
+    return vreinterpretq_u8_s8(vshrq_n_s8(vreinterpretq_s8_u8(packed), 4));
 }
 
-DT__INLINE uint8x16_t shifted_bytes(uint8x16_t codes) { return veorq_u8(codes, vdupq_n_u8(0x80)); }
+DT__INLINE uint8x16_t shifted_bytes(bool is_signed, uint8x16_t codes)
+{
+    return is_signed ? codes : veorq_u8(codes, vdupq_n_u8(0x80));
+}
 
 static int shift_of(bool nibbles) { return nibbles ? 8 : 128; }
 
-static void unpack_nibbles(int steps, const uint8_t *from, uint8_t *to)
+DT__INLINE void unpack_nibbles(bool is_signed, int steps, const uint8_t *from, uint8_t *to)
 {
     for (; steps > 0; steps--, to += UNPACKED_STEP) {
         for (int v = 0; v < VECTORS; v++, from += 16) {
             const uint8x16_t packed = vld1q_u8(from);
             uint8_t *half = to + v / 4 * 128 + v % 4 * 16;
-            vst1q_u8(half, low_nibbles(packed));
-            vst1q_u8(half + 64, high_nibbles(packed));
+            vst1q_u8(half, low_nibbles(is_signed, packed));
+            vst1q_u8(half + 64, high_nibbles(is_signed, packed));
         }
     }
 }
 
-static void unpack_bytes(int steps, const uint8_t *from, uint8_t *to)
+DT__INLINE void unpack_bytes(bool is_signed, int steps, const uint8_t *from, uint8_t *to)
 {
     for (int at = 0; at < steps * UNPACKED_STEP; at += 16) {
-        vst1q_u8(to + at, shifted_bytes(vld1q_u8(from + at)));
+        vst1q_u8(to + at, shifted_bytes(is_signed, vld1q_u8(from + at)));
+    }
+}
+
+static void unpack(const segment *s, bool nibbles, uint8_t *to)
+{
+    if (s->block_scale == NULL) {
+        if (nibbles) unpack_nibbles(false, s->steps, s->codes, to);
+        else unpack_bytes(false, s->steps, s->codes, to);
+    } else {
+        if (nibbles) unpack_nibbles(true, s->steps, s->codes, to);
+        else unpack_bytes(true, s->steps, s->codes, to);
     }
 }
 
@@ -103,6 +122,7 @@ static void find_starts(const segment *s, int rows, int shift, int32_t *start)
 
 typedef struct tile {
     int rows, columns, form;
+    bool blocks; /* of activations: codes on both sides have a sign */
 } tile;
 
 typedef int32x4_t row_sums[VECTORS];
@@ -114,11 +134,12 @@ DT__INLINE int place_of(int form, int v)
 }
 
 /* A vector of codes for columns k = 0 ... 3, or (half 1) 4 ... 7, plus the shift. */
-DT__INLINE uint8x16_t codes_at(int form, const uint8_t *from, int half)
+DT__INLINE uint8x16_t codes_at(tile t, const uint8_t *from, int half)
 {
-    if (form == DT__UNPACKED) return vld1q_u8(from + half * 64);
-    if (form == DT__BYTES) return shifted_bytes(vld1q_u8(from + half * 64));
-    return half == 0 ? low_nibbles(vld1q_u8(from)) : high_nibbles(vld1q_u8(from));
+    if (t.form == DT__UNPACKED) return vld1q_u8(from + half * 64);
+    if (t.form == DT__BYTES) return shifted_bytes(t.blocks, vld1q_u8(from + half * 64));
+    return half == 0 ? low_nibbles(t.blocks, vld1q_u8(from))
+                     : high_nibbles(t.blocks, vld1q_u8(from));
 }
 
 /* sum + products of codes and the four activations in lane 0 of u. Inline assembly, since gcc 12
@@ -130,6 +151,21 @@ DT__INLINE int32x4_t add_products(int32x4_t sum, uint8x16_t codes, float u)
     return sum;
 }
 
+/* The same of signed bytes. */
+DT__INLINE int32x4_t add_signed(int32x4_t sum, uint8x16_t codes, uint8x8_t x)
+{
+    __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sum) : "w"(codes), "w"(x));
+    return sum;
+}
+
+/* The four activations at `from` minus 128, in lane 0. */
+DT__INLINE uint8x8_t signed_four(const uint8_t *from)
+{
+    uint32_t four;
+    memcpy(&four, from, sizeof four);
+    return veor_u8(vcreate_u8(four), vdup_n_u8(0x80));
+}
+
 /* w: the tile's first vector in the step. */
 DT__INLINE void multiply_step(tile t, const uint8_t *w, const uint8_t *u, int64_t ldu,
                               row_sums *sum)
@@ -138,15 +174,18 @@ DT__INLINE void multiply_step(tile t, const uint8_t *w, const uint8_t *u, int64_
         uint8x16_t codes[VECTORS];
         DT__UNROLL
         for (int v = 0; v < t.columns; v++) {
-            codes[v] = codes_at(t.form, w + place_of(t.form, v), half);
+            codes[v] = codes_at(t, w + place_of(t.form, v), half);
         }
         DT__UNROLL
         for (int r = 0; r < t.rows; r++) {
-            float four;
-            memcpy(&four, u + r * ldu + 4 * half, sizeof four);
+            const uint8_t *from = u + r * ldu + 4 * half;
+            float four = 0;
+            if (!t.blocks) memcpy(&four, from, sizeof four);
+            const uint8x8_t x = t.blocks ? signed_four(from) : vdup_n_u8(0);
             DT__UNROLL
             for (int v = 0; v < t.columns; v++) {
-                sum[r][v] = add_products(sum[r][v], codes[v], four);
+                sum[r][v] = t.blocks ? add_signed(sum[r][v], codes[v], x)
+                                     : add_products(sum[r][v], codes[v], four);
             }
         }
     }
@@ -176,7 +215,9 @@ DT__INLINE void end_segment(tile t, const segment *s, bool first, bool ends, int
             int32_t *piece = s->row[r].piece + 4 * (v0 + v);
             float *acc = s->row[r].acc + 4 * (v0 + v);
             const int32x4_t whole = first ? sum[r][v] : vaddq_s32(sum[r][v], vld1q_s32(piece));
-            if (ends) vst1q_f32(acc, vfmaq_f32(vld1q_f32(acc), vcvtq_f32_s32(whole), scale[v]));
+            float32x4_t by = ends ? scale[v] : vdupq_n_f32(0);
+            if (ends && t.blocks) by = vmulq_n_f32(by, s->block_scale[r * s->block_step]);
+            if (ends) vst1q_f32(acc, vfmaq_f32(vld1q_f32(acc), vcvtq_f32_s32(whole), by));
             else vst1q_s32(piece, whole);
         }
     }
@@ -190,7 +231,9 @@ DT__INLINE void run_tile(tile t, const segment *s)
         DT__UNROLL
         for (int r = 0; r < t.rows; r++) {
             DT__UNROLL
-            for (int v = 0; v < t.columns; v++) sum[r][v] = vld1q_dup_s32(s->start + r);
+            for (int v = 0; v < t.columns; v++) {
+                sum[r][v] = t.blocks ? vdupq_n_s32(0) : vld1q_dup_s32(s->start + r);
+            }
         }
         const uint8_t *w = s->codes + place_of(t.form, v0), *u = s->u;
         for (int i = 0; i < s->steps; i++, w += step_bytes, u += DT__STEP) {
@@ -204,31 +247,28 @@ DT__INLINE void run_tile(tile t, const segment *s)
     }
 }
 
+/* Five rows or more make tiles of at least three. */
+#define FEW(X, form) X(form, 1) X(form, 2) X(form, 3) X(form, 4)
+#define MANY(X, form) X(form, 3) X(form, 4) X(form, 5) X(form, 6)
+#define TILES(X) FEW(X, DT__NIBBLES) FEW(X, DT__BYTES) MANY(X, DT__UNPACKED)
+
 #define TILE(form, rows)                                                                           \
     static void tile_##form##_##rows(const segment *s)                                             \
     {                                                                                              \
-        run_tile((tile){ rows, rows == 1 ? 8 : 4, form }, s);                                      \
+        run_tile((tile){ rows, rows == 1 ? 8 : 4, form, false }, s);                               \
+    }                                                                                              \
+    static void blocks_##form##_##rows(const segment *s)                                           \
+    {                                                                                              \
+        run_tile((tile){ rows, rows == 1 ? 8 : 4, form, true }, s);                                \
     }
-TILE(DT__NIBBLES, 1)
-TILE(DT__NIBBLES, 2)
-TILE(DT__NIBBLES, 3)
-TILE(DT__NIBBLES, 4)
-TILE(DT__BYTES, 1)
-TILE(DT__BYTES, 2)
-TILE(DT__BYTES, 3)
-TILE(DT__BYTES, 4)
-TILE(DT__UNPACKED, 3)
-TILE(DT__UNPACKED, 4)
-TILE(DT__UNPACKED, 5)
-TILE(DT__UNPACKED, 6)
+TILES(TILE)
 
-/* Five rows or more make tiles of at least three. */
-static void (*const tiles[][MOST_ROWS])(const segment *s) = {
-    [DT__NIBBLES] = { tile_DT__NIBBLES_1, tile_DT__NIBBLES_2, tile_DT__NIBBLES_3,
-                      tile_DT__NIBBLES_4 },
-    [DT__BYTES] = { tile_DT__BYTES_1, tile_DT__BYTES_2, tile_DT__BYTES_3, tile_DT__BYTES_4 },
-    [DT__UNPACKED] = { NULL, NULL, tile_DT__UNPACKED_3, tile_DT__UNPACKED_4, tile_DT__UNPACKED_5,
-                       tile_DT__UNPACKED_6 },
+/* By whether activations are in blocks. */
+#define TILE_OF(form, rows) [form][rows - 1] = tile_##form##_##rows,
+#define BLOCKS_OF(form, rows) [form][rows - 1] = blocks_##form##_##rows,
+static void (*const tiles[2][DT__BYTES + 1][MOST_ROWS])(const segment *s) = {
+    { TILES(TILE_OF) },
+    { TILES(BLOCKS_OF) },
 };
 
 /* ---- a panel -------------------------------------------------------------------------------- */
@@ -239,20 +279,22 @@ static void run_segment(segment s, int rows, bool nibbles)
     int32_t start[CHUNK];
     uint8_t bytes[DEPTH * UNPACKED_STEP];
     int form = nibbles ? DT__NIBBLES : DT__BYTES;
-    find_starts(&s, rows, shift_of(nibbles), start);
+    const bool blocks = s.block_scale != NULL;
+    if (!blocks) find_starts(&s, rows, shift_of(nibbles), start);
     s.start = start;
     if (rows >= UNPACK_FROM) {
-        (nibbles ? unpack_nibbles : unpack_bytes)(s.steps, s.codes, bytes);
+        unpack(&s, nibbles, bytes);
         s.codes = bytes;
         form = DT__UNPACKED;
     }
     for (int left = (rows + MOST_ROWS - 1) / MOST_ROWS; left > 0; left--) {
         const int n = (rows + left - 1) / left;
-        tiles[form][n - 1](&s);
+        tiles[blocks][form][n - 1](&s);
         rows -= n;
         s.u += n * s.ldu;
         s.row += n;
         s.start += n;
+        if (blocks) s.block_scale += n * s.block_step;
     }
 }
 
@@ -271,6 +313,9 @@ static void run_piece(const dt__qgemm_part *p, const dt__piece *piece, sums *row
             .u = g->u + p->m0 * g->ldu + piece->start + i * DT__STEP,
             .ldu = g->ldu,
             .row = row,
+            .block_scale =
+                g->block_scale == NULL ? NULL : dt__block_scales(g, p->m0) + piece->group,
+            .block_step = g->layout->groups,
         };
         run_segment(s, p->rows, g->layout->nibbles);
     }
@@ -281,16 +326,13 @@ static void run_panel(const dt__qgemm_part *p)
     const dt__qgemm *g = p->g;
     const float *ksum = (const float *)(const void *)p->panel;
     sums row[CHUNK];
-    for (int m = 0; m < p->rows; m++) {
-        const float zu = (float)g->zu[p->m0 + m];
-        for (int j = 0; j < DT__LANES; j++) row[m].acc[j] = -(zu * ksum[j]);
-    }
+    for (int m = 0; m < p->rows; m++) dt__qgemm_begin(g, p->m0 + m, ksum, row[m].acc);
     for (int64_t i = 0; i < g->layout->pieces; i++) {
         const dt__piece piece = dt__piece_of(g->layout, i);
         run_piece(p, &piece, row);
     }
     for (int m = 0; m < p->rows; m++) {
-        const float sx = g->sx[p->m0 + m], *acc = row[m].acc;
+        const float sx = dt__qgemm_scale(g, p->m0 + m), *acc = row[m].acc;
         float *y = dt__qgemm_row(g, p->m0 + m) + p->n0;
         for (int j = 0; j < p->lanes; j++) y[j] = sx * acc[j];
         for (int j = 0; g->bias != NULL && j < p->lanes; j++) y[j] += g->bias[p->n0 + j];
@@ -305,16 +347,6 @@ static void run_range(const dt__qgemm_range *r)
     }
 }
 
-/* Activations in blocks, whose codes are signed, are left to plain C. */
-void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g)
-{
-    if (g->block_scale != NULL) dt__qd8_qb4_gemm__ref(g);
-    else dt__qgemm_share(g, CHUNK, run_range);
-}
-
-void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g)
-{
-    if (g->block_scale != NULL) dt__qd8_qb8_gemm__ref(g);
-    else dt__qgemm_share(g, CHUNK, run_range);
-}
+void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
+void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
 #endif
