@@ -171,7 +171,10 @@ static const cli_command commands[] = {
                    { "--layers", NULL, "of a model: layers, output shapes, multiply-adds" },
                    { "--graph", "table|dot",
                      "of a model: the ops that it runs, their forms, memory and multiply-adds; dot "
-                     "is for Graphviz" } } },
+                     "is for Graphviz" },
+                   { "--device", NULL,
+                     "of a model: what it takes as C, flash and RAM by layer, and the layer with "
+                     "the most RAM" } } },
     { "check", "FILE|RUN", "verifies a file's structure, hash and values", cli_check,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1 },
     { "bench", "",
@@ -405,7 +408,7 @@ int main(int argc, char **argv)
 {
     if (!open_standard_streams()) return CLI_FAILED;
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
-    signal(SIGXFSZ, SIG_IGN); /* at the limit of file size writes fail instead */
+    signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "detent: standard output cannot be written\n");
