@@ -183,7 +183,7 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language, experts, backward, waiting" },
+                     "language, experts, backward, waiting, device" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },
