@@ -437,6 +437,24 @@ START_TEST(inspect_shows_one_row_a_weight)
 }
 END_TEST
 
+/* Of a converted model and of floats, not of one that is being trained. */
+START_TEST(inspect_shows_costs)
+{
+    expect(0, "", "convert run -o model.safetensors");
+    expect(0, "sets the peak with", "inspect model.safetensors --device");
+    expect(0, "an arena of", "inspect float.safetensors --device");
+    json_t *root = json_of("inspect model.safetensors --device --json");
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "layers")), 3);
+    ck_assert(json_is_null(json_object_get(root, "cmsis_arena")));
+    ck_assert_int_gt(json_integer_value(json_object_get(root, "arena")), 0);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "input")), 784 * 4);
+    json_decref(root);
+    expect(1, "convert the model first",
+           "inspect run/checkpoints/step-0000000020.safetensors "
+           "--device");
+}
+END_TEST
+
 START_TEST(any_file_can_be_inspected)
 {
     char path[TEST_PATH], arguments[2 * TEST_PATH];
@@ -533,6 +551,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, adapters_are_merged);
     tcase_add_test(c, a_run_is_converted);
     tcase_add_test(c, inspect_shows_one_row_a_weight);
+    tcase_add_test(c, inspect_shows_costs);
     tcase_add_test(c, any_file_can_be_inspected);
     tcase_add_test(c, check_finds_damage);
     tcase_add_test(c, eval_ends_with_3_where_the_loss_is_not_finite);

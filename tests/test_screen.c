@@ -118,6 +118,7 @@ static const char *const commands[] = {
     "inspect run/baseline.safetensors",
     "inspect run --layers",
     "inspect run --graph table",
+    "inspect run --device",
     "inspect run/checkpoints/step-0000000006.safetensors",
     "inspect lm",
     "inspect lm --layers",

@@ -257,6 +257,33 @@ DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *
  * dt_export's UNSUPPORTED. Writes nothing; ranges need not have been observed. */
 DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format);
 
+/* What a call of an exported C program takes. */
+typedef struct dt_cost_row {
+    const char *module, *op; /* lent during the call of the dt_cost_fn; "": the model itself */
+    dt_shape output;         /* of one example */
+    size_t flash;            /* bytes of constants that no earlier call reads */
+    size_t ram;              /* bytes of the arena that are in use while it runs */
+    int64_t multiply_adds;
+    bool peak; /* no other uses more of the arena; of several the first */
+} dt_cost_row;
+typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
+
+/* What one inference takes. Code and stack depend on the compiler. */
+typedef struct dt_costs {
+    size_t flash;         /* bytes of constants */
+    size_t arena;         /* at least the most that is in use at a time; gaps may make it larger */
+    size_t input, output; /* bytes, which are the caller's */
+    bool integers;        /* a network of integers alone (device.h) */
+    size_t cmsis_arena;   /* of such a network, where CMSIS-NN computes its layers; else 0 */
+} dt_costs;
+
+/* Computes what format c would take: `each` gets a row a call, in order, but for those whose result
+ * is their operand under another name. Writes nothing. Errors: ARG, STATE (a prepared model:
+ * convert it), UNSUPPORTED (a language model, whose memory depends on the length of its text; what
+ * the format cannot express), those of dt_trace_model, NOMEM. */
+DT_API dt_status dt_export_costs(dt_module *m, const dt_model_info *info, dt_cost_fn each,
+                                 void *user, dt_costs *out);
+
 /* How far an export's results are from the model's. */
 typedef struct dt_export_difference {
     char output[96];           /* name, cut if it is longer */

@@ -28,7 +28,7 @@ enum {
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
-enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
+enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED, DT_RANGE_FIXED };
 enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
 enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
 
@@ -42,13 +42,14 @@ typedef struct dt_quant_spec {
     int ste;            /* DT_STE_...: the straight-through gradient */
     bool is_unsigned;   /* codes 0...2^bits-1; asymmetric, and learned ranges of activations */
     bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
-    int range;          /* DT_RANGE_...: the tensor's own each time, observed, or learned */
+    int range;          /* DT_RANGE_...: the tensor's own each time, observed, learned, or given */
     bool shift;   /* learned ranges of activations: a learned value per channel is added first */
     int save;     /* DT_SAVED_...: what backward keeps of an activation with a learned range */
     int observer; /* DT_OBSERVER_...: how a static range follows from batches */
     double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
     int64_t samples;   /* likewise: values it keeps, at random where it saw more */
     double averaging;  /* weight of a new batch in a moving average; above 0, at most 1 */
+    double low, high;  /* of DT_RANGE_FIXED, which presets `device-...` have: low <= 0 <= high */
 } dt_quant_spec;
 
 DT_API dt_quant_spec dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -122,7 +123,7 @@ typedef struct dt_quant_patch {
     dt_quant_spec quant;
     bool has_scheme, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
         has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging,
-        has_shift, has_save;
+        has_shift, has_save, has_low, has_high;
     bool quantize, has_quantize; /* false: this operand stays float */
 } dt_quant_patch;
 

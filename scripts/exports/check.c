@@ -1,6 +1,9 @@
 /* Runs an exported model on the examples of a file, and counts outputs that have the bits of the
  * file, and bytes beside the arena that were written. examples.bin is, for each example, INPUTS
- * and OUTPUTS words: f32, little-endian. With MOST the first MOST examples. */
+ * and OUTPUTS words: f32, little-endian. With MOST the first MOST examples.
+ *
+ * A model of integers (ELEMENT) gets codes of the inputs, images with channels last, and the values
+ * of its codes are compared. */
 #include "host.h"
 #include "exported.h"
 #include "report.h"
@@ -23,6 +26,39 @@ static union {
     uint64_t align[2];
     uint8_t byte[EDGE + ARENA_BYTES + EDGE];
 } memory;
+
+#if defined(ELEMENT)
+static ELEMENT x_codes[INPUTS], y_codes[OUTPUTS];
+
+/* clamp(round(v / scale) + zero, -128, 127), halves away from zero. */
+static ELEMENT code_of(float v)
+{
+    float q = v / INPUT_SCALE;
+    if (q > 1000.0f) q = 1000.0f;
+    if (q < -1000.0f) q = -1000.0f;
+    int32_t n = (int32_t)q;
+    float rest = q - (float)n;
+    n += (rest >= 0.5f) - (rest <= -0.5f) + INPUT_ZERO;
+    return (ELEMENT)(n < -128 ? -128 : n > 127 ? 127 : n);
+}
+
+static int run_model(void *arena)
+{
+    for (unsigned i = 0; i < INPUTS; i++) {
+        unsigned pixels = INPUTS / CHANNELS, channel = i / pixels;
+        x_codes[i % pixels * CHANNELS + channel] = code_of(x.f[i]);
+    }
+    int status = MODEL_RUN(x_codes, y_codes, arena);
+    for (unsigned i = 0; i < OUTPUTS; i++) {
+        unsigned pixels = OUTPUTS / OUTPUT_CHANNELS, channel = i / pixels;
+        int code = y_codes[i % pixels * OUTPUT_CHANNELS + channel];
+        y.f[i] = (float)(code - OUTPUT_ZERO) * OUTPUT_SCALE;
+    }
+    return status;
+}
+#else
+static int run_model(void *arena) { return MODEL_RUN(x.f, y.f, arena); }
+#endif
 
 static uint32_t little(const uint32_t *word)
 {
@@ -59,7 +95,7 @@ int main(void)
 #if defined(STANDARDIZE)
         MODEL_STANDARDIZE(x.f, x.f);
 #endif
-        refused += MODEL_RUN(x.f, y.f, arena) != 0;
+        refused += run_model(arena) != 0;
         for (unsigned i = 0; i < OUTPUTS; i++) equal += y.u[i] == little(y_words + i);
         all += OUTPUTS;
     }

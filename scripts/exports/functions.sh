@@ -12,6 +12,12 @@ libraries= # that a program is linked with
 # Whether an export is a language model.
 speaks() { grep -q '_next(void \*state' "$1"/*.h; }
 
+# The last extent of an input or output of a model of integers, if it has several; else 1.
+channels() { # INPUTS|OUTPUTS header
+    last=$(sed -n "s/.*_$1 .*, \([0-9]*\)\] .*/\1/p" "$2" | grep -v '^$' | head -n 1)
+    echo "${last:-1}"
+}
+
 # Compiles an export with one of our programs for a target, in the current folder.
 compile() { # kind compiler flags board export program defines
     name=$(basename "$5"/*.h .h)
@@ -20,7 +26,12 @@ compile() { # kind compiler flags board export program defines
         -DINPUTS=${capital}_INPUTS -DOUTPUTS=${capital}_OUTPUTS -DVOCAB=${capital}_VOCAB
         -DCONTEXT=${capital}_CONTEXT"
     ! grep -q "${name}_standardize" "$5/$name.h" || defines="$defines -DSTANDARDIZE"
-    ! grep -q '_run(const int8_t' "$5/$name.h" || defines="$defines -DELEMENT=int8_t"
+    if grep -q '_run(const int8_t' "$5/$name.h"; then
+        defines="$defines -DELEMENT=int8_t -DCHANNELS=$(channels INPUTS "$5/$name.h")
+            -DOUTPUT_CHANNELS=$(channels OUTPUTS "$5/$name.h")
+            -DINPUT_SCALE=${capital}_INPUT_SCALE -DINPUT_ZERO=${capital}_INPUT_ZERO
+            -DOUTPUT_SCALE=${capital}_OUTPUT_SCALE -DOUTPUT_ZERO=${capital}_OUTPUT_ZERO"
+    fi
     if speaks "$5"; then
         defines="$defines -DLANGUAGE -DARENA_BYTES=${capital}_STATE_BYTES"
     else

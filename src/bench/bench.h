@@ -25,7 +25,8 @@ enum {
     DT_BENCH_EXPERTS = 256,     /* grouped weights against separate ones */
     DT_BENCH_BACKWARD = 512,    /* training steps whose gradients are products of integers */
     DT_BENCH_WAITING = 1024,    /* small loops on several threads, idle and beside others */
-    DT_BENCH_ALL = 2047
+    DT_BENCH_DEVICE = 2048,     /* forward passes of networks of integers alone */
+    DT_BENCH_ALL = 4095
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */

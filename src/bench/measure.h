@@ -105,5 +105,6 @@ dt_status dt__bench_language(dt__bench *b);
 dt_status dt__bench_decode(dt__bench *b); /* of `language` */
 dt_status dt__bench_experts(dt__bench *b);
 dt_status dt__bench_waiting(dt__bench *b);
+dt_status dt__bench_device(dt__bench *b);
 
 #endif

@@ -1,6 +1,7 @@
 /* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
  * one row; the state of a training run is one line. */
 #include "cli.h"
+#include "device_table.h"
 #include "graph_table.h"
 #include "layer_table.h"
 #include "text.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { JSON, LAYERS, GRAPH }; /* options, as in main.c */
+enum { JSON, LAYERS, GRAPH, DEVICE }; /* options, as in main.c */
 
 #define OWN "detent." /* prefix of tensors that are not the model's */
 
@@ -317,7 +318,16 @@ static void print_json(look *l)
            t->run_bytes);
 }
 
-/* The layers of the model in the file, or the ops that it runs. */
+static dt_status print_part(const cli_args *args, dt_module *m, const dt_model_info *info)
+{
+    const char *graph = args->option[GRAPH];
+    const bool json = args->option[JSON] != NULL;
+    if (args->option[DEVICE] != NULL) return cli_print_device(m, info, json);
+    return graph != NULL ? cli_print_graph(m, info, strcmp(graph, "dot") == 0)
+                         : cli_print_layers(m, info->family, info->options, json);
+}
+
+/* The layers of the model in the file, the ops that it runs, or what it takes on a device. */
 static int print_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_module *m = NULL;
@@ -327,9 +337,7 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
         return cli_fail(args, CLI_USAGE, "--graph must be table or dot, not '%s'", graph);
     }
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    const dt_status s =
-        graph != NULL ? cli_print_graph(m, &info, strcmp(graph, "dot") == 0)
-                      : cli_print_layers(m, info.family, info.options, args->option[JSON] != NULL);
+    const dt_status s = print_part(args, m, &info);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
@@ -339,7 +347,8 @@ int cli_inspect(const cli_args *args)
 {
     dt_ctx *ctx = cli_ctx(args, 1);
     if (ctx == NULL) return CLI_FAILED;
-    if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL) {
+    if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
+        args->option[DEVICE] != NULL) {
         const int printed = print_model(args, ctx);
         dt_ctx_free(ctx);
         return printed;

@@ -171,7 +171,10 @@ static const cli_command commands[] = {
                    { "--layers", NULL, "of a model: layers, output shapes, multiply-adds" },
                    { "--graph", "table|dot",
                      "of a model: the ops that it runs, their forms, memory and multiply-adds; dot "
-                     "is for Graphviz" } } },
+                     "is for Graphviz" },
+                   { "--device", NULL,
+                     "of a model: what it takes as C, flash and RAM by layer, and the layer with "
+                     "the most RAM" } } },
     { "check", "FILE|RUN", "verifies a file's structure, hash and values", cli_check,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1 },
     { "bench", "",
@@ -180,7 +183,7 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language, experts, backward, waiting" },
+                     "language, experts, backward, waiting, device" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },

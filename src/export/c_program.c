@@ -202,6 +202,7 @@ dt_status dt__c_emit_calls(dt__c_program *p)
         const dt__c_emitter *e = dt__c_emitter_of(c->op->name);
         char module[DT__C_COMMENT];
         const int64_t before = p->n_lines;
+        const size_t flash = p->flash;
         if (e->emit != NULL) {
             e->emit(p, c);
         } else {
@@ -209,6 +210,7 @@ dt_status dt__c_emit_calls(dt__c_program *p)
             dt__c_line(p, "%s(%s, %lld, %s);", e->text, dt__c_in(p, c, 0).text,
                        (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
         }
+        p->took[p->at] = (struct dt__c_took){ p->flash - flash, p->n_lines - before };
         if (p->status != DT_OK || p->n_lines == before) continue;
         /* the comment goes in front of what was just written */
         char extents[64];
@@ -265,6 +267,7 @@ void dt__c_program_free(dt__c_program *p)
     dt__release(p->ctx, p->line);
     dt__release(p->ctx, p->wanted);
     dt__release(p->ctx, p->tabled);
+    dt__release(p->ctx, p->took);
     dt__release(p->ctx, p->place);
     dt__release(p->ctx, p->block);
     for (int64_t i = 0; i < p->n_tables; i++) dt__release(p->ctx, p->table[i].values);

@@ -67,6 +67,10 @@ struct dt__c_program {
     int64_t at;         /* the call that is being written */
     bool *wanted;       /* texts */
     bool *tabled;       /* of each value: its table is written */
+    struct dt__c_took { /* what each call added */
+        size_t flash;   /* bytes of tables */
+        int64_t lines;  /* 0: its result is its operand under another name */
+    } * took;
     unsigned grids;     /* functions of dynamic ranges that are written */
     dt__c_place *place; /* of each value */
     dt__c_block *block;
@@ -88,6 +92,12 @@ struct dt__c_program {
     bool skips;          /* what follows the last keys and values is in a block of its own */
     int64_t integer_products, float_products;
 };
+
+/* Makes the program of a trace: places, statements, the plan of the arena (export_c.c). To be freed
+ * with dt__c_program_free, also after an error. */
+dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p);
+/* What each call of a trace costs (c_costs.c): dt_export_costs. */
+dt_status dt__c_costs(const dt_export_call *call, dt_cost_fn each, void *user, dt_costs *out);
 
 /* Places values in blocks (c_places.c), before the first emitter. */
 dt_status dt__c_place_values(dt__c_program *p);

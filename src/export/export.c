@@ -1,7 +1,8 @@
 /* The list of exporters, and what all of them have in common: the trace, and the error that lists
  * all that a format cannot express, before anything is written. */
+#include "export/c_program.h"
 #include "export/exporters.h"
-#include "export/refusals.h"
+#include "core/refusals.h"
 #include "export/trace.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static dt_status check_calls(const dt_exporter *e, const dt_trace *t, const dt_e
         dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
                          c->module[0] != 0 ? c->module : "the model", c->type, why);
     }
-    return dt__refusals_end(t->ctx, &r, e->name);
+    return dt__refusals_end(t->ctx, &r, DT_ERR_UNSUPPORTED, DT__CANNOT_EXPRESS, e->name);
 }
 
 /* ---- exporting ------------------------------------------------------------------------------- */
@@ -178,4 +179,40 @@ dt_status dt_export(dt_module *m, const dt_model_info *info, const char *format,
     DT__TRY(check_options(call.ctx, &o));
     if (e->check != NULL) DT__TRY(e->check(&call));
     return e->traced ? trace_and_write(e, &call) : e->write(&call);
+}
+
+/* ---- costs ----------------------------------------------------------------------------------- */
+
+static dt_status trace_costs(const dt_export_call *call, dt_cost_fn each, void *user, dt_costs *out)
+{
+    if (dt_trace_has_length(call->trace)) {
+        return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
+                       "costs: the memory of a language model depends on the length of its text; "
+                       "the README.md of its export as C has it");
+    }
+    DT__TRY(check_calls(&dt__exporter_c, call->trace, call->options));
+    return dt__c_costs(call, each, user, out);
+}
+
+dt_status dt_export_costs(dt_module *m, const dt_model_info *info, dt_cost_fn each, void *user,
+                          dt_costs *out)
+{
+    if (m == NULL) return DT_ERR_ARG;
+    dt_ctx *ctx = dt_module_ctx(m);
+    DT__NEED(ctx, each);
+    DT__NEED(ctx, out);
+    const dt_export_options o = dt_export_defaults();
+    dt_trace *t;
+    *out = (dt_costs){ .flash = 0 };
+    if (dt_is_prepared(m)) {
+        return dt_fail(ctx, DT_ERR_STATE,
+                       "costs: they are those of integers; convert the model first");
+    }
+    DT__TRY(dt_trace_model(m, info, false, &t));
+    const dt_export_call call = {
+        .ctx = ctx, .m = m, .info = info, .trace = t, .options = &o, .path = ""
+    };
+    const dt_status s = trace_costs(&call, each, user, out);
+    dt_trace_free(t);
+    return s;
 }

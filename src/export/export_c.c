@@ -142,7 +142,7 @@ static dt_status run_examples(dt__c_about *a)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static dt_status begin(const dt_export_call *call, dt__c_program *p)
+dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
 {
     *p = (dt__c_program){ .ctx = call->ctx,
                           .trace = call->trace,
@@ -154,7 +154,9 @@ static dt_status begin(const dt_export_call *call, dt__c_program *p)
                           .checksum = 2166136261u };
     p->wanted = dt__alloc_zero(call->ctx, (size_t)dt__c_texts_n * sizeof *p->wanted);
     p->tabled = dt__alloc_zero(call->ctx, (size_t)dt_trace_values(call->trace) + 1);
-    if (p->wanted == NULL || p->tabled == NULL) return DT_ERR_NOMEM;
+    p->took =
+        dt__alloc_zero(call->ctx, ((size_t)dt_trace_calls(call->trace) + 1) * sizeof *p->took);
+    if (p->wanted == NULL || p->tabled == NULL || p->took == NULL) return DT_ERR_NOMEM;
     if (call->options->context > 0 && !dt_trace_has_length(call->trace)) {
         return dt_fail(call->ctx, DT_ERR_ARG,
                        "export: a context is of language models; this model reads no tokens");
@@ -350,7 +352,7 @@ static dt_status write(const dt_export_call *call)
     dt__c_program p;
     dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx }, .tokenizer = k };
     name_files(call, &a);
-    dt_status s = begin(call, &p);
+    dt_status s = dt__c_program_make(call, &p);
     if (s == DT_OK) s = write_all(&a);
     call->summary->integer_products = p.integer_products;
     call->summary->float_products = p.float_products;

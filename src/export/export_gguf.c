@@ -102,7 +102,7 @@ static dt_status check(const dt_export_call *call)
     dt__gguf_put p = { .call = call, .ctx = call->ctx };
     DT__TRY(dt__gguf_describe(&p));
     DT__TRY(dt__gguf_check_tensors(&p));
-    return dt__refusals_end(p.ctx, &p.refused, "gguf");
+    return dt__refusals_end(p.ctx, &p.refused, DT_ERR_UNSUPPORTED, DT__CANNOT_EXPRESS, "gguf");
 }
 
 const dt_exporter dt__exporter_gguf = {

@@ -10,6 +10,9 @@
 #include "export/exporters.inc"
 #undef DT__EXPORTER
 
+/* Head of the refusals of a format. */
+#define DT__CANNOT_EXPRESS "format %s cannot express this model"
+
 /* Writes a model as a file of detent, float, prepared or converted as it is; `grouped` is
  * DT_GROUPED_... ARG if the options ask for another dtype or for dequantization. */
 dt_status dt__export_own(const dt_export_call *e, int grouped);

@@ -3,7 +3,7 @@
 #define DT__EXPORT_GGUF_PUT_H
 
 #include "core/json.h"
-#include "export/refusals.h"
+#include "core/refusals.h"
 #include "io/gguf.h"
 #include "io/kept.h"
 

@@ -1,6 +1,8 @@
 /* Collects the quantized linear layers of a Llama, Qwen2, Qwen3 or Mixtral, and finds what folders
  * of transformers cannot hold. */
 #include "export/hf_quant.h"
+
+#include "export/exporters.h"
 #include "nn/module.h"
 #include "qat/prepare.h"
 #include "qat/quantized.h"
@@ -111,7 +113,8 @@ dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__h
     if (s == DT_OK && out->n == 0) {
         dt__refusals_add(&c.refused, "no linear layer is quantized; format hf holds floats");
     }
-    if (s == DT_OK) s = dt__refusals_end(call->ctx, &c.refused, format);
+    if (s == DT_OK)
+        s = dt__refusals_end(call->ctx, &c.refused, DT_ERR_UNSUPPORTED, DT__CANNOT_EXPRESS, format);
     if (s != DT_OK) dt__hf_quants_free(out);
     return s;
 }

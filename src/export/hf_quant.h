@@ -3,7 +3,7 @@
 #ifndef DT__EXPORT_HF_QUANT_H
 #define DT__EXPORT_HF_QUANT_H
 
-#include "export/refusals.h"
+#include "core/refusals.h"
 #include "io/hf.h"
 
 #include <detent/export.h>

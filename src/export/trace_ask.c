@@ -274,6 +274,9 @@ static const struct {
     { "conv_transpose1d", of_transposed },
     { "conv_transpose2d", of_transposed },
     { "attention", of_attention },
+    { "device_linear", of_linear },
+    { "device_conv2d", of_conv },
+    { "device_conv_transpose2d", of_transposed },
 };
 
 int64_t dt_trace_multiply_adds(const dt_trace *t, const dt_trace_call *c, int64_t batch,

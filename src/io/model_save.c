@@ -203,9 +203,9 @@ static dt_status add_device(dt__saving *s)
     describing d = { .s = s, .text.ctx = s->ctx, .first = true };
     if (device == NULL) return DT_OK;
     dt__device_meta meta = { .enabled = device->enabled,
-                             .range_state = !dt__device_observes(device) ? DT__FIXED
-                                            : device->frozen             ? DT__FROZEN
-                                                                         : DT__OBSERVING };
+                             .range_state = dt_is_converted(s->m) ? DT__FIXED
+                                            : device->frozen      ? DT__FROZEN
+                                                                  : DT__OBSERVING };
     for (int i = 0; i < device->n_in; i++) {
         const dt__plan_node *input = &device->node[i];
         if (meta.inputs.n + input->rank > DT_MAX_LIST) {

@@ -42,6 +42,10 @@ bool dt__graph_names(const dt_module *m, int *n_in, const char *const **in,
 const int64_t *dt__graph_outputs(const dt_module *m);
 /* Those shapes, lent, and their number; 0 if m is no graph or none are kept. */
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
+/* For what runs a graph in its place: cuts x, all inputs packed, into the inputs; packs outputs.
+ * Of a graph with shapes. Lent; errors are on the tape. */
+void dt__graph_unpack(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor **in);
+dt_tensor *dt__graph_pack(dt_tape *t, const dt_module *m, dt_tensor *const *out);
 /* How many results m gives: of a graph its outputs, else 1. */
 int dt__module_outputs(const dt_module *m);
 

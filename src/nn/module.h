@@ -29,9 +29,12 @@ typedef struct dt__param {
 
 /* Whether a layer's norm is folded into its weight and bias: src/nn/fold.c. */
 typedef enum dt__folding {
-    DT__APART,        /* not folded */
-    DT__FOLDED,       /* folded; in training the norm uses batch statistics */
-    DT__FOLDED_FROZEN /* folded with the running statistics, which no longer change */
+    DT__APART,         /* not folded */
+    DT__FOLDED,        /* folded; in training the norm uses batch statistics */
+    DT__FOLDED_FROZEN, /* folded with the running statistics, which no longer change */
+    /* in an integer network: folded with the running statistics, which the pass in floats that
+     * observes ranges still updates (src/qat/device_norms.c) */
+    DT__FOLDED_PLANNED
 } dt__folding;
 
 /* An adapter: src/nn/lora.h. */

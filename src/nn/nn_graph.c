@@ -139,8 +139,9 @@ static int64_t numbers_of(const dt_shape *s)
 }
 
 /* Cuts x [N, numbers of all inputs] into the inputs. */
-static void unpack(dt_tape *t, const graph *g, dt_tensor *x, dt_tensor **in)
+void dt__graph_unpack(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor **in)
 {
+    const graph *g = m->state;
     int64_t all = 0, at = 0;
     for (int i = 0; i < g->n_in; i++) all += numbers_of(&g->shapes[i]);
     if (x->rank != 2 || x->dims[1] != all) {
@@ -163,11 +164,12 @@ static void unpack(dt_tape *t, const graph *g, dt_tensor *x, dt_tensor **in)
 }
 
 /* The outputs as one tensor [N, numbers of all outputs]. */
-static dt_tensor *pack(dt_tape *t, const graph *g, dt_tensor *const *value)
+dt_tensor *dt__graph_pack(dt_tape *t, const dt_module *m, dt_tensor *const *out)
 {
+    const graph *g = m->state;
     dt_tensor *y[DT_MAX_OUT];
     for (int i = 0; i < g->n_out; i++) {
-        y[i] = value[g->out[i]];
+        y[i] = out[i];
         if (y[i] != NULL && y[i]->rank != 2) y[i] = dt_flatten(t, y[i], 1, -1);
     }
     return dt_concat(t, y, g->n_out, 1);
@@ -192,10 +194,12 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
         return;
     }
     if (n_in == g->n_in) memcpy(p.value, in, (size_t)n_in * sizeof in[0]);
-    else unpack(t, g, in[0], p.value);
+    else dt__graph_unpack(t, m, in[0], p.value);
     run_all(&p);
-    for (int i = 0; i < n_out; i++) out[i] = p.value[g->out[i]];
-    if (n_out != g->n_out && t->status == DT_OK) out[0] = pack(t, g, p.value);
+    dt_tensor *y[DT_MAX_OUT];
+    for (int i = 0; i < g->n_out; i++) y[i] = p.value[g->out[i]];
+    memcpy(out, y, (size_t)n_out * sizeof *out);
+    if (n_out != g->n_out && t->status == DT_OK) out[0] = dt__graph_pack(t, m, y);
     dt__release(m->ctx, p.value);
 }
 

@@ -143,11 +143,20 @@ dt_status dt__merge(dt_module *m, bool quantized)
 
 /* ---- the model's state ---------------------------------------------------------------------- */
 
+/* Whether a plan of integers runs the layer. */
+static bool is_planned(const dt_module *m)
+{
+    while (m != NULL && m->form.run == NULL) m = m->parent;
+    return m != NULL;
+}
+
 static dt_status freeze_one(void *user, const char *path, dt_module *m)
 {
     (void)path;
     if (m->folding == DT__APART) return DT_OK;
-    m->folding = *(const bool *)user ? DT__FOLDED_FROZEN : DT__FOLDED;
+    m->folding = *(const bool *)user ? DT__FOLDED_FROZEN
+                 : is_planned(m)     ? DT__FOLDED_PLANNED
+                                     : DT__FOLDED;
     return DT_OK;
 }
 

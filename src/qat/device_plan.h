@@ -41,10 +41,14 @@ typedef struct dt__device {
     bool enabled, observing, frozen; /* as of dt__input_hook */
 } dt__device;
 
-/* Records m on inputs of these shapes. Nodes have no ranges yet. Errors: UNSUPPORTED, naming op and
- * module (what no device op computes; a layer that runs twice; readers that disagree), those of the
- * forward pass, NOMEM. */
+/* Records m on inputs of these shapes. Nodes have no ranges yet. Errors: UNSUPPORTED, naming all
+ * ops and modules that no device op computes, or a concatenation whose operands disagree; those of
+ * the forward pass, NOMEM. */
 dt_status dt__device_record(dt_module *m, const dt_shape *in, int n_in, dt__device **out);
+/* Its pass: appends nodes to d (device_record.c). */
+dt_status dt__device_run_shapes(dt__device *d, const dt_shape *in, int n_in);
+/* A module's path for messages. */
+const char *dt__plan_path(const dt_module *m);
 void dt__device_free(dt_ctx *ctx, void *device);
 
 /* Gives each result that needs one a range, a child `output` (`output2`, ...) of the module that
@@ -54,9 +58,21 @@ void dt__device_free(dt_ctx *ctx, void *device);
 typedef dt_status dt__spec_of(void *user, const char *path, const char *name, dt_quant_spec *spec,
                               bool *fixed);
 dt_status dt__device_ranges(dt__device *d, dt__spec_of *spec_of, void *user);
+/* CONFIG, naming two modules, where results that a concatenation joins are given different
+ * settings. */
+dt_status dt__device_check_joined(const dt__device *d, dt__spec_of *spec_of, void *user);
+/* Calls `visit` with the path of the module and the name of each range, before or after it is
+ * made. */
+typedef void dt__visit_range(void *user, const char *path, const char *name);
+void dt__device_visit_ranges(const dt__device *d, dt__visit_range *visit, void *user);
 /* Removes the ranges that were made. */
 void dt__device_unrange(dt__device *d);
 
+/* Folded norms are computed with their running statistics from now on (device_norms.c). */
+void dt__device_plan_norms(const dt__device *d);
+/* Computes each node whose operands and result have ranges that are known already, on zeros, by
+ * itself: NUMERIC, naming all modules whose sums or multipliers do not fit. NOMEM. */
+dt_status dt__device_probe(const dt__device *d);
 /* From now on the plan runs in place of m's forward, and belongs to m. */
 void dt__device_install(dt__device *d);
 /* The plan of m; NULL where it has none. */
@@ -75,9 +91,20 @@ bool dt__device_observes(const dt__device *d);
 /* Frees the state of observers; ranges no longer change. */
 void dt__device_fix(const dt__device *d);
 
+/* The node whose range a value has. */
+const dt__plan_node *dt__device_holder(const dt__device *d, int64_t value);
+/* Runs node i alone, whose operands are in `value`. Lent by the tape. */
+dt_tensor *dt__device_run_node(const dt__device *d, dt_tape *t, dt_tensor **value, int64_t i);
 /* Runs the plan (dt__form). */
 void dt__device_run(void *device, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                     dt_tensor **out, int n_out);
+
+/* Whether a layer's folded norm learns its running statistics from batches: in training, until
+ * dt_norms_freeze. */
+bool dt__device_warms(const dt__plan_node *node);
+/* The layer in floats with its norm, by the batch's statistics, which update the running ones
+ * (device_norms.c). */
+dt_tensor *dt__device_warm(dt_tape *t, const dt__plan_node *node, dt_tensor *x);
 
 /* Brings learned ranges up to date with their ends. STATE where a range has seen no batch, naming
  * the module; NUMERIC. */

@@ -4,6 +4,7 @@
 #include "autograd/op.h"
 #include "autograd/segment.h"
 #include "nn/conv_layers.h"
+#include "nn/graph.h"
 #include "ops/ops_list.h"
 #include "ops/pool_ops.h"
 #include "ops/softmax.h"
@@ -33,9 +34,7 @@ static dt_tensor *in_of(const pass *p, const dt__plan_node *node, int i)
 
 static const dt__plan_node *holder(const pass *p, const dt__plan_node *node)
 {
-    int64_t value = node->shares;
-    while (p->d->node[value - FIRST].shares != value) value = p->d->node[value - FIRST].shares;
-    return &p->d->node[value - FIRST];
+    return dt__device_holder(p->d, node->shares);
 }
 
 /* When a checkpointed segment runs again, an observed range may have seen a later batch. */
@@ -176,6 +175,11 @@ static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const 
     (void)in;
     (void)n_in;
     (void)n_out;
+    if (of->p->observes && dt__device_warms(of->node)) {
+        dt_tensor *y = dt__device_warm(t, of->node, in_of(of->p, of->node, 0));
+        out[0] = activated(t, of->node->activation, y);
+        return;
+    }
     dt_tensor *weight = dt_module_weight(t, m), *bias = dt__module_bias(t, m);
     if (t->status != DT_OK) return;
     out[0] = of->p->floats         ? run_floats(of->p, of->node, weight, bias)
@@ -242,6 +246,12 @@ static dt_tensor *run_node(const pass *p, const dt__plan_node *node)
     return y;
 }
 
+dt_tensor *dt__device_run_node(const dt__device *d, dt_tape *t, dt_tensor **value, int64_t i)
+{
+    const pass p = { .t = t, .d = d, .value = value };
+    return run_node(&p, &d->node[i]);
+}
+
 /* Drops the operands that node i reads last, unless another value is the same tensor. */
 static void drop_read(const pass *p, int64_t i)
 {
@@ -268,7 +278,8 @@ static void run_nodes(const pass *p)
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* A pass in floats, without gradients, whose results the ranges see. */
+/* A pass in floats, without gradients, whose results the ranges see and whose statistics folded
+ * norms take. */
 static void observe_all(const pass *like, dt_tensor *const *in)
 {
     pass p = *like;
@@ -276,8 +287,10 @@ static void observe_all(const pass *like, dt_tensor *const *in)
     memset(p.value, 0, (size_t)(FIRST + p.d->n) * sizeof *p.value);
     memcpy(p.value, in, (size_t)p.d->n_in * sizeof in[0]);
     if (dt__scope_enter(p.t) != DT_OK) return;
-    const bool before = dt_no_grad(p.t, true);
+    const bool before = dt_no_grad(p.t, true), first_run = p.t->in_first_run;
+    p.t->in_first_run = false; /* a second run does not observe: nothing that is read is saved */
     run_nodes(&p);
+    p.t->in_first_run = first_run;
     dt_no_grad(p.t, before);
     dt__scope_leave(p.t, NULL, 0);
 }
@@ -300,17 +313,31 @@ static void run_pass(const dt__device *d, dt_tape *t, dt_tensor *const *in, dt_t
     }
 }
 
+/* Inputs or outputs of a graph may come as one tensor (nn/graph.h). */
+static void run_packed(const dt__device *d, dt_tape *t, dt_tensor *const *in, int n_in,
+                       dt_tensor **value, dt_tensor **out, int n_out)
+{
+    dt_tensor *x[DT_MAX_IN], *y[DT_MAX_OUT] = { NULL };
+    memcpy(x, in, (size_t)n_in * sizeof *x);
+    if (n_in != d->n_in) dt__graph_unpack(t, d->m, in[0], x);
+    if (t->status == DT_OK) run_pass(d, t, x, value, y);
+    memcpy(out, y, (size_t)n_out * sizeof *out);
+    if (n_out != d->n_out && t->status == DT_OK) out[0] = dt__graph_pack(t, d->m, y);
+}
+
 void dt__device_run(void *device, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                     dt_tensor **out, int n_out)
 {
     const dt__device *d = device;
-    if (n_in != d->n_in || n_out != d->n_out) {
+    const bool packs = dt__graph_outputs(m) != NULL;
+    if ((n_in != d->n_in && (n_in != 1 || !packs)) ||
+        (n_out != d->n_out && (n_out != 1 || !packs))) {
         dt_tape_fail(t, DT_ERR_ARG, "%d inputs and %d outputs; the prepared model has %d and %d",
                      n_in, n_out, d->n_in, d->n_out);
         return;
     }
     dt_tensor **value = dt__alloc_zero(m->ctx, (size_t)(FIRST + d->n) * sizeof *value);
     if (value == NULL) dt__tape_adopt(t, DT_ERR_NOMEM);
-    else run_pass(d, t, in, value, out);
+    else run_packed(d, t, in, n_in, value, out, n_out);
     dt__release(m->ctx, value);
 }

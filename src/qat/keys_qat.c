@@ -2,6 +2,8 @@
 #include "qat/quantized.h"
 #include "qat/scheme.h"
 
+#include <float.h>
+
 static const char *const scheme_names[DT__SCHEMES + 1] = {
 #define DT__SCHEME(name, number) [number] = #name,
 #include "qat/schemes.inc"
@@ -21,7 +23,7 @@ const char *const dt__preset_names[] = { "int8-dynamic-int4-weight",
                                          "device-int8",
                                          "device-int4",
                                          NULL };
-static const char *const range_names[] = { "dynamic", "static", "learned", NULL };
+static const char *const range_names[] = { "dynamic", "static", "learned", "fixed", NULL };
 static const char *const save_names[] = { "compact", "exact", NULL };
 static const char *const observer_names[] = { "minmax", "moving_average", "percentile", "mse",
                                               NULL };
@@ -98,8 +100,12 @@ const dt_key dt_activation_quant_keys[] = {
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("a scale for each tensor as it comes, one from observed batches, or a learned one; "
-          "static and learned begin with granularity tensor"),
+    RANGE("a scale for each tensor as it comes, one from observed batches, a learned one, or that "
+          "of `low` and `high`; all but dynamic begin with granularity tensor"),
+    { "low", DT_KEY_REAL, PATCH(quant.low, has_low), .least = -FLT_MAX, .most = 0,
+      .text = "with a fixed range, of presets device-int8 and device-int4: its lower end" },
+    { "high", DT_KEY_REAL, PATCH(quant.high, has_high), .least = 0, .most = FLT_MAX,
+      .text = "likewise its upper end" },
     { "shift", DT_KEY_BOOL, PATCH(quant.shift, has_shift),
       .text =
           "with a learned range: a learned value per input channel is added before quantizing" },
@@ -140,6 +146,8 @@ const dt_key dt__range_keys[] = {
     { "percentile", DT_KEY_REAL, OF_QUANT(percentile), .most = 100 },
     { "samples", DT_KEY_INT, OF_QUANT(samples), .most = 1 << 26 },
     { "averaging", DT_KEY_REAL, OF_QUANT(averaging), .most = 1 },
+    { "low", DT_KEY_REAL, OF_QUANT(low), .least = -FLT_MAX, .most = 0 },
+    { "high", DT_KEY_REAL, OF_QUANT(high), .most = FLT_MAX },
     { 0 },
 };
 
@@ -257,6 +265,8 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
     if (patch->has_averaging) base->averaging = q->averaging;
     if (patch->has_shift) base->shift = q->shift;
     if (patch->has_save) base->save = q->save;
+    if (patch->has_low) base->low = q->low;
+    if (patch->has_high) base->high = q->high;
 }
 
 void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)

@@ -267,6 +267,25 @@ static void decide_derived(const plan *p, plan_line *l)
 
 /* ---- presets for devices -------------------------------------------------------------------- */
 
+#define DT__RANGE_PATH 512
+
+/* "conv.output", "input": the path of a range. */
+static void range_path(const char *path, const char *name, char text[DT__RANGE_PATH])
+{
+    snprintf(text, DT__RANGE_PATH, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
+}
+
+/* Rules match ranges, too, of layers without weights and of inputs. */
+static void match_range(void *user, const char *path, const char *name)
+{
+    plan *p = user;
+    char text[DT__RANGE_PATH];
+    range_path(path, name, text);
+    for (int64_t r = 0; r < p->options->n_rules; r++) {
+        p->matched[r] = p->matched[r] || dt__glob_selects(p->options->rules[r].match, text);
+    }
+}
+
 static dt_status record_device(plan *p)
 {
     const dt_qat_options *o = p->options;
@@ -284,7 +303,9 @@ static dt_status record_device(plan *p)
         inputs = &example;
         n = 1;
     }
-    return dt__device_record(p->m, inputs, n, &p->device);
+    DT__TRY(dt__device_record(p->m, inputs, n, &p->device));
+    dt__device_visit_ranges(p->device, match_range, p);
+    return DT_OK;
 }
 
 /* Every layer of such a network computes integers. */
@@ -301,35 +322,39 @@ static dt_status check_device_line(plan *p, const plan_line *l)
     return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, why);
 }
 
-/* The settings of the ranges of a module's results: the preset, the changes for all modules, and
- * rules that match the module. */
+/* The settings of the range of a result or an input: the preset, the changes for all modules, and
+ * rules that match the module or the range. */
 static dt_status device_spec(void *user, const char *path, const char *name, dt_quant_spec *spec,
                              bool *fixed)
 {
     plan *p = user;
-    (void)name;
+    char text[DT__RANGE_PATH];
+    range_path(path, name, text);
     *fixed = false;
     const dt_qat_options *o = p->options;
     dt_quant_spec weight;
     dt_qat_preset(o->preset, &weight, spec);
     dt_quant_apply(spec, &o->activation);
     for (int64_t r = 0; r < o->n_rules; r++) {
-        if (!dt__glob_selects(o->rules[r].match, path)) continue;
+        if (!dt__glob_selects(o->rules[r].match, text)) continue;
         dt_quant_apply(spec, &o->rules[r].activation);
     }
     spec->activation = true;
     if (spec->scheme == DT_SCHEME_DEVICE && spec->bits == 8 && spec->range != DT_RANGE_DYNAMIC &&
         spec->granularity == DT_PER_TENSOR) {
-        return dt__quant_check(p->ctx, spec, DT__QUANT_MODEL);
+        dt__quant_fault fault;
+        if (dt__quant_is_valid(spec, DT__QUANT_MODEL, &fault)) return DT_OK;
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", text, fault.text);
     }
     return dt_fail(p->ctx, DT_ERR_CONFIG,
                    "prepare: %s: results in a network for devices are int8 codes of scheme device, "
-                   "granularity tensor, with a static or learned range",
-                   path[0] == '\0' ? "the model" : path);
+                   "granularity tensor, with a static, learned or fixed range",
+                   text);
 }
 
 static dt_status check_plan(plan *p)
 {
+    DT__TRY(record_device(p));
     const int64_t unmatched = unmatched_rule(p);
     if (unmatched >= 0) {
         return dt_fail(p->ctx, DT_ERR_CONFIG,
@@ -337,7 +362,6 @@ static dt_status check_plan(plan *p)
                        (long long)unmatched, p->options->rules[unmatched].match);
     }
     bool some = false;
-    DT__TRY(record_device(p));
     for (int64_t i = 0; i < p->n; i++) {
         DT__TRY(check_line(p, &p->line[i]));
         some = some || (p->line[i].selected && p->line[i].quantize_weight);
@@ -458,11 +482,15 @@ static dt_status act(plan *p)
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_hook(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = make_scale(p, &p->line[i]);
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) s = change(p, &p->line[i]);
+    if (s == DT_OK && p->device != NULL) s = dt__device_check_joined(p->device, device_spec, p);
     if (s == DT_OK && p->device != NULL) s = dt__device_ranges(p->device, device_spec, p);
+    if (s == DT_OK && p->device != NULL) {
+        dt__device_plan_norms(p->device);
+        s = dt__device_probe(p->device);
+    }
     for (int64_t i = 0; i < p->n && s != DT_OK; i++) change_back(&p->line[i]);
     if (p->device == NULL) return s;
     if (s == DT_OK) {
-        dt_norms_freeze(p->m, true); /* integers have no statistics of a batch */
         dt__device_install(p->device);
         p->device = NULL;
     } else {
@@ -507,6 +535,7 @@ dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int
     const dt_qat_options defaults = dt_qat_defaults();
     plan p = { .ctx = dt_module_ctx(m), .m = m, .options = options != NULL ? options : &defaults };
     const dt_status s = make_plan(m, &p);
+    if (s == DT_OK) (void)record_device(&p); /* its refusal is dt_prepare's */
     *rule = s == DT_OK ? unmatched_rule(&p) : -1;
     free_plan(&p);
     return s;

@@ -15,6 +15,11 @@ static bool same_observer(const dt_quant_spec *a, const dt_quant_spec *b)
            (!percentile || (same_share && a->samples == b->samples)) && (!averages || same_average);
 }
 
+static bool same_ends(const dt_quant_spec *a, const dt_quant_spec *b)
+{
+    return a->low <= b->low && a->low >= b->low && a->high <= b->high && a->high >= b->high;
+}
+
 bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b)
 {
     return a->scheme == b->scheme && a->bits == b->bits && a->granularity == b->granularity &&
@@ -23,7 +28,8 @@ bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b)
            a->is_unsigned == b->is_unsigned && a->activation == b->activation &&
            a->range == b->range &&
            (a->range != DT_RANGE_LEARNED || (a->save == b->save && a->shift == b->shift)) &&
-           (a->range != DT_RANGE_STATIC || same_observer(a, b));
+           (a->range != DT_RANGE_STATIC || same_observer(a, b)) &&
+           (a->range != DT_RANGE_FIXED || same_ends(a, b));
 }
 
 char *dt__quant_text(const dt_quant_spec *quant, char *text, size_t size)
@@ -39,6 +45,7 @@ char *dt__quant_text(const dt_quant_spec *quant, char *text, size_t size)
     if (used < 0 || (size_t)used >= size) return text;
     const char *const range = quant->range == DT_RANGE_STATIC    ? observer[quant->observer]
                               : quant->range == DT_RANGE_LEARNED ? ", learned"
+                              : quant->range == DT_RANGE_FIXED   ? ", fixed"
                                                                  : "";
     char group[24] = "";
     if (quant->granularity == DT_PER_GROUP) {

@@ -35,6 +35,19 @@ static dt_status add_observed(dt_module *m, dt__quantizer *q)
     return add(m, "values", DT_F32, q->quant.samples, &q->values);
 }
 
+/* Scale and zero point of a fixed range. */
+static dt_status give_ends(const dt__quantizer *q)
+{
+    const float lo = (float)q->quant.low, hi = (float)q->quant.high;
+    float inverse;
+    const dt__blocks b = { 1,        &lo,
+                           &hi,      dt__data_mut(q->scale),
+                           &inverse, dt__data_mut(q->zero_point) };
+    if (dt__choose_scales(&q->quant, &b)) return DT_OK;
+    return dt_fail(q->scale->ctx, DT_ERR_NUMERIC, "a range of %g ... %g has no finite scale",
+                   (double)lo, (double)hi);
+}
+
 static dt_status build(dt_module *m, const dt__quantizer_size *size)
 {
     dt__quantizer *q = dt_module_state(m);
@@ -48,6 +61,7 @@ static dt_status build(dt_module *m, const dt__quantizer_size *size)
     if (dt__scheme_of(q->quant.scheme)->has_zero) {
         DT__TRY(add(m, "zero_point", DT_I8, scales, &q->zero_point));
     }
+    if (q->quant.range == DT_RANGE_FIXED) return give_ends(q);
     if (size->fixed) return DT_OK;
     if (q->quant.range == DT_RANGE_STATIC && q->quant.activation) DT__TRY(add_observed(m, q));
     return add(m, "count", DT_I64, 1, &q->count);

@@ -2,6 +2,7 @@
  * and recipes ask here, so that all of them refuse the same specs in the same words. */
 #include "qat/scheme.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
     if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
         return fail(f, KEYS("ste"), "%d is no straight-through gradient", q->ste);
     }
-    if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_LEARNED) {
+    if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_FIXED) {
         return fail(f, KEYS("range"), "%d is no range", q->range);
     }
     return true;
@@ -124,6 +125,18 @@ static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
     return fail(f, KEYS("save"), "%d is no way to save an activation", q->save);
 }
 
+static bool check_fixed(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    if (q->scheme != DT_SCHEME_DEVICE || !q->activation) {
+        return fail(f, KEYS("range", "scheme"),
+                    "a fixed range is for activations of presets device-int8 and device-int4");
+    }
+    if (q->low <= 0 && q->high >= 0 && q->low < q->high && q->high - q->low <= FLT_MAX) return true;
+    return fail(f, KEYS("low", "high", "range"),
+                "a fixed range wants low <= 0 <= high, and low below high; they are %g and %g",
+                q->low, q->high);
+}
+
 static bool check_range(const dt_quant_spec *q, dt__quant_fault *f)
 {
     if (q->range == DT_RANGE_STATIC && !q->activation &&
@@ -137,9 +150,12 @@ static bool check_range(const dt_quant_spec *q, dt__quant_fault *f)
     if (q->range != DT_RANGE_DYNAMIC && q->activation && q->granularity != DT_PER_TENSOR) {
         return fail(f, KEYS("granularity", "range"),
                     "a %s range of activations wants granularity tensor",
-                    q->range == DT_RANGE_STATIC ? "static" : "learned");
+                    q->range == DT_RANGE_STATIC    ? "static"
+                    : q->range == DT_RANGE_LEARNED ? "learned"
+                                                   : "fixed");
     }
     if (q->range == DT_RANGE_LEARNED) return check_learned(q, f);
+    if (q->range == DT_RANGE_FIXED) return check_fixed(q, f);
     return q->range == DT_RANGE_DYNAMIC || check_observer(q, f);
 }
 

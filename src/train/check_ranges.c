@@ -47,6 +47,8 @@ static const struct {
     { "averaging", DT_RANGE_STATIC, BIT(DT_OBSERVER_MOVING_AVERAGE) | BIT(DT_OBSERVER_MSE),
       "only observers moving_average and mse of a static range average" },
     { "shift", DT_RANGE_LEARNED, ~0U, DT__SHIFT_IS_LEARNED },
+    { "low", DT_RANGE_FIXED, ~0U, "only a fixed range is given by its ends" },
+    { "high", DT_RANGE_FIXED, ~0U, "only a fixed range is given by its ends" },
     { "save", DT_RANGE_LEARNED, ~0U, "only a learned range chooses what backward keeps" },
 };
 

@@ -95,13 +95,22 @@ static bool is_due(dt__run *r, int64_t wanted)
     return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
 }
 
+/* The step at which folded norms freeze; 0: never. Integers have no statistics of a batch, so
+ * gradients do not see that a norm follows its input: in networks for devices norms follow until
+ * 1/200 of their initial statistics is left (momentum 0.1), and no longer. */
+static int64_t norm_step(const dt__run *r)
+{
+    const int64_t given = r->o->qat_schedule.freeze_norm_step;
+    return given == 0 && dt_is_device_preset(r->o->qat.preset) ? r->start + 50 : given;
+}
+
 dt_status dt__run_update_ranges(dt__run *r)
 {
     const int64_t refresh = r->o->qat_schedule.refresh_steps;
     const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
-    if (is_due(r, r->o->qat_schedule.freeze_norm_step)) dt_norms_freeze(r->model, true);
+    if (is_due(r, norm_step(r))) dt_norms_freeze(r->model, true);
     return is_due(r, r->o->qat_schedule.freeze_observer_step) ? dt_observers_freeze(r->model, true)
                                                               : DT_OK;
 }

@@ -1,6 +1,6 @@
-/* The list of what a format cannot express, as one error. */
-#ifndef DT__EXPORT_REFUSALS_H
-#define DT__EXPORT_REFUSALS_H
+/* A list of what is refused, as one error. */
+#ifndef DT__CORE_REFUSALS_H
+#define DT__CORE_REFUSALS_H
 
 #include "core/core.h"
 
@@ -21,7 +21,9 @@ typedef struct dt__refusals {
 void dt__refusals_add(dt__refusals *r, const char *format, ...) DT_PRINTF(2, 3);
 /* Adds a place and a reason; places with one reason share a line, which names the first. */
 void dt__refusals_add_place(dt__refusals *r, const char *where, const char *why);
-/* UNSUPPORTED with all lines; DT_OK if there are none. */
-dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, const char *format);
+/* The error `status` with a head, "format c cannot express this model", and all lines; DT_OK if
+ * there are none. */
+dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, dt_status status, const char *head, ...)
+    DT_PRINTF(4, 5);
 
 #endif

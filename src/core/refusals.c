@@ -1,5 +1,5 @@
-/* The error that lists all that a format cannot express, before anything is written. */
-#include "export/refusals.h"
+/* The error that lists all that is refused, before anything is done. */
+#include "core/refusals.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,8 +36,10 @@ void dt__refusals_add_place(dt__refusals *r, const char *where, const char *why)
     r->reason[i].more = 0;
 }
 
-dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, const char *format)
+dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, dt_status status, const char *head, ...)
 {
+    char what[160];
+    va_list arguments;
     for (int i = 0; i < r->n_reasons; i++) {
         char more[40] = "";
         if (r->reason[i].more > 0) {
@@ -50,6 +52,8 @@ dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, const char *format)
         snprintf(r->text + r->used, sizeof r->text - r->used, "\n  and %lld more",
                  (long long)r->hidden);
     }
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "format %s cannot express this model:%s", format,
-                   r->text);
+    va_start(arguments, head);
+    vsnprintf(what, sizeof what, head, arguments);
+    va_end(arguments);
+    return dt_fail(ctx, status, "%s:%s", what, r->text);
 }

@@ -1,0 +1,77 @@
+/* Whether the integers of a network fit, asked before training where a recipe gives ranges: each
+ * node whose operands and result have known ranges runs by itself, on zeros. Its op computes
+ * multipliers, biases and the largest sums from scales and weights alone, whatever the input is. */
+#include "core/refusals.h"
+#include "ops/ops_list.h"
+#include "qat/device_becomes.h"
+#include "qat/device_plan.h"
+
+#include <detent/device.h>
+#include <string.h>
+
+typedef struct probe {
+    const dt__device *d;
+    dt_tape *t;
+    dt_tensor **value;
+    dt__refusals refusals;
+} probe;
+
+/* The range of a value where it is known; NULL: it is not, or that of a softmax. */
+static const dt__quantizer *range_of(const dt__device *d, int64_t value)
+{
+    if (value < DT__PLAN_FIRST) return NULL;
+    const dt__quantizer *q = dt__quantizer_of(dt__device_holder(d, value)->range);
+    return q != NULL && dt__quantizer_has_seen(q) ? q : NULL;
+}
+
+static dt_tensor *zeros(dt_tape *t, const dt__plan_node *like)
+{
+    dt_tensor *x;
+    dt_status s = dt_tensor_create(t->ctx, DT_F32, like->rank, like->dims, &x);
+    s = dt__tape_adopt(t, s);
+    if (s == DT_OK) s = dt_fill(x, 0);
+    return s == DT_OK && dt__tape_adopt(t, dt__tape_lend(t, x)) == DT_OK ? x : NULL;
+}
+
+/* Whether a node can run; then its operands are zeros. */
+static bool begin(probe *p, const dt__plan_node *node, int64_t value)
+{
+    const dt__becomes *b = node->op == NULL ? NULL : dt__becomes_of(node->op);
+    if (b == NULL || (b->ranged && range_of(p->d, value) == NULL)) return false;
+    for (int i = 0; i < node->n_in; i++) {
+        if (range_of(p->d, node->in[i]) == NULL) return false;
+    }
+    for (int i = 0; i < node->n_in; i++) {
+        const dt__plan_node *from = &p->d->node[node->in[i] - DT__PLAN_FIRST];
+        const dt__quantizer *q = range_of(p->d, node->in[i]);
+        const dt_device_range range = { q->scale, q->zero_point, NULL };
+        dt_tensor *x = zeros(p->t, from);
+        p->value[node->in[i]] = dt_device_quantize(p->t, x, &range);
+    }
+    return true;
+}
+
+static dt_status try_node(probe *p, int64_t i)
+{
+    const dt__plan_node *node = &p->d->node[i];
+    if (begin(p, node, DT__PLAN_FIRST + i)) dt__device_run_node(p->d, p->t, p->value, i);
+    const dt_status s = dt_tape_status(p->t);
+    if (s == DT_ERR_NUMERIC) dt__refusals_add(&p->refusals, "%s", dt_error(p->d->ctx));
+    dt_tape_reset(p->t);
+    return s == DT_ERR_NUMERIC ? DT_OK : s;
+}
+
+dt_status dt__device_probe(const dt__device *d)
+{
+    probe p = { .d = d };
+    dt_status s = dt_tape_create(d->ctx, &p.t);
+    p.value = dt__alloc_zero(d->ctx, (size_t)(DT__PLAN_FIRST + d->n) * sizeof *p.value);
+    if (s == DT_OK && p.value == NULL) s = DT_ERR_NOMEM;
+    if (s == DT_OK) dt_no_grad(p.t, true);
+    for (int64_t i = 0; i < d->n && s == DT_OK; i++) s = try_node(&p, i);
+    dt_tape_free(p.t);
+    dt__release(d->ctx, p.value);
+    DT__TRY(s);
+    return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC,
+                            "prepare: the integers of this model do not fit");
+}
