@@ -5,6 +5,7 @@
  *   GPT-2    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *   Llama 3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}
  *            | ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ *   Qwen2    the same with \p{N} in place of \p{N}{1,3}
  *
  * A byte that is not part of valid UTF-8 counts as one character of no class. */
 #include "core/utf8.h"
@@ -114,7 +115,7 @@ static size_t spaces(const unsigned char *p, const unsigned char *end, bool line
     return (size_t)((q == end || last == p ? q : last) - p);
 }
 
-/* ---- the two -------------------------------------------------------------------------------- */
+/* ---- the three ------------------------------------------------------------------------------ */
 
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end)
 {
@@ -127,7 +128,8 @@ size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end)
     return (size_t)(skip(q, end, klass, INT64_MAX) - p);
 }
 
-size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
+/* Llama 3's, with at most `digits` digits in a piece. */
+static size_t split_words(const unsigned char *p, const unsigned char *end, int64_t digits)
 {
     int n, after;
     const size_t short_form = contraction(p, end, true);
@@ -137,21 +139,33 @@ size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
     if (class_at(q, end, &after) == LETTER) {
         return (size_t)(skip(q, end, LETTER, INT64_MAX) - p);
     }
-    if (klass == NUMBER) return (size_t)(skip(p, end, NUMBER, 3) - p);
+    if (klass == NUMBER) return (size_t)(skip(p, end, NUMBER, digits) - p);
     q = *p == ' ' ? p + 1 : p;
     if (class_at(q, end, &after) != OTHER) return spaces(p, end, true);
     return (size_t)(skip(skip(q, end, OTHER, INT64_MAX), end, LINE, INT64_MAX) - p);
 }
 
+size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
+{
+    return split_words(p, end, 3);
+}
+
+size_t dt__split_qwen2(const unsigned char *p, const unsigned char *end)
+{
+    return split_words(p, end, 1);
+}
+
 /* ---- their names ---------------------------------------------------------------------------- */
 
+#define WORDS(digits)                                                                              \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                           \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define AFTER_SHORT "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 const dt__split dt__splits[] = {
     { "'s|'t|'re|'ve|'m|'ll|'d" AFTER_SHORT, dt__split_gpt2 },
     { "'(?:[sdmt]|ll|ve|re)" AFTER_SHORT, dt__split_gpt2 },
-    { "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
-      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-      dt__split_llama3 },
+    { WORDS("\\p{N}{1,3}"), dt__split_llama3 },
+    { WORDS("\\p{N}"), dt__split_qwen2 },
     { NULL, NULL },
 };
