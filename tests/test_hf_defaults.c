@@ -17,6 +17,9 @@ static const struct {
     { "llama", 1e-6, 1e4, 2048, "" },
     { "qwen2", 1e-6, 1e4, 32768, "" },
     { "qwen3", 1e-6, 1e4, 32768, ", \"head_dim\": 8" },
+    { "phi3", 1e-5, 1e4, 4096, "" },
+    { "olmo2", 1e-5, 1e4, 2048, "" },
+    { "smollm3", 1e-6, 2e6, 32768, "" },
     { "mixtral", 1e-5, 1e6, 131072, ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2" },
 };
 
@@ -31,7 +34,9 @@ static void read_with(int i, const char *more, dt_llama_options *out)
                            "\"num_attention_heads\": 2, \"num_key_value_heads\": 2%s%s}",
                            defaults[i].class, defaults[i].more, more);
     const dt__hf_text config = { .path = "config.json", .text = text, .bytes = (size_t)n };
-    TEST_OK(ctx, dt__hf_config_read(ctx, &config, out));
+    dt__hf_model model;
+    TEST_OK(ctx, dt__hf_config_read(ctx, &config, &model));
+    *out = model.llama;
     dt_ctx_free(ctx);
 }
 

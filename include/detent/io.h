@@ -197,12 +197,12 @@ DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, d
 
 /* ---- other programs' models ----------------------------------------------------------------- */
 
-/* dt_model_load of a Hugging Face folder: config.json of a Llama, Qwen2, Qwen3 or Mixtral and its
- * tensors, in one file or in shards, F32, F16 or BF16, or integers of compressed-tensors, as family
- * llama. `info` also receives the
- * folder's other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
+/* dt_model_load of a Hugging Face folder: config.json of a Llama, Qwen2, Qwen3, Mixtral, Phi-3,
+ * OLMo 2 or SmolLM3 as family llama, of a GPT-2 as family gpt, and its tensors, in one file or in
+ * shards, F32, F16 or BF16, or integers of compressed-tensors. `info` also receives the folder's
+ * other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
  * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that
- * family llama lacks: which), NOMEM. */
+ * the family lacks: which), NOMEM. */
 DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
 
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
@@ -214,8 +214,8 @@ typedef struct dt_hf_options {
                       * weights are always dequantized */
 } dt_hf_options;
 
-/* Saves a model of family llama as a new folder, atomically: model.safetensors, config.json, and
- * the other files of the folder it came from (`info`). Numbers are rounded to nearest, ties to
+/* Saves a model of family llama or gpt as a new folder, atomically: model.safetensors, config.json,
+ * and the other files of the folder it came from (`info`). Numbers are rounded to nearest, ties to
  * even. If dtype and values are as they were read, every tensor has its original bytes. `options`
  * NULL: defaults. Errors: IO (`folder` exists and is not empty), UNSUPPORTED (another family, or
  * biases and norms that no model class has), STATE (an adapter), NUMERIC (beyond the range of f16),

@@ -521,6 +521,15 @@ typedef struct dt_moe_options {
     double balance, z;      /* factors of dt_load_balance_loss, dt_router_z_loss in dt_token_loss */
 } dt_moe_options;
 
+/* How blocks differ from Llama's. */
+enum { DT_BLOCK_NORMS_BEFORE, DT_BLOCK_NORMS_AFTER };
+typedef struct dt_block_options {
+    bool given;        /* false: as Llama's */
+    int norms;         /* DT_BLOCK_NORMS_BEFORE: x + f(norm(x)); _AFTER: x + norm(f(x)) (OLMo 2) */
+    bool qk_norm_all;  /* the norms of q and k are over all heads together (OLMo 2), not each */
+    int64_t unrotated; /* every n-th block has no rotation (SmolLM3); 0: none */
+} dt_block_options;
+
 typedef struct dt_llama_options {
     int64_t vocab, context, layers, heads, width, hidden;
     int64_t kv_heads;   /* divides heads; 0: equal to heads */
@@ -531,6 +540,7 @@ typedef struct dt_llama_options {
     double theta, eps;
     dt_rope_options rope;
     dt_moe_options moe;
+    dt_block_options block;
 } dt_llama_options;
 
 extern DT_API const dt_key dt_llama_keys[];
@@ -540,7 +550,8 @@ extern DT_API const dt_key dt_llama_keys[];
  * model.embed_tokens,
  * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
  * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe,
- * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp. Errors: ARG (heads that
+ * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp; with norms of outputs
+ * .post_attention_layernorm and .post_feedforward_layernorm. Errors: ARG (heads that
  * do not divide, an odd head width, top_k above experts); in forward SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 

@@ -43,10 +43,12 @@ DT_API dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out);
 DT_API dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes,
                                     dt_tokenizer **out);
 
-/* Reads what dt_tokenizer_text wrote, or a byte-level BPE in the form of Hugging Face's
- * tokenizer.json: split as GPT-2 or Llama 3 do, with added tokens and a template. What would change
- * ids and is not known here (other expressions, normalizers, byte_fallback, prefix space, dropout)
- * is an error that names it. Messages contain `name`. Errors: FORMAT, UNSUPPORTED, NOMEM. */
+/* Reads what dt_tokenizer_text wrote, or a BPE in the form of Hugging Face's tokenizer.json: of
+ * bytes, split as GPT-2, Llama 3, Qwen2 or SmolLM2 do, or of sentencepiece with byte_fallback, as
+ * Gemma, Phi-3 and TinyLlama have it; with normalizers, added tokens and a template
+ * (docs/data.md has the table). What would change ids and is not known here (other expressions and
+ * normalizers, prefix space, dropout) is an error that names it. Messages contain `name`. Errors:
+ * FORMAT, UNSUPPORTED, NOMEM. */
 DT_API dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
                                     dt_tokenizer **out);
 
@@ -77,7 +79,8 @@ typedef struct dt_encoding {
 } dt_encoding;
 
 /* Appends the ids of a text; `o` NULL means the defaults. Any bytes are allowed, and decode to
- * themselves; characters of a corpus take no others. Where it fails, the list is as before.
+ * themselves, but for what a normalizer changes (of sentencepiece U+2581, which becomes a space);
+ * characters of a corpus take no others. Where it fails, the list is as before.
  * Errors: FORMAT (chars: a character that is no token, with its place), NOMEM. */
 DT_API dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text, size_t bytes,
                                      const dt_encoding *o, dt_ids *ids);
@@ -87,6 +90,11 @@ DT_API dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text, si
  * Errors: ARG (a negative id), those of the sink. */
 DT_API dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t n,
                                      bool skip_special, dt_sink sink, void *user);
+
+/* The same of tokens that go on a text: the space that some tokenizers (Llama 2's) put before a
+ * text and strip from its beginning is not stripped. */
+DT_API dt_status dt_tokenizer_decode_on(const dt_tokenizer *k, const int32_t *ids, int64_t n,
+                                        bool skip_special, dt_sink sink, void *user);
 
 /* The id of a token by its text, added ones first; -1: none. */
 DT_API int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token);

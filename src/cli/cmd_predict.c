@@ -144,7 +144,7 @@ typedef struct text_job {
 static dt_status token_text(const text_job *j, int32_t id, cli_text *out)
 {
     text_stream s = { .to = NULL };
-    const dt_status status = dt_tokenizer_decode(j->k, &id, 1, false, text_stream_add, &s);
+    const dt_status status = dt_tokenizer_decode_on(j->k, &id, 1, false, text_stream_add, &s);
     const bool json = j->args->option[JSON] != NULL;
     for (size_t i = 0; i < s.n && status == DT_OK; i++) {
         if (s.text[i] == '\n' && !json) cli_text_add(out, "\\n");

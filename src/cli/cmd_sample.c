@@ -304,7 +304,7 @@ static dt_status put(job *j, int32_t id)
         s = text_stream_add(&j->out, text, (size_t)n);
     } else {
         const bool skip = j->args->option[SPECIAL] == NULL;
-        s = dt_tokenizer_decode(j->k, &id, 1, skip, text_stream_add, &j->out);
+        s = dt_tokenizer_decode_on(j->k, &id, 1, skip, text_stream_add, &j->out);
     }
     if (s == DT_OK) s = text_stream_flush(&j->out);
     if (s == DT_OK && j->out.to != NULL && fflush(stdout) != 0) s = DT_ERR_IO;

@@ -201,7 +201,9 @@ static int decode_file(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k,
             s = dt_fail(ctx, DT_ERR_FORMAT, "%s: id %lld is %d; the tokenizer has %lld", path,
                         (long long)(i + j), ids[j], (long long)dt_tokenizer_vocab(k));
         }
-        if (s == DT_OK) s = dt_tokenizer_decode(k, ids, n, false, cli_stdout, NULL);
+        if (s != DT_OK) break;
+        s = i == 0 ? dt_tokenizer_decode(k, ids, n, false, cli_stdout, NULL)
+                   : dt_tokenizer_decode_on(k, ids, n, false, cli_stdout, NULL);
     }
     dt_tokens_free(t);
     return s == DT_OK || s == DT_ERR_IO ? cli_written(s) : cli_fail_by(args, ctx);

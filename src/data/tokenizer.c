@@ -1,8 +1,10 @@
 /* Functions that all tokenizers share: tokens' bytes to ids and back, added tokens, the template.
  *
  * Text is split at the added tokens in it: the leftmost first, and the longest of those that begin
- * at one place. The text between them is encoded by the tokenizer's kind. */
+ * at one place. The text between them is normalized, split at the added tokens of the second class,
+ * and what is between those is encoded by the tokenizer's kind. */
 #include "core/atomic_file.h"
+#include "core/utf8.h"
 #include "data/tokenizer.h"
 
 #include <string.h>
@@ -70,7 +72,8 @@ void dt_tokenizer_free(dt_tokenizer *k)
     dt__release(ctx, k->token);
     dt__release(ctx, k->bytes);
     dt__release(ctx, k->slot);
-    dt__release(ctx, k->added.id);
+    dt__release(ctx, k->added.at);
+    dt__release(ctx, k->added.bytes.bytes);
     dt__release(ctx, k->bpe.merge);
     dt__release(ctx, k->bpe.slot);
     dt__release(ctx, k);
@@ -122,11 +125,7 @@ int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n)
 
 /* ---- added tokens --------------------------------------------------------------------------- */
 
-typedef struct text {
-    const unsigned char *at, *end;
-} text;
-
-/* Narrows [low, high), the sorted tokens that match the first d bytes of the text, to those that
+/* Narrows [low, high), the sorted patterns that match the first d bytes of the text, to those that
  * match one byte more. All are longer than d. */
 static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *low, int64_t *high)
 {
@@ -134,8 +133,8 @@ static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *lo
         int64_t a = *low, b = *high; /* the first whose byte is >= c; > c */
         while (a < b) {
             const int64_t middle = a + (b - a) / 2;
-            const dt__token *t = &k->token[k->added.id[middle]];
-            const unsigned char byte = (unsigned char)k->bytes[t->at + d];
+            const dt__pattern *p = &k->added.at[middle];
+            const unsigned char byte = (unsigned char)p->text[d];
             if (byte < c || (side == 1 && byte == c)) a = middle + 1;
             else b = middle;
         }
@@ -143,49 +142,99 @@ static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *lo
     }
 }
 
-/* The longest added token of a class with which the text begins; -1: none. */
-static int32_t added_at(const dt_tokenizer *k, int klass, text t)
+/* The longest pattern of a class with which the text begins; NULL: none. */
+static const dt__pattern *added_at(const dt_tokenizer *k, int klass, dt__passage t)
 {
     int64_t low = k->added.first[klass], high = k->added.first[klass + 1];
-    int32_t found = -1;
+    const dt__pattern *found = NULL;
     for (size_t d = 0; low < high; d++) {
         /* They are distinct, and the shortest comes first. */
-        const int32_t id = k->added.id[low];
-        if (k->token[id].n == d) {
-            found = id;
-            low++;
-        }
+        if (k->added.at[low].n == d) found = &k->added.at[low++];
         if (t.at + d == t.end) break;
         narrow(k, t.at[d], d, &low, &high);
     }
     return found;
 }
 
-static dt_status encode_plain(const dt_tokenizer *k, text t, dt_ids *ids)
+typedef struct coding {
+    const dt_tokenizer *k;
+    bool special; /* added tokens are searched */
+    dt_ids *ids;
+} coding;
+
+static bool is_space(const unsigned char *p, const unsigned char *end, int *n)
 {
-    if (t.at == t.end) return DT_OK;
-    return k->kind->encode(k, t.at, (size_t)(t.end - t.at), ids);
+    *n = dt__utf8_length(p, end);
+    return *n > 0 && (dt__split_class(dt__utf8_get(p, *n)) & (8 | 16)) != 0;
 }
 
-/* Encodes text without the added tokens of earlier classes. */
-static dt_status encode_class(const dt_tokenizer *k, int klass, text t, dt_ids *ids)
+/* The end of the white space that begins at p. */
+static const unsigned char *after_space(const unsigned char *p, const unsigned char *end)
 {
-    if (klass == 2) return encode_plain(k, t, ids);
-    if (k->added.first[klass] == k->added.first[klass + 1]) {
-        return encode_class(k, klass + 1, t, ids);
+    int n;
+    while (p < end && is_space(p, end, &n)) p += n;
+    return p;
+}
+
+/* The beginning of the white space, not before `begin`, that ends at p. */
+static const unsigned char *before_space(const unsigned char *begin, const unsigned char *p)
+{
+    int n;
+    for (const unsigned char *q = p; q > begin; p = q) {
+        do q--;
+        while (q > begin && (*q & 0xc0) == 0x80);
+        if (!is_space(q, p, &n) || q + n != p) break;
     }
-    const unsigned char *begin = t.at; /* of the text that is not encoded yet */
+    return p;
+}
+
+static dt_status encode_plain(const coding *c, dt__passage t)
+{
+    dt_ctx *ctx = c->k->ctx;
+    dt__chars room[2] = { { .ctx = ctx }, { .ctx = ctx } };
+    dt_status s = dt__steps_edit(&c->k->pre_tokenizer, &t, room);
+    if (s == DT_OK && t.at < t.end) {
+        s = c->k->kind->encode(c->k, t.at, (size_t)(t.end - t.at), c->ids);
+    }
+    for (int i = 0; i < 2; i++) dt__release(ctx, room[i].bytes);
+    return s;
+}
+
+static dt_status encode_class(const coding *c, int klass, dt__passage t);
+
+/* Encodes text without the added tokens of the classes up to `klass`. */
+static dt_status encode_between(const coding *c, int klass, dt__passage t)
+{
+    dt_ctx *ctx = c->k->ctx;
+    dt__chars room[2] = { { .ctx = ctx }, { .ctx = ctx } };
+    if (t.at >= t.end) return DT_OK;
+    if (klass == 1) return encode_plain(c, t);
+    dt_status s = dt__steps_edit(&c->k->normalizer, &t, room);
+    if (s == DT_OK) s = c->special ? encode_class(c, 1, t) : encode_plain(c, t);
+    for (int i = 0; i < 2; i++) dt__release(ctx, room[i].bytes);
+    return s;
+}
+
+static dt_status encode_class(const coding *c, int klass, dt__passage t)
+{
+    const dt_tokenizer *k = c->k;
+    const unsigned char *const start = t.at, *begin = t.at; /* begin: what is not encoded yet */
+    if (k->added.first[klass] == k->added.first[klass + 1]) return encode_between(c, klass, t);
     while (t.at < t.end) {
-        const int32_t id = added_at(k, klass, t);
-        if (id < 0) {
+        const dt__pattern *found = added_at(k, klass, t);
+        if (found == NULL) {
             t.at++;
             continue;
         }
-        DT__TRY(encode_class(k, klass + 1, (text){ begin, t.at }, ids));
-        DT__TRY(dt_ids_put(ids, id));
-        begin = t.at += k->token[id].n;
+        const dt__token *token = &k->token[found->id];
+        const unsigned char *from = token->left ? before_space(begin, t.at) : t.at;
+        const dt__passage before = { begin, from, t.first && begin == start };
+        DT__TRY(encode_between(c, klass, before));
+        DT__TRY(dt_ids_put(c->ids, found->id));
+        begin = t.at += found->n;
+        if (token->right) begin = after_space(begin, t.end);
     }
-    return encode_class(k, klass + 1, (text){ begin, t.end }, ids);
+    return encode_between(c, klass, (dt__passage){ begin, t.end, t.first && begin == start });
 }
 
 /* ---- the public half ------------------------------------------------------------------------ */
@@ -202,32 +251,13 @@ dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text_, size_t b
     const int64_t before = ids->n;
     dt_status status = how.wrap ? put_all(ids, &k->before) : DT_OK;
     if (status == DT_OK && bytes > 0) {
-        const text t = { begin, begin + bytes };
-        status = how.special ? encode_class(k, 0, t, ids) : encode_plain(k, t, ids);
+        const coding c = { k, how.special, ids };
+        const dt__passage t = { begin, begin + bytes, true };
+        status = how.special ? encode_class(&c, 0, t) : encode_between(&c, 0, t);
     }
     if (status == DT_OK && how.wrap) status = put_all(ids, &k->after);
     if (status != DT_OK) ids->n = before;
     return status;
-}
-
-dt_status dt_tokenizer_decode(const dt_tokenizer *k, const int32_t *ids, int64_t n,
-                              bool skip_special, dt_sink sink, void *user)
-{
-    DT__NEED(NULL, k);
-    if (n > 0) DT__NEED(NULL, ids);
-    DT__NEED(NULL, sink);
-    for (int64_t i = 0; i < n; i++) {
-        if (ids[i] < 0) {
-            return dt_fail(k->ctx, DT_ERR_ARG, "decode: id %lld is %d; none is negative",
-                           (long long)i, ids[i]);
-        }
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const dt__token *t = ids[i] < k->vocab ? &k->token[ids[i]] : NULL;
-        if (t == NULL || !t->there || t->n == 0 || (skip_special && t->special)) continue;
-        DT__TRY(sink(user, k->bytes + t->at, t->n));
-    }
-    return DT_OK;
 }
 
 int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token)
@@ -235,10 +265,9 @@ int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token)
     if (k == NULL) return 0;
     if (token == NULL) return 0;
     const size_t n = strlen(token);
-    const unsigned char *begin = (const unsigned char *)token;
-    for (int klass = 0; klass < 2; klass++) {
-        const int32_t id = added_at(k, klass, (text){ begin, begin + n });
-        if (id >= 0 && k->token[id].n == n) return id;
+    for (int64_t i = 0; i < k->added.first[2]; i++) {
+        const dt__token *t = &k->token[k->added.at[i].id];
+        if (t->n == n && memcmp(k->bytes + t->at, token, n) == 0) return k->added.at[i].id;
     }
     return dt__tokenizer_find(k, token, n);
 }

@@ -13,7 +13,16 @@ typedef struct dt__token {
     uint32_t at, n;
     bool there, vocab;         /* vocab: in the vocabulary of a BPE */
     bool added, special, late; /* late: of the second class */
+    bool left, right;          /* added: takes the white space before it, behind it */
+    bool is_byte;              /* <0xNN> of a sentencepiece vocabulary: stands for `byte` */
+    uint8_t byte;
 } dt__token;
+
+/* Text on its way to ids. */
+typedef struct dt__passage {
+    const unsigned char *at, *end;
+    bool first; /* it is the beginning of the text that is encoded */
+} dt__passage;
 
 /* A kind of tokenizer: how plain text becomes ids. */
 typedef struct dt__tokenizer_kind {
@@ -26,10 +35,18 @@ typedef struct dt__tokenizer_kind {
 extern const dt__tokenizer_kind dt__tokenizer_is_bytes, dt__tokenizer_is_chars,
     dt__tokenizer_is_bpe;
 
-/* Added tokens of two classes: those of the second are searched in the text between those of the
- * first. */
+/* What an added token is found by: its text; in the second class its normalized text. */
+typedef struct dt__pattern {
+    int32_t id;
+    uint32_t n;
+    const char *text; /* in dt__added.bytes */
+} dt__pattern;
+
+/* Added tokens of two classes: those of the second are searched in the normalized text between
+ * those of the first. */
 typedef struct dt__added {
-    int32_t *id;      /* sorted by class, then by bytes */
+    dt__pattern *at; /* sorted by class, then by bytes */
+    dt__chars bytes;
     int64_t first[3]; /* index of the first of each class, and the end */
 } dt__added;
 
@@ -48,6 +65,66 @@ size_t dt__split_qwen2(const unsigned char *p, const unsigned char *end);
 int dt__split_class(uint32_t c);
 extern const dt__split dt__splits[]; /* ends with .next NULL; the first is GPT-2's */
 
+/* ---- steps (tokenizer_steps.c, ..._steps_read.c, ..._edits.c, ..._cuts.c) -------------------- */
+
+#define DT__MOST_STEPS 8
+#define DT__STEP_TEXT 16 /* of a string that a step has, with its NUL */
+
+/* A step of a normalizer, which edits text, or of a pre_tokenizer, which cuts it into pieces. Which
+ * fields mean something depends on the kind. */
+typedef struct dt__step {
+    const struct dt__step_kind *kind;
+    const dt__split *split;                      /* Split by an expression */
+    char from[DT__STEP_TEXT], to[DT__STEP_TEXT]; /* Replace; Prepend, Split and Metaspace: to */
+    int choice; /* Split: DT__ISOLATED ...; Metaspace: DT__ALWAYS ... */
+    bool on;    /* ByteLevel: use_regex; Digits: individual_digits; Metaspace: split */
+} dt__step;
+
+enum { DT__ISOLATED, DT__WITH_PREVIOUS, DT__WITH_NEXT };
+enum { DT__ALWAYS, DT__FIRST, DT__NEVER };
+
+typedef struct dt__step_kind {
+    const char *name; /* its `type` in tokenizer.json */
+    /* Reads the object; `where` is its path, for messages. */
+    dt_status (*read)(dt__json *j, const char *where, dt__step *s);
+    void (*put)(const dt__step *s, dt__chars *out); /* its fields, behind `type` */
+    /* Appends the edited text to `out`, or leaves *changed false; NULL: edits nothing. */
+    dt_status (*edit)(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+    /* The length of the piece that begins at p < end; NULL: cuts nothing. */
+    size_t (*next)(const dt__step *s, const unsigned char *p, const unsigned char *end);
+} dt__step_kind;
+
+/* They end with .name NULL; the first pre_tokenizer is ByteLevel. */
+extern const dt__step_kind dt__normalizers[], dt__pre_tokenizers[];
+
+dt_status dt__edit_nfc(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_nfd(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_nfkc(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_nfkd(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_prepend(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_replace(const dt__step *s, const dt__passage *in, dt__chars *out, bool *changed);
+dt_status dt__edit_sign_spaces(const dt__step *s, const dt__passage *in, dt__chars *out,
+                               bool *changed);
+size_t dt__cut_bytes(const dt__step *s, const unsigned char *p, const unsigned char *end);
+size_t dt__cut_split(const dt__step *s, const unsigned char *p, const unsigned char *end);
+size_t dt__cut_digits(const dt__step *s, const unsigned char *p, const unsigned char *end);
+size_t dt__cut_sign(const dt__step *s, const unsigned char *p, const unsigned char *end);
+
+typedef struct dt__steps {
+    dt__step at[DT__MOST_STEPS];
+    int n;
+} dt__steps;
+
+/* Applies all edits to *t, which is then in one of the rooms; the caller releases their bytes. */
+dt_status dt__steps_edit(const dt__steps *steps, dt__passage *t, dt__chars room[2]);
+/* Reads a step, or a Sequence of steps, of DT__PART_NORMALIZER or DT__PART_PRE; `at` NULL: none. */
+dt_status dt__steps_read(dt__json *j, const unsigned char *at, int part, dt__steps *out);
+/* Writes them as an object, or null. */
+void dt__steps_put(const dt__steps *steps, int part, dt__chars *out);
+/* Positions of the elements of the list `name` in the object at `at`, at most DT__MOST_STEPS. */
+dt_status dt__json_list(dt__json *j, const unsigned char *at, const char *what, const char *name,
+                        const unsigned char **element, int *n);
+
 /* A merge of two neighbouring tokens into one; smaller indices are applied first. */
 typedef struct dt__merge {
     int32_t left, right, result;
@@ -60,7 +137,10 @@ typedef struct dt__bpe {
     int32_t *slot; /* hash of pairs: index of the merge, or -1 */
     uint32_t mask;
     bool ignore_merges; /* a piece that is a token becomes that token without merges */
-    const dt__split *split;
+    /* A sentencepiece vocabulary: tokens are text with U+2581 for spaces, and a character without a
+     * token is written by the tokens of its bytes; else tokens are bytes. */
+    bool pieces;
+    int strip; /* pieces: as many spaces at the beginning of a text are not decoded */
 } dt__bpe;
 
 struct dt_tokenizer {
@@ -74,6 +154,7 @@ struct dt_tokenizer {
     uint32_t mask;
     dt__added added;
     dt_ids before, after; /* tokens of the template */
+    dt__steps normalizer, pre_tokenizer;
     dt__bpe bpe;
 };
 
@@ -132,9 +213,14 @@ void dt__bpe_put(const dt_tokenizer *k, dt__chars *out);
 /* Inserts every merge; *twice is one whose pair another has, or -1. */
 dt_status dt__bpe_index(dt_ctx *ctx, dt__bpe *b, int64_t *twice);
 dt_status dt__bpe_read(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer **out);
-/* k's split, from `pre_tokenizer`; the template, from `post_processor`. */
-dt_status dt__bpe_read_split(dt__json *j, const unsigned char *at, dt_tokenizer *k);
+/* The template, from `post_processor`. */
 dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k);
+/* Of a sentencepiece vocabulary: k->bpe.strip, from `decoder`. */
+dt_status dt__bpe_read_decoder(dt__json *j, const unsigned char *at, dt_tokenizer *k);
+/* The one expression by which a byte-level tokenizer splits text that it does not normalize; NULL:
+ * it does something else. For what leaves for other programs. */
+const dt__split *dt__bpe_split(const dt_tokenizer *k);
+#define DT__SPACE_SIGN "\xe2\x96\x81" /* U+2581, which sentencepiece has for a space */
 
 /* The alphabet of byte-level BPE: one character per byte. */
 uint32_t dt__byte_char(int byte);

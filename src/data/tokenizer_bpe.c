@@ -1,8 +1,9 @@
-/* Byte-level byte pair encoding (Sennrich et al. 2016; on bytes, Radford et al. 2019). A piece of
- * text begins as one token per byte; then, as long as neighbours have a merge, the merge of
- * smallest index is applied, leftmost first. The tokens of a piece are a linked list; possible
- * merges are in a heap by (merge, position), so n bytes take n log n steps. A heap entry is stale
- * if its tokens have changed since. */
+/* Byte pair encoding (Sennrich et al. 2016; on bytes, Radford et al. 2019). A piece of text begins
+ * as one token per byte; with a sentencepiece vocabulary (Kudo and Richardson 2018) as one per
+ * character, or as the tokens of its bytes if the character has none. Then, as long as neighbours
+ * have a merge, the merge of smallest index is applied, leftmost first. The tokens of a piece are a
+ * linked list; possible merges are in a heap by (merge, position), so n bytes take n log n steps. A
+ * heap entry is stale if its tokens have changed since. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
@@ -138,19 +139,38 @@ static dt_status make_room(work *w, size_t n)
     return w->node == NULL || w->heap == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids *ids)
+/* The tokens of a piece before any merge; returns how many, at most n. */
+static uint32_t begin_piece(work *w, const unsigned char *p, size_t n)
 {
     const dt__bpe *b = &w->k->bpe;
-    if (b->ignore_merges) {
+    const unsigned char *const end = p + n;
+    uint32_t used = 0;
+    while (p < end) {
+        const int length = b->pieces ? dt__utf8_length(p, end) : 0;
+        const int32_t id =
+            length == 0 ? -1 : dt__tokenizer_find(w->k, (const char *)p, (size_t)length);
+        w->node[used++].id = id >= 0 ? id : b->byte[*p];
+        if (id >= 0) p += length;
+        else p++;
+        for (int i = 1; id < 0 && i < length; i++) w->node[used++].id = b->byte[*p++];
+    }
+    for (uint32_t i = 0; i < used; i++) {
+        w->node[i].before = i == 0 ? NONE : i - 1;
+        w->node[i].after = i + 1 == used ? NONE : i + 1;
+    }
+    return used;
+}
+
+static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids *ids)
+{
+    if (w->k->bpe.ignore_merges) {
         const int32_t whole = dt__tokenizer_find(w->k, (const char *)p, n);
         if (whole >= 0 && !w->k->token[whole].added) return dt_ids_put(ids, whole);
     }
     DT__TRY(make_room(w, n));
-    for (uint32_t i = 0; i < n; i++) {
-        w->node[i] = (node){ b->byte[p[i]], i == 0 ? NONE : i - 1, i + 1 == n ? NONE : i + 1 };
-    }
+    const uint32_t used = begin_piece(w, p, n);
     w->used = 0;
-    for (uint32_t i = 0; i < n; i++) push_pair(w, i);
+    for (uint32_t i = 0; i < used; i++) push_pair(w, i);
     merge_all(w);
     for (uint32_t i = 0; i != NONE; i = w->node[i].after) {
         DT__TRY(dt_ids_put(ids, w->node[i].id));
@@ -158,19 +178,41 @@ static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids 
     return DT_OK;
 }
 
+/* Cuts text by the steps from `step` on. */
+static dt_status encode_steps(work *w, int step, const unsigned char *p, const unsigned char *end,
+                              dt_ids *ids)
+{
+    const dt__steps *steps = &w->k->pre_tokenizer;
+    if (step == steps->n) return p == end ? DT_OK : encode_piece(w, p, (size_t)(end - p), ids);
+    const dt__step *s = &steps->at[step];
+    while (p < end) {
+        const size_t n = s->kind->next(s, p, end);
+        DT__TRY(encode_steps(w, step + 1, p, p + n, ids));
+        p += n;
+    }
+    return DT_OK;
+}
+
 static dt_status encode(const dt_tokenizer *k, const unsigned char *text, size_t bytes, dt_ids *ids)
 {
     work w = { .k = k };
-    const unsigned char *end = text + bytes;
-    dt_status status = DT_OK;
-    while (status == DT_OK && text < end) {
-        const size_t n = k->bpe.split->next(text, end);
-        status = encode_piece(&w, text, n, ids);
-        text += n;
-    }
+    const dt_status status = encode_steps(&w, 0, text, text + bytes, ids);
     dt__release(k->ctx, w.node);
     dt__release(k->ctx, w.heap);
     return status;
+}
+
+const dt__split *dt__bpe_split(const dt_tokenizer *k)
+{
+    const dt__steps *pre = &k->pre_tokenizer;
+    const bool plain = k->kind == &dt__tokenizer_is_bpe && !k->bpe.pieces && k->normalizer.n == 0;
+    if (!plain || pre->n == 0) return NULL;
+    const dt__step *last = &pre->at[pre->n - 1];
+    for (int64_t i = 0; i < k->vocab; i++) {
+        if (k->token[i].left || k->token[i].right) return NULL;
+    }
+    if (pre->n == 1) return last->on ? &dt__splits[0] : NULL;
+    return pre->n == 2 && !last->on ? pre->at[0].split : NULL;
 }
 
 const dt__tokenizer_kind dt__tokenizer_is_bpe = { "bpe", encode, dt__bpe_put };

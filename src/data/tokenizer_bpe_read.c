@@ -1,31 +1,13 @@
-/* Reads byte-level BPE from a tokenizer.json: vocabulary, merges, added tokens, template. An
- * unknown setting that would change ids is an error that names it; settings without effect on ids
- * (offsets, types of tokens, an unknown token if every byte is known) are skipped. */
+/* Reads BPE, byte-level or with a sentencepiece vocabulary, from a tokenizer.json: vocabulary,
+ * merges, steps. An unknown setting that would change ids is an error that names it; settings
+ * without effect on ids (offsets, types of tokens, an unknown token if every byte is known) are
+ * skipped. */
 #include "core/utf8.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer_bpe_read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct entry { /* of the vocabulary, or an added token */
-    const char *text;
-    size_t n;
-    int32_t id;
-    bool special, late;
-} entry;
-
-typedef struct entries {
-    entry *at;
-    int64_t n, room;
-} entries;
-
-typedef struct reading {
-    dt__json *j;
-    const dt__tokenizer_parts *parts;
-    entries added, vocab; /* `added` is sorted by text */
-    dt__chars bytes;      /* of the current texts, with characters decoded to bytes */
-    dt_tokenizer *k;
-} reading;
 
 /* ---- members with one right value ----------------------------------------------------------- */
 
@@ -61,85 +43,23 @@ static dt_status must_be_null(dt__json *j, const unsigned char *at, const char *
     return dt__json_fail(j, "%s: '%s' is not known here, only null", what, dt__shown(type, shown));
 }
 
-/* ---- added tokens --------------------------------------------------------------------------- */
-
-static dt_status keep(reading *r, entries *list, const entry *e)
+dt_status dt__bpe_keep(reading *r, entries *list, const entry *e)
 {
     DT__TRY(DT__RESERVE(r->j->ctx, list->at, list->n, list->room));
     list->at[list->n++] = *e;
     return DT_OK;
 }
 
-static dt_status read_added(reading *r)
-{
-    enum { ID, CONTENT, SINGLE_WORD, LSTRIP, RSTRIP, NORMALIZED, SPECIAL, KEYS };
-    static const char *const names[] = { "id",     "content",    "single_word", "lstrip",
-                                         "rstrip", "normalized", "special",     NULL };
-    const unsigned char *at[KEYS];
-    dt__json *j = r->j;
-    entry e = { NULL };
-    DT__TRY(dt__json_fields(j, "an added token", names, at));
-    const unsigned char *const after = j->at;
-    if (at[ID] == NULL || at[CONTENT] == NULL) {
-        return dt__json_fail(j, "an added token has an id and a content");
-    }
-    j->at = at[CONTENT];
-    DT__TRY(dt__json_bytes(j, &e.text, &e.n));
-    if (e.n == 0) return dt__json_fail(j, "an added token is empty: its content has no text");
-    j->at = at[ID];
-    DT__TRY(dt__read_id(j, e.text, &e.id));
-    DT__TRY(dt__must_be_false(j, at[SINGLE_WORD], "single_word of an added token"));
-    DT__TRY(dt__must_be_false(j, at[LSTRIP], "lstrip of an added token"));
-    DT__TRY(dt__must_be_false(j, at[RSTRIP], "rstrip of an added token"));
-    DT__TRY(dt__read_truth(j, at[SPECIAL], false, &e.special));
-    DT__TRY(dt__read_truth(j, at[NORMALIZED], !e.special, &e.late));
-    j->at = after;
-    return keep(r, &r->added, &e);
-}
-
-static int order(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    const int c = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
-    return c != 0 ? c : (x->n > y->n) - (x->n < y->n);
-}
-
-static dt_status read_all_added(reading *r)
-{
-    dt__json *j = r->j;
-    char shown[DT__SHOWN];
-    if (r->parts->at[DT__PART_ADDED] == NULL) return DT_OK;
-    j->at = r->parts->at[DT__PART_ADDED];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
-        DT__TRY(read_added(r));
-        DT__TRY(dt__json_more(j, ']', &more));
-    }
-    if (r->added.n > 0) qsort(r->added.at, (size_t)r->added.n, sizeof *r->added.at, order);
-    for (int64_t i = 1; i < r->added.n; i++) {
-        if (order(&r->added.at[i - 1], &r->added.at[i]) != 0) continue;
-        return dt__json_fail(j, "the added token '%s' occurs twice",
-                             dt__shown(r->added.at[i].text, shown));
-    }
-    return DT_OK;
-}
-
-static const entry *find_added(const reading *r, const entry *e)
-{
-    if (r->added.n == 0) return NULL;
-    return bsearch(e, r->added.at, (size_t)r->added.n, sizeof *e, order);
-}
-
 /* ---- the vocabulary ------------------------------------------------------------------------- */
 
-/* Appends the bytes that the characters represent to r->bytes; false, with nothing appended, if a
- * character represents none. */
+/* Appends the bytes that the characters represent to r->bytes, of a sentencepiece vocabulary the
+ * text itself; false, with nothing appended, if a character represents none. */
 static bool put_bytes(reading *r, const char *text, size_t n)
 {
     const size_t before = r->bytes.used;
     const unsigned char *p = (const unsigned char *)text, *end = p + n;
-    while (p < end) {
+    if (r->pieces) dt__put(&r->bytes, text, n);
+    while (p < end && !r->pieces) {
         const int length = dt__utf8_length(p, end);
         const int byte = length == 0 ? -1 : dt__char_byte(dt__utf8_get(p, length));
         if (byte < 0) {
@@ -165,7 +85,7 @@ static dt_status read_vocab(reading *r, const unsigned char *at)
         DT__TRY(dt__json_expect(j, ':'));
         DT__TRY(dt__read_id(j, e.text, &e.id));
         if (e.n == 0) return dt__json_fail(j, "a token of model.vocab is empty");
-        DT__TRY(keep(r, &r->vocab, &e));
+        DT__TRY(dt__bpe_keep(r, &r->vocab, &e));
         DT__TRY(dt__json_more(j, '}', &more));
     }
     return DT_OK;
@@ -188,7 +108,7 @@ static dt_status make_tokenizer(reading *r)
     return DT_OK;
 }
 
-static void set_token(reading *r, const entry *e, const char *bytes, size_t n, size_t *used)
+void dt__bpe_set_token(reading *r, const entry *e, const char *bytes, size_t n, size_t *used)
 {
     dt__token *t = &r->k->token[e->id];
     memcpy(r->k->bytes + *used, bytes, n);
@@ -198,7 +118,7 @@ static void set_token(reading *r, const entry *e, const char *bytes, size_t n, s
     *used += n;
 }
 
-static dt_status same_id(reading *r, const entry *e)
+dt_status dt__bpe_same_id(reading *r, const entry *e)
 {
     const entry *other = r->vocab.at;
     char a[DT__SHOWN], b[DT__SHOWN];
@@ -212,13 +132,13 @@ static dt_status same_id(reading *r, const entry *e)
 static dt_status set_entry(reading *r, const entry *e, size_t *used)
 {
     char shown[DT__SHOWN];
-    const entry *added = find_added(r, e);
+    const entry *added = dt__bpe_find_added(r, e);
     dt__token *t = &r->k->token[e->id];
     if (added != NULL && added->id != e->id) {
         return dt__json_fail(r->j, "'%s' is token %d of the vocabulary, and added as %d",
                              dt__shown(e->text, shown), e->id, added->id);
     }
-    if (t->vocab) return same_id(r, e);
+    if (t->vocab) return dt__bpe_same_id(r, e);
     t->vocab = true;
     r->bytes.used = 0;
     const bool bytes = put_bytes(r, e->text, e->n);
@@ -232,7 +152,41 @@ static dt_status set_entry(reading *r, const entry *e, size_t *used)
         return dt__json_fail(r->j, "'%s' is a token of bytes in the vocabulary, and added as text",
                              dt__shown(e->text, shown));
     }
-    if (bytes) set_token(r, e, r->bytes.bytes, r->bytes.used, used);
+    if (bytes) dt__bpe_set_token(r, e, r->bytes.bytes, r->bytes.used, used);
+    return DT_OK;
+}
+
+static dt_status set_bytes(reading *r)
+{
+    dt_tokenizer *k = r->k;
+    for (int b = 0; b < 256; b++) {
+        const char byte = (char)(unsigned char)b;
+        k->bpe.byte[b] = dt__tokenizer_find(k, &byte, 1);
+        if (k->bpe.byte[b] >= 0) continue;
+        return dt__json_fail(r->j, "byte 0x%02x (U+%04X) is not in the vocabulary", (unsigned)b,
+                             (unsigned)dt__byte_char(b));
+    }
+    return DT_OK;
+}
+
+/* The tokens <0x00> ... <0xFF>. */
+static dt_status set_byte_pieces(reading *r)
+{
+    dt_tokenizer *k = r->k;
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        const int32_t id = dt__tokenizer_find(k, name, strlen(name));
+        if (id < 0) {
+            return dt__json_fail(r->j,
+                                 "model.byte_fallback wants a token for each byte; '%s' is not in "
+                                 "the vocabulary",
+                                 name);
+        }
+        k->bpe.byte[b] = id;
+        k->token[id].is_byte = true;
+        k->token[id].byte = (uint8_t)b;
+    }
     return DT_OK;
 }
 
@@ -250,53 +204,7 @@ static dt_status set_vocab(reading *r, size_t *used)
         return dt__json_fail(r->j, "'%s' occurs twice in the vocabulary",
                              dt__shown(e->text, shown));
     }
-    for (int b = 0; b < 256; b++) {
-        const char byte = (char)(unsigned char)b;
-        k->bpe.byte[b] = dt__tokenizer_find(k, &byte, 1);
-        if (k->bpe.byte[b] >= 0) continue;
-        return dt__json_fail(r->j, "byte 0x%02x (U+%04X) is not in the vocabulary", (unsigned)b,
-                             (unsigned)dt__byte_char(b));
-    }
-    return DT_OK;
-}
-
-/* They are already sorted by text. */
-static void sort_added(reading *r)
-{
-    dt__added *added = &r->k->added;
-    int64_t n = 0;
-    for (int late = 0; late < 2; late++) {
-        added->first[late] = n;
-        for (int64_t i = 0; i < r->added.n; i++) {
-            if (r->added.at[i].late == (late == 1)) added->id[n++] = r->added.at[i].id;
-        }
-    }
-    added->first[2] = n;
-}
-
-static dt_status set_added(reading *r, size_t *used)
-{
-    dt_tokenizer *k = r->k;
-    char a[DT__SHOWN], b[DT__SHOWN];
-    k->added.id = dt__alloc_array(k->ctx, r->added.n, sizeof *k->added.id);
-    if (k->added.id == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < r->added.n; i++) {
-        const entry *e = &r->added.at[i];
-        dt__token *t = &k->token[e->id];
-        if (t->added) {
-            const entry *other = r->added.at;
-            while (other->id != e->id) other++;
-            return dt__json_fail(r->j, "the added tokens '%s' and '%s' have one id, %d",
-                                 dt__shown(other->text, a), dt__shown(e->text, b), e->id);
-        }
-        if (!t->there) set_token(r, e, e->text, e->n, used);
-        else if (t->n != e->n || memcmp(k->bytes + t->at, e->text, e->n) != 0) return same_id(r, e);
-        t->added = true;
-        t->special = e->special;
-        t->late = e->late;
-    }
-    sort_added(r);
-    return DT_OK;
+    return r->pieces ? set_byte_pieces(r) : set_bytes(r);
 }
 
 /* ---- merges --------------------------------------------------------------------------------- */
@@ -399,6 +307,40 @@ static dt_status read_merges(reading *r, const unsigned char *at)
     return dt__json_fail(j, "merge %lld occurs twice", (long long)twice);
 }
 
+/* Byte-level BPE ends with the step ByteLevel; a sentencepiece vocabulary has none. */
+static dt_status check_steps(reading *r, const dt__steps *pre)
+{
+    int of_bytes = 0;
+    for (int i = 0; i < pre->n; i++) {
+        const char *name = pre->at[i].kind->name;
+        of_bytes += strcmp(name, "ByteLevel") == 0;
+        if (strcmp(name, "Metaspace") != 0 || (r->pieces && i == 0)) continue;
+        return dt__json_fail(r->j,
+                             "pre_tokenizer: 'Metaspace' is known here as the first step, of a "
+                             "model with byte_fallback");
+    }
+    if (r->pieces) {
+        return of_bytes == 0 ? DT_OK
+                             : dt__json_fail(r->j, "pre_tokenizer: 'ByteLevel' is not known here "
+                                                   "with model.byte_fallback, only without");
+    }
+    if (of_bytes == 1 && strcmp(pre->at[pre->n - 1].kind->name, "ByteLevel") == 0) return DT_OK;
+    return dt__json_fail(r->j, "pre_tokenizer: without model.byte_fallback the last step, and no "
+                               "other, must be ByteLevel");
+}
+
+static dt_status read_steps(reading *r)
+{
+    const unsigned char *const *at = r->parts->at;
+    dt_tokenizer *k = r->k;
+    k->bpe.pieces = r->pieces;
+    DT__TRY(dt__steps_read(r->j, at[DT__PART_NORMALIZER], DT__PART_NORMALIZER, &k->normalizer));
+    DT__TRY(dt__steps_read(r->j, at[DT__PART_PRE], DT__PART_PRE, &k->pre_tokenizer));
+    DT__TRY(check_steps(r, &k->pre_tokenizer));
+    if (r->pieces) return dt__bpe_read_decoder(r->j, at[DT__PART_DECODER], k);
+    return dt__must_be_type(r->j, at[DT__PART_DECODER], "decoder", "ByteLevel");
+}
+
 static dt_status read_model(reading *r)
 {
     enum { TYPE, DROPOUT, UNK, PREFIX, SUFFIX, FUSE, FALLBACK, IGNORE, VOCAB, MERGES, KEYS };
@@ -421,12 +363,13 @@ static dt_status read_model(reading *r)
     DT__TRY(must_be_zero(j, at[DROPOUT], "model.dropout"));
     DT__TRY(must_be_empty(j, at[PREFIX], "model.continuing_subword_prefix"));
     DT__TRY(must_be_empty(j, at[SUFFIX], "model.end_of_word_suffix"));
-    DT__TRY(dt__must_be_false(j, at[FALLBACK], "model.byte_fallback"));
+    DT__TRY(dt__read_truth(j, at[FALLBACK], false, &r->pieces));
     DT__TRY(read_vocab(r, at[VOCAB]));
     DT__TRY(make_tokenizer(r));
+    DT__TRY(read_steps(r));
     DT__TRY(dt__read_truth(j, at[IGNORE], false, &r->k->bpe.ignore_merges));
     DT__TRY(set_vocab(r, &used));
-    DT__TRY(set_added(r, &used));
+    DT__TRY(dt__bpe_set_added(r, &used));
     return read_merges(r, at[MERGES]);
 }
 
@@ -437,11 +380,8 @@ static dt_status read_all(reading *r)
     const unsigned char *const *at = r->parts->at;
     DT__TRY(must_be_null(r->j, at[DT__PART_TRUNCATION], "truncation"));
     DT__TRY(must_be_null(r->j, at[DT__PART_PADDING], "padding"));
-    DT__TRY(must_be_null(r->j, at[DT__PART_NORMALIZER], "normalizer"));
-    DT__TRY(dt__must_be_type(r->j, at[DT__PART_DECODER], "decoder", "ByteLevel"));
-    DT__TRY(read_all_added(r));
+    DT__TRY(dt__bpe_read_added(r));
     DT__TRY(read_model(r));
-    DT__TRY(dt__bpe_read_split(r->j, at[DT__PART_PRE], r->k));
     return dt__bpe_read_template(r->j, at[DT__PART_POST], r->k);
 }
 

@@ -1,16 +1,16 @@
-/* Writes byte-level BPE as a tokenizer.json for other programs: what was read, without parts that
+/* Writes BPE as a tokenizer.json for other programs: what was read, without parts that
  * have no effect. */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 
 #define BYTE_LEVEL "\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
 
-/* A token's name in the vocabulary: an added token's text; for others, characters that represent
- * its bytes. */
+/* A token's name in the vocabulary: an added token's text, and a sentencepiece token's; for others,
+ * characters that represent its bytes. */
 static void put_token(const dt_tokenizer *k, int32_t id, dt__chars *out)
 {
     const dt__token *t = &k->token[id];
-    if (t->added) {
+    if (t->added || k->bpe.pieces) {
         dt__put_quoted_bytes(out, k->bytes + t->at, t->n);
         return;
     }
@@ -38,8 +38,11 @@ static void put_added(const dt_tokenizer *k, dt__chars *out)
         dt__put_integer(out, id);
         dt__put_text(out, ",\"content\":");
         put_token(k, id, out);
-        dt__put_text(out,
-                     ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,\"normalized\":");
+        dt__put_text(out, ",\"single_word\":false,\"lstrip\":");
+        dt__put_text(out, truth(t->left));
+        dt__put_text(out, ",\"rstrip\":");
+        dt__put_text(out, truth(t->right));
+        dt__put_text(out, ",\"normalized\":");
         dt__put_text(out, truth(t->late));
         dt__put_text(out, ",\"special\":");
         dt__put_text(out, truth(t->special));
@@ -105,30 +108,34 @@ static void put_special_tokens(const dt_tokenizer *k, dt__chars *out)
 
 static void put_post_processor(const dt_tokenizer *k, dt__chars *out)
 {
-    dt__put_text(out, ",\"post_processor\":{");
+    dt__put_text(out, ",\"post_processor\":");
     if (k->before.n + k->after.n == 0) {
-        dt__put_text(out, BYTE_LEVEL "\"use_regex\":true}");
+        dt__put_text(out, k->bpe.pieces ? "null" : "{" BYTE_LEVEL "\"use_regex\":true}");
         return;
     }
-    dt__put_text(out, "\"type\":\"TemplateProcessing\"");
+    dt__put_text(out, "{\"type\":\"TemplateProcessing\"");
     put_template(k, ",\"single\":[", "A", out);
     put_template(k, ",\"pair\":[", "AB", out);
     put_special_tokens(k, out);
     dt__put_text(out, "}");
 }
 
-static void put_pre_tokenizer(const dt_tokenizer *k, dt__chars *out)
+static void put_decoder(const dt_tokenizer *k, dt__chars *out)
 {
-    dt__put_text(out, ",\"normalizer\":null,\"pre_tokenizer\":{");
-    if (k->bpe.split->next == dt__split_gpt2) {
-        dt__put_text(out, BYTE_LEVEL "\"use_regex\":true}");
+    dt__put_text(out, ",\"decoder\":");
+    if (!k->bpe.pieces) {
+        dt__put_text(out, "{" BYTE_LEVEL "\"use_regex\":true}");
         return;
     }
-    dt__put_text(out, "\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":"
-                      "{\"Regex\":");
-    dt__put_quoted(out, k->bpe.split->regex);
-    dt__put_text(out, "},\"behavior\":\"Isolated\",\"invert\":false},{" BYTE_LEVEL
-                      "\"use_regex\":false}]}");
+    dt__put_text(out, "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":"
+                      "{\"String\":\"" DT__SPACE_SIGN "\"},\"content\":\" \"},"
+                      "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
+    if (k->bpe.strip > 0) {
+        dt__put_text(out, ",{\"type\":\"Strip\",\"content\":\" \",\"start\":");
+        dt__put_integer(out, k->bpe.strip);
+        dt__put_text(out, ",\"stop\":0}");
+    }
+    dt__put_text(out, "]}");
 }
 
 static void put_model(const dt_tokenizer *k, dt__chars *out)
@@ -136,7 +143,9 @@ static void put_model(const dt_tokenizer *k, dt__chars *out)
     bool first = true;
     dt__put_text(out, ",\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
                       "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
-                      "\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":");
+                      "\"fuse_unk\":false,\"byte_fallback\":");
+    dt__put_text(out, truth(k->bpe.pieces));
+    dt__put_text(out, ",\"ignore_merges\":");
     dt__put_text(out, truth(k->bpe.ignore_merges));
     dt__put_text(out, ",\"vocab\":{");
     for (int32_t id = 0; id < k->vocab; id++) {
@@ -161,9 +170,12 @@ void dt__bpe_put(const dt_tokenizer *k, dt__chars *out)
 {
     dt__put_text(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,");
     put_added(k, out);
-    put_pre_tokenizer(k, out);
+    dt__put_text(out, ",\"normalizer\":");
+    dt__steps_put(&k->normalizer, DT__PART_NORMALIZER, out);
+    dt__put_text(out, ",\"pre_tokenizer\":");
+    dt__steps_put(&k->pre_tokenizer, DT__PART_PRE, out);
     put_post_processor(k, out);
-    dt__put_text(out, ",\"decoder\":{" BYTE_LEVEL "\"use_regex\":true}");
+    put_decoder(k, out);
     put_model(k, out);
     dt__put_text(out, "}");
 }

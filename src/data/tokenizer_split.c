@@ -128,6 +128,7 @@ size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end)
     return (size_t)(skip(q, end, klass, INT64_MAX) - p);
 }
 
+/* Llama 3's, with at most `digits` digits in a piece. */
 static size_t split_words(const unsigned char *p, const unsigned char *end, int digits)
 {
     int n, after;

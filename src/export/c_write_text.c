@@ -183,7 +183,7 @@ static dt_status put_bpe(const dt_tokenizer *k, dt__chars *to)
         to,
         "static const text_bpe bpe = { byte_token, merge_left, merge_right, merge_result,\n"
         "                              merge_rank, ranges, %lld, %lld, %d, %d };\n",
-        (long long)b->merges, (long long)n, b->ignore_merges, b->split->digits);
+        (long long)b->merges, (long long)n, b->ignore_merges, dt__bpe_split(k)->digits);
     return DT_OK;
 }
 

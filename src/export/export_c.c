@@ -3,6 +3,7 @@
  * (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or none. */
 #include "autograd/kind.h"
 #include "core/atomic_file.h"
+#include "data/tokenizer.h"
 #include "export/c_device.h"
 #include "export/c_write.h"
 #include "export/exporters.h"
@@ -332,6 +333,20 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
+/* What the C files' tokenizers do not do: normalizers, other expressions, sentencepiece. */
+static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
+{
+    const dt__split *split = dt__bpe_split(*k);
+    const bool known = split != NULL && split->next != dt__split_qwen2;
+    if ((*k)->kind != &dt__tokenizer_is_bpe || known) return DT_OK;
+    dt_tokenizer_free(*k);
+    *k = NULL;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "export: format c has the tokenizers bytes and chars, and BPE of bytes that "
+                   "splits text as GPT-2 or Llama 3 do, without a normalizer; this one does "
+                   "something else. Without text the model is written, and runs on ids");
+}
+
 /* The tokenizer that goes along where the options want text. */
 static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
 {
@@ -339,7 +354,8 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
     if (!call->options->text) return DT_OK;
     const char *text = call->info != NULL ? call->info->tokenizer : NULL;
     if (text != NULL && dt_trace_has_length(call->trace)) {
-        return dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k);
+        DT__TRY(dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k));
+        return check_tokenizer(call->ctx, k);
     }
     return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
                    "export: text is wanted, but this is no language model with a tokenizer");

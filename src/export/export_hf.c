@@ -7,12 +7,12 @@ static dt_status write(const dt_export_call *e)
     return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
 }
 
-static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e->info); }
+static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e->info, false); }
 
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
     .text = "a folder of config.json and model.safetensors, for Hugging Face's transformers and "
-            "what else reads Llama, Qwen2, Qwen3 and Mixtral",
+            "what else reads Llama, Qwen2, Qwen3, Mixtral, OLMo 2, SmolLM3 and GPT-2",
     .folder = true,
     .floats = true,
     .check = check,

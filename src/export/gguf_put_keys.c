@@ -134,6 +134,12 @@ dt_status dt__gguf_describe(dt__gguf_put *p)
         return DT_OK;
     }
     if (family != NULL && strcmp(family, "llama") == 0) {
+        const dt_llama_options *o = info->options;
+        if (o->block.given) {
+            return dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
+                           "format gguf holds Llama's blocks, and none with `block` (OLMo 2, "
+                           "SmolLM3)");
+        }
         describe_llama(&p->g, info->options);
         refuse_llama(p, info->options);
         return DT_OK;

@@ -77,12 +77,14 @@ static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
 
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
 
-/* The name in llama.cpp of the split and of what is done with pieces that are tokens. */
+/* The name in llama.cpp of the split and of what is done with pieces that are tokens; NULL: it has
+ * none. llama.cpp does not normalize. */
 static const char *split_name(const dt_tokenizer *k)
 {
-    const int digits = k->bpe.split->digits;
-    if (digits != 3 && k->bpe.ignore_merges) return NULL;
-    if (digits != 3) return digits == 0 ? "gpt-2" : "qwen2";
+    const dt__split *split = dt__bpe_split(k);
+    if (split == NULL) return NULL;
+    if (split->next == dt__split_gpt2) return k->bpe.ignore_merges ? NULL : "gpt-2";
+    if (split->next == dt__split_qwen2) return k->bpe.ignore_merges ? NULL : "qwen2";
     return k->bpe.ignore_merges ? "llama-bpe" : "dbrx";
 }
 

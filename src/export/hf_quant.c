@@ -108,7 +108,7 @@ dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__h
 {
     collecting c = { .to = out };
     *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts };
-    DT__TRY(dt__hf_check(call->ctx, call->info));
+    DT__TRY(dt__hf_check(call->ctx, call->info, true));
     dt_status s = dt_module_visit_modules(call->m, collect, &c);
     if (s == DT_OK && out->n == 0) {
         dt__refusals_add(&c.refused, "no linear layer is quantized; format hf holds floats");

@@ -3,6 +3,7 @@
 #define DT__IO_HF_H
 
 #include "io/grouped_files.h"
+#include "io/hf_names.h"
 #include "io/model.h"
 
 #include <detent/nn.h>
@@ -34,21 +35,35 @@ dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **
 
 /* ---- config.json (hf_config.c, hf_config_put.c) --------------------------------------------- */
 
-/* Whether dt_hf_save could write a model of this family with these options, whatever its weights
- * are: OK, or its UNSUPPORTED. `info` may be NULL. */
-dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info);
+/* Whether dt_hf_save or, with `integers`, dt__hf_save_as in a form could write a model of this
+ * family with these options, whatever its weights are: OK, or its UNSUPPORTED. `info` may be
+ * NULL. */
+dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers);
+
+/* What config.json says. */
+typedef struct dt__hf_model {
+    bool is_gpt; /* of family gpt; else of llama */
+    dt_llama_options llama;
+    dt_gpt_options gpt;
+    const dt__hf_names *names; /* of the class's tensors; NULL: they have the family's */
+} dt__hf_model;
+/* Its options, and the table of their keys; the paths of its table of tokens and of its head. */
+const void *dt__hf_options_of(const dt__hf_model *m, const dt_key **keys);
+const char *dt__hf_tokens(bool is_gpt);
+const char *dt__hf_head(bool is_gpt);
 
 /* Parses config.json. Errors: FORMAT (not JSON, a wrong type, a missing key), UNSUPPORTED (a
- * setting that family llama does not have), naming the key. */
-dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_options *out);
+ * setting that the family does not have), naming the key. */
+dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt__hf_model *out);
 /* Appends the text with `dtype` ("F16") as the dtype of the weights. */
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype);
 /* Appends the text without "quantization_config". */
 dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text);
-/* A new config.json. UNSUPPORTED if no model class has such options. */
-dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype);
+/* A new config.json; of a GPT-2, if the options are of family gpt. UNSUPPORTED if no model class
+ * has such options. */
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype);
 
-/* ---- saving (hf_save.c) ---------------------------------------------------------------------- */
+/* ---- saving (hf_save.c, hf_join.c) -------------------------------------------------------------- */
 
 /* How a folder holds a converted model's integers in place of their values. All tensors that are
  * floats are F32 then, and embeddings are values; a tied head that is quantized becomes a weight of
@@ -64,6 +79,10 @@ typedef struct dt__hf_form {
     dt_status (*put_meta)(void *user, dt_writer *w);
     void *user;
 } dt__hf_form;
+
+/* The tensor of a row, of which `path` is the first part, from the model's parameters. */
+dt_status dt__hf_join(dt_module *m, const dt__hf_row *r, const char *path, bool dequantize,
+                      dt_tensor **out);
 
 /* dt_hf_save, in a form; NULL: floats. */
 dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
@@ -90,8 +109,8 @@ typedef struct dt__hf_origin {
 } dt__hf_origin;
 
 /* The metadata text of an open folder. */
-dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text *config, bool tied,
-                            dt__chars *t);
+dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text *config,
+                            const dt__hf_model *model, dt__chars *t);
 /* Parses it. After FORMAT there is nothing to free. */
 dt_status dt__hf_origin_read(dt_ctx *ctx, const char *text, dt__hf_origin *out);
 void dt__hf_origin_free(dt__hf_origin *o);

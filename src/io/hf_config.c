@@ -1,7 +1,8 @@
 /* config.json of a Hugging Face folder as options of family llama. A key that affects what the
  * model computes is used or refused; other keys are skipped; null means absent. Defaults are those
- * of LlamaConfig, Qwen2Config, Qwen3Config and MixtralConfig (transformers 4.57). */
-#include "io/hf.h"
+ * of LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config and SmolLM3Config
+ * (transformers 4.57 and 5.23). A GPT-2's is read by hf_config_gpt2.c. */
+#include "io/hf_config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,11 +26,12 @@ typedef struct config {
     const char *model_type, *hidden_act;
     int64_t vocab, width, hidden, layers, heads, kv_heads, head_width, context;
     int64_t pretraining_tp, window, window_layers, experts, top_k;
-    double eps, theta, partial, attention_dropout, balance, jitter;
+    double eps, theta, partial, attention_dropout, balance, jitter, resid_dropout, embed_dropout;
     bool tied, attention_bias, mlp_bias, use_window;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
     rope scaling, parameters;
     int64_t n_layer_types, n_sliding; /* -1: absent */
+    int64_t n_rope_layers, unrotated; /* -1: absent; every n-th has no rotation, 0: none */
     bool has_quantization, has_code;
 } config;
 
@@ -67,6 +69,9 @@ static const dt_key config_keys[] = {
     { "num_local_experts", DT_KEY_INT, AT(experts), .least = 1, .most = MOST },
     { "num_experts_per_tok", DT_KEY_INT, AT(top_k), .least = 1, .most = MOST },
     { "router_aux_loss_coef", DT_KEY_REAL, AT(balance), .most = 1e6 },
+    { "resid_pdrop", DT_KEY_REAL, AT(resid_dropout), .most = 1 },
+    { "embd_pdrop", DT_KEY_REAL, AT(embed_dropout), .most = 1 },
+    { "no_rope_layer_interval", DT_KEY_INT, AT(unrotated), .most = MOST },
     { "router_jitter_noise", DT_KEY_REAL, AT(jitter), .most = DT_NO_LIMIT },
     { 0 },
 };
@@ -98,6 +103,11 @@ typedef struct class
     bool reads_attention_bias, reads_mlp_bias, normed, windowed, mixed;
     int64_t kv_heads, head_width, context; /* defaults; 0: heads, width / heads */
     double theta, eps;
+    bool tied;                 /* the default */
+    bool after, norm_all;      /* norms of outputs; of all heads together */
+    bool drops;                /* reads resid_pdrop and embd_pdrop */
+    int64_t unrotated;         /* default of no_rope_layer_interval; 0: it is not read */
+    const dt__hf_names *names; /* of its tensors; NULL: those of family llama */
 } class;
 
 static const class classes[] = {
@@ -108,6 +118,12 @@ static const class classes[] = {
     { "qwen3", .reads_attention_bias = true, .normed = true, .windowed = true, .kv_heads = 32,
       .head_width = 128, .context = 32768, .theta = 1e4, .eps = 1e-6 },
     { "mixtral", .mixed = true, .kv_heads = 8, .context = 131072, .theta = 1e6, .eps = 1e-5 },
+    { "phi3", .context = 4096, .theta = 1e4, .eps = 1e-5, .drops = true,
+      .names = &dt__hf_phi3_names },
+    { "olmo2", .reads_attention_bias = true, .normed = true, .context = 2048, .theta = 1e4,
+      .eps = 1e-5, .after = true, .norm_all = true },
+    { "smollm3", .reads_attention_bias = true, .reads_mlp_bias = true, .windowed = true,
+      .kv_heads = 4, .context = 32768, .theta = 2e6, .eps = 1e-6, .tied = true, .unrotated = 4 },
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -153,6 +169,12 @@ static dt_status read_object(dt__json *j, const reading *r)
     return DT_OK;
 }
 
+dt_status dt__hf_read_object(dt__json *j, const dt_key *keys, void *options,
+                             dt_status (*other)(dt__json *j, const char *name, void *options))
+{
+    return read_object(j, &(reading){ keys, options, other });
+}
+
 static dt_status step_over(dt__json *j, const char *name, void *options)
 {
     (void)name;
@@ -196,6 +218,30 @@ static dt_status read_layer_types(dt__json *j, config *c)
     return DT_OK;
 }
 
+/* no_rope_layers: 0 for each layer without rotation, which must be every n-th. */
+static dt_status read_rope_layers(dt__json *j, config *c)
+{
+    int64_t every = 0;
+    c->n_rope_layers = 0;
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    while (more) {
+        int64_t rotates;
+        DT__TRY(dt__json_integer(j, &rotates));
+        const int64_t n = ++c->n_rope_layers;
+        if (every == 0 && rotates == 0) every = n;
+        if ((every > 0 && n % every == 0) != (rotates == 0)) {
+            return dt_fail(c->ctx, DT_ERR_UNSUPPORTED,
+                           "%s: no_rope_layers: layer %lld: every n-th layer without rotation is "
+                           "supported, no other order",
+                           c->path, (long long)n - 1);
+        }
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    c->unrotated = every;
+    return DT_OK;
+}
+
 /* compressed-tensors is read by hf_compressed_config.c; weights of other methods are refused. */
 static dt_status read_method(dt__json *j, config *c)
 {
@@ -221,6 +267,9 @@ static dt_status read_other(dt__json *j, const char *name, void *options)
     if (strcmp(name, "rope_scaling") == 0) return read_rope(j, &c->scaling);
     if (strcmp(name, "rope_parameters") == 0) return read_rope(j, &c->parameters);
     if (strcmp(name, "layer_types") == 0) return read_layer_types(j, c);
+    if (strcmp(name, "no_rope_layers") == 0 && classes[c->kind].unrotated > 0) {
+        return read_rope_layers(j, c);
+    }
     const bool quantized = strcmp(name, "quantization_config") == 0;
     if (quantized || strcmp(name, "compression_config") == 0) return read_method(j, c);
     c->has_code |= strcmp(name, "auto_map") == 0;
@@ -250,7 +299,9 @@ static dt_status find_class(config *c)
     for (c->kind = 0; c->kind < DT__COUNT_OF(classes); c->kind++) {
         if (strcmp(classes[c->kind].name, c->model_type) == 0) return DT_OK;
     }
-    return refuse(c, "model_type '%s' is not supported; llama, qwen2, qwen3 and mixtral are",
+    return refuse(c,
+                  "model_type '%s' is not supported; llama, qwen2, qwen3, mixtral, phi3, olmo2, "
+                  "smollm3 and gpt2 are",
                   dt__shown(c->model_type, shown));
 }
 
@@ -313,11 +364,18 @@ static dt_status check_arithmetic(const config *c)
     if (c->partial != 1) {
         return refuse(c, "partial_rotary_factor %g is not supported; 1 is", c->partial);
     }
-    if (c->attention_dropout != 0) {
+    const struct {
+        const char *key;
+        double share;
+    } dropped[] = { { "attention_dropout", c->attention_dropout },
+                    { "resid_pdrop", classes[c->kind].drops ? c->resid_dropout : 0 },
+                    { "embd_pdrop", classes[c->kind].drops ? c->embed_dropout : 0 } };
+    for (int i = 0; i < DT__COUNT_OF(dropped); i++) {
+        if (dropped[i].share == 0) continue;
         return refuse(c,
-                      "attention_dropout %g is not supported; 0 is, which is the same model "
-                      "wherever it is not trained",
-                      c->attention_dropout);
+                      "%s %g is not supported; 0 is, which is the same model wherever it is not "
+                      "trained",
+                      dropped[i].key, dropped[i].share);
     }
     return DT_OK;
 }
@@ -343,6 +401,15 @@ static dt_status check_window(const config *c)
     }
     if (on || c->n_sliding == 0) return DT_OK;
     return refuse(c, "layer_types: sliding_attention without a sliding_window");
+}
+
+/* Layers without rotation. */
+static dt_status check_rotated(const config *c)
+{
+    if (c->n_rope_layers < 0 || c->n_rope_layers == c->layers) return DT_OK;
+    return dt_fail(c->ctx, DT_ERR_FORMAT,
+                   "%s: no_rope_layers has %lld entries, num_hidden_layers is %lld", c->path,
+                   (long long)c->n_rope_layers, (long long)c->layers);
 }
 
 /* Noise during training: no other implementation draws the same. */
@@ -473,6 +540,7 @@ static dt_status translate(const config *c, dt_llama_options *out)
     DT__TRY(check_arithmetic(c));
     DT__TRY(check_window(c));
     DT__TRY(check_experts(c));
+    DT__TRY(check_rotated(c));
     *out = (dt_llama_options){
         .vocab = c->vocab,
         .context = c->context,
@@ -498,25 +566,59 @@ static dt_status translate(const config *c, dt_llama_options *out)
                                      .normalize = true,
                                      .balance = c->balance };
     }
+    const int64_t unrotated = k->unrotated > 0 && c->unrotated <= c->layers ? c->unrotated : 0;
+    out->block =
+        (dt_block_options){ .given = k->after || k->norm_all || unrotated > 0,
+                            .norms = k->after ? DT_BLOCK_NORMS_AFTER : DT_BLOCK_NORMS_BEFORE,
+                            .qk_norm_all = k->norm_all,
+                            .unrotated = unrotated };
     return read_rotation(c, out);
 }
 
 static dt_status read_config(dt__json *j, config *c)
 {
-    const dt__json begin = *j;
-    DT__TRY(read_object(j, &(reading){ type_keys, c, step_over }));
-    DT__TRY(dt__json_end(j));
-    DT__TRY(find_class(c));
-    char *const kept = j->strings;
-    *j = begin;
-    j->strings = kept;
     c->context = classes[c->kind].context;
     c->eps = classes[c->kind].eps;
     c->head_width = classes[c->kind].head_width;
+    c->tied = classes[c->kind].tied;
+    c->unrotated = classes[c->kind].unrotated;
     return read_object(j, &(reading){ config_keys, c, read_other });
 }
 
-dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_options *out)
+/* By the class, which is read first. */
+static dt_status read_model(dt__json *j, config *c, dt__hf_model *out)
+{
+    const dt__json begin = *j;
+    DT__TRY(read_object(j, &(reading){ type_keys, c, step_over }));
+    DT__TRY(dt__json_end(j));
+    char *const kept = j->strings;
+    *j = begin;
+    j->strings = kept;
+    if (c->model_type != NULL && strcmp(c->model_type, "gpt2") == 0) {
+        out->is_gpt = true;
+        out->names = &dt__hf_gpt2_names;
+        return dt__hf_config_read_gpt2(j, &out->gpt);
+    }
+    DT__TRY(find_class(c));
+    DT__TRY(read_config(j, c));
+    out->names = classes[c->kind].names;
+    return translate(c, &out->llama);
+}
+
+const void *dt__hf_options_of(const dt__hf_model *m, const dt_key **keys)
+{
+    *keys = m->is_gpt ? dt_gpt_keys : dt_llama_keys;
+    return m->is_gpt ? (const void *)&m->gpt : &m->llama;
+}
+
+const char *dt__hf_tokens(bool is_gpt)
+{
+    return is_gpt ? "tokens.weight" : "model.embed_tokens.weight";
+}
+
+const char *dt__hf_head(bool is_gpt) { return is_gpt ? "head.weight" : "lm_head.weight"; }
+
+dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt__hf_model *out)
 {
     dt__json j;
     char *strings;
@@ -530,10 +632,11 @@ dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt_llama_opti
                  .balance = 0.001,
                  .scaling.partial = 1,
                  .parameters.partial = 1,
-                 .n_layer_types = -1 };
+                 .n_layer_types = -1,
+                 .n_rope_layers = -1 };
+    *out = (dt__hf_model){ .names = NULL };
     DT__TRY(dt__hf_scan(ctx, text, &j, &strings));
-    dt_status s = read_config(&j, &c);
-    if (s == DT_OK) s = translate(&c, out);
+    const dt_status s = read_model(&j, &c, out);
     dt__release(ctx, strings);
     return s;
 }

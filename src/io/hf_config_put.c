@@ -1,7 +1,7 @@
 /* Writes config.json: the original text, or a new one like save_pretrained of transformers 4, with
  * every key that this program uses. */
 #include "core/number.h"
-#include "io/hf.h"
+#include "io/hf_config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +88,17 @@ static const class *class_of(const dt_llama_options *o)
     static const class qwen2 = { "qwen2", "Qwen2ForCausalLM" };
     static const class qwen3 = { "qwen3", "Qwen3ForCausalLM" };
     static const class mixtral = { "mixtral", "MixtralForCausalLM" };
-    const bool same = o->qkv_bias == o->out_bias;
+    static const class olmo2 = { "olmo2", "Olmo2ForCausalLM" };
+    static const class smollm3 = { "smollm3", "SmolLM3ForCausalLM" };
+    const bool same = o->qkv_bias == o->out_bias, plain_mlp = !o->mlp_bias && !o->moe.given;
+    if (o->block.given && o->block.norms == DT_BLOCK_NORMS_AFTER) {
+        const bool is = o->block.qk_norm_all && o->qk_norm && o->block.unrotated == 0;
+        return is && same && plain_mlp ? &olmo2 : NULL;
+    }
+    if (o->block.given && o->block.unrotated > 0) {
+        return same && !o->qk_norm && !o->moe.given ? &smollm3 : NULL;
+    }
+    if (o->block.given && o->qk_norm && o->block.qk_norm_all) return NULL;
     if (o->moe.given) {
         const bool none = !o->qkv_bias && !o->out_bias && !o->mlp_bias && !o->qk_norm;
         return none && o->moe.normalize ? &mixtral : NULL;
@@ -105,7 +115,7 @@ static void put_key(dt__chars *t, const char *key)
     dt__put_text(t, ": ");
 }
 
-static void put_bool(dt__chars *t, const char *key, bool value)
+void dt__hf_put_bool(dt__chars *t, const char *key, bool value)
 {
     put_key(t, key);
     dt__put_text(t, value ? "true" : "false");
@@ -117,7 +127,7 @@ static void put_null(dt__chars *t, const char *key)
     dt__put_text(t, "null");
 }
 
-static void put_int(dt__chars *t, const char *key, int64_t value)
+void dt__hf_put_int(dt__chars *t, const char *key, int64_t value)
 {
     put_key(t, key);
     dt__put_integer(t, value);
@@ -132,13 +142,13 @@ static void put_float(dt__chars *t, double value)
     if (strspn(text, "-0123456789") == strlen(text)) dt__put_text(t, ".0");
 }
 
-static void put_real(dt__chars *t, const char *key, double value)
+void dt__hf_put_real(dt__chars *t, const char *key, double value)
 {
     put_key(t, key);
     put_float(t, value);
 }
 
-static void put_text(dt__chars *t, const char *key, const char *value)
+void dt__hf_put_text(dt__chars *t, const char *key, const char *value)
 {
     put_key(t, key);
     dt__put_quoted(t, value);
@@ -166,6 +176,18 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "}");
 }
 
+/* 1 for each layer with rotation. */
+static void put_rope_layers(dt__chars *t, const dt_llama_options *o)
+{
+    put_key(t, "no_rope_layers");
+    for (int64_t i = 1; i <= o->layers; i++) {
+        dt__put_text(t, i == 1 ? "[" : ", ");
+        dt__put_text(t, i % o->block.unrotated == 0 ? "0" : "1");
+    }
+    dt__put_text(t, "]");
+    dt__hf_put_int(t, "no_rope_layer_interval", o->block.unrotated);
+}
+
 static dt_status refuse_class(dt_ctx *ctx, const dt_llama_options *o)
 {
     if (o->moe.given) {
@@ -177,8 +199,11 @@ static dt_status refuse_class(dt_ctx *ctx, const dt_llama_options *o)
     }
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                    "no class of models has these biases and norms: qkv_bias %d, out_bias %d, "
-                   "mlp_bias %d, qk_norm %d",
-                   o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
+                   "mlp_bias %d, qk_norm %d, block.norms %s, block.qk_norm_all %d, "
+                   "block.unrotated %lld",
+                   o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm,
+                   o->block.norms == DT_BLOCK_NORMS_AFTER ? "after" : "before",
+                   o->block.qk_norm_all, (long long)o->block.unrotated);
 }
 
 /* Biases, experts and windows depend on the class. */
@@ -187,42 +212,49 @@ static void put_class(dt__chars *t, const class *k, const dt_llama_options *o)
     dt__put_text(t, "{\n  \"architectures\": [");
     dt__put_quoted(t, k->class);
     dt__put_text(t, "]");
-    put_text(t, "model_type", k->type);
+    dt__hf_put_text(t, "model_type", k->type);
     if (o->moe.given) {
-        put_int(t, "num_experts_per_tok", o->moe.top_k);
-        put_int(t, "num_local_experts", o->moe.experts);
-        put_bool(t, "output_router_logits", false);
-        put_real(t, "router_aux_loss_coef", o->moe.balance);
-        put_real(t, "router_jitter_noise", 0);
+        dt__hf_put_int(t, "num_experts_per_tok", o->moe.top_k);
+        dt__hf_put_int(t, "num_local_experts", o->moe.experts);
+        dt__hf_put_bool(t, "output_router_logits", false);
+        dt__hf_put_real(t, "router_aux_loss_coef", o->moe.balance);
+        dt__hf_put_real(t, "router_jitter_noise", 0);
         put_null(t, "sliding_window");
         return;
     }
-    put_bool(t, "attention_bias", o->qkv_bias);
-    put_bool(t, "mlp_bias", o->mlp_bias);
-    put_bool(t, "use_sliding_window", false);
+    dt__hf_put_bool(t, "attention_bias", o->qkv_bias);
+    dt__hf_put_bool(t, "mlp_bias", o->mlp_bias);
+    dt__hf_put_bool(t, "use_sliding_window", false);
+    if (o->block.given && o->block.unrotated > 0) put_rope_layers(t, o);
 }
 
-dt_status dt__hf_config_put(dt__chars *t, const dt_llama_options *o, const char *dtype)
+static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype)
 {
     const class *k = class_of(o);
     const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
     if (k == NULL) return refuse_class(t->ctx, o);
     put_class(t, k, o);
-    put_real(t, "attention_dropout", 0);
-    put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
-    put_text(t, "hidden_act", "silu");
-    put_int(t, "hidden_size", o->width);
-    put_int(t, "intermediate_size", o->hidden);
-    put_int(t, "max_position_embeddings", o->context);
-    put_int(t, "num_attention_heads", o->heads);
-    put_int(t, "num_hidden_layers", o->layers);
-    put_int(t, "num_key_value_heads", heads);
-    put_real(t, "rms_norm_eps", o->eps);
+    dt__hf_put_real(t, "attention_dropout", 0);
+    dt__hf_put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
+    dt__hf_put_text(t, "hidden_act", "silu");
+    dt__hf_put_int(t, "hidden_size", o->width);
+    dt__hf_put_int(t, "intermediate_size", o->hidden);
+    dt__hf_put_int(t, "max_position_embeddings", o->context);
+    dt__hf_put_int(t, "num_attention_heads", o->heads);
+    dt__hf_put_int(t, "num_hidden_layers", o->layers);
+    dt__hf_put_int(t, "num_key_value_heads", heads);
+    dt__hf_put_real(t, "rms_norm_eps", o->eps);
     put_rope(t, &o->rope);
-    put_real(t, "rope_theta", o->theta);
-    put_bool(t, "tie_word_embeddings", o->tied);
-    put_text(t, "torch_dtype", dtype_name(dtype));
-    put_int(t, "vocab_size", o->vocab);
+    dt__hf_put_real(t, "rope_theta", o->theta);
+    dt__hf_put_bool(t, "tie_word_embeddings", o->tied);
+    dt__hf_put_text(t, "torch_dtype", dtype_name(dtype));
+    dt__hf_put_int(t, "vocab_size", o->vocab);
     dt__put_text(t, "\n}\n");
     return DT_OK;
+}
+
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype)
+{
+    return is_gpt ? dt__hf_config_put_gpt2(t, options, dtype_name(dtype))
+                  : put_llama(t, options, dtype);
 }

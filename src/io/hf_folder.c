@@ -30,6 +30,7 @@ bool dt__hf_is_skipped(const char *name)
 /* What a folder says beside its tensors. */
 typedef struct folder_settings {
     int64_t experts;
+    dt__hf_cutting cutting;
     dt__hf_groups groups; /* of a folder of compressed-tensors */
     dt__chars quant;      /* detent.quant; empty: nothing is quantized */
 } folder_settings;
@@ -48,7 +49,8 @@ static dt_status take_entries(dt_file *file, const dt_file *part, folder_setting
                            "%s: tensor '%s' is %s; it must be F32, F16 or BF16", part->path,
                            dt__shown(e->name, shown), e->dtype);
         }
-        DT__TRY(dt__hf_take(file, part, e, f->experts));
+        DT__TRY(dt__hf_cut(file, e, &f->cutting, &taken));
+        if (!taken) DT__TRY(dt__hf_take(file, part, e, f->experts));
     }
     file->size += part->size;
     return DT_OK;
@@ -66,6 +68,7 @@ static dt_status join(dt_file *file, folder_settings *f)
     int64_t n = 0;
     for (int64_t i = 0; i < file->n_parts; i++) n += dt__hf_tensors(file->part[i], f->experts);
     if (f->groups.n > 0) n *= 3; /* codes, scale and zero point of each */
+    if (f->cutting.names != NULL) n *= DT__HF_PARTS;
     file->entry = dt__alloc_array(file->ctx, n, sizeof *file->entry);
     file->by_name = dt__alloc_array(file->ctx, n, sizeof *file->by_name);
     if (file->entry == NULL || file->by_name == NULL) return DT_ERR_NOMEM;
@@ -123,8 +126,8 @@ static dt_status put_quant(metas *m, folder_settings *f)
 }
 
 /* The model is written as floats, if it is: the text that is kept says nothing of integers. */
-static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text *config, bool tied,
-                            bool integers, metas *m)
+static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text *config,
+                            const dt__hf_model *model, bool integers, metas *m)
 {
     dt__chars plain = { .ctx = file->ctx };
     dt__hf_text kept = *config;
@@ -135,7 +138,7 @@ static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text
         if (kept.text == NULL) s = DT_ERR_NOMEM;
     }
     begin_meta(m, DT__KEY_HF);
-    if (s == DT_OK) s = dt__hf_origin_put(file, folder, &kept, tied, &m->text);
+    if (s == DT_OK) s = dt__hf_origin_put(file, folder, &kept, model, &m->text);
     dt__put(&m->text, "", 1);
     dt__release(file->ctx, plain.bytes);
     return s;
@@ -144,19 +147,31 @@ static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text
 static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text *config,
                            folder_settings *f, metas *m)
 {
-    dt_llama_options o;
+    dt__hf_model model;
+    const dt_key *keys;
+    dt_llama_options *o = &model.llama;
     bool tokenizer;
-    DT__TRY(dt__hf_config_read(file->ctx, config, &o));
+    DT__TRY(dt__hf_config_read(file->ctx, config, &model));
+    f->cutting =
+        (dt__hf_cutting){ model.names, o->heads * o->head_width, o->kv_heads * o->head_width };
+    if (model.is_gpt) f->cutting.queries = f->cutting.keys = model.gpt.width;
     DT__TRY(dt__hf_groups_read(file->ctx, config, &f->groups));
     DT__TRY(dt__hf_open_parts(file, folder));
-    file->naming = o.moe.given ? &dt__hf_mixtral : NULL;
-    f->experts = o.moe.given ? o.moe.experts : 0;
+    if (f->groups.n > 0 && model.names != NULL) {
+        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: quantization_config: integers of this class's joined or turned tensors "
+                       "are not supported; give the float model",
+                       config->path);
+    }
+    file->naming = o->moe.given ? &dt__hf_mixtral : NULL;
+    f->experts = o->moe.given ? o->moe.experts : 0;
     DT__TRY(join(file, f));
-    if (f->groups.n > 0 && dt__hf_has_integer_head(file)) o.tied = false;
-    DT__TRY(put_origin(file, folder, config, o.tied, f->groups.n > 0, m));
+    if (f->groups.n > 0 && dt__hf_has_integer_head(file)) o->tied = false;
+    DT__TRY(put_origin(file, folder, config, &model, f->groups.n > 0, m));
     begin_meta(m, DT__KEY_MODEL);
-    dt__put_text(&m->text, "{\"llama\":");
-    dt__put_options(&m->text, dt_llama_keys, &o);
+    dt__put_text(&m->text, model.is_gpt ? "{\"gpt\":" : "{\"llama\":");
+    const void *options = dt__hf_options_of(&model, &keys);
+    dt__put_options(&m->text, keys, options);
     dt__put(&m->text, "}", 2);
     DT__TRY(put_quant(m, f));
     begin_meta(m, DT__KEY_TOKENIZER);

@@ -52,9 +52,9 @@ static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
 }
 
 /* The dtype of most tensors, and the tensors that have another. */
-static void put_dtypes(const dt_file *file, dt__chars *t)
+static void put_dtypes(const dt_file *file, const char *table, dt__chars *t)
 {
-    const dt_file_entry *tokens = dt_file_find(file, "model.embed_tokens.weight");
+    const dt_file_entry *tokens = dt_file_find(file, table);
     const char *dtype = tokens == NULL ? "F32" : tokens->dtype;
     bool first = true;
     dt__put_text(t, ",\"dtype\":");
@@ -72,14 +72,15 @@ static void put_dtypes(const dt_file *file, dt__chars *t)
     dt__put_text(t, "}");
 }
 
-dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text *config, bool tied,
-                            dt__chars *t)
+dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text *config,
+                            const dt__hf_model *model, dt__chars *t)
 {
-    const bool head = tied && dt_file_find(file, "lm_head.weight") != NULL;
+    const bool gpt = model->is_gpt, tied = gpt ? model->gpt.tied : model->llama.tied;
+    const bool head = tied && dt_file_find(file, dt__hf_head(gpt)) != NULL;
     dt__put_text(t, "{\"config.json\":");
     dt__put_quoted(t, config->text);
     dt__put_text(t, head ? ",\"tied_head\":true" : ",\"tied_head\":false");
-    put_dtypes(file, t);
+    put_dtypes(file, dt__hf_tokens(gpt), t);
     DT__TRY(put_extras(file, folder, t));
     dt__put_text(t, "}");
     return DT_OK;

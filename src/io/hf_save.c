@@ -1,4 +1,4 @@
-/* Writes a model of family llama as a Hugging Face folder: config.json, model.safetensors, and the
+/* Writes a model of family llama or gpt as a Hugging Face folder: config.json, model.safetensors, and the
  * other files of the folder that it was read from. */
 #include "core/half.h"
 #include "core/tensor.h"
@@ -24,6 +24,8 @@ typedef struct saving {
     dt__saving keep;         /* the writer and the memory that it borrows */
     dt__new_folder folder;
     const dt__naming *naming;
+    bool is_gpt;
+    const dt__hf_names *names; /* of the class that is written */
 } saving;
 
 const char *const dt_hf_dtypes[] = { "as_read", "f32", "f16", "bf16", NULL };
@@ -57,9 +59,8 @@ static dt_status narrow(saving *s, const char *name, const dt_tensor *x, const c
     return DT_OK;
 }
 
-static dt_status write_values(saving *s, const char *name, const dt_tensor *x)
+static dt_status write_values(saving *s, const char *name, const char *dtype, const dt_tensor *x)
 {
-    const char *dtype = dtype_of(s, name);
     if (strcmp(dtype, "F32") == 0) return dt_writer_add(s->keep.writer, name, x);
     dt_file_entry e = { .name = name, .dtype = dtype, .rank = x->rank, .dims = x->dims };
     DT__TRY(narrow(s, name, x, dtype, &e.data));
@@ -68,7 +69,7 @@ static dt_status write_values(saving *s, const char *name, const dt_tensor *x)
 
 static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
 {
-    DT__TRY(write_values(s, name, x));
+    DT__TRY(write_values(s, name, dtype_of(s, name), x));
     const bool notes = s->form != NULL && s->form->added != NULL;
     return notes ? s->form->added(s->form->user, name) : DT_OK;
 }
@@ -109,13 +110,25 @@ static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
 /* Embeddings are values in every form. */
 static dt_status add_packed(saving *s, const char *name, dt_tensor *x)
 {
-    const bool is_table = strcmp(name, "model.embed_tokens.weight") == 0;
+    const bool is_table = strcmp(name, dt__hf_tokens(s->is_gpt)) == 0;
     if (s->form == NULL || is_table) return add_quantized(s, name, x);
     return s->form->add(s->form->user, &s->keep, name, x);
 }
 
+/* A tensor of the class that holds this one and others; it is added with the first of them. */
+static dt_status add_joined(saving *s, const char *path, const dt__hf_row *row, const char *name)
+{
+    dt_tensor *x;
+    DT__TRY(dt__hf_join(s->m, row, path, s->how->dequantize, &x));
+    const dt_status status = write_values(s, name, dtype_of(s, path), x);
+    dt_tensor_free(x); /* the writer keeps its storage */
+    return status;
+}
+
 static dt_status add_entry(saving *s, const dt__entry *entry)
 {
+    char theirs[DT__SHOWN];
+    int part = 0;
     dt_tensor *x = entry->x;
     const char *path = dt_param_path(s->m, x);
     const bool tied = strcmp(path, entry->path) != 0;
@@ -124,6 +137,8 @@ static dt_status add_entry(saving *s, const dt__entry *entry)
         return dt_fail(s->ctx, DT_ERR_STATE, "'%s' is of an adapter: detent merge comes first",
                        entry->path);
     }
+    const dt__hf_row *row = dt__hf_row_of(s->names, entry->path, &part, theirs);
+    if (row != NULL) return part == 0 ? add_joined(s, entry->path, row, theirs) : DT_OK;
     if (x->kind == NULL) return add_named(s, entry->path, x, dt_grouped_count(x));
     if (dt_is_packed(x)) return add_packed(s, entry->path, x);
     if (s->how->dequantize) return add_quantized(s, entry->path, x);
@@ -164,12 +179,13 @@ static dt_status write_text(saving *s, const char *name, const char *text, size_
     return dt__file_replace(s->ctx, path, &(const dt__span){ text, bytes }, 1);
 }
 
-static dt_status same_options(dt_ctx *ctx, const dt_llama_options *a, const dt_llama_options *b,
-                              bool *same)
+static dt_status same_options(dt_ctx *ctx, const dt__hf_model *a, const void *b, bool *same)
 {
     dt__chars text[2] = { { .ctx = ctx }, { .ctx = ctx } };
-    dt__put_options(&text[0], dt_llama_keys, a);
-    dt__put_options(&text[1], dt_llama_keys, b);
+    const dt_key *keys;
+    const void *options = dt__hf_options_of(a, &keys);
+    dt__put_options(&text[0], keys, options);
+    dt__put_options(&text[1], keys, b);
     const bool made = !text[0].failed && !text[1].failed;
     *same = made && text[0].used == text[1].used &&
             memcmp(text[0].bytes, text[1].bytes, text[0].used) == 0;
@@ -183,7 +199,7 @@ static dt_status put_form(saving *s, dt__chars *t)
     static const char end[] = "\n}\n";
     dt_llama_options o = *(const dt_llama_options *)s->info->options;
     o.tied = o.tied && !s->head_apart;
-    DT__TRY(dt__hf_config_put(t, &o, "F32"));
+    DT__TRY(dt__hf_config_put(t, false, &o, "F32"));
     if (t->failed) return DT_ERR_NOMEM;
     t->used -= strlen(end);
     dt__put_text(t, ",\n  \"quantization_config\": ");
@@ -192,18 +208,36 @@ static dt_status put_form(saving *s, dt__chars *t)
     return DT_OK;
 }
 
-/* The original config.json if it still describes the model, else a new one. */
+static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
+{
+    s->names = s->is_gpt ? &dt__hf_gpt2_names : NULL;
+    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype);
+}
+
+/* Dropout is no part of what config.json says of a GPT-2. */
+static dt_status is_same(saving *s, const dt__hf_model *said, bool *same)
+{
+    *same = false;
+    if (said->is_gpt != s->is_gpt) return DT_OK;
+    if (!s->is_gpt) return same_options(s->ctx, said, s->info->options, same);
+    dt_gpt_options o = *(const dt_gpt_options *)s->info->options;
+    o.dropout = 0;
+    return same_options(s->ctx, said, &o, same);
+}
+
+/* The original config.json if it still describes the model, else a new one; sets s->names. */
 static dt_status put_config(saving *s, dt__chars *t)
 {
     if (s->form != NULL) return put_form(s, t);
-    const char *dtype = dtype_of(s, "model.embed_tokens.weight"), *text = s->origin.config;
-    dt_llama_options said;
+    const char *dtype = dtype_of(s, dt__hf_tokens(s->is_gpt)), *text = s->origin.config;
+    dt__hf_model said;
     bool same;
-    if (text == NULL) return dt__hf_config_put(t, s->info->options, dtype);
+    if (text == NULL) return put_new(s, dtype, t);
     const dt__hf_text config = { DT__HF_CONFIG, text, strlen(text) };
     DT__TRY(dt__hf_config_read(s->ctx, &config, &said));
-    DT__TRY(same_options(s->ctx, &said, s->info->options, &same));
-    if (!same) return dt__hf_config_put(t, s->info->options, dtype);
+    DT__TRY(is_same(s, &said, &same));
+    if (!same) return put_new(s, dtype, t);
+    s->names = said.names;
     if (strcmp(dtype, s->origin.dtype) != 0) return dt__hf_config_again(t, &config, dtype);
     dt__put_text(t, text);
     return DT_OK;
@@ -250,33 +284,44 @@ static dt_status write_folder(saving *s, const char *folder)
     return dt__folder_commit(&s->folder);
 }
 
-static dt_status check_family(dt_ctx *ctx, const dt_model_info *info)
+static dt_status check_family(dt_ctx *ctx, const dt_model_info *info, bool *is_gpt)
 {
     const dt_family *family = info == NULL ? NULL : info->family;
     if (family == NULL) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                        "hf: it is not known how the model is built, which config.json must say");
     }
-    if (strcmp(family->name, "llama") == 0) return DT_OK;
-    return dt_fail(
-        ctx, DT_ERR_UNSUPPORTED,
-        "hf: family %s is none of Llama, Qwen2, Qwen3 and Mixtral, which are what is written; "
-        "family llama is",
-        family->name);
+    *is_gpt = strcmp(family->name, "gpt") == 0;
+    if (*is_gpt || strcmp(family->name, "llama") == 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3 "
+                   "and GPT-2, which are what is written; families llama and gpt are",
+                   family->name);
 }
 
-dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info)
+static dt_status check_form(dt_ctx *ctx, bool is_gpt)
+{
+    if (!is_gpt) return DT_OK;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "hf: GPT-2's weights are turned, so that integers have no form in its folders; "
+                   "those of family llama have");
+}
+
+dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers)
 {
     dt__chars t = { .ctx = ctx };
-    DT__TRY(check_family(ctx, info));
-    const dt_status s = dt__hf_config_put(&t, info->options, "F32");
+    bool is_gpt;
+    DT__TRY(check_family(ctx, info, &is_gpt));
+    if (integers) DT__TRY(check_form(ctx, is_gpt));
+    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32");
     dt__release(ctx, t.bytes);
     return s == DT_OK && t.failed ? DT_ERR_NOMEM : s;
 }
 
-static dt_status check(const saving *s)
+static dt_status check(saving *s)
 {
-    DT__TRY(check_family(s->ctx, s->info));
+    DT__TRY(check_family(s->ctx, s->info, &s->is_gpt));
+    if (s->form != NULL) DT__TRY(check_form(s->ctx, s->is_gpt));
     if (s->how->dtype >= 0 && s->how->dtype <= DT_HF_BF16) return DT_OK;
     return dt_fail(s->ctx, DT_ERR_ARG, "hf: dtype %d is outside 0...%d", s->how->dtype, DT_HF_BF16);
 }
@@ -307,7 +352,8 @@ dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_op
                  .origin.ctx = m->ctx,
                  .keep.ctx = m->ctx };
     DT__TRY(check(&s));
-    const dt_llama_options *o = info->options;
+    static const dt_llama_options none = { .vocab = 0 };
+    const dt_llama_options *o = s.is_gpt ? &none : info->options;
     s.naming = o->moe.given ? &dt__hf_mixtral : NULL;
     dt_status status = DT_OK;
     if (info->hf != NULL) status = dt__hf_origin_read(s.ctx, info->hf, &s.origin);

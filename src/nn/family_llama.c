@@ -1,6 +1,6 @@
 /* Family llama: a decoder-only transformer [Touvron et al. 2023]: pre-norm with rms norm, rotary
- * position embedding, grouped-query attention, gated mlps; optionally biases of q, k and v (Qwen2)
- * or norms of q and k (Qwen3).
+ * position embedding, grouped-query attention, gated mlps; optionally biases of q, k and v (Qwen2),
+ * norms of q and k (Qwen3), and what `block` says (OLMo 2, SmolLM3).
  *     x = embed_tokens[ids]      x += self_attn(input_layernorm(x))
  *     x += mlp(post_attention_layernorm(x))      logits = lm_head(norm(x))
  * Paths are Hugging Face's: model.embed_tokens, model.layers.i.input_layernorm, .self_attn.q_proj,
@@ -46,6 +46,21 @@ static const dt_key moe_keys[] = {
     { 0 },
 };
 
+static const char *const norms_names[] = { "before", "after", NULL };
+
+#define BLOCK(field) .offset = offsetof(dt_block_options, field)
+
+/* The properties in which blocks of other models differ from Llama's. */
+static const dt_key block_keys[] = {
+    { "norms", DT_KEY_CHOICE, BLOCK(norms), .choices = norms_names, .fallback = "before",
+      .text = "norms of the inputs of attention and mlp, or (OLMo 2) of their outputs" },
+    { "qk_norm_all", DT_KEY_BOOL, BLOCK(qk_norm_all), .fallback = "false",
+      .text = "whether the norms of `qk_norm` are over all heads together (OLMo 2), not each" },
+    { "unrotated", DT_KEY_INT, BLOCK(unrotated), .most = 1 << 12, .fallback = "0",
+      .text = "every n-th block has no rotation (SmolLM3); 0: each has one" },
+    { 0 },
+};
+
 #define AT(field) .offset = offsetof(dt_llama_options, field)
 
 const dt_key dt_llama_keys[] = {
@@ -83,6 +98,8 @@ const dt_key dt_llama_keys[] = {
       .text = "scaling of the rotary position embedding" },
     { "moe", DT_KEY_MAP, AT(moe), .keys = moe_keys, .given = offsetof(dt_llama_options, moe.given),
       .text = "a mixture of experts in place of each mlp" },
+    { "block", DT_KEY_MAP, AT(block), .keys = block_keys,
+      .given = offsetof(dt_llama_options, block.given), .text = "how blocks differ from Llama's" },
     { 0 },
 };
 
@@ -104,15 +121,18 @@ static dt_rotary_options rotary_of(const dt_llama_options *o)
 static dt__block_plan block_of(const dt_llama_options *o)
 {
     const bool mixed = o->moe.given;
+    const bool after = o->block.given && o->block.norms == DT_BLOCK_NORMS_AFTER;
     return (dt__block_plan){
-        .norm1 = "input_layernorm",
+        .norm1 = after ? "post_attention_layernorm" : "input_layernorm",
         .attention = "self_attn",
-        .norm2 = "post_attention_layernorm",
+        .norm2 = after ? "post_feedforward_layernorm" : "post_attention_layernorm",
+        .after = after,
         .mlp = mixed ? "moe" : "mlp",
         .create_norm = dt_rms_norm_create,
         .create_mlp = mixed ? dt__moe_create : dt__gated_mlp_create,
         .attend = { .name = { "q_proj", "k_proj", "v_proj", "o_proj" },
                     .norm = { o->qk_norm ? "q_norm" : NULL, o->qk_norm ? "k_norm" : NULL },
+                    .norm_all = o->block.given && o->block.qk_norm_all,
                     .width = o->width,
                     .heads = o->heads,
                     .kv_heads = o->kv_heads == 0 ? o->heads : o->kv_heads,
@@ -161,6 +181,14 @@ static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
             "%lld",
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
+    if (o->block.given && (o->block.norms < DT_BLOCK_NORMS_BEFORE ||
+                           o->block.norms > DT_BLOCK_NORMS_AFTER || o->block.unrotated < 0)) {
+        return dt_fail(ctx, DT_ERR_ARG, "llama: block: norms %d, unrotated %lld: no such blocks",
+                       o->block.norms, (long long)o->block.unrotated);
+    }
+    if (o->block.given && o->block.norms == DT_BLOCK_NORMS_AFTER && o->moe.given) {
+        return dt_fail(ctx, DT_ERR_ARG, "llama: block.norms after and moe exclude each other");
+    }
     return check_rope(ctx, &o->rope);
 }
 
@@ -181,6 +209,7 @@ dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **ou
         .context = o->context,
         .layers = o->layers,
         .tied = o->tied,
+        .unrotated = o->block.given ? o->block.unrotated : 0,
         .deviation = DEVIATION,
         .block = block_of(o),
     };

@@ -1,7 +1,7 @@
 /* Self-attention [Vaswani et al. 2017], with grouped queries [Ainslie et al. 2023].
  *     q = rotate(norm_q(Wq x))      k = rotate(norm_k(Wk x))      v = Wv x      per head
  *     y = Wo attention(q, k, v), causal
- * The plan decides whether there are norms, over the head width, and rotation. */
+ * The plan decides whether there are norms, over the head width or all heads, and rotation. */
 #include "nn/cache.h"
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
@@ -18,11 +18,15 @@ static dt_tensor *heads_of(dt_tape *t, const attention *s, int which, dt_tensor 
 {
     if (x == NULL) return NULL;
     const int64_t width = s->plan.head_width;
+    dt_module *norm = which == DT__V ? NULL : s->norm[which];
+    if (norm != NULL && s->plan.norm_all) x = dt__then(t, x, dt_forward(t, norm, x));
+    if (x == NULL) return NULL;
     const int64_t dims[] = { x->dims[0], x->dims[1], x->dims[2] / width, width };
     x = dt__then(t, x, dt_reshape(t, x, 4, dims));
     if (which == DT__V) return x;
-    if (s->norm[which] != NULL) x = dt__then(t, x, dt_forward(t, s->norm[which], x));
-    if (position != NULL) x = dt__then(t, x, dt_rotary(t, x, position, &s->plan.rotary));
+    if (norm != NULL && !s->plan.norm_all) x = dt__then(t, x, dt_forward(t, norm, x));
+    if (position != NULL && s->plan.rotates)
+        x = dt__then(t, x, dt_rotary(t, x, position, &s->plan.rotary));
     return x;
 }
 
@@ -64,7 +68,8 @@ static dt_status build(dt_module *m, const dt__attention_plan *p)
     }
     for (int i = 0; i < 2 && p->norm[i] != NULL; i++) {
         dt_module *norm = NULL;
-        const dt_status made = dt_rms_norm_create(dt_module_ctx(m), p->head_width, p->eps, &norm);
+        const int64_t width = !p->norm_all ? p->head_width : i == DT__Q ? q : kv;
+        const dt_status made = dt_rms_norm_create(dt_module_ctx(m), width, p->eps, &norm);
         DT__TRY(dt__add_made(m, p->norm[i], made, norm, &s->norm[i]));
     }
     return DT_OK;
@@ -111,6 +116,15 @@ static dt_status make_simple(dt_ctx *ctx, dt_module **out)
     return dt__attention_create(ctx, &plan, out);
 }
 
+/* Norms over all heads, without rotation though positions come. */
+static dt_status make_joint(dt_ctx *ctx, dt_module **out)
+{
+    dt__attention_plan plan = usual;
+    plan.norm_all = true;
+    plan.rotates = plan.qkv_bias = false;
+    return dt__attention_create(ctx, &plan, out);
+}
+
 /* [2, 5, n * 4] as [2, 5, n, 4]. */
 static dt_tensor *project(dt_tape *t, dt_tensor *x, dt_tensor *w, dt_tensor *b)
 {
@@ -131,18 +145,34 @@ static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
     return dt_linear(t, y, dt_param(m, "out.weight"), NULL);
 }
 
+static dt_tensor *plain_joint(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *q = dt_linear(t, in[0], dt_param(m, "q.weight"), NULL);
+    dt_tensor *k = dt_linear(t, in[0], dt_param(m, "k.weight"), NULL);
+    q = dt_rms_norm(t, q, dt_param(m, "q_norm.weight"), 1e-5);
+    k = dt_rms_norm(t, k, dt_param(m, "k_norm.weight"), 1e-5);
+    const dt_attention_operands qkv = { .q = dt_reshape(t, q, 4, (const int64_t[]){ 2, 5, 2, 4 }),
+                                        .k = dt_reshape(t, k, 4, (const int64_t[]){ 2, 5, 1, 4 }),
+                                        .v = project(t, in[0], dt_param(m, "v.weight"), NULL) };
+    dt_tensor *y = dt_reshape(t, dt_attention(t, &qkv, NULL, NULL), 3, in[0]->dims);
+    return dt_linear(t, y, dt_param(m, "out.weight"), NULL);
+}
+
 #define PLACES                                                                                     \
     {                                                                                              \
         { 5 }, .dtype = DT_I32, .given = true, .values = { 0, 1, 2, 3, 4 }                         \
     }
 #define STATE                                                                                      \
     "q.weight q.bias k.weight k.bias v.weight v.bias out.weight q_norm.weight k_norm.weight"
+#define JOINT "q.weight k.weight v.weight out.weight q_norm.weight k_norm.weight"
 #define SIMPLE "q.weight k.weight v.weight out.weight out.bias"
 
 static const dt__layer_case cases[] = {
     { "rotated, with norms", make, .in = { { { 2, 5, 8 } }, PLACES }, .state = STATE,
       .plain = plain,
       .first = { { "q.weight", -2, 2 }, { "k.bias", 0, 0 }, { "q_norm.weight", 1, 1 } } },
+    { "norms over all heads", make_joint, .in = { { { 2, 5, 8 } }, PLACES }, .state = JOINT,
+      .plain = plain_joint },
     { "plain", make_simple, .in = { { { 2, 5, 8 } } }, .state = SIMPLE },
     { "another width", make_simple, .in = { { { 2, 5, 9 } } }, .state = SIMPLE,
       .fails = DT_ERR_SHAPE, .says = "linear" },

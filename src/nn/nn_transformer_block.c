@@ -1,11 +1,14 @@
-/* A pre-norm transformer block [Xiong et al. 2020].
- *     x += dropout(attention(norm1(x)))      x += dropout(mlp(norm2(x))) */
+/* A pre-norm transformer block [Xiong et al. 2020], or with norms behind attention and mlp [OLMo 2
+ * 2024].
+ *     x += dropout(attention(norm1(x)))      x += dropout(mlp(norm2(x)))
+ *     x += dropout(norm1(attention(x)))      x += dropout(norm2(mlp(x))) */
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
 
 typedef struct block {
     dt_module *norm1, *attention, *norm2, *mlp; /* children */
     double dropout;
+    bool after;
 } block;
 
 /* x + dropout(y), in place of y. */
@@ -16,10 +19,27 @@ static dt_tensor *join(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *y)
     return dt__then(t, y, dt_add(t, x, y));
 }
 
+/* With norms behind attention and mlp. */
+static void forward_after(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out)
+{
+    const block *s = dt_module_state(m);
+    dt_tensor *y, *z;
+    dt_forward_n(t, s->attention, in, n_in, &y, 1);
+    z = dt__then(t, y, dt_forward(t, s->norm1, y));
+    dt_tensor *x = join(t, m, in[0], z);
+    y = dt_forward(t, s->mlp, x);
+    z = dt__then(t, y, dt_forward(t, s->norm2, y));
+    out[0] = dt__then(t, x, join(t, m, x, z));
+}
+
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
     const block *s = dt_module_state(m);
+    if (s->after) {
+        forward_after(t, m, in, n_in, out);
+        return;
+    }
     dt_tensor *normal[2] = { dt_forward(t, s->norm1, in[0]), n_in > 1 ? in[1] : NULL }, *y;
     dt_forward_n(t, s->attention, normal, n_in, &y, 1);
     dt_tensor *x = join(t, m, in[0], dt__then(t, normal[0], y));
@@ -46,6 +66,7 @@ static dt_status build(dt_module *m, const dt__block_plan *p)
     dt_ctx *ctx = dt_module_ctx(m);
     dt_module *part = NULL;
     s->dropout = p->dropout;
+    s->after = p->after;
     DT__TRY(add_norm(m, p, p->norm1, &s->norm1));
     dt_status made = dt__attention_create(ctx, &p->attend, &part);
     DT__TRY(dt__add_made(m, p->attention, made, part, &s->attention));
@@ -101,6 +122,15 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
+/* As an OLMo 2 block. */
+static dt_status make_after(dt_ctx *ctx, dt_module **out)
+{
+    dt__block_plan plan = plan_of();
+    plan.create_norm = dt_rms_norm_create;
+    plan.after = true;
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
 /* With rms_norm, which has no bias, as a Mixtral block. */
 static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
 {
@@ -114,7 +144,7 @@ static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* A norm and the module that reads it. */
+/* Two modules, one behind the other. */
 static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_tensor *x)
 {
     return dt_forward(t, dt_module_at(m, names[1]), dt_forward(t, dt_module_at(m, names[0]), x));
@@ -123,6 +153,13 @@ static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
     static const char *const first[] = { "norm1", "attn" }, *const second[] = { "norm2", "mlp" };
+    dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
+    return dt_add(t, x, branch(t, m, second, x));
+}
+
+static dt_tensor *plain_after(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    static const char *const first[] = { "attn", "norm1" }, *const second[] = { "mlp", "norm2" };
     dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
     return dt_add(t, x, branch(t, m, second, x));
 }
@@ -137,6 +174,8 @@ static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 
 static const dt__layer_case cases[] = {
     { "of a gpt", make, .in = { { { 2, 5, 8 } } }, .state = STATE, .plain = plain },
+    { "norms behind", make_after, .in = { { { 2, 5, 8 } } }, .plain = plain_after,
+      .state = "norm1.weight " ATTENTION "norm2.weight mlp.up.weight mlp.down.weight" },
     { "dropout, a gated mlp", make_dropping, .in = { { { 2, 5, 8 } } }, .random = true,
       .state = LAYER_NORMS "mlp.gate.weight mlp.up.weight mlp.down.weight" },
     { "experts, and their logits", make_mixture, .in = { { { 2, 5, 8 } }, PLACES }, .n_out = 2,

@@ -115,6 +115,8 @@ static dt_status add_tied(dt_module *m, const char *name, const dt_module *table
 static dt_status build_body(dt_module *body, transformer *s, const dt__transformer_plan *p)
 {
     const dt__block_plan *block = &p->block;
+    dt__block_plan unrotated = p->block;
+    unrotated.attend.rotates = false;
     dt_ctx *ctx = dt_module_ctx(body);
     dt_module *part = NULL;
     DT__TRY(add_table(body, p->tokens, p->vocab, p, &s->tokens));
@@ -125,7 +127,9 @@ static dt_status build_body(dt_module *body, transformer *s, const dt__transform
     for (int64_t i = 0; i < p->layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
-        const dt_status made = dt__transformer_block_create(ctx, block, &part);
+        const bool rotates = p->unrotated == 0 || (i + 1) % p->unrotated != 0;
+        const dt_status made =
+            dt__transformer_block_create(ctx, rotates ? block : &unrotated, &part);
         DT__TRY(dt__add_made(s->blocks, name, made, part, &part));
     }
     const dt_status made = block->create_norm(ctx, block->attend.width, block->eps, &part);

@@ -11,7 +11,8 @@ enum { DT__Q, DT__K, DT__V, DT__OUT };
 
 typedef struct dt__attention_plan {
     const char *name[4]; /* of the linear layers: DT__Q ... DT__OUT */
-    const char *norm[2]; /* of the norms over the head width, of q and k; NULL: none */
+    const char *norm[2]; /* of the norms of q and k; NULL: none */
+    bool norm_all;       /* they are over all heads together; else over the head width */
     int64_t width, heads, kv_heads, head_width; /* kv_heads divides heads */
     bool qkv_bias, out_bias;
     bool rotates; /* rotary position embedding; then positions, i32 [T], are a second input */
@@ -51,9 +52,11 @@ typedef struct dt__block_plan {
     dt__attention_plan attend;
     dt__mlp_plan feed;
     double eps, dropout;
+    bool after; /* the norms are behind attention and mlp */
 } dt__block_plan;
 
-/* x += dropout(attention(norm1(x))); x += dropout(mlp(norm2(x))). The inputs of a block are x and,
+/* x += dropout(attention(norm1(x))); x += dropout(mlp(norm2(x))); with `after` x +=
+ * dropout(norm1(attention(x))); x += dropout(norm2(mlp(x))). The inputs of a block are x and,
  * if attention rotates, the positions. Its outputs are x and, optionally, the second output of its
  * mlp: the router's logits of a mixture of experts. */
 dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out);
@@ -66,7 +69,8 @@ typedef struct dt__transformer_plan {
     const char *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
     int64_t vocab, context, layers;
     bool tied;
-    double deviation; /* standard deviation of initial weights of embeddings and head */
+    int64_t unrotated; /* every n-th block has no rotation; 0: none */
+    double deviation;  /* standard deviation of initial weights of embeddings and head */
     dt__block_plan block;
 } dt__transformer_plan;
 

@@ -1,125 +1,7 @@
-/* Reads how a tokenizer.json splits text before byte-level BPE, and which template it applies
- * afterwards. */
+/* Reads which tokens a tokenizer.json puts before and behind a text: its post_processor. */
 #include "data/tokenizer.h"
 
 #include <string.h>
-
-/* ---- splitting ------------------------------------------------------------------------------ */
-
-/* Whether text is split by GPT-2's expression at this step. */
-static dt_status read_byte_level(dt__json *j, const unsigned char *at, bool *splits)
-{
-    enum { TYPE, PREFIX, TRIM, REGEX, KEYS };
-    static const char *const names[] = { "type", "add_prefix_space", "trim_offsets", "use_regex",
-                                         NULL };
-    const unsigned char *field[KEYS];
-    DT__TRY(dt__must_be_type(j, at, "pre_tokenizer", "ByteLevel"));
-    DT__TRY(dt__json_fields(j, "pre_tokenizer", names, field));
-    if (field[PREFIX] == NULL) {
-        return dt__json_fail(j, "pre_tokenizer.add_prefix_space is missing, which means true");
-    }
-    DT__TRY(dt__must_be_false(j, field[PREFIX], "pre_tokenizer.add_prefix_space"));
-    return dt__read_truth(j, field[REGEX], true, splits);
-}
-
-static dt_status read_regex(dt__json *j, const unsigned char *at, dt_tokenizer *k)
-{
-    static const char *const names[] = { "Regex", NULL };
-    const unsigned char *field[1];
-    const char *text;
-    char shown[DT__SHOWN];
-    if (at == NULL) return dt__json_fail(j, "a Split without a pattern");
-    j->at = at;
-    DT__TRY(dt__json_fields(j, "the pattern of a Split", names, field));
-    if (field[0] == NULL) return dt__json_fail(j, "a Split without a regular expression");
-    j->at = field[0];
-    DT__TRY(dt__json_string(j, &text));
-    for (const dt__split *s = dt__splits; s->next != NULL; s++) {
-        if (strcmp(s->regex, text) != 0) continue;
-        k->bpe.split = s;
-        return DT_OK;
-    }
-    return dt__json_fail(j,
-                         "the regex '%s' is not known here, only those of GPT-2, Llama 3 and "
-                         "Qwen2",
-                         dt__shown(text, shown));
-}
-
-static dt_status read_split(dt__json *j, const unsigned char *at, dt_tokenizer *k)
-{
-    enum { TYPE, PATTERN, BEHAVIOR, INVERT, KEYS };
-    static const char *const names[] = { "type", "pattern", "behavior", "invert", NULL };
-    const unsigned char *field[KEYS];
-    const char *behavior = "";
-    char shown[DT__SHOWN];
-    DT__TRY(dt__must_be_type(j, at, "pre_tokenizer", "Split"));
-    DT__TRY(dt__json_fields(j, "a Split", names, field));
-    DT__TRY(dt__must_be_false(j, field[INVERT], "invert of a Split"));
-    if (field[BEHAVIOR] != NULL) {
-        j->at = field[BEHAVIOR];
-        DT__TRY(dt__json_string(j, &behavior));
-    }
-    if (strcmp(behavior, "Isolated") != 0) {
-        return dt__json_fail(j, "behavior of a Split: '%s' is not known here, only Isolated",
-                             dt__shown(behavior, shown));
-    }
-    return read_regex(j, field[PATTERN], k);
-}
-
-#define MOST_STEPS 8
-
-/* Positions of the elements of the list `name` in the object at `at`. */
-static dt_status read_steps(dt__json *j, const unsigned char *at, const char *what,
-                            const char *name, const unsigned char *step[MOST_STEPS], int *n)
-{
-    const char *const names[] = { "type", name, NULL };
-    const unsigned char *field[2];
-    j->at = at;
-    *n = 0;
-    DT__TRY(dt__json_fields(j, what, names, field));
-    if (field[1] == NULL) return dt__json_fail(j, "%s.%s is missing", what, name);
-    j->at = field[1];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (; more; ++*n) {
-        if (*n == MOST_STEPS) return dt__json_fail(j, "%s has too many steps", what);
-        dt__json_peek(j); /* skips white space */
-        step[*n] = j->at;
-        DT__TRY(dt__json_skip(j));
-        DT__TRY(dt__json_more(j, ']', &more));
-    }
-    return DT_OK;
-}
-
-/* A ByteLevel that splits; or a Sequence of a Split and a ByteLevel that does not. */
-dt_status dt__bpe_read_split(dt__json *j, const unsigned char *at, dt_tokenizer *k)
-{
-    const unsigned char *step[MOST_STEPS] = { at };
-    const char *type;
-    bool splits;
-    int n = 1;
-    if (at == NULL) return dt__json_fail(j, "pre_tokenizer is missing");
-    j->at = at;
-    DT__TRY(dt__json_type(j, "pre_tokenizer", &type));
-    if (strcmp(type, "Sequence") == 0) {
-        DT__TRY(read_steps(j, at, "pre_tokenizer", "pretokenizers", step, &n));
-    }
-    if (n == 2) DT__TRY(read_split(j, step[0], k));
-    else k->bpe.split = &dt__splits[0];
-    if (n != 1 && n != 2) {
-        return dt__json_fail(j,
-                             "pre_tokenizer: %d steps are not known here, only a Split and "
-                             "ByteLevel",
-                             n);
-    }
-    DT__TRY(read_byte_level(j, step[n - 1], &splits));
-    if (splits == (n == 1)) return DT_OK;
-    return dt__json_fail(j, "pre_tokenizer: use_regex %s",
-                         splits ? "after a Split would split twice; false is known"
-                                : "without a Split would split nothing; true is known");
-}
-
-/* ---- the template --------------------------------------------------------------------------- */
 
 #define MOST_PIECES 64
 
@@ -243,7 +125,7 @@ static dt_status read_template(dt__json *j, const unsigned char *at, dt_tokenize
 /* Only a template changes ids; ByteLevel changes offsets. */
 dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k)
 {
-    const unsigned char *step[MOST_STEPS] = { at };
+    const unsigned char *step[DT__MOST_STEPS] = { at };
     const char *type;
     char shown[DT__SHOWN];
     int n = 1;
@@ -252,7 +134,7 @@ dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokeniz
     j->at = at;
     DT__TRY(dt__json_type(j, "post_processor", &type));
     if (strcmp(type, "Sequence") == 0) {
-        DT__TRY(read_steps(j, at, "post_processor", "processors", step, &n));
+        DT__TRY(dt__json_list(j, at, "post_processor", "processors", step, &n));
     }
     for (int i = 0; i < n; i++) {
         j->at = step[i];

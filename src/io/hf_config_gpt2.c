@@ -1,0 +1,118 @@
+/* config.json of a GPT-2 as options of family gpt, and back. Defaults are GPT2Config's. Its dropouts
+ * are settings of training: they are not taken, a recipe's `model.dropout` is. */
+#include "io/hf_config.h"
+
+#include <string.h>
+
+typedef struct config {
+    int64_t vocab, context, width, layers, heads, hidden;
+    double eps;
+    const char *activation;
+    bool tied, scaled, by_layer, crossed;
+    bool has_code, has_quantization;
+} config;
+
+#define MOST 1073741824.0
+#define AT(field) .offset = offsetof(config, field)
+
+static const dt_key keys[] = {
+    { "vocab_size", DT_KEY_INT, AT(vocab), .least = 1, .most = MOST },
+    { "n_positions", DT_KEY_INT, AT(context), .least = 1, .most = MOST },
+    { "n_embd", DT_KEY_INT, AT(width), .least = 1, .most = MOST },
+    { "n_layer", DT_KEY_INT, AT(layers), .least = 1, .most = MOST },
+    { "n_head", DT_KEY_INT, AT(heads), .least = 1, .most = MOST },
+    { "n_inner", DT_KEY_INT, AT(hidden), .least = 1, .most = MOST },
+    { "layer_norm_epsilon", DT_KEY_REAL, AT(eps), .most = 1 },
+    { "activation_function", DT_KEY_STRING, AT(activation) },
+    { "tie_word_embeddings", DT_KEY_BOOL, AT(tied) },
+    { "scale_attn_weights", DT_KEY_BOOL, AT(scaled) },
+    { "scale_attn_by_inverse_layer_idx", DT_KEY_BOOL, AT(by_layer) },
+    { "add_cross_attention", DT_KEY_BOOL, AT(crossed) },
+    { 0 },
+};
+
+static dt_status read_other(dt__json *j, const char *name, void *options)
+{
+    config *c = options;
+    c->has_code |= strcmp(name, "auto_map") == 0;
+    c->has_quantization |= strcmp(name, "quantization_config") == 0;
+    return dt__json_skip(j);
+}
+
+static dt_status refuse(const dt__json *j, const char *what)
+{
+    return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
+}
+
+static dt_status check(const dt__json *j, const config *c)
+{
+    const char *act = c->activation;
+    char shown[DT__SHOWN];
+    if (act != NULL && strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0) {
+        return dt_fail(j->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: activation_function '%s' is not supported; gelu_new is", j->path,
+                       dt__shown(act, shown));
+    }
+    if (!c->scaled) return refuse(j, "scale_attn_weights false is not supported; true is");
+    if (c->by_layer) {
+        return refuse(j, "scale_attn_by_inverse_layer_idx true is not supported; false is");
+    }
+    if (c->crossed) return refuse(j, "add_cross_attention true is not supported; false is");
+    if (c->has_code) return refuse(j, "auto_map: the model brings code of its own");
+    if (c->has_quantization) {
+        return refuse(j, "quantization_config: of a GPT-2 the float model is read");
+    }
+    if (c->width % c->heads == 0) return DT_OK;
+    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: n_embd %lld is no multiple of n_head %lld", j->path,
+                   (long long)c->width, (long long)c->heads);
+}
+
+dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out)
+{
+    config c = { .vocab = 50257,
+                 .context = 1024,
+                 .width = 768,
+                 .layers = 12,
+                 .heads = 12,
+                 .eps = 1e-5,
+                 .tied = true,
+                 .scaled = true };
+    DT__TRY(dt__hf_read_object(j, keys, &c, read_other));
+    DT__TRY(check(j, &c));
+    *out = (dt_gpt_options){ .vocab = c.vocab,
+                             .context = c.context,
+                             .layers = c.layers,
+                             .heads = c.heads,
+                             .width = c.width,
+                             .hidden = c.hidden,
+                             .bias = true,
+                             .tied = c.tied,
+                             .eps = c.eps };
+    return DT_OK;
+}
+
+dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype)
+{
+    if (!o->bias) {
+        return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
+                       "a model of family gpt is written as a GPT-2, whose attention and mlps have "
+                       "biases: bias 0");
+    }
+    dt__put_text(t, "{\n  \"architectures\": [\"GPT2LMHeadModel\"]");
+    dt__hf_put_text(t, "model_type", "gpt2");
+    dt__hf_put_text(t, "activation_function", "gelu_new");
+    dt__hf_put_real(t, "attn_pdrop", 0);
+    dt__hf_put_real(t, "embd_pdrop", o->dropout);
+    dt__hf_put_real(t, "layer_norm_epsilon", o->eps);
+    dt__hf_put_int(t, "n_embd", o->width);
+    dt__hf_put_int(t, "n_head", o->heads);
+    dt__hf_put_int(t, "n_inner", o->hidden == 0 ? 4 * o->width : o->hidden);
+    dt__hf_put_int(t, "n_layer", o->layers);
+    dt__hf_put_int(t, "n_positions", o->context);
+    dt__hf_put_real(t, "resid_pdrop", o->dropout);
+    dt__hf_put_bool(t, "tie_word_embeddings", o->tied);
+    dt__hf_put_text(t, "torch_dtype", dtype);
+    dt__hf_put_int(t, "vocab_size", o->vocab);
+    dt__put_text(t, "\n}\n");
+    return DT_OK;
+}

@@ -1,0 +1,390 @@
+/* Folders of model classes beside Llama's (scripts/golden-families): logits, loss, gradients and
+ * greedy text are transformers'; saved tensors have their bytes; prepared = converted = loaded;
+ * adapters; exports write them or refuse them by name. */
+#include "testing.h"
+
+#include <detent/export.h>
+#include <detent/io.h>
+#include <detent/ops.h>
+#include <detent/qat.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const names[] = { "gpt2", "gpt2-untied", "phi3", "olmo2", "smollm3" };
+
+#define NAMES ((int)(sizeof names / sizeof *names))
+
+/* A model and its reference values. */
+typedef struct trial {
+    dt_ctx *ctx;
+    dt_module *m;
+    dt_model_info info;
+    dt_file *golden;
+    char folder[TEST_PATH];
+} trial;
+
+static bool open_trial(trial *t, int i)
+{
+    char path[TEST_PATH + 32], name[64];
+    *t = (trial){ .ctx = NULL };
+    snprintf(name, sizeof name, "hf/families/%s", names[i]);
+    if (!test_golden(t->folder, name)) return false;
+    ck_assert_int_eq(dt_ctx_create(&t->ctx, NULL), DT_OK);
+    TEST_OK(t->ctx, dt_hf_load(t->ctx, t->folder, &t->m, &t->info));
+    snprintf(path, sizeof path, "%s.golden.safetensors", t->folder);
+    TEST_OK(t->ctx, dt_file_open(t->ctx, path, &t->golden));
+    return true;
+}
+
+static void close_trial(trial *t)
+{
+    dt_file_close(t->golden);
+    dt_model_info_free(t->ctx, &t->info);
+    dt_module_free(t->m);
+    ck_assert_uint_eq(dt_memory_of(t->ctx).used, 0);
+    dt_ctx_free(t->ctx);
+}
+
+static dt_tensor *load(const trial *t, const char *name, dt_dtype dtype)
+{
+    dt_tensor *x;
+    TEST_OK(t->ctx, dt_file_load(t->golden, name, dtype, &x));
+    return x;
+}
+
+/* The largest difference from a reference, as a share of its largest value. */
+static double gap(const trial *t, const char *name, const dt_tensor *got)
+{
+    dt_tensor *want = load(t, name, DT_F64);
+    const float *a = dt_data(got);
+    const double *b = dt_data(want);
+    double most = 0, scale = 0;
+    ck_assert_int_eq(dt_count(got), dt_count(want));
+    for (int64_t i = 0; i < dt_count(got); i++) {
+        const double d = fabs((double)a[i] - b[i]);
+        most = d > most || isnan(d) ? d : most;
+        scale = fmax(scale, fabs(b[i]));
+    }
+    dt_tensor_free(want);
+    return most / scale;
+}
+
+#define TOLERANCE 1e-5 /* of logits; of gradients ten times as much */
+
+static double check_gradients(const trial *t)
+{
+    char listed[1024], what[TEST_PATH];
+    double most = 0;
+    snprintf(listed, sizeof listed, "%s", dt_file_meta(t->golden, "grads"));
+    for (char *rest = listed, *name; (name = strtok_r(rest, ",", &rest)) != NULL;) {
+        const dt_tensor *w = dt_param(t->m, name);
+        ck_assert_msg(w != NULL && dt_grad(w) != NULL, "no gradient of %s", name);
+        snprintf(what, sizeof what, "grad.%s", name);
+        const double found = gap(t, what, dt_grad(w));
+        ck_assert_msg(found <= 10 * TOLERANCE, "%s is off by %.2e", what, found);
+        most = fmax(most, found);
+    }
+    return most;
+}
+
+START_TEST(computes_what_transformers_does)
+{
+    trial t;
+    dt_tape *tape;
+    if (!open_trial(&t, _i)) return;
+    dt_tensor *ids = load(&t, "ids", DT_I32), *labels = load(&t, "labels", DT_I32);
+    TEST_OK(t.ctx, dt_tape_create(t.ctx, &tape));
+    dt_tensor *logits = dt_forward(tape, t.m, ids);
+    dt_tensor *rows = dt_reshape(tape, logits, 2, (const int64_t[]){ dt_count(ids), -1 });
+    dt_tensor *flat = dt_reshape(tape, labels, 1, (const int64_t[]){ dt_count(ids) });
+    dt_tensor *loss = dt_cross_entropy(tape, rows, flat, NULL);
+    TEST_OK(t.ctx, dt_backward(tape, loss, NULL));
+    const double of_logits = gap(&t, "logits", logits), of_loss = gap(&t, "loss", loss);
+    ck_assert_msg(of_logits <= TOLERANCE, "logits are off by %.2e", of_logits);
+    ck_assert_msg(of_loss <= TOLERANCE, "the loss is off by %.2e", of_loss);
+    const double of_gradients = check_gradients(&t);
+    printf("hf_families: %s: logits %.1e, loss %.1e, gradients %.1e\n", names[_i], of_logits,
+           of_loss, of_gradients);
+    dt_tape_free(tape);
+    dt_tensor_free(ids);
+    dt_tensor_free(labels);
+    close_trial(&t);
+}
+END_TEST
+
+static int32_t best_of(const dt_tensor *logits)
+{
+    const float *v = dt_data(logits);
+    int64_t best = 0;
+    for (int64_t i = 1; i < dt_count(logits); i++) best = v[i] > v[best] ? i : best;
+    return (int32_t)best;
+}
+
+/* By a decoder, with its cache. */
+START_TEST(greedy_text_is_transformers_s)
+{
+    trial t;
+    dt_decoder *d;
+    dt_tensor *logits;
+    if (!open_trial(&t, _i)) return;
+    dt_tensor *prompt = load(&t, "prompt", DT_I32), *want = load(&t, "greedy", DT_I32);
+    const int32_t *right = dt_data(want);
+    TEST_OK(t.ctx, dt_decoder_create(t.m, NULL, &d));
+    TEST_OK(t.ctx, dt_decoder_feed(d, dt_data(prompt), dt_count(prompt), &logits));
+    for (int64_t i = 0; i < dt_count(want); i++) {
+        const int32_t id = best_of(logits);
+        ck_assert_msg(id == right[i], "token %lld is %d, not %d", (long long)i, id, right[i]);
+        TEST_OK(t.ctx, dt_decoder_feed(d, &id, 1, &logits));
+    }
+    dt_decoder_free(d);
+    dt_tensor_free(prompt);
+    dt_tensor_free(want);
+    close_trial(&t);
+}
+END_TEST
+
+/* The raw tensors of two files, not as detent names them. */
+static void check_same_files(dt_ctx *ctx, const char *a, const char *b)
+{
+    char path[2][TEST_PATH];
+    dt_file *file[2];
+    const char *const folder[] = { a, b };
+    for (int i = 0; i < 2; i++) {
+        test_join(path[i], folder[i], "model.safetensors");
+        TEST_OK(ctx, dt_file_open(ctx, path[i], &file[i]));
+    }
+    ck_assert_int_eq(dt_file_count(file[0]), dt_file_count(file[1]));
+    for (int64_t i = 0; i < dt_file_count(file[0]); i++) {
+        const dt_file_entry *x = dt_file_at(file[0], i), *y = dt_file_find(file[1], x->name);
+        ck_assert_msg(y != NULL && x->rank == y->rank && x->bytes == y->bytes &&
+                          memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0 &&
+                          memcmp(x->data, y->data, x->bytes) == 0,
+                      "'%s' has other bytes", x->name);
+    }
+    for (int i = 0; i < 2; i++) dt_file_close(file[i]);
+}
+
+START_TEST(saved_folders_have_the_same_bytes)
+{
+    trial t;
+    char own[TEST_PATH], file[TEST_PATH], to[TEST_PATH], other[TEST_PATH];
+    dt_module *m;
+    dt_model_info info;
+    if (!open_trial(&t, _i)) return;
+    test_folder(own);
+    test_join(file, own, "model.safetensors");
+    test_join(to, own, "hf");
+    test_join(other, own, "new");
+    TEST_OK(t.ctx, dt_model_save(t.m, &t.info, file));
+    TEST_OK(t.ctx, dt_model_load(t.ctx, file, &m, &info));
+    TEST_OK(t.ctx, dt_hf_save(m, &info, NULL, to));
+    check_same_files(t.ctx, t.folder, to);
+    ck_assert_int_eq(test_shell(NULL, "cmp %s/config.json %s/config.json", t.folder, to), 0);
+    info.hf = NULL; /* a config.json of our own; Phi-3's blocks are Llama's */
+    TEST_OK(t.ctx, dt_hf_save(m, &info, NULL, other));
+    if (strcmp(names[_i], "phi3") != 0) check_same_files(t.ctx, t.folder, other);
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, other, &m, NULL));
+    ck_assert_ptr_nonnull(dt_param(m, _i < 2 ? "blocks.1.attn.k.weight" : "lm_head.weight"));
+    dt_module_free(m);
+    close_trial(&t);
+}
+END_TEST
+
+static void logits_of(const trial *t, dt_module *m, float *to)
+{
+    dt_tape *tape;
+    dt_tensor *ids = load(t, "ids", DT_I32);
+    TEST_OK(t->ctx, dt_tape_create(t->ctx, &tape));
+    dt_train(m, false);
+    dt_no_grad(tape, true);
+    dt_tensor *logits = dt_forward(tape, m, ids);
+    TEST_OK(t->ctx, dt_tape_status(tape));
+    memcpy(to, dt_data(logits), (size_t)dt_count(logits) * sizeof *to);
+    dt_tape_free(tape);
+    dt_tensor_free(ids);
+}
+
+#define LOGITS (2 * 24 * 61)
+
+static void prepare(const trial *t, int preset)
+{
+    dt_qat_options qat = dt_qat_defaults();
+    qat.preset = preset;
+    qat.weight.has_group_size = true;
+    qat.weight.quant.group_size = 8;
+    TEST_OK(t->ctx, dt_prepare(t->m, &qat));
+}
+
+static dt_status fill_b(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    int64_t *n = user;
+    (void)kind;
+    if (strstr(path, "lora_b") == NULL) return DT_OK;
+    ++*n;
+    return dt_fill(x, 0.01);
+}
+
+/* With adapters whose B is not 0. */
+static void add_adapters(const trial *t)
+{
+    dt_lora_options lora = dt_lora_defaults();
+    lora.rank = 2;
+    TEST_OK(t->ctx, dt_lora_add(t->m, &lora));
+    int64_t n = 0;
+    TEST_OK(t->ctx, dt_module_visit(t->m, fill_b, &n));
+    ck_assert_int_ge(n, 12);
+}
+
+static const int presets[] = { DT_INT8_DYNAMIC_INT4_WEIGHT, DT_INT4_WEIGHT };
+
+START_TEST(prepared_is_converted_is_loaded)
+{
+    static float y[3][LOGITS];
+    trial t;
+    char own[TEST_PATH], file[TEST_PATH];
+    dt_module *m;
+    if (!open_trial(&t, _i / 2)) return;
+    if (_i % 2 == 0) add_adapters(&t);
+    prepare(&t, presets[_i % 2]);
+    test_folder(own);
+    test_join(file, own, "model.safetensors");
+    logits_of(&t, t.m, y[0]);
+    TEST_OK(t.ctx, dt_convert(t.m, NULL, NULL));
+    logits_of(&t, t.m, y[1]);
+    TEST_OK(t.ctx, dt_model_save(t.m, &t.info, file));
+    TEST_OK(t.ctx, dt_model_load(t.ctx, file, &m, NULL));
+    logits_of(&t, m, y[2]);
+    for (int i = 1; i < 3; i++) ck_assert(memcmp(y[0], y[i], sizeof y[0]) == 0);
+    dt_module_free(m);
+    close_trial(&t);
+}
+END_TEST
+
+/* C and ONNX are written of every class, ONNX computes the same; a format that has not the class
+ * refuses it by name. */
+START_TEST(exports_write_or_refuse)
+{
+    trial t;
+    char own[TEST_PATH], path[TEST_PATH];
+    dt_export_options o = dt_export_defaults();
+    if (!open_trial(&t, _i)) return;
+    test_folder(own);
+    test_join(path, own, "c");
+    TEST_OK(t.ctx, dt_export(t.m, &t.info, "c", &o, path, NULL));
+    test_join(path, own, "model.onnx");
+    TEST_OK(t.ctx, dt_export(t.m, &t.info, "onnx", &o, path, NULL));
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    TEST_OK(t.ctx, dt_export_verify(t.m, &t.info, path, d, &n));
+    ck_assert(n == 1 && d[0].relative < 1e-5);
+    test_join(path, own, "model.gguf");
+    const dt_status s = dt_export(t.m, &t.info, "gguf", &o, path, NULL);
+    if (_i < 3) {
+        ck_assert_msg(s == DT_OK, "%s", dt_error(t.ctx));
+    } else {
+        ck_assert_int_eq(s, DT_ERR_UNSUPPORTED);
+        ck_assert_ptr_nonnull(strstr(dt_error(t.ctx), "`block` (OLMo 2, SmolLM3)"));
+    }
+    close_trial(&t);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *from, *to;
+    dt_status status;
+    const char *message;
+} edits[] = {
+    { "gpt2", "\"gelu_new\"", "\"relu\"", DT_ERR_UNSUPPORTED, "activation_function 'relu'" },
+    { "gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false", DT_ERR_UNSUPPORTED,
+      "scale_attn_weights" },
+    { "gpt2", "\"n_head\": 4", "\"n_head\": 5", DT_ERR_FORMAT, "n_embd 32 is no multiple" },
+    { "gpt2", "\"n_embd\": 32", "\"n_embd\": 16", DT_ERR_FORMAT, "c_attn" },
+    { "gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0.2", DT_OK, "" },
+    { "phi3", "\"embd_pdrop\": 0.0", "\"embd_pdrop\": 0.1", DT_ERR_UNSUPPORTED, "embd_pdrop 0.1" },
+    { "phi3", "\"sliding_window\": null", "\"sliding_window\": 8", DT_ERR_UNSUPPORTED,
+      "sliding_window 8" },
+    { "phi3", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", DT_ERR_FORMAT,
+      "qkv_proj.weight' of 64 rows cannot be cut into 3" },
+    { "phi3", "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
+      DT_ERR_UNSUPPORTED, "partial_rotary_factor 0.5" },
+    { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0,\n    0,\n    1",
+      DT_ERR_UNSUPPORTED, "no_rope_layers: layer 2" },
+    { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0", DT_ERR_FORMAT,
+      "no_rope_layers has 2 entries" },
+};
+
+START_TEST(a_setting_is_seen)
+{
+    char folder[TEST_PATH], from[TEST_PATH], name[64], path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_module *m = NULL;
+    snprintf(name, sizeof name, "hf/families/%s", edits[_i].name);
+    if (!test_golden(from, name)) return;
+    test_folder(folder);
+    ck_assert_int_eq(test_shell(NULL, "cp %s/* %s", from, folder), 0);
+    test_join(path, folder, "config.json");
+    char *text = test_read_file(path, NULL), *place = strstr(text, edits[_i].from);
+    ck_assert_msg(place != NULL, "%s is not in %s", edits[_i].from, path);
+    const size_t n = strlen(text) + strlen(edits[_i].to) + 1;
+    char *all = malloc(n);
+    snprintf(all, n, "%.*s%s%s", (int)(place - text), text, edits[_i].to,
+             place + strlen(edits[_i].from));
+    test_write_text(path, all);
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    const dt_status s = dt_hf_load(ctx, folder, &m, NULL);
+    ck_assert_msg(s == edits[_i].status, "%s: %s", dt_status_name(s), dt_error(ctx));
+    if (s != DT_OK) {
+        ck_assert_msg(strstr(dt_error(ctx), edits[_i].message) != NULL, "%s", dt_error(ctx));
+    }
+    dt_module_free(m);
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+    free(all);
+    free(text);
+}
+END_TEST
+
+static dt_status load_and_save(dt_ctx *ctx, void *user)
+{
+    char to[TEST_PATH];
+    const char *const *folders = user;
+    dt_module *m = NULL;
+    dt_model_info info = { .memory = NULL };
+    test_folder(to);
+    dt_status s = dt_hf_load(ctx, folders[0], &m, &info);
+    if (s == DT_OK) s = dt_hf_save(m, &info, NULL, to);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(every_allocation_may_fail)
+{
+    char folder[TEST_PATH];
+    const char *folders[] = { folder };
+    if (!test_golden(folder, _i == 0 ? "hf/families/gpt2" : "hf/families/phi3")) return;
+    test_every_allocation(load_and_save, folders);
+}
+END_TEST
+
+Suite *test_hf_families_suite(void)
+{
+    Suite *s = suite_create("hf_families");
+    TCase *c = tcase_create("families");
+    tcase_set_timeout(c, 120);
+    tcase_add_loop_test(c, computes_what_transformers_does, 0, NAMES);
+    tcase_add_loop_test(c, greedy_text_is_transformers_s, 0, NAMES);
+    tcase_add_loop_test(c, saved_folders_have_the_same_bytes, 0, NAMES);
+    tcase_add_loop_test(c, prepared_is_converted_is_loaded, 0, 2 * NAMES);
+    tcase_add_loop_test(c, exports_write_or_refuse, 0, NAMES);
+    tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
+    tcase_add_loop_test(c, every_allocation_may_fail, 0, 2);
+    suite_add_tcase(s, c);
+    return s;
+}
