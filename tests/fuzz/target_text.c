@@ -6,7 +6,7 @@ void fuzz_open_text(dt_data_format format, const char *path, unsigned how)
     dt_ctx *ctx = fuzz_ctx(0);
     dt_data_options o = dt_data_defaults();
     dt_dataset *d = NULL, *validation = NULL, *test = NULL;
-    o.format = format;
+    o.format = (int)format;
     o.context = 8;
     o.validation = how & 2 ? 0.25 : 0;
     o.train = (dt_strings){ .n = 1, .v = { path } };
