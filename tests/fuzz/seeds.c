@@ -34,7 +34,7 @@ void fuzz_seed_parts(const fuzz_seeds *s, const char *name, const fuzz_bytes *pa
             data[used++] = (uint8_t)part[i].n;
             data[used++] = (uint8_t)(part[i].n >> 8);
         }
-        memcpy(data + used, part[i].v, part[i].n);
+        if (part[i].n > 0) memcpy(data + used, part[i].v, part[i].n);
         used += part[i].n;
     }
     fuzz_seed(s, name, data, used);

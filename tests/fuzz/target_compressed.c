@@ -29,6 +29,7 @@ static void seeds(const fuzz_seeds *s)
     test_join(path, folder, "model.safetensors");
     const fuzz_bytes part[] = { fuzz_text(config), fuzz_seed_safetensors(path) };
     fuzz_seed_parts(s, "int4", part, 2);
+    free((void *)(uintptr_t)part[1].v);
     free(config);
 }
 

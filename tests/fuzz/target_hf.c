@@ -44,28 +44,31 @@ static void run(const uint8_t *data, size_t n)
     fuzz_load_folder(fuzz_path("hf"));
 }
 
-static fuzz_bytes file_of(const char *folder, const char *name)
+/* The whole file, or no bytes; to be freed with free(). */
+static fuzz_bytes file_of(const char *folder, const char *name, bool weights)
 {
     char path[TEST_PATH];
     size_t n;
     test_join(path, folder, name);
-    if (!test_file_exists(path)) return (fuzz_bytes){ (const uint8_t *)"", 0 };
+    if (!test_file_exists(path)) return (fuzz_bytes){ NULL, 0 };
+    if (weights) return fuzz_seed_safetensors(path);
     char *bytes = test_read_file(path, &n);
-    return (fuzz_bytes){ (uint8_t *)bytes, n }; /* the test's process ends with them */
+    return (fuzz_bytes){ (uint8_t *)bytes, n };
 }
 
 void fuzz_seed_folder(const fuzz_seeds *s, const char *name, const char *folder)
 {
-    char path[TEST_PATH];
-    test_join(path, folder, "model.safetensors");
-    fuzz_bytes weights = { (const uint8_t *)"", 0 };
-    if (test_file_exists(path)) weights = fuzz_seed_safetensors(path);
-    test_join(path, folder, "model-00001-of-00002.safetensors");
-    if (test_file_exists(path)) weights = fuzz_seed_safetensors(path);
-    const fuzz_bytes part[] = { file_of(folder, "config.json"),
-                                file_of(folder, "model.safetensors.index.json"),
-                                file_of(folder, "tokenizer.json"), weights };
+    char index[TEST_PATH];
+    test_join(index, folder, "model.safetensors.index.json");
+    const bool shards = test_file_exists(index);
+    const fuzz_bytes part[] = {
+        file_of(folder, "config.json", false),
+        file_of(folder, "model.safetensors.index.json", false),
+        file_of(folder, "tokenizer.json", false),
+        file_of(folder, shards ? "model-00001-of-00002.safetensors" : "model.safetensors", true),
+    };
     fuzz_seed_parts(s, name, part, 4);
+    for (int i = 0; i < 4; i++) free((void *)(uintptr_t)part[i].v);
 }
 
 static void seeds(const fuzz_seeds *s)

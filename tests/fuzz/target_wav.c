@@ -10,7 +10,7 @@ static void seeds(const fuzz_seeds *s)
 {
     static const int16_t samples[8] = { 1, -2, 32767, -32768 };
     for (int channels = 1; channels < 3; channels++) {
-        file_bytes f = wav_file(channels, 8000, samples, 8);
+        file_bytes f = wav_file(channels, 8000, samples, 8 / channels);
         fuzz_seed(s, channels == 1 ? "mono" : "stereo", f.v, f.n);
         file_free(&f);
     }
