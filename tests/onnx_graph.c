@@ -3,6 +3,7 @@
 
 #include "onnx_graph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -53,7 +54,9 @@ static const struct {
 static void put(unsigned char *raw, size_t k, size_t i, const char *text, char **end)
 {
     const double real = strtod(text, end);
-    const long long whole = types[k].type == 7 ? strtoll(text, end, 10) : (long long)real;
+    const long long whole = types[k].type == 7  ? strtoll(text, end, 10)
+                            : fabs(real) < 9e18 ? (long long)real
+                                                : 0;
     const float narrow = (float)real;
     if (types[k].type == 1) memcpy(raw + 4 * i, &narrow, 4);
     else if (types[k].type == 11) memcpy(raw + 8 * i, &real, 8);

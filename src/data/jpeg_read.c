@@ -66,7 +66,7 @@ static void read_header(dt__jpeg *p)
 
 static dt_status check_header(const dt__jpeg *p)
 {
-    const int form = p->decoder.jpeg_color_space;
+    const J_COLOR_SPACE form = p->decoder.jpeg_color_space;
     if (form != JCS_GRAYSCALE && form != JCS_YCbCr && form != JCS_RGB) {
         return dt_fail(
             p->ctx, DT_ERR_FORMAT,

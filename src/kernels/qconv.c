@@ -186,7 +186,7 @@ static size_t lay_out(plan *p)
     p->u_at = (size_t)dt__round_up(canvas + 2 * DT__GATHER_READ, DT__ALIGNMENT);
     p->y_at = p->u_at + (size_t)(p->tile * words * 4);
     p->own_bytes = p->y_at + (size_t)(p->octets * DT__OCTET * p->tile * real);
-    p->own = (uint8_t *)p->q->scratch + (p->q->scratch == NULL ? 0 : shared);
+    p->own = p->q->scratch == NULL ? NULL : (uint8_t *)p->q->scratch + shared;
     return shared + p->own_bytes * (size_t)p->q->threads;
 }
 

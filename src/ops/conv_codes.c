@@ -47,7 +47,8 @@ static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
                         .sx = x->scale,
                         .zu = x->zero_u,
                         .threads = dt_threads(c->ctx),
-                        .scratch = (char *)c->scratch + unpacked_bytes(c) };
+                        .scratch = c->scratch == NULL ? NULL /* nothing is unpacked either */
+                                                      : (char *)c->scratch + unpacked_bytes(c) };
 }
 
 static bool is_integer_product(const dt_call *c)

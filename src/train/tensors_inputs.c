@@ -81,7 +81,8 @@ static dt_status check_shape(const dt__tensors_run *r, const dt__tensor_plan *p,
 {
     dt__unfolding layer;
     dt__inputs inputs;
-    dt__storage none = { .ctx = r->ctx };
+    char values; /* which are not read: their shape is checked */
+    dt__storage none = { .ctx = r->ctx, .data = &values };
     dt_tensor x = { .ctx = r->ctx, .dtype = DT_F32, .storage = &none };
     if (e->rank < 2 || e->rank > DT_MAX_RANK) {
         return refuse(r, e, "it must be [samples, in] or [n, channels, ...]");

@@ -1,0 +1,8 @@
+/* Reading an array, for targets npy, npz and wav. */
+#ifndef FUZZ_TARGET_ARRAYS_H
+#define FUZZ_TARGET_ARRAYS_H
+
+/* Opens the array of this name, FILE or FILE:PART, and reads all of its bytes. */
+void fuzz_array(const char *name);
+
+#endif

@@ -1,0 +1,61 @@
+/* An ONNX file, run by the interpreter of --verify on inputs of zeros. */
+#include "fuzz.h"
+
+#include "export/verify_onnx.h"
+#include "onnx_graph.h"
+#include "saved.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_INPUTS 8
+
+static dt_status run_zeros(dt__verify *v)
+{
+    static const double zeros[1 << 10];
+    dt__verify_named in[MOST_INPUTS];
+    const int64_t n = dt__verify_inputs(v);
+    if (n > MOST_INPUTS) return DT_OK;
+    for (int64_t i = 0; i < n; i++) {
+        in[i] = (dt__verify_named){ .name = dt__verify_input_name(v, i) };
+        if (!dt__verify_input_dims(v, i, 2, &in[i].value)) return DT_OK;
+        if (in[i].value.count > DT__COUNT_OF(zeros)) return DT_OK;
+        in[i].value.data = (void *)(uintptr_t)zeros;
+    }
+    return dt__verify_run(v, in, n);
+}
+
+static void run(const uint8_t *data, size_t n)
+{
+    static const dt__verify_limits limits = { .bytes = (size_t)16 << 20, .work = 1e6 };
+    dt_ctx *ctx = fuzz_ctx(0);
+    dt__verify *v = NULL;
+    dt_status s = dt__verify_open(ctx, fuzz_file("a.onnx", data, n), &limits, &v);
+    if (s == DT_OK) s = run_zeros(v);
+    if (s != DT_OK) fuzz_refused(ctx, false);
+    dt__verify_close(v);
+    fuzz_end(ctx);
+}
+
+static const onnx_case cases[] = {
+#include "onnx_cases.inc"
+};
+
+/* One case of each operator, and exports. */
+static void seeds(const fuzz_seeds *s)
+{
+    saved_export_seed(s, "mlp", "onnx", false);
+    saved_export_seed(s, "mlp", "onnx", true);
+    saved_export_seed(s, "cnn", "onnx", true);
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        char name[96];
+        size_t n;
+        if (i > 0 && cases[i - 1].op != NULL && strcmp(cases[i].op, cases[i - 1].op) == 0) continue;
+        const unsigned char *bytes = onnx_pack(onnx_model(&cases[i]), &n);
+        snprintf(name, sizeof name, "%s", cases[i].op);
+        fuzz_seed(s, name, bytes, n);
+        onnx_forget();
+    }
+}
+
+const fuzz_target fuzz_target_onnx_run = { "onnx_run", "an ONNX file, run", run, seeds };
