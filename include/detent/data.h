@@ -157,8 +157,9 @@ DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 /* Room for the longest name of a metric in files: "validation_OUTPUT.average_precision". */
 #define DT_MAX_METRIC_NAME (DT_MAX_NAME + 64)
 
-/* The number of class weights: no weights, or the inverse frequencies of the classes. */
+/* As the number of class weights: no weights. */
 #define DT_WEIGHTS_NONE (-1)
+/* As the number of class weights: the inverse frequencies of the classes. */
 #define DT_WEIGHTS_BALANCED (-2)
 
 /* An input of a network, and the arrays whose x it reads. */
@@ -231,6 +232,7 @@ DT_API dt_status dt_dataset_denoise(dt_dataset *d, double noise);
 DT_API dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64_t classes,
                              dt_dataset **out);
 
+/* Which of the two data sets. */
 typedef enum dt_cifar {
     DT_CIFAR10,
     DT_CIFAR100_FINE,  /* 100 classes */
@@ -375,6 +377,7 @@ typedef struct dt_drawn {
 } dt_drawn;
 
 #define DT_SOUNDS 12 /* classes */
+/* Samples a second of the drawn sounds. */
 #define DT_SOUNDS_RATE 8000
 
 /* Sounds of one second, f32 [8000, 1], -1 to 1 in steps of 2^-15, for keyword spotting: classes
@@ -415,6 +418,7 @@ typedef struct dt_augment_options {
     double mixup, cutmix;
 } dt_augment_options;
 
+/* Forms of data that a recipe can name. */
 typedef enum dt_data_format {
     DT_DATA_IDX,
     DT_DATA_DIGITS,
@@ -433,8 +437,10 @@ typedef enum dt_data_format {
     DT_DATA_FOLDER   /* dt_folder_read */
 } dt_data_format;
 
+/* Which labels of CIFAR-100. */
 typedef enum dt_data_labels { DT_DATA_FINE, DT_DATA_COARSE } dt_data_labels;
 
+/* What is learned of the data: it decides loss and metrics. */
 typedef enum dt_data_task {
     DT_DATA_CLASSIFICATION,
     DT_DATA_DENOISING,    /* dt_dataset_denoise, with any format of images */
@@ -550,6 +556,7 @@ DT_API dt_status dt_dataset_register(dt_ctx *ctx, const dt_data_source *source);
 /* The defaults of `data:`. */
 DT_API dt_data_options dt_data_defaults(void);
 
+/* The keys of dt_data_options. */
 extern DT_API const dt_key dt_data_keys[];
 
 /* Opens the datasets that the options name. `dir` is the base of relative file names. Test digits

@@ -44,7 +44,7 @@ typedef enum dt_status {
     DT_ERR_STATE = -4,        /* the call is not allowed in this state */
     DT_ERR_NOMEM = -5,        /* the allocator returned NULL */
     DT_ERR_IO = -6,           /* the operating system refused a read or a write */
-    DT_ERR_FORMAT = -7,       /* the operating system failed to read or write */
+    DT_ERR_FORMAT = -7,       /* a file is not what its format says */
     DT_ERR_CONFIG = -8,       /* a recipe is wrong */
     DT_ERR_NUMERIC = -9,      /* NaN or infinity where a finite number is needed */
     DT_ERR_UNSUPPORTED = -10, /* well-formed, but this build or format cannot do it */
@@ -67,8 +67,11 @@ typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
 
 /* ---- context ------------------------------------------------------------------------------ */
 
+/* The context: allocator, random streams, logger, kernels. */
 typedef struct dt_ctx dt_ctx;
+/* A view of a storage that counts its references. */
 typedef struct dt_tensor dt_tensor;
+/* One recorded forward pass, and the tensors that it lent. */
 typedef struct dt_tape dt_tape;
 
 /* The memory allocator. `allocate` returns `bytes` bytes aligned to `alignment` (a power of two),
@@ -151,8 +154,10 @@ DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
+/* The most dimensions of a tensor. */
 #define DT_MAX_RANK 8
 
+/* Types of elements. */
 typedef enum dt_dtype {
     DT_F32 = 0,
     DT_F64 = 1, /* for gradient checks; cannot be quantized */

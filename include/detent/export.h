@@ -19,6 +19,7 @@ typedef struct dt_extent {
     int batch, length; /* the powers: 0 or 1 */
 } dt_extent;
 
+/* Where a value of a trace comes from. */
 typedef enum dt_value_kind {
     DT_VALUE_INPUT,
     DT_VALUE_PARAMETER, /* a parameter or buffer of the model */
@@ -76,6 +77,7 @@ typedef struct dt_trace_call {
     const void *other[2];    /* the options with another batch and another length; internal */
 } dt_trace_call;
 
+/* The calls of ops that a model makes, and the values that they read and write. */
 typedef struct dt_trace dt_trace;
 
 /* An input of a model. Dimension 0 is the batch. */

@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
+/* The most codes that are counted. */
 #define DT_FIGURE_CODES 256
+/* The bins of a histogram. */
 #define DT_FIGURE_BINS 48
 
 /* The figures of one quantized tensor x, whose dequantized values are x^. */
@@ -36,6 +38,7 @@ typedef struct dt_layer_figures {
     dt_quant_figures weight, input;
 } dt_layer_figures;
 
+/* Called with the figures of each layer. */
 typedef void (*dt_figures_visit)(void *user, const dt_layer_figures *layer);
 
 /* Runs m on the batch x in evaluation mode, without gradients, and visits every layer with a

@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+/* The longest list of numbers or strings. */
 #define DT_MAX_LIST 32
 #define DT_NO_LIMIT 1e300 /* `most` of a number with a lower bound only; -DT_NO_LIMIT for `least` */
 

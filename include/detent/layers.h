@@ -32,6 +32,7 @@ typedef struct dt_layer_after {
     int activation;        /* index into dt_activation_names */
 } dt_layer_after;
 
+/* The names of the norms, in the order of their numbers, ended by NULL. */
 extern DT_API const char *const dt_layer_norm_names[];
 
 /* A kind of layer. */
@@ -164,6 +165,7 @@ typedef struct dt_layers_options {
     dt_strings output; /* names of the layers whose results are outputs; none: the last */
 } dt_layers_options;
 
+/* The keys of dt_layers_options. */
 extern DT_API const dt_key dt_layers_keys[];
 
 /* The network of a list: inputs [N, shape], outputs [N, ...], at most DT_MAX_OUT. The options are

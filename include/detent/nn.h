@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* A node of the tree of modules: parameters, buffers, children and hooks. */
 typedef struct dt_module dt_module;
 
 /* How presets and rules of qat.h treat a layer's `weight` and input. */
@@ -117,6 +118,7 @@ DT_API dt_tensor *dt_param(dt_module *m, const char *path);
  * that dt_module_visit passes. Lent until the tree changes; NULL if x is not in m. */
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 
+/* Kinds of entries in a list of tensors. */
 typedef enum dt_entry_kind { DT_PARAM, DT_BUFFER } dt_entry_kind;
 
 /* Called for each parameter and buffer in order of registration, depth first; `path` is lent for
@@ -126,8 +128,9 @@ typedef dt_status (*dt_visit_tensor)(void *user, const char *path, dt_tensor *x,
 /* Visits the parameters and buffers of m and of all modules below it. Returns the visitor's
  * status. */
 DT_API dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user);
-/* The same for the modules themselves, m first under "". */
+/* Called with a module and its path; a status other than DT_OK ends the visit. */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
+/* The same for the modules themselves, m first under "". */
 DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user);
 
 /* Number of elements of all parameters; a tied one counts once. */
@@ -197,6 +200,7 @@ DT_API int64_t dt_recompute(dt_module *m, bool on);
 
 /* ---- hooks ----------------------------------------------------------------------------------- */
 
+/* Where a hook is called. */
 typedef enum dt_site {
     DT_SITE_INPUT, /* called with each input of a module before its forward */
     DT_SITE_WEIGHT /* called with the weight that a layer is about to use */
@@ -410,15 +414,19 @@ typedef struct dt_mlp_options {
     double eps;
 } dt_mlp_options;
 
+/* The names of the activations, in the order of DT_ACT_..., ended by NULL. */
 extern DT_API const char *const dt_activation_names[];
+/* The keys of dt_mlp_options. */
 extern DT_API const dt_key dt_mlp_keys[];
 
 /* linear -> norm -> activation -> dropout for each hidden size, then linear `head`. Inputs of any
  * rank above 1 are flattened to [batch, sizes[0]]. Paths: layers.i, norms.i, head. */
 DT_API dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out);
 
+/* The norm behind each convolution. */
 typedef enum dt_norm_kind { DT_NORM_NONE, DT_NORM_BATCH, DT_NORM_GROUP } dt_norm_kind;
 
+/* The names of dt_norm_kind, in its order, ended by NULL. */
 extern DT_API const char *const dt_norm_names[];
 
 /* Of all norms of a convolutional network. */
@@ -428,6 +436,7 @@ typedef struct dt_norm_options {
     double eps;
 } dt_norm_options;
 
+/* The most blocks of a convolutional network. */
 #define DT_MAX_BLOCKS 32
 
 typedef struct dt_cnn_block {
@@ -447,6 +456,7 @@ typedef struct dt_cnn_options {
     dt_norm_options norms;
 } dt_cnn_options;
 
+/* The keys of dt_cnn_options. */
 extern DT_API const dt_key dt_cnn_keys[];
 
 /* For each block convolution -> norm -> activation -> pool, then linear `head`: [N, C, H, W] ->
@@ -464,6 +474,7 @@ typedef struct dt_resnet_options {
     dt_norm_options norms;
 } dt_resnet_options;
 
+/* The keys of dt_resnet_options. */
 extern DT_API const dt_key dt_resnet_keys[];
 
 /* A residual network for small images: stem, stages of blocks, mean of each channel, linear
@@ -481,6 +492,7 @@ typedef struct dt_unet_options {
     dt_norm_options norms;
 } dt_unet_options;
 
+/* The keys of dt_unet_options. */
 extern DT_API const dt_key dt_unet_keys[];
 
 /* An encoder whose levels are separated by 2 x 2 max pooling, and a decoder of transposed
@@ -498,6 +510,7 @@ typedef struct dt_gpt_options {
     double eps;
 } dt_gpt_options;
 
+/* The keys of dt_gpt_options. */
 extern DT_API const dt_key dt_gpt_keys[];
 
 /* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32
@@ -543,6 +556,7 @@ typedef struct dt_llama_options {
     dt_block_options block;
 } dt_llama_options;
 
+/* The keys of dt_llama_options. */
 extern DT_API const dt_key dt_llama_keys[];
 
 /* A decoder-only transformer with rms norm, rotary position embedding (DT_ROTARY_HALF),

@@ -15,7 +15,9 @@ extern "C" {
 
 /* ---- the definition of an operator ----------------------------------------------------------- */
 
+/* The most operands of an op. */
 #define DT_MAX_IN 16
+/* The most results of an op. */
 #define DT_MAX_OUT 4
 
 /* How an op uses an operand. For a FakeQuantTensor it decides between codes, dequantized values and

@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* An optimizer: its options, and the state of each parameter. */
 typedef struct dt_optimizer dt_optimizer;
 
 enum { DT_SGD, DT_ADAM, DT_ADAMW, DT_LION }; /* dt_optimizer_options.name */
@@ -25,6 +26,7 @@ typedef struct dt_parameter_group {
     bool frozen;         /* not trained */
 } dt_parameter_group;
 
+/* The most groups of parameters with settings of their own. */
 #define DT_MAX_GROUPS 16
 
 typedef struct dt_optimizer_options {
@@ -42,6 +44,7 @@ typedef struct dt_optimizer_options {
     bool average; /* keep room for an average of each parameter (dt_optimizer_average) */
 } dt_optimizer_options;
 
+/* The keys of dt_optimizer_options. */
 extern DT_API const dt_key dt_optimizer_keys[];
 
 /* adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
@@ -74,12 +77,13 @@ DT_API dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
+/* Called with a slot of the state of the parameter at `path`. */
+typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
  * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, "exp_avg" of lion, "average" with
  * options.average, and "step", an i64 scalar, the updates that the parameter has had. Made with
  * zeros first where it does not exist yet; may be written. A parameter that requires no gradient
  * and has had no update has none. */
-typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
 
 /* average += weight (p - average) for every trained parameter p, of a FakeQuantTensor its master;
@@ -149,6 +153,7 @@ typedef struct dt_schedule {
     int64_t cooldown;         /* plateau: evaluations after a reduction that are not counted */
 } dt_schedule;
 
+/* The keys of dt_schedule. */
 extern DT_API const dt_key dt_schedule_keys[];
 
 /* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W

@@ -116,6 +116,7 @@ enum {
     DT_BACKWARD_INT8_ALL /* those too, and convolutions, which takes longer than in float */
 };
 
+/* The most rules of a `qat` block. */
 #define DT_MAX_RULES 64
 
 /* Changes that a rule, or the `qat` block itself, makes to a spec: of keys marked `has_` alone. */
@@ -129,6 +130,7 @@ typedef struct dt_quant_patch {
 
 /* Both describe a dt_quant_patch: a key that is not given stays as the preset says. */
 extern DT_API const dt_key dt_weight_quant_keys[];
+/* The same for activations. */
 extern DT_API const dt_key dt_activation_quant_keys[];
 /* Likewise, for weights of files without a model: groups of any size, no settings of training. */
 extern DT_API const dt_key dt_tensor_quant_keys[];
@@ -158,6 +160,7 @@ typedef struct dt_qat_options {
     int n_inputs;
 } dt_qat_options;
 
+/* The keys of dt_qat_options. */
 extern DT_API const dt_key dt_qat_keys[];
 
 /* The defaults of dt_prepare. */
@@ -267,6 +270,7 @@ typedef struct dt_lora_options {
     bool train_rest;  /* parameters other than adapters and the weights that have one train too */
 } dt_lora_options;
 
+/* The keys of dt_lora_options. */
 extern DT_API const dt_key dt_lora_keys[];
 
 /* rank 8, alpha 0, all but the head, nothing else trained */

@@ -8,6 +8,7 @@
 extern "C" {
 #endif
 
+/* The most runs in one report. */
 #define DT_MOST_REPORTED 16
 
 typedef struct dt_report_options {

@@ -21,6 +21,7 @@ typedef struct dt_sweep_control {
 
 /* ---- sweeps -------------------------------------------------------------------------------- */
 
+/* The most keys that one sweep varies. */
 #define DT_SWEEP_KEYS 16
 #define DT_SWEEP_RUNS 4096 /* most runs that sweep.most_runs may allow */
 
@@ -41,6 +42,7 @@ typedef struct dt_sweep_options {
 /* The root of the table of keys; `keys` is read apart. */
 extern DT_API const dt_key dt_sweep_keys[];
 
+/* A sweep: a recipe, and the values of its keys. */
 typedef struct dt_sweep dt_sweep;
 
 /* A recipe and the description of a sweep over its keys. */

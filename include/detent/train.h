@@ -216,11 +216,14 @@ typedef struct dt_recipe_options {
 
 /* The root of all tables. `model` has its own keys and those of the chosen family. */
 extern DT_API const dt_key dt_recipe_keys[];
+/* The keys of the block `model` that all families have. */
 extern DT_API const dt_key dt_model_keys[];
+/* The keys of the block `quantize`. */
 extern DT_API const dt_key dt_quantize_keys[];
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
+/* A recipe that was read, with its errors and the origin of each value. */
 typedef struct dt_recipe dt_recipe;
 
 /* What a recipe is read for, which decides what it must contain. */
@@ -311,6 +314,12 @@ DT_API dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user);
 /* The page of all keys in Markdown: docs/recipe.md. */
 DT_API dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user);
 
+/* What this library was built of and runs with, for reports of defects: a call of `sink` for each
+ * line "name\tvalue\n": version, compiler, options, kernels, each library with its version or why
+ * it is missing. Loads OpenBLAS and oneDNN. Errors: those of dt_kernels_name and the sink,
+ * NOMEM. */
+DT_API dt_status dt_build_facts(dt_ctx *ctx, dt_sink sink, void *user);
+
 /* ---- layers of a model ---------------------------------------------------------------------- */
 
 /* A module that has no parts, in the order in which modules run. */
@@ -322,6 +331,7 @@ typedef struct dt_layer_row {
     int64_t bytes;           /* of its tensors */
 } dt_layer_row;
 
+/* Called with each layer of a model. */
 typedef void (*dt_layer_visit)(void *user, const dt_layer_row *row);
 
 /* Visits the layers of m, a model of this family and these options in any state. Shapes come from
@@ -351,6 +361,7 @@ typedef struct dt_metric {
     bool larger_is_better;
 } dt_metric;
 
+/* The most metrics of a run. */
 #define DT_MAX_METRICS 20
 
 /* The result of an evaluation. Its metrics depend on the targets of the data:

@@ -23,7 +23,8 @@ enum {
 
 typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */
-    const char *value; /* name of its value in the help; NULL: it takes none */
+    const char *value; /* its value in the help: a name, or words to choose from as "f32|f16|FILE",
+                        * in lower case; NULL: it takes none */
     const char *text;
     bool writes; /* its value is a file to write */
 } cli_option;
@@ -50,8 +51,13 @@ typedef struct cli_command {
     int (*run)(const cli_args *args);
     int least_words, most_words; /* most 0: any number */
     cli_model model;
+    bool hidden; /* for packages and shells: help does not list it */
     cli_option options[CLI_OPTIONS + 1];
 } cli_command;
+
+/* The table in main.c: command i, NULL past the last; the command of a name, or NULL. */
+const cli_command *cli_command_at(int i);
+const cli_command *cli_command_named(const char *name);
 
 int cli_train(const cli_args *args);
 int cli_config(const cli_args *args);
@@ -75,6 +81,8 @@ int cli_compare(const cli_args *args);
 int cli_sweep(const cli_args *args);
 int cli_search(const cli_args *args);
 int cli_bench(const cli_args *args);
+int cli_pages(const cli_args *args);
+int cli_complete(const cli_args *args);
 
 /* ---- helpers of commands (cli.c) ---- */
 

@@ -1,6 +1,6 @@
-/* The program `detent`: finds the command, its options and words, and runs it. */
-#include "cli.h"
-#include "text.h"
+/* The program `detent`: the table of its commands and their options, of which help, man pages and
+ * completion are made, and its start. */
+#include "arguments.h"
 
 #include <detent/sweep.h>
 
@@ -84,8 +84,8 @@ static const cli_command commands[] = {
       "it; or in another form of detent: experts, "
       "with a tensor for each expert of a grouped parameter; stacked, with one for all of them",
       cli_export, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
-      .options = { { "--format", "NAME",
-                     "c, onnx, tflite, gguf, hf, compressed-tensors, torchao, experts or stacked" },
+      .options = { { "--format", "c|onnx|tflite|gguf|hf|compressed-tensors|torchao|experts|stacked",
+                     "which; each is described in docs/export.md" },
                    { "-o", "PATH", "the file to write; of c and hf the folder: new, or empty" },
                    { "--verify", NULL,
                      "onnx, tflite: run what was written and compare its results with the "
@@ -192,8 +192,8 @@ static const cli_command commands[] = {
     { "new", "[FILE] [--data PATH] [--task TASK]",
       "writes a recipe for data of your own; asks for what is not given", cli_new, .most_words = 1,
       .options = { { "--data", "PATH", "a folder, a file, or the name of drawn data" },
-                   { "--task", "TASK",
-                     "classification, regression, multi_label, anomaly, denoising or language" },
+                   { "--task", "classification|regression|multi_label|anomaly|denoising|language",
+                     "what to learn; default: what the data say" },
                    { "--target", "a,b,...", "of CSV files: the columns to predict" },
                    { "--bits", "N", "of the weights: 2, 3, 4 or 8; default 4" },
                    { "--float", NULL, "train in float only" } } },
@@ -203,176 +203,22 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" } } },
     { "cp", "NAME [FILE]", "copies such a recipe, to NAME.yaml if no FILE is given", cli_cp,
       .least_words = 1, .most_words = 2 },
+    { "pages", "FOLDER", "writes the manual pages of all commands, for packages", cli_pages,
+      .least_words = 1, .most_words = 1, .hidden = true },
+    { "complete", "-- [WORD ...]", "what the last word may become, for completion in shells",
+      cli_complete, .hidden = true },
 };
 
-#define N_COMMANDS ((int)(sizeof commands / sizeof commands[0]))
-
-/* ---- help --------------------------------------------------------------------------------- */
-
-static void print_usage(FILE *to)
+const cli_command *cli_command_at(int i)
 {
-    fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
-    for (int i = 0; i < N_COMMANDS; i++) {
-        char head[32];
-        snprintf(head, sizeof head, "  %s", commands[i].name);
-        cli_entry(to, head, 13, commands[i].text);
-    }
-    fputc('\n', to);
-    cli_wrap(to, 0, 0, "detent COMMAND --help says more. detent --version prints the version.");
+    return i >= 0 && i < (int)(sizeof commands / sizeof commands[0]) ? &commands[i] : NULL;
 }
 
-/* What to begin with. */
-static void print_beginning(FILE *to)
+const cli_command *cli_command_named(const char *name)
 {
-    static const char *const lines[][2] = {
-        { "  detent cp digits-2bit", "copies a recipe that needs no files" },
-        { "  detent train digits-2bit.yaml", "trains by it in seconds, and compares" },
-        { "  detent new", "writes a recipe for data of your own" },
-        { "  detent --help", "lists all commands" },
-    };
-    cli_wrap(to, 0, 0, "detent trains small models, in float and for integers. To begin:");
-    fputc('\n', to);
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        cli_entry(to, lines[i][0], 33, lines[i][1]);
-    }
-}
-
-#define OPTION_COLUMN 27 /* of the text about an option */
-
-static void print_option(const cli_option *o)
-{
-    char head[64];
-    snprintf(head, sizeof head, "  %s%s%s", o->name, o->value == NULL ? "" : " ",
-             o->value == NULL ? "" : o->value);
-    cli_entry(stdout, head, OPTION_COLUMN, o->text);
-}
-
-static void print_help(const cli_command *c)
-{
-    char usage[256];
-    snprintf(usage, sizeof usage, "%s%s%s%s", c->name, *c->usage == 0 ? "" : " ", c->usage,
-             c->options[0].name == NULL ? "" : " [OPTIONS]");
-    fputs("usage: detent ", stdout);
-    cli_wrap(stdout, 14, 14, usage);
-    putchar('\n');
-    cli_wrap(stdout, 0, 0, c->text);
-    if (c->options[0].name != NULL) putchar('\n');
-    for (const cli_option *o = c->options; o->name != NULL; o++) print_option(o);
-}
-
-static int refuse_command(const char *name)
-{
-    const char *names[N_COMMANDS + 1] = { NULL };
-    for (int i = 0; i < N_COMMANDS; i++) names[i] = commands[i].name;
-    const char *meant = dt_nearest(names, name);
-    if (meant != NULL) {
-        fprintf(stderr, "detent: no command '%s' (did you mean '%s'?)\n", name, meant);
-    } else {
-        fprintf(stderr, "detent: no command '%s'\n\n", name);
-        print_usage(stderr);
-    }
-    return CLI_USAGE;
-}
-
-/* ---- arguments ---------------------------------------------------------------------------- */
-
-/* The option of which `name` is a prefix; NULL: none, or several. */
-static const char *begun_by(const cli_command *c, const char *name)
-{
-    const char *found = NULL;
-    for (const cli_option *o = c->options; o->name != NULL; o++) {
-        if (strncmp(o->name, name, strlen(name)) != 0) continue;
-        if (found != NULL) return NULL;
-        found = o->name;
-    }
-    return found;
-}
-
-/* Reports an unknown option. `next` is the argument after it, or NULL. */
-static int refuse_option(const cli_args *args, const char *text, const char *next)
-{
-    const char *names[CLI_OPTIONS + 2] = { NULL };
-    char name[CLI_KEY], key[CLI_KEY];
-    int n = 0;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
-    for (const cli_option *o = args->command->options; o->name != NULL; o++) names[n++] = o->name;
-    if (strncmp(name, "--h", 3) == 0) names[n] = "--help";
-    const char *meant = begun_by(args->command, name);
-    const bool has_recipe = strstr(args->command->usage, "key=value") != NULL;
-    if (meant == NULL && has_recipe && strncmp(name, "--", 2) == 0 && cli_find_key(name + 2, key)) {
-        const char *value = strchr(text, '=');
-        value = value != NULL ? value + 1 : next != NULL && *next != '-' ? next : "VALUE";
-        return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
-    }
-    if (meant == NULL) meant = dt_nearest(names, name);
-    if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);
-    return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
-}
-
-/* The index of the option that `text` is, or with which it begins as "NAME=". */
-static int find_option(const cli_command *c, const char *text)
-{
-    const size_t n = strcspn(text, "=");
-    for (int i = 0; c->options[i].name != NULL; i++) {
-        if (strlen(c->options[i].name) == n && memcmp(c->options[i].name, text, n) == 0) return i;
-    }
-    return -1;
-}
-
-/* Parses the option argv[*i] and its value, if any. */
-static int take_option(cli_args *args, char **argv, int argc, int *i)
-{
-    const char *text = argv[*i];
-    const int found = find_option(args->command, text);
-    if (found < 0) return refuse_option(args, text, *i + 1 < argc ? argv[*i + 1] : NULL);
-    const cli_option *o = &args->command->options[found];
-    const char *value = strchr(text, '=');
-    if (o->value == NULL) {
-        if (value != NULL) return cli_fail(args, CLI_USAGE, "%s takes no value", o->name);
-        args->option[found] = "";
-        return CLI_DONE;
-    }
-    if (value == NULL && *i + 1 >= argc) {
-        return cli_fail(args, CLI_USAGE, "%s needs a value: %s", o->name, o->value);
-    }
-    args->option[found] = value != NULL ? value + 1 : argv[++*i];
-    return CLI_DONE;
-}
-
-static int run(const cli_command *c, int argc, char **argv)
-{
-    const char *words[CLI_WORDS];
-    cli_args args = { .command = c, .words = words };
-    bool only_words = false;
-    for (int i = 0; i < argc; i++) {
-        const char *text = argv[i];
-        if (!only_words && strcmp(text, "--help") == 0) {
-            print_help(c);
-            return CLI_DONE;
-        }
-        if (!only_words && strcmp(text, "--") == 0) {
-            only_words = true;
-        } else if (!only_words && text[0] == '-' && text[1] != 0) {
-            const int status = take_option(&args, argv, argc, &i);
-            if (status != CLI_DONE) return status;
-        } else if (args.n_words == CLI_WORDS) {
-            return cli_fail(&args, CLI_USAGE, "more than %d arguments", CLI_WORDS);
-        } else {
-            words[args.n_words++] = text;
-        }
-    }
-    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
-        (args.n_words > 0 && *c->usage == 0)) {
-        return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
-    }
-    char model[CLI_PATH];
-    int status = CLI_DONE;
-    if (c->model != CLI_NO_MODEL) {
-        status = cli_find_model(&args, model);
-        words[0] = model;
-    }
-    cli_say_all_replaced(&args);
-    return status == CLI_DONE ? c->run(&args) : status;
+    const cli_command *c = NULL;
+    for (int i = 0; (c = cli_command_at(i)) != NULL && strcmp(c->name, name) != 0;) i++;
+    return c;
 }
 
 /* Opens what is closed of the descriptors 0 to 2: the first files opened would get them, and lines
@@ -388,20 +234,18 @@ static bool open_standard_streams(void)
 static int run_named(int argc, char **argv)
 {
     if (argc < 2) {
-        print_beginning(stderr);
+        cli_print_beginning(stderr);
         return CLI_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
+        cli_print_usage(stdout);
         return CLI_DONE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("detent %s\n", dt_version());
-        return CLI_DONE;
+        return cli_print_version(argc - 2, argv + 2);
     }
-    int i = 0;
-    while (i < N_COMMANDS && strcmp(commands[i].name, argv[1]) != 0) i++;
-    return i == N_COMMANDS ? refuse_command(argv[1]) : run(&commands[i], argc - 2, argv + 2);
+    const cli_command *c = cli_command_named(argv[1]);
+    return c == NULL ? cli_refuse_command(argv[1]) : cli_run(c, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv)

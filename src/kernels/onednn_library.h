@@ -31,7 +31,8 @@
     F(primitive_get_primitive_desc)                                                                \
     F(reorder_primitive_desc_create)                                                               \
     F(stream_create)                                                                               \
-    F(stream_destroy)
+    F(stream_destroy)                                                                              \
+    F(version)
 
 /* Its functions, by their names without "dnnl_". */
 typedef struct dt__dnnl_library {

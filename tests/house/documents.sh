@@ -1,5 +1,6 @@
 #!/bin/sh
-# documents.sh SOURCE DETENT: what README.md, CONTRIBUTING.md and docs/*.md print works.
+# documents.sh SOURCE DETENT [PAGE ...]: what README.md, CONTRIBUTING.md and docs/*.md print works;
+# with PAGEs, such as docs/run.md, only their blocks are tried.
 #
 # Every code block of README.md and docs/*.md is tried, page by page, in the order of the page and
 # in a scratch folder of its own with a copy of configs/ and `detent` on the PATH:
@@ -8,12 +9,14 @@
 #   ```yaml    `detent config validate`, with the blocks run, model and data that it lacks
 #   ```json    parses
 #   ```c       compiles inside a function, with every public header
+#   ```python  python3 runs it
 #
 # A fence ```text, and any other indented block, is an illustration. A block that cannot be tried so
 # has a comment in front of it, which a reader of the rendered page does not see:
 #
 #   <!-- needs: what -->      not run: needs data or a program that is not here
 #   <!-- not run: why -->     not run: takes minutes, installs packages, is run by another test
+#   <!-- if: command -->      not run where this fails: a program or a module of Python is not here
 #   <!-- before: commands --> run first: makes the files that the block names
 #   <!-- shortened: words --> words behind each `detent train` and `detent quantize` of the block
 #   <!-- beside: block -->    of YAML: a block of the recipe that the fragment belongs to
@@ -27,6 +30,7 @@ set -eu
 cd "$1"
 source=$PWD
 detent=$2
+shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -127,7 +131,7 @@ extract() { # page folder
         if (key == "needs" || key == "not run") line = key ": " line
         if (key == "needs" || key == "not run") key = "skip"
         if (key == "shortened") key = "with"
-        if (key !~ /^(skip|before|with|given|beside|fails)$/) next
+        if (key !~ /^(skip|if|before|with|given|beside|fails)$/) next
         if (key in mark) line = mark[key] "\n" line
         mark[key] = line
         next
@@ -147,7 +151,7 @@ extract() { # page folder
 # The words of `shortened` join each command that trains or quantizes, in front of a comment.
 lengthen() { # words, script on stdin
     awk -v words="$1" '/^ *detent (train|quantize) / {
-        at = match($0, / +#/); tail = ""
+        at = match($0, /( +#| *\\$)/); tail = ""
         if (at > 0) { tail = substr($0, at); $0 = substr($0, 1, at - 1) }
         $0 = $0 " " words tail } { print }'
 }
@@ -224,14 +228,20 @@ C
 # shellcheck disable=SC2046 # lists of words
 "${CC:-cc}" "$json.c" -o "$json" $(pkg-config --cflags --libs jansson)
 
+run_python() {
+    { [ ! -e "$1.before" ] || (cd "$folder" && sh -eu "$1.before"); } > "$1.log" 2>&1 &&
+        (cd "$folder" && python3 "$1.python") >> "$1.log" 2>&1 < /dev/null
+}
+
 try() { # block
-    for kind in sh yaml json c; do
+    for kind in sh yaml json c python; do
         [ -e "$1.$kind" ] || continue
         case $kind in
             sh) if [ -e "$1.fails" ]; then run_refusals "$1"; else run_commands "$1"; fi ;;
             yaml) check_yaml "$1" ;;
             json) "$json" "$1.json" > "$1.log" 2>&1 ;;
             c) check_c "$1" ;;
+            python) run_python "$1" ;;
         esac
         return
     done
@@ -244,7 +254,8 @@ PATH=$(dirname "$detent"):$PATH
 export PATH SOURCE
 tried=0
 skipped=0
-for page in README.md docs/*.md; do
+[ $# -gt 0 ] || set -- README.md docs/*.md
+for page in "$@"; do
     name=$(basename "$page" .md)
     folder=$scratch/$name
     mkdir -p "$folder" "$scratch/$name.blocks"
@@ -255,6 +266,11 @@ for page in README.md docs/*.md; do
         block=${line%.line}
         if [ -e "$block.skip" ]; then
             printf '%s:%s: %s\n' "$page" "$(cat "$line")" "$(cat "$block.skip")"
+            skipped=$((skipped + 1))
+            continue
+        fi
+        if [ -e "$block.if" ] && ! (cd "$folder" && sh "$block.if" > "$block.log" 2>&1); then
+            printf '%s:%s: not here: %s\n' "$page" "$(cat "$line")" "$(cat "$block.if")"
             skipped=$((skipped + 1))
             continue
         fi

@@ -1,0 +1,58 @@
+# The benchmark, which sees all of src/ and is not installed, the program, the examples.
+file(GLOB sources CONFIGURE_DEPENDS src/bench/*.c)
+if(simd AND NOT DETENT_EMULATE) # the limits of a processor cannot be emulated
+    file(GLOB written CONFIGURE_DEPENDS src/bench/${simd}/*.c)
+    list(APPEND sources ${written})
+endif()
+add_library(detent_bench STATIC ${sources})
+target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
+
+# ---- the program, the examples, the benchmarks: public headers, and bench/bench.h ---------------
+file(GLOB sources CONFIGURE_DEPENDS src/cli/*.c)
+if(sources AND NOT DETENT_LAYERS)
+    add_executable(detent ${sources})
+    target_include_directories(detent PRIVATE src) # for bench/bench.h
+    # utf8proc: widths of characters on a terminal
+    target_link_libraries(detent PRIVATE detent_strict detent_bench PkgConfig::DETENT_DEPS)
+    target_link_options(detent PRIVATE -Wl,--gc-sections)
+endif()
+
+foreach(folder examples bench)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
+    foreach(source IN LISTS sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(${folder}-${name} ${source})
+        set_target_properties(${folder}-${name} PROPERTIES OUTPUT_NAME ${name}
+            RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+        if(name STREQUAL "onednn") # joins the rows of `detent bench`
+            target_include_directories(${folder}-${name} PRIVATE src)
+            target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_bench m)
+        else()
+            target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_${linked} m)
+        endif()
+        list(APPEND ${folder}_targets ${folder}-${name})
+    endforeach()
+endforeach()
+
+# a plugin, and a program that loads it
+if(TARGET detent_shared)
+    add_library(examples-squareplus MODULE examples/plugin_op/squareplus.c)
+    add_executable(examples-plugin_host examples/plugin_op/host.c)
+    set_target_properties(examples-squareplus PROPERTIES PREFIX "" OUTPUT_NAME squareplus
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    set_target_properties(examples-plugin_host PROPERTIES OUTPUT_NAME plugin_host
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    foreach(target examples-squareplus examples-plugin_host)
+        target_link_libraries(${target} PRIVATE detent_strict detent_shared m ${CMAKE_DL_LIBS})
+    endforeach()
+endif()
+
+target_link_libraries(bench-grid PRIVATE PkgConfig::OPENBLAS)
+
+find_package(OpenMP QUIET COMPONENTS C) # of oneDNN's threads, for bench/onednn alone
+if(DNNL AND DNNL_INCLUDE AND OpenMP_C_FOUND)
+    target_include_directories(bench-onednn SYSTEM PRIVATE ${DNNL_INCLUDE})
+    target_link_libraries(bench-onednn PRIVATE ${DNNL} OpenMP::OpenMP_C)
+else()
+    set_target_properties(bench-onednn PROPERTIES EXCLUDE_FROM_ALL ON)
+endif()

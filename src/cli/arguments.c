@@ -1,0 +1,105 @@
+/* The arguments of a command: options, with the nearest name where one is unknown, and words. */
+#include "arguments.h"
+#include "text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The option of which `name` is a prefix; NULL: none, or several. */
+static const char *begun_by(const cli_command *c, const char *name)
+{
+    const char *found = NULL;
+    for (const cli_option *o = c->options; o->name != NULL; o++) {
+        if (strncmp(o->name, name, strlen(name)) != 0) continue;
+        if (found != NULL) return NULL;
+        found = o->name;
+    }
+    return found;
+}
+
+/* Reports an unknown option. `next` is the argument after it, or NULL. */
+static int refuse_option(const cli_args *args, const char *text, const char *next)
+{
+    const char *names[CLI_OPTIONS + 2] = { NULL };
+    char name[CLI_KEY], key[CLI_KEY];
+    int n = 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    for (const cli_option *o = args->command->options; o->name != NULL; o++) names[n++] = o->name;
+    if (strncmp(name, "--h", 3) == 0) names[n] = "--help";
+    const char *meant = begun_by(args->command, name);
+    const bool has_recipe = strstr(args->command->usage, "key=value") != NULL;
+    if (meant == NULL && has_recipe && strncmp(name, "--", 2) == 0 && cli_find_key(name + 2, key)) {
+        const char *value = strchr(text, '=');
+        value = value != NULL ? value + 1 : next != NULL && *next != '-' ? next : "VALUE";
+        return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
+    }
+    if (meant == NULL) meant = dt_nearest(names, name);
+    if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);
+    return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
+}
+
+/* The index of the option that `text` is, or with which it begins as "NAME=". */
+static int find_option(const cli_command *c, const char *text)
+{
+    const size_t n = strcspn(text, "=");
+    for (int i = 0; c->options[i].name != NULL; i++) {
+        if (strlen(c->options[i].name) == n && memcmp(c->options[i].name, text, n) == 0) return i;
+    }
+    return -1;
+}
+
+/* Parses the option argv[*i] and its value, if any. */
+static int take_option(cli_args *args, char **argv, int argc, int *i)
+{
+    const char *text = argv[*i];
+    const int found = find_option(args->command, text);
+    if (found < 0) return refuse_option(args, text, *i + 1 < argc ? argv[*i + 1] : NULL);
+    const cli_option *o = &args->command->options[found];
+    const char *value = strchr(text, '=');
+    if (o->value == NULL) {
+        if (value != NULL) return cli_fail(args, CLI_USAGE, "%s takes no value", o->name);
+        args->option[found] = "";
+        return CLI_DONE;
+    }
+    if (value == NULL && *i + 1 >= argc) {
+        return cli_fail(args, CLI_USAGE, "%s needs a value: %s", o->name, o->value);
+    }
+    args->option[found] = value != NULL ? value + 1 : argv[++*i];
+    return CLI_DONE;
+}
+
+int cli_run(const cli_command *c, int argc, char **argv)
+{
+    const char *words[CLI_WORDS];
+    cli_args args = { .command = c, .words = words };
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        const char *text = argv[i];
+        if (!only_words && strcmp(text, "--help") == 0) {
+            cli_print_help(c);
+            return CLI_DONE;
+        }
+        if (!only_words && strcmp(text, "--") == 0) {
+            only_words = true;
+        } else if (!only_words && text[0] == '-' && text[1] != 0) {
+            const int status = take_option(&args, argv, argc, &i);
+            if (status != CLI_DONE) return status;
+        } else if (args.n_words == CLI_WORDS) {
+            return cli_fail(&args, CLI_USAGE, "more than %d arguments", CLI_WORDS);
+        } else {
+            words[args.n_words++] = text;
+        }
+    }
+    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
+        (args.n_words > 0 && *c->usage == 0)) {
+        return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
+    }
+    char model[CLI_PATH];
+    int status = CLI_DONE;
+    if (c->model != CLI_NO_MODEL) {
+        status = cli_find_model(&args, model);
+        words[0] = model;
+    }
+    cli_say_all_replaced(&args);
+    return status == CLI_DONE ? c->run(&args) : status;
+}

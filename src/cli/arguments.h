@@ -1,0 +1,24 @@
+/* What the program does with its arguments before a command runs. */
+#ifndef CLI_ARGUMENTS_H
+#define CLI_ARGUMENTS_H
+
+#include "cli.h"
+
+#include <stdio.h>
+
+/* Reads a command's arguments and runs it. Returns the exit status. */
+int cli_run(const cli_command *c, int argc, char **argv);
+
+/* ---- help.c ---- */
+
+void cli_print_usage(FILE *to);            /* all commands */
+void cli_print_beginning(FILE *to);        /* what to begin with */
+void cli_print_help(const cli_command *c); /* one command, on stdout */
+int cli_refuse_command(const char *name);  /* no such command; returns the exit status */
+
+/* ---- version.c ---- */
+
+/* `detent --version [--verbose]`; the arguments are those behind the first. */
+int cli_print_version(int argc, char **argv);
+
+#endif

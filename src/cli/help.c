@@ -1,0 +1,75 @@
+/* What `detent --help`, `detent COMMAND --help` and a wrong command print, from the table of
+ * commands in main.c. */
+#include "arguments.h"
+#include "text.h"
+
+#include <string.h>
+
+void cli_print_usage(FILE *to)
+{
+    fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
+    const cli_command *c;
+    for (int i = 0; (c = cli_command_at(i)) != NULL; i++) {
+        char head[32];
+        snprintf(head, sizeof head, "  %s", c->name);
+        if (!c->hidden) cli_entry(to, head, 13, c->text);
+    }
+    fputc('\n', to);
+    cli_wrap(to, 0, 0, "detent COMMAND --help says more. detent --version prints the version.");
+}
+
+void cli_print_beginning(FILE *to)
+{
+    static const char *const lines[][2] = {
+        { "  detent cp digits-2bit", "copies a recipe that needs no files" },
+        { "  detent train digits-2bit.yaml", "trains by it in seconds, and compares" },
+        { "  detent new", "writes a recipe for data of your own" },
+        { "  detent --help", "lists all commands" },
+    };
+    cli_wrap(to, 0, 0, "detent trains small models, in float and for integers. To begin:");
+    fputc('\n', to);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        cli_entry(to, lines[i][0], 33, lines[i][1]);
+    }
+}
+
+#define OPTION_COLUMN 27 /* of the text about an option */
+
+static void print_option(const cli_option *o)
+{
+    char head[128];
+    snprintf(head, sizeof head, "  %s%s%s", o->name, o->value == NULL ? "" : " ",
+             o->value == NULL ? "" : o->value);
+    cli_entry(stdout, head, OPTION_COLUMN, o->text);
+}
+
+void cli_print_help(const cli_command *c)
+{
+    char usage[256];
+    snprintf(usage, sizeof usage, "%s%s%s%s", c->name, *c->usage == 0 ? "" : " ", c->usage,
+             c->options[0].name == NULL ? "" : " [OPTIONS]");
+    fputs("usage: detent ", stdout);
+    cli_wrap(stdout, 14, 14, usage);
+    putchar('\n');
+    cli_wrap(stdout, 0, 0, c->text);
+    if (c->options[0].name != NULL) putchar('\n');
+    for (const cli_option *o = c->options; o->name != NULL; o++) print_option(o);
+}
+
+int cli_refuse_command(const char *name)
+{
+    enum { MOST = 64 };
+    const char *names[MOST + 1] = { NULL };
+    const cli_command *c;
+    for (int i = 0, n = 0; (c = cli_command_at(i)) != NULL && n < MOST; i++) {
+        if (!c->hidden) names[n++] = c->name;
+    }
+    const char *meant = dt_nearest(names, name);
+    if (meant != NULL) {
+        fprintf(stderr, "detent: no command '%s' (did you mean '%s'?)\n", name, meant);
+    } else {
+        fprintf(stderr, "detent: no command '%s'\n\n", name);
+        cli_print_usage(stderr);
+    }
+    return CLI_USAGE;
+}
