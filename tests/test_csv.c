@@ -127,6 +127,32 @@ START_TEST(a_table)
 }
 END_TEST
 
+/* Names end up in files that are UTF-8. */
+START_TEST(names_are_utf8)
+{
+    static const dt_csv_options o = { true, { 1, { "a" } }, { 1, { "kind" } } };
+    static const struct {
+        const char *text, *words;
+    } all[] = {
+        { "a,kind\n1,\xc3\xa4\n", NULL },
+        { "a,kind\n1,x\n2,\xff\n", "line 3, column 2 ('kind')" },
+        { "a,kind,\xe4\n1,x,2\n", "line 1, column 3" },
+    };
+    dt_ctx *ctx = sample_context(1);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
+        dt__csv_table t;
+        test_write_text(path_of("u.csv"), all[i].text);
+        const dt_status status = dt__csv_read(&c, path_of("u.csv"), &t);
+        ck_assert_int_eq(status, all[i].words == NULL ? DT_OK : DT_ERR_FORMAT);
+        if (all[i].words != NULL) ck_assert_ptr_nonnull(strstr(dt_error(ctx), all[i].words));
+        dt__csv_table_free(&t);
+        dt__csv_free(&c);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Several readings of one file give what each gives by itself; those that share inputs or targets
  * have the same memory. A column may be an input here, a class there and a number elsewhere. */
 START_TEST(several_readings)
@@ -342,6 +368,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, numbers_are_rounded);
     tcase_add_test(cases, forms_of_numbers);
     tcase_add_test(cases, a_table);
+    tcase_add_test(cases, names_are_utf8);
     tcase_add_test(cases, several_readings);
     tcase_add_test(cases, integers);
     tcase_add_loop_test(cases, many_rows, 0, 2);

@@ -149,6 +149,26 @@ static void make_classes(const char *folder)
     put_numbered(folder, "test/\xC3\xA4/1.png", 2, 5);
 }
 
+/* A folder whose name is not UTF-8 is a class without a name, and so are the others. */
+START_TEST(names_without_utf8)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    make_folder(folder, "cat");
+    make_folder(folder, "o\xff");
+    put_numbered(folder, "cat/1.png", 0, 0);
+    put_numbered(folder, "o\xff/1.png", 1, 0);
+    dt_ctx *ctx = sample_context(1);
+    dt_dataset *d = NULL;
+    test_join(path, folder, "");
+    TEST_OK(ctx, dt_png_read(ctx, path, NULL, &d));
+    ck_assert_int_eq(dt_dataset_classes(d), 2);
+    ck_assert_ptr_null(dt_dataset_class_name(d, 0));
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(order)
 {
     /* places: a 1/12, 3/12 (B's 1/4 comes before), 5/12, the third class's 1/2, ... */
@@ -497,6 +517,7 @@ Suite *test_png_suite(void)
     TCase *good = tcase_create("good");
     tcase_add_loop_test(good, every_form, 0, DT__COUNT_OF(forms));
     tcase_add_test(good, order);
+    tcase_add_test(good, names_without_utf8);
     tcase_add_test(good, recipe);
     suite_add_tcase(s, good);
     TCase *bad = tcase_create("bad");

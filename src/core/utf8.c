@@ -35,9 +35,11 @@ int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES])
     return more + 1;
 }
 
-bool dt__is_utf8(const char *text)
+bool dt__is_utf8(const char *text) { return dt__is_utf8_of(text, strlen(text)); }
+
+bool dt__is_utf8_of(const char *text, size_t bytes)
 {
-    const unsigned char *p = (const unsigned char *)text, *end = p + strlen(text);
+    const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
     while (p < end) {
         const int n = dt__utf8_length(p, end);
         if (n == 0) return false;

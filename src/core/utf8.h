@@ -3,6 +3,7 @@
 #define DT__CORE_UTF8_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The length in bytes of the character at `p` < `end`; 0 if it is invalid. */
@@ -12,7 +13,8 @@ uint32_t dt__utf8_get(const unsigned char *p, int n);
 /* Writes the code point `c`; returns the number of bytes. */
 #define DT__UTF8_BYTES 4
 int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
-/* Whether all of `text` is UTF-8. */
+/* Whether all of `text` is UTF-8, or the n bytes at `text`. */
 bool dt__is_utf8(const char *text);
+bool dt__is_utf8_of(const char *text, size_t n);
 
 #endif

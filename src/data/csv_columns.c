@@ -5,6 +5,7 @@
 #include "core/glob.h"
 #include "core/json.h"
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,7 @@ bool dt__csv_is_last(dt__csv_reader *r)
 
 static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
 {
+    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
     if (r->n == MOST_COLUMNS)
         return dt__csv_refuse(r, f, "is a column too many: at most 65536 are wanted");
     DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->room));

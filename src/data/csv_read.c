@@ -4,6 +4,7 @@
 #include "data/csv_reader.h"
 
 #include "core/number.h"
+#include "core/utf8.h"
 #include "data/decimal.h"
 #include "data/input.h"
 
@@ -50,6 +51,7 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
     if (i < 0 && c->classes.n == DT__MOST_WORDS) {
         return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
     }
+    if (i < 0 && !dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
     if (i < 0) i = dt__words_add(r->ctx, &c->classes, f->text, f->n);
     if (i < 0) return DT_ERR_NOMEM;
     if (c->is_closed && c->is_integers) dt__parse_int(c->classes.word[i], &i);

@@ -3,6 +3,7 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/atomic_file.h"
+#include "core/utf8.h"
 #include "data/dataset.h"
 #include "data/image_file.h"
 #include "data/resize.h"
@@ -140,11 +141,17 @@ static dt_status list_class(reading *r, const names *classes, const char *name)
                                         : "images, named *.png, *.jpg or *.jpeg");
 }
 
-/* The names of the folders are those of the classes. */
+/* The names of the folders are those of the classes. Files are UTF-8, so others are left out. */
 static dt_status keep_names(reading *r, const names *classes)
 {
     size_t bytes = 0;
-    for (int64_t i = 0; i < classes->n; i++) bytes += strlen(classes->v[i]) + 1;
+    for (int64_t i = 0; i < classes->n; i++) {
+        bytes += strlen(classes->v[i]) + 1;
+        if (dt__is_utf8(classes->v[i])) continue;
+        dt__say(r->ctx, "'%s': the name of class %lld is not UTF-8; classes have no names",
+                r->folder, (long long)i);
+        return DT_OK;
+    }
     r->d.class_names = dt__storage_create(r->ctx, bytes);
     if (r->d.class_names == NULL) return DT_ERR_NOMEM;
     char *to = r->d.class_names->data;
@@ -290,7 +297,7 @@ static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
     if (status == DT_OK) {
         dt__storage_retain(r->d.pixels); /* wrapping takes over a reference */
         dt__storage_retain(r->d.targets);
-        dt__storage_retain(r->d.class_names);
+        if (r->d.class_names != NULL) dt__storage_retain(r->d.class_names);
     }
     const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;
     reading_free(r);

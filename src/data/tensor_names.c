@@ -3,6 +3,7 @@
 #include "data/tensor_names.h"
 
 #include "core/atomic_file.h"
+#include "core/utf8.h"
 #include "data/array_file.h"
 #include "data/data_options.h"
 
@@ -133,6 +134,10 @@ static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, dt__words *class
                        "classes, or 'y' labels them",
                        name->path, (int)(n < 64 ? n : 64), folder,
                        closed ? " of the training data" : "");
+    }
+    if (!dt__is_utf8_of(folder, n)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': the name of its folder, its class, is not UTF-8",
+                       name->path);
     }
     name->label = dt__words_add(ctx, classes, folder, n);
     return name->label < 0 ? DT_ERR_NOMEM : DT_OK;
