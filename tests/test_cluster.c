@@ -62,6 +62,7 @@ static const struct {
     { "recompute", ADDER "train.recompute=true train.clip_grad_norm=0.3", false },
     { "teacher", ADDER "'train.distill={weight: 0.5}'", false },
     { "minmax", IMAGES STATIC("minmax"), false },
+    { "percentile", IMAGES STATIC("percentile, percentile: 99, samples: 3000"), false },
     { "mse", IMAGES STATIC("mse"), false },
     { "device", DIGITS "'qat={preset: device-int4, start_step: 3, activation: {range: learned}}'",
       false },

@@ -229,8 +229,7 @@ static dt_status abandon(dt__cluster *c)
     dt__ctx_retain(c->ctx);
     pthread_detach(c->thread);
     return dt_fail(c->ctx, DT_ERR_STATE,
-                   "MPI did not start within %g s (cluster.timeout): a rank is missing",
-                   c->timeout);
+                   "MPI has not started (cluster.timeout): a rank is missing");
 }
 
 dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)

@@ -138,20 +138,28 @@ static void keep_values(const batch *b)
     }
 }
 
+void dt__percentile_range(const dt_quant_spec *q, const float *values, int64_t n, float *lo,
+                          float *hi)
+{
+    const double share = q->percentile / 100;
+    if (!dt__scheme_of(q->scheme)->has_zero) {
+        *hi = dt__quantile(values, n, share, true);
+        *lo = -*hi;
+        return;
+    }
+    const float low = dt__quantile(values, n, (1 - share) / 2, false);
+    const float high = dt__quantile(values, n, (1 + share) / 2, false);
+    *lo = low < 0 ? low : 0;
+    *hi = high > 0 ? high : 0;
+}
+
 static range percentile(const batch *b, range r)
 {
     const dt_tensor *kept = b->call->arg[VALUES];
-    const float *values = dt__data(kept);
     const int64_t n = dt__min_i64(kept->count, b->seen + b->n);
-    const double share = b->quant->percentile / 100;
     keep_values(b);
-    if (!dt__scheme_of(b->quant->scheme)->has_zero) {
-        r.hi = dt__quantile(values, n, share, true);
-        return (range){ -r.hi, r.hi };
-    }
-    r.lo = dt__quantile(values, n, (1 - share) / 2, false);
-    r.hi = dt__quantile(values, n, (1 + share) / 2, false);
-    return (range){ r.lo < 0 ? r.lo : 0, r.hi > 0 ? r.hi : 0 };
+    dt__percentile_range(b->quant, dt__data(kept), n, &r.lo, &r.hi);
+    return r;
 }
 
 static range (*const observers[])(const batch *b, range r) = {

@@ -14,4 +14,8 @@ dt_status dt__observe(dt_tape *t, dt_tensor *x, const dt__quantizer *q);
  * nearest in order: rank share * (n - 1), counted from 0. n is at least 1. */
 float dt__quantile(const float *x, int64_t n, double share, bool magnitudes);
 
+/* The range of observer percentile from the n values that it keeps. */
+void dt__percentile_range(const dt_quant_spec *q, const float *values, int64_t n, float *lo,
+                          float *hi);
+
 #endif

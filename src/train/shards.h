@@ -17,14 +17,16 @@ typedef enum dt__merging {
     DT__MERGE_MEAN, /* in the order of shards, in double */
     DT__MERGE_LEAST,
     DT__MERGE_MOST,
-    DT__MERGE_COUNT /* i64: what each shard adds */
+    DT__MERGE_COUNT, /* i64: what each shard adds */
+    DT__MERGE_VALUES /* those that an observer keeps, in the order of shards */
 } dt__merging;
 
 /* A buffer that forward passes write. */
 typedef struct dt__merged {
     dt_tensor *x; /* lent by the model */
     dt__merging how;
-    size_t at; /* offset of its bytes in a shard's state */
+    size_t at;       /* offset of its bytes in a shard's state */
+    size_t count_at; /* of values: offset of their count */
     size_t bytes;
 } dt__merged;
 
@@ -109,7 +111,7 @@ dt_status dt__shards_check_sent(const dt__shards *s);
 
 /* ---- shards_merge.c ---- */
 
-/* Finds the buffers. CONFIG: an observer whose state cannot be merged. */
+/* Finds the buffers. */
 dt_status dt__shards_find_merged(dt__run *r, dt__shards *s);
 void dt__shards_save(const dt__shards *s, char *to);
 void dt__shards_restore(const dt__shards *s, const char *from);
