@@ -135,7 +135,7 @@ START_TEST(wrong_settings_are_refused)
     bad[2].patch.has_observer = bad[2].patch.has_percentile = true;
     bad[3].patch.quant.observer = DT_OBSERVER_MSE;
     bad[3].patch.has_observer = bad[3].patch.has_averaging = true;
-    bad[4].patch.quant.range = 3;
+    bad[4].patch.quant.range = DT_RANGE_FIXED + 1;
     for (int i = 0; i < DT__COUNT_OF(bad); i++) {
         qat = dt_qat_defaults();
         qat.activation = bad[i].patch;
