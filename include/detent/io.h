@@ -250,9 +250,9 @@ DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *valu
 /* Copies the weights of a file of any origin into a float or prepared model (there into the
  * masters). Every parameter and buffer must be in the file with its name and shape, in F32, F16,
  * BF16, F64, or blocks of a GGUF file; integers of a compressed-tensors folder give their values;
- * other contents of a training checkpoint are ignored. All or nothing. Errors: IO, FORMAT (as above: a
- * checkpoint of another model, a converted one), UNSUPPORTED, STATE (m is converted or frozen),
- * NOMEM. */
+ * other contents of a training checkpoint are ignored. All or nothing. Errors: IO, FORMAT (as
+ * above: a checkpoint of another model, a converted one), UNSUPPORTED, STATE (m is converted or
+ * frozen), NOMEM. */
 DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
 
 /* Brings m, a float model as its constructor made it, into the state of a file: values, and where

@@ -107,8 +107,9 @@ static dt_status check(const dt_export_call *call)
 
 const dt_exporter dt__exporter_gguf = {
     .name = "gguf",
-    .text = "a file for llama.cpp: Llama, Qwen2, Qwen3, Mixtral and GPT-2, in Q4_0, Q8_0, F16 and "
-            "F32",
+    .text =
+        "a file for llama.cpp: Llama, Qwen2, Qwen3, Mixtral and GPT-2, in Q2_K to Q8_0, F16 and "
+        "F32",
     .integers = true,
     .check = check,
     .write = write,

@@ -5,8 +5,8 @@
  *     NAME.weight_zero_point  I8 [out, groups], or packed I32 down the rows: [words, groups]
  *     NAME.weight_shape   I64 [2]; needed where packed
  *
- * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. Those of an expert
- * become its values, NAME.weight, as transformers has them, too. */
+ * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
+ * becomes its values, NAME.weight, as transformers has them, too. */
 #include "core/half.h"
 #include "io/code_rows.h"
 #include "io/hf_compressed.h"
