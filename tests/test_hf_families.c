@@ -373,6 +373,42 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
+/* Weights are copied from the mapped file to the parameters, not held beside them. */
+START_TEST(weights_are_in_memory_once)
+{
+    const dt_llama_options o = { .vocab = 4096,
+                                 .context = 16,
+                                 .layers = 2,
+                                 .heads = 4,
+                                 .width = 256,
+                                 .hidden = 1024,
+                                 .theta = 1e4,
+                                 .eps = 1e-6,
+                                 .rope = { .factor = 1,
+                                           .low_freq_factor = 1,
+                                           .high_freq_factor = 4,
+                                           .original_context = 8192 } };
+    char own[TEST_PATH], to[TEST_PATH];
+    dt_ctx *ctx;
+    dt_module *m;
+    test_folder(own);
+    test_join(to, own, "hf");
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    const size_t bytes = 4 * (size_t)dt_param_count(m);
+    const dt_model_info info = { .family = dt_family_named(ctx, "llama"), .options = &o };
+    const dt_hf_options how = { .dtype = _i == 0 ? DT_HF_F32 : DT_HF_BF16 };
+    TEST_OK(ctx, dt_hf_save(m, &info, &how, to));
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    TEST_OK(ctx, dt_hf_load(ctx, to, &m, NULL));
+    ck_assert_uint_lt(dt_memory_of(ctx).peak, bytes + bytes / 10);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_hf_families_suite(void)
 {
     Suite *s = suite_create("hf_families");
@@ -385,6 +421,7 @@ Suite *test_hf_families_suite(void)
     tcase_add_loop_test(c, exports_write_or_refuse, 0, NAMES);
     tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
     tcase_add_loop_test(c, every_allocation_may_fail, 0, 2);
+    tcase_add_loop_test(c, weights_are_in_memory_once, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }

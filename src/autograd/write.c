@@ -46,11 +46,21 @@ dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZ
     return DT__WRITABLE;
 }
 
-void dt__write_value(dt_tensor *x, const dt_tensor *from)
+dt_tensor *dt__write_open(dt_tensor *x)
+{
+    dt_tensor *inner = dt__kind_of(x)->inner(x);
+    inner->storage->version++;
+    return inner;
+}
+
+void dt__write_close(dt_tensor *x)
 {
     const dt__kind *kind = dt__kind_of(x);
-    dt_tensor *inner = kind->inner(x);
-    inner->storage->version++;
-    dt__copy_tensor(from, inner);
     if (kind->write_end != NULL) kind->write_end(x);
+}
+
+void dt__write_value(dt_tensor *x, const dt_tensor *from)
+{
+    dt__copy_tensor(from, dt__write_open(x));
+    dt__write_close(x);
 }

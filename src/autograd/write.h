@@ -20,6 +20,10 @@ typedef enum dt__write_bar {
  * tensor's name: "belongs to a frozen model". `t` is the tape of the writing op, or NULL. */
 dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZE]);
 
+/* The tensor to write in place of x, outside of a tape, with its version raised; then the end. The
+ * caller has called dt__may_write. */
+dt_tensor *dt__write_open(dt_tensor *x);
+void dt__write_close(dt_tensor *x);
 /* x = from, of the same dtype and shape, outside of a tape. The caller has called dt__may_write.
  * Raises the version; codes of x are renewed when they are next read. */
 void dt__write_value(dt_tensor *x, const dt_tensor *from);

@@ -63,7 +63,7 @@ dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text);
  * has such options. */
 dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype);
 
-/* ---- saving (hf_save.c, hf_join.c) -------------------------------------------------------------- */
+/* ---- saving (hf_save.c, hf_join.c) ---------------------------------------------------------- */
 
 /* How a folder holds a converted model's integers in place of their values. All tensors that are
  * floats are F32 then, and embeddings are values; a tied head that is quantized becomes a weight of

@@ -1,7 +1,7 @@
 /* config.json of a Hugging Face folder as options of family llama. A key that affects what the
  * model computes is used or refused; other keys are skipped; null means absent. Defaults are those
- * of LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config and SmolLM3Config
- * (transformers 4.57 and 5.23). A GPT-2's is read by hf_config_gpt2.c. */
+ * of LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config and
+ * SmolLM3Config (transformers 4.57 and 5.23). A GPT-2's is read by hf_config_gpt2.c. */
 #include "io/hf_config.h"
 
 #include <stdio.h>

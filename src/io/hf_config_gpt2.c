@@ -1,5 +1,5 @@
-/* config.json of a GPT-2 as options of family gpt, and back. Defaults are GPT2Config's. Its dropouts
- * are settings of training: they are not taken, a recipe's `model.dropout` is. */
+/* config.json of a GPT-2 as options of family gpt, and back. Defaults are GPT2Config's. Its
+ * dropouts are settings of training: they are not taken, a recipe's `model.dropout` is. */
 #include "io/hf_config.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Writes a model of family llama or gpt as a Hugging Face folder: config.json, model.safetensors, and the
- * other files of the folder that it was read from. */
+/* Writes a model of family llama or gpt as a Hugging Face folder: config.json, model.safetensors,
+ * and the other files of the folder that it was read from. */
 #include "core/half.h"
 #include "core/tensor.h"
 #include "io/hf.h"

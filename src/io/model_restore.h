@@ -58,7 +58,8 @@ typedef struct dt__load_item {
     const dt__module_quant *quant; /* quantization of a weight; NULL: none */
     const dt__quantizer *range;    /* of a weight with a static or learned range */
     dt_tensor *value;              /* what is stored: a dense tensor, */
-    dt__packed *packed;            /* or codes */
+    dt__packed *packed;            /* or codes, */
+    const dt_file_entry *entry;    /* or a tensor of the file that commit copies; lent */
     bool trained;                  /* it required a gradient before the restore */
 } dt__load_item;
 

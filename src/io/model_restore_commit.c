@@ -87,7 +87,11 @@ dt_status dt__load_commit(dt__load_plan *p)
     }
     for (int64_t k = 0; k < p->n_items; k++) {
         dt__load_item *i = &p->item[k];
-        if (i->packed == NULL) {
+        if (i->entry != NULL) {
+            dt_tensor *inner = dt__write_open(i->x);
+            dt__entry_copy(p->load->file, i->entry, inner);
+            dt__write_close(i->x);
+        } else if (i->packed == NULL) {
             dt__write_value(i->x, i->value);
         } else {
             dt__packed_take(i->x, i->packed);

@@ -69,12 +69,24 @@ static void complain_of_shape(reading *r, const dt__load_item *i, const dt_file_
     dt__names_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
 }
 
+/* Of a layer; other tensors are small, and some are checked before they are kept. */
+static bool is_weight(const char *path)
+{
+    static const char end[] = ".weight";
+    const size_t n = strlen(path), tail = sizeof end - 1;
+    return n >= tail && strcmp(path + n - tail, end) == 0;
+}
+
 static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e)
 {
     if (e == NULL) return DT_OK; /* it may have another name */
     use(r, e);
     if (!same_shape(e, i->x)) {
         complain_of_shape(r, i, e);
+        return DT_OK;
+    }
+    if (is_weight(i->path) && dt__entry_fits(e, i->x)) {
+        i->entry = e;
         return DT_OK;
     }
     const dt_status s = dt_file_load(r->load->file, e->name, i->x->dtype, &i->value);
@@ -95,7 +107,7 @@ static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_entry_k
     dt__load_item *i = dt__load_item_of(r->plan, x);
     if (e == NULL || i->path == path || i->quant != NULL) return DT_OK;
     const dt_file_entry *first = dt_file_find(r->load->file, i->path);
-    if (first == NULL && i->value == NULL) return read_value(r, i, e);
+    if (first == NULL && i->value == NULL && i->entry == NULL) return read_value(r, i, e);
     use(r, e);
     if (first == NULL || (strcmp(first->dtype, e->dtype) == 0 && first->bytes == e->bytes &&
                           memcmp(first->data, e->data, e->bytes) == 0)) {
@@ -133,7 +145,7 @@ static dt_status check_names(reading *r)
     const dt_file *file = r->load->file;
     for (int64_t i = 0; i < r->plan->n_items; i++) {
         const dt__load_item *it = &r->plan->item[i];
-        const bool there = it->value != NULL || it->packed != NULL;
+        const bool there = it->value != NULL || it->packed != NULL || it->entry != NULL;
         if (there || dt_file_find(file, it->path) != NULL) continue;
         dt__names_add(&r->wrong.of[DT__MISSING], dt__name_in(file, it->path, shown), "");
     }

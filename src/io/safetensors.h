@@ -51,6 +51,13 @@ dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out);
 dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,
                          dt_tensor **out);
 
+/* Whether dt__entry_copy can write e to x, of its shape: x is dense and contiguous, and no value of
+ * the file can be refused. */
+bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x);
+/* x = e, which fits, without a copy in between. Pages of the file that were read are given back, so
+ * that a large tensor is not in memory twice. The caller raises x's version. */
+void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x);
+
 /* Parses the header of a mapped file and checks every rule. */
 dt_status dt__header_read(dt_file *file);
 

@@ -1,6 +1,7 @@
 /* Loads tensors with conversion, by a table of pairs (dtype in the file, dtype wanted). Conversions
  * keep every value, except f64 to f32, which rounds to nearest and refuses values that would become
  * infinite. The file's bytes are not aligned, hence memcpy. */
+#define _DEFAULT_SOURCE /* madvise */
 #include "core/half.h"
 #include "core/tensor.h"
 #include "io/gguf.h"
@@ -8,6 +9,8 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "safetensors files are little-endian; this machine is not"
@@ -152,6 +155,46 @@ dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype d
     }
     *out = x;
     return DT_OK;
+}
+
+bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x)
+{
+    const pair *p = pair_of(e->dtype, x->dtype);
+    return p != NULL && p->refused == DT_OK && x->kind == NULL && dt_is_contiguous(x) &&
+           e->count == x->count;
+}
+
+#define AT_ONCE ((int64_t)1 << 20) /* elements; a multiple of every block */
+
+/* Gives back the pages that lie within these bytes of a file, or of one of its parts. They are read
+ * again if they are needed again. */
+static void forget(const dt_file *file, const unsigned char *at, size_t n)
+{
+    const unsigned char *const begin = (const unsigned char *)file->bytes;
+    for (int64_t i = 0; i < file->n_parts; i++) forget(file->part[i], at, n);
+    if (begin == NULL || at < begin || at + n > begin + file->size) return;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t from = ((size_t)(at - begin) + page - 1) / page * page;
+    const size_t end = (size_t)(at - begin + (ptrdiff_t)n) / page * page;
+    if (end > from) madvise((void *)(uintptr_t)(begin + from), end - from, MADV_DONTNEED);
+}
+
+void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x)
+{
+    const pair *p = pair_of(e->dtype, x->dtype);
+    const size_t each = dt_dtype_size(x->dtype);
+    const int64_t unit = e->count % DT__GGUF_BLOCK == 0 ? DT__GGUF_BLOCK : 1;
+    const unsigned char *from = e->data;
+    char *to = dt__data_mut(x);
+    for (int64_t done = 0; done < e->count; done += AT_ONCE) {
+        const int64_t n = dt__min_i64(AT_ONCE, e->count - done);
+        const size_t bytes = e->bytes / (size_t)(e->count / unit) * (size_t)(n / unit);
+        if (p->convert == NULL) memcpy(to, from, bytes);
+        else p->convert(n, from, to);
+        forget(file, from, bytes);
+        from += bytes;
+        to += (size_t)n * each;
+    }
 }
 
 dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
