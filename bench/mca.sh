@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 for program in aarch64-linux-gnu-gcc llvm-mca-19; do
     command -v $program > /dev/null || { echo "$program is missing" >&2; exit 1; }
 done
-scripts/aarch64-root
+scripts/foreign-root
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -1,6 +1,7 @@
 /* Writing safetensors files: written files read back equal, the same content gives the same bytes,
  * and a write that fails leaves the old file and no other. */
 #define _XOPEN_SOURCE 700 /* seteuid */
+#include "io/byte_order.h"
 #include "testing.h"
 
 #include <detent/io.h>
@@ -155,6 +156,7 @@ START_TEST(the_bytes_of_a_file)
         "\xb0\0\0\0\0\0\0\0{\"__metadata__\":{\"detent.version\":\"0.1.0\",\"detent.xxh3\":\"";
     static const char rest[] = "\"},\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
                                "\"b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[8,9]}}";
+    static const uint32_t words[] = { 0x34333231, 0x38373635 };
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
     test_join(path, folder, "file.safetensors");
@@ -167,7 +169,7 @@ START_TEST(the_bytes_of_a_file)
                                                           .dtype = "F32",
                                                           .rank = 1,
                                                           .dims = (const int64_t[]){ 2 },
-                                                          .data = "12345678" }));
+                                                          .data = words }));
     TEST_OK(ctx, dt_writer_write(w, path));
     dt_writer_free(w);
     size_t size;
@@ -521,6 +523,22 @@ START_TEST(every_malloc_fails)
 }
 END_TEST
 
+/* What a big-endian machine does with each tensor; the preset s390x runs it. */
+START_TEST(elements_in_reverse)
+{
+    const unsigned char from[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    static const unsigned char want[4][8] = { { 1, 2, 3, 4, 5, 6, 7, 8 },
+                                              { 2, 1, 4, 3, 6, 5, 8, 7 },
+                                              { 4, 3, 2, 1, 8, 7, 6, 5 },
+                                              { 8, 7, 6, 5, 4, 3, 2, 1 } };
+    unsigned char to[8];
+    for (int i = 0; i < 4; i++) {
+        dt__reverse_elements(to, from, sizeof from, (size_t)1 << i);
+        ck_assert_mem_eq(to, want[i], sizeof to);
+    }
+}
+END_TEST
+
 Suite *test_safetensors_write_suite(void)
 {
     Suite *s = suite_create("safetensors_write");
@@ -538,6 +556,7 @@ Suite *test_safetensors_write_suite(void)
     tcase_add_test(c, links_and_permissions_stay);
     tcase_add_test(c, every_allocation_fails);
     tcase_add_test(c, every_malloc_fails);
+    tcase_add_test(c, elements_in_reverse);
     suite_add_tcase(s, c);
     return s;
 }

@@ -27,7 +27,7 @@ typedef struct dt_file_entry {
     const int64_t *dims; /* each >= 0 */
     int64_t count;       /* of elements */
     size_t bytes;        /* of the data */
-    const void *data;    /* row-major, little-endian, not aligned */
+    const void *data;    /* row-major, in this machine's order of bytes, not aligned */
 } dt_file_entry;
 
 /* Opens a file and checks every rule of the format; the tensors' values are not read. A Hugging
@@ -260,6 +260,7 @@ DT_API dt_status dt_model_load_weights(dt_module *m, const char *path);
  * converted model whose family is not known comes back: build the float model, then restore it. All
  * or nothing. Errors: as dt_model_load_weights; FORMAT where paths or shapes differ. */
 DT_API dt_status dt_model_restore(dt_module *m, const char *path);
+/* The most rules that rename tensors. */
 #define DT_MAX_NAME_RULES 16
 
 /* What a file's tensors are called in the model. */

@@ -27,11 +27,12 @@ struct dt_file {
     char *path;                 /* for messages */
     const unsigned char *bytes; /* the whole file, mapped; NULL: not open */
     size_t size;
-    size_t data_at;       /* offset of the tensors' bytes */
-    size_t hash_at;       /* offset of the digits of detent.xxh3; 0: none, or not 16 digits */
-    char *strings;        /* every name, key and value, decoded */
-    int64_t *dims;        /* of all tensors, one after the other */
-    dt_file_entry *entry; /* sorted by offset */
+    size_t data_at;        /* offset of the tensors' bytes */
+    size_t hash_at;        /* offset of the digits of detent.xxh3; 0: none, or not 16 digits */
+    unsigned char *turned; /* on a big-endian machine: the tensors in its order of bytes */
+    char *strings;         /* every name, key and value, decoded */
+    int64_t *dims;         /* of all tensors, one after the other */
+    dt_file_entry *entry;  /* sorted by offset */
     const dt_file_entry **by_name;
     dt__meta *meta; /* sorted by key */
     int64_t count, meta_count, dims_count;

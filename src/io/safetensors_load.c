@@ -12,10 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "safetensors files are little-endian; this machine is not"
-#endif
-
 /* Converts n elements; returns the index of the first that cannot be converted, or n. */
 typedef int64_t convert(int64_t n, const unsigned char *from, void *to);
 

@@ -1,6 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "io/byte_order.h"
 #include "io/gguf.h"
 #include "io/hf.h"
 #include "io/looks.h"
@@ -68,6 +69,22 @@ static dt_status find_data(dt_file *file)
     return DT_OK;
 }
 
+/* Points the entries to copies in this machine's order of bytes. */
+static dt_status turn_data(dt_file *file)
+{
+    file->turned = dt__alloc(file->ctx, file->size - file->data_at);
+    if (file->turned == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < file->count; i++) {
+        dt_file_entry *e = &file->entry[i];
+        const unsigned char *from = e->data;
+        unsigned char *to = file->turned + (from - (file->bytes + file->data_at));
+        const int bits = dt__file_dtype_of(e->dtype)->bits;
+        dt__reverse_elements(to, from, e->bytes, bits < 8 ? 1 : (size_t)bits / 8);
+        e->data = to;
+    }
+    return DT_OK;
+}
+
 static dt_status read_file(dt_file *file, const char *path)
 {
     file->path = dt__copy_string(file->ctx, dt__path_tail(path));
@@ -76,7 +93,8 @@ static dt_status read_file(dt_file *file, const char *path)
     if (memcmp(file->bytes, DT__GGUF_MAGIC, strlen(DT__GGUF_MAGIC)) == 0)
         return dt__gguf_read(file);
     DT__TRY(find_data(file));
-    return dt__header_read(file);
+    DT__TRY(dt__header_read(file));
+    return DT__BIG_ENDIAN ? turn_data(file) : DT_OK;
 }
 
 dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out)
@@ -111,6 +129,7 @@ void dt_file_close(dt_file *file)
     for (int64_t i = 0; i < file->n_parts; i++) dt_file_close(file->part[i]);
     dt__release(ctx, file->part);
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
+    dt__release(ctx, file->turned);
     dt__release(ctx, file->path);
     dt__release(ctx, file->strings);
     dt__release(ctx, file->dims);

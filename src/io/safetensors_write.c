@@ -6,6 +6,7 @@
 #include "core/tensor.h"
 #include "core/utf8.h"
 #include "core/atomic_file.h"
+#include "io/byte_order.h"
 #include "io/safetensors.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ typedef struct item {
     dt_file_entry entry; /* the writer owns name and dims */
     int bits;            /* of one element */
     dt_tensor *view;     /* holds the storage; NULL: the bytes are borrowed */
+    void *turned;        /* on a big-endian machine: the bytes in the file's order */
 } item;
 
 struct dt_writer {
@@ -43,6 +45,7 @@ static void free_item(dt_ctx *ctx, item *i)
 {
     dt__release(ctx, (void *)(uintptr_t)i->entry.name);
     dt__release(ctx, (void *)(uintptr_t)i->entry.dims);
+    dt__release(ctx, i->turned);
     dt_tensor_free(i->view);
 }
 
@@ -302,14 +305,30 @@ dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
     return good ? DT_OK : dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the state of a hash");
 }
 
+/* Makes the bytes of every item little-endian. */
+static dt_status turn_items(dt_writer *w)
+{
+    for (int64_t i = 0; i < w->count; i++) {
+        item *it = &w->item[i];
+        if (it->bits <= 8 || it->turned != NULL) continue;
+        it->turned = dt__alloc(w->ctx, it->entry.bytes);
+        if (it->turned == NULL) return DT_ERR_NOMEM;
+        dt__reverse_elements(it->turned, it->entry.data, it->entry.bytes, (size_t)it->bits / 8);
+    }
+    return DT_OK;
+}
+
 static dt_status write_whole(dt_writer *w, dt__chars *t, dt__span *span, const char *path)
 {
     size_t hash_at = 0;
     char digits[DT__HASH_DIGITS + 1];
     DT__TRY(put_header(t, w, &hash_at));
+    if (DT__BIG_ENDIAN) DT__TRY(turn_items(w));
     span[0] = (dt__span){ t->bytes, t->used };
     for (int64_t i = 0; i < w->count; i++) {
-        span[i + 1] = (dt__span){ w->item[i].entry.data, w->item[i].entry.bytes };
+        const item *it = &w->item[i];
+        span[i + 1] =
+            (dt__span){ it->turned != NULL ? it->turned : it->entry.data, it->entry.bytes };
     }
     DT__TRY(dt__hash_spans(w->ctx, span, w->count + 1, digits));
     memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);

@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define NAME "libopenblas.so.0"
@@ -13,16 +15,55 @@
 dt__blas_library dt__blas;
 
 static char why[256]; /* it could not be loaded; "": it is */
+static bool own;      /* it is OpenBLAS */
 
-static const dt__function functions[] = {
 #define FUNCTION(name) { #name, offsetof(dt__blas_library, name) },
-    DT__BLAS_FUNCTIONS(FUNCTION)
+static const dt__function blas[] = { DT__BLAS_FUNCTIONS(FUNCTION) };
+static const dt__function lapack[] = { DT__LAPACK_FUNCTIONS(FUNCTION) };
+static const dt__function openblas[] = { DT__BLAS_FUNCTIONS(FUNCTION) DT__LAPACK_FUNCTIONS(FUNCTION)
+                                             DT__OPENBLAS_FUNCTIONS(FUNCTION) };
 #undef FUNCTION
-};
 
+/* ---- what another BLAS lacks: it has no threads that we know of ------------------------------- */
+
+static char *no_config(void) { return (char *)(uintptr_t)"the system's libblas.so.3"; }
+
+static char *no_corename(void) { return (char *)(uintptr_t)"unknown"; }
+
+static int one_thread(void) { return 1; }
+
+static void no_threads(int n) { (void)n; }
+
+static bool load_system(void)
+{
+    if (dt__library_load("libblas.so.3", blas, DT__COUNT_OF(blas), &dt__blas, why) == NULL ||
+        dt__library_load("liblapack.so.3", lapack, DT__COUNT_OF(lapack), &dt__blas, why) == NULL) {
+        return false;
+    }
+    dt__blas.openblas_get_config = no_config;
+    dt__blas.openblas_get_corename = no_corename;
+    dt__blas.openblas_get_num_threads = one_thread;
+    dt__blas.openblas_set_num_threads = no_threads;
+    why[0] = 0;
+    return true;
+}
+
+static bool wants_system(void)
+{
+    const char *wanted = getenv("DETENT_BLAS");
+    return wanted != NULL && strcmp(wanted, "system") == 0;
+}
+
+/* OpenBLAS; without it, or where DETENT_BLAS is "system", what the system has under the common
+ * names: the reference library, BLIS, or another. */
 static void load(void)
 {
-    dt__library_load(NAME, functions, DT__COUNT_OF(functions), &dt__blas, why);
+    char reason[256];
+    own = !wants_system() &&
+          dt__library_load(NAME, openblas, DT__COUNT_OF(openblas), &dt__blas, why) != NULL;
+    if (own) return;
+    memcpy(reason, why, sizeof reason);
+    if (!load_system() && reason[0] != 0) memcpy(why, reason, sizeof why);
 }
 
 /* Without room for its buffers OpenBLAS tries for ever, so this check comes first. */
@@ -42,13 +83,13 @@ static dt_status check_room(dt_ctx *ctx)
 dt_status dt__blas_load(dt_ctx *ctx)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    DT__TRY(check_room(ctx));
+    if (!wants_system()) DT__TRY(check_room(ctx));
     pthread_once(&once, load);
     if (why[0] != 0) {
         return dt_fail(ctx, DT_ERR_STATE,
                        "rounding with data needs OpenBLAS (Debian: libopenblas0): %s", why);
     }
-    if (!ctx->leave_blas_threads && dt__blas.openblas_get_num_threads() != 1) {
+    if (own && !ctx->leave_blas_threads && dt__blas.openblas_get_num_threads() != 1) {
         dt__blas.openblas_set_num_threads(1);
     }
     return DT_OK;

@@ -1,6 +1,6 @@
-/* OpenBLAS, which has LAPACK within: dense algebra of doubles, for rounding with data alone. It is
- * loaded when that is first done: its start makes threads and takes 128 MiB of address space for
- * each. */
+/* OpenBLAS, which has LAPACK within, or another BLAS and LAPACK: dense algebra of doubles, for
+ * rounding with data alone. OpenBLAS is loaded when that is first done: its start makes threads and
+ * takes 128 MiB of address space for each. */
 #ifndef DT__KERNELS_BLAS_LIBRARY_H
 #define DT__KERNELS_BLAS_LIBRARY_H
 
@@ -19,9 +19,13 @@ void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a
     F(cblas_dsyrk)                                                                                 \
     F(cblas_dtrmm)                                                                                 \
     F(cblas_dtrsm)                                                                                 \
-    F(cblas_sgemm)                                                                                 \
+    F(cblas_sgemm)
+
+#define DT__LAPACK_FUNCTIONS(F)                                                                    \
     F(dpotrf_)                                                                                     \
-    F(dtrtri_)                                                                                     \
+    F(dtrtri_)
+
+#define DT__OPENBLAS_FUNCTIONS(F)                                                                  \
     F(openblas_get_config)                                                                         \
     F(openblas_get_corename)                                                                       \
     F(openblas_get_num_threads)                                                                    \
@@ -30,12 +34,15 @@ void dtrtri_(const char *triangle, const char *diagonal, const int *n, double *a
 typedef struct dt__blas_library {
 #define DT__BLAS_FUNCTION(name) __typeof__(name) *name;
     DT__BLAS_FUNCTIONS(DT__BLAS_FUNCTION)
+    DT__LAPACK_FUNCTIONS(DT__BLAS_FUNCTION)
+    DT__OPENBLAS_FUNCTIONS(DT__BLAS_FUNCTION)
 #undef DT__BLAS_FUNCTION
 } dt__blas_library;
 
 extern dt__blas_library dt__blas; /* after dt__blas_load */
 
-/* Loads the library once in a process, and sets it to one thread unless ctx->leave_blas_threads.
+/* Loads OpenBLAS once in a process, or the system's BLAS and LAPACK, where it is missing or the
+ * environment's DETENT_BLAS is "system"; sets OpenBLAS to one thread unless ctx->leave_blas_threads.
  * Errors: NOMEM without room for its buffers, STATE where it is missing. */
 dt_status dt__blas_load(dt_ctx *ctx);
 

@@ -2,6 +2,11 @@
 #include "kernels/exp.h"
 #include "kernels/kernels.h"
 
+#include <float.h>
+
+_Static_assert(FLT_EVAL_METHOD == 0,
+               "floats are computed in float: gcc may need -fexcess-precision=fast");
+
 #define REAL float
 #define KERNEL(name) dt__##name##__ref_f32
 #define LIBM(name) name##f
