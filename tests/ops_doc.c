@@ -78,6 +78,30 @@ static void say_options(text *t, const dt_op *op)
     }
 }
 
+/* What each operator promises about its bits on two instruction sets. */
+static void say_sets(text *t, const dt_op *const *ops, int n)
+{
+    say(t,
+        "\n## Bits on instruction sets\n\n"
+        "Of two instruction sets, results and gradients. \"Same\" is every bit; a number is the "
+        "most by which they\ndiffer, in units of the largest value: oneDNN computes large "
+        "convolutions of floats that record gradients.\n`detent-test ops` compares every case on "
+        "each set of the machine, preset `emulated` on all sets.\n\n"
+        "| operator | f32 | f64 | codes |\n|---|---|---|---|\n");
+    for (int i = 0; i < n; i++) {
+        bool codes = false;
+        for (int k = 0; k < DT_MAX_IN; k++) codes = codes || ops[i]->role[k] == DT_CODES;
+        say(t, "| `%s` |", ops[i]->name);
+        for (int real = DT_F32; real <= DT_F64; real++) {
+            const double bound = ops_set_bound(ops[i], (dt_dtype)real);
+            if (bound == 0) say(t, " same |");
+            else say(t, " %.0e |", bound);
+        }
+        const bool far = ops_set_bound(ops[i], DT_F32) != 0;
+        say(t, " %s |\n", !codes ? "" : far ? "same forward, gradients as f32" : "same");
+    }
+}
+
 char *ops_markdown(const dt_op *const *ops, int n)
 {
     text t = { .room = 1 << 16 };
@@ -96,5 +120,6 @@ char *ops_markdown(const dt_op *const *ops, int n)
     say(&t, "\n## Options\n\n"
             "| operator | option | takes | default | meaning |\n|---|---|---|---|---|\n");
     for (int i = 0; i < n; i++) say_options(&t, ops[i]);
+    say_sets(&t, ops, n);
     return t.at;
 }

@@ -28,9 +28,9 @@ typedef struct ops_setup {
     const dt_op *op;
     const dt__case *k;
     dt_dtype real;
-    int threads; /* 0: 2 */
-    bool plain;  /* only the kernels of plain C */
-    int laid;    /* index of the operand that has `layout`; the others are contiguous */
+    int threads;     /* 0: 2 */
+    const char *set; /* the kernels' instruction set at most; NULL: the best one */
+    int laid;        /* index of the operand that has `layout`; the others are contiguous */
     ops_layout layout;
     int wrapped; /* index of the operand that `wrap` concerns */
     ops_wrap wrap;
@@ -68,6 +68,11 @@ ops_values ops_read(const dt_tensor *x);
 
 void ops_run(const ops_setup *s, ops_outcome *out);
 void ops_free(ops_outcome *o);
+
+/* How far results and gradients of two instruction sets may differ, in units of the largest value;
+ * 0: the same bits. With fast kernels a large convolution of floats is oneDNN's, where gradients
+ * are recorded. Codes are of `real` f32. docs/ops.md has the table. */
+double ops_set_bound(const dt_op *op, dt_dtype real);
 
 /* Whether all values (NaN equals NaN) and the status are equal. */
 bool ops_same(const ops_outcome *a, const ops_outcome *b);

@@ -11,28 +11,29 @@
 static const struct {
     const char *class;
     double eps, theta;
-    int64_t context;
+    int64_t context, kv_heads;
     const char *more; /* keys that have no default here */
 } defaults[] = {
-    { "llama", 1e-6, 1e4, 2048, "" },
-    { "qwen2", 1e-6, 1e4, 32768, "" },
-    { "qwen3", 1e-6, 1e4, 32768, ", \"head_dim\": 8" },
-    { "phi3", 1e-5, 1e4, 4096, "" },
-    { "olmo2", 1e-5, 1e4, 2048, "" },
-    { "smollm3", 1e-6, 2e6, 32768, "" },
-    { "mixtral", 1e-5, 1e6, 131072, ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2" },
+    { "llama", 1e-6, 1e4, 2048, 64, "" },
+    { "qwen2", 1e-6, 1e4, 32768, 32, "" },
+    { "qwen3", 1e-6, 1e4, 32768, 32, ", \"head_dim\": 8" },
+    { "phi3", 1e-5, 1e4, 4096, 64, "" },
+    { "olmo2", 1e-5, 1e4, 2048, 64, "" },
+    { "smollm3", 1e-6, 2e6, 32768, 4, "" },
+    { "mixtral", 1e-5, 1e6, 131072, 8, ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2" },
 };
 
-static void read_with(int i, const char *more, dt_llama_options *out)
+/* `heads` are those of keys and values; "": none are given. */
+static void read_with(int i, const char *heads, const char *more, dt_llama_options *out)
 {
     char text[1024];
     dt_ctx *ctx = NULL;
     ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
     const int n = snprintf(text, sizeof text,
-                           "{\"model_type\": \"%s\", \"vocab_size\": 32, \"hidden_size\": 16, "
+                           "{\"model_type\": \"%s\", \"vocab_size\": 32, \"hidden_size\": 512, "
                            "\"intermediate_size\": 24, \"num_hidden_layers\": 1, "
-                           "\"num_attention_heads\": 2, \"num_key_value_heads\": 2%s%s}",
-                           defaults[i].class, defaults[i].more, more);
+                           "\"num_attention_heads\": 64%s%s%s}",
+                           defaults[i].class, heads, defaults[i].more, more);
     const dt__hf_text config = { .path = "config.json", .text = text, .bytes = (size_t)n };
     dt__hf_model model;
     TEST_OK(ctx, dt__hf_config_read(ctx, &config, &model));
@@ -43,12 +44,15 @@ static void read_with(int i, const char *more, dt_llama_options *out)
 START_TEST(absent_settings_are_those_of_the_class)
 {
     dt_llama_options o;
-    read_with(_i, "", &o);
+    read_with(_i, "", "", &o);
+    ck_assert_int_eq(o.kv_heads, defaults[_i].kv_heads);
     ck_assert_double_eq(o.eps, defaults[_i].eps);
     ck_assert_double_eq(o.theta, defaults[_i].theta);
     ck_assert_int_eq(o.context, defaults[_i].context);
-    read_with(_i, ", \"rms_norm_eps\": 0.125, \"rope_theta\": 512, \"max_position_embeddings\": 64",
+    read_with(_i, ", \"num_key_value_heads\": 2",
+              ", \"rms_norm_eps\": 0.125, \"rope_theta\": 512, \"max_position_embeddings\": 64",
               &o);
+    ck_assert_int_eq(o.kv_heads, 2);
     ck_assert_double_eq(o.eps, 0.125);
     ck_assert_double_eq(o.theta, 512);
     ck_assert_int_eq(o.context, 64);

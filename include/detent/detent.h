@@ -120,6 +120,10 @@ DT_API const char *dt_error(const dt_ctx *ctx);
 /* The status code of that error; DT_OK if there was none. */
 DT_API dt_status dt_error_status(const dt_ctx *ctx);
 
+/* Whether the machine is to blame for it, and neither arguments nor a file: no memory, a disk that
+ * is full or fails, too many open files. The same call may succeed later. */
+DT_API bool dt_error_of_machine(const dt_ctx *ctx);
+
 /* Records an error message on the context and returns `status`. For ops and layers outside of the
  * library. */
 DT_API dt_status dt_fail(dt_ctx *ctx, dt_status status, const char *format, ...) DT_PRINTF(3, 4);

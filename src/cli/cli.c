@@ -39,21 +39,14 @@ int cli_exit_of(dt_status status)
     }
 }
 
-/* Whether an error is a full disk, which does not mean that a file is bad. */
-static bool is_full(const dt_ctx *ctx)
+int cli_exit_by(const dt_ctx *ctx)
 {
-    static const int reasons[] = { ENOSPC, EDQUOT, EFBIG };
-    if (dt_error_status(ctx) != DT_ERR_IO) return false;
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        if (strstr(dt_error(ctx), strerror(reasons[i])) != NULL) return true;
-    }
-    return false;
+    return dt_error_of_machine(ctx) ? CLI_FAILED : cli_exit_of(dt_error_status(ctx));
 }
 
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx)
 {
-    const int status = is_full(ctx) ? CLI_FAILED : cli_exit_of(dt_error_status(ctx));
-    return cli_fail(args, status, "%s", dt_error(ctx));
+    return cli_fail(args, cli_exit_by(ctx), "%s", dt_error(ctx));
 }
 
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx)

@@ -91,6 +91,12 @@ int cli_fail(const cli_args *args, int status, const char *format, ...) DT_PRINT
 /* Prints the context's error like cli_fail and returns its exit status. */
 int cli_fail_by(const cli_args *args, const dt_ctx *ctx);
 int cli_exit_of(dt_status status);
+/* The exit status of the context's error; CLI_FAILED where the machine is to blame. */
+int cli_exit_by(const dt_ctx *ctx);
+/* The same of an errno, after a call of the system. */
+int cli_exit_errno(int error);
+/* Writes a new file, whose permissions are the umask's; CLI_BAD_FILE if there is one. */
+int cli_write_new(const cli_args *args, const char *path, const char *text, size_t bytes);
 /* The same after reading a file named on the command line: files that this program is too old for,
  * or not built to read, give CLI_BAD_FILE too. */
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);

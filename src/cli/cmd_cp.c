@@ -3,46 +3,27 @@
 #include "shipped.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static bool copy(FILE *from, FILE *to)
-{
-    char block[4096];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, from)) > 0) {
-        if (fwrite(block, 1, n, to) != n) return false;
-    }
-    return !ferror(from);
-}
-
-/* Creates a new file; NULL with EEXIST if it exists. */
-static FILE *create(const char *path)
-{
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    return file < 0 ? NULL : fdopen(file, "w");
-}
+#define MOST ((size_t)1 << 20) /* a recipe is at most that long */
 
 static int copy_file(const cli_args *args, const char *from_path, const char *to_path)
 {
     FILE *from = fopen(from_path, "r");
-    if (from == NULL) return cli_fail(args, CLI_BAD_FILE, "%s: %s", from_path, strerror(errno));
-    FILE *to = create(to_path);
-    if (to == NULL) {
-        const int status = cli_fail(args, CLI_BAD_FILE, "%s: %s", to_path, strerror(errno));
-        fclose(from);
-        return status;
+    if (from == NULL) {
+        return cli_fail(args, cli_exit_errno(errno), "%s: %s", from_path, strerror(errno));
     }
-    const bool copied = copy(from, to);
+    char *text = malloc(MOST);
+    const size_t n = text == NULL ? 0 : fread(text, 1, MOST, from);
+    const bool whole = text != NULL && !ferror(from);
     fclose(from);
-    if (fclose(to) == 0 && copied) {
-        printf("%s\n", to_path);
-        return CLI_DONE;
-    }
-    unlink(to_path);
-    return cli_fail(args, CLI_FAILED, "%s: cannot be written", to_path);
+    const int status = whole ? cli_write_new(args, to_path, text, n)
+                             : cli_fail(args, CLI_FAILED, "%s: cannot be read", from_path);
+    free(text);
+    if (status == CLI_DONE) printf("%s\n", to_path);
+    return status;
 }
 
 int cli_cp(const cli_args *args)

@@ -172,16 +172,6 @@ static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, con
     return status;
 }
 
-static int write_recipe(const cli_args *args, const char *path, const cli_text *text)
-{
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (file < 0) return cli_fail(args, CLI_BAD_FILE, "%s: %s", path, strerror(errno));
-    const bool written = write(file, text->text, text->used) == (ssize_t)text->used;
-    if (close(file) == 0 && written) return CLI_DONE;
-    unlink(path);
-    return cli_fail(args, CLI_FAILED, "%s: cannot be written", path);
-}
-
 static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d)
 {
     cli_text data = { .used = 0 }, out = { .used = 0 };
@@ -195,7 +185,7 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d)
     add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
     dt_dataset_free(train);
     status = check_recipe(args, ctx, a, &out);
-    if (status == CLI_DONE) status = write_recipe(args, a->file, &out);
+    if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
     if (status != CLI_DONE) return status;
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
     cli_tell(stderr, "detent train %s", a->file);

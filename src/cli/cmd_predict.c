@@ -208,7 +208,7 @@ static int predict_text(text_job *j, const char *path, bool first)
     if (s == DT_OK) return CLI_DONE;
     const char *words = dt_error(j->ctx);
     if (strstr(words, path) != NULL) return cli_fail_file(j->args, j->ctx);
-    return cli_fail(j->args, cli_exit_of(s), "%s: %s", path, words);
+    return cli_fail(j->args, cli_exit_by(j->ctx), "%s: %s", path, words);
 }
 
 static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info *info, int top)

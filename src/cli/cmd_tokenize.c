@@ -54,7 +54,8 @@ static int make_chars(const cli_args *args, dt_ctx *ctx, dt_tokenizer **out)
         dt_text_free(ctx, text);
     }
     if (status == CLI_DONE && dt_tokenizer_chars(ctx, all.bytes, all.n, out) != DT_OK) {
-        status = cli_fail(args, CLI_BAD_FILE, "%s", dt_error(ctx));
+        status = cli_fail(args, dt_error_of_machine(ctx) ? CLI_FAILED : CLI_BAD_FILE, "%s",
+                          dt_error(ctx));
     }
     free(all.bytes);
     return status;
@@ -122,7 +123,7 @@ static int encode_file(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k,
     if (dt_text_read(ctx, path, &text, &bytes) != DT_OK) return cli_fail_file(args, ctx);
     int status = CLI_DONE;
     if (dt_tokenizer_encode(k, text, bytes, &how, ids) != DT_OK) {
-        status = cli_fail(args, cli_exit_of(dt_error_status(ctx)), "%s: %s", path, dt_error(ctx));
+        status = cli_fail(args, cli_exit_by(ctx), "%s: %s", path, dt_error(ctx));
     }
     dt_text_free(ctx, text);
     if (status == CLI_DONE && args->option[END] != NULL) status = put_end(args, ctx, k, ids);

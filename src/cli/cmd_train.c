@@ -70,9 +70,10 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     if (status != CLI_DONE) return status;
     snprintf(path, sizeof path, "%s/recipe.yaml", dir);
     struct stat found;
-    if (stat(path, &found) != 0) {
-        status = is_folder(args->words[0]) ? CLI_BAD_FILE : CLI_USAGE;
-        return cli_fail(args, status, "'%s' holds no run to resume: there is no %s", dir, path);
+    if (stat(path, &found) != 0) { /* the library begins a run that was killed before it had one */
+        if (!is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
+        return cli_fail(args, CLI_BAD_FILE, "'%s' holds no run to resume: there is no %s", dir,
+                        path);
     }
     quote_dir(dir, in_dir);
     const char **words = malloc(((size_t)args->n_words + 1) * sizeof *words);

@@ -4,6 +4,7 @@
 
 #include <detent/sweep.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -250,7 +251,10 @@ static int run_named(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (!open_standard_streams()) return CLI_FAILED;
+    if (!open_standard_streams()) {
+        fprintf(stderr, "detent: no file can be opened: %s\n", strerror(errno));
+        return CLI_FAILED;
+    }
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
     signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);

@@ -4,9 +4,13 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "core/atomic_file.h"
 
+#include "core/system_calls.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +25,24 @@ const char *dt__path_tail(const char *path)
     return length <= most ? path : path + (length - most);
 }
 
+static bool is_of_machine(int error)
+{
+    static const int reasons[] = { EIO, ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM };
+    for (int i = 0; i < DT__COUNT_OF(reasons); i++) {
+        if (error == reasons[i]) return true;
+    }
+    return false;
+}
+
 dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int error)
 {
     char reason[128];
     if (strerror_r(error, reason, sizeof reason) != 0) {
         snprintf(reason, sizeof reason, "error %d", error);
     }
-    return dt_fail(ctx, DT_ERR_IO, "%s: cannot %s: %s", dt__path_tail(path), verb, reason);
+    dt_fail(ctx, DT_ERR_IO, "%s: cannot %s: %s", dt__path_tail(path), verb, reason);
+    if (ctx != NULL) ctx->of_machine = is_of_machine(error);
+    return DT_ERR_IO;
 }
 
 static dt_status fail(const dt__new_file *file, const char *verb)
@@ -72,7 +87,7 @@ static dt_status open_folder(dt__new_file *file, char target[PATH_MAX])
     strcpy(file->name, name);
     if (slash != NULL) *slash = 0;
     const char *folder = slash == NULL ? "." : slash == target ? "/" : target;
-    file->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    file->folder = dt__sys_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return file->folder < 0 ? fail(file, "open the folder to write it") : DT_OK;
 }
 
@@ -82,7 +97,7 @@ static dt_status open_temporary(dt__new_file *file)
     for (int i = 0; i < MOST_TRIES; i++) {
         snprintf(file->temporary, sizeof file->temporary, ".detent-%ld-%d.tmp", (long)getpid(), i);
         file->descriptor =
-            openat(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            dt__sys_open_at(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
         if (file->descriptor >= 0) return DT_OK;
         if (errno != EEXIST) break;
     }
@@ -119,8 +134,7 @@ dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes)
 {
     const char *from = data;
     while (bytes > 0) {
-        const ssize_t n = write(file->descriptor, from, bytes);
-        if (n < 0 && errno == EINTR) continue;
+        const ssize_t n = dt__sys_write(file->descriptor, from, bytes);
         if (n < 0) return fail(file, "write");
         from += n;
         bytes -= (size_t)n;
@@ -133,8 +147,8 @@ static dt_status finish(dt__new_file *file)
     if (file->mode != 0 && fchmod(file->descriptor, file->mode) != 0) {
         return fail(file, "keep the permissions");
     }
-    if (!file->unsynced && fsync(file->descriptor) != 0) return fail(file, "write");
-    const int closed = close(file->descriptor);
+    if (!file->unsynced && dt__sys_sync(file->descriptor) != 0) return fail(file, "write");
+    const int closed = dt__sys_close(file->descriptor);
     file->descriptor = -1;
     return closed == 0 ? DT_OK : fail(file, "write");
 }
@@ -147,7 +161,7 @@ static dt_status take_place(dt__new_file *file)
         return fail(file, "rename the new file to it");
     }
     file->temporary[0] = 0;
-    if (file->unsynced || fsync(file->folder) == 0 || errno == EINVAL) return DT_OK;
+    if (file->unsynced || dt__sys_sync(file->folder) == 0 || errno == EINVAL) return DT_OK;
     return fail(file, "make sure that the new name lasts");
 }
 
@@ -161,9 +175,9 @@ dt_status dt__file_commit(dt__new_file *file)
 
 void dt__file_abandon(dt__new_file *file)
 {
-    if (file->descriptor >= 0) close(file->descriptor);
+    if (file->descriptor >= 0) dt__sys_close(file->descriptor);
     if (file->temporary[0] != 0) unlinkat(file->folder, file->temporary, 0);
-    if (file->folder >= 0) close(file->folder);
+    if (file->folder >= 0) dt__sys_close(file->folder);
     file->descriptor = file->folder = -1;
     file->temporary[0] = 0;
 }
@@ -194,6 +208,27 @@ dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__spa
     return replace(ctx, path, span, count, true);
 }
 
+/* ---- what was left --------------------------------------------------------------------------- */
+
+static bool is_left(const char *name)
+{
+    long process;
+    int number, end = 0;
+    if (sscanf(name, ".detent-%9ld-%9d.tmp%n", &process, &number, &end) != 2) return false;
+    return end > 0 && name[end] == 0 && process > 0 && kill((pid_t)process, 0) != 0 &&
+           errno == ESRCH;
+}
+
+void dt__file_remove_left(const char *path)
+{
+    DIR *folder = dt__sys_open_folder(path);
+    if (folder == NULL) return;
+    for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
+        if (is_left(e->d_name)) unlinkat(dirfd(folder), e->d_name, 0);
+    }
+    closedir(folder);
+}
+
 /* ---- folders --------------------------------------------------------------------------------- */
 
 int dt__sync_around(const char *path)
@@ -205,10 +240,10 @@ int dt__sync_around(const char *path)
     while (n > 0 && path[n - 1] != '/') n--;
     memcpy(around, path, n);
     around[n] = 0;
-    const int folder = open(n == 0 ? "." : around, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int folder = dt__sys_open(n == 0 ? "." : around, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) return errno;
-    const int error = fsync(folder) == 0 || errno == EINVAL ? 0 : errno;
-    close(folder);
+    const int error = dt__sys_sync(folder) == 0 || errno == EINVAL ? 0 : errno;
+    dt__sys_close(folder);
     return error;
 }
 

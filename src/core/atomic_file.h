@@ -27,6 +27,8 @@ dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
 dt_status dt__file_commit(dt__new_file *file);
 /* Removes the temporary file, if there is one. May be called again, and after a commit. */
 void dt__file_abandon(dt__new_file *file);
+/* Removes the temporary files in a folder whose programs are no longer there: they were killed. */
+void dt__file_remove_left(const char *folder);
 /* Whether the second commit would overwrite what the first wrote. */
 bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b);
 

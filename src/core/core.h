@@ -153,6 +153,7 @@ struct dt_ctx {
     dt_allocator allocator;
     dt__pool pool;
     dt_status status;
+    bool of_machine; /* the latest error, as dt_error_of_machine says */
     char message[DT__MESSAGE_SIZE];
     dt_logger log;
     void *log_user;

@@ -2,6 +2,7 @@
 #include "core/open_file.h"
 
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +38,8 @@ static dt_status await_writer(dt_ctx *ctx, const char *path, int descriptor)
     int scratch[2];
     if (pipe2(scratch, O_CLOEXEC) != 0) return dt__file_fail(ctx, "read", path, errno);
     const bool comes = writer_comes(descriptor, scratch[1]);
-    close(scratch[0]);
-    close(scratch[1]);
+    dt__sys_close(scratch[0]);
+    dt__sys_close(scratch[1]);
     if (!comes) {
         return dt_fail(ctx, DT_ERR_IO, "'%s': a pipe into which nobody writes", path);
     }
@@ -60,12 +61,11 @@ static dt_status check(dt_ctx *ctx, const char *path, int descriptor, int64_t *s
 
 dt_status dt__open_file(dt_ctx *ctx, const char *path, int *descriptor, int64_t *size)
 {
-    do *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    while (*descriptor < 0 && errno == EINTR);
+    *descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (*descriptor < 0) return dt__file_fail(ctx, "open", path, errno);
     const dt_status s = check(ctx, path, *descriptor, size);
     if (s == DT_OK) return DT_OK;
-    close(*descriptor);
+    dt__sys_close(*descriptor);
     *descriptor = -1;
     return s;
 }

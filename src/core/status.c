@@ -23,10 +23,13 @@ const char *dt_error(const dt_ctx *ctx) { return ctx == NULL ? "no context" : ct
 
 dt_status dt_error_status(const dt_ctx *ctx) { return ctx == NULL ? DT_ERR_ARG : ctx->status; }
 
+bool dt_error_of_machine(const dt_ctx *ctx) { return ctx != NULL && ctx->of_machine; }
+
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments)
 {
     if (ctx == NULL) return status;
     ctx->status = status;
+    ctx->of_machine = status == DT_ERR_NOMEM;
     vsnprintf(ctx->message, sizeof ctx->message, format, arguments);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "data/file_map.h"
 
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +30,9 @@ dt_status dt__map_file(dt_ctx *ctx, const char *path, void **bytes, size_t *size
 {
     *bytes = NULL;
     *size = 0;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(ctx, "open", path, errno);
     const dt_status status = map_descriptor(ctx, path, descriptor, bytes, size);
-    close(descriptor);
+    dt__sys_close(descriptor);
     return status;
 }

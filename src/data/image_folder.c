@@ -3,6 +3,7 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 #include "core/utf8.h"
 #include "data/dataset.h"
 #include "data/image_file.h"
@@ -87,7 +88,7 @@ static dt_status list_entries(dt_ctx *ctx, DIR *open, const char *folder, sought
 
 static dt_status list_folder(dt_ctx *ctx, const char *folder, sought what, names *out)
 {
-    DIR *open = opendir(folder);
+    DIR *open = dt__sys_open_folder(folder);
     if (open == NULL) return dt__file_fail(ctx, "open", folder, errno);
     const dt_status status = list_entries(ctx, open, folder, what, out);
     closedir(open);

@@ -4,6 +4,7 @@
 
 #include "core/atomic_file.h"
 #include "core/open_file.h"
+#include "core/system_calls.h"
 
 #include <detent/text.h>
 
@@ -22,8 +23,7 @@ static dt_status refill(dt__input *in)
 {
     in->at = in->have = 0;
     while (in->have < CHUNK) {
-        const ssize_t n = read(in->descriptor, in->buffer + in->have, CHUNK - in->have);
-        if (n < 0 && errno == EINTR) continue;
+        const ssize_t n = dt__sys_read(in->descriptor, in->buffer + in->have, CHUNK - in->have);
         if (n < 0) return dt__file_fail(in->ctx, "read", in->path, errno);
         if (n == 0) break;
         in->have += (size_t)n;
@@ -51,7 +51,7 @@ void dt__input_close(dt__input *in)
 {
     if (in->gzip) inflateEnd(&in->z);
     dt__release(in->ctx, in->buffer);
-    if (in->descriptor >= 0) close(in->descriptor);
+    if (in->descriptor >= 0) dt__sys_close(in->descriptor);
 }
 
 /* After the end of a gzip member: another member, or the end of the file. */

@@ -1,5 +1,6 @@
 /* A folder of checkpoints, step-<10 digits>.safetensors: finds the newest good one, deletes old
  * ones. */
+#include "core/system_calls.h"
 #include "io/safetensors.h"
 
 #include <detent/io.h>
@@ -52,7 +53,7 @@ static dt_status read_names(steps *s, DIR *dir)
 
 static dt_status read_folder(steps *s, const char *folder)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = dt__sys_open_folder(folder);
     if (dir == NULL) return dt__file_fail(s->ctx, "open the folder", folder, errno);
     const dt_status status = read_names(s, dir);
     closedir(dir);
@@ -131,9 +132,8 @@ static dt_status find_newest(steps *s, const char *folder, char **path, int64_t 
         if (*path == NULL) return DT_ERR_NOMEM;
         const dt_status status = try_file(s->ctx, *path);
         if (status == DT_OK && step != NULL) *step = s->at[i];
-        if (status == DT_OK || status == DT_ERR_NOMEM || status == DT_ERR_UNSUPPORTED) {
-            return status;
-        }
+        const bool damaged = status == DT_ERR_FORMAT || status == DT_ERR_IO;
+        if (!damaged || dt_error_of_machine(s->ctx)) return status;
         dt__say(s->ctx, "warning: %s; looking for the one before", dt_error(s->ctx));
         dt__release(s->ctx, *path);
         *path = NULL;

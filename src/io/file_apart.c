@@ -2,6 +2,7 @@
 #include "io/file_apart.h"
 
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
  * from. */
 static bool holds(const char *folder, const struct stat *file)
 {
-    DIR *open = opendir(folder);
+    DIR *open = dt__sys_open_folder(folder);
     bool found = false;
     for (struct dirent *e = NULL; open != NULL && !found && (e = readdir(open)) != NULL;) {
         struct stat s;

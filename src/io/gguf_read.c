@@ -1,6 +1,7 @@
 /* A GGUF file of llama.cpp as a file of detent: its tensors under the model's names, in their own
  * types, and detent.model from its keys. A key of the architecture that is not known here is
  * refused, as it may change what the model computes. */
+#include "core/system_calls.h"
 #include "io/gguf_keys.h"
 #include "io/hf.h"
 #include "io/model.h"
@@ -460,11 +461,15 @@ static dt_status read_all(reading *r)
 bool dt__is_gguf(const char *path)
 {
     char begin[sizeof DT__GGUF_MAGIC] = "";
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return false;
-    const ssize_t n = read(descriptor, begin, sizeof begin - 1);
-    close(descriptor);
-    return n == (ssize_t)sizeof begin - 1 && strcmp(begin, DT__GGUF_MAGIC) == 0;
+    size_t n = 0;
+    ssize_t more = 1;
+    for (; more > 0 && n < sizeof begin - 1; n += (size_t)(more > 0 ? more : 0)) {
+        more = dt__sys_read(descriptor, begin + n, sizeof begin - 1 - n);
+    }
+    dt__sys_close(descriptor);
+    return strcmp(begin, DT__GGUF_MAGIC) == 0;
 }
 
 dt_status dt__gguf_read(dt_file *file)

@@ -2,6 +2,7 @@
  * a link must lead to a file of the folder itself or of `blobs`, where the hub's cache keeps the
  * targets of links in `snapshots/REVISION`. */
 #define _XOPEN_SOURCE 700 /* realpath */
+#include "core/system_calls.h"
 #include "io/hf.h"
 
 #include <errno.h>
@@ -66,8 +67,7 @@ static dt_status read_all(dt_ctx *ctx, const char *path, int descriptor, char *t
 {
     size_t at = 0;
     while (at < bytes) {
-        const ssize_t n = read(descriptor, to + at, bytes - at);
-        if (n < 0 && errno == EINTR) continue;
+        const ssize_t n = dt__sys_read(descriptor, to + at, bytes - at);
         if (n < 0) return dt__file_fail(ctx, "read", path, errno);
         if (n == 0)
             return dt_fail(ctx, DT_ERR_IO, "%s: became shorter while it was read",
@@ -105,10 +105,10 @@ dt_status dt__hf_text_read(dt_ctx *ctx, const char *folder, const char *name, si
     DT__TRY(dt__hf_path(ctx, folder, name, &path));
     if (path == NULL) return DT_OK;
     out->path = path;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     dt_status s = descriptor < 0 ? dt__file_fail(ctx, "open", path, errno)
                                  : read_descriptor(ctx, descriptor, most, out);
-    if (descriptor >= 0) close(descriptor);
+    if (descriptor >= 0) dt__sys_close(descriptor);
     if (s != DT_OK) dt__hf_text_free(ctx, out);
     return s;
 }

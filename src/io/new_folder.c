@@ -4,6 +4,7 @@
 #include "io/new_folder.h"
 
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ static dt_status too_long(const dt__new_folder *f)
 
 static dt_status check_empty(const dt__new_folder *f)
 {
-    DIR *folder = opendir(f->target);
+    DIR *folder = dt__sys_open_folder(f->target);
     if (folder == NULL) return dt__file_fail(f->ctx, "write", f->path, errno);
     bool empty = true;
     for (const struct dirent *e = readdir(folder); e != NULL && empty; e = readdir(folder)) {
@@ -61,9 +62,9 @@ static dt_status resolve(dt__new_folder *f)
 /* Opens the folder and locks it; -1 if a program is filling it, or it is none of ours. */
 static int lock_folder(const char *path)
 {
-    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int folder = dt__sys_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
-    close(folder);
+    dt__sys_close(folder);
     return -1;
 }
 
@@ -99,7 +100,7 @@ static void remove_all_left(const dt__new_folder *f)
     const char *slash = strrchr(f->target, '/'), *base = slash == NULL ? f->target : slash + 1;
     const int n = slash == NULL ? 1 : (int)(slash - f->target + 1);
     snprintf(around, sizeof around, "%.*s", n, slash == NULL ? "." : f->target);
-    DIR *folder = opendir(around);
+    DIR *folder = dt__sys_open_folder(around);
     if (folder == NULL) return;
     for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
         if (!is_temporary(e->d_name, base)) continue;
@@ -111,7 +112,7 @@ static void remove_all_left(const dt__new_folder *f)
 
 static void unlock(dt__new_folder *f)
 {
-    if (f->lock >= 0) close(f->lock);
+    if (f->lock >= 0) dt__sys_close(f->lock);
     f->lock = -1;
 }
 

@@ -3,6 +3,7 @@
 #include "core/atomic_file.h"
 #include "core/block_list.h"
 #include "core/json.h"
+#include "core/system_calls.h"
 #include "io/onnx.h"
 
 #include <errno.h>
@@ -68,8 +69,7 @@ static dt_status read_bytes(const place *p, int descriptor, const char *path, vo
     }
     for (size_t done = 0; done < n;) {
         const ssize_t got =
-            pread(descriptor, (char *)to + done, n - done, (off_t)(p->offset + done));
-        if (got < 0 && errno == EINTR) continue;
+            dt__sys_read_at(descriptor, (char *)to + done, n - done, (off_t)(p->offset + done));
         if (got <= 0) return dt__file_fail(p->file->ctx, "read", path, got < 0 ? errno : EIO);
         done += (size_t)got;
     }
@@ -85,7 +85,7 @@ static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBin
     if (path == NULL) return DT_ERR_NOMEM;
     struct stat about;
     dt_status s = DT_OK;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
         s = dt__file_fail(ctx, "open", path, errno);
     } else if (fstat(descriptor, &about) == 0 && n <= (size_t)about.st_size) {
@@ -94,7 +94,7 @@ static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBin
     }
     out->len = n;
     if (s == DT_OK) s = read_bytes(p, descriptor, path, out->data, n);
-    if (descriptor >= 0) close(descriptor);
+    if (descriptor >= 0) dt__sys_close(descriptor);
     dt__release(ctx, path);
     return s;
 }

@@ -2,6 +2,7 @@
  * of onnx.proto contains itself, so the depth is bounded; the memory is bounded by a multiple of
  * the file's size, since an empty message takes two bytes there and a hundred here. */
 #include "core/block_list.h"
+#include "core/system_calls.h"
 #include "io/looks.h"
 #include "io/onnx.h"
 #include "core/atomic_file.h"
@@ -125,10 +126,10 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "ONNX: path is NULL");
     out->whole = path;
     out->path = dt__path_tail(path);
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(ctx, "open", out->path, errno);
     const dt_status s = map_and_unpack(out, descriptor);
-    close(descriptor);
+    dt__sys_close(descriptor);
     return s == DT_OK ? check(out) : s;
 }
 

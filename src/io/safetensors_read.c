@@ -1,6 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "core/system_calls.h"
 #include "io/byte_order.h"
 #include "io/gguf.h"
 #include "io/hf.h"
@@ -35,10 +36,10 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
 
 static dt_status map_file(dt_file *file, const char *path)
 {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(file->ctx, "open", file->path, errno);
     const dt_status status = map_descriptor(file, descriptor);
-    close(descriptor);
+    dt__sys_close(descriptor);
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/system_calls.h"
 
 #include <detent/report.h>
 #include <errno.h>
@@ -27,12 +28,13 @@ static dt_status read_text(dt__page_run *r, const char *name, char **out, ssize_
     if (length < 0 || length >= PATH) {
         return dt_fail(r->ctx, DT_ERR_IO, "the path of '%s' in a run is too long", name);
     }
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = dt__sys_open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return DT_OK;
     ssize_t n = -1;
-    while (file >= 0 && (n = read(file, buffer, sizeof buffer)) > 0) dt__put(&t, buffer, (size_t)n);
+    while (file >= 0 && (n = dt__sys_read(file, buffer, sizeof buffer)) > 0)
+        dt__put(&t, buffer, (size_t)n);
     const int error = errno;
-    if (file >= 0) close(file);
+    if (file >= 0) dt__sys_close(file);
     *bytes = (ssize_t)t.used;
     *out = (char *)(uintptr_t)dt__chars_text(&t);
     if (n >= 0 && *out != NULL) return DT_OK;

@@ -1,4 +1,5 @@
 /* How to make the run again, and what it left: files, commands, machine, recipe. */
+#include "core/system_calls.h"
 #include "report/parts.h"
 
 #include <dirent.h>
@@ -27,7 +28,7 @@ static int list(const char *dir, entry *out)
     int n = 0;
     char path[4096 + 300];
     struct stat found;
-    DIR *folder = opendir(dir);
+    DIR *folder = dt__sys_open_folder(dir);
     if (folder == NULL) return 0;
     for (const struct dirent *e; n < MOST_FILES && (e = readdir(folder)) != NULL;) {
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);

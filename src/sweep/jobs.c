@@ -7,6 +7,7 @@
 #include "sweep/jobs.h"
 
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 #include "report/page_run.h"
 #include "train/run.h"
 
@@ -33,19 +34,6 @@ static bool holds(dt_ctx *ctx, const char *dir, const char *name)
 }
 
 /* ---- one run -------------------------------------------------------------------------------- */
-
-/* A run that was ended before it had a recipe left an empty folder, or a temporary file in it. */
-static void remove_unbegun(const char *dir)
-{
-    DIR *folder = opendir(dir);
-    if (folder == NULL) return;
-    for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        unlinkat(dirfd(folder), e->d_name, 0);
-    }
-    closedir(folder);
-    rmdir(dir); /* fails where something else is in it, and then the run says so */
-}
 
 /* A damaged summary is none: the run is resumed, and writes it again. */
 static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
@@ -104,8 +92,7 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
     if (c->stop != NULL && c->stop(c->user)) {
         return dt_fail(ctx, DT_ERR_INTERRUPTED, "interrupted before '%s'", dir);
     }
-    const bool resume = holds(ctx, dir, "recipe.yaml");
-    if (!resume) remove_unbegun(dir);
+    const bool resume = holds(ctx, dir, "recipe.yaml") || dt__run_is_unbegun(dir);
     if (c->begins != NULL) c->begins(c->user, dir, job->i, job->n);
     const dt_run_control control = {
         .resume = resume, .stop = c->stop, .progress = c->progress, .user = c->user
@@ -153,43 +140,33 @@ static dt_status refuse(const dt__work *w)
 static dt_status lock(dt__work *w, const char *path)
 {
     DT__TRY(dt__run_make_parents(w->ctx, path));
-    w->lock = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    w->lock = dt__sys_open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->lock < 0 && errno == ENOTDIR) return refuse(w);
     if (w->lock < 0) return dt__file_fail(w->ctx, "open", w->dir, errno);
     if (flock(w->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return DT_OK;
     return dt_fail(w->ctx, DT_ERR_STATE, "another process works in '%s'", w->dir);
 }
 
-/* Whether the plan holds exactly this text. */
-static bool is_same(const dt__work *w, const dt__chars *plan)
+/* Refuses a plan that does not hold exactly this text. */
+static dt_status check_plan(const dt__work *w, const dt__chars *plan)
 {
     char part[4096];
     size_t at = 0;
     ssize_t n = -1;
-    const int file = openat(w->lock, PLAN, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0) return false;
-    while ((n = pread(file, part, sizeof part, (off_t)at)) > 0) {
+    const int file = dt__sys_open_at(w->lock, PLAN, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) return dt__file_fail(w->ctx, "open", PLAN, errno);
+    while ((n = dt__sys_read_at(file, part, sizeof part, (off_t)at)) > 0) {
         if ((size_t)n > plan->used - at || memcmp(part, plan->bytes + at, (size_t)n) != 0) break;
         at += (size_t)n;
     }
-    close(file);
-    return n == 0 && at == plan->used;
-}
-
-/* Whether nothing is in the folder but temporary files, which a call that was killed before it had
- * a plan leaves. */
-static bool is_unbegun(const dt__work *w)
-{
-    DIR *folder = opendir(w->dir);
-    const struct dirent *e = NULL;
-    if (folder == NULL) return false;
-    while ((e = readdir(folder)) != NULL) {
-        const char *name = e->d_name;
-        const bool parent = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-        if (!parent && strncmp(name, ".detent-", 8) != 0) break;
-    }
-    closedir(folder);
-    return e == NULL;
+    const int error = errno;
+    dt__sys_close(file);
+    if (n < 0) return dt__file_fail(w->ctx, "read", PLAN, error);
+    if (n == 0 && at == plan->used) return DT_OK;
+    return dt_fail(w->ctx, DT_ERR_CONFIG,
+                   "'%s' was begun with another recipe or description; give another folder, or "
+                   "remove it",
+                   w->dir);
 }
 
 dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt__work *out)
@@ -201,14 +178,11 @@ dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt_
     dt_status s = lock(out, path);
     const bool begun = access(path, F_OK) == 0;
     if (s == DT_OK && !begun) {
-        s = !is_unbegun(out)
+        s = !dt__run_is_unbegun(dir)
                 ? refuse(out)
                 : dt__file_replace(ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
-    } else if (s == DT_OK && !is_same(out, plan)) {
-        s = dt_fail(ctx, DT_ERR_CONFIG,
-                    "'%s' was begun with another recipe or description; give another folder, or "
-                    "remove it",
-                    dir);
+    } else if (s == DT_OK) {
+        s = check_plan(out, plan);
     }
     if (s != DT_OK) dt__work_close(out);
     return s;
@@ -216,7 +190,7 @@ dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt_
 
 void dt__work_close(dt__work *w)
 {
-    if (w->lock >= 0) close(w->lock);
+    if (w->lock >= 0) dt__sys_close(w->lock);
     w->lock = -1;
 }
 

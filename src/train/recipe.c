@@ -1,5 +1,7 @@
 /* Reads a recipe: its memory, its list of errors, and the order of the steps. */
+#include "core/atomic_file.h"
 #include "core/open_file.h"
+#include "core/system_calls.h"
 #include "io/looks.h"
 #include "train/recipe.h"
 
@@ -180,6 +182,12 @@ const char *dt_recipe_error_at(const dt_recipe *r, int i)
     return c == NULL ? NULL : c->text;
 }
 
+/* The file's name may be what there was no memory for. */
+static dt_status fail_memory(const dt_recipe *r)
+{
+    return dt_fail(r->ctx, DT_ERR_NOMEM, "%s: out of memory", r->file != NULL ? r->file : r->what);
+}
+
 dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
 {
     DT__NEED(NULL, r);
@@ -191,8 +199,7 @@ dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, .
     va_start(arguments, format);
     const char *line = complain_v(r, at, format, arguments);
     va_end(arguments);
-    if (r->out_of_memory)
-        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
+    if (r->out_of_memory) return fail_memory(r);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", line);
 }
 
@@ -227,25 +234,22 @@ dt_status dt__recipe_parse_file(dt_recipe *r)
     int descriptor;
     int64_t size;
     DT__TRY(dt__open_file(r->ctx, r->file, &descriptor, &size));
-    FILE *file = fdopen(descriptor, "rb");
-    if (file == NULL) {
-        close(descriptor);
-        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
-    }
     dt_status status = DT_ERR_NOMEM;
     const size_t most = DT__RECIPE_BYTES + 1; /* the parser refuses longer texts */
     char *text = dt__alloc(r->ctx, most);
     if (text != NULL) {
-        const size_t bytes = fread(text, 1, most, file);
-        status = DT_OK;
-        if (ferror(file)) {
-            status = dt_fail(r->ctx, DT_ERR_IO, "%s %s: %s", r->what, r->file, strerror(errno));
-        } else if (is_text(r, text, bytes)) {
+        size_t bytes = 0;
+        ssize_t n = 1;
+        for (; n > 0 && bytes < most; bytes += (size_t)(n > 0 ? n : 0)) {
+            n = dt__sys_read(descriptor, text + bytes, most - bytes);
+        }
+        status = n < 0 ? dt__file_fail(r->ctx, "read", r->file, errno) : DT_OK;
+        if (n >= 0 && is_text(r, text, bytes)) {
             r->root = dt__yaml_parse(r, text, bytes, DT__FROM_FILE);
         }
     }
     dt__release(r->ctx, text);
-    fclose(file);
+    dt__sys_close(descriptor);
     return status;
 }
 
@@ -335,8 +339,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
 
 dt_status dt__recipe_verdict(dt_recipe *r)
 {
-    if (r->out_of_memory)
-        return dt_fail(r->ctx, DT_ERR_NOMEM, "%s %s: out of memory", r->what, r->file);
+    if (r->out_of_memory) return fail_memory(r);
     if (r->n_complaints == 0) return DT_OK;
     if (r->n_complaints == 1) return dt_fail(r->ctx, DT_ERR_CONFIG, "%s", r->complaints->text);
     return dt_fail(r->ctx, DT_ERR_CONFIG, "%s (and %d more)", r->complaints->text,

@@ -112,8 +112,8 @@ static dt_status run_main(dt__run *r)
 static dt_status train(dt__run *r)
 {
     bool found = false;
-    DT__TRY(dt__run_alone(r, dt__run_folder));
     DT__TRY(dt__run_name_folders(r));
+    DT__TRY(dt__run_alone(r, dt__run_folder));
     if (r->control.resume) DT__TRY(dt__run_forget_machine(r));
     if (r->control.resume) DT__TRY(dt__run_resume(r, &found));
     if (!found) {

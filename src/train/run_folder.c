@@ -2,8 +2,10 @@
  * metrics.jsonl, which is append-only, but truncated to the checkpoint when a run resumes. */
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/system_calls.h"
 #include "train/run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -62,6 +64,20 @@ dt_status dt__run_make_parents(dt_ctx *ctx, const char *path)
     return DT_OK;
 }
 
+bool dt__run_is_unbegun(const char *dir)
+{
+    DIR *folder = dt__sys_open_folder(dir);
+    const struct dirent *e = NULL;
+    if (folder == NULL) return false;
+    while ((e = readdir(folder)) != NULL) {
+        const char *name = e->d_name;
+        const bool parent = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+        if (!parent && strncmp(name, ".detent-", 8) != 0) break;
+    }
+    closedir(folder);
+    return e == NULL;
+}
+
 #define EXISTS "'%s' exists; --resume goes on with it, run.dir=NAME begins another"
 
 void dt__run_predict_folder(dt__run *r)
@@ -69,6 +85,13 @@ void dt__run_predict_folder(dt__run *r)
     const char *dir = r->o->run.dir;
     struct stat found;
     if (stat(dir, &found) == 0) dt__say(r->ctx, "without --dry-run, an error: " EXISTS, dir);
+}
+
+static dt_status begin(dt__run *r)
+{
+    r->summary->begun = true;
+    DT__TRY(resolve(r, &r->resolved));
+    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
 }
 
 static dt_status make_folder(dt__run *r)
@@ -85,8 +108,9 @@ static dt_status make_folder(dt__run *r)
         return dt_recipe_refuse(r->recipe, "run.dir", EXISTS, dir);
     }
     if (errno != 0) return dt__file_fail(r->ctx, "make the folder", dir, errno);
-    DT__TRY(resolve(r, &r->resolved));
-    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
+    const dt_status status = begin(r);
+    if (status != DT_OK) rmdir(dir);
+    return status;
 }
 
 /* ---- an existing folder -------------------------------------------------------------------- */
@@ -111,11 +135,12 @@ static dt_status take_text(dt__run *r, const dt_recipe *before)
     dt__chars t = { .ctx = r->ctx };
     char path[DT__RUN_PATH], buffer[4096];
     DT__TRY(dt__run_path(r, "recipe.yaml", path));
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = dt__sys_open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = -1;
-    while (file >= 0 && (n = read(file, buffer, sizeof buffer)) > 0) dt__put(&t, buffer, (size_t)n);
+    while (file >= 0 && (n = dt__sys_read(file, buffer, sizeof buffer)) > 0)
+        dt__put(&t, buffer, (size_t)n);
     const int error = errno;
-    if (file >= 0) close(file);
+    if (file >= 0) dt__sys_close(file);
     r->resolved = (char *)(uintptr_t)dt__chars_text(&t);
     if (n < 0) return dt__file_fail(r->ctx, "read", path, error);
     return r->resolved == NULL ? DT_ERR_NOMEM : DT_OK;
@@ -153,7 +178,7 @@ static dt_status open_metrics(dt__run *r)
     struct stat found;
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     DT__TRY(dt__run_path(r, "metrics.jsonl", path));
-    r->metrics = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    r->metrics = dt__sys_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC);
     if (r->metrics < 0) return dt__file_fail(r->ctx, "open", path, errno);
     if (fstat(r->metrics, &found) != 0 || !S_ISREG(found.st_mode)) {
         return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is no regular file", path);
@@ -166,8 +191,15 @@ static dt_status open_metrics(dt__run *r)
 
 dt_status dt__run_folder(dt__run *r)
 {
-    DT__TRY((r->control.resume ? find_folder : make_folder)(r));
-    return open_metrics(r);
+    if (!r->control.resume) DT__TRY(make_folder(r));
+    else DT__TRY((dt__run_is_unbegun(r->o->run.dir) ? begin : find_folder)(r));
+    DT__TRY(open_metrics(r));
+    const char *const folders[] = { r->o->run.dir, r->checkpoints[DT__MAIN],
+                                    r->checkpoints[DT__BASELINE] };
+    for (int i = 0; i < DT__COUNT_OF(folders) && r->control.resume; i++) {
+        dt__file_remove_left(folders[i]);
+    }
+    return DT_OK;
 }
 
 dt_status dt__run_name_folders(dt__run *r)
@@ -182,8 +214,7 @@ dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
 {
     if (!dt__run_writes(r)) return DT_OK;
     while (bytes > 0) {
-        const ssize_t n = write(r->metrics, line, bytes);
-        if (n < 0 && errno == EINTR) continue;
+        const ssize_t n = dt__sys_write(r->metrics, line, bytes);
         if (n < 0) return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
         line += n;
         bytes -= (size_t)n;
@@ -193,7 +224,7 @@ dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
 
 dt_status dt__run_sync(dt__run *r)
 {
-    if (fsync(r->metrics) == 0) return DT_OK;
+    if (dt__sys_sync(r->metrics) == 0) return DT_OK;
     return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
 }
 
@@ -204,7 +235,7 @@ static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
     off_t at = 0;
     *end = 0;
     while (lines > 0) {
-        const ssize_t n = pread(r->metrics, buffer, sizeof buffer, at);
+        const ssize_t n = dt__sys_read_at(r->metrics, buffer, sizeof buffer, at);
         if (n < 0) return dt__file_fail(r->ctx, "read", "metrics.jsonl", errno);
         if (n == 0) break;
         for (ssize_t i = 0; i < n && lines > 0; i++) {
@@ -223,6 +254,6 @@ dt_status dt__run_truncate(dt__run *r, int64_t lines)
     off_t end;
     if (!dt__run_writes(r)) return DT_OK;
     DT__TRY(find_line(r, lines, &end));
-    if (ftruncate(r->metrics, end) == 0) return DT_OK;
+    if (dt__sys_truncate(r->metrics, end) == 0) return DT_OK;
     return dt__file_fail(r->ctx, "cut", "metrics.jsonl", errno);
 }

@@ -1,6 +1,7 @@
 /* metrics.csv and events for TensorBoard, line by line as metrics.jsonl grows. When a run goes on,
  * both are made anew from the lines that metrics.jsonl keeps. */
 #include "core/atomic_file.h"
+#include "core/system_calls.h"
 #include "train/mirror.h"
 #include "train/run.h"
 
@@ -44,16 +45,16 @@ static dt_status append(dt__run *r, const char *name, dt__chars *t, bool made)
     char path[DT__RUN_PATH];
     if (t->failed) return DT_ERR_NOMEM;
     DT__TRY(dt__run_path(r, name, path));
-    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (made ? O_TRUNC : O_APPEND), 0666);
+    const int file =
+        dt__sys_open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (made ? O_TRUNC : O_APPEND));
     if (file < 0) return dt__file_fail(r->ctx, "open", path, errno);
     ssize_t n = 0;
     for (size_t done = 0; done < t->used && n >= 0; done += (size_t)(n > 0 ? n : 0)) {
-        n = write(file, t->bytes + done, t->used - done);
-        if (n < 0 && errno == EINTR) n = 0;
+        n = dt__sys_write(file, t->bytes + done, t->used - done);
     }
-    const int error = errno;
-    if (close(file) == 0 && n >= 0) return DT_OK;
-    return dt__file_fail(r->ctx, "write", path, error);
+    const int error = n < 0 ? errno : 0;
+    if (dt__sys_close(file) == 0 && n >= 0) return DT_OK;
+    return dt__file_fail(r->ctx, "write", path, error != 0 ? error : errno);
 }
 
 typedef struct mirrors {
@@ -101,7 +102,7 @@ static dt_status read_lines(dt__run *r, dt__chars *t)
 {
     char buffer[4096];
     ssize_t n;
-    for (off_t at = 0; (n = pread(r->metrics, buffer, sizeof buffer, at)) > 0; at += n) {
+    for (off_t at = 0; (n = dt__sys_read_at(r->metrics, buffer, sizeof buffer, at)) > 0; at += n) {
         dt__put(t, buffer, (size_t)n);
     }
     if (n < 0) return dt__file_fail(r->ctx, "read", "metrics.jsonl", errno);

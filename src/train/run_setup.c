@@ -1,5 +1,6 @@
 /* Before the first update: data, model, optimizer, loader. */
 #include "core/json.h"
+#include "core/system_calls.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "io/model.h"
@@ -248,5 +249,5 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->hf);
     dt__release(r->ctx, r->tokenizer);
     dt__release(r->ctx, r->data);
-    if (r->metrics >= 0) close(r->metrics);
+    if (r->metrics >= 0) dt__sys_close(r->metrics);
 }

@@ -106,7 +106,8 @@ static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bo
     const dt_status status =
         dt_checkpoint_newest(r->ctx, r->checkpoints[stage], path, DT__RUN_PATH, NULL);
     *found = status == DT_OK;
-    return status == DT_ERR_IO ? DT_OK : status; /* no folder, or no valid file in it */
+    if (status != DT_ERR_IO || dt_error_of_machine(r->ctx)) return status;
+    return DT_OK; /* no folder, or no valid file in it */
 }
 
 /* Checks that the checkpoint's recipe is this run's; equal shapes would not suffice. */

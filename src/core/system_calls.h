@@ -1,0 +1,22 @@
+/* Calls of the system that a signal may interrupt, begun again until they are done. They return
+ * what the call returns, with the reason in errno. */
+#ifndef DT__CORE_SYSTEM_CALLS_H
+#define DT__CORE_SYSTEM_CALLS_H
+
+#include <dirent.h>
+#include <sys/types.h>
+
+/* New files have the permissions 0666 and the umask's. */
+int dt__sys_open(const char *path, int flags);
+int dt__sys_open_at(int folder, const char *name, int flags);
+DIR *dt__sys_open_folder(const char *path);
+ssize_t dt__sys_read(int file, void *to, size_t bytes);
+ssize_t dt__sys_read_at(int file, void *to, size_t bytes, off_t from);
+ssize_t dt__sys_write(int file, const void *data, size_t bytes);
+int dt__sys_sync(int file);
+int dt__sys_truncate(int file, off_t size);
+
+/* On Linux an interrupted close has closed: it is not begun again, and no error. */
+int dt__sys_close(int file);
+
+#endif

@@ -1,0 +1,67 @@
+/* The program under tests/shim/faults.c, and folders before and after it. */
+#ifndef FAULT_RUNS_H
+#define FAULT_RUNS_H
+
+#include "testing.h"
+
+/* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
+ * not. */
+bool fault_shim(void);
+
+typedef struct fault {
+    const char *kind; /* "write", "memory", ...; NULL: none */
+    int64_t at;       /* which call of that kind, from 1 on */
+    int error;        /* errno; FAULT_SHORT */
+    bool lasts;       /* all later calls of the kind, too */
+} fault;
+
+#define FAULT_SHORT (-1) /* half of what was asked for is read or written */
+
+#define FAULT_KINDS 10
+extern const char *const fault_kinds[FAULT_KINDS];
+
+typedef struct fault_run {
+    const char *folder;    /* where it runs */
+    const char *arguments; /* of the shell's form, without its characters */
+    fault fault;
+    const char *log;    /* a file for the calls that change files; NULL: none */
+    int64_t kill_after; /* microseconds until SIGKILL; 0: never */
+    int status;         /* what came out: the exit status, 128 + the signal after a death */
+    char said[4096];    /* the begin of both streams */
+    int64_t calls[FAULT_KINDS];
+} fault_run;
+
+/* Runs `detent ARGUMENTS`; it is killed, with status 128 + SIGALRM, after 60 s. */
+void fault_run_program(fault_run *r);
+
+/* ---- folders --------------------------------------------------------------------------------- */
+
+typedef struct tree_file {
+    char path[256]; /* in the folder; of a folder with a '/' at its end */
+    char *bytes;
+    size_t size;
+} tree_file;
+
+typedef struct tree {
+    tree_file *file; /* ascending by path */
+    int64_t n, room;
+} tree;
+
+void tree_read(tree *t, const char *folder);
+void tree_free(tree *t);
+tree_file *tree_find(const tree *t, const char *path); /* NULL: not there */
+
+/* Whether the bytes are equal. In .json and .jsonl, numbers behind a name that ends in "per_s" or
+ * "seconds" are left out, which the clock decides; it also decides much of a page (.html), of which
+ * the end must be there. */
+bool tree_same_file(const tree_file *a, const tree_file *b);
+
+/* Makes `folder` what `t` is: writes what differs, removes what t has not. `now` is the folder as
+ * it was read. */
+void tree_restore(const tree *t, const tree *now, const char *folder);
+
+/* Adds a copy of the bytes, for a tree that is made in memory. */
+void tree_add(tree *t, const char *path, const void *bytes, size_t size);
+void tree_sort(tree *t);
+
+#endif
