@@ -405,7 +405,7 @@ int main(int argc, char **argv)
 {
     if (!open_standard_streams()) return CLI_FAILED;
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
-    signal(SIGXFSZ, SIG_IGN); /* at the limit of file size writes fail instead */
+    signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size writes fail instead */
     int status = run_named(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "detent: standard output cannot be written\n");
