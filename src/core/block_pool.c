@@ -3,7 +3,8 @@
  * allocator. Invariant: a block's class never changes. Extents are often powers of two, so class
  * sizes are 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i, plus room for the headers of the block and of a
  * storage; from 16 MiB on, sixteenths in place of quarters. Under AddressSanitizer the bytes of a
- * free block are poisoned, so use after free is detected. */
+ * free block are poisoned, and those of a block behind what was asked for, so use after free and
+ * overflow are detected. */
 #include "core/core.h"
 
 #include <stdio.h>
@@ -74,7 +75,6 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
     dt__block *b = pool->free_list[klass];
     if (b != NULL) {
         pool->free_list[klass] = b->next;
-        UNPOISON(payload(b), b->bytes - HEADER);
     } else {
         const bool refused = pool->limit != 0 && (pool->count.used > pool->limit ||
                                                   rounded > pool->limit - pool->count.used);
@@ -90,6 +90,8 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
         pool->count.allocations++;
         pool->count.held += rounded;
     }
+    POISON(payload(b), b->bytes - HEADER);
+    UNPOISON(payload(b), bytes);
     b->next = NULL;
     pool->count.used += b->bytes;
     if (pool->count.used > pool->count.peak) pool->count.peak = pool->count.used;

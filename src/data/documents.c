@@ -122,6 +122,7 @@ static bool is_blank(const unsigned char *p, const unsigned char *end)
 
 static dt_status add_lines(dt__documents *c, const char *path, const dt__chars *file, char *strings)
 {
+    if (file->used == 0) return DT_OK; /* then its bytes are NULL */
     const unsigned char *at = (const unsigned char *)file->bytes, *const end = at + file->used;
     char what[32];
     for (int64_t number = 1; at < end; number++) {

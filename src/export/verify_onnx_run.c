@@ -123,6 +123,10 @@ static dt_status check_declared(const dt__verify *v, const DtOnnx__ValueInfo *in
 {
     char name[DT__SHOWN], text[160];
     dt__shown(info->name, name);
+    if (dt__verify_size(x->type) == 0) { /* of the file, where an input has no elements */
+        return dt_fail(v->ctx, DT_ERR_DTYPE, "%s: '%s' is %s", v->path, name,
+                       dt__verify_type_name(x->type));
+    }
     const DtOnnx__TensorType *declared = info->type == NULL ? NULL : info->type->tensor_type;
     if (declared == NULL) return DT_OK;
     if (declared->elem_type != (int)x->type) {
