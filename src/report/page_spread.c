@@ -40,8 +40,7 @@ int64_t dt__page_bytes(const dt__page_run *r)
     return dt__whole(dt__field_number(final_row(r), "bytes"));
 }
 
-static const dt__series *validation(const dt__page_run *r, const char *metric,
-                                    dt__page_phase phase)
+static const dt__series *validation(const dt__page_run *r, const char *metric, dt__page_phase phase)
 {
     char name[DT_MAX_METRIC_NAME];
     snprintf(name, sizeof name, "validation_%s", metric);
