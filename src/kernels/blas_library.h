@@ -42,8 +42,9 @@ typedef struct dt__blas_library {
 extern dt__blas_library dt__blas; /* after dt__blas_load */
 
 /* Loads OpenBLAS once in a process, or the system's BLAS and LAPACK, where it is missing or the
- * environment's DETENT_BLAS is "system"; sets OpenBLAS to one thread unless ctx->leave_blas_threads.
- * Errors: NOMEM without room for its buffers, STATE where it is missing. */
+ * environment's DETENT_BLAS is "system"; sets OpenBLAS to one thread unless
+ * ctx->leave_blas_threads. Errors: NOMEM without room for its buffers, STATE where it is
+ * missing. */
 dt_status dt__blas_load(dt_ctx *ctx);
 
 #endif
