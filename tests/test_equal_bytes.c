@@ -73,12 +73,17 @@ static void add_choices(const char *kind, const char *form, const char *const *c
     }
 }
 
-/* Ranges of weights and of activations, each with each. */
+/* Ranges of weights and of activations, each with each; fixed ones are for devices. */
 static void add_ranges(void)
 {
+    row *given = add_row("mlp", "ranges of weights and activations", "fixed");
+    snprintf(given->override[0], sizeof given->override[0],
+             "qat={preset: device-int8, start_step: 2, activation: {range: fixed, low: -4, high: "
+             "4}}");
     const char *const *range = choices_of(dt__range_keys, "range");
     for (int w = 0; range[w] != NULL; w++) {
         for (int a = 0; range[a] != NULL; a++) {
+            if (strcmp(range[w], "fixed") == 0 || strcmp(range[a], "fixed") == 0) continue;
             char name[48];
             snprintf(name, sizeof name, "%s, %s", range[w], range[a]);
             row *r = add_row("mlp", "ranges of weights and activations", name);

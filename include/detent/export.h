@@ -261,13 +261,14 @@ DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const 
 
 /* What a call of an exported C program takes. */
 typedef struct dt_cost_row {
-    const char *module, *op; /* lent during the call of the dt_cost_fn; "": the model itself */
+    const char *module, *op; /* lent as the row is; "": the model itself */
     dt_shape output;         /* of one example */
     size_t flash;            /* bytes of constants that no earlier call reads */
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
     bool peak; /* no other uses more of the arena; of several the first */
 } dt_cost_row;
+/* Gets one row; `row` is lent during the call. */
 typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
 
 /* What one inference takes. Code and stack depend on the compiler. */

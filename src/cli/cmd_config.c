@@ -77,15 +77,15 @@ static dt_status check_model(dt_ctx *ctx, dt_recipe *recipe)
 }
 
 /* Opens the data, and checks all that a run checks before its first update. Files that are
- * malformed are errors of the recipe that names them. */
+ * missing or malformed are errors of the recipe that names them; those of the machine are not. */
 static dt_status check_data(dt_ctx *ctx, dt_recipe *recipe)
 {
     char words[1024];
     const dt_run_control control = { .check_only = true };
     const dt_status status = dt_run(ctx, recipe, &control, NULL);
-    if (status != DT_ERR_FORMAT && status != DT_ERR_IO && status != DT_ERR_UNSUPPORTED) {
-        return status;
-    }
+    const bool of_file =
+        status == DT_ERR_FORMAT || status == DT_ERR_IO || status == DT_ERR_UNSUPPORTED;
+    if (!of_file || dt_error_of_machine(ctx)) return status;
     snprintf(words, sizeof words, "%s", dt_error(ctx));
     return dt_recipe_refuse(recipe, "data", "%s", words);
 }

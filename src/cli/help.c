@@ -35,9 +35,30 @@ void cli_print_beginning(FILE *to)
 
 #define OPTION_COLUMN 27 /* of the text about an option */
 
+enum { HEAD = 38 }; /* columns that the narrowest screen has for an option and its value */
+
+/* An option of which the list of values is too long for a head: the text begins with them. */
+static void print_choices(const cli_option *o)
+{
+    cli_text text = { .used = 0 };
+    char head[HEAD];
+    for (const char *at = o->value; *at != 0; at += *at == '|') {
+        const int n = (int)strcspn(at, "|");
+        cli_text_add(&text, "%s%.*s", at == o->value ? "" : ", ", n, at);
+        at += n;
+    }
+    cli_text_add(&text, ": %s", o->text);
+    snprintf(head, sizeof head, "  %s NAME", o->name);
+    cli_entry(stdout, head, OPTION_COLUMN, text.text);
+}
+
 static void print_option(const cli_option *o)
 {
     char head[128];
+    if (o->value != NULL && strchr(o->value, '|') != NULL && strlen(o->value) > HEAD) {
+        print_choices(o);
+        return;
+    }
     snprintf(head, sizeof head, "  %s%s%s", o->name, o->value == NULL ? "" : " ",
              o->value == NULL ? "" : o->value);
     cli_entry(stdout, head, OPTION_COLUMN, o->text);
