@@ -1,5 +1,5 @@
-/* What is equal to the last bit: a run and its repetition, with any number of threads, and resumed
- * after any update. Rows come from the tables of the source, so a new optimizer, schedule, family,
+/* What is equal to the last bit: a run and its repetition, with any number of threads, resumed
+ * after any update, and whatever memory holds that nobody has written. Rows come from the tables of the source, so a new optimizer, schedule, family,
  * preset, range or observer has its row by itself, and a family without a model below fails.
  *
  * DETENT_BYTES names a file to which each row adds its name and a hash of its final weights:
@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -160,7 +161,23 @@ typedef struct attempt {
     int threads;
     bool resume;
     int64_t stop_at, updates; /* stop_at 0: never */
+    bool filled;              /* new memory is full of ones, else as the system gives it */
 } attempt;
+
+static void *allocate_filled(void *user, size_t bytes, size_t alignment)
+{
+    void *p = NULL;
+    (void)user;
+    if (posix_memalign(&p, alignment, bytes) != 0) return NULL;
+    return memset(p, 0xff, bytes); /* -1; NaN */
+}
+
+static void release_filled(void *user, void *p, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(p);
+}
 
 static bool stop(void *user)
 {
@@ -194,7 +211,9 @@ static void run_in(attempt *a, const char *folder)
     const dt_run_control control = {
         .resume = a->resume, .stop = stop, .progress = progress, .user = a
     };
-    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt_ctx_options options = dt_ctx_defaults();
+    if (a->filled) options.allocator = (dt_allocator){ allocate_filled, release_filled, NULL };
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
     dt_status s = dt_recipe_read(ctx, &source, &recipe);
     ck_assert_msg(s == DT_OK, "%s: %s", a->r->name,
                   recipe == NULL ? dt_error(ctx) : dt_recipe_error_at(recipe, 0));
@@ -252,7 +271,7 @@ static void write_hash(const row *r, const tree *t)
 static void try_threads(const row *r, const tree *first, int threads)
 {
     char folder[TEST_PATH], what[128];
-    attempt a = { .r = r, .threads = threads };
+    attempt a = { .r = r, .threads = threads, .filled = true };
     test_folder(folder);
     run_in(&a, folder);
     snprintf(what, sizeof what, "%s, %d threads", r->name, threads);

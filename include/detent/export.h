@@ -126,7 +126,8 @@ DT_API bool dt_trace_has_length(const dt_trace *t);                     /* an in
 /* The most tokens that the model takes; 0: it takes none. */
 DT_API int64_t dt_trace_context(const dt_trace *t);
 
-/* The integer at `offset` of a call's options as an extent, since it may depend on the batch. */
+/* The integer at `offset` of a call's options as an extent, since it may depend on the batch; 0
+ * where the options have no integer there. */
 DT_API dt_extent dt_trace_option(const dt_trace_call *c, size_t offset);
 /* The extent for a batch size and a length; INT64_MAX where it is larger, as in the next two. */
 DT_API int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length);

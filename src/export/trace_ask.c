@@ -208,7 +208,8 @@ static int64_t int_at(const void *options, size_t offset)
 
 dt_extent dt_trace_option(const dt_trace_call *c, size_t offset)
 {
-    if (c == NULL) return (dt_extent){ 0 };
+    const size_t size = c == NULL || c->options == NULL ? 0 : c->op->options_size;
+    if (size < sizeof(int64_t) || offset > size - sizeof(int64_t)) return (dt_extent){ 0 };
     dt_extent e = { int_at(c->options, offset), 0, 0 };
     const int64_t base = e.size;
     if (c->other[1] != NULL && int_at(c->other[1], offset) != base) {
