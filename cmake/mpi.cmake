@@ -13,7 +13,7 @@ foreach(mpi openmpi mpich)
     target_link_libraries(detent_${mpi} PRIVATE detent_strict ${${upper}_LINK_LIBRARIES})
     if(DETENT_INSTALL)
         install(TARGETS detent_${mpi} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/detent
-            COMPONENT library)
+            COMPONENT ${mpi})
     endif()
     list(APPEND mpis ${mpi})
 endforeach()

@@ -1,4 +1,4 @@
-# cpack makes three Debian packages, or an archive: `scripts/packages`.
+# cpack makes three Debian packages and one for each MPI, or an archive: `scripts/packages`.
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_VENDOR "the maintainers of detent")
 set(CPACK_PACKAGE_CONTACT
@@ -6,7 +6,7 @@ set(CPACK_PACKAGE_CONTACT
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ
     GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-set(CPACK_COMPONENTS_ALL library development program)
+set(CPACK_COMPONENTS_ALL library development program ${mpis})
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 
@@ -57,6 +57,19 @@ ${what}
 This package holds the program, recipes, manual pages, and completion for
 bash, zsh and fish.")
 
+foreach(mpi IN LISTS mpis)
+    string(TOUPPER ${mpi} upper)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_NAME detent-${mpi})
+    set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION science)
+    set(CPACK_COMPONENT_${upper}_DEPENDS program)
+    set(CPACK_COMPONENT_${upper}_DESCRIPTION "training of small models for integers - ${mpi}
+${what}
+.
+This package holds the module by which a run of ${mpi} trains on
+many machines.")
+    list(APPEND documented ${mpi}:detent-${mpi})
+endforeach()
+
 # ---- documents of each package ------------------------------------------------------------------
 # The two changelogs and the copyright file, with the terms of Random123, of which compiled code is
 # in the library.
@@ -72,10 +85,11 @@ add_custom_command(OUTPUT ${symbols}
         $<TARGET_FILE:detent_shared> ${library} ${DETENT_ABI} ${PROJECT_VERSION} ${symbols}
     DEPENDS detent_shared packages/symbols.sh VERBATIM)
 add_custom_target(symbols DEPENDS ${symbols})
-add_custom_target(packages DEPENDS documents symbols) # `cmake --build build/packages -t packages`
+list(TRANSFORM mpis PREPEND detent_ OUTPUT_VARIABLE modules)
+add_custom_target(packages DEPENDS documents symbols ${modules}) # `cmake --build build/packages -t packages`
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${symbols} ${PROJECT_SOURCE_DIR}/packages/triggers)
 set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/repack.cmake)
-foreach(pair library:${library} development:libdetent-dev program:detent)
+foreach(pair library:${library} development:libdetent-dev program:detent ${documented})
     string(REPLACE ":" ";" pair ${pair})
     list(GET pair 0 component)
     list(GET pair 1 package)
