@@ -1,6 +1,7 @@
 /* What is equal to the last bit: a run and its repetition, with any number of threads, resumed
- * after any update, and whatever memory holds that nobody has written. Rows come from the tables of the source, so a new optimizer, schedule, family,
- * preset, range or observer has its row by itself, and a family without a model below fails.
+ * after any update, and whatever memory holds that nobody has written. Rows come from the tables of
+ * the source, so a new optimizer, schedule, family, preset, range or observer has its row by
+ * itself, and a family without a model below fails.
  *
  * DETENT_BYTES names a file to which each row adds its name and a hash of its final weights:
  * scripts/equal-bytes compares those of compilers and instruction sets. */
