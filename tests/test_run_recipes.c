@@ -29,6 +29,7 @@ static const struct {
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
 
+static const test_draws updates = { .usual = 6, .sanitized = 4 };
 static const test_draws batches = { .usual = 16, .sanitized = 2 }; /* examples in each */
 static const test_draws trained = { .usual = 200, .sanitized = 30 };
 static const test_draws tested = { .usual = 50, .sanitized = 8 };
@@ -93,10 +94,13 @@ static void run_shipped(const char *name, const char *const *overrides, int n)
 /* A few updates of a recipe, on small data. */
 static void run_short(const char *folder, int i, const char *init)
 {
-    char dir[TEST_PATH + 16], data[TEST_PATH + 16], batch[40], train[40], test[40];
-    const char *overrides[10] = { dir, "train.steps=6", "qat.start_step=3",
-                                  "train.schedule.warmup_steps=2", batch };
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], batch[40], train[40], test[40], steps[24],
+        every[40];
+    const char *overrides[10] = { dir, steps, "qat.start_step=2", "train.schedule.warmup_steps=2",
+                                  batch };
     int n = 5;
+    snprintf(steps, sizeof steps, "train.steps=%d", (int)test_count(updates));
+    snprintf(every, sizeof every, "train.evaluate.every_steps=%d", (int)test_count(updates) / 2);
     snprintf(batch, sizeof batch, "train.batch_size=%d", (int)test_count(batches));
     snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
     snprintf(data, sizeof data, "data.dir=%s", folder);
@@ -107,7 +111,7 @@ static void run_short(const char *folder, int i, const char *init)
     if (init != NULL) overrides[n++] = init;
     /* check_routing wants two evaluations, however small the batches are */
     if (strcmp(shipped[i].name, "shakespeare-moe") == 0) {
-        overrides[n++] = "train.evaluate.every_steps=3";
+        overrides[n++] = every;
     }
     run_shipped(shipped[i].name, overrides, n);
 }
