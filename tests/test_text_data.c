@@ -575,25 +575,23 @@ static dt_status open_and_read(dt_ctx *ctx, const dt_data_options *o)
     return status;
 }
 
+typedef struct trial {
+    const char *folder, *file, *tokenizer;
+    int format;
+    int64_t count; /* of examples that are drawn */
+} trial;
+
 static dt_status scenario(dt_ctx *ctx, void *user)
 {
-    dt_data_options o = options_of(DT_DATA_TEXT, user, "chars");
-    o.train = o.test = (dt_strings){ 1, { "text" } };
+    const trial *t = user;
+    dt_data_options o = options_of(t->format, t->folder, t->tokenizer);
+    o.train = o.test = (dt_strings){ t->file != NULL, { t->file } };
     o.validation = 0.4;
-    dt_status status = open_and_read(ctx, &o);
-    o.format = DT_DATA_TOKENS;
-    o.tokenizer = NULL;
-    if (status == DT_OK) status = open_and_read(ctx, &o);
-    o.format = DT_DATA_JSONL;
-    o.tokenizer = "bytes";
-    o.train = o.test = (dt_strings){ 1, { "lines" } };
-    if (status == DT_OK) status = open_and_read(ctx, &o);
-    o.format = DT_DATA_ADDER;
-    o.train_count = o.test_count = 20;
-    if (status == DT_OK) status = open_and_read(ctx, &o);
-    return status;
+    o.train_count = o.test_count = t->count;
+    return open_and_read(ctx, &o);
 }
 
+/* Each format on a context of its own, so that no memory of another one is at hand. */
 START_TEST(memory_fails)
 {
     char folder[TEST_PATH];
@@ -601,7 +599,14 @@ START_TEST(memory_fails)
     put(folder, "text", "abcdefghijklmnopqrstuvwxyz");
     put(folder, "lines",
         "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"c\", \"completion\": \"d\"}\n");
-    ck_assert_int_gt(test_every_allocation(scenario, folder), 35);
+    const trial trials[] = { { folder, "text", "chars", DT_DATA_TEXT, 0 },
+                             { folder, "text", NULL, DT_DATA_TOKENS, 0 },
+                             { folder, "lines", "bytes", DT_DATA_JSONL, 0 },
+                             { folder, NULL, NULL, DT_DATA_ADDER, 20 } };
+    for (int i = 0; i < DT__COUNT_OF(trials); i++) {
+        trial t = trials[i];
+        ck_assert_int_gt(test_every_allocation(scenario, &t), 15);
+    }
 }
 END_TEST
 

@@ -38,8 +38,7 @@ class Detent:
     def __init__(self, library, model):
         self.lib = lib = c.CDLL(library)
         lib.dt_error.restype = c.c_char_p
-        for name in ("dt_forward",):
-            getattr(lib, name).restype = POINTER
+        lib.dt_forward.restype = POINTER
         self.ctx, self.tape, self.model = POINTER(), POINTER(), POINTER()
         self.check(lib.dt_ctx_create(c.byref(self.ctx), None))
         self.check(lib.dt_tape_create(self.ctx, c.byref(self.tape)))
@@ -76,8 +75,10 @@ class Detent:
 
 
 def export(detent, model, form, to, *more):
-    subprocess.run([detent, "export", str(model), "--format", form, "-o", str(to), "--quiet",
-                    *more], check=True, capture_output=True)
+    done = subprocess.run([detent, "export", str(model), "--format", form, "-o", str(to),
+                           "--quiet", *more], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
     return str(to)
 
 
@@ -132,9 +133,8 @@ def networks(model, shape, detent, library):
                 try:
                     for name, work in runtime(detent, model, pathlib.Path(folder), x):
                         print(f"{batch:3d} {name} {clock(work):.3f}")
-                except (ImportError, RuntimeError, subprocess.CalledProcessError) as why:
-                    said = getattr(why, "stderr", None) or str(why).encode()
-                    print(f"    {runtime.__name__}: {said.decode().splitlines()[0][:90]}")
+                except (ImportError, RuntimeError) as why:
+                    print(f"    {runtime.__name__}: {why}")
 
 
 def language(model, tokens, detent, library):
@@ -164,10 +164,13 @@ def main():
     if len(sys.argv) != 5:
         sys.exit(__doc__)
     model, shape, detent, library = sys.argv[1:]
-    if shape.startswith("tokens:"):
-        language(model, int(shape[7:]), detent, library)
-    else:
-        networks(model, [int(n) for n in shape.split(",")], detent, library)
+    try:
+        if shape.startswith("tokens:"):
+            language(model, int(shape[7:]), detent, library)
+        else:
+            networks(model, [int(n) for n in shape.split(",")], detent, library)
+    except (ImportError, OSError, RuntimeError, ValueError) as why:
+        sys.exit(f"speed.py: {why}")
 
 
 if __name__ == "__main__":
