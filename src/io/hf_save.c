@@ -210,7 +210,7 @@ static dt_status put_form(saving *s, dt__chars *t)
 
 static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
 {
-    s->names = s->is_gpt ? &dt__hf_gpt2_names : NULL;
+    s->names = dt__hf_names_for(s->is_gpt, s->info->options);
     return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype);
 }
 
@@ -294,8 +294,8 @@ static dt_status check_family(dt_ctx *ctx, const dt_model_info *info, bool *is_g
     *is_gpt = strcmp(family->name, "gpt") == 0;
     if (*is_gpt || strcmp(family->name, "llama") == 0) return DT_OK;
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3 "
-                   "and GPT-2, which are what is written; families llama and gpt are",
+                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, "
+                   "Gemma 3 and GPT-2, which are what is written; families llama and gpt are",
                    family->name);
 }
 
