@@ -213,8 +213,9 @@ static const check checks[] = {
       op_attention_window, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 4, 24 }, { 1, 1090, 2, 24 }, { 1, 1090, 2, 24 } }, .other = USUAL },
     { "attention_first",
-      "static const attention_shape a = { 4, 4, 7, 600, 0x1.83091ep-2f, 0 };" CACHE("1"), op_attention,
-      USUAL, .rank = { 4, 4, 4 }, .dims = { { 1, 1, 4, 7 }, { 1, 1, 4, 7 }, { 1, 1, 4, 7 } } },
+      "static const attention_shape a = { 4, 4, 7, 600, 0x1.83091ep-2f, 0 };" CACHE("1"),
+      op_attention, USUAL, .rank = { 4, 4, 4 },
+      .dims = { { 1, 1, 4, 7 }, { 1, 1, 4, 7 }, { 1, 1, 4, 7 } } },
 };
 
 /* ---- compiling ------------------------------------------------------------------------------ */

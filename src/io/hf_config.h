@@ -106,9 +106,9 @@ dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out);
 /* `dtype` as config.json names it. */
 dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 
-/* The keys by which a new config.json says which class its model is of. UNSUPPORTED: no class has
- * such options. */
-dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o);
+/* The keys by which a new config.json says which class its model is of; with `plain` one whose
+ * tensors have the family's names. UNSUPPORTED: no class has such options. */
+dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain);
 const dt__hf_names *dt__hf_class_names(const dt_llama_options *o);
 
 /* `,`, a line, the key and its value; dt__hf_put_key without a value. */

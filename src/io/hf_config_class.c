@@ -72,17 +72,17 @@ static bool fits(const class *k, const dt_llama_options *o)
            fits_gemma(k, &b);
 }
 
-static const class *class_of(const dt_llama_options *o)
+static const class *class_of(const dt_llama_options *o, bool plain)
 {
     for (int i = 0; i < DT__COUNT_OF(classes); i++) {
-        if (fits(&classes[i], o)) return &classes[i];
+        if (fits(&classes[i], o) && (classes[i].names == NULL || !plain)) return &classes[i];
     }
     return NULL;
 }
 
 const dt__hf_names *dt__hf_class_names(const dt_llama_options *o)
 {
-    const class *k = class_of(o);
+    const class *k = class_of(o, false);
     return k == NULL ? NULL : k->names;
 }
 
@@ -158,11 +158,11 @@ static void put_experts(dt__chars *t, const dt_moe_options *o)
     dt__hf_put_real(t, "router_jitter_noise", 0);
 }
 
-dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o)
+dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain)
 {
     static const char *const rotates[] = { "0", "1" };
     const dt_block_options b = block_of(o);
-    const class *k = class_of(o);
+    const class *k = class_of(o, plain);
     if (k == NULL) return refuse(t->ctx, o);
     dt__put_text(t, "{\n  \"architectures\": [");
     dt__put_quoted(t, k->class);

@@ -1,6 +1,6 @@
 /* What config.json says of single layers: which have a sliding window (layer_types, sliding_window,
- * max_window_layers, sliding_window_pattern), and which no rotation (no_rope_layers). Lists in which
- * every n-th layer differs are supported, no other order. */
+ * max_window_layers, sliding_window_pattern), and which no rotation (no_rope_layers). Lists in
+ * which every n-th layer differs are supported, no other order. */
 #include "io/hf_config.h"
 
 #include <string.h>

@@ -144,10 +144,10 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "}");
 }
 
-static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype)
+static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype, bool plain)
 {
     const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
-    DT__TRY(dt__hf_put_class(t, o));
+    DT__TRY(dt__hf_put_class(t, o, plain));
     dt__hf_put_real(t, "attention_dropout", 0);
     dt__hf_put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
     dt__hf_put_int(t, "hidden_size", o->width);
@@ -166,10 +166,11 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *
     return DT_OK;
 }
 
-dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype)
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
+                            bool integers)
 {
     return is_gpt ? dt__hf_config_put_gpt2(t, options, dtype_name(dtype))
-                  : put_llama(t, options, dtype);
+                  : put_llama(t, options, dtype, integers);
 }
 
 const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options)

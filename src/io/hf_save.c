@@ -199,7 +199,7 @@ static dt_status put_form(saving *s, dt__chars *t)
     static const char end[] = "\n}\n";
     dt_llama_options o = *(const dt_llama_options *)s->info->options;
     o.tied = o.tied && !s->head_apart;
-    DT__TRY(dt__hf_config_put(t, false, &o, "F32"));
+    DT__TRY(dt__hf_config_put(t, false, &o, "F32", true));
     if (t->failed) return DT_ERR_NOMEM;
     t->used -= strlen(end);
     dt__put_text(t, ",\n  \"quantization_config\": ");
@@ -211,7 +211,7 @@ static dt_status put_form(saving *s, dt__chars *t)
 static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
 {
     s->names = dt__hf_names_for(s->is_gpt, s->info->options);
-    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype);
+    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype, false);
 }
 
 /* Dropout is no part of what config.json says of a GPT-2. */
@@ -313,7 +313,7 @@ dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers)
     bool is_gpt;
     DT__TRY(check_family(ctx, info, &is_gpt));
     if (integers) DT__TRY(check_form(ctx, is_gpt));
-    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32");
+    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32", integers);
     dt__release(ctx, t.bytes);
     return s == DT_OK && t.failed ? DT_ERR_NOMEM : s;
 }

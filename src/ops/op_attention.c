@@ -1,6 +1,7 @@
 /* Attention as one op (Vaswani et al. 2017; tiles and log-sum-exp as FlashAttention, Dao et al.
  * 2022), with sliding windows (Beltagy et al. 2020).
- *     s = scale q k^T, -inf where masked or outside of the window      lse = log sum exp(s)      p = exp(s - lse)
+ *     s = scale q k^T, -inf where masked or outside of the window
+ *     lse = log sum exp(s)      p = exp(s - lse)
  *     y = p v
  *     dv = p^T dy      ds = p (dy v^T - rowsum(dy y)) scale      dq = ds k      dk = ds^T q
  * Scores and probabilities exist one tile at a time; backward recomputes them from lse. */

@@ -1,5 +1,5 @@
-/* Attention of one head over the keys from ... to - 1, up to each multiple of 64 at a time. With m the largest score s so
- * far and m' the largest one with the next keys,
+/* Attention of one head over the keys from ... to - 1, up to each multiple of 64 at a time. With m
+ * the largest score s so far and m' the largest one with the next keys,
  *     sum = sum e^(m - m') + sum of e^(s - m')       y = y e^(m - m') + sum of e^(s - m') v
  * y still is to be divided by *sum; *most becomes m. */
 static void attention_part(const attention_shape *a, const float *q, const float *k, const float *v,
