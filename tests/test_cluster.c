@@ -40,6 +40,9 @@ static const launcher launchers[] = {
     "adder.yaml " COMMON "train.steps=5 model.layers=1 model.width=16 model.heads=2 "              \
     "train.batch_size=10 data.train_count=200 data.test_count=20 train.schedule.warmup_steps=1 "   \
     "qat.start_step=3 train.shards=4 "
+#define EXPERTS                                                                                    \
+    ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, "        \
+          "hidden: 16, moe: {experts: 4, top_k: 2}}' "
 #define STATIC(observer)                                                                           \
     "'qat={preset: int8-static-int8-weight, start_step: 3, activation: {observer: " observer "}}'" \
     " "
@@ -54,9 +57,10 @@ static const struct {
              "0.4, cutmix: 1}'",
       true },
     { "cnn", IMAGES STATIC("moving_average"), true },
-    { "experts",
-      ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, "
-            "hidden: 16, moe: {experts: 4, top_k: 2}}'",
+    { "experts", EXPERTS "data.validation=0.2 train.eval_batch_size=7", true },
+    { "gptq",
+      DIGITS "'convert={rounder: gptq, calibration: {samples: 40, batch_size: 7}}' "
+             "data.validation=0.2 train.eval_batch_size=3 run.report=true",
       true },
     { "gpt", ADDER "'qat={preset: int4-int4, start_step: 3}' model.dropout=0.1", false },
     { "recompute", ADDER "train.recompute=true train.clip_grad_norm=0.3", false },
@@ -77,7 +81,45 @@ static const struct {
       DIGITS "train.float_baseline=true data.validation=0.2 train.finish_with=best "
              "train.evaluate.every_steps=3",
       false },
-    { "rounder", DIGITS "'convert={rounder: gptq, calibration: {samples: 40}}'", false },
+    { "gpfq", DIGITS "'convert={rounder: gpfq, calibration: {samples: 40, batch_size: 3}}'",
+      false },
+    { "qronos", DIGITS "'convert={rounder: qronos, calibration: {samples: 40, batch_size: 3}}'",
+      false },
+    { "a2gptq",
+      DIGITS "'convert={rounder: a2gptq, accumulator: {bits: 20}, calibration: {samples: 40, "
+             "batch_size: 5}}'",
+      false },
+    { "refreshed scales",
+      DIGITS "'convert={rounder: gptq, group_scales: refresh, order: diagonal, calibration: "
+             "{samples: 40, batch_size: 9}}'",
+      false },
+    { "experts rounded",
+      EXPERTS "'convert={rounder: gptq, calibration: {samples: 30, batch_size: 4, cache_mb: 0}}' "
+              "train.eval_batch_size=3",
+      false },
+    { "static and rounded",
+      IMAGES STATIC("minmax") "'convert={rounder: gptq, calibration: {samples: 30, batch_size: "
+                              "4}}' train.eval_batch_size=6",
+      false },
+    { "plateau",
+      DIGITS "data.validation=0.2 train.eval_batch_size=4 train.evaluate.every_steps=1 "
+             "'train.schedule={name: plateau, patience: 1}' qat.start_step=0",
+      false },
+    { "denoising",
+      "digits-unet-denoise.yaml " COMMON "'model.widths=[4, 8]' ~qat.rules data.train_count=60 "
+      "data.test_count=20 train.epochs=1 train.batch_size=20 train.float_baseline=false "
+      "train.eval_batch_size=3 qat.start_step=2 train.schedule.warmup_steps=1 train.shards=4",
+      false },
+    { "anomaly",
+      "sensors-anomaly.yaml " COMMON "data.train_count=60 data.test_count=25 train.epochs=1 "
+      "train.batch_size=20 train.float_baseline=false train.eval_batch_size=4 qat.start_step=2 "
+      "train.shards=4",
+      false },
+    { "values",
+      "table-values.yaml " COMMON "data.train_count=60 data.test_count=25 train.epochs=1 "
+      "train.batch_size=20 train.float_baseline=false train.eval_batch_size=4 qat.start_step=2 "
+      "train.shards=4",
+      false },
     { "early",
       DIGITS "data.validation=0.2 train.evaluate.every_steps=1 train.early_stopping="
              "'{patience: 1, least_improvement: 5}'",
@@ -124,15 +166,21 @@ static void train(const launcher *l, int ranks, const char *folder, const char *
     free(said);
 }
 
-/* The same bytes of all that two runs keep: their newest checkpoint and their models. */
+/* The same bytes of all that two runs keep: their newest checkpoint, their models, metrics and
+ * results, which also say how fast something was. */
 static void compare(const char *a, const char *b, const char *what)
 {
     char *said = NULL;
     const int status =
         test_shell(&said,
                    "cd %s/run && for f in checkpoints/*.safetensors *.safetensors; do "
-                   "cmp $f %s/run/$f || exit 1; done; ls *.safetensors | wc -l",
-                   a, b);
+                   "cmp $f %s/run/$f || exit 1; done; "
+                   "for f in *.json *.jsonl; do test $f = machine.json || for d in . %s/run; do "
+                   "sed -E 's/\"[a-z]*_per_s\": [^,}]*//g' $d/$f; done | "
+                   "awk -v f=$f '{ l[NR] = $0 } END { for (i = 1; i <= NR / 2; i++) if (l[i] != "
+                   "l[i + NR / 2]) { print f \": \" l[i] \"; \" l[i + NR / 2]; exit 1 } "
+                   "exit NR %% 2 }' || exit 1; done; ls *.safetensors | wc -l",
+                   a, b, b);
     ck_assert_msg(status == 0, "%s: %s", what, said);
     ck_assert_msg(atoi(said) >= 1, "%s: no file to compare", what);
     free(said);

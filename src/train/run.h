@@ -305,6 +305,9 @@ dt_status dt__run_join(dt__run *r);
 dt_status dt__run_agree(dt__run *r, dt_status status);
 /* Whether this rank writes files: rank 0. */
 bool dt__run_writes(const dt__run *r);
+/* Runs `work` on all ranks, which share some of it (dt__cluster_meet); an error of any rank is that
+ * of all. */
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r));
 /* Runs `work` on rank 0, while the others wait; all return its status. */
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r));
 /* What this rank tells the others with its shards, as a set of DT__FLAG_... */

@@ -117,7 +117,7 @@ static dt_status evaluate_average(dt__run *r, const dt_evaluation *options, dt_m
     return status == DT_OK ? back : status;
 }
 
-/* Evaluates and writes the line of metrics, on rank 0. */
+/* Evaluates, on all ranks, and writes the line of metrics. */
 static dt_status measure(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
@@ -150,9 +150,7 @@ static dt_status evaluate(dt__run *r)
 {
     const double before = dt__seconds();
     dt_tape_reset(r->tape);
-    DT__TRY(dt__run_alone(r, measure));
-    DT__TRY(
-        dt__cluster_tell(r->cluster, "the validation loss", &r->validated, sizeof r->validated));
+    DT__TRY(dt__run_together(r, measure));
     dt__run_plateau(r, r->validated);
     const dt_status status = compare_to_best(r, r->validated);
     r->line_clock += dt__seconds() - before;

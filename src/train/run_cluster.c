@@ -70,6 +70,7 @@ dt_status dt__run_join(dt__run *r)
 void dt__run_leave(dt__run *r, dt_status status)
 {
     if (r->cluster == NULL) return;
+    if (dt__cluster_has_ended(r->cluster)) r->together = true;
     r->summary->by_itself = status != DT_OK && !r->together;
     if (r->log != NULL) r->ctx->log = r->log;
     dt__cluster_close(r->cluster, !r->summary->by_itself);
@@ -196,26 +197,21 @@ dt_status dt__run_agree(dt__run *r, dt_status status)
     return status;
 }
 
-/* ---- work of rank 0 -------------------------------------------------------------------------- */
+/* ---- work of all, and of rank 0 -------------------------------------------------------------- */
 
-typedef struct outcome {
-    int64_t status;
-    char message[DT__MESSAGE_SIZE];
-} outcome;
+static dt_status conclude(dt__run *r, dt_status status)
+{
+    return dt__cluster_meet(r->cluster, DT__LAST_MEETING, status);
+}
+
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
+{
+    return conclude(r, work(r));
+}
 
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
 {
-    outcome o = { .status = DT_OK };
-    if (r->cluster == NULL) return work(r);
-    if (dt__run_writes(r)) {
-        o.status = work(r);
-        if (o.status != DT_OK) snprintf(o.message, sizeof o.message, "%s", dt_error(r->ctx));
-    }
-    DT__TRY(dt__cluster_tell(r->cluster, "how rank 0 went on", &o, sizeof o));
-    if (o.status == DT_OK) return DT_OK;
-    r->together = true;
-    return dt__run_writes(r) ? (dt_status)o.status
-                             : dt_fail(r->ctx, (dt_status)o.status, "%s", o.message);
+    return conclude(r, dt__run_writes(r) ? work(r) : DT_OK);
 }
 
 dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
