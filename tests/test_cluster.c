@@ -90,7 +90,7 @@ static const struct {
              "batch_size: 5}}'",
       false },
     { "refreshed scales",
-      DIGITS "'convert={rounder: gptq, group_scales: refresh, order: diagonal, calibration: "
+      DIGITS "'convert={rounder: gptq, rounding: {group_scales: refresh, order: diagonal}, calibration: "
              "{samples: 40, batch_size: 9}}'",
       false },
     { "experts rounded",
