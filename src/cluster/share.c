@@ -18,9 +18,10 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     const sharing *s = user;
     const bool sends = s->from < 0 || s->rank == s->from;
     const bool receives = s->from < 0 || k == s->from;
-    if (sends) *send = (dt__message){ (char *)(uintptr_t)s->own, s->bytes };
+    if (sends) *send = (dt__message){ .data = (char *)(uintptr_t)s->own, .bytes = s->bytes };
     if (!receives) return;
-    *receive = (dt__message){ s->all + (s->from < 0 ? (size_t)k * s->bytes : 0), s->bytes };
+    char *at = s->all + (s->from < 0 ? (size_t)k * s->bytes : 0);
+    *receive = (dt__message){ .data = at, .bytes = s->bytes };
 }
 
 static bool run(dt__cluster *c, void *user)
