@@ -124,6 +124,33 @@ static const struct {
       DIGITS "data.validation=0.2 train.evaluate.every_steps=1 train.early_stopping="
              "'{patience: 1, least_improvement: 5}'",
       false },
+    { "shared",
+      DIGITS "cluster.shard_optimizer=on model.norm=batch 'train.average={name: ema}' "
+             "train.clip_grad_norm=0.2 'qat={preset: int4-int4, start_step: 3}'",
+      true },
+    { "shared dynamic",
+      DIGITS "cluster.shard_optimizer=on data.validation=0.2 train.finish_with=best "
+             "train.evaluate.every_steps=2 'train.average={name: ema}' train.accumulate=2",
+      false },
+    { "shared experts",
+      ADDER "cluster.shard_optimizer=on train.checkpoint.grouped=experts "
+            "'train.optimizer={name: lion, lr: 3e-4}' "
+            "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 32, "
+            "hidden: 64, moe: {experts: 4, top_k: 2}}'",
+      true },
+    { "shared cnn", IMAGES STATIC("moving_average") "cluster.shard_optimizer=on", false },
+    { "shared sgd",
+      DIGITS "'train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}' cluster.shard_optimizer=on",
+      false },
+    { "shared groups",
+      DIGITS "'train.optimizer={name: adam, weight_decay: 0.1, groups: [{match: \"*bias\", rate: "
+             "2, weight_decay: 0}, {match: \"0.*\", frozen: true}]}' cluster.shard_optimizer=on",
+      false },
+    { "shared lora", DIGITS "'adapters={rank: 3, alpha: 6}' cluster.shard_optimizer=on", false },
+    { "shared buckets",
+      DIGITS "cluster.bucket_mb=0.01 train.shards=6 cluster.shard_optimizer=on "
+             "model.sizes=[784,60,10]",
+      false },
     { "buckets", DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },
 };
 

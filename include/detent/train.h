@@ -27,11 +27,16 @@ typedef struct dt_run_options {
     bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
+/* dt_cluster_options.shard_optimizer: whether each rank updates a part of the parameters and has
+ * the optimizer's state of that part alone. */
+enum { DT_SHARD_AUTO, DT_SHARD_ON, DT_SHARD_OFF };
+
 /* Runs of several ranks: processes that a launcher of MPI started. */
 typedef struct dt_cluster_options {
     double bucket_mb;    /* MiB of a bucket of the gradient */
     double timeout;      /* seconds until a rank counts as missing; 0: never */
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
+    int shard_optimizer; /* DT_SHARD_... */
 } dt_cluster_options;
 
 typedef struct dt_model_options {

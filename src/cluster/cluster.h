@@ -58,7 +58,7 @@ dt_status dt__cluster_gather(dt__cluster *c, const char *what, const void *own, 
 dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t bytes);
 /* part[k], of any size, of each rank k to rank `to`, or to all where it is -1: a rank sends its own
  * and receives the others'. NULL: nothing to do. */
-dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__message *part,
+dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__segment *part,
                                    int to);
 
 /* How a work went on this rank: an error of any rank becomes that of all. The message is that of
@@ -92,7 +92,22 @@ typedef struct dt__tensor_post {
 dt_status dt__cluster_tensors(dt__cluster *c, const dt__tensor_post *post, dt__tensor_list *all);
 void dt__tensor_lists_free(dt__cluster *c, dt__tensor_list *all);
 
-/* ---- the sum of a bucket (bucket.c) -------------------------------------------------------- */
+/* ---- who has which part of a tensor (buckets.c) --------------------------------------------- */
+
+/* Elements between which a tensor may be cut: those of a partial sum of squares. */
+#define DT__CUT ((int64_t)16384)
+
+/* A tensor of f32 whose elements ranks exchange. */
+typedef struct dt__bucket_tensor {
+    int64_t count;
+    uint64_t turn; /* spreads tensors of few cuts over ranks */
+} dt__bucket_tensor;
+
+/* Elements range[0] ... range[1]-1 of a tensor belong to the rank: those of its gradient that it
+ * sums, those of the parameter that it updates. */
+void dt__range_of_rank(const dt__bucket_tensor *x, int rank, int ranks, int64_t range[2]);
+
+/* ---- buckets (buckets.c, bucket.c) ----------------------------------------------------------- */
 
 /* Whether node [a, b) lies in one rank's shards, and its parent does not: it is a part that this
  * rank sends. */
@@ -103,18 +118,64 @@ static inline bool dt__is_of_one_rank(int64_t a, int64_t b, int64_t shards_of_ra
 /* How many such parts rank k sends. */
 int dt__parts_of_rank(int k, int64_t shards, int64_t shards_of_rank);
 
-/* A bucket of the gradient: n floats of each part of this rank, which become the sum over all
- * shards in part[0]. Ranks sum one slice each, and send it to all. */
+/* A part of a tensor: of the range of each rank, piece i of n. */
+typedef struct dt__bucket_span {
+    int64_t tensor, i, n;
+} dt__bucket_span;
+
+typedef enum dt__bucket_task {
+    DT__BUCKET_SUM,     /* each rank sums its ranges over all shards, and sends them to all */
+    DT__BUCKET_SCATTER, /* each rank sums its ranges */
+    DT__BUCKET_GATHER   /* each rank sends its ranges to all */
+} dt__bucket_task;
+
+struct dt__buckets;
+
+/* Some spans: a job of the communication thread. */
 typedef struct dt__bucket {
     dt__cluster_job job;
-    int64_t number, shards, n;
-    float *const *part; /* of this rank, each with all buckets */
-    int64_t first;      /* index of the bucket's first element in a part */
-    float *room;        /* dt__bucket_room(...) elements, used by one bucket at a time */
+    struct dt__buckets *of;
+    dt__bucket_task task;
+    int64_t number, first; /* first span */
+    int64_t past;          /* the tensors before `past` are all that it needs */
+    int n_spans;
 } dt__bucket;
 
-int64_t dt__bucket_room(const dt__cluster *c, int64_t shards, int64_t n);
-/* Posts the bucket's job; only number, shards, n, part, first and room are read. */
-void dt__bucket_post(dt__cluster *c, dt__bucket *b);
+/* How tensors are cut into buckets. */
+typedef struct dt__buckets_plan {
+    const char *what;                 /* "the gradient": for messages */
+    const dt__bucket_tensor *tensors; /* lent, as the data are */
+    int64_t n_tensors, shards;
+    int64_t first, most; /* elements of the first bucket, and of others */
+    /* part[i][k]: part i of tensor k (a node of the tree that this rank has computed, or, to be
+     * gathered, the tensor); read by the communication thread. */
+    float *const *const *part;
+} dt__buckets_plan;
+
+typedef struct dt__buckets {
+    dt_ctx *ctx;
+    dt__cluster *cluster;
+    dt__buckets_plan plan;
+    dt__bucket *bucket;
+    dt__bucket_span *span;
+    int64_t n, n_spans, room, room_spans;
+    float *received; /* these two are used by one bucket at a time */
+    dt__segment *segments;
+} dt__buckets;
+
+/* NOMEM; then dt__buckets_free frees what was made. */
+dt_status dt__buckets_make(dt_ctx *ctx, dt__cluster *c, const dt__buckets_plan *plan,
+                           dt__buckets *out);
+void dt__buckets_free(dt__buckets *b);
+/* Posts a bucket's job. The sums are in part[0]. */
+void dt__bucket_post(dt__bucket *b, dt__bucket_task task);
+
+/* Elements from ... from+n-1 of a tensor. */
+typedef struct dt__bucket_piece {
+    int64_t tensor, from, n;
+} dt__bucket_piece;
+
+/* What of span i belongs to rank k. */
+dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k);
 
 #endif

@@ -20,9 +20,10 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     const sharing *s = user;
     const bool sends = s->from < 0 || s->rank == s->from;
     const bool receives = s->from < 0 || k == s->from;
-    if (sends) *send = (dt__message){ (char *)(uintptr_t)s->own, s->bytes };
+    if (sends) *send = (dt__message){ .data = (char *)(uintptr_t)s->own, .bytes = s->bytes };
     if (!receives) return;
-    *receive = (dt__message){ s->all + (s->from < 0 ? (size_t)k * s->bytes : 0), s->bytes };
+    char *at = s->all + (s->from < 0 ? (size_t)k * s->bytes : 0);
+    *receive = (dt__message){ .data = at, .bytes = s->bytes };
 }
 
 static bool run(dt__cluster *c, void *user)
@@ -67,16 +68,16 @@ dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t 
 /* Of each part the bytes from `at` on, at most PIECE. */
 typedef struct part_sharing {
     const char *what;
-    const dt__message *part;
+    const dt__segment *part;
     size_t at;
     int rank, to;
 } part_sharing;
 
-static dt__message cut(const dt__message *whole, size_t at)
+static dt__message cut(const dt__segment *whole, size_t at)
 {
-    if (at >= whole->bytes) return (dt__message){ NULL, 0 };
+    if (at >= whole->bytes) return (dt__message){ 0 };
     const size_t left = whole->bytes - at;
-    return (dt__message){ (char *)whole->data + at, left < PIECE ? left : PIECE };
+    return (dt__message){ .data = (char *)whole->data + at, .bytes = left < PIECE ? left : PIECE };
 }
 
 static void part_pieces(void *user, int k, dt__message *send, dt__message *receive)
@@ -93,7 +94,7 @@ static bool run_parts(dt__cluster *c, void *user)
     return dt__cluster_exchange(c, &x);
 }
 
-dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__message *part,
+dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__segment *part,
                                    int to)
 {
     size_t most = 0;

@@ -16,7 +16,7 @@ typedef struct moving {
     dt_ctx *ctx;
     const dt__tensor_post *post;
     dt__tensor_list *all; /* [ranks] */
-    dt__message *part;    /* [ranks] */
+    dt__segment *part;    /* [ranks] */
     head **heads;         /* [ranks] */
     int rank, ranks;
     bool receives;
@@ -53,7 +53,7 @@ static dt_status tell_heads(const moving *m)
     for (int k = 0; k < m->ranks; k++) {
         m->heads[k] = dt__alloc_array(m->ctx, m->all[k].n, sizeof **m->heads);
         if (m->heads[k] == NULL) return DT_ERR_NOMEM;
-        m->part[k] = (dt__message){ m->heads[k], (size_t)m->all[k].n * sizeof **m->heads };
+        m->part[k] = (dt__segment){ m->heads[k], (size_t)m->all[k].n * sizeof **m->heads };
     }
     describe(m);
     return dt__cluster_gather_parts(m->c, m->post->what, m->part, m->post->to);
@@ -76,10 +76,10 @@ static dt_status make_tensors(const moving *m)
     return DT_OK;
 }
 
-static dt__message values_of(dt_tensor *x)
+static dt__segment values_of(dt_tensor *x)
 {
-    if (x == NULL) return (dt__message){ NULL, 0 };
-    return (dt__message){ (void *)(uintptr_t)dt__data(x),
+    if (x == NULL) return (dt__segment){ NULL, 0 };
+    return (dt__segment){ (void *)(uintptr_t)dt__data(x),
                           (size_t)x->count * dt_dtype_size(x->dtype) };
 }
 

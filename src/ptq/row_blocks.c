@@ -323,18 +323,18 @@ static int64_t first_of(const row_blocks *p, int k)
 }
 
 /* Gives all ranks what each has put for its rows: `each` bytes a row. */
-static dt_status gather_rows(const row_blocks *p, dt__message *part, void *of, size_t each)
+static dt_status gather_rows(const row_blocks *p, dt__segment *part, void *of, size_t each)
 {
     if (of == NULL) return DT_OK;
     for (int k = 0; k < dt__cluster_ranks(p->cluster); k++) {
         const int64_t row = dt__min_i64(p->m->rows, first_of(p, k) * p->rows);
         const int64_t past = dt__min_i64(p->m->rows, first_of(p, k + 1) * p->rows);
-        part[k] = (dt__message){ (char *)of + (size_t)row * each, (size_t)(past - row) * each };
+        part[k] = (dt__segment){ (char *)of + (size_t)row * each, (size_t)(past - row) * each };
     }
     return dt__cluster_gather_parts(p->cluster, "rows of codes", part, -1);
 }
 
-static dt_status gather_all(const row_blocks *p, dt__message *part)
+static dt_status gather_all(const row_blocks *p, dt__segment *part)
 {
     const dt__code_grid *g = &p->m->grid;
     const size_t scales = (size_t)g->groups;
@@ -346,7 +346,7 @@ static dt_status gather_all(const row_blocks *p, dt__message *part)
     }
     for (int k = 0; k < dt__cluster_ranks(p->cluster); k++) {
         const int64_t first = first_of(p, k);
-        part[k] = (dt__message){ p->outcomes + first,
+        part[k] = (dt__segment){ p->outcomes + first,
                                  (size_t)(first_of(p, k + 1) - first) * sizeof *p->outcomes };
     }
     return dt__cluster_gather_parts(p->cluster, "outcomes of rounding", part, -1);
@@ -355,7 +355,7 @@ static dt_status gather_all(const row_blocks *p, dt__message *part)
 static dt_status gather(const row_blocks *p)
 {
     if (p->cluster == NULL) return DT_OK;
-    dt__message *part = dt__alloc_array(p->m->ctx, dt__cluster_ranks(p->cluster), sizeof *part);
+    dt__segment *part = dt__alloc_array(p->m->ctx, dt__cluster_ranks(p->cluster), sizeof *part);
     dt_status s = part == NULL ? DT_ERR_NOMEM : DT_OK;
     s = dt__cluster_meet(p->cluster, DT__MEETING, s);
     if (s == DT_OK) s = gather_all(p, part);

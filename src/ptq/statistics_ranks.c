@@ -25,7 +25,7 @@ typedef struct joining {
     const dt_statistics *s;
     int which;
     double *sums;
-    dt__message *part; /* [ranks] */
+    dt__segment *part; /* [ranks] */
 } joining;
 
 static double *row_of(const joining *g, int64_t i)
@@ -43,7 +43,7 @@ static int64_t width_of(const joining *g, int64_t i, int64_t j)
 typedef enum task { COUNT, PACK, UNPACK } task;
 
 /* Goes through tile (i, j), whose numbers follow those at *used. */
-static void walk_tile(const joining *g, task what, const int64_t at[2], dt__message *m)
+static void walk_tile(const joining *g, task what, const int64_t at[2], dt__segment *m)
 {
     const int64_t side = g->s->side, n = g->s->layer.columns;
     for (int64_t i = at[0] * side; i < dt__min_i64(n, (at[0] + 1) * side); i++) {
@@ -92,7 +92,7 @@ static dt_status join(joining *g)
     return s;
 }
 
-static dt_status join_group(const dt_statistics *s, const dt__moments *m, dt__message *part)
+static dt_status join_group(const dt_statistics *s, const dt__moments *m, dt__segment *part)
 {
     double *const sums[] = { [DT__OF_H] = m->h, [DT__OF_G] = m->g, [DT__OF_C] = m->c };
     for (int which = 0; which < DT__COUNT_OF(sums); which++) {
@@ -110,7 +110,7 @@ dt_status dt__statistics_join(dt_statistics *s)
     }
     if (s->expert != NULL) return DT_OK;
     dt__statistics_flush(s);
-    dt__message *part = dt__alloc_array(s->ctx, dt__cluster_ranks(s->cluster), sizeof *part);
+    dt__segment *part = dt__alloc_array(s->ctx, dt__cluster_ranks(s->cluster), sizeof *part);
     if (part == NULL) return DT_ERR_NOMEM;
     dt_status status = DT_OK;
     for (int64_t g = 0; g < s->layer.groups && status == DT_OK; g++) {

@@ -317,6 +317,8 @@ void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
 bool dt__run_wants_to_stop(dt__run *r);
 /* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
 dt_status dt__run_compare_ranks(dt__run *r);
+/* Makes the optimizer of r->model, which ranks share if cluster.shard_optimizer says so. */
+dt_status dt__run_optimizer(dt__run *r);
 /* Leaves the other ranks; `status`: how the run ended. */
 void dt__run_leave(dt__run *r, dt_status status);
 

@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "kernels/machine.h"
 #include "nn/module.h"
+#include "optim/optimizer.h"
 #include "train/shards.h"
 
 #include <detent/detent.h>
@@ -211,7 +212,16 @@ dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
 
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
 {
-    return conclude(r, dt__run_writes(r) ? work(r) : DT_OK);
+    const bool shared = dt__optimizer_is_shared(r->optimizer);
+    dt_status status = DT_OK;
+    if (r->cluster == NULL) return work(r);
+    if (dt__run_writes(r)) {
+        status = work(r);
+        if (shared) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+    } else if (shared) {
+        status = dt__optimizer_serve(r->optimizer);
+    }
+    return conclude(r, status);
 }
 
 dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
@@ -228,6 +238,34 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
     memcpy(words, first, DT__MESSAGE_SIZE);
     dt__release(r->ctx, all);
     return status;
+}
+
+/* ---- the optimizer --------------------------------------------------------------------------- */
+
+#define SHARED_FROM ((int64_t)32 << 20) /* bytes of state that a rank would have alone */
+
+/* With `auto`, where the state takes so much that memory and the time of the update count: results
+ * are the same. */
+static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
+{
+    int64_t elements = 0, n;
+    const dt__param *params;
+    const int choice = r->o->cluster.shard_optimizer;
+    if (choice != DT_SHARD_AUTO) return choice == DT_SHARD_ON;
+    if (dt__module_params(r->model, &params, &n) != DT_OK) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
+    }
+    return elements * dt__optimizer_states(o) * (int64_t)sizeof(float) >= SHARED_FROM;
+}
+
+dt_status dt__run_optimizer(dt__run *r)
+{
+    dt_optimizer_options o = r->o->train.optimizer;
+    o.average = r->o->train.average.name != DT_AVERAGE_NONE;
+    const bool shared = r->cluster != NULL && shares_optimizer(r, &o);
+    const dt__optimizer_ranks ranks = { r->cluster, shared };
+    return dt__optimizer_create_for(r->model, &o, &ranks, &r->optimizer);
 }
 
 /* ---- the weights of all ranks ---------------------------------------------------------------- */
