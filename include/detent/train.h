@@ -575,6 +575,8 @@ typedef struct dt_quantize_summary {
     char **copied;               /* for a file: names of the tensors copied unchanged */
     int64_t n_copied;
     int64_t bytes_before, bytes; /* for a file: size of its tensors, and of the new ones */
+    int rank;                    /* of this process; 0 without a launcher */
+    bool by_itself;              /* an error is this rank's own: others do not know of it */
 } dt_quantize_summary;
 
 enum { DT_CODES_PACKED, DT_CODES_I8 };
@@ -617,6 +619,7 @@ typedef struct dt_quantize_job {
     const char *model;        /* file of a float model, or of a QAT checkpoint */
     const char *output;       /* file to write */
     bool converts;            /* take the rounder from `convert`, not from `quantize` */
+    bool cluster;             /* join the other ranks, as in dt_run_control */
     bool (*stop)(void *user); /* called after each weight: true ends the call; NULL: never */
     void (*weight)(void *user, const dt_quantize_summary *s); /* after each weight, or NULL */
     void *user;

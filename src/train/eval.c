@@ -4,6 +4,7 @@
 #include "cluster/cluster.h"
 #include "core/clock.h"
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "train/task.h"
 
 #include <string.h>
@@ -139,6 +140,7 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
     if (status == DT_OK) status = dt_loader_create(o->d, &batches, &e->loader);
     if (status == DT_OK) status = dt_tape_create(e->ctx, &e->t);
     if (status == DT_OK) {
+        dt__loader_apart(e->loader, e->ranks);
         e->batches = dt__ceil_div(e->examples, o->options->batch_size);
         dt_no_grad(e->t, true);
         dt_train(o->m, false);
