@@ -101,8 +101,9 @@ static const struct {
       DIGITS "'train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}' cluster.shard_optimizer=on",
       false },
     { "shared groups",
-      DIGITS "'train.optimizer={name: adam, weight_decay: 0.1, groups: [{match: \"*bias\", rate: "
-             "2, weight_decay: 0}, {match: \"0.*\", frozen: true}]}' cluster.shard_optimizer=on",
+      DIGITS
+      "'train.optimizer={name: adam, weight_decay: 0.1, groups: [{match: \"*bias\", rate: "
+      "2, weight_decay: 0}, {match: \"head.weight\", frozen: true}]}' cluster.shard_optimizer=on",
       false },
     { "shared lora", DIGITS "'adapters={rank: 3, alpha: 6}' cluster.shard_optimizer=on", false },
     { "shared buckets",
