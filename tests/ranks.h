@@ -22,7 +22,7 @@ int ranks_run(const launcher *l, int ranks, const char *folder, const char *word
 void ranks_train(const launcher *l, int ranks, const char *folder, const char *recipe);
 
 /* Fails unless two runs, in the folders `run`, have the same files: but for what the clock says,
- * and machine.json. */
+ * what communication cost, and machine.json. */
 void ranks_compare(const char *a, const char *b, const char *what);
 
 /* Writes rank.sh: it runs detent and, on one rank, sends it a signal some seconds after a

@@ -122,7 +122,7 @@ static const struct {
     { "shared groups",
       RANKS_DIGITS
       "'train.optimizer={name: adam, weight_decay: 0.1, groups: [{match: \"*bias\", rate: "
-      "2, weight_decay: 0}, {match: \"layers.0*\", frozen: true}]}' cluster.shard_optimizer=on",
+      "2, weight_decay: 0}, {match: \"head.weight\", frozen: true}]}' cluster.shard_optimizer=on",
       false },
     { "shared lora", RANKS_DIGITS "'adapters={rank: 3, alpha: 6}' cluster.shard_optimizer=on",
       false },

@@ -1,5 +1,5 @@
-/* Runs of several ranks that something happens to: a signal, a kill, a full disk, no memory. Each ends
- * clearly, nothing is damaged, and the run goes on. */
+/* Runs of several ranks that something happens to: a signal, a kill, a full disk, no memory. Each
+ * ends clearly, nothing is damaged, and the run goes on. */
 #include "fault_runs.h"
 #include "ranks.h"
 #include "run_jobs.h"

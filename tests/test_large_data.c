@@ -1,5 +1,5 @@
-/* Data larger than memory: a shard reads its examples alone, mapped arrays take no memory, and where
- * data do not fit the message says what to do. */
+/* Data larger than memory: a shard reads its examples alone, mapped arrays take no memory, and
+ * where data do not fit the message says what to do. */
 #include "data/dataset.h"
 #include "ranks.h"
 #include "sample.h"

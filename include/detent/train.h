@@ -466,6 +466,10 @@ typedef struct dt_progress {
     double tokens_per_s;  /* 0 for images */
     double seconds_left;  /* until the last update of the run */
     size_t memory;        /* bytes allocated by the context */
+    /* Of several ranks, a mean over this call's updates: milliseconds in which messages about
+     * gradients and weights were on their way, those of them in which this rank could do nothing
+     * else, and bytes that it sent. */
+    double communication_ms, exposed_ms, sent;
 } dt_progress;
 
 typedef struct dt_run_control {

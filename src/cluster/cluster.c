@@ -33,7 +33,8 @@ struct dt__cluster {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
-    dt__cluster_job *first, *last;
+    dt__cluster_job *first, *last, *running;
+    dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
     bool has_ended; /* by a last meeting with an error */
     char why[WHY];
@@ -95,6 +96,8 @@ bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
             return fail(c, x, -1, "a message has more than 2 GiB");
         }
     }
+    if (x->patient) c->running->patient = true;
+    for (int k = 0; k < c->ranks; k++) c->costs.sent += (double)c->send[k].bytes;
     if (c->mpi->post(c->requests, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
     return wait_for_all(c, x);
 }
@@ -124,7 +127,10 @@ static void *communicate(void *cluster)
     const bool open = c->mpi->open(&c->rank, &c->ranks, &c->request_bytes, c->why) == 0;
     finish(c, &c->begun, open);
     for (dt__cluster_job *job; open && (job = next_job(c)) != NULL;) {
+        const double began = dt__seconds();
+        c->running = job;
         const bool ok = !c->failed && job->run(c, job->user);
+        if (!job->patient) c->costs.busy += dt__seconds() - began;
         finish(c, &job->done, ok);
     }
     char why[DT__TRANSPORT_WHY];
@@ -139,7 +145,7 @@ void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
 {
     pthread_mutex_lock(&c->mutex);
     job->next = NULL;
-    job->done = false;
+    job->done = job->patient = false;
     if (c->first == NULL) c->first = job;
     else c->last->next = job;
     c->last = job;
@@ -166,12 +172,23 @@ static bool wait_until(dt__cluster *c, const bool *done, double seconds)
 
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
 {
+    const double began = dt__seconds();
     wait_until(c, &job->done, 0);
     pthread_mutex_lock(&c->mutex);
     const bool failed = c->failed;
+    if (!job->patient) c->costs.waited += dt__seconds() - began;
     pthread_mutex_unlock(&c->mutex);
     if (!failed) return DT_OK;
     return dt_fail(c->ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
+}
+
+dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
+{
+    if (c == NULL) return (dt__cluster_costs){ 0 };
+    pthread_mutex_lock(&c->mutex);
+    const dt__cluster_costs costs = c->costs;
+    pthread_mutex_unlock(&c->mutex);
+    return costs;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -30,14 +30,23 @@ dt_ctx *dt__cluster_ctx(const dt__cluster *c);
 typedef struct dt__cluster_job {
     bool (*run)(dt__cluster *c, void *user); /* false: failed, by dt__cluster_exchange */
     void *user;
-    struct dt__cluster_job *next; /* these two belong to the cluster */
-    bool done;
+    struct dt__cluster_job *next; /* these belong to the cluster */
+    bool done, patient;
 } dt__cluster_job;
 
 /* Lends the job to the communication thread, until it was waited for. */
 void dt__cluster_post(dt__cluster *c, dt__cluster_job *job);
 /* STATE, naming the rank that is missing. */
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job);
+
+/* What communication has cost so far, but for messages that have no timeout. */
+typedef struct dt__cluster_costs {
+    double busy;   /* seconds that the communication thread had jobs */
+    double waited; /* seconds of dt__cluster_wait: they were not hidden */
+    double sent;   /* bytes */
+} dt__cluster_costs;
+
+dt__cluster_costs dt__cluster_costs_of(dt__cluster *c); /* zeros of NULL */
 
 /* Messages from each rank to each. */
 typedef struct dt__exchange {

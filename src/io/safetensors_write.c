@@ -16,9 +16,9 @@
 #include <xxhash.h>
 
 typedef struct item {
-    dt_file_entry entry; /* the writer owns name and dims */
-    int bits;            /* of one element */
-    dt_tensor *view;     /* holds the storage; NULL: the bytes are borrowed */
+    dt_file_entry entry;           /* the writer owns name and dims */
+    int bits;                      /* of one element */
+    dt_tensor *view;               /* holds the storage; NULL: the bytes are borrowed */
     const dt__byte_source *source; /* has the bytes; NULL: they are at entry.data */
 } item;
 
@@ -28,7 +28,7 @@ struct dt_writer {
     dt__meta *meta; /* the writer owns keys and values */
     int64_t count, capacity, meta_count, meta_capacity;
     const dt__byte_source *source; /* of entries that are added; NULL: none */
-    char *room;               /* for the bytes of one item, twice on a big-endian machine */
+    char *room;                    /* for the bytes of one item, twice on a big-endian machine */
 };
 
 dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
@@ -315,7 +315,10 @@ dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
 /* ---- the bytes of the file ------------------------------------------------------------------ */
 
 /* Whether the item's bytes in memory are not those of the file. */
-static bool is_made(const item *it) { return it->source != NULL || (DT__BIG_ENDIAN && it->bits > 8); }
+static bool is_made(const item *it)
+{
+    return it->source != NULL || (DT__BIG_ENDIAN && it->bits > 8);
+}
 
 static dt_status make_room(dt_writer *w)
 {

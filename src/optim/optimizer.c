@@ -401,7 +401,8 @@ void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__p
 
 static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, double factor)
 {
-    dt__slot_update(o, s, t, &(dt__parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
+    dt__slot_update(o, s, t,
+                    &(dt__parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
     if (t->status == DT_OK && s->p->project != NULL) s->p->project(s->p);
 }
 

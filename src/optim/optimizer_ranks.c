@@ -392,8 +392,10 @@ dt_status dt__optimizer_serve(dt_optimizer *o)
         DT__TRY(tell(o->cluster, &w));
         if (w.number < 0) return DT_OK;
         if (w.number >= o->n * DT__STATES) {
-            return dt_fail(o->ctx, DT_ERR_STATE, "rank 0 wants state %lld, of parameters that this "
-                           "rank does not have", (long long)w.number);
+            return dt_fail(o->ctx, DT_ERR_STATE,
+                           "rank 0 wants state %lld, of parameters that this "
+                           "rank does not have",
+                           (long long)w.number);
         }
         DT__TRY(fetch(o, &w, NULL));
     }

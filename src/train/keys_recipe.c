@@ -41,8 +41,9 @@ static const dt_key cluster_keys[] = {
       .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto",
-      .text = "on: each rank updates a part of the parameters and has the optimizer's state of that "
-              "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
+      .text =
+          "on: each rank updates a part of the parameters and has the optimizer's state of that "
+          "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
     { 0 },
 };
 

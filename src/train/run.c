@@ -80,6 +80,7 @@ static dt_status end_training(dt__run *r)
 {
     DT__TRY(dt__run_open_teacher(r, r->model, true));
     DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_measure_memory(r));
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));
     return dt__run_take_average(r);

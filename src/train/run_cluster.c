@@ -1,5 +1,6 @@
-/* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all. Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that
- * all of them see. */
+/* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all.
+ * Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that all
+ * of them see. */
 #include "cluster/cluster.h"
 
 #include "autograd/kind.h"

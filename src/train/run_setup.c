@@ -239,6 +239,8 @@ void dt__run_end_stage(dt__run *r)
 
 void dt__run_close(dt__run *r)
 {
+    dt__release(r->ctx, r->memory);
+    r->memory = NULL;
     dt__run_end_stage(r);
     dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);

@@ -58,8 +58,8 @@ struct dt__shards {
     int64_t shards, own;  /* in all, and of each rank */
     dt_module *model;
     dt_optimizer *optimizer;
-    uint64_t seen;          /* the model's counter of changes when all below was made */
-    dt_tensor **param;      /* in the reverse order of registration: as backward ends with them */
+    uint64_t seen;     /* the model's counter of changes when all below was made */
+    dt_tensor **param; /* in the reverse order of registration: as backward ends with them */
     dt__bucket_tensor *tensor; /* how ranks cut each */
     dt__param_state *param_state;
     int64_t n_params;

@@ -1,5 +1,6 @@
-/* What shards keep of a model: its parameters in the order in which backward ends with them, buckets
- * of their gradients, room for reports. It follows the model's tree, as optimizers do: dt_prepare and loading change it. */
+/* What shards keep of a model: its parameters in the order in which backward ends with them,
+ * buckets of their gradients, room for reports. It follows the model's tree, as optimizers do:
+ * dt_prepare and loading change it. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
@@ -122,4 +123,18 @@ dt_status dt__shards_follow(dt__run *r)
     s->model = r->model;
     s->seen = dt__module_changes(r->model);
     return DT_OK;
+}
+
+/* Of one shard, the gradients of all trained parameters; else those of all nodes of the tree that
+ * are in memory at a time. */
+int64_t dt__shards_bytes(const dt__run *r)
+{
+    const dt__shards *s = r->shards;
+    const dt__param *params;
+    int64_t n, elements = 0;
+    if (dt__module_params(r->model, &params, &n) != DT_OK) return 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
+    }
+    return elements * (int64_t)sizeof(float) * (s == NULL ? 1 : s->n_parts + s->n_stack);
 }
