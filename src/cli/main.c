@@ -128,6 +128,10 @@ static const cli_command commands[] = {
       .options = { { "--prompt", "TEXT", "what the text begins with" },
                    { "--prompt-file", "FILE", "the same from a file; - is standard input" },
                    { "--prompt-ids", "1,2,3", "the same as ids of tokens" },
+                   { "--format", NULL,
+                     "the prompt is put into the format of the model's prompts (data.prompt): "
+                     "text, "
+                     "or where it has several fields a JSON object" },
                    { "--tokenizer", "FILE",
                      "in place of the model's own; bytes: every byte an id" },
                    { "--max-tokens", "N",
@@ -152,6 +156,8 @@ static const cli_command commands[] = {
                    { "--top", "K", "the likeliest classes or tokens; default 3" },
                    { "--columns", "a,b,...",
                      "of CSV files: the columns to read; default: those trained on" },
+                   { "--format", NULL,
+                     "texts are put into the format of the model's prompts (data.prompt)" },
                    { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",

@@ -36,7 +36,11 @@ static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
     if (!join(recipe_path, run, "recipe.yaml")) return join(path, run, name);
     if (dt_recipe_read(ctx, &source, &recipe) == DT_OK) {
         const dt_recipe_options *o = dt_recipe_get(recipe);
-        snprintf(name, sizeof name, "%s", o->qat.given ? o->convert.output : FLOAT_MODEL);
+        const bool packs = o->model.pack || o->model.packing.given;
+        snprintf(name, sizeof name, "%s",
+                 o->qat.given ? o->convert.output
+                 : packs      ? "adapters.safetensors"
+                              : FLOAT_MODEL);
     }
     dt_recipe_free(recipe);
     return join(path, run, name);
