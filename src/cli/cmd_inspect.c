@@ -270,6 +270,11 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
     }
     print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
     print_data(ctx, dt_file_meta(file, "detent.data"));
+    const char *base = dt_file_meta(file, "detent.base");
+    cli_text p = { .used = 0 };
+    if (base == NULL) return;
+    add_json(&p, base);
+    print_entry("adapters of", p.text);
 }
 
 static void print_text(look *l, dt_ctx *ctx)

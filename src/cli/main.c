@@ -161,8 +161,10 @@ static const cli_command commands[] = {
                    { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",
-      "a model whose layers have adapters, to one that computes the same without", cli_merge,
-      .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
+      "a model whose layers have adapters, to one that computes the same without; packed weights "
+      "are "
+      "rounded anew",
+      cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
     { "import", "MODEL.onnx -o FILE", "an ONNX model as a float model of family layers", cli_import,
       .least_words = 1, .most_words = 1,
