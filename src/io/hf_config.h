@@ -99,7 +99,7 @@ dt_status dt__hf_set_rotation(const dt__hf_config *c, dt_llama_options *out);
 dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_options *out,
                                    bool *found);
 
-/* ---- classes of family gpt: GPT-2, and GPT-NeoX (Pythia) ----------------------------------------------------------------------------------- */
+/* ---- classes of family gpt: GPT-2, and GPT-NeoX (Pythia) ------------------------------------- */
 
 /* Of the whole config.json. */
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out);
