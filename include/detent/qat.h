@@ -287,10 +287,10 @@ DT_API dt_lora_options dt_lora_defaults(void);
 DT_API dt_status dt_lora_add(dt_module *m, const dt_lora_options *options);
 
 /* Adds every adapter to the weight of its layer, or its master, and removes it. Outputs keep their
- * bits, and every parameter requires a gradient. A packed weight becomes the sum, rounded to nearest
- * by its settings, so outputs change. Errors: STATE (no adapter, a frozen model); UNSUPPORTED (a
- * packed weight with static or learned scales, or an order of columns); NOMEM and NUMERIC, where
- * some may be merged already. */
+ * bits, and every parameter requires a gradient. A packed weight becomes the sum, rounded to
+ * nearest by its settings, so outputs change. Errors: STATE (no adapter, a frozen model);
+ * UNSUPPORTED (a packed weight with static or learned scales, or an order of columns); NOMEM and
+ * NUMERIC, where some may be merged already. */
 DT_API dt_status dt_lora_merge(dt_module *m);
 
 DT_API bool dt_has_lora(dt_module *m); /* some layer has an adapter */
