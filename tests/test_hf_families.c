@@ -3,6 +3,8 @@
  * adapters; exports write them or refuse them by name. */
 #include "testing.h"
 
+#include "io/model.h"
+
 #include <detent/export.h>
 #include <detent/io.h>
 #include <detent/ops.h>
@@ -432,6 +434,33 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
+/* The copies of matrices that are turned are given back while a model reads them, and the open
+ * folder says so afterwards. */
+START_TEST(turned_matrices_are_read_once)
+{
+    char folder[TEST_PATH];
+    dt_ctx *ctx;
+    dt_file *f;
+    dt_module *m;
+    dt_tensor *x;
+    static const char *const name = "blocks.0.mlp.up.weight";
+    if (!test_golden(folder, "hf/families/gpt2")) return;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    TEST_OK(ctx, dt_file_open(ctx, folder, &f));
+    TEST_OK(ctx, dt_file_load(f, name, DT_F32, &x));
+    TEST_OK(ctx, dt__model_of_file(f, &m, NULL));
+    ck_assert(memcmp(dt_data(x), dt_data(dt_param(m, name)), (size_t)dt_count(x) * 4) == 0);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    TEST_FAILS(ctx, DT_ERR_STATE, "open it again", dt_file_load(f, name, DT_F32, &x));
+    TEST_FAILS(ctx, DT_ERR_STATE, "open it again", dt__model_of_file(f, &m, NULL));
+    TEST_OK(ctx, dt_file_load(f, "positions.weight", DT_F32, &x)); /* not turned */
+    dt_tensor_free(x);
+    dt_file_close(f);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Weights are copied from the mapped file to the parameters, not held beside them. */
 START_TEST(weights_are_in_memory_once)
 {
@@ -481,6 +510,7 @@ Suite *test_hf_families_suite(void)
     tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
     tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
     tcase_add_loop_test(c, weights_are_in_memory_once, 0, 2);
+    tcase_add_test(c, turned_matrices_are_read_once);
     suite_add_tcase(s, c);
     return s;
 }

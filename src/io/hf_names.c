@@ -143,7 +143,10 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
     const int64_t in = e->dims[0], out = e->dims[1];
     int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
     char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
-    if (dims == NULL || to == NULL) return DT_ERR_NOMEM;
+    dt__turned *copy = dt__keep(folder->ctx, &folder->kept, sizeof *copy);
+    if (dims == NULL || to == NULL || copy == NULL) return DT_ERR_NOMEM;
+    *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
+    folder->copies = copy;
     const size_t each = e->count == 0 ? 0 : e->bytes / (size_t)e->count;
     const char *from = e->data;
     for (int64_t i = 0; i < in && each > 0; i++) {
@@ -151,6 +154,7 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
             memcpy(to + (size_t)(o * in + i) * each, from + (size_t)(i * out + o) * each, each);
         }
     }
+    dt__entry_forget(folder, e);
     dims[0] = out;
     dims[1] = in;
     e->dims = dims;
