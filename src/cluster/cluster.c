@@ -36,6 +36,7 @@ struct dt__cluster {
     dt__cluster_job *first, *last, *running;
     dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
+    bool has_ended; /* by a last meeting with an error */
     char why[WHY];
     size_t request_bytes;
     void *requests;
@@ -44,6 +45,9 @@ struct dt__cluster {
 
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
+dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
+bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
+void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
 
 /* ---- on the communication thread ------------------------------------------------------------ */
 
@@ -62,8 +66,7 @@ static bool fail(dt__cluster *c, const dt__exchange *x, int missing, const char 
 static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
 {
     char why[DT__TRANSPORT_WHY];
-    const double began = dt__seconds();
-    double moved = began;
+    double began = dt__seconds(), moved = began;
     int before = INT_MAX, left, missing;
     for (;;) {
         if (c->mpi->test(c->requests, c->ranks, &left, &missing, why)) {
@@ -73,7 +76,8 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
         const double now = dt__seconds();
         if (left != before) moved = now;
         before = left;
-        if (c->timeout > 0 && !x->patient && now - began > c->timeout) {
+        if (x->patient && missing == 0) began = now;
+        if (c->timeout > 0 && now - began > c->timeout) {
             snprintf(why, sizeof why, "nothing has come within %g s (cluster.timeout)", c->timeout);
             return fail(c, x, missing, why);
         }

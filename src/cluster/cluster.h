@@ -24,6 +24,7 @@ void dt__cluster_close(dt__cluster *c, bool together);
 
 int dt__cluster_rank(const dt__cluster *c);  /* 0 of NULL */
 int dt__cluster_ranks(const dt__cluster *c); /* 1 of NULL */
+dt_ctx *dt__cluster_ctx(const dt__cluster *c);
 
 /* Work for the communication thread. It must not use the context. */
 typedef struct dt__cluster_job {
@@ -50,7 +51,7 @@ dt__cluster_costs dt__cluster_costs_of(dt__cluster *c); /* zeros of NULL */
 /* Messages from each rank to each. */
 typedef struct dt__exchange {
     const char *what; /* "bucket 3": for messages */
-    bool patient;     /* without a timeout: others may work alone for long */
+    bool patient;     /* waits without a timeout for rank 0, which may work alone for long */
     /* Written by the caller for rank k; those of its own rank are not used. */
     void (*pieces)(void *user, int k, dt__message *send, dt__message *receive);
     void *user;
@@ -64,6 +65,41 @@ dt_status dt__cluster_gather(dt__cluster *c, const char *what, const void *own, 
                              void *all);
 /* What rank 0 has, to all others, which wait for as long as it takes. NULL: nothing to do. */
 dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t bytes);
+/* part[k], of any size, of each rank k to rank `to`, or to all where it is -1: a rank sends its own
+ * and receives the others'. NULL: nothing to do. */
+dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__segment *part,
+                                   int to);
+
+/* How a work went on this rank: an error of any rank becomes that of all. The message is that of
+ * the first such rank; a rank with an error of its own keeps its own. NULL: returns `status`.
+ * A rank that fails between two meetings goes to the last one at once, where it meets the others
+ * wherever they are: then all return the error, and nobody has another meeting. */
+typedef enum dt__meeting { DT__MEETING, DT__LAST_MEETING } dt__meeting;
+dt_status dt__cluster_meet(dt__cluster *c, dt__meeting which, dt_status status);
+/* Whether a last meeting had an error: all ranks have it and end. False of NULL. */
+bool dt__cluster_has_ended(const dt__cluster *c);
+void dt__cluster_end(dt__cluster *c); /* for share.c */
+
+/* ---- tensors (tensor_lists.c) ---------------------------------------------------------------- */
+
+typedef struct dt__tensor_list {
+    dt_tensor **x; /* dense and contiguous; NULL: none */
+    int64_t n;
+} dt__tensor_list;
+
+/* What a rank has for others. */
+typedef struct dt__tensor_post {
+    const char *what;
+    int to;                /* the rank that gets them; -1: all */
+    dt_status status;      /* how making them went: an error is that of all ranks */
+    dt__tensor_list given; /* not read after an error */
+} dt__tensor_post;
+
+/* all: [ranks], the lists of the ranks in order; empty on a rank that does not get them. Its own is
+ * `given`, which stays the caller's. Free the others by dt__tensor_lists_free, in any case. NULL:
+ * there is one list. */
+dt_status dt__cluster_tensors(dt__cluster *c, const dt__tensor_post *post, dt__tensor_list *all);
+void dt__tensor_lists_free(dt__cluster *c, dt__tensor_list *all);
 
 /* ---- who has which part of a tensor (buckets.c) --------------------------------------------- */
 

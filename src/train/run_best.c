@@ -108,7 +108,7 @@ static void put_share(dt__chars *t, const char *name, double share)
     dt__put_real(t, share);
 }
 
-/* Evaluates and writes the line of metrics, on rank 0. */
+/* Evaluates, on all ranks, and writes the line of metrics. */
 static dt_status measure(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
@@ -141,9 +141,8 @@ static dt_status measure(dt__run *r)
 static dt_status measure_average(dt__run *r)
 {
     DT__TRY(dt__run_swap_average(r));
-    const dt_status status = dt__run_alone(r, measure);
-    const dt_status back = status == DT_OK || r->together ? dt__run_swap_average(r) : status;
-    return status == DT_OK ? back : status;
+    DT__TRY(dt__run_together(r, measure));
+    return dt__run_swap_average(r);
 }
 
 static dt_status evaluate(dt__run *r)
@@ -151,8 +150,6 @@ static dt_status evaluate(dt__run *r)
     const double before = dt__seconds();
     dt_tape_reset(r->tape);
     DT__TRY(measure_average(r));
-    DT__TRY(
-        dt__cluster_tell(r->cluster, "the validation loss", &r->validated, sizeof r->validated));
     dt__run_plateau(r, r->validated);
     const dt_status status = compare_to_best(r, r->validated);
     r->line_clock += dt__seconds() - before;

@@ -56,7 +56,7 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
 {
     char processor[DT__PROCESSOR];
     dt__chars t = { .ctx = r->ctx };
-    if (!r->o->run.report) return DT_OK;
+    if (!r->o->run.report || !dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"version\": ");
     dt__put_quoted(&t, dt_version());
     put_date(&t);
