@@ -137,9 +137,9 @@ static const struct {
       IMAGES "'qat={preset: int4-int4, start_step: 2}' cluster.sync_norm=true train.batch_size=3",
       false },
     { "sync recompute",
-      RANKS_DIGITS
-      "model.norm=batch train.recompute=true train.accumulate=2 cluster.sync_norm=true "
-      "cluster.shard_optimizer=on train.nonfinite=skip",
+      IMAGES "'model={family: resnet, image: [1, 28, 28], depth: 8, widths: [4, 8, 8], outputs: "
+             "10}' train.recompute=true train.accumulate=2 qat.start_step=1 cluster.sync_norm=true "
+             "cluster.shard_optimizer=on train.nonfinite=skip",
       false },
     { "sync teacher",
       RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "

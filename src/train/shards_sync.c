@@ -12,6 +12,7 @@
 #include "train/shards.h"
 
 #include "nn/module.h"
+#include "qat/quantizer.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -425,6 +426,27 @@ static dt_status add_buffer(void *user, const char *path, dt_tensor *x, dt_entry
     return DT_OK;
 }
 
+static void remove_buffer(sync_of *y, const dt_tensor *x)
+{
+    for (int64_t i = 0; i < y->n_buffers && x != NULL; i++) {
+        if (y->buffer[i] != x) continue;
+        y->bytes -= (size_t)x->count * dt_dtype_size(x->dtype);
+        y->buffer[i--] = y->buffer[--y->n_buffers];
+    }
+}
+
+/* Ranges of weights do not depend on examples: the first shard that reads a weight initializes its
+ * range, for all. */
+static dt_status remove_ranges(void *user, const char *path, dt_module *m)
+{
+    const dt__quantizer *q = dt__quantizer_of(m);
+    (void)path;
+    if (q == NULL || q->quant.activation) return DT_OK;
+    const dt_tensor *const all[] = { q->scale, q->zero_point, q->count };
+    for (int i = 0; i < DT__COUNT_OF(all); i++) remove_buffer(user, all[i]);
+    return DT_OK;
+}
+
 /* Lane 0 has tape, loader and parts of the run. */
 static dt_status make_own(dt__run *r, lane *l)
 {
@@ -459,6 +481,7 @@ static dt_status make(sync_of *y)
     const int64_t own = y->s->own, ranks = dt__cluster_ranks(y->s->cluster);
     const head most = { .channels = y->channels };
     DT__TRY(dt_module_visit(y->r->model, add_buffer, y));
+    DT__TRY(dt_module_visit_modules(y->r->model, remove_ranges, y));
     y->message = bytes_of(&most, own);
     y->mine = dt__alloc(ctx, y->message);
     y->all = dt__alloc_array(ctx, ranks, y->message);
