@@ -117,16 +117,21 @@ static dt_status print(trial *b, int64_t batch)
            "%.1f MB of gradients\n",
            (long long)batch, 1e3 * one.forward, 1e3 * one.backward, 1e3 * one.optimizer,
            BYTES / 1e6);
-    printf("%8s %8s %21s %21s\n", "Gbit/s", "machines", "weak ms  efficiency",
-           "strong ms  efficiency");
+    printf("efficiency              %21s %21s\n", "weak", "strong");
+    printf("%8s %8s %13s %8s %13s %8s\n", "Gbit/s", "machines", "whole", "shared", "whole",
+           "shared");
     for (int machines = 2; machines <= MOST && machines <= batch; machines *= 2) {
         status = measure(b, batch / machines, &part);
         for (int i = 0; i < 3 && status == DT_OK; i++) {
             const link_of l = { 30, gbits[i] };
-            const double weak = predict(&one, machines, &l, true);
-            const double strong = predict(&part, machines, &l, true);
-            printf("%8g %8d %12.1f %7.0f %% %12.1f %7.0f %%\n", gbits[i], machines, 1e3 * weak,
-                   100 * whole(&one) / weak, 1e3 * strong, 100 * whole(&one) / strong / machines);
+            printf("%8g %8d", gbits[i], machines);
+            for (int k = 0; k < 4; k++) {
+                const bool strong = k > 1;
+                const double t = predict(strong ? &part : &one, machines, &l, k % 2 != 0);
+                printf(" %*.0f %%", k % 2 ? 6 : 11,
+                       100 * whole(&one) / t / (strong ? machines : 1));
+            }
+            printf("\n");
         }
     }
     return status;

@@ -6,8 +6,8 @@
  *     communication: ms in which messages about gradients and weights were on their way
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step
- * and what the comparison of all ranks' weights after each step costs. Networks: the MLP
- * 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
+ * and what the comparison of all ranks' weights after each step, and the watchdog, cost. Networks:
+ * the MLP 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
  *
  * The launcher starts this program for each figure: `ranks step NETWORK KEY=VALUE...` prints those
  * of a run; `ranks ping` measures messages between the first two ranks: microseconds of a small
@@ -272,6 +272,8 @@ static const way ways[] = {
     { "2 ranks, whole optimizers", "cluster.shard_optimizer=off cluster.check_steps=0", 2, 1 },
     { "2 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 2, 1 },
     { "  and weights compared", "cluster.shard_optimizer=on cluster.check_steps=1", 2, 1 },
+    { "  and no timeout", "cluster.shard_optimizer=on cluster.check_steps=0 cluster.timeout=0", 2,
+      1 },
     { "4 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 4, 1 },
 };
 
