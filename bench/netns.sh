@@ -94,7 +94,7 @@ printf '%-20s %10s %10s %10s %8s %9s\n' link ms 'CPU ms' 'comm. ms' hidden 'sent
 for link in "$@"; do
     rate=${link%%/*} delay=${link#"$rate"}
     if ! shape "$rate" "${delay#/}" 2>"$work/why"; then
-        printf '%-20s %s\n' "$link" "$(head -n 1 "$work/why")"
+        printf '%-20s %s\n' "$link" "$(head -n 1 "$work/why") (delays want the kernel's netem)"
         continue
     fi
     rm -rf "$work/run"

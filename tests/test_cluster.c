@@ -4,6 +4,7 @@
 #include "run_jobs.h"
 #include "sample.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -214,6 +215,20 @@ static const struct {
     { "a2qronos",
       RANKS_DIGITS "'convert={rounder: a2qronos, accumulator: {bits: 20}, rounding: {damping_mean: "
                    "all}, calibration: {samples: 40, batch_size: 7}}'",
+      false },
+    { "sync", RANKS_DIGITS "model.norm=batch model.dropout=0.2 cluster.sync_norm=true", true },
+    { "sync cnn", IMAGES STATIC("moving_average") "cluster.sync_norm=true", true },
+    { "sync learned",
+      IMAGES "'qat={preset: int4-int4, start_step: 2}' cluster.sync_norm=true train.batch_size=3",
+      false },
+    { "sync recompute",
+      RANKS_DIGITS
+      "model.norm=batch train.recompute=true train.accumulate=2 cluster.sync_norm=true "
+      "cluster.shard_optimizer=on train.nonfinite=skip",
+      false },
+    { "sync teacher",
+      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "
+                   "'data.augment={mixup: 0.4}'",
       false },
     { "buckets", RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },
 };
@@ -426,6 +441,35 @@ START_TEST(the_table_has_every_choice)
     ck_assert_int_eq(missing, 0);
     dt_ctx_free(ctx);
 }
+/* ---- batch norms over all shards ------------------------------------------------------------- */
+
+/* The first losses of a run whose batches have 1 or 4 shards. */
+static void read_losses(const char *keys, double loss[2])
+{
+    char folder[TEST_PATH], recipe[1024], *said;
+    test_folder(folder);
+    snprintf(recipe, sizeof recipe, RANKS_DIGITS "~qat model.norm=batch train.log.every_steps=1 %s",
+             keys);
+    ranks_train(NULL, 1, folder, recipe);
+    ck_assert(test_shell(&said, "sed -n 's/.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/run/metrics.jsonl",
+                         folder) == 0);
+    ck_assert_int_eq(sscanf(said, "%lf %lf", &loss[0], &loss[1]), 2);
+    free(said);
+}
+
+START_TEST(synchronized_norms_are_those_of_the_whole_batch)
+{
+    double whole[2], own[2], all[2];
+    read_losses("train.shards=1", whole);
+    read_losses("train.shards=4", own);
+    read_losses("train.shards=4 cluster.sync_norm=true", all);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(fabs(all[i] - whole[i]) <= 1e-4 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, all[i], whole[i]);
+        ck_assert_msg(fabs(own[i] - whole[i]) > 1e-3 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, own[i], whole[i]);
+    }
+}
 END_TEST
 
 /* ---- detent quantize ------------------------------------------------------------------------- */
@@ -487,7 +531,7 @@ static void refuse(const launcher *l, const char *const before[2], const char *c
         &said,
         "cd %s && mkdir a b && head -c 3000 " DETENT_SOURCE_DIR "/README.md >a/text && "
         "sed s/detent/extent/ a/text >b/text && cp a/text text && "
-        "v=$(" RANKS_PROGRAM " --version | tr -dc '0-9.') && "
+        "v=$(" RANKS_PROGRAM " --version | tr -dc '0-9.' | sed 's/[.]/[.]/g') && "
         "sed \"s/$v/0.0.0/g\" " RANKS_PROGRAM " >detent && chmod +x detent && "
         "printf 'shift; DETENT_MODULES=" DETENT_BINARY_DIR " exec ./detent \"$@\"' >other && "
         "%s -n 1 %s " RANKS_PROGRAM " train %s : -n 1 %s " RANKS_PROGRAM " train %s 2>&1",
@@ -545,6 +589,7 @@ Suite *test_cluster_suite(void)
     tcase_set_timeout(t, 1800);
     tcase_add_loop_test(t, any_number_of_ranks_gives_the_same_bytes, 0, CASES);
     tcase_add_test(t, the_table_has_every_choice);
+    tcase_add_test(t, synchronized_norms_are_those_of_the_whole_batch);
     tcase_add_test(t, it_goes_on_with_another_number_of_ranks);
     tcase_add_loop_test(t, a_model_is_quantized_with_the_same_bytes, 0,
                         (int)(sizeof roundings / sizeof roundings[0]));
