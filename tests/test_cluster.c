@@ -284,7 +284,10 @@ START_TEST(it_goes_on_with_another_number_of_ranks)
     snprintf(b, sizeof b, "%strain.epochs=1", recipe);
     ranks_train(NULL, 1, alone, a);
     ranks_train(l, 4, folder, b);
-    ck_assert_int_eq(ranks_run(l, 2, folder, "train run --resume train.epochs=2", NULL), 0);
+    ck_assert_int_eq(ranks_run(l, 2, folder,
+                               "train run --resume train.epochs=2 cluster.shard_optimizer=on",
+                               NULL),
+                     0);
     ck_assert_int_eq(ranks_run(NULL, 1, folder, "train run --resume train.epochs=3", NULL), 0);
     snprintf(a, sizeof a, "%s/run", alone);
     snprintf(b, sizeof b, "%s/run", folder);

@@ -6,8 +6,8 @@
  * only kinds know (learned scales, experts): the first update after a change of the model notes the
  * number of the record after which each gradient changed last. Later updates with as many records
  * rely on it, and check at the end that nothing was added to a gradient that had been sent. With
- * cluster.sync_norm buckets leave after backward: between them ranks exchange sums of norms, and all
- * messages must have one order. */
+ * cluster.sync_norm buckets leave after backward: between them ranks exchange sums of norms, and
+ * all messages must have one order. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "core/tensor.h"
