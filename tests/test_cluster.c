@@ -159,6 +159,10 @@ static const struct {
             "activation: relu}, {linear: kind, from: [a], out: 3}, {linear: level, from: [a], out: "
             "1}, {linear: bits, from: [a], out: 2}], output: [kind, level, bits]}'",
       false },
+    { "prompts",
+      ADDER "'data={format: jsonl, dir: ., train: [lines.jsonl], tokenizer: bytes, validation: "
+            "0.2}' model.vocab=256 model.context=12 train.mask=all train.eval_batch_size=4",
+      false },
     { "averaged epochs",
       RANKS_DIGITS "'train.average={name: epochs, last: 2}' 'train.schedule={name: linear}' "
                    "qat.forward=simulated cluster.shard_optimizer=off",
@@ -235,7 +239,7 @@ static const struct {
 
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
 
-/* A folder with table.csv, of 60 rows, for those cases that read it. */
+/* A folder with table.csv, of 60 rows, and lines.jsonl for those cases that read them. */
 static void make_folder(char folder[TEST_PATH])
 {
     test_folder(folder);
@@ -243,7 +247,9 @@ static void make_folder(char folder[TEST_PATH])
                          "cd %s && awk 'BEGIN { print \"l1,l2,l3,kind,v,b1,b2\"; "
                          "for (i = 0; i < 60; i++) print i %% 7 / 7 \",\" i %% 5 / 5 \",\" "
                          "i %% 3 \",k\" i %% 3 \",\" i %% 11 / 11 \",\" i %% 2 \",\" "
-                         "(i %% 4 == 1) }' >table.csv",
+                         "(i %% 4 == 1) }' >table.csv && awk 'BEGIN { for (i = 0; i < 50; i++) "
+                         "printf \"{\\\"prompt\\\": \\\"%%d\\\", \\\"completion\\\": "
+                         "\\\"=%%d\\\"}\\n\", i, i * 3 }' >lines.jsonl",
                          folder) == 0);
 }
 
@@ -398,12 +404,14 @@ static void walk_case(dt_ctx *ctx, const char *recipe, choices *c)
     dt_recipe_free(r);
 }
 
-/* What ranks read alike (data), what only chooses other keys (qat.target), what has a table of its
- * own below (quantize), and what no preset or recipe may have. */
+/* What ranks read alike (data), what only chooses other keys (qat.target), the settings of
+ * weights that are packed before training (model.pack), what has a table of its own below
+ * (quantize), and what no preset or recipe may have. */
 static bool is_left_out(const char *path)
 {
     static const char *const out[] = {
         "data.format: ",
+        "model.pack.",
         "data.split: ",
         "data.features.",
         "data.labels: ",
