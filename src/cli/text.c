@@ -266,6 +266,11 @@ void cli_table_free(cli_table *t)
     *t = (cli_table){ .form = t->form };
 }
 
+static bool incomplete;
+
+bool cli_is_incomplete(void) { return incomplete; }
+void cli_begin_output(void) { incomplete = false; }
+
 void cli_table_print(cli_table *t)
 {
     const int screen = screen_width(stdout);
@@ -277,6 +282,7 @@ void cli_table_print(cli_table *t)
         if (first == 0) fputs(screen_style_of(stdout, SCREEN_PLAIN), stdout);
     }
     if (t->failed) fputs("detent: out of memory for a table\n", stderr);
+    incomplete = incomplete || t->failed;
     cli_table_free(t);
 }
 

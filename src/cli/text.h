@@ -56,8 +56,12 @@ typedef struct cli_table {
 /* Adds a cell, copied; control characters become '?'. */
 void cli_table_put(cli_table *t, const char *text);
 void cli_table_format(cli_table *t, const char *format, ...) DT_PRINTF(2, 3);
-/* Prints all to stdout, and frees the cells. */
+/* Prints all to stdout, and frees the cells. Without memory for it there is a message, and the
+ * program's output is incomplete. */
 void cli_table_print(cli_table *t);
+bool cli_is_incomplete(void);
+/* The program's output begins: nothing is incomplete. */
+void cli_begin_output(void);
 void cli_table_free(cli_table *t);
 
 /* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:
