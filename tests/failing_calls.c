@@ -52,7 +52,7 @@ static bool add_site(void *address)
     return true;
 }
 
-static bool decide(unsigned kind)
+static bool decide(unsigned kind, const char *what)
 {
     void *way[DEPTH];
     const bool finding = chosen.i == FAILING_FIND;
@@ -63,7 +63,10 @@ static bool decide(unsigned kind)
     for (int i = OWN; i < n && finding; i++) is_new = add_site(way[i]) || is_new;
     if (is_new && n_found < MOST_CALLS) found[n_found++] = hash;
     if (finding) return false;
-    if (happened) return chosen.lasts && kind == chosen_kind;
+    if (happened) {
+        const bool same = kind != FAILING_SYSTEM || strcmp(what, name) == 0;
+        return chosen.lasts && kind == chosen_kind && same;
+    }
     if (hash != found[chosen.i]) return false;
     happened = true;
     chosen_kind = kind;
@@ -76,7 +79,7 @@ static bool fails(unsigned kind, const char *what)
     const int before = errno;
     if ((counted & kind) == 0) return false;
     kinds = 0; /* what is called from here does not count */
-    const bool now = decide(kind);
+    const bool now = decide(kind, what);
     kinds = counted;
     errno = now ? chosen.error : before;
     if (now && name == NULL) name = what;

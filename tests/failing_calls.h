@@ -25,7 +25,7 @@ typedef struct failing_call {
     int64_t i;      /* which of the calls that were found; FAILING_FIND: none, they are looked for,
                      * without sites that earlier passes of this process found */
     unsigned kinds; /* that are looked for; of the same kinds when a call fails */
-    bool lasts;     /* and all of its kind that follow */
+    bool lasts;     /* and all that follow: of the system those of the same function */
     int error;      /* errno */
 } failing_call;
 void failing_begin(failing_call c);

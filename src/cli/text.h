@@ -37,6 +37,12 @@ void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
 /* A name from a file, cleaned (dt_text_clean). */
 void cli_text_add_name(cli_text *t, const char *name);
 
+/* Says that there is no memory for a part of the output: the program will end with an error. */
+void cli_leave_out(const char *what);
+/* Whether something was left out since cli_begin_output. */
+bool cli_is_incomplete(void);
+void cli_begin_output(void);
+
 /* Prints an entry of a list: `head`, and from `column` on `text`, wrapped. Where that leaves little
  * room for text, or the head is too long, text begins on a line of its own. */
 void cli_entry(FILE *to, const char *head, int column, const char *text);
@@ -56,12 +62,8 @@ typedef struct cli_table {
 /* Adds a cell, copied; control characters become '?'. */
 void cli_table_put(cli_table *t, const char *text);
 void cli_table_format(cli_table *t, const char *format, ...) DT_PRINTF(2, 3);
-/* Prints all to stdout, and frees the cells. Without memory for it there is a message, and the
- * program's output is incomplete. */
+/* Prints all to stdout, and frees the cells. */
 void cli_table_print(cli_table *t);
-bool cli_is_incomplete(void);
-/* The program's output begins: nothing is incomplete. */
-void cli_begin_output(void);
 void cli_table_free(cli_table *t);
 
 /* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:

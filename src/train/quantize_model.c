@@ -197,7 +197,7 @@ static dt_status convert(work *w)
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
-    dt__partial_remove(&w->partial);
+    dt__partial_remove(w->partial.ctx, w->partial.path);
     return DT_OK;
 }
 
