@@ -34,8 +34,8 @@
  * test_skip, where none of them has it. */
 bool test_golden(char path[TEST_PATH], const char *name);
 
-/* The names of what is in a folder of reference values and in its subset in tests/golden, that end in
- * `end`, which is cut off; sorted. Of folders without files of their own `end` is "/". Suites ask
+/* The names of what is in a folder of reference values and in its subset in tests/golden, that end
+ * in `end`, which is cut off; sorted. Of folders without files of their own `end` is "/". Suites ask
  * for them when they are made, so that each is a test. */
 #define TEST_NAMES 128
 typedef struct test_names {
@@ -122,8 +122,8 @@ dt_allocator test_allocator(test_memory *m);
  * ... failing, until a run makes fewer allocations. Each run must return DT_ERR_NOMEM with a
  * message and leave no block allocated; the last one must return DT_OK. Without DETENT_TESTS=all
  * the gaps grow by an eighth, and by a third under a sanitizer: of 1,000 allocations 50 or 24 fail.
- * Where test_every_site, one call of the library for memory fails at each of its call sites, whether
- * or not the block pool has a block (tests/failing_calls.h).
+ * Where test_every_site, one call of the library for memory fails at each of its call sites, also
+ * where the block pool has a block (tests/failing_calls.h).
  * Returns the number of the last run. The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FLOAT_MODEL "float.safetensors" /* written by dt_run */
+/* Written by dt_run. */
+#define FLOAT_MODEL "float.safetensors"
+#define ADAPTERS "adapters.safetensors"
 
 typedef struct finding {
     const cli_args *args;
@@ -64,7 +66,11 @@ static bool find_final(finding *f)
     }
     if (dt_recipe_read(f->ctx, &source, &recipe) == DT_OK) {
         const dt_recipe_options *o = dt_recipe_get(recipe);
-        snprintf(name, sizeof name, "%s", o->qat.given ? o->convert.output : FLOAT_MODEL);
+        const bool packs = o->model.pack || o->model.packing.given;
+        snprintf(name, sizeof name, "%s",
+                 o->qat.given ? o->convert.output
+                 : packs      ? ADAPTERS
+                              : FLOAT_MODEL);
     } else {
         fail_by(f);
     }
@@ -82,13 +88,16 @@ static bool find_checkpoint(finding *f)
 
 static bool find_float(finding *f) { return holds(f, FLOAT_MODEL, f->path); }
 
+/* The end of a run with model.pack. */
+static bool find_adapters(finding *f) { return holds(f, ADAPTERS, f->path); }
+
 int cli_find_model(const cli_args *args, char path[CLI_PATH])
 {
     typedef bool finder(finding * f);
     static finder *const finders[][3] = {
         [CLI_FINAL_MODEL] = { find_final, find_checkpoint, find_float },
         [CLI_FLOAT_MODEL] = { find_float, find_checkpoint, NULL },
-        [CLI_TRAINED_MODEL] = { find_checkpoint, find_float, NULL },
+        [CLI_TRAINED_MODEL] = { find_adapters, find_checkpoint, find_float },
     };
     finding f = { .args = args, .word = args->words[0], .path = path };
     finder *const *find = finders[args->command->model];
