@@ -239,6 +239,19 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+#ifdef TEST_COVERAGE
+void __gcov_dump(void);
+#endif
+
+void test_leave(int status)
+{
+    fflush(NULL);
+#ifdef TEST_COVERAGE
+    __gcov_dump();
+#endif
+    _exit(status);
+}
+
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
 bool test_all(void)

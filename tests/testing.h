@@ -81,6 +81,10 @@ int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
  * skipped. */
 void test_skip(const char *format, ...) DT_PRINTF(1, 2);
 
+/* Ends a process that a test forked, without what is to run at the end of the test's own; counts of
+ * scripts/coverage are kept. */
+_Noreturn void test_leave(int status);
+
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
 /* Whether DETENT_TESTS=all is in the environment, as in `scripts/check --all`: tests then run all
