@@ -10,10 +10,14 @@ target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
 # ---- the program, the examples, the benchmarks: public headers, and bench/bench.h ---------------
 file(GLOB sources CONFIGURE_DEPENDS src/cli/*.c)
 if(sources AND NOT DETENT_LAYERS)
-    add_executable(detent ${sources})
-    target_include_directories(detent PRIVATE src) # for bench/bench.h
+    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/cli/entry.c)
+    add_library(detent_cli STATIC ${sources})
+    target_include_directories(detent_cli PRIVATE src) # for bench/bench.h
     # utf8proc: widths of characters on a terminal
-    target_link_libraries(detent PRIVATE detent_strict detent_bench PkgConfig::DETENT_DEPS)
+    target_link_libraries(detent_cli PRIVATE detent_strict PkgConfig::DETENT_DEPS
+        PUBLIC detent_bench)
+    add_executable(detent src/cli/entry.c)
+    target_link_libraries(detent PRIVATE detent_strict detent_cli)
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 

@@ -2,6 +2,7 @@
 #ifndef FAULT_RUNS_H
 #define FAULT_RUNS_H
 
+#include "failing_calls.h"
 #include "testing.h"
 
 /* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
@@ -29,11 +30,16 @@ typedef struct fault_run {
     int64_t kill_after; /* microseconds until SIGKILL; 0: never */
     int status;         /* what came out: the exit status, 128 + the signal after a death */
     char said[4096];    /* the begin of both streams */
+    bool happened;      /* inside: a call failed */
     int64_t calls[FAULT_KINDS];
 } fault_run;
 
 /* Runs `detent ARGUMENTS`; it is killed, with status 128 + SIGALRM, after 60 s. */
 void fault_run_program(fault_run *r);
+
+/* The same in this process (command_inside.c), with a call that fails, or NULL; `fault`, `log` and
+ * `kill_after` are not looked at. */
+void fault_run_inside(fault_run *r, const failing_call *fails);
 
 /* ---- folders --------------------------------------------------------------------------------- */
 

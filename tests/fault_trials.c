@@ -58,6 +58,12 @@ void fault_folder_make(void)
     tree_read(&before, fault_folder);
 }
 
+void fault_folder_keep(void)
+{
+    tree_free(&before);
+    tree_read(&before, fault_folder);
+}
+
 void fault_folder_free(void) { tree_free(&before); }
 
 static void make_again(const tree *t)
@@ -68,13 +74,15 @@ static void make_again(const tree *t)
     tree_free(&now);
 }
 
+void fault_folder_reset(void) { make_again(&before); }
+
 void fault_restore(const fault_trial *t) { make_again(&t->start); }
 
 void fault_trial_begin(fault_trial *t, const fault_command *c)
 {
     *t = (fault_trial){ .c = c, .what = "" };
     t->clean = (fault_run){ .folder = fault_folder, .arguments = c->arguments };
-    make_again(&before); /* as the test before left it */
+    fault_folder_reset(); /* as the test before left it */
     tree_read(&t->start, fault_folder);
     fault_run_program(&t->clean);
     ck_assert_msg(t->clean.status == 0, "detent %s: %d: %s", c->arguments, t->clean.status,

@@ -23,6 +23,8 @@ typedef struct fault_trial {
 
 /* Makes the folder, once for all tests of a suite, in an unchecked fixture. */
 void fault_folder_make(void);
+/* Takes what the suite has added to the folder as what is there at first. */
+void fault_folder_keep(void);
 void fault_folder_free(void);
 extern char fault_folder[TEST_PATH];
 
@@ -44,6 +46,8 @@ bool fault_is_done(const fault_trial *t, const tree *now);
 
 /* Runs the command again, or lets the run go on; then fault_check_done. */
 void fault_go_on(fault_trial *t);
+/* Makes the folder what it was at first. */
+void fault_folder_reset(void);
 /* Makes the folder what it was before the command. */
 void fault_restore(const fault_trial *t);
 

@@ -301,7 +301,7 @@ static void use_in_child(dt_ctx *ctx)
     counts *c = counts_new();
     dt__team *const before = dt__threads_enter(ctx);
     for (int i = 0; i < 100; i++) {
-        if (wrong_in_loop(c, 1000, DT__WORTH_A_THREAD) != 0) _exit(1);
+        if (wrong_in_loop(c, 1000, DT__WORTH_A_THREAD) != 0) test_leave(1);
     }
     dt__threads_leave(before);
     counts_free(c);
@@ -319,7 +319,7 @@ START_TEST(children_have_threads_of_their_own)
         if (child == 0) {
             if (uses) use_in_child(ctx);
             dt_ctx_free(ctx);
-            _exit(0);
+            test_leave(0);
         }
         int status = -1;
         ck_assert_int_eq(waitpid(child, &status, 0), child);

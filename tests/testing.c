@@ -3,8 +3,11 @@
  * inside it, so the runner can remove the folders of tests that crashed. */
 #define _DEFAULT_SOURCE   /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700 /* nftw */
+#include "failing_calls.h"
 #include "testing.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <math.h>
 #include <stdarg.h>
@@ -65,6 +68,59 @@ bool test_golden(char path[TEST_PATH], const char *name)
     if (test_file_exists(path)) return true;
     test_join(path, DETENT_SOURCE_DIR "/tests/golden", name);
     return found(path, name);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(a, b); }
+
+static void add_name(test_names *all, const char *text, size_t n)
+{
+    char name[sizeof all->name[0]];
+    if (n >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    for (int i = 0; i < all->n; i++) {
+        if (strcmp(all->name[i], name) == 0) return;
+    }
+    if (all->n < TEST_NAMES) memcpy(all->name[all->n++], name, sizeof name);
+}
+
+static void add_names(test_names *all, const char *folder, const char *end)
+{
+    DIR *d = opendir(folder);
+    const size_t m = strlen(end);
+    while (d != NULL) {
+        char name[300];
+        struct stat about;
+        const struct dirent *e = readdir(d);
+        if (e == NULL) break;
+        const bool is_folder =
+            fstatat(dirfd(d), e->d_name, &about, 0) == 0 && S_ISDIR(about.st_mode);
+        snprintf(name, sizeof name, "%s%s", e->d_name, is_folder ? "/" : "");
+        const size_t n = strlen(name);
+        if (name[0] == '.' || n <= m || strcmp(name + n - m, end) != 0) continue;
+        add_name(all, name, n - m);
+    }
+    if (d != NULL) closedir(d);
+}
+
+void test_golden_names(const char *folder, const char *end, test_names *out)
+{
+    char path[TEST_PATH];
+    out->n = 0;
+    snprintf(path, sizeof path, "%s/golden/%s", shared_folder(), folder);
+    add_names(out, path, end);
+    snprintf(path, sizeof path, DETENT_SOURCE_DIR "/tests/golden/%s", folder);
+    add_names(out, path, end);
+    qsort(out->name, (size_t)out->n, sizeof out->name[0], by_name);
+}
+
+void test_list(const char *text, test_names *out)
+{
+    out->n = 0;
+    for (const char *at = text; at != NULL && *at != 0;) {
+        const size_t n = strcspn(at, ",");
+        add_name(out, at, n);
+        at += n + (at[n] == ',');
+    }
 }
 
 bool test_shared(char path[TEST_PATH], const char *name)
@@ -183,6 +239,19 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+#ifdef TEST_COVERAGE
+void __gcov_dump(void);
+#endif
+
+void test_leave(int status)
+{
+    fflush(NULL);
+#ifdef TEST_COVERAGE
+    __gcov_dump();
+#endif
+    _exit(status);
+}
+
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
 bool test_all(void)
@@ -269,12 +338,62 @@ static bool with_failure(int64_t run, dt_status (*scenario)(dt_ctx *ctx, void *u
     return true;
 }
 
+bool test_every_site(void)
+{
+    const char *text = getenv("DETENT_FAILURES");
+    return test_all() || (text != NULL && strcmp(text, "all") == 0);
+}
+
+/* A scenario of test_every_allocation in a new context, where a call fails. */
+typedef struct failing_pass {
+    dt_status (*scenario)(dt_ctx *ctx, void *user);
+    void *user;
+    failing_call call;
+    bool happened;
+} failing_pass;
+
+static dt_status run_pass(failing_pass *p)
+{
+    test_memory m = { 0 };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.allocator = test_allocator(&m);
+    options.threads = 2;
+    dt_ctx *ctx = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    failing_begin(p->call);
+    const dt_status status = p->scenario(ctx, p->user);
+    p->happened = failing_end();
+    const bool silent = status != DT_OK && dt_error(ctx)[0] == 0;
+    dt_ctx_free(ctx);
+    ck_assert_msg(!silent, "%s fails, and there is no message", failing_name());
+    ck_assert_msg(m.live == 0, "%s fails, and %lld blocks are left", failing_name(),
+                  (long long)m.live);
+    return status;
+}
+
+/* What the block pool would serve fails, too. */
+static void fail_at_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+{
+    failing_pass p = { scenario, user, { FAILING_FIND, FAILING_MEMORY, false, ENOMEM }, false };
+    const dt_status first = run_pass(&p);
+    const int64_t n = failing_found();
+    ck_assert_int_eq(first, DT_OK);
+    for (p.call.i = 0; p.call.i < n; p.call.i++) {
+        p.call.lasts = p.call.i % 2 == 1;
+        const dt_status status = run_pass(&p);
+        if (!p.happened) continue; /* a loop that the clock ends was shorter */
+        ck_assert_msg(status == DT_ERR_NOMEM, "%s fails at site %lld of %lld, and gives %s",
+                      failing_name(), (long long)p.call.i, (long long)n, dt_status_name(status));
+    }
+}
+
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
     static const test_draws shares = { .usual = INT64_MAX, .quick = 8, .sanitized = 3 };
     const int64_t share = test_count(shares);
     int64_t run = 1;
     while (with_failure(run, scenario, user)) run += 1 + run / share;
+    if (test_every_site()) fail_at_sites(scenario, user);
     return run;
 }
 

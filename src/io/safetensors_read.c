@@ -120,7 +120,9 @@ dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
     DT__NEED(ctx, out);
     *out = NULL;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
-    return dt__is_folder(path) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
+    struct stat about;
+    if (stat(path, &about) != 0) return dt__file_fail(ctx, "open", path, errno);
+    return S_ISDIR(about.st_mode) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
 }
 
 void dt_file_close(dt_file *file)
