@@ -22,7 +22,8 @@ typedef struct dt__new_file {
 } dt__new_file;
 
 /* Creates the temporary file beside the one of that path, or beside the one that it links to, and
- * removes those that killed programs left when they wrote the same path. Errors: IO, also if `path` is a device, a folder or a pipe; then nothing is left to abandon. */
+ * removes those that killed programs left when they wrote the same path.
+ * Errors: IO, also if `path` is a device, a folder or a pipe; then nothing is left to abandon. */
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file);
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
 /* Gives the file the permissions of the old one, syncs it, renames it, syncs the folder. After an
