@@ -178,9 +178,16 @@ static void report(const fault_trial *t)
     printf("\n");
 }
 
+/* DETENT_FAULTS=N in the environment: command N alone, counted from 0. */
+static bool is_left_out(int command)
+{
+    const char *text = getenv("DETENT_FAULTS");
+    return text != NULL && atoi(text) != command;
+}
+
 START_TEST(commands_survive_faults)
 {
-    if (!fault_shim()) return;
+    if (!fault_shim() || is_left_out(_i)) return;
     fault_trial t;
     fault_trial_begin(&t, &commands[_i]);
     report(&t);
