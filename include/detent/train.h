@@ -27,11 +27,16 @@ typedef struct dt_run_options {
     bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
+/* dt_cluster_options.shard_optimizer: whether each rank updates a part of the parameters and has
+ * the optimizer's state of that part alone. */
+enum { DT_SHARD_AUTO, DT_SHARD_ON, DT_SHARD_OFF };
+
 /* Runs of several ranks: processes that a launcher of MPI started. */
 typedef struct dt_cluster_options {
     double bucket_mb;    /* MiB of a bucket of the gradient */
     double timeout;      /* seconds until a rank counts as missing; 0: never */
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
+    int shard_optimizer; /* DT_SHARD_... */
 } dt_cluster_options;
 
 typedef struct dt_model_options {
@@ -39,6 +44,10 @@ typedef struct dt_model_options {
     const char *init;                    /* initial weights; NULL: random, from run.seed */
     dt_name_rule map[DT_MAX_NAME_RULES]; /* names of tensors in that file */
     int64_t n_map;
+    /* The weights of `init` are packed when they are read, and adapters are trained beside them: as
+     * they are in the file, or floats by the defaults; or floats by these settings */
+    bool pack;
+    dt_qat_options packing;
     const dt_family *family;
     const void *options; /* the family's struct, for family->create */
 } dt_model_options;
@@ -70,6 +79,9 @@ typedef struct dt_log_options {
 } dt_log_options;
 
 enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
+
+/* Which tokens of prompts with completions are learned. dt_train_options.mask */
+enum { DT_MASK_COMPLETION, DT_MASK_ALL };
 
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
@@ -123,6 +135,7 @@ typedef struct dt_train_options {
     double huber_delta;     /* largest error that the Huber loss squares */
     dt_reals class_weights; /* of each class; n may be DT_WEIGHTS_... */
     int sampler;            /* DT_SAMPLER_... */
+    int mask;               /* DT_MASK_... */
     dt_strings metrics;     /* registered ones, besides the task's */
     dt_distill_settings distill;
     int nonfinite;
@@ -461,6 +474,10 @@ typedef struct dt_progress {
     double tokens_per_s;  /* 0 for images */
     double seconds_left;  /* until the last update of the run */
     size_t memory;        /* bytes allocated by the context */
+    /* Of several ranks, a mean over this call's updates: milliseconds in which messages about
+     * gradients and weights were on their way, those of them in which this rank could do nothing
+     * else, and bytes that it sent. */
+    double communication_ms, exposed_ms, sent;
 } dt_progress;
 
 typedef struct dt_run_control {
@@ -486,7 +503,8 @@ typedef enum dt_float_weights {
     DT_FLOAT_TRAINED,  /* without `qat`: those of the end, in float.safetensors */
     DT_FLOAT_BASELINE, /* of train.float_baseline, in baseline.safetensors */
     DT_FLOAT_AT_START, /* at qat.start_step, half-trained, in float.safetensors */
-    DT_FLOAT_INIT      /* of model.init, where qat.start_step is 0 */
+    DT_FLOAT_INIT,     /* of model.init, where qat.start_step is 0 */
+    DT_FLOAT_ADAPTED   /* with model.pack: packed weights and adapters, in adapters.safetensors */
 } dt_float_weights;
 
 /* The four models that a run compares. */
@@ -570,6 +588,8 @@ typedef struct dt_quantize_summary {
     char **copied;               /* for a file: names of the tensors copied unchanged */
     int64_t n_copied;
     int64_t bytes_before, bytes; /* for a file: size of its tensors, and of the new ones */
+    int rank;                    /* of this process; 0 without a launcher */
+    bool by_itself;              /* an error is this rank's own: others do not know of it */
 } dt_quantize_summary;
 
 enum { DT_CODES_PACKED, DT_CODES_I8 };
@@ -612,6 +632,7 @@ typedef struct dt_quantize_job {
     const char *model;        /* file of a float model, or of a QAT checkpoint */
     const char *output;       /* file to write */
     bool converts;            /* take the rounder from `convert`, not from `quantize` */
+    bool cluster;             /* join the other ranks, as in dt_run_control */
     bool (*stop)(void *user); /* called after each weight: true ends the call; NULL: never */
     void (*weight)(void *user, const dt_quantize_summary *s); /* after each weight, or NULL */
     void *user;

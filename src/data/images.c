@@ -15,10 +15,10 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     if (d->target == DT_TARGET_MASK) *target = (dt__side){ DT_I32, 2, { d->height, d->width } };
 }
 
-static int64_t labels(const dt_dataset *d, int64_t example)
+static int64_t labels(const dt__batch *b, int64_t example)
 {
     (void)example; /* all have the same size */
-    return dt__dataset_target_bytes(d);
+    return dt__dataset_target_bytes(b->d);
 }
 
 static int label_of(const dt_dataset *d, int64_t example)

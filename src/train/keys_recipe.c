@@ -10,7 +10,9 @@ static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
 static const char *const average_names[] = { "none", "ema", "epochs", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
+static const char *const mask_names[] = { "completion", "all", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
+static const char *const shard_choices[] = { "auto", "on", "off", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -38,6 +40,11 @@ static const dt_key cluster_keys[] = {
               "0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
       .text = "updates between two comparisons of all ranks' weights; 0: none" },
+    { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
+      .fallback = "auto",
+      .text =
+          "on: each rank updates a part of the parameters and has the optimizer's state of that "
+          "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
     { 0 },
 };
 
@@ -67,6 +74,14 @@ const dt_key dt_model_keys[] = {
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
       .text = "names of tensors in the file of `init`, where they are not those of the model; the "
               "first rule that matches a name counts" },
+    { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
+      .text =
+          "weights of `init` are packed when they are read and never held as floats; `adapters` "
+          "are trained beside them. Integers keep their settings, floats become int4 of the "
+          "default preset" },
+    { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
+      .given = offsetof(dt_model_options, packing.given),
+      .text = "likewise, of floats, by these settings" },
     { 0 },
 };
 
@@ -216,6 +231,9 @@ static const dt_key train_keys[] = {
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
       .text = "examples of an epoch: each once (shuffle), or as many, and of every class equally "
               "many (balanced; classification)" },
+    { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
+      .text = "prompts with completions: which tokens training predicts: those of completions, or "
+              "all but the first; evaluation counts completions" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
