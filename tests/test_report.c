@@ -200,7 +200,8 @@ START_TEST(sensitivity_is_of_the_whole_model)
 }
 END_TEST
 
-/* Those below 8 bits that cost most, three at most, and of each what costs more: weight or input. */
+/* Of those below 8 bits the dearest, three at most, and of each what costs more: weight or
+ * input. */
 START_TEST(suggestions_are_the_dearest_layers)
 {
     static const char layer[] = "%s{\"path\": \"%s\", \"bits\": %d, \"input_bits\": 8, "
