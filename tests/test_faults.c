@@ -134,9 +134,15 @@ static void try_fault(fault_trial *t, int kind, const fault *f)
 }
 
 /* Of as many I/O calls one fails, at a place that differs from error to error; gaps between failed
- * allocations grow by this share. */
+ * allocations grow by this share, and the last but one fails always: results are being written. */
 static const test_draws calls_apart = { .usual = 1, .quick = 23 };
 static const test_draws share = { .usual = INT64_MAX, .quick = 2 };
+
+static int64_t next_allocation(int64_t at, int64_t n)
+{
+    const int64_t next = at + 1 + at / test_count(share);
+    return at < n - 1 && next > n - 1 ? n - 1 : next;
+}
 
 static void try_kind(fault_trial *t, int kind)
 {
@@ -153,7 +159,7 @@ static void try_kind(fault_trial *t, int kind)
         { ENOMEM },
     };
     const bool memory = kind == FAULT_KINDS - 1;
-    const int64_t apart = test_count(calls_apart), part = test_count(share);
+    const int64_t apart = test_count(calls_apart);
     static int64_t turn;
     for (int e = 0; errors[kind][e] != 0; e++) {
         for (int lasts = 0; lasts <= (errors[kind][e] != EINTR); lasts++) {
@@ -161,7 +167,7 @@ static void try_kind(fault_trial *t, int kind)
             for (int64_t at = memory || n == 0 ? 1 : 1 + turn++ % among; at <= n;) {
                 const fault f = { fault_kinds[kind], at, errors[kind][e], lasts == 1 };
                 try_fault(t, kind, &f);
-                at += memory ? 1 + at / part : apart;
+                at = memory ? next_allocation(at, n) : at + apart;
             }
         }
     }
