@@ -94,13 +94,15 @@ typedef struct names {
     FILE *to; /* NULL: none so far */
     char *text;
     size_t bytes;
+    bool lost; /* for lack of memory */
 } names;
 
 static void put_name(names *list, const char *before, const char *name)
 {
     const bool first = list->to == NULL;
     if (first) list->to = open_memstream(&list->text, &list->bytes);
-    if (list->to == NULL) return;
+    list->lost = list->lost || list->to == NULL;
+    if (list->lost) return;
     fputs(first ? before : ", ", list->to);
     for (; *name != 0; name++) {
         const unsigned char c = (unsigned char)*name;
@@ -110,8 +112,10 @@ static void put_name(names *list, const char *before, const char *name)
 
 static void end_names(names *list)
 {
-    if (list->to == NULL || fclose(list->to) != 0) return;
-    if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
+    if (list->to == NULL && !list->lost) return;
+    if (list->to != NULL && (ferror(list->to) | fclose(list->to)) != 0) list->lost = true;
+    if (list->lost || list->text == NULL) cli_tell(stderr, "no memory for a list of names");
+    else if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
     else puts(list->text);
     free(list->text);
 }
