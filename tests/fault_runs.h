@@ -47,6 +47,8 @@ typedef struct tree_file {
     char path[256]; /* in the folder; of a folder with a '/' at its end */
     char *bytes;
     size_t size;
+    uint64_t node;   /* the file's number in its file system; 0: made in memory */
+    int64_t changed; /* when it was changed last, in ns */
 } tree_file;
 
 typedef struct tree {
@@ -54,6 +56,7 @@ typedef struct tree {
     int64_t n, room;
 } tree;
 
+/* Opens only files that may have changed since the folder was read last. */
 void tree_read(tree *t, const char *folder);
 void tree_free(tree *t);
 tree_file *tree_find(const tree *t, const char *path); /* NULL: not there */

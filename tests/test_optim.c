@@ -407,6 +407,7 @@ START_TEST(schedules_equal_their_recurrences)
         .name = DT_COSINE_RESTARTS, .warmup_steps = 3, .every = 5, .growth = 3, .floor = 0.2
     };
     const dt_schedule even = { .name = DT_COSINE_RESTARTS, .every = 4, .growth = 1 };
+    const dt_schedule each = { .name = DT_COSINE_RESTARTS, .every = 1, .growth = 1 };
     const dt_schedule down = {
         .name = DT_WARMUP_STABLE_DECAY, .warmup_steps = 3, .total_steps = 43, .floor = 0.5
     };
@@ -426,6 +427,7 @@ START_TEST(schedules_equal_their_recurrences)
         const double u = 1 - (double)c.left-- / (double)c.length;
         TEST_NEAR(dt_schedule_rate(&restarts, 3, i), 3 * (0.6 + 0.4 * cos(pi * u)), 1e-12, 0);
         TEST_NEAR(dt_schedule_rate(&even, 2, i), 1 + cos(pi * (double)(i % 4) / 4), 1e-12, 0);
+        TEST_NEAR(dt_schedule_rate(&each, 2, i), 2, 0, 0); /* always at a cycle's begin */
         TEST_NEAR(dt_schedule_rate(&down, 1, i), w.rate, 1e-12, 0);
         if (i >= 39 && i < 43) w.rate -= 0.125; /* a tenth of 40 updates */
         const double rise = sin(pi * done / 0.5), fall = cos(pi * (done - 0.25) / 1.5);

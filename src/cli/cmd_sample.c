@@ -323,6 +323,13 @@ static dt_status put(job *j, int32_t id)
     return s;
 }
 
+/* The status after writing to the stream. Of stdout that cannot be written main tells. */
+static int written(const job *j, dt_status s)
+{
+    if (s == DT_OK) return CLI_DONE;
+    return s == DT_ERR_IO ? CLI_FAILED : cli_fail(j->args, CLI_FAILED, "out of memory");
+}
+
 /* Samples and prints the next token; sets *status on failure. */
 static ending take(job *j, const dt_tensor *logits, int *status)
 {
@@ -336,9 +343,7 @@ static ending take(job *j, const dt_tensor *logits, int *status)
     if (id == j->end) return END_TOKEN;
     if (id == j->stop_id) return STOPPED;
     *status = add_id(j, &j->made, id);
-    if (*status == CLI_DONE && put(j, id) != DT_OK) { /* of stdout main says that it failed */
-        *status = ferror(stdout) ? CLI_FAILED : cli_fail(j->args, CLI_FAILED, "out of memory");
-    }
+    if (*status == CLI_DONE) *status = written(j, put(j, id));
     if (*status != CLI_DONE || j->out.stopped) return STOPPED;
     return j->made.n >= j->most ? ENOUGH : GOES_ON;
 }
@@ -378,8 +383,8 @@ static int generate(job *j, dt_decoder *d)
         break;
     }
     j->seconds = seconds() - begun;
-    if (text_stream_end(&j->out) != DT_OK) status = CLI_FAILED;
-    return status;
+    const dt_status end = text_stream_end(&j->out);
+    return status == CLI_DONE ? written(j, end) : status;
 }
 
 /* ---- the report ---------------------------------------------------------------------------- */
