@@ -165,12 +165,12 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
 /* The rows of parts of a head, one part of all heads after the other, in the folder's memory. */
 static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, int parts)
 {
-    const int64_t each = e->dims[0] / heads / parts;
-    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    if (e->bytes == 0) return DT_OK;
+    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     const size_t bytes = e->bytes / (size_t)(heads * parts);
     const char *from = e->data;
-    for (int64_t h = 0; h < heads && each > 0; h++) {
+    for (int64_t h = 0; h < heads; h++) {
         for (int i = 0; i < parts; i++) {
             memcpy(to + (size_t)(i * heads + h) * bytes, from, bytes);
             from += bytes;
