@@ -1,6 +1,6 @@
 # The benchmark, which sees all of src/ and is not installed, the program, the examples.
 file(GLOB sources CONFIGURE_DEPENDS src/bench/*.c)
-if(simd AND NOT DETENT_EMULATE) # the limits of a processor cannot be emulated
+if(simd)
     file(GLOB written CONFIGURE_DEPENDS src/bench/${simd}/*.c)
     list(APPEND sources ${written})
 endif()
