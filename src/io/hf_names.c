@@ -137,16 +137,24 @@ static int64_t rows_of(const dt__hf_cutting *c, int i, int n, int64_t rows)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Memory for a copy of a tensor, which is given back while a model reads it. NULL: NOMEM. */
+static char *keep_copy(dt_file *folder, const dt_file_entry *e)
+{
+    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    dt__turned *copy = dt__keep(folder->ctx, &folder->kept, sizeof *copy);
+    if (to == NULL || copy == NULL) return NULL;
+    *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
+    folder->copies = copy;
+    return to;
+}
+
 /* x [in, out] as [out, in], in the folder's memory. */
 static dt_status turn(dt_file *folder, dt_file_entry *e)
 {
     const int64_t in = e->dims[0], out = e->dims[1];
     int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
-    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
-    dt__turned *copy = dt__keep(folder->ctx, &folder->kept, sizeof *copy);
-    if (dims == NULL || to == NULL || copy == NULL) return DT_ERR_NOMEM;
-    *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
-    folder->copies = copy;
+    char *to = keep_copy(folder, e);
+    if (dims == NULL || to == NULL) return DT_ERR_NOMEM;
     const size_t each = e->count == 0 ? 0 : e->bytes / (size_t)e->count;
     const char *from = e->data;
     for (int64_t i = 0; i < in && each > 0; i++) {
@@ -166,7 +174,7 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
 static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, int parts)
 {
     if (e->bytes == 0) return DT_OK;
-    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes);
+    char *to = keep_copy(folder, e);
     if (to == NULL) return DT_ERR_NOMEM;
     const size_t bytes = e->bytes / (size_t)(heads * parts);
     const char *from = e->data;
@@ -176,6 +184,7 @@ static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, in
             from += bytes;
         }
     }
+    dt__entry_forget(folder, e);
     e->data = to;
     return DT_OK;
 }

@@ -22,7 +22,7 @@ typedef struct dt__meta {
 
 typedef struct dt__naming dt__naming; /* io/grouped_files.h */
 
-/* A copy of a tensor that is turned when its folder is opened, in the folder's memory. */
+/* A copy of a tensor that is turned or sorted when its folder is opened, in the folder's memory. */
 typedef struct dt__turned {
     struct dt__turned *next;
     const unsigned char *begin;

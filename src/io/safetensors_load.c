@@ -160,8 +160,8 @@ dt_status dt__file_check_unread(const dt_file *file)
     while (c != NULL && !c->spent) c = c->next;
     return c == NULL ? DT_OK
                      : dt_fail(file->ctx, DT_ERR_STATE,
-                               "%s: a model was read from it, and its turned matrices were given "
-                               "back; open it again",
+                               "%s: a model was read from it, and copies of turned matrices were "
+                               "given back; open it again",
                                file->path);
 }
 
