@@ -24,11 +24,8 @@ size_t dt_dtype_size(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].size 
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 {
     if (count < 0) return false;
-    if (dtype == DT_I4) {
-        *bytes = (size_t)(count / 2 + count % 2);
-        return true;
-    }
-    return dt__mul_size((size_t)count, dt_dtype_size(dtype), bytes);
+    if (dtype == DT_I4) return dt__mul_size((uint64_t)(count / 2 + count % 2), 1, bytes);
+    return dt__mul_size((uint64_t)count, dt_dtype_size(dtype), bytes);
 }
 
 /* ---- storage ------------------------------------------------------------------------------ */

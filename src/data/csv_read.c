@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define MOST_BYTES ((size_t)1 << 40)
+#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
 #define FIRST_ROWS 1024 /* room that is made first */
 
 /* ---- values ------------------------------------------------------------------------------- */
