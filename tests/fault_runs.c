@@ -21,6 +21,8 @@ const char *const fault_kinds[FAULT_KINDS] = { "open",  "read", "write", "fsync"
 #define SHIM ""
 #endif
 
+const char *fault_library(void) { return SHIM; }
+
 bool fault_shim(void)
 {
     if (*SHIM != 0) return true;

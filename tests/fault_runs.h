@@ -7,6 +7,7 @@
 /* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
  * not. */
 bool fault_shim(void);
+const char *fault_library(void); /* the shim's path */
 
 typedef struct fault {
     const char *kind; /* "write", "memory", ...; NULL: none */

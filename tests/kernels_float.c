@@ -664,6 +664,7 @@ static dt__attention attention_of(kernel_run *r, bool forward)
         a.queries = a.keys = 64;
     }
     a.scale = 0.25;
+    if (a.causal && kernel_chance(r)) a.window = 1 + kernel_below(r, 100);
     a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
     a.k = keys_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });

@@ -388,6 +388,26 @@ static void draw_experts(dt__stream *s, random_net *d)
     }
 }
 
+/* What blocks of OLMo 2, SmolLM3, Gemma 3 and others differ in. */
+static void draw_block(dt__stream *s, dt_llama_options *o)
+{
+    dt_block_options *b = &o->block;
+    *b = (dt_block_options){ .given = true,
+                             .norm_plus_one = chance(s, 0.5),
+                             .scaled_tokens = chance(s, 0.5),
+                             .qk_norm_all = chance(s, 0.3),
+                             .query_width = chance(s, 0.5) ? 5.5 : 0,
+                             .unrotated = chance(s, 0.3) ? pick(s, 1, 2) : 0,
+                             .window = chance(s, 0.8) ? pick(s, 1, 9) : 0 };
+    if (!o->moe.given) {
+        b->norms = (int)pick(s, 0, 2);
+        b->activation = (int)pick(s, 0, 1);
+    }
+    if (b->window == 0) return;
+    b->full_every = pick(s, 0, 3);
+    b->local_theta = chance(s, 0.5) ? 1000 : 0;
+}
+
 static const dt_family *family_named(const char *name)
 {
     int i = 0;
@@ -432,6 +452,7 @@ random_net random_net_of_family(uint64_t seed, const char *family)
         d.options.llama = draw_llama(&s, &d);
         draw_tables(&s, &d, d.options.llama.tied);
         if (chance(&s, 0.5)) draw_experts(&s, &d);
+        if (chance(&s, 0.5)) draw_block(&s, &d.options.llama);
     }
     return d;
 }

@@ -14,6 +14,7 @@ typedef struct setup {
     bool causal, masked, documents;
     double range; /* of q */
     int threads;
+    int64_t window;
 } setup;
 
 typedef struct scene {
@@ -91,7 +92,7 @@ static void open_scene(const setup *s, scene *o)
         o->t,
         &(dt_attention_operands){
             .q = o->q, .k = o->k, .v = o->v, .key_mask = o->mask, .document = o->document },
-        &(dt_attention_options){ .causal = s->causal }, &o->lse);
+        &(dt_attention_options){ .causal = s->causal, .window = s->window }, &o->lse);
     TEST_OK(o->ctx, dt_tape_status(o->t));
 }
 
@@ -112,6 +113,7 @@ static bool sees(const scene *o, int64_t b, int64_t r, int64_t key)
     const setup *s = o->s;
     const int64_t place = r + s->keys - s->queries;
     if (s->causal && key > place) return false;
+    if (s->window > 0 && key <= place - s->window) return false;
     if (s->masked && ((const uint8_t *)dt_data(o->mask))[b * s->keys + key] == 0) return false;
     if (!s->documents) return true;
     const int32_t *document = (const int32_t *)dt_data(o->document) + b * s->keys;
@@ -211,12 +213,12 @@ START_TEST(edges_of_tiles)
 {
     const int64_t lengths[] = { 1, 3, 4, 5, 15, 16, 17, 63, 64, 65, 129, 200 };
     const int64_t length = lengths[_i];
-    check(&(setup){ 2, length, length, 4, 2, 12, true, false, false, 1, 0 });
-    check(&(setup){ 1, length, length, 2, 2, 16, false, true, false, 1, 0 });
-    check(&(setup){ 1, dt__min_i64(length, 7), length, 6, 2, 40, true, true, true, 1, 0 });
-    check(&(setup){ 2, 1, length, 4, 1, 32, true, false, false, 1, 0 });
-    check(&(setup){ 2, 1, length, 3, 3, 9, true, true, false, 1, 0 });
-    check(&(setup){ 1, length, length, 3, 1, 20, true, false, true, 1, 0 });
+    check(&(setup){ 2, length, length, 4, 2, 12, true, false, false, 1, 0, 0 });
+    check(&(setup){ 1, length, length, 2, 2, 16, false, true, false, 1, 0, 0 });
+    check(&(setup){ 1, dt__min_i64(length, 7), length, 6, 2, 40, true, true, true, 1, 0, 0 });
+    check(&(setup){ 2, 1, length, 4, 1, 32, true, false, false, 1, 0, 0 });
+    check(&(setup){ 2, 1, length, 3, 3, 9, true, true, false, 1, 0, 0 });
+    check(&(setup){ 1, length, length, 3, 1, 20, true, false, true, 1, 0, 0 });
 }
 END_TEST
 
@@ -241,16 +243,32 @@ END_TEST
 
 START_TEST(extreme_scores)
 {
-    check(&(setup){ 1, 70, 70, 2, 1, 16, true, false, false, 1000, 0 });
-    check(&(setup){ 1, 2, 600, 2, 1, 16, true, true, false, 1000, 0 });
+    check(&(setup){ 1, 70, 70, 2, 1, 16, true, false, false, 1000, 0, 0 });
+    check(&(setup){ 1, 2, 600, 2, 1, 16, true, true, false, 1000, 0, 0 });
 }
+END_TEST
+
+static const setup windows[] = {
+    { 1, 17, 17, 2, 1, 12, true, false, false, 1, 1, 1 },
+    { 2, 64, 64, 4, 2, 16, true, false, false, 1, 2, 16 },
+    { 1, 130, 200, 3, 1, 20, true, false, true, 1, 2, 63 },
+    { 1, 200, 200, 2, 2, 9, true, true, false, 1, 3, 64 },
+    { 1, 150, 150, 1, 1, 16, true, false, false, 1, 2, 65 },
+    { 1, 3, 700, 1, 1, 16, true, false, false, 1, 2, 130 },
+    { 1, 1, 1300, 4, 1, 32, true, false, false, 1, 3, 512 },
+    { 2, 5, 1030, 2, 2, 7, true, true, true, 1, 2, 515 },
+    { 1, 600, 600, 1, 1, 8, true, false, false, 1, 2, 100 },
+    { 1, 40, 40, 2, 1, 12, true, false, false, 1, 1, 400 },
+};
+
+START_TEST(windows_of_keys) { check(&windows[_i]); }
 END_TEST
 
 START_TEST(parts_of_many_keys)
 {
-    check(&(setup){ 1, 1, 1500, 1, 1, 32, true, false, false, 1, 3 });
-    check(&(setup){ 1, 2, 1025, 2, 1, 7, true, true, true, 1, 2 });
-    check(&(setup){ 1, 4, 512, 1, 1, 16, true, false, false, 1, 2 });
+    check(&(setup){ 1, 1, 1500, 1, 1, 32, true, false, false, 1, 3, 0 });
+    check(&(setup){ 1, 2, 1025, 2, 1, 7, true, true, true, 1, 2, 0 });
+    check(&(setup){ 1, 4, 512, 1, 1, 16, true, false, false, 1, 2, 0 });
 }
 END_TEST
 
@@ -281,7 +299,7 @@ static void check_few(const setup *many, int64_t queries)
     few.queries = queries;
     open_scene(many, &all);
     open_scene(&few, &last);
-    const dt_attention_options how = { .causal = many->causal };
+    const dt_attention_options how = { .causal = many->causal, .window = many->window };
     dt_tensor *lse, *k = transposed(&last), *of_all_lse, *of_all_k = transposed(&all);
     dt_tensor *y[] = { last.y,
                        dt_attention(last.t,
@@ -334,6 +352,8 @@ START_TEST(few_rows_have_the_bits_of_many)
         s.causal = draw(&state) < 0.5;
         s.masked = draw(&state) < -0.4;
         s.documents = draw(&state) < -0.4;
+        if (s.causal && k % 2 == 0)
+            s.window = 1 + (int64_t)(0.3 * (draw(&state) + 1) * (double)s.keys);
         for (int64_t n = 1; n < 6; n++) check_few(&s, n);
     }
 }
@@ -343,9 +363,10 @@ END_TEST
 
 START_TEST(threads_give_the_same_bits)
 {
-    const setup shapes[] = { { 1, 300, 300, 1, 1, 24, true, false, false, 1, 1 },
-                             { 3, 130, 130, 2, 1, 32, true, true, true, 1, 1 },
-                             { 1, 1, 2000, 2, 1, 32, true, false, false, 1, 1 } };
+    const setup shapes[] = { { 1, 300, 300, 1, 1, 24, true, false, false, 1, 1, 0 },
+                             { 3, 130, 130, 2, 1, 32, true, true, true, 1, 1, 0 },
+                             { 1, 1, 2000, 2, 1, 32, true, false, false, 1, 1, 0 },
+                             { 1, 300, 300, 1, 1, 24, true, false, false, 1, 1, 90 } };
     setup s = shapes[_i];
     scene one;
     open_scene(&s, &one);
@@ -367,7 +388,7 @@ END_TEST
 
 static size_t peak_of(int64_t length)
 {
-    const setup s = { 1, length, length, 2, 1, 16, true, false, false, 1, 2 };
+    const setup s = { 1, length, length, 2, 1, 16, true, false, false, 1, 2, 0 };
     scene o;
     open_scene(&s, &o);
     TEST_OK(o.ctx, dt_backward(o.t, o.y, o.up));
@@ -421,7 +442,7 @@ END_TEST
 /* ---- codes of keys and values ---------------------------------------------------------------- */
 
 typedef struct coded_case {
-    int64_t queries, keys, heads, kv_heads, width;
+    int64_t queries, keys, heads, kv_heads, width, window; /* window 0: none */
 } coded_case;
 
 /* x as codes times scales that are powers of two, and the same as floats. */
@@ -446,9 +467,10 @@ static void code_rows(dt_ctx *c, const coded_case *k, uint64_t seed, dt_tensor *
 /* Powers of two change no rounding, so codes have the bits of the floats that they stand for. */
 START_TEST(codes_have_the_bits_of_their_floats)
 {
-    static const coded_case all[] = { { 1, 1, 1, 1, 1 },    { 1, 70, 4, 1, 16 },
-                                      { 1, 530, 2, 2, 48 }, { 5, 130, 6, 3, 20 },
-                                      { 70, 70, 2, 1, 16 }, { 3, 600, 1, 1, 33 } };
+    static const coded_case all[] = { { 1, 1, 1, 1, 1, 0 },      { 1, 70, 4, 1, 16, 0 },
+                                      { 1, 530, 2, 2, 48, 0 },   { 5, 130, 6, 3, 20, 0 },
+                                      { 70, 70, 2, 1, 16, 0 },   { 3, 600, 1, 1, 33, 0 },
+                                      { 1, 700, 2, 1, 16, 140 }, { 70, 90, 2, 1, 16, 21 } };
     dt_ctx *c;
     ck_assert_int_eq(dt_ctx_create(&c, NULL), DT_OK);
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
@@ -466,8 +488,9 @@ START_TEST(codes_have_the_bits_of_their_floats)
             .q = q, .k = key[0], .v = value[0], .k_scale = key[1], .v_scale = value[1]
         };
         const dt_attention_operands floats = { .q = q, .k = key[2], .v = value[2] };
-        const dt_tensor *got = dt_attention(tape, &coded, NULL, NULL);
-        const dt_tensor *want = dt_attention(tape, &floats, NULL, NULL);
+        const dt_attention_options how = { .causal = true, .window = k->window };
+        const dt_tensor *got = dt_attention(tape, &coded, &how, NULL);
+        const dt_tensor *want = dt_attention(tape, &floats, &how, NULL);
         ck_assert_msg(got != NULL && want != NULL, "%s", dt_error(c));
         ck_assert_msg(memcmp(dt_data(got), dt_data(want), (size_t)got->count * 4) == 0, "case %d",
                       i);
@@ -492,7 +515,7 @@ static void refuses(dt_ctx *c, const dt_attention_operands *x, dt_status status,
 
 START_TEST(codes_have_neither_masks_nor_gradients)
 {
-    const coded_case k = { 1, 3, 1, 1, 4 };
+    const coded_case k = { 1, 3, 1, 1, 4, 0 };
     const int64_t dims[] = { 1, 1, 1, 4 }, mask_dims[] = { 1, 3 };
     dt_ctx *c;
     dt_tensor *q, *mask, *key[3];
@@ -523,8 +546,9 @@ Suite *test_attention_suite(void)
     tcase_add_loop_test(c, random_shapes, 0, 5);
     tcase_add_test(c, extreme_scores);
     tcase_add_test(c, parts_of_many_keys);
+    tcase_add_loop_test(c, windows_of_keys, 0, (int)(sizeof windows / sizeof *windows));
     tcase_add_loop_test(c, few_rows_have_the_bits_of_many, 0, 7);
-    tcase_add_loop_test(c, threads_give_the_same_bits, 0, 3);
+    tcase_add_loop_test(c, threads_give_the_same_bits, 0, 4);
     tcase_add_test(c, memory_is_linear);
     tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);
     tcase_add_test(c, codes_have_the_bits_of_their_floats);

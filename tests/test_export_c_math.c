@@ -133,6 +133,12 @@ static dt_tensor *op_attention(dt_tensor *const *x)
     return dt_attention(t, &(dt_attention_operands){ .q = x[0], .k = x[1], .v = x[2] }, NULL, NULL);
 }
 
+static dt_tensor *op_attention_window(dt_tensor *const *x)
+{
+    return dt_attention(t, &(dt_attention_operands){ .q = x[0], .k = x[1], .v = x[2] },
+                        &(dt_attention_options){ .causal = true, .window = 700 }, NULL);
+}
+
 #define EACH .rank = { 1 }, .dims = { { COUNT } }
 #define TURN                                                                                       \
     "static const double f[4] = { 1, 0.5, 0.25, 0.125 };"                                          \
@@ -191,20 +197,25 @@ static const check checks[] = {
     { "rotary_interleaved", TURN "rotary(x[0], 5, 12, 4, 2, turn, y);", op_rotary_2, USUAL,
       .rank = { 4 }, .dims = { { 1, 1, 5, 12 } } },
     { "attention",
-      "static const attention_shape a = { 4, 2, 24, 200, 0x1.a20bd8p-3f };" CACHE("130"),
+      "static const attention_shape a = { 4, 2, 24, 200, 0x1.a20bd8p-3f, 0 };" CACHE("130"),
       op_attention, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 4, 24 }, { 1, 130, 2, 24 }, { 1, 130, 2, 24 } }, .other = USUAL },
     { "attention_parts",
-      "static const attention_shape a = { 4, 1, 32, 1300, 0x1.6a09e6p-3f };" CACHE("1290"),
+      "static const attention_shape a = { 4, 1, 32, 1300, 0x1.6a09e6p-3f, 0 };" CACHE("1290"),
       op_attention, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 4, 32 }, { 1, 1290, 1, 32 }, { 1, 1290, 1, 32 } } },
     { "attention_grouped",
-      "static const attention_shape a = { 10, 2, 13, 600, 0x1.1c01aap-2f };" CACHE("599"),
+      "static const attention_shape a = { 10, 2, 13, 600, 0x1.1c01aap-2f, 0 };" CACHE("599"),
       op_attention, USUAL, .rank = { 4, 4, 4 },
       .dims = { { 1, 1, 10, 13 }, { 1, 599, 2, 13 }, { 1, 599, 2, 13 } } },
+    { "attention_window",
+      "static const attention_shape a = { 4, 2, 24, 1100, 0x1.a20bd8p-3f, 700 };" CACHE("1090"),
+      op_attention_window, USUAL, .rank = { 4, 4, 4 },
+      .dims = { { 1, 1, 4, 24 }, { 1, 1090, 2, 24 }, { 1, 1090, 2, 24 } }, .other = USUAL },
     { "attention_first",
-      "static const attention_shape a = { 4, 4, 7, 600, 0x1.83091ep-2f };" CACHE("1"), op_attention,
-      USUAL, .rank = { 4, 4, 4 }, .dims = { { 1, 1, 4, 7 }, { 1, 1, 4, 7 }, { 1, 1, 4, 7 } } },
+      "static const attention_shape a = { 4, 4, 7, 600, 0x1.83091ep-2f, 0 };" CACHE("1"),
+      op_attention, USUAL, .rank = { 4, 4, 4 },
+      .dims = { { 1, 1, 4, 7 }, { 1, 1, 4, 7 }, { 1, 1, 4, 7 } } },
 };
 
 /* ---- compiling ------------------------------------------------------------------------------ */

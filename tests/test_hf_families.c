@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = { "gpt2", "gpt2-untied", "phi3", "olmo2", "smollm3" };
+static const char *const names[] = { "gpt2",    "gpt2-untied", "phi3",       "olmo2",
+                                     "smollm3", "gemma3",      "phi3-window" };
 
 #define NAMES ((int)(sizeof names / sizeof *names))
 
@@ -287,7 +288,8 @@ START_TEST(exports_write_or_refuse)
         ck_assert_msg(s == DT_OK, "%s", dt_error(t.ctx));
     } else {
         ck_assert_int_eq(s, DT_ERR_UNSUPPORTED);
-        ck_assert_ptr_nonnull(strstr(dt_error(t.ctx), "`block` (OLMo 2, SmolLM3)"));
+        ck_assert_ptr_nonnull(
+            strstr(dt_error(t.ctx), "`block` (OLMo 2, SmolLM3, Gemma 3, a sliding window)"));
     }
     close_trial(&t);
 }
@@ -307,8 +309,12 @@ static const struct {
     { "gpt2", "\"n_embd\": 32", "\"n_embd\": 16", DT_ERR_FORMAT, "c_attn" },
     { "gpt2", "\"attn_pdrop\": 0.1", "\"attn_pdrop\": 0.2", DT_OK, "" },
     { "phi3", "\"embd_pdrop\": 0.0", "\"embd_pdrop\": 0.1", DT_ERR_UNSUPPORTED, "embd_pdrop 0.1" },
-    { "phi3", "\"sliding_window\": null", "\"sliding_window\": 8", DT_ERR_UNSUPPORTED,
-      "sliding_window 8" },
+    { "phi3", "\"sliding_window\": null", "\"sliding_window\": 8", DT_OK, "" },
+    { "phi3", "\"sliding_window\": null", "\"sliding_window\": 0", DT_ERR_UNSUPPORTED,
+      "sliding_window 0" },
+    { "phi3-window", "\"sliding_window\": 6",
+      "\"sliding_window\": 6, \"layer_types\": [\"sliding_attention\", \"full_attention\"]",
+      DT_ERR_UNSUPPORTED, "layer_types: full_attention" },
     { "phi3", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", DT_ERR_FORMAT,
       "qkv_proj.weight' of 64 rows cannot be cut into 3" },
     { "phi3", "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
@@ -317,6 +323,35 @@ static const struct {
       DT_ERR_UNSUPPORTED, "no_rope_layers: layer 2" },
     { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0", DT_ERR_FORMAT,
       "no_rope_layers has 2 entries" },
+    { "gemma3", "\"gelu_pytorch_tanh\"", "\"gelu\"", DT_ERR_UNSUPPORTED,
+      "hidden_activation 'gelu'" },
+    { "gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50.0",
+      DT_ERR_UNSUPPORTED, "attn_logit_softcapping" },
+    { "gemma3", "\"final_logit_softcapping\": null", "\"final_logit_softcapping\": 30.0",
+      DT_ERR_UNSUPPORTED, "final_logit_softcapping" },
+    { "gemma3", "\"use_bidirectional_attention\": false", "\"use_bidirectional_attention\": true",
+      DT_ERR_UNSUPPORTED, "use_bidirectional_attention" },
+    { "gemma3", "\"query_pre_attn_scalar\": 12", "\"query_pre_attn_scalar\": 0", DT_ERR_UNSUPPORTED,
+      "query_pre_attn_scalar 0" },
+    { "gemma3", "\"sliding_window\": 7", "\"sliding_window\": 0", DT_ERR_UNSUPPORTED,
+      "sliding_window 0" },
+    { "gemma3", "\"sliding_window\": 7", "\"sliding_window\": 700", DT_OK, "" },
+    { "gemma3", "    \"full_attention\",\n", "    \"sliding_attention\",\n", DT_OK, "" },
+    { "gemma3", "    \"full_attention\",\n", "    \"chunked_attention\",\n", DT_ERR_FORMAT,
+      "'chunked_attention'" },
+    { "gemma3", "    \"sliding_attention\",\n    \"sliding_attention\",\n    \"full",
+      "    \"full_attention\",\n    \"sliding_attention\",\n    \"full", DT_ERR_UNSUPPORTED,
+      "layer_types: layer 5: every n-th layer with full_attention" },
+    { "gemma3", "\"layer_types\": [\n", "\"layer_types\": [\"full_attention\",\n", DT_ERR_FORMAT,
+      "layer_types has 8 entries" },
+    { "gemma3", "\"rope_type\": \"default\"", "\"rope_type\": \"linear\", \"factor\": 2",
+      DT_ERR_UNSUPPORTED, "sliding_attention with scaling" },
+    { "gemma3", "\"rope_theta\": 10000.0", "\"rope_theta\": 0", DT_ERR_UNSUPPORTED,
+      "rope_local_base_freq 0" },
+    { "gemma3", "\"rope_parameters\": {", "\"rope_local_base_freq\": 5, \"rope_parameters\": {",
+      DT_ERR_UNSUPPORTED, "rope_local_base_freq is 5, and rope_theta of sliding_attention 10000" },
+    { "gemma3", "\"sliding_attention\": {", "\"global_attention\": {", DT_ERR_UNSUPPORTED,
+      "'global_attention' is not supported" },
 };
 
 START_TEST(a_setting_is_seen)

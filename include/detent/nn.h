@@ -535,12 +535,22 @@ typedef struct dt_moe_options {
 } dt_moe_options;
 
 /* How blocks differ from Llama's. */
-enum { DT_BLOCK_NORMS_BEFORE, DT_BLOCK_NORMS_AFTER };
+enum { DT_BLOCK_NORMS_BEFORE, DT_BLOCK_NORMS_AFTER, DT_BLOCK_NORMS_BOTH };
+enum { DT_GATE_SILU, DT_GATE_GELU_TANH };
 typedef struct dt_block_options {
-    bool given;        /* false: as Llama's */
-    int norms;         /* DT_BLOCK_NORMS_BEFORE: x + f(norm(x)); _AFTER: x + norm(f(x)) (OLMo 2) */
-    bool qk_norm_all;  /* the norms of q and k are over all heads together (OLMo 2), not each */
-    int64_t unrotated; /* every n-th block has no rotation (SmolLM3); 0: none */
+    bool given;         /* false: as Llama's */
+    int norms;          /* DT_BLOCK_NORMS_BEFORE: x + f(norm(x)); _AFTER: x + norm(f(x)) (OLMo 2);
+                           _BOTH: x + norm(f(norm(x))) (Gemma 3) */
+    bool norm_plus_one; /* norms multiply by 1 + weight (Gemma 3), those of q and k too */
+    bool qk_norm_all;   /* the norms of q and k are over all heads together (OLMo 2), not each */
+    int activation;     /* of an mlp's gate: DT_GATE_... */
+    bool scaled_tokens; /* embeddings are multiplied by sqrt(width) (Gemma 3) */
+    double query_width; /* scores are divided by the square root of this; 0: the head width */
+    int64_t unrotated;  /* every n-th block has no rotation (SmolLM3); 0: none */
+    int64_t window;     /* a token attends to so many, itself and those before it; 0: to all */
+    int64_t full_every; /* with `window`: every n-th block has none; 0: each has one */
+    double local_theta; /* base of the rotation in blocks with a window, where `rope` scales
+                           nothing (Gemma 3); 0: theta and rope, as in the others */
 } dt_block_options;
 
 typedef struct dt_llama_options {
@@ -565,8 +575,9 @@ extern DT_API const dt_key dt_llama_keys[];
  * model.layers.i.input_layernorm, .self_attn.q_proj, .k_proj, .v_proj, .o_proj, .q_norm, .k_norm,
  * .post_attention_layernorm, .mlp.gate_proj, .up_proj, .down_proj, model.norm, lm_head; with moe,
  * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp; with norms of outputs
- * .post_attention_layernorm and .post_feedforward_layernorm. Errors: ARG (heads that
- * do not divide, an odd head width, top_k above experts); in forward SHAPE, as above. */
+ * .post_attention_layernorm and .post_feedforward_layernorm, and the norm of an mlp's input is then
+ * .pre_feedforward_layernorm. Errors: ARG (heads that do not divide, an odd head width, top_k above
+ * experts, settings of `block` that exclude each other); in forward SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
 typedef struct dt_token_loss_options {

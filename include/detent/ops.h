@@ -633,9 +633,12 @@ typedef struct dt_attention_operands {
 typedef struct dt_attention_options {
     bool causal;  /* query r has position r + Tk - Tq and attends to keys up to it; default true */
     double scale; /* 0 (default): 1 / sqrt(D) */
+    /* with `causal`: a query at position p attends to the keys p - window + 1 ... p; 0 (default):
+     * no limit */
+    int64_t window;
 } dt_attention_options;
 
-/* causal, scale 0 */
+/* causal, scale 0, no window */
 DT_API dt_attention_options dt_attention_defaults(void);
 
 /* y[b, r, h] = sum over the keys s that query r attends to of p_s v[b, s, g], p = softmax(scale

@@ -27,11 +27,16 @@ typedef struct dt_run_options {
     bool report;     /* write report.html, and the files that it shows */
 } dt_run_options;
 
+/* dt_cluster_options.shard_optimizer: whether each rank updates a part of the parameters and has
+ * the optimizer's state of that part alone. */
+enum { DT_SHARD_AUTO, DT_SHARD_ON, DT_SHARD_OFF };
+
 /* Runs of several ranks: processes that a launcher of MPI started. */
 typedef struct dt_cluster_options {
     double bucket_mb;    /* MiB of a bucket of the gradient */
     double timeout;      /* seconds until a rank counts as missing; 0: never */
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
+    int shard_optimizer; /* DT_SHARD_... */
 } dt_cluster_options;
 
 typedef struct dt_model_options {
@@ -461,6 +466,10 @@ typedef struct dt_progress {
     double tokens_per_s;  /* 0 for images */
     double seconds_left;  /* until the last update of the run */
     size_t memory;        /* bytes allocated by the context */
+    /* Of several ranks, a mean over this call's updates: milliseconds in which messages about
+     * gradients and weights were on their way, those of them in which this rank could do nothing
+     * else, and bytes that it sent. */
+    double communication_ms, exposed_ms, sent;
 } dt_progress;
 
 typedef struct dt_run_control {
@@ -570,6 +579,8 @@ typedef struct dt_quantize_summary {
     char **copied;               /* for a file: names of the tensors copied unchanged */
     int64_t n_copied;
     int64_t bytes_before, bytes; /* for a file: size of its tensors, and of the new ones */
+    int rank;                    /* of this process; 0 without a launcher */
+    bool by_itself;              /* an error is this rank's own: others do not know of it */
 } dt_quantize_summary;
 
 enum { DT_CODES_PACKED, DT_CODES_I8 };
@@ -612,6 +623,7 @@ typedef struct dt_quantize_job {
     const char *model;        /* file of a float model, or of a QAT checkpoint */
     const char *output;       /* file to write */
     bool converts;            /* take the rounder from `convert`, not from `quantize` */
+    bool cluster;             /* join the other ranks, as in dt_run_control */
     bool (*stop)(void *user); /* called after each weight: true ends the call; NULL: never */
     void (*weight)(void *user, const dt_quantize_summary *s); /* after each weight, or NULL */
     void *user;

@@ -2,6 +2,7 @@
 #include "autograd/write.h"
 
 #include "autograd/tape.h"
+#include "core/threads.h"
 
 #include <stdio.h>
 
@@ -51,6 +52,22 @@ dt_tensor *dt__write_open(dt_tensor *x)
     dt_tensor *inner = dt__kind_of(x)->inner(x);
     inner->storage->version++;
     return inner;
+}
+
+static void renew_share(const void *args, const dt__share *share)
+{
+    dt_tensor *x = *(dt_tensor *const *)args;
+    dt__kind_of(x)->written(x, share->first, share->past);
+}
+
+void dt__write_renew(dt_tensor *x)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    const dt__panel_layout *l = kind->write_begin == NULL ? NULL : kind->write_begin(x);
+    if (l == NULL) return;
+    dt__team *const threads = dt__threads_enter(x->ctx);
+    dt__parallel(l->panels, DT__LANES * l->columns, renew_share, &x);
+    dt__threads_leave(threads);
 }
 
 void dt__write_close(dt_tensor *x)

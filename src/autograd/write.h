@@ -24,6 +24,9 @@ dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZ
  * caller has called dt__may_write. */
 dt_tensor *dt__write_open(dt_tensor *x);
 void dt__write_close(dt_tensor *x);
+/* Between them, where all of the tensor has its final values: renews codes in place, as an op that
+ * writes block by block does. */
+void dt__write_renew(dt_tensor *x);
 /* x = from, of the same dtype and shape, outside of a tape. The caller has called dt__may_write.
  * Raises the version; codes of x are renewed when they are next read. */
 void dt__write_value(dt_tensor *x, const dt_tensor *from);

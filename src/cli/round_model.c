@@ -9,6 +9,7 @@ int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const 
         .model = r->model,
         .output = r->view.output,
         .converts = r->converts,
+        .cluster = true,
         .stop = cli_stopped,
         .weight = rounded_row,
     };
@@ -17,7 +18,9 @@ int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const 
     meter_begin("quantize", r->view.quiet);
     const bool good = dt_quantize_model(ctx, recipe, &job, &summary) == DT_OK;
     meter_end();
-    const int status = good ? rounded_end(&r->view, &summary) : cli_fail_recipe(args, ctx, recipe);
+    const bool tells = summary.rank == 0 || summary.by_itself; /* else rank 0 does */
+    int status = good ? CLI_DONE : cli_exit_by(ctx);
+    if (tells) status = good ? rounded_end(&r->view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The sum of a bucket over the shards of all ranks. Rank k sums slice k of P:
+/* What ranks do with a bucket. Rank k has slice k: its range of each span.
  *     each rank sends slice k of its parts to rank k          (reduce-scatter)
  *     rank k adds the parts of all ranks in the tree, in f32
  *     and sends the sum to all                                 (all-gather)
@@ -26,110 +26,144 @@ int dt__parts_of_rank(int k, int64_t shards, int64_t shards_of_rank)
 
 /* A bucket while its job runs. */
 typedef struct run_of {
-    dt__bucket *b;
+    const dt__bucket *b;
     int rank, ranks;
-    int64_t own; /* shards of a rank */
+    int64_t own;  /* shards of a rank */
+    int64_t size; /* elements of this rank's slice */
     bool gathers;
-    float *staged, *received; /* in b->room */
+    dt__segment *next; /* free */
 } run_of;
 
-static int64_t slice(const run_of *r, int k) { return k * r->b->n / r->ranks; }
-static int64_t slice_size(const run_of *r, int k) { return slice(r, k + 1) - slice(r, k); }
-static int parts_of(const run_of *r, int k) { return dt__parts_of_rank(k, r->b->shards, r->own); }
+static int parts_of(const run_of *r, int k)
+{
+    return dt__parts_of_rank(k, r->b->of->plan.shards, r->own);
+}
 
 /* Where the parts of rank k begin among those that were received. */
 static float *received_from(const run_of *r, int k)
 {
     int64_t before = 0;
     for (int i = 0; i < k; i++) before += i == r->rank ? 0 : parts_of(r, i);
-    return r->received + before * slice_size(r, r->rank);
+    return r->b->of->received + before * r->size;
 }
 
-static dt__message piece(float *x, int64_t n) { return (dt__message){ x, (size_t)n * sizeof *x }; }
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* Slice k of all parts in one message: copied together where there are several. */
-static float *outgoing(const run_of *r, int k)
+/* Slice k of the first n parts of this rank, where they lie. */
+static dt__message slices(run_of *r, int k, int n)
 {
     const dt__bucket *b = r->b;
-    const int n = parts_of(r, r->rank);
-    const int64_t size = slice_size(r, k);
-    float *to = r->staged + slice(r, k) * n;
-    if (n == 1) return b->part[0] + b->first + slice(r, k);
-    for (int i = 0; i < n; i++) {
-        memcpy(to + i * size, b->part[i] + b->first + slice(r, k), (size_t)size * sizeof *to);
+    dt__message m = { .segment = r->next };
+    for (int part = 0; part < n; part++) {
+        for (int i = 0; i < b->n_spans; i++) {
+            const dt__bucket_piece p = dt__bucket_piece_of(b, i, k);
+            if (p.n == 0) continue;
+            const size_t bytes = (size_t)p.n * sizeof(float);
+            r->next[m.n_segments++] =
+                (dt__segment){ b->of->plan.part[part][p.tensor] + p.from, bytes };
+            m.bytes += bytes;
+        }
     }
-    return to;
+    r->next += m.n_segments;
+    if (m.n_segments != 1) return m;
+    return (dt__message){ .data = m.segment->data, .bytes = m.bytes };
 }
 
 static void pieces(void *user, int k, dt__message *send, dt__message *receive)
 {
-    const run_of *r = user;
-    float *whole = r->b->part[0] + r->b->first;
+    run_of *r = user;
     if (r->gathers) {
-        *send = piece(whole + slice(r, r->rank), slice_size(r, r->rank));
-        *receive = piece(whole + slice(r, k), slice_size(r, k));
-    } else {
-        *send = piece(outgoing(r, k), parts_of(r, r->rank) * slice_size(r, k));
-        *receive = piece(received_from(r, k), parts_of(r, k) * slice_size(r, r->rank));
+        *send = slices(r, r->rank, 1);
+        *receive = slices(r, k, 1);
+        return;
     }
+    *send = slices(r, k, parts_of(r, r->rank));
+    const size_t bytes = (size_t)(parts_of(r, k) * r->size) * sizeof(float);
+    *receive = (dt__message){ .data = received_from(r, k), .bytes = bytes };
 }
 
-/* The next part in the order of shards. */
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* The next part in the order of shards, of a piece of this rank's slice. */
 typedef struct place {
+    const run_of *r;
+    dt__bucket_piece piece;
+    int64_t at; /* of the piece in the slice */
     int rank, part;
 } place;
 
-static float *next_part(const run_of *r, place *p)
+static float *own_part(const place *p, int part)
 {
-    const int64_t size = slice_size(r, r->rank);
-    float *x = p->rank == r->rank ? r->b->part[p->part] + r->b->first + slice(r, r->rank)
-                                  : received_from(r, p->rank) + p->part * size;
-    if (++p->part == parts_of(r, p->rank)) *p = (place){ p->rank + 1, 0 };
+    return p->r->b->of->plan.part[part][p->piece.tensor] + p->piece.from;
+}
+
+static float *next_part(place *p)
+{
+    const run_of *r = p->r;
+    float *x = p->rank == r->rank ? own_part(p, p->part)
+                                  : received_from(r, p->rank) + p->part * r->size + p->at;
+    if (++p->part == parts_of(r, p->rank)) {
+        p->rank++;
+        p->part = 0;
+    }
     return x;
 }
 
-static float *add_up(const run_of *r, int64_t a, int64_t b, place *p)
+/* Node [a, b) to `to`, or, if that is NULL, over its first part. */
+static float *add_up(place *p, int64_t a, int64_t b, float *to)
 {
-    if (dt__is_of_one_rank(a, b, r->own)) return next_part(r, p);
-    const int64_t m = middle(a, b), n = slice_size(r, r->rank);
-    float *x = add_up(r, a, m, p);
-    const float *y = add_up(r, m, b, p);
-    for (int64_t i = 0; i < n; i++) x[i] += y[i];
-    return x;
+    if (dt__is_of_one_rank(a, b, p->r->own)) return next_part(p);
+    const int64_t m = middle(a, b), n = p->piece.n;
+    float *x = add_up(p, a, m, NULL);
+    const float *y = add_up(p, m, b, NULL);
+    if (to == NULL) to = x;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) to[i] = x[i] + y[i];
+    return to;
+}
+
+/* Every piece of the slice into part[0]. */
+static void add_pieces(const run_of *r)
+{
+    int64_t at = 0;
+    for (int i = 0; i < r->b->n_spans; i++) {
+        place p = { .r = r, .piece = dt__bucket_piece_of(r->b, i, r->rank), .at = at };
+        if (p.piece.n == 0) continue;
+        float *to = own_part(&p, 0);
+        const float *sum = add_up(&p, 0, r->b->of->plan.shards, to);
+        if (sum != to) memcpy(to, sum, (size_t)p.piece.n * sizeof *to);
+        at += p.piece.n;
+    }
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static bool exchange(dt__cluster *c, run_of *r)
+{
+    char what[96];
+    snprintf(what, sizeof what, "bucket %lld of %s", (long long)r->b->number, r->b->of->plan.what);
+    const dt__exchange x = { what, false, pieces, r };
+    r->next = r->b->of->segments;
+    return dt__cluster_exchange(c, &x);
 }
 
 static bool run(dt__cluster *c, void *user)
 {
-    dt__bucket *b = user;
-    char what[64];
+    const dt__bucket *b = user;
     run_of r = { .b = b, .rank = dt__cluster_rank(c), .ranks = dt__cluster_ranks(c) };
-    snprintf(what, sizeof what, "bucket %lld of the gradient", (long long)b->number);
-    const dt__exchange x = { what, false, pieces, &r };
-    r.own = b->shards / r.ranks;
-    const int parts = parts_of(&r, r.rank);
-    r.staged = b->room;
-    r.received = b->room + (parts > 1 ? parts * b->n : 0);
-    if (!dt__cluster_exchange(c, &x)) return false;
-    place p = { 0, 0 };
-    float *own = b->part[0] + b->first + slice(&r, r.rank);
-    const float *sum = add_up(&r, 0, b->shards, &p);
-    if (sum != own) memcpy(own, sum, (size_t)slice_size(&r, r.rank) * sizeof *own);
+    r.own = b->of->plan.shards / r.ranks;
+    for (int i = 0; i < b->n_spans; i++) r.size += dt__bucket_piece_of(b, i, r.rank).n;
+    if (b->task != DT__BUCKET_GATHER) {
+        if (!exchange(c, &r)) return false;
+        add_pieces(&r);
+    }
     r.gathers = true;
-    return dt__cluster_exchange(c, &x);
+    return b->task == DT__BUCKET_SCATTER || exchange(c, &r);
 }
 
-int64_t dt__bucket_room(const dt__cluster *c, int64_t shards, int64_t n)
+void dt__bucket_post(dt__bucket *b, dt__bucket_task task)
 {
-    const int ranks = dt__cluster_ranks(c);
-    const int64_t own = shards / ranks;
-    const int parts = dt__parts_of_rank(dt__cluster_rank(c), shards, own);
-    int64_t all = 0;
-    for (int k = 0; k < ranks; k++) all += dt__parts_of_rank(k, shards, own);
-    return (parts > 1 ? parts * n : 0) + all * (n / ranks + 1);
-}
-
-void dt__bucket_post(dt__cluster *c, dt__bucket *b)
-{
+    b->task = task;
     b->job = (dt__cluster_job){ .run = run, .user = b };
-    dt__cluster_post(c, &b->job);
+    dt__cluster_post(b->of->cluster, &b->job);
 }

@@ -33,8 +33,10 @@ struct dt__cluster {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
-    dt__cluster_job *first, *last;
+    dt__cluster_job *first, *last, *running;
+    dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
+    bool has_ended; /* by a last meeting with an error */
     char why[WHY];
     size_t request_bytes;
     void *requests;
@@ -43,6 +45,9 @@ struct dt__cluster {
 
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
+dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
+bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
+void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
 
 /* ---- on the communication thread ------------------------------------------------------------ */
 
@@ -61,8 +66,7 @@ static bool fail(dt__cluster *c, const dt__exchange *x, int missing, const char 
 static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
 {
     char why[DT__TRANSPORT_WHY];
-    const double began = dt__seconds();
-    double moved = began;
+    double began = dt__seconds(), moved = began;
     int before = INT_MAX, left, missing;
     for (;;) {
         if (c->mpi->test(c->requests, c->ranks, &left, &missing, why)) {
@@ -72,7 +76,8 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
         const double now = dt__seconds();
         if (left != before) moved = now;
         before = left;
-        if (c->timeout > 0 && !x->patient && now - began > c->timeout) {
+        if (x->patient && missing == 0) began = now;
+        if (c->timeout > 0 && now - began > c->timeout) {
             snprintf(why, sizeof why, "nothing has come within %g s (cluster.timeout)", c->timeout);
             return fail(c, x, missing, why);
         }
@@ -91,6 +96,8 @@ bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
             return fail(c, x, -1, "a message has more than 2 GiB");
         }
     }
+    if (x->patient) c->running->patient = true;
+    for (int k = 0; k < c->ranks; k++) c->costs.sent += (double)c->send[k].bytes;
     if (c->mpi->post(c->requests, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
     return wait_for_all(c, x);
 }
@@ -120,7 +127,10 @@ static void *communicate(void *cluster)
     const bool open = c->mpi->open(&c->rank, &c->ranks, &c->request_bytes, c->why) == 0;
     finish(c, &c->begun, open);
     for (dt__cluster_job *job; open && (job = next_job(c)) != NULL;) {
+        const double began = dt__seconds();
+        c->running = job;
         const bool ok = !c->failed && job->run(c, job->user);
+        if (!job->patient) c->costs.busy += dt__seconds() - began;
         finish(c, &job->done, ok);
     }
     char why[DT__TRANSPORT_WHY];
@@ -135,7 +145,7 @@ void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
 {
     pthread_mutex_lock(&c->mutex);
     job->next = NULL;
-    job->done = false;
+    job->done = job->patient = false;
     if (c->first == NULL) c->first = job;
     else c->last->next = job;
     c->last = job;
@@ -162,12 +172,23 @@ static bool wait_until(dt__cluster *c, const bool *done, double seconds)
 
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
 {
+    const double began = dt__seconds();
     wait_until(c, &job->done, 0);
     pthread_mutex_lock(&c->mutex);
     const bool failed = c->failed;
+    if (!job->patient) c->costs.waited += dt__seconds() - began;
     pthread_mutex_unlock(&c->mutex);
     if (!failed) return DT_OK;
     return dt_fail(c->ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
+}
+
+dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
+{
+    if (c == NULL) return (dt__cluster_costs){ 0 };
+    pthread_mutex_lock(&c->mutex);
+    const dt__cluster_costs costs = c->costs;
+    pthread_mutex_unlock(&c->mutex);
+    return costs;
 }
 
 /* ---- opening and closing --------------------------------------------------------------------- */

@@ -9,10 +9,20 @@
 
 #define DT__TRANSPORT_WHY 512
 
-/* A message to a rank, or from it; 0 bytes: none. */
+/* A piece of a message, which is sent from where it lies, or received there. */
+typedef struct dt__segment {
+    void *data;
+    size_t bytes;
+} dt__segment;
+
+#define DT__MOST_SEGMENTS 512
+
+/* A message to a rank, or from it: the bytes at `data`, or segments. 0 bytes: none. */
 typedef struct dt__message {
     void *data;
     size_t bytes; /* at most INT_MAX */
+    const dt__segment *segment;
+    int n_segments; /* at most DT__MOST_SEGMENTS; 0: all is at `data` */
 } dt__message;
 
 typedef struct dt__transport {

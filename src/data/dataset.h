@@ -95,6 +95,9 @@ double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight);
 dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_tensor **x,
                                 dt_tensor **target);
 
+/* Says that from now on every `batches`th batch is read, as by one of several ranks. */
+void dt__loader_apart(dt_loader *l, int64_t batches);
+
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 

@@ -18,6 +18,7 @@ struct dt_loader {
     dt_loader_options options;
     int64_t count, batches, last; /* examples and batches in an epoch; examples in the last batch */
     dt_position next;
+    int64_t apart;               /* from a batch to the next that this process reads */
     int64_t ordered;             /* the epoch that `order` belongs to; -1: none */
     int64_t *order;              /* NULL: the dataset's order */
     int64_t *by_class;           /* balanced: the examples, sorted by class; else NULL */
@@ -134,6 +135,7 @@ static dt_status fill_loader(dt_loader *l)
     l->batches = l->count / size + (rest > 0 && !o->drop_last);
     l->last = rest > 0 && !o->drop_last ? rest : size;
     l->ordered = -1;
+    l->apart = 1;
     if (o->shuffle) {
         l->order = dt__alloc_array(l->ctx, l->count, sizeof *l->order);
         if (l->order == NULL) return DT_ERR_NOMEM;
@@ -266,15 +268,26 @@ int64_t dt_loader_labels(dt_loader *l, int64_t batches)
     return n;
 }
 
-/* Says which batch comes next, so that its bytes are on their way while this one is used. The order
- * of another epoch is not made for that. */
-static void expect_next(dt_loader *l)
+/* Shard `shard` of `shards` of a batch of n examples. */
+static int64_t first_of_shard(int64_t n, int64_t shard, int64_t shards)
 {
-    if (l->kind->expect == NULL || l->next.batch == 0) return;
-    const bool last = l->next.batch == l->batches - 1;
-    const dt__batch b = batch_of(l, last ? l->last : dt_dim(l->x[0], 0));
+    return dt__ceil_div(shard * n, shards);
+}
+
+/* Says which examples come next, those of the same shard in the next batch, so that their bytes are
+ * on their way while these are used. The order of another epoch is not made for that. */
+static void expect_next(dt_loader *l, int64_t shard, int64_t shards)
+{
+    const int64_t next = l->next.batch + l->apart - 1;
+    if (l->kind->expect == NULL || l->next.batch == 0 || next >= l->batches) return;
+    const int64_t size = dt_dim(l->x[0], 0), all = next == l->batches - 1 ? l->last : size;
+    const int64_t first = first_of_shard(all, shard, shards);
+    dt__batch b = batch_of(l, first_of_shard(all, shard + 1, shards) - first);
+    b.first = next * size + first;
     l->kind->expect(&b);
 }
+
+void dt__loader_apart(dt_loader *l, int64_t batches) { l->apart = batches; }
 
 /* Where the example in the middle is alone, both targets are its own. */
 static dt_status mix(dt_loader *l, const dt__batch *b, dt_tensor *other)
@@ -298,12 +311,12 @@ double dt_loader_mixed(const dt_loader *l, dt_tensor **other)
     return l->share;
 }
 
-/* After a batch: goes to the next one. */
-static void advance(dt_loader *l)
+/* After a shard of a batch: goes to the next batch. */
+static void advance(dt_loader *l, int64_t shard, int64_t shards)
 {
     l->next.batch++;
     if (l->next.batch == l->batches) l->next = (dt_position){ l->next.epoch + 1, 0 };
-    expect_next(l);
+    expect_next(l, shard, shards);
 }
 
 /* Views of examples first ... first + n - 1 of the tensors of a whole batch. */
@@ -322,8 +335,8 @@ dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_
 {
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
     const int64_t all = dt_dim(l->x[k], 0);
-    const int64_t first = dt__ceil_div(shard * all, shards);
-    const int64_t n = dt__ceil_div((shard + 1) * all, shards) - first;
+    const int64_t first = first_of_shard(all, shard, shards);
+    const int64_t n = first_of_shard(all, shard + 1, shards) - first;
     const bool mixed = l->other[0] != NULL; /* then examples of one shard meet those of others */
     void *value = dt_data_mut(l->x[k]), *wanted = dt_data_mut(l->target[k]);
     *x = *target = NULL;
@@ -340,7 +353,7 @@ dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_
         *x = l->view[0];
         *target = l->view[1];
     }
-    advance(l);
+    advance(l, shard, shards);
     return DT_OK;
 }
 
@@ -359,7 +372,7 @@ dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
     if (l->other[0] != NULL) {
         DT__TRY(mix(l, &b, l->other[k]));
     }
-    advance(l);
+    advance(l, 0, 1);
     *x = l->x[k];
     *target = l->target[k];
     return DT_OK;

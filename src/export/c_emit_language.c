@@ -270,9 +270,10 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, int64_t capacity
     const int64_t width = dt__c_dim(p, c->in[Q].value, 3);
     const double scale = o->scale != 0 ? o->scale : 1 / sqrt((double)width);
     dt__c_want(p, "attention_shape");
-    dt__c_constant(p, "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %s };\n",
-                   (long long)p->at, (long long)heads, (long long)kv, (long long)width,
-                   (long long)capacity, dt__c_float((float)scale).text);
+    dt__c_constant(
+        p, "static const attention_shape a%lld = { %lld, %lld, %lld, %lld, %s, %lld };\n",
+        (long long)p->at, (long long)heads, (long long)kv, (long long)width, (long long)capacity,
+        dt__c_float((float)scale).text, (long long)dt__min_i64(o->window, capacity));
 }
 
 static bool is_last(const dt__c_program *p, const dt_trace_call *c)

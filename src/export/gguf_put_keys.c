@@ -138,7 +138,7 @@ dt_status dt__gguf_describe(dt__gguf_put *p)
         if (o->block.given) {
             return dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
                            "format gguf holds Llama's blocks, and none with `block` (OLMo 2, "
-                           "SmolLM3)");
+                           "SmolLM3, Gemma 3, a sliding window)");
         }
         describe_llama(&p->g, info->options);
         refuse_llama(p, info->options);

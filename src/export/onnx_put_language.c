@@ -187,9 +187,18 @@ static dt__value with_past(dt__put_model *m, const dt_trace_call *c, int i, dt__
     return y;
 }
 
-/* Whether query r of Tq attends to key s: s <= r + Tk - Tq; [queries, keys]. */
-static dt__value causal_mask(dt__put_model *m, const dt_trace_call *c, dt__value keys)
+/* x, but -infinity where `mask` is false. */
+static dt__value masked(dt__put *p, dt__value mask, dt__value x)
 {
+    return DT__PUT(p, "Where", mask, x, dt__put_f32(p, -INFINITY));
+}
+
+/* Hides the scores [..., queries, keys] of keys that a query does not attend to: query r of Tq has
+ * position p = r + Tk - Tq, and attends to key s where s <= p, and p - window < s. */
+static dt__value put_mask(dt__put_model *m, const dt_trace_call *c, dt__value keys,
+                          dt__value scores)
+{
+    const int64_t window = ((const dt_attention_options *)c->options)->window;
     dt__put *p = &m->p;
     const dt_extent none = { 0 };
     const dt_extent queries = dt__put_operand(m, c, Q)->extent[1];
@@ -202,7 +211,10 @@ static dt__value causal_mask(dt__put_model *m, const dt_trace_call *c, dt__value
     dt__value key = DT__PUT(p, "Range", zero, n, one);
     dt__value query = DT__PUT(p, "Range", DT__PUT(p, "Reshape", start, scalar), n, one);
     query = DT__PUT(p, "Unsqueeze", query, DT__PUT_I64(p, 1));
-    return DT__PUT(p, "LessOrEqual", key, query);
+    scores = masked(p, DT__PUT(p, "LessOrEqual", key, query), scores);
+    if (window == 0) return scores;
+    query = DT__PUT(p, "Sub", query, DT__PUT_I64(p, window - 1));
+    return masked(p, DT__PUT(p, "LessOrEqual", query, key), scores);
 }
 
 static void put_attention(dt__put_model *m, const dt_trace_call *c)
@@ -221,13 +233,12 @@ static void put_attention(dt__put_model *m, const dt_trace_call *c)
     dt__value values = DT__PUT_TRANSPOSE(p, dt__put_in(m, c, V), 0, 2, 1, 3);
     keys = with_past(m, c, K, keys);
     values = with_past(m, c, V, values);
-    dt__value mask = o->causal ? causal_mask(m, c, keys) : NULL;
     queries = dt__put_reshaped(m, queries, 5, by_kv);
-    keys = DT__PUT(p, "Unsqueeze", keys, DT__PUT_I64(p, 2));
+    dt__value of_groups = DT__PUT(p, "Unsqueeze", keys, DT__PUT_I64(p, 2));
     values = DT__PUT(p, "Unsqueeze", values, DT__PUT_I64(p, 2));
-    dt__value s = DT__PUT(p, "MatMul", queries, DT__PUT_TRANSPOSE(p, keys, 0, 1, 2, 4, 3));
+    dt__value s = DT__PUT(p, "MatMul", queries, DT__PUT_TRANSPOSE(p, of_groups, 0, 1, 2, 4, 3));
     s = DT__PUT(p, "Mul", s, dt__put_f32(p, (float)scale));
-    if (o->causal) s = DT__PUT(p, "Where", mask, s, dt__put_f32(p, -INFINITY));
+    if (o->causal) s = put_mask(m, c, keys, s);
     s = DT__PUT(p, "Softmax", s);
     if (s != NULL) dt__put_attr_int(p, "axis", -1);
     dt__value y = dt__put_reshaped(m, DT__PUT(p, "MatMul", s, values), 4, flat);

@@ -55,14 +55,46 @@ typedef struct saving {
     const dt_training_state *s;
 } saving;
 
-static dt_status add_slot(void *user, const char *slot, const char *path, dt_tensor *x)
+/* A state that other ranks have parts of. */
+typedef struct remote_state {
+    dt__byte_source source;
+    dt_optimizer *o;
+    int64_t number;
+} remote_state;
+
+static dt_status fetch_state(void *user, size_t at, void *to, size_t bytes)
+{
+    const remote_state *r = user;
+    const int64_t first = (int64_t)(at / sizeof(float));
+    const int64_t part[2] = { first, first + (int64_t)(bytes / sizeof(float)) };
+    return dt__optimizer_fetch(r->o, r->number, part, to);
+}
+
+static dt_status add_remote(saving *c, const char *name, const dt__optimizer_state *s)
+{
+    remote_state *r = dt__saving_keep(&c->model, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    *r = (remote_state){ { fetch_state, r }, c->s->optimizer, s->number };
+    dt__writer_from(c->model.writer, &r->source);
+    const dt_status status =
+        dt__saving_add_bytes(&c->model, &(dt_file_entry){ .name = name,
+                                                          .dtype = dt__file_dtype_name(s->x->dtype),
+                                                          .rank = s->p->rank,
+                                                          .dims = s->p->dims,
+                                                          .data = &r->source });
+    dt__writer_from(c->model.writer, NULL);
+    return status;
+}
+
+static dt_status add_slot(void *user, const dt__optimizer_state *s)
 {
     saving *c = user;
-    char *name = dt__format_string(c->model.ctx, OPTIM "%s.%s", slot, path);
+    char *name = dt__format_string(c->model.ctx, OPTIM "%s.%s", s->slot, s->path);
     if (name == NULL) return DT_ERR_NOMEM;
-    const dt_status s = dt__saving_add(&c->model, name, x);
+    const dt_status status =
+        s->shared ? add_remote(c, name, s) : dt__saving_add(&c->model, name, s->x);
     dt__release(c->model.ctx, name);
-    return s;
+    return status;
 }
 
 /* An uninitialized array of n rows of `columns` 8-byte numbers (columns 1: rank 1). */
@@ -162,7 +194,7 @@ static dt_status add_all(saving *c)
 {
     const dt_training_state *s = c->s;
     DT__TRY(dt__saving_begin(&c->model, s->module, &s->info));
-    if (s->optimizer != NULL) DT__TRY(dt_optimizer_visit(s->optimizer, add_slot, c));
+    if (s->optimizer != NULL) DT__TRY(dt__optimizer_visit(s->optimizer, add_slot, c));
     DT__TRY(add_rng(c));
     DT__TRY(add_data(c));
     DT__TRY(add_counters(c));
@@ -291,6 +323,7 @@ dt_status dt__checkpoint_check(const dt_file *file)
 typedef struct slot {
     dt_tensor *x;
     const dt_file_entry *from;
+    int64_t first; /* element of it that is x's first */
 } slot;
 
 typedef struct loading {
@@ -316,17 +349,20 @@ static dt_status check_updates(const loading *l, const char *path, const dt_file
     return DT_OK;
 }
 
-static dt_status find_slot(void *user, const char *name, const char *path, dt_tensor *x)
+static dt_status find_slot(void *user, const dt__optimizer_state *s)
 {
     loading *l = user;
+    const char *name = s->slot, *path = s->path;
+    dt_tensor *x = s->x;
+    const dt_tensor *form = s->shared ? s->p : x;
     const dt_file *file = l->file;
     char *whole = dt__format_string(l->ctx, OPTIM "%s.%s", name, path);
     if (whole == NULL) return DT_ERR_NOMEM;
     const dt_file_entry *e = dt_file_find(file, whole);
     dt__release(l->ctx, whole);
     bool same =
-        e != NULL && e->rank == x->rank && strcmp(e->dtype, dt__file_dtype_name(x->dtype)) == 0;
-    for (int i = 0; same && i < x->rank; i++) same = e->dims[i] == x->dims[i];
+        e != NULL && e->rank == form->rank && strcmp(e->dtype, dt__file_dtype_name(x->dtype)) == 0;
+    for (int i = 0; same && i < form->rank; i++) same = e->dims[i] == form->dims[i];
     if (!same || !dt_is_contiguous(x)) {
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: the optimizer's %s of %s is %s: another optimizer wrote it", file->path,
@@ -334,7 +370,7 @@ static dt_status find_slot(void *user, const char *name, const char *path, dt_te
     }
     DT__TRY(check_updates(l, path, e));
     DT__TRY(DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots));
-    l->slot[l->n_slots++] = (slot){ x, e };
+    l->slot[l->n_slots++] = (slot){ x, e, s->shared ? s->range[0] : 0 };
     return DT_OK;
 }
 
@@ -355,7 +391,7 @@ static dt_status find_slots(loading *l)
 {
     const dt_file *file = l->file;
     DT__TRY(want_slots(l));
-    if (l->s->optimizer != NULL) DT__TRY(dt_optimizer_visit(l->s->optimizer, find_slot, l));
+    if (l->s->optimizer != NULL) DT__TRY(dt__optimizer_visit(l->s->optimizer, find_slot, l));
     int64_t there = 0;
     for (int64_t i = 0; i < file->count; i++) {
         there += strncmp(file->entry[i].name, OPTIM, strlen(OPTIM)) == 0;
@@ -476,8 +512,10 @@ static void restore_slots(void *user)
     for (int64_t i = 0; i < l->n_slots; i++) {
         dt_tensor *x = l->slot[i].x;
         x->storage->version++;
-        const dt_file_entry *from = l->slot[i].from;
-        if (from->bytes > 0) memcpy(dt__data_mut(x), from->data, from->bytes);
+        const size_t size = dt_dtype_size(x->dtype);
+        const char *from = l->slot[i].from->data;
+        if (x->count == 0) continue;
+        memcpy(dt__data_mut(x), from + (size_t)l->slot[i].first * size, (size_t)x->count * size);
     }
 }
 

@@ -59,9 +59,13 @@ dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt__hf_model 
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype);
 /* Appends the text without "quantization_config". */
 dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text);
-/* A new config.json; of a GPT-2, if the options are of family gpt. UNSUPPORTED if no model class
- * has such options. */
-dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype);
+/* A new config.json; of a GPT-2, if the options are of family gpt; with `integers` of a class with
+ * the family's tensors. UNSUPPORTED if no model class has such options. */
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
+                            bool integers);
+/* The names of the tensors of the class that it describes without `integers`; NULL: they have the
+ * family's. */
+const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options);
 
 /* ---- saving (hf_save.c, hf_join.c) ---------------------------------------------------------- */
 

@@ -76,39 +76,7 @@ dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text)
 
 /* ---- a new text ----------------------------------------------------------------------------- */
 
-typedef struct class
-{
-    const char *type, *class;
-} class;
-
-/* The model class with these biases, norms and experts; NULL: none. */
-static const class *class_of(const dt_llama_options *o)
-{
-    static const class llama = { "llama", "LlamaForCausalLM" };
-    static const class qwen2 = { "qwen2", "Qwen2ForCausalLM" };
-    static const class qwen3 = { "qwen3", "Qwen3ForCausalLM" };
-    static const class mixtral = { "mixtral", "MixtralForCausalLM" };
-    static const class olmo2 = { "olmo2", "Olmo2ForCausalLM" };
-    static const class smollm3 = { "smollm3", "SmolLM3ForCausalLM" };
-    const bool same = o->qkv_bias == o->out_bias, plain_mlp = !o->mlp_bias && !o->moe.given;
-    if (o->block.given && o->block.norms == DT_BLOCK_NORMS_AFTER) {
-        const bool is = o->block.qk_norm_all && o->qk_norm && o->block.unrotated == 0;
-        return is && same && plain_mlp ? &olmo2 : NULL;
-    }
-    if (o->block.given && o->block.unrotated > 0) {
-        return same && !o->qk_norm && !o->moe.given ? &smollm3 : NULL;
-    }
-    if (o->block.given && o->qk_norm && o->block.qk_norm_all) return NULL;
-    if (o->moe.given) {
-        const bool none = !o->qkv_bias && !o->out_bias && !o->mlp_bias && !o->qk_norm;
-        return none && o->moe.normalize ? &mixtral : NULL;
-    }
-    if (o->qk_norm) return same && !o->mlp_bias ? &qwen3 : NULL;
-    if (same) return &llama;
-    return o->qkv_bias && !o->mlp_bias ? &qwen2 : NULL;
-}
-
-static void put_key(dt__chars *t, const char *key)
+void dt__hf_put_key(dt__chars *t, const char *key)
 {
     dt__put_text(t, ",\n  ");
     dt__put_quoted(t, key);
@@ -117,19 +85,19 @@ static void put_key(dt__chars *t, const char *key)
 
 void dt__hf_put_bool(dt__chars *t, const char *key, bool value)
 {
-    put_key(t, key);
+    dt__hf_put_key(t, key);
     dt__put_text(t, value ? "true" : "false");
 }
 
-static void put_null(dt__chars *t, const char *key)
+void dt__hf_put_null(dt__chars *t, const char *key)
 {
-    put_key(t, key);
+    dt__hf_put_key(t, key);
     dt__put_text(t, "null");
 }
 
 void dt__hf_put_int(dt__chars *t, const char *key, int64_t value)
 {
-    put_key(t, key);
+    dt__hf_put_key(t, key);
     dt__put_integer(t, value);
 }
 
@@ -144,19 +112,19 @@ static void put_float(dt__chars *t, double value)
 
 void dt__hf_put_real(dt__chars *t, const char *key, double value)
 {
-    put_key(t, key);
+    dt__hf_put_key(t, key);
     put_float(t, value);
 }
 
 void dt__hf_put_text(dt__chars *t, const char *key, const char *value)
 {
-    put_key(t, key);
+    dt__hf_put_key(t, key);
     dt__put_quoted(t, value);
 }
 
 static void put_rope(dt__chars *t, const dt_rope_options *r)
 {
-    put_key(t, "rope_scaling");
+    dt__hf_put_key(t, "rope_scaling");
     if (r->scaling == DT_ROPE_PLAIN) {
         dt__put_text(t, "null");
         return;
@@ -176,67 +144,12 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "}");
 }
 
-/* 1 for each layer with rotation. */
-static void put_rope_layers(dt__chars *t, const dt_llama_options *o)
+static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype, bool plain)
 {
-    put_key(t, "no_rope_layers");
-    for (int64_t i = 1; i <= o->layers; i++) {
-        dt__put_text(t, i == 1 ? "[" : ", ");
-        dt__put_text(t, i % o->block.unrotated == 0 ? "0" : "1");
-    }
-    dt__put_text(t, "]");
-    dt__hf_put_int(t, "no_rope_layer_interval", o->block.unrotated);
-}
-
-static dt_status refuse_class(dt_ctx *ctx, const dt_llama_options *o)
-{
-    if (o->moe.given) {
-        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                       "a mixture of experts is written as a Mixtral, which has no biases, no "
-                       "norms of queries and keys, and weights that add up to 1: qkv_bias %d, "
-                       "out_bias %d, mlp_bias %d, qk_norm %d, moe.normalize %d",
-                       o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm, o->moe.normalize);
-    }
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "no class of models has these biases and norms: qkv_bias %d, out_bias %d, "
-                   "mlp_bias %d, qk_norm %d, block.norms %s, block.qk_norm_all %d, "
-                   "block.unrotated %lld",
-                   o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm,
-                   o->block.norms == DT_BLOCK_NORMS_AFTER ? "after" : "before",
-                   o->block.qk_norm_all, (long long)o->block.unrotated);
-}
-
-/* Biases, experts and windows depend on the class. */
-static void put_class(dt__chars *t, const class *k, const dt_llama_options *o)
-{
-    dt__put_text(t, "{\n  \"architectures\": [");
-    dt__put_quoted(t, k->class);
-    dt__put_text(t, "]");
-    dt__hf_put_text(t, "model_type", k->type);
-    if (o->moe.given) {
-        dt__hf_put_int(t, "num_experts_per_tok", o->moe.top_k);
-        dt__hf_put_int(t, "num_local_experts", o->moe.experts);
-        dt__hf_put_bool(t, "output_router_logits", false);
-        dt__hf_put_real(t, "router_aux_loss_coef", o->moe.balance);
-        dt__hf_put_real(t, "router_jitter_noise", 0);
-        put_null(t, "sliding_window");
-        return;
-    }
-    dt__hf_put_bool(t, "attention_bias", o->qkv_bias);
-    dt__hf_put_bool(t, "mlp_bias", o->mlp_bias);
-    dt__hf_put_bool(t, "use_sliding_window", false);
-    if (o->block.given && o->block.unrotated > 0) put_rope_layers(t, o);
-}
-
-static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype)
-{
-    const class *k = class_of(o);
     const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
-    if (k == NULL) return refuse_class(t->ctx, o);
-    put_class(t, k, o);
+    DT__TRY(dt__hf_put_class(t, o, plain));
     dt__hf_put_real(t, "attention_dropout", 0);
     dt__hf_put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
-    dt__hf_put_text(t, "hidden_act", "silu");
     dt__hf_put_int(t, "hidden_size", o->width);
     dt__hf_put_int(t, "intermediate_size", o->hidden);
     dt__hf_put_int(t, "max_position_embeddings", o->context);
@@ -253,8 +166,14 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *
     return DT_OK;
 }
 
-dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype)
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
+                            bool integers)
 {
     return is_gpt ? dt__hf_config_put_gpt2(t, options, dtype_name(dtype))
-                  : put_llama(t, options, dtype);
+                  : put_llama(t, options, dtype, integers);
+}
+
+const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options)
+{
+    return is_gpt ? &dt__hf_gpt2_names : dt__hf_class_names(options);
 }

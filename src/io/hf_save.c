@@ -199,7 +199,7 @@ static dt_status put_form(saving *s, dt__chars *t)
     static const char end[] = "\n}\n";
     dt_llama_options o = *(const dt_llama_options *)s->info->options;
     o.tied = o.tied && !s->head_apart;
-    DT__TRY(dt__hf_config_put(t, false, &o, "F32"));
+    DT__TRY(dt__hf_config_put(t, false, &o, "F32", true));
     if (t->failed) return DT_ERR_NOMEM;
     t->used -= strlen(end);
     dt__put_text(t, ",\n  \"quantization_config\": ");
@@ -210,8 +210,8 @@ static dt_status put_form(saving *s, dt__chars *t)
 
 static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
 {
-    s->names = s->is_gpt ? &dt__hf_gpt2_names : NULL;
-    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype);
+    s->names = dt__hf_names_for(s->is_gpt, s->info->options);
+    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype, false);
 }
 
 /* Dropout is no part of what config.json says of a GPT-2. */
@@ -294,8 +294,8 @@ static dt_status check_family(dt_ctx *ctx, const dt_model_info *info, bool *is_g
     *is_gpt = strcmp(family->name, "gpt") == 0;
     if (*is_gpt || strcmp(family->name, "llama") == 0) return DT_OK;
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3 "
-                   "and GPT-2, which are what is written; families llama and gpt are",
+                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, "
+                   "Gemma 3 and GPT-2, which are what is written; families llama and gpt are",
                    family->name);
 }
 
@@ -313,7 +313,7 @@ dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers)
     bool is_gpt;
     DT__TRY(check_family(ctx, info, &is_gpt));
     if (integers) DT__TRY(check_form(ctx, is_gpt));
-    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32");
+    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32", integers);
     dt__release(ctx, t.bytes);
     return s == DT_OK && t.failed ? DT_ERR_NOMEM : s;
 }

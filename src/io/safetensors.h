@@ -62,6 +62,18 @@ void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x);
 /* Parses the header of a mapped file and checks every rule. */
 dt_status dt__header_read(dt_file *file);
 
+/* Bytes that are not in memory while a file is put together, such as what other ranks have. */
+typedef struct dt__byte_source {
+    /* Writes bytes at ... at+bytes-1 to `to`; called twice for each entry. */
+    dt_status (*fill)(void *user, size_t at, void *to, size_t bytes);
+    void *user;
+} dt__byte_source;
+
+/* Entries that are added from now on have their bytes from the source, which is lent until the
+ * writer is freed: byte i of it has the address `source` + i, which nobody reads. NULL: no longer.
+ * The writer holds the bytes of one entry at a time. */
+void dt__writer_from(dt_writer *w, const dt__byte_source *source);
+
 /* XXH3-64 of the spans, one after the other, as 16 digits. NOMEM. */
 dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
                          char digits[DT__HASH_DIGITS + 1]);

@@ -16,10 +16,10 @@
 #include <xxhash.h>
 
 typedef struct item {
-    dt_file_entry entry; /* the writer owns name and dims */
-    int bits;            /* of one element */
-    dt_tensor *view;     /* holds the storage; NULL: the bytes are borrowed */
-    void *turned;        /* on a big-endian machine: the bytes in the file's order */
+    dt_file_entry entry;           /* the writer owns name and dims */
+    int bits;                      /* of one element */
+    dt_tensor *view;               /* holds the storage; NULL: the bytes are borrowed */
+    const dt__byte_source *source; /* has the bytes; NULL: they are at entry.data */
 } item;
 
 struct dt_writer {
@@ -27,6 +27,8 @@ struct dt_writer {
     item *item;
     dt__meta *meta; /* the writer owns keys and values */
     int64_t count, capacity, meta_count, meta_capacity;
+    const dt__byte_source *source; /* of entries that are added; NULL: none */
+    char *room;                    /* for the bytes of one item, twice on a big-endian machine */
 };
 
 dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
@@ -45,7 +47,6 @@ static void free_item(dt_ctx *ctx, item *i)
 {
     dt__release(ctx, (void *)(uintptr_t)i->entry.name);
     dt__release(ctx, (void *)(uintptr_t)i->entry.dims);
-    dt__release(ctx, i->turned);
     dt_tensor_free(i->view);
 }
 
@@ -63,6 +64,7 @@ void dt_writer_free(dt_writer *w)
     for (int64_t i = 0; i < w->meta_count; i++) free_meta(ctx, &w->meta[i]);
     dt__release(ctx, w->item);
     dt__release(ctx, w->meta);
+    dt__release(ctx, w->room);
     dt__release(ctx, w);
     dt__ctx_release(ctx);
 }
@@ -127,6 +129,8 @@ static dt_status measure(const dt_writer *w, item *i)
     return DT_OK;
 }
 
+void dt__writer_from(dt_writer *w, const dt__byte_source *source) { w->source = source; }
+
 dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
 {
     DT__NEED(NULL, w);
@@ -135,7 +139,7 @@ dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
     if (strcmp(entry->name, "__metadata__") == 0) {
         return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_add: no tensor may be named __metadata__");
     }
-    item i = { .entry = *entry };
+    item i = { .entry = *entry, .source = w->source };
     DT__TRY(measure(w, &i));
     DT__TRY(DT__RESERVE(w->ctx, w->item, w->count, w->capacity));
     const size_t bytes = (size_t)entry->rank * sizeof entry->dims[0];
@@ -289,6 +293,11 @@ static dt_status put_header(dt__chars *t, const dt_writer *w, size_t *hash_at)
 
 /* ---- hash --------------------------------------------------------------------------------- */
 
+static void put_digits(const XXH3_state_t *state, char digits[DT__HASH_DIGITS + 1])
+{
+    snprintf(digits, DT__HASH_DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+}
+
 dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
                          char digits[DT__HASH_DIGITS + 1])
 {
@@ -298,41 +307,99 @@ dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
         if (span[i].bytes == 0) continue;
         good = XXH3_64bits_update(state, span[i].data, span[i].bytes) == XXH_OK;
     }
-    if (good) {
-        snprintf(digits, DT__HASH_DIGITS + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
-    }
+    if (good) put_digits(state, digits);
     XXH3_freeState(state);
     return good ? DT_OK : dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the state of a hash");
 }
 
-/* Makes the bytes of every item little-endian. */
-static dt_status turn_items(dt_writer *w)
+/* ---- the bytes of the file ------------------------------------------------------------------ */
+
+/* Whether the item's bytes in memory are not those of the file. */
+static bool is_made(const item *it)
 {
+    return it->source != NULL || (DT__BIG_ENDIAN && it->bits > 8);
+}
+
+static dt_status make_room(dt_writer *w)
+{
+    size_t most = 0;
     for (int64_t i = 0; i < w->count; i++) {
-        item *it = &w->item[i];
-        if (it->bits <= 8 || it->turned != NULL) continue;
-        it->turned = dt__alloc(w->ctx, it->entry.bytes);
-        if (it->turned == NULL) return DT_ERR_NOMEM;
-        dt__reverse_elements(it->turned, it->entry.data, it->entry.bytes, (size_t)it->bits / 8);
+        const size_t bytes = w->item[i].entry.bytes;
+        if (is_made(&w->item[i]) && bytes > most) most = bytes;
+    }
+    dt__release(w->ctx, w->room);
+    w->room = dt__alloc_array(w->ctx, DT__BIG_ENDIAN ? 2 : 1, most);
+    return w->room == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status bytes_of(dt_writer *w, const item *it, const void **out)
+{
+    const dt_file_entry *e = &it->entry;
+    *out = e->data;
+    if (!is_made(it)) return DT_OK;
+    if (it->source != NULL && e->bytes > 0) {
+        const size_t at = (size_t)((uintptr_t)e->data - (uintptr_t)it->source);
+        DT__TRY(it->source->fill(it->source->user, at, w->room, e->bytes));
+        *out = w->room;
+    }
+    if (!DT__BIG_ENDIAN || it->bits <= 8) return DT_OK;
+    char *turned = w->room + e->bytes;
+    dt__reverse_elements(turned, *out, e->bytes, (size_t)it->bits / 8);
+    *out = turned;
+    return DT_OK;
+}
+
+typedef dt_status take_bytes(void *user, const void *data, size_t bytes);
+
+static dt_status each(dt_writer *w, const dt__chars *header, take_bytes *take, void *user)
+{
+    const void *data;
+    DT__TRY(take(user, header->bytes, header->used));
+    for (int64_t i = 0; i < w->count; i++) {
+        DT__TRY(bytes_of(w, &w->item[i], &data));
+        DT__TRY(take(user, data, w->item[i].entry.bytes));
     }
     return DT_OK;
 }
 
-static dt_status write_whole(dt_writer *w, dt__chars *t, dt__span *span, const char *path)
+static dt_status hash_bytes(void *user, const void *data, size_t bytes)
+{
+    if (bytes == 0) return DT_OK;
+    return XXH3_64bits_update(user, data, bytes) == XXH_OK ? DT_OK : DT_ERR_NOMEM;
+}
+
+static dt_status hash(dt_writer *w, const dt__chars *header, char digits[DT__HASH_DIGITS + 1])
+{
+    XXH3_state_t *state = XXH3_createState();
+    if (state == NULL || XXH3_64bits_reset(state) != XXH_OK) {
+        XXH3_freeState(state);
+        return dt_fail(w->ctx, DT_ERR_NOMEM, "out of memory: the state of a hash");
+    }
+    const dt_status s = each(w, header, hash_bytes, state);
+    put_digits(state, digits);
+    XXH3_freeState(state);
+    return s;
+}
+
+static dt_status write_bytes(void *user, const void *data, size_t bytes)
+{
+    return dt__file_write(user, data, bytes);
+}
+
+static dt_status write_whole(dt_writer *w, dt__chars *t, const char *path)
 {
     size_t hash_at = 0;
     char digits[DT__HASH_DIGITS + 1];
+    dt__new_file file;
     DT__TRY(put_header(t, w, &hash_at));
-    if (DT__BIG_ENDIAN) DT__TRY(turn_items(w));
-    span[0] = (dt__span){ t->bytes, t->used };
-    for (int64_t i = 0; i < w->count; i++) {
-        const item *it = &w->item[i];
-        span[i + 1] =
-            (dt__span){ it->turned != NULL ? it->turned : it->entry.data, it->entry.bytes };
-    }
-    DT__TRY(dt__hash_spans(w->ctx, span, w->count + 1, digits));
+    DT__TRY(make_room(w));
+    DT__TRY(hash(w, t, digits));
     memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);
-    return dt__file_replace(w->ctx, path, span, w->count + 1);
+    DT__TRY(dt__file_begin(w->ctx, path, &file));
+    const dt_status s = each(w, t, write_bytes, &file);
+    if (s == DT_OK) return dt__file_commit(&file);
+    dt__file_abandon(&file);
+    return s;
 }
 
 dt_status dt_writer_write(dt_writer *w, const char *path)
@@ -340,11 +407,8 @@ dt_status dt_writer_write(dt_writer *w, const char *path)
     DT__NEED(NULL, w);
     if (path == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: path is NULL");
     DT__TRY(put_in_order(w));
-    dt__span *span = dt__alloc_array(w->ctx, w->count + 1, sizeof *span);
-    if (span == NULL) return DT_ERR_NOMEM;
     dt__chars t = { .ctx = w->ctx };
-    const dt_status status = write_whole(w, &t, span, path);
+    const dt_status status = write_whole(w, &t, path);
     dt__release(w->ctx, t.bytes);
-    dt__release(w->ctx, span);
     return status;
 }

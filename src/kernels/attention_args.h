@@ -22,7 +22,8 @@ typedef struct dt__of_keys {
 typedef struct dt__attention {
     int64_t batch, queries, keys, heads, kv_heads, width;
     double scale;
-    bool causal; /* query r sees keys up to r + keys - queries */
+    bool causal;    /* query r sees keys up to r + keys - queries */
+    int64_t window; /* with `causal`: the most keys that a query sees, its latest; 0: all */
     dt__heads q, k, v;
     /* [batch, time, head], the last stride unused: k and v are int8 codes, and what they stand for
      * is code * scale, one scale a key and head; without masks, forward only. x NULL: none. */

@@ -29,7 +29,4 @@ void dt__routed_add(dt_tape *t, dt__routed *r, dt_tensor *logits);
  * at least one factor is above 0. */
 dt_tensor *dt__routed_loss(dt_tape *t, dt__routed *r, const dt_moe_options *o);
 
-/* y = factor x */
-dt_tensor *dt__times(dt_tape *t, dt_tensor *x, double factor);
-
 #endif

@@ -43,9 +43,8 @@ static dt__block_plan block_of(const dt_gpt_options *o)
 {
     const double added = DEVIATION / sqrt(2.0 * (double)o->layers);
     return (dt__block_plan){
-        .norm1 = "norm1",
+        .norm = { [DT__BEFORE_ATTENTION] = "norm1", [DT__BEFORE_MLP] = "norm2" },
         .attention = "attn",
-        .norm2 = "norm2",
         .mlp = "mlp",
         .create_norm = dt_layer_norm_create,
         .create_mlp = dt__gelu_mlp_create,
@@ -61,6 +60,7 @@ static dt__block_plan block_of(const dt_gpt_options *o)
                   .width = o->width,
                   .hidden = o->hidden == 0 ? 4 * o->width : o->hidden,
                   .bias = o->bias,
+                  .activation = "gelu_tanh",
                   .deviation = { DEVIATION, added } },
         .eps = o->eps,
         .dropout = o->dropout,

@@ -3,7 +3,7 @@
  *     loss = dt_linear_cross_entropy(hidden(ids), head.weight, head.bias, labels) + extra
  * `extra` is the auxiliary loss that the model adds in training. */
 #include "autograd/op.h"
-#include "nn/experts.h"
+#include "nn/scalar.h"
 
 dt_token_loss_options dt_token_loss_defaults(void)
 {

@@ -1,9 +1,11 @@
 /* Self-attention [Vaswani et al. 2017], with grouped queries [Ainslie et al. 2023].
  *     q = rotate(norm_q(Wq x))      k = rotate(norm_k(Wk x))      v = Wv x      per head
  *     y = Wo attention(q, k, v), causal
- * The plan decides whether there are norms, over the head width or all heads, and rotation. */
+ * The plan decides whether there are norms, over the head width or all heads, rotation, and a
+ * sliding window. */
 #include "nn/cache.h"
 #include "nn/layer_cases.h"
+#include "nn/scalar.h"
 #include "nn/transformer.h"
 
 typedef struct attention {
@@ -42,7 +44,10 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     if (dt__cache_join(t, m, &qkv) != DT_OK) return;
     x[DT__K] = qkv.k;
     x[DT__V] = qkv.v;
-    y = dt_attention(t, &qkv, NULL, NULL);
+    y = dt_attention(
+        t, &qkv,
+        &(dt_attention_options){ .causal = true, .scale = s->plan.scale, .window = s->plan.window },
+        NULL);
     for (int i = 0; i < 3; i++) dt__drop_step(t, x[i], y);
     if (y == NULL) return;
     const int64_t dims[] = { y->dims[0], y->dims[1], y->dims[2] * y->dims[3] };
@@ -69,7 +74,7 @@ static dt_status build(dt_module *m, const dt__attention_plan *p)
     for (int i = 0; i < 2 && p->norm[i] != NULL; i++) {
         dt_module *norm = NULL;
         const int64_t width = !p->norm_all ? p->head_width : i == DT__Q ? q : kv;
-        const dt_status made = dt_rms_norm_create(dt_module_ctx(m), width, p->eps, &norm);
+        const dt_status made = p->create_norm(dt_module_ctx(m), width, p->eps, &norm);
         DT__TRY(dt__add_made(m, p->norm[i], made, norm, &s->norm[i]));
     }
     return DT_OK;
@@ -88,6 +93,7 @@ dt_status dt__attention_create(dt_ctx *ctx, const dt__attention_plan *plan, dt_m
 static const dt__attention_plan usual = {
     .name = { "q", "k", "v", "out" },
     .norm = { "q_norm", "k_norm" },
+    .create_norm = dt_rms_norm_create,
     .width = 8,
     .heads = 2,
     .kv_heads = 1,
@@ -125,6 +131,18 @@ static dt_status make_joint(dt_ctx *ctx, dt_module **out)
     return dt__attention_create(ctx, &plan, out);
 }
 
+/* As Gemma's, in a block with a window. */
+static dt_status make_sliding(dt_ctx *ctx, dt_module **out)
+{
+    dt__attention_plan plan = usual;
+    plan.create_norm = dt__rms_norm_create_plus_one;
+    plan.rotary = dt_rotary_defaults();
+    plan.qkv_bias = false;
+    plan.window = 3;
+    plan.scale = 0.3;
+    return dt__attention_create(ctx, &plan, out);
+}
+
 /* [2, 5, n * 4] as [2, 5, n, 4]. */
 static dt_tensor *project(dt_tape *t, dt_tensor *x, dt_tensor *w, dt_tensor *b)
 {
@@ -142,6 +160,24 @@ static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
     k = dt_rotary(t, dt_rms_norm(t, k, dt_param(m, "k_norm.weight"), 1e-5), in[1], &rotary);
     const dt_attention_operands qkv = { .q = q, .k = k, .v = v };
     dt_tensor *y = dt_reshape(t, dt_attention(t, &qkv, NULL, NULL), 3, in[0]->dims);
+    return dt_linear(t, y, dt_param(m, "out.weight"), NULL);
+}
+
+static dt_tensor *plain_sliding(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    const dt_rotary_options rotary = dt_rotary_defaults();
+    const dt_attention_options how = { .causal = true, .scale = 0.3, .window = 3 };
+    dt_tensor *x[2];
+    for (int i = 0; i < 2; i++) {
+        const char *const weight[] = { "q.weight", "k.weight" };
+        const char *const norm[] = { "q_norm.weight", "k_norm.weight" };
+        dt_tensor *by = dt__plus(t, dt_param(m, norm[i]), 1.0);
+        x[i] = dt_rms_norm(t, project(t, in[0], dt_param(m, weight[i]), NULL), by, 1e-5);
+        x[i] = dt_rotary(t, x[i], in[1], &rotary);
+    }
+    dt_tensor *v = project(t, in[0], dt_param(m, "v.weight"), NULL);
+    const dt_attention_operands qkv = { .q = x[0], .k = x[1], .v = v };
+    dt_tensor *y = dt_reshape(t, dt_attention(t, &qkv, &how, NULL), 3, in[0]->dims);
     return dt_linear(t, y, dt_param(m, "out.weight"), NULL);
 }
 
@@ -173,6 +209,8 @@ static const dt__layer_case cases[] = {
       .first = { { "q.weight", -2, 2 }, { "k.bias", 0, 0 }, { "q_norm.weight", 1, 1 } } },
     { "norms over all heads", make_joint, .in = { { { 2, 5, 8 } }, PLACES }, .state = JOINT,
       .plain = plain_joint },
+    { "a window", make_sliding, .in = { { { 2, 5, 8 } }, PLACES }, .state = JOINT,
+      .plain = plain_sliding, .first = { { "q_norm.weight", 0, 0 } } },
     { "plain", make_simple, .in = { { { 2, 5, 8 } } }, .state = SIMPLE },
     { "another width", make_simple, .in = { { { 2, 5, 9 } } }, .state = SIMPLE,
       .fails = DT_ERR_SHAPE, .says = "linear" },

@@ -1,51 +1,48 @@
-/* A pre-norm transformer block [Xiong et al. 2020], or with norms behind attention and mlp [OLMo 2
- * 2024].
- *     x += dropout(attention(norm1(x)))      x += dropout(mlp(norm2(x)))
- *     x += dropout(norm1(attention(x)))      x += dropout(norm2(mlp(x))) */
+/* A transformer block: attention and an mlp, each with a norm in front of it [Xiong et al. 2020],
+ * behind it [OLMo 2 2024] or both [Gemma 2 2024]; one after the other, or parallel [GPT-J 2021].
+ *     f(x) = dropout(after(f(before(x))))
+ *     x += attention(x)      x += mlp(x)          parallel: x += attention(x) + mlp(x) */
 #include "nn/layer_cases.h"
 #include "nn/transformer.h"
 
+enum { ATTENTION, MLP, PARTS };
+
 typedef struct block {
-    dt_module *norm1, *attention, *norm2, *mlp; /* children */
+    dt_module *norm[DT__NORMS], *part[PARTS]; /* children; norm NULL: none */
     double dropout;
-    bool after;
+    bool parallel;
 } block;
 
-/* x + dropout(y), in place of y. */
-static dt_tensor *join(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *y)
+/* out[0] = f(in[0]); further inputs and outputs are those of attention or mlp. */
+static void run_part(dt_tape *t, dt_module *m, int which, const dt__module_call *c)
 {
     const block *s = dt_module_state(m);
+    dt_module *before = s->norm[2 * which], *after = s->norm[2 * which + 1];
+    dt_tensor *in[2] = { c->in[0], c->n_in > 1 ? c->in[1] : NULL };
+    if (before != NULL) in[0] = dt_forward(t, before, in[0]);
+    dt_forward_n(t, s->part[which], in, c->n_in, c->out, c->n_out);
+    dt_tensor *y = before == NULL ? c->out[0] : dt__then(t, in[0], c->out[0]);
+    if (after != NULL) y = dt__then(t, y, dt_forward(t, after, y));
     if (dt_is_training(m) && s->dropout > 0.0) y = dt__then(t, y, dt_dropout(t, y, s->dropout));
-    return dt__then(t, y, dt_add(t, x, y));
-}
-
-/* With norms behind attention and mlp. */
-static void forward_after(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out)
-{
-    const block *s = dt_module_state(m);
-    dt_tensor *y, *z;
-    dt_forward_n(t, s->attention, in, n_in, &y, 1);
-    z = dt__then(t, y, dt_forward(t, s->norm1, y));
-    dt_tensor *x = join(t, m, in[0], z);
-    y = dt_forward(t, s->mlp, x);
-    z = dt__then(t, y, dt_forward(t, s->norm2, y));
-    out[0] = dt__then(t, x, join(t, m, x, z));
+    c->out[0] = y;
 }
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
     const block *s = dt_module_state(m);
-    if (s->after) {
-        forward_after(t, m, in, n_in, out);
+    dt_tensor *x = in[0], *y;
+    run_part(t, m, ATTENTION, &(dt__module_call){ .in = in, n_in, &y, 1 });
+    if (s->parallel) {
+        run_part(t, m, MLP, &(dt__module_call){ .in = in, 1, out, n_out });
+        y = dt__then(t, y, dt_add(t, out[0], y));
+        y = dt__then(t, out[0], y);
+        out[0] = dt__then(t, y, dt_add(t, y, x));
         return;
     }
-    dt_tensor *normal[2] = { dt_forward(t, s->norm1, in[0]), n_in > 1 ? in[1] : NULL }, *y;
-    dt_forward_n(t, s->attention, normal, n_in, &y, 1);
-    dt_tensor *x = join(t, m, in[0], dt__then(t, normal[0], y));
-    y = dt_forward(t, s->norm2, x);
-    dt_forward_n(t, s->mlp, &y, 1, out, n_out);
-    y = join(t, m, x, dt__then(t, y, out[0]));
+    x = dt__then(t, y, dt_add(t, x, y));
+    run_part(t, m, MLP, &(dt__module_call){ .in = &x, 1, out, n_out });
+    y = dt__then(t, out[0], dt_add(t, x, out[0]));
     out[0] = dt__then(t, x, y);
 }
 
@@ -53,11 +50,13 @@ const dt_module_type dt__nn_transformer_block = { .name = "block",
                                                   .forward = forward,
                                                   .block = true };
 
-static dt_status add_norm(dt_module *m, const dt__block_plan *p, const char *name, dt_module **lent)
+static dt_status add_norm(dt_module *m, const dt__block_plan *p, int which)
 {
+    block *s = dt_module_state(m);
     dt_module *norm = NULL;
+    if (p->norm[which] == NULL) return DT_OK;
     const dt_status made = p->create_norm(dt_module_ctx(m), p->attend.width, p->eps, &norm);
-    return dt__add_made(m, name, made, norm, lent);
+    return dt__add_made(m, p->norm[which], made, norm, &s->norm[which]);
 }
 
 static dt_status build(dt_module *m, const dt__block_plan *p)
@@ -66,13 +65,13 @@ static dt_status build(dt_module *m, const dt__block_plan *p)
     dt_ctx *ctx = dt_module_ctx(m);
     dt_module *part = NULL;
     s->dropout = p->dropout;
-    s->after = p->after;
-    DT__TRY(add_norm(m, p, p->norm1, &s->norm1));
+    s->parallel = p->parallel;
+    for (int i = DT__BEFORE_ATTENTION; i <= DT__AFTER_ATTENTION; i++) DT__TRY(add_norm(m, p, i));
     dt_status made = dt__attention_create(ctx, &p->attend, &part);
-    DT__TRY(dt__add_made(m, p->attention, made, part, &s->attention));
-    DT__TRY(add_norm(m, p, p->norm2, &s->norm2));
+    DT__TRY(dt__add_made(m, p->attention, made, part, &s->part[ATTENTION]));
+    for (int i = DT__BEFORE_MLP; i <= DT__AFTER_MLP; i++) DT__TRY(add_norm(m, p, i));
     made = p->create_mlp(ctx, &p->feed, &part);
-    return dt__add_made(m, p->mlp, made, part, &s->mlp);
+    return dt__add_made(m, p->mlp, made, part, &s->part[MLP]);
 }
 
 dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, dt_module **out)
@@ -88,9 +87,8 @@ dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, 
 static dt__block_plan plan_of(void)
 {
     return (dt__block_plan){
-        .norm1 = "norm1",
+        .norm = { [DT__BEFORE_ATTENTION] = "norm1", [DT__BEFORE_MLP] = "norm2" },
         .attention = "attn",
-        .norm2 = "norm2",
         .mlp = "mlp",
         .create_norm = dt_layer_norm_create,
         .create_mlp = dt__gelu_mlp_create,
@@ -103,6 +101,7 @@ static dt__block_plan plan_of(void)
         .feed = { .name = { "up", "down", "gate" },
                   .width = 8,
                   .hidden = 9,
+                  .activation = "gelu_tanh",
                   .deviation = { 0.5, 0.3 } },
         .eps = 1e-5,
     };
@@ -119,6 +118,7 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     dt__block_plan plan = plan_of();
     plan.dropout = 0.2;
     plan.create_mlp = dt__gated_mlp_create;
+    plan.feed.activation = "silu";
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
@@ -127,7 +127,29 @@ static dt_status make_after(dt_ctx *ctx, dt_module **out)
 {
     dt__block_plan plan = plan_of();
     plan.create_norm = dt_rms_norm_create;
-    plan.after = true;
+    plan.norm[DT__AFTER_ATTENTION] = "norm1";
+    plan.norm[DT__AFTER_MLP] = "norm2";
+    plan.norm[DT__BEFORE_ATTENTION] = plan.norm[DT__BEFORE_MLP] = NULL;
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
+/* As a Gemma 3 block. */
+static dt_status make_both(dt_ctx *ctx, dt_module **out)
+{
+    dt__block_plan plan = plan_of();
+    plan.create_norm = dt__rms_norm_create_plus_one;
+    plan.norm[DT__AFTER_ATTENTION] = "norm3";
+    plan.norm[DT__AFTER_MLP] = "norm4";
+    plan.create_mlp = dt__gated_mlp_create;
+    return dt__transformer_block_create(ctx, &plan, out);
+}
+
+/* As a Pythia block. */
+static dt_status make_parallel(dt_ctx *ctx, dt_module **out)
+{
+    dt__block_plan plan = plan_of();
+    plan.parallel = true;
+    plan.feed.activation = "gelu";
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
@@ -144,42 +166,66 @@ static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* Two modules, one behind the other. */
+/* Modules, one behind the other. */
 static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_tensor *x)
 {
-    return dt_forward(t, dt_module_at(m, names[1]), dt_forward(t, dt_module_at(m, names[0]), x));
+    for (int i = 0; names[i] != NULL; i++) x = dt_forward(t, dt_module_at(m, names[i]), x);
+    return x;
 }
 
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
-    static const char *const first[] = { "norm1", "attn" }, *const second[] = { "norm2", "mlp" };
+    static const char *const first[] = { "norm1", "attn", NULL };
+    static const char *const second[] = { "norm2", "mlp", NULL };
     dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
     return dt_add(t, x, branch(t, m, second, x));
 }
 
 static dt_tensor *plain_after(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
-    static const char *const first[] = { "attn", "norm1" }, *const second[] = { "mlp", "norm2" };
+    static const char *const first[] = { "attn", "norm1", NULL };
+    static const char *const second[] = { "mlp", "norm2", NULL };
     dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
     return dt_add(t, x, branch(t, m, second, x));
+}
+
+static dt_tensor *plain_both(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    static const char *const first[] = { "norm1", "attn", "norm3", NULL };
+    static const char *const second[] = { "norm2", "mlp", "norm4", NULL };
+    dt_tensor *x = dt_add(t, in[0], branch(t, m, first, in[0]));
+    return dt_add(t, x, branch(t, m, second, x));
+}
+
+static dt_tensor *plain_parallel(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    static const char *const first[] = { "norm1", "attn", NULL };
+    static const char *const second[] = { "norm2", "mlp", NULL };
+    dt_tensor *x = branch(t, m, first, in[0]);
+    return dt_add(t, dt_add(t, branch(t, m, second, in[0]), x), in[0]);
 }
 
 #define PLACES                                                                                     \
     {                                                                                              \
         { 5 }, .dtype = DT_I32, .given = true, .values = { 0, 1, 2, 3, 4 }                         \
     }
-#define ATTENTION "attn.q.weight attn.k.weight attn.v.weight attn.out.weight "
-#define LAYER_NORMS "norm1.weight norm1.bias " ATTENTION "norm2.weight norm2.bias "
+#define ATTENTION_STATE "attn.q.weight attn.k.weight attn.v.weight attn.out.weight "
+#define LAYER_NORMS "norm1.weight norm1.bias " ATTENTION_STATE "norm2.weight norm2.bias "
 #define STATE LAYER_NORMS "mlp.up.weight mlp.down.weight"
 
 static const dt__layer_case cases[] = {
     { "of a gpt", make, .in = { { { 2, 5, 8 } } }, .state = STATE, .plain = plain },
     { "norms behind", make_after, .in = { { { 2, 5, 8 } } }, .plain = plain_after,
-      .state = "norm1.weight " ATTENTION "norm2.weight mlp.up.weight mlp.down.weight" },
+      .state = "norm1.weight " ATTENTION_STATE "norm2.weight mlp.up.weight mlp.down.weight" },
+    { "norms on both sides", make_both, .in = { { { 2, 5, 8 } } }, .plain = plain_both,
+      .state = "norm1.weight norm3.weight " ATTENTION_STATE
+               "norm2.weight norm4.weight mlp.gate.weight mlp.up.weight mlp.down.weight" },
+    { "parallel", make_parallel, .in = { { { 2, 5, 8 } } }, .state = STATE,
+      .plain = plain_parallel },
     { "dropout, a gated mlp", make_dropping, .in = { { { 2, 5, 8 } } }, .random = true,
       .state = LAYER_NORMS "mlp.gate.weight mlp.up.weight mlp.down.weight" },
     { "experts, and their logits", make_mixture, .in = { { { 2, 5, 8 } }, PLACES }, .n_out = 2,
-      .state = "norm1.weight " ATTENTION "norm2.weight mlp.router.weight mlp.w_gate.weight "
+      .state = "norm1.weight " ATTENTION_STATE "norm2.weight mlp.router.weight mlp.w_gate.weight "
                "mlp.w_up.weight mlp.w_down.weight" },
     { "another width", make, .in = { { { 2, 5, 9 } } }, .state = STATE, .fails = DT_ERR_SHAPE,
       .says = "layer_norm" },

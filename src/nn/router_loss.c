@@ -3,19 +3,7 @@
  *     loss = balance * dt_load_balance_loss(logits) + z * dt_router_z_loss(logits)
  * over the rows of all layers together [Fedus et al. 2022; Zoph et al. 2022]. */
 #include "nn/experts.h"
-
-dt_tensor *dt__times(dt_tape *t, dt_tensor *x, double factor)
-{
-    dt_tensor *by;
-    if (t->status != DT_OK || x == NULL) return NULL;
-    dt_status s = dt__tensor_create_raw(t->ctx, x->dtype, 0, NULL, &by);
-    if (s == DT_OK) {
-        dt_fill(by, factor);
-        s = dt__tape_lend(t, by);
-    }
-    if (dt__tape_adopt(t, s) != DT_OK) return NULL;
-    return dt_mul(t, x, by);
-}
+#include "nn/scalar.h"
 
 /* Concatenates the collected logits into one tensor. */
 static void join(dt_tape *t, dt__routed *r)

@@ -1,5 +1,5 @@
 /* A decoder-only transformer around its blocks, and its dt_language.
- *     x = dropout(tokens[ids] + positions[p])      x = norm(block_n(... block_1(x)))
+ *     x = dropout(scale tokens[ids] + positions[p])      x = norm(block_n(... block_1(x)))
  *     logits = head(x)
  * A tied head uses the weight of the token embedding: one parameter under two paths. The positions
  * p are 0 ... T-1; with a key-value cache they start at its length. */
@@ -7,6 +7,7 @@
 #include "nn/blocks.h"
 #include "nn/cache.h"
 #include "nn/experts.h"
+#include "nn/scalar.h"
 
 #include <stdio.h>
 
@@ -14,7 +15,7 @@ typedef struct transformer {
     dt_module *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
     int64_t vocab, context;
     bool rotates;
-    double dropout;
+    double dropout, scale_tokens; /* scale 0: none */
     dt_moe_options moe;
 } transformer;
 
@@ -41,6 +42,7 @@ static dt_tensor *embed(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *pos
 {
     const transformer *s = dt_module_state(m);
     dt_tensor *x = dt_forward(t, s->tokens, ids);
+    if (s->scale_tokens != 0) x = dt__then(t, x, dt__times(t, x, s->scale_tokens));
     if (s->positions != NULL) {
         dt_tensor *at = dt_forward(t, s->positions, position);
         x = dt__then(t, x, dt_add(t, x, at));
@@ -112,11 +114,23 @@ static dt_status add_tied(dt_module *m, const char *name, const dt_module *table
     return dt_module_add_param(*lent, "weight", weight);
 }
 
+static bool is_every(int64_t n, int64_t i) { return n > 0 && (i + 1) % n == 0; }
+
+/* The plan of block i. */
+static dt__block_plan block_at(const dt__transformer_plan *p, int64_t i)
+{
+    dt__block_plan b = p->block;
+    if (is_every(p->unrotated, i)) b.attend.rotates = false;
+    if (is_every(p->full_every, i)) {
+        b.attend.window = 0;
+        b.attend.rotary = p->full_rotary;
+    }
+    return b;
+}
+
 static dt_status build_body(dt_module *body, transformer *s, const dt__transformer_plan *p)
 {
     const dt__block_plan *block = &p->block;
-    dt__block_plan unrotated = p->block;
-    unrotated.attend.rotates = false;
     dt_ctx *ctx = dt_module_ctx(body);
     dt_module *part = NULL;
     DT__TRY(add_table(body, p->tokens, p->vocab, p, &s->tokens));
@@ -127,9 +141,8 @@ static dt_status build_body(dt_module *body, transformer *s, const dt__transform
     for (int64_t i = 0; i < p->layers; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
-        const bool rotates = p->unrotated == 0 || (i + 1) % p->unrotated != 0;
-        const dt_status made =
-            dt__transformer_block_create(ctx, rotates ? block : &unrotated, &part);
+        const dt__block_plan own = block_at(p, i);
+        const dt_status made = dt__transformer_block_create(ctx, &own, &part);
         DT__TRY(dt__add_made(s->blocks, name, made, part, &part));
     }
     const dt_status made = block->create_norm(ctx, block->attend.width, block->eps, &part);
@@ -144,6 +157,7 @@ static dt_status build(dt_module *m, const dt__transformer_plan *p)
     s->context = p->context;
     s->rotates = p->block.attend.rotates;
     s->dropout = p->block.dropout;
+    s->scale_tokens = p->scale_tokens;
     if (p->block.feed.moe != NULL) s->moe = *p->block.feed.moe;
     if (p->body != NULL) DT__TRY(dt__add_child(m, p->body, &dt__nn_list, 0, &body));
     DT__TRY(build_body(body, s, p));

@@ -1,6 +1,7 @@
 /* Attention as one op (Vaswani et al. 2017; tiles and log-sum-exp as FlashAttention, Dao et al.
- * 2022).
- *     s = scale q k^T, -inf where masked      lse = log sum exp(s)      p = exp(s - lse)
+ * 2022), with sliding windows (Beltagy et al. 2020).
+ *     s = scale q k^T, -inf where masked or outside of the window
+ *     lse = log sum exp(s)      p = exp(s - lse)
  *     y = p v
  *     dv = p^T dy      ds = p (dy v^T - rowsum(dy y)) scale      dq = ds k      dk = ds^T q
  * Scores and probabilities exist one tile at a time; backward recomputes them from lse. */
@@ -21,6 +22,8 @@ const dt_key dt__attention_keys[] = {
       .text = "query r of Tq attends to keys up to r + Tk - Tq" },
     { "scale", DT_KEY_REAL, .offset = offsetof(dt_attention_options, scale), .least = -DT_NO_LIMIT,
       .most = DT_NO_LIMIT, .fallback = "0", .text = "of q k^T; 0: 1 / sqrt(D)" },
+    { "window", DT_KEY_INT, .offset = offsetof(dt_attention_options, window), .most = DT_NO_LIMIT,
+      .fallback = "0", .text = "the most keys that a query attends to, its latest; 0: all" },
     { 0 },
 };
 
@@ -37,6 +40,10 @@ dt_status dt__attention_shape(dt_call *c)
                          (long long)k[2], (long long)q[2]);
     }
     if (!isfinite(o->scale)) return dt_refuse(c, DT_ERR_ARG, "scale is %g, not finite", o->scale);
+    if (o->window < 0 || (o->window > 0 && !o->causal)) {
+        return dt_refuse(c, DT_ERR_ARG, "window is %lld; it must be 0, or above with `causal`",
+                         (long long)o->window);
+    }
     DT__TRY(dt__shape_like(c, Q));
     const dt__attention a = {
         .batch = q[0], .queries = q[1], .heads = q[2], .width = q[3], .keys = k[1], .kv_heads = k[2]
@@ -98,6 +105,7 @@ dt__attention dt__attention_of(const dt_call *c)
                             .kv_heads = k[2],
                             .scale = o->scale != 0 ? o->scale : 1 / sqrt((double)q[3]),
                             .causal = o->causal,
+                            .window = o->window,
                             .q = dt__heads_of(c->arg[Q]),
                             .k = dt__heads_of(c->arg[K]),
                             .v = dt__heads_of(c->arg[V]),
@@ -185,7 +193,9 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
 #define NOT_CAUSAL                                                                                 \
     &(const dt_attention_options) { .causal = false }
 #define SCALE(s)                                                                                   \
-    &(const dt_attention_options) { true, s }
+    &(const dt_attention_options) { .causal = true, .scale = s }
+#define WINDOW(n)                                                                                  \
+    &(const dt_attention_options) { .causal = true, .window = n }
 #define DOCUMENTS(...) __VA_ARGS__, .low = -1, .high = 2, .dtype = DT_I32
 #define ABSENT                                                                                     \
     {                                                                                              \
@@ -233,6 +243,26 @@ static const dt__case cases[] = {
               { { 2, 6 }, .low = 0, .high = 2, .dtype = DT_U8 },
               { DOCUMENTS({ 2, 6 }) } },
       .options = NOT_CAUSAL },
+    { "a window of one",
+      .in = { { { 1, 2, 1, 1 }, .given = true, .values = { 5, 1 } },
+              { { 1, 2, 1, 1 }, .given = true, .values = { 1, 0 } },
+              { { 1, 2, 1, 1 }, .given = true, .values = { 4, 8 } } },
+      .options = WINDOW(1), .n_y = 2, .y = { 4, 8 } },
+    { "window", .in = { { { 2, 6, 4, 3 } }, { { 2, 6, 2, 3 } }, { { 2, 6, 2, 3 } } },
+      .options = WINDOW(3) },
+    { "window of the cached", .in = { { { 2, 2, 2, 4 } }, { { 2, 7, 2, 4 } }, { { 2, 7, 2, 4 } } },
+      .options = WINDOW(4) },
+    { "window and documents",
+      .in = { { { 2, 6, 2, 3 } },
+              { { 2, 6, 1, 3 } },
+              { { 2, 6, 1, 3 } },
+              { { 2, 6 }, .low = 0, .high = 2, .dtype = DT_U8 },
+              { DOCUMENTS({ 2, 6 }) } },
+      .options = WINDOW(3) },
+    { "window above the keys", .in = { { { 1, 3, 2, 3 } }, { { 1, 5, 2, 3 } }, { { 1, 5, 2, 3 } } },
+      .options = WINDOW(9) },
+    { "long window", .in = { { { 1, 70, 2, 5 } }, { { 1, 150, 1, 5 } }, { { 1, 150, 1, 5 } } },
+      .options = WINDOW(37), .rough = true },
     { "long", .in = { { { 1, 70, 2, 5 } }, { { 1, 150, 1, 5 } }, { { 1, 150, 1, 5 } } },
       .rough = true },
     { "no queries", .in = { { { 2, 0, 2, 3 } }, { { 2, 4, 2, 3 } }, { { 2, 4, 2, 3 } } } },
@@ -270,6 +300,11 @@ static const dt__case cases[] = {
       .fails = DT_ERR_SHAPE, .says = "at most as many queries as keys" },
     { "scale", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
       .options = SCALE(DT__NAN), .fails = DT_ERR_ARG, .says = "scale is" },
+    { "window below 0", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .options = WINDOW(-1), .fails = DT_ERR_ARG, .says = "window is -1" },
+    { "window of all to all", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
+      .options = &(const dt_attention_options){ .window = 2 }, .fails = DT_ERR_ARG,
+      .says = "window is 2; it must be 0, or above with `causal`" },
     { "integers",
       .in = { { { 1, 2, 2, 4 }, .dtype = DT_I32 }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
       .fails = DT_ERR_DTYPE },

@@ -5,6 +5,7 @@
  * does not change the result. */
 #include "kernels/kernels.h"
 #include "nn/module.h"
+#include "optim/slots.h"
 
 #include <detent/optim.h>
 #include <float.h>
@@ -14,6 +15,14 @@ static double add_up(const double *partial, int64_t n)
 {
     if (n <= 1) return n == 0 ? 0.0 : partial[0];
     return add_up(partial, n / 2) + add_up(partial + n / 2, n - n / 2);
+}
+
+double dt__norm_of_sums(const double *partial, int64_t n) { return sqrt(add_up(partial, n)); }
+
+double dt__factor_of_norm(double limit, double norm)
+{
+    if (!(limit > 0.0) || !isfinite(norm)) return 1.0;
+    return fmax(fmin(1.0, limit / (norm + 1e-6)), DBL_MIN); /* never 0 */
 }
 
 static int64_t chunks_of(const dt__param *p)
@@ -36,7 +45,7 @@ static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double
         next += chunks_of(&params[i]);
     }
     dt__threads_leave(threads);
-    *norm = sqrt(add_up(partial, chunks));
+    *norm = dt__norm_of_sums(partial, chunks);
     dt__release(ctx, partial);
     return DT_OK;
 }
@@ -56,9 +65,7 @@ dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm, d
     if (s == DT_OK) s = norm_of(t->ctx, params, n, &found);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     if (norm != NULL) *norm = found;
-    if (limit > 0.0 && isfinite(found)) {
-        *factor = fmax(fmin(1.0, limit / (found + 1e-6)), DBL_MIN); /* never 0 */
-    }
+    *factor = dt__factor_of_norm(limit, found);
     return DT_OK;
 }
 

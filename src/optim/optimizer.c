@@ -4,41 +4,15 @@
  * slots follow the module's list of parameters: a new parameter starts with zero state at its own
  * first step, and the state of a removed parameter is freed. A step checks every parameter before
  * it writes the first. */
-#include "optim/optimizer.h"
+#include "optim/slots.h"
 
+#include "autograd/tape.h"
 #include "autograd/write.h"
 #include "core/glob.h"
-#include "optim/formulas.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct slot {
-    dt_tensor *p;                      /* a reference */
-    const char *path;                  /* lent by the module until its tree changes */
-    dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
-    dt_tensor *average;                /* with options.average; NULL: not made yet */
-    dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
-    double lr_factor, weight_decay;
-} slot;
-
-typedef struct group {
-    struct group *next; /* in the order in which they were added */
-    char *glob;
-    double lr_factor, decay_factor;
-} group;
-
-struct dt_optimizer {
-    dt_ctx *ctx;
-    dt_module *m;
-    const dt__update_formula *formula;
-    dt_optimizer_options options;
-    slot *slots;
-    int64_t n;
-    uint64_t seen; /* the module's number of changes when the slots were made */
-    group *groups;
-    int64_t updates;
-};
+#include <xxhash.h>
 
 dt_optimizer_options dt_optimizer_defaults(void)
 {
@@ -53,7 +27,7 @@ dt_optimizer_options dt_optimizer_defaults(void)
 
 /* ---- slots follow the parameters ------------------------------------------------------------- */
 
-static void free_state(slot *s)
+static void free_state(dt__slot *s)
 {
     for (int k = 0; k < DT__MOST_STATES; k++) {
         dt_tensor_free(s->state[k]);
@@ -64,15 +38,15 @@ static void free_state(slot *s)
     s->average = s->step = NULL;
 }
 
-static void free_slot(slot *s)
+static void free_slot(dt__slot *s)
 {
     free_state(s);
     dt_tensor_free(s->p);
-    *s = (slot){ 0 };
+    *s = (dt__slot){ 0 };
 }
 
 /* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
-static void set_factors(const dt_optimizer *o, slot *s)
+static void set_factors(const dt_optimizer *o, dt__slot *s)
 {
     const dt_optimizer_options *options = &o->options;
     const int rank =
@@ -80,7 +54,7 @@ static void set_factors(const dt_optimizer *o, slot *s)
     const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
     double decay_factor = 1.0;
     s->lr_factor = 1.0;
-    for (const group *g = o->groups; g != NULL; g = g->next) {
+    for (const dt__parameter_factors *g = o->groups; g != NULL; g = g->next) {
         if (!dt__glob_match(g->glob, s->path)) continue;
         s->lr_factor = g->lr_factor;
         decay_factor = g->decay_factor;
@@ -88,7 +62,7 @@ static void set_factors(const dt_optimizer *o, slot *s)
     s->weight_decay = decays ? options->weight_decay * decay_factor : 0.0;
 }
 
-static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
+static dt__slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
 {
     for (int64_t i = 0; i < o->n; i++) {
         if (o->slots[i].p == p) return &o->slots[i];
@@ -96,44 +70,60 @@ static slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
     return NULL;
 }
 
+static dt_status make_like(const dt_optimizer *o, const dt__slot *s, dt_tensor **out)
+{
+    const int64_t n = s->range[1] - s->range[0];
+    if (o->shared) return dt_tensor_create(o->ctx, s->p->dtype, 1, &n, out);
+    return dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, out);
+}
+
 /* Allocates the state of a slot. Trained parameters get it with the slot, so that a step does not
  * take pool blocks that the next forward pass needs. */
-static dt_status make_state(const dt_optimizer *o, slot *s)
+static dt_status make_state(const dt_optimizer *o, dt__slot *s)
 {
     const int states = o->formula->states(&o->options);
     for (int k = 0; k < states; k++) {
         if (s->state[k] != NULL) continue;
-        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->state[k]));
+        DT__TRY(make_like(o, s, &s->state[k]));
     }
     if (o->options.average && s->average == NULL) {
-        DT__TRY(dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, &s->average));
+        DT__TRY(make_like(o, s, &s->average));
     }
     if (s->step != NULL) return DT_OK;
     return dt_tensor_create(o->ctx, DT_I64, 0, NULL, &s->step);
 }
 
 /* A parameter without requires_grad has no state, unless it was trained before. */
-static dt_status begin_state(const dt_optimizer *o, slot *s)
+static dt_status begin_state(const dt_optimizer *o, dt__slot *s)
 {
     if (s->p->requires_grad) return make_state(o, s);
     if (s->step != NULL && *(const int64_t *)dt_data(s->step) == 0) free_state(s);
     return DT_OK;
 }
 
-static dt_status follow(dt_optimizer *o)
+/* By its path, so that all ranks agree. */
+static void set_range(const dt_optimizer *o, dt__slot *s)
+{
+    const int rank = dt__cluster_rank(o->cluster), ranks = dt__cluster_ranks(o->cluster);
+    s->turn = XXH3_64bits(s->path, strlen(s->path));
+    dt__range_of_rank(&(dt__bucket_tensor){ s->p->count, s->turn }, rank, ranks, s->range);
+}
+
+dt_status dt__optimizer_follow(dt_optimizer *o)
 {
     if (o->seen == dt__module_changes(o->m)) return DT_OK;
     const dt__param *params;
     int64_t n;
     DT__TRY(dt__module_params(o->m, &params, &n));
-    slot *slots = dt__alloc_array(o->ctx, n, sizeof *slots);
+    dt__slot *slots = dt__alloc_array(o->ctx, n, sizeof *slots);
     if (slots == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
-        slot *old = slot_of(o, params[i].x);
-        slots[i] = old != NULL ? *old : (slot){ .p = params[i].x };
+        dt__slot *old = slot_of(o, params[i].x);
+        slots[i] = old != NULL ? *old : (dt__slot){ .p = params[i].x };
         if (old == NULL) dt__retain(slots[i].p);
-        else *old = (slot){ 0 };
+        else *old = (dt__slot){ 0 };
         slots[i].path = params[i].path;
+        if (old == NULL) set_range(o, &slots[i]);
         set_factors(o, &slots[i]);
     }
     for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
@@ -209,25 +199,23 @@ static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 /* Copies the glob. */
 static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, double decay_factor)
 {
-    group *g = dt__alloc(o->ctx, sizeof *g);
+    dt__parameter_factors *g = dt__alloc(o->ctx, sizeof *g);
     char *copy = dt__copy_string(o->ctx, glob);
     if (g == NULL || copy == NULL) {
         dt__release(o->ctx, g);
         dt__release(o->ctx, copy);
         return DT_ERR_NOMEM;
     }
-    *g = (group){ NULL, copy, lr_factor, decay_factor };
-    group **end = &o->groups;
+    *g = (dt__parameter_factors){ NULL, copy, lr_factor, decay_factor };
+    dt__parameter_factors **end = &o->groups;
     while (*end != NULL) end = &(*end)->next;
     *end = g;
     return DT_OK;
 }
 
-dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
+static dt_status create(dt_module *m, const dt_optimizer_options *options,
+                        const dt__optimizer_ranks *ranks, dt_optimizer **out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), out);
-    *out = NULL;
     const dt_optimizer_options chosen = options != NULL ? *options : dt_optimizer_defaults();
     DT__TRY(check_options(m->ctx, &chosen));
     DT__TRY(dt_freeze_groups(m, &chosen));
@@ -237,16 +225,33 @@ dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
     o->m = m;
     o->formula = dt__update_formula_of(chosen.name);
     o->options = chosen;
+    o->cluster = ranks->cluster;
+    o->shared = ranks->shared && o->cluster != NULL;
     dt__ctx_retain(o->ctx);
     dt_status s = DT_OK;
     for (int64_t i = 0; i < chosen.n_groups && s == DT_OK; i++) {
         const dt_parameter_group *g = &chosen.groups[i];
         s = add_group(o, g->match, g->rate, g->weight_decay);
     }
-    if (s == DT_OK) s = follow(o);
+    if (s == DT_OK) s = dt__optimizer_follow(o);
     if (s != DT_OK) dt_optimizer_free(o);
     else *out = o;
     return s;
+}
+
+dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), out);
+    *out = NULL;
+    return create(m, options, &(dt__optimizer_ranks){ 0 }, out);
+}
+
+dt_status dt__optimizer_create_for(dt_module *m, const dt_optimizer_options *options,
+                                   const dt__optimizer_ranks *ranks, dt_optimizer **out)
+{
+    *out = NULL;
+    return create(m, options, ranks, out);
 }
 
 void dt_optimizer_free(dt_optimizer *o)
@@ -255,8 +260,9 @@ void dt_optimizer_free(dt_optimizer *o)
     dt_ctx *ctx = o->ctx;
     for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
     dt__release(ctx, o->slots);
+    dt__shared_free(o);
     while (o->groups != NULL) {
-        group *g = o->groups;
+        dt__parameter_factors *g = o->groups;
         o->groups = g->next;
         dt__release(ctx, g->glob);
         dt__release(ctx, g);
@@ -269,7 +275,7 @@ static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor
                              double decay_factor)
 {
     DT__TRY(check_factors(o->ctx, &(const dt_parameter_group){ glob, lr_factor, decay_factor, 0 }));
-    DT__TRY(follow(o));
+    DT__TRY(dt__optimizer_follow(o));
     for (int64_t i = 0; i < o->n; i++) {
         if (dt__glob_match(glob, o->slots[i].path)) return DT_OK;
     }
@@ -288,28 +294,53 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
-dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
+dt_status dt__optimizer_visit(dt_optimizer *o, dt__visit_state *visit, void *user)
 {
-    DT__NEED(NULL, o);
-    DT__NEED(NULL, visit);
-    DT__TRY(follow(o));
+    DT__TRY(dt__optimizer_follow(o));
     const int states = o->formula->states(&o->options);
     for (int64_t i = 0; i < o->n; i++) {
-        slot *s = &o->slots[i];
+        dt__slot *s = &o->slots[i];
         if (!s->p->requires_grad && s->step == NULL) continue;
         DT__TRY(make_state(o, s));
+        dt__optimizer_state state = { .path = s->path, .p = s->p, .shared = o->shared };
+        memcpy(state.range, s->range, sizeof state.range);
         for (int k = 0; k < states; k++) {
-            DT__TRY(visit(user, o->formula->state[k], s->path, s->state[k]));
+            state.number = i * DT__STATES + k;
+            state.slot = o->formula->state[k];
+            state.x = s->state[k];
+            DT__TRY(visit(user, &state));
         }
-        if (s->average != NULL) DT__TRY(visit(user, "average", s->path, s->average));
-        DT__TRY(visit(user, "step", s->path, s->step));
+        state.number = i * DT__STATES + DT__MOST_STATES;
+        state.slot = "average";
+        state.x = s->average;
+        if (s->average != NULL) DT__TRY(visit(user, &state));
+        state = (dt__optimizer_state){ .path = s->path, .slot = "step", .x = s->step, .p = s->p };
+        DT__TRY(visit(user, &state));
     }
     return DT_OK;
 }
 
+typedef struct visiting {
+    dt_visit_slot visit;
+    void *user;
+} visiting;
+
+static dt_status visit_tensor(void *user, const dt__optimizer_state *s)
+{
+    const visiting *v = user;
+    return v->visit(v->user, s->slot, s->path, s->x);
+}
+
+dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
+{
+    DT__NEED(NULL, o);
+    DT__NEED(NULL, visit);
+    return dt__optimizer_visit(o, visit_tensor, &(visiting){ visit, user });
+}
+
 dt_status dt__optimizer_want(dt_optimizer *o, const char *path)
 {
-    DT__TRY(follow(o));
+    DT__TRY(dt__optimizer_follow(o));
     for (int64_t i = 0; i < o->n; i++) {
         if (strcmp(o->slots[i].path, path) == 0) return make_state(o, &o->slots[i]);
     }
@@ -331,7 +362,7 @@ void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 
 /* Whether the parameter can be written now; also where it has no gradient, since a converted model
  * has none at all. */
-static dt_status check_slot(const dt_optimizer *o, const slot *s)
+static dt_status check_slot(const dt_optimizer *o, const dt__slot *s)
 {
     char why[DT__WHY_SIZE];
     const dt__write_bar bar = dt__may_write(s->p, NULL, why);
@@ -348,7 +379,7 @@ static dt_status check_slot(const dt_optimizer *o, const slot *s)
 
 static dt_status prepare(dt_optimizer *o)
 {
-    DT__TRY(follow(o));
+    DT__TRY(dt__optimizer_follow(o));
     for (int64_t i = 0; i < o->n; i++) DT__TRY(check_slot(o, &o->slots[i]));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->slots[i].p->grad != NULL) DT__TRY(make_state(o, &o->slots[i]));
@@ -356,20 +387,31 @@ static dt_status prepare(dt_optimizer *o)
     return DT_OK;
 }
 
-static void update(const dt_optimizer *o, slot *s, dt_tape *t, double lr, double factor)
+void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__parameter_update *u)
 {
     int64_t *step = dt_data_mut(s->step);
-    const dt__parameter_update u = { .p = s->p,
-                                     .g = s->p->grad,
-                                     .state = s->state,
-                                     .lr = lr * s->lr_factor,
-                                     .factor = factor,
-                                     .weight_decay = s->weight_decay,
-                                     .step = *step + 1 };
-    o->formula->apply(t, &o->options, &u);
-    if (t->status != DT_OK) return;
-    ++*step;
-    if (s->p->project != NULL) s->p->project(s->p);
+    dt__parameter_update whole = *u;
+    whole.state = s->state;
+    whole.lr = u->lr * s->lr_factor;
+    whole.weight_decay = s->weight_decay;
+    whole.step = *step + 1;
+    o->formula->apply(t, &o->options, &whole);
+    if (t->status == DT_OK) ++*step;
+}
+
+static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, double factor)
+{
+    dt__slot_update(o, s, t,
+                    &(dt__parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
+    if (t->status == DT_OK && s->p->project != NULL) s->p->project(s->p);
+}
+
+static dt_status step_alone(dt_optimizer *o, dt_tape *t, double lr, double factor)
+{
+    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
+        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr, factor);
+    }
+    return t->status;
 }
 
 dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr)
@@ -394,10 +436,7 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     }
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);
-    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
-        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr, factor);
-    }
-    if (t->status == DT_OK) o->updates++;
+    if ((o->shared ? dt__shared_step : step_alone)(o, t, lr, factor) == DT_OK) o->updates++;
     return t->status;
 }
 
@@ -409,8 +448,18 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
     if (!o->options.average) {
         return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula->name);
     }
-    const dt_status s = follow(o);
+    const dt_status s = dt__optimizer_follow(o);
     return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);
+}
+
+static void average(const dt_optimizer *o, const dt__slot *s, dt_tape *t, double weight)
+{
+    dt_tensor *p = s->p;
+    const dt_status status = o->shared ? dt__slot_views(s, &p, NULL) : DT_OK;
+    if (status != DT_OK) dt__tape_adopt(t, status);
+    else if (weight == 1.0) dt_copy_(t, s->average, p);
+    else dt_lerp_(t, s->average, p, weight);
+    if (o->shared) dt_tensor_free(p);
 }
 
 dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)
@@ -419,22 +468,20 @@ dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)
     DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
     for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
-        const slot *s = &o->slots[i];
-        if (s->average == NULL) continue;
-        if (weight == 1.0) dt_copy_(t, s->average, s->p);
-        else dt_lerp_(t, s->average, s->p, weight);
+        const dt__slot *s = &o->slots[i];
+        if (s->average != NULL) average(o, s, t, weight);
     }
     return t->status;
 }
 
-static dt_status swap(dt_tape *t, const slot *s)
+dt_status dt__average_swap(dt_tape *t, dt_tensor *p, dt_tensor *average)
 {
     dt_tensor *kept;
-    const dt_status status = dt_tensor_create(t->ctx, s->p->dtype, s->p->rank, s->p->dims, &kept);
+    const dt_status status = dt_tensor_create(t->ctx, p->dtype, p->rank, p->dims, &kept);
     if (status != DT_OK) return dt__tape_adopt(t, status);
-    dt_copy_(t, kept, s->p);
-    dt_copy_(t, s->p, s->average);
-    dt_copy_(t, s->average, kept);
+    dt_copy_(t, kept, p);
+    dt_copy_(t, p, average);
+    dt_copy_(t, average, kept);
     dt_tensor_free(kept);
     return t->status;
 }
@@ -444,8 +491,10 @@ dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
     DT__NEED(dt_tape_ctx(t), o);
     DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
+    if (o->shared) return dt__shared_swap(o, t);
     for (int64_t i = 0; i < o->n; i++) {
-        if (o->slots[i].average != NULL) DT__TRY(swap(t, &o->slots[i]));
+        const dt__slot *s = &o->slots[i];
+        if (s->average != NULL) DT__TRY(dt__average_swap(t, s->p, s->average));
     }
     return DT_OK;
 }

@@ -24,6 +24,7 @@ static dt_status expert_of(dt_statistics *s, int64_t e, dt_statistics **out)
     if (s->expert[e] == NULL) {
         DT__TRY(
             dt_statistics_create(s->ctx, &linear, 2, s->layer.dims + 1, s->differ, &s->expert[e]));
+        s->expert[e]->cluster = s->cluster;
     }
     *out = s->expert[e];
     return DT_OK;

@@ -6,44 +6,14 @@
  * float model too if the rounder needs its inputs. The statistics of all batches are summed, and
  * the weight is rounded and packed. Layers that no batch reaches are converted last. */
 #include "core/clock.h"
-#include "nn/calib_cache.h"
-#include "ptq/routes.h"
+#include "ptq/ptq_work.h"
 #include "ptq/target.h"
 #include "qat/convert.h"
 #include "qat/prepare.h"
 
 #include <stdio.h>
 
-typedef struct batch_state {
-    dt__calib_cache cache[2]; /* of the model, and of the float model */
-    bool ended;               /* it reaches no further layer */
-} batch_state;
-
-enum { QUANTIZED, FLOAT };
-
-typedef struct work {
-    dt_ctx *ctx;
-    dt_module *m, *reference; /* reference NULL: not needed, or not given */
-    const dt_calibration *data;
-    const dt_ptq_options *options;
-    const dt__method *method;
-    dt_ptq_report report;
-    dt_tape *tape;
-    dt__calib_budget budget;
-    batch_state *batch; /* one each */
-    /* The layer that is next: */
-    dt_module *layer, *float_layer; /* in the model and in the float model */
-    dt_statistics *statistics;
-} work;
-
-/* Prefixes the context's latest error with `about`. */
-static dt_status add_context(const work *w, dt_status s, const char *about)
-{
-    char text[DT__MESSAGE_SIZE];
-    if (s == DT_OK || s == DT_ERR_NOMEM) return s;
-    snprintf(text, sizeof text, "%s", dt_error(w->ctx));
-    return dt_fail(w->ctx, s, "ptq: %s: %s", about, text);
-}
+typedef dt__ptq_work work;
 
 static const char *path_of_weight(const work *w, const dt_module *layer)
 {
@@ -52,20 +22,12 @@ static const char *path_of_weight(const work *w, const dt_module *layer)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-/* Whether the module's weight is prepared and rounders support it. */
-static bool is_layer(void *user, const dt_module *m)
-{
-    dt_weight_op op;
-    (void)user;
-    return dt__weight_to_convert(m) != NULL && dt__weight_op_of(m, &op);
-}
-
 static dt_status check_layer(void *user, const char *path, dt_module *m)
 {
     const work *w = user;
     dt_rounding_options options;
     (void)path;
-    if (!is_layer(NULL, m)) return DT_OK;
+    if (!dt__is_ptq_layer(NULL, m)) return DT_OK;
     return dt__layer_options(m, &dt__weight_to_convert(m)->quant, &w->options->rounding, &options);
 }
 
@@ -164,14 +126,6 @@ static dt_status observe_no_more(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status fetch(const work *w, int64_t i, dt_tensor **x)
-{
-    *x = NULL;
-    DT__TRY(w->data->batch(w->data->user, i, x));
-    if (*x != NULL) return DT_OK;
-    return dt_fail(w->ctx, DT_ERR_ARG, "ptq: there is no batch %lld", (long long)i);
-}
-
 static dt_status run_batches(const work *w)
 {
     dt_status s = DT_OK;
@@ -179,7 +133,7 @@ static dt_status run_batches(const work *w)
     for (int64_t i = 0; i < w->data->batches && s == DT_OK; i++) {
         dt_tensor *x;
         dt_tape_reset(w->tape);
-        s = fetch(w, i, &x);
+        s = dt__ptq_fetch(w, i, &x);
         if (s != DT_OK) break;
         dt_forward(w->tape, w->m, x);
         s = dt_tape_status(w->tape);
@@ -341,117 +295,12 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
     return done(w, path_of_weight(w, layer), &report);
 }
 
-/* ---- statistics ----------------------------------------------------------------------------- */
-
-static bool is_module(void *user, const dt_module *m) { return m == user; }
-
-/* Sets w->float_layer to the float model's layer at the same path. */
-static dt_status find_float_layer(work *w)
-{
-    dt_weight_op op, other;
-    const char *path = dt__path_within(w->m, w->layer->path);
-    if (w->reference == NULL) return DT_OK;
-    w->float_layer = dt_module_at(w->reference, path);
-    if (w->float_layer != NULL && dt__weight_op_of(w->layer, &op) &&
-        dt__weight_op_of(w->float_layer, &other) && op.kind == other.kind &&
-        dt__same_dims(dt__entry_find(w->layer, "weight")->x,
-                      dt__entry_find(w->float_layer, "weight")->x)) {
-        return DT_OK;
-    }
-    return dt_fail(w->ctx, DT_ERR_ARG, "ptq: the float model has no layer like %s", path);
-}
-
-static dt_status begin_layer(work *w, dt_module *layer)
-{
-    dt_weight_op op;
-    const dt_tensor *x = dt__entry_find(layer, "weight")->x;
-    w->layer = layer;
-    DT__TRY(find_float_layer(w));
-    dt__weight_op_of(layer, &op);
-    return add_context(
-        w,
-        dt_statistics_create(w->ctx, &op, x->rank, x->dims, w->reference != NULL, &w->statistics),
-        layer->path);
-}
-
-/* Runs batch x through the float model up to the layer. */
-static dt_status run_float(work *w, int64_t i, dt_tensor *x, dt__calib_stop *stop)
-{
-    const dt__calib_target target = { is_module, w->float_layer };
-    DT__TRY(add_context(w, dt__calib_run(&w->batch[i].cache[FLOAT], w->tape, x, &target, stop),
-                        "the float model"));
-    if (stop->at != NULL) return DT_OK;
-    return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
-                   (long long)i, w->layer->path);
-}
-
-/* Adds the inputs of a grouped weight. */
-static dt_status add_routed(const work *w, const dt__calib_inputs *quantized,
-                            const dt__calib_inputs *plain)
-{
-    const dt__routed_input in[] = { { quantized->input[0], quantized->input[1] },
-                                    { plain->input[0], plain->input[1] } };
-    const dt_routes routes = { .index = quantized->input[1] };
-    dt_tensor *x = NULL;
-    if (in[0].index == NULL) {
-        return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of experts");
-    }
-    if (w->float_layer != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
-    const dt_status s = dt_statistics_add_routed(w->statistics, in[0].x, x, &routes);
-    dt_tensor_free(x);
-    return s;
-}
-
-/* Adds the inputs of all calls; `plain`: those of the float model, if there is one. */
-static dt_status add_inputs(const work *w, const dt__calib_stop *quantized,
-                            const dt__calib_stop *plain)
-{
-    static const dt__calib_inputs none = { { NULL } };
-    dt_weight_op op;
-    dt__weight_op_of(w->layer, &op);
-    if (w->float_layer != NULL && plain->n_calls != quantized->n_calls) {
-        return dt_fail(w->ctx, DT_ERR_STATE, "%lld calls, of the float model %lld",
-                       (long long)quantized->n_calls, (long long)plain->n_calls);
-    }
-    for (int64_t i = 0; i < quantized->n_calls; i++) {
-        const dt__calib_inputs *q = &quantized->call[i], *x = &none;
-        if (w->float_layer != NULL) x = &plain->call[i];
-        DT__TRY(op.kind == DT_WEIGHT_GROUPED_LINEAR
-                    ? add_routed(w, q, x)
-                    : dt_statistics_add(w->statistics, q->input[0], x->input[0]));
-    }
-    return DT_OK;
-}
-
-/* Runs batch i to its next layer. The first batch that reaches a layer determines w->layer. A batch
- * that reaches another layer (the model's control flow may depend on values) waits there. */
-static dt_status advance(work *w, int64_t i)
-{
-    const dt__calib_target next = { is_layer, NULL };
-    dt__calib_stop quantized, plain = { .at = NULL };
-    dt_tensor *x;
-    DT__TRY(fetch(w, i, &x));
-    DT__TRY(dt__calib_run(&w->batch[i].cache[QUANTIZED], w->tape, x, &next, &quantized));
-    dt_module *at = quantized.at;
-    w->batch[i].ended = at == NULL;
-    dt_status s = w->layer == NULL && at != NULL ? begin_layer(w, at) : DT_OK;
-    if (s == DT_OK && at != NULL && at == w->layer) {
-        if (w->float_layer != NULL) s = run_float(w, i, x, &plain);
-        if (s == DT_OK) s = add_context(w, add_inputs(w, &quantized, &plain), w->layer->path);
-    }
-    dt__calib_stop_free(w->ctx, &quantized);
-    dt__calib_stop_free(w->ctx, &plain);
-    return s;
-}
+/* ---- layer by layer ------------------------------------------------------------------------- */
 
 /* Rounds the next layer; *more is false if no batch reaches one. */
 static dt_status next_layer(work *w, bool *more)
 {
-    dt_status s = DT_OK;
-    w->layer = w->float_layer = NULL;
-    for (int64_t i = 0; i < w->data->batches && s == DT_OK; i++) {
-        if (!w->batch[i].ended) s = advance(w, i);
-    }
+    dt_status s = dt__ptq_find_inputs(w);
     *more = w->layer != NULL;
     if (s == DT_OK && *more) s = round_layer(w, w->layer);
     dt_statistics_free(w->statistics);
@@ -471,7 +320,7 @@ static dt_status find_layer(void *user, const char *path, dt_module *m)
     search *f = user;
     (void)path;
     if (f->found != NULL || dt__weight_to_convert(m) == NULL) return DT_OK;
-    if (is_layer(NULL, m) == f->rounder_can) f->found = m;
+    if (dt__is_ptq_layer(NULL, m) == f->rounder_can) f->found = m;
     return DT_OK;
 }
 
@@ -489,17 +338,17 @@ static dt_status round_by_data(work *w)
     w->batch = dt__alloc_array(w->ctx, n, sizeof *w->batch);
     if (w->batch == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
-        w->batch[i] = (batch_state){ .ended = false };
-        w->batch[i].cache[QUANTIZED] = (dt__calib_cache){ .m = w->m, .budget = &w->budget };
-        w->batch[i].cache[FLOAT] = (dt__calib_cache){ .m = w->reference, .budget = &w->budget };
+        w->batch[i] = (dt__ptq_batch){ .ended = false };
+        w->batch[i].cache[DT__QUANTIZED] = (dt__calib_cache){ .m = w->m, .budget = &w->budget };
+        w->batch[i].cache[DT__FLOAT] = (dt__calib_cache){ .m = w->reference, .budget = &w->budget };
     }
     dt_status s = DT_OK;
     for (bool more = true; more && s == DT_OK && first_layer(w, true) != NULL;) {
         s = next_layer(w, &more);
     }
     for (int64_t i = 0; i < n; i++) {
-        dt__calib_clear(&w->batch[i].cache[QUANTIZED]);
-        if (w->reference != NULL) dt__calib_clear(&w->batch[i].cache[FLOAT]);
+        dt__calib_clear(&w->batch[i].cache[DT__QUANTIZED]);
+        if (w->reference != NULL) dt__calib_clear(&w->batch[i].cache[DT__FLOAT]);
     }
     dt__release(w->ctx, w->batch);
     return s;
@@ -532,19 +381,17 @@ dt_ptq_options dt_ptq_defaults(void)
     return (dt_ptq_options){ .rounding = dt_rounding_defaults(), .cache = (size_t)1 << 30 };
 }
 
-dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
-                 const dt_ptq_options *options, dt_ptq_report *report)
+dt_status dt__ptq(const dt__ptq_job *job, dt_ptq_report *report)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    const dt_ptq_options defaults = dt_ptq_defaults();
     const double start = dt__seconds();
     modes of_m = { .m = NULL }, of_reference = { .m = NULL };
-    work w = { .ctx = dt_module_ctx(m), .m = m, .data = data };
-    w.options = options != NULL ? options : &defaults;
+    work w = { .ctx = dt_module_ctx(job->m), .m = job->m, .data = job->data };
+    w.options = job->options;
+    w.cluster = job->cluster;
     w.method = dt__method_of(w.options->rounding.rounder);
     w.budget.limit = w.options->cache;
-    if (w.method != NULL && w.method->rounder->needs_float) w.reference = reference;
-    dt_status s = modes_begin(&of_m, m);
+    if (w.method != NULL && w.method->rounder->needs_float) w.reference = job->reference;
+    dt_status s = modes_begin(&of_m, w.m);
     if (s == DT_OK) s = modes_begin(&of_reference, w.reference);
     if (s == DT_OK) s = dt_tape_create(w.ctx, &w.tape);
     if (s == DT_OK) s = convert(&w);
@@ -554,4 +401,18 @@ dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
     w.report.seconds = dt__seconds() - start;
     if (report != NULL) *report = w.report;
     return s;
+}
+
+dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
+                 const dt_ptq_options *options, dt_ptq_report *report)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    const dt_ptq_options defaults = dt_ptq_defaults();
+    const dt__ptq_job job = {
+        .m = m,
+        .reference = reference,
+        .data = data,
+        .options = options != NULL ? options : &defaults,
+    };
+    return dt__ptq(&job, report);
 }

@@ -1,6 +1,8 @@
-/* Rounds a matrix in blocks of rows on threads. A block of rows is rounded to nearest, for
- * comparison, and by the rounder. A row whose error is smaller with nearest gets nearest's codes
- * and scales. The results of the blocks are added up in their order. */
+/* Rounds a matrix in blocks of rows on threads; of a cluster each rank some of them. A block of
+ * rows is rounded to nearest, for comparison, and by the rounder. A row whose error is smaller with
+ * nearest gets nearest's codes and scales. The results of the blocks are added up in their
+ * order. */
+#include "cluster/cluster.h"
 #include "core/clock.h"
 #include "core/threads.h"
 #include "ptq/bounds.h"
@@ -46,10 +48,12 @@ typedef struct row_blocks {
     bool has_changed; /* the rounder's input differs from W, or codes are bounded */
     bool all;         /* dead columns are rounded from W: the rounder reads no data */
     bool sees_float_inputs, keeps_better, refreshes;
-    bool has_diffused; /* the sums of e^2 give the error of the codes */
-    int64_t rows;      /* of a block of rows */
-    int8_t *codes;     /* [rows][columns] of this matrix */
-    slot *slots;       /* [threads] */
+    bool has_diffused;     /* the sums of e^2 give the error of the codes */
+    int64_t rows;          /* of a block of rows */
+    dt__cluster *cluster;  /* NULL: all blocks are this process's */
+    int64_t first, blocks; /* this rank's blocks from `first` on; in all */
+    int8_t *codes;         /* [rows][columns] of this matrix */
+    slot *slots;           /* [threads] */
     outcome *outcomes;
 } row_blocks;
 
@@ -265,7 +269,7 @@ static dt_status add_up(dt__layer *l, const row_blocks *p, double seconds)
 {
     dt_round_report *r = l->report;
     double all = 0, compare = 0;
-    for (int64_t i = 0; i < dt__ceil_div(p->m->rows, p->rows); i++) {
+    for (int64_t i = 0; i < p->blocks; i++) {
         const outcome *o = &p->outcomes[i];
         if (o->bad) {
             return dt_fail(l->ctx, DT_ERR_NUMERIC,
@@ -304,9 +308,59 @@ static bool has_dead(const dt__matrix *m)
 static void round_matrix_share(const void *args, const dt__share *share)
 {
     const row_blocks *p = args;
-    for (int64_t item = share->first; item < share->past; item++) {
+    for (int64_t i = share->first; i < share->past; i++) {
+        const int64_t item = p->first + i;
         p->outcomes[item] = run_block(p, item * p->rows, &p->slots[share->thread]);
     }
+}
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+/* The first block of rank k. */
+static int64_t first_of(const row_blocks *p, int k)
+{
+    return k * p->blocks / dt__cluster_ranks(p->cluster);
+}
+
+/* Gives all ranks what each has put for its rows: `each` bytes a row. */
+static dt_status gather_rows(const row_blocks *p, dt__segment *part, void *of, size_t each)
+{
+    if (of == NULL) return DT_OK;
+    for (int k = 0; k < dt__cluster_ranks(p->cluster); k++) {
+        const int64_t row = dt__min_i64(p->m->rows, first_of(p, k) * p->rows);
+        const int64_t past = dt__min_i64(p->m->rows, first_of(p, k + 1) * p->rows);
+        part[k] = (dt__segment){ (char *)of + (size_t)row * each, (size_t)(past - row) * each };
+    }
+    return dt__cluster_gather_parts(p->cluster, "rows of codes", part, -1);
+}
+
+static dt_status gather_all(const row_blocks *p, dt__segment *part)
+{
+    const dt__code_grid *g = &p->m->grid;
+    const size_t scales = (size_t)g->groups;
+    DT__TRY(gather_rows(p, part, p->codes, (size_t)p->m->columns));
+    if (p->refreshes) {
+        DT__TRY(gather_rows(p, part, g->scale, scales * sizeof *g->scale));
+        DT__TRY(gather_rows(p, part, g->inverse, scales * sizeof *g->inverse));
+        DT__TRY(gather_rows(p, part, g->zero, scales));
+    }
+    for (int k = 0; k < dt__cluster_ranks(p->cluster); k++) {
+        const int64_t first = first_of(p, k);
+        part[k] = (dt__segment){ p->outcomes + first,
+                                 (size_t)(first_of(p, k + 1) - first) * sizeof *p->outcomes };
+    }
+    return dt__cluster_gather_parts(p->cluster, "outcomes of rounding", part, -1);
+}
+
+static dt_status gather(const row_blocks *p)
+{
+    if (p->cluster == NULL) return DT_OK;
+    dt__segment *part = dt__alloc_array(p->m->ctx, dt__cluster_ranks(p->cluster), sizeof *part);
+    dt_status s = part == NULL ? DT_ERR_NOMEM : DT_OK;
+    s = dt__cluster_meet(p->cluster, DT__MEETING, s);
+    if (s == DT_OK) s = gather_all(p, part);
+    dt__release(p->m->ctx, part);
+    return s;
 }
 
 dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
@@ -320,14 +374,18 @@ dt_status dt__round_matrix(dt__layer *l, dt__matrix *m, int8_t *codes)
     p.sees_float_inputs = l->method->rounder->needs_float;
     p.keeps_better = options->keep_better && p.rounder != &dt__round_nearest;
     p.refreshes = options->group_scales == DT_SCALES_REFRESH;
+    if (p.compares) p.cluster = l->work->statistics->cluster;
+    p.blocks = dt__ceil_div(m->rows, p.rows);
+    p.first = first_of(&p, dt__cluster_rank(p.cluster));
     p.has_diffused =
         p.rounder->diffuses && m->bounds == NULL && !m->keep_zeros && m->moments->g == NULL;
     dt_status s = make_room(&p);
     const double start = dt__seconds();
     dt__team *const threads = dt__threads_enter(l->ctx);
-    const int64_t blocks = s == DT_OK ? dt__ceil_div(m->rows, p.rows) : 0;
-    dt__parallel(blocks, DT__WORTH_A_THREAD, round_matrix_share, &p);
+    const int64_t own = first_of(&p, dt__cluster_rank(p.cluster) + 1) - p.first;
+    dt__parallel(s == DT_OK ? own : 0, DT__WORTH_A_THREAD, round_matrix_share, &p);
     dt__threads_leave(threads);
+    if (s == DT_OK) s = gather(&p);
     if (s == DT_OK) s = add_up(l, &p, dt__seconds() - start);
     free_room(&p);
     return s;

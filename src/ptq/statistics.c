@@ -187,16 +187,13 @@ static void add_packed(const dt_statistics *s, tile *t, double *packed)
     }
 }
 
-enum { OF_H, OF_G, OF_C };
-
 static void add_tile(const dt_statistics *s, int which, tile *t)
 {
     const dt__moments *m = &s->moments[t->group];
-    t->a = s->slice[which == OF_C];
-    t->b = s->slice[which != OF_H];
-    if (which == OF_G) add_square(s, t, m->g);
-    else if (t->i < t->j) return;
-    else if (which == OF_H) add_square(s, t, m->h);
+    t->a = s->slice[which == DT__OF_C];
+    t->b = s->slice[which != DT__OF_H];
+    if (which == DT__OF_G) add_square(s, t, m->g);
+    else if (which == DT__OF_H) add_square(s, t, m->h);
     else add_packed(s, t, m->c);
 }
 
@@ -217,7 +214,8 @@ static void empty_share(const void *args, const dt__share *share)
                    .thread = share->thread };
         t.m = dt__min_i64(s->side, n - t.i);
         t.n = dt__min_i64(s->side, n - t.j);
-        add_tile(s, (int)(item / each % kinds), &t);
+        const int which = (int)(item / each % kinds);
+        if (dt__is_own_tile(s, which, t.i / s->side, t.j / s->side)) add_tile(s, which, &t);
     }
 }
 
@@ -258,10 +256,17 @@ static void mirror(int64_t n, double *h)
     dt__parallel(dt__ceil_div(n, FILLED), FILLED * n, mirror_share, &args);
 }
 
-dt__moments *dt__statistics_moments(dt_statistics *s)
+void dt__statistics_flush(dt_statistics *s)
 {
     dt__team *const threads = dt__threads_enter(s->ctx);
     if (s->waiting > 0) empty(s);
+    dt__threads_leave(threads);
+}
+
+dt__moments *dt__statistics_moments(dt_statistics *s)
+{
+    dt__statistics_flush(s);
+    dt__team *const threads = dt__threads_enter(s->ctx);
     for (int64_t g = 0; s->lower && g < s->layer.groups; g++) {
         mirror(s->layer.columns, s->moments[g].h);
     }

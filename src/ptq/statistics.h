@@ -16,6 +16,7 @@ typedef struct dt__moments {
 
 struct dt_statistics {
     dt_ctx *ctx;
+    struct dt__cluster *cluster; /* whose ranks sum a part of the tiles each; NULL: this one all */
     dt__unfolding layer;
     bool differ;
     int64_t samples;
@@ -30,6 +31,15 @@ struct dt_statistics {
         *expert; /* grouped weights only, with `samples`: [groups]; NULL: no row so far */
 };
 
+/* Sums are made tile by tile, [side][side]; of H and C those below the diagonal and on it. */
+enum { DT__OF_H, DT__OF_G, DT__OF_C };
+/* Whether this rank sums tile (i, j). */
+bool dt__is_own_tile(const dt_statistics *s, int which, int64_t i, int64_t j);
+/* Adds the samples that wait. */
+void dt__statistics_flush(dt_statistics *s);
+
+/* After the last sample: gives every rank the tiles of all. Errors: NOMEM; those of ranks. */
+dt_status dt__statistics_join(dt_statistics *s);
 /* Completes and returns the moments of all groups. Not for a grouped weight, whose experts have
  * their own. */
 dt__moments *dt__statistics_moments(dt_statistics *s);

@@ -66,6 +66,28 @@ static void put_fact(dt__chars *t, const char *name, const char *text)
     if (*text != 0) dt__page(t, "<tr><th scope=\"row\">%r</th><td>%s</td></tr>\n", name, text);
 }
 
+static int64_t bytes_in(const dt__branch *of, const char *name)
+{
+    const double n = dt__field_number(of, name);
+    return isfinite(n) ? dt__whole(n) : 0;
+}
+
+/* A row for each rank. */
+static void put_memory(dt__chars *t, const dt__branch *machine)
+{
+    const dt__branch *all = dt__children(dt__field(machine, "memory"));
+    const bool several = all != NULL && all->next != NULL;
+    int64_t rank = 0;
+    for (const dt__branch *of = all; of != NULL; of = of->next, rank++) {
+        if (several) dt__page(t, "<tr><th scope=\"row\">memory of rank %d</th><td>", rank);
+        else dt__put_text(t, "<tr><th scope=\"row\">memory while training</th><td>");
+        dt__page(t, "%b: weights %b, gradient %b, ", bytes_in(of, "peak"), bytes_in(of, "weights"),
+                 bytes_in(of, "gradient"));
+        dt__page(t, "optimizer %b, activations and all else %b</td></tr>\n",
+                 bytes_in(of, "optimizer"), bytes_in(of, "activations"));
+    }
+}
+
 static void put_machine(dt__chars *t, const dt__page_run *r)
 {
     const dt__branch *m = r->machine.root;
@@ -87,6 +109,7 @@ static void put_machine(dt__chars *t, const dt__page_run *r)
         dt__page(t, "<tr><th scope=\"row\">most memory of tensors</th><td>%b</td></tr>\n",
                  dt__whole(memory));
     }
+    put_memory(t, m);
     dt__put_text(t, "</tbody></table>\n");
 }
 

@@ -24,8 +24,9 @@ typedef struct measuring {
 static dt_status loss_of(const measuring *c, dt_module *m, double *loss)
 {
     dt_metrics metrics;
-    const dt_status status =
-        dt__evaluate_some(m, c->data, dt__min_i64(c->batch, c->examples), c->examples, &metrics);
+    const dt_evaluation how = { .batch_size = dt__min_i64(c->batch, c->examples) };
+    const dt__evaluation e = { .m = m, .d = c->data, .options = &how, .examples = c->examples };
+    const dt_status status = dt__evaluate(&e, &metrics, NULL);
     *loss = status == DT_OK ? metrics.loss : (double)INFINITY;
     return status == DT_ERR_NUMERIC ? DT_OK : status;
 }

@@ -11,6 +11,7 @@ static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NU
 static const char *const average_names[] = { "none", "ema", "epochs", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
+static const char *const shard_choices[] = { "auto", "on", "off", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -38,6 +39,11 @@ static const dt_key cluster_keys[] = {
               "0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
       .text = "updates between two comparisons of all ranks' weights; 0: none" },
+    { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
+      .fallback = "auto",
+      .text =
+          "on: each rank updates a part of the parameters and has the optimizer's state of that "
+          "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
     { 0 },
 };
 

@@ -1,6 +1,8 @@
 /* dt_quantize_model: post-training quantization of a model. Prepares it by the recipe's `qat`, then
  * converts it layer by layer; a rounder chooses the codes by calibration data (src/ptq).
  *
+ * Of several ranks each has the whole model; rank 0 writes.
+ *
  * After each layer OUT.partial is rewritten, and a later call with the same file, data and settings
  * continues from it. A packed layer gives the same bits after a round trip through a file, so the
  * result is that of an uninterrupted call. */
@@ -12,6 +14,7 @@
 #include "nn/module.h"
 #include "ptq/matrix.h"
 #include "qat/derived_quant.h"
+#include "train/agree.h"
 #include "train/partial.h"
 #include "train/recipe.h"
 #include "train/quantize_report.h"
@@ -32,7 +35,11 @@ typedef struct work {
     dt_module *m, *reference; /* model to quantize; its float reference or NULL */
     dt_model_info info;
     dt__partial partial;
+    dt__cluster *cluster; /* NULL: this process alone */
+    dt_logger log;        /* the context's, which ranks but 0 do not use meanwhile */
 } work;
+
+static bool writes(const work *w) { return dt__cluster_rank(w->cluster) == 0; }
 
 /* ---- inputs -------------------------------------------------------------------------------- */
 
@@ -164,7 +171,11 @@ static dt_status count_derived(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-static dt_status keep(work *w) { return dt__partial_save(&w->partial, w->m, &w->info, w->summary); }
+static dt_status keep(work *w)
+{
+    if (!writes(w)) return DT_OK;
+    return dt__partial_save(&w->partial, w->m, &w->info, w->summary);
+}
 
 static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
 {
@@ -173,7 +184,7 @@ static dt_status weight_done(void *user, const char *path, const dt_round_report
     const dt_quantize_summary *s = w->summary;
     DT__TRY(dt__report_add(w->summary, w->m, path, report));
     DT__TRY(keep(w));
-    if (job->weight != NULL) job->weight(job->user, s);
+    if (job->weight != NULL && writes(w)) job->weight(job->user, s);
     if (job->stop == NULL || s->n == s->wanted || !job->stop(job->user)) return DT_OK;
     return dt_fail(
         w->ctx, DT_ERR_INTERRUPTED,
@@ -188,6 +199,7 @@ static dt_status convert(work *w)
     const dt__rounding_job job = { .m = w->m,
                                    .reference = w->reference,
                                    .calibration = &w->calibration,
+                                   .cluster = w->cluster,
                                    .done = weight_done,
                                    .user = w };
     DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
@@ -196,12 +208,13 @@ static dt_status convert(work *w)
     DT__TRY(keep(w)); /* finds an unwritable path before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);
+    if (!writes(w)) return DT_OK;
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
     dt__partial_remove(&w->partial);
     return DT_OK;
 }
 
-static dt_status quantize(work *w)
+static dt_status open_all(work *w)
 {
     dt_seed(w->ctx, (uint64_t)w->o->run.seed);
     w->usual = *w->o;
@@ -214,9 +227,40 @@ static dt_status quantize(work *w)
     if (w->train != NULL) {
         DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
     }
-    DT__TRY(open_partial(w));
-    DT__TRY(begin(w));
+    return open_partial(w);
+}
+
+static dt_status quantize(work *w)
+{
+    const dt_status status = open_all(w);
+    const dt__agreement a = {
+        .cluster = w->cluster,
+        .recipe = w->recipe,
+        .data = { w->train },
+        .model = w->partial.origin.source,
+    };
+    DT__TRY(dt__agree(&a, status));
+    DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, begin(w))); /* before the file is written */
     return convert(w);
+}
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+static dt_status join(work *w)
+{
+    if (w->job->cluster) DT__TRY(dt__cluster_open(w->ctx, w->o->cluster.timeout, &w->cluster));
+    if (writes(w)) return DT_OK;
+    w->log = w->ctx->log;
+    w->ctx->log = NULL; /* rank 0 says what all would say */
+    return DT_OK;
+}
+
+static void leave(work *w, dt_status status)
+{
+    w->summary->rank = dt__cluster_rank(w->cluster);
+    w->summary->by_itself = status != DT_OK && !dt__cluster_has_ended(w->cluster);
+    if (w->log != NULL) w->ctx->log = w->log;
+    dt__cluster_close(w->cluster, !w->summary->by_itself);
 }
 
 static void close_work(work *w)
@@ -248,7 +292,11 @@ dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_jo
     if (o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)o->run.threads));
     const double before = dt__seconds();
     dt_memory_reset_peak(ctx);
-    const dt_status status = quantize(&w);
+    dt_status status = join(&w);
+    if (status == DT_OK) {
+        status = dt__cluster_meet(w.cluster, DT__LAST_MEETING, quantize(&w));
+        leave(&w, status);
+    }
     w.summary->seconds = dt__seconds() - before;
     w.summary->peak_memory = (int64_t)dt_memory_of(ctx).peak;
     close_work(&w);

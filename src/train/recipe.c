@@ -320,6 +320,32 @@ static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wante
     if (ids && (chars || bytes || o->given != NULL)) o->tokenizer = NULL;
 }
 
+/* What to do where data do not fit into memory, of formats that are held there. */
+#define MAPPED "arrays in .npy or .safetensors (format tensors) are mapped and stay on disk"
+#define TOKENIZE "'detent tokenize' writes ids (format tokens), which are mapped and stay on disk"
+static const char *const advice[] = {
+    [DT_DATA_IDX] = MAPPED,
+    [DT_DATA_CIFAR10] = MAPPED,
+    [DT_DATA_CIFAR100] = MAPPED,
+    [DT_DATA_PNG] = MAPPED,
+    [DT_DATA_TEXT] = TOKENIZE,
+    [DT_DATA_JSONL] = TOKENIZE,
+    [DT_DATA_TENSORS] = "of arrays .csv and compressed .npz are held in memory; others are mapped",
+    [DT_DATA_FOLDER] = MAPPED,
+};
+
+static dt_status explain_memory(dt_recipe *r, dt_status status)
+{
+    char words[DT__MESSAGE_SIZE / 2];
+    const int format = r->options.data.format;
+    if (status != DT_ERR_NOMEM || format >= DT__COUNT_OF(advice) || advice[format] == NULL) {
+        return status;
+    }
+    snprintf(words, sizeof words, "%s", dt_error(r->ctx));
+    return dt_fail(r->ctx, DT_ERR_NOMEM, "data: %s: they do not fit into memory; %s", words,
+                   advice[format]);
+}
+
 dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test)
 {
@@ -334,7 +360,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
     const dt_status s =
         dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
     dt_dataset_free(unwanted);
-    return dt__recipe_blame(r, "data", DT_ERR_CONFIG, s);
+    return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));
 }
 
 dt_status dt__recipe_verdict(dt_recipe *r)

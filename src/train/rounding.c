@@ -4,6 +4,7 @@
 
 #include "io/model.h"
 #include "ptq/keys.h"
+#include "ptq/ptq_job.h"
 #include "ptq/target.h"
 #include "qat/convert.h"
 #include "qat/prepare.h"
@@ -128,5 +129,10 @@ dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
     const dt_ptq_options options = {
         .rounding = p->options, .cache = p->cache, .done = job->done, .user = job->user
     };
-    return dt_ptq(job->m, job->reference, &data, &options, report);
+    const dt__ptq_job ptq = { .m = job->m,
+                              .reference = job->reference,
+                              .data = &data,
+                              .options = &options,
+                              .cluster = job->cluster };
+    return dt__ptq(&ptq, report);
 }

@@ -24,6 +24,7 @@ char *dt__rounding_text(dt_ctx *ctx, const dt__rounding *p);
 typedef struct dt__rounding_job {
     dt_module *m, *reference;
     dt__calibration *calibration;
+    struct dt__cluster *cluster; /* NULL: this process alone */
     dt_status (*done)(void *user, const char *path, const dt_round_report *report);
     void *user;
 } dt__rounding_job;

@@ -51,7 +51,7 @@ static dt_status run_baseline(dt__run *r)
     DT__TRY(dt__run_take_best(r));
     DT__TRY(dt__run_take_average(r));
     DT__TRY(dt__run_alone(r, write_baseline));
-    DT__TRY(dt__run_alone(r, dt__run_compare_float));
+    DT__TRY(dt__run_together(r, dt__run_compare_float));
     const int64_t lines = *dt__run_count(r, DT__COUNT_LINES),
                   skipped = *dt__run_count(r, DT__COUNT_SKIPPED);
     dt__run_end_stage(r);
@@ -71,7 +71,7 @@ static dt_status save_float(dt__run *r)
         DT__TRY(dt__run_alone(r, write_float));
     }
     const bool compared = weights != DT_FLOAT_BASELINE && weights != DT_FLOAT_NONE;
-    return compared ? dt__run_alone(r, dt__run_compare_float) : DT_OK;
+    return compared ? dt__run_together(r, dt__run_compare_float) : DT_OK;
 }
 
 /* Trains the last phase of the main stage. The checkpoint has the weights of the last update, the
@@ -80,6 +80,7 @@ static dt_status end_training(dt__run *r)
 {
     DT__TRY(dt__run_open_teacher(r, r->model, true));
     DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_measure_memory(r));
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));
     return dt__run_take_average(r);
@@ -106,7 +107,7 @@ static dt_status run_main(dt__run *r)
     if (r->o->qat.given) DT__TRY(begin_qat(r));
     DT__TRY(end_training(r));
     if (!r->o->qat.given) DT__TRY(save_float(r));
-    return dt__run_alone(r, dt__run_finish);
+    return dt__run_together(r, dt__run_finish);
 }
 
 static dt_status train(dt__run *r)

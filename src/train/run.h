@@ -20,6 +20,7 @@
  *     run_sensitivity.c  sensitivity.json
  *     run_examples.c   examples.json
  *     run_machine.c    machine.json
+ *     run_memory.c     the memory of each rank
  *     shards.h         train.shards, and runs of several ranks
  *     run_mirror.c   metrics.csv, events for TensorBoard
  *     run_summary.c  sizes, summary.json
@@ -27,6 +28,7 @@
 #ifndef DT__TRAIN_RUN_H
 #define DT__TRAIN_RUN_H
 
+#include "cluster/cluster.h"
 #include "core/json.h"
 #include "train/recipe.h"
 #include "train/task.h"
@@ -94,6 +96,13 @@ typedef struct dt__update_result {
     bool skipped; /* loss or gradient was not finite, or a spike: no parameter was written */
 } dt__update_result;
 
+/* Bytes of a rank's memory while it trained. */
+typedef struct dt__rank_memory {
+    double peak; /* of all tensors */
+    double weights, gradient, optimizer;
+    double activations; /* the rest of `peak`: activations, codes, examples, scratch */
+} dt__rank_memory;
+
 typedef struct dt__run {
     dt_ctx *ctx;
     dt_recipe *recipe;
@@ -104,10 +113,11 @@ typedef struct dt__run {
     struct dt__cluster *cluster; /* NULL: there are none */
     struct dt__shards *shards;   /* NULL: an update has one shard */
     int64_t n_shards;
-    dt_logger log;      /* the context's, which ranks but 0 do not use meanwhile; else NULL */
-    bool together;      /* every rank ends with the error that this one has */
-    bool asked_to_stop; /* a rank was */
-    bool asked_to_save; /* by rank 0, whose clock says so */
+    dt_logger log;           /* the context's, which ranks but 0 do not use meanwhile; else NULL */
+    bool together;           /* every rank ends with the error that this one has */
+    bool asked_to_stop;      /* a rank was */
+    bool asked_to_save;      /* by rank 0, whose clock says so */
+    dt__rank_memory *memory; /* of each rank, when training has ended; else NULL */
     /* data */
     dt_dataset *train, *validation, *test;
     const dt_dataset *evaluated; /* for the results at the end */
@@ -154,6 +164,8 @@ typedef struct dt__run {
     double saved_clock;            /* time of the latest checkpoint */
     double line_clock;             /* time of the latest line of metrics */
     int64_t line_samples;          /* examples since then */
+    int64_t line_trained;          /* `trained` then */
+    dt__cluster_costs line_costs;  /* what communication had cost then */
     double validated;              /* the latest validation loss of this process; NaN: none */
     double first_metric;           /* metric[0] of that evaluation */
     dt__experts experts;           /* of that evaluation */
@@ -305,6 +317,9 @@ dt_status dt__run_join(dt__run *r);
 dt_status dt__run_agree(dt__run *r, dt_status status);
 /* Whether this rank writes files: rank 0. */
 bool dt__run_writes(const dt__run *r);
+/* Runs `work` on all ranks, which share some of it (dt__cluster_meet); an error of any rank is that
+ * of all. */
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r));
 /* Runs `work` on rank 0, while the others wait; all return its status. */
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r));
 /* What this rank tells the others with its shards, as a set of DT__FLAG_... */
@@ -314,6 +329,8 @@ void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
 bool dt__run_wants_to_stop(dt__run *r);
 /* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
 dt_status dt__run_compare_ranks(dt__run *r);
+/* Makes the optimizer of r->model, which ranks share if cluster.shard_optimizer says so. */
+dt_status dt__run_optimizer(dt__run *r);
 /* Leaves the other ranks; `status`: how the run ended. */
 void dt__run_leave(dt__run *r, dt_status status);
 
@@ -442,6 +459,13 @@ dt_status dt__run_finish(dt__run *r);
 int64_t dt__module_bytes(dt_module *m, bool as_packed);
 /* The same of the module at `path` and those below it; NULL: all. */
 int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
+
+/* ---- run_memory.c ---- */
+
+/* After training: the memory of all ranks to r->memory, and a line about it for each. */
+dt_status dt__run_measure_memory(dt__run *r);
+/* Bytes of gradients that this rank has at most. */
+int64_t dt__shards_bytes(const dt__run *r);
 
 /* ---- run_dry.c ---- */
 

@@ -108,22 +108,13 @@ static void put_share(dt__chars *t, const char *name, double share)
     dt__put_real(t, share);
 }
 
-/* Of the averaged parameters, where there are averages. */
-static dt_status evaluate_average(dt__run *r, const dt_evaluation *options, dt_metrics *m)
-{
-    DT__TRY(dt__run_swap_average(r));
-    const dt_status status = dt__run_evaluate(r, options, m, &r->experts);
-    const dt_status back = dt__run_swap_average(r);
-    return status == DT_OK ? back : status;
-}
-
-/* Evaluates and writes the line of metrics, on rank 0. */
+/* Evaluates, on all ranks, and writes the line of metrics. */
 static dt_status measure(dt__run *r)
 {
     const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
     dt_metrics m;
     dt__chars t;
-    DT__TRY(evaluate_average(r, &options, &m));
+    DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));
     dt__run_begin_line(r, &t);
     for (int i = 0; i < m.n; i++) {
         if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
@@ -146,13 +137,19 @@ static dt_status measure(dt__run *r)
     return DT_OK;
 }
 
+/* Of the averaged parameters, where there are averages. */
+static dt_status measure_average(dt__run *r)
+{
+    DT__TRY(dt__run_swap_average(r));
+    DT__TRY(dt__run_together(r, measure));
+    return dt__run_swap_average(r);
+}
+
 static dt_status evaluate(dt__run *r)
 {
     const double before = dt__seconds();
     dt_tape_reset(r->tape);
-    DT__TRY(dt__run_alone(r, measure));
-    DT__TRY(
-        dt__cluster_tell(r->cluster, "the validation loss", &r->validated, sizeof r->validated));
+    DT__TRY(measure_average(r));
     dt__run_plateau(r, r->validated);
     const dt_status status = compare_to_best(r, r->validated);
     r->line_clock += dt__seconds() - before;

@@ -1,13 +1,13 @@
-/* The other ranks of a run: joining them, what must agree, work of rank 0 alone, and the weights of
- * all. Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that
- * all of them see. */
+/* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all.
+ * Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that all
+ * of them see. */
 #include "cluster/cluster.h"
 
 #include "autograd/kind.h"
 #include "core/tensor.h"
-#include "data/dataset.h"
-#include "kernels/machine.h"
 #include "nn/module.h"
+#include "optim/optimizer.h"
+#include "train/agree.h"
 #include "train/shards.h"
 
 #include <detent/detent.h>
@@ -70,6 +70,7 @@ dt_status dt__run_join(dt__run *r)
 void dt__run_leave(dt__run *r, dt_status status)
 {
     if (r->cluster == NULL) return;
+    if (dt__cluster_has_ended(r->cluster)) r->together = true;
     r->summary->by_itself = status != DT_OK && !r->together;
     if (r->log != NULL) r->ctx->log = r->log;
     dt__cluster_close(r->cluster, !r->summary->by_itself);
@@ -79,143 +80,41 @@ void dt__run_leave(dt__run *r, dt_status status)
     if (status != DT_OK && r->together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
 }
 
-/* ---- what must agree ------------------------------------------------------------------------- */
-
-/* What a rank says of itself before the run begins. */
-typedef struct card {
-    char version[32], kernels[32], processor[DT__PROCESSOR];
-    uint64_t recipe, data;
-    int64_t status, resume;
-    char message[DT__MESSAGE_SIZE];
-} card;
-
-#define HASHED ((int64_t)64 << 20) /* bytes of examples that are all read; of more, some */
-
-/* Adds examples without augmentation: all, or batches that are evenly spread. */
-static dt_status hash_examples(const dt_dataset *d, uint64_t *h)
-{
-    dt_loader *l;
-    dt_tensor *x, *target;
-    const dt_loader_options o = { .batch_size = dt__min_i64(dt_dataset_count(d), 64) };
-    DT__TRY(dt_loader_create(d, &o, &l));
-    const int64_t n = dt_loader_batches(l), count[2] = { dt_dataset_count(d), n };
-    *h = XXH3_64bits_withSeed(count, sizeof count, *h);
-    int64_t step = 1;
-    dt_status s = DT_OK;
-    for (int64_t i = 0; i < n && s == DT_OK; i += step) {
-        s = dt_loader_seek(l, (dt_position){ .batch = i });
-        if (s == DT_OK) s = dt_loader_next(l, &x, &target);
-        if (s != DT_OK) break;
-        const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
-        *h = XXH3_64bits_withSeed(dt_data(x), bytes, *h);
-        *h = XXH3_64bits_withSeed(dt_data(target),
-                                  (size_t)target->count * dt_dtype_size(target->dtype), *h);
-        step = dt__max_i64(1, n * (int64_t)bytes / HASHED);
-    }
-    dt_loader_free(l);
-    return s;
-}
-
-static dt_status hash_recipe(dt__run *r, uint64_t *hash)
-{
-    dt__chars t = { .ctx = r->ctx };
-    const dt_status s = dt_recipe_json(r->recipe, dt__run_collect, &t);
-    if (s == DT_OK) *hash = XXH3_64bits(t.bytes, t.used);
-    dt__release(r->ctx, t.bytes);
-    return s;
-}
-
-static dt_status hash_data(dt__run *r, uint64_t *hash)
-{
-    const dt_dataset *const sets[] = { r->train, r->validation, r->test };
-    *hash = 0;
-    for (int i = 0; i < DT__COUNT_OF(sets); i++) {
-        if (sets[i] != NULL) DT__TRY(hash_examples(sets[i], hash));
-    }
-    return DT_OK;
-}
-
-static void fill(dt__run *r, dt_status status, card *c)
-{
-    *c = (card){ .resume = r->control.resume };
-    snprintf(c->version, sizeof c->version, "%s", dt_version());
-    snprintf(c->kernels, sizeof c->kernels, "%s", dt_kernels_name(r->ctx));
-    dt__processor(c->processor);
-    if (status == DT_OK) status = hash_recipe(r, &c->recipe);
-    if (status == DT_OK) status = find_shards(r);
-    if (status == DT_OK) status = hash_data(r, &c->data);
-    c->status = status;
-    if (status != DT_OK) snprintf(c->message, sizeof c->message, "%s", dt_error(r->ctx));
-}
-
-/* What differs between two ranks; NULL: nothing. */
-static const char *difference(const card *a, const card *b)
-{
-    if (strcmp(a->version, b->version) != 0) return "another version of detent";
-    if (strcmp(a->kernels, b->kernels) != 0) return "another instruction set";
-    if (strcmp(a->processor, b->processor) != 0) return "another processor";
-    if (a->resume != b->resume) return "another opinion of --resume";
-    if (a->recipe != b->recipe) return "another recipe";
-    return a->data != b->data ? "other data" : NULL;
-}
-
-static dt_status compare(dt__run *r, const card *cards)
-{
-    const int own = dt__cluster_rank(r->cluster);
-    for (int k = 0; k < dt__cluster_ranks(r->cluster); k++) {
-        const dt_status status = (dt_status)cards[k].status;
-        if (status != DT_OK && k == own) return status; /* its own message */
-        if (status != DT_OK) return dt_fail(r->ctx, status, "rank %d: %s", k, cards[k].message);
-    }
-    for (int k = 1; k < dt__cluster_ranks(r->cluster); k++) {
-        const char *what = difference(&cards[0], &cards[k]);
-        if (what == NULL) continue;
-        return dt_fail(r->ctx, DT_ERR_STATE,
-                       "rank %d has %s than rank 0 (%s, %s, %s; rank 0: %s, %s, %s): all ranks "
-                       "must have the same",
-                       k, what, cards[k].version, cards[k].kernels, cards[k].processor,
-                       cards[0].version, cards[0].kernels, cards[0].processor);
-    }
-    return DT_OK;
-}
-
 dt_status dt__run_agree(dt__run *r, dt_status status)
 {
     if (r->cluster == NULL) return status;
-    card *cards = dt__alloc_array(r->ctx, dt__cluster_ranks(r->cluster) + 1, sizeof *cards);
-    if (cards == NULL) return DT_ERR_NOMEM;
-    card *own = &cards[dt__cluster_ranks(r->cluster)];
-    fill(r, status, own);
-    status = dt__cluster_gather(r->cluster, "what ranks have", own, sizeof *own, cards);
-    if (status == DT_OK) {
-        r->together = true;
-        status = compare(r, cards);
-        r->together = status != DT_OK;
-    }
-    dt__release(r->ctx, cards);
-    return status;
+    if (status == DT_OK) status = find_shards(r);
+    const dt__agreement a = { .cluster = r->cluster,
+                              .recipe = r->recipe,
+                              .data = { r->train, r->validation, r->test },
+                              .resume = r->control.resume };
+    return dt__agree(&a, status);
 }
 
-/* ---- work of rank 0 -------------------------------------------------------------------------- */
+/* ---- work of all, and of rank 0 -------------------------------------------------------------- */
 
-typedef struct outcome {
-    int64_t status;
-    char message[DT__MESSAGE_SIZE];
-} outcome;
+static dt_status conclude(dt__run *r, dt_status status)
+{
+    return dt__cluster_meet(r->cluster, DT__LAST_MEETING, status);
+}
+
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
+{
+    return conclude(r, work(r));
+}
 
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
 {
-    outcome o = { .status = DT_OK };
+    const bool shared = dt__optimizer_is_shared(r->optimizer);
+    dt_status status = DT_OK;
     if (r->cluster == NULL) return work(r);
     if (dt__run_writes(r)) {
-        o.status = work(r);
-        if (o.status != DT_OK) snprintf(o.message, sizeof o.message, "%s", dt_error(r->ctx));
+        status = work(r);
+        if (shared) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+    } else if (shared) {
+        status = dt__optimizer_serve(r->optimizer);
     }
-    DT__TRY(dt__cluster_tell(r->cluster, "how rank 0 went on", &o, sizeof o));
-    if (o.status == DT_OK) return DT_OK;
-    r->together = true;
-    return dt__run_writes(r) ? (dt_status)o.status
-                             : dt_fail(r->ctx, (dt_status)o.status, "%s", o.message);
+    return conclude(r, status);
 }
 
 dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
@@ -232,6 +131,34 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
     memcpy(words, first, DT__MESSAGE_SIZE);
     dt__release(r->ctx, all);
     return status;
+}
+
+/* ---- the optimizer --------------------------------------------------------------------------- */
+
+#define SHARED_FROM ((int64_t)32 << 20) /* bytes of state that a rank would have alone */
+
+/* With `auto`, where the state takes so much that memory and the time of the update count: results
+ * are the same. */
+static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
+{
+    int64_t elements = 0, n;
+    const dt__param *params;
+    const int choice = r->o->cluster.shard_optimizer;
+    if (choice != DT_SHARD_AUTO) return choice == DT_SHARD_ON;
+    if (dt__module_params(r->model, &params, &n) != DT_OK) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
+    }
+    return elements * dt__optimizer_states(o) * (int64_t)sizeof(float) >= SHARED_FROM;
+}
+
+dt_status dt__run_optimizer(dt__run *r)
+{
+    dt_optimizer_options o = r->o->train.optimizer;
+    o.average = r->o->train.average.name != DT_AVERAGE_NONE;
+    const bool shared = r->cluster != NULL && shares_optimizer(r, &o);
+    const dt__optimizer_ranks ranks = { r->cluster, shared };
+    return dt__optimizer_create_for(r->model, &o, &ranks, &r->optimizer);
 }
 
 /* ---- the weights of all ranks ---------------------------------------------------------------- */

@@ -1,7 +1,9 @@
-/* Evaluates the models that a run compares: float, the same rounded to nearest, QAT, converted.
+/* Evaluates the models that a run compares: float, the same rounded to nearest, QAT, converted. All
+ * ranks do this together; files are written, and answers compared, by rank 0.
  * Checks that the outputs of the QAT model and of the converted model's file are equal bit for bit.
  * A rounder other than nearest chooses other codes than QAT trained with; then the converted model
  * in memory and its file are compared. */
+#include "cluster/cluster.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "core/json.h"
@@ -17,11 +19,13 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
 {
     const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
     const dt_evaluation how = { r->o->train.eval_batch_size, r->o->train.metrics };
-    return dt__evaluate(m, r->evaluated, &how, wanted, metrics, answers);
+    const dt__evaluation e = {
+        .m = m, .d = r->evaluated, .options = &how, .wanted = wanted, .cluster = r->cluster
+    };
+    return dt__evaluate(&e, metrics, answers);
 }
 
-/* ---- float and rounded
- * ------------------------------------------------------------------------- */
+/* ---- float and rounded ---------------------------------------------------------------------- */
 
 static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -75,8 +79,7 @@ dt_status dt__run_compare_float(dt__run *r)
     return DT_OK;
 }
 
-/* ---- trained and converted
- * -------------------------------------------------------------------------------- */
+/* ---- trained and converted ------------------------------------------------------------------ */
 
 static void show(dt__run *r, dt_contender which, const dt_metrics *m)
 {
@@ -118,8 +121,10 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     if (status == DT_OK) status = evaluate(r, loaded, &m, &there);
     if (status == DT_OK) {
         show(r, DT_RUN_CONVERTED, &m);
-        r->summary->same_bits_from_file = same_bits(here, there);
-        r->summary->same_bits_as_qat = r->summary->same_bits_from_file && same_bits(trained, there);
+        const bool counts = dt__run_writes(r);
+        r->summary->same_bits_from_file = !counts || same_bits(here, there);
+        r->summary->same_bits_as_qat =
+            !counts || (r->summary->same_bits_from_file && same_bits(trained, there));
         status = dt__run_write_confusion(r, there);
         if (status == DT_OK) status = dt__run_write_examples(r, loaded, there);
     }
@@ -134,9 +139,17 @@ static dt_status stop_between(void *user, const char *path, const dt_round_repor
 {
     dt__run *r = user;
     (void)report;
-    if (r->control.stop == NULL || !r->control.stop(r->control.user)) return DT_OK;
+    if (!dt__run_wants_to_stop(r)) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted behind the codes of %s; --resume goes on", path);
+}
+
+/* Files that rank 0 writes. */
+static dt_status save_codes(dt__run *r, const dt__rounding *p, const char *path)
+{
+    if (!dt__run_writes(r)) return DT_OK;
+    if (p == NULL) return dt_model_save(r->model, &r->state.info, path);
+    return dt__rounding_save(p, r->model, &r->state.info, path);
 }
 
 /* Converts the model by the recipe's rounder and writes `path`. */
@@ -144,12 +157,14 @@ static dt_status choose_codes(dt__run *r, const char *path)
 {
     const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     dt__calibration calibration;
-    const dt__rounding_job job = {
-        .m = r->model, .calibration = &calibration, .done = stop_between, .user = r
-    };
+    const dt__rounding_job job = { .m = r->model,
+                                   .calibration = &calibration,
+                                   .cluster = r->cluster,
+                                   .done = stop_between,
+                                   .user = r };
     dt_status status = dt__calibration_open(&calibration, r->ctx, r->train, &p.choice);
     if (status == DT_OK) status = dt__rounding_run(&p, &job, NULL);
-    if (status == DT_OK) status = dt__rounding_save(&p, r->model, &r->state.info, path);
+    if (status == DT_OK) status = save_codes(r, &p, path);
     dt__calibration_close(&calibration);
     return status;
 }
@@ -162,7 +177,7 @@ static dt_status keep_codes(dt__run *r, const char *path)
     if (report.elements > 0) {
         r->summary->clipped = (double)report.clipped / (double)report.elements;
     }
-    return dt_model_save(r->model, &r->state.info, path);
+    return save_codes(r, NULL, path);
 }
 
 static bool is_nearest(const dt__run *r)
@@ -176,7 +191,7 @@ static dt_status convert(dt__run *r)
     dt_tensor *trained = NULL;
     dt_metrics m;
     DT__TRY(dt__run_path(r, r->o->convert.output, path));
-    DT__TRY(dt__run_make_parents(r->ctx, path));
+    if (dt__run_writes(r)) DT__TRY(dt__run_make_parents(r->ctx, path));
     dt_status status = evaluate(r, r->model, &m, &trained);
     if (status == DT_OK) {
         show(r, DT_RUN_QAT, &m);
@@ -189,6 +204,7 @@ static dt_status convert(dt__run *r)
         r->summary->rounder = dt__rounder_names[r->o->convert.rounding.rounder];
         status = (is_nearest(r) ? keep_codes : choose_codes)(r, path);
     }
+    if (status == DT_OK) status = dt__cluster_meet(r->cluster, DT__MEETING, status);
     if (status == DT_OK) status = prove(r, path, trained);
     dt_tensor_free(trained);
     return status;
@@ -197,6 +213,7 @@ static dt_status convert(dt__run *r)
 static dt_status write_summary(dt__run *r)
 {
     dt__chars t = { .ctx = r->ctx };
+    if (!dt__run_writes(r)) return DT_OK;
     dt_status status = dt_run_summary_json(r->ctx, r->summary, dt__run_collect, &t);
     if (status == DT_OK) status = dt__run_write(r, "summary.json", t.bytes, t.used);
     dt__release(r->ctx, t.bytes);
@@ -221,7 +238,8 @@ dt_status dt__run_finish(dt__run *r)
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
     DT__TRY(dt__run_write_machine(r, dt__seconds() - r->opened));
-    if (r->o->run.report) DT__TRY(dt_report_write(r->ctx, &r->o->run.dir, 1, NULL));
+    if (r->o->run.report && dt__run_writes(r))
+        DT__TRY(dt_report_write(r->ctx, &r->o->run.dir, 1, NULL));
     const bool same =
         is_nearest(r) ? r->summary->same_bits_as_qat : r->summary->same_bits_from_file;
     if (!quantized || same) return DT_OK;

@@ -69,7 +69,7 @@ dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs)
 {
     int n = 0;
     dt__chars t = { .ctx = r->ctx };
-    if (!r->o->run.report) return DT_OK;
+    if (!r->o->run.report || !dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"evaluated_on\": ");
     dt__put_quoted(&t, r->summary->evaluated_on);
     dt_status status = put_outputs(r, &t, outputs, &n);

@@ -182,7 +182,7 @@ static dt_status write_figures(dt__run *r, bool line, const char *name)
 
 dt_status dt__run_write_layers(dt__run *r, const char *name)
 {
-    return write_figures(r, false, r->o->run.report ? name : NULL);
+    return write_figures(r, false, r->o->run.report && dt__run_writes(r) ? name : NULL);
 }
 
 dt_status dt__run_log_layers(dt__run *r)

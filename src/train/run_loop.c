@@ -36,6 +36,20 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t)
     return status;
 }
 
+/* Of several ranks: means over updates of this process since the latest line. */
+static void put_communication(dt__run *r, dt__chars *t)
+{
+    const dt__cluster_costs now = dt__cluster_costs_of(r->cluster), *before = &r->line_costs;
+    const double n = (double)(r->trained - r->line_trained);
+    if (r->cluster != NULL && n > 0) {
+        put_field(t, "communication_ms", 1e3 * (now.busy - before->busy) / n);
+        put_field(t, "exposed_ms", 1e3 * (now.waited - before->waited) / n);
+        put_field(t, "sent_bytes", (now.sent - before->sent) / n);
+    }
+    r->line_costs = now;
+    r->line_trained = r->trained;
+}
+
 /* Means over the updates since the latest line. */
 static dt_status write_line(dt__run *r, const dt__update_result *u)
 {
@@ -58,6 +72,7 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     }
     put_field(&t, "samples_per_s", speed);
     if (context > 0) put_field(&t, "tokens_per_s", speed * (double)context);
+    put_communication(r, &t);
     *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
     *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
     r->line_clock = now;
@@ -74,6 +89,8 @@ dt_progress dt__run_progress(const dt__run *r)
     const int64_t left = r->steps - step + (before_main ? r->steps : 0);
     const double seconds = dt__seconds() - r->began;
     const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
+    const dt__cluster_costs costs = dt__cluster_costs_of(r->cluster);
+    const double n = r->trained == 0 ? 1 : (double)r->trained;
     return (dt_progress){
         .phase = dt__run_phase(r),
         .step = step,
@@ -89,6 +106,9 @@ dt_progress dt__run_progress(const dt__run *r)
         .tokens_per_s = speed * (double)dt_dataset_context(r->train),
         .seconds_left = r->trained == 0 ? 0 : (double)left * seconds / (double)r->trained,
         .memory = dt_memory_of(r->ctx).held,
+        .communication_ms = 1e3 * costs.busy / n,
+        .exposed_ms = 1e3 * costs.waited / n,
+        .sent = costs.sent / n,
     };
 }
 

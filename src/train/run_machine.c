@@ -32,11 +32,31 @@ static void put_date(dt__chars *t)
     put_field(t, "date", text);
 }
 
+/* Of each rank; one that trained alone is rank 0. */
+static void put_memory(const dt__run *r, dt__chars *t)
+{
+    static const char *const names[] = { "{\"peak\": ", ", \"weights\": ", ", \"gradient\": ",
+                                         ", \"optimizer\": ", ", \"activations\": " };
+    if (r->memory == NULL) return;
+    dt__put_text(t, ",\n \"memory\": [");
+    for (int k = 0; k < dt__cluster_ranks(r->cluster); k++) {
+        const dt__rank_memory *m = &r->memory[k];
+        const double values[] = { m->peak, m->weights, m->gradient, m->optimizer, m->activations };
+        if (k > 0) dt__put_text(t, ",\n  ");
+        for (int i = 0; i < DT__COUNT_OF(names); i++) {
+            dt__put_text(t, names[i]);
+            dt__put_real(t, values[i]);
+        }
+        dt__put_text(t, "}");
+    }
+    dt__put_text(t, "]");
+}
+
 dt_status dt__run_write_machine(dt__run *r, double seconds)
 {
     char processor[DT__PROCESSOR];
     dt__chars t = { .ctx = r->ctx };
-    if (!r->o->run.report) return DT_OK;
+    if (!r->o->run.report || !dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"version\": ");
     dt__put_quoted(&t, dt_version());
     put_date(&t);
@@ -48,6 +68,7 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
     put_number(&t, "parameters", (double)r->summary->parameters);
     put_number(&t, "trained", (double)r->summary->trained);
     put_number(&t, "samples", (double)dt_dataset_count(r->train));
+    put_memory(r, &t);
     dt__put_text(&t, "}\n");
     const dt_status s = dt__run_write_shown(r, "machine.json", &t);
     dt__release(r->ctx, t.bytes);

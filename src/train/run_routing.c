@@ -1,6 +1,7 @@
 /* Measures how the validation data are spread over experts. The share of an expert is its rows,
  * divided by all rows routed in its layer. Hooks count the index of experts that grouped layers are
  * called with. */
+#include "cluster/cluster.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run.h"
@@ -58,13 +59,36 @@ static void find_extremes(const watched *w, double *busiest, double *idlest)
     }
 }
 
+/* Adds what other ranks have counted. */
+static dt_status add_ranks(dt__run *r, const watched *w)
+{
+    const int ranks = dt__cluster_ranks(r->cluster);
+    int64_t *all = dt__alloc_array(r->ctx, ranks * w->n, sizeof *all);
+    dt_status s = all == NULL ? DT_ERR_NOMEM : DT_OK;
+    s = dt__cluster_meet(r->cluster, DT__MEETING, s);
+    if (s == DT_OK) {
+        s = dt__cluster_gather(r->cluster, "rows of experts", w->rows, (size_t)w->n * sizeof *all,
+                               all);
+    }
+    for (int64_t i = 0; s == DT_OK && i < ranks * w->n; i++) {
+        if (i < w->n) w->rows[i] = 0;
+        w->rows[i % w->n] += all[i];
+    }
+    dt__release(r->ctx, all);
+    return s;
+}
+
 dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *o, dt_metrics *m, dt__experts *experts)
 {
     routing all = { .ctx = r->ctx };
+    const dt__evaluation e = {
+        .m = r->model, .d = r->validation, .options = o, .cluster = r->cluster
+    };
     dt_status s = dt_module_visit_modules(r->model, watch, &all);
-    if (s == DT_OK) s = dt_evaluate(r->model, r->validation, o, m, NULL);
+    if (s == DT_OK) s = dt__evaluate(&e, m, NULL);
     *experts = (dt__experts){ .any = all.n > 0, .busiest = 0, .idlest = 1 };
     for (int64_t i = 0; i < all.n; i++) {
+        if (s == DT_OK) s = add_ranks(r, &all.layer[i]);
         find_extremes(&all.layer[i], &experts->busiest, &experts->idlest);
         dt_unhook(all.layer[i].m, all.layer[i].hook);
         dt__release(r->ctx, all.layer[i].rows);

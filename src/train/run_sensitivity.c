@@ -53,9 +53,13 @@ static int64_t count_examples(const sensitivity *s)
 static dt_status measure(const sensitivity *s, double *loss)
 {
     dt_metrics m;
-    const int64_t batch = dt__min_i64(s->batch, s->examples);
-    const dt_status status =
-        dt__evaluate_some(s->r->model, s->r->evaluated, batch, s->examples, &m);
+    const dt_evaluation how = { .batch_size = dt__min_i64(s->batch, s->examples) };
+    const dt__evaluation e = { .m = s->r->model,
+                               .d = s->r->evaluated,
+                               .options = &how,
+                               .examples = s->examples,
+                               .cluster = s->r->cluster };
+    const dt_status status = dt__evaluate(&e, &m, NULL);
     *loss = status == DT_OK ? m.loss : (double)NAN;
     return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */
 }
@@ -100,6 +104,7 @@ static dt_status write_file(const sensitivity *s)
 {
     dt__run *r = s->r;
     dt__chars t = { .ctx = r->ctx };
+    if (!dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"evaluated_on\": ");
     dt__put_quoted(&t, r->summary->evaluated_on);
     dt__put_text(&t, ", \"examples\": ");

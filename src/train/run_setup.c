@@ -199,9 +199,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     for (int i = 0; i < DT__VALUE_RESULTS; i++) *dt__run_value(r, i) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));
-    dt_optimizer_options optimizer = r->o->train.optimizer;
-    optimizer.average = r->o->train.average.name != DT_AVERAGE_NONE;
-    DT__TRY(dt_optimizer_create(r->model, &optimizer, &r->optimizer));
+    DT__TRY(dt__run_optimizer(r));
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->tape));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
@@ -241,6 +239,8 @@ void dt__run_end_stage(dt__run *r)
 
 void dt__run_close(dt__run *r)
 {
+    dt__release(r->ctx, r->memory);
+    r->memory = NULL;
     dt__run_end_stage(r);
     dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);

@@ -7,6 +7,7 @@
  * same random numbers while every result is checked, which finds the first op with a non-finite
  * result. A spike of the loss is found before the optimizer writes, too. */
 #include "core/tensor.h"
+#include "optim/optimizer.h"
 #include "train/run.h"
 
 #include <detent/ops.h>
@@ -92,7 +93,8 @@ static dt_status gradients(dt__run *r, const dt__batch_range *p, dt__update_resu
     else
         for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= p->labels;
-    return dt_clip_factor(r->model, r->tape, r->o->train.clip_grad_norm, &u->norm, &u->factor);
+    return dt__optimizer_clip(r->optimizer, r->tape, r->o->train.clip_grad_norm, &u->norm,
+                              &u->factor);
 }
 
 /* Computes the update again with every result checked, and names the first op that is not

@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "kernels/kernels.h"
 #include "nn/module.h"
+#include "optim/optimizer.h"
 
 #include <string.h>
 
@@ -84,7 +85,7 @@ static dt_status run_batches(dt__run *r, const dt__batch_range *p, int64_t shard
     return DT_OK;
 }
 
-static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__storage *flat)
+static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
 {
     dt__shards *s = r->shards;
     const int64_t i = shard % s->own;
@@ -103,7 +104,7 @@ static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__s
         status = DT_OK;
     }
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
-        status = dt__shards_take(s, k, flat);
+        status = dt__shards_take(s, k, to);
     }
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
@@ -114,34 +115,49 @@ static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__s
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* Node [a, b) into `flat`; nodes below use stack[level] and on. */
-static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[2],
-                      dt__storage *flat, int level)
+static void add(const dt__shards *s, const dt__gradients *from, dt__gradients *to)
 {
-    const dt__shards *s = r->shards;
-    const int64_t a = range[0], b = range[1], m = a + (b - a) / 2;
-    if (b - a == 1) return leaf(r, p, a, flat);
-    DT__TRY(node(r, p, (const int64_t[]){ a, m }, flat, level));
-    DT__TRY(node(r, p, (const int64_t[]){ m, b }, s->stack[level], level + 1));
-    dt__team *const threads = dt__threads_enter(r->ctx);
-    dt__kernels_of(r->ctx, DT_F32)->add_into(s->elements, s->stack[level]->data, flat->data);
+    dt__team *const threads = dt__threads_enter(s->ctx);
+    const dt__kernels *kernels = dt__kernels_of(s->ctx, DT_F32);
+    for (int64_t i = 0; i < s->n_params; i++) {
+        kernels->add_into(s->param[i]->count, from->data[i], to->data[i]);
+    }
     dt__threads_leave(threads);
+}
+
+/* Node [a, b) to `to`; nodes below use stack[level] and on. */
+static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[2],
+                      dt__gradients *to, int level)
+{
+    dt__shards *s = r->shards;
+    const int64_t a = range[0], b = range[1], m = a + (b - a) / 2;
+    if (b - a == 1) return leaf(r, p, a, to);
+    DT__TRY(node(r, p, (const int64_t[]){ a, m }, to, level));
+    DT__TRY(node(r, p, (const int64_t[]){ m, b }, &s->stack[level], level + 1));
+    add(s, &s->stack[level], to);
+    dt__gradients_free(s, &s->stack[level]);
     return DT_OK;
 }
 
 /* The nodes below [a, b) that this rank computes. */
 static dt_status compute(dt__run *r, const dt__batch_range *p, const int64_t range[2], int *part)
 {
-    const dt__shards *s = r->shards;
+    dt__shards *s = r->shards;
     const int64_t a = range[0], b = range[1], m = a + (b - a) / 2;
     const int64_t first = dt__cluster_rank(s->cluster) * s->own;
     if (b <= first || a >= first + s->own) return DT_OK;
-    if (dt__is_of_one_rank(a, b, s->own)) return node(r, p, range, s->part[(*part)++], 0);
+    if (dt__is_of_one_rank(a, b, s->own)) return node(r, p, range, &s->part[(*part)++], 0);
     DT__TRY(compute(r, p, (const int64_t[]){ a, m }, part));
     return compute(r, p, (const int64_t[]){ m, b }, part);
 }
 
 /* ---- all shards ------------------------------------------------------------------------------ */
+
+void dt__shards_post(dt__shards *s)
+{
+    const bool shared = dt__optimizer_is_shared(s->optimizer);
+    dt__bucket_post(&s->buckets.bucket[s->posted++], shared ? DT__BUCKET_SCATTER : DT__BUCKET_SUM);
+}
 
 static dt_status exchange(dt__shards *s)
 {
@@ -150,12 +166,12 @@ static dt_status exchange(dt__shards *s)
         return DT_OK;
     }
     DT__TRY(dt__shards_check_sent(s));
-    while (s->posted < s->n_buckets) dt__bucket_post(s->cluster, &s->bucket[s->posted++]);
+    while (s->posted < s->buckets.n) dt__shards_post(s);
     return dt__cluster_gather(s->cluster, "the shards' reports", s->mine, s->report_bytes, s->all);
 }
 
-/* Gives parameters that have a gradient in any shard their part of the flat one. */
-static dt_status put_gradients(dt__shards *s)
+/* Gives parameters that have a gradient in any shard the sum. */
+static void put_gradients(dt__shards *s)
 {
     const int ranks = dt__cluster_ranks(s->cluster);
     dt_zero_grad(s->model);
@@ -164,10 +180,11 @@ static dt_status put_gradients(dt__shards *s)
         for (int k = 0; k < ranks; k++) {
             given |= dt__shards_given(s, s->all + (size_t)k * s->report_bytes)[i] != 0;
         }
-        if (given) DT__TRY(dt__shards_view(&s->param[i], s->part[0], &s->param[i].x->grad));
+        if (!given) continue;
+        s->param[i]->grad = s->part[0].x[i];
+        s->part[0].x[i] = NULL;
     }
-    s->part[0]->version++;
-    return DT_OK;
+    for (int i = 0; i < s->n_parts; i++) dt__gradients_free(s, &s->part[i]);
 }
 
 /* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
@@ -217,7 +234,7 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));
     DT__TRY(exchange(s));
     dt_tape_reset(r->tape);
-    DT__TRY(put_gradients(s));
+    put_gradients(s);
     add_reports(r, p, loss, &nonfinite);
     take_flags(r);
     DT__TRY(dt__shards_merge(r, s));

@@ -1,7 +1,7 @@
 /* train.shards, for src/train alone: an update's gradient as a sum over shards of its batches, in a
  * tree, so that 1, 2, ... ranks get the same bits (cluster/cluster.h).
  *     shards.c          the gradients of this rank's shards, and their sum over all
- *     shards_layout.c   the flat gradient and its buckets
+ *     shards_layout.c   the gradients of a node, and buckets of them
  *     shards_overlap.c  buckets that leave while backward goes on
  *     shards_merge.c    running statistics of norms and static ranges, from those of the shards
  *     run_cluster.c     joining the other ranks: what must agree, messages of rank 0 */
@@ -37,12 +37,6 @@ typedef struct dt__shard_report {
     int64_t used, nonfinite;      /* it has examples; an op refused a value */
 } dt__shard_report;
 
-/* A parameter with a gradient, and its place in the flat gradient. */
-typedef struct dt__shard_param {
-    dt_tensor *x;
-    int64_t at;
-} dt__shard_param;
-
 /* When a parameter's gradient changed last, counted in records of backward. */
 typedef struct dt__param_state {
     const dt_tensor *grad; /* never read: an address to compare with */
@@ -52,29 +46,35 @@ typedef struct dt__param_state {
 
 #define DT__SHARD_PARTS 64 /* more than the levels of a tree, and than the parts of a rank */
 
+/* A node of the tree: the gradients of all parameters, as backward made them. */
+typedef struct dt__gradients {
+    dt_tensor **x; /* NULL: not there yet */
+    float **data;  /* of each, for buckets */
+} dt__gradients;
+
 struct dt__shards {
     dt_ctx *ctx;
     dt__cluster *cluster; /* NULL: one rank */
     int64_t shards, own;  /* in all, and of each rank */
     dt_module *model;
-    uint64_t seen;          /* the model's counter of changes when all below was made */
-    dt__shard_param *param; /* in the reverse order of registration: as backward ends with them */
+    dt_optimizer *optimizer;
+    uint64_t seen;     /* the model's counter of changes when all below was made */
+    dt_tensor **param; /* in the reverse order of registration: as backward ends with them */
+    dt__bucket_tensor *tensor; /* how ranks cut each */
     dt__param_state *param_state;
-    int64_t n_params, elements;
-    dt__storage *part[DT__SHARD_PARTS], *stack[DT__SHARD_PARTS];
-    float *parts[DT__SHARD_PARTS]; /* data of `part` */
+    int64_t n_params;
+    dt__gradients part[DT__SHARD_PARTS], stack[DT__SHARD_PARTS];
+    float *const *parts[DT__SHARD_PARTS]; /* data of `part` */
     int n_parts, n_stack;
     dt__merged *merged;
     int64_t n_merged;
     size_t state_bytes; /* of all of them */
     char *before;       /* their state before the update */
-    dt__bucket *bucket;
-    int64_t n_buckets;
+    dt__buckets buckets;
     dt_tape *tape;
     int64_t learned;      /* records of the backward that param_state is of; 0: none */
     int64_t records;      /* through which this backward has gone */
     int64_t sent, posted; /* parameters in part[0], buckets */
-    float *room;
     /* What ranks exchange after their shards: of each rank a flag, `own` reports, a byte for each
      * parameter that has a gradient, `own` states of merged buffers. */
     size_t report_bytes;
@@ -89,6 +89,8 @@ typedef struct dt__shards dt__shards;
 dt__shard_report *dt__shards_report(const dt__shards *s, char *of_rank, int64_t i);
 unsigned char *dt__shards_given(const dt__shards *s, char *of_rank);
 char *dt__shards_state(const dt__shards *s, char *of_rank, int64_t i);
+/* Posts the next bucket. */
+void dt__shards_post(dt__shards *s);
 /* The random streams of a shard: a key of its own, and the counters of the update. */
 void dt__shards_key(dt__run *r, const dt__batch_range *p, int64_t shard);
 
@@ -97,13 +99,12 @@ void dt__shards_key(dt__run *r, const dt__batch_range *p, int64_t shard);
 /* Makes all anew if the model's tensors have changed. CONFIG, NOMEM. */
 dt_status dt__shards_follow(dt__run *r);
 void dt__shards_forget(dt__shards *s);
+void dt__gradients_free(const dt__shards *s, dt__gradients *g);
 
 /* ---- shards_overlap.c ---- */
 
-/* A handle on the place of a parameter's gradient in a flat one. */
-dt_status dt__shards_view(const dt__shard_param *p, dt__storage *flat, dt_tensor **out);
-/* Copies gradient i to its place; zeros where there is none. */
-dt_status dt__shards_take(dt__shards *s, int64_t i, dt__storage *flat);
+/* Moves gradient i to `to`, where nobody else writes it; zeros where there is none. */
+dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to);
 /* Around backward of a shard's last batch: gradients may leave meanwhile. */
 void dt__shards_watch(dt__run *r, bool on);
 /* STATE if a gradient was added to after it had left. */

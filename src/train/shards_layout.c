@@ -1,32 +1,48 @@
-/* What shards keep of a model: the order of its parameters in the flat gradient, buckets, room for
- * reports. It follows the model's tree, as optimizers do: dt_prepare and loading change it. */
+/* What shards keep of a model: its parameters in the order in which backward ends with them,
+ * buckets of their gradients, room for reports. It follows the model's tree, as optimizers do:
+ * dt_prepare and loading change it. */
 #include "core/tensor.h"
 #include "nn/module.h"
+#include "optim/optimizer.h"
 #include "train/shards.h"
 
 #include <string.h>
 
 #define FIRST_BUCKET ((int64_t)1 << 18) /* elements: 1 MiB */
-#define APART 16                        /* elements between which parameters begin: 64 bytes */
+
+void dt__gradients_free(const dt__shards *s, dt__gradients *g)
+{
+    for (int64_t i = 0; i < s->n_params && g->x != NULL; i++) {
+        dt_tensor_free(g->x[i]);
+        g->x[i] = NULL;
+    }
+}
+
+static void forget_gradients(const dt__shards *s, dt__gradients *g)
+{
+    dt__gradients_free(s, g);
+    dt__release(s->ctx, g->x);
+    dt__release(s->ctx, g->data);
+    *g = (dt__gradients){ NULL, NULL };
+}
 
 void dt__shards_forget(dt__shards *s)
 {
     for (int i = 0; i < DT__SHARD_PARTS; i++) {
-        if (s->part[i] != NULL) dt__storage_release(s->part[i]);
-        if (s->stack[i] != NULL) dt__storage_release(s->stack[i]);
-        s->part[i] = s->stack[i] = NULL;
+        forget_gradients(s, &s->part[i]);
+        forget_gradients(s, &s->stack[i]);
     }
-    void *const lists[] = { s->param, s->param_state, s->merged, s->before, s->bucket,
-                            s->room,  s->mine,        s->all,    s->packed };
+    if (s->cluster != NULL && s->buckets.ctx != NULL) dt__buckets_free(&s->buckets);
+    void *const lists[] = { s->param,  s->tensor, s->param_state, s->merged,
+                            s->before, s->mine,   s->all,         s->packed };
     for (int i = 0; i < DT__COUNT_OF(lists); i++) dt__release(s->ctx, lists[i]);
     s->param = NULL;
+    s->tensor = NULL;
     s->param_state = NULL;
     s->learned = 0;
     s->merged = NULL;
     s->before = s->mine = s->all = s->packed = NULL;
-    s->bucket = NULL;
-    s->room = NULL;
-    s->n_params = s->n_merged = s->n_buckets = s->elements = 0;
+    s->n_params = s->n_merged = 0;
     s->model = NULL;
 }
 
@@ -36,54 +52,48 @@ static dt_status find_params(dt__shards *s, dt_module *m)
     int64_t n;
     DT__TRY(dt__module_params(m, &params, &n));
     s->param = dt__alloc_array(s->ctx, n, sizeof *s->param);
+    s->tensor = dt__alloc_array(s->ctx, n, sizeof *s->tensor);
     s->param_state = dt__alloc_zero(s->ctx, (size_t)n * sizeof *s->param_state);
-    if (s->param == NULL || s->param_state == NULL) return DT_ERR_NOMEM;
+    if (s->param == NULL || s->tensor == NULL || s->param_state == NULL) return DT_ERR_NOMEM;
     for (int64_t i = n - 1; i >= 0; i--) {
         if (!dt_requires_grad(params[i].x)) continue;
-        s->param[s->n_params++] = (dt__shard_param){ params[i].x, s->elements };
-        s->elements += dt__round_up(params[i].x->count, APART);
+        DT__TRY(dt__optimizer_tensor(s->optimizer, params[i].x, &s->tensor[s->n_params]));
+        s->param[s->n_params++] = params[i].x;
     }
     return DT_OK;
 }
 
-static dt_status make_flat(dt__shards *s, dt__storage **out)
+static dt_status make_gradients(const dt__shards *s, dt__gradients *g)
 {
-    *out = dt__storage_create(s->ctx, (size_t)dt__max_i64(s->elements, 1) * sizeof(float));
-    if (*out == NULL) return DT_ERR_NOMEM;
-    memset((*out)->data, 0, (size_t)s->elements * sizeof(float));
-    return DT_OK;
+    g->x = dt__alloc_zero(s->ctx, (size_t)s->n_params * sizeof(dt_tensor *));
+    g->data = dt__alloc_zero(s->ctx, (size_t)s->n_params * sizeof *g->data);
+    return g->x != NULL && g->data != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
-static dt_status make_flats(dt__shards *s)
+static dt_status make_nodes(dt__shards *s)
 {
     s->n_parts = dt__parts_of_rank(dt__cluster_rank(s->cluster), s->shards, s->own);
     s->n_stack = 0;
     for (int64_t n = s->own; n > 1; n = dt__ceil_div(n, 2)) s->n_stack++;
     for (int i = 0; i < s->n_parts; i++) {
-        DT__TRY(make_flat(s, &s->part[i]));
-        s->parts[i] = s->part[i]->data;
+        DT__TRY(make_gradients(s, &s->part[i]));
+        s->parts[i] = s->part[i].data;
     }
-    for (int i = 0; i < s->n_stack; i++) DT__TRY(make_flat(s, &s->stack[i]));
+    for (int i = 0; i < s->n_stack; i++) DT__TRY(make_gradients(s, &s->stack[i]));
     return DT_OK;
 }
 
 static dt_status make_buckets(dt__shards *s, double megabytes)
 {
     if (s->cluster == NULL) return DT_OK;
-    const int64_t most = dt__max_i64(APART, (int64_t)(megabytes * (1 << 18)));
-    s->n_buckets = 1 + dt__ceil_div(dt__max_i64(0, s->elements - FIRST_BUCKET), most);
-    s->bucket = dt__alloc_array(s->ctx, s->n_buckets, sizeof *s->bucket);
-    const int64_t room = dt__bucket_room(s->cluster, s->shards, dt__max_i64(most, FIRST_BUCKET));
-    s->room = dt__alloc_array(s->ctx, room, sizeof *s->room);
-    if (s->bucket == NULL || s->room == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0, at = 0; i < s->n_buckets; i++) {
-        const int64_t n = dt__min_i64(s->elements - at, i == 0 ? FIRST_BUCKET : most);
-        s->bucket[i] = (dt__bucket){
-            .number = i, .shards = s->shards, .n = n, .part = s->parts, .first = at, .room = s->room
-        };
-        at += n;
-    }
-    return DT_OK;
+    const dt__buckets_plan plan = { .what = "the gradient",
+                                    .tensors = s->tensor,
+                                    .n_tensors = s->n_params,
+                                    .shards = s->shards,
+                                    .first = FIRST_BUCKET,
+                                    .most = dt__max_i64(1, (int64_t)(megabytes * (1 << 18))),
+                                    .part = s->parts };
+    return dt__buckets_make(s->ctx, s->cluster, &plan, &s->buckets);
 }
 
 static dt_status make_reports(dt__shards *s)
@@ -104,12 +114,27 @@ dt_status dt__shards_follow(dt__run *r)
     dt__shards *s = r->shards;
     if (s->model == r->model && s->seen == dt__module_changes(r->model)) return DT_OK;
     dt__shards_forget(s);
+    s->optimizer = r->optimizer;
     DT__TRY(find_params(s, r->model));
     DT__TRY(dt__shards_find_merged(r, s));
-    DT__TRY(make_flats(s));
+    DT__TRY(make_nodes(s));
     DT__TRY(make_buckets(s, r->o->cluster.bucket_mb));
     DT__TRY(make_reports(s));
     s->model = r->model;
     s->seen = dt__module_changes(r->model);
     return DT_OK;
+}
+
+/* Of one shard, the gradients of all trained parameters; else those of all nodes of the tree that
+ * are in memory at a time. */
+int64_t dt__shards_bytes(const dt__run *r)
+{
+    const dt__shards *s = r->shards;
+    const dt__param *params;
+    int64_t n, elements = 0;
+    if (dt__module_params(r->model, &params, &n) != DT_OK) return 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
+    }
+    return elements * (int64_t)sizeof(float) * (s == NULL ? 1 : s->n_parts + s->n_stack);
 }

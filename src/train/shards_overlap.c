@@ -13,35 +13,26 @@
 
 #include <string.h>
 
-/* A handle on the place of a parameter's gradient in a flat one. */
-dt_status dt__shards_view(const dt__shard_param *p, dt__storage *flat, dt_tensor **out)
+/* Whether no other handle or view refers to the gradient, so that it may be written. */
+static bool is_own(const dt_tensor *grad)
 {
-    DT__TRY(dt__handle_create(p->x->ctx, DT_F32, p->x->rank, p->x->dims, out));
-    dt__storage_retain(flat);
-    (*out)->storage = flat;
-    (*out)->offset = p->at;
-    return DT_OK;
+    return atomic_load(&grad->refs) == 1 && atomic_load(&grad->storage->refs) == 1 &&
+           dt_is_contiguous(grad);
 }
 
-dt_status dt__shards_take(dt__shards *s, int64_t i, dt__storage *flat)
+dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to)
 {
-    const dt__shard_param *p = &s->param[i];
-    float *to = (float *)flat->data + p->at;
-    const size_t bytes = (size_t)p->x->count * sizeof *to;
-    const dt_tensor *grad = p->x->grad;
-    dt_tensor *place;
-    if (grad == NULL) {
-        memset(to, 0, bytes);
-        return DT_OK;
+    dt_tensor *x = s->param[i], *grad = x->grad;
+    if (grad != NULL) dt__shards_given(s, s->mine)[i] = 1;
+    if (grad != NULL && is_own(grad)) {
+        to->x[i] = grad;
+        x->grad = NULL;
+    } else {
+        DT__TRY(dt_tensor_create(s->ctx, DT_F32, x->rank, x->dims, &to->x[i]));
+        if (grad != NULL) dt__copy_tensor(grad, to->x[i]);
+        dt_grad_clear(x);
     }
-    dt__shards_given(s, s->mine)[i] = 1;
-    if (dt_is_contiguous(grad)) {
-        memcpy(to, dt__data(grad), bytes);
-        return DT_OK;
-    }
-    DT__TRY(dt__shards_view(p, flat, &place));
-    dt__copy_tensor(grad, place);
-    dt_tensor_free(place);
+    to->data[i] = dt__data_mut(to->x[i]);
     return DT_OK;
 }
 
@@ -52,7 +43,7 @@ static void learn(void *shards)
     dt__shards *s = shards;
     s->records++;
     for (int64_t i = 0; i < s->n_params; i++) {
-        const dt_tensor *grad = s->param[i].x->grad;
+        const dt_tensor *grad = s->param[i]->grad;
         dt__param_state *p = &s->param_state[i];
         const uint64_t version = grad == NULL ? 0 : grad->storage->version;
         if (grad == p->grad && version == p->version) continue;
@@ -64,12 +55,8 @@ static void learn(void *shards)
 
 static void send_full(dt__shards *s)
 {
-    const int64_t ready = s->sent == s->n_params ? s->elements : s->param[s->sent].at;
-    for (; s->posted < s->n_buckets; s->posted++) {
-        dt__bucket *b = &s->bucket[s->posted];
-        if (b->first + b->n > ready) return;
-        dt__bucket_post(s->cluster, b);
-    }
+    const dt__buckets *b = &s->buckets;
+    while (s->posted < b->n && b->bucket[s->posted].past <= s->sent) dt__shards_post(s);
 }
 
 static void send(void *shards)
@@ -78,9 +65,7 @@ static void send(void *shards)
     const int64_t before = s->sent;
     s->records++;
     for (; s->sent < s->n_params && s->param_state[s->sent].last <= s->records; s->sent++) {
-        dt_tensor *x = s->param[s->sent].x;
-        if (dt__shards_take(s, s->sent, s->part[0]) != DT_OK) return;
-        dt_grad_clear(x); /* its memory is free for the rest of backward */
+        if (dt__shards_take(s, s->sent, &s->part[0]) != DT_OK) return;
     }
     if (s->sent > before) send_full(s);
 }
@@ -88,10 +73,11 @@ static void send(void *shards)
 dt_status dt__shards_check_sent(const dt__shards *s)
 {
     for (int64_t i = 0; i < s->sent; i++) {
-        if (s->param[i].x->grad == NULL) continue;
+        const dt_tensor *x = s->param[i];
+        if (x->grad == NULL) continue;
         return dt_fail(s->ctx, DT_ERR_STATE,
                        "the gradient of %s changed after it was sent to other ranks",
-                       s->param[i].x->name == NULL ? "a parameter" : s->param[i].x->name);
+                       x->name == NULL ? "a parameter" : x->name);
     }
     return DT_OK;
 }

@@ -1,7 +1,6 @@
 /* The table of tasks, by the targets of a dataset; metrics of a batch. */
 #include "train/task.h"
 
-#include "core/clock.h"
 #include "core/tensor.h"
 #include "data/joined.h"
 
@@ -285,12 +284,15 @@ dt_status dt__tally_batch(dt__tally *s, const dt_tensor *y, const dt_tensor *tar
     return dt__tally_rows(s, rows.y_step, &rows);
 }
 
-dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+dt_status dt__run_outputs(const dt__pass *p, dt_tensor **of)
 {
-    const double before = dt__seconds();
-    *answer = dt__answer(p);
-    s->seconds += dt__seconds() - before;
-    return *answer == NULL ? dt_tape_status(p->t) : dt__tally_batch(s, *answer, p->target);
+    of[DT__ANSWER] = dt__answer(p);
+    return dt_tape_status(p->t);
+}
+
+dt_status dt__add_outputs(dt__tally *s, dt_tensor *const *of)
+{
+    return dt__tally_batch(s, of[DT__ANSWER], of[DT__ANSWER_TARGET]);
 }
 
 void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds)

@@ -24,7 +24,6 @@ typedef struct dt__tally {
     bool prompted;   /* dt_dataset_is_prompted */
     int64_t examples;
     int64_t labels; /* that count in the loss: tokens other than -100, normal examples */
-    double seconds; /* in the model */
     double sum[DT__SUMS];
     /* Counters of each class, or of each place if the task counts places: DT__WANTED labels,
      * DT__FOUND by the model, DT__BOTH. [0] is the allocation. */
@@ -36,6 +35,7 @@ typedef struct dt__tally {
     struct dt__tally *part;
     int n_parts;
     const dt_dataset *d;
+    const dt_module *m; /* that is evaluated; with several outputs it says where each begins */
     /* Registered metrics, and their sums. */
     const dt_own_metric *own[DT_MAX_METRICS];
     void *state[DT_MAX_METRICS];
@@ -92,6 +92,16 @@ typedef struct dt__pass {
     const dt_distill_settings *distill; /* settings of distillation */
 } dt__pass;
 
+/* What examples of a batch are counted by: f32 [examples, ...], on this rank or sent to another. */
+enum {
+    DT__ANSWER, /* the output by which models are compared bit for bit */
+    DT__ANSWER_TARGET,
+    DT__ANSWER_INPUT, /* these where the task needs them, else NULL */
+    DT__ANSWER_BEST,
+    DT__ANSWER_OUTPUT, /* of the model, where it is wanted and another one than the answer */
+    DT__ANSWERS
+};
+
 typedef struct dt__task {
     bool has_labels;                   /* targets are labels: outputs are [batch, classes, ...] */
     bool counts_places;                /* has counters and sums for each place */
@@ -100,12 +110,14 @@ typedef struct dt__task {
     /* The loss summed over all labels of a batch; NULL with the error on the tape. Called by
      * dt__loss alone. */
     dt_tensor *(*loss)(const dt__pass *p);
-    /* Runs a batch without gradients and adds its examples to the sums. *answer, lent by the tape,
-     * is the output f32 [examples, ...] by which models are compared bit for bit. */
-    dt_status (*evaluate)(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+    /* Runs a batch without gradients; of[DT__ANSWERS], which has the target, gets what is lent by
+     * the tape. */
+    dt_status (*run)(const dt__pass *p, dt_tensor **of);
+    /* Adds the examples of a batch to the sums. SHAPE, NOMEM. */
+    dt_status (*add)(dt__tally *s, dt_tensor *const *of);
     /* The model's outputs, f32 [examples, ...], if they are not the answer; else NULL. */
     dt_tensor *(*outputs)(const dt__pass *p);
-    /* For dt__evaluate_outputs: adds one example; y is [classes, places], or [places] without
+    /* For dt__add_outputs: adds one example; y is [classes, places], or [places] without
      * labels. */
     void (*count)(dt__tally *s, const float *y, const void *target);
 } dt__task;
@@ -127,8 +139,9 @@ dt_tensor *dt__loss(const dt__task *task, const dt__pass *p);
 /* p->y, or the model's output. */
 dt_tensor *dt__answer(const dt__pass *p);
 
-/* `evaluate` of tasks with `count`: runs the model and adds each example by its output. */
-dt_status dt__evaluate_outputs(dt__tally *s, const dt__pass *p, dt_tensor **answer);
+/* `run` and `add` of tasks with `count`: the model's output, by which each example is added. */
+dt_status dt__run_outputs(const dt__pass *p, dt_tensor **of);
+dt_status dt__add_outputs(dt__tally *s, dt_tensor *const *of);
 
 /* The teacher's output for the batch, without gradients; NULL with the error on the tape. */
 dt_tensor *dt__teach(const dt__pass *p);
@@ -188,15 +201,22 @@ extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__tas
 
 typedef enum dt__wanted {
     DT__WANTS_METRICS,
-    DT__WANTS_ANSWERS, /* dt__task.evaluate */
+    DT__WANTS_ANSWERS, /* DT__ANSWER */
     DT__WANTS_OUTPUTS
 } dt__wanted;
 
-/* dt_evaluate that returns answers or outputs, f32 [examples, ...]; the caller frees them. */
-dt_status dt__evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
-                       dt__wanted wanted, dt_metrics *metrics, dt_tensor **out);
-/* The metrics of the first batches that hold `examples` examples or more. */
-dt_status dt__evaluate_some(dt_module *m, const dt_dataset *d, int64_t batch_size, int64_t examples,
-                            dt_metrics *metrics);
+typedef struct dt__evaluation {
+    dt_module *m;
+    const dt_dataset *d;
+    const dt_evaluation *options;
+    int64_t examples; /* the first; 0: all */
+    dt__wanted wanted;
+    /* NULL: this process alone. Else rank k runs batches k, k + ranks, ..., and rank 0 counts all
+     * of them in order, so that all ranks get the metrics of one; outputs are on rank 0. */
+    struct dt__cluster *cluster;
+} dt__evaluation;
+
+/* dt_evaluate; *out: answers or outputs, f32 [examples, ...], which the caller frees. */
+dt_status dt__evaluate(const dt__evaluation *e, dt_metrics *metrics, dt_tensor **out);
 
 #endif

@@ -4,7 +4,6 @@
  *     mse = mean error of the normal examples, the loss: anomalous ones have no part in training
  *     auc = share of pairs of an anomalous and a normal example in which the anomalous one has the
  *           larger error (train/ranking.h); not a number without both */
-#include "core/clock.h"
 #include "core/tensor.h"
 #include "train/task.h"
 
@@ -62,17 +61,21 @@ static double error_of(const float *y, const float *x, int64_t n)
     return sum / (double)n;
 }
 
-static dt_status evaluate(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+static dt_status run(const dt__pass *p, dt_tensor **of)
 {
-    const double before = dt__seconds();
-    *answer = reconstruct(p);
-    s->seconds += dt__seconds() - before;
-    if (*answer == NULL) return dt_tape_status(p->t);
-    const int64_t n = p->x->dims[0], each = p->x->count / n;
-    DT__TRY(dt__tally_check(s, *answer, p->x->rank, p->x->dims));
+    of[DT__ANSWER] = reconstruct(p);
+    of[DT__ANSWER_INPUT] = p->x;
+    return dt_tape_status(p->t);
+}
+
+static dt_status add(dt__tally *s, dt_tensor *const *of)
+{
+    const dt_tensor *answer = of[DT__ANSWER], *input = of[DT__ANSWER_INPUT];
+    const int64_t n = input->dims[0], each = input->count / n;
+    DT__TRY(dt__tally_check(s, answer, input->rank, input->dims));
     DT__TRY(dt__tally_reserve(s, n));
-    const float *y = dt_data(*answer), *x = dt_data(p->x);
-    const int32_t *label = dt_data(p->target);
+    const float *y = dt_data(answer), *x = dt_data(input);
+    const int32_t *label = dt_data(of[DT__ANSWER_TARGET]);
     if (y == NULL || x == NULL || label == NULL) return dt_error_status(s->ctx);
     for (int64_t i = 0; i < n; i++) {
         const double error = error_of(y + i * each, x + i * each, each);
@@ -96,5 +99,6 @@ const dt__task dt__task_anomaly = {
     .measure = { { { "auc", "auc", .scale = 1, .decimals = 4, .larger_is_better = true }, auc, 0 },
                  { { "mse", "mse", .scale = 1, .decimals = 6 }, mse, 0 } },
     .loss = loss,
-    .evaluate = evaluate,
+    .run = run,
+    .add = add,
 };

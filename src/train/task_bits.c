@@ -58,6 +58,7 @@ const dt__task dt__task_bits = {
     .counts_places = true,
     .scores = true,
     .loss = loss,
-    .evaluate = dt__evaluate_outputs,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
     .count = count,
 };

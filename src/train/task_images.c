@@ -44,6 +44,7 @@ const dt__task dt__task_images = {
                  { { "psnr_of_mean_error", "psnr of mse", DECIBEL }, of_mean_error, 0 },
                  { { "mse", "mse", .scale = 1, .decimals = 6 }, mse, 0 } },
     .loss = loss,
-    .evaluate = dt__evaluate_outputs,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
     .count = count,
 };

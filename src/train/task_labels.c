@@ -105,7 +105,8 @@ const dt__task dt__task_classes = {
                  { { "macro_f1", "macro f1", PERCENT }, dt__mean_overlap, 0 },
                  LOSS },
     .loss = loss,
-    .evaluate = dt__evaluate_outputs,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
     .count = count,
 };
 
@@ -115,6 +116,7 @@ const dt__task dt__task_masks = {
                  { { "pixel_accuracy", "pixels", PERCENT }, accuracy, 0 },
                  LOSS },
     .loss = loss,
-    .evaluate = dt__evaluate_outputs,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
     .count = count,
 };

@@ -1,7 +1,6 @@
 /* Several outputs: the model's outputs are packed, [N, numbers of all], the targets likewise.
  *     loss = sum over outputs of weight * loss of the output
  * in training the mean over its labels, in evaluations its metric "loss". */
-#include "core/clock.h"
 #include "core/tensor.h"
 #include "data/joined.h"
 #include "nn/graph.h"
@@ -19,16 +18,17 @@ typedef struct place {
 } place;
 
 /* SHAPE if the model does not say which outputs it has, or has others. */
-static dt_status find_places(const dt__pass *p, const dt_tensor *y, place *out)
+static dt_status find_places(const dt_dataset *d, const dt_module *m, const dt_tensor *y,
+                             place *out)
 {
-    const dt__joined *j = p->d->joined;
-    const int64_t *numbers = dt__graph_outputs(p->m);
+    const dt__joined *j = d->joined;
+    const int64_t *numbers = dt__graph_outputs(m);
     int64_t at = 0, cell = 0;
-    if (numbers == NULL || dt__module_outputs(p->m) != j->n_outputs) {
+    if (numbers == NULL || dt__module_outputs(m) != j->n_outputs) {
         return dt_fail(y->ctx, DT_ERR_SHAPE,
                        "the data have %d outputs, the model %d; a network of family layers with "
                        "as many is wanted",
-                       j->n_outputs, numbers == NULL ? 1 : dt__module_outputs(p->m));
+                       j->n_outputs, numbers == NULL ? 1 : dt__module_outputs(m));
     }
     for (int i = 0; i < j->n_outputs; i++) {
         const dt__joined_part *part = &j->output[i];
@@ -114,7 +114,7 @@ static dt_tensor *loss(const dt__pass *p)
     place at[DT_MAX_JOINED];
     dt_tensor *sum = NULL, *y = dt__answer(p);
     if (y == NULL) return NULL;
-    const dt_status status = find_places(p, y, at);
+    const dt_status status = find_places(p->d, p->m, y, at);
     if (status != DT_OK) return dt__tape_adopt(p->t, status), NULL;
     for (int i = 0; i < p->d->joined->n_outputs; i++) {
         dt_tensor *part = part_loss(p, i, &at[i], y);
@@ -126,21 +126,18 @@ static dt_tensor *loss(const dt__pass *p)
 
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
-static dt_status evaluate(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+static dt_status add(dt__tally *s, dt_tensor *const *of)
 {
     place at[DT_MAX_JOINED];
-    const double before = dt__seconds();
-    *answer = dt__answer(p);
-    s->seconds += dt__seconds() - before;
-    if (*answer == NULL) return dt_tape_status(p->t);
-    DT__TRY(find_places(p, *answer, at));
-    const float *y = dt_data(*answer);
-    const int32_t *cell = dt_data(p->target);
+    const dt_tensor *answer = of[DT__ANSWER], *target = of[DT__ANSWER_TARGET];
+    DT__TRY(find_places(s->d, s->m, answer, at));
+    const float *y = dt_data(answer);
+    const int32_t *cell = dt_data(target);
     if (y == NULL || cell == NULL) return dt_error_status(s->ctx);
-    const int64_t n = p->target->dims[0];
+    const int64_t n = target->dims[0];
     for (int i = 0; i < s->n_parts; i++) {
-        const dt__rows rows = { n, y + at[i].y, (*answer)->count / n, cell + at[i].cell,
-                                p->target->dims[1] };
+        const dt__rows rows = { n, y + at[i].y, answer->count / n, cell + at[i].cell,
+                                target->dims[1] };
         if (dt__has_label(&at[i].part->data)) s->part[i].classes = at[i].width;
         DT__TRY(dt__tally_rows(&s->part[i], at[i].width, &rows));
     }
@@ -163,7 +160,8 @@ static double total(const dt__tally *s)
 const dt__task dt__task_several = {
     .measure = { { { "loss", "loss", .scale = 1, .decimals = 4 }, total, 0 } },
     .loss = loss,
-    .evaluate = evaluate,
+    .run = dt__run_outputs,
+    .add = add,
 };
 
 /* ---- names of metrics ----------------------------------------------------------------------- */

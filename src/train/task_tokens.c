@@ -5,7 +5,6 @@
  *     exact_match = of prompts with completions, the share whose labels are all predicted so;
  *                   an example without a label does not match
  * Logits of all tokens exist only if outputs are requested. */
-#include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/task.h"
@@ -41,22 +40,26 @@ static void count(dt__tally *s, const float *cost, const int32_t *best, const in
     s->sum[EXACT] += labels > 0 && right == labels;
 }
 
-static dt_status evaluate(dt__tally *s, const dt__pass *p, dt_tensor **answer)
+static dt_status run(const dt__pass *p, dt_tensor **of)
 {
     dt_token_rows rows;
     dt_token_loss_options options = dt_token_loss_defaults();
     options.head.reduction = DT_REDUCE_SUM;
-    const double before = dt__seconds();
     if (dt_token_loss(p->t, p->m, p->x, p->target, &options, &rows) == NULL) {
         return dt_tape_status(p->t);
     }
-    s->seconds += dt__seconds() - before;
-    const int64_t n = p->x->dims[0];
-    *answer = dt_reshape(p->t, rows.loss, 2, (const int64_t[]){ n, s->places });
-    if (*answer == NULL) return dt_tape_status(p->t);
-    const float *cost = dt_data(rows.loss);
-    const int32_t *best = dt_data(rows.best), *label = dt_data(p->target);
+    const int64_t n = p->x->dims[0], dims[] = { n, p->x->count / n };
+    of[DT__ANSWER] = dt_reshape(p->t, rows.loss, 2, dims);
+    of[DT__ANSWER_BEST] = rows.best;
+    return dt_tape_status(p->t);
+}
+
+static dt_status add(dt__tally *s, dt_tensor *const *of)
+{
+    const float *cost = dt_data(of[DT__ANSWER]);
+    const int32_t *best = dt_data(of[DT__ANSWER_BEST]), *label = dt_data(of[DT__ANSWER_TARGET]);
     if (cost == NULL || best == NULL || label == NULL) return dt_error_status(s->ctx);
+    const int64_t n = of[DT__ANSWER]->dims[0];
     for (int64_t i = 0; i < n; i++) {
         count(s, cost + i * s->places, best + i * s->places, label + i * s->places);
     }
@@ -85,6 +88,7 @@ const dt__task dt__task_tokens = {
                  { { "perplexity", "perplexity", .scale = 1, .decimals = 4 }, perplexity, 0 },
                  { { "loss", "loss", .scale = 1, .decimals = 4 }, mean_loss, 0 } },
     .loss = loss,
-    .evaluate = evaluate,
+    .run = run,
+    .add = add,
     .outputs = outputs,
 };

@@ -80,6 +80,7 @@ const dt__task dt__task_values = {
                  { { "mse", "mse", .scale = 1, .decimals = 6 }, mse, 0 } },
     .counts_places = true,
     .loss = loss,
-    .evaluate = dt__evaluate_outputs,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
     .count = count,
 };

@@ -4,6 +4,7 @@
 #include "cluster/transport.h"
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 extern const dt__transport dt__mpi_transport;
@@ -42,22 +43,64 @@ static int open_mpi(int *rank, int *ranks, size_t *request_bytes, char why[DT__T
     return 0;
 }
 
+/* How a message lies in memory. Segments are a type of MPI of their own. */
+typedef struct layout {
+    void *data;
+    int count;
+    MPI_Datatype type;
+    bool made;
+} layout;
+
+static int lay_out(const dt__message *m, layout *l, char why[DT__TRANSPORT_WHY])
+{
+    int bytes[DT__MOST_SEGMENTS];
+    MPI_Aint at[DT__MOST_SEGMENTS];
+    *l = (layout){ m->data, (int)m->bytes, MPI_BYTE, false };
+    if (m->n_segments == 0) return 0;
+    for (int i = 0; i < m->n_segments; i++) {
+        bytes[i] = (int)m->segment[i].bytes;
+        MPI_Get_address(m->segment[i].data, &at[i]);
+    }
+    *l = (layout){ MPI_BOTTOM, 1, MPI_DATATYPE_NULL, true };
+    const int e = MPI_Type_create_hindexed(m->n_segments, bytes, at, MPI_BYTE, &l->type);
+    if (explain(e, "MPI_Type_create_hindexed", why)) return 1;
+    return explain(MPI_Type_commit(&l->type), "MPI_Type_commit", why);
+}
+
+typedef int start(const layout *l, int rank, MPI_Request *request);
+
+static int receive_from(const layout *l, int rank, MPI_Request *request)
+{
+    return MPI_Irecv(l->data, l->count, l->type, rank, TAG, MPI_COMM_WORLD, request);
+}
+
+static int send_to(const layout *l, int rank, MPI_Request *request)
+{
+    return MPI_Isend(l->data, l->count, l->type, rank, TAG, MPI_COMM_WORLD, request);
+}
+
+/* MPI keeps a type that is freed until the message is through. */
+static int begin(const dt__message *m, int rank, start *go, MPI_Request *request,
+                 char why[DT__TRANSPORT_WHY])
+{
+    layout l;
+    if (m->bytes == 0) return 0;
+    if (lay_out(m, &l, why)) return 1;
+    const int e = go(&l, rank, request);
+    if (l.made) MPI_Type_free(&l.type);
+    return explain(e, go == send_to ? "MPI_Isend" : "MPI_Irecv", why);
+}
+
 static int post(void *requests, const dt__message *send, const dt__message *receive, int ranks,
                 char why[DT__TRANSPORT_WHY])
 {
     MPI_Request *in = requests, *out = in + ranks;
     for (int k = 0; k < 2 * ranks; k++) in[k] = MPI_REQUEST_NULL;
     for (int k = 0; k < ranks; k++) {
-        if (receive[k].bytes == 0) continue;
-        const int e = MPI_Irecv(receive[k].data, (int)receive[k].bytes, MPI_BYTE, k, TAG,
-                                MPI_COMM_WORLD, &in[k]);
-        if (explain(e, "MPI_Irecv", why)) return 1;
+        if (begin(&receive[k], k, receive_from, &in[k], why)) return 1;
     }
     for (int k = 0; k < ranks; k++) {
-        if (send[k].bytes == 0) continue;
-        const int e =
-            MPI_Isend(send[k].data, (int)send[k].bytes, MPI_BYTE, k, TAG, MPI_COMM_WORLD, &out[k]);
-        if (explain(e, "MPI_Isend", why)) return 1;
+        if (begin(&send[k], k, send_to, &out[k], why)) return 1;
     }
     return 0;
 }

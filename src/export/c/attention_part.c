@@ -1,5 +1,5 @@
-/* Attention of one head over the keys from ... to - 1, 64 at a time. With m the largest score s so
- * far and m' the largest one with the next keys,
+/* Attention of one head over the keys from ... to - 1, up to each multiple of 64 at a time. With m
+ * the largest score s so far and m' the largest one with the next keys,
  *     sum = sum e^(m - m') + sum of e^(s - m')       y = y e^(m - m') + sum of e^(s - m') v
  * y still is to be divided by *sum; *most becomes m. */
 static void attention_part(const attention_shape *a, const float *q, const float *k, const float *v,
@@ -15,7 +15,8 @@ static void attention_part(const attention_shape *a, const float *q, const float
     for (at = from; at < to; at += n) {
         float lane[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         float largest = *most, base, factor;
-        n = to - at < 64 ? to - at : 64;
+        n = 64 - at % 64;
+        if (to - at < n) n = to - at;
         for (j = 0; j < n; j++) {
             score[j] = attention_score(q, k + (at + j) * width, width);
             if (score[j] > largest) largest = score[j];
@@ -23,7 +24,7 @@ static void attention_part(const attention_shape *a, const float *q, const float
         base = largest == least ? 0 : largest;
         for (j = 0; j < n; j++) {
             score[j] = math_exp(score[j] - base);
-            lane[j % 16] += score[j];
+            lane[(at + j) % 16] += score[j];
         }
         factor = math_exp(*most - base);
         *sum = rounded(*sum * factor) + attention_fold(lane);

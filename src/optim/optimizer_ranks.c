@@ -1,0 +1,408 @@
+/* Ranks that share an optimizer. Each has a range of every parameter (dt__range_of_rank), of which
+ * alone it has the sum of the gradients and the state:
+ *     every rank updates its ranges by the same in-place ops, on views
+ *     and sends them to all; buckets leave while later parameters are updated
+ *     then every rank renews codes and restores constraints, of the same masters
+ * Updates are element by element, so the bits are those of one rank. */
+#include "optim/slots.h"
+
+#include "autograd/tape.h"
+#include "autograd/write.h"
+#include "kernels/kernels.h"
+
+#include <string.h>
+
+_Static_assert(DT__CUT == DT__CHUNK, "a range has whole partial sums of squares");
+
+#define FIRST ((int64_t)1 << 18) /* elements of the first bucket */
+#define MOST ((int64_t)1 << 20)  /* and of others */
+
+bool dt__optimizer_is_shared(const dt_optimizer *o) { return o != NULL && o->shared; }
+
+int dt__optimizer_states(const dt_optimizer_options *o)
+{
+    const dt__update_formula *formula = dt__update_formula_of(o->name);
+    return (formula == NULL ? 0 : formula->states(o)) + o->average;
+}
+
+dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_tensor *out)
+{
+    DT__TRY(dt__optimizer_follow(o));
+    int64_t i = 0;
+    while (i < o->n && o->slots[i].p != p) i++;
+    if (i == o->n) return dt_fail(o->ctx, DT_ERR_STATE, "a parameter has no optimizer");
+    *out = (dt__bucket_tensor){ p->count, o->slots[i].turn };
+    return DT_OK;
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+static dt_status view_of(const dt__slot *s, dt_tensor *x, dt_tensor **out)
+{
+    const int64_t n = s->range[1] - s->range[0];
+    if (!dt_is_contiguous(x)) {
+        return dt_fail(x->ctx, DT_ERR_STATE,
+                       "%s is not contiguous: ranks cannot share it (cluster.shard_optimizer)",
+                       s->path);
+    }
+    DT__TRY(dt__handle_create(x->ctx, x->dtype, 1, &n, out));
+    dt__storage_retain(x->storage);
+    (*out)->storage = x->storage;
+    (*out)->offset = x->offset + s->range[0];
+    return DT_OK;
+}
+
+dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g)
+{
+    *p = NULL;
+    if (g != NULL) *g = NULL;
+    DT__TRY(view_of(s, dt__kind_of(s->p)->inner(s->p), p));
+    const dt_status status = g == NULL ? DT_OK : view_of(s, s->p->grad, g);
+    if (status == DT_OK) return DT_OK;
+    dt_tensor_free(*p);
+    *p = NULL;
+    return status;
+}
+
+/* ---- the exchange of parameters ------------------------------------------------------------- */
+
+void dt__shared_free(dt_optimizer *o)
+{
+    dt__shared_values *v = &o->values;
+    if (v->tensors == NULL) return;
+    dt__buckets_free(&v->buckets);
+    dt__release(o->ctx, v->tensors);
+    dt__release(o->ctx, v->value);
+    *v = (dt__shared_values){ 0 };
+}
+
+static int64_t shared_count(const dt__slot *s)
+{
+    return s->p->requires_grad || s->step != NULL ? s->p->count : 0;
+}
+
+static bool is_current(const dt_optimizer *o)
+{
+    const dt__shared_values *v = &o->values;
+    if (v->tensors == NULL || v->seen != o->seen || v->n != o->n) return false;
+    int64_t i = 0;
+    while (i < o->n && v->tensors[i].count == shared_count(&o->slots[i])) i++;
+    return i == o->n;
+}
+
+/* Makes buckets of all trained parameters, and notes where their masters are now. */
+static dt_status begin_exchange(dt_optimizer *o)
+{
+    dt__shared_values *v = &o->values;
+    if (!is_current(o)) {
+        dt__shared_free(o);
+        v->buckets.ctx = o->ctx;
+        v->tensors = dt__alloc_array(o->ctx, o->n, sizeof *v->tensors);
+        v->value = dt__alloc_array(o->ctx, o->n, sizeof *v->value);
+        if (v->tensors == NULL || v->value == NULL) return DT_ERR_NOMEM;
+        for (int64_t i = 0; i < o->n; i++) {
+            v->tensors[i] = (dt__bucket_tensor){ shared_count(&o->slots[i]), o->slots[i].turn };
+        }
+        v->part = v->value;
+        v->n = o->n;
+        DT__TRY(dt__buckets_make(o->ctx, o->cluster,
+                                 &(dt__buckets_plan){ .what = "the weights",
+                                                      .tensors = v->tensors,
+                                                      .n_tensors = o->n,
+                                                      .shards = dt__cluster_ranks(o->cluster),
+                                                      .first = FIRST,
+                                                      .most = MOST,
+                                                      .part = &v->part },
+                                 &v->buckets));
+        v->seen = o->seen;
+    }
+    for (int64_t i = 0; i < o->n; i++) {
+        if (v->tensors[i].count == 0) continue;
+        v->value[i] = dt__data_mut(dt__kind_of(o->slots[i].p)->inner(o->slots[i].p));
+    }
+    return DT_OK;
+}
+
+/* Posts the buckets whose parameters are all before `past`. */
+static void post_until(dt_optimizer *o, int64_t past, int64_t *posted)
+{
+    dt__buckets *b = &o->values.buckets;
+    while (*posted < b->n && b->bucket[*posted].past <= past) {
+        dt__bucket_post(&b->bucket[(*posted)++], DT__BUCKET_GATHER);
+    }
+}
+
+static dt_status end_exchange(dt_optimizer *o, int64_t posted)
+{
+    const dt__buckets *b = &o->values.buckets;
+    post_until(o, o->n, &posted);
+    return b->n == 0 ? DT_OK : dt__cluster_wait(o->cluster, &b->bucket[b->n - 1].job);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, dt__parameter_update *u)
+{
+    const dt_status status = dt__slot_views(s, &u->p, &u->g);
+    if (status == DT_OK) dt__slot_update(o, s, t, u);
+    else dt__tape_adopt(t, status);
+    dt_tensor_free(u->p);
+    dt_tensor_free(u->g);
+}
+
+/* Of a parameter that other ranks have written, too. */
+static void finish(dt_tensor *p)
+{
+    dt__write_open(p);
+    dt__write_renew(p);
+    dt__write_close(p);
+    if (p->project != NULL) p->project(p);
+}
+
+dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor)
+{
+    int64_t posted = 0;
+    dt_status s = begin_exchange(o);
+    for (int64_t i = 0; i < o->n && s == DT_OK && t->status == DT_OK; i++) {
+        dt__parameter_update u = { .lr = lr, .factor = factor };
+        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, &u);
+        if (t->status == DT_OK) post_until(o, i + 1, &posted);
+    }
+    if (s == DT_OK && t->status == DT_OK) s = end_exchange(o, posted);
+    if (s != DT_OK) dt__tape_adopt(t, s);
+    for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
+        if (o->slots[i].p->grad != NULL) finish(o->slots[i].p);
+    }
+    return t->status;
+}
+
+static dt_status swap(dt_tape *t, const dt__slot *s)
+{
+    dt_tensor *p;
+    const dt_status status = dt__slot_views(s, &p, NULL);
+    if (status != DT_OK) return dt__tape_adopt(t, status);
+    dt__average_swap(t, p, s->average);
+    dt_tensor_free(p);
+    return t->status;
+}
+
+dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t)
+{
+    const dt_status begun = begin_exchange(o);
+    if (begun != DT_OK) return dt__tape_adopt(t, begun);
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].average != NULL) DT__TRY(swap(t, &o->slots[i]));
+    }
+    const dt_status s = end_exchange(o, 0);
+    if (s != DT_OK) return dt__tape_adopt(t, s);
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].average == NULL) continue;
+        dt__write_open(o->slots[i].p);
+        dt__write_close(o->slots[i].p);
+    }
+    return DT_OK;
+}
+
+/* ---- the norm of the gradient --------------------------------------------------------------- */
+
+static int64_t chunks_in(const int64_t range[2])
+{
+    return dt__ceil_div(range[1] - range[0], DT__CHUNK);
+}
+
+static void range_of(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2])
+{
+    const dt__bucket_tensor x = { s->p->count, s->turn };
+    dt__range_of_rank(&x, rank, dt__cluster_ranks(o->cluster), range);
+}
+
+/* Partial sums of the ranges of a rank. */
+static int64_t chunks_of_rank(const dt_optimizer *o, int rank)
+{
+    int64_t n = 0, range[2];
+    for (int64_t i = 0; i < o->n; i++) {
+        if (o->slots[i].p->grad == NULL) continue;
+        range_of(o, &o->slots[i], rank, range);
+        n += chunks_in(range);
+    }
+    return n;
+}
+
+static void sum_own(const dt_optimizer *o, double *to)
+{
+    dt__team *const threads = dt__threads_enter(o->ctx);
+    for (int64_t i = 0; i < o->n; i++) {
+        const dt__slot *s = &o->slots[i];
+        const float *g = s->p->grad == NULL ? NULL : dt__data(s->p->grad);
+        const int64_t n = s->range[1] - s->range[0];
+        if (g == NULL || n == 0) continue;
+        dt__kernels_of(o->ctx, DT_F32)->sum_squares(n, g + s->range[0], to);
+        to += chunks_in(s->range);
+    }
+    dt__threads_leave(threads);
+}
+
+/* The partial sums of all ranks, `most` of each, into the order of one rank. */
+static void place_sums(const dt_optimizer *o, int64_t most, const double *all, double *to)
+{
+    for (int k = 0; k < dt__cluster_ranks(o->cluster); k++) {
+        const double *from = all + k * most;
+        int64_t first = 0, range[2];
+        for (int64_t i = 0; i < o->n; i++) {
+            const dt__slot *s = &o->slots[i];
+            if (s->p->grad == NULL) continue;
+            range_of(o, s, k, range);
+            const int64_t n = chunks_in(range);
+            if (n > 0) memcpy(to + first + range[0] / DT__CHUNK, from, (size_t)n * sizeof *to);
+            from += n;
+            first += dt__ceil_div(s->p->count, DT__CHUNK);
+        }
+    }
+}
+
+static dt_status shared_norm(dt_optimizer *o, double *norm)
+{
+    const int ranks = dt__cluster_ranks(o->cluster);
+    int64_t most = 0, all = 0;
+    for (int k = 0; k < ranks; k++) {
+        const int64_t n = chunks_of_rank(o, k);
+        most = dt__max_i64(most, n);
+        all += n;
+    }
+    double *sums = dt__alloc_array(o->ctx, (ranks + 1) * most + all, sizeof *sums);
+    if (sums == NULL) return DT_ERR_NOMEM;
+    double *of_ranks = sums + most, *placed = of_ranks + ranks * most;
+    memset(sums, 0, (size_t)most * sizeof *sums);
+    sum_own(o, sums);
+    const dt_status s = dt__cluster_gather(o->cluster, "the norm of the gradient", sums,
+                                           (size_t)most * sizeof *sums, of_ranks);
+    if (s == DT_OK) {
+        place_sums(o, most, of_ranks, placed);
+        *norm = dt__norm_of_sums(placed, all);
+    }
+    dt__release(o->ctx, sums);
+    return s;
+}
+
+dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *norm,
+                             double *factor)
+{
+    if (!o->shared) return dt_clip_factor(o->m, t, limit, norm, factor);
+    *factor = 1;
+    if (t->status != DT_OK) return t->status;
+    dt_status s = dt__optimizer_follow(o);
+    if (s == DT_OK) s = shared_norm(o, norm);
+    if (s != DT_OK) return dt__tape_adopt(t, s);
+    *factor = dt__factor_of_norm(limit, *norm);
+    return DT_OK;
+}
+
+/* ---- the state of all ranks, for rank 0 ----------------------------------------------------- */
+
+#define PIECE ((int64_t)1 << 28) /* most elements of one message */
+
+/* What rank 0 wants; number -1: no more. */
+typedef struct wish {
+    int64_t number, part[2];
+} wish;
+
+typedef struct fetching {
+    const dt_optimizer *o;
+    const dt__slot *s;
+    const float *own; /* its range */
+    float *to;        /* of rank 0 */
+    wish wish;
+    int64_t round; /* of messages */
+} fetching;
+
+/* Elements that rank k sends in this round: n from that one on. */
+static int64_t sent_by(const fetching *f, int k, int64_t *from)
+{
+    int64_t range[2];
+    range_of(f->o, f->s, k, range);
+    *from = dt__max_i64(range[0], f->wish.part[0]) + f->round * PIECE;
+    return dt__max_i64(0, dt__min_i64(PIECE, dt__min_i64(range[1], f->wish.part[1]) - *from));
+}
+
+static void pieces(void *user, int k, dt__message *send, dt__message *receive)
+{
+    const fetching *f = user;
+    const int rank = dt__cluster_rank(f->o->cluster);
+    int64_t from;
+    if (rank == 0) {
+        receive->bytes = (size_t)sent_by(f, k, &from) * sizeof(float);
+        receive->data = f->to + (from - f->wish.part[0]);
+    } else if (k == 0) {
+        send->bytes = (size_t)sent_by(f, rank, &from) * sizeof(float);
+        send->data = (float *)(uintptr_t)f->own + (from - f->s->range[0]);
+    }
+    if (receive->bytes == 0) receive->data = NULL;
+    if (send->bytes == 0) send->data = NULL;
+}
+
+static bool run(dt__cluster *c, void *user)
+{
+    const dt__exchange x = { "the optimizer's state", false, pieces, user };
+    return dt__cluster_exchange(c, &x);
+}
+
+static dt_status fetch(dt_optimizer *o, const wish *w, float *to)
+{
+    const dt__slot *s = &o->slots[w->number / DT__STATES];
+    const int64_t k = w->number % DT__STATES, count = w->part[1] - w->part[0];
+    const dt_tensor *x = k < DT__MOST_STATES ? s->state[k] : s->average;
+    fetching f = { .o = o, .s = s, .own = dt__data(x), .to = to, .wish = *w };
+    for (; f.round * PIECE < count; f.round++) {
+        dt__cluster_job job = { .run = run, .user = &f };
+        dt__cluster_post(o->cluster, &job);
+        DT__TRY(dt__cluster_wait(o->cluster, &job));
+    }
+    if (dt__cluster_rank(o->cluster) > 0) return DT_OK;
+    const int64_t from = dt__max_i64(s->range[0], w->part[0]);
+    const int64_t n = dt__min_i64(s->range[1], w->part[1]) - from;
+    if (n <= 0) return DT_OK;
+    memcpy(to + (from - w->part[0]), f.own + (from - s->range[0]), (size_t)n * sizeof *to);
+    return DT_OK;
+}
+
+static dt_status tell(dt__cluster *c, wish *w)
+{
+    return dt__cluster_tell(c, "what rank 0 wants", w, sizeof *w);
+}
+
+dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to)
+{
+    wish w = { number, { part[0], part[1] } };
+    DT__TRY(tell(o->cluster, &w));
+    return fetch(o, &w, to);
+}
+
+static dt_status nothing(void *user, const dt__optimizer_state *s)
+{
+    (void)user;
+    (void)s;
+    return DT_OK;
+}
+
+dt_status dt__optimizer_serve(dt_optimizer *o)
+{
+    wish w = { 0 };
+    DT__TRY(dt__optimizer_visit(o, nothing, NULL)); /* makes what is missing, as on rank 0 */
+    for (;;) {
+        DT__TRY(tell(o->cluster, &w));
+        if (w.number < 0) return DT_OK;
+        if (w.number >= o->n * DT__STATES) {
+            return dt_fail(o->ctx, DT_ERR_STATE,
+                           "rank 0 wants state %lld, of parameters that this "
+                           "rank does not have",
+                           (long long)w.number);
+        }
+        DT__TRY(fetch(o, &w, NULL));
+    }
+}
+
+dt_status dt__optimizer_release(dt__cluster *c)
+{
+    wish w = { .number = -1 };
+    return tell(c, &w);
+}

@@ -1,0 +1,83 @@
+/* The insides of an optimizer, for src/optim alone. */
+#ifndef DT__OPTIM_SLOTS_H
+#define DT__OPTIM_SLOTS_H
+
+#include "cluster/cluster.h"
+#include "core/tensor.h"
+#include "optim/formulas.h"
+#include "optim/optimizer.h"
+
+#define DT__STATES (DT__MOST_STATES + 1) /* numbers of dt__optimizer_state.number for a parameter */
+
+/* A parameter's state. With ranks that share the parameters, moments and average are those of this
+ * rank's range, as tensors of rank 1. */
+typedef struct dt__slot {
+    dt_tensor *p;                      /* a reference */
+    const char *path;                  /* lent by the module until its tree changes */
+    dt_tensor *state[DT__MOST_STATES]; /* NULL: not made yet */
+    dt_tensor *average;                /* with options.average; NULL: not made yet */
+    dt_tensor *step; /* i64: updates that this parameter has had; NULL: not made yet */
+    double lr_factor, weight_decay;
+    uint64_t turn;    /* dt__bucket_tensor.turn */
+    int64_t range[2]; /* of its elements, which this rank updates */
+} dt__slot;
+
+typedef struct dt__parameter_factors {
+    struct dt__parameter_factors *next; /* in the order in which they were added */
+    char *glob;
+    double lr_factor, decay_factor;
+} dt__parameter_factors;
+
+/* Of ranks that share the parameters: how they exchange them. */
+typedef struct dt__shared_values {
+    dt__bucket_tensor *tensors; /* of each slot; count 0: it is not trained */
+    float **value;
+    float *const *part;
+    dt__buckets buckets;
+    int64_t n;
+    uint64_t seen; /* as the optimizer's, when these were made */
+} dt__shared_values;
+
+struct dt_optimizer {
+    dt_ctx *ctx;
+    dt_module *m;
+    const dt__update_formula *formula;
+    dt_optimizer_options options;
+    dt__slot *slots;
+    int64_t n;
+    uint64_t seen; /* the module's number of changes when the slots were made */
+    dt__parameter_factors *groups;
+    int64_t updates;
+    dt__cluster *cluster; /* NULL: one rank */
+    bool shared;          /* each rank has the state of its ranges alone */
+    dt__shared_values values;
+};
+
+/* ---- optimizer.c ---- */
+
+/* Makes the slots anew if the module has changed. NOMEM. */
+dt_status dt__optimizer_follow(dt_optimizer *o);
+/* One update of a slot, of which u has the parameter, the gradient, rate and factor. Errors stay on
+ * the tape. */
+void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__parameter_update *u);
+
+/* Exchanges a parameter and its average; errors stay on the tape. */
+dt_status dt__average_swap(dt_tape *t, dt_tensor *p, dt_tensor *average);
+
+/* ---- clip.c ---- */
+
+/* The norm of a gradient, of the partial sums of its squares. */
+double dt__norm_of_sums(const double *partial, int64_t n);
+/* What dt_clip_factor gives for a norm. */
+double dt__factor_of_norm(double limit, double norm);
+
+/* ---- optimizer_ranks.c ---- */
+
+/* Views of the rank's range of the master, and of the gradient unless `g` is NULL. STATE, NOMEM. */
+dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g);
+/* A step, and an exchange of averages, of ranks that share the parameters. */
+dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor);
+dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t);
+void dt__shared_free(dt_optimizer *o);
+
+#endif

@@ -1,0 +1,21 @@
+/* What must be the same on all ranks, compared before the first file is written. */
+#ifndef DT__TRAIN_AGREE_H
+#define DT__TRAIN_AGREE_H
+
+#include "cluster/cluster.h"
+
+#include <detent/train.h>
+
+typedef struct dt__agreement {
+    dt__cluster *cluster; /* NULL: nothing to compare */
+    dt_recipe *recipe;
+    const dt_dataset *data[3]; /* NULL: none */
+    const char *model;         /* the hash of a file; NULL: none */
+    bool resume;
+} dt__agreement;
+
+/* `status`: how this rank got so far. An error of any rank becomes that of all, and whatever
+ * differs is one, STATE; it names the rank. */
+dt_status dt__agree(const dt__agreement *a, dt_status status);
+
+#endif
