@@ -654,6 +654,23 @@ START_TEST(files_beyond_the_address_space)
 }
 END_TEST
 
+/* A file that begins as GGUF does is read as one, or refused by a big-endian machine. */
+START_TEST(files_of_llama_cpp)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "file.gguf");
+    test_write_file(path, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+    dt_ctx *ctx = make_context();
+    dt_file *file;
+    TEST_FAILS(ctx, DT__BIG_ENDIAN ? DT_ERR_UNSUPPORTED : DT_ERR_FORMAT,
+               DT__BIG_ENDIAN ? "little-endian machines" : "general.architecture",
+               dt_file_open(ctx, path, &file));
+    ck_assert_ptr_null(file);
+    free_context(ctx);
+}
+END_TEST
+
 START_TEST(files_of_other_versions)
 {
     static const struct {
@@ -765,6 +782,7 @@ Suite *test_safetensors_suite(void)
     tcase_add_test(c, empty_tensors_may_be_too_large);
     tcase_add_test(c, files_that_cannot_be_read);
     tcase_add_test(c, files_beyond_the_address_space);
+    tcase_add_test(c, files_of_llama_cpp);
     tcase_add_test(c, files_of_other_versions);
     tcase_add_test(c, order_of_frees);
     tcase_add_test(c, every_allocation_fails);
