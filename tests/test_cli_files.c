@@ -388,6 +388,42 @@ START_TEST(adapters_are_merged)
 }
 END_TEST
 
+/* A file of adapters is used with its base, and merged into a model that needs none. */
+START_TEST(adapters_beside_packed_weights)
+{
+    static const int64_t sizes[] = { 784, 12, 10, 0 };
+    const dt_mlp_options o = small_options(sizes, 0, 0);
+    dt_model_info info = small_info(&o), of_base;
+    char path[TEST_PATH], base[TEST_PATH], text[256];
+    dt_module *m = small_model(ctx, &o), *rounded;
+    test_join(base, folder, "under.safetensors");
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    TEST_OK(ctx, dt_model_save(m, &info, base));
+    dt_module_free(m);
+    TEST_OK(ctx, dt_model_load(ctx, base, &m, &of_base));
+    snprintf(text, sizeof text, "{\"path\": \"under.safetensors\", \"xxh3\": \"%s\"}",
+             of_base.hash);
+    dt_model_info_free(ctx, &of_base);
+    info.base = text;
+    TEST_OK(ctx, dt_lora_add(m, NULL));
+    TEST_OK(ctx, dt_fill(dt_param(m, "layers.0.lora_b"), 0.125));
+    test_join(path, folder, "beside.safetensors");
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    expect(0, "under.safetensors", "inspect beside.safetensors");
+    expect(0, "good", "check beside.safetensors");
+    expect(0, "9550 parameters", "merge beside.safetensors -o rounded.safetensors");
+    ck_assert_int_eq(remove(base), 0);
+    expect(4, "which is not there", "check beside.safetensors");
+    test_join(path, folder, "rounded.safetensors");
+    TEST_OK(ctx, dt_model_load(ctx, path, &rounded, NULL));
+    TEST_OK(ctx, dt_lora_merge(m));
+    same_models(m, rounded);
+    dt_module_free(rounded);
+    dt_module_free(m);
+}
+END_TEST
+
 START_TEST(a_run_is_converted)
 {
     json_t *report = json_of("convert run -o model.safetensors --json");
@@ -549,6 +585,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, other_text_is_evaluated);
     tcase_add_test(c, ids_need_no_tokenizer);
     tcase_add_test(c, adapters_are_merged);
+    tcase_add_test(c, adapters_beside_packed_weights);
     tcase_add_test(c, a_run_is_converted);
     tcase_add_test(c, inspect_shows_one_row_a_weight);
     tcase_add_test(c, inspect_shows_costs);

@@ -50,19 +50,24 @@ static dt_status append(void *user, const char *bytes, size_t n)
     return DT_OK;
 }
 
-static void save(dt_module *m, const dt_tokenizer *k, const char *name)
+static void save_with(dt_module *m, const dt_tokenizer *k, const char *name, const char *data)
 {
     char path[TEST_PATH];
     text own = { 0 };
-    dt_model_info info = { .family = family_named("llama"), .options = &options };
+    dt_model_info info = { .family = family_named("llama"), .options = &options, .data = data };
     if (k != NULL) ck_assert_int_eq(dt_tokenizer_text(k, append, &own), DT_OK);
     if (k != NULL) info.tokenizer = own.bytes;
     test_join(path, folder, name);
     ck_assert_msg(dt_model_save(m, &info, path) == DT_OK, "%s", dt_error(dt_module_ctx(m)));
 }
 
+static void save(dt_module *m, const dt_tokenizer *k, const char *name)
+{
+    save_with(m, k, name, NULL);
+}
+
 /* float.safetensors, prepared, converted: of bytes; none: without a tokenizer; chars: of "abc\n"
- * and a character of two bytes. */
+ * and a character of two bytes; asked, sums: with a format of prompts. */
 static void setup(void)
 {
     dt_ctx *ctx;
@@ -77,6 +82,8 @@ static void setup(void)
     save(m, bytes, "float");
     save(m, NULL, "none");
     save(m, chars, "chars");
+    save_with(m, bytes, "asked", "{\"target\": \"tokens\", \"prompt\": \"a{q}c\"}");
+    save_with(m, bytes, "sums", "{\"target\": \"tokens\", \"prompt\": \"{x}b{y}\"}");
     ck_assert_int_eq(dt_prepare(m, &qat), DT_OK);
     save(m, bytes, "prepared");
     ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
@@ -137,6 +144,29 @@ START_TEST(prompts_come_from_text_ids_and_files)
          "float --prompt-file prompt --print-ids 2>/dev/null");
     same("float --prompt abc --print-ids 2>/dev/null",
          "float --prompt-file - --print-ids 2>/dev/null <prompt");
+}
+END_TEST
+
+START_TEST(prompts_take_the_models_format)
+{
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "asked --format --prompt b --print-ids 2>/dev/null");
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "asked --prompt abc --print-ids 2>/dev/null");
+    same("float --prompt abc --print-ids 2>/dev/null",
+         "sums --format --prompt '{\"y\": \"c\", \"x\": \"a\"}' --print-ids 2>/dev/null");
+    char path[TEST_PATH], *next[2];
+    test_join(path, folder, "b");
+    test_write_text(path, "b");
+    test_join(path, folder, "abc");
+    test_write_text(path, "abc");
+    static const char command[] = "cd '%s' && '" DETENT_BINARY_DIR
+                                  "/detent' predict %s | tail -n 1 | tr -s ' ' | cut -d ' ' -f 2-";
+    ck_assert_int_eq(test_shell(&next[0], command, folder, "float abc"), 0);
+    ck_assert_int_eq(test_shell(&next[1], command, folder, "asked b --format"), 0);
+    ck_assert_str_eq(next[0], next[1]);
+    free(next[0]);
+    free(next[1]);
 }
 END_TEST
 
@@ -211,6 +241,9 @@ static const usage_case cases[] = {
     { "float --prompt-ids ''", 2, "the prompt is empty" },
     { "chars --prompt abxc", 2, "U+0078 at byte 2 of the text" },
     { "none --prompt abc", 2, "none carries no tokenizer" },
+    { "float --format --prompt a", 2, "float says no format of prompts" },
+    { "sums --format --prompt a", 2, "an object with the fields of the prompt's format" },
+    { "sums --format --prompt '{\"x\": \"a\"}'", 2, "there is no \"y\"" },
     { "none --prompt-ids 3 --stop x", 2, "without a tokenizer an id" },
     { "float", 2, "give one of --prompt" },
     { "float --prompt a --prompt-ids 1", 2, "only one can be given" },
@@ -282,6 +315,7 @@ Suite *test_sample_cli_suite(void)
     tcase_set_timeout(c, 60);
     tcase_add_test(c, converted_models_write_the_text_of_prepared_ones);
     tcase_add_test(c, prompts_come_from_text_ids_and_files);
+    tcase_add_test(c, prompts_take_the_models_format);
     tcase_add_test(c, bytes_are_exact);
     tcase_add_test(c, text_ends_before_what_stops_it);
     tcase_add_test(c, json_has_every_field);

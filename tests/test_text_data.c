@@ -2,6 +2,8 @@
  * block of recipes of text. */
 #include "sample.h"
 
+#include <detent/io.h>
+#include <detent/text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -461,6 +463,124 @@ START_TEST(ends_of_text)
 }
 END_TEST
 
+/* Fields of lines become prompts and completions by formats, which the datasets keep; with
+ * dt_loader_options.prompts prompts are learned too. */
+START_TEST(formats)
+{
+    char folder[TEST_PATH], asked[64], wanted[64], kept[256] = "";
+    test_folder(folder);
+    put(folder, "lines.jsonl",
+        "{\"q\": \"a\", \"tags\": [1], \"a\": \"b\"}\n{\"a\": \"\\u00e4\", \"q\": \"{q}\"}\n"
+        "{\"q\": \"\", \"a\": \"c\"}\n");
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options o = options_of(DT_DATA_JSONL, folder, "bytes");
+    o.context = 32;
+    o.prompt = "{{{q}|{q}}} ";
+    o.completion = "{a}.";
+    o.validation = 0.4;
+    o.train = (dt_strings){ 1, { "lines.jsonl" } };
+    opened d;
+    TEST_OK(ctx, dt_data_open(ctx, &o, &d.train, &d.validation, &d.test));
+    static const char *const wanted_of[][2] = { { "{a|a} ", "b." },
+                                                { "{{q}|{q}} ", "\xc3\xa4." },
+                                                { "{|} ", "c." } };
+    ck_assert_int_eq(dt_dataset_count(d.train), 1);
+    ck_assert_int_eq(dt_dataset_count(d.validation), 2);
+    dt_loader *l[] = { loader_of(d.train, ctx, 1, false), loader_of(d.validation, ctx, 1, false) };
+    for (int i = 0; i < 3; i++) {
+        dt_tensor *x, *target;
+        TEST_OK(ctx, dt_loader_next(l[i > 0], &x, &target));
+        text_of(i > 0 ? d.validation : d.train, x, target, asked, wanted);
+        ck_assert_str_eq(asked, wanted_of[i][0]);
+        ck_assert_str_eq(wanted, wanted_of[i][1]);
+    }
+    dt_loader_free(l[0]);
+    dt_loader_free(l[1]);
+    const dt_loader_options all = { .batch_size = 1, .prompts = true };
+    dt_tensor *x, *target;
+    TEST_OK(ctx, dt_loader_create(d.train, &all, &l[0]));
+    ck_assert_int_eq(dt_loader_labels(l[0], 1), 7);
+    TEST_OK(ctx, dt_loader_next(l[0], &x, &target));
+    text_of(d.train, x, target, asked, wanted);
+    ck_assert_str_eq(wanted, "a|a} b.");
+    dt_loader_free(l[0]);
+    TEST_OK(ctx, dt_model_data_text(d.train, add_bytes, kept));
+    ck_assert_str_eq(kept, "{\"target\": \"tokens\", \"prompt\": \"{{{q}|{q}}} \", "
+                           "\"completion\": \"{a}.\"}");
+    dt_model_data about;
+    TEST_OK(ctx, dt_model_data_parse(ctx, kept, "kept", &about));
+    ck_assert_str_eq(about.prompt, o.prompt);
+    ck_assert_str_eq(about.completion, o.completion);
+    dt_model_data_free(ctx, &about);
+    opened_free(&d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+static const struct {
+    const char *prompt, *completion, *line;
+    dt_status code;
+    const char *says;
+} bad_formats[] = {
+    { "{q", NULL, "", DT_ERR_CONFIG, "data.prompt: the brace at byte 0 begins or ends no field" },
+    { "Q: }", NULL, "", DT_ERR_CONFIG, "data.prompt: the brace at byte 3" },
+    { "{}", NULL, "", DT_ERR_CONFIG, "data.prompt: the brace at byte 0" },
+    { "{a{b}}", NULL, "", DT_ERR_CONFIG, "data.prompt: the brace at byte 0" },
+    { "Q: ", NULL, "", DT_ERR_CONFIG, "data.prompt: it has no field" },
+    { "{{q}}", NULL, "", DT_ERR_CONFIG, "data.prompt: it has no field" },
+    { NULL, "yes", "", DT_ERR_CONFIG, "data.completion: it has no field" },
+    { "{a}{b}{c}{d}{e}{f}{g}{h}{i}", "{j}{k}{l}{m}{n}{o}{p}{q}", "", DT_ERR_CONFIG,
+      "data.completion: more than 16 fields" },
+    { "{q}", NULL, "{\"q\": \"a\"}", DT_ERR_FORMAT, "line 1: there is no \"completion\", a field" },
+    { "{q}", "{a}", "{\"q\": \"a\", \"a\": \"b\"}\n{\"a\": \"b\"}", DT_ERR_FORMAT,
+      "line 2: there is no \"q\"" },
+    { "{q}", "{a}", "{\"q\": \"a\", \"a\": 5}", DT_ERR_FORMAT, "line 1" },
+    { "{q}", "{a}", "{\"q\": \"a\", \"q\": \"b\", \"a\": \"\"}", DT_ERR_FORMAT, "occurs twice" },
+    { "{q}", " {a}{b}.", "{\"q\": \"a\", \"b\": \"\", \"a\": \"\"}", DT_ERR_FORMAT,
+      "line 1: the completion is empty" },
+    { "{q}", "{a}", "{\"q\": \"abcd\", \"a\": \"ef\"}", DT_ERR_CONFIG,
+      "is longer: up to 6 tokens" },
+};
+
+START_TEST(formats_are_checked)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    put(folder, "data", bad_formats[_i].line);
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options o = options_of(DT_DATA_JSONL, folder, "bytes");
+    o.train = (dt_strings){ 1, { "data" } };
+    o.prompt = bad_formats[_i].prompt;
+    o.completion = bad_formats[_i].completion;
+    opened d = { 0 };
+    TEST_FAILS(ctx, bad_formats[_i].code, bad_formats[_i].says,
+               dt_data_open(ctx, &o, &d.train, &d.validation, &d.test));
+    opened_free(&d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* The text of the only field, or an object with several. */
+START_TEST(prompts_are_filled)
+{
+    char text[256] = "";
+    dt_ctx *ctx = sample_context(1);
+    TEST_OK(ctx, dt_prompt_fill(ctx, "<{x}{x}>", "{y}", 3, add_bytes, text));
+    ck_assert_str_eq(text, "<{y}{y}>");
+    text[0] = 0;
+    const char *both = "{\"b\": \"2\", \"z\": [], \"a\": \"1\"}";
+    TEST_OK(ctx, dt_prompt_fill(ctx, "{a}+{b}=", both, strlen(both), add_bytes, text));
+    ck_assert_str_eq(text, "1+2=");
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "there is no \"c\"",
+               dt_prompt_fill(ctx, "{a}{c}", both, strlen(both), add_bytes, text));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "an object with the fields of the prompt's format",
+               dt_prompt_fill(ctx, "{a}{b}", "1", 1, add_bytes, text));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "no field", dt_prompt_fill(ctx, "a", "", 0, add_bytes, text));
+    ck_assert_str_eq(text, "1+2=");
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static const struct bad {
     const char *name, *tokenizer, *train, *test;
     int format;
@@ -672,6 +792,9 @@ Suite *test_text_data_suite(void)
     tcase_add_test(recipe, open_tokens);
     tcase_add_test(recipe, open_lines);
     tcase_add_test(recipe, ends_of_text);
+    tcase_add_test(recipe, formats);
+    tcase_add_loop_test(recipe, formats_are_checked, 0, DT__COUNT_OF(bad_formats));
+    tcase_add_test(recipe, prompts_are_filled);
     tcase_add_loop_test(recipe, bad_text, 0, DT__COUNT_OF(bad));
     tcase_add_test(recipe, bad_settings);
     tcase_add_test(recipe, memory_fails);

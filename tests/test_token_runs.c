@@ -1,9 +1,11 @@
 /* Runs of language models on text, prompts and sums: their metrics, resuming bit for bit, updates
  * weighed by labels, files that carry the tokenizer, and refused recipes. */
+#include "models.h"
 #include "sample.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>
+#include <detent/qat.h>
 #include <detent/train.h>
 
 #include <math.h>
@@ -175,6 +177,77 @@ START_TEST(an_interrupted_run_resumes_bit_for_bit)
     run(&parts);
     assert_same_file(whole.dir, parts.dir, "model.safetensors");
     assert_same_file(whole.dir, parts.dir, "float.safetensors");
+}
+END_TEST
+
+#define PACKED                                                                                     \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: llama, pack: {weight: {group_size: 8}}}\n"                                    \
+    "adapters: {rank: 2, alpha: 3}\n" TEXT                                                         \
+    "train: {steps: 6, batch_size: 5, optimizer: {name: adamw, lr: 3e-2}, "                        \
+    "checkpoint: {every_steps: 2}}\n"
+
+static dt_module *loaded(dt_ctx *ctx, const char *dir, const char *name)
+{
+    char path[TEST_PATH];
+    dt_module *m;
+    test_join(path, dir, name);
+    TEST_OK(ctx, dt_model_load(ctx, path, &m, NULL));
+    return m;
+}
+
+/* Adapters beside weights that are packed while a folder of floats is read: the run keeps the base
+ * once, goes on bit for bit, and refuses another base. A converted model gives the same run. */
+START_TEST(adapters_beside_packed_weights)
+{
+    char folder[TEST_PATH], init[TEST_PATH], from[TEST_PATH + 64], base[TEST_PATH];
+    if (!test_golden(init, "hf/tiny")) return;
+    write_data(folder);
+    snprintf(from, sizeof from, "model.init=%s", init);
+    job whole = job_of(PACKED, folder, "whole"), parts = job_of(PACKED, folder, "parts");
+    whole.threads = 1;
+    whole.overrides[0] = parts.overrides[0] = from;
+    run(&whole);
+    ck_assert_int_eq(whole.summary.float_weights, DT_FLOAT_ADAPTED);
+    ck_assert(whole.summary.result[DT_RUN_FLOAT].given);
+    parts.stop_at = 3;
+    parts.wanted = DT_ERR_INTERRUPTED;
+    run(&parts);
+    parts.wanted = DT_OK;
+    parts.stop_at = 0;
+    parts.resume = true;
+    run(&parts);
+    assert_same_file(whole.dir, parts.dir, "base.safetensors");
+    assert_same_file(whole.dir, parts.dir, "adapters.safetensors");
+
+    job second = job_of(PACKED, folder, "second");
+    snprintf(from, sizeof from, "model.init=%s/base.safetensors", whole.dir);
+    second.overrides[0] = from;
+    second.overrides[1] = "model.pack=true";
+    run(&second);
+    dt_ctx *ctx = sample_context(1);
+    dt_module *a = loaded(ctx, whole.dir, "adapters.safetensors"),
+              *b = loaded(ctx, second.dir, "adapters.safetensors");
+    same_models(a, b);
+    ck_assert(dt_has_lora(a));
+    dt_module_free(a);
+    dt_module_free(b);
+    dt_ctx_free(ctx);
+    test_join(base, second.dir, "base.safetensors");
+    ck_assert_int_ne(remove(base), 0); /* model.init is one */
+
+    job other = job_of(PACKED, folder, "other");
+    snprintf(from, sizeof from, "model.init=%s", init);
+    other.overrides[0] = from;
+    other.overrides[1] = "model.pack.weight.bits=3";
+    run(&other);
+    char *output;
+    ck_assert_int_eq(test_shell(&output, "cp '%s/base.safetensors' '%s'", other.dir, parts.dir), 0);
+    free(output);
+    parts.overrides[1] = "train.epochs=11"; /* of no effect beside steps */
+    parts.wanted = DT_ERR_FORMAT;
+    run(&parts);
+    ck_assert_msg(strstr(parts.message, "over another base") != NULL, "%s", parts.message);
 }
 END_TEST
 
@@ -595,6 +668,7 @@ Suite *test_token_runs_suite(void)
     tcase_set_timeout(runs, 300);
     tcase_add_loop_test(runs, a_run_has_its_metrics, 0, RECIPES);
     tcase_add_loop_test(runs, an_interrupted_run_resumes_bit_for_bit, 0, RECIPES);
+    tcase_add_test(runs, adapters_beside_packed_weights);
     tcase_add_loop_test(runs, experts_work_with_all_other_settings, 0, REST);
     tcase_add_loop_test(runs, a_run_ends_early_with_its_best, 0, RECIPES);
     tcase_add_test(runs, updates_weigh_by_labels);

@@ -523,6 +523,9 @@ typedef struct dt_data_options {
      * evaluation sets the model's own tokenizer */
     const char *given;
     int64_t context; /* text, tokens and jsonl: tokens of an example */
+    /* jsonl: formats (dt_prompt_fill) of the fields of a line; NULL: fields "prompt" and
+     * "completion" as they are, or "text" */
+    const char *prompt, *completion;
     /* tensors; files in `train` and `test` are recordings, labelled by their folders */
     dt_tensor_files train_tensors, validation_tensors, test_tensors;
     dt_strings validation_files; /* recordings, likewise */
@@ -587,6 +590,7 @@ typedef struct dt_loader_options {
     bool drop_last;             /* default false; true: skip the last batch if it is shorter */
     uint64_t seed;              /* default 0 */
     dt_augment_options augment; /* default none */
+    bool prompts; /* default false; true: tokens of prompts are targets as well as completions */
 } dt_loader_options;
 
 /* The defaults of a loader. */

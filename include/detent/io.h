@@ -124,15 +124,21 @@ typedef struct dt_model_info {
     const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
     int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
     const char *hash; /* detent.xxh3 of the file that was loaded; NULL: it had none */
-    void *memory;     /* owned by dt_model_load; NULL in an info of your own */
+    /* Of adapters beside packed weights: which file has these (detent.base in docs/format.md). A
+     * model that is saved with it is written without what is not trained. NULL: none */
+    const char *base;
+    void *memory; /* owned by dt_model_load; NULL in an info of your own */
 } dt_model_info;
 
 /* What a program must know to use a model: which numbers it reads, and what its outputs mean. */
 typedef struct dt_model_data {
     const char *name;   /* of an input or output of several; else NULL */
-    const char *target; /* "classes", "images", "masks", "values", "bits", "anomaly", "several" */
-    dt_ints input;      /* shape of an example */
-    dt_ints output;     /* shape of an answer; none: not known */
+    const char *target; /* "classes", "images", "masks", "values", "bits", "anomaly", "several",
+                         * "tokens": of a language model, of which only the next is known */
+    /* How fields became prompts and completions (dt_prompt_fill); NULL: as they were. */
+    const char *prompt, *completion;
+    dt_ints input;  /* shape of an example */
+    dt_ints output; /* shape of an answer; none: not known */
     /* What an answer is: "logits" (of classes and of bits), "values", "image", "reconstruction" (of
      * the example: the error tells anomalies); NULL: not known */
     const char *meaning;
@@ -194,6 +200,14 @@ DT_API dt_status dt_model_save(dt_module *m, const dt_model_info *info, const ch
  * model of detent, values out of range, tensors that are missing, unexpected or of another shape);
  * UNSUPPORTED (a newer major version); NOMEM. */
 DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info);
+
+/* The same, and weights that are floats in the file become packed integers by the settings of
+ * `qat`, to nearest, one after the other while they are read: the floats of one at a time are in
+ * memory. Codes and hooks are those of dt_prepare and dt_convert. NULL means the defaults, and
+ * weights that are integers already stay as they are. Errors: CONFIG too (ranges that are not
+ * dynamic; `qat` given and integers in the file), those of dt_prepare and dt_convert. */
+DT_API dt_status dt_model_load_packed(dt_ctx *ctx, const char *path, const dt_qat_options *qat,
+                                      dt_module **out, dt_model_info *info);
 
 /* ---- other programs' models ----------------------------------------------------------------- */
 

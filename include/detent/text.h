@@ -103,6 +103,16 @@ DT_API int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token);
  * -1: none. */
 DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
 
+/* ---- prompt formats ------------------------------------------------------------------------- */
+
+/* Puts a prompt into a format: a text with fields in braces, "Question: {question}\n", whose braces
+ * of the text are {{ and }}. `text` is the value of the only field; where the format has several,
+ * it is a JSON object with a string for each of them. Writes the whole to the sink. Errors: CONFIG
+ * (the format's braces, no field, more than 16), FORMAT (no such object, a field that it lacks),
+ * those of the sink, NOMEM. */
+DT_API dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *text, size_t bytes,
+                                dt_sink sink, void *user);
+
 /* ---- files of ids --------------------------------------------------------------------------- */
 
 /* A file of ids in little-endian u16 or u32, without a header. */

@@ -44,6 +44,10 @@ typedef struct dt_model_options {
     const char *init;                    /* initial weights; NULL: random, from run.seed */
     dt_name_rule map[DT_MAX_NAME_RULES]; /* names of tensors in that file */
     int64_t n_map;
+    /* The weights of `init` are packed when they are read, and adapters are trained beside them: as
+     * they are in the file, or floats by the defaults; or floats by these settings */
+    bool pack;
+    dt_qat_options packing;
     const dt_family *family;
     const void *options; /* the family's struct, for family->create */
 } dt_model_options;
@@ -75,6 +79,9 @@ typedef struct dt_log_options {
 } dt_log_options;
 
 enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
+
+/* Which tokens of prompts with completions are learned. dt_train_options.mask */
+enum { DT_MASK_COMPLETION, DT_MASK_ALL };
 
 enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 
@@ -128,6 +135,7 @@ typedef struct dt_train_options {
     double huber_delta;     /* largest error that the Huber loss squares */
     dt_reals class_weights; /* of each class; n may be DT_WEIGHTS_... */
     int sampler;            /* DT_SAMPLER_... */
+    int mask;               /* DT_MASK_... */
     dt_strings metrics;     /* registered ones, besides the task's */
     dt_distill_settings distill;
     int nonfinite;
@@ -495,7 +503,8 @@ typedef enum dt_float_weights {
     DT_FLOAT_TRAINED,  /* without `qat`: those of the end, in float.safetensors */
     DT_FLOAT_BASELINE, /* of train.float_baseline, in baseline.safetensors */
     DT_FLOAT_AT_START, /* at qat.start_step, half-trained, in float.safetensors */
-    DT_FLOAT_INIT      /* of model.init, where qat.start_step is 0 */
+    DT_FLOAT_INIT,     /* of model.init, where qat.start_step is 0 */
+    DT_FLOAT_ADAPTED   /* with model.pack: packed weights and adapters, in adapters.safetensors */
 } dt_float_weights;
 
 /* The four models that a run compares. */

@@ -17,7 +17,7 @@ enum {
     CLI_INTERRUPTED = 130
 };
 
-#define CLI_OPTIONS 16
+#define CLI_OPTIONS 20
 #define CLI_PATH 4096
 #define CLI_WORDS 1024 /* most arguments that are not options */
 
@@ -149,6 +149,12 @@ int cli_check_apart(const cli_args *args, const char *path);
 /* The file of the model that the first word names: itself, or, for a run's folder, a file of it,
  * which is reported on stderr. CLI_DONE, or the status after a message. */
 int cli_find_model(const cli_args *args, char path[CLI_PATH]);
+
+/* ---- prompt.c ---- */
+
+/* The format of the prompts on which the model of the first word was trained; *out is to be freed.
+ * CLI_DONE, or the status after a message. */
+int cli_prompt_format(const cli_args *args, dt_ctx *ctx, const dt_model_info *info, char **out);
 
 /* ---- signals.c ---- */
 

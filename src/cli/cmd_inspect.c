@@ -191,6 +191,15 @@ static void print_standard(const dt_model_data *d)
     print_entry("standardized", p.text);
 }
 
+/* The format of prompts or completions, on a line. */
+static void print_format(const char *what, const char *format)
+{
+    cli_text p = { .used = 0 };
+    if (format == NULL) return;
+    cli_text_add_name(&p, format);
+    print_entry(what, p.text);
+}
+
 /* What the model reads, and what its outputs mean. */
 static void print_data(dt_ctx *ctx, const char *text)
 {
@@ -199,6 +208,12 @@ static void print_data(dt_ctx *ctx, const char *text)
     if (text == NULL) return;
     if (dt_model_data_parse(ctx, text, "detent.data", &d) != DT_OK) {
         print_entry("data", "damaged");
+        return;
+    }
+    if (d.input.n == 0) {
+        print_format("prompts", d.prompt);
+        print_format("completions", d.completion);
+        dt_model_data_free(ctx, &d);
         return;
     }
     for (int i = 0; i < d.input.n; i++) {
@@ -255,6 +270,11 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
     }
     print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
     print_data(ctx, dt_file_meta(file, "detent.data"));
+    const char *base = dt_file_meta(file, "detent.base");
+    cli_text p = { .used = 0 };
+    if (base == NULL) return;
+    add_json(&p, base);
+    print_entry("adapters of", p.text);
 }
 
 static void print_text(look *l, dt_ctx *ctx)

@@ -1,4 +1,5 @@
-/* detent merge: merges a model's adapters into its weights, float or prepared. */
+/* detent merge: merges a model's adapters into its weights, float or prepared; packed ones are
+ * rounded anew. */
 #include "cli.h"
 #include "text.h"
 
@@ -11,6 +12,7 @@ static int merge(const cli_args *args, dt_ctx *ctx)
     const char *from = args->words[0], *to = args->option[OUTPUT];
     if (dt_model_load(ctx, from, &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     int status = CLI_DONE;
+    info.base = NULL; /* the whole model is written */
     if (!dt_has_lora(m)) {
         status = cli_fail(args, CLI_BAD_FILE, "%s: none of its layers has an adapter", from);
     } else if (dt_lora_merge(m) != DT_OK || dt_model_save(m, &info, to) != DT_OK) {

@@ -16,6 +16,7 @@ enum { /* options, as in main.c */
        PROMPT,
        PROMPT_FILE,
        PROMPT_IDS,
+       FORMAT,
        TOKENIZER,
        MAX_TOKENS,
        TEMPERATURE,
@@ -41,6 +42,7 @@ typedef struct job {
     dt_module *m;
     int64_t vocab, context;
     dt_tokenizer *k; /* NULL: prints ids */
+    char *format;    /* --format: that of the model's prompts; else NULL */
     dt_ids prompt, made;
     dt_sampling sampling;
     int cache;            /* DT_CACHE_... */
@@ -196,7 +198,16 @@ static int encode(job *j, const char *text, size_t bytes, int blame)
 {
     const dt_encoding how = { .special = j->args->option[SPECIAL] != NULL, .wrap = true };
     dt_ids ids = { .ctx = j->ctx };
-    if (dt_tokenizer_encode(j->k, text, bytes, &how, &ids) != DT_OK) {
+    text_stream whole = { .to = NULL };
+    dt_status s = DT_OK;
+    if (j->format != NULL) {
+        s = dt_prompt_fill(j->ctx, j->format, text, bytes, text_stream_add, &whole);
+        text = whole.text;
+        bytes = whole.n;
+    }
+    if (s == DT_OK) s = dt_tokenizer_encode(j->k, text, bytes, &how, &ids);
+    text_stream_free(&whole);
+    if (s != DT_OK) {
         dt_ids_free(&ids);
         return cli_fail(j->args, blame, "the prompt: %s", dt_error(j->ctx));
     }
@@ -443,6 +454,13 @@ static int decode(job *j)
     return j->ending == INTERRUPTED ? CLI_INTERRUPTED : CLI_DONE;
 }
 
+/* --format: that of the prompts on which the model was trained. */
+static int take_format(job *j, const dt_model_info *info)
+{
+    if (j->args->option[FORMAT] == NULL) return CLI_DONE;
+    return cli_prompt_format(j->args, j->ctx, info, &j->format);
+}
+
 static int open_model(job *j)
 {
     dt_model_info info = { .family = NULL };
@@ -457,6 +475,7 @@ static int open_model(job *j)
         j->vocab = language->vocab(j->m);
         j->context = language->context(j->m);
         status = open_tokenizer(j, &info);
+        if (status == CLI_DONE) status = take_format(j, &info);
     }
     dt_model_info_free(j->ctx, &info);
     return status;
@@ -471,6 +490,7 @@ static int run(job *j)
     text_stream_free(&j->out);
     free(j->prompt.id);
     free(j->made.id);
+    free(j->format);
     dt_tokenizer_free(j->k);
     dt_module_free(j->m);
     return status;

@@ -128,6 +128,10 @@ static const cli_command commands[] = {
       .options = { { "--prompt", "TEXT", "what the text begins with" },
                    { "--prompt-file", "FILE", "the same from a file; - is standard input" },
                    { "--prompt-ids", "1,2,3", "the same as ids of tokens" },
+                   { "--format", NULL,
+                     "the prompt is put into the format of the model's prompts (data.prompt): "
+                     "text, "
+                     "or where it has several fields a JSON object" },
                    { "--tokenizer", "FILE",
                      "in place of the model's own; bytes: every byte an id" },
                    { "--max-tokens", "N",
@@ -152,11 +156,15 @@ static const cli_command commands[] = {
                    { "--top", "K", "the likeliest classes or tokens; default 3" },
                    { "--columns", "a,b,...",
                      "of CSV files: the columns to read; default: those trained on" },
+                   { "--format", NULL,
+                     "texts are put into the format of the model's prompts (data.prompt)" },
                    { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",
-      "a model whose layers have adapters, to one that computes the same without", cli_merge,
-      .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
+      "a model whose layers have adapters, to one that computes the same without; packed weights "
+      "are "
+      "rounded anew",
+      cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
     { "import", "MODEL.onnx -o FILE", "an ONNX model as a float model of family layers", cli_import,
       .least_words = 1, .most_words = 1,

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FLOAT_MODEL "float.safetensors" /* written by dt_run */
+/* Written by dt_run. */
+#define FLOAT_MODEL "float.safetensors"
+#define ADAPTERS "adapters.safetensors"
 
 static bool join(char path[CLI_PATH], const char *folder, const char *name)
 {
@@ -36,7 +38,11 @@ static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
     if (!join(recipe_path, run, "recipe.yaml")) return join(path, run, name);
     if (dt_recipe_read(ctx, &source, &recipe) == DT_OK) {
         const dt_recipe_options *o = dt_recipe_get(recipe);
-        snprintf(name, sizeof name, "%s", o->qat.given ? o->convert.output : FLOAT_MODEL);
+        const bool packs = o->model.pack || o->model.packing.given;
+        snprintf(name, sizeof name, "%s",
+                 o->qat.given ? o->convert.output
+                 : packs      ? ADAPTERS
+                              : FLOAT_MODEL);
     }
     dt_recipe_free(recipe);
     return join(path, run, name);
@@ -55,13 +61,20 @@ static bool find_float(dt_ctx *ctx, const char *run, char path[CLI_PATH])
     return join(path, run, FLOAT_MODEL);
 }
 
+/* The end of a run with model.pack. */
+static bool find_adapters(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+{
+    (void)ctx;
+    return join(path, run, ADAPTERS);
+}
+
 int cli_find_model(const cli_args *args, char path[CLI_PATH])
 {
     typedef bool finder(dt_ctx * ctx, const char *run, char path[CLI_PATH]);
     static finder *const finders[][3] = {
         [CLI_FINAL_MODEL] = { find_final, find_checkpoint, find_float },
         [CLI_FLOAT_MODEL] = { find_float, find_checkpoint, NULL },
-        [CLI_TRAINED_MODEL] = { find_checkpoint, find_float, NULL },
+        [CLI_TRAINED_MODEL] = { find_adapters, find_checkpoint, find_float },
     };
     const char *word = args->words[0];
     finder *const *find = finders[args->command->model];

@@ -220,6 +220,7 @@ static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
         snprintf(given, ROW_NAME, "float, model.init");
         snprintf(rounded, ROW_NAME, "ptq, model.init");
         break;
+    case DT_FLOAT_ADAPTED: snprintf(given, ROW_NAME, "packed + adapters"); break;
     default: snprintf(given, ROW_NAME, "float"); break;
     }
     snprintf(name[DT_RUN_QAT], ROW_NAME, "qat");

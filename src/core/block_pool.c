@@ -7,6 +7,7 @@
  * overflow are detected. */
 #include "core/core.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,14 +64,15 @@ static dt__block *block_of(void *pointer)
     return (dt__block *)(void *)((char *)pointer - HEADER);
 }
 
-void *dt__alloc(dt_ctx *ctx, size_t bytes)
+void *dt__alloc(dt_ctx *ctx, uint64_t wanted)
 {
     dt__pool *pool = &ctx->pool;
-    if (bytes > LARGEST) {
-        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested", bytes);
+    if (wanted > LARGEST) {
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %" PRIu64 " bytes requested", wanted);
         return NULL;
     }
     size_t rounded;
+    const size_t bytes = (size_t)wanted;
     const int klass = class_of(bytes + HEADER, &rounded);
     dt__block *b = pool->free_list[klass];
     if (b != NULL) {
@@ -98,10 +100,10 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
     return payload(b);
 }
 
-void *dt__alloc_zero(dt_ctx *ctx, size_t bytes)
+void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes)
 {
     void *p = dt__alloc(ctx, bytes);
-    if (p != NULL) memset(p, 0, bytes);
+    if (p != NULL) memset(p, 0, (size_t)bytes);
     return p;
 }
 
@@ -192,6 +194,7 @@ void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack)
                       dt__add_size(most, pool->count.used, &most);
     pool->limit = fits ? most : SIZE_MAX;
     pool->limited = false;
+    pool->promised = 0;
 }
 
 bool dt__mul_size(uint64_t a, uint64_t b, size_t *out)

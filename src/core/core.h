@@ -46,14 +46,15 @@ typedef struct dt__block {
 typedef struct dt__pool {
     dt__block *free_list[DT__CLASSES];
     dt_memory count;
-    size_t limit; /* new blocks that would raise count.used above it fail; 0: no limit */
-    bool limited; /* a block failed for that reason */
+    size_t limit;    /* new blocks that would raise count.used above it fail; 0: no limit */
+    bool limited;    /* a block failed for that reason */
+    size_t promised; /* bytes of dt__storage_promise since the limit was set */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give
  * a valid pointer. */
-void *dt__alloc(dt_ctx *ctx, size_t bytes);
-void *dt__alloc_zero(dt_ctx *ctx, size_t bytes);
+void *dt__alloc(dt_ctx *ctx, uint64_t bytes);
+void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes);
 /* count * size bytes; an overflow is NOMEM. */
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
 /* Returns a block to the pool. NULL is allowed. */
@@ -164,7 +165,8 @@ struct dt_ctx {
     void *log_user;
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
-    bool blank; /* initial weights stay 0 and are not drawn: a file overwrites them */
+    bool blank;  /* initial weights stay 0 and are not drawn: a file overwrites them */
+    bool hollow; /* blank, and matrices have no memory until they are read from the file */
     int threads;
     dt__team *team;
     dt__registry registry[DT__REGISTRIES];

@@ -118,11 +118,14 @@ static dt_status fill(dt_tensor *x, dt__purpose purpose, dt__draw draw, double a
     if (!dt_is_contiguous(x)) {
         return dt_fail(ctx, DT_ERR_ARG, "random fill: the tensor must be contiguous");
     }
+    dt__stream *s = &ctx->stream[purpose];
+    if (ctx->blank && purpose == DT__FOR_INIT) {
+        dt__stream_take(s, (uint64_t)x->count);
+        return DT_OK;
+    }
     void *data = dt_data_mut(x);
     if (data == NULL && x->count > 0) return ctx->status;
-    dt__stream *s = &ctx->stream[purpose];
     const uint64_t first = dt__stream_take(s, (uint64_t)x->count);
-    if (ctx->blank && purpose == DT__FOR_INIT) return DT_OK;
     for (int64_t k = 0; k < x->count; k++) {
         const double v = draw(s->key, first + (uint64_t)k, a, b);
         if (x->dtype == DT_F32) ((float *)data)[k] = (float)v;

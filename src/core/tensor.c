@@ -30,7 +30,10 @@ bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 
 /* ---- storage ------------------------------------------------------------------------------ */
 
-dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
+/* Where the data lies that was allocated with its storage. */
+static void *own_data(dt__storage *s) { return (char *)s + DT__ALIGNMENT; }
+
+dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
 {
     size_t whole;
     if (!dt__add_size(bytes, DT__ALIGNMENT, &whole)) whole = SIZE_MAX;
@@ -40,10 +43,10 @@ dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
     atomic_init(&s->refs, 1);
     atomic_init(&s->needed, 0);
     s->ctx = ctx;
-    s->bytes = bytes;
+    s->bytes = (size_t)bytes;
     s->version = 0;
     s->frozen = s->dequantized = false;
-    s->data = (char *)s + DT__ALIGNMENT;
+    s->data = own_data(s);
     dt__ctx_retain(ctx);
     return s;
 }
@@ -54,8 +57,33 @@ void dt__storage_release(dt__storage *s)
 {
     if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
     dt_ctx *ctx = s->ctx;
+    if (s->data != own_data(s)) dt__release(ctx, s->data);
     dt__release(ctx, s);
     dt__ctx_release(ctx);
+}
+
+dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes)
+{
+    dt__pool *pool = &ctx->pool;
+    const size_t used = pool->count.used + pool->promised;
+    if (pool->limit != 0 && (used > pool->limit || bytes > pool->limit - used)) {
+        pool->limited = true;
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested, %zu in use", bytes, used);
+        return NULL;
+    }
+    dt__storage *s = dt__storage_create(ctx, 0);
+    if (s == NULL) return NULL;
+    pool->promised += bytes;
+    s->bytes = bytes;
+    s->data = NULL;
+    return s;
+}
+
+dt_status dt__storage_fill(dt__storage *s)
+{
+    if (s->data != NULL) return DT_OK;
+    s->data = dt__alloc(s->ctx, s->bytes);
+    return s->data == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 /* ---- handles ------------------------------------------------------------------------------ */
@@ -147,6 +175,19 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
     size_t bytes = 0;
     dt__dtype_bytes(dtype, (*out)->count, &bytes);
     (*out)->storage = dt__storage_create(ctx, bytes);
+    if ((*out)->storage != NULL) return DT_OK;
+    dt_tensor_free(*out);
+    *out = NULL;
+    return DT_ERR_NOMEM;
+}
+
+dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                   dt_tensor **out)
+{
+    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
+    size_t bytes = 0;
+    dt__dtype_bytes(dtype, (*out)->count, &bytes);
+    (*out)->storage = dt__storage_promise(ctx, bytes);
     if ((*out)->storage != NULL) return DT_OK;
     dt_tensor_free(*out);
     *out = NULL;

@@ -14,7 +14,7 @@ typedef struct dt__storage {
     uint64_t version;
     bool frozen;      /* writes are refused with STATE */
     bool dequantized; /* values of a FakeQuantTensor or packed tensor: writes are STATE */
-    void *data;       /* aligned to 64 */
+    void *data;       /* aligned to 64; NULL: promised, and not filled yet */
 } dt__storage;
 
 /* A value computed from a tensor and freed with it, such as its codes. */
@@ -49,7 +49,12 @@ struct dt_tensor {
                                    * NULL: none */
 };
 
-dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes); /* uninitialized; NULL: NOMEM */
+dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; NULL: NOMEM */
+/* A storage whose bytes dt__storage_fill allocates, uninitialized. Promised bytes count towards the
+ * pool's limit. NULL: NOMEM. */
+dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes);
+/* Does nothing where there are bytes. Errors: NOMEM. */
+dt_status dt__storage_fill(dt__storage *s);
 void dt__storage_retain(dt__storage *s);
 void dt__storage_release(dt__storage *s);
 
@@ -59,6 +64,9 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
 /* The same with an uninitialized storage. */
 dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 dt_tensor **out);
+/* A tensor whose storage is promised. */
+dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
+                                   dt_tensor **out);
 /* For a tape that only checks shapes: floats have no elements, and must not be read; integers,
  * which shape functions may read, are 0. */
 dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,

@@ -204,7 +204,7 @@ dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt
         return dt_fail(s->ctx, DT_ERR_NOMEM, "%s: %lld targets of %lld numbers", y->name,
                        (long long)y->n, (long long)y->outputs);
     }
-    s->targets = dt__storage_create(s->ctx, (size_t)bytes);
+    s->targets = dt__storage_create(s->ctx, (uint64_t)bytes);
     if (s->targets == NULL) return DT_ERR_NOMEM;
     return labels ? take_labels(s, y) : take_numbers(s, y, target == DT_TARGET_BITS);
 }
@@ -220,8 +220,9 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
         dt__has_label(d) ? (dt__side){ DT_I32, 0, { 0 } } : (dt__side){ DT_F32, 1, { s->outputs } };
 }
 
-static int64_t labels(const dt_dataset *d, int64_t example)
+static int64_t labels(const dt__batch *b, int64_t example)
 {
+    const dt_dataset *d = b->d;
     if (d->target == DT_TARGET_ANOMALY) {
         return d->kind->label(d, example) == 0 ? dt__array_size(d->arrays) : 0;
     }

@@ -123,7 +123,7 @@ static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each)
     const int64_t dims[] = { r->rows_room, each, (int64_t)sizeof(float) };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
-    dt__storage *larger = dt__storage_create(r->ctx, (size_t)bytes);
+    dt__storage *larger = dt__storage_create(r->ctx, (uint64_t)bytes);
     if (larger == NULL) return DT_ERR_NOMEM;
     if (*s != NULL) memcpy(larger->data, (*s)->data, (*s)->bytes);
     dt__storage_release(*s);

@@ -250,6 +250,13 @@ const dt_key dt_data_keys[] = {
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
       .text = "text, tokens: length of the windows that are read; jsonl: tokens of a prompt with "
               "its completion at most, longer ones are left out" },
+    { "prompt", DT_KEY_STRING, AT(prompt),
+      .text =
+          "jsonl: format of the prompts, a text with names of a line's fields in braces, such as "
+          "\"Question: {question}\\n\"; {{ and }} are braces; absent: the field prompt, or "
+          "lines of running text" },
+    { "completion", DT_KEY_STRING, AT(completion),
+      .text = "jsonl: likewise of the completions; absent: the field completion" },
     { 0 },
 };
 

@@ -47,8 +47,8 @@ typedef struct dt__data_kind {
     void (*end)(dt_ctx *ctx, void *state);
     void (*fill)(const dt__batch *b);
     void (*expect)(const dt__batch *b); /* a batch that will be filled next; NULL: none */
-    int64_t (*labels)(const dt_dataset *d, int64_t example); /* values of a target that count in the
-                                                              * loss */
+    /* Values of an example's target that count in the loss. */
+    int64_t (*labels)(const dt__batch *b, int64_t example);
     /* Removes the last `count` examples from d; `last`, a copy of d, becomes them. */
     void (*split)(dt_dataset *d, dt_dataset *last, int64_t count);
     void (*drop)(dt_dataset *d);                        /* releases the fields of the kind */
@@ -77,9 +77,10 @@ struct dt_dataset {
     /* sequences of tokens */
     int64_t context;
     struct dt__token_store *store;
-    int64_t begin, length;   /* running text: a range of the store */
-    dt__storage *pieces;     /* NULL: running text; else the examples, from `first` on */
-    dt_tokenizer *tokenizer; /* NULL: unknown */
+    int64_t begin, length;           /* running text: a range of the store */
+    dt__storage *pieces;             /* NULL: running text; else the examples, from `first` on */
+    dt_tokenizer *tokenizer;         /* NULL: unknown */
+    const char *prompt, *completion; /* formats of pieces, shared strings; NULL: none */
 };
 
 /* Creates a dataset from the fields, and takes ownership of them also after an error. */

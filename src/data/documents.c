@@ -59,59 +59,83 @@ dt_status dt__documents_add_text(dt__documents *c, const char *path)
 
 /* ---- lines of JSON ------------------------------------------------------------------------ */
 
-enum { TEXT, PROMPT, COMPLETION, FIELDS };
+enum { TEXT, PROMPT, COMPLETION };
 
-static const char *const names[] = { "text", "prompt", "completion" };
+static const dt__fields plain = { 3, { { "text", 4 }, { "prompt", 6 }, { "completion", 10 } } };
 
-typedef struct line {
-    const char *bytes[FIELDS]; /* NULL: it has no such field */
-    size_t n[FIELDS];
-} line;
-
-static dt_status read_member(dt__json *j, line *l)
+static dt_status format_fields(dt__documents *c, const char *key, const char *format)
 {
-    const char *name;
-    int i = 0;
-    DT__TRY(dt__json_key(j, &name));
-    while (i < FIELDS && strcmp(name, names[i]) != 0) i++;
-    if (i == FIELDS) return dt__json_skip(j);
-    if (l->bytes[i] != NULL) return dt__json_fail(j, "\"%s\" occurs twice", name);
-    return dt__json_bytes(j, &l->bytes[i], &l->n[i]);
+    char words[DT__MESSAGE_SIZE / 2];
+    const dt_status s = dt__format_fields(c->ctx, format, &c->fields);
+    if (s != DT_ERR_CONFIG) return s;
+    snprintf(words, sizeof words, "%s", dt_error(c->ctx));
+    return dt_fail(c->ctx, s, "%s: %s", key, words);
 }
 
-static dt_status read_line(dt__json *j, line *l)
+dt_status dt__documents_format(dt__documents *c, const char *prompt, const char *completion)
 {
-    bool more = true;
-    DT__TRY(dt__json_expect(j, '{'));
-    if (dt__json_next(j, '}')) more = false;
-    while (more) {
-        DT__TRY(read_member(j, l));
-        DT__TRY(dt__json_more(j, '}', &more));
+    if (prompt == NULL && completion == NULL) return DT_OK;
+    c->prompt = prompt != NULL ? prompt : "{prompt}";
+    c->completion = completion != NULL ? completion : "{completion}";
+    DT__TRY(format_fields(c, "data.prompt", c->prompt));
+    return format_fields(c, "data.completion", c->completion);
+}
+
+static dt_status add_piece(dt__documents *c, const dt__run_of_text *piece)
+{
+    const size_t begin = c->text.used;
+    dt__put(&c->text, piece->bytes, piece->n);
+    return add(c, begin);
+}
+
+static dt_status add_plain(dt__documents *c, const dt__json *j, const dt__run_of_text *value)
+{
+    const bool prompt = value[PROMPT].bytes != NULL, completion = value[COMPLETION].bytes != NULL;
+    const bool text = value[TEXT].bytes != NULL;
+    if (prompt != completion || prompt == text) {
+        return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there");
     }
-    DT__TRY(dt__json_end(j));
-    const bool pair = l->bytes[PROMPT] != NULL && l->bytes[COMPLETION] != NULL;
-    const bool any = l->bytes[PROMPT] != NULL || l->bytes[COMPLETION] != NULL;
-    if (pair ? l->bytes[TEXT] == NULL : l->bytes[TEXT] != NULL && !any) return DT_OK;
-    return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there");
+    if (c->n > 0 && prompt != c->pairs) {
+        return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; one kind is wanted",
+                             plain.name[prompt ? PROMPT : TEXT].bytes,
+                             plain.name[prompt ? TEXT : PROMPT].bytes);
+    }
+    c->pairs = prompt;
+    if (text) return add_piece(c, &value[TEXT]);
+    DT__TRY(add_piece(c, &value[PROMPT]));
+    return add_piece(c, &value[COMPLETION]);
+}
+
+/* One of the two documents of a line. */
+static dt_status add_formatted(dt__documents *c, const char *format, const dt__run_of_text *value)
+{
+    const size_t begin = c->text.used;
+    dt__format_put(format, &c->fields, value, &c->text);
+    return add(c, begin);
+}
+
+static dt_status add_pair(dt__documents *c, const dt__json *j, const dt__run_of_text *value)
+{
+    for (int i = 0; i < c->fields.n; i++) {
+        if (value[i].bytes != NULL) continue;
+        return dt__json_fail(j, "there is no \"%.*s\", a field of data.prompt or data.completion",
+                             (int)c->fields.name[i].n, c->fields.name[i].bytes);
+    }
+    if (dt__format_is_empty(c->completion, &c->fields, value)) {
+        return dt__json_fail(j, "the completion is empty");
+    }
+    c->pairs = true;
+    DT__TRY(add_formatted(c, c->prompt, value));
+    return add_formatted(c, c->completion, value);
 }
 
 static dt_status add_line(dt__documents *c, dt__json *j)
 {
-    line l = { { NULL }, { 0 } };
-    DT__TRY(read_line(j, &l));
-    const bool pairs = l.bytes[PROMPT] != NULL;
-    if (c->n > 0 && pairs != c->pairs) {
-        return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; one kind is wanted",
-                             names[pairs ? PROMPT : TEXT], names[pairs ? TEXT : PROMPT]);
-    }
-    c->pairs = pairs;
-    for (int i = 0; i < FIELDS; i++) {
-        if (l.bytes[i] == NULL) continue;
-        const size_t begin = c->text.used;
-        dt__put(&c->text, l.bytes[i], l.n[i]);
-        DT__TRY(add(c, begin));
-    }
-    return DT_OK;
+    int given;
+    dt__run_of_text value[DT__MOST_FIELDS];
+    const bool formatted = c->prompt != NULL;
+    DT__TRY(dt__fields_read(j, formatted ? &c->fields : &plain, value, &given));
+    return formatted ? add_pair(c, j, value) : add_plain(c, j, value);
 }
 
 static bool is_blank(const unsigned char *p, const unsigned char *end)

@@ -2,7 +2,7 @@
 #ifndef DT__DATA_DOCUMENTS_H
 #define DT__DATA_DOCUMENTS_H
 
-#include "core/json.h"
+#include "data/prompt_format.h"
 
 typedef struct dt__document {
     size_t begin, end; /* offsets in `text` */
@@ -15,7 +15,14 @@ typedef struct dt__documents {
     dt__document *at;
     int64_t n, room;
     bool pairs;
+    /* Lines of JSON: how fields become prompts and completions; NULL: the fields "prompt" and
+     * "completion" are these, and running text is "text" */
+    const char *prompt, *completion;
+    dt__fields fields; /* of both */
 } dt__documents;
+
+/* Sets the formats; either may be NULL, both: none. Errors: CONFIG, which begins with the key. */
+dt_status dt__documents_format(dt__documents *c, const char *prompt, const char *completion);
 
 void dt__documents_free(dt__documents *c);
 
@@ -24,8 +31,9 @@ void dt__documents_free(dt__documents *c);
 dt_status dt__documents_add_text(dt__documents *c, const char *path);
 
 /* Appends the lines of such a file: JSON objects, all with "text", or all with "prompt" and
- * "completion"; other fields and empty lines are ignored. Errors: those above; FORMAT, with the
- * line number, for any other line. */
+ * "completion", or all with the fields of the formats; other fields and empty lines are ignored.
+ * Errors: those above; FORMAT, with the line number, for any other line, and for one whose
+ * completion has empty fields alone. */
 dt_status dt__documents_add_lines(dt__documents *c, const char *path);
 
 /* The offset of the first byte that is not valid UTF-8 in a document, or -1; *number is its line,

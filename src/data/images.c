@@ -15,10 +15,10 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     if (d->target == DT_TARGET_MASK) *target = (dt__side){ DT_I32, 2, { d->height, d->width } };
 }
 
-static int64_t labels(const dt_dataset *d, int64_t example)
+static int64_t labels(const dt__batch *b, int64_t example)
 {
     (void)example; /* all have the same size */
-    return dt__dataset_target_bytes(d);
+    return dt__dataset_target_bytes(b->d);
 }
 
 static int label_of(const dt_dataset *d, int64_t example)
@@ -65,9 +65,9 @@ dt_status dt__images_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **ou
 
 dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *d)
 {
-    d->pixels = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_image_bytes(d)));
+    d->pixels = dt__storage_create(ctx, (uint64_t)(d->count * dt__dataset_image_bytes(d)));
     if (d->pixels == NULL) return DT_ERR_NOMEM;
-    d->targets = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_target_bytes(d)));
+    d->targets = dt__storage_create(ctx, (uint64_t)(d->count * dt__dataset_target_bytes(d)));
     if (d->targets != NULL) return DT_OK;
     dt__storage_release(d->pixels);
     d->pixels = NULL;

@@ -202,11 +202,13 @@ static void expect(const dt__batch *b)
 }
 
 /* With several outputs an example counts once, as their losses are means. */
-static int64_t labels(const dt_dataset *d, int64_t example)
+static int64_t labels(const dt__batch *b, int64_t example)
 {
-    if (d->target == DT_TARGET_SEVERAL) return 1;
-    const dt_dataset view = dt__joined_view(d, &d->joined->output[0]);
-    return view.kind->labels(&view, example);
+    if (b->d->target == DT_TARGET_SEVERAL) return 1;
+    const dt_dataset view = dt__joined_view(b->d, &b->d->joined->output[0]);
+    dt__batch of_view = *b;
+    of_view.d = &view;
+    return view.kind->labels(&of_view, example);
 }
 
 /* Asked for where targets are labels, of one output. */

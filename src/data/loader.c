@@ -264,7 +264,7 @@ int64_t dt_loader_labels(dt_loader *l, int64_t batches)
     if (l == NULL) return 0;
     const dt__batch b = examples_of(l, batches);
     int64_t n = 0;
-    for (int64_t i = 0; i < b.n; i++) n += l->kind->labels(l->data, dt__batch_example(&b, i));
+    for (int64_t i = 0; i < b.n; i++) n += l->kind->labels(&b, dt__batch_example(&b, i));
     return n;
 }
 

@@ -101,6 +101,7 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
     DT__TRY(encode(s, r, i, &begins, ids));
     piece->first = dt__max_i64(1, ids->n - piece->begin);
     DT__TRY(encode(s, r, i + 1, NULL, ids));
+    const bool empty = ids->n - piece->begin <= piece->first;
     if (end >= 0) DT__TRY(dt_ids_put(ids, end));
     piece->n = ids->n - piece->begin;
     if (piece->n > s->o->context + 1) {
@@ -109,7 +110,7 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
         ids->n = piece->begin;
         return DT_OK;
     }
-    if (piece->n <= piece->first) {
+    if (empty) {
         return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: example %lld of it has no completion",
                        part_names[r->part], (long long)(i - r->begin) / 2 + 1);
     }
@@ -141,7 +142,7 @@ static dt_status make_pairs(opening *s, const range *r)
 {
     pairs p = { .store = dt__token_store_create(s->ctx) };
     dt__storage *pieces =
-        dt__storage_create(s->ctx, (size_t)((r->end - r->begin) / 2) * sizeof *p.piece);
+        dt__storage_create(s->ctx, (uint64_t)((r->end - r->begin) / 2) * sizeof *p.piece);
     dt_status status = p.store == NULL || pieces == NULL ? DT_ERR_NOMEM : DT_OK;
     if (status == DT_OK) {
         p.piece = pieces->data;
@@ -157,7 +158,15 @@ static dt_status make_pairs(opening *s, const range *r)
                      .context = p.longest - 1,
                      .store = p.store,
                      .pieces = pieces };
-    return make(s, r->part, &d);
+    if (s->o->prompt != NULL) d.prompt = dt__text(s->ctx, "%s", s->o->prompt);
+    if (s->o->completion != NULL) d.completion = dt__text(s->ctx, "%s", s->o->completion);
+    const bool failed = (s->o->prompt != NULL && d.prompt == NULL) ||
+                        (s->o->completion != NULL && d.completion == NULL);
+    status = make(s, r->part, &d);
+    if (status != DT_OK || !failed) return status;
+    dt_dataset_free(*s->part[r->part]);
+    *s->part[r->part] = NULL;
+    return DT_ERR_NOMEM;
 }
 
 static dt_status make_part(opening *s, const range *r)
@@ -272,7 +281,9 @@ static dt_status make_parts(opening *s, dt__documents *train, const dt__document
 static dt_status open_documents(opening *s)
 {
     dt__documents train = { .ctx = s->ctx }, test = { .ctx = s->ctx };
-    dt_status status = read_files(s, "train", &s->o->train, &train);
+    dt_status status = dt__documents_format(&train, s->o->prompt, s->o->completion);
+    if (status == DT_OK) status = dt__documents_format(&test, s->o->prompt, s->o->completion);
+    if (status == DT_OK) status = read_files(s, "train", &s->o->train, &train);
     if (status == DT_OK) status = read_files(s, "test", &s->o->test, &test);
     if (status == DT_OK) status = make_parts(s, &train, &test);
     dt__documents_free(&train);

@@ -1,6 +1,7 @@
 /* Sequences of tokens, a kind of dataset: windows of running text, or padded pieces with an end of
  * their own. The target of a token is the next one:
- *     target[t] = x[t + 1]      -100 before the first token that is to be predicted, and in padding
+ *     target[t] = x[t + 1]      -100 before the first token that is to be predicted (of a prompt's
+ *                               completion; the second with dt_loader_options.prompts), in padding
  * Windows of epoch e begin at begin + offset + w T. Block e of the seed's stream for shuffling
  * holds the key that draws the offset, besides that of the order. Unshuffled, the offset is 0. */
 #include "data/dataset.h"
@@ -65,10 +66,16 @@ static dt__sequence piece_of(const dt_dataset *d, int64_t offset, int64_t exampl
     return (dt__sequence){ d->begin + at, dt__min_i64(d->context + 1, d->length - at), 1 };
 }
 
-static int64_t labels(const dt_dataset *d, int64_t example)
+/* The first token of a piece that is a target. */
+static int64_t first_target(const dt__sequence *p, const dt_loader_options *o)
 {
-    const dt__sequence p = piece_of(d, 0, example);
-    return p.n - p.first;
+    return o->prompts ? 1 : p->first;
+}
+
+static int64_t labels(const dt__batch *b, int64_t example)
+{
+    const dt__sequence p = piece_of(b->d, 0, example);
+    return p.n - first_target(&p, b->options);
 }
 
 static void fill(const dt__batch *b)
@@ -80,11 +87,12 @@ static void fill(const dt__batch *b)
     int32_t *x = b->x, *target = b->target;
     for (int64_t i = 0; i < b->n; i++, x += d->context, target += d->context) {
         const dt__sequence p = piece_of(d, offset, dt__batch_example(b, i));
+        const int64_t first = first_target(&p, b->options);
         for (int64_t t = 0; t < d->context; t++) {
             const int64_t next = t + 1;
             x[t] = next < p.n ? id_at(d->store, p.begin + t) : padding;
             target[t] =
-                next < p.n && next >= p.first ? id_at(d->store, p.begin + next) : DT__NO_LABEL;
+                next < p.n && next >= first ? id_at(d->store, p.begin + next) : DT__NO_LABEL;
         }
     }
 }
@@ -122,6 +130,8 @@ static void split(dt_dataset *d, dt_dataset *last, int64_t count)
     }
     d->store->refs++;
     dt__tokenizer_retain(d->tokenizer);
+    dt__text_retain(d->prompt);
+    dt__text_retain(d->completion);
 }
 
 static void drop(dt_dataset *d)
@@ -129,6 +139,8 @@ static void drop(dt_dataset *d)
     dt__token_store_release(d->store);
     dt__storage_release(d->pieces);
     dt_tokenizer_free(d->tokenizer);
+    dt__text_release(d->prompt);
+    dt__text_release(d->completion);
 }
 
 const dt__data_kind dt__data_sequences = {

@@ -314,8 +314,9 @@ static dt_status write_all(dt__c_about *a)
     dt_status s = DT_OK;
     if (call->info != NULL && call->info->data != NULL) {
         s = dt_model_data_parse(call->ctx, call->info->data, call->path, &data);
-        if (s == DT_OK) a->data = &data;
-        if (s == DT_OK) s = dt__c_begin_data(a);
+        const bool read = s == DT_OK && data.input.n > 0; /* not of a language model */
+        if (read) a->data = &data;
+        if (read) s = dt__c_begin_data(a);
     }
     dt__c_put_lines(a->p, &a->body);
     for (int64_t i = 0; i < dt_trace_calls(call->trace); i++) {

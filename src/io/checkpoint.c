@@ -6,7 +6,7 @@
  *     detent.counts  I64 [n], detent.values F64 [n]: the run's counters, named in detent.run
  *
  * Metadata: detent.run (names, updates of the optimizer), detent.machine, detent.recipe. */
-#include "io/model.h"
+#include "io/model_base.h"
 #include "kernels/machine.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
@@ -522,6 +522,8 @@ static void restore_slots(void *user)
 static dt_status load(loading *l, const dt_file *file)
 {
     DT__TRY(dt_file_check(file));
+    DT__TRY(
+        dt__base_compare(l->ctx, file->path, dt_file_meta(file, DT__KEY_BASE), l->s->info.base));
     DT__TRY(read_parts(file, &l->parts));
     DT__TRY(dt__restore(&(dt__restoring){ .file = file,
                                           .m = l->s->module,

@@ -14,6 +14,7 @@
 #define DT__KEY_DEVICE "detent.device"
 #define DT__KEY_TIED "detent.tied"
 #define DT__KEY_LORA "detent.lora"
+#define DT__KEY_BASE "detent.base" /* of adapters: the file of the weights beside them */
 #define DT__KEY_TOKENIZER "detent.tokenizer"
 #define DT__KEY_DATA "detent.data"
 #define DT__KEY_HF "detent.hf"   /* other contents of a Hugging Face folder: hf_origin.c */
@@ -140,6 +141,7 @@ typedef struct dt__saving {
     dt_writer *writer;
     dt__kept *kept;    /* memory that the writer borrows */
     dt__groups groups; /* parameters that are written as one tensor per expert */
+    bool has_base;     /* only what is trained is written, beside a base */
 } dt__saving;
 
 /* Adds everything of the model to the writer. dt__saving_end must be called in any case. */
@@ -168,6 +170,9 @@ typedef struct dt__restoring {
     bool quantized;
     dt_status (*then)(void *user, const dt_file *fitted); /* NULL: none */
     void (*after)(void *user);                            /* NULL: none */
+    /* After each tensor that is stored; if it fails, the model is neither restored nor unchanged,
+     * and must be freed. NULL: none */
+    dt_status (*stored)(void *user, const char *path, dt_tensor *x);
     int *grouped; /* receives the form of the file, DT_GROUPED_...; may be NULL */
     void *user;
 } dt__restoring;
@@ -179,8 +184,14 @@ dt_status dt__restore(const dt__restoring *r);
  * those whose scales are taken. Other files have none. Errors: IO, FORMAT, NOMEM. */
 dt_status dt__ranges_take(dt_module *m, const char *path, int64_t *taken, int64_t *all);
 
+/* dt_model_load_packed of a model of the family and options `as`. */
+dt_status dt__model_load_packed(dt_ctx *ctx, const char *path, const dt_qat_options *qat,
+                                const dt_model_info *as, dt_module **out);
+
 /* How to build the model of a file; the caller frees `info`. */
 dt_status dt__model_info_read(const dt_file *file, dt_model_info *info);
+/* Its model with matrices that have no memory yet, to be restored from the file. */
+dt_status dt__model_twin(const dt_file *file, const dt_model_info *info, dt_module **out);
 /* Builds the model that a file describes. `info` as in dt_model_load. */
 dt_status dt__model_of_file(const dt_file *file, dt_module **out, dt_model_info *info);
 /* Whether a file holds a training checkpoint, and whether its parts have the right forms. */

@@ -8,15 +8,20 @@
  *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
  *                     "outputs": [{ "name": "kind", "target": "classes", ... }, ...] }
  *
- * All but target and input may be missing. inputs and outputs are there where a model has several:
- * `input` and `output` are then those of packed examples and answers, in this order. */
+ *     detent.data = { "target": "tokens", "prompt": "Q: {question}", "completion": "{answer}" }
+ *
+ * All but target and, unless that is tokens, input may be missing. inputs and outputs are there
+ * where a model has several: `input` and `output` are then those of packed examples and answers,
+ * in this order. */
 #include "core/block_list.h"
 #include "core/number.h"
 #include "data/features.h"
 #include "data/joined.h"
+#include "data/prompt_format.h"
 #include "io/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char *const targets[] = {
@@ -181,16 +186,30 @@ static void put_sides(dt__chars *t, const dt__joined *j)
     dt__put_text(t, "]");
 }
 
+/* How fields became prompts and completions. */
+static void put_formats(dt__chars *t, const dt_dataset *d)
+{
+    const char *const formats[][2] = { { ", \"prompt\": ", d->prompt },
+                                       { ", \"completion\": ", d->completion } };
+    for (int i = 0; i < DT__COUNT_OF(formats); i++) {
+        if (formats[i][1] == NULL) continue;
+        dt__put_text(t, formats[i][0]);
+        dt__put_quoted(t, formats[i][1]);
+    }
+}
+
 dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 {
     DT__NEED(NULL, d);
     DT__NEED(NULL, sink);
-    if (dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    const bool formatted = d->prompt != NULL || d->completion != NULL;
+    if (dt_dataset_target(d) == DT_TARGET_TOKENS && !formatted) return DT_OK;
     dt__chars t = { .ctx = d->ctx };
     dt__put_text(&t, "{\"target\": ");
     dt__put_quoted(&t, targets[dt_dataset_target(d)]);
-    put_input(&t, d);
-    if (dt_dataset_target(d) != DT_TARGET_SEVERAL) put_output(&t, d);
+    if (formatted) put_formats(&t, d);
+    else put_input(&t, d);
+    if (!formatted && dt_dataset_target(d) != DT_TARGET_SEVERAL) put_output(&t, d);
     if (d->joined != NULL) put_sides(&t, d->joined);
     dt__put_text(&t, "}");
     const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
@@ -285,6 +304,8 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "deviation") == 0) {
         return read_list(j, r->memory, false, &n[1], (const void **)&out->deviation);
     }
+    if (strcmp(name, "prompt") == 0) return dt__json_string(j, &out->prompt);
+    if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
     if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
     if (strcmp(name, "resized") == 0) return dt__json_bool(j, &out->resized);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
@@ -374,14 +395,32 @@ static bool sides_fit(const dt_model_data *d)
     return d->n_inputs == 0 || all == numbers_of(&d->input);
 }
 
+static dt_status check_formats(const dt__json *j, const dt_model_data *d)
+{
+    char words[DT__MESSAGE_SIZE / 2];
+    const char *const formats[] = { d->prompt, d->completion };
+    dt__fields fields = { 0 };
+    for (int i = 0; i < DT__COUNT_OF(formats); i++) {
+        const dt_status s =
+            formats[i] == NULL ? DT_OK : dt__format_fields(j->ctx, formats[i], &fields);
+        if (s != DT_ERR_CONFIG) DT__TRY(s);
+        if (s == DT_OK) continue;
+        snprintf(words, sizeof words, "%s", dt_error(j->ctx));
+        return dt__json_fail(j, "the format of %s: %s", i == 0 ? "prompts" : "completions", words);
+    }
+    return DT_OK;
+}
+
 static dt_status read_all(dt__json *j, dt_model_data *out)
 {
     reading r = { .out = out, .memory = &out->memory };
     DT__TRY(read_object(j, &r));
     DT__TRY(dt__json_end(j));
-    if (out->target == NULL || out->input.n == 0) {
+    const bool tokens = out->target != NULL && strcmp(out->target, "tokens") == 0;
+    if (out->target == NULL || (out->input.n == 0 && !tokens)) {
         return dt__json_fail(j, "target and input must be there");
     }
+    if (tokens) return check_formats(j, out);
     if (sides_fit(out)) return DT_OK;
     return dt__json_fail(j, "inputs, outputs and the packed 'input' do not fit");
 }

@@ -1,7 +1,7 @@
 /* Loads models: builds the model from its family and options, then restores its tensors. */
 #include "core/block_list.h"
 #include "io/hf.h"
-#include "io/model.h"
+#include "io/model_base.h"
 #include "io/tensors_meta.h"
 #include "nn/family.h"
 #include "nn/module.h"
@@ -32,9 +32,11 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     const char *hf = dt_file_meta(file, DT__KEY_HF);
     const char *data = dt_file_meta(file, DT__KEY_DATA);
     const char *hash = dt_file_meta(file, DT__KEY_HASH);
-    char *memory = dt__block_list_add(j->ctx, &info->memory,
-                                      size + room_of(tokenizer) + room_of(hf) + room_of(data) +
-                                          room_of(hash) + (size_t)(j->end - j->begin) + 1);
+    const char *base = dt_file_meta(file, DT__KEY_BASE);
+    char *memory =
+        dt__block_list_add(j->ctx, &info->memory,
+                           size + room_of(tokenizer) + room_of(hf) + room_of(data) + room_of(hash) +
+                               room_of(base) + (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->options = memory;
     j->strings = memory + size;
@@ -42,6 +44,7 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     info->hf = keep_text(hf, &j->strings);
     info->data = keep_text(data, &j->strings);
     info->hash = keep_text(hash, &j->strings);
+    info->base = keep_text(base, &j->strings);
     DT__TRY(dt__json_options(j, info->family->keys, memory));
     DT__TRY(dt__json_expect(j, '}'));
     return dt__json_end(j);
@@ -94,12 +97,15 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 #define GROWTH 40
 #define SLACK ((size_t)64 << 20)
 
-/* Initial weights are not drawn, since the file overwrites them; random streams do not change. */
-static dt_status create(const dt_file *file, const dt_model_info *info, dt_module **out)
+/* Initial weights are not drawn, since the file overwrites them, and matrices have no memory before
+ * they are read: weights that are integers never have floats. Random streams do not change. */
+dt_status dt__model_twin(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
     dt__pool_limit(ctx, file->size, GROWTH, SLACK);
+    ctx->hollow = true;
     const dt_status s = dt__family_twin(ctx, info->family, info->options, out);
+    ctx->hollow = false;
     ctx->pool.limit = 0;
     if (s == DT_OK || (s == DT_ERR_NOMEM && !ctx->pool.limited)) return s;
     char text[DT__MESSAGE_SIZE / 2] = "it describes a model many times as large as the file";
@@ -108,13 +114,21 @@ static dt_status create(const dt_file *file, const dt_model_info *info, dt_modul
                    file->part == NULL ? DT__KEY_MODEL : DT__HF_CONFIG, text);
 }
 
+static dt_status restore_whole(const dt_file *file, dt_model_info *info, dt_module *m)
+{
+    return dt__restore(
+        &(dt__restoring){ .file = file, .m = m, .quantized = true, .grouped = &info->grouped });
+}
+
+/* A file of adapters is restored into the model of its base. */
 static dt_status build(const dt_file *file, dt_model_info *info, dt_module **out)
 {
-    DT__TRY(create(file, info, out));
-    const dt__restoring r = {
-        .file = file, .m = *out, .quantized = true, .grouped = &info->grouped
-    };
-    const dt_status s = dt__restore(&r);
+    dt_file *base = NULL;
+    if (dt__has_base(file)) DT__TRY(dt__base_open(file, &base));
+    dt_status s = dt__model_twin(base != NULL ? base : file, info, out);
+    if (s == DT_OK && base != NULL) s = restore_whole(base, info, *out);
+    if (s == DT_OK) s = restore_whole(file, info, *out);
+    dt_file_close(base);
     if (s != DT_OK) {
         dt_module_free(*out);
         *out = NULL;

@@ -1,6 +1,8 @@
 /* Restores a module from a file, in the four steps of model_restore.h. */
 #include "io/model_restore.h"
 
+#include "io/model_base.h"
+
 dt_status dt__load_refuse(const dt__load *l, const char *path, const char *what)
 {
     char shown[DT__SHOWN];
@@ -19,7 +21,11 @@ static dt_status restore(dt__load *l, dt__load_made *made, dt__load_plan *plan)
 
 static dt_status restore_fitted(const dt__restoring *r, const dt_file *file)
 {
-    dt__load l = { .ctx = r->m->ctx, .r = r, .file = file, .meta.ctx = r->m->ctx };
+    dt__load l = { .ctx = r->m->ctx,
+                   .r = r,
+                   .file = file,
+                   .beside = dt__has_base(r->file),
+                   .meta.ctx = r->m->ctx };
     dt__load_made made = { 0 };
     dt__load_plan plan = { 0 };
     const dt_status s = restore(&l, &made, &plan);

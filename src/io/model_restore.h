@@ -20,6 +20,7 @@ typedef struct dt__load {
     dt_ctx *ctx;
     const dt__restoring *r;
     const dt_file *file; /* with names and forms of the model */
+    bool beside;         /* the file has adapters, and the model their base */
     dt__model_meta meta;
 } dt__load;
 

@@ -47,6 +47,19 @@ static dt_status wrap(dt__load_plan *p)
     return l->r->then == NULL ? DT_OK : l->r->then(l->r->user, l->file);
 }
 
+/* Memory for the values of a new model, where it has none yet. */
+static dt_status fill(const dt__load_item *i)
+{
+    const dt_tensor *inner = dt__kind_of(i->x)->inner(i->x);
+    return i->packed == NULL ? dt__storage_fill(inner->storage) : DT_OK;
+}
+
+static dt_status fill_all(dt__load_plan *p)
+{
+    for (int64_t k = 0; k < p->n_items; k++) DT__TRY(fill(&p->item[k]));
+    return DT_OK;
+}
+
 static void unwrap(dt__load_plan *p)
 {
     for (int64_t k = 0; k < p->n_items; k++) {
@@ -75,7 +88,35 @@ static dt_status prepare(dt__load_plan *p)
     if (l->meta.n_loras > 0 && l->r->quantized) {
         DT__TRY(dt__lora_set_trainable(l->r->m, l->meta.trains_rest));
     }
+    if (l->r->stored == NULL) DT__TRY(fill_all(p));
     return wrap(p);
+}
+
+static void store(const dt__load_plan *p, dt__load_item *i)
+{
+    if (i->entry != NULL) {
+        dt_tensor *inner = dt__write_open(i->x);
+        dt__entry_copy(p->load->file, i->entry, inner);
+        dt__write_close(i->x);
+    } else if (i->packed == NULL) {
+        dt__write_value(i->x, i->value);
+    } else {
+        dt__packed_take(i->x, i->packed);
+        i->packed = NULL; /* the handle owns it now */
+    }
+}
+
+/* Stores the tensors one by one, each with what the caller does with it. */
+static dt_status store_each(dt__load_plan *p)
+{
+    const dt__restoring *r = p->load->r;
+    for (int64_t k = 0; k < p->n_items; k++) {
+        dt__load_item *i = &p->item[k];
+        DT__TRY(fill(i));
+        store(p, i);
+        DT__TRY(r->stored(r->user, i->path, i->x));
+    }
+    return DT_OK;
 }
 
 dt_status dt__load_commit(dt__load_plan *p)
@@ -85,18 +126,7 @@ dt_status dt__load_commit(dt__load_plan *p)
         unwrap(p);
         return s;
     }
-    for (int64_t k = 0; k < p->n_items; k++) {
-        dt__load_item *i = &p->item[k];
-        if (i->entry != NULL) {
-            dt_tensor *inner = dt__write_open(i->x);
-            dt__entry_copy(p->load->file, i->entry, inner);
-            dt__write_close(i->x);
-        } else if (i->packed == NULL) {
-            dt__write_value(i->x, i->value);
-        } else {
-            dt__packed_take(i->x, i->packed);
-            i->packed = NULL; /* the handle owns it now */
-        }
-    }
+    if (p->load->r->stored != NULL) return store_each(p);
+    for (int64_t k = 0; k < p->n_items; k++) store(p, &p->item[k]);
     return DT_OK;
 }

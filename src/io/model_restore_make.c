@@ -14,6 +14,16 @@ static dt_status refuse_lora(const dt__load *l, const char *path, const char *wh
                    dt__shown(path, shown), what);
 }
 
+/* Whether the file has the codes of the module's weight. */
+static bool becomes_packed(const dt__load *l, const char *path)
+{
+    for (int64_t i = 0; i < l->meta.n_quants; i++) {
+        const dt__module_quant *q = &l->meta.quant[i];
+        if (strcmp(q->path, path) == 0) return q->has_weight && q->weight.state == DT__PACKED;
+    }
+    return false;
+}
+
 static dt_status add_adapter(const dt__load *l, dt__load_made *made, const dt__module_lora *of)
 {
     dt_module *m = dt_module_at(l->r->m, of->path);
@@ -27,8 +37,22 @@ static dt_status add_adapter(const dt__load *l, dt__load_made *made, const dt__m
     if (of->lora.rank > dt__min_i64(weight->dims[0], weight->dims[1])) {
         return refuse_lora(l, of->path, "its rank is above the shorter side of the weight");
     }
-    DT__TRY(dt__lora_attach(m, &of->lora));
+    dt__lora lora = of->lora;
+    lora.beside = dt_is_packed(weight) || becomes_packed(l, of->path);
+    DT__TRY(dt__lora_attach(m, &lora));
     made->adapted[made->n_adapted++] = m;
+    return DT_OK;
+}
+
+/* Tensors that a file of adapters lacks are the base's, but for adapters. */
+static dt_status check_there(const dt__load *l, const char *path)
+{
+    static const char *const parts[] = { ".lora_a", ".lora_b" };
+    for (int i = 0; i < 2; i++) {
+        const dt_file_entry *e;
+        DT__TRY(dt__file_part(l->file, path, parts[i], &e));
+        if (e == NULL) return refuse_lora(l, path, "its adapter is not in the file");
+    }
     return DT_OK;
 }
 
@@ -41,7 +65,7 @@ static dt_status add_adapters(const dt__load *l, dt__load_made *made)
     dt_status s = DT_OK;
     if (meta->n_loras == 0) return DT_OK;
     if (!l->r->quantized) {
-        if (dt_has_lora(l->r->m)) return DT_OK;
+        if (dt_has_lora(l->r->m) && !l->beside) return DT_OK;
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: a model with adapters (" DT__KEY_LORA "); merge it first",
                        l->file->path);
@@ -49,8 +73,10 @@ static dt_status add_adapters(const dt__load *l, dt__load_made *made)
     made->adapted = dt__alloc_array(l->ctx, meta->n_loras, sizeof(dt_module *));
     if (made->adapted == NULL) return DT_ERR_NOMEM;
     memcpy(before, l->ctx->stream, sizeof before);
-    for (int64_t i = 0; i < meta->n_loras && s == DT_OK; i++)
+    for (int64_t i = 0; i < meta->n_loras && s == DT_OK; i++) {
         s = add_adapter(l, made, &meta->lora[i]);
+        if (s == DT_OK && l->beside) s = check_there(l, meta->lora[i].path);
+    }
     memcpy(l->ctx->stream, before, sizeof before);
     return s;
 }

@@ -25,6 +25,7 @@ static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_entry_k
     const dt__load *l = p->load;
     (void)kind;
     if (dt_param_path(l->r->m, x) != path) return DT_OK;
+    if (l->beside && dt_file_find(l->file, path) == NULL) return DT_OK;
     DT__TRY(check_writable(l, path, x));
     DT__TRY(DT__RESERVE(l->ctx, p->item, p->n_items, p->room_items));
     p->item[p->n_items++] = (dt__load_item){ .x = x, .path = path, .trained = x->requires_grad };
@@ -79,7 +80,7 @@ static dt_status match_weight(dt__load_plan *p, const dt__module_quant *q, dt_mo
     }
     dt__load_item *to = dt__load_item_of(p, x);
     const bool folds = q->weight.has_norm && q->weight.norm != DT__NORM_REMOVED;
-    if (folds || dt__has_lora(m)) return match_derived(p, q, m);
+    if (folds || (dt__has_lora(m) && !m->lora.beside)) return match_derived(p, q, m);
     if (to->quant != NULL && !same_weight(to->quant, q)) {
         return dt__load_refuse(l, q->path, "its weight is tied to one with other settings");
     }
@@ -164,7 +165,7 @@ static dt_status match_modules(dt__load_plan *p)
         }
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: a converted model: its weights are integers. Give a checkpoint from "
-                       "before the conversion",
+                       "before the conversion, or train adapters beside them (model.pack: true)",
                        l->file->path);
     }
     if (!l->r->quantized) return DT_OK;

@@ -24,14 +24,16 @@ static dt_status use_part(reading *r, const char *name, const char *suffix)
     const dt_file_entry *e;
     DT__TRY(dt__file_part(r->load->file, name, suffix, &e));
     use(r, e);
+    if (e != NULL) dt__entry_forget(r->load->file, e);
     return DT_OK;
 }
 
 static dt_status read_packed(reading *r, dt__load_item *i)
 {
     const dt__packed_place place = { r->load->file, i->path, i->quant };
+    DT__TRY(dt__packed_read(&place, &i->packed));
     for (int k = 0; k < DT__ROW_PARTS; k++) DT__TRY(use_part(r, i->path, dt__row_suffix[k]));
-    return dt__packed_read(&place, &i->packed);
+    return DT_OK;
 }
 
 /* The values of a weight's codes, for a model of floats. */
@@ -85,7 +87,8 @@ static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e
         complain_of_shape(r, i, e);
         return DT_OK;
     }
-    if (is_weight(i->path) && dt__entry_fits(e, i->x)) {
+    const dt_tensor *inner = dt__kind_of(i->x)->inner(i->x);
+    if (is_weight(i->path) && dt__entry_fits(e, inner)) {
         i->entry = e;
         return DT_OK;
     }
@@ -170,6 +173,7 @@ static dt_status read_values(reading *r)
             DT__TRY(packed ? read_packed(r, i)
                            : read_value(r, i, dt_file_find(r->load->file, i->path)));
     }
+    if (r->load->beside) return check_names(r);
     DT__TRY(dt_module_visit(r->load->r->m, use_tied, r));
     return check_names(r);
 }

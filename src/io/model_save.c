@@ -4,7 +4,7 @@
  * loaded. */
 #include "core/block_list.h"
 #include "io/hf.h"
-#include "io/model.h"
+#include "io/model_base.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 #include "qat/adapters.h"
@@ -48,7 +48,6 @@ static bool ends_with(const char *text, const char *end)
 static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt__saving *s = user;
-    (void)kind;
     if (strncmp(path, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0) {
         return dt_fail(s->ctx, DT_ERR_ARG,
                        "save: the name '%s' begins with '" DT__OWN_PREFIX
@@ -56,6 +55,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
                        path);
     }
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: saved under its first path */
+    if (s->has_base && dt__is_of_base(s->m, path, x, kind)) return DT_OK;
     if (x->kind == NULL) return dt__saving_add(s, path, x);
     if (strcmp(path, "weight") != 0 && !ends_with(path, ".weight")) {
         return dt_fail(s->ctx, DT_ERR_STATE, "save: '%s' is a %s tensor; only weights can be", path,
@@ -313,18 +313,23 @@ static dt_status add_text(dt__saving *s, const char *key, const char *text)
 
 dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *info)
 {
-    *s = (dt__saving){ .ctx = m->ctx, .m = m, .groups.ctx = m->ctx };
+    *s = (dt__saving){
+        .ctx = m->ctx, .m = m, .groups.ctx = m->ctx, .has_base = info != NULL && info->base != NULL
+    };
     DT__TRY(dt_writer_create(s->ctx, &s->writer));
     if (info != NULL && info->grouped == DT_GROUPED_EXPERTS) DT__TRY(dt__groups_of(m, &s->groups));
     DT__TRY(dt_module_visit(m, add_tensor, s));
-    DT__TRY(add_quant(s));
-    DT__TRY(add_device(s));
-    DT__TRY(add_ties(s));
+    if (!s->has_base) {
+        DT__TRY(add_quant(s));
+        DT__TRY(add_device(s));
+        DT__TRY(add_ties(s));
+    }
     DT__TRY(add_loras(s));
     if (info == NULL || info->family == NULL) return DT_OK;
     DT__TRY(add_text(s, DT__KEY_TOKENIZER, info->tokenizer));
     DT__TRY(add_text(s, DT__KEY_DATA, info->data));
     DT__TRY(add_text(s, DT__KEY_HF, info->hf));
+    DT__TRY(add_text(s, DT__KEY_BASE, info->base));
     return add_model(s, info);
 }
 

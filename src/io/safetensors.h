@@ -58,6 +58,8 @@ bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x);
 /* x = e, which fits, without a copy in between. Pages of the file that were read are given back, so
  * that a large tensor is not in memory twice. The caller raises x's version. */
 void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x);
+/* Gives the pages of an entry that was read back to the system; they are read again if needed. */
+void dt__entry_forget(const dt_file *file, const dt_file_entry *e);
 
 /* Parses the header of a mapped file and checks every rule. */
 dt_status dt__header_read(dt_file *file);

@@ -175,6 +175,11 @@ static void forget(const dt_file *file, const unsigned char *at, size_t n)
     if (end > from) madvise((void *)(uintptr_t)(begin + from), end - from, MADV_DONTNEED);
 }
 
+void dt__entry_forget(const dt_file *file, const dt_file_entry *e)
+{
+    forget(file, e->data, e->bytes);
+}
+
 void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x)
 {
     const pair *p = pair_of(e->dtype, x->dtype);

@@ -5,7 +5,7 @@
 dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight)
 {
     if (layer->folding != DT__APART) return dt__folded_weight(t, layer, weight);
-    if (!dt__has_lora(layer)) return weight;
+    if (!dt__has_lora(layer) || layer->lora.beside) return weight;
     return dt_lora(t, weight, dt__entry_find(layer, "lora_a")->x,
                    dt__entry_find(layer, "lora_b")->x, layer->lora.alpha);
 }

@@ -12,6 +12,8 @@ bool dt__can_lora(const dt_module *m);
 /* Adds an adapter. lora_a is initialized as a linear layer's weight, lora_b to 0, so the layer
  * computes as before. Errors: NOMEM, which leaves the layer unchanged. */
 dt_status dt__lora_attach(dt_module *m, const dt__lora *lora);
+/* The product of an adapter beside its weight, plus `residual` unless that is NULL. */
+dt_tensor *dt__lora_product(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *residual);
 /* Removes the adapter and its parameters. */
 void dt__lora_remove(dt_module *m);
 

@@ -125,7 +125,9 @@ dt_ctx *dt_module_ctx(const dt_module *m)
 static dt_status new_tensor(dt_module *m, const char *name, int rank, const int64_t *dims,
                             dt_entry_kind kind, dt_tensor **x)
 {
-    DT__TRY(dt_tensor_create(m->ctx, DT_F32, rank, dims, x));
+    dt_ctx *ctx = m->ctx;
+    if (ctx->hollow && rank > 1) DT__TRY(dt__tensor_create_hollow(ctx, DT_F32, rank, dims, x));
+    else DT__TRY(dt_tensor_create(ctx, DT_F32, rank, dims, x));
     return dt__module_add_tensor(m, name, *x, kind);
 }
 

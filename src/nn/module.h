@@ -41,6 +41,7 @@ typedef enum dt__folding {
 typedef struct dt__lora {
     int64_t rank; /* 0: none */
     double alpha;
+    bool beside; /* the weight is packed: the adapter is a product of its own beside it */
 } dt__lora;
 
 /* What runs in place of a module type's forward from dt_prepare on, and belongs to the module:

@@ -2,6 +2,7 @@
  * +-1/sqrt(in) as in PyTorch [He et al. 2015 with a = sqrt(5)]. */
 #include "nn/layer_cases.h"
 #include "nn/layer_type.h"
+#include "nn/lora.h"
 #include "nn/module.h"
 
 #include <math.h>
@@ -10,8 +11,10 @@ static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilo
                           dt_tensor **y)
 {
     const dt__entry *bias = dt__entry_find(m, "bias");
+    dt_tensor *residual = e->residual;
+    if (m->lora.beside) residual = dt__lora_product(t, m, x, residual);
     *y = dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
-                       &(dt_linear_after){ e->activation, e->residual });
+                       &(dt_linear_after){ e->activation, residual });
 }
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
@@ -47,9 +50,13 @@ static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, d
         part[i] = (dt_linear_part){ dt_module_weight(t, m[i]), dt__module_bias(t, m[i]) };
     }
     bool same = t->status == DT_OK;
-    for (int i = 1; i < n && same; i++) same = are_same(t, x[0], x[i]);
+    for (int i = 0; i < n && same; i++) same = are_same(t, x[0], x[i]) && !m[i]->lora.beside;
     if (same) dt_linears(t, x[0], part, n, y);
-    for (int i = 0; i < n && !same; i++) y[i] = dt_linear(t, x[i], part[i].weight, part[i].bias);
+    for (int i = 0; i < n && !same; i++) {
+        dt_tensor *beside = m[i]->lora.beside ? dt__lora_product(t, m[i], x[i], NULL) : NULL;
+        y[i] = dt_linear_act(t, x[i], part[i].weight, part[i].bias,
+                             &(dt_linear_after){ DT_ACT_NONE, beside });
+    }
 }
 
 /* dt_linear_act has every activation, and a residual. */

@@ -9,6 +9,7 @@
 #include "autograd/tape.h"
 #include "autograd/write.h"
 #include "core/glob.h"
+#include "nn/module.h"
 
 #include <math.h>
 #include <string.h>
@@ -360,13 +361,21 @@ void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+static dt_status find_beside(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    *(bool *)user |= m->lora.beside;
+    return DT_OK;
+}
+
 /* Whether the parameter can be written now; also where it has no gradient, since a converted model
- * has none at all. */
-static dt_status check_slot(const dt_optimizer *o, const dt__slot *s)
+ * has none at all. `beside`: adapters are trained beside packed weights, which stay as they are. */
+static dt_status check_slot(const dt_optimizer *o, const dt__slot *s, bool beside)
 {
     char why[DT__WHY_SIZE];
     const dt__write_bar bar = dt__may_write(s->p, NULL, why);
-    const bool written = bar != DT__BAR_NEEDED || s->p->grad != NULL;
+    const bool stays = bar == DT__BAR_NEEDED || (bar == DT__BAR_READ_ONLY && beside);
+    const bool written = !stays || s->p->grad != NULL;
     if (bar != DT__WRITABLE && written) {
         return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s %s", o->formula->name, s->path, why);
     }
@@ -379,8 +388,10 @@ static dt_status check_slot(const dt_optimizer *o, const dt__slot *s)
 
 static dt_status prepare(dt_optimizer *o)
 {
+    bool beside = false;
     DT__TRY(dt__optimizer_follow(o));
-    for (int64_t i = 0; i < o->n; i++) DT__TRY(check_slot(o, &o->slots[i]));
+    DT__TRY(dt_module_visit_modules(o->m, find_beside, &beside));
+    for (int64_t i = 0; i < o->n; i++) DT__TRY(check_slot(o, &o->slots[i], beside));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->slots[i].p->grad != NULL) DT__TRY(make_state(o, &o->slots[i]));
     }

@@ -4,6 +4,7 @@
 
 #include "core/glob.h"
 #include "qat/derived_quant.h"
+#include "qat/device_plan.h"
 #include "qat/quantizer.h"
 
 #include <math.h>
@@ -95,7 +96,7 @@ static dt_status check_options(plan *p)
         return dt_fail(p->ctx, DT_ERR_CONFIG, "adapters: alpha %g; it must be at least 0",
                        o->alpha);
     }
-    p->lora = (dt__lora){ o->rank, o->alpha > 0 ? o->alpha : (double)o->rank };
+    p->lora = (dt__lora){ .rank = o->rank, .alpha = o->alpha > 0 ? o->alpha : (double)o->rank };
     return DT_OK;
 }
 
@@ -118,11 +119,14 @@ static dt_status check_line(const plan *p, const plan_line *l)
     const char *path = dt__path_within(p->m, l->layer->path);
     const dt_tensor *w = l->weight;
     const bool packed = dt_is_packed(w);
-    if (dt__has_lora(l->layer) || packed || (w->storage != NULL && w->storage->frozen)) {
+    if (dt__has_lora(l->layer) || (w->storage != NULL && w->storage->frozen)) {
         return dt_fail(p->ctx, DT_ERR_STATE, "adapters: %s %s", path,
-                       packed                   ? "is converted; its weight is not float any more"
-                       : dt__has_lora(l->layer) ? "has an adapter already"
-                                                : "belongs to a frozen model");
+                       dt__has_lora(l->layer) ? "has an adapter already"
+                                              : "belongs to a frozen model");
+    }
+    if (packed && (is_head(path) || dt__device_of(p->m) != NULL)) {
+        return dt_fail(p->ctx, DT_ERR_UNSUPPORTED, "adapters: %s is packed, and %s can have none",
+                       path, is_head(path) ? "a packed head" : "an integer network");
     }
     const int64_t least = dt__min_i64(w->dims[0], w->dims[1]);
     if (p->lora.rank <= least) return DT_OK;
@@ -180,6 +184,7 @@ static dt_status act(plan *p)
 {
     dt_status s = DT_OK;
     for (int64_t i = 0; i < p->n && s == DT_OK; i++) {
+        p->lora.beside = dt_is_packed(p->line[i].weight);
         s = dt__lora_attach(p->line[i].layer, &p->lora);
         p->line[i].attached = s == DT_OK;
     }
@@ -255,11 +260,29 @@ bool dt__lora_trains_rest(dt_module *m)
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
+/* Codes are chosen anew: a weight with an order of columns, or with scales that training learned,
+ * would lose what it was given. */
+static dt_status check_packed_merge(const dt_module *m, const dt_tensor *w, const char *path)
+{
+    const dt__packed *packed = w->ext;
+    const char *why = packed->quant.range != DT_RANGE_DYNAMIC ? "static or learned scales"
+                      : packed->codes->order != NULL          ? "an order of columns"
+                                                              : NULL;
+    if (why == NULL) return DT_OK;
+    return dt_fail(
+        m->ctx, DT_ERR_UNSUPPORTED,
+        "merge: the packed weight of %s has %s, which rounding anew would lose: keep the "
+        "adapters beside it",
+        path, why);
+}
+
 static dt_status check_merge(void *user, const char *path, dt_module *m)
 {
     if (!dt__has_lora(m)) return DT_OK;
     *(bool *)user = true;
-    if (!dt__entry_find(m, "weight")->x->storage->frozen) return DT_OK;
+    const dt_tensor *w = dt__entry_find(m, "weight")->x;
+    if (m->lora.beside) return check_packed_merge(m, w, path);
+    if (!w->storage->frozen) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_STATE, "merge: %s belongs to a frozen model", path);
 }
 
@@ -267,7 +290,7 @@ static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_entry_
 {
     (void)user;
     (void)path;
-    return kind == DT_PARAM ? dt_set_requires_grad(x, true) : DT_OK;
+    return kind == DT_PARAM && !dt_is_packed(x) ? dt_set_requires_grad(x, true) : DT_OK;
 }
 
 dt_status dt_lora_merge(dt_module *m)

@@ -128,10 +128,40 @@ static dt_status merge_layer(dt_module *layer)
     return s;
 }
 
+/* W' = W^ + (alpha / rank) B A, of the dequantized weight W^, rounded to nearest by the settings of
+ * W, with scales of its own. */
+static dt_status merge_packed(dt_module *layer)
+{
+    dt_tape *t = NULL;
+    dt__codes *codes = NULL;
+    dt_tensor *w = dt__entry_find(layer, "weight")->x, *merged = NULL;
+    const dt__packed *packed = w->ext;
+    const dt__fq like = { .quant = packed->quant,
+                          .simulated = packed->simulated,
+                          .map = packed->codes->map };
+    DT__TRY(dt_tape_create(layer->ctx, &t));
+    dt_no_grad(t, true);
+    merged = dt_lora(t, w, dt__entry_find(layer, "lora_a")->x, dt__entry_find(layer, "lora_b")->x,
+                     layer->lora.alpha);
+    dt_status s = dt_tape_status(t);
+    if (s == DT_OK) s = dt__codes_make(merged, &like, layer->path, &codes);
+    dt_tape_free(t);
+    dt__packed *next = s == DT_OK ? dt__alloc(layer->ctx, sizeof *next) : NULL;
+    if (next == NULL) {
+        dt__codes_release(codes);
+        return s != DT_OK ? s : DT_ERR_NOMEM;
+    }
+    *next = (dt__packed){ .quant = like.quant, .simulated = like.simulated, .codes = codes };
+    dt__packed_take(w, next);
+    dt__lora_remove(layer);
+    return DT_OK;
+}
+
 static dt_status merge_one(void *user, const char *path, dt_module *m)
 {
     const bool quantized = *(const bool *)user;
     (void)path;
+    if (m->lora.beside) return quantized ? merge_packed(m) : DT_OK;
     if (!dt__has_lora(m) || (dt__derived_quant(m) != NULL && !quantized)) return DT_OK;
     return merge_layer(m);
 }

@@ -90,6 +90,7 @@ const dt__kind dt__packed_kind = {
 void dt__packed_take(dt_tensor *w, dt__packed *packed)
 {
     if (dt_is_fake_quant(w)) dt__fq_unwrap(w);
+    if (dt_is_packed(w)) drop(w);
     dt_grad_clear(w);
     dt__drop_storage(w);
     w->requires_grad = false;

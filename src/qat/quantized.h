@@ -107,8 +107,8 @@ void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
  * handle, and back. */
 dt_status dt__fq_wrap(dt_tensor *w, const dt__fq *like);
 void dt__fq_unwrap(dt_tensor *w);
-/* Turns a parameter into a packed one, on the same handle; frees its storage and gradient. Takes
- * over `packed` (from dt__alloc) and its reference on codes. */
+/* Turns a parameter into a packed one, on the same handle; frees its storage, gradient and codes.
+ * Takes over `packed` (from dt__alloc) and its reference on codes. */
 void dt__packed_take(dt_tensor *w, dt__packed *packed);
 /* Wraps a tensor of the tape for this pass, with settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);

@@ -10,6 +10,7 @@ static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
 static const char *const average_names[] = { "none", "ema", "epochs", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
+static const char *const mask_names[] = { "completion", "all", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const shard_choices[] = { "auto", "on", "off", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
@@ -73,6 +74,14 @@ const dt_key dt_model_keys[] = {
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
       .text = "names of tensors in the file of `init`, where they are not those of the model; the "
               "first rule that matches a name counts" },
+    { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
+      .text =
+          "weights of `init` are packed when they are read and never held as floats; `adapters` "
+          "are trained beside them. Integers keep their settings, floats become int4 of the "
+          "default preset" },
+    { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
+      .given = offsetof(dt_model_options, packing.given),
+      .text = "likewise, of floats, by these settings" },
     { 0 },
 };
 
@@ -222,6 +231,9 @@ static const dt_key train_keys[] = {
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
       .text = "examples of an epoch: each once (shuffle), or as many, and of every class equally "
               "many (balanced; classification)" },
+    { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
+      .text = "prompts with completions: which tokens training predicts: those of completions, or "
+              "all but the first; evaluation counts completions" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },

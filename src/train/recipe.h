@@ -169,6 +169,8 @@ bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
+void dt__recipe_check_pack(dt_recipe *r);       /* model.pack (check_pack.c) */
+bool dt__packs(const dt_model_options *m);      /* model.pack is given */
 void dt__recipe_check_init(dt_recipe *r);       /* against the options of model.init */
 void dt__recipe_check_columns(dt_recipe *r);    /* keys of tables and of other files */
 bool dt__recipe_has_tables(const dt_recipe *r); /* data.train names files .csv */

@@ -28,6 +28,7 @@ bool dt__run_prepares_trained(const dt__run *r)
 
 dt_float_weights dt__run_float_weights(const dt__run *r)
 {
+    if (dt__packs(&r->o->model)) return DT_FLOAT_ADAPTED;
     if (!r->o->qat.given) return DT_FLOAT_TRAINED;
     if (r->o->train.float_baseline) return DT_FLOAT_BASELINE;
     if (dt__run_trains_in_float(r)) return DT_FLOAT_AT_START;
@@ -42,7 +43,10 @@ static dt_status save_model(dt__run *r, const char *name)
 }
 
 static dt_status write_baseline(dt__run *r) { return save_model(r, "baseline.safetensors"); }
-static dt_status write_float(dt__run *r) { return save_model(r, "float.safetensors"); }
+static dt_status write_float(dt__run *r)
+{
+    return save_model(r, dt__packs(&r->o->model) ? "adapters.safetensors" : "float.safetensors");
+}
 
 /* The baseline trains like the main stage, but is never prepared. */
 static dt_status run_baseline(dt__run *r)

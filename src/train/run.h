@@ -1,6 +1,7 @@
 /* The parts of a run, for src/train alone. run.c calls them in order:
  *     run_setup.c    data, model, optimizer
  *     run_check.c    errors that are found before anything is written
+ *     run_packed.c   model.pack: packed weights under the adapters
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving, resuming
  *     run_teacher.c  train.distill: the teacher model
@@ -150,6 +151,7 @@ typedef struct dt__run {
     /* files */
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
+    char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
     char *data;           /* what the training data are, as dt_model_data_text, or NULL */
@@ -195,6 +197,12 @@ dt_float_weights dt__run_float_weights(const dt__run *r);
 /* Whether the weights are trained when they are prepared, in this run or in model.init, and not
  * random. Static ranges are then calibrated before the first QAT update. */
 bool dt__run_prepares_trained(const dt__run *r);
+
+/* ---- run_packed.c ---- */
+
+/* The model of packed weights, without adapters, with model.pack. Where the run has a folder, the
+ * weights are kept there, and r->base names them. */
+dt_status dt__run_packed_model(dt__run *r, dt_module **out);
 
 /* ---- run_setup.c ---- */
 

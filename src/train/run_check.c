@@ -62,7 +62,8 @@ static dt_status check_output(dt__run *r)
 {
     static const char *const taken[] = { "recipe.yaml",          "metrics.jsonl",
                                          "summary.json",         "float.safetensors",
-                                         "baseline.safetensors", "checkpoints" };
+                                         "baseline.safetensors", "adapters.safetensors",
+                                         "base.safetensors",     "checkpoints" };
     const char *name = r->o->convert.output;
     char path[DT__RUN_PATH];
     const size_t first = strcspn(name, "/");

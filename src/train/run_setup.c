@@ -10,13 +10,22 @@
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-dt_status dt__run_model(dt__run *r, dt_module **out)
+static dt_status make_model(dt__run *r, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
     DT__TRY(m->family->create(r->ctx, m->options, out));
-    dt_status status =
-        m->init == NULL ? DT_OK : dt_model_load_renamed(*out, m->init, m->map, m->n_map);
-    if (status == DT_OK) status = dt_recipe_adapt(r->recipe, *out);
+    if (m->init == NULL) return DT_OK;
+    const dt_status status = dt_model_load_renamed(*out, m->init, m->map, m->n_map);
+    if (status == DT_OK) return DT_OK;
+    dt_module_free(*out);
+    *out = NULL;
+    return status;
+}
+
+dt_status dt__run_model(dt__run *r, dt_module **out)
+{
+    DT__TRY(dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out));
+    dt_status status = dt_recipe_adapt(r->recipe, *out);
     if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
@@ -184,7 +193,8 @@ dt_status dt__run_loader(dt__run *r)
                                         .shuffle = true,
                                         .balanced = r->o->train.sampler == DT_SAMPLER_BALANCED,
                                         .seed = (uint64_t)r->o->run.seed,
-                                        .augment = r->o->data.augment };
+                                        .augment = r->o->data.augment,
+                                        .prompts = r->o->train.mask == DT_MASK_ALL };
     return dt__recipe_blame(r->recipe, options.balanced ? "train.sampler" : "data", DT_ERR_ARG,
                             dt_loader_create(r->train, &options, &r->loader));
 }
@@ -246,6 +256,7 @@ void dt__run_close(dt__run *r)
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
     dt__release(r->ctx, r->resolved);
+    dt__release(r->ctx, r->base);
     dt__release(r->ctx, r->hf);
     dt__release(r->ctx, r->tokenizer);
     dt__release(r->ctx, r->data);

@@ -68,6 +68,7 @@ void dt__run_name_state(dt__run *r)
                   .tokenizer = r->tokenizer,
                   .data = r->data,
                   .hf = r->hf,
+                  .base = r->base,
                   .grouped = r->o->train.checkpoint.grouped },
         .optimizer = r->optimizer,
         .loaders = &r->loader,

@@ -242,11 +242,11 @@ static void put_training(dt__chars *t, const dt_run_summary *summary)
 /* Which weights a result is about, and what was proved of it. */
 static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender which)
 {
-    static const char *const weights[] = { [DT_FLOAT_NONE] = "none",
-                                           [DT_FLOAT_TRAINED] = "trained",
-                                           [DT_FLOAT_BASELINE] = "baseline",
-                                           [DT_FLOAT_AT_START] = "start_step",
-                                           [DT_FLOAT_INIT] = "init" };
+    static const char *const weights[] = {
+        [DT_FLOAT_NONE] = "none",         [DT_FLOAT_TRAINED] = "trained",
+        [DT_FLOAT_BASELINE] = "baseline", [DT_FLOAT_AT_START] = "start_step",
+        [DT_FLOAT_INIT] = "init",         [DT_FLOAT_ADAPTED] = "adapters"
+    };
     if (which == DT_RUN_FLOAT || which == DT_RUN_PTQ) {
         put_name(t, "weights");
         dt__put_quoted(t, weights[summary->float_weights]);
