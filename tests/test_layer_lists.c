@@ -470,7 +470,7 @@ START_TEST(shapes_need_no_memory)
                               "  family: layers\n  input: [1, 1024, 1024]\n  layers:\n"
                               "  - {conv2d: a, out: 64, padding: 1}\n"
                               "  - {permute: p, dims: [0, 2, 3, 1]}\n"
-                              "  - {reshape: flat, shape: [16777216, 64]}\n"
+                              "  - {reshape: flat, shape: [1048576, 64]}\n"
                               "  - {linear: b, out: 2}\n",
                               &r);
     ck_assert_uint_lt(dt_memory_of(ctx).peak, (size_t)1 << 20);

@@ -28,8 +28,8 @@
 #endif
 
 #define HEADER ((size_t)DT__ALIGNMENT) /* keeps the payload aligned */
-#define LARGEST ((size_t)PTRDIFF_MAX) /* no object is larger */
-#define LARGE 24 /* log2 of the size from which classes are finer */
+#define LARGEST ((size_t)PTRDIFF_MAX)  /* no object is larger */
+#define LARGE 24                       /* log2 of the size from which classes are finer */
 
 _Static_assert(sizeof(dt__block) <= DT__ALIGNMENT, "a block's header fits before its payload");
 

@@ -16,7 +16,9 @@ static bool fails(dt__vflat *f, const char *fault, size_t at)
 static bool is_inside(dt__vflat *f, uint64_t at, uint64_t bytes, uint64_t align)
 {
     if (f->fault != NULL) return false;
-    if (at > f->n || bytes > f->n - at) return fails(f, "a place behind the end of the file", (size_t)at);
+    if (at > f->n || bytes > f->n - at) {
+        return fails(f, "a place behind the end of the file", (size_t)at);
+    }
     return at % align == 0 || fails(f, "a place that is not aligned", (size_t)at);
 }
 

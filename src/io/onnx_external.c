@@ -65,7 +65,8 @@ static dt_status read_bytes(const place *p, int descriptor, const char *path, vo
     const uint64_t size = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
     if (p->offset > size || n > size - p->offset) {
         return dt_fail(p->file->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' wants %zu bytes from %" PRIu64 " on, but '%s' has %" PRIu64,
+                       "%s: the tensor '%s' wants %zu bytes from %" PRIu64
+                       " on, but '%s' has %" PRIu64,
                        p->file->path, p->tensor, n, p->offset, path, size);
     }
     for (size_t done = 0; done < n;) {
