@@ -1,6 +1,6 @@
 # The benchmark, which sees all of src/ and is not installed, the program, the examples.
 file(GLOB sources CONFIGURE_DEPENDS src/bench/*.c)
-if(simd AND NOT DETENT_EMULATE) # the limits of a processor cannot be emulated
+if(simd)
     file(GLOB written CONFIGURE_DEPENDS src/bench/${simd}/*.c)
     list(APPEND sources ${written})
 endif()
@@ -29,6 +29,10 @@ foreach(folder examples bench)
             target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_bench m)
         else()
             target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_${linked} m)
+        endif()
+        if(name STREQUAL "ranks") # what modules for MPI give
+            target_include_directories(${folder}-${name} PRIVATE src)
+            target_link_libraries(${folder}-${name} PRIVATE ${CMAKE_DL_LIBS})
         endif()
         list(APPEND ${folder}_targets ${folder}-${name})
     endforeach()

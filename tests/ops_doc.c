@@ -86,7 +86,7 @@ static void say_sets(text *t, const dt_op *const *ops, int n)
         "Of two instruction sets, results and gradients. \"Same\" is every bit; a number is the "
         "most by which they\ndiffer, in units of the largest value: oneDNN computes large "
         "convolutions of floats that record gradients.\n`detent-test ops` compares every case on "
-        "each set of the machine, preset `emulated` on all sets.\n\n"
+        "each set of the machine, `detent-test-emulated ops` on all sets.\n\n"
         "| operator | f32 | f64 | codes |\n|---|---|---|---|\n");
     for (int i = 0; i < n; i++) {
         bool codes = false;

@@ -332,6 +332,13 @@ static dt_gpt_options draw_gpt(dt__stream *s, random_net *d)
     o.context = d->tokens + pick(s, 0, 3);
     o.width = o.heads * pick(s, 1, 20);
     o.hidden = chance(s, 0.5) ? 0 : pick(s, 1, 70);
+    o.parallel = chance(s, 0.3);
+    o.gelu_erf = chance(s, 0.3);
+    if (o.width / o.heads >= 4 && chance(s, 0.3)) { /* two elements, or all of an even number */
+        const int64_t width = o.width / o.heads;
+        o.rotated = width % 2 == 0 && chance(s, 0.5) ? 1 : 2.5 / (double)width;
+        o.theta = 1e4;
+    }
     return o;
 }
 
@@ -367,7 +374,7 @@ static dt_llama_options draw_llama(dt__stream *s, random_net *d)
 static void draw_tables(dt__stream *s, random_net *d, bool tied)
 {
     static const char *const matches[] = { "*tokens", "positions", "*mlp*", "*attn*", "*0*q*" };
-    const bool gpt = strcmp(d->family->name, "gpt") == 0;
+    const bool gpt = strcmp(d->family->name, "gpt") == 0 && d->options.gpt.rotated == 0;
     for (int i = 0; i < 5; i++) {
         if (!chance(s, 0.3) || (i == 1 && !gpt)) continue;
         dt_qat_rule *rule = &d->qat.rules[d->qat.n_rules++];

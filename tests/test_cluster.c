@@ -3,6 +3,7 @@
 #include "ranks.h"
 #include "run_jobs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -130,6 +131,20 @@ static const struct {
       RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6 cluster.shard_optimizer=on "
                    "model.sizes=[784,60,10]",
       false },
+    { "sync", RANKS_DIGITS "model.norm=batch model.dropout=0.2 cluster.sync_norm=true", true },
+    { "sync cnn", IMAGES STATIC("moving_average") "cluster.sync_norm=true", true },
+    { "sync learned",
+      IMAGES "'qat={preset: int4-int4, start_step: 2}' cluster.sync_norm=true train.batch_size=3",
+      false },
+    { "sync recompute",
+      IMAGES "'model={family: resnet, image: [1, 28, 28], depth: 8, widths: [4, 8, 8], outputs: "
+             "10}' train.recompute=true train.accumulate=2 qat.start_step=1 cluster.sync_norm=true "
+             "cluster.shard_optimizer=on train.nonfinite=skip",
+      false },
+    { "sync teacher",
+      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "
+                   "'data.augment={mixup: 0.4}'",
+      false },
     { "buckets", RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },
 };
 
@@ -172,11 +187,45 @@ START_TEST(it_goes_on_with_another_number_of_ranks)
     snprintf(b, sizeof b, "%strain.epochs=1", recipe);
     ranks_train(NULL, 1, alone, a);
     ranks_train(l, 4, folder, b);
-    ck_assert_int_eq(ranks_run(l, 2, folder, "train run --resume train.epochs=2", NULL), 0);
+    ck_assert_int_eq(ranks_run(l, 2, folder,
+                               "train run --resume train.epochs=2 cluster.shard_optimizer=on",
+                               NULL),
+                     0);
     ck_assert_int_eq(ranks_run(NULL, 1, folder, "train run --resume train.epochs=3", NULL), 0);
     snprintf(a, sizeof a, "%s/run", alone);
     snprintf(b, sizeof b, "%s/run", folder);
     job_same_files(a, b, "model.safetensors");
+}
+END_TEST
+
+/* ---- batch norms over all shards ------------------------------------------------------------- */
+
+/* The first losses of a run whose batches have 1 or 4 shards. */
+static void read_losses(const char *keys, double loss[2])
+{
+    char folder[TEST_PATH], recipe[1024], *said;
+    test_folder(folder);
+    snprintf(recipe, sizeof recipe, RANKS_DIGITS "~qat model.norm=batch train.log.every_steps=1 %s",
+             keys);
+    ranks_train(NULL, 1, folder, recipe);
+    ck_assert(test_shell(&said, "sed -n 's/.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/run/metrics.jsonl",
+                         folder) == 0);
+    ck_assert_int_eq(sscanf(said, "%lf %lf", &loss[0], &loss[1]), 2);
+    free(said);
+}
+
+START_TEST(synchronized_norms_are_those_of_the_whole_batch)
+{
+    double whole[2], own[2], all[2];
+    read_losses("train.shards=1", whole);
+    read_losses("train.shards=4", own);
+    read_losses("train.shards=4 cluster.sync_norm=true", all);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(fabs(all[i] - whole[i]) <= 1e-4 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, all[i], whole[i]);
+        ck_assert_msg(fabs(own[i] - whole[i]) > 1e-3 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, own[i], whole[i]);
+    }
 }
 END_TEST
 
@@ -296,6 +345,7 @@ Suite *test_cluster_suite(void)
     TCase *t = tcase_create("ranks");
     tcase_set_timeout(t, 1800);
     tcase_add_loop_test(t, any_number_of_ranks_gives_the_same_bytes, 0, CASES);
+    tcase_add_test(t, synchronized_norms_are_those_of_the_whole_batch);
     tcase_add_test(t, it_goes_on_with_another_number_of_ranks);
     tcase_add_loop_test(t, a_model_is_quantized_with_the_same_bytes, 0,
                         (int)(sizeof roundings / sizeof roundings[0]));

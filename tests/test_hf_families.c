@@ -3,6 +3,8 @@
  * adapters; exports write them or refuse them by name. */
 #include "testing.h"
 
+#include "io/model.h"
+
 #include <detent/export.h>
 #include <detent/io.h>
 #include <detent/ops.h>
@@ -12,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = { "gpt2",    "gpt2-untied", "phi3",       "olmo2",
-                                     "smollm3", "gemma3",      "phi3-window" };
+static const char *const names[] = { "gpt2",    "gpt2-untied", "phi3",        "olmo2",
+                                     "smollm3", "gemma3",      "phi3-window", "pythia" };
+
+enum { LLAMA_S_BLOCKS = 3, PYTHIA = 7 }; /* how many are written as gguf; an index */
 
 #define NAMES ((int)(sizeof names / sizeof *names))
 
@@ -189,7 +193,8 @@ START_TEST(saved_folders_have_the_same_bytes)
     dt_model_info_free(t.ctx, &info);
     dt_module_free(m);
     TEST_OK(t.ctx, dt_hf_load(t.ctx, other, &m, NULL));
-    ck_assert_ptr_nonnull(dt_param(m, _i < 2 ? "blocks.1.attn.k.weight" : "lm_head.weight"));
+    ck_assert_ptr_nonnull(
+        dt_param(m, _i < 2 || _i == PYTHIA ? "blocks.1.attn.k.weight" : "lm_head.weight"));
     dt_module_free(m);
     close_trial(&t);
 }
@@ -284,12 +289,13 @@ START_TEST(exports_write_or_refuse)
     ck_assert(n == 1 && d[0].relative < 1e-5);
     test_join(path, own, "model.gguf");
     const dt_status s = dt_export(t.m, &t.info, "gguf", &o, path, NULL);
-    if (_i < 3) {
+    if (_i < LLAMA_S_BLOCKS) {
         ck_assert_msg(s == DT_OK, "%s", dt_error(t.ctx));
     } else {
         ck_assert_int_eq(s, DT_ERR_UNSUPPORTED);
-        ck_assert_ptr_nonnull(
-            strstr(dt_error(t.ctx), "`block` (OLMo 2, SmolLM3, Gemma 3, a sliding window)"));
+        const char *says =
+            _i == PYTHIA ? "(Pythia)" : "`block` (OLMo 2, SmolLM3, Gemma 3, a sliding window)";
+        ck_assert_ptr_nonnull(strstr(dt_error(t.ctx), says));
     }
     close_trial(&t);
 }
@@ -323,6 +329,24 @@ static const struct {
       DT_ERR_UNSUPPORTED, "no_rope_layers: layer 2" },
     { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0", DT_ERR_FORMAT,
       "no_rope_layers has 2 entries" },
+    { "gpt2", "\"gelu_new\"", "\"gelu\"", DT_OK, "" },
+    { "pythia", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"gelu_new\"", DT_OK, "" },
+    { "pythia", "\"hidden_act\": \"gelu\"", "\"hidden_act\": \"relu\"", DT_ERR_UNSUPPORTED,
+      "hidden_act 'relu'" },
+    { "pythia", "\"use_parallel_residual\": true", "\"use_parallel_residual\": false", DT_OK, "" },
+    { "pythia", "\"attention_bias\": true", "\"attention_bias\": false", DT_ERR_UNSUPPORTED,
+      "attention_bias" },
+    { "pythia", "\"num_attention_heads\": 4", "\"num_attention_heads\": 5", DT_ERR_FORMAT,
+      "hidden_size 32 is no multiple" },
+    { "pythia", "\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.4",
+      DT_ERR_UNSUPPORTED, "rotary_pct 0.4 of heads of width 8" },
+    { "pythia", "\"rope_parameters\": {", "\"rotary_pct\": 0.5, \"rope_parameters\": {",
+      DT_ERR_UNSUPPORTED, "rotary_pct, and partial_rotary_factor" },
+    { "pythia", "\"rope_parameters\": {", "\"rotary_emb_base\": 5, \"rope_parameters\": {",
+      DT_ERR_UNSUPPORTED, "rotary_emb_base, and rope_theta" },
+    { "pythia", "\"rope_type\": \"default\"", "\"rope_type\": \"linear\", \"factor\": 2",
+      DT_ERR_UNSUPPORTED, "rope_scaling" },
+    { "pythia", "\"hidden_size\": 32", "\"hidden_size\": 64", DT_ERR_FORMAT, "query_key_value" },
     { "gemma3", "\"gelu_pytorch_tanh\"", "\"gelu\"", DT_ERR_UNSUPPORTED,
       "hidden_activation 'gelu'" },
     { "gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50.0",
@@ -403,8 +427,37 @@ START_TEST(every_allocation_may_fail)
 {
     char folder[TEST_PATH];
     const char *folders[] = { folder };
-    if (!test_golden(folder, _i == 0 ? "hf/families/gpt2" : "hf/families/phi3")) return;
+    static const char *const some[] = { "hf/families/gpt2", "hf/families/phi3",
+                                        "hf/families/pythia" };
+    if (!test_golden(folder, some[_i])) return;
     test_every_allocation(load_and_save, folders);
+}
+END_TEST
+
+/* The copies of matrices that are turned are given back while a model reads them, and the open
+ * folder says so afterwards. */
+START_TEST(turned_matrices_are_read_once)
+{
+    char folder[TEST_PATH];
+    dt_ctx *ctx;
+    dt_file *f;
+    dt_module *m;
+    dt_tensor *x;
+    static const char *const name = "blocks.0.mlp.up.weight";
+    if (!test_golden(folder, "hf/families/gpt2")) return;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    TEST_OK(ctx, dt_file_open(ctx, folder, &f));
+    TEST_OK(ctx, dt_file_load(f, name, DT_F32, &x));
+    TEST_OK(ctx, dt__model_of_file(f, &m, NULL));
+    ck_assert(memcmp(dt_data(x), dt_data(dt_param(m, name)), (size_t)dt_count(x) * 4) == 0);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    TEST_FAILS(ctx, DT_ERR_STATE, "open it again", dt_file_load(f, name, DT_F32, &x));
+    TEST_FAILS(ctx, DT_ERR_STATE, "open it again", dt__model_of_file(f, &m, NULL));
+    TEST_OK(ctx, dt_file_load(f, "positions.weight", DT_F32, &x)); /* not turned */
+    dt_tensor_free(x);
+    dt_file_close(f);
+    dt_ctx_free(ctx);
 }
 END_TEST
 
@@ -455,8 +508,9 @@ Suite *test_hf_families_suite(void)
     tcase_add_loop_test(c, prepared_is_converted_is_loaded, 0, 2 * NAMES);
     tcase_add_loop_test(c, exports_write_or_refuse, 0, NAMES);
     tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
-    tcase_add_loop_test(c, every_allocation_may_fail, 0, 2);
+    tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
     tcase_add_loop_test(c, weights_are_in_memory_once, 0, 2);
+    tcase_add_test(c, turned_matrices_are_read_once);
     suite_add_tcase(s, c);
     return s;
 }

@@ -508,16 +508,21 @@ typedef struct dt_gpt_options {
     bool tied;      /* the head uses the token embedding's weight */
     double dropout; /* on embeddings and on the outputs of attention and mlps */
     double eps;
+    /* The share of a head's elements that rotary positions (DT_ROTARY_HALF) of base theta turn, in
+     * place of learned positions; 0: positions are learned. */
+    double rotated, theta;
+    bool parallel; /* x + attention(norm1(x)) + mlp(norm2(x)) (Pythia) */
+    bool gelu_erf; /* mlps have gelu itself, not by tanh */
 } dt_gpt_options;
 
 /* The keys of dt_gpt_options. */
 extern DT_API const dt_key dt_gpt_keys[];
 
-/* A decoder-only transformer with learned positions, layer norm and gelu_tanh: token ids, i32
- * [batch, tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions, blocks.i.norm1,
- * .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head; where tied, head.weight is
- * tokens.weight, one parameter. Errors: ARG (heads that do not divide the width); in forward SHAPE
- * (more tokens than the context). */
+/* A decoder-only transformer with learned or rotary positions, layer norm and gelu: token ids, i32
+ * [batch, tokens], to logits [batch, tokens, vocab]. Paths: tokens, positions (where they are
+ * learned), blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm, head; where tied,
+ * head.weight is tokens.weight, one parameter. Errors: ARG (heads that do not divide the width, a
+ * share of rotated elements that is not even); in forward SHAPE (more tokens than the context). */
 DT_API dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *options, dt_module **out);
 
 typedef struct dt_rope_options {

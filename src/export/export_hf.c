@@ -12,8 +12,8 @@ static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e-
 const dt_exporter dt__exporter_hf = {
     .name = "hf",
     .text = "a folder of config.json and model.safetensors, for Hugging Face's transformers and "
-            "what else reads Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, Gemma 3 and "
-            "GPT-2",
+            "what else reads Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, Gemma 3, "
+            "GPT-2 and Pythia",
     .folder = true,
     .floats = true,
     .check = check,

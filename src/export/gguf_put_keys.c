@@ -130,7 +130,13 @@ dt_status dt__gguf_describe(dt__gguf_put *p)
                        "first");
     }
     if (family != NULL && strcmp(family, "gpt") == 0) {
-        describe_gpt(&p->g, info->options);
+        const dt_gpt_options *o = info->options;
+        if (o->rotated > 0 || o->parallel || o->gelu_erf) {
+            return dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
+                           "format gguf holds GPT-2's blocks, and none with `rotated`, `parallel` "
+                           "or `gelu_erf` (Pythia)");
+        }
+        describe_gpt(&p->g, o);
         return DT_OK;
     }
     if (family != NULL && strcmp(family, "llama") == 0) {

@@ -257,7 +257,8 @@ static void put_options(const reading *r, dt__chars *t)
                                  .hidden = g->hidden,
                                  .bias = r->biased,
                                  .tied = g->tied,
-                                 .eps = g->eps };
+                                 .eps = g->eps,
+                                 .theta = 1e4 };
     const dt_llama_options llama = {
         .vocab = g->vocab,
         .context = g->context,

@@ -84,9 +84,16 @@ typedef struct dt__hf_form {
     void *user;
 } dt__hf_form;
 
-/* The tensor of a row, of which `path` is the first part, from the model's parameters. */
-dt_status dt__hf_join(dt_module *m, const dt__hf_row *r, const char *path, bool dequantize,
-                      dt_tensor **out);
+/* A tensor that several of a model's make up. */
+typedef struct dt__hf_joined {
+    const dt__hf_row *row;
+    const char *path; /* of its first part in the model */
+    int64_t heads;    /* of a row by head */
+    bool dequantize;  /* prepared weights: their integers' values */
+} dt__hf_joined;
+
+/* The tensor, from the model's parameters; the caller frees it. */
+dt_status dt__hf_join(dt_module *m, const dt__hf_joined *j, dt_tensor **out);
 
 /* dt_hf_save, in a form; NULL: floats. */
 dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_options *options,

@@ -17,12 +17,15 @@ static dt_status step_over(dt__json *j, const char *name, void *options)
     return dt__json_skip(j);
 }
 
-static dt_status read_gpt2(dt__json *j, dt__hf_model *out)
-{
-    out->is_gpt = true;
-    out->names = &dt__hf_gpt2_names;
-    return dt__hf_config_read_gpt2(j, &out->gpt);
-}
+/* Classes of family gpt. */
+static const struct {
+    const char *type;
+    const dt__hf_names *names;
+    dt_status (*read)(dt__json *j, dt_gpt_options *out);
+} gpts[] = {
+    { "gpt2", &dt__hf_gpt2_names, dt__hf_config_read_gpt2 },
+    { "gpt_neox", &dt__hf_neox_names, dt__hf_config_read_neox },
+};
 
 /* By the class, which is read first. */
 static dt_status read_model(dt__json *j, dt__hf_config *c, dt__hf_model *out)
@@ -38,7 +41,12 @@ static dt_status read_model(dt__json *j, dt__hf_config *c, dt__hf_model *out)
     if (c->model_type == NULL) {
         return dt_fail(c->ctx, DT_ERR_FORMAT, "%s: model_type is missing", c->path);
     }
-    if (strcmp(c->model_type, "gpt2") == 0) return read_gpt2(j, out);
+    for (int i = 0; i < DT__COUNT_OF(gpts); i++) {
+        if (strcmp(c->model_type, gpts[i].type) != 0) continue;
+        out->is_gpt = true;
+        out->names = gpts[i].names;
+        return gpts[i].read(j, &out->gpt);
+    }
     DT__TRY(dt__hf_config_read_llama(j, c, &out->llama, &found));
     if (found) {
         out->names = c->of->names;
@@ -46,7 +54,7 @@ static dt_status read_model(dt__json *j, dt__hf_config *c, dt__hf_model *out)
     }
     return dt__hf_refuse(c,
                          "model_type '%s' is not supported; llama, qwen2, qwen3, mixtral, phi3, "
-                         "olmo2, smollm3, gemma3_text and gpt2 are",
+                         "olmo2, smollm3, gemma3_text, gpt2 and gpt_neox are",
                          dt__shown(c->model_type, shown));
 }
 

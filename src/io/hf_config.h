@@ -19,7 +19,7 @@ typedef struct dt__hf_rope {
     const char *rope_type, *type; /* two names of one key */
     double theta, factor, low, high, partial;
     int64_t original;
-    bool has_theta, has_factor, has_low, has_high, has_original;
+    bool has_theta, has_factor, has_low, has_high, has_original, has_partial;
     char other[DT__SHOWN]; /* the first unknown key */
 } dt__hf_rope;
 
@@ -99,12 +99,16 @@ dt_status dt__hf_set_rotation(const dt__hf_config *c, dt_llama_options *out);
 dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_options *out,
                                    bool *found);
 
-/* ---- GPT-2 ----------------------------------------------------------------------------------- */
+/* ---- classes of family gpt: GPT-2, and GPT-NeoX (Pythia) ------------------------------------- */
 
 /* Of the whole config.json. */
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out);
+dt_status dt__hf_config_read_neox(dt__json *j, dt_gpt_options *out);
+/* Whether an activation is gelu itself (1) or by tanh (0); -1: another one. */
+int dt__hf_gelu_of(const char *name);
 /* `dtype` as config.json names it. */
 dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype);
+dt_status dt__hf_config_put_neox(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 
 /* The keys by which a new config.json says which class its model is of; with `plain` one whose
  * tensors have the family's names. UNSUPPORTED: no class has such options. */

@@ -39,6 +39,12 @@ static dt_status read_other(dt__json *j, const char *name, void *options)
     return dt__json_skip(j);
 }
 
+int dt__hf_gelu_of(const char *name)
+{
+    if (strcmp(name, "gelu_new") == 0 || strcmp(name, "gelu_pytorch_tanh") == 0) return 0;
+    return strcmp(name, "gelu") == 0 ? 1 : -1;
+}
+
 static dt_status refuse(const dt__json *j, const char *what)
 {
     return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
@@ -48,10 +54,10 @@ static dt_status check(const dt__json *j, const config *c)
 {
     const char *act = c->activation;
     char shown[DT__SHOWN];
-    if (act != NULL && strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0) {
+    if (act != NULL && dt__hf_gelu_of(act) < 0) {
         return dt_fail(j->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: activation_function '%s' is not supported; gelu_new is", j->path,
-                       dt__shown(act, shown));
+                       "%s: activation_function '%s' is not supported; gelu_new and gelu are",
+                       j->path, dt__shown(act, shown));
     }
     if (!c->scaled) return refuse(j, "scale_attn_weights false is not supported; true is");
     if (c->by_layer) {
@@ -87,7 +93,9 @@ dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out)
                              .hidden = c.hidden,
                              .bias = true,
                              .tied = c.tied,
-                             .eps = c.eps };
+                             .eps = c.eps,
+                             .theta = 1e4,
+                             .gelu_erf = c.activation != NULL && dt__hf_gelu_of(c.activation) > 0 };
     return DT_OK;
 }
 
@@ -98,9 +106,13 @@ dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const ch
                        "a model of family gpt is written as a GPT-2, whose attention and mlps have "
                        "biases: bias 0");
     }
+    if (o->parallel) {
+        return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
+                       "no class of models has learned positions (rotated 0) and parallel 1");
+    }
     dt__put_text(t, "{\n  \"architectures\": [\"GPT2LMHeadModel\"]");
     dt__hf_put_text(t, "model_type", "gpt2");
-    dt__hf_put_text(t, "activation_function", "gelu_new");
+    dt__hf_put_text(t, "activation_function", o->gelu_erf ? "gelu" : "gelu_new");
     dt__hf_put_real(t, "attn_pdrop", 0);
     dt__hf_put_real(t, "embd_pdrop", o->dropout);
     dt__hf_put_real(t, "layer_norm_epsilon", o->eps);

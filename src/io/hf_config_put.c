@@ -166,14 +166,22 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *
     return DT_OK;
 }
 
+/* A GPT-2 has learned positions. */
+static bool is_neox(const dt_gpt_options *o) { return o->rotated > 0; }
+
+static dt_status put_gpt(dt__chars *t, const dt_gpt_options *o, const char *dtype)
+{
+    return is_neox(o) ? dt__hf_config_put_neox(t, o, dtype) : dt__hf_config_put_gpt2(t, o, dtype);
+}
+
 dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
                             bool integers)
 {
-    return is_gpt ? dt__hf_config_put_gpt2(t, options, dtype_name(dtype))
-                  : put_llama(t, options, dtype, integers);
+    return is_gpt ? put_gpt(t, options, dtype_name(dtype)) : put_llama(t, options, dtype, integers);
 }
 
 const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options)
 {
-    return is_gpt ? &dt__hf_gpt2_names : dt__hf_class_names(options);
+    if (!is_gpt) return dt__hf_class_names(options);
+    return is_neox(options) ? &dt__hf_neox_names : &dt__hf_gpt2_names;
 }

@@ -17,7 +17,7 @@ static const dt_key rope_keys[] = {
     { "high_freq_factor", DT_KEY_REAL, AT(high), .most = DT_NO_LIMIT, GIVEN(has_high) },
     { "original_max_position_embeddings", DT_KEY_INT, AT(original), .least = 1, .most = MOST,
       GIVEN(has_original) },
-    { "partial_rotary_factor", DT_KEY_REAL, AT(partial), .most = 1 },
+    { "partial_rotary_factor", DT_KEY_REAL, AT(partial), .most = 1, GIVEN(has_partial) },
     { 0 },
 };
 

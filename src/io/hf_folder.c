@@ -153,8 +153,11 @@ static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text 
     bool tokenizer;
     DT__TRY(dt__hf_config_read(file->ctx, config, &model));
     f->cutting =
-        (dt__hf_cutting){ model.names, o->heads * o->head_width, o->kv_heads * o->head_width };
-    if (model.is_gpt) f->cutting.queries = f->cutting.keys = model.gpt.width;
+        (dt__hf_cutting){ model.names, o->heads * o->head_width, o->kv_heads * o->head_width, 1 };
+    if (model.is_gpt) {
+        f->cutting = (dt__hf_cutting){ model.names, model.gpt.width, model.gpt.width,
+                                       .heads = model.gpt.heads };
+    }
     DT__TRY(dt__hf_groups_read(file->ctx, config, &f->groups));
     DT__TRY(dt__hf_open_parts(file, folder));
     if (f->groups.n > 0 && model.names != NULL) {

@@ -4,9 +4,10 @@
  *     PLAIN    the same
  *     TURNED   [in, out] where the family has [out, in]
  *     parts    rows of the first, then rows of the second, ... (behind the turning)
+ *     by head  such parts of the first head, then those of the second, ...
  *
- * A folder's tensors are cut when it is opened, without a copy unless they are turned, and joined
- * when it is saved. */
+ * A folder's tensors are cut when it is opened, without a copy unless they are turned or by head,
+ * and joined when it is saved. */
 #include "io/hf_names.h"
 
 #include <stdio.h>
@@ -55,6 +56,41 @@ static const dt__hf_row gpt2_rows[] = {
 static const char *const gpt2_skipped[] = { "transformer.h.*.attn.bias",
                                             "transformer.h.*.attn.masked_bias", NULL };
 
+static const dt__hf_row neox_rows[] = {
+    { .theirs = "gpt_neox.embed_in.weight", .ours = { "tokens.weight" } },
+    { .theirs = "gpt_neox.layers.*.input_layernorm.weight", .ours = { "blocks.*.norm1.weight" } },
+    { .theirs = "gpt_neox.layers.*.input_layernorm.bias", .ours = { "blocks.*.norm1.bias" } },
+    { .theirs = "gpt_neox.layers.*.attention.query_key_value.weight",
+      .ours = { "blocks.*.attn.q.weight", "blocks.*.attn.k.weight", "blocks.*.attn.v.weight" },
+      .by_head = true },
+    { .theirs = "gpt_neox.layers.*.attention.query_key_value.bias",
+      .ours = { "blocks.*.attn.q.bias", "blocks.*.attn.k.bias", "blocks.*.attn.v.bias" },
+      .by_head = true },
+    { .theirs = "gpt_neox.layers.*.attention.dense.weight",
+      .ours = { "blocks.*.attn.out.weight" } },
+    { .theirs = "gpt_neox.layers.*.attention.dense.bias", .ours = { "blocks.*.attn.out.bias" } },
+    { .theirs = "gpt_neox.layers.*.post_attention_layernorm.weight",
+      .ours = { "blocks.*.norm2.weight" } },
+    { .theirs = "gpt_neox.layers.*.post_attention_layernorm.bias",
+      .ours = { "blocks.*.norm2.bias" } },
+    { .theirs = "gpt_neox.layers.*.mlp.dense_h_to_4h.weight",
+      .ours = { "blocks.*.mlp.up.weight" } },
+    { .theirs = "gpt_neox.layers.*.mlp.dense_h_to_4h.bias", .ours = { "blocks.*.mlp.up.bias" } },
+    { .theirs = "gpt_neox.layers.*.mlp.dense_4h_to_h.weight",
+      .ours = { "blocks.*.mlp.down.weight" } },
+    { .theirs = "gpt_neox.layers.*.mlp.dense_4h_to_h.bias", .ours = { "blocks.*.mlp.down.bias" } },
+    { .theirs = "gpt_neox.final_layer_norm.weight", .ours = { "norm.weight" } },
+    { .theirs = "gpt_neox.final_layer_norm.bias", .ours = { "norm.bias" } },
+    { .theirs = "embed_out.weight", .ours = { "head.weight" } },
+    { .theirs = NULL },
+};
+
+static const char *const neox_skipped[] = { "gpt_neox.layers.*.attention.bias",
+                                            "gpt_neox.layers.*.attention.masked_bias", NULL };
+
+const dt__hf_names dt__hf_neox_names = { .rows = neox_rows,
+                                         .prefix = "gpt_neox.",
+                                         .skipped = neox_skipped };
 const dt__hf_names dt__hf_phi3_names = { .rows = phi3_rows };
 const dt__hf_names dt__hf_gpt2_names = { .rows = gpt2_rows,
                                          .prefix = "transformer.",
@@ -107,7 +143,10 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
     const int64_t in = e->dims[0], out = e->dims[1];
     int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
     char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
-    if (dims == NULL || to == NULL) return DT_ERR_NOMEM;
+    dt__turned *copy = dt__keep(folder->ctx, &folder->kept, sizeof *copy);
+    if (dims == NULL || to == NULL || copy == NULL) return DT_ERR_NOMEM;
+    *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
+    folder->copies = copy;
     const size_t each = e->count == 0 ? 0 : e->bytes / (size_t)e->count;
     const char *from = e->data;
     for (int64_t i = 0; i < in && each > 0; i++) {
@@ -115,9 +154,28 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
             memcpy(to + (size_t)(o * in + i) * each, from + (size_t)(i * out + o) * each, each);
         }
     }
+    dt__entry_forget(folder, e);
     dims[0] = out;
     dims[1] = in;
     e->dims = dims;
+    e->data = to;
+    return DT_OK;
+}
+
+/* The rows of parts of a head, one part of all heads after the other, in the folder's memory. */
+static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, int parts)
+{
+    const int64_t each = e->dims[0] / heads / parts;
+    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    if (to == NULL) return DT_ERR_NOMEM;
+    const size_t bytes = e->bytes / (size_t)(heads * parts);
+    const char *from = e->data;
+    for (int64_t h = 0; h < heads && each > 0; h++) {
+        for (int i = 0; i < parts; i++) {
+            memcpy(to + (size_t)(i * heads + h) * bytes, from, bytes);
+            from += bytes;
+        }
+    }
     e->data = to;
     return DT_OK;
 }
@@ -151,6 +209,9 @@ static dt_status cut(dt_file *folder, const dt_file_entry *e, const dt__hf_cutti
     int64_t first = 0;
     char name[DT__SHOWN];
     if (r->turned && e->rank == 2) DT__TRY(turn(folder, &whole));
+    if (r->by_head && e->rank > 0 && rows_of(c, 0, n, e->dims[0]) > 0) {
+        DT__TRY(sort_heads(folder, &whole, c->heads, n));
+    }
     for (int i = 0; i < n; i++) {
         const int64_t all = whole.rank == 0 ? 0 : whole.dims[0];
         const int64_t rows = rows_of(c, i, n, all);

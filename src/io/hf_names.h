@@ -12,7 +12,8 @@
 typedef struct dt__hf_row {
     const char *theirs;
     const char *ours[DT__HF_PARTS];
-    bool turned; /* theirs is [in, out] */
+    bool turned;  /* theirs is [in, out] */
+    bool by_head; /* the rows of all parts of a head come first, then those of the next head */
 } dt__hf_row;
 
 typedef struct dt__hf_names {
@@ -21,12 +22,13 @@ typedef struct dt__hf_names {
     const char *const *skipped; /* buffers that are no tensors of the model; NULL: none */
 } dt__hf_names;
 
-extern const dt__hf_names dt__hf_phi3_names, dt__hf_gpt2_names;
+extern const dt__hf_names dt__hf_phi3_names, dt__hf_gpt2_names, dt__hf_neox_names;
 
 /* How a folder's tensors are cut. */
 typedef struct dt__hf_cutting {
     const dt__hf_names *names; /* NULL: they have the family's names */
     int64_t queries, keys;     /* rows of q; of k, and of v */
+    int64_t heads;             /* of parts by head */
 } dt__hf_cutting;
 
 /* Adds the tensors that e is, at most DT__HF_PARTS, to the folder's, or none if it is a buffer;

@@ -115,11 +115,17 @@ static dt_status add_packed(saving *s, const char *name, dt_tensor *x)
     return s->form->add(s->form->user, &s->keep, name, x);
 }
 
+static int64_t heads_of(const saving *s)
+{
+    return s->is_gpt ? ((const dt_gpt_options *)s->info->options)->heads : 1;
+}
+
 /* A tensor of the class that holds this one and others; it is added with the first of them. */
 static dt_status add_joined(saving *s, const char *path, const dt__hf_row *row, const char *name)
 {
     dt_tensor *x;
-    DT__TRY(dt__hf_join(s->m, row, path, s->how->dequantize, &x));
+    const dt__hf_joined joined = { row, path, heads_of(s), s->how->dequantize };
+    DT__TRY(dt__hf_join(s->m, &joined, &x));
     const dt_status status = write_values(s, name, dtype_of(s, path), x);
     dt_tensor_free(x); /* the writer keeps its storage */
     return status;
@@ -293,18 +299,19 @@ static dt_status check_family(dt_ctx *ctx, const dt_model_info *info, bool *is_g
     }
     *is_gpt = strcmp(family->name, "gpt") == 0;
     if (*is_gpt || strcmp(family->name, "llama") == 0) return DT_OK;
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, "
-                   "Gemma 3 and GPT-2, which are what is written; families llama and gpt are",
-                   family->name);
+    return dt_fail(
+        ctx, DT_ERR_UNSUPPORTED,
+        "hf: family %s is none of Llama, Qwen2, Qwen3, Mixtral, Phi-3, OLMo 2, SmolLM3, "
+        "Gemma 3, GPT-2 and Pythia, which are what is written; families llama and gpt are",
+        family->name);
 }
 
 static dt_status check_form(dt_ctx *ctx, bool is_gpt)
 {
     if (!is_gpt) return DT_OK;
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "hf: GPT-2's weights are turned, so that integers have no form in its folders; "
-                   "those of family llama have");
+                   "hf: GPT-2's weights are turned and Pythia's joined by head, so that integers "
+                   "have no form in their folders; those of family llama have");
 }
 
 dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers)

@@ -1,5 +1,6 @@
 /* Family gpt: a decoder-only transformer as in the common small recipe [Radford et al. 2019]:
- * learned positions, pre-norm with layer norm, gelu_tanh, a head tied to the token embedding.
+ * learned positions, pre-norm with layer norm, gelu_tanh, a head tied to the token embedding; or,
+ * as in Pythia [Biderman et al. 2023], rotary positions, attention and mlp in parallel, gelu.
  *     x = tokens[ids] + positions[0...T-1]      x += attn(norm1(x))      x += mlp(norm2(x))
  *     logits = head(norm(x))
  * Paths: tokens, positions, blocks.i.norm1, .attn.q, .k, .v, .out, .norm2, .mlp.up, .down, norm,
@@ -34,10 +35,33 @@ const dt_key dt_gpt_keys[] = {
               "attention and mlps" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
       .text = "norms: added to the variance" },
+    { "rotated", DT_KEY_REAL, AT(rotated), .most = 1, .fallback = "0",
+      .text = "share of a head's elements that rotary positions turn, in place of learned "
+              "positions; 0: positions are learned" },
+    { "theta", DT_KEY_REAL, AT(theta), .most = 1e12, .fallback = "10000",
+      .text = "base of the rotary frequencies" },
+    { "parallel", DT_KEY_BOOL, AT(parallel), .fallback = "false",
+      .text = "whether attention and mlp read the same input (Pythia)" },
+    { "gelu_erf", DT_KEY_BOOL, AT(gelu_erf), .fallback = "false",
+      .text = "whether mlps have gelu itself, not by tanh" },
     { 0 },
 };
 
 #define DEVIATION 0.02 /* standard deviation of initial weights */
+
+/* How many elements of a head are rotated. */
+static int64_t turning(const dt_gpt_options *o)
+{
+    return (int64_t)((double)(o->width / o->heads) * o->rotated);
+}
+
+static dt_rotary_options rotary_of(const dt_gpt_options *o)
+{
+    dt_rotary_options r = dt_rotary_defaults();
+    r.rotary_dim = turning(o);
+    r.theta = o->theta;
+    return r;
+}
 
 static dt__block_plan block_of(const dt_gpt_options *o)
 {
@@ -55,16 +79,35 @@ static dt__block_plan block_of(const dt_gpt_options *o)
                     .head_width = o->width / o->heads,
                     .qkv_bias = o->bias,
                     .out_bias = o->bias,
+                    .rotates = o->rotated > 0,
+                    .rotary = rotary_of(o),
                     .deviation = { DEVIATION, added } },
         .feed = { .name = { [DT__UP] = "up", [DT__DOWN] = "down" },
                   .width = o->width,
                   .hidden = o->hidden == 0 ? 4 * o->width : o->hidden,
                   .bias = o->bias,
-                  .activation = "gelu_tanh",
+                  .activation = o->gelu_erf ? "gelu" : "gelu_tanh",
                   .deviation = { DEVIATION, added } },
         .eps = o->eps,
         .dropout = o->dropout,
+        .parallel = o->parallel,
     };
+}
+
+static dt_status check_rotation(dt_ctx *ctx, const dt_gpt_options *o)
+{
+    if (!(o->rotated >= 0 && o->rotated <= 1)) {
+        return dt_fail(ctx, DT_ERR_ARG, "gpt: rotated is %g, not within 0...1", o->rotated);
+    }
+    if (o->rotated == 0) return DT_OK;
+    if (turning(o) < 2 || turning(o) % 2 != 0 || !(o->theta > 0)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "gpt: rotated %g of heads of width %lld is %lld elements, and theta %g: an "
+                       "even number and a theta above 0 are wanted",
+                       o->rotated, (long long)(o->width / o->heads), (long long)turning(o),
+                       o->theta);
+    }
+    return DT_OK;
 }
 
 static const dt_module_type gpt_type = { .name = "gpt",
@@ -81,10 +124,11 @@ dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
             ctx, DT_ERR_ARG, "gpt: heads that divide the width are wanted, not %lld of %lld",
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
+    DT__TRY(check_rotation(ctx, o));
     const dt__transformer_plan plan = {
         .family = "gpt",
         .tokens = "tokens",
-        .positions = "positions",
+        .positions = o->rotated > 0 ? NULL : "positions",
         .blocks = "blocks",
         .norm = "norm",
         .head = "head",
@@ -115,7 +159,8 @@ static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_exa
 
 const dt_family dt__family_gpt = {
     .name = "gpt",
-    .text = "a language model: a transformer with learned positions, layer norm and gelu_tanh",
+    .text = "a language model: a transformer with learned positions, layer norm and gelu_tanh; or "
+            "with rotary ones, attention and mlp in parallel, gelu",
     .keys = dt_gpt_keys,
     .options_size = sizeof(dt_gpt_options),
     .create = create,

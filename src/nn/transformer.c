@@ -175,7 +175,7 @@ static dt_status check_heads(dt_ctx *ctx, const char *family, const dt__attentio
                        "%s: %lld heads of keys and values do not divide %lld heads of queries",
                        family, (long long)p->kv_heads, (long long)p->heads);
     }
-    if (!p->rotates || p->head_width % 2 == 0) return DT_OK;
+    if (!p->rotates || p->rotary.rotary_dim > 0 || p->head_width % 2 == 0) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG, "%s: a head width of %lld is odd and cannot be rotated", family,
                    (long long)p->head_width);
 }
