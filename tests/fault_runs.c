@@ -104,7 +104,7 @@ void fault_run_program(fault_run *r)
     if (child == 0) become_program(r, streams, counts);
     if (r->kill_after > 0) {
         nanosleep(&(struct timespec){ .tv_sec = r->kill_after / 1000000,
-                                      .tv_nsec = r->kill_after % 1000000 * 1000 },
+                                      .tv_nsec = (long)(r->kill_after % 1000000 * 1000) },
                   NULL);
         kill(child, SIGKILL);
     }

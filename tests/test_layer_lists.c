@@ -490,10 +490,10 @@ START_TEST(shapes_need_no_memory)
     dt_recipe *r;
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     dt_module *m = make_model(ctx,
-                              "  family: layers\n  input: [1, 4096, 4096]\n  layers:\n"
+                              "  family: layers\n  input: [1, 1024, 1024]\n  layers:\n"
                               "  - {conv2d: a, out: 64, padding: 1}\n"
                               "  - {permute: p, dims: [0, 2, 3, 1]}\n"
-                              "  - {reshape: flat, shape: [16777216, 64]}\n"
+                              "  - {reshape: flat, shape: [1048576, 64]}\n"
                               "  - {linear: b, out: 2}\n",
                               &r);
     ck_assert_uint_lt(dt_memory_of(ctx).peak, (size_t)1 << 20);

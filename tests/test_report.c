@@ -508,10 +508,11 @@ static int64_t count_records(const char *bytes, size_t n)
         uint32_t crc = dt__crc32c(bytes + at, 8);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
         ck_assert_uint_le(length, n - at - 16);
-        crc = dt__crc32c(bytes + at + 12, length);
-        memcpy(&stored, bytes + at + 12 + length, 4);
+        const size_t body = (size_t)length;
+        crc = dt__crc32c(bytes + at + 12, body);
+        memcpy(&stored, bytes + at + 12 + body, 4);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
-        at += 16 + length;
+        at += 16 + body;
     }
     return records;
 }

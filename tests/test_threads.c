@@ -196,7 +196,7 @@ START_TEST(loops_run_without_helpers)
     pthread_attr_t usual, huge;
     ck_assert_int_eq(pthread_getattr_default_np(&usual), 0);
     ck_assert_int_eq(pthread_attr_init(&huge), 0);
-    ck_assert_int_eq(pthread_attr_setstacksize(&huge, (size_t)1 << 52), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&huge, (SIZE_MAX / 4096 - 4096) * 4096), 0);
     counts *c = counts_new();
     dt_ctx *ctx = ctx_of(16);
     dt__team *const before = dt__threads_enter(ctx);

@@ -80,11 +80,17 @@ static dt_status inflate_fail(const dt__input *in, int code)
                    in->path, in->z.msg == NULL ? "unknown reason" : in->z.msg);
 }
 
+/* 0: a pipe. A file beyond the address space counts as one that is too large to be read. */
+static size_t bytes_of(const dt__input *in)
+{
+    return in->file_size < 0 ? 0 : DT__AT_MOST((uint64_t)in->file_size);
+}
+
 /* How much the content of a gzip file may be: text is seldom a tenth of this, and a small file of
  * strangers shall not fill the memory. */
 static size_t most_inflated(const dt__input *in)
 {
-    const size_t size = in->file_size < 0 ? in->taken : (size_t)in->file_size;
+    const size_t size = in->file_size < 0 ? in->taken : bytes_of(in);
     if (size > SIZE_MAX / MOST_RATIO) return SIZE_MAX;
     return size * MOST_RATIO > HARMLESS ? size * MOST_RATIO : HARMLESS;
 }
@@ -153,16 +159,16 @@ dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
 size_t dt__input_first_step(const dt__input *in, size_t wanted)
 {
     if (!in->gzip && in->file_size >= 0) return wanted;
-    size_t first = FIRST_STEP;
-    const size_t usual = in->file_size < 0 ? 0 : (size_t)in->file_size * USUAL_RATIO;
-    if (first < usual) first = usual;
+    const size_t bytes = bytes_of(in);
+    const size_t usual = bytes < wanted / USUAL_RATIO ? bytes * USUAL_RATIO : wanted;
+    const size_t first = usual > FIRST_STEP ? usual : FIRST_STEP;
     return wanted < first ? wanted : first;
 }
 
 /* Reads one byte more than `most`, to detect longer files. */
 static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *bytes)
 {
-    size_t room = in->file_size < 0 ? FIRST_STEP : (size_t)in->file_size + 1, got;
+    size_t room = in->file_size < 0 ? FIRST_STEP : bytes_of(in) + 1, got;
     for (;;) {
         if (room > most + 1) room = most + 1;
         uint8_t *grown = dt__grow(in->ctx, *out, *bytes, room);
@@ -193,7 +199,7 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
 
 /* ---- the public form ------------------------------------------------------------------------ */
 
-#define MOST_TEXT ((size_t)1 << 40)
+#define MOST_TEXT DT__AT_MOST(UINT64_C(1) << 40)
 
 dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
