@@ -35,8 +35,8 @@
 bool test_golden(char path[TEST_PATH], const char *name);
 
 /* The names of what is in a folder of reference values and in its subset in tests/golden, that end
- * in `end`, which is cut off; sorted. Of folders without files of their own `end` is "/". Suites ask
- * for them when they are made, so that each is a test. */
+ * in `end`, which is cut off; sorted. Folders end in "/". Suites ask for them when they are made,
+ * so that each is a test. */
 #define TEST_NAMES 128
 typedef struct test_names {
     int n;
