@@ -103,18 +103,19 @@ static void put_name(names *list, const char *before, const char *name)
     if (first) list->to = open_memstream(&list->text, &list->bytes);
     list->lost = list->lost || list->to == NULL;
     if (list->lost) return;
-    fputs(first ? before : ", ", list->to);
-    for (; *name != 0; name++) {
+    list->lost = fputs(first ? before : ", ", list->to) < 0;
+    for (; *name != 0 && !list->lost; name++) {
         const unsigned char c = (unsigned char)*name;
-        fputc(c < 0x20 || c == 0x7F ? '?' : c, list->to);
+        list->lost = fputc(c < 0x20 || c == 0x7F ? '?' : c, list->to) == EOF;
     }
 }
 
 static void end_names(names *list)
 {
     if (list->to == NULL && !list->lost) return;
-    if (list->to != NULL && (ferror(list->to) | fclose(list->to)) != 0) list->lost = true;
-    if (list->lost || list->text == NULL) cli_tell(stderr, "no memory for a list of names");
+    if (list->to != NULL && fclose(list->to) != 0) list->lost = true;
+    const bool lost = list->lost || list->text == NULL || list->bytes == 0;
+    if (lost) cli_tell(stderr, "no memory for a list of names");
     else if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
     else puts(list->text);
     free(list->text);
