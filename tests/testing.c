@@ -5,6 +5,8 @@
 #define _XOPEN_SOURCE 700 /* nftw */
 #include "testing.h"
 
+#include "core/core.h"
+
 #include <ftw.h>
 #include <math.h>
 #include <stdarg.h>
@@ -18,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <unwind.h>
 
 static char root[TEST_PATH];
 
@@ -86,6 +89,8 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     (void)place;
     return remove(path);
 }
+
+void test_remove(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* ---- skips and times ------------------------------------------------------------------------- */
 
@@ -185,11 +190,13 @@ int test_shell(char **output, const char *format, ...)
 
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
-bool test_all(void)
+static bool is_all(const char *name)
 {
-    const char *text = getenv("DETENT_TESTS");
+    const char *text = getenv(name);
     return text != NULL && strcmp(text, "all") == 0;
 }
+
+bool test_all(void) { return is_all("DETENT_TESTS"); }
 
 int64_t test_count(test_draws draws)
 {
@@ -207,7 +214,74 @@ int64_t test_networks(test_draws draws)
     return text != NULL ? strtoll(text, NULL, 10) : test_count(draws);
 }
 
+int64_t test_failures(test_draws draws)
+{
+    return is_all("DETENT_FAILURES") ? draws.usual : test_count(draws);
+}
+
 /* ---- failing allocations -------------------------------------------------------------------- */
+
+/* Allocations with the same callers, as a hash: the numbers of the first and the last one. */
+typedef struct chain {
+    uint64_t callers;
+    int64_t first, last;
+} chain;
+
+typedef struct test_chains {
+    chain *chain;
+    int64_t n, room;
+    int base; /* frames of the stack from which the scenario was called */
+} test_chains;
+
+#define MOST_FRAMES 256
+
+typedef struct frames {
+    uintptr_t at[MOST_FRAMES];
+    int n;
+} frames;
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *user)
+{
+    frames *f = user;
+    f->at[f->n++] = (uintptr_t)_Unwind_GetIP(context);
+    return f->n < MOST_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static int frames_now(void)
+{
+    frames f = { .n = 0 };
+    _Unwind_Backtrace(add_frame, &f);
+    return f.n;
+}
+
+/* A hash (FNV-1a, by words) of the callers inside of the scenario. One counts once, so that
+ * recursion makes few chains. */
+static uint64_t callers(int base)
+{
+    frames f = { .n = 0 };
+    uint64_t hash = 14695981039346656037U;
+    _Unwind_Backtrace(add_frame, &f);
+    for (int i = 0; i < f.n - base; i++) {
+        int k = 0;
+        while (f.at[k] != f.at[i]) k++;
+        if (k == i) hash = (hash ^ f.at[i]) * 1099511628211U;
+    }
+    return hash;
+}
+
+static void record_chain(test_chains *c, int64_t call)
+{
+    const uint64_t who = callers(c->base);
+    int64_t i = 0;
+    while (i < c->n && c->chain[i].callers != who) i++;
+    if (i == c->room) {
+        c->room = c->room == 0 ? 256 : 2 * c->room;
+        c->chain = realloc(c->chain, (size_t)c->room * sizeof *c->chain);
+        ck_assert_ptr_nonnull(c->chain);
+    }
+    if (i == c->n) c->chain[c->n++] = (chain){ who, call, call };
+    c->chain[i].last = call;
+}
 
 /* In front of each block: the size that release must be called with. */
 typedef struct front {
@@ -219,6 +293,7 @@ static void *counted_allocate(void *user, size_t bytes, size_t alignment)
 {
     test_memory *m = user;
     if (++m->calls == m->fail_at) return NULL;
+    if (m->chains != NULL) record_chain(m->chains, m->calls);
     const size_t before = alignment > sizeof(front) ? alignment : sizeof(front);
     void *start = NULL;
     if (posix_memalign(&start, alignment, before + bytes) != 0) return NULL;
@@ -246,36 +321,83 @@ dt_allocator test_allocator(test_memory *m)
     return (dt_allocator){ counted_allocate, counted_release, m };
 }
 
-/* The scenario in a context whose allocation `run` fails. False where it makes fewer. */
-static bool with_failure(int64_t run, dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+typedef struct scenario {
+    dt_status (*run)(dt_ctx *ctx, void *user);
+    void *user;
+} scenario;
+
+/* Runs it in a context whose allocation `fail_at` fails, where that is not 0. Returns how many
+ * allocations there were. */
+static int64_t run_scenario(const scenario *s, int64_t fail_at, test_chains *chains)
 {
-    test_memory m = { .fail_at = run };
+    test_memory m = { .fail_at = fail_at, .chains = chains };
     dt_ctx_options options = dt_ctx_defaults();
     options.allocator = test_allocator(&m);
     options.threads = 2;
     dt_ctx *ctx = NULL;
     dt_status status = dt_ctx_create(&ctx, &options);
     if (status == DT_OK) {
-        status = scenario(ctx, user);
+        ctx->pool.keeps_none = true;
+        if (chains != NULL) chains->base = frames_now();
+        status = s->run(ctx, s->user);
         ck_assert_msg(status == DT_OK || dt_error(ctx)[0] != '\0', "run %lld: no message",
-                      (long long)run);
-        if (m.calls < run) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
+                      (long long)fail_at);
+        if (fail_at == 0 || m.calls < fail_at) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
         dt_ctx_free(ctx);
     }
-    ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)run, (long long)m.live);
-    if (m.calls < run) return false;
-    ck_assert_msg(status == DT_ERR_NOMEM, "allocation %lld failed and gave %s", (long long)run,
-                  dt_status_name(status));
-    return true;
+    ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)fail_at, (long long)m.live);
+    ck_assert_msg(fail_at == 0 || m.calls < fail_at || status == DT_ERR_NOMEM,
+                  "allocation %lld failed and gave %s", (long long)fail_at, dt_status_name(status));
+    return m.calls;
 }
 
-int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+/* The set of chains that failed in this process. A place is empty (0), or holds a hash. */
+#define TRIED 65536
+
+static uint64_t *place_of(uint64_t callers)
+{
+    static uint64_t tried[TRIED];
+    uint64_t i = callers % TRIED;
+    while (tried[i] != 0 && tried[i] != callers) i = (i + 1) % TRIED;
+    return &tried[i];
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const chain *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* The first allocation of chains that did not fail before, with gaps between chains that grow by 1 /
+ * share; of all of them also the last. */
+static void run_chains(const scenario *s, const test_chains *c, int64_t share)
+{
+    static int n;
+    int64_t at = 0, next = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const chain *k = &c->chain[i];
+        uint64_t *place = place_of(k->callers);
+        if (*place != 0 || at++ < next) continue;
+        run_scenario(s, k->first, NULL);
+        if (k->last != k->first && share == INT64_MAX) run_scenario(s, k->last, NULL);
+        next = at + (at - 1) / share;
+        ck_assert_int_lt(++n, TRIED);
+        *place = k->callers;
+    }
+}
+
+int64_t test_every_allocation(dt_status (*run)(dt_ctx *ctx, void *user), void *user)
 {
     static const test_draws shares = { .usual = INT64_MAX, .quick = 8, .sanitized = 3 };
-    const int64_t share = test_count(shares);
-    int64_t run = 1;
-    while (with_failure(run, scenario, user)) run += 1 + run / share;
-    return run;
+    const int64_t share = is_all("DETENT_FAILURES") ? INT64_MAX : test_count(shares);
+    const scenario s = { run, user };
+    test_chains c = { .n = 0 };
+    const int64_t calls = run_scenario(&s, 0, &c);
+    if (c.n > 0) qsort(c.chain, (size_t)c.n, sizeof *c.chain, by_number);
+    if (!test_all()) run_chains(&s, &c, share);
+    for (int64_t i = 1; test_all() && i <= calls; i++) run_scenario(&s, i, NULL);
+    free(c.chain);
+    return calls;
 }
 
 /* ---- closeness ------------------------------------------------------------------------------ */
@@ -323,4 +445,4 @@ void test_begin(void)
     }
 }
 
-void test_end(void) { nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+void test_end(void) { test_remove(root); }

@@ -53,6 +53,9 @@ void test_write_text(const char *path, const char *text);
 
 bool test_file_exists(const char *path);
 
+/* Removes a file, or a folder and all in it, if it is there. */
+void test_remove(const char *path);
+
 /* Limits files of this process to `bytes` (a write beyond it fails, without a signal); -1 removes
  * the limit. Use no assertion between the two calls: Check writes each assertion that holds to a
  * file of its own. */
@@ -87,25 +90,39 @@ int64_t test_count(test_draws draws);
 /* The same for random networks. DETENT_NETWORKS in the environment overrides it. */
 int64_t test_networks(test_draws draws);
 
+/* The same for scenarios of test_every_allocation and for damages of inputs: the usual number also
+ * with DETENT_FAILURES=all. */
+int64_t test_failures(test_draws draws);
+
 /* ---- failing allocations -------------------------------------------------------------------- */
 
 /* Counts the calls of a context to its allocator. Zero it, set `fail_at`, create the context. */
 typedef struct test_memory {
-    int64_t calls;   /* of allocate */
-    int64_t fail_at; /* the call, counted from 1, that returns NULL; 0: none */
-    int64_t live;    /* blocks not yet released */
-    size_t bytes;    /* in them */
+    int64_t calls;              /* of allocate */
+    int64_t fail_at;            /* the call, counted from 1, that returns NULL; 0: none */
+    int64_t live;               /* blocks not yet released */
+    size_t bytes;               /* in them */
+    struct test_chains *chains; /* records who called, where it is not NULL */
 } test_memory;
 
 /* The allocator that counts in `m`. It fails the test where a block is released with another size
  * than it was allocated with. */
 dt_allocator test_allocator(test_memory *m);
 
-/* Runs `scenario` repeatedly, each time on a new context with 2 threads, with allocation 1, 2, 3,
- * ... failing, until a run makes fewer allocations. Each run must return DT_ERR_NOMEM with a
- * message and leave no block allocated; the last one must return DT_OK. Without DETENT_TESTS=all
- * the gaps grow by an eighth, and by a third under a sanitizer: of 1,000 allocations 50 or 24 fail.
- * Returns the number of the last run. The scenario frees what it makes, but not the context. */
+/* Runs `scenario` on a new context with 2 threads, then repeatedly, each time on another one in
+ * which one allocation fails. Each run must return DT_ERR_NOMEM with a message and leave no block
+ * allocated; the first one must return DT_OK. The pool of these contexts keeps no block, so every
+ * dt__alloc is an allocation. Which of them fail:
+ *
+ *   DETENT_TESTS=all      every one
+ *   DETENT_FAILURES=all   of each chain of callers (dt__trace_record by dt_export by the scenario)
+ *                         the first and the last one, so that all code runs that comes after a
+ *                         failure; a chain that failed in another scenario of this process is left
+ *                         out
+ *   otherwise             the first one of some chains, with gaps that grow by an eighth, and by a
+ *                         third under a sanitizer
+ *
+ * Returns the number of allocations. The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
 /* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):

@@ -116,11 +116,22 @@ void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size)
     return dt__alloc(ctx, bytes);
 }
 
+static void give_back(dt_ctx *ctx, dt__block *b)
+{
+    UNPOISON(payload(b), b->bytes - HEADER);
+    ctx->pool.count.held -= b->bytes;
+    ctx->allocator.release(ctx->allocator.user, b, b->bytes);
+}
+
 void dt__release(dt_ctx *ctx, void *pointer)
 {
     if (pointer == NULL) return;
     dt__block *b = block_of(pointer);
     ctx->pool.count.used -= b->bytes;
+    if (ctx->pool.keeps_none) {
+        give_back(ctx, b);
+        return;
+    }
     b->next = ctx->pool.free_list[b->klass];
     ctx->pool.free_list[b->klass] = b;
     POISON(payload(b), b->bytes - HEADER);
@@ -175,9 +186,7 @@ void dt__pool_trim(dt_ctx *ctx)
         while (ctx->pool.free_list[k] != NULL) {
             dt__block *b = ctx->pool.free_list[k];
             ctx->pool.free_list[k] = b->next;
-            UNPOISON(payload(b), b->bytes - HEADER);
-            ctx->pool.count.held -= b->bytes;
-            ctx->allocator.release(ctx->allocator.user, b, b->bytes);
+            give_back(ctx, b);
         }
     }
 }

@@ -49,6 +49,8 @@ typedef struct dt__pool {
     size_t limit;    /* new blocks that would raise count.used above it fail; 0: no limit */
     bool limited;    /* a block failed for that reason */
     size_t promised; /* bytes of dt__storage_promise since the limit was set */
+    bool keeps_none; /* a released block goes back to the allocator, so that every dt__alloc calls
+                      * it: for tests in which allocations fail */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give
