@@ -368,8 +368,8 @@ static int by_number(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* The first allocation of chains that did not fail before, with gaps between chains that grow by 1 /
- * share; of all of them also the last. */
+/* The first allocation of chains that did not fail before, with gaps between chains that grow by
+ * 1 / share; of all of them also the last. */
 static void run_chains(const scenario *s, const test_chains *c, int64_t share)
 {
     static int n;

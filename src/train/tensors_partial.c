@@ -125,18 +125,25 @@ static dt_status lend(const dt_file *file, const char *name, dt__row_parts *out)
     return DT_OK;
 }
 
-/* Frees the memory of finished tensors and lends them from `file`. */
+/* Frees the memory of finished tensors and lends them from `file`, which it takes: all, or none
+ * after an error. */
 static dt_status lend_all(dt__tensors_run *r, dt_file *file)
 {
-    for (int64_t i = 0; i < r->n; i++) {
+    dt__row_parts *parts = dt__alloc_array(r->ctx, r->n, sizeof *parts);
+    dt_status s = parts == NULL ? DT_ERR_NOMEM : DT_OK;
+    for (int64_t i = 0; i < r->n && s == DT_OK; i++) {
+        if (r->plan[i].done) s = lend(file, r->plan[i].meta.name, &parts[i]);
+    }
+    for (int64_t i = 0; i < r->n && s == DT_OK; i++) {
         dt__tensor_plan *p = &r->plan[i];
         if (!p->done) continue;
-        DT__TRY(lend(file, p->meta.name, &p->parts));
+        p->parts = parts[i];
         dt__tensors_drop(r, p);
     }
-    dt_file_close(r->partial);
-    r->partial = file;
-    return DT_OK;
+    dt__release(r->ctx, parts);
+    dt_file_close(s == DT_OK ? r->partial : file);
+    if (s == DT_OK) r->partial = file;
+    return s;
 }
 
 static dt_status write_partial(dt__tensors_run *r)
