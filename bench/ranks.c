@@ -6,15 +6,19 @@
  *     communication: ms in which messages about gradients and weights were on their way
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step
- * and what the comparison of all ranks' weights after each step costs. Networks: the MLP
- * 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
+ * and what the comparison of all ranks' weights after each step, and the watchdog, cost. Networks:
+ * the MLP 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
  *
- * A run of one step is this program, started as `ranks step NETWORK RANKS KEY=VALUE...` by the
- * launcher. */
+ * The launcher starts this program for each figure: `ranks step NETWORK KEY=VALUE...` prints those
+ * of a run; `ranks ping` measures messages between the first two ranks: microseconds of a small
+ * one, and Gbit/s each way, of messages of 4 MiB both ways at once. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "cluster/transport.h"
+
 #include <detent/data.h>
 #include <detent/train.h>
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +186,79 @@ static int step(const network *n, char **words, int n_words)
     return status != DT_OK;
 }
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+enum { SMALL = 8, LARGE = 4 << 20, PINGS = 40 };
+
+typedef struct ends {
+    const dt__transport *mpi;
+    int rank, ranks;
+    void *requests;
+    dt__message send[64], receive[64];
+} ends;
+
+/* Both send `bytes` and wait for those of the other; seconds. */
+static double exchange(ends *e, char *out, char *in, size_t bytes)
+{
+    char why[DT__TRANSPORT_WHY];
+    const int other = 1 - e->rank;
+    int left = 1, missing;
+    memset(e->send, 0, sizeof e->send);
+    memset(e->receive, 0, sizeof e->receive);
+    if (e->rank < 2) {
+        e->send[other] = (dt__message){ .data = out, .bytes = bytes };
+        e->receive[other] = (dt__message){ .data = in, .bytes = bytes };
+    }
+    const double began = now();
+    if (e->mpi->post(e->requests, e->send, e->receive, e->ranks, why) != 0) exit(1);
+    while (left > 0) {
+        if (e->mpi->test(e->requests, e->ranks, &left, &missing, why) != 0) exit(1);
+    }
+    return now() - began;
+}
+
+static double fastest(ends *e, char *out, char *in, size_t bytes)
+{
+    double best = 1e9;
+    for (int i = 0; i < PINGS; i++) {
+        const double t = exchange(e, out, in, bytes);
+        if (t < best) best = t;
+    }
+    return best;
+}
+
+/* The module of the launcher's MPI lies in the folder above this program. */
+static const dt__transport *find_transport(const char *self)
+{
+    char path[WORDS];
+    const char *slash = strrchr(self, '/');
+    const int n = slash == NULL ? 1 : (int)(slash - self);
+    snprintf(path, sizeof path, "%.*s/../detent-%s.so", n, slash == NULL ? "." : self,
+             getenv("OMPI_COMM_WORLD_SIZE") != NULL ? "openmpi" : "mpich");
+    void *library = dlopen(path, RTLD_NOW);
+    return library == NULL ? NULL : dlsym(library, "dt__mpi_transport");
+}
+
+static int ping(const char *self)
+{
+    char why[DT__TRANSPORT_WHY];
+    size_t request;
+    ends e = { .mpi = find_transport(self) };
+    if (e.mpi == NULL || e.mpi->open(&e.rank, &e.ranks, &request, why) != 0) return 1;
+    if (e.ranks < 2 || e.ranks > 64) return 2;
+    e.requests = malloc(2 * (size_t)e.ranks * request);
+    char *out = calloc(1, LARGE), *in = calloc(1, LARGE);
+    if (e.requests == NULL || out == NULL || in == NULL) return 2;
+    const double small = fastest(&e, out, in, SMALL), large = fastest(&e, out, in, LARGE);
+    if (e.rank == 0) printf("%.3f %.3f\n", 1e6 * small, 8e-9 * LARGE / (large - small));
+    fflush(stdout);
+    e.mpi->close(why);
+    free(e.requests);
+    free(out);
+    free(in);
+    return 0;
+}
+
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 /* How a network is trained. */
@@ -195,6 +272,8 @@ static const way ways[] = {
     { "2 ranks, whole optimizers", "cluster.shard_optimizer=off cluster.check_steps=0", 2, 1 },
     { "2 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 2, 1 },
     { "  and weights compared", "cluster.shard_optimizer=on cluster.check_steps=1", 2, 1 },
+    { "  and no timeout", "cluster.shard_optimizer=on cluster.check_steps=0 cluster.timeout=0", 2,
+      1 },
     { "4 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 4, 1 },
 };
 
@@ -261,6 +340,7 @@ int main(int n_words, char **words)
         }
         return 2;
     }
+    if (n_words == 2 && strcmp(words[1], "ping") == 0) return ping(words[0]);
     const int repeats = n_words > 1 ? atoi(words[1]) : 5;
     const char *launcher = n_words > 2 ? words[2] : default_launcher;
     if (repeats < 1 || repeats > MOST_REPEATS) return 2;

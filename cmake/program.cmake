@@ -10,10 +10,14 @@ target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
 # ---- the program, the examples, the benchmarks: public headers, and bench/bench.h ---------------
 file(GLOB sources CONFIGURE_DEPENDS src/cli/*.c)
 if(sources AND NOT DETENT_LAYERS)
-    add_executable(detent ${sources})
-    target_include_directories(detent PRIVATE src) # for bench/bench.h
+    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/cli/entry.c)
+    add_library(detent_cli STATIC ${sources})
+    target_include_directories(detent_cli PRIVATE src) # for bench/bench.h
     # utf8proc: widths of characters on a terminal
-    target_link_libraries(detent PRIVATE detent_strict detent_bench PkgConfig::DETENT_DEPS)
+    target_link_libraries(detent_cli PRIVATE detent_strict PkgConfig::DETENT_DEPS
+        PUBLIC detent_bench)
+    add_executable(detent src/cli/entry.c)
+    target_link_libraries(detent PRIVATE detent_strict detent_cli)
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 
@@ -29,6 +33,10 @@ foreach(folder examples bench)
             target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_bench m)
         else()
             target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_${linked} m)
+        endif()
+        if(name STREQUAL "ranks") # what modules for MPI give
+            target_include_directories(${folder}-${name} PRIVATE src)
+            target_link_libraries(${folder}-${name} PRIVATE ${CMAKE_DL_LIBS})
         endif()
         list(APPEND ${folder}_targets ${folder}-${name})
     endforeach()

@@ -2,6 +2,7 @@
 #ifndef FAULT_RUNS_H
 #define FAULT_RUNS_H
 
+#include "failing_calls.h"
 #include "testing.h"
 
 /* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
@@ -29,11 +30,16 @@ typedef struct fault_run {
     int64_t kill_after; /* microseconds until SIGKILL; 0: never */
     int status;         /* what came out: the exit status, 128 + the signal after a death */
     char said[4096];    /* the begin of both streams */
+    bool happened;      /* inside: a call failed */
     int64_t calls[FAULT_KINDS];
 } fault_run;
 
 /* Runs `detent ARGUMENTS`; it is killed, with status 128 + SIGALRM, after 60 s. */
 void fault_run_program(fault_run *r);
+
+/* The same in this process (command_inside.c), with a call that fails, or NULL; `fault`, `log` and
+ * `kill_after` are not looked at. */
+void fault_run_inside(fault_run *r, const failing_call *fails);
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
@@ -41,6 +47,8 @@ typedef struct tree_file {
     char path[256]; /* in the folder; of a folder with a '/' at its end */
     char *bytes;
     size_t size;
+    uint64_t node;   /* the file's number in its file system; 0: made in memory */
+    int64_t changed; /* when it was changed last, in ns */
 } tree_file;
 
 typedef struct tree {
@@ -48,6 +56,7 @@ typedef struct tree {
     int64_t n, room;
 } tree;
 
+/* Opens only files that may have changed since the folder was read last. */
 void tree_read(tree *t, const char *folder);
 void tree_free(tree *t);
 tree_file *tree_find(const tree *t, const char *path); /* NULL: not there */

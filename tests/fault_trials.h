@@ -23,6 +23,8 @@ typedef struct fault_trial {
 
 /* Makes the folder, once for all tests of a suite, in an unchecked fixture. */
 void fault_folder_make(void);
+/* Takes what the suite has added to the folder as what is there at first. */
+void fault_folder_keep(void);
 void fault_folder_free(void);
 extern char fault_folder[TEST_PATH];
 
@@ -37,13 +39,16 @@ void fault_complain(fault_trial *t, const char *what, const char *which);
 /* Every file of `now` must have the bytes of before or after, and none may be missing that is in
  * both; metrics.jsonl may be a begin. `killed`: temporary files may be left. */
 void fault_check_files(fault_trial *t, const tree *now, bool killed);
-/* The folder must be what the command makes of it; temporary files of killed programs may lie
- * beside outputs, but not in a run. */
+/* The folder must be what the command makes of it, also without temporary files. */
 void fault_check_done(fault_trial *t, const tree *now, const char *when);
 bool fault_is_done(const fault_trial *t, const tree *now);
+/* Every byte is that of before the command, which then would do what it does without a fault. */
+bool fault_is_untouched(const fault_trial *t, const tree *now);
 
 /* Runs the command again, or lets the run go on; then fault_check_done. */
 void fault_go_on(fault_trial *t);
+/* Makes the folder what it was at first. */
+void fault_folder_reset(void);
 /* Makes the folder what it was before the command. */
 void fault_restore(const fault_trial *t);
 

@@ -18,7 +18,7 @@ static uint64_t number(gguf_parsed *g, size_t *at, size_t bytes)
 
 static void name(gguf_parsed *g, size_t *at, char text[96])
 {
-    const uint64_t n = number(g, at, 8);
+    const size_t n = (size_t)number(g, at, 8);
     ck_assert_uint_lt(n, 96);
     ck_assert_uint_le(*at + n, g->size);
     memcpy(text, g->bytes + *at, n);
@@ -31,7 +31,7 @@ static void skip_value(gguf_parsed *g, uint32_t type, size_t *at)
     static const size_t bytes[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
     ck_assert_uint_lt(type, 13);
     if (type == 8) {
-        const uint64_t n = number(g, at, 8);
+        const size_t n = (size_t)number(g, at, 8);
         *at += n;
     }
     *at += bytes[type];
@@ -54,7 +54,7 @@ static void parse_pair(gguf_parsed *g, gguf_pair *p, size_t *at)
     if (p->type == 8) {
         p->n = number(g, at, 8);
         p->at = *at;
-        *at += p->n;
+        *at += (size_t)p->n;
     } else {
         skip_value(g, p->type, at);
     }
@@ -147,7 +147,7 @@ bool gguf_says(const gguf_parsed *g, const char *key, const char *text)
 {
     const gguf_pair *p = gguf_pair_of(g, key);
     return p != NULL && p->type == 8 && p->n == strlen(text) &&
-           memcmp(g->bytes + p->at, text, p->n) == 0;
+           memcmp(g->bytes + p->at, text, strlen(text)) == 0;
 }
 
 void gguf_string(const gguf_parsed *g, const char *key, uint64_t i, char *text, size_t size)
@@ -156,7 +156,7 @@ void gguf_string(const gguf_parsed *g, const char *key, uint64_t i, char *text, 
     ck_assert_msg(p != NULL && p->type == 9 && p->of == 8 && i < p->n, "no string of %s", key);
     size_t at = p->at;
     for (uint64_t k = 0;; k++) {
-        const uint64_t n = number((gguf_parsed *)(uintptr_t)g, &at, 8);
+        const size_t n = (size_t)number((gguf_parsed *)(uintptr_t)g, &at, 8);
         ck_assert_uint_lt(n, size);
         memcpy(text, g->bytes + at, n);
         text[n] = 0;

@@ -2,6 +2,7 @@
  * library's for every shared library too, so this reaches libyaml, jansson and zlib. glibc keeps
  * its own under the names __libc_*. A sanitizer brings an allocator of its own: then nothing is
  * replaced. */
+#include "failing_calls.h"
 #include "testing.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ void *__libc_realloc(void *old, size_t bytes);
 
 static bool fails(void)
 {
+    if (failing_now(FAILING_MALLOC)) return true;
     if (++calls != fail_at) return false;
     errno = ENOMEM;
     return true;

@@ -34,7 +34,8 @@ typedef struct rounding_case {
     double *h; /* in place of the layer's, with n = 2 */
 } rounding_case;
 
-/* Opens "rounding/<name>.safetensors"; returns false, and prints a line, where it is not found. */
+/* Opens "rounding/<name>.safetensors"; returns false where it is not found, and prints a line, or
+ * has no layer. */
 bool rounding_open(dt_ctx *ctx, const char *name, rounding_layer *l);
 void rounding_close(rounding_layer *l);
 

@@ -32,6 +32,26 @@ static dt_tensor *leaf(int64_t n, const float *values)
     return x;
 }
 
+/* Bytes are counted in size_t: extents that its 32 bits would cut are refused, not cut. */
+START_TEST(shapes_beyond_the_address_space)
+{
+    static const int64_t most = SIZE_MAX < INT64_MAX ? (int64_t)SIZE_MAX : INT64_MAX - 8;
+    const int64_t dims[][2] = { { most + 8, 1 }, { most / 4, 2 }, { most / 2, 4 }, { 1, most } };
+    for (int i = 0; i < DT__COUNT_OF(dims); i++) {
+        dt_tensor *x = (dt_tensor *)ctx;
+        TEST_FAILS(ctx, DT_ERR_ARG, "too large", dt_tensor_create(ctx, DT_F32, 2, dims[i], &x));
+        ck_assert_ptr_null(x);
+    }
+    size_t bytes;
+    ck_assert(!dt__add_size(SIZE_MAX, 1, &bytes) && !dt__add_size(1, UINT64_MAX, &bytes));
+    ck_assert(!dt__mul_size(SIZE_MAX / 2 + 1, 2, &bytes) && !dt__mul_size(2, UINT64_MAX, &bytes));
+    ck_assert(dt__mul_size(SIZE_MAX, 1, &bytes) && bytes == SIZE_MAX);
+    void *block = dt__alloc_array(ctx, most / 4 + 3, 8);
+    ck_assert_ptr_null(block);
+    ck_assert_int_eq(dt__reserve(ctx, &block, most / 8, &(int64_t){ most / 8 }, 8), DT_ERR_NOMEM);
+}
+END_TEST
+
 static const float three[3] = { -1.0f, 0.25f, 2.0f };
 
 START_TEST(gradient_flows_and_accumulates)
@@ -278,6 +298,7 @@ Suite *test_autograd_suite(void)
     tcase_add_test(c, a_watched_tape_names_the_gradient);
     tcase_add_test(c, a_tape_refuses_ops_after_backward);
     tcase_add_test(c, accumulating_a_gradient_is_a_write);
+    tcase_add_test(c, shapes_beyond_the_address_space);
     tcase_add_test(c, undifferentiable_operands_get_no_gradient);
     tcase_add_test(c, slices_add_to_one_gradient);
     suite_add_tcase(s, c);

@@ -253,6 +253,21 @@ START_TEST(damaged_gzip)
 }
 END_TEST
 
+/* A small file shall not fill the memory: 5500 black images are 16.9 MB, in 17 KB. */
+START_TEST(gzip_is_no_bomb)
+{
+    const size_t size = (size_t)5500 * 3073;
+    uint8_t *black = calloc(size, 1);
+    ck_assert_ptr_nonnull(black);
+    bench b;
+    bench_open(&b, 1);
+    write_gzip(b.path, black, size);
+    expect(&b, DT_CIFAR10, DT_ERR_FORMAT, "gunzip it first");
+    free(black);
+    bench_close(&b, "gzip of many zeros");
+}
+END_TEST
+
 START_TEST(other_files)
 {
     bench b;
@@ -317,6 +332,7 @@ Suite *test_cifar_suite(void)
     TCase *bad = tcase_create("bad");
     tcase_add_test(bad, truncated);
     tcase_add_test(bad, damaged_gzip);
+    tcase_add_test(bad, gzip_is_no_bomb);
     tcase_add_test(bad, other_files);
     tcase_add_test(bad, memory_fails);
     suite_add_tcase(s, bad);

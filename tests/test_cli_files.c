@@ -539,6 +539,33 @@ START_TEST(eval_ends_with_3_where_the_loss_is_not_finite)
 }
 END_TEST
 
+/* Data to evaluate on are enough: the format's training data need not be named. */
+START_TEST(eval_needs_no_training_data)
+{
+    char images[TEST_PATH], labels[TEST_PATH];
+    uint8_t pixels[6 * 784], targets[6];
+    for (int i = 0; i < 6 * 784; i++) pixels[i] = (uint8_t)(i * 7);
+    for (int i = 0; i < 6; i++) targets[i] = (uint8_t)i;
+    const dt_images six = { .count = 6,
+                            .channels = 1,
+                            .height = 28,
+                            .width = 28,
+                            .target = DT_TARGET_CLASS,
+                            .classes = 10,
+                            .pixels = pixels,
+                            .targets = targets };
+    dt_dataset *d;
+    TEST_OK(ctx, dt_dataset_create(ctx, &six, &d));
+    test_join(images, folder, "images");
+    test_join(labels, folder, "labels");
+    TEST_OK(ctx, dt_idx_write(d, images, labels));
+    dt_dataset_free(d);
+    expect(0, "examples 6", "eval run '~data' data.format=idx data.test=[images,labels]");
+    expect(0, "examples 6", "eval float.safetensors data.format=idx data.test=[images,labels]");
+    expect(2, "needs 'data.train'", "eval run '~data' data.format=idx");
+}
+END_TEST
+
 START_TEST(eval_gives_metrics_and_outputs)
 {
     expect(0, "examples 50", "eval float.safetensors other.yaml");
@@ -592,6 +619,7 @@ Suite *test_cli_files_suite(void)
     tcase_add_test(c, any_file_can_be_inspected);
     tcase_add_test(c, check_finds_damage);
     tcase_add_test(c, eval_ends_with_3_where_the_loss_is_not_finite);
+    tcase_add_test(c, eval_needs_no_training_data);
     tcase_add_test(c, eval_gives_metrics_and_outputs);
     suite_add_tcase(s, c);
     return s;

@@ -2,7 +2,9 @@
  * in test_cluster_faults.c. */
 #include "ranks.h"
 #include "run_jobs.h"
+#include "sample.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +18,9 @@
 #define EXPERTS                                                                                    \
     ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, "        \
           "hidden: 16, moe: {experts: 4, top_k: 2}}' "
+#define TABLE                                                                                      \
+    "table-values.yaml " RANKS_COMMON "train.epochs=1 train.batch_size=20 train.shards=4 "         \
+    "train.float_baseline=false train.eval_batch_size=4 qat.start_step=2 "
 #define STATIC(observer)                                                                           \
     "'qat={preset: int8-static-int8-weight, start_step: 3, activation: {observer: " observer "}}'" \
     " "
@@ -65,7 +70,7 @@ static const struct {
                    "batch_size: 5}}'",
       false },
     { "refreshed scales",
-      RANKS_DIGITS "'convert={rounder: gptq, rounding: {group_scales: refresh, order: weight}, "
+      RANKS_DIGITS "'convert={rounder: gptq, rounding: {group_scales: refresh, order: group}, "
                    "calibration: {samples: 40, batch_size: 9}}'",
       false },
     { "experts rounded",
@@ -130,10 +135,123 @@ static const struct {
       RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6 cluster.shard_optimizer=on "
                    "model.sizes=[784,60,10]",
       false },
+    { "resnet",
+      IMAGES "'model={family: resnet, image: [1, 28, 28], depth: 8, widths: [4, 4, 4], outputs: "
+             "10}' 'train.schedule={name: step, every: 2}' train.sampler=balanced",
+      false },
+    { "segmentation",
+      "digits-unet-denoise.yaml " RANKS_COMMON
+      "'model={family: unet, image: [1, 28, 28], widths: [4, 8], outputs: 11}' 'data={format: "
+      "digits, task: segmentation, train_count: 60, test_count: 20}' ~qat.rules train.epochs=1 "
+      "train.batch_size=20 train.float_baseline=false train.eval_batch_size=3 qat.start_step=2 "
+      "train.schedule.warmup_steps=1 train.shards=4",
+      false },
+    { "bits",
+      TABLE "'data={format: tensors, dir: ., task: multi_label, train: {x: table.csv}, validation: "
+            "0.3, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' 'model={family: layers, "
+            "input: [3], layers: [{linear: a, out: 8, activation: relu}, {linear: b, out: 2}]}'",
+      false },
+    { "several outputs",
+      TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, inputs: "
+            "[{name: in, columns: [l1, l2, l3]}], outputs: [{name: kind}, {name: level, columns: "
+            "[v], task: regression}, {name: bits, columns: [b1, b2], task: multi_label}]}' "
+            "'model={family: layers, input: {in: [3]}, layers: [{linear: a, from: [in], out: 8, "
+            "activation: relu}, {linear: kind, from: [a], out: 3}, {linear: level, from: [a], out: "
+            "1}, {linear: bits, from: [a], out: 2}], output: [kind, level, bits]}'",
+      false },
+    { "prompts",
+      ADDER "'data={format: jsonl, dir: ., train: [lines.jsonl], tokenizer: bytes, validation: "
+            "0.2}' model.vocab=256 model.context=12 train.mask=all train.eval_batch_size=4",
+      false },
+    { "averaged epochs",
+      RANKS_DIGITS "'train.average={name: epochs, last: 2}' 'train.schedule={name: linear}' "
+                   "qat.forward=simulated cluster.shard_optimizer=off",
+      false },
+    { "constant",
+      RANKS_DIGITS
+      "'train.schedule={name: constant}' train.backward=int8 train.optimizer.decay=all "
+      "'qat={preset: int8-dynamic-int8-weight, start_step: 2}'",
+      false },
+    { "multistep",
+      RANKS_DIGITS "'train.schedule={name: multistep, milestones: [2, 4]}' 'qat={preset: "
+                   "int4-weight, start_step: 2, weight: {scheme: asymmetric, scale_dtype: f16}}'",
+      false },
+    { "restarts",
+      RANKS_DIGITS
+      "'train.schedule={name: cosine_restarts, every: 2}' 'qat={preset: int8-block-int4-weight, "
+      "start_step: 2, weight: {scheme: symmetric_no_clip, scale_dtype: bf16}}'",
+      false },
+    { "polynomial",
+      RANKS_DIGITS "'train.schedule={name: polynomial, power: 2}' 'qat={preset: "
+                   "int8-block-q4_0-weight, start_step: 2}'",
+      false },
+    { "one cycle",
+      RANKS_DIGITS "'train.schedule={name: one_cycle}' "
+                   "'qat={preset: device-int8, start_step: 2}'",
+      false },
+    { "stable",
+      RANKS_DIGITS "'train.schedule={name: warmup_stable_decay, decay_steps: 2}' 'qat={preset: "
+                   "int8-dynamic-int8-weight, start_step: 2, weight: {granularity: group, "
+                   "group_size: 32}, activation: {scheme: symmetric_no_clip}}'",
+      false },
+    { "sample",
+      RANKS_DIGITS "'qat={start_step: 2, weight: {range: static, granularity: tensor, ste: "
+                   "clipped}, activation: {granularity: sample, ste: clipped}}' "
+                   "'train.spikes={policy: skip, deviations: 1, window: 2}'",
+      false },
+    { "tensor",
+      RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: narrow, granularity: channel, ste: "
+                   "identity}, activation: {granularity: tensor, ste: identity, scale_dtype: "
+                   "bf16}}' 'train.spikes={policy: lower, deviations: 1, window: 2}'",
+      false },
+    { "exact",
+      RANKS_DIGITS "'qat={preset: int4-int4, start_step: 2, activation: {save: exact}}' "
+                   "train.nonfinite=skip 'train.spikes={policy: stop, deviations: 100000}'",
+      false },
+    { "fixed",
+      RANKS_DIGITS
+      "'qat={preset: device-int8, start_step: 2, activation: {range: fixed, low: -3, high: 3}}'",
+      false },
+    { "a2gpfq",
+      RANKS_DIGITS "'convert={rounder: a2gpfq, accumulator: {bits: 20, diffuse: all}, rounding: "
+                   "{order: weight}, calibration: {samples: 40, batch_size: 7}}'",
+      false },
+    { "a2qronos",
+      RANKS_DIGITS "'convert={rounder: a2qronos, accumulator: {bits: 20}, rounding: {damping_mean: "
+                   "all}, calibration: {samples: 40, batch_size: 7}}'",
+      false },
+    { "sync", RANKS_DIGITS "model.norm=batch model.dropout=0.2 cluster.sync_norm=true", true },
+    { "sync cnn", IMAGES STATIC("moving_average") "cluster.sync_norm=true", true },
+    { "sync learned",
+      IMAGES "'qat={preset: int4-int4, start_step: 2}' cluster.sync_norm=true train.batch_size=3",
+      false },
+    { "sync recompute",
+      IMAGES "'model={family: resnet, image: [1, 28, 28], depth: 8, widths: [4, 8, 8], outputs: "
+             "10}' train.recompute=true train.accumulate=2 qat.start_step=1 cluster.sync_norm=true "
+             "cluster.shard_optimizer=on train.nonfinite=skip",
+      false },
+    { "sync teacher",
+      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "
+                   "'data.augment={mixup: 0.4}'",
+      false },
     { "buckets", RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },
 };
 
 #define CASES ((int)(sizeof cases / sizeof cases[0]))
+
+/* A folder with table.csv, of 60 rows, and lines.jsonl for those cases that read them. */
+static void make_folder(char folder[TEST_PATH])
+{
+    test_folder(folder);
+    ck_assert(test_shell(NULL,
+                         "cd %s && awk 'BEGIN { print \"l1,l2,l3,kind,v,b1,b2\"; "
+                         "for (i = 0; i < 60; i++) print i %% 7 / 7 \",\" i %% 5 / 5 \",\" "
+                         "i %% 3 \",k\" i %% 3 \",\" i %% 11 / 11 \",\" i %% 2 \",\" "
+                         "(i %% 4 == 1) }' >table.csv && awk 'BEGIN { for (i = 0; i < 50; i++) "
+                         "printf \"{\\\"prompt\\\": \\\"%%d\\\", \\\"completion\\\": "
+                         "\\\"=%%d\\\"}\\n\", i, i * 3 }' >lines.jsonl",
+                         folder) == 0);
+}
 
 START_TEST(any_number_of_ranks_gives_the_same_bytes)
 {
@@ -143,13 +261,13 @@ START_TEST(any_number_of_ranks_gives_the_same_bytes)
     const bool six = strstr(cases[_i].recipe, "shards=6") != NULL;
     const int most = six ? 6 : 4;
     char alone[TEST_PATH], folder[TEST_PATH];
-    test_folder(alone);
+    make_folder(alone);
     ranks_train(NULL, 1, alone, cases[_i].recipe);
     for (int i = 0; i < n; i++) {
         for (int ranks = 2; ranks <= most; ranks++) {
             const bool quick = i == _i % n && ranks == (_i % 2 ? 2 : most);
             if (most % ranks != 0 || (!quick && !test_all())) continue;
-            test_folder(folder);
+            make_folder(folder);
             ranks_train(found[i], ranks, folder, cases[_i].recipe);
             ranks_compare(alone, folder, cases[_i].name);
         }
@@ -172,11 +290,196 @@ START_TEST(it_goes_on_with_another_number_of_ranks)
     snprintf(b, sizeof b, "%strain.epochs=1", recipe);
     ranks_train(NULL, 1, alone, a);
     ranks_train(l, 4, folder, b);
-    ck_assert_int_eq(ranks_run(l, 2, folder, "train run --resume train.epochs=2", NULL), 0);
+    ck_assert_int_eq(ranks_run(l, 2, folder,
+                               "train run --resume train.epochs=2 cluster.shard_optimizer=on",
+                               NULL),
+                     0);
     ck_assert_int_eq(ranks_run(NULL, 1, folder, "train run --resume train.epochs=3", NULL), 0);
     snprintf(a, sizeof a, "%s/run", alone);
     snprintf(b, sizeof b, "%s/run", folder);
     job_same_files(a, b, "model.safetensors");
+}
+END_TEST
+
+/* ---- what the table covers ------------------------------------------------------------------- */
+
+enum { MOST_CHOICES = 400 };
+
+/* A choice of a key, and whether a case has it. */
+typedef struct choice {
+    char path[120];
+    bool seen;
+} choice;
+
+typedef struct choices {
+    choice of[MOST_CHOICES];
+    int n;
+} choices;
+
+static choice *choice_at(choices *c, const char *path, const char *value)
+{
+    char text[120];
+    snprintf(text, sizeof text, "%s: %s", path, value);
+    for (int i = 0; i < c->n; i++) {
+        if (strcmp(c->of[i].path, text) == 0) return &c->of[i];
+    }
+    ck_assert_int_lt(c->n, MOST_CHOICES);
+    snprintf(c->of[c->n].path, sizeof c->of[c->n].path, "%s", text);
+    return &c->of[c->n++];
+}
+
+/* Adds all choices below `keys`, and marks those that the options at `base` have. */
+static void walk_keys(choices *c, const char *path, const dt_key *keys, const char *base)
+{
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        char below[100];
+        snprintf(below, sizeof below, "%s%s%s", path, *path == 0 ? "" : ".", k->name);
+        const bool given = k->given <= 0 || *(const bool *)(base + k->given);
+        if (k->type == DT_KEY_MAP && k->keys != NULL)
+            walk_keys(c, below, k->keys, base + k->offset);
+        if (k->type != DT_KEY_CHOICE) continue;
+        for (int i = 0; k->choices[i] != NULL; i++) {
+            choice *at = choice_at(c, below, k->choices[i]);
+            at->seen |= given && *(const int *)(const void *)(base + k->offset) == i;
+        }
+    }
+}
+
+/* Words of a shell's line, in place; quotes hold blanks together. */
+static int split(char *text, const char **word, int most)
+{
+    int n = 0;
+    for (char *at = text, *to; *at != 0 && n < most; n++) {
+        bool quoted = false;
+        word[n] = to = at;
+        for (; *at != 0 && (quoted || *at != ' '); at++) {
+            if (*at == '\'') quoted = !quoted;
+            else *to++ = *at;
+        }
+        while (*at == ' ') at++;
+        *to = 0;
+    }
+    return n;
+}
+
+/* The spec that a preset and the recipe's own keys give. */
+static void walk_spec(choices *c, const char *path, const dt_key *keys, const dt_quant_spec *base,
+                      const dt_quant_patch *own)
+{
+    dt_quant_patch all = { .quant = *base };
+    dt_quant_apply(&all.quant, own);
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        if (k->given > 0) *(bool *)((char *)&all + k->given) = true;
+    }
+    walk_keys(c, path, keys, (const char *)&all);
+}
+
+static void walk_qat(choices *c, const dt_recipe_options *o)
+{
+    dt_quant_spec weight, activation;
+    if (!o->qat.given) return;
+    const bool both = dt_qat_preset(o->qat.preset, &weight, &activation);
+    walk_spec(c, "weight", dt_weight_quant_keys, &weight, &o->qat.weight);
+    if (both) {
+        walk_spec(c, "activation", dt_activation_quant_keys, &activation, &o->qat.activation);
+    }
+}
+
+static void walk_case(dt_ctx *ctx, const char *recipe, choices *c)
+{
+    char text[2048], path[TEST_PATH];
+    const char *word[64];
+    dt_recipe *r;
+    snprintf(text, sizeof text, "%s", recipe);
+    const int n = split(text, word, 64);
+    snprintf(path, sizeof path, RANKS_RECIPES "%s", word[0]);
+    const dt_recipe_source source = {
+        .path = path, .overrides = word + 1, .n_overrides = n - 1, .leave_files = true
+    };
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    const dt_recipe_options *o = dt_recipe_get(r);
+    walk_keys(c, "", dt_recipe_keys, (const char *)o);
+    walk_qat(c, o);
+    choice_at(c, "model.family", o->model.family->name)->seen = true;
+    dt_recipe_free(r);
+}
+
+/* What ranks read alike (data), what only chooses other keys (qat.target), the settings of
+ * weights that are packed before training (model.pack), what has a table of its own below
+ * (quantize), and what no preset or recipe may have. */
+static bool is_left_out(const char *path)
+{
+    static const char *const out[] = {
+        "data.format: ",
+        "model.pack.",
+        "data.split: ",
+        "data.features.",
+        "data.labels: ",
+        "data.standardize.",
+        "qat.target: ",
+        "qat.weight.",
+        "qat.activation.",
+        "quantize.",
+        "weight.granularity: token",
+        "weight.granularity: sample",
+        "weight.range: fixed",
+        "weight.scheme: device",
+        "weight.scheme: q8_0",
+        "activation.scheme: q4_0",
+        "activation.scheme: narrow",
+        "activation.granularity: channel",
+    };
+    for (size_t i = 0; i < sizeof out / sizeof out[0]; i++) {
+        if (strncmp(path, out[i], strlen(out[i])) == 0) return true;
+    }
+    return false;
+}
+
+START_TEST(the_table_has_every_choice)
+{
+    static choices all;
+    dt_ctx *ctx = sample_context(1);
+    int missing = 0;
+#define DT__FAMILY(name) choice_at(&all, "model.family", #name);
+#include "nn/families.inc"
+#undef DT__FAMILY
+    for (int i = 0; i < CASES; i++) walk_case(ctx, cases[i].recipe, &all);
+    for (int i = 0; i < all.n; i++) {
+        if (all.of[i].seen || is_left_out(all.of[i].path)) continue;
+        fprintf(stderr, "no case of several ranks has %s\n", all.of[i].path);
+        missing++;
+    }
+    ck_assert_int_eq(missing, 0);
+    dt_ctx_free(ctx);
+}
+/* ---- batch norms over all shards ------------------------------------------------------------- */
+
+/* The first losses of a run whose batches have 1 or 4 shards. */
+static void read_losses(const char *keys, double loss[2])
+{
+    char folder[TEST_PATH], recipe[1024], *said;
+    test_folder(folder);
+    snprintf(recipe, sizeof recipe, RANKS_DIGITS "~qat model.norm=batch train.log.every_steps=1 %s",
+             keys);
+    ranks_train(NULL, 1, folder, recipe);
+    ck_assert(test_shell(&said, "sed -n 's/.*\"loss\": \\([^,]*\\),.*/\\1/p' %s/run/metrics.jsonl",
+                         folder) == 0);
+    ck_assert_int_eq(sscanf(said, "%lf %lf", &loss[0], &loss[1]), 2);
+    free(said);
+}
+
+START_TEST(synchronized_norms_are_those_of_the_whole_batch)
+{
+    double whole[2], own[2], all[2];
+    read_losses("train.shards=1", whole);
+    read_losses("train.shards=4", own);
+    read_losses("train.shards=4 cluster.sync_norm=true", all);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(fabs(all[i] - whole[i]) <= 1e-4 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, all[i], whole[i]);
+        ck_assert_msg(fabs(own[i] - whole[i]) > 1e-3 * whole[i], "step %d: %g, of one batch %g",
+                      i + 1, own[i], whole[i]);
+    }
 }
 END_TEST
 
@@ -239,7 +542,7 @@ static void refuse(const launcher *l, const char *const before[2], const char *c
         &said,
         "cd %s && mkdir a b && head -c 3000 " DETENT_SOURCE_DIR "/README.md >a/text && "
         "sed s/detent/extent/ a/text >b/text && cp a/text text && "
-        "v=$(" RANKS_PROGRAM " --version | tr -dc '0-9.') && "
+        "v=$(" RANKS_PROGRAM " --version | tr -dc '0-9.' | sed 's/[.]/[.]/g') && "
         "sed \"s/$v/0.0.0/g\" " RANKS_PROGRAM " >detent && chmod +x detent && "
         "printf 'shift; DETENT_MODULES=" DETENT_BINARY_DIR " exec ./detent \"$@\"' >other && "
         "%s -n 1 %s " RANKS_PROGRAM " train %s : -n 1 %s " RANKS_PROGRAM " train %s 2>&1",
@@ -296,6 +599,8 @@ Suite *test_cluster_suite(void)
     TCase *t = tcase_create("ranks");
     tcase_set_timeout(t, 1800);
     tcase_add_loop_test(t, any_number_of_ranks_gives_the_same_bytes, 0, CASES);
+    tcase_add_test(t, the_table_has_every_choice);
+    tcase_add_test(t, synchronized_norms_are_those_of_the_whole_batch);
     tcase_add_test(t, it_goes_on_with_another_number_of_ranks);
     tcase_add_loop_test(t, a_model_is_quantized_with_the_same_bytes, 0,
                         (int)(sizeof roundings / sizeof roundings[0]));

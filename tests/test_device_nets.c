@@ -282,7 +282,7 @@ static size_t number_behind(const char *text, const char *words)
 {
     const char *at = strstr(text, words);
     ck_assert_msg(at != NULL, "no '%s'", words);
-    return strtoull(at + strlen(words), NULL, 10);
+    return (size_t)strtoull(at + strlen(words), NULL, 10);
 }
 
 /* They are those of the exported file. */

@@ -455,7 +455,7 @@ START_TEST(no_room_for_blas)
     struct rlimit limit;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &limit), 0);
     const rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = (rlim_t)64 << 30;
+    limit.rlim_cur = (rlim_t)(SIZE_MAX > UINT32_MAX ? UINT64_C(64) << 30 : UINT32_MAX);
     const int limited = setrlimit(RLIMIT_AS, &limit);
     const dt_status status = dt__blas_load(ctx);
     limit.rlim_cur = before;

@@ -2,6 +2,8 @@
  * unusual folders that load, broken ones that do not), saving, links, damaged settings, exports. */
 #include "testing.h"
 
+#include "io/hf.h"
+
 #include <detent/io.h>
 #include <detent/ops.h>
 #include <detent/qat.h>
@@ -293,18 +295,12 @@ static void check_checkpoint(const char *folder, const char *golden, double tole
     free_context(t.ctx);
 }
 
-static const char *const checkpoints[] = {
-    "llama-f32",  "llama-f16",   "llama-bf16",    "llama-sharded", "llama-tied", "llama-theta",
-    "llama-bias", "llama-rope3", "llama-headdim", "qwen2",         "qwen3",      "mixtral",
-    "tiny",       "tiny-tied",   "tiny-defaults", "tiny-mixtral",
-};
-
-#define CHECKPOINTS ((int)(sizeof checkpoints / sizeof checkpoints[0]))
+static test_names checkpoints; /* those with reference values beside them */
 
 START_TEST(test_checkpoints)
 {
-    char folder[TEST_PATH], name[64];
-    snprintf(name, sizeof name, "hf/%s", checkpoints[_i]);
+    char folder[TEST_PATH], name[80];
+    snprintf(name, sizeof name, "hf/%s", checkpoints.name[_i]);
     if (!test_golden(folder, name)) return;
     check_checkpoint(folder, folder, 1e-5);
 }
@@ -312,20 +308,34 @@ END_TEST
 
 /* ---- unusual and broken folders ------------------------------------------------------------- */
 
-static const char *const odd[] = {
-    "header-order",    "data-order",    "no-metadata",       "header-spaces", "torch-dtype",
-    "rope-parameters", "integer-theta", "extra-keys",        "inv-freq",      "two-shards",
-    "one-shard",       "mixed-dtypes",  "tied-head-present",
-};
+static test_names odd;
 
+/* Whether a file of the folder holds a text. */
+static bool holds(const char *folder, const char *file, const char *text)
+{
+    char path[TEST_PATH];
+    size_t n;
+    test_join(path, folder, file);
+    if (!test_file_exists(path)) return false;
+    char *bytes = test_read_file(path, &n);
+    const size_t m = strlen(text);
+    bool found = false;
+    for (size_t i = 0; i + m <= n && !found; i++) found = memcmp(bytes + i, text, m) == 0;
+    free(bytes);
+    return found;
+}
+
+/* Folders that differ from `tiny`, or `tiny-tied`, and say the same. Some weights in float16 cost
+ * accuracy. */
 START_TEST(test_odd)
 {
-    char folder[TEST_PATH], golden[TEST_PATH], name[64];
-    const bool tied = strncmp(odd[_i], "tied", 4) == 0;
-    snprintf(name, sizeof name, "hf/odd/%s", odd[_i]);
+    char folder[TEST_PATH], golden[TEST_PATH], name[80];
+    snprintf(name, sizeof name, "hf/odd/%s", odd.name[_i]);
     if (!test_golden(folder, name)) return;
-    ck_assert(test_golden(golden, tied ? "hf/tiny-tied" : "hf/tiny"));
-    check_checkpoint(folder, golden, strcmp(odd[_i], "mixed-dtypes") == 0 ? 2e-3 : 1e-5);
+    const bool tied = holds(folder, "config.json", "\"tie_word_embeddings\": true");
+    const bool halves = holds(folder, "model.safetensors", "\"F16\"");
+    if (!test_golden(golden, tied ? "hf/tiny-tied" : "hf/tiny")) return;
+    check_checkpoint(folder, golden, halves ? 2e-3 : 1e-5);
 }
 END_TEST
 
@@ -403,6 +413,76 @@ START_TEST(test_broken)
     char folder[TEST_PATH], name[64];
     snprintf(name, sizeof name, "hf/broken/%s", broken[_i].name);
     if (test_golden(folder, name)) check_refused(folder, broken[_i].status, broken[_i].words);
+}
+END_TEST
+
+/* Also those that the table does not know. */
+START_TEST(every_broken_folder_is_refused)
+{
+    test_names all;
+    test_golden_names("hf/broken", "/", &all);
+    ck_assert_int_gt(all.n, 0);
+    for (int i = 0; i < all.n; i++) {
+        char folder[TEST_PATH], name[80];
+        dt_ctx *ctx = make_context();
+        dt_module *m;
+        dt_model_info info;
+        snprintf(name, sizeof name, "hf/broken/%s", all.name[i]);
+        ck_assert(test_golden(folder, name));
+        const dt_status status = dt_model_load(ctx, folder, &m, &info);
+        ck_assert_msg(status != DT_OK && m == NULL && dt_error(ctx)[0] != 0, "%s", all.name[i]);
+        free_context(ctx);
+    }
+}
+END_TEST
+
+/* ---- detent.hf ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *words; /* NULL: it is read */
+} origins[] = {
+    { "{\"config.json\": \"{}\", \"dtype\": \"BF16\", \"tied_head\": true, \"dtypes\": {\"b\": "
+      "\"F32\", \"a\": \"F16\"}, \"files\": {\"chat_template.jinja\": \"x\"}}",
+      NULL },
+    { "{\"config.json\": \"{}\", \"dtype\": \"BF16\", \"dtype\": \"F32\"}",
+      "'dtype' occurs twice" },
+    { "{\"config.json\": \"{}\", \"config.json\": \"{}\", \"dtype\": \"F32\"}",
+      "'config.json' occurs twice" },
+    { "{\"dtypes\": {}, \"config.json\": \"{}\", \"dtype\": \"F32\", \"dtypes\": {}}",
+      "'dtypes' occurs twice" },
+    { "{\"dtypes\": {\"a\": \"F32\", \"b\": \"F16\", \"a\": \"F16\"}}", "'a' occurs twice" },
+    { "{\"files\": {\"chat_template.jinja\": \"x\", \"chat_template.jinja\": \"y\"}}",
+      "'chat_template.jinja' occurs twice" },
+    { "{\"files\": {\"../x\": \"y\"}}", "'../x' is not allowed here" },
+    { "{\"dtypes\": {\"a\": \"I8\"}}", "'I8' is not allowed here" },
+    { "{\"dtype\": \"I8\"}", "no dtype of such a folder: 'I8'" },
+    { "{\"zebra\": 1}", "unknown key 'zebra'" },
+    { "{\"dtype\": \"F32\"}", "config.json or dtype is missing" },
+    { "{\"config.json\": \"{}\"}", "config.json or dtype is missing" },
+    { "[]", "" },
+    { "{\"config.json\": 1}", "" },
+    { "{\"dtypes\": []}", "" },
+    { "{\"dtypes\": {\"a\": 1}}", "" },
+    { "{\"tied_head\": 1}", "" },
+    { "{\"dtype\": \"F32\" \"dtypes\": {}}", "" },
+    { "{\"config.json\": \"{}\", \"dtype\": \"F32\"} {}", "" },
+};
+
+START_TEST(test_origins)
+{
+    dt_ctx *ctx = make_context();
+    dt__hf_origin o;
+    const dt_status status = dt__hf_origin_read(ctx, origins[_i].text, &o);
+    ck_assert_int_eq(status, origins[_i].words == NULL ? DT_OK : DT_ERR_FORMAT);
+    if (status == DT_OK) {
+        ck_assert_str_eq(dt__hf_dtype_of(&o, "a"), "F16");
+        ck_assert_str_eq(dt__hf_dtype_of(&o, "b"), "F32");
+        ck_assert_str_eq(dt__hf_dtype_of(&o, "c"), "BF16");
+        dt__hf_origin_free(&o);
+    } else {
+        ck_assert_msg(strstr(dt_error(ctx), origins[_i].words) != NULL, "%s", dt_error(ctx));
+    }
+    free_context(ctx);
 }
 END_TEST
 
@@ -700,15 +780,13 @@ static void check_round_trip(const char *folder)
 
 START_TEST(test_round_trips)
 {
-    char folder[TEST_PATH], name[64];
-    const bool first = _i < CHECKPOINTS;
+    char folder[TEST_PATH], name[80];
+    const bool first = _i < checkpoints.n;
     snprintf(name, sizeof name, first ? "hf/%s" : "hf/odd/%s",
-             first ? checkpoints[_i] : odd[_i - CHECKPOINTS]);
+             first ? checkpoints.name[_i] : odd.name[_i - checkpoints.n]);
     if (test_golden(folder, name)) check_round_trip(folder);
 }
 END_TEST
-
-#define ODD ((int)(sizeof odd / sizeof odd[0]))
 
 /* Every class of models is written as one that loads again with the same options. */
 START_TEST(test_new_config)
@@ -947,16 +1025,20 @@ Suite *test_hf_suite(void)
     Suite *s = suite_create("hf");
     TCase *c = tcase_create("hf");
     tcase_set_timeout(c, 240);
-    tcase_add_loop_test(c, test_checkpoints, 0, CHECKPOINTS);
-    tcase_add_loop_test(c, test_odd, 0, ODD);
+    test_golden_names("hf", ".golden.safetensors", &checkpoints);
+    test_golden_names("hf/odd", "/", &odd);
+    tcase_add_loop_test(c, test_checkpoints, 0, checkpoints.n);
+    tcase_add_loop_test(c, test_odd, 0, odd.n);
     tcase_add_loop_test(c, test_broken, 0, BROKEN);
+    tcase_add_test(c, every_broken_folder_is_refused);
+    tcase_add_loop_test(c, test_origins, 0, (int)(sizeof origins / sizeof origins[0]));
     tcase_add_loop_test(c, test_settings, 0, SETTINGS);
     tcase_add_test(c, test_huge);
     tcase_add_loop_test(c, test_every_byte, 0, 2);
     tcase_add_test(c, test_memory_fails);
     tcase_add_test(c, test_links);
     tcase_add_test(c, test_both);
-    tcase_add_loop_test(c, test_round_trips, 0, CHECKPOINTS + ODD);
+    tcase_add_loop_test(c, test_round_trips, 0, checkpoints.n + odd.n);
     tcase_add_loop_test(c, test_new_config, 0, 7);
     tcase_add_test(c, test_halves);
     tcase_add_test(c, test_quantized);

@@ -254,6 +254,24 @@ START_TEST(damaged_gzip)
 }
 END_TEST
 
+/* A small file shall not fill the memory, whatever its header declares: 4100 images of 64 x 64
+ * zeros are 16.8 MB, in 16 KB. */
+START_TEST(gzip_is_no_bomb)
+{
+    const uint8_t head[HEAD] = { 0, 0, 8, 3, 0, 0, 0x10, 4, 0, 0, 0, 64, 0, 0, 0, 64 };
+    const size_t size = HEAD + (size_t)4100 * 64 * 64, room = 1 << 17;
+    uint8_t *bytes = calloc(size, 1), *packed = malloc(room);
+    ck_assert(bytes != NULL && packed != NULL);
+    memcpy(bytes, head, HEAD);
+    bench b;
+    bench_open(&b);
+    expect_images(&b, packed, pack(bytes, size, packed, room), "gunzip it first");
+    bench_close(&b, "gzip of many zeros");
+    free(bytes);
+    free(packed);
+}
+END_TEST
+
 START_TEST(wrong_headers)
 {
     static const struct {
@@ -458,6 +476,7 @@ Suite *test_idx_suite(void)
     tcase_add_test(c, truncated);
     tcase_add_test(c, truncated_inside_gzip);
     tcase_add_test(c, damaged_gzip);
+    tcase_add_test(c, gzip_is_no_bomb);
     tcase_add_test(c, wrong_headers);
     tcase_add_test(c, huge_claims);
     tcase_add_test(c, trailing_bytes);

@@ -119,6 +119,7 @@ END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+#ifndef TEST_SANITIZED
 /* Megabytes of data, and what a process may allocate; MPI and threads' stacks count. */
 static int64_t megabytes(void) { return test_all() ? 3000 : 300; }
 #define MOST 280
@@ -139,6 +140,7 @@ static void write_arrays(const char *folder)
     ck_assert_msg(status == 0, "%s", said);
     free(said);
 }
+#endif
 
 START_TEST(mapped_arrays_need_no_memory)
 {

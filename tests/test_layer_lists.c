@@ -418,6 +418,29 @@ START_TEST(every_fault_has_its_place)
 }
 END_TEST
 
+/* An input has at most one dimension less than a tensor: the batch is the first. */
+START_TEST(inputs_have_1_to_7_dimensions)
+{
+    static const char *const inputs[] = { "[2]", "[1, 1, 1, 1, 1, 1, 2]",
+                                          "[1, 1, 1, 1, 1, 1, 1, 2]" };
+    char model[256], text[512];
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    for (int i = 0; i < 3; i++) {
+        snprintf(model, sizeof model, "  family: layers\n  input: %s\n  layers:\n  - relu\n",
+                 inputs[i]);
+        dt_recipe *r = read_recipe(ctx, model, text, sizeof text);
+        ck_assert_int_eq(dt_recipe_error_count(r), i == 2);
+        if (i == 2) {
+            const char *line = dt_recipe_error_at(r, 0);
+            ck_assert_msg(strstr(line, "'input' has 8 dimensions; it can have 1 to 7"), "%s", line);
+        }
+        dt_recipe_free(r);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* The same list from C. */
 START_TEST(lists_can_be_written_in_c)
 {
@@ -467,10 +490,10 @@ START_TEST(shapes_need_no_memory)
     dt_recipe *r;
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     dt_module *m = make_model(ctx,
-                              "  family: layers\n  input: [1, 4096, 4096]\n  layers:\n"
+                              "  family: layers\n  input: [1, 1024, 1024]\n  layers:\n"
                               "  - {conv2d: a, out: 64, padding: 1}\n"
                               "  - {permute: p, dims: [0, 2, 3, 1]}\n"
-                              "  - {reshape: flat, shape: [16777216, 64]}\n"
+                              "  - {reshape: flat, shape: [1048576, 64]}\n"
                               "  - {linear: b, out: 2}\n",
                               &r);
     ck_assert_uint_lt(dt_memory_of(ctx).peak, (size_t)1 << 20);
@@ -542,6 +565,7 @@ Suite *test_layer_lists_suite(void)
     tcase_add_loop_test(c, files_need_nothing_else, 0, 2);
     tcase_add_loop_test(c, layers_of_networks_for_devices, 0, (int)(sizeof nets / sizeof nets[0]));
     tcase_add_loop_test(c, every_fault_has_its_place, 0, (int)(sizeof faults / sizeof faults[0]));
+    tcase_add_test(c, inputs_have_1_to_7_dimensions);
     tcase_add_test(c, lists_can_be_written_in_c);
     tcase_add_test(c, shapes_need_no_memory);
     tcase_add_test(c, repetitions_can_be_recomputed);

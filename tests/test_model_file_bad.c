@@ -255,7 +255,7 @@ static const edit packed_edits[] = {
       "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
       .words = "'sizes' must have 2 to 32" },
     { REPLACE, MODEL, "[19,6,5,4,3,7]", "[19,6,5,4,7]", .words = "not that of the model's" },
-    { REPLACE, MODEL, "[19,6,5,4,3,7]", "[16777216,16777216,7]", .words = "many times as large" },
+    { REPLACE, MODEL, "[19,6,5,4,3,7]", "[8192,8192,7]", .words = "many times as large" },
     { REPLACE, MODEL, "[19,6,5,4,3,7]", "[10000,10000,7]", .words = "many times as large" },
     { REPLACE, MODEL, "[19,6,5,4,3,7]", "[18,6,5,4,3,7]", .words = "not that of the model's" },
     { REPLACE, MODEL, "\"norm\":\"layer\"", "\"norm\":\"none\"", .words = "8 not of this model" },

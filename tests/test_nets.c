@@ -1,6 +1,6 @@
 /* Whole networks against reference values: outputs, loss, every gradient, running statistics, and
- * the weights after five steps of each optimizer, in f64 and f32 (golden/nets says how they were
- * made). */
+ * the weights after some steps of each optimizer, in f64 and f32 (golden/nets says how they were
+ * made). Networks, optimizers, settings and steps are those that are there. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -10,7 +10,9 @@
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
+#include <detent/train.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +36,7 @@ typedef struct net {
 } net;
 
 typedef struct kind {
-    const char *file;
+    const char *net;    /* in the file's metadata */
     const char *output; /* "logits": of labels; "y": of images */
     const char *input;  /* "x"; "ids" of language models */
     dt_status (*create)(const net *n, dt_module **out);
@@ -314,21 +316,93 @@ static dt_status create_llama(const net *n, dt_module **out)
     return dt_llama_create(n->ctx, &options, out);
 }
 
+typedef struct text {
+    char bytes[4096];
+    size_t n;
+} text;
+
+static void put(text *t, const char *format, ...) DT_PRINTF(2, 3);
+static void put(text *t, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(t->bytes + t->n, sizeof t->bytes - t->n, format, arguments);
+    va_end(arguments);
+    t->n += (size_t)n;
+    ck_assert_uint_lt(t->n, sizeof t->bytes);
+}
+
+/* Convolutions of stride 2 to a code, and transposed ones back to the same sizes, as a list. */
+static void write_autoencoder(const net *n, text *t)
+{
+    const dt_ints image = ints(meta(n, "model", "image")),
+                  widths = ints(meta(n, "model", "widths"));
+    int64_t sides[DT_MAX_LIST][2] = { { image.v[1], image.v[2] } };
+    const int deep = widths.n;
+    put(t,
+        "run: {dir: r}\ndata: {format: digits}\ntrain: {epochs: 1}\nmodel:\n  family: layers\n"
+        "  input: [%s]\n  layers:\n",
+        meta(n, "model", "image"));
+    for (int i = 0; i < deep; i++) {
+        for (int k = 0; k < 2; k++) sides[i + 1][k] = (sides[i][k] + 1) / 2;
+        put(t,
+            "  - {conv2d: encoder.%d, out: %d, kernel: 3, stride: 2, padding: 1, bias: true, "
+            "norm: group, norm_groups: %s, activation: silu}\n",
+            i, (int)widths.v[i], meta(n, "model", "groups"));
+    }
+    const int width = (int)widths.v[deep - 1], high = (int)sides[deep][0],
+              wide = (int)sides[deep][1];
+    put(t,
+        "  - flatten\n  - {linear: to_code, out: %s}\n  - {linear: from_code, out: %d}\n"
+        "  - {reshape: image, shape: [%d, %d, %d]}\n",
+        meta(n, "model", "code"), width * high * wide, width, high, wide);
+    for (int i = deep - 1; i >= 0; i--) {
+        put(t,
+            "  - {conv_transpose2d: decoder.%d.tconv, out: %d, kernel: 3, stride: 2, padding: 1, "
+            "output_padding: [%d, %d], bias: true}\n  - %s\n",
+            i, i > 0 ? (int)widths.v[i - 1] : (int)image.v[0], (int)(1 - sides[i][0] % 2),
+            (int)(1 - sides[i][1] % 2), i > 0 ? "silu" : "sigmoid");
+    }
+}
+
+static dt_status create_autoencoder(const net *n, dt_module **out)
+{
+    text t = { .n = 0 };
+    dt_recipe *r;
+    write_autoencoder(n, &t);
+    const dt_recipe_source source = {
+        .path = "list.yaml", .text = t.bytes, .bytes = t.n, .leave_files = true
+    };
+    TEST_OK(n->ctx, dt_recipe_read(n->ctx, &source, &r));
+    const dt_model_options *o = &dt_recipe_get(r)->model;
+    const dt_status status = o->family->create(n->ctx, o->options, out);
+    dt_recipe_free(r);
+    return status;
+}
+
 static const kind kinds[] = {
-    { "nets/mlp.safetensors", "logits", "x", create_mlp },
-    { "nets/cnn.safetensors", "logits", "x", create_cnn },
-    { "nets/resnet_conv.safetensors", "logits", "x", create_resnet },
-    { "nets/resnet_pad.safetensors", "logits", "x", create_resnet },
-    { "nets/unet.safetensors", "y", "x", create_unet },
-    { "nets/unet_k3.safetensors", "y", "x", create_unet },
-    { "nets/gpt_tied.safetensors", "logits", "ids", create_gpt },
-    { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt },
-    { "nets/llama.safetensors", "logits", "ids", create_llama },
-    { "nets/llama_tied.safetensors", "logits", "ids", create_llama },
-    { "nets/llama_moe.safetensors", "logits", "ids", create_llama },
+    { "mlp", "logits", "x", create_mlp },
+    { "cnn", "logits", "x", create_cnn },
+    { "resnet", "logits", "x", create_resnet },
+    { "unet", "y", "x", create_unet },
+    { "gpt", "logits", "ids", create_gpt },
+    { "llama", "logits", "ids", create_llama },
+    { "autoencoder", "y", "x", create_autoencoder },
 };
 
-#define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
+static test_names files; /* golden/nets */
+
+/* NULL where the file is none of a network: schedules, and cells (test_recurrent.c). */
+static const kind *kind_of(const dt_file *f)
+{
+    const char *name = dt_file_meta(f, "net");
+    if (name == NULL || dt_file_meta(f, "optimizers") == NULL) return NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].net, name) == 0) return &kinds[i];
+    }
+    ck_abort_msg("no family for the network '%s'", name);
+    return NULL;
+}
 
 static bool has_labels(const net *n) { return strcmp(n->kind->output, "logits") == 0; }
 
@@ -342,18 +416,28 @@ static dt_tensor *loss_of(const net *n, dt_tensor *y)
                          : dt_mse(n->t, y, n->target, DT_REDUCE_MEAN);
 }
 
-static bool open_net(net *n, const kind *k, dt_dtype dtype)
+/* False where there is no such file, or none of a network. */
+static bool open_net(net *n, const char *file, dt_dtype dtype)
 {
-    char path[TEST_PATH];
-    if (!test_golden(path, k->file)) return false;
-    *n = (net){ .kind = k, .dtype = dtype, .tol = dtype == DT_F64 ? &exact : &single };
+    char path[TEST_PATH], name[TEST_PATH];
+    snprintf(name, sizeof name, "nets/%s.safetensors", file);
+    if (!test_golden(path, name)) return false;
+    *n = (net){ .dtype = dtype, .tol = dtype == DT_F64 ? &exact : &single };
     ck_assert_int_eq(dt_ctx_create(&n->ctx, NULL), DT_OK);
-    TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
     TEST_OK(n->ctx, dt_file_open(n->ctx, path, &n->file));
-    TEST_OK(n->ctx, k->create(n, &n->m));
+    n->kind = kind_of(n->file);
+    if (n->kind == NULL) {
+        dt_file_close(n->file);
+        dt_ctx_free(n->ctx);
+        return false;
+    }
+    TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
+    TEST_OK(n->ctx, n->kind->create(n, &n->m));
     TEST_OK(n->ctx, dt__module_to(n->m, dtype));
     n->x = has_ids(n) ? load(n, "batch.ids", DT_I32) : load(n, "batch.x", dtype);
-    n->target = has_labels(n) ? load(n, "batch.labels", DT_I32) : load(n, "batch.target", dtype);
+    const bool to_itself = dt_file_find(n->file, "batch.target") == NULL;
+    n->target = has_labels(n) ? load(n, "batch.labels", DT_I32)
+                              : load(n, to_itself ? "batch.x" : "batch.target", dtype);
     restart(n);
     return true;
 }
@@ -370,14 +454,14 @@ static void close_net(net *n)
 
 /* ---- the first pass -------------------------------------------------------------------------- */
 
-static void first_pass(const kind *k, dt_dtype dtype)
+static void first_pass(const char *file, dt_dtype dtype)
 {
     net n;
     char name[32];
-    if (!open_net(&n, k, dtype)) return;
+    if (!open_net(&n, file, dtype)) return;
     dt_tensor *y = dt_forward(n.t, n.m, n.x);
     dt_tensor *loss = loss_of(&n, y);
-    snprintf(name, sizeof name, "out.%s", k->output);
+    snprintf(name, sizeof name, "out.%s", n.kind->output);
     compare(&n, y, name, n.tol->value);
     compare(&n, loss, "loss", n.tol->value);
     compare_all(&n, NULL, "buf1", false, n.tol->value);
@@ -386,31 +470,35 @@ static void first_pass(const kind *k, dt_dtype dtype)
     dt_tape_reset(n.t);
     restart(&n);
     dt_train(n.m, false);
-    snprintf(name, sizeof name, "eval0.%s", k->output);
+    snprintf(name, sizeof name, "eval0.%s", n.kind->output);
     compare(&n, dt_forward(n.t, n.m, n.x), name, n.tol->value);
     compare_all(&n, "w0", "buf0", false, 0.0); /* evaluation changes nothing */
     close_net(&n);
 }
 
-START_TEST(first_pass_f64) { first_pass(&kinds[_i], DT_F64); }
+START_TEST(first_pass_f64) { first_pass(files.name[_i], DT_F64); }
 END_TEST
 
-START_TEST(first_pass_f32) { first_pass(&kinds[_i], DT_F32); }
+START_TEST(first_pass_f32) { first_pass(files.name[_i], DT_F32); }
 END_TEST
 
-/* ---- five steps ------------------------------------------------------------------------------ */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    int rule;
-} runs[] = {
-    { "sgd_momentum", DT_SGD },
-    { "sgd_nesterov", DT_SGD },
-    { "adam", DT_ADAM },
-    { "adamw", DT_ADAMW },
-};
-
-#define RUNS ((int)(sizeof runs / sizeof runs[0]))
+/* By the begin of a run's name. */
+static int rule_of(const char *run)
+{
+    static const struct {
+        const char *begin;
+        int rule;
+    } rules[] = {
+        { "sgd", DT_SGD }, { "adamw", DT_ADAMW }, { "adam", DT_ADAM }, { "lion", DT_LION }
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (strncmp(run, rules[i].begin, strlen(rules[i].begin)) == 0) return rules[i].rule;
+    }
+    ck_abort_msg("no optimizer for the run '%s'", run);
+    return 0;
+}
 
 static dt_optimizer_options options_of(const net *n, const char *run, int rule)
 {
@@ -452,37 +540,47 @@ static void one_step(const net *n, dt_optimizer *o, const char *run, double rela
     TEST_OK(n->ctx, dt_optimizer_step(o, n->t, rate));
 }
 
-/* Test i: a network and a run. */
-static void five_steps(dt_dtype dtype, int i)
+static void all_steps(net *n, const char *run)
 {
-    net n;
-    const char *run = runs[i % RUNS].name;
-    const int rule = runs[i % RUNS].rule;
-    if (!open_net(&n, &kinds[i / RUNS], dtype)) return;
-    const dt_optimizer_options options = options_of(&n, run, rule);
-    const double relative = rule == DT_SGD ? n.tol->sgd : n.tol->adam;
+    const int rule = rule_of(run);
+    const dt_optimizer_options options = options_of(n, run, rule);
+    const double relative = rule == DT_SGD ? n->tol->sgd : n->tol->adam;
     dt_optimizer *o;
-    TEST_OK(n.ctx, dt_optimizer_create(n.m, &options, &o));
-    for (int step = 0; step < 5; step++) one_step(&n, o, run, relative);
+    dt_tape_reset(n->t);
+    restart(n);
+    TEST_OK(n->ctx, dt_optimizer_create(n->m, &options, &o));
+    const int steps = atoi(dt_file_meta(n->file, "steps"));
+    ck_assert_int_gt(steps, 0);
+    for (int step = 0; step < steps; step++) one_step(n, o, run, relative);
     char weights[64], buffers[64], eval[64];
     snprintf(weights, sizeof weights, "%s.w", run);
     snprintf(buffers, sizeof buffers, "%s.buf", run);
     snprintf(eval, sizeof eval, "%s.eval", run);
-    if (dt_file_meta(n.file, "partial") == NULL) { /* otherwise the file only has losses and
+    if (dt_file_meta(n->file, "partial") == NULL) { /* otherwise the file only has losses and
                                                     * norms */
-        compare_all(&n, weights, buffers, false, relative);
-        dt_tape_reset(n.t);
-        dt_train(n.m, false);
-        compare(&n, dt_forward(n.t, n.m, n.x), eval, relative);
+        compare_all(n, weights, buffers, false, relative);
+        dt_tape_reset(n->t);
+        dt_train(n->m, false);
+        compare(n, dt_forward(n->t, n->m, n->x), eval, relative);
     }
     dt_optimizer_free(o);
+}
+
+static void steps_of_each(const char *file, dt_dtype dtype)
+{
+    net n;
+    test_names runs;
+    if (!open_net(&n, file, dtype)) return;
+    test_list(dt_file_meta(n.file, "optimizers"), &runs);
+    ck_assert_int_gt(runs.n, 0);
+    for (int i = 0; i < runs.n; i++) all_steps(&n, runs.name[i]);
     close_net(&n);
 }
 
-START_TEST(five_steps_f64) { five_steps(DT_F64, _i); }
+START_TEST(steps_f64) { steps_of_each(files.name[_i], DT_F64); }
 END_TEST
 
-START_TEST(five_steps_f32) { five_steps(DT_F32, _i); }
+START_TEST(steps_f32) { steps_of_each(files.name[_i], DT_F32); }
 END_TEST
 
 /* ---- accumulation ---------------------------------------------------------------------------- */
@@ -515,9 +613,8 @@ static void add_half(const net *n, int half, double labels)
 /* Micro-batches with different numbers of counted labels give the gradient of the whole batch. */
 START_TEST(micro_batches_add_up_by_counted_labels)
 {
-    static const kind untied = { "nets/gpt_untied.safetensors", "logits", "ids", create_gpt };
     net n;
-    if (!open_net(&n, &untied, _i == 0 ? DT_F64 : DT_F32)) return;
+    if (!open_net(&n, "gpt_untied", _i == 0 ? DT_F64 : DT_F32)) return;
     dt_tensor *counts = load(&n, "accumulate.counts", DT_I32);
     const int32_t *count = dt_data(counts);
     for (int half = 0; half < 2; half++) add_half(&n, half, count[0] + count[1]);
@@ -732,10 +829,11 @@ Suite *test_nets_suite(void)
 {
     Suite *s = suite_create("nets");
     TCase *c = tcase_create("families");
-    tcase_add_loop_test(c, first_pass_f64, 0, KINDS);
-    tcase_add_loop_test(c, first_pass_f32, 0, KINDS);
-    tcase_add_loop_test(c, five_steps_f64, 0, KINDS * RUNS);
-    tcase_add_loop_test(c, five_steps_f32, 0, KINDS * RUNS);
+    test_golden_names("nets", ".safetensors", &files);
+    tcase_add_loop_test(c, first_pass_f64, 0, files.n);
+    tcase_add_loop_test(c, first_pass_f32, 0, files.n);
+    tcase_add_loop_test(c, steps_f64, 0, files.n);
+    tcase_add_loop_test(c, steps_f32, 0, files.n);
     tcase_add_loop_test(c, micro_batches_add_up_by_counted_labels, 0, 2);
     tcase_add_test(c, families_have_known_numbers_of_parameters);
     tcase_add_test(c, every_allocation_may_fail);

@@ -83,6 +83,25 @@ static void refuses(const DtOnnx__Model *m, const char *says)
     TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, &imported, NULL));
 }
 
+/* C of Gemm is one row, with one dimension or two, or one number. */
+START_TEST(rows_of_gemm)
+{
+    static const char *const rows[] = { "f32 3: 1 2 3", "f32 1 3: 1 2 3", "f32: 2" };
+    for (int i = 0; i < 3; i++) {
+        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
+        onnx_weight(m, "c", rows[i]);
+        onnx_node(m, "Gemm", "alpha=0.5f beta=2f", "h w c", "y");
+        agrees(m);
+    }
+    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
+    onnx_weight(m, "c", "f32 3 1: 1 2 3");
+    onnx_node(m, "Gemm", NULL, "h w c", "y");
+    refuses(m, "C is no row of 3");
+}
+END_TEST
+
 START_TEST(powers)
 {
     static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3", "f32: 5", "i64: 16" };
@@ -339,6 +358,7 @@ Suite *test_onnx_more_suite(void)
     tcase_set_timeout(c, 600);
     tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
     tcase_add_test(c, memory_fails);
+    tcase_add_test(c, rows_of_gemm);
     tcase_add_test(c, powers);
     tcase_add_test(c, shared_weights);
     tcase_add_test(c, where_of_shapes);

@@ -494,15 +494,9 @@ static mark wrapped(const subject *s)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const check checks[] = {
-    { "values", values, true },
-    { "gradient", gradient, false },
-    { "adds up", adds_up, false },
-    { "layouts", layouts, false },
-    { "f32~f64", precision, false },
-    { "threads", threads, false },
-    { "memory", memory, false },
-    { "wrapped", wrapped, false },
-    { "sets", sets, true },
+    { "values", values, true },    { "gradient", gradient, false }, { "adds up", adds_up, false },
+    { "layouts", layouts, false }, { "f32~f64", precision, false }, { "threads", threads, false },
+    { "memory", memory, false },   { "wrapped", wrapped, false },   { "sets", sets, true },
 };
 
 #define CHECKS DT__COUNT_OF(checks)

@@ -378,6 +378,99 @@ START_TEST(reading_holds_one_weight_of_floats)
 }
 END_TEST
 
+/* ---- language models ------------------------------------------------------------------------- */
+
+static const dt_llama_options tied_llama = {
+    .vocab = 48,
+    .context = 12,
+    .layers = 2,
+    .heads = 4,
+    .kv_heads = 2,
+    .width = 32,
+    .hidden = 48,
+    .tied = true,
+    .theta = 10000,
+    .eps = 1e-5,
+    .rope = { .factor = 1, .low_freq_factor = 1, .high_freq_factor = 4, .original_context = 8 },
+};
+
+static dt_model_info llama_info(void)
+{
+    int i = 0;
+    while (strcmp(dt_family_at(i)->name, "llama") != 0) i++;
+    return (dt_model_info){ .family = dt_family_at(i), .options = &tied_llama };
+}
+
+/* Two updates of adapters; the last loss. */
+static float train_language(dt_ctx *c, dt_module *m)
+{
+    dt_tape *t;
+    dt_tensor *x, *labels;
+    float last = 0;
+    dt_optimizer *o = optimizer_of(c, m);
+    TEST_OK(c, dt_tensor_create(c, DT_I32, 2, (const int64_t[]){ 3, 12 }, &x));
+    TEST_OK(c, dt_tensor_create(c, DT_I32, 2, (const int64_t[]){ 3, 12 }, &labels));
+    int32_t *in = dt_data_mut(x), *out = dt_data_mut(labels);
+    for (int i = 0; i < 36; i++) {
+        in[i] = i * 7 % 48;
+        out[i] = (i + 1) * 7 % 48;
+    }
+    TEST_OK(c, dt_tape_create(c, &t));
+    for (int i = 0; i < 3; i++) {
+        dt_tape_reset(t);
+        dt_zero_grad(m);
+        dt_tensor *loss = dt_token_loss(t, m, x, labels, NULL, NULL);
+        TEST_OK(c, dt_backward(t, loss, NULL));
+        last = *(const float *)dt_data(loss);
+        TEST_OK(c, dt_optimizer_step(o, t, 0.02));
+    }
+    dt_optimizer_free(o);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_tensor_free(labels);
+    return last;
+}
+
+/* The tied table is packed by its rule, once; attention and mlp run their joint products with
+ * adapters. Neither threads nor activation checkpointing change a bit. */
+START_TEST(language_models_have_adapters)
+{
+    const dt_model_info info = llama_info();
+    dt_qat_options q = settings(DT_INT8_DYNAMIC_INT4_WEIGHT);
+    q.rules[0] = (dt_qat_rule){ .match = "lm_head", .weight = { .has_bits = true } };
+    q.rules[0].weight.quant.bits = 8;
+    q.n_rules = 1;
+    dt_module *m, *packed[3];
+    dt_ctx *c[3];
+    float loss[3];
+    TEST_OK(ctx, dt_llama_create(ctx, &tied_llama, &m));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    TEST_OK(ctx, dt_prepare(m, &q));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    for (int i = 0; i < 3; i++) {
+        dt_lora_options lora = dt_lora_defaults();
+        dt_ctx_options o = dt_ctx_defaults();
+        o.threads = i == 1 ? 3 : 1;
+        lora.rank = RANK;
+        lora.alpha = 5;
+        TEST_OK(NULL, dt_ctx_create(&c[i], &o));
+        TEST_OK(c[i], dt_model_load_packed(c[i], path, &q, &packed[i], NULL));
+        if (i == 0) same_models(m, packed[0]);
+        TEST_OK(c[i], dt_lora_add(packed[i], &lora));
+        if (i == 2) ck_assert_int_gt(dt_recompute(packed[i], true), 0);
+        loss[i] = train_language(c[i], packed[i]);
+        ck_assert(loss[i] == loss[0]);
+    }
+    same_models(packed[0], packed[1]);
+    same_models(packed[0], packed[2]);
+    for (int i = 0; i < 3; i++) {
+        dt_module_free(packed[i]);
+        dt_ctx_free(c[i]);
+    }
+    dt_module_free(m);
+}
+END_TEST
+
 /* ---- files ---------------------------------------------------------------------------------- */
 
 static size_t size_of(const char *file)
@@ -613,6 +706,7 @@ Suite *test_packed_lora_suite(void)
     tcase_add_test(c, reading_packs_as_converting_does);
     tcase_add_test(c, other_settings_are_refused);
     tcase_add_test(c, reading_holds_one_weight_of_floats);
+    tcase_add_test(c, language_models_have_adapters);
     tcase_add_test(c, files_hold_adapters_alone);
     tcase_add_test(c, another_base_is_refused);
     tcase_add_test(c, checkpoints_go_on);

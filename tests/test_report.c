@@ -108,6 +108,20 @@ START_TEST(a_run_ends_with_its_report)
     check_lacks(page, "http://");                         /* no network */
     check_lacks(page, "https://");
     check_lacks(page, "nan");
+    check_has(page, "<p><span>−8</span><span>codes</span><span>7</span></p>");
+    free(page);
+    char *lines = run_file("metrics.jsonl"); /* of images */
+    check_has(lines, "\"samples_per_s\": ");
+    check_lacks(lines, "tokens_per_s");
+    free(lines);
+}
+END_TEST
+
+START_TEST(codes_of_8_bits_have_a_scale)
+{
+    TEST_OK(ctx, train("qat.preset=int8-dynamic-int8-weight"));
+    char *page = run_file("report.html");
+    check_has(page, "<p><span>−128</span><span>codes</span><span>127</span></p>");
     free(page);
 }
 END_TEST
@@ -183,6 +197,30 @@ START_TEST(sensitivity_is_of_the_whole_model)
     ck_assert(isfinite(dt__field_number(layers->first, "gain")));
     ck_assert(dt__field_number(layers->first, "gain") != 0);
     dt__page_run_close(&r);
+}
+END_TEST
+
+/* Of those below 8 bits the dearest, three at most, and of each what costs more: weight or
+ * input. */
+START_TEST(suggestions_are_the_dearest_layers)
+{
+    static const char layer[] = "%s{\"path\": \"%s\", \"bits\": %d, \"input_bits\": 8, "
+                                "\"elements\": 4, \"gain\": %d, \"weight_gain\": %d}";
+    char text[2048];
+    int n = snprintf(text, sizeof text,
+                     "{\"evaluated_on\": \"test\", \"examples\": 2, \"loss\": 1, \"layers\": [");
+    n += snprintf(text + n, sizeof text - (size_t)n, layer, "", "first", 4, 1, 1);
+    n += snprintf(text + n, sizeof text - (size_t)n, layer, ", ", "whole", 8, 9, 9);
+    n += snprintf(text + n, sizeof text - (size_t)n, layer, ", ", "last", 4, 2, 2);
+    snprintf(text + n, sizeof text - (size_t)n, "]}");
+    write("recipe.yaml", "run:\n  dir: x\n");
+    write("sensitivity.json", text);
+    char *page = page_of(run);
+    const char *last = strstr(page, "{match: &quot;last&quot;, weight: {bits: 8}}");
+    const char *first = strstr(page, "{match: &quot;first&quot;, weight: {bits: 8}}");
+    ck_assert(last != NULL && first != NULL && last < first);
+    check_lacks(page, "{match: &quot;whole&quot;");
+    free(page);
 }
 END_TEST
 
@@ -470,10 +508,11 @@ static int64_t count_records(const char *bytes, size_t n)
         uint32_t crc = dt__crc32c(bytes + at, 8);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
         ck_assert_uint_le(length, n - at - 16);
-        crc = dt__crc32c(bytes + at + 12, length);
-        memcpy(&stored, bytes + at + 12 + length, 4);
+        const size_t body = (size_t)length;
+        crc = dt__crc32c(bytes + at + 12, body);
+        memcpy(&stored, bytes + at + 12 + body, 4);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
-        at += 16 + length;
+        at += 16 + body;
     }
     return records;
 }
@@ -571,6 +610,8 @@ Suite *test_report_suite(void)
     tcase_add_test(c, figures_of_layers_come_at_their_interval);
     tcase_add_test(c, no_figures_of_layers_with_0);
     tcase_add_test(c, sensitivity_is_of_the_whole_model);
+    tcase_add_test(c, suggestions_are_the_dearest_layers);
+    tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
     tcase_add_test(c, texts_of_models_are_no_markup);
     tcase_add_test(c, a_run_without_figures_is_shown);

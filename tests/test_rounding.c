@@ -16,23 +16,17 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-static const char *const files[] = {
-    "a2_conv",         "a2_s8",           "a2_tconv",      "a2_u8",         "conv_6x4x3x3",
-    "conv_depthwise",  "conv_grouped",    "conv_strided",  "dead",          "equal_norm",
-    "lin_16x96",       "lin_48x128",      "lin_8x32",      "lin_lowrank",   "not_positive",
-    "tconv_depthmult", "tconv_depthwise", "tconv_dilated", "tconv_groups2", "tconv_nooverlap",
-    "tconv_plain",     "tconv_stride2",   "zeros_05",      "zeros_60",      "zeros_few",
-};
+static test_names files; /* golden/rounding */
 
 /* Nearest: the files' codes, and those of a FakeQuantTensor. */
 START_TEST(test_nearest)
 {
     dt_ctx *ctx = context(2);
     int cases = 0;
-    for (int f = 0; f < DT__COUNT_OF(files); f++) {
+    for (int f = 0; f < files.n; f++) {
         rounding_layer l;
         rounding_case c;
-        if (!rounding_open(ctx, files[f], &l)) continue;
+        if (!rounding_open(ctx, files.name[f], &l)) continue;
         for (int i = 0; rounding_case_at(&l, i, &c); i++) {
             rounding_tally tally = { 0, 0, 0 };
             dt_rounded *got;
@@ -103,18 +97,18 @@ static void run_case(const rounding_case *c, sweep *s)
 static void run_algorithm(sweep *s)
 {
     dt_ctx *ctx = context(2);
-    for (int f = 0; f < DT__COUNT_OF(files); f++) {
+    for (int f = 0; f < files.n; f++) {
         const rounding_tally before = s->tally;
         rounding_layer l;
         rounding_case c;
-        if (!rounding_open(ctx, files[f], &l)) continue;
+        if (!rounding_open(ctx, files.name[f], &l)) continue;
         for (int i = 0; rounding_case_at(&l, i, &c); i++) {
             if (rounding_is(&c, "alg", s->algorithm)) run_case(&c, s);
             rounding_case_free(&c);
         }
         rounding_close(&l);
         TEST_EACH(100 * (s->tally.ties - before.ties) <= s->tally.rows - before.rows,
-                  "%s: too many ties", files[f]);
+                  "%s: too many ties", files.name[f]);
     }
     printf("rounding: %s: %d cases, %lld rows, %lld ties, %lld wrong\n", s->algorithm, s->cases,
            (long long)s->tally.rows, (long long)s->tally.ties, (long long)s->tally.wrong);
@@ -145,6 +139,7 @@ Suite *test_rounding_suite(void)
     TCase *t = tcase_create("rounding");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, test_defaults);
+    test_golden_names("rounding", ".safetensors", &files);
     tcase_add_test(t, test_nearest);
     tcase_add_test(t, test_gptq);
     suite_add_tcase(s, t);

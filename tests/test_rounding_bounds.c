@@ -21,14 +21,7 @@ static dt_ctx *context(int threads)
 
 /* ---- the files' cases ------------------------------------------------------------------------ */
 
-static const char *const files[] = {
-    "a2_conv",       "a2_s8",          "a2_tconv",        "a2_u8",
-    "conv_6x4x3x3",  "conv_depthwise", "conv_grouped",    "conv_strided",
-    "dead",          "equal_norm",     "lin_16x96",       "lin_48x128",
-    "lin_8x32",      "lin_lowrank",    "tconv_depthmult", "tconv_depthwise",
-    "tconv_dilated", "tconv_groups2",  "tconv_nooverlap", "tconv_plain",
-    "tconv_stride2",
-};
+static test_names files; /* golden/rounding */
 
 /* Largest and smallest sums over tiles of `tile` columns, computed plainly. */
 typedef struct extremes {
@@ -128,7 +121,7 @@ static void run_file(dt_ctx *ctx, const char *name)
 START_TEST(test_files)
 {
     dt_ctx *ctx = context(2);
-    run_file(ctx, files[_i]);
+    run_file(ctx, files.name[_i]);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -458,7 +451,8 @@ Suite *test_rounding_bounds_suite(void)
     Suite *s = suite_create("rounding_bounds");
     TCase *t = tcase_create("rounding_bounds");
     tcase_set_timeout(t, 300);
-    tcase_add_loop_test(t, test_files, 0, DT__COUNT_OF(files));
+    test_golden_names("rounding", ".safetensors", &files);
+    tcase_add_loop_test(t, test_files, 0, files.n);
     tcase_add_test(t, test_thresholds);
     tcase_add_test(t, test_threshold_of_long_groups);
     tcase_add_test(t, test_room);

@@ -636,6 +636,41 @@ START_TEST(files_that_cannot_be_read)
 }
 END_TEST
 
+/* A file with a hole of 5 GiB: addresses of 32 bits cannot hold it. */
+START_TEST(files_beyond_the_address_space)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "large.safetensors");
+    test_write_file(path, "", 0);
+    ck_assert_int_eq(truncate(path, (off_t)5 << 30), 0);
+    dt_ctx *ctx = make_context();
+    dt_file *file;
+    const bool narrow = sizeof(size_t) < sizeof(off_t);
+    TEST_FAILS(ctx, narrow ? DT_ERR_NOMEM : DT_ERR_FORMAT, narrow ? "5368709120 bytes" : "header",
+               dt_file_open(ctx, path, &file));
+    ck_assert_ptr_null(file);
+    free_context(ctx);
+}
+END_TEST
+
+/* A file that begins as GGUF does is read as one, or refused by a big-endian machine. */
+START_TEST(files_of_llama_cpp)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "file.gguf");
+    test_write_file(path, "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+    dt_ctx *ctx = make_context();
+    dt_file *file;
+    TEST_FAILS(ctx, DT__BIG_ENDIAN ? DT_ERR_UNSUPPORTED : DT_ERR_FORMAT,
+               DT__BIG_ENDIAN ? "little-endian machines" : "general.architecture",
+               dt_file_open(ctx, path, &file));
+    ck_assert_ptr_null(file);
+    free_context(ctx);
+}
+END_TEST
+
 START_TEST(files_of_other_versions)
 {
     static const struct {
@@ -746,6 +781,8 @@ Suite *test_safetensors_suite(void)
     tcase_add_test(c, values_convert);
     tcase_add_test(c, empty_tensors_may_be_too_large);
     tcase_add_test(c, files_that_cannot_be_read);
+    tcase_add_test(c, files_beyond_the_address_space);
+    tcase_add_test(c, files_of_llama_cpp);
     tcase_add_test(c, files_of_other_versions);
     tcase_add_test(c, order_of_frees);
     tcase_add_test(c, every_allocation_fails);

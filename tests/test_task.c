@@ -40,9 +40,17 @@ static dt_tensor *load(dt_file *file, const char *name, dt_dtype dtype)
     return x;
 }
 
-static double number(dt_file *file, const char *name)
+/* "c0.in.x" of case c0. */
+static dt_tensor *part(dt_file *file, const char *c, const char *name, dt_dtype dtype)
 {
-    dt_tensor *x = load(file, name, DT_F64);
+    char path[64];
+    snprintf(path, sizeof path, "%s.%s", c, name);
+    return load(file, path, dtype);
+}
+
+static double number(dt_file *file, const char *c, const char *name)
+{
+    dt_tensor *x = part(file, c, name, DT_F64);
     const double value = dt_item(x);
     dt_tensor_free(x);
     return value;
@@ -59,90 +67,99 @@ static dt_metrics measured(dt__tally *s, dt_tensor *y, dt_tensor *target)
     return m;
 }
 
-START_TEST(psnr)
+/* Runs `check` on every case of a file. */
+static void each_case(const char *name, void (*check)(dt_file *file, const char *c))
 {
     dt_file *file;
+    test_names cases;
     open_ctx();
-    if (open_golden("ops/psnr.safetensors", &file)) {
-        dt__tally s = { .ctx = ctx, .task = &dt__task_images, .places = 20 };
-        const dt_metrics m =
-            measured(&s, load(file, "c0.in.x", DT_F32), load(file, "c0.in.target", DT_F32));
-        ck_assert_int_eq(m.examples, 3);
-        TEST_NEAR(dt_metric_value(&m, "psnr_mean_of_images"), number(file, "c0.out.mean_of_images"),
-                  0, 1e-12);
-        TEST_NEAR(dt_metric_value(&m, "psnr_of_mean_error"), number(file, "c0.out.of_mean_error"),
-                  0, 1e-12);
-        TEST_NEAR(dt_metric_value(&m, "mse"), pow(10, -number(file, "c0.out.of_mean_error") / 10),
-                  0, 1e-12);
-        ck_assert_double_eq(m.loss, dt_metric_value(&m, "mse"));
-        ck_assert_msg(isnan(dt_metric_value(&m, "accuracy")), "no such metric");
+    if (open_golden(name, &file)) {
+        test_list(dt_file_meta(file, "cases"), &cases);
+        ck_assert_int_gt(cases.n, 0);
+        for (int i = 0; i < cases.n; i++) check(file, cases.name[i]);
         dt_file_close(file);
     }
     close_ctx();
 }
+
+/* Elements of a tensor behind its first dimension. */
+static int64_t places_of(const dt_tensor *x) { return dt_count(x) / dt_dim(x, 0); }
+
+static void check_psnr(dt_file *file, const char *c)
+{
+    dt_tensor *x = part(file, c, "in.x", DT_F32);
+    const int64_t images = dt_dim(x, 0);
+    const double of_mean = number(file, c, "out.of_mean_error");
+    dt__tally s = { .ctx = ctx, .task = &dt__task_images, .places = places_of(x) };
+    const dt_metrics m = measured(&s, x, part(file, c, "in.target", DT_F32));
+    ck_assert_int_eq(m.examples, images);
+    TEST_NEAR(dt_metric_value(&m, "psnr_mean_of_images"), number(file, c, "out.mean_of_images"), 0,
+              1e-12);
+    TEST_NEAR(dt_metric_value(&m, "psnr_of_mean_error"), of_mean, 0, 1e-12);
+    TEST_NEAR(dt_metric_value(&m, "mse"), pow(10, -of_mean / 10), 0, 1e-12);
+    ck_assert_double_eq(m.loss, dt_metric_value(&m, "mse"));
+    ck_assert_msg(isnan(dt_metric_value(&m, "accuracy")), "no such metric");
+}
+
+START_TEST(psnr) { each_case("ops/psnr.safetensors", check_psnr); }
 END_TEST
 
-static double top(dt_file *file, const char *c, const char *metric)
+static void check_top(dt_file *file, const char *c)
 {
-    char x[32], labels[32];
-    snprintf(x, sizeof x, "%s.in.x", c);
-    snprintf(labels, sizeof labels, "%s.in.labels", c);
+    char key[16];
+    snprintf(key, sizeof key, "%s.k", c);
+    const int64_t k = strtoll(dt_file_meta(file, key), NULL, 10);
+    ck_assert_msg(k == 1 || k == 5, "%s: there is no metric of the best %lld", c, (long long)k);
     dt__tally s = { .ctx = ctx, .task = &dt__task_classes, .places = 1, .least_classes = 6 };
-    const dt_metrics m = measured(&s, load(file, x, DT_F32), load(file, labels, DT_I32));
-    return dt_metric_value(&m, metric);
+    const dt_metrics m =
+        measured(&s, part(file, c, "in.x", DT_F32), part(file, c, "in.labels", DT_I32));
+    TEST_NEAR(dt_metric_value(&m, k == 1 ? "accuracy" : "top5"), number(file, c, "out.share"), 0,
+              1e-15);
 }
 
-START_TEST(top_classes)
-{
-    dt_file *file;
-    open_ctx();
-    if (open_golden("ops/topk_accuracy.safetensors", &file)) {
-        TEST_NEAR(top(file, "c0", "accuracy"), number(file, "c0.out.share"), 0, 1e-15);
-        TEST_NEAR(top(file, "c1", "top5"), number(file, "c1.out.share"), 0, 1e-15);
-        dt_file_close(file);
-    }
-    close_ctx();
-}
+START_TEST(top_classes) { each_case("ops/topk_accuracy.safetensors", check_top); }
 END_TEST
 
-/* Outputs [2, classes, 4, 5] that are largest at the predicted class. */
+/* Outputs [images, classes, ...] that are largest at the predicted class. */
 static dt_tensor *one_hot(const dt_tensor *predicted, int64_t classes)
 {
-    const int64_t dims[] = { 2, classes, 4, 5 };
+    const int64_t places = places_of(predicted);
+    int64_t dims[DT_MAX_RANK] = { dt_dim(predicted, 0), classes };
+    for (int i = 1; i < dt_rank(predicted); i++) dims[i + 1] = dt_dim(predicted, i);
     dt_tensor *y;
-    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &y));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, dt_rank(predicted) + 1, dims, &y));
     float *to = dt_data_mut(y);
     const int32_t *from = dt_data(predicted);
-    for (int64_t i = 0; i < dt_count(y); i++) to[i] = 0;
-    for (int64_t i = 0; i < 40; i++) to[(i / 20 * classes + from[i]) * 20 + i % 20] = 1;
+    for (int64_t i = 0; i < dt_count(predicted); i++) {
+        to[(i / places * classes + from[i]) * places + i % places] = 1;
+    }
     return y;
 }
 
-START_TEST(regions)
+static void check_regions(dt_file *file, const char *c)
 {
-    dt_file *file;
-    open_ctx();
-    if (open_golden("ops/dice.safetensors", &file)) {
-        dt_tensor *predicted = load(file, "c0.in.predicted", DT_I32);
-        dt_tensor *per_class = load(file, "c0.out.per_class", DT_F64);
-        dt_tensor *target = load(file, "c0.in.target", DT_I32);
-        int right = 0;
-        for (int i = 0; i < 40; i++) {
-            right +=
-                ((const int32_t *)dt_data(predicted))[i] == ((const int32_t *)dt_data(target))[i];
-        }
-        dt__tally s = { .ctx = ctx, .task = &dt__task_masks, .places = 20, .least_classes = 4 };
-        const dt_metrics m = measured(&s, one_hot(predicted, 4), target);
-        TEST_NEAR(dt_metric_value(&m, "dice"), number(file, "c0.out.mean"), 0, 1e-14);
-        TEST_NEAR(dt_metric_value(&m, "pixel_accuracy"), right / 40.0, 0, 1e-15);
-        const double e = exp(1.0), sure = log(e + 3) - 1, not = log(e + 3);
-        TEST_NEAR(m.loss, (right * sure + (40 - right) * not ) / 40, 0, 1e-6);
-        dt_tensor_free(predicted);
-        dt_tensor_free(per_class);
-        dt_file_close(file);
-    }
-    close_ctx();
+    char key[16];
+    snprintf(key, sizeof key, "%s.classes", c);
+    const int64_t classes = strtoll(dt_file_meta(file, key), NULL, 10);
+    dt_tensor *predicted = part(file, c, "in.predicted", DT_I32);
+    dt_tensor *target = part(file, c, "in.target", DT_I32);
+    const int64_t n = dt_count(predicted);
+    const int32_t *is = dt_data(predicted), *wanted = dt_data(target);
+    double right = 0;
+    for (int64_t i = 0; i < n; i++) right += is[i] == wanted[i];
+    dt__tally s = { .ctx = ctx,
+                    .task = &dt__task_masks,
+                    .places = places_of(predicted),
+                    .least_classes = classes };
+    const dt_metrics m = measured(&s, one_hot(predicted, classes), target);
+    TEST_NEAR(dt_metric_value(&m, "dice"), number(file, c, "out.mean"), 0, 1e-14);
+    TEST_NEAR(dt_metric_value(&m, "pixel_accuracy"), right / (double)n, 0, 1e-15);
+    const double wrong = log(exp(1.0) + (double)classes - 1); /* the loss of a place */
+    TEST_NEAR(m.loss, wrong - right / (double)n, 0, 1e-6);
+    dt_tensor_free(predicted);
 }
+
+START_TEST(regions) { each_case("ops/dice.safetensors", check_regions); }
 END_TEST
 
 /* Whoever gives no number is wrong about everything. */

@@ -196,7 +196,7 @@ START_TEST(loops_run_without_helpers)
     pthread_attr_t usual, huge;
     ck_assert_int_eq(pthread_getattr_default_np(&usual), 0);
     ck_assert_int_eq(pthread_attr_init(&huge), 0);
-    ck_assert_int_eq(pthread_attr_setstacksize(&huge, (size_t)1 << 52), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&huge, (SIZE_MAX / 4096 - 4096) * 4096), 0);
     counts *c = counts_new();
     dt_ctx *ctx = ctx_of(16);
     dt__team *const before = dt__threads_enter(ctx);
@@ -301,7 +301,7 @@ static void use_in_child(dt_ctx *ctx)
     counts *c = counts_new();
     dt__team *const before = dt__threads_enter(ctx);
     for (int i = 0; i < 100; i++) {
-        if (wrong_in_loop(c, 1000, DT__WORTH_A_THREAD) != 0) _exit(1);
+        if (wrong_in_loop(c, 1000, DT__WORTH_A_THREAD) != 0) test_leave(1);
     }
     dt__threads_leave(before);
     counts_free(c);
@@ -319,7 +319,7 @@ START_TEST(children_have_threads_of_their_own)
         if (child == 0) {
             if (uses) use_in_child(ctx);
             dt_ctx_free(ctx);
-            _exit(0);
+            test_leave(0);
         }
         int status = -1;
         ck_assert_int_eq(waitpid(child, &status, 0), child);

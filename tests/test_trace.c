@@ -346,7 +346,7 @@ START_TEST(blocks_in_use_together_do_not_overlap)
         const int64_t n = 1 + (int64_t)dt__random_below(&s, 40);
         size_t most = 0;
         for (int64_t i = 0; i < n; i++) {
-            block[i] = (dt_plan_block){ .bytes = dt__random_below(&s, 1000),
+            block[i] = (dt_plan_block){ .bytes = (size_t)dt__random_below(&s, 1000),
                                         .first = (int64_t)dt__random_below(&s, 20) };
             block[i].last = block[i].first + (int64_t)dt__random_below(&s, 6);
         }

@@ -3,10 +3,11 @@
  * inside it, so the runner can remove the folders of tests that crashed. */
 #define _DEFAULT_SOURCE   /* MAP_ANONYMOUS */
 #define _XOPEN_SOURCE 700 /* nftw */
+#include "failing_calls.h"
 #include "testing.h"
 
-#include "core/core.h"
-
+#include <dirent.h>
+#include <errno.h>
 #include <ftw.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,7 +21,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <unwind.h>
 
 static char root[TEST_PATH];
 
@@ -68,6 +68,59 @@ bool test_golden(char path[TEST_PATH], const char *name)
     if (test_file_exists(path)) return true;
     test_join(path, DETENT_SOURCE_DIR "/tests/golden", name);
     return found(path, name);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(a, b); }
+
+static void add_name(test_names *all, const char *text, size_t n)
+{
+    char name[sizeof all->name[0]];
+    if (n >= sizeof name) return;
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    for (int i = 0; i < all->n; i++) {
+        if (strcmp(all->name[i], name) == 0) return;
+    }
+    if (all->n < TEST_NAMES) memcpy(all->name[all->n++], name, sizeof name);
+}
+
+static void add_names(test_names *all, const char *folder, const char *end)
+{
+    DIR *d = opendir(folder);
+    const size_t m = strlen(end);
+    while (d != NULL) {
+        char name[300];
+        struct stat about;
+        const struct dirent *e = readdir(d);
+        if (e == NULL) break;
+        const bool is_folder =
+            fstatat(dirfd(d), e->d_name, &about, 0) == 0 && S_ISDIR(about.st_mode);
+        snprintf(name, sizeof name, "%s%s", e->d_name, is_folder ? "/" : "");
+        const size_t n = strlen(name);
+        if (name[0] == '.' || n <= m || strcmp(name + n - m, end) != 0) continue;
+        add_name(all, name, n - m);
+    }
+    if (d != NULL) closedir(d);
+}
+
+void test_golden_names(const char *folder, const char *end, test_names *out)
+{
+    char path[TEST_PATH];
+    out->n = 0;
+    snprintf(path, sizeof path, "%s/golden/%s", shared_folder(), folder);
+    add_names(out, path, end);
+    snprintf(path, sizeof path, DETENT_SOURCE_DIR "/tests/golden/%s", folder);
+    add_names(out, path, end);
+    qsort(out->name, (size_t)out->n, sizeof out->name[0], by_name);
+}
+
+void test_list(const char *text, test_names *out)
+{
+    out->n = 0;
+    for (const char *at = text; at != NULL && *at != 0;) {
+        const size_t n = strcspn(at, ",");
+        add_name(out, at, n);
+        at += n + (at[n] == ',');
+    }
 }
 
 bool test_shared(char path[TEST_PATH], const char *name)
@@ -188,15 +241,26 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* ---- numbers of cases ------------------------------------------------------------------------ */
+#ifdef TEST_COVERAGE
+void __gcov_dump(void);
+#endif
 
-static bool is_all(const char *name)
+void test_leave(int status)
 {
-    const char *text = getenv(name);
-    return text != NULL && strcmp(text, "all") == 0;
+    fflush(NULL);
+#ifdef TEST_COVERAGE
+    __gcov_dump();
+#endif
+    _exit(status);
 }
 
-bool test_all(void) { return is_all("DETENT_TESTS"); }
+/* ---- numbers of cases ------------------------------------------------------------------------ */
+
+bool test_all(void)
+{
+    const char *text = getenv("DETENT_TESTS");
+    return text != NULL && strcmp(text, "all") == 0;
+}
 
 int64_t test_count(test_draws draws)
 {
@@ -216,72 +280,10 @@ int64_t test_networks(test_draws draws)
 
 int64_t test_failures(test_draws draws)
 {
-    return is_all("DETENT_FAILURES") ? draws.usual : test_count(draws);
+    return test_every_site() ? draws.usual : test_count(draws);
 }
 
 /* ---- failing allocations -------------------------------------------------------------------- */
-
-/* Allocations with the same callers, as a hash: the numbers of the first and the last one. */
-typedef struct chain {
-    uint64_t callers;
-    int64_t first, last;
-} chain;
-
-typedef struct test_chains {
-    chain *chain;
-    int64_t n, room;
-    int base; /* frames of the stack from which the scenario was called */
-} test_chains;
-
-#define MOST_FRAMES 256
-
-typedef struct frames {
-    uintptr_t at[MOST_FRAMES];
-    int n;
-} frames;
-
-static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *user)
-{
-    frames *f = user;
-    f->at[f->n++] = (uintptr_t)_Unwind_GetIP(context);
-    return f->n < MOST_FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-static int frames_now(void)
-{
-    frames f = { .n = 0 };
-    _Unwind_Backtrace(add_frame, &f);
-    return f.n;
-}
-
-/* A hash (FNV-1a, by words) of the callers inside of the scenario. One counts once, so that
- * recursion makes few chains. */
-static uint64_t callers(int base)
-{
-    frames f = { .n = 0 };
-    uint64_t hash = 14695981039346656037U;
-    _Unwind_Backtrace(add_frame, &f);
-    for (int i = 0; i < f.n - base; i++) {
-        int k = 0;
-        while (f.at[k] != f.at[i]) k++;
-        if (k == i) hash = (hash ^ f.at[i]) * 1099511628211U;
-    }
-    return hash;
-}
-
-static void record_chain(test_chains *c, int64_t call)
-{
-    const uint64_t who = callers(c->base);
-    int64_t i = 0;
-    while (i < c->n && c->chain[i].callers != who) i++;
-    if (i == c->room) {
-        c->room = c->room == 0 ? 256 : 2 * c->room;
-        c->chain = realloc(c->chain, (size_t)c->room * sizeof *c->chain);
-        ck_assert_ptr_nonnull(c->chain);
-    }
-    if (i == c->n) c->chain[c->n++] = (chain){ who, call, call };
-    c->chain[i].last = call;
-}
 
 /* In front of each block: the size that release must be called with. */
 typedef struct front {
@@ -293,7 +295,6 @@ static void *counted_allocate(void *user, size_t bytes, size_t alignment)
 {
     test_memory *m = user;
     if (++m->calls == m->fail_at) return NULL;
-    if (m->chains != NULL) record_chain(m->chains, m->calls);
     const size_t before = alignment > sizeof(front) ? alignment : sizeof(front);
     void *start = NULL;
     if (posix_memalign(&start, alignment, before + bytes) != 0) return NULL;
@@ -321,83 +322,86 @@ dt_allocator test_allocator(test_memory *m)
     return (dt_allocator){ counted_allocate, counted_release, m };
 }
 
-typedef struct scenario {
-    dt_status (*run)(dt_ctx *ctx, void *user);
-    void *user;
-} scenario;
-
-/* Runs it in a context whose allocation `fail_at` fails, where that is not 0. Returns how many
- * allocations there were. */
-static int64_t run_scenario(const scenario *s, int64_t fail_at, test_chains *chains)
+/* The scenario in a context whose allocation `run` fails. False where it makes fewer. */
+static bool with_failure(int64_t run, dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
-    test_memory m = { .fail_at = fail_at, .chains = chains };
+    test_memory m = { .fail_at = run };
     dt_ctx_options options = dt_ctx_defaults();
     options.allocator = test_allocator(&m);
     options.threads = 2;
     dt_ctx *ctx = NULL;
     dt_status status = dt_ctx_create(&ctx, &options);
     if (status == DT_OK) {
-        ctx->pool.keeps_none = true;
-        if (chains != NULL) chains->base = frames_now();
-        status = s->run(ctx, s->user);
+        status = scenario(ctx, user);
         ck_assert_msg(status == DT_OK || dt_error(ctx)[0] != '\0', "run %lld: no message",
-                      (long long)fail_at);
-        if (fail_at == 0 || m.calls < fail_at) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
+                      (long long)run);
+        if (m.calls < run) ck_assert_msg(status == DT_OK, "%s", dt_error(ctx));
         dt_ctx_free(ctx);
     }
-    ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)fail_at, (long long)m.live);
-    ck_assert_msg(fail_at == 0 || m.calls < fail_at || status == DT_ERR_NOMEM,
-                  "allocation %lld failed and gave %s", (long long)fail_at, dt_status_name(status));
-    return m.calls;
+    ck_assert_msg(m.live == 0, "run %lld left %lld blocks", (long long)run, (long long)m.live);
+    if (m.calls < run) return false;
+    ck_assert_msg(status == DT_ERR_NOMEM, "allocation %lld failed and gave %s", (long long)run,
+                  dt_status_name(status));
+    return true;
 }
 
-/* The set of chains that failed in this process. A place is empty (0), or holds a hash. */
-#define TRIED 65536
-
-static uint64_t *place_of(uint64_t callers)
+bool test_every_site(void)
 {
-    static uint64_t tried[TRIED];
-    uint64_t i = callers % TRIED;
-    while (tried[i] != 0 && tried[i] != callers) i = (i + 1) % TRIED;
-    return &tried[i];
+    const char *text = getenv("DETENT_FAILURES");
+    return test_all() || (text != NULL && strcmp(text, "all") == 0);
 }
 
-static int by_number(const void *a, const void *b)
+/* A scenario of test_every_allocation in a new context, where a call fails. */
+typedef struct failing_pass {
+    dt_status (*scenario)(dt_ctx *ctx, void *user);
+    void *user;
+    failing_call call;
+    bool happened;
+} failing_pass;
+
+static dt_status run_pass(failing_pass *p)
 {
-    const chain *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
+    test_memory m = { 0 };
+    dt_ctx_options options = dt_ctx_defaults();
+    options.allocator = test_allocator(&m);
+    options.threads = 2;
+    dt_ctx *ctx = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    failing_begin(p->call);
+    const dt_status status = p->scenario(ctx, p->user);
+    p->happened = failing_end();
+    const bool silent = status != DT_OK && dt_error(ctx)[0] == 0;
+    dt_ctx_free(ctx);
+    ck_assert_msg(!silent, "%s fails, and there is no message", failing_name());
+    ck_assert_msg(m.live == 0, "%s fails, and %lld blocks are left", failing_name(),
+                  (long long)m.live);
+    return status;
 }
 
-/* The first allocation of chains that did not fail before, with gaps between chains that grow by
- * 1 / share; of all of them also the last. */
-static void run_chains(const scenario *s, const test_chains *c, int64_t share)
+/* What the block pool would serve fails, too. */
+static void fail_at_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
-    static int n;
-    int64_t at = 0, next = 0;
-    for (int64_t i = 0; i < c->n; i++) {
-        const chain *k = &c->chain[i];
-        uint64_t *place = place_of(k->callers);
-        if (*place != 0 || at++ < next) continue;
-        run_scenario(s, k->first, NULL);
-        if (k->last != k->first && share == INT64_MAX) run_scenario(s, k->last, NULL);
-        next = at + (at - 1) / share;
-        ck_assert_int_lt(++n, TRIED);
-        *place = k->callers;
+    failing_pass p = { scenario, user, { FAILING_FIND, FAILING_MEMORY, false, ENOMEM }, false };
+    const dt_status first = run_pass(&p);
+    const int64_t n = failing_found();
+    ck_assert_int_eq(first, DT_OK);
+    for (p.call.i = 0; p.call.i < n; p.call.i++) {
+        p.call.lasts = p.call.i % 2 == 1;
+        const dt_status status = run_pass(&p);
+        if (!p.happened) continue; /* a loop that the clock ends was shorter */
+        ck_assert_msg(status == DT_ERR_NOMEM, "%s fails at site %lld of %lld, and gives %s",
+                      failing_name(), (long long)p.call.i, (long long)n, dt_status_name(status));
     }
 }
 
-int64_t test_every_allocation(dt_status (*run)(dt_ctx *ctx, void *user), void *user)
+int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
     static const test_draws shares = { .usual = INT64_MAX, .quick = 8, .sanitized = 3 };
-    const int64_t share = is_all("DETENT_FAILURES") ? INT64_MAX : test_count(shares);
-    const scenario s = { run, user };
-    test_chains c = { .n = 0 };
-    const int64_t calls = run_scenario(&s, 0, &c);
-    if (c.n > 0) qsort(c.chain, (size_t)c.n, sizeof *c.chain, by_number);
-    if (!test_all()) run_chains(&s, &c, share);
-    for (int64_t i = 1; test_all() && i <= calls; i++) run_scenario(&s, i, NULL);
-    free(c.chain);
-    return calls;
+    const int64_t share = test_count(shares);
+    int64_t run = 1;
+    while (with_failure(run, scenario, user)) run += 1 + run / share;
+    if (test_every_site()) fail_at_sites(scenario, user);
+    return run;
 }
 
 /* ---- closeness ------------------------------------------------------------------------------ */

@@ -34,6 +34,19 @@
  * test_skip, where none of them has it. */
 bool test_golden(char path[TEST_PATH], const char *name);
 
+/* The names of what is in a folder of reference values and in its subset in tests/golden, that end
+ * in `end`, which is cut off; sorted. Folders end in "/". Suites ask for them when they are made,
+ * so that each is a test. */
+#define TEST_NAMES 128
+typedef struct test_names {
+    int n;
+    char name[TEST_NAMES][64];
+} test_names;
+void test_golden_names(const char *folder, const char *end, test_names *out);
+
+/* Cuts a list such as "c0,c1" of a file's metadata into names. NULL is an empty list. */
+void test_list(const char *text, test_names *out);
+
 /* Finds `name` ("data/mnist10k") in $DETENT_SHARED or ../shared; otherwise as above. */
 bool test_shared(char path[TEST_PATH], const char *name);
 
@@ -71,11 +84,19 @@ int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
  * skipped. */
 void test_skip(const char *format, ...) DT_PRINTF(1, 2);
 
+/* Ends a process that a test forked, without what is to run at the end of the test's own; counts of
+ * scripts/coverage are kept. */
+_Noreturn void test_leave(int status);
+
 /* ---- numbers of cases ------------------------------------------------------------------------ */
 
 /* Whether DETENT_TESTS=all is in the environment, as in `scripts/check --all`: tests then run all
  * their repetitions. Otherwise they run all kinds of cases, and few of each. */
 bool test_all(void);
+
+/* Whether every call site that can fail is tried: DETENT_FAILURES=all (scripts/coverage), or
+ * DETENT_TESTS=all. */
+bool test_every_site(void);
 
 /* How many random cases a test draws, or of how many it takes one. A sanitizer finds errors that
  * depend on the kind of a case. */
@@ -91,38 +112,30 @@ int64_t test_count(test_draws draws);
 int64_t test_networks(test_draws draws);
 
 /* The same for scenarios of test_every_allocation and for damages of inputs: the usual number also
- * with DETENT_FAILURES=all. */
+ * where test_every_site. */
 int64_t test_failures(test_draws draws);
 
 /* ---- failing allocations -------------------------------------------------------------------- */
 
 /* Counts the calls of a context to its allocator. Zero it, set `fail_at`, create the context. */
 typedef struct test_memory {
-    int64_t calls;              /* of allocate */
-    int64_t fail_at;            /* the call, counted from 1, that returns NULL; 0: none */
-    int64_t live;               /* blocks not yet released */
-    size_t bytes;               /* in them */
-    struct test_chains *chains; /* records who called, where it is not NULL */
+    int64_t calls;   /* of allocate */
+    int64_t fail_at; /* the call, counted from 1, that returns NULL; 0: none */
+    int64_t live;    /* blocks not yet released */
+    size_t bytes;    /* in them */
 } test_memory;
 
 /* The allocator that counts in `m`. It fails the test where a block is released with another size
  * than it was allocated with. */
 dt_allocator test_allocator(test_memory *m);
 
-/* Runs `scenario` on a new context with 2 threads, then repeatedly, each time on another one in
- * which one allocation fails. Each run must return DT_ERR_NOMEM with a message and leave no block
- * allocated; the first one must return DT_OK. The pool of these contexts keeps no block, so every
- * dt__alloc is an allocation. Which of them fail:
- *
- *   DETENT_TESTS=all      every one
- *   DETENT_FAILURES=all   of each chain of callers (dt__trace_record by dt_export by the scenario)
- *                         the first and the last one, so that all code runs that comes after a
- *                         failure; a chain that failed in another scenario of this process is left
- *                         out
- *   otherwise             the first one of some chains, with gaps that grow by an eighth, and by a
- *                         third under a sanitizer
- *
- * Returns the number of allocations. The scenario frees what it makes, but not the context. */
+/* Runs `scenario` repeatedly, each time on a new context with 2 threads, with allocation 1, 2, 3,
+ * ... failing, until a run makes fewer allocations. Each run must return DT_ERR_NOMEM with a
+ * message and leave no block allocated; the last one must return DT_OK. Without DETENT_TESTS=all
+ * the gaps grow by an eighth, and by a third under a sanitizer: of 1,000 allocations 50 or 24 fail.
+ * Where test_every_site, one call of the library for memory fails at each of its call sites, also
+ * where the block pool has a block (tests/failing_calls.h).
+ * Returns the number of the last run. The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
 /* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):

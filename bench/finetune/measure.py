@@ -13,7 +13,7 @@ Rows (LoRA on all linear layers but the head, the same batches, context and rank
 
 Each row is a short run and a longer one in turn; time is the difference of their CPU seconds, the
 median of --repeat. Peak memory is the largest resident set (ru_maxrss) of the longer run, from
-reading the folder to the files at its end. `export` is what `detent export --format
+reading the folder to the files at its end. With --export: what `detent export --format
 compressed-tensors`, or, without QAT, `hf`, of the result takes. numpy is needed, and for --peers a
 Python that has the packages of peers.py.
 """
@@ -102,6 +102,7 @@ def main():
     for name, value in (("rank", 16), ("batch", 1), ("context", 256), ("updates", 2),
                         ("threads", 1), ("repeat", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--export", action="store_true", help="also merge and export the result")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("/tmp/finetune"))
     o = parser.parse_args()
     o.folder = o.folder.resolve()
@@ -123,8 +124,10 @@ def main():
         out = {"row": row, "cpu_ms_per_token": statistics.median(ms),
                "peak_gib": max(long[2] for _, long in rows[row]),
                "load_seconds": min(short[1] for short, _ in rows[row])}
-        out |= export(o, row, rows[row, "folder"], o.work)
         print(json.dumps(out), flush=True)
+        if o.export:
+            out = {"row": row} | export(o, row, rows[row, "folder"], o.work)
+            print(json.dumps(out), flush=True)
     for dtype, all_of in peers.items():
         middle = statistics.median(p["cpu_ms_per_token"] for p in all_of)
         print(json.dumps(all_of[0] | {"cpu_ms_per_token": middle}))

@@ -261,7 +261,9 @@ DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_
 
 /* Low-rank adapters [LoRA]: a linear layer with one computes with W + (alpha / rank) B A, where A
  * [rank, in] and B [out, rank] are parameters `lora_a` and `lora_b` of the layer. Under
- * quantization that merged weight is what is quantized, so what converts is what was trained. */
+ * quantization that merged weight is what is quantized, so what converts is what was trained.
+ * Beside a packed weight an adapter is a product of its own: x^ W^^T + (alpha / rank) (x^ A^T) B^T,
+ * with the input x^ that the packed weight multiplies; the weight stays as it is. */
 typedef struct dt_lora_options {
     bool given;       /* the recipe has an `adapters` block */
     int64_t rank;     /* at most the shorter side of each weight */
@@ -276,17 +278,19 @@ extern DT_API const dt_key dt_lora_keys[];
 /* rank 8, alpha 0, all but the head, nothing else trained */
 DT_API dt_lora_options dt_lora_defaults(void);
 
-/* Adds adapters to the selected linear layers of m, float or prepared. A is uniform in
+/* Adds adapters to the selected linear layers of m, float, prepared or converted. A is uniform in
  * +-1/sqrt(in) and B is 0, so that outputs do not change. From then on only adapters and learned
  * scales and shifts require a gradient; with `train_rest` all parameters but the weights that have
  * an adapter. `options` NULL means the defaults. All or nothing. Errors: CONFIG (a rank outside its
  * range, a glob that selects nothing, a layer whose weight another one shares), STATE (a layer that
- * has one, a converted or frozen model), NOMEM. */
+ * has one, a frozen model), UNSUPPORTED (a packed head, an integer network), NOMEM. */
 DT_API dt_status dt_lora_add(dt_module *m, const dt_lora_options *options);
 
 /* Adds every adapter to the weight of its layer, or its master, and removes it. Outputs keep their
- * bits, and every parameter requires a gradient. Errors: STATE (no
- * adapter, a frozen model); NOMEM, where some may be merged already. */
+ * bits, and every parameter requires a gradient. A packed weight becomes the sum, rounded to
+ * nearest by its settings, so outputs change. Errors: STATE (no adapter, a frozen model);
+ * UNSUPPORTED (a packed weight with static or learned scales, or an order of columns); NOMEM and
+ * NUMERIC, where some may be merged already. */
 DT_API dt_status dt_lora_merge(dt_module *m);
 
 DT_API bool dt_has_lora(dt_module *m); /* some layer has an adapter */

@@ -37,6 +37,7 @@ typedef struct dt_cluster_options {
     double timeout;      /* seconds until a rank counts as missing; 0: never */
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
     int shard_optimizer; /* DT_SHARD_... */
+    bool sync_norm;      /* batch norms over all shards of a batch */
 } dt_cluster_options;
 
 typedef struct dt_model_options {

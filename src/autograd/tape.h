@@ -46,6 +46,17 @@ typedef struct dt__second_run {
 
 struct dt__module_call;
 
+/* Sums of a batch norm over a shard, and over all shards of the batch: of each of `channels`
+ * channels two numbers (kernels/kernels.h, dt__batch_norm). */
+typedef struct dt__norm_sums {
+    int64_t channels;
+    bool backward;
+    double count; /* values of a channel in this shard */
+    const double *own;
+    double *all; /* these two are results */
+    double all_count;
+} dt__norm_sums;
+
 struct dt_tape {
     dt_ctx *ctx;
     dt_status status;
@@ -82,6 +93,10 @@ struct dt_tape {
     /* Called in backward after each record, when its operands have their gradients; NULL: none. */
     void (*on_gradients)(void *user);
     void *on_gradients_user;
+    /* Batch norms in training ask for the sums over all shards; NULL: a batch has one. It cannot
+     * fail: whoever gave it knows. */
+    void (*add_norms)(void *user, dt__norm_sums *s);
+    void *add_norms_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
 };
 

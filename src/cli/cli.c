@@ -78,7 +78,11 @@ dt_status cli_stdout(void *user, const char *text, size_t bytes)
     return fwrite(text, 1, bytes, stdout) == bytes ? DT_OK : DT_ERR_IO;
 }
 
-int cli_written(dt_status status) { return status == DT_OK ? CLI_DONE : CLI_FAILED; }
+int cli_written(dt_status status)
+{
+    if (status == DT_ERR_NOMEM) cli_leave_out("the results");
+    return status == DT_OK ? CLI_DONE : CLI_FAILED;
+}
 
 int cli_read_count(const cli_args *args, int option, int most, int *out)
 {

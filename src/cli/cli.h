@@ -55,6 +55,9 @@ typedef struct cli_command {
     cli_option options[CLI_OPTIONS + 1];
 } cli_command;
 
+/* The whole program, as main. Returns the exit status. */
+int cli_main(int argc, char **argv);
+
 /* The table in main.c: command i, NULL past the last; the command of a name, or NULL. */
 const cli_command *cli_command_at(int i);
 const cli_command *cli_command_named(const char *name);

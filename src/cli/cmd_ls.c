@@ -3,20 +3,22 @@
 #include "shipped.h"
 #include "text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #define TEXT 400
 #define NAME_COLUMN 25
 
-/* The first sentence of a file's head comment, also if it spans lines. */
-static void first_sentence(const char *path, char text[TEXT])
+/* The first sentence of a file's head comment, also if it spans lines. False where the file cannot
+ * be read, with the reason in errno. */
+static bool first_sentence(const char *path, char text[TEXT])
 {
     char line[200];
     size_t used = 0;
     text[0] = 0;
     FILE *file = fopen(path, "r");
-    if (file == NULL) return;
+    if (file == NULL) return false;
     while (used + sizeof line < TEXT && fgets(line, sizeof line, file) != NULL && line[0] == '#') {
         line[strcspn(line, "\r\n")] = 0;
         const char *words = line + strspn(line, "# ");
@@ -26,7 +28,8 @@ static void first_sentence(const char *path, char text[TEXT])
         if (end != NULL) end[1] = 0;
         if (end != NULL || text[used - 1] == '.') break;
     }
-    fclose(file);
+    const bool good = ferror(file) == 0;
+    return fclose(file) == 0 && good;
 }
 
 int cli_ls(const cli_args *args)
@@ -38,7 +41,9 @@ int cli_ls(const cli_args *args)
     if (json) fputs("[", stdout);
     for (int i = 0; i < s.n; i++) {
         char path[SHIPPED_PATH], text[TEXT] = "";
-        if (shipped_path(&s, s.names[i], path)) first_sentence(path, text);
+        if (shipped_path(&s, s.names[i], path) && !first_sentence(path, text)) {
+            return cli_fail(args, CLI_FAILED, "%s: cannot read: %s", path, strerror(errno));
+        }
         if (!json) {
             cli_entry(stdout, s.names[i], NAME_COLUMN, text);
             continue;

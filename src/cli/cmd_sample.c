@@ -209,7 +209,8 @@ static int encode(job *j, const char *text, size_t bytes, int blame)
     text_stream_free(&whole);
     if (s != DT_OK) {
         dt_ids_free(&ids);
-        return cli_fail(j->args, blame, "the prompt: %s", dt_error(j->ctx));
+        return cli_fail(j->args, dt_error_of_machine(j->ctx) ? CLI_FAILED : blame, "the prompt: %s",
+                        dt_error(j->ctx));
     }
     int status = CLI_DONE;
     for (int64_t i = 0; i < ids.n && status == CLI_DONE; i++) {
@@ -226,14 +227,14 @@ static int read_file(job *j)
     text_stream text = { .to = NULL };
     char part[4096];
     size_t n;
-    if (f == NULL) return cli_fail(j->args, CLI_BAD_FILE, "%s: %s", path, strerror(errno));
+    if (f == NULL) return cli_fail(j->args, cli_exit_errno(errno), "%s: %s", path, strerror(errno));
     while (text.n <= MAX_PROMPT && (n = fread(part, 1, sizeof part, f)) > 0) {
         if (text_stream_add(&text, part, n) != DT_OK) break;
     }
     const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
     if (f != stdin) fclose(f);
     int status;
-    if (failed) status = cli_fail(j->args, CLI_BAD_FILE, "%s cannot be read", path);
+    if (failed) status = cli_fail(j->args, CLI_FAILED, "%s cannot be read", path);
     else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
     else status = encode(j, text.text, text.n, CLI_BAD_FILE);
     text_stream_free(&text);
@@ -322,6 +323,13 @@ static dt_status put(job *j, int32_t id)
     return s;
 }
 
+/* The status after writing to the stream. Of stdout that cannot be written main tells. */
+static int written(const job *j, dt_status s)
+{
+    if (s == DT_OK) return CLI_DONE;
+    return s == DT_ERR_IO ? CLI_FAILED : cli_fail(j->args, CLI_FAILED, "out of memory");
+}
+
 /* Samples and prints the next token; sets *status on failure. */
 static ending take(job *j, const dt_tensor *logits, int *status)
 {
@@ -335,7 +343,7 @@ static ending take(job *j, const dt_tensor *logits, int *status)
     if (id == j->end) return END_TOKEN;
     if (id == j->stop_id) return STOPPED;
     *status = add_id(j, &j->made, id);
-    if (*status == CLI_DONE && put(j, id) != DT_OK) *status = CLI_FAILED; /* stdout failed */
+    if (*status == CLI_DONE) *status = written(j, put(j, id));
     if (*status != CLI_DONE || j->out.stopped) return STOPPED;
     return j->made.n >= j->most ? ENOUGH : GOES_ON;
 }
@@ -375,8 +383,8 @@ static int generate(job *j, dt_decoder *d)
         break;
     }
     j->seconds = seconds() - begun;
-    if (text_stream_end(&j->out) != DT_OK) status = CLI_FAILED;
-    return status;
+    const dt_status end = text_stream_end(&j->out);
+    return status == CLI_DONE ? written(j, end) : status;
 }
 
 /* ---- the report ---------------------------------------------------------------------------- */

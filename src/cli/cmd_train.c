@@ -4,6 +4,7 @@
 #include "meter.h"
 #include "watch.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,12 @@ static bool is_folder(const char *path)
 static int find_run(const cli_args *args, dt_ctx *ctx, char dir[CLI_PATH])
 {
     const char *given = args->words[0];
-    if (is_folder(given)) {
+    struct stat found;
+    const bool there = stat(given, &found) == 0;
+    if (!there && cli_exit_errno(errno) == CLI_FAILED) {
+        return cli_fail(args, CLI_FAILED, "%s: %s", given, strerror(errno));
+    }
+    if (there && S_ISDIR(found.st_mode)) {
         snprintf(dir, CLI_PATH, "%s", given);
         return CLI_DONE;
     }
@@ -70,7 +76,11 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     if (status != CLI_DONE) return status;
     snprintf(path, sizeof path, "%s/recipe.yaml", dir);
     struct stat found;
-    if (stat(path, &found) != 0) { /* the library begins a run that was killed before it had one */
+    const bool there = stat(path, &found) == 0;
+    if (!there && cli_exit_errno(errno) == CLI_FAILED) {
+        return cli_fail(args, CLI_FAILED, "%s: %s", path, strerror(errno));
+    }
+    if (!there) { /* the library begins a run that was killed before it had one */
         if (!is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
         return cli_fail(args, CLI_BAD_FILE, "'%s' holds no run to resume: there is no %s", dir,
                         path);

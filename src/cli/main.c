@@ -1,6 +1,7 @@
 /* The program `detent`: the table of its commands and their options, of which help, man pages and
  * completion are made, and its start. */
 #include "arguments.h"
+#include "text.h"
 
 #include <detent/sweep.h>
 
@@ -257,7 +258,7 @@ static int run_named(int argc, char **argv)
     return c == NULL ? cli_refuse_command(argv[1]) : cli_run(c, argc - 2, argv + 2);
 }
 
-int main(int argc, char **argv)
+int cli_main(int argc, char **argv)
 {
     if (!open_standard_streams()) {
         fprintf(stderr, "detent: no file can be opened: %s\n", strerror(errno));
@@ -265,7 +266,9 @@ int main(int argc, char **argv)
     }
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
     signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size writes fail instead */
+    cli_begin_output();
     int status = run_named(argc, argv);
+    if (cli_is_incomplete() && status == CLI_DONE) status = CLI_FAILED;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "detent: standard output cannot be written\n");
         if (status == CLI_DONE) status = CLI_FAILED;

@@ -258,27 +258,25 @@ static bool is_png(const char *path)
 }
 
 /* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */
-static void image_path(const predicted *p, const predicted_example *e, char path[CLI_PATH])
+static void image_path(const predicted *p, const predicted_example *e, cli_text *path)
 {
     const char *slash = strrchr(p->path, '/'), *name = slash == NULL ? p->path : slash + 1;
     const int n = (int)strcspn(name, ".");
-    if (is_png(p->output)) snprintf(path, CLI_PATH, "%s", p->output);
-    else if (p->count == 1) snprintf(path, CLI_PATH, "%s/%.*s.png", p->output, n, name);
-    else snprintf(path, CLI_PATH, "%s/%.*s-%lld.png", p->output, n, name, (long long)e->number);
+    if (is_png(p->output)) cli_text_add(path, "%s", p->output);
+    else if (p->count == 1) cli_text_add(path, "%s/%.*s.png", p->output, n, name);
+    else cli_text_add(path, "%s/%.*s-%lld.png", p->output, n, name, (long long)e->number);
 }
 
 /* Writes the image, if one is wanted, and shows its path. */
 static dt_status put_image(dt_ctx *ctx, const predicted *p, const predicted_example *e,
                            const dt_png_image *image, cli_text *shown)
 {
-    char path[CLI_PATH];
     if (p->output == NULL) {
         cli_text_add(shown, "%s", p->json ? "" : "-o FILE writes it");
         return DT_OK;
     }
-    image_path(p, e, path);
-    cli_text_add(shown, "%s", path);
-    return dt_png_write(ctx, path, image);
+    image_path(p, e, shown);
+    return dt_png_write(ctx, shown->text, image);
 }
 
 static void show_image(predicted *p, const predicted_example *e, const cli_text *file)

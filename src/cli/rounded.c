@@ -94,12 +94,14 @@ typedef struct names {
     FILE *to; /* NULL: none so far */
     char *text;
     size_t bytes;
+    bool failed;
 } names;
 
 static void put_name(names *list, const char *before, const char *name)
 {
     const bool first = list->to == NULL;
     if (first) list->to = open_memstream(&list->text, &list->bytes);
+    list->failed = list->failed || list->to == NULL;
     if (list->to == NULL) return;
     fputs(first ? before : ", ", list->to);
     for (; *name != 0; name++) {
@@ -110,9 +112,13 @@ static void put_name(names *list, const char *before, const char *name)
 
 static void end_names(names *list)
 {
-    if (list->to == NULL || fclose(list->to) != 0) return;
-    if (screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
-    else puts(list->text);
+    if (list->to != NULL) {
+        const bool whole = ferror(list->to) == 0;
+        list->failed = fclose(list->to) != 0 || !whole || list->text == NULL;
+    }
+    if (list->failed) cli_leave_out("a list of names");
+    else if (list->text != NULL && screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
+    else if (list->text != NULL) puts(list->text);
     free(list->text);
 }
 

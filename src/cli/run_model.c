@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "text.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,87 +11,112 @@
 #define FLOAT_MODEL "float.safetensors"
 #define ADAPTERS "adapters.safetensors"
 
-static bool join(char path[CLI_PATH], const char *folder, const char *name)
+typedef struct finding {
+    const cli_args *args;
+    dt_ctx *ctx;
+    const char *word; /* the folder */
+    char *path;       /* what is found; CLI_PATH bytes */
+    int status;       /* other than CLI_DONE: after a message */
+} finding;
+
+/* Where the machine fails, nothing is known of the run: what comes next must not be taken. */
+static bool fail_by(finding *f)
+{
+    if (dt_error_of_machine(f->ctx)) f->status = cli_fail_by(f->args, f->ctx);
+    return false;
+}
+
+static bool exists(finding *f, const char *path, struct stat *about)
+{
+    if (stat(path, about) == 0) return true;
+    if (cli_exit_errno(errno) == CLI_FAILED) {
+        f->status = cli_fail(f->args, CLI_FAILED, "%s: %s", path, strerror(errno));
+    }
+    return false;
+}
+
+/* Whether the folder holds a file; path = word/name. */
+static bool holds(finding *f, const char *name, char path[CLI_PATH])
 {
     struct stat about;
-    size_t n = strlen(folder);
-    while (n > 1 && folder[n - 1] == '/') n--;
-    const int length = snprintf(path, CLI_PATH, "%.*s/%s", (int)n, folder, name);
-    return length > 0 && length < CLI_PATH && stat(path, &about) == 0;
+    size_t n = strlen(f->word);
+    while (n > 1 && f->word[n - 1] == '/') n--;
+    const int length = snprintf(path, CLI_PATH, "%.*s/%s", (int)n, f->word, name);
+    return length > 0 && length < CLI_PATH && exists(f, path, &about);
 }
 
 /* A folder with config.json is a Hugging Face model, not a run. */
-static bool is_run(const char *word)
+static bool is_run(finding *f)
 {
     struct stat about;
     char path[CLI_PATH];
-    if (stat(word, &about) != 0 || !S_ISDIR(about.st_mode)) return false;
-    return !join(path, word, "config.json") &&
-           (join(path, word, "recipe.yaml") || join(path, word, "checkpoints"));
+    if (!exists(f, f->word, &about) || !S_ISDIR(about.st_mode)) return false;
+    return !holds(f, "config.json", path) && f->status == CLI_DONE &&
+           (holds(f, "recipe.yaml", path) || holds(f, "checkpoints", path));
 }
 
 /* The run's final model: the converted one, or without `qat` the float one. */
-static bool find_final(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+static bool find_final(finding *f)
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
     dt_recipe *recipe = NULL;
     const dt_recipe_source source = { .path = recipe_path, .leave_files = true, .saved = true };
-    if (!join(recipe_path, run, "recipe.yaml")) return join(path, run, name);
-    if (dt_recipe_read(ctx, &source, &recipe) == DT_OK) {
+    if (!holds(f, "recipe.yaml", recipe_path)) {
+        return f->status == CLI_DONE && holds(f, name, f->path);
+    }
+    if (dt_recipe_read(f->ctx, &source, &recipe) == DT_OK) {
         const dt_recipe_options *o = dt_recipe_get(recipe);
         const bool packs = o->model.pack || o->model.packing.given;
         snprintf(name, sizeof name, "%s",
                  o->qat.given ? o->convert.output
                  : packs      ? ADAPTERS
                               : FLOAT_MODEL);
+    } else {
+        fail_by(f);
     }
     dt_recipe_free(recipe);
-    return join(path, run, name);
+    return f->status == CLI_DONE && holds(f, name, f->path);
 }
 
-static bool find_checkpoint(dt_ctx *ctx, const char *run, char path[CLI_PATH])
+static bool find_checkpoint(finding *f)
 {
     char folder[CLI_PATH];
-    return join(folder, run, "checkpoints") &&
-           dt_checkpoint_newest(ctx, folder, path, CLI_PATH, NULL) == DT_OK;
+    if (!holds(f, "checkpoints", folder)) return false;
+    if (dt_checkpoint_newest(f->ctx, folder, f->path, CLI_PATH, NULL) == DT_OK) return true;
+    return fail_by(f);
 }
 
-static bool find_float(dt_ctx *ctx, const char *run, char path[CLI_PATH])
-{
-    (void)ctx;
-    return join(path, run, FLOAT_MODEL);
-}
+static bool find_float(finding *f) { return holds(f, FLOAT_MODEL, f->path); }
 
 /* The end of a run with model.pack. */
-static bool find_adapters(dt_ctx *ctx, const char *run, char path[CLI_PATH])
-{
-    (void)ctx;
-    return join(path, run, ADAPTERS);
-}
+static bool find_adapters(finding *f) { return holds(f, ADAPTERS, f->path); }
 
 int cli_find_model(const cli_args *args, char path[CLI_PATH])
 {
-    typedef bool finder(dt_ctx * ctx, const char *run, char path[CLI_PATH]);
+    typedef bool finder(finding * f);
     static finder *const finders[][3] = {
         [CLI_FINAL_MODEL] = { find_final, find_checkpoint, find_float },
         [CLI_FLOAT_MODEL] = { find_float, find_checkpoint, NULL },
         [CLI_TRAINED_MODEL] = { find_adapters, find_checkpoint, find_float },
     };
-    const char *word = args->words[0];
+    finding f = { .args = args, .word = args->words[0], .path = path };
     finder *const *find = finders[args->command->model];
-    if (!is_run(word)) {
-        snprintf(path, CLI_PATH, "%s", word);
-        return CLI_DONE;
+    if (!is_run(&f)) {
+        snprintf(path, CLI_PATH, "%s", f.word);
+        return f.status;
     }
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    f.ctx = cli_ctx(args, 1);
+    if (f.ctx == NULL) return CLI_FAILED;
     bool found = false;
-    for (int i = 0; i < 3 && find[i] != NULL && !found; i++) found = find[i](ctx, word, path);
-    dt_ctx_free(ctx);
+    for (int i = 0; i < 3 && find[i] != NULL && !found && f.status == CLI_DONE; i++) {
+        found = find[i](&f);
+    }
+    dt_ctx_free(f.ctx);
+    if (f.status != CLI_DONE) return f.status;
     if (!found) {
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s is a run without a model so far: no good checkpoint", word);
+                        "%s is a run without a model so far: no good checkpoint", f.word);
     }
-    cli_tell(stderr, "detent %s: of the run %s: %s", args->command->name, word, path);
+    cli_tell(stderr, "detent %s: of the run %s: %s", args->command->name, f.word, path);
     return CLI_DONE;
 }

@@ -2,6 +2,7 @@
 #include "shipped.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ static bool read_folder(shipped *s)
     DIR *folder = opendir(s->folder);
     if (folder == NULL) return false;
     const size_t tail = strlen(ENDING);
+    errno = 0;
     for (const struct dirent *e; s->n < SHIPPED_MOST && (e = readdir(folder)) != NULL;) {
         const size_t n = strlen(e->d_name);
         if (n <= tail || n - tail >= sizeof s->names[0]) continue;
@@ -29,7 +31,9 @@ static bool read_folder(shipped *s)
         memcpy(s->names[s->n], e->d_name, n - tail);
         s->names[s->n++][n - tail] = 0;
     }
+    const bool whole = errno == 0;
     closedir(folder);
+    if (!whole) return false;
     qsort(s->names, (size_t)s->n, sizeof s->names[0], by_name);
     return s->n > 0;
 }

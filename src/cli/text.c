@@ -266,6 +266,17 @@ void cli_table_free(cli_table *t)
     *t = (cli_table){ .form = t->form };
 }
 
+static bool incomplete;
+
+bool cli_is_incomplete(void) { return incomplete; }
+void cli_begin_output(void) { incomplete = false; }
+
+void cli_leave_out(const char *what)
+{
+    fprintf(stderr, "detent: out of memory for %s\n", what);
+    incomplete = true;
+}
+
 void cli_table_print(cli_table *t)
 {
     const int screen = screen_width(stdout);
@@ -276,7 +287,7 @@ void cli_table_print(cli_table *t)
         else print_row(t, &l, first);
         if (first == 0) fputs(screen_style_of(stdout, SCREEN_PLAIN), stdout);
     }
-    if (t->failed) fputs("detent: out of memory for a table\n", stderr);
+    if (t->failed) cli_leave_out("a table");
     cli_table_free(t);
 }
 

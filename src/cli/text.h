@@ -37,6 +37,12 @@ void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
 /* A name from a file, cleaned (dt_text_clean). */
 void cli_text_add_name(cli_text *t, const char *name);
 
+/* Says that there is no memory for a part of the output: the program will end with an error. */
+void cli_leave_out(const char *what);
+/* Whether something was left out since cli_begin_output. */
+bool cli_is_incomplete(void);
+void cli_begin_output(void);
+
 /* Prints an entry of a list: `head`, and from `column` on `text`, wrapped. Where that leaves little
  * room for text, or the head is too long, text begins on a line of its own. */
 void cli_entry(FILE *to, const char *head, int column, const char *text);

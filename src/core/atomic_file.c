@@ -1,7 +1,12 @@
 /* Atomic writing of files: a file is written under a temporary name in the same folder, synced,
  * renamed, and the folder is synced. Until the rename an existing file of that name is unchanged.
- * A link is followed, so that it stays a link. */
-#define _XOPEN_SOURCE 700 /* realpath */
+ * A link is followed, so that it stays a link.
+ *
+ * The temporary file of `name` is .detent-name-<number>.tmp. Its writer holds a lock on it (flock)
+ * from its creation until it is renamed or removed; the system releases the lock when the writer
+ * dies. So whoever gets the lock knows that the writer was killed, and may remove the file. A
+ * process id in the name would not do: it may belong to another program by now. */
+#define _DEFAULT_SOURCE /* realpath, flock */
 #include "core/atomic_file.h"
 
 #include "core/system_calls.h"
@@ -10,14 +15,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_TRIES 1000
+#define MARK ".detent-"
+#define ENDING ".tmp"
+#define MOST_NAME 200   /* bytes of a file's name in that of its temporary file */
+#define MOST_TRIES 1000 /* numbers of temporary files */
+#define SWEPT 4         /* numbers that are looked at always, though a lower one is free */
 
 const char *dt__path_tail(const char *path)
 {
@@ -91,17 +100,70 @@ static dt_status open_folder(dt__new_file *file, char target[PATH_MAX])
     return file->folder < 0 ? fail(file, "open the folder to write it") : DT_OK;
 }
 
-/* A killed program may have left its temporary file; then the next number is tried. */
+/* The name of temporary file i; a long name is cut, between two characters of UTF-8. */
+static void name_temporary(const dt__new_file *file, int i, char name[DT__TEMPORARY])
+{
+    size_t n = strlen(file->name);
+    if (n > MOST_NAME) n = MOST_NAME;
+    while (n < strlen(file->name) && n > 0 && (file->name[n] & 0xc0) == 0x80) n--;
+    snprintf(name, DT__TEMPORARY, MARK "%.*s-%d" ENDING, (int)n, file->name, i);
+}
+
+/* Whether `name` in the folder is the open file. */
+static bool is_at(int folder, const char *name, int descriptor)
+{
+    struct stat named, opened;
+    return fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstat(descriptor, &opened) == 0 && S_ISREG(opened.st_mode) &&
+           named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+/* Removes a temporary file whose writer was killed. While this process has the lock, nobody else
+ * renames or removes the file, so `name` remains that file. Where the file system has no locks, the
+ * file stays. */
+static void remove_left(int folder, const char *name)
+{
+    const int flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    const int left = dt__sys_open_at(folder, name, flags);
+    if (left < 0) return;
+    if (flock(left, LOCK_EX | LOCK_NB) == 0 && is_at(folder, name, left)) unlinkat(folder, name, 0);
+    dt__sys_close(left);
+}
+
+/* Creates and locks a temporary file. False, with the reason in errno, EEXIST if the name is taken:
+ * another program may take a file that is not locked yet for one that was left. The lock has a
+ * descriptor of its own, since the file is closed before it is renamed. */
+static bool create(dt__new_file *file, const char *name)
+{
+    struct stat about;
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    file->descriptor = dt__sys_open_at(file->folder, name, flags);
+    if (file->descriptor < 0) return false;
+    const bool locked = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (locked || (fstat(file->descriptor, &about) == 0 && about.st_nlink == 0)) {
+        dt__sys_close(file->descriptor);
+        file->descriptor = -1;
+        errno = EEXIST;
+        return false;
+    }
+    strcpy(file->temporary, name);
+    file->lock = fcntl(file->descriptor, F_DUPFD_CLOEXEC, 0);
+    return file->lock >= 0;
+}
+
+/* Takes the first free number, and removes what killed programs left under others. */
 static dt_status open_temporary(dt__new_file *file)
 {
+    char name[DT__TEMPORARY];
+    struct stat about;
     for (int i = 0; i < MOST_TRIES; i++) {
-        snprintf(file->temporary, sizeof file->temporary, ".detent-%ld-%d.tmp", (long)getpid(), i);
-        file->descriptor =
-            dt__sys_open_at(file->folder, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
-        if (file->descriptor >= 0) return DT_OK;
-        if (errno != EEXIST) break;
+        name_temporary(file, i, name);
+        const bool is_free = fstatat(file->folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0;
+        if (!is_free) remove_left(file->folder, name);
+        if (file->descriptor < 0 && !create(file, name) && errno != EEXIST) break;
+        if (is_free && file->descriptor >= 0 && i >= SWEPT) return DT_OK;
     }
-    file->temporary[0] = 0;
+    if (file->descriptor >= 0 && file->lock >= 0) return DT_OK;
     return fail(file, "create a file beside it");
 }
 
@@ -115,7 +177,7 @@ static dt_status begin(dt__new_file *file)
 
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file)
 {
-    *file = (dt__new_file){ .ctx = ctx, .path = path, .folder = -1, .descriptor = -1 };
+    *file = (dt__new_file){ .ctx = ctx, .path = path, .folder = -1, .descriptor = -1, .lock = -1 };
     const dt_status status = begin(file);
     if (status != DT_OK) dt__file_abandon(file);
     return status;
@@ -177,8 +239,9 @@ void dt__file_abandon(dt__new_file *file)
 {
     if (file->descriptor >= 0) dt__sys_close(file->descriptor);
     if (file->temporary[0] != 0) unlinkat(file->folder, file->temporary, 0);
+    if (file->lock >= 0) dt__sys_close(file->lock);
     if (file->folder >= 0) dt__sys_close(file->folder);
-    file->descriptor = file->folder = -1;
+    file->descriptor = file->lock = file->folder = -1;
     file->temporary[0] = 0;
 }
 
@@ -210,13 +273,11 @@ dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__spa
 
 /* ---- what was left --------------------------------------------------------------------------- */
 
-static bool is_left(const char *name)
+static bool is_temporary(const char *name)
 {
-    long process;
-    int number, end = 0;
-    if (sscanf(name, ".detent-%9ld-%9d.tmp%n", &process, &number, &end) != 2) return false;
-    return end > 0 && name[end] == 0 && process > 0 && kill((pid_t)process, 0) != 0 &&
-           errno == ESRCH;
+    const size_t n = strlen(name), mark = strlen(MARK), ending = strlen(ENDING);
+    return n > mark + ending && strncmp(name, MARK, mark) == 0 &&
+           strcmp(name + n - ending, ENDING) == 0;
 }
 
 void dt__file_remove_left(const char *path)
@@ -224,7 +285,7 @@ void dt__file_remove_left(const char *path)
     DIR *folder = dt__sys_open_folder(path);
     if (folder == NULL) return;
     for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
-        if (is_left(e->d_name)) unlinkat(dirfd(folder), e->d_name, 0);
+        if (is_temporary(e->d_name)) remove_left(dirfd(folder), e->d_name);
     }
     closedir(folder);
 }

@@ -7,18 +7,22 @@
 
 #include <sys/types.h>
 
+#define DT__TEMPORARY 256 /* bytes of a temporary file's name, with its end */
+
 /* A file that is being written under a temporary name. */
 typedef struct dt__new_file {
     dt_ctx *ctx;
-    const char *path;       /* as the caller gave it, lent, for messages */
-    char name[256];         /* in the folder; where the path is a link, the name that it leads to */
-    char temporary[64];     /* name in the same folder; "": none */
-    mode_t mode;            /* permissions of the old file; 0: there is none */
-    int folder, descriptor; /* -1: closed */
-    bool unsynced;          /* not made sure to last: of files that can be made again */
+    const char *path; /* as the caller gave it, lent, for messages */
+    char name[256];   /* in the folder; where the path is a link, the name that it leads to */
+    char temporary[DT__TEMPORARY]; /* name in the same folder; "": none */
+    mode_t mode;                   /* permissions of the old file; 0: there is none */
+    int folder, descriptor;        /* -1: closed */
+    int lock;      /* a second descriptor of the file, until it has its name; -1: closed */
+    bool unsynced; /* not made sure to last: of files that can be made again */
 } dt__new_file;
 
-/* Creates the temporary file beside the one of that path, or beside the one that it links to.
+/* Creates the temporary file beside the one of that path, or beside the one that it links to, and
+ * removes those that killed programs left when they wrote the same path.
  * Errors: IO, also if `path` is a device, a folder or a pipe; then nothing is left to abandon. */
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file);
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
@@ -27,7 +31,7 @@ dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
 dt_status dt__file_commit(dt__new_file *file);
 /* Removes the temporary file, if there is one. May be called again, and after a commit. */
 void dt__file_abandon(dt__new_file *file);
-/* Removes the temporary files in a folder whose programs are no longer there: they were killed. */
+/* Removes the temporary files in a folder whose programs were killed, of any path. */
 void dt__file_remove_left(const char *folder);
 /* Whether the second commit would overwrite what the first wrote. */
 bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b);

@@ -7,6 +7,7 @@
  * overflow are detected. */
 #include "core/core.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +28,8 @@
 #endif
 
 #define HEADER ((size_t)DT__ALIGNMENT) /* keeps the payload aligned */
-#define LARGEST ((size_t)1 << 62)
-#define LARGE 24 /* log2 of the size from which classes are finer */
+#define LARGEST ((size_t)PTRDIFF_MAX)  /* no object is larger */
+#define LARGE 24                       /* log2 of the size from which classes are finer */
 
 _Static_assert(sizeof(dt__block) <= DT__ALIGNMENT, "a block's header fits before its payload");
 
@@ -63,14 +64,15 @@ static dt__block *block_of(void *pointer)
     return (dt__block *)(void *)((char *)pointer - HEADER);
 }
 
-void *dt__alloc(dt_ctx *ctx, size_t bytes)
+void *dt__alloc(dt_ctx *ctx, uint64_t wanted)
 {
     dt__pool *pool = &ctx->pool;
-    if (bytes > LARGEST) {
-        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested", bytes);
+    if (wanted > LARGEST) {
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %" PRIu64 " bytes requested", wanted);
         return NULL;
     }
     size_t rounded;
+    const size_t bytes = (size_t)wanted;
     const int klass = class_of(bytes + HEADER, &rounded);
     dt__block *b = pool->free_list[klass];
     if (b != NULL) {
@@ -98,17 +100,17 @@ void *dt__alloc(dt_ctx *ctx, size_t bytes)
     return payload(b);
 }
 
-void *dt__alloc_zero(dt_ctx *ctx, size_t bytes)
+void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes)
 {
     void *p = dt__alloc(ctx, bytes);
-    if (p != NULL) memset(p, 0, bytes);
+    if (p != NULL) memset(p, 0, (size_t)bytes);
     return p;
 }
 
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size)
 {
     size_t bytes;
-    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes)) {
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) {
         dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %lld elements of %zu bytes requested",
                 (long long)count, size);
         return NULL;
@@ -116,22 +118,11 @@ void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size)
     return dt__alloc(ctx, bytes);
 }
 
-static void give_back(dt_ctx *ctx, dt__block *b)
-{
-    UNPOISON(payload(b), b->bytes - HEADER);
-    ctx->pool.count.held -= b->bytes;
-    ctx->allocator.release(ctx->allocator.user, b, b->bytes);
-}
-
 void dt__release(dt_ctx *ctx, void *pointer)
 {
     if (pointer == NULL) return;
     dt__block *b = block_of(pointer);
     ctx->pool.count.used -= b->bytes;
-    if (ctx->pool.keeps_none) {
-        give_back(ctx, b);
-        return;
-    }
     b->next = ctx->pool.free_list[b->klass];
     ctx->pool.free_list[b->klass] = b;
     POISON(payload(b), b->bytes - HEADER);
@@ -150,9 +141,11 @@ dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t
 {
     if (n < *room) return DT_OK;
     const int64_t more = *room == 0 ? 8 : 2 * *room;
+    size_t bytes;
     void *block;
     memcpy(&block, array, sizeof block);
-    block = dt__grow(ctx, block, (size_t)n * size, (size_t)more * size);
+    if (!dt__mul_size((uint64_t)more, size, &bytes)) bytes = SIZE_MAX;
+    block = dt__grow(ctx, block, (size_t)n * size, bytes);
     if (block == NULL) return DT_ERR_NOMEM;
     memcpy(array, &block, sizeof block);
     *room = more;
@@ -186,22 +179,35 @@ void dt__pool_trim(dt_ctx *ctx)
         while (ctx->pool.free_list[k] != NULL) {
             dt__block *b = ctx->pool.free_list[k];
             ctx->pool.free_list[k] = b->next;
-            give_back(ctx, b);
+            UNPOISON(payload(b), b->bytes - HEADER);
+            ctx->pool.count.held -= b->bytes;
+            ctx->allocator.release(ctx->allocator.user, b, b->bytes);
         }
     }
 }
 
-bool dt__mul_size(size_t a, size_t b, size_t *out)
+void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack)
+{
+    size_t most;
+    dt__pool *pool = &ctx->pool;
+    const bool fits = dt__mul_size(size, growth, &most) && dt__add_size(most, slack, &most) &&
+                      dt__add_size(most, pool->count.used, &most);
+    pool->limit = fits ? most : SIZE_MAX;
+    pool->limited = false;
+    pool->promised = 0;
+}
+
+bool dt__mul_size(uint64_t a, uint64_t b, size_t *out)
 {
     if (b != 0 && a > SIZE_MAX / b) return false;
-    *out = a * b;
+    *out = (size_t)(a * b);
     return true;
 }
 
-bool dt__add_size(size_t a, size_t b, size_t *out)
+bool dt__add_size(uint64_t a, uint64_t b, size_t *out)
 {
-    if (a > SIZE_MAX - b) return false;
-    *out = a + b;
+    if (b > SIZE_MAX || a > SIZE_MAX - b) return false;
+    *out = (size_t)(a + b);
     return true;
 }
 

@@ -49,14 +49,12 @@ typedef struct dt__pool {
     size_t limit;    /* new blocks that would raise count.used above it fail; 0: no limit */
     bool limited;    /* a block failed for that reason */
     size_t promised; /* bytes of dt__storage_promise since the limit was set */
-    bool keeps_none; /* a released block goes back to the allocator, so that every dt__alloc calls
-                      * it: for tests in which allocations fail */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give
  * a valid pointer. */
-void *dt__alloc(dt_ctx *ctx, size_t bytes);
-void *dt__alloc_zero(dt_ctx *ctx, size_t bytes);
+void *dt__alloc(dt_ctx *ctx, uint64_t bytes);
+void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes);
 /* count * size bytes; an overflow is NOMEM. */
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
 /* Returns a block to the pool. NULL is allowed. */
@@ -69,6 +67,9 @@ dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t
 char *dt__copy_string(dt_ctx *ctx, const char *text);
 char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 void dt__pool_trim(dt_ctx *ctx);
+/* Until pool.limit is 0 again, new blocks fail that would raise the bytes in use by more than
+ * `size` * growth + slack. */
+void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack);
 
 /* A string with a reference count, immutable, created with one reference; it retains the context.
  * NULL sets NOMEM. dt__text_retain returns its argument; retain and release allow NULL. */
@@ -78,9 +79,11 @@ void dt__text_release(const char *text);
 
 /* ---- checked arithmetic ------------------------------------------------------------------- */
 
-/* *out = a * b (a + b); false on overflow. */
-bool dt__mul_size(size_t a, size_t b, size_t *out);
-bool dt__add_size(size_t a, size_t b, size_t *out);
+/* *out = a * b (a + b); false if that is more than size_t holds, which may have 32 bits. */
+bool dt__mul_size(uint64_t a, uint64_t b, size_t *out);
+bool dt__add_size(uint64_t a, uint64_t b, size_t *out);
+/* n bytes, or a quarter of the address space if that is less: a limit. */
+#define DT__AT_MOST(n) ((n) < SIZE_MAX / 4 ? (size_t)(n) : SIZE_MAX / 4)
 /* Product of extents; false on a negative extent or overflow of int64. */
 bool dt__product(int rank, const int64_t *dims, int64_t *out);
 

@@ -69,3 +69,10 @@ dt_status dt__open_file(dt_ctx *ctx, const char *path, int *descriptor, int64_t 
     *descriptor = -1;
     return s;
 }
+
+dt_status dt__whole_size(dt_ctx *ctx, const char *path, int64_t bytes, size_t *size)
+{
+    if (dt__mul_size((uint64_t)bytes, 1, size)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_NOMEM, "%s: %lld bytes; the addresses of this machine end at %zu",
+                   path, (long long)bytes, SIZE_MAX);
+}

@@ -26,6 +26,12 @@ DIR *dt__sys_open_folder(const char *path)
     return folder;
 }
 
+struct dirent *dt__sys_next_entry(DIR *folder)
+{
+    errno = 0;
+    return readdir(folder);
+}
+
 ssize_t dt__sys_read(int file, void *to, size_t bytes)
 {
     ssize_t n;

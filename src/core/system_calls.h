@@ -10,6 +10,8 @@
 int dt__sys_open(const char *path, int flags);
 int dt__sys_open_at(int folder, const char *name, int flags);
 DIR *dt__sys_open_folder(const char *path);
+/* NULL at the end, where errno is 0, and where the folder cannot be read. */
+struct dirent *dt__sys_next_entry(DIR *folder);
 ssize_t dt__sys_read(int file, void *to, size_t bytes);
 ssize_t dt__sys_read_at(int file, void *to, size_t bytes, off_t from);
 ssize_t dt__sys_write(int file, const void *data, size_t bytes);

@@ -24,11 +24,8 @@ size_t dt_dtype_size(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].size 
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 {
     if (count < 0) return false;
-    if (dtype == DT_I4) {
-        *bytes = (size_t)(count / 2 + count % 2);
-        return true;
-    }
-    return dt__mul_size((size_t)count, dt_dtype_size(dtype), bytes);
+    if (dtype == DT_I4) return dt__mul_size((uint64_t)(count / 2 + count % 2), 1, bytes);
+    return dt__mul_size((uint64_t)count, dt_dtype_size(dtype), bytes);
 }
 
 /* ---- storage ------------------------------------------------------------------------------ */
@@ -36,7 +33,7 @@ bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 /* Where the data lies that was allocated with its storage. */
 static void *own_data(dt__storage *s) { return (char *)s + DT__ALIGNMENT; }
 
-dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
+dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
 {
     size_t whole;
     if (!dt__add_size(bytes, DT__ALIGNMENT, &whole)) whole = SIZE_MAX;
@@ -46,7 +43,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes)
     atomic_init(&s->refs, 1);
     atomic_init(&s->needed, 0);
     s->ctx = ctx;
-    s->bytes = bytes;
+    s->bytes = (size_t)bytes;
     s->version = 0;
     s->frozen = s->dequantized = false;
     s->data = own_data(s);

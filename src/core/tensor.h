@@ -49,7 +49,7 @@ struct dt_tensor {
                                    * NULL: none */
 };
 
-dt__storage *dt__storage_create(dt_ctx *ctx, size_t bytes); /* uninitialized; NULL: NOMEM */
+dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; NULL: NOMEM */
 /* A storage whose bytes dt__storage_fill allocates, uninitialized. Promised bytes count towards the
  * pool's limit. NULL: NOMEM. */
 dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes);

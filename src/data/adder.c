@@ -84,7 +84,7 @@ dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t se
     dt_status status = dt_tokenizer_chars(ctx, alphabet, sizeof alphabet - 1, &d.tokenizer);
     if (status != DT_OK) return status;
     d.store = dt__token_store_create(ctx);
-    d.pieces = dt__storage_create(ctx, (size_t)count * sizeof(dt__sequence));
+    d.pieces = dt__storage_create(ctx, (uint64_t)count * sizeof(dt__sequence));
     status = d.store == NULL || d.pieces == NULL ? DT_ERR_NOMEM : make_sums(first, seed, &d);
     if (status == DT_OK) return dt__sequences_wrap(ctx, &d, out);
     dt__data_sequences.drop(&d);

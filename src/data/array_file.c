@@ -57,7 +57,7 @@ bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
 {
     int64_t count;
     const size_t each = (size_t)dt__array_dtype_of(a->dtype)->bytes;
-    return dt__product(a->rank, a->dims, &count) && dt__mul_size((size_t)count, each, bytes) &&
+    return dt__product(a->rank, a->dims, &count) && dt__mul_size((uint64_t)count, each, bytes) &&
            *bytes <= SIZE_MAX / 2;
 }
 

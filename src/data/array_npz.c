@@ -233,7 +233,7 @@ static dt_status inflate_array(dt__array_file *a, const member *m, z_stream *z, 
     size_t head = 0;
     DT__TRY(inflate_to(a, z, m, first, n));
     DT__TRY(check_head(a, m, first, n, &head));
-    a->source.storage = dt__storage_create(a->ctx, (size_t)m->size);
+    a->source.storage = dt__storage_create(a->ctx, (uint64_t)m->size);
     if (a->source.storage == NULL) return DT_ERR_NOMEM;
     uint8_t *bytes = a->source.storage->data;
     memcpy(bytes, first, n);

@@ -204,7 +204,7 @@ dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt
         return dt_fail(s->ctx, DT_ERR_NOMEM, "%s: %lld targets of %lld numbers", y->name,
                        (long long)y->n, (long long)y->outputs);
     }
-    s->targets = dt__storage_create(s->ctx, (size_t)bytes);
+    s->targets = dt__storage_create(s->ctx, (uint64_t)bytes);
     if (s->targets == NULL) return DT_ERR_NOMEM;
     return labels ? take_labels(s, y) : take_numbers(s, y, target == DT_TARGET_BITS);
 }

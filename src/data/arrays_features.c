@@ -34,7 +34,7 @@ static dt_status copy_targets(const dt_dataset *d, dt__array_store *s)
 {
     const size_t each =
         dt__has_label(d) ? sizeof(int32_t) : (size_t)d->arrays->outputs * sizeof(float);
-    s->targets = dt__storage_create(s->ctx, (size_t)d->count * each);
+    s->targets = dt__storage_create(s->ctx, (uint64_t)d->count * each);
     if (s->targets == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < d->count; i++) {
         memcpy((char *)s->targets->data + (size_t)i * each, dt__array_target(d, i), each);
@@ -49,7 +49,7 @@ static dt_status fill_store(conversion *c, dt__array_store *s)
     const int64_t count[] = { d->count, c->size, (int64_t)sizeof(float) };
     int64_t bytes;
     if (!dt__product(3, count, &bytes)) return dt_fail(d->ctx, DT_ERR_NOMEM, "features: too many");
-    dt__array_source source = { .storage = dt__storage_create(d->ctx, (size_t)bytes) };
+    dt__array_source source = { .storage = dt__storage_create(d->ctx, (uint64_t)bytes) };
     if (source.storage == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__array_store_keep(s, "features", source));
     DT__TRY(dt__array_store_add(s, source.storage->data, d->count));

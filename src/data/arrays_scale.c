@@ -91,7 +91,7 @@ static void add_short_rows(const dt__kernels *k, int64_t n, int64_t channels, co
                            const double *from, double *out)
 {
     const int64_t together = TILE / channels, period = together * channels, whole = n / together;
-    double sums[TILE] = { 0 }, shifts[TILE];
+    double sums[TILE] = { 0 }, shifts[TILE] = { 0 };
     for (int64_t i = 0; from != NULL && i < period; i++) shifts[i] = from[i % channels];
     const double *shift = from == NULL ? NULL : shifts;
     k->add_up(whole, period, v, shift, sums);

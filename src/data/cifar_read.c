@@ -38,7 +38,7 @@ static int64_t record_bytes(const struct kind *k) { return k->marks + PIXELS; }
 /* Replaces *s by a storage of `bytes` bytes with its first `used` bytes. */
 static dt_status resize_storage(dt_ctx *ctx, dt__storage **s, int64_t used, int64_t bytes)
 {
-    dt__storage *other = dt__storage_create(ctx, (size_t)bytes);
+    dt__storage *other = dt__storage_create(ctx, (uint64_t)bytes);
     if (other == NULL) return DT_ERR_NOMEM;
     if (used > 0) memcpy(other->data, (*s)->data, (size_t)used);
     dt__storage_release(*s);

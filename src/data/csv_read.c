@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define MOST_BYTES ((size_t)1 << 40)
+#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
 #define FIRST_ROWS 1024 /* room that is made first */
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -123,7 +123,7 @@ static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each)
     const int64_t dims[] = { r->rows_room, each, (int64_t)sizeof(float) };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
-    dt__storage *larger = dt__storage_create(r->ctx, (size_t)bytes);
+    dt__storage *larger = dt__storage_create(r->ctx, (uint64_t)bytes);
     if (larger == NULL) return DT_ERR_NOMEM;
     if (*s != NULL) memcpy(larger->data, (*s)->data, (*s)->bytes);
     dt__storage_release(*s);

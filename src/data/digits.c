@@ -300,7 +300,7 @@ static void draw_all(dt_dataset *d, uint64_t seed)
 static dt_status allocate(dt_ctx *ctx, dt_dataset *d)
 {
     if (d->target != DT_TARGET_IMAGE) return dt__images_allocate(ctx, d);
-    d->pixels = dt__storage_create(ctx, (size_t)(d->count * PIXELS));
+    d->pixels = dt__storage_create(ctx, (uint64_t)(d->count * PIXELS));
     if (d->pixels == NULL) return DT_ERR_NOMEM;
     dt__storage_retain(d->pixels);
     d->targets = d->pixels;

@@ -2,6 +2,7 @@
 #include "data/file_map.h"
 
 #include "core/atomic_file.h"
+#include "core/open_file.h"
 #include "core/system_calls.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static dt_status map_descriptor(dt_ctx *ctx, const char *path, int descriptor, v
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(ctx, DT_ERR_IO, "cannot read '%s': it is no regular file", path);
     }
-    *size = (size_t)about.st_size;
+    DT__TRY(dt__whole_size(ctx, path, about.st_size, size));
     if (*size == 0) return DT_OK;
     void *map = mmap(NULL, *size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (map == MAP_FAILED) return dt__file_fail(ctx, "map", path, errno);

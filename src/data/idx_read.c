@@ -106,11 +106,12 @@ static dt_status read_array(dt__input *in, array *a)
         const int64_t follow = in->file_size - 4 - 4 * a->rank;
         if (follow < count) return wrong_size(in, a, "only", follow);
     }
-    if ((uint64_t)count > SIZE_MAX / 2) {
+    const size_t wanted = DT__AT_MOST((uint64_t)count);
+    DT__TRY(read_elements(in, a, wanted)); /* of gzip, whose end is not known before */
+    if (wanted < (uint64_t)count) {
         return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': the header declares more bytes than can be",
                        a->path);
     }
-    DT__TRY(read_elements(in, a, (size_t)count));
     uint8_t more;
     size_t got;
     DT__TRY(dt__input_read(in, &more, 1, &got)); /* for gzip this also verifies the checksum */

@@ -47,7 +47,7 @@ dt_status dt__image_read_sized(dt_ctx *ctx, dt__image_file *f, int64_t channels,
         return dt_fail(ctx, DT_ERR_NOMEM, "'%s': %lld x %lld pixels", f->path, (long long)f->height,
                        (long long)f->width);
     }
-    uint8_t *pixels = dt__alloc(ctx, (size_t)bytes);
+    uint8_t *pixels = dt__alloc(ctx, (uint64_t)bytes);
     if (pixels == NULL) return DT_ERR_NOMEM;
     const dt__size from = { f->height, f->width }, size = { height, width };
     dt_status s = dt__image_read(f, channels, pixels);

@@ -65,9 +65,9 @@ dt_status dt__images_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **ou
 
 dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *d)
 {
-    d->pixels = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_image_bytes(d)));
+    d->pixels = dt__storage_create(ctx, (uint64_t)(d->count * dt__dataset_image_bytes(d)));
     if (d->pixels == NULL) return DT_ERR_NOMEM;
-    d->targets = dt__storage_create(ctx, (size_t)(d->count * dt__dataset_target_bytes(d)));
+    d->targets = dt__storage_create(ctx, (uint64_t)(d->count * dt__dataset_target_bytes(d)));
     if (d->targets != NULL) return DT_OK;
     dt__storage_release(d->pixels);
     d->pixels = NULL;

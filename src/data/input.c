@@ -15,7 +15,7 @@
 #define CHUNK ((size_t)1 << 16)      /* bytes read from the file at a time */
 #define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a gzip file */
 #define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to gzip size */
-#define MOST_RATIO ((size_t)100)     /* allowed, where nothing else says the size */
+#define MOST_RATIO ((size_t)100)     /* of content to gzip size that is allowed */
 #define HARMLESS ((size_t)1 << 24)   /* bytes, whatever the ratio */
 
 /* Fills the buffer, short only at the end of the file. */
@@ -28,6 +28,7 @@ static dt_status refill(dt__input *in)
         if (n == 0) break;
         in->have += (size_t)n;
     }
+    in->taken += in->have;
     return DT_OK;
 }
 
@@ -79,6 +80,33 @@ static dt_status inflate_fail(const dt__input *in, int code)
                    in->path, in->z.msg == NULL ? "unknown reason" : in->z.msg);
 }
 
+/* 0: a pipe. A file beyond the address space counts as one that is too large to be read. */
+static size_t bytes_of(const dt__input *in)
+{
+    return in->file_size < 0 ? 0 : DT__AT_MOST((uint64_t)in->file_size);
+}
+
+/* How much the content of a gzip file may be: text is seldom a tenth of this, and a small file of
+ * strangers shall not fill the memory. */
+static size_t most_inflated(const dt__input *in)
+{
+    const size_t size = in->file_size < 0 ? in->taken : bytes_of(in);
+    if (size > SIZE_MAX / MOST_RATIO) return SIZE_MAX;
+    return size * MOST_RATIO > HARMLESS ? size * MOST_RATIO : HARMLESS;
+}
+
+/* Counts bytes of content. */
+static dt_status count_inflated(dt__input *in, size_t bytes)
+{
+    const size_t most = most_inflated(in);
+    in->inflated += bytes;
+    if (in->inflated <= most) return DT_OK;
+    return dt_fail(in->ctx, DT_ERR_FORMAT,
+                   "'%s': more than %zu bytes, %zu times the file or more; if that is right, "
+                   "gunzip it first",
+                   in->path, most, MOST_RATIO);
+}
+
 static dt_status read_gzip(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
 {
     in->z.next_out = to;
@@ -97,7 +125,7 @@ static dt_status read_gzip(dt__input *in, uint8_t *to, size_t wanted, size_t *go
         else if (code != Z_OK && code != Z_BUF_ERROR) return inflate_fail(in, code);
     }
     *got = wanted - in->z.avail_out;
-    return DT_OK;
+    return count_inflated(in, *got);
 }
 
 static dt_status read_plain(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
@@ -131,27 +159,16 @@ dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
 size_t dt__input_first_step(const dt__input *in, size_t wanted)
 {
     if (!in->gzip && in->file_size >= 0) return wanted;
-    size_t first = FIRST_STEP;
-    const size_t usual = in->file_size < 0 ? 0 : (size_t)in->file_size * USUAL_RATIO;
-    if (first < usual) first = usual;
+    const size_t bytes = bytes_of(in);
+    const size_t usual = bytes < wanted / USUAL_RATIO ? bytes * USUAL_RATIO : wanted;
+    const size_t first = usual > FIRST_STEP ? usual : FIRST_STEP;
     return wanted < first ? wanted : first;
-}
-
-/* How much the content of a gzip file may be: text is seldom a tenth of this, and a small file of
- * strangers shall not fill the memory. */
-static size_t most_inflated(const dt__input *in)
-{
-    const size_t size = in->file_size < 0 ? 0 : (size_t)in->file_size;
-    if (!in->gzip || size > SIZE_MAX / MOST_RATIO) return SIZE_MAX - 1;
-    return size * MOST_RATIO > HARMLESS ? size * MOST_RATIO : HARMLESS;
 }
 
 /* Reads one byte more than `most`, to detect longer files. */
 static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *bytes)
 {
-    const size_t inflated = most_inflated(in);
-    if (inflated < most) most = inflated;
-    size_t room = in->file_size < 0 ? FIRST_STEP : (size_t)in->file_size + 1, got;
+    size_t room = in->file_size < 0 ? FIRST_STEP : bytes_of(in) + 1, got;
     for (;;) {
         if (room > most + 1) room = most + 1;
         uint8_t *grown = dt__grow(in->ctx, *out, *bytes, room);
@@ -162,12 +179,6 @@ static dt_status read_all(dt__input *in, size_t most, uint8_t **out, size_t *byt
         if (*bytes < room) return DT_OK;
         if (room == most + 1) break;
         room *= 2;
-    }
-    if (most == inflated) {
-        return dt_fail(in->ctx, DT_ERR_FORMAT,
-                       "'%s': more than %zu bytes, %zu times the file or more; if that is right, "
-                       "gunzip it first",
-                       in->path, most, MOST_RATIO);
     }
     return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': more than %zu bytes", in->path, most);
 }
@@ -188,7 +199,7 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
 
 /* ---- the public form ------------------------------------------------------------------------ */
 
-#define MOST_TEXT ((size_t)1 << 40)
+#define MOST_TEXT DT__AT_MOST(UINT64_C(1) << 40)
 
 dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes)
 {

@@ -11,8 +11,10 @@ typedef struct dt__input {
     int64_t file_size; /* -1 if it is not a regular file */
     uint8_t *buffer;   /* a piece of the file, of which the last `have` bytes are unused */
     size_t at, have;
+    size_t taken; /* bytes of the file so far */
     bool gzip;
-    bool ended; /* gzip: the last member has ended */
+    bool ended;      /* gzip: the last member has ended */
+    size_t inflated; /* gzip: bytes of content so far */
     z_stream z;
 } dt__input;
 
@@ -22,7 +24,8 @@ dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in);
 void dt__input_close(dt__input *in);
 
 /* Reads `wanted` bytes into `to`; *got is less only at the end. Reaching the end of a gzip file
- * verifies its checksum. Errors: IO, FORMAT (damaged gzip), NOMEM. */
+ * verifies its checksum. Errors: IO, FORMAT (damaged gzip, or one whose content is far larger than
+ * the file), NOMEM. */
 dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got);
 
 /* How many bytes to allocate first for `wanted` bytes of content, a number that is not trusted: all

@@ -142,7 +142,7 @@ static dt_status make_pairs(opening *s, const range *r)
 {
     pairs p = { .store = dt__token_store_create(s->ctx) };
     dt__storage *pieces =
-        dt__storage_create(s->ctx, (size_t)((r->end - r->begin) / 2) * sizeof *p.piece);
+        dt__storage_create(s->ctx, (uint64_t)((r->end - r->begin) / 2) * sizeof *p.piece);
     dt_status status = p.store == NULL || pieces == NULL ? DT_ERR_NOMEM : DT_OK;
     if (status == DT_OK) {
         p.piece = pieces->data;

@@ -34,7 +34,7 @@ dt_status dt_png_write(dt_ctx *ctx, const char *path, const dt_png_image *p)
                        .height = (png_uint_32)p->height,
                        .format = p->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB };
     png_alloc_size_t most = PNG_IMAGE_PNG_SIZE_MAX(head);
-    uint8_t *rows = dt__alloc(ctx, (size_t)bytes), *file = dt__alloc(ctx, most);
+    uint8_t *rows = dt__alloc(ctx, (uint64_t)bytes), *file = dt__alloc(ctx, most);
     dt_status s = rows == NULL || file == NULL ? DT_ERR_NOMEM : DT_OK;
     if (s == DT_OK) interleave(p, rows);
     if (s == DT_OK && !png_image_write_to_memory(&head, file, &most, 0, rows, 0, NULL)) {

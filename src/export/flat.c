@@ -155,7 +155,7 @@ void dt__flat_point(dt__flat *f, size_t place, size_t target)
 size_t dt__flat_vector(dt__flat *f, int64_t count, size_t size, size_t align, const void *data)
 {
     size_t bytes;
-    if (!dt__mul_size((size_t)count, size, &bytes) || bytes > MOST_BYTES) bytes = MOST_BYTES;
+    if (!dt__mul_size((uint64_t)count, size, &bytes) || bytes > MOST_BYTES) bytes = MOST_BYTES;
     if (align < 4) align = 4;
     const size_t at = append(f, 4 + bytes, 4, align);
     if (has_failed(f)) return 0;

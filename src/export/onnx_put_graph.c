@@ -31,7 +31,7 @@ void *dt__put_memory(dt__put *p, int64_t count, size_t size)
 {
     size_t bytes;
     if (p->failed) return NULL;
-    if (!dt__mul_size((size_t)count, size, &bytes)) bytes = SIZE_MAX;
+    if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
     void *memory = dt__block_list_add(p->ctx, &p->blocks, bytes);
     p->failed = memory == NULL;
     return memory;
@@ -41,7 +41,7 @@ void *dt__put_scratch(dt__put *p, int64_t count, size_t size)
 {
     size_t bytes;
     if (p->failed) return NULL;
-    if (!dt__mul_size((size_t)count, size, &bytes)) bytes = SIZE_MAX / 2;
+    if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX / 2;
     void *memory = dt__alloc_zero(p->ctx, bytes);
     p->failed = memory == NULL;
     return memory;

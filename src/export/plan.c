@@ -147,9 +147,9 @@ static bool bytes_of(const layout *l, const dt_trace_value *v, size_t *bytes)
     *bytes = dt_dtype_size(v->dtype);
     for (int i = 0; i < v->rank && fits; i++) {
         const dt_extent e = v->extent[i];
-        fits = dt__mul_size(*bytes, (size_t)e.size, bytes) &&
-               dt__mul_size(*bytes, e.batch != 0 ? (size_t)l->batch : 1, bytes) &&
-               dt__mul_size(*bytes, e.length != 0 ? (size_t)l->length : 1, bytes);
+        fits = dt__mul_size(*bytes, (uint64_t)e.size, bytes) &&
+               dt__mul_size(*bytes, e.batch != 0 ? (uint64_t)l->batch : 1, bytes) &&
+               dt__mul_size(*bytes, e.length != 0 ? (uint64_t)l->length : 1, bytes);
     }
     return fits;
 }

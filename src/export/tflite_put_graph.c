@@ -50,7 +50,7 @@ void *dt__lite_memory(dt__lite *p, int64_t count, size_t size)
 {
     size_t bytes;
     if (p->failed) return NULL;
-    if (!dt__mul_size((size_t)count, size, &bytes)) bytes = SIZE_MAX;
+    if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
     void *memory = dt__block_list_add(p->ctx, &p->blocks, bytes);
     p->failed = memory == NULL;
     return memory;

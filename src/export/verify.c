@@ -2,6 +2,7 @@
  * and compares what both compute. */
 #include "core/atomic_file.h"
 #include "core/json.h"
+#include "core/open_file.h"
 #include "core/system_calls.h"
 #include "core/tensor.h"
 #include "export/trace.h"
@@ -212,13 +213,17 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
     const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(v->ctx, "open", v->path, errno);
     void *bytes = MAP_FAILED;
+    size_t size = 0;
+    dt_status s = DT_OK;
     if (fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
-        bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        s = dt__whole_size(v->ctx, v->path, about.st_size, &size);
+        if (s == DT_OK) bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     }
     dt__sys_close(descriptor);
-    const dt__span file = { bytes, bytes == MAP_FAILED ? 0 : (size_t)about.st_size };
+    DT__TRY(s);
+    const dt__span file = { bytes, bytes == MAP_FAILED ? 0 : size };
     const bool lite = file.bytes > 0 && dt__verify_is_tflite(file.data, file.bytes);
-    const dt_status s = lite ? verify_tflite(v, info, &file, out) : verify_onnx(v, info, path, out);
+    s = lite ? verify_tflite(v, info, &file, out) : verify_onnx(v, info, path, out);
     if (bytes != MAP_FAILED) munmap(bytes, file.bytes);
     return s;
 }

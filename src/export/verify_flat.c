@@ -13,11 +13,13 @@ static bool fails(dt__vflat *f, const char *fault, size_t at)
 }
 
 /* Whether `bytes` bytes at `at` are in the file, at a multiple of `align`. */
-static bool is_inside(dt__vflat *f, size_t at, size_t bytes, size_t align)
+static bool is_inside(dt__vflat *f, uint64_t at, uint64_t bytes, uint64_t align)
 {
     if (f->fault != NULL) return false;
-    if (at > f->n || bytes > f->n - at) return fails(f, "a place behind the end of the file", at);
-    return at % align == 0 || fails(f, "a place that is not aligned", at);
+    if (at > f->n || bytes > f->n - at) {
+        return fails(f, "a place behind the end of the file", (size_t)at);
+    }
+    return at % align == 0 || fails(f, "a place that is not aligned", (size_t)at);
 }
 
 static uint32_t word(const dt__vflat *f, size_t at, int bytes)
@@ -44,7 +46,7 @@ static dt__vtable table_at(dt__vflat *f, size_t at)
     const dt__vtable none = { 0 };
     if (at == 0 || !is_inside(f, at, 4, 4)) return none;
     const int64_t fields = (int64_t)at - (int32_t)word(f, at, 4);
-    if (fields < 0 || !is_inside(f, (size_t)fields, 4, 2)) {
+    if (fields < 0 || !is_inside(f, (uint64_t)fields, 4, 2)) {
         fails(f, "a table whose list of fields is outside of the file", at);
         return none;
     }
@@ -118,7 +120,7 @@ dt__vvector dt__vflat_vector(dt__vflat *f, const dt__vtable *t, int id, int byte
     const size_t place = field(f, t, id, 4), at = place == 0 ? 0 : follow(f, place);
     if (at == 0 || !is_inside(f, at, 4, 4)) return none;
     const uint64_t count = word(f, at, 4);
-    if (!is_inside(f, at + 4, count * (uint64_t)bytes, (size_t)bytes)) {
+    if (!is_inside(f, at + 4, count * (uint64_t)bytes, (uint64_t)bytes)) {
         fails(f, "a vector behind the end of the file", at);
         return none;
     }

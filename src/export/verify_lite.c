@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_BYTES ((size_t)8 << 30)
+#define MOST_BYTES DT__AT_MOST(UINT64_C(8) << 30)
 #define MOST_WORK 1e13
 
 static const dt__vlite_operator *const lists[] = { dt__vlite_maps, dt__vlite_products,
@@ -33,7 +33,7 @@ dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i)
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size)
 {
     size_t bytes;
-    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes) ||
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes) ||
         bytes > v->most.bytes - v->used) {
         dt_fail(v->ctx, DT_ERR_NOMEM, "%s: its values take more than %zu bytes", v->path,
                 v->most.bytes);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define OPSET 21
-#define DEFAULT_BYTES ((size_t)8 << 30)
+#define DEFAULT_BYTES DT__AT_MOST(UINT64_C(8) << 30)
 #define DEFAULT_WORK 1e13
 
 /* ---- initializers ---------------------------------------------------------------------------- */

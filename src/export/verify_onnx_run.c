@@ -28,7 +28,7 @@ static dt_status allocate(dt__verify *v, dt__verify_slot *s)
     dt__verify_value *value = &s->value;
     size_t size;
     const bool fits = dt__verify_fits(value->rank, value->dims, &value->count) &&
-                      dt__mul_size((size_t)value->count, dt__verify_size(value->type), &size) &&
+                      dt__mul_size((uint64_t)value->count, dt__verify_size(value->type), &size) &&
                       size <= v->limits.bytes - v->bytes;
     if (!fits) {
         char shown[DT__SHOWN];
@@ -65,7 +65,7 @@ dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, voi
 {
     size_t bytes = 0;
     dt__verify *v = c->v;
-    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes) ||
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes) ||
         bytes > v->limits.bytes - v->bytes) {
         return dt__verify_refuse(c, "it would take more than %zu bytes", v->limits.bytes);
     }

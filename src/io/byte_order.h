@@ -11,6 +11,8 @@
 #define DT__BIG_ENDIAN 0
 #endif
 
+#define DT__NO_GGUF "GGUF files are read and written on little-endian machines"
+
 /* Copies `bytes` bytes, whole elements of `width` bytes, with the bytes of each in reverse. `to`
  * and `from` do not overlap. */
 void dt__reverse_elements(void *to, const void *from, size_t bytes, size_t width);

@@ -39,14 +39,15 @@ static int ascending(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-static dt_status read_names(steps *s, DIR *dir)
+static dt_status read_names(steps *s, DIR *dir, const char *folder)
 {
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
+    for (const struct dirent *e; (e = dt__sys_next_entry(dir)) != NULL;) {
         const int64_t step = step_of(e->d_name);
         if (step < 0) continue;
         DT__TRY(DT__RESERVE(s->ctx, s->at, s->n, s->room));
         s->at[s->n++] = step;
     }
+    if (errno != 0) return dt__file_fail(s->ctx, "read the folder", folder, errno);
     if (s->n > 0) qsort(s->at, (size_t)s->n, sizeof s->at[0], ascending);
     return DT_OK;
 }
@@ -55,7 +56,7 @@ static dt_status read_folder(steps *s, const char *folder)
 {
     DIR *dir = dt__sys_open_folder(folder);
     if (dir == NULL) return dt__file_fail(s->ctx, "open the folder", folder, errno);
-    const dt_status status = read_names(s, dir);
+    const dt_status status = read_names(s, dir, folder);
     closedir(dir);
     return status;
 }

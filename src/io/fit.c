@@ -172,7 +172,7 @@ static bool check_parts(work *w, const part *p, int64_t n)
 static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
 {
     size_t bytes;
-    if (!dt__mul_size(e->bytes, (size_t)n, &bytes)) return DT_ERR_NOMEM;
+    if (!dt__mul_size(e->bytes, (uint64_t)n, &bytes)) return DT_ERR_NOMEM;
     char *to = dt__keep(w->file->ctx, &w->fit->kept, bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n && e->bytes > 0; i++) {

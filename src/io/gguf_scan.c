@@ -118,7 +118,7 @@ static dt_status take_values(dt__gguf_file *g, const dt__gguf_key *k, uint64_t n
         return dt__gguf_fail(g, "key '%.*s': type %u is none of a value here",
                              (int)dt__min_i64((int64_t)k->bytes, 80), k->name, k->type);
     }
-    if (n > SIZE_MAX || !dt__mul_size((size_t)n, each, &all)) all = SIZE_MAX;
+    if (!dt__mul_size(n, each, &all)) all = SIZE_MAX;
     return take(g, all) == NULL ? DT_ERR_FORMAT : DT_OK;
 }
 
@@ -289,8 +289,8 @@ static dt_status scan_type(dt__gguf_file *g, dt__gguf_raw *t, const char *shown)
         return dt__gguf_fail(g, "tensor '%s' is %s with rows of %lld elements; %d make a block",
                              shown, t->type->name, (long long)last, t->type->elements);
     }
-    const size_t blocks = (size_t)(t->count / t->type->elements);
-    if (dt__mul_size(blocks, (size_t)t->type->bytes, &t->bytes)) return DT_OK;
+    const uint64_t blocks = (uint64_t)(t->count / t->type->elements);
+    if (dt__mul_size(blocks, (uint64_t)t->type->bytes, &t->bytes)) return DT_OK;
     return dt__gguf_fail(g, "tensor '%s' is too large", shown);
 }
 

@@ -1,6 +1,6 @@
 /* config.json of a GPT-NeoX, which Pythia's models are, as options of family gpt, and back.
- * Defaults are GPTNeoXConfig's. Its dropouts are settings of training, as GPT-2's are. transformers 4 names
- * the rotation rotary_pct and rotary_emb_base, 5 has rope_parameters. */
+ * Defaults are GPTNeoXConfig's. Its dropouts are settings of training, as GPT-2's are. The rotation
+ * is rotary_pct and rotary_emb_base in transformers 4, rope_parameters in 5. */
 #include "io/hf_config.h"
 
 #include <string.h>

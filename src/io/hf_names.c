@@ -137,12 +137,23 @@ static int64_t rows_of(const dt__hf_cutting *c, int i, int n, int64_t rows)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* Memory for a copy of a tensor, which is given back while a model reads it. NULL: NOMEM. */
+static char *keep_copy(dt_file *folder, const dt_file_entry *e)
+{
+    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    dt__turned *copy = dt__keep(folder->ctx, &folder->kept, sizeof *copy);
+    if (to == NULL || copy == NULL) return NULL;
+    *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
+    folder->copies = copy;
+    return to;
+}
+
 /* x [in, out] as [out, in], in the folder's memory. */
 static dt_status turn(dt_file *folder, dt_file_entry *e)
 {
     const int64_t in = e->dims[0], out = e->dims[1];
     int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
-    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    char *to = keep_copy(folder, e);
     if (dims == NULL || to == NULL) return DT_ERR_NOMEM;
     const size_t each = e->count == 0 ? 0 : e->bytes / (size_t)e->count;
     const char *from = e->data;
@@ -151,6 +162,7 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
             memcpy(to + (size_t)(o * in + i) * each, from + (size_t)(i * out + o) * each, each);
         }
     }
+    dt__entry_forget(folder, e);
     dims[0] = out;
     dims[1] = in;
     e->dims = dims;
@@ -161,17 +173,18 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
 /* The rows of parts of a head, one part of all heads after the other, in the folder's memory. */
 static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, int parts)
 {
-    const int64_t each = e->dims[0] / heads / parts;
-    char *to = dt__keep(folder->ctx, &folder->kept, e->bytes + 1);
+    if (e->bytes == 0) return DT_OK;
+    char *to = keep_copy(folder, e);
     if (to == NULL) return DT_ERR_NOMEM;
     const size_t bytes = e->bytes / (size_t)(heads * parts);
     const char *from = e->data;
-    for (int64_t h = 0; h < heads && each > 0; h++) {
+    for (int64_t h = 0; h < heads; h++) {
         for (int i = 0; i < parts; i++) {
             memcpy(to + (size_t)(i * heads + h) * bytes, from, bytes);
             from += bytes;
         }
     }
+    dt__entry_forget(folder, e);
     e->data = to;
     return DT_OK;
 }

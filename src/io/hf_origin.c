@@ -7,6 +7,7 @@
 #include "io/hf.h"
 #include "io/model.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define EXTRA_MOST ((size_t)1 << 20)
@@ -88,6 +89,22 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const dt__hf_pair *)a)->key, ((const dt__hf_pair *)b)->key);
+}
+
+static dt_status check_once(dt__json *j, const dt__hf_pairs *pairs)
+{
+    char shown[DT__SHOWN];
+    for (int64_t i = 1; i < pairs->n; i++) {
+        if (strcmp(pairs->at[i - 1].key, pairs->at[i].key) != 0) continue;
+        return dt__json_fail(j, "'%s' occurs twice", dt__shown(pairs->at[i].key, shown));
+    }
+    return DT_OK;
+}
+
+/* The pairs come to be ascending by key. */
 static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *allowed, bool of_keys)
 {
     char shown[DT__SHOWN];
@@ -105,7 +122,8 @@ static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *al
         to->at[to->n++] = p;
         DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    if (to->n > 0) qsort(to->at, (size_t)to->n, sizeof *to->at, by_key);
+    return check_once(j, to);
 }
 
 static dt_status read_dtype(dt__json *j, dt__hf_origin *o)
@@ -118,25 +136,57 @@ static dt_status read_dtype(dt__json *j, dt__hf_origin *o)
     return dt__json_fail(j, "no dtype of such a folder: '%s'", dt__shown(text, shown));
 }
 
-static dt_status read_field(dt__json *j, dt__hf_origin *o)
+static dt_status read_config(dt__json *j, dt__hf_origin *o)
+{
+    return dt__json_string(j, &o->config);
+}
+
+static dt_status read_tied_head(dt__json *j, dt__hf_origin *o)
+{
+    return dt__json_bool(j, &o->tied_head);
+}
+
+static dt_status read_dtypes(dt__json *j, dt__hf_origin *o)
+{
+    return read_pairs(j, &o->dtypes, dtypes, false);
+}
+
+static dt_status read_files(dt__json *j, dt__hf_origin *o)
+{
+    return read_pairs(j, &o->files, extras, true);
+}
+
+static const struct {
+    const char *key;
+    dt_status (*read)(dt__json *j, dt__hf_origin *o);
+} fields[] = {
+    { DT__HF_CONFIG, read_config }, { "tied_head", read_tied_head }, { "dtype", read_dtype },
+    { "dtypes", read_dtypes },      { "files", read_files },
+};
+
+/* Bit i of *seen: field i was read. */
+static dt_status read_field(dt__json *j, dt__hf_origin *o, unsigned *seen)
 {
     const char *key;
     char shown[DT__SHOWN];
+    int i = 0;
     DT__TRY(dt__json_key(j, &key));
-    if (strcmp(key, DT__HF_CONFIG) == 0) return dt__json_string(j, &o->config);
-    if (strcmp(key, "tied_head") == 0) return dt__json_bool(j, &o->tied_head);
-    if (strcmp(key, "dtype") == 0) return read_dtype(j, o);
-    if (strcmp(key, "dtypes") == 0) return read_pairs(j, &o->dtypes, dtypes, false);
-    if (strcmp(key, "files") == 0) return read_pairs(j, &o->files, extras, true);
-    return dt__json_fail(j, "unknown key '%s'", dt__shown(key, shown));
+    while (i < DT__COUNT_OF(fields) && strcmp(fields[i].key, key) != 0) i++;
+    if (i == DT__COUNT_OF(fields)) {
+        return dt__json_fail(j, "unknown key '%s'", dt__shown(key, shown));
+    }
+    if ((*seen & 1U << i) != 0) return dt__json_fail(j, "'%s' occurs twice", key);
+    *seen |= 1U << i;
+    return fields[i].read(j, o);
 }
 
 static dt_status read_origin(dt__json *j, dt__hf_origin *o)
 {
+    unsigned seen = 0;
     DT__TRY(dt__json_expect(j, '{'));
     bool more = !dt__json_next(j, '}');
     while (more) {
-        DT__TRY(read_field(j, o));
+        DT__TRY(read_field(j, o, &seen));
         DT__TRY(dt__json_more(j, '}', &more));
     }
     DT__TRY(dt__json_end(j));

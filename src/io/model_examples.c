@@ -30,7 +30,7 @@ static const char *wanted_text(const examples *e, char text[160])
 /* A dataset of `count` examples, with labels that mean nothing. */
 static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
 {
-    int32_t *labels = dt__alloc_zero(e->ctx, (size_t)(a->count + 1) * sizeof *labels);
+    int32_t *labels = dt__alloc_zero(e->ctx, (uint64_t)(a->count + 1) * sizeof *labels);
     if (labels == NULL) return DT_ERR_NOMEM;
     a->axis = e->data->channels > 0 && e->length == 0 ? e->data->axis : -1;
     a->target = DT_TARGET_CLASS;
@@ -107,7 +107,7 @@ static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **ou
     signals.dims[0] = e->length;
     signals.dims[1] = channels;
     const int64_t there = dt__min_i64(all, rows * channels * bytes);
-    void *x = dt__alloc_zero(e->ctx, (size_t)all);
+    void *x = dt__alloc_zero(e->ctx, (uint64_t)all);
     if (x == NULL) return DT_ERR_NOMEM;
     memcpy(x, a->data, (size_t)there);
     signals.x = x;
@@ -123,7 +123,7 @@ static dt_status take_whole(const examples *e, const dt__array_file *a, dt_datas
     const int64_t count = a->rank > input->n ? a->dims[0] : 1;
     if (count < 1) return dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': no examples in it", e->path);
     if (e->data->pixels && a->dtype == DT_ARRAY_U8 && input->n == 3) {
-        uint8_t *labels = dt__alloc_zero(e->ctx, (size_t)count);
+        uint8_t *labels = dt__alloc_zero(e->ctx, (uint64_t)count);
         if (labels == NULL) return DT_ERR_NOMEM;
         const dt_images images = { count,           input->v[0], input->v[1], input->v[2],
                                    DT_TARGET_CLASS, 1,           a->data,     labels };
@@ -181,7 +181,7 @@ static uint8_t *take_pixels(const examples *e, dt__image_file *f)
                 e->path, (long long)in[2], (long long)in[1]);
         return NULL;
     }
-    uint8_t *pixels = dt__alloc(e->ctx, (size_t)bytes);
+    uint8_t *pixels = dt__alloc(e->ctx, (uint64_t)bytes);
     if (pixels == NULL) return NULL;
     if (dt__image_read_sized(e->ctx, f, in[0], in[1], in[2], pixels) == DT_OK) return pixels;
     dt__release(e->ctx, pixels);

@@ -97,22 +97,12 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 #define GROWTH 40
 #define SLACK ((size_t)64 << 20)
 
-static size_t most_memory(const dt_file *file)
-{
-    const size_t used = file->ctx->pool.count.used;
-    size_t most;
-    if (!dt__mul_size(file->size, GROWTH, &most) || most > SIZE_MAX / 2) return SIZE_MAX;
-    return used + most + SLACK;
-}
-
 /* Initial weights are not drawn, since the file overwrites them, and matrices have no memory before
  * they are read: weights that are integers never have floats. Random streams do not change. */
 dt_status dt__model_twin(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
-    ctx->pool.limit = most_memory(file);
-    ctx->pool.limited = false;
-    ctx->pool.promised = 0;
+    dt__pool_limit(ctx, file->size, GROWTH, SLACK);
     ctx->hollow = true;
     const dt_status s = dt__family_twin(ctx, info->family, info->options, out);
     ctx->hollow = false;

@@ -46,6 +46,7 @@ dt_status dt__restore(const dt__restoring *r)
 {
     dt__groups groups;
     dt__fit fit;
+    DT__TRY(dt__file_check_unread(r->file));
     DT__TRY(dt__groups_of(r->m, &groups));
     dt_status s = dt__fit_open(r->file, &groups, &fit);
     if (s == DT_OK) s = restore_fitted(r, &fit.view);

@@ -29,10 +29,13 @@ static dt_status check_empty(const dt__new_folder *f)
     DIR *folder = dt__sys_open_folder(f->target);
     if (folder == NULL) return dt__file_fail(f->ctx, "write", f->path, errno);
     bool empty = true;
-    for (const struct dirent *e = readdir(folder); e != NULL && empty; e = readdir(folder)) {
+    const struct dirent *e = NULL;
+    while (empty && (e = dt__sys_next_entry(folder)) != NULL) {
         empty = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
     }
+    const int error = empty ? errno : 0;
     closedir(folder);
+    if (error != 0) return dt__file_fail(f->ctx, "read the folder", f->path, error);
     if (empty) return DT_OK;
     return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and not empty; give a new folder",
                    dt__path_tail(f->path));
@@ -123,8 +126,10 @@ static bool create(dt__new_folder *f)
     struct stat about;
     if (mkdir(f->temporary, 0777) != 0) return false;
     f->lock = lock_folder(f->temporary);
-    if (f->lock >= 0 && fstat(f->lock, &about) == 0 && about.st_nlink > 0) return true;
-    const int reason = f->lock >= 0 || errno == ENOENT || errno == EWOULDBLOCK ? EEXIST : errno;
+    int reason = EEXIST;
+    if (f->lock < 0 && errno != ENOENT && errno != EWOULDBLOCK) reason = errno;
+    else if (f->lock >= 0 && fstat(f->lock, &about) != 0) reason = errno;
+    else if (f->lock >= 0 && about.st_nlink > 0) return true;
     unlock(f);
     rmdir(f->temporary);
     errno = reason;

@@ -25,7 +25,7 @@ static const data_type types[] = {
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
 {
     size_t bytes;
-    if (count < 0 || !dt__mul_size((size_t)count, size, &bytes)) bytes = SIZE_MAX;
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
     return dt__block_list_add(g->ctx, &g->blocks, bytes);
 }
 
@@ -103,7 +103,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t, const data_type **type)
     }
     if (t->data_location != 0) {
         size_t bytes;
-        if (!dt__mul_size((size_t)count, (*type)->bytes, &bytes)) bytes = SIZE_MAX;
+        if (!dt__mul_size((uint64_t)count, (*type)->bytes, &bytes)) bytes = SIZE_MAX;
         DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
     }
     const size_t held = t->raw_data.len > 0 ? t->raw_data.len / (*type)->bytes : typed_count(t);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,15 +18,15 @@
 typedef struct place {
     const dt__onnx_file *file;
     const char *tensor, *location; /* the first for messages */
-    size_t offset, length;         /* length 0: as many as are wanted */
+    uint64_t offset, length;       /* length 0: as many as are wanted */
 } place;
 
-static dt_status number(const place *p, const char *key, const char *text, size_t *out)
+static dt_status number(const place *p, const char *key, const char *text, uint64_t *out)
 {
     char *end;
     errno = 0;
     const unsigned long long n = strtoull(text, &end, 10);
-    *out = (size_t)n;
+    *out = n;
     if (*text >= '0' && *text <= '9' && *end == 0 && errno == 0 && n <= INT64_MAX) return DT_OK;
     return dt_fail(p->file->ctx, DT_ERR_FORMAT,
                    "%s: the tensor '%s': '%s' of its data is no number", p->file->path, p->tensor,
@@ -61,10 +62,11 @@ static dt_status read_bytes(const place *p, int descriptor, const char *path, vo
 {
     struct stat about;
     if (fstat(descriptor, &about) != 0) return dt__file_fail(p->file->ctx, "read", path, errno);
-    const size_t size = S_ISREG(about.st_mode) ? (size_t)about.st_size : 0;
+    const uint64_t size = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
     if (p->offset > size || n > size - p->offset) {
         return dt_fail(p->file->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' wants %zu bytes from %zu on, but '%s' has %zu",
+                       "%s: the tensor '%s' wants %zu bytes from %" PRIu64
+                       " on, but '%s' has %" PRIu64,
                        p->file->path, p->tensor, n, p->offset, path, size);
     }
     for (size_t done = 0; done < n;) {
@@ -88,7 +90,7 @@ static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBin
     const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
         s = dt__file_fail(ctx, "open", path, errno);
-    } else if (fstat(descriptor, &about) == 0 && n <= (size_t)about.st_size) {
+    } else if (fstat(descriptor, &about) == 0 && n <= (uint64_t)about.st_size) {
         out->data = dt__block_list_add(ctx, blocks, n);
         if (out->data == NULL) s = DT_ERR_NOMEM;
     }
@@ -112,7 +114,7 @@ dt_status dt__onnx_external(const dt__onnx_file *file, const dt__onnx_tensor *t,
     }
     if (p.length != 0 && p.length != bytes) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' has %zu bytes by its shape, but data of %zu",
+                       "%s: the tensor '%s' has %zu bytes by its shape, but data of %" PRIu64,
                        file->path, tensor, bytes, p.length);
     }
     return read_file(&p, bytes, blocks, out);

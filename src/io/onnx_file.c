@@ -2,6 +2,7 @@
  * of onnx.proto contains itself, so the depth is bounded; the memory is bounded by a multiple of
  * the file's size, since an empty message takes two bytes there and a hundred here. */
 #include "core/block_list.h"
+#include "core/open_file.h"
 #include "core/system_calls.h"
 #include "io/looks.h"
 #include "io/onnx.h"
@@ -38,10 +39,7 @@ static ProtobufCMessage *unpack_message(dt__onnx_file *f, const ProtobufCMessage
                                         const uint8_t *bytes, size_t n)
 {
     dt_ctx *ctx = f->ctx;
-    size_t most;
-    if (!dt__mul_size(n, GROWTH, &most) || most > SIZE_MAX / 2) most = SIZE_MAX / 2;
-    ctx->pool.limit = ctx->pool.count.used + most + SLACK;
-    ctx->pool.limited = false;
+    dt__pool_limit(ctx, n, GROWTH, SLACK);
     ctx->status = DT_OK;
     ProtobufCAllocator allocator = { allocate, release, f };
     ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, n, bytes);
@@ -87,7 +85,8 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     if (about.st_size == 0) {
         return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: no ONNX file: it is empty", f->path);
     }
-    const size_t n = f->size = (size_t)about.st_size;
+    DT__TRY(dt__whole_size(f->ctx, f->path, about.st_size, &f->size));
+    const size_t n = f->size;
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return dt__file_fail(f->ctx, "map", f->path, errno);
     const dt_status s = unpack(f, bytes, n);

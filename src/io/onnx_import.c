@@ -151,10 +151,7 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
 static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options)
 {
     dt_ctx *ctx = g->ctx;
-    size_t most;
-    if (!dt__mul_size(g->file->size, GROWTH, &most) || most > SIZE_MAX / 4) most = SIZE_MAX / 4;
-    ctx->pool.limit = ctx->pool.count.used + most + SLACK;
-    ctx->pool.limited = false;
+    dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
     const dt_status s = import(g, out, options);
     ctx->pool.limit = 0;
     if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;

@@ -23,19 +23,18 @@ static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant_spec *qua
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* All but the codes of a byte each, which are packed into fewer bytes and given back. */
 static dt_status keep_rows(dt__saving *s, const dt__rows_form *f, dt_code_rows *rows)
 {
     const size_t blocks = (size_t)(f->rows * f->groups);
     const bool has_zero = dt__scheme_of(f->quant->scheme)->has_zero;
     *rows = (dt_code_rows){ .op_groups = f->op_groups };
-    rows->codes = dt__saving_keep(s, (size_t)(f->rows * f->columns));
     rows->scale = dt__saving_keep(s, blocks * sizeof(float));
     if (has_zero) rows->zero_point = dt__saving_keep(s, blocks);
     if (f->ordered) {
         rows->group_of = dt__saving_keep(s, (size_t)(f->op_groups * f->columns) * sizeof(int32_t));
     }
-    const bool there = rows->codes != NULL && rows->scale != NULL &&
-                       (!has_zero || rows->zero_point != NULL) &&
+    const bool there = rows->scale != NULL && (!has_zero || rows->zero_point != NULL) &&
                        (!f->ordered || rows->group_of != NULL);
     return there ? DT_OK : DT_ERR_NOMEM;
 }
@@ -49,9 +48,13 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
     dt_code_rows rows;
     DT__TRY(keep_rows(s, &form, &rows));
     uint8_t *out = dt__saving_keep(s, (size_t)(form.rows * dt__row_bytes(&form)));
-    if (out == NULL) return DT_ERR_NOMEM;
-    dt__codes_to_rows(codes, &rows);
-    dt__row_parts_of(&form, &rows, out, &parts);
+    rows.codes = dt__alloc_array(s->ctx, form.rows, (size_t)form.columns);
+    if (out != NULL && rows.codes != NULL) {
+        dt__codes_to_rows(codes, &rows);
+        dt__row_parts_of(&form, &rows, out, &parts);
+    }
+    dt__release(s->ctx, rows.codes);
+    if (out == NULL || rows.codes == NULL) return DT_ERR_NOMEM;
     return dt__row_parts_add(s->ctx, s->writer, &s->groups, name, &parts);
 }
 

@@ -22,6 +22,14 @@ typedef struct dt__meta {
 
 typedef struct dt__naming dt__naming; /* io/grouped_files.h */
 
+/* A copy of a tensor that is turned or sorted when its folder is opened, in the folder's memory. */
+typedef struct dt__turned {
+    struct dt__turned *next;
+    const unsigned char *begin;
+    size_t bytes;
+    bool spent; /* pages of it were given back after a model had read them */
+} dt__turned;
+
 struct dt_file {
     dt_ctx *ctx;
     char *path;                 /* for messages */
@@ -42,6 +50,7 @@ struct dt_file {
     const dt__naming *naming; /* the program whose names the tensors have; NULL: names of the
                                * model */
     dt__kept *kept;           /* names and shapes of tensors that are parts of others */
+    dt__turned *copies;       /* in `kept` */
 };
 
 bool dt__is_folder(const char *path);
@@ -58,6 +67,8 @@ bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x);
 /* x = e, which fits, without a copy in between. Pages of the file that were read are given back, so
  * that a large tensor is not in memory twice. The caller raises x's version. */
 void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x);
+/* STATE where matrices that were turned when the folder was opened have been given back. */
+dt_status dt__file_check_unread(const dt_file *file);
 /* Gives the pages of an entry that was read back to the system; they are read again if needed. */
 void dt__entry_forget(const dt_file *file, const dt_file_entry *e);
 

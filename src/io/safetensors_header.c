@@ -30,10 +30,9 @@ const dt__file_dtype *dt__file_dtype_of(const char *name)
 
 bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes)
 {
-    size_t bits;
-    if (!dt__mul_size((size_t)count, (size_t)dtype->bits, &bits) || bits % 8 != 0) return false;
-    *bytes = bits / 8;
-    return true;
+    const uint64_t n = (uint64_t)count, bits = (uint64_t)dtype->bits;
+    if (n > UINT64_MAX / bits || n * bits % 8 != 0) return false;
+    return dt__mul_size(n * bits / 8, 1, bytes);
 }
 
 const char *dt__file_dtype_name(dt_dtype dtype)

@@ -122,6 +122,49 @@ static dt_status fill(const dt_file *file, const dt_file_entry *e, const pair *p
                    dt__shown(e->name, text), (long long)good, p->why);
 }
 
+static bool lies_within(const unsigned char *at, size_t n, const unsigned char *begin, size_t bytes)
+{
+    return begin != NULL && at >= begin && at + n <= begin + bytes;
+}
+
+/* Gives back the whole pages within these bytes. */
+static void give_back(const unsigned char *at, size_t n)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = ((uintptr_t)at + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)at + n) / page * page;
+    if (end > from) madvise((void *)from, end - from, MADV_DONTNEED);
+}
+
+/* The turned copy in which these bytes lie; NULL: none. */
+static dt__turned *copy_of(const dt_file *file, const unsigned char *at, size_t n)
+{
+    dt__turned *c = file->copies;
+    while (c != NULL && !lies_within(at, n, c->begin, c->bytes)) c = c->next;
+    return c;
+}
+
+/* Gives back the pages that lie within these bytes of a file, or of one of its parts, which are
+ * read again if they are needed again; or of a turned copy, which no one can read again. */
+static void forget(const dt_file *file, const unsigned char *at, size_t n)
+{
+    dt__turned *copy = copy_of(file, at, n);
+    for (int64_t i = 0; i < file->n_parts; i++) forget(file->part[i], at, n);
+    if (copy != NULL) copy->spent = true;
+    if (copy != NULL || lies_within(at, n, file->bytes, file->size)) give_back(at, n);
+}
+
+dt_status dt__file_check_unread(const dt_file *file)
+{
+    const dt__turned *c = file->copies;
+    while (c != NULL && !c->spent) c = c->next;
+    return c == NULL ? DT_OK
+                     : dt_fail(file->ctx, DT_ERR_STATE,
+                               "%s: a model was read from it, and copies of turned matrices were "
+                               "given back; open it again",
+                               file->path);
+}
+
 dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype dtype,
                          dt_tensor **out)
 {
@@ -138,6 +181,7 @@ dt_status dt__entry_load(const dt_file *file, const dt_file_entry *e, dt_dtype d
                        dt__shown(e->name, text), e->rank, DT_MAX_RANK);
     }
     dt_tensor *x;
+    if (copy_of(file, e->data, e->bytes) != NULL) DT__TRY(dt__file_check_unread(file));
     dt_status status = dt__tensor_create_raw(file->ctx, dtype, e->rank, e->dims, &x);
     if (status == DT_ERR_ARG) {
         return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
@@ -161,19 +205,6 @@ bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x)
 }
 
 #define AT_ONCE ((int64_t)1 << 20) /* elements; a multiple of every block */
-
-/* Gives back the pages that lie within these bytes of a file, or of one of its parts. They are read
- * again if they are needed again. */
-static void forget(const dt_file *file, const unsigned char *at, size_t n)
-{
-    const unsigned char *const begin = (const unsigned char *)file->bytes;
-    for (int64_t i = 0; i < file->n_parts; i++) forget(file->part[i], at, n);
-    if (begin == NULL || at < begin || at + n > begin + file->size) return;
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t from = ((size_t)(at - begin) + page - 1) / page * page;
-    const size_t end = (size_t)(at - begin + (ptrdiff_t)n) / page * page;
-    if (end > from) madvise((void *)(uintptr_t)(begin + from), end - from, MADV_DONTNEED);
-}
 
 void dt__entry_forget(const dt_file *file, const dt_file_entry *e)
 {

@@ -1,6 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "core/open_file.h"
 #include "core/system_calls.h"
 #include "io/byte_order.h"
 #include "io/gguf.h"
@@ -27,10 +28,12 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
                        "%s: no safetensors file: %lld bytes, and the header's length takes 8",
                        file->path, (long long)about.st_size);
     }
-    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    size_t size;
+    DT__TRY(dt__whole_size(file->ctx, file->path, about.st_size, &size));
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return dt__file_fail(file->ctx, "map", file->path, errno);
     file->bytes = bytes;
-    file->size = (size_t)about.st_size;
+    file->size = size;
     return DT_OK;
 }
 
@@ -120,7 +123,9 @@ dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
     DT__NEED(ctx, out);
     *out = NULL;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
-    return dt__is_folder(path) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
+    struct stat about;
+    if (stat(path, &about) != 0) return dt__file_fail(ctx, "open", path, errno);
+    return S_ISDIR(about.st_mode) ? dt__hf_open(ctx, path, out) : dt__file_open(ctx, path, out);
 }
 
 void dt_file_close(dt_file *file)

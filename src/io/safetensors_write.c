@@ -274,7 +274,7 @@ static dt_status put_header(dt__chars *t, const dt_writer *w, size_t *hash_at)
     for (int64_t i = 0; i < w->count; i++) {
         const dt_file_entry *e = &w->item[i].entry;
         put_tensor(t, e, at);
-        if (!dt__add_size(at, e->bytes, &at) || at > INT64_MAX) {
+        if (!dt__add_size(at, e->bytes, &at) || at > PTRDIFF_MAX) {
             return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_write: the tensors are too large");
         }
     }

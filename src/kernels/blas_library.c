@@ -10,7 +10,8 @@
 #include <sys/mman.h>
 
 #define NAME "libopenblas.so.0"
-#define BUFFER ((size_t)129 << 20) /* of address space, for each calling thread */
+#define MEGABYTES 129 /* of address space, for each calling thread */
+#define BUFFER ((uint64_t)MEGABYTES << 20)
 
 dt__blas_library dt__blas;
 
@@ -69,15 +70,18 @@ static void load(void)
 /* Without room for its buffers OpenBLAS tries for ever, so this check comes first. */
 static dt_status check_room(dt_ctx *ctx)
 {
-    const size_t bytes = BUFFER * (size_t)ctx->threads;
-    void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room != MAP_FAILED) {
-        munmap(room, bytes);
-        return DT_OK;
+    size_t bytes;
+    if (dt__mul_size(BUFFER, (uint64_t)ctx->threads, &bytes)) {
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void *room = mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
+        if (room != MAP_FAILED) {
+            munmap(room, bytes);
+            return DT_OK;
+        }
     }
     return dt_fail(ctx, DT_ERR_NOMEM,
-                   "out of memory: OpenBLAS wants %zu MiB of address space for %d threads",
-                   bytes >> 20, ctx->threads);
+                   "out of memory: OpenBLAS wants %d MiB of address space for %d threads",
+                   MEGABYTES * ctx->threads, ctx->threads);
 }
 
 dt_status dt__blas_load(dt_ctx *ctx)

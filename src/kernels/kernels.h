@@ -275,6 +275,9 @@ typedef struct dt__rms_norm {
  * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
  * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
  * dfactor }, each of which may be NULL; dx or dresidual may be dy. */
+/* Of a batch in shards each first computes its sums, which its caller adds up (autograd/tape.h). */
+typedef enum dt__norm_stage { DT__NORM_WHOLE, DT__NORM_SUMS, DT__NORM_APPLY } dt__norm_stage;
+
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
@@ -288,6 +291,13 @@ typedef struct dt__batch_norm {
     /* relu's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner is 1;
      * NULL in forward: not needed */
     uint8_t *bits;
+    /* In training. DT__NORM_SUMS writes `own` alone (backward also dweight, dbias, dfactor): for
+     * each channel mean and sum of (x - mean)^2, in backward the sums of g and g (x - mean factor).
+     * DT__NORM_APPLY goes on with those of all shards, each [2][channels]. */
+    dt__norm_stage stage;
+    double *own;
+    const double *all;
+    double all_count; /* values of a channel */
 } dt__batch_norm;
 
 #define DT__BATCH_NORM_PARTS 16 /* parts of x with sums of their own */

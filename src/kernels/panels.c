@@ -33,13 +33,13 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
     l.step_bytes = l.nibbles ? DT__LANES * DT__STEP / 2 : DT__LANES * DT__STEP;
     l.scale_bytes = s->scale_dtype == DT__SCALE_F32 ? DT__LANES * 4 : DT__LANES * 2;
     size_t codes, scales;
-    const bool fits = dt__mul_size((size_t)(l.depth / DT__STEP), l.step_bytes, &codes) &&
-                      dt__mul_size((size_t)l.pieces, l.scale_bytes, &scales) &&
+    const bool fits = dt__mul_size((uint64_t)(l.depth / DT__STEP), l.step_bytes, &codes) &&
+                      dt__mul_size((uint64_t)l.pieces, l.scale_bytes, &scales) &&
                       dt__add_size(codes, scales, &codes) &&
                       dt__add_size(codes, DT__LANES * sizeof(float), &l.panel_bytes) &&
-                      dt__mul_size(l.panel_bytes, (size_t)l.panels, &l.bytes);
+                      dt__mul_size(l.panel_bytes, (uint64_t)l.panels, &l.bytes);
     *out = l;
-    return fits && l.bytes <= INT64_MAX;
+    return fits && l.bytes <= PTRDIFF_MAX;
 }
 
 /* ---- scales in their dtype ------------------------------------------------------------------ */

@@ -189,7 +189,7 @@ static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_en
     if (x->kind != NULL || !dt_is_contiguous(x)) {
         return dt_fail(x->ctx, DT_ERR_STATE, "%s is no plain contiguous tensor", path);
     }
-    c->made[at] = dt__storage_create(x->ctx, (size_t)x->count * dt_dtype_size(c->dtype));
+    c->made[at] = dt__storage_create(x->ctx, (uint64_t)x->count * dt_dtype_size(c->dtype));
     if (c->made[at] == NULL) return DT_ERR_NOMEM;
     convert_values(x, c->dtype, c->made[at]->data);
     return DT_OK;

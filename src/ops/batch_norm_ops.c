@@ -61,10 +61,21 @@ static size_t scratch_of(const dt__lines *l)
     return (size_t)dt__batch_norm_room(l) * sizeof(double);
 }
 
+/* Whether statistics are those of all shards of the batch (cluster.sync_norm). */
+static bool is_synced(const dt_call *c)
+{
+    return c->tape->add_norms != NULL && dt__batch_norm_writes(c->options);
+}
+
+static size_t room_of(const dt_call *c, const dt__lines *l)
+{
+    return scratch_of(l) + (is_synced(c) ? 4 * (size_t)l->n * sizeof(double) : 0);
+}
+
 size_t dt__batch_norm_scratch(const dt_call *c)
 {
     const dt__lines l = lines_of(c->arg[X]);
-    return scratch_of(&l);
+    return room_of(c, &l);
 }
 
 static bool has_relu(const dt_call *c)
@@ -97,11 +108,12 @@ dt_status dt__batch_norm_shape(dt_call *c, int least, int most)
     }
     DT__TRY(check_options(c));
     const dt__lines l = lines_of(x);
-    if (dt__batch_norm_writes(c->options) && l.outer * l.inner < 2 && l.n > 0) {
+    const bool alone = dt__batch_norm_writes(c->options) && !is_synced(c);
+    if (alone && l.outer * l.inner < 2 && l.n > 0) {
         return dt_refuse(c, DT_ERR_SHAPE, "%lld values a channel; training wants at least 2",
                          (long long)(l.outer * l.inner));
     }
-    c->scratch_bytes = scratch_of(&l);
+    c->scratch_bytes = room_of(c, &l);
     return make_results(c, &l);
 }
 
@@ -125,6 +137,26 @@ static dt__batch_norm problem(const dt_call *c)
                              .bits = c->out[BITS] != NULL ? dt__data_mut(c->out[BITS]) : NULL };
 }
 
+/* After the stage of sums: gets those of all shards, for the other stage. */
+static void add_shards(const dt_call *c, dt__batch_norm *b, bool backward)
+{
+    dt__norm_sums s = { .channels = b->lines.n,
+                        .backward = backward,
+                        .count = (double)(b->lines.outer * b->lines.inner),
+                        .own = b->own,
+                        .all = b->own + 2 * b->lines.n };
+    c->tape->add_norms(c->tape->add_norms_user, &s);
+    b->stage = DT__NORM_APPLY;
+    b->all = s.all;
+    b->all_count = s.all_count;
+}
+
+static void begin_sums(const dt_call *c, dt__batch_norm *b)
+{
+    b->stage = DT__NORM_SUMS;
+    b->own = (double *)c->scratch + dt__batch_norm_room(&b->lines);
+}
+
 void dt__batch_norm_forward(const dt_call *c)
 {
     const dt_batch_norm_options *o = c->options;
@@ -135,6 +167,11 @@ void dt__batch_norm_forward(const dt_call *c)
     b.mean = mean;
     b.var = var;
     b.y = dt__data_mut(c->y);
+    if (is_synced(c)) {
+        begin_sums(c, &b);
+        c->kernels->batch_norm(&b);
+        add_shards(c, &b, false);
+    }
     c->kernels->batch_norm(&b);
     if (o->training) c->kernels->batch_norm_running(&b, o->momentum, mean, var);
 }
@@ -142,10 +179,15 @@ void dt__batch_norm_forward(const dt_call *c)
 void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     static const int operands[5] = { X, WEIGHT, BIAS, RESIDUAL, FACTOR };
-    const dt__batch_norm b = problem(c);
+    dt__batch_norm b = problem(c);
     void *d[5] = { NULL };
     for (int i = 0; i < 5; i++) {
         if (dx[operands[i]] != NULL) d[i] = dt__data_mut(dx[operands[i]]);
+    }
+    if (is_synced(c)) {
+        begin_sums(c, &b);
+        c->kernels->batch_norm_backward(&b, dt__data(dy), d);
+        add_shards(c, &b, true);
     }
     c->kernels->batch_norm_backward(&b, dt__data(dy), d);
 }

@@ -220,6 +220,7 @@ static const dt__case cases[] = {
       .n_y = 2, .y = { 3, 11 } },
     { "odd", .in = { { { 7, 13 } }, { { 13, 5 } } } },
     { "batches", .in = { { { 2, 3, 4 } }, { { 2, 4, 5 } } } },
+    { "batches of two dimensions", .in = { { { 2, 3, 2, 4 } }, { { 2, 3, 4, 2 } } } },
     { "broadcast batches", .in = { { { 2, 1, 3, 4 } }, { { 5, 4, 2 } } } },
     { "one for all", .in = { { { 3, 4 } }, { { 2, 3, 4, 2 } } } },
     { "many", .in = { { { 12, 24, 20 } }, { { 12, 20, 28 } } }, .rough = true },

@@ -377,7 +377,9 @@ static dt_status check_slot(const dt_optimizer *o, const dt__slot *s, bool besid
     const bool stays = bar == DT__BAR_NEEDED || (bar == DT__BAR_READ_ONLY && beside);
     const bool written = !stays || s->p->grad != NULL;
     if (bar != DT__WRITABLE && written) {
-        return dt_fail(o->ctx, DT_ERR_STATE, "%s: %s %s", o->formula->name, s->path, why);
+        return dt_fail(
+            o->ctx, DT_ERR_STATE, "%s: %s %s%s", o->formula->name, s->path, why,
+            bar == DT__BAR_READ_ONLY ? "; adapters (dt_lora_add) can be trained beside it" : "");
     }
     if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
         return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->formula->name,

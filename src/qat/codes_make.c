@@ -170,7 +170,7 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     codes->blocks = m->quant->activation && m->quant->granularity == DT_PER_GROUP;
     codes->integer = codes->integer && (codes->groups == 1 || codes->blocks);
     size_t bytes;
-    if (!dt__mul_size((size_t)codes->rows, (size_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
+    if (!dt__mul_size((uint64_t)codes->rows, (uint64_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
     m->q.codes = dt__alloc(m->ctx, bytes + DT__STEP);
     if (m->q.codes == NULL) return DT_ERR_NOMEM;
     m->q.ld = token ? codes->stride : m->cut.columns;

@@ -3,6 +3,7 @@
 #include "report/parts.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,20 +24,24 @@ static int compare(const void *a, const void *b)
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
+/* -1: the folder cannot be read. */
 static int list(const char *dir, entry *out)
 {
     int n = 0;
     char path[4096 + 300];
     struct stat found;
     DIR *folder = dt__sys_open_folder(dir);
-    if (folder == NULL) return 0;
-    for (const struct dirent *e; n < MOST_FILES && (e = readdir(folder)) != NULL;) {
+    if (folder == NULL) return -1;
+    const struct dirent *e = NULL;
+    while (n < MOST_FILES && (e = dt__sys_next_entry(folder)) != NULL) {
         snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
         if (e->d_name[0] == '.' || stat(path, &found) != 0 || !S_ISREG(found.st_mode)) continue;
         snprintf(out[n].name, sizeof out[n].name, "%s", e->d_name);
         out[n++].bytes = (int64_t)found.st_size;
     }
+    const bool whole = e != NULL || errno == 0;
     closedir(folder);
+    if (!whole) return -1;
     qsort(out, (size_t)n, sizeof *out, compare);
     return n;
 }
@@ -49,6 +54,7 @@ static void put_files(dt__chars *t, const dt__page_run *r)
         return;
     }
     const int n = list(r->dir, files);
+    if (n < 0) dt__page(t, "<p>The files in <code>%s</code> cannot be listed.</p>\n", r->dir);
     dt__page(t, "<h3>Files in <code>%s</code></h3><table class=\"files\"><tbody>\n", r->dir);
     for (int i = 0; i < n; i++) {
         if (strcmp(files[i].name, "report.html") == 0) continue;

@@ -92,7 +92,9 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
     if (c->stop != NULL && c->stop(c->user)) {
         return dt_fail(ctx, DT_ERR_INTERRUPTED, "interrupted before '%s'", dir);
     }
-    const bool resume = holds(ctx, dir, "recipe.yaml") || dt__run_is_unbegun(dir);
+    bool unbegun;
+    DT__TRY(dt__run_is_unbegun(ctx, dir, &unbegun));
+    const bool resume = unbegun || holds(ctx, dir, "recipe.yaml");
     if (c->begins != NULL) c->begins(c->user, dir, job->i, job->n);
     const dt_run_control control = {
         .resume = resume, .stop = c->stop, .progress = c->progress, .user = c->user
@@ -177,10 +179,11 @@ dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt_
     DT__TRY(dt__job_path(ctx, dir, PLAN, path));
     dt_status s = lock(out, path);
     const bool begun = access(path, F_OK) == 0;
+    bool unbegun = false;
+    if (s == DT_OK && !begun) s = dt__run_is_unbegun(ctx, dir, &unbegun);
     if (s == DT_OK && !begun) {
-        s = !dt__run_is_unbegun(dir)
-                ? refuse(out)
-                : dt__file_replace(ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
+        s = !unbegun ? refuse(out)
+                     : dt__file_replace(ctx, path, &(const dt__span){ plan->bytes, plan->used }, 1);
     } else if (s == DT_OK) {
         s = check_plan(out, plan);
     }

@@ -418,12 +418,13 @@ static void check_source(dt_recipe *r)
                          "missing 'data', which says what is read: its format and files");
         return;
     }
+    const bool only_test = r->needs_data && dt__node_at(r, "data.test", NULL) != NULL;
+    if (only_test && ((TEXTS & BIT(d->format)) != 0 || d->format == DT_DATA_IDX)) return;
     if (d->format == DT_DATA_TENSORS) {
         dt_recipe_refuse(r, "data",
                          "format tensors needs 'data.train': {x: FILE, y: FILE}, or a list of "
                          "recordings");
     } else if (TEXTS & BIT(d->format)) {
-        if (r->needs_data && dt__node_at(r, "data.test", NULL) != NULL) return;
         dt_recipe_refuse(r, "data", "this format needs 'data.train', a list of files");
     } else if (d->format == DT_DATA_IDX) {
         dt_recipe_refuse(r, "data",

@@ -34,17 +34,22 @@ static const dt_key run_keys[] = {
 
 static const dt_key cluster_keys[] = {
     { "bucket_mb", DT_KEY_REAL, AT(bucket_mb), .least = 0.001, .most = 512, .fallback = "4",
+      .resumable = true,
       .text = "MiB of a bucket: the part of the gradient that ranks add up at once" },
     { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
+      .resumable = true,
       .text = "seconds after which a rank that sends nothing counts as missing, and the run ends; "
               "0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
-      .text = "updates between two comparisons of all ranks' weights; 0: none" },
+      .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
-      .fallback = "auto",
+      .fallback = "auto", .resumable = true,
       .text =
           "on: each rank updates a part of the parameters and has the optimizer's state of that "
           "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
+    { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
+      .text = "with `train.shards`: batch norms have the statistics of all shards of a batch, "
+              "instead of each shard's own" },
     { 0 },
 };
 
@@ -316,7 +321,7 @@ const dt_key dt_recipe_keys[] = {
           "them to the weights" },
     { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
       .text = "the integer model at the end" },
-    { "cluster", DT_KEY_MAP, AT(cluster), .keys = cluster_keys, .resumable = true,
+    { "cluster", DT_KEY_MAP, AT(cluster), .keys = cluster_keys,
       .text = "runs of several ranks, started by a launcher of MPI" },
     { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,
       .given = offsetof(dt_recipe_options, quantize.given),

@@ -4,10 +4,12 @@
  *     detent.report    [ a weight's report, ... ], in the order in which they were done */
 #include "train/partial.h"
 
+#include "core/atomic_file.h"
 #include "core/tensor.h"
 #include "io/model.h"
 #include "train/quantize_report.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -52,7 +54,12 @@ dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_in
     return status;
 }
 
-void dt__partial_remove(const dt__partial *p) { unlink(p->path); }
+void dt__partial_remove(dt_ctx *ctx, const char *path)
+{
+    if (unlink(path) == 0 || errno == ENOENT) return;
+    dt__file_fail(ctx, "delete", path, errno);
+    dt__say(ctx, "warning: %s; the result is whole", dt_error(ctx));
+}
 
 /* ---- loading -------------------------------------------------------------------------------- */
 

@@ -210,7 +210,7 @@ static dt_status convert(work *w)
     dt__report_total(s);
     if (!writes(w)) return DT_OK;
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
-    dt__partial_remove(&w->partial);
+    dt__partial_remove(w->partial.ctx, w->partial.path);
     return DT_OK;
 }
 

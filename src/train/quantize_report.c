@@ -77,6 +77,13 @@ static const dt_key total_keys[] = {
 
 /* ---- the list ------------------------------------------------------------------------------- */
 
+static void free_strings(dt_quantize_summary *s, const dt_quantized_weight *w)
+{
+    dt__release(s->ctx, (void *)(uintptr_t)w->name);
+    dt__release(s->ctx, (void *)(uintptr_t)w->scheme);
+    dt__release(s->ctx, (void *)(uintptr_t)w->report.method);
+}
+
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
     DT__TRY(DT__RESERVE(s->ctx, s->weight, s->n, s->room));
@@ -84,9 +91,12 @@ dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w
     own.name = dt__copy_string(s->ctx, w->name);
     own.scheme = dt__copy_string(s->ctx, w->scheme);
     own.report.method = dt__copy_string(s->ctx, w->report.method);
-    s->weight[s->n++] = own;
-    return own.name != NULL && own.scheme != NULL && own.report.method != NULL ? DT_OK
-                                                                               : DT_ERR_NOMEM;
+    if (own.name != NULL && own.scheme != NULL && own.report.method != NULL) {
+        s->weight[s->n++] = own;
+        return DT_OK;
+    }
+    free_strings(s, &own);
+    return DT_ERR_NOMEM;
 }
 
 dt_status dt__report_add(dt_quantize_summary *s, dt_module *m, const char *path,
@@ -104,12 +114,8 @@ dt_status dt__report_add(dt_quantize_summary *s, dt_module *m, const char *path,
 
 void dt_quantize_summary_free(dt_quantize_summary *s)
 {
-    for (int64_t i = 0; s != NULL && i < s->n; i++) {
-        dt__release(s->ctx, (void *)(uintptr_t)s->weight[i].name);
-        dt__release(s->ctx, (void *)(uintptr_t)s->weight[i].scheme);
-        dt__release(s->ctx, (void *)(uintptr_t)s->weight[i].report.method);
-    }
     if (s == NULL) return;
+    for (int64_t i = 0; i < s->n; i++) free_strings(s, &s->weight[i]);
     for (int64_t i = 0; i < s->n_copied; i++) dt__release(s->ctx, s->copied[i]);
     dt__release(s->ctx, s->copied);
     dt__release(s->ctx, s->weight);

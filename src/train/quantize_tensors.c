@@ -4,6 +4,7 @@
 #include "core/tensor.h"
 #include "io/file_apart.h"
 #include "io/model.h"
+#include "train/partial.h"
 #include "train/quantize_report.h"
 #include "train/tensors.h"
 
@@ -80,7 +81,7 @@ static dt_status write_output(const dt__tensors_run *r)
     if (s == DT_OK) s = fill_writer(r, w);
     if (s == DT_OK) s = dt_writer_write(w, r->job->output);
     dt_writer_free(w);
-    if (s == DT_OK) unlink(r->partial_path);
+    if (s == DT_OK) dt__partial_remove(r->ctx, r->partial_path);
     return s;
 }
 

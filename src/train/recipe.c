@@ -320,6 +320,17 @@ static void adapt_to_evaluate(dt_recipe *r, dt_data_options *o, bool train_wante
     if (ids && (chars || bytes || o->given != NULL)) o->tokenizer = NULL;
 }
 
+/* IDX files to evaluate on that have no training data beside them are opened like these. */
+static bool take_test_alone(dt_data_options *o, bool train_wanted)
+{
+    if (o->format != DT_DATA_IDX || train_wanted || o->train.n > 0 || o->test.n == 0) return false;
+    o->train = o->test;
+    o->train_count = o->test_count;
+    o->test.n = 0;
+    o->validation = 0;
+    return true;
+}
+
 /* What to do where data do not fit into memory, of formats that are held there. */
 #define MAPPED "arrays in .npy or .safetensors (format tensors) are mapped and stay on disk"
 #define TOKENIZE "'detent tokenize' writes ids (format tokens), which are mapped and stay on disk"
@@ -357,9 +368,11 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
     o.given = tokenizer;
     if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
+    const bool alone = r->needs_data && take_test_alone(&o, train != NULL);
     const dt_status s =
         dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
-    dt_dataset_free(unwanted);
+    if (alone && s == DT_OK) *test = unwanted;
+    else dt_dataset_free(unwanted);
     return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));
 }
 

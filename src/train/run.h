@@ -251,8 +251,8 @@ dt_status dt__run_sync(dt__run *r);
 /* Creates the folders of a file's path. */
 dt_status dt__run_make_parents(dt_ctx *ctx, const char *path);
 /* Whether the folder is there and holds nothing, or temporary files alone: a run that was killed
- * before it had a recipe. */
-bool dt__run_is_unbegun(const char *dir);
+ * before it had a recipe. IO where it cannot be read. */
+dt_status dt__run_is_unbegun(dt_ctx *ctx, const char *dir, bool *unbegun);
 /* Truncates metrics.jsonl after `lines` lines. */
 dt_status dt__run_truncate(dt__run *r, int64_t lines);
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);

@@ -36,7 +36,7 @@ static uint8_t *shades(dt_ctx *ctx, const dt__picture *p, int64_t count)
 {
     double black, white;
     const int64_t pixels = p->height * p->width;
-    uint8_t *bytes = dt__alloc(ctx, (size_t)count);
+    uint8_t *bytes = dt__alloc(ctx, (uint64_t)count);
     if (bytes == NULL) return NULL;
     find_range(p, count, &black, &white);
     for (int64_t i = 0; i < count; i++) {

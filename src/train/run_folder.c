@@ -64,18 +64,22 @@ dt_status dt__run_make_parents(dt_ctx *ctx, const char *path)
     return DT_OK;
 }
 
-bool dt__run_is_unbegun(const char *dir)
+dt_status dt__run_is_unbegun(dt_ctx *ctx, const char *dir, bool *unbegun)
 {
     DIR *folder = dt__sys_open_folder(dir);
     const struct dirent *e = NULL;
-    if (folder == NULL) return false;
-    while ((e = readdir(folder)) != NULL) {
+    *unbegun = false;
+    if (folder == NULL && (errno == ENOENT || errno == ENOTDIR)) return DT_OK;
+    if (folder == NULL) return dt__file_fail(ctx, "open the folder", dir, errno);
+    while ((e = dt__sys_next_entry(folder)) != NULL) {
         const char *name = e->d_name;
         const bool parent = strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
         if (!parent && strncmp(name, ".detent-", 8) != 0) break;
     }
+    const int error = e == NULL ? errno : 0;
     closedir(folder);
-    return e == NULL;
+    *unbegun = e == NULL;
+    return error == 0 ? DT_OK : dt__file_fail(ctx, "read the folder", dir, error);
 }
 
 #define EXISTS "'%s' exists; --resume goes on with it, run.dir=NAME begins another"
@@ -189,10 +193,17 @@ static dt_status open_metrics(dt__run *r)
     return DT_OK;
 }
 
+static dt_status go_on(dt__run *r)
+{
+    bool unbegun;
+    DT__TRY(dt__run_is_unbegun(r->ctx, r->o->run.dir, &unbegun));
+    return unbegun ? begin(r) : find_folder(r);
+}
+
 dt_status dt__run_folder(dt__run *r)
 {
     if (!r->control.resume) DT__TRY(make_folder(r));
-    else DT__TRY((dt__run_is_unbegun(r->o->run.dir) ? begin : find_folder)(r));
+    else DT__TRY(go_on(r));
     DT__TRY(open_metrics(r));
     const char *const folders[] = { r->o->run.dir, r->checkpoints[DT__MAIN],
                                     r->checkpoints[DT__BASELINE] };

@@ -85,7 +85,7 @@ static dt_status run_batches(dt__run *r, const dt__batch_range *p, int64_t shard
     return DT_OK;
 }
 
-static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
+dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
 {
     dt__shards *s = r->shards;
     const int64_t i = shard % s->own;
@@ -111,6 +111,13 @@ static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__g
     }
     dt__shards_save(s, dt__shards_state(s, s->mine, i));
     return status;
+}
+
+static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
+{
+    dt__shards *s = r->shards;
+    return s->sync == NULL ? dt__shards_leaf(r, p, shard, to)
+                           : dt__sync_take(s, shard % s->own, to);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -231,6 +238,7 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     s->words[0] = 0;
     s->sent = s->posted = 0;
     dt__shards_save(s, s->before);
+    if (s->sync != NULL) DT__TRY(dt__sync_leaves(r, p));
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));
     DT__TRY(exchange(s));
     dt_tape_reset(r->tape);

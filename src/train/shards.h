@@ -3,6 +3,7 @@
  *     shards.c          the gradients of this rank's shards, and their sum over all
  *     shards_layout.c   the gradients of a node, and buckets of them
  *     shards_overlap.c  buckets that leave while backward goes on
+ *     shards_sync.c     shards in step, with batch norms over all of them
  *     shards_merge.c    running statistics of norms and static ranges, from those of the shards
  *     run_cluster.c     joining the other ranks: what must agree, messages of rank 0 */
 #ifndef DT__TRAIN_SHARDS_H
@@ -66,6 +67,7 @@ struct dt__shards {
     dt__gradients part[DT__SHARD_PARTS], stack[DT__SHARD_PARTS];
     float *const *parts[DT__SHARD_PARTS]; /* data of `part` */
     int n_parts, n_stack;
+    struct dt__sync *sync; /* cluster.sync_norm, in a model that has batch norms; else NULL */
     dt__merged *merged;
     int64_t n_merged;
     size_t state_bytes; /* of all of them */
@@ -89,6 +91,8 @@ typedef struct dt__shards dt__shards;
 dt__shard_report *dt__shards_report(const dt__shards *s, char *of_rank, int64_t i);
 unsigned char *dt__shards_given(const dt__shards *s, char *of_rank);
 char *dt__shards_state(const dt__shards *s, char *of_rank, int64_t i);
+/* The gradient of a shard. */
+dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to);
 /* Posts the next bucket. */
 void dt__shards_post(dt__shards *s);
 /* The random streams of a shard: a key of its own, and the counters of the update. */
@@ -99,7 +103,20 @@ void dt__shards_key(dt__run *r, const dt__batch_range *p, int64_t shard);
 /* Makes all anew if the model's tensors have changed. CONFIG, NOMEM. */
 dt_status dt__shards_follow(dt__run *r);
 void dt__shards_forget(dt__shards *s);
+/* NOMEM; then dt__gradients_forget frees what was made. */
+dt_status dt__gradients_make(const dt__shards *s, dt__gradients *g);
+void dt__gradients_forget(const dt__shards *s, dt__gradients *g);
+/* Frees the gradients, and keeps room for others. */
 void dt__gradients_free(const dt__shards *s, dt__gradients *g);
+
+/* ---- shards_sync.c ---- */
+
+/* Makes s->sync, if it is wanted. NOMEM; then dt__sync_close frees what was made. */
+dt_status dt__sync_open(dt__run *r, dt__shards *s);
+void dt__sync_close(dt__shards *s);
+/* The gradients of all shards of this rank, in step; then that of shard i of the rank. */
+dt_status dt__sync_leaves(dt__run *r, const dt__batch_range *p);
+dt_status dt__sync_take(dt__shards *s, int64_t i, dt__gradients *to);
 
 /* ---- shards_overlap.c ---- */
 

@@ -18,7 +18,7 @@ void dt__gradients_free(const dt__shards *s, dt__gradients *g)
     }
 }
 
-static void forget_gradients(const dt__shards *s, dt__gradients *g)
+void dt__gradients_forget(const dt__shards *s, dt__gradients *g)
 {
     dt__gradients_free(s, g);
     dt__release(s->ctx, g->x);
@@ -28,9 +28,10 @@ static void forget_gradients(const dt__shards *s, dt__gradients *g)
 
 void dt__shards_forget(dt__shards *s)
 {
+    dt__sync_close(s);
     for (int i = 0; i < DT__SHARD_PARTS; i++) {
-        forget_gradients(s, &s->part[i]);
-        forget_gradients(s, &s->stack[i]);
+        dt__gradients_forget(s, &s->part[i]);
+        dt__gradients_forget(s, &s->stack[i]);
     }
     if (s->cluster != NULL && s->buckets.ctx != NULL) dt__buckets_free(&s->buckets);
     void *const lists[] = { s->param,  s->tensor, s->param_state, s->merged,
@@ -63,7 +64,7 @@ static dt_status find_params(dt__shards *s, dt_module *m)
     return DT_OK;
 }
 
-static dt_status make_gradients(const dt__shards *s, dt__gradients *g)
+dt_status dt__gradients_make(const dt__shards *s, dt__gradients *g)
 {
     g->x = dt__alloc_zero(s->ctx, (size_t)s->n_params * sizeof(dt_tensor *));
     g->data = dt__alloc_zero(s->ctx, (size_t)s->n_params * sizeof *g->data);
@@ -76,10 +77,10 @@ static dt_status make_nodes(dt__shards *s)
     s->n_stack = 0;
     for (int64_t n = s->own; n > 1; n = dt__ceil_div(n, 2)) s->n_stack++;
     for (int i = 0; i < s->n_parts; i++) {
-        DT__TRY(make_gradients(s, &s->part[i]));
+        DT__TRY(dt__gradients_make(s, &s->part[i]));
         s->parts[i] = s->part[i].data;
     }
-    for (int i = 0; i < s->n_stack; i++) DT__TRY(make_gradients(s, &s->stack[i]));
+    for (int i = 0; i < s->n_stack; i++) DT__TRY(dt__gradients_make(s, &s->stack[i]));
     return DT_OK;
 }
 
@@ -120,6 +121,7 @@ dt_status dt__shards_follow(dt__run *r)
     DT__TRY(make_nodes(s));
     DT__TRY(make_buckets(s, r->o->cluster.bucket_mb));
     DT__TRY(make_reports(s));
+    DT__TRY(dt__sync_open(r, s));
     s->model = r->model;
     s->seen = dt__module_changes(r->model);
     return DT_OK;
@@ -136,5 +138,6 @@ int64_t dt__shards_bytes(const dt__run *r)
     for (int64_t i = 0; i < n; i++) {
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
     }
-    return elements * (int64_t)sizeof(float) * (s == NULL ? 1 : s->n_parts + s->n_stack);
+    if (s == NULL) return elements * (int64_t)sizeof(float);
+    return elements * (int64_t)sizeof(float) * (s->sync != NULL ? s->own : s->n_parts + s->n_stack);
 }

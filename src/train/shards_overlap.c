@@ -5,7 +5,9 @@
  * When a parameter has its gradient is learned, since a record may add to a gradient in ways that
  * only kinds know (learned scales, experts): the first update after a change of the model notes the
  * number of the record after which each gradient changed last. Later updates with as many records
- * rely on it, and check at the end that nothing was added to a gradient that had been sent. */
+ * rely on it, and check at the end that nothing was added to a gradient that had been sent. With
+ * cluster.sync_norm buckets leave after backward: between them ranks exchange sums of norms, and
+ * all messages must have one order. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "core/tensor.h"
@@ -102,7 +104,7 @@ static void begin(void *shards)
 void dt__shards_watch(dt__run *r, bool on)
 {
     dt__shards *s = r->shards;
-    on = on && s->cluster != NULL && s->own == 1 && !r->tape->watching;
+    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && !r->tape->watching;
     s->tape = r->tape;
     r->tape->on_gradients = on ? begin : NULL;
     r->tape->on_gradients_user = s;

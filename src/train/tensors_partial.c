@@ -125,8 +125,8 @@ static dt_status lend(const dt_file *file, const char *name, dt__row_parts *out)
     return DT_OK;
 }
 
-/* Frees the memory of finished tensors and lends them from `file`, which it takes: all, or none
- * after an error. */
+/* Frees the memory of finished tensors and lends them from `file`, which is closed where that
+ * fails. */
 static dt_status lend_all(dt__tensors_run *r, dt_file *file)
 {
     dt__row_parts *parts = dt__alloc_array(r->ctx, r->n, sizeof *parts);
@@ -135,10 +135,9 @@ static dt_status lend_all(dt__tensors_run *r, dt_file *file)
         if (r->plan[i].done) s = lend(file, r->plan[i].meta.name, &parts[i]);
     }
     for (int64_t i = 0; i < r->n && s == DT_OK; i++) {
-        dt__tensor_plan *p = &r->plan[i];
-        if (!p->done) continue;
-        p->parts = parts[i];
-        dt__tensors_drop(r, p);
+        if (!r->plan[i].done) continue;
+        r->plan[i].parts = parts[i];
+        dt__tensors_drop(r, &r->plan[i]);
     }
     dt__release(r->ctx, parts);
     dt_file_close(s == DT_OK ? r->partial : file);

@@ -1,0 +1,209 @@
+/* Command lines in the process of the test: what each option takes and refuses, and what is said of
+ * models, runs and data of every kind. */
+#include "fault_trials.h"
+
+#include "core/core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct line {
+    int status;
+    const char *words; /* among both streams */
+    const char *arguments;
+} line;
+
+static const line lines[] = {
+    /* models */
+    { 2, "table or dot", "inspect run --graph zebra" },
+    { 0, "digraph", "inspect run --graph dot" },
+    { 0, "digraph", "inspect llama --graph dot" },
+    { 0, "conv", "inspect cnn.st --layers" },
+    { 0, "conv2d", "inspect cnn.st --graph table" },
+    { 0, "flash", "inspect cnn.st --device" },
+    { 0, "state of a run", "inspect half" },
+    { 0, "lora", "inspect adapted" },
+    { 0, "\"name\"", "inspect adapted --json" },
+    { 0, "tensor", "inspect of-two" },
+    { 4, "no safetensors file", "inspect text.txt" },
+    { 4, "no safetensors file", "inspect text.txt --layers" },
+    { 0, "good", "check adapted" },
+    { 4, "rows.csv", "check rows.csv" },
+    { 4, "adapter", "merge run -o new.st" },
+    { 0, "23 layers", "import cnn.onnx -o new.st --verify onnx/cnn.safetensors" },
+    { 4, "no ONNX file", "import rows.csv -o new.st" },
+    { 4, "nowhere", "import cnn.onnx -o new.st --verify nowhere" },
+    /* exports */
+    { 2, "there are", "export run --format zebra -o new" },
+    { 2, "--format", "export run -o new" },
+    { 2, "onnx", "export run --format onxn -o new" },
+    { 2, "-o", "export run --format c" },
+    { 2, "--context", "export llama --format c -o new --context 0" },
+    { 2, "--context", "export llama --format c -o new --context 99999999999" },
+    { 2, "--accuracy-level", "export run --format onnx -o new --accuracy-level 3" },
+    { 2, "--accuracy-level", "export run --format onnx -o new --accuracy-level 4 --ops plain" },
+    { 2, "--ops", "export run --format onnx -o new --ops zebra" },
+    { 2, "--dtype", "export llama --format hf -o new --dtype zebra" },
+    { 2, "--type", "export llama --format gguf -o new --type zebra" },
+    { 2, "", "export run --format c -o new --verify" },
+    { 0, "", "export half --format onnx -o new.onnx --quiet" },
+    { 0, "", "export half --format c -o new-c --name own" },
+    { 0, "", "export cnn.st --format c -o new-c" },
+    { 0, "new.onnx", "export cnn.st --format onnx -o new.onnx --verify" },
+    { 0, "", "export llama --format c -o new-c --context 8" },
+    { 0, "", "export llama --format hf -o new-hf --dtype bf16" },
+    { 0, "", "export llama --format gguf --type q8_0 -o new.gguf" },
+    { 1, "", "export run --format hf -o new" },
+    /* predictions */
+    { 2, "--top", "predict of-two rows.csv --top 0" },
+    { 2, "--top", "predict of-two rows.csv --top x" },
+    { 2, "zebra", "predict of-two rows.csv --columns zebra" },
+    { 4, "", "predict of-two rows.csv --columns a" },
+    { 4, "", "predict run rows.csv" },
+    { 4, "text.txt", "predict of-two text.txt" },
+    { 4, "", "predict llama text.txt" },
+    { 0, "%", "predict of-two rows.csv --columns a,b --top 1" },
+    /* text */
+    { 2, "--temperature", "sample llama --prompt-ids 1 --temperature x" },
+    { 2, "--temperature", "sample llama --prompt-ids 1 --temperature -1" },
+    { 2, "--top-p", "sample llama --prompt-ids 1 --top-p 0" },
+    { 2, "--top-p", "sample llama --prompt-ids 1 --top-p 1.5" },
+    { 2, "--top-k", "sample llama --prompt-ids 1 --top-k 1.5" },
+    { 2, "--seed", "sample llama --prompt-ids 1 --seed x" },
+    { 2, "--seed", "sample llama --prompt-ids 1 --seed 99999999999999999999" },
+    { 0, "0 more", "sample llama --prompt-ids 1 --max-tokens 0" },
+    { 2, "--cache", "sample llama --prompt-ids 1 --cache f16" },
+    { 2, "--threads", "sample llama --prompt-ids 1 --threads 0" },
+    { 2, "like 1,2,3", "sample llama --prompt-ids 1,,2" },
+    { 2, "like 1,2,3", "sample llama --prompt-ids 1;2" },
+    { 2, "like 1,2,3", "sample llama --prompt-ids 1," },
+    { 2, "lie in 0...31", "sample llama --prompt-ids 32" },
+    { 2, "lie in 0...31", "sample llama --prompt-ids -1" },
+    { 2, "carries no tokenizer", "sample llama --prompt a" },
+    { 2, "", "sample llama" },
+    { 2, "", "sample llama --prompt-ids 1 --prompt a" },
+    { 2, "vocabulary", "sample llama --prompt-file nowhere --tokenizer bytes" },
+    { 2, "vocabulary", "sample llama --prompt a --tokenizer bytes" },
+    { 2, "an id", "sample llama --prompt-ids 1 --stop a" },
+    { 2, "--stop", "sample llama --prompt-ids 1 --stop 32" },
+    { 0, "--stop has come", "sample llama --prompt-ids 1 --temperature 0 --print-ids --stop 14" },
+    { 0, "\"ended_by\": \"tokens\"", "sample llama --prompt-ids 1 --max-tokens 2 --json" },
+    { 0, "slid", "sample llama --prompt-ids 1,2 --max-tokens 300 --print-ids --top-k 3" },
+    { 2, "no language model", "sample run --prompt-ids 1" },
+    { 2, "--tokenizer", "tokenize text.txt" },
+    { 4, "rows.csv", "tokenize text.txt --tokenizer rows.csv" },
+    { 0, "116", "tokenize text.txt --tokenizer bytes" },
+    { 0, "\"tokens\": 233", "tokenize text.txt rows.csv -o new.bin --tokenizer bytes --json" },
+    { 4, "nowhere", "tokenize text.txt nowhere -o new.bin --tokenizer bytes" },
+    { 4, "", "tokenize rows.csv --decode --tokenizer chars.json" },
+    /* recipes */
+    { 2, "no such key", "config show r.yaml ~zebra" },
+    { 2, "zebra", "config show r.yaml zebra=1" },
+    { 0, "\"valid\": true", "config validate r.yaml --json" },
+    { 2, "\"valid\": false", "config validate r.yaml --json train.epochs=x" },
+    { 0, "linear", "config show r.yaml --summary" },
+    { 4, "nowhere", "config validate nowhere --json" },
+    { 2, "exists", "train r.yaml" },
+    { 2, "--resume", "train run" },
+    { 2, "exclude each other", "train run --resume --dry-run" },
+    { 2, "stays there", "train half --resume run.dir=other" },
+    { 4, "holds no run", "train llama --resume" },
+    { 0, "without --dry-run, an error", "train r.yaml --dry-run" },
+    { 0, "", "train half --resume --json" },
+    { 0, "examples", "eval of-two" },
+    { 2, "lies in no run", "eval cnn.st" },
+    /* several runs */
+    { 2, "--budget", "search r.yaml" },
+    { 2, "--budget", "search r.yaml --budget 0" },
+    { 2, "--seeds", "search r.yaml --budget 900 --seeds 0" },
+    { 2, "cannot be met", "search r.yaml --budget 9" },
+    { 2, "no `qat`", "search r.yaml --budget 900 ~qat" },
+    { 0, "the smallest", "search r.yaml --budget 900 --dry-run" },
+    { 2, "--seeds", "sweep r.yaml sweep.yaml --seeds x" },
+    { 2, "sweep.yaml", "sweep r.yaml bad-sweep.yaml" },
+    { 0, "nothing was written", "sweep r.yaml sweep.yaml --dry-run" },
+    { 0, "\"rows\"", "sweep r.yaml sweep.yaml --dry-run --json" },
+    { 2, "--seeds", "compare run half --seeds x" },
+    { 2, "", "compare run half of-two --seeds 2" },
+    { 0, "accuracy", "compare run of-two" },
+    { 0, "report.html", "report run" },
+    { 4, "llama", "report llama" },
+    { 4, "", "report run -o nowhere/new.html" },
+    /* new recipes */
+    { 0, "denoising", "new new.yaml --data digits --task denoising" },
+    { 0, "new.yaml", "new new.yaml --data digits --bits 2" },
+    { 0, "new.yaml", "new new.yaml --data digits --float" },
+    { 0, "new.yaml", "new new.yaml --data sensors --task anomaly" },
+    { 0, "new.yaml", "new new.yaml --data sensors" },
+    { 0, "new.yaml", "new new.yaml --data sounds" },
+    { 0, "new.yaml", "new new.yaml --data table --task regression" },
+    { 0, "new.yaml", "new new.yaml --data table --task multi_label" },
+    { 2, "data.context", "new new.yaml --data text.txt" },
+    { 4, "is no number", "new new.yaml --data rows.csv --target a --task regression" },
+    { 2, "--bits", "new new.yaml --data digits --bits 5" },
+    { 2, "--task", "new new.yaml --data digits --task zebra" },
+    { 2, "", "new new.yaml --data digits --task language" },
+    { 2, "zebra", "new new.yaml --data rows.csv --target zebra" },
+    { 2, "", "new new.yaml --data text.txt --target a" },
+    { 4, "r.yaml", "new r.yaml --data digits" },
+    /* the rest */
+    { 2, "there is no part", "bench --only zebra" },
+    { 0, "processor", "doctor" },
+    { 0, "\"processor\"", "doctor --json" },
+    { 0, "detent ", "--version" },
+    { 2, "", "--version --zebra" },
+    { 0, "compiler", "--version --verbose" },
+    { 1, "nowhere/detent.1", "pages nowhere" },
+    { 0, "--resume", "complete -- train --r" },
+    { 0, "train", "complete -- tr" },
+    { 0, "", "complete -- zebra a" },
+    { 0, "onnx", "complete -- export run --format o" },
+    { 0, "train.epochs", "complete -- train r.yaml train.ep" },
+};
+
+static void setup(void)
+{
+    char path[TEST_PATH];
+    fault_folder_make();
+    test_join(path, fault_folder, "sweep.yaml");
+    test_write_text(path, "keys: {train.optimizer.lr: [1e-3, 1e-2]}\n");
+    test_join(path, fault_folder, "bad-sweep.yaml");
+    test_write_text(path, "keys: {train.zebra: [1e-3, 1e-2]}\n");
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd '%s' && cp -r '" DETENT_SOURCE_DIR "/tests/onnx' . && "
+                                "'" DETENT_BINARY_DIR "/detent' import cnn.onnx -o cnn.st --quiet "
+                                "&& '" DETENT_BINARY_DIR "/detent' tokenize text.txt -o ids.bin "
+                                "--tokenizer chars --save-tokenizer chars.json --quiet",
+                                fault_folder),
+                     0);
+    fault_folder_keep();
+}
+
+static void teardown(void) { fault_folder_free(); }
+
+/* Of so many lines one is tried. */
+static const test_draws among = { .usual = 1, .sanitized = 3 };
+
+START_TEST(commands_say_what_they_did)
+{
+    const line *l = &lines[_i * test_count(among)];
+    fault_run r = { .folder = fault_folder, .arguments = l->arguments };
+    fault_folder_reset();
+    fault_run_inside(&r, NULL);
+    ck_assert_msg(r.status == l->status, "detent %s: %d: %s", l->arguments, r.status, r.said);
+    ck_assert_msg(strstr(r.said, l->words) != NULL, "detent %s: %s", l->arguments, r.said);
+    ck_assert_msg(l->status == 0 || r.said[0] != 0, "detent %s: no message", l->arguments);
+}
+END_TEST
+
+Suite *test_commands_suite(void)
+{
+    Suite *s = suite_create("commands");
+    TCase *c = tcase_create("commands");
+    tcase_set_timeout(c, 300);
+    tcase_add_unchecked_fixture(c, setup, teardown);
+    const int tried = (int)((DT__COUNT_OF(lines) - 1) / test_count(among) + 1);
+    tcase_add_loop_test(c, commands_say_what_they_did, 0, tried);
+    suite_add_tcase(s, c);
+    return s;
+}
