@@ -231,10 +231,11 @@ static int read_file(job *j)
     while (text.n <= MAX_PROMPT && (n = fread(part, 1, sizeof part, f)) > 0) {
         if (text_stream_add(&text, part, n) != DT_OK) break;
     }
+    const int error = errno;
     const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
     if (f != stdin) fclose(f);
     int status;
-    if (failed) status = cli_fail(j->args, CLI_FAILED, "%s cannot be read", path);
+    if (failed) status = cli_fail(j->args, cli_exit_errno(error), "%s cannot be read", path);
     else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
     else status = encode(j, text.text, text.n, CLI_BAD_FILE);
     text_stream_free(&text);

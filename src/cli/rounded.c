@@ -114,7 +114,7 @@ static void end_names(names *list)
 {
     if (list->to != NULL) {
         const bool whole = ferror(list->to) == 0;
-        list->failed = fclose(list->to) != 0 || !whole || list->text == NULL;
+        list->failed = fclose(list->to) != 0 || !whole || list->bytes == 0;
     }
     if (list->failed) cli_leave_out("a list of names");
     else if (list->text != NULL && screen_wraps(stdout)) cli_wrap(stdout, 0, 2, list->text);
