@@ -1,8 +1,11 @@
 /* The fuzz targets (tests/fuzz) on inputs that are known: their seeds, and tests/fuzz/corpus, where
- * inputs are that once broke a promise, or reach code that seeds do not. DETENT_FUZZ_SEEDS names a
+ * inputs are that once broke a promise, or reach code that seeds do not; and on seeds with one to
+ * three places changed. DETENT_FUZZ_SEEDS names a
  * folder that keeps the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
 #include "fuzz/fuzz.h"
 #include "testing.h"
+
+#include "core/core.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -35,6 +38,98 @@ static int replay(const fuzz_target *t, const char *folder)
     return n;
 }
 
+/* ---- changes --------------------------------------------------------------------------------- */
+
+static size_t insert(char *data, size_t n, size_t at, const char *text, size_t size)
+{
+    memmove(data + at + size, data + at, n - at);
+    memcpy(data + at, text, size);
+    return n + size;
+}
+
+#define LONGEST 24 /* bytes that a change may insert */
+
+/* Changes one place of the n bytes, behind which are LONGEST more; returns the new number. */
+static size_t change(dt__stream *s, char *data, size_t n)
+{
+    static const char *const texts[] = { "\"",
+                                         "{",
+                                         "}",
+                                         "[",
+                                         "]",
+                                         ",",
+                                         ":",
+                                         "null",
+                                         "true",
+                                         "\\u0000",
+                                         "1e999",
+                                         "-1",
+                                         "0",
+                                         "{}",
+                                         "[]",
+                                         " ",
+                                         "9999999999999999999",
+                                         "0.5",
+                                         "\n",
+                                         "\xff" };
+    static const int32_t numbers[] = { 0, 1, 2, -1, 255, 65536, INT32_MAX, INT32_MIN };
+    char part[LONGEST];
+    if (n == 0) return n;
+    const size_t at = (size_t)dt__random_below(s, n), left = n - at;
+    const size_t size = 1 + (size_t)dt__random_below(s, left < LONGEST ? left : LONGEST);
+    const char *text = texts[dt__random_below(s, DT__COUNT_OF(texts))];
+    switch (dt__random_below(s, 6)) {
+    case 0: data[at] = (char)dt__random_below(s, 256); return n;
+    case 1: data[at] = *text; return n;
+    case 2: memmove(data + at, data + at + size, left - size); return n - size;
+    case 3: memcpy(part, data + at, size); return insert(data, n, at, part, size);
+    case 4: return insert(data, n, at, text, strlen(text));
+    default:
+        memcpy(data + at, &numbers[dt__random_below(s, DT__COUNT_OF(numbers))],
+               left < 4 ? left : 4);
+        return n;
+    }
+}
+
+static void run_changed(const fuzz_target *t, const char *path, dt__stream *s)
+{
+    /* a network takes a hundred times as long as a file */
+    const bool slow = strcmp(t->name, "graph") == 0 || strcmp(t->name, "rounding") == 0;
+    const test_draws draws = { .usual = 250, .quick = 10, .sanitized = 3 };
+    size_t size;
+    char *data = test_read_file(path, &size);
+    for (int64_t i = test_failures(draws) / (slow ? 40 : 1); i > 0; i--) {
+        char *own = malloc(size + 3 * LONGEST);
+        ck_assert_ptr_nonnull(own);
+        memcpy(own, data, size);
+        size_t n = size;
+        for (uint64_t k = 1 + dt__random_below(s, 3); k > 0; k--) n = change(s, own, n);
+        char *exact = realloc(own, n == 0 ? 1 : n); /* ends where memory ends */
+        ck_assert_ptr_nonnull(exact);
+        t->run((const uint8_t *)exact, n);
+        free(exact);
+    }
+    free(data);
+}
+
+START_TEST(changed_inputs)
+{
+    const fuzz_target *t = fuzz_targets[_i];
+    dt__stream s = dt__stream_of((uint64_t)_i, DT__FOR_USER);
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    t->seeds(&(fuzz_seeds){ folder });
+    DIR *d = opendir(folder);
+    ck_assert_ptr_nonnull(d);
+    for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        if (e->d_name[0] == '.') continue;
+        test_join(path, folder, e->d_name);
+        run_changed(t, path, &s);
+    }
+    closedir(d);
+}
+END_TEST
+
 START_TEST(known_inputs)
 {
     const fuzz_target *t = fuzz_targets[_i];
@@ -56,7 +151,9 @@ Suite *test_fuzz_suite(void)
     TCase *c = tcase_create("known inputs");
     int n = 0;
     while (fuzz_targets[n] != NULL) n++;
+    tcase_set_timeout(c, 1800);
     tcase_add_loop_test(c, known_inputs, 0, n);
+    tcase_add_loop_test(c, changed_inputs, 0, n);
     suite_add_tcase(s, c);
     return s;
 }

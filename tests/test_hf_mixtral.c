@@ -403,6 +403,7 @@ static dt_status load_and_save(dt_ctx *c, void *user)
     dt_module *m = NULL;
     dt_model_info info = { .family = NULL };
     test_join(to, user, "new");
+    test_remove(to);
     dt_status s = dt_hf_load(c, user, &m, &info);
     if (s == DT_OK) s = dt_hf_save(m, &info, NULL, to);
     dt_model_info_free(c, &info);

@@ -2,7 +2,8 @@
  * computes what the interpreter of ONNX computes of the same file. */
 #include "testing.h"
 
-#include "onnx_graph.h"
+#include "core/core.h"
+#include "onnx_damage.h"
 
 #include <detent/export.h>
 #include <stdio.h>
@@ -266,11 +267,97 @@ START_TEST(data_in_other_files)
 }
 END_TEST
 
+/* ---- one node of any kind -------------------------------------------------------------------- */
+
+/* The node with constants alone stands beside another one, which makes the output. */
+static void beside(DtOnnx__Model *m)
+{
+    const DtOnnx__Graph *other = start("f32 1 4: 0 0 0 0")->graph;
+    other->input[0]->name = "input";
+    m->graph->input[m->graph->n_input++] = other->input[0];
+    m->graph->output[0] = other->output[0];
+    m->graph->n_output = 1;
+    onnx_node(m, "Relu", NULL, "input", "y");
+}
+
+/* Dimension 0 of its input is the batch. */
+static void open_batch(DtOnnx__Model *m)
+{
+    if (m->graph->n_input == 0) {
+        beside(m);
+        return;
+    }
+    const DtOnnx__Shape *shape = m->graph->input[0]->type->tensor_type->shape;
+    if (shape->n_dim == 0) return;
+    shape->dim[0]->dim_value = 0;
+    shape->dim[0]->dim_param = "batch";
+}
+
+static dt_status import_one(dt_ctx *own, void *user)
+{
+    dt_module *m;
+    dt_model_info info;
+    (void)user;
+    DT__TRY(dt_onnx_import(own, path, &m, &info));
+    dt_model_info_free(own, &info);
+    dt_module_free(m);
+    return DT_OK;
+}
+
+enum { PROCESSES = 8 };
+
+/* Cases of the interpreter with one thing changed, all inputs constant or all but the first: they
+ * are imported, or refused with a message. */
+START_TEST(wrong_nodes)
+{
+    const test_draws draws = { .usual = 1, .quick = 11, .sanitized = 41 };
+    int64_t tried = 0, good = 0;
+    for (int i = _i; i < onnx_case_count; i += PROCESSES) {
+        for (int constant = 0; constant < 2; constant++) {
+            for (int64_t k = i % test_failures(draws);; k += test_failures(draws)) {
+                DtOnnx__Model *m = onnx_damaged(&onnx_cases[i], constant, k);
+                if (m == NULL) break;
+                open_batch(m);
+                write_model(m);
+                const dt_status s = import_one(ctx, NULL);
+                TEST_EACH(
+                    s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_ARG,
+                    "%s, change %lld: %d: %s", onnx_cases[i].op, (long long)k, s, dt_error(ctx));
+                tried++;
+                good += s == DT_OK;
+                onnx_forget();
+            }
+        }
+    }
+    ck_assert_int_gt(tried, 10);
+    printf("onnx_more: %lld of %lld changed nodes are imported\n", (long long)good,
+           (long long)tried);
+}
+END_TEST
+
+START_TEST(memory_fails)
+{
+    const test_draws draws = { .usual = 1, .quick = 16, .sanitized = 48 };
+    for (int i = 0; i < onnx_case_count; i += (int)test_failures(draws)) {
+        for (int constant = 0; constant < 2; constant++) {
+            DtOnnx__Model *m = onnx_damaged(&onnx_cases[i], constant, -1);
+            open_batch(m);
+            write_model(m);
+            if (import_one(ctx, NULL) == DT_OK) test_every_allocation(import_one, NULL);
+            onnx_forget();
+        }
+    }
+}
+END_TEST
+
 Suite *test_onnx_more_suite(void)
 {
     Suite *s = suite_create("onnx_more");
     TCase *c = tcase_create("onnx_more");
     tcase_add_checked_fixture(c, begin, end);
+    tcase_set_timeout(c, 600);
+    tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
+    tcase_add_test(c, memory_fails);
     tcase_add_test(c, rows_of_gemm);
     tcase_add_test(c, powers);
     tcase_add_test(c, shared_weights);

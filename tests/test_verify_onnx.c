@@ -3,7 +3,7 @@
 #include "testing.h"
 
 #include "export/verify_onnx.h"
-#include "onnx_graph.h"
+#include "onnx_damage.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,10 +35,6 @@ static void end(void)
 static const dt__verify_limits limits = { .bytes = (size_t)16 << 20, .work = 1e8 };
 
 /* ---- operators ------------------------------------------------------------------------------- */
-
-static const onnx_case cases[] = {
-#include "onnx_cases.inc"
-};
 
 /* The inputs of a case that are no initializers. */
 static int64_t inputs_of(dt_ctx *own, const onnx_case *c, dt__verify_named *in)
@@ -94,7 +90,7 @@ static void write_model(const DtOnnx__Model *m)
 
 static void check_values(const onnx_case *c)
 {
-    const int at = (int)(c - cases);
+    const int at = (int)(c - onnx_cases);
     dt__verify *v;
     write_model(onnx_model(c));
     const dt_status s = run_case(ctx, c, &v);
@@ -122,8 +118,8 @@ enum { PROCESSES = 16 };
 
 START_TEST(values)
 {
-    for (size_t i = (size_t)_i; i < sizeof cases / sizeof *cases; i += PROCESSES) {
-        check_values(&cases[i]);
+    for (size_t i = (size_t)_i; i < (size_t)onnx_case_count; i += PROCESSES) {
+        check_values(&onnx_cases[i]);
         onnx_forget();
     }
 }
@@ -142,15 +138,15 @@ START_TEST(all_operators)
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         for (const dt__verify_operator *op = tables[t]; op->name != NULL; op++, n++) {
             bool found = false;
-            for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-                const char *colon = strchr(cases[i].op, ':');
-                const char *name = colon == NULL ? cases[i].op : colon + 1;
-                found = found || (cases[i].fails == NULL && strcmp(name, op->name) == 0);
+            for (size_t i = 0; i < (size_t)onnx_case_count; i++) {
+                const char *colon = strchr(onnx_cases[i].op, ':');
+                const char *name = colon == NULL ? onnx_cases[i].op : colon + 1;
+                found = found || (onnx_cases[i].fails == NULL && strcmp(name, op->name) == 0);
             }
             TEST_EACH(found, "no case of %s", op->name);
         }
     }
-    printf("verify_onnx: %d operators, %zu cases\n", n, sizeof cases / sizeof *cases);
+    printf("verify_onnx: %d operators, %zu cases\n", n, (size_t)onnx_case_count);
 }
 END_TEST
 
@@ -296,11 +292,58 @@ static void mutate_case(const onnx_case *c, const unsigned char *bytes, size_t n
 
 START_TEST(damages)
 {
-    for (size_t i = (size_t)_i; i < sizeof cases / sizeof *cases; i += PROCESSES) {
+    for (size_t i = (size_t)_i; i < (size_t)onnx_case_count; i += PROCESSES) {
         size_t n;
-        const unsigned char *bytes = onnx_pack(onnx_model(&cases[i]), &n);
-        if (cases[i].fails == NULL) truncate_case(&cases[i], bytes, n, i);
-        mutate_case(&cases[i], bytes, n, i);
+        const unsigned char *bytes = onnx_pack(onnx_model(&onnx_cases[i]), &n);
+        if (onnx_cases[i].fails == NULL) truncate_case(&onnx_cases[i], bytes, n, i);
+        mutate_case(&onnx_cases[i], bytes, n, i);
+        onnx_forget();
+    }
+}
+END_TEST
+
+/* Nodes that are wrong, all inputs constant: they run, or end with an error of their own. */
+START_TEST(wrong_nodes)
+{
+    const test_draws draws = { .usual = 1, .quick = 11, .sanitized = 41 };
+    int64_t tried = 0;
+    for (int i = _i; i < onnx_case_count; i += PROCESSES) {
+        for (int64_t k = i % test_failures(draws);; k += test_failures(draws)) {
+            const DtOnnx__Model *m = onnx_damaged(&onnx_cases[i], 0, k);
+            dt__verify *v = NULL;
+            if (m == NULL) break;
+            write_model(m);
+            dt_status s = dt__verify_open(ctx, path, &limits, &v);
+            if (s == DT_OK) s = dt__verify_run(v, NULL, 0);
+            dt__verify_close(v);
+            TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED ||
+                          s == DT_ERR_SHAPE || s == DT_ERR_DTYPE,
+                      "%s, change %lld: %d: %s", onnx_cases[i].op, (long long)k, s, dt_error(ctx));
+            tried++;
+            onnx_forget();
+        }
+    }
+    ck_assert_int_gt(tried, 10);
+}
+END_TEST
+
+static dt_status run_whole(dt_ctx *own, void *user)
+{
+    dt__verify *v = NULL;
+    const dt_status s = run_case(own, user, &v);
+    dt__verify_close(v);
+    return s;
+}
+
+START_TEST(memory_fails)
+{
+    const test_draws draws = { .usual = 1, .quick = 16, .sanitized = 48 };
+    const int by = (int)test_failures(draws);
+    for (int i = 0; i < onnx_case_count; i += by) {
+        const onnx_case *c = &onnx_cases[i];
+        if (c->fails != NULL) continue;
+        write_model(onnx_model(c));
+        test_every_allocation(run_whole, (void *)(uintptr_t)c);
         onnx_forget();
     }
 }
@@ -336,6 +379,8 @@ Suite *test_verify_onnx_suite(void)
     tcase_add_test(c, graphs_that_are_wrong);
     tcase_add_test(c, inputs_and_outputs);
     tcase_add_loop_test(c, damages, 0, PROCESSES);
+    tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
+    tcase_add_test(c, memory_fails);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(s, c);
     return s;

@@ -143,6 +143,8 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
     return remove(path);
 }
 
+void test_remove(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+
 /* ---- skips and times ------------------------------------------------------------------------- */
 
 static _Atomic int64_t *skips; /* shared with the processes of tests */
@@ -274,6 +276,11 @@ int64_t test_networks(test_draws draws)
 {
     const char *text = getenv("DETENT_NETWORKS");
     return text != NULL ? strtoll(text, NULL, 10) : test_count(draws);
+}
+
+int64_t test_failures(test_draws draws)
+{
+    return test_every_site() ? draws.usual : test_count(draws);
 }
 
 /* ---- failing allocations -------------------------------------------------------------------- */
@@ -442,4 +449,4 @@ void test_begin(void)
     }
 }
 
-void test_end(void) { nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+void test_end(void) { test_remove(root); }

@@ -66,6 +66,9 @@ void test_write_text(const char *path, const char *text);
 
 bool test_file_exists(const char *path);
 
+/* Removes a file, or a folder and all in it, if it is there. */
+void test_remove(const char *path);
+
 /* Limits files of this process to `bytes` (a write beyond it fails, without a signal); -1 removes
  * the limit. Use no assertion between the two calls: Check writes each assertion that holds to a
  * file of its own. */
@@ -107,6 +110,10 @@ int64_t test_count(test_draws draws);
 
 /* The same for random networks. DETENT_NETWORKS in the environment overrides it. */
 int64_t test_networks(test_draws draws);
+
+/* The same for scenarios of test_every_allocation and for damages of inputs: the usual number also
+ * where test_every_site. */
+int64_t test_failures(test_draws draws);
 
 /* ---- failing allocations -------------------------------------------------------------------- */
 

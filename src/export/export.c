@@ -53,13 +53,15 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
 
 /* ---- what a format cannot express ------------------------------------------------------------ */
 
-static dt_status check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
+dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
 {
     dt__refusals r = { .used = 0 };
+    t->ctx->status = DT_OK;
     for (int64_t i = 0; i < t->n_calls && e->expresses != NULL; i++) {
         const dt_trace_call *c = &t->call[i];
         char why[200] = "the format has no such op";
         if (e->expresses(t, c, o, why, sizeof why)) continue;
+        if (t->ctx->status == DT_ERR_NOMEM) return DT_ERR_NOMEM;
         dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
                          c->module[0] != 0 ? c->module : "the model", c->type, why);
     }
@@ -119,7 +121,7 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     if (e->check != NULL) DT__TRY(e->check(&call));
     if (!e->traced) return DT_OK;
     DT__TRY(dt_trace_model(m, info, true, &t));
-    const dt_status s = check_calls(e, t, &o);
+    const dt_status s = dt__check_calls(e, t, &o);
     dt_trace_free(t);
     return s;
 }
@@ -132,7 +134,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
                        "export: format %s holds integers; convert the model first", e->name);
     }
     DT__TRY(dt_trace_model(call->m, call->info, false, &t));
-    dt_status s = check_calls(e, t, call->options);
+    dt_status s = dt__check_calls(e, t, call->options);
     call->trace = t;
     if (s == DT_OK) s = e->write(call);
     dt_trace_free(t);
@@ -190,7 +192,7 @@ static dt_status trace_costs(const dt_export_call *call, dt_cost_fn each, void *
                        "costs: the memory of a language model depends on the length of its text; "
                        "the README.md of its export as C has it");
     }
-    DT__TRY(check_calls(&dt__exporter_c, call->trace, call->options));
+    DT__TRY(dt__check_calls(&dt__exporter_c, call->trace, call->options));
     return dt__c_costs(call, each, user, out);
 }
 

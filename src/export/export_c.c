@@ -74,15 +74,21 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
     return DT_OK;
 }
 
-/* The values of x in order. */
-static dt_status copy_values(dt_tensor *x, float *to)
+/* The values of x in order; of codes those that they stand for. */
+static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
 {
-    dt_tensor *dense;
-    DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &dense));
-    dt__copy_tensor(x, dense);
-    memcpy(to, dt__data(dense), (size_t)dense->count * sizeof(float));
+    dt_tensor *value = NULL, *dense = NULL;
+    dt__codes *codes = NULL;
+    dt_status s = dt__kind_of(x)->value(t, x, &value, &codes);
+    if (s == DT_OK) s = dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &dense);
+    if (s == DT_OK) {
+        dt__copy_tensor(value, dense);
+        memcpy(to, dt__data(dense), (size_t)dense->count * sizeof(float));
+    }
+    dt__codes_release(codes);
+    dt_tensor_free(value);
     dt_tensor_free(dense);
-    return DT_OK;
+    return s;
 }
 
 /* The codes of an output, as floats, in the export's order. */
@@ -110,7 +116,7 @@ static dt_status run_example(dt__c_about *a, int example, dt_tape *t)
     if (s == DT_OK) s = dt_forward_n(t, a->call->m, x, in, y, out);
     for (int i = 0; i < out && s == DT_OK; i++) {
         float *to = a->expected[i] + example * dt__c_count(a->p, v[i]);
-        s = copy_values(y[i], to);
+        s = copy_values(t, y[i], to);
         if (s == DT_OK && a->p->device) s = to_codes(a, v[i], to);
     }
     for (int i = 0; i < in; i++) dt_tensor_free(x[i]);

@@ -13,6 +13,9 @@
 /* Head of the refusals of a format. */
 #define DT__CANNOT_EXPRESS "format %s cannot express this model"
 
+/* Whether the format expresses every call. Errors: UNSUPPORTED, with all that it lacks; NOMEM. */
+dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o);
+
 /* Writes a model as a file of detent, float, prepared or converted as it is; `grouped` is
  * DT_GROUPED_... ARG if the options ask for another dtype or for dequantization. */
 dt_status dt__export_own(const dt_export_call *e, int grouped);

@@ -37,6 +37,9 @@ static dt_status make(dt__lite_model *m, const dt_trace_call *c, dt__lite_layer 
     const dt_trace_value *x = dt__lite_operand(m, c, X), *w = dt__lite_operand(m, c, WEIGHT);
     const dt_trace_value *y = dt__lite_result_of(m, c);
     char why[DT__DEVICE_WHY];
+    if (!dt_is_packed(w->tensor)) {
+        return dt_fail(m->p.ctx, DT_ERR_STATE, "export: the weight %s is not converted", w->name);
+    }
     const dt__device_operands of = {
         .x = { x->scale, x->zero_point },
         .y = { y->scale, y->zero_point },

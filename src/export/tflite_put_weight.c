@@ -125,10 +125,9 @@ static bool takes_weight(const dt_trace *t, const dt_trace_call *c, int i, char 
     }
     if (w->tensor != NULL && dt_is_packed(w->tensor)) {
         dt__weight_rows r;
-        bool taken = true; /* where memory is short, the export says so */
-        if (dt__weight_rows_of(dt_ctx_of(w->tensor), w->tensor, &c->in[i], &r) == DT_OK) {
-            taken = takes_codes(&r, why, size);
-        }
+        const bool taken =
+            dt__weight_rows_of(dt_ctx_of(w->tensor), w->tensor, &c->in[i], &r) == DT_OK &&
+            takes_codes(&r, why, size);
         dt__weight_rows_free(dt_ctx_of(w->tensor), &r);
         return taken;
     }
