@@ -2,7 +2,7 @@
  * has as many threads:
  *     ms a step (the median of the steps of a run, then of REPEATS runs, which take turns)
  *     the share of that above one rank's
- *     CPU: ms of processors that a step takes, of all ranks: also on a machine with other work
+ *     CPU: ms of processor time of all ranks in a step, which other work changes little
  *     communication: ms in which messages about gradients and weights were on their way
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step

@@ -1,4 +1,4 @@
-/* A command of the program in the process of a test. */
+/* Runs a command of the program in the test's own process. */
 #include "failing_calls.h"
 #include "fault_runs.h"
 

@@ -1,3 +1,4 @@
+/* Calls that fail in place of the library's and the system's (failing_calls.h). */
 #define _GNU_SOURCE /* realpath, openat, pthread_create */
 #include "failing_calls.h"
 

@@ -1,7 +1,8 @@
-/* Failures by call site. A call of the library for memory, or of the system, fails once or from
- * then on; which call is chosen by the call sites on its way (the return addresses on the stack):
- * a first pass finds calls whose ways have, together, every site. So each check of a result, at
- * each level above a call that can fail, is tried by few passes.
+/* Failures by call site. A call of the library for memory, or a call of the system, fails: it
+ * alone, or it and all that follow. The call sites on the way to a call are the return addresses
+ * on the stack. A first pass finds calls on whose ways every site lies at least once; then one of
+ * them fails in each further pass. So few passes try each check of a result, at each level above a
+ * call that can fail.
  *
  * The linker puts the functions of failing_calls.c in the place of those that they stand for
  * (--wrap, tests/CMakeLists.txt). Memory of the library fails in front of the block pool, which

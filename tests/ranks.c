@@ -1,3 +1,4 @@
+/* Starts the program on several ranks, and compares what their runs wrote. */
 #include "ranks.h"
 
 #include "fault_runs.h"

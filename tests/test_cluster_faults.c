@@ -1,5 +1,5 @@
-/* Runs of several ranks that something happens to: a signal, a kill, a full disk, no memory. Each
- * ends clearly, nothing is damaged, and the run goes on. */
+/* Faults in runs of several ranks: a signal, a kill, a full disk, no memory. Each run ends with a
+ * clear status, no file is damaged, and --resume goes on with the run. */
 #include "fault_runs.h"
 #include "ranks.h"
 #include "run_jobs.h"

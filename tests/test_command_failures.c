@@ -1,5 +1,5 @@
-/* Commands of the program in this process, where one call fails, of those that get memory or ask
- * the system, at each call site on the way to them (failing_calls.h). After it
+/* Runs commands of the program in this process. In each run one call for memory or of the system
+ * fails, so that together there is a failure at every call site (failing_calls.h). After it
  *
  *   - the exit status is that of docs/run.md, with a message, or the result is as without it;
  *   - every file has the bytes of before, or those of a run without it.

@@ -2,8 +2,8 @@
 
     python3 peers.py FOLDER --rank 16 --batch 1 --context 256 --updates 3 --dtype float32
 
-Adapters on all linear layers but the head, AdamW, as bench/finetune/run trains them. Prints one
-object. Packages: torch, transformers, peft.
+Adapters on all linear layers but the head, AdamW, as bench/finetune/measure.py trains them. Prints
+one object. Packages: torch, transformers, peft.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
-/* Where the program begins. All else of it is a library, so that tests can run commands in their
- * own process. */
+/* Where the program begins. The rest of it is the library detent_cli, so that tests can run
+ * commands in their own process. */
 #include "cli.h"
 
 int main(int argc, char **argv) { return cli_main(argc, argv); }

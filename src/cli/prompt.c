@@ -1,4 +1,4 @@
-/* --format: the format of the prompts on which a model was trained, from its file (detent.data). */
+/* --format: reads the format of prompts that a model was trained on from its file (detent.data). */
 #include "cli.h"
 #include "text.h"
 

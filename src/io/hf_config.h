@@ -1,6 +1,8 @@
-/* What the readers and writers of config.json share: hf_config.c reads one as options of family
- * llama, with the settings of layers (hf_config_layers.c) and of the rotation (hf_config_rope.c);
- * hf_config_gpt2.c has GPT-2's; hf_config_put.c writes. */
+/* What the readers and writers of config.json share. hf_config.c chooses the reader by the class.
+ * hf_config_llama.c reads classes of family llama, with the settings of layers
+ * (hf_config_layers.c) and of the rotation (hf_config_rope.c). hf_config_gpt2.c and
+ * hf_config_neox.c read and write classes of family gpt. hf_config_put.c writes, with the keys of
+ * family llama's classes from hf_config_class.c. */
 #ifndef DT__IO_HF_CONFIG_H
 #define DT__IO_HF_CONFIG_H
 

@@ -1,5 +1,5 @@
-/* Which class of models has the options of a model of family llama, and the keys of config.json in
- * which these classes differ. */
+/* Finds the class of models that has the options of a model of family llama, and writes the keys of
+ * config.json in which these classes differ. */
 #include "io/hf_config.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ typedef struct class
     int norms, bias, window;
     bool mixed, qk_norm, norm_all, mlp_bias, unrotated,
         gemma; /* has them; mlp_bias, unrotated: may */
-    bool pads; /* its pad_token_id is within no small vocabulary unless it is given */
+    bool pads; /* the default of its pad_token_id is beyond a small vocabulary */
     const dt__hf_names *names;
 } class;
 

@@ -1,4 +1,4 @@
-/* The base of a file of adapters: found, and known by its hash. */
+/* Finds the base of a file of adapters, and compares its hash. */
 #include "io/model_base.h"
 
 #include "nn/lora.h"

@@ -1,6 +1,6 @@
 /* Statistics that several ranks sum: every rank gets all samples, each sums its tiles of the
  * products, and in the end all get the tiles of all. A tile's sum has the order of samples, so its
- * bits do not depend on who makes it. */
+ * bits do not depend on which rank computes it. */
 #include "cluster/cluster.h"
 #include "ptq/statistics.h"
 

@@ -8,7 +8,7 @@
  *               m2 = m2l + m2r + d^2 nl nr/n       [Chan, Golub and LeVeque 1983]
  *     backward  the sums of g and g (x - mean)
  * A shard that has no examples, or met a value that is not finite, takes no part. A rank whose
- * shards are all through sends empty messages until those of all ranks are. */
+ * shards have all ended sends empty messages until the shards of all ranks have. */
 #include "train/shards.h"
 
 #include "nn/module.h"
