@@ -530,6 +530,60 @@ START_TEST(a_model_is_quantized_with_the_same_bytes)
 }
 END_TEST
 
+static bool at_once(void *user)
+{
+    (void)user;
+    return true;
+}
+
+#define ROUNDED "quantize.rounder=gptq"
+#define SAMPLES "quantize.calibration.samples=40"
+
+/* Leaves q.safetensors.partial in the folder, in which one weight of run/ is done. */
+static void quantize_one_weight(const char *folder)
+{
+    char path[TEST_PATH], model[TEST_PATH], output[TEST_PATH];
+    const char *const overrides[] = { ROUNDED, SAMPLES };
+    const dt_recipe_source source = { .path = path, .overrides = overrides, .n_overrides = 2 };
+    const dt_quantize_job one = { .model = model, .output = output, .stop = at_once };
+    dt_ctx *ctx = NULL;
+    dt_recipe *recipe = NULL;
+    dt_quantize_summary summary;
+    test_join(path, folder, "run/recipe.yaml");
+    test_join(model, folder, "run/float.safetensors");
+    test_join(output, folder, "q.safetensors");
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_FAILS(ctx, DT_ERR_INTERRUPTED, "1 of 2 weights",
+               dt_quantize_model(ctx, recipe, &one, &summary));
+    dt_quantize_summary_free(&summary);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+
+/* OUT.partial in a folder that only rank 0 has: the ranks would round different layers together. */
+START_TEST(ranks_go_on_from_the_same_partial_file)
+{
+    static const char words[] = " " RANKS_PROGRAM " quantize run/float.safetensors run/recipe.yaml "
+                                "-o q.safetensors " ROUNDED " " SAMPLES " ";
+    const launcher *found[LAUNCHERS];
+    char a[TEST_PATH], b[TEST_PATH], *said = NULL;
+    if (ranks_launchers(found) == 0) return;
+    test_folder(a);
+    test_folder(b);
+    ranks_train(NULL, 1, a, RANKS_DIGITS);
+    ck_assert(test_shell(NULL, "cp -r %s/run %s/run", a, b) == 0);
+    quantize_one_weight(a);
+    const int status = test_shell(&said, "%s -n 1 env -C %s %s : -n 1 env -C %s %s 2>&1",
+                                  found[0]->command, a, words, b, words);
+    ck_assert_msg(status == 1 && strstr(said, "rank 1 reads 0 finished weights") != NULL,
+                  "status %d: %s", status, said);
+    ck_assert_msg(test_shell(NULL, "cd %s && test ! -e q.safetensors && test -e *.partial", a) == 0,
+                  "%s", said);
+    free(said);
+}
+END_TEST
+
 /* ---- what must agree ------------------------------------------------------------------------- */
 
 /* Two ranks that differ by what stands before and behind the program's name. */
@@ -604,6 +658,7 @@ Suite *test_cluster_suite(void)
     tcase_add_test(t, it_goes_on_with_another_number_of_ranks);
     tcase_add_loop_test(t, a_model_is_quantized_with_the_same_bytes, 0,
                         (int)(sizeof roundings / sizeof roundings[0]));
+    tcase_add_test(t, ranks_go_on_from_the_same_partial_file);
     tcase_add_test(t, ranks_that_differ_are_refused_by_name);
     tcase_add_test(t, shards_that_ranks_do_not_divide_are_refused);
     suite_add_tcase(s, t);

@@ -143,6 +143,8 @@ START_TEST(images_are_answered_with_images)
     write_digits();
     expect(0, "clean.png", "predict digits-unet-denoise 1.png -o clean.png");
     expect(0, "-o FILE writes it", "predict digits-unet-denoise 1.png");
+    expect(2, "model.safetensors is no language model",
+           "predict digits-unet-denoise 1.png --format");
     expect(2, "give a folder", "predict digits-unet-denoise images.npy -o clean.png");
     expect(0, "many/images-19.png", "predict digits-unet-denoise images.npy -o many");
     expect(0, "many/clean.png", "predict digits-unet-denoise clean.png many/images-3.png -o many");

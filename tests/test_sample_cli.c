@@ -241,6 +241,7 @@ static const usage_case cases[] = {
     { "float --prompt-ids ''", 2, "the prompt is empty" },
     { "chars --prompt abxc", 2, "U+0078 at byte 2 of the text" },
     { "none --prompt abc", 2, "none carries no tokenizer" },
+    { "sums --format --prompt-ids 1,2", 2, "--format is of texts" },
     { "float --format --prompt a", 2, "float says no format of prompts" },
     { "sums --format --prompt a", 2, "an object with the fields of the prompt's format" },
     { "sums --format --prompt '{\"x\": \"a\"}'", 2, "there is no \"y\"" },

@@ -440,7 +440,9 @@ START_TEST(ends_of_text)
     test_join(tokenizer, tokenizer, "tokenizer.json");
     test_folder(folder);
     put(folder, "texts.jsonl", "{\"text\": \"one\"}\n{\"text\": \"<|endoftext|>two\"}\n");
-    put(folder, "pairs.jsonl", "{\"prompt\": \"the king\", \"completion\": \" is\"}\n");
+    put(folder, "pairs.jsonl",
+        "{\"prompt\": \"the king\", \"completion\": \" is\"}\n"
+        "{\"prompt\": \"\", \"completion\": \" is\"}\n");
     dt_ctx *ctx = sample_context(1);
     dt_data_options o = options_of(DT_DATA_JSONL, folder, tokenizer);
     o.context = 40;
@@ -457,6 +459,10 @@ START_TEST(ends_of_text)
     text_of(d.train, x, target, asked, wanted);
     ck_assert_str_eq(asked, "the king");
     ck_assert_str_eq(wanted, " is<|endoftext|>");
+    TEST_OK(ctx, dt_loader_next(l, &x, &target));
+    text_of(d.train, x, target, asked, wanted);
+    ck_assert_str_eq(asked, " is"); /* the end is predicted */
+    ck_assert_str_eq(wanted, "<|endoftext|>");
     dt_loader_free(l);
     opened_free(&d);
     dt_ctx_free(ctx);
@@ -625,6 +631,8 @@ static const struct bad {
     { "no completion of a long prompt", "bytes",
       "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": \"abc\", \"completion\": \"\"}\n",
       NULL, DT_DATA_JSONL, 0, DT_ERR_CONFIG, "data.train: example 2 of it has no completion" },
+    { "a token that nothing predicts", "bytes", "{\"prompt\": \"\", \"completion\": \"b\"}\n", NULL,
+      DT_DATA_JSONL, 0, DT_ERR_CONFIG, "has no prompt, and a completion of one token" },
     { "no lines to validate", "bytes", "{\"text\": \"abcdefgh\"}\n", NULL, DT_DATA_JSONL, 0.5,
       DT_ERR_CONFIG, "data.validation" },
     { "odd bytes", NULL, "abc", NULL, DT_DATA_TOKENS, 0, DT_ERR_FORMAT, "data" },

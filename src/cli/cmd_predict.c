@@ -300,6 +300,10 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     dt_ctx *ctx = dt_module_ctx(m);
     dt_model_data data;
     if (dt_module_type_of(m)->language != NULL) return predict_texts(args, m, info, top);
+    if (args->option[FORMAT] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--format is of texts; %s is no language model",
+                        args->words[0]);
+    }
     cli_text known = { .used = 0 };
     if (info->data == NULL && !describe(info, &known)) {
         return cli_fail(args, CLI_BAD_FILE,

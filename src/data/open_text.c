@@ -99,9 +99,10 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
     dt__sequence *piece = &p->piece[p->n];
     *piece = (dt__sequence){ .begin = ids->n };
     DT__TRY(encode(s, r, i, &begins, ids));
-    piece->first = dt__max_i64(1, ids->n - piece->begin);
+    const int64_t prompt = ids->n - piece->begin;
+    piece->first = dt__max_i64(1, prompt);
     DT__TRY(encode(s, r, i + 1, NULL, ids));
-    const bool empty = ids->n - piece->begin <= piece->first;
+    const bool empty = ids->n - piece->begin == prompt;
     if (end >= 0) DT__TRY(dt_ids_put(ids, end));
     piece->n = ids->n - piece->begin;
     if (piece->n > s->o->context + 1) {
@@ -110,9 +111,10 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
         ids->n = piece->begin;
         return DT_OK;
     }
-    if (empty) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: example %lld of it has no completion",
-                       part_names[r->part], (long long)(i - r->begin) / 2 + 1);
+    if (empty || piece->n <= piece->first) {
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: example %lld of it has no %s",
+                       part_names[r->part], (long long)(i - r->begin) / 2 + 1,
+                       empty ? "completion" : "prompt, and a completion of one token");
     }
     p->longest = dt__max_i64(p->longest, piece->n);
     p->n++;

@@ -230,6 +230,26 @@ static dt_status open_all(work *w)
     return open_partial(w);
 }
 
+/* Ranks go from layer to layer together: STATE if OUT.partial is there for some of them alone. */
+static dt_status check_begin(const work *w)
+{
+    const int ranks = dt__cluster_ranks(w->cluster);
+    const int64_t own = w->summary->resumed;
+    if (w->cluster == NULL) return DT_OK;
+    int64_t *all = dt__alloc_array(w->ctx, ranks, sizeof *all);
+    if (all == NULL) return DT_ERR_NOMEM;
+    dt_status s = dt__cluster_gather(w->cluster, "how much is done", &own, sizeof own, all);
+    for (int k = 1; k < ranks && s == DT_OK; k++) {
+        if (all[k] == all[0]) continue;
+        s = dt_fail(w->ctx, DT_ERR_STATE,
+                    "%s: rank %d reads %lld finished weights in it, rank 0 reads %lld: all ranks "
+                    "must see the same file; or delete it",
+                    w->partial.path, k, (long long)all[k], (long long)all[0]);
+    }
+    dt__release(w->ctx, all);
+    return s;
+}
+
 static dt_status quantize(work *w)
 {
     const dt_status status = open_all(w);
@@ -241,6 +261,7 @@ static dt_status quantize(work *w)
     };
     DT__TRY(dt__agree(&a, status));
     DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, begin(w))); /* before the file is written */
+    DT__TRY(check_begin(w));
     return convert(w);
 }
 
