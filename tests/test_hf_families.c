@@ -380,6 +380,8 @@ static const struct {
       DT_ERR_UNSUPPORTED, "rope_local_base_freq is 5, and rope_theta of sliding_attention 10000" },
     { "gemma3", "\"sliding_attention\": {", "\"global_attention\": {", DT_ERR_UNSUPPORTED,
       "'global_attention' is not supported" },
+    { "gemma3", "\"num_hidden_layers\": 7", "\"num_hidden_layers\": 4097", DT_ERR_FORMAT,
+      "'num_hidden_layers' must be from 1 to 4096" },
     { "gemma3", "\"full_attention\": {", "\"global_attention\": {", DT_ERR_UNSUPPORTED,
       "'global_attention' is not supported" },
 };
