@@ -348,6 +348,8 @@ static const struct {
       DT_ERR_UNSUPPORTED, "rotary_emb_base, and rope_theta" },
     { "pythia", "\"rope_type\": \"default\"", "\"rope_type\": \"linear\", \"factor\": 2",
       DT_ERR_UNSUPPORTED, "rope_scaling" },
+    { "pythia", "\"rope_type\": \"default\"", "\"type\": \"dynamic\"", DT_ERR_UNSUPPORTED,
+      "rope_scaling" },
     { "pythia", "\"hidden_size\": 32", "\"hidden_size\": 64", DT_ERR_FORMAT, "query_key_value" },
     { "gemma3", "\"gelu_pytorch_tanh\"", "\"gelu\"", DT_ERR_UNSUPPORTED,
       "hidden_activation 'gelu'" },
@@ -377,6 +379,10 @@ static const struct {
     { "gemma3", "\"rope_parameters\": {", "\"rope_local_base_freq\": 5, \"rope_parameters\": {",
       DT_ERR_UNSUPPORTED, "rope_local_base_freq is 5, and rope_theta of sliding_attention 10000" },
     { "gemma3", "\"sliding_attention\": {", "\"global_attention\": {", DT_ERR_UNSUPPORTED,
+      "'global_attention' is not supported" },
+    { "gemma3", "\"num_hidden_layers\": 7", "\"num_hidden_layers\": 4097", DT_ERR_FORMAT,
+      "'num_hidden_layers' must be from 1 to 4096" },
+    { "gemma3", "\"full_attention\": {", "\"global_attention\": {", DT_ERR_UNSUPPORTED,
       "'global_attention' is not supported" },
 };
 

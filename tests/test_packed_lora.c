@@ -6,6 +6,7 @@
 #include "core/core.h"
 #include "qat/quantized.h"
 
+#include <detent/export.h>
 #include <detent/ops.h>
 #include <math.h>
 #include <stdio.h>
@@ -538,6 +539,26 @@ START_TEST(files_hold_adapters_alone)
 }
 END_TEST
 
+/* What is exported is used elsewhere, where no base is. */
+START_TEST(exports_are_whole)
+{
+    static const char *const formats[] = { "experts", "stacked" };
+    char text[256], away[TEST_PATH], to[TEST_PATH];
+    dt_model_info info;
+    const dt_mlp_options o = options();
+    const dt_export_options how = dt_export_defaults();
+    dt_module *m = over_base(text, &info, &o), *again;
+    test_folder(away);
+    test_join(to, away, formats[_i]);
+    TEST_OK(ctx, dt_export(m, &info, formats[_i], &how, to, NULL));
+    TEST_OK(ctx, dt_model_load(ctx, to, &again, NULL));
+    same_models(m, again);
+    ck_assert(are_equal(m, again));
+    dt_module_free(again);
+    dt_module_free(m);
+}
+END_TEST
+
 /* A copy of the file with another detent.base, or without a tensor. */
 static void rewrite(const char *text, const char *without)
 {
@@ -708,6 +729,7 @@ Suite *test_packed_lora_suite(void)
     tcase_add_test(c, reading_holds_one_weight_of_floats);
     tcase_add_test(c, language_models_have_adapters);
     tcase_add_test(c, files_hold_adapters_alone);
+    tcase_add_loop_test(c, exports_are_whole, 0, 2);
     tcase_add_test(c, another_base_is_refused);
     tcase_add_test(c, checkpoints_go_on);
     tcase_add_test(c, merging_rounds_anew);

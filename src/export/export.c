@@ -48,6 +48,7 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
     dt_model_info info = { .family = NULL };
     if (e->info != NULL) info = *e->info;
     info.grouped = grouped;
+    info.base = NULL; /* the whole model is written: a base is not where this file goes */
     return dt_model_save(e->m, &info, e->path);
 }
 

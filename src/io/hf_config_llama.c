@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MOST DT__HF_MOST
+#define MOST_LAYERS (1 << 12) /* as family llama has: what differs by layer is listed */
 
 #define AT(field) .offset = offsetof(dt__hf_config, field)
 #define GIVEN(field) .given = offsetof(dt__hf_config, field)
@@ -15,7 +16,8 @@ static const dt_key config_keys[] = {
     { "vocab_size", DT_KEY_INT, AT(vocab), .least = 1, .most = MOST, GIVEN(has_vocab) },
     { "hidden_size", DT_KEY_INT, AT(width), .least = 1, .most = MOST, GIVEN(has_width) },
     { "intermediate_size", DT_KEY_INT, AT(hidden), .least = 1, .most = MOST, GIVEN(has_hidden) },
-    { "num_hidden_layers", DT_KEY_INT, AT(layers), .least = 1, .most = MOST, GIVEN(has_layers) },
+    { "num_hidden_layers", DT_KEY_INT, AT(layers), .least = 1, .most = MOST_LAYERS,
+      GIVEN(has_layers) },
     { "num_attention_heads", DT_KEY_INT, AT(heads), .least = 1, .most = MOST, GIVEN(has_heads) },
     { "num_key_value_heads", DT_KEY_INT, AT(kv_heads), .least = 1, .most = MOST },
     { "head_dim", DT_KEY_INT, AT(head_width), .least = 1, .most = MOST },

@@ -51,12 +51,14 @@ static dt_status refuse(const dt__json *j, const char *what)
     return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
 }
 
+static bool is_scaled(const char *type) { return type != NULL && strcmp(type, "default") != 0; }
+
 /* rope_parameters, which must agree with the keys of transformers 4. */
 static dt_status check_rotation(const dt__json *j, config *c)
 {
     const dt__hf_rope *r = &c->parameters;
-    if (c->has_scaling || r->has_factor || r->other[0] != 0 ||
-        (r->rope_type != NULL && strcmp(r->rope_type, "default") != 0)) {
+    if (c->has_scaling || r->has_factor || r->other[0] != 0 || is_scaled(r->rope_type) ||
+        is_scaled(r->type)) {
         return refuse(j, "rope_scaling and rope_parameters with scaling are not supported");
     }
     if (r->has_theta && c->has_theta && r->theta != c->theta) {

@@ -163,7 +163,9 @@ dt_status dt__hf_set_rotation(const dt__hf_config *c, dt_llama_options *out)
 {
     dt_rope_options five = out->rope;
     if (c->scaling.present) DT__TRY(rope_of(c, "rope_scaling", &c->scaling, &out->rope));
-    if (c->parameters.present) DT__TRY(rope_of(c, "rope_parameters", &c->parameters, &five));
+    if (c->parameters.present || c->parameters.other[0] != 0) {
+        DT__TRY(rope_of(c, "rope_parameters", &c->parameters, &five));
+    }
     if (c->scaling.present && c->parameters.present && !same_rope(&out->rope, &five)) {
         return dt__hf_refuse(c, "rope_scaling and rope_parameters differ");
     }
