@@ -412,6 +412,8 @@ START_TEST(adapters_beside_packed_weights)
     TEST_OK(ctx, dt_model_save(m, &info, path));
     expect(0, "under.safetensors", "inspect beside.safetensors");
     expect(0, "good", "check beside.safetensors");
+    expect(2, "it holds the weights beside", "merge beside.safetensors -o under.safetensors");
+    expect(0, "good", "check beside.safetensors");
     expect(0, "9550 parameters", "merge beside.safetensors -o rounded.safetensors");
     ck_assert_int_eq(remove(base), 0);
     expect(4, "which is not there", "check beside.safetensors");
