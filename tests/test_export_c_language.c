@@ -173,10 +173,7 @@ START_TEST(logits_are_the_decoders)
 }
 END_TEST
 
-START_TEST(longrope_has_the_bits_of_short_texts)
-{
-    check(601, PLAIN, true);
-}
+START_TEST(longrope_has_the_bits_of_short_texts) { check(601, PLAIN, true); }
 END_TEST
 
 /* ---- tokenizers and sampling ---------------------------------------------------------------- */
