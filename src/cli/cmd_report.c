@@ -2,15 +2,18 @@
 #include "cli.h"
 
 #include <detent/report.h>
+
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { OUTPUT, LIVE }; /* options, as in main.c */
 
 #define SECONDS 2
 
-/* The size of a run's metrics and whether it has results, which tell whether a page is old. */
+/* The bytes of the runs' metrics, which tell whether a page is old, and whether all runs ended. */
 typedef struct state {
     long long bytes;
     bool ended;
@@ -24,12 +27,25 @@ static long long size_of(const char *dir, const char *name)
     return stat(path, &found) == 0 ? (long long)found.st_size : -1;
 }
 
+/* A process that trains holds a lock of metrics.jsonl, so a run whose process was killed has ended,
+ * too. Where the file system has no locks, machine.json is the sign: it is written at the end. */
+static bool has_ended(const char *dir)
+{
+    char path[CLI_PATH + 32];
+    struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
+    const int metrics = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const bool known = metrics >= 0 && fcntl(metrics, F_GETLK, &lock) == 0;
+    if (metrics >= 0) close(metrics);
+    return known ? lock.l_type == F_UNLCK : size_of(dir, "machine.json") >= 0;
+}
+
 static state state_of(const cli_args *args)
 {
     state s = { 0, true };
     for (int i = 0; i < args->n_words; i++) {
         s.bytes += size_of(args->words[i], "metrics.jsonl");
-        s.ended = s.ended && size_of(args->words[i], "machine.json") >= 0;
+        s.ended = s.ended && has_ended(args->words[i]);
     }
     return s;
 }
