@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,9 +73,26 @@ static dt_status write_live(const cli_args *args, dt_ctx *ctx, dt_report_options
     }
 }
 
+/* Refuses to replace what is no page, such as a file of the run. */
+static int check_output(const cli_args *args, const char *path)
+{
+    static const char begins[] = "<!doctype html>";
+    char found[sizeof begins] = "";
+    struct stat about;
+    const bool is_there = path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+    FILE *file = is_there ? fopen(path, "rb") : NULL;
+    if (file == NULL) return CLI_DONE; /* a path where none can be is the writer's error */
+    const size_t n = fread(found, 1, sizeof begins - 1, file);
+    fclose(file);
+    if (n == 0 || strcmp(found, begins) == 0) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "%s is there and is no page; give another output", path);
+}
+
 int cli_report(const cli_args *args)
 {
     dt_report_options o = { .output = args->option[OUTPUT] };
+    const int apart = check_output(args, o.output);
+    if (apart != CLI_DONE) return apart;
     dt_ctx *ctx = cli_ctx(args, 1);
     if (ctx == NULL) return CLI_FAILED;
     const bool live = args->option[LIVE] != NULL;
