@@ -174,4 +174,7 @@ int dt__lite_activation(int activation);
 void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c);
 void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c);
 
+/* The dimension that the batch is part of; -1: none. */
+int dt__lite_batch_of(const dt_trace_value *v);
+
 #endif

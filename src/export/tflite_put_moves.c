@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int batch_of(const dt_trace_value *v)
-{
-    for (int i = 0; i < v->rank; i++) {
-        if (v->extent[i].batch != 0) return i;
-    }
-    return -1;
-}
-
 static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
 
 /* The dimension of the file for dimension `dim` of operand 0, which is read in `last` layout. */
@@ -45,14 +37,14 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
     const dt__lite_shape to = dt__lite_plain_shape(y);
     if (!flattens(m, c)) {
         const int x = dt__lite_plain(m, c, 0);
-        dt__lite_out(m, c, 0, dt__lite_reshaped(m, x, &to, batch_of(y)), DT__LITE_PLAIN);
+        dt__lite_out(m, c, 0, dt__lite_reshaped(m, x, &to, dt__lite_batch_of(y)), DT__LITE_PLAIN);
         return;
     }
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     const dt__lite_shape from = dt__lite_shape_of(&m->p, v.tensor);
     v.channels = from.dims[3];
     v.layout = v.channels > 1 && v.channels < to.dims[1] ? DT__LITE_FLAT : DT__LITE_PLAIN;
-    v.tensor = dt__lite_reshaped(m, v.tensor, &to, batch_of(y));
+    v.tensor = dt__lite_reshaped(m, v.tensor, &to, dt__lite_batch_of(y));
     dt__lite_out_as(m, c, v);
 }
 
@@ -106,7 +98,8 @@ static void put_slice(dt__lite_model *m, const dt_trace_call *c)
         s.stop[d] = bound(c, offsetof(dt_slice_options, stops), i, n);
         s.step[d] = o->steps.n == 0 ? 1 : o->steps.v[i];
         const bool whole = s.start[d] == 0 && s.stop[d] == n && s.step[d] == 1;
-        if (front(o->dims.v[i], from->rank) == batch_of(from) && !whole) m->p.batched = false;
+        if (front(o->dims.v[i], from->rank) == dt__lite_batch_of(from) && !whole)
+            m->p.batched = false;
     }
     const int y = dt__lite_sliced(m, x, &s);
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
