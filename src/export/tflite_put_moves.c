@@ -53,8 +53,8 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
 static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const int a = front(dt__lite_choice(c, "dim0"), rank);
-    const int b = front(dt__lite_choice(c, "dim1"), rank);
+    const int a = front(dt__trace_integer(c, "dim0"), rank);
+    const int b = front(dt__trace_integer(c, "dim1"), rank);
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < rank; i++) order[i] = i;
     order[a] = b;
@@ -66,7 +66,7 @@ static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 static void put_permute(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const dt_ints *dims = dt__lite_list(c, "dims");
+    const dt_ints *dims = dt__trace_list(c, "dims");
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < rank; i++) order[i] = front(dims->v[i], rank);
     const int y = dt__lite_transposed(m, dt__lite_plain(m, c, 0), rank, order);
@@ -111,7 +111,7 @@ static void put_concat(dt__lite_model *m, const dt_trace_call *c)
     bool last = false;
     for (int i = 0; i < c->n_in; i++) last = last || dt__lite_is_last(m, c, i);
     for (int i = 0; i < c->n_in; i++) in[i] = operand(m, c, i, last);
-    const int axis = axis_of(m, c, dt__lite_choice(c, "dim"), last);
+    const int axis = axis_of(m, c, dt__trace_integer(c, "dim"), last);
     const int y = dt__lite_joined(m, in, c->n_in, axis);
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
