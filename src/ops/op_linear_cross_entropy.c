@@ -207,14 +207,6 @@ static dt_status shape(dt_call *c)
     return dt_result(c, KEPT, x->dtype, 2, kept);
 }
 
-/* As for linear. */
-static bool takes_codes(const dt_call *c, int i)
-{
-    const dt__codes *codes = c->codes[i];
-    const bool one = codes->order == NULL || codes->layout.order_rows == codes->rows;
-    return one && codes->columns == dt__columns(c->in[i]);
-}
-
 /* ---- blocks --------------------------------------------------------------------------------- */
 
 static void *at_row(const dt_tensor *x, int64_t row)
@@ -361,7 +353,7 @@ const dt_op dt__op_linear_cross_entropy = {
     .shape = shape,
     .forward = forward,
     .forward_codes = forward,
-    .takes_codes = takes_codes,
+    .takes_codes = dt__linear_takes_codes,
     .backward = backward,
     .scratch = scratch,
 };
