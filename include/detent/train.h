@@ -45,8 +45,8 @@ typedef struct dt_model_options {
     const char *init;                    /* initial weights; NULL: random, from run.seed */
     dt_name_rule map[DT_MAX_NAME_RULES]; /* names of tensors in that file */
     int64_t n_map;
-    /* The weights of `init` are packed when they are read, and adapters are trained beside them: as
-     * they are in the file, or floats by the defaults; or floats by these settings */
+    /* The weights of `init` are packed when they are read, and adapters are trained beside them.
+     * Integers in the file keep their settings, floats are quantized as `packing` says. */
     bool pack;
     dt_qat_options packing;
     const dt_family *family;
@@ -91,8 +91,8 @@ enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 enum { DT_SPIKES_IGNORE, DT_SPIKES_SKIP, DT_SPIKES_LOWER, DT_SPIKES_STOP };
 
 /* A loss is a spike if it is above m + deviations max(s, |m|/100), where m and s are mean and
- * standard deviation of the losses before, the latest ones with weights that fall by 1 - 1/window
- * from one to the one before; after `window` updates of a phase. */
+ * standard deviation of the earlier losses, each of which counts 1 - 1/window times as much as the
+ * one after it. The first `window` losses of a phase are no spikes. */
 typedef struct dt_spike_options {
     int policy; /* DT_SPIKES_... */
     double deviations;
@@ -111,7 +111,7 @@ typedef struct dt_average_options {
     int name; /* DT_AVERAGE_... */
     double decay;
     int64_t last;
-    int64_t batches; /* training batches by which statistics of norms follow; 0: they do not */
+    int64_t batches; /* training batches that update the averaged model's statistics; 0: none */
 } dt_average_options;
 
 typedef struct dt_distill_settings {
@@ -161,7 +161,7 @@ typedef struct dt_calibration_options {
 
 typedef struct dt_convert_options {
     const char *output; /* relative to run.dir */
-    dt_strings formats; /* that the model must be able to leave in */
+    dt_strings formats; /* to which it must be possible to export the model */
     dt_rounding_options rounding;
     dt_calibration_options calibration;
 } dt_convert_options;

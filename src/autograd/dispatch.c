@@ -338,7 +338,7 @@ static dt_status record(dt_call *c, dt__codes **pull)
     return s;
 }
 
-/* ---- the road ------------------------------------------------------------------------------ */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static dt_status watch(const dt_call *c)
 {

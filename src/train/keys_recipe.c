@@ -283,7 +283,8 @@ static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
-      .text = "formats of `detent export` that the model will leave in: c, hf, onnx, onnx-nbits, "
+      .text = "formats of `detent export` to which the model will be exported: c, hf, onnx, "
+              "onnx-nbits, "
               "onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
               "compressed-tensors, torchao; what one of them cannot hold is an error before "
               "training" },
