@@ -109,12 +109,6 @@ static void put_merges(dt__gguf_put *p, const dt_tokenizer *k)
     }
 }
 
-static void note(const dt__gguf_put *p, const char *line)
-{
-    const dt_export_options *o = p->call->options;
-    if (o->note != NULL) o->note(o->user, line);
-}
-
 /* The template of a text: at most a token before it and one behind it. */
 static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
 {
@@ -129,12 +123,14 @@ static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
     }
     if (end >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     else {
-        note(p, "the tokenizer has no token that ends a text, so llama.cpp ends texts at token 11; "
-                "--ignore-eos goes on");
+        dt__gguf_note(
+            p, "the tokenizer has no token that ends a text, so llama.cpp ends texts at token 11; "
+               "--ignore-eos goes on");
     }
     if (k->before.n > 1 || k->after.n > 1) {
-        note(p, "the tokenizer's template has several tokens in one place, which GGUF cannot say; "
-                "it is left out there");
+        dt__gguf_note(
+            p, "the tokenizer's template has several tokens in one place, which GGUF cannot say; "
+               "it is left out there");
     }
 }
 
@@ -160,7 +156,7 @@ static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k)
         put_vocabulary(p, k, true);
         dt__gguf_key_bool(p, "tokenizer.ggml.add_bos_token", false);
     } else {
-        note(p, "llama.cpp has not this tokenizer: the file has none, and is run on ids");
+        dt__gguf_note(p, "llama.cpp has not this tokenizer: the file has none, and is run on ids");
         dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
     }
 }
@@ -170,7 +166,7 @@ dt_status dt__gguf_put_tokens(dt__gguf_put *p)
     const char *text = p->call->info->tokenizer;
     dt_tokenizer *k;
     if (text == NULL) {
-        note(p, "the model has no tokenizer: the file has none, and is run on ids");
+        dt__gguf_note(p, "the model has no tokenizer: the file has none, and is run on ids");
         dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
         return DT_OK;
     }
