@@ -706,6 +706,111 @@ START_TEST(byte_pairs)
 }
 END_TEST
 
+/* A vocabulary of sentencepiece: three special tokens, a, b, the sign of a space, what merges make
+ * of these, and the bytes. The caller frees. */
+static char *pieces_json(const char *merges, const char *prepend)
+{
+    char *text = malloc(16384);
+    size_t n = 0;
+    ck_assert(text != NULL);
+    n += (size_t)snprintf(
+        text + n, 16384 - n,
+        "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":["
+        "{\"id\":0,\"content\":\"<unk>\",\"special\":true},"
+        "{\"id\":1,\"content\":\"<s>\",\"special\":true},"
+        "{\"id\":2,\"content\":\"</s>\",\"special\":true}],\"normalizer\":{\"type\":\"Sequence\","
+        "\"normalizers\":[%s{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
+        "\"\u2581\"}]},\"pre_tokenizer\":null,\"post_processor\":null,\"decoder\":{\"type\":"
+        "\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"
+        "\"content\":\" "
+        "\"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}%s]},\"model\":{\"type\":"
+        "\"BPE\",\"byte_fallback\":true,\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"<s>\":1,"
+        "\"</s>\":2,\"a\":3,\"b\":4,\"\u2581\":5,\"ab\":6,\"\u2581a\":7,\"\u2581ab\":8",
+        prepend,
+        prepend[0] == 0 ? "" : ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
+    for (int i = 0; i < 256; i++) {
+        n += (size_t)snprintf(text + n, 16384 - n, ",\"<0x%02X>\":%d", i, 9 + i);
+    }
+    snprintf(text + n, 16384 - n, "},\"merges\":[%s]}}", merges);
+    return text;
+}
+
+#define SIGN "\\u2581"
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"" SIGN "\"},"
+
+static void check_scores(const gguf_parsed *g, bool prefix)
+{
+    static const float scores[] = { 0, 0, 0, 0, 0, 0, -1, -2, -3, 0 };
+    static const int32_t types[] = { 2, 3, 3, 1, 1, 1, 1, 1, 1, 6 };
+    char text[64];
+    ck_assert(gguf_says(g, "tokenizer.ggml.model", "llama"));
+    const gguf_pair *score = gguf_pair_of(g, "tokenizer.ggml.scores");
+    const gguf_pair *type = gguf_pair_of(g, "tokenizer.ggml.token_type");
+    const gguf_pair *before = gguf_pair_of(g, "tokenizer.ggml.add_space_prefix");
+    ck_assert(score != NULL && score->n == 9 + 256 && type != NULL && before != NULL);
+    ck_assert(memcmp(g->bytes + score->at, scores, sizeof scores) == 0);
+    ck_assert(memcmp(g->bytes + type->at, types, sizeof types) == 0);
+    ck_assert_int_eq(g->bytes[before->at], prefix);
+    ck_assert_int_eq(gguf_u32(g, "tokenizer.ggml.unknown_token_id"), 0);
+    gguf_string(g, "tokenizer.ggml.tokens", 8, text, sizeof text);
+    ck_assert_str_eq(text, "\xe2\x96\x81"
+                           "ab");
+    gguf_string(g, "tokenizer.ggml.tokens", 9 + 10, text, sizeof text);
+    ck_assert_str_eq(text, "<0x0A>");
+}
+
+/* Merges by which llama.cpp's scores give the same tokens, and others, which are left out. */
+START_TEST(pieces)
+{
+    static const struct {
+        const char *merges, *prepend;
+        bool there;
+    } cases[] = {
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"", "", true },
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"", PREPEND, true },
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\"", "", false }, /* a way that is no merge */
+        { "\"" SIGN "a b\",\"a b\",\"" SIGN " ab\",\"" SIGN " a\"", "", false }, /* interleaved */
+    };
+    made t;
+    dt_file *back;
+    char *json = pieces_json(cases[_i].merges, cases[_i].prepend);
+    gguf_parsed *g = with_tokenizer(&t, json, 9 + 256, &back);
+    if (cases[_i].there) check_scores(g, cases[_i].prepend[0] != 0);
+    else ck_assert(gguf_says(g, "tokenizer.ggml.model", "no_vocab"));
+    dt_file_close(back);
+    gguf_free(g);
+    drop(&t);
+    free(json);
+}
+END_TEST
+
+/* A tokenizer with NFC is written, with a line that llama.cpp does not normalize. */
+static void keep_note(void *user, const char *line) { snprintf(user, 256, "%s", line); }
+
+START_TEST(normalized_text)
+{
+    char folder[TEST_PATH], path[TEST_PATH], note[256] = "";
+    made t;
+    if (!test_golden(folder, "tokenizer/models/qwen2")) return;
+    test_join(path, folder, "tokenizer.json");
+    char *json = test_read_file(path, NULL);
+    struct variant v = variants[1];
+    v.llama.vocab = 1024;
+    make(&t, &v);
+    t.info.tokenizer = json;
+    dt_export_options o = dt_export_defaults();
+    o.note = keep_note;
+    o.user = note;
+    TEST_OK(t.ctx, dt_export(t.m, &t.info, "gguf", &o, t.path, NULL));
+    gguf_parsed *g = gguf_parse(t.path);
+    ck_assert(gguf_says(g, "tokenizer.ggml.pre", "qwen2"));
+    ck_assert_msg(strstr(note, "NFC") != NULL, "%s", note);
+    gguf_free(g);
+    drop(&t);
+    free(json);
+}
+END_TEST
+
 /* ---- what is refused when written ----------------------------------------------------------- */
 
 static const struct {
@@ -1150,6 +1255,8 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, scaled_rotations, 0, 2);
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
     tcase_add_loop_test(c, byte_pairs, 0, 3);
+    tcase_add_loop_test(c, pieces, 0, 4);
+    tcase_add_test(c, normalized_text);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_loop_test(c, nearly_an_architecture, 0, (int)(sizeof lacking / sizeof lacking[0]));
     tcase_add_test(c, rotations_that_llama_cpp_lacks);

@@ -205,14 +205,18 @@ static dt_status encode(const dt_tokenizer *k, const unsigned char *text, size_t
 const dt__split *dt__bpe_split(const dt_tokenizer *k)
 {
     const dt__steps *pre = &k->pre_tokenizer;
-    const bool plain = k->kind == &dt__tokenizer_is_bpe && !k->bpe.pieces && k->normalizer.n == 0;
-    if (!plain || pre->n == 0) return NULL;
+    if (k->kind != &dt__tokenizer_is_bpe || k->bpe.pieces || pre->n == 0) return NULL;
     const dt__step *last = &pre->at[pre->n - 1];
     for (int64_t i = 0; i < k->vocab; i++) {
         if (k->token[i].left || k->token[i].right) return NULL;
     }
     if (pre->n == 1) return last->on ? &dt__splits[0] : NULL;
     return pre->n == 2 && !last->on ? pre->at[0].split : NULL;
+}
+
+bool dt__normalizes_nfc(const dt_tokenizer *k)
+{
+    return k->normalizer.n == 1 && k->normalizer.at[0].kind->edit == dt__edit_nfc;
 }
 
 static bool normalizes_spaces(const dt__steps *steps, dt__spaces *out)

@@ -359,8 +359,8 @@ static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
 {
     const dt__split *split = dt__bpe_split(*k);
     dt__spaces spaces;
-    const bool known =
-        (split != NULL && split->next != dt__split_qwen2) || dt__bpe_spaces(*k, &spaces);
+    const bool splits = split != NULL && split->next != dt__split_qwen2 && (*k)->normalizer.n == 0;
+    const bool known = splits || dt__bpe_spaces(*k, &spaces);
     if ((*k)->kind != &dt__tokenizer_is_bpe || known) return DT_OK;
     dt_tokenizer_free(*k);
     *k = NULL;

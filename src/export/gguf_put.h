@@ -40,6 +40,12 @@ void dt__gguf_put_keys(dt__gguf_put *p);
 /* Also notes what llama.cpp cannot do with the model's tokenizer. */
 dt_status dt__gguf_put_tokens(dt__gguf_put *p);
 
+/* Scores of the tokens of a sentencepiece vocabulary, in new memory; NULL where llama.cpp's "llama"
+ * is another tokenizer (gguf_put_pieces.c). NOMEM. */
+dt_status dt__gguf_scores(dt_ctx *ctx, const dt_tokenizer *k, float **score);
+/* The keys by which such a vocabulary differs. */
+void dt__gguf_put_scores(dt__gguf_put *p, const dt_tokenizer *k, const float *score);
+
 /* Tells the caller of the export. */
 void dt__gguf_note(const dt__gguf_put *p, const char *line);
 void dt__gguf_key_u32(dt__gguf_put *p, const char *key, uint32_t value);

@@ -56,7 +56,14 @@ enum {
 };
 
 /* Types of tokens in tokenizer.ggml.token_type. */
-enum { DT__GGUF_NORMAL = 1, DT__GGUF_CONTROL = 3, DT__GGUF_USER = 4, DT__GGUF_UNUSED = 5 };
+enum {
+    DT__GGUF_NORMAL = 1,
+    DT__GGUF_UNKNOWN = 2,
+    DT__GGUF_CONTROL = 3,
+    DT__GGUF_USER = 4,
+    DT__GGUF_UNUSED = 5,
+    DT__GGUF_BYTE = 6
+};
 
 /* ---- models --------------------------------------------------------------------------------- */
 

@@ -16,8 +16,8 @@ static int32_t text_encode_pieces(const text_bpe *b, const text_tokens *k, int p
         uint32_t code;
         const int32_t sign = text_sign(p, end), length = text_character(p, end, &code);
         if (sign > 0 && cut) count = first += text_merge_all(b, ids + first, count - first);
-        count = text_put_character(b, k, sign > 0 ? space : p, sign > 0 ? 1 : length, ids, count,
-                                   most);
+        count =
+            text_put_character(b, k, sign > 0 ? space : p, sign > 0 ? 1 : length, ids, count, most);
         p += length > 0 ? length : 1;
     }
     return count < 0 ? -1 : first + text_merge_all(b, ids + first, count - first);
