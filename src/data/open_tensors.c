@@ -1,6 +1,6 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
- * shape of an example], joined along their first dimension; or recordings, whose rows are moments,
- * one a file or one for each of the first dimension of three. */
+ * shape of an example], joined along their first dimension; or recordings, whose rows are time
+ * steps, one a file or one for each of the first dimension of three. */
 #include "data/array_file.h"
 #include "data/data_options.h"
 #include "data/tables.h"
@@ -50,7 +50,7 @@ static bool ends_in(const char *name, const char *ending)
 
 static bool is_csv(const char *name) { return ends_in(name, ".csv") || ends_in(name, ".csv.gz"); }
 
-/* Whether rows are moments of a recording, instead of examples. */
+/* Whether rows are time steps of a recording, instead of examples. */
 static bool has_recordings(const part *p)
 {
     return p->by_folder || p->all->o->window.given || p->store->rate > 0;
