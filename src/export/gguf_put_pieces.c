@@ -26,8 +26,8 @@ static int64_t ways(const dt_tokenizer *k, const dt__token *t)
     return n;
 }
 
-/* llama.cpp finds added tokens in a text before it merges, but for special ones (which a text should
- * not spell) and those with the sign of a space, which text gets later. */
+/* llama.cpp finds added tokens in a text before it merges, but for special ones (which a text
+ * should not spell) and those with the sign of a space, which text gets later. */
 static bool is_found_first(const dt_tokenizer *k, const dt__token *t)
 {
     const size_t sign = strlen(DT__SPACE_SIGN);
