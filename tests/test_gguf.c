@@ -597,6 +597,11 @@ START_TEST(scaled_rotations)
 }
 END_TEST
 
+static bool is_file_error(dt_status s)
+{
+    return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
+}
+
 /* ---- tokenizers ----------------------------------------------------------------------------- */
 
 /* The ids of a text by the tokenizer of a model's file. */
@@ -775,11 +780,47 @@ START_TEST(pieces)
     dt_file *back;
     char *json = pieces_json(cases[_i].merges, cases[_i].prepend);
     gguf_parsed *g = with_tokenizer(&t, json, 9 + 256, &back);
-    if (cases[_i].there) check_scores(g, cases[_i].prepend[0] != 0);
-    else ck_assert(gguf_says(g, "tokenizer.ggml.model", "no_vocab"));
+    if (cases[_i].there) {
+        check_scores(g, cases[_i].prepend[0] != 0);
+        const char *read = dt_file_meta(back, "detent.tokenizer");
+        ck_assert(read != NULL);
+        same_ids(t.ctx, json, read, "ab  a b\n\xc3\xa4 abab </s> aab bab ");
+        same_ids(t.ctx, json, read, " ab");
+    } else ck_assert(gguf_says(g, "tokenizer.ggml.model", "no_vocab"));
     dt_file_close(back);
     gguf_free(g);
     drop(&t);
+    free(json);
+}
+END_TEST
+
+/* Without scores, or with fewer of them. */
+START_TEST(pieces_without_scores)
+{
+    static const char merges[] = "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"";
+    made t;
+    dt_file *back;
+    size_t size;
+    char *json = pieces_json(merges, PREPEND);
+    gguf_parsed *g = with_tokenizer(&t, json, 9 + 256, &back);
+    dt_file_close(back);
+    const size_t at = gguf_pair_of(g, "tokenizer.ggml.scores")->at;
+    char *bytes = test_read_file(t.path, &size);
+    char *key =
+        bytes + at - 8 - 4 - 4; /* behind the name: types of the array and of its elements */
+    if (_i == 0) key[-1] = 'x';
+    else bytes[at - 8]--;
+    test_write_file(t.path, bytes, size);
+    if (_i == 0) {
+        TEST_OK(t.ctx, dt_file_open(t.ctx, t.path, &back));
+        ck_assert_ptr_null(dt_file_meta(back, "detent.tokenizer"));
+        dt_file_close(back);
+    } else {
+        ck_assert(is_file_error(dt_file_open(t.ctx, t.path, &back)));
+    }
+    gguf_free(g);
+    drop(&t);
+    free(bytes);
     free(json);
 }
 END_TEST
@@ -946,11 +987,6 @@ START_TEST(what_llama_cpp_lacks)
 END_TEST
 
 /* ---- damaged and foreign files -------------------------------------------------------------- */
-
-static bool is_file_error(dt_status s)
-{
-    return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
-}
 
 static dt_status load(dt_ctx *ctx, const char *path)
 {
@@ -1256,6 +1292,7 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
     tcase_add_loop_test(c, byte_pairs, 0, 3);
     tcase_add_loop_test(c, pieces, 0, 4);
+    tcase_add_loop_test(c, pieces_without_scores, 0, 2);
     tcase_add_test(c, normalized_text);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_loop_test(c, nearly_an_architecture, 0, (int)(sizeof lacking / sizeof lacking[0]));

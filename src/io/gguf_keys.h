@@ -62,6 +62,14 @@ dt_status dt__gguf_read_model(dt__gguf_file *raw, dt__gguf_model *g);
 /* Its family and options as detent.model has them. */
 void dt__gguf_put_options(const dt__gguf_model *g, dt__chars *t);
 
+/* Arrays of one length: strings, i32 (NULL: all are normal), f32. */
+typedef struct dt__gguf_pieces {
+    const dt__gguf_key *tokens, *types, *scores;
+} dt__gguf_pieces;
+/* Writes a vocabulary of sentencepiece as "vocab" and "merges" of a tokenizer.json (gguf_pieces.c).
+ * *fits false, with nothing written: a token is too long, or a score is no number. NOMEM. */
+dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__chars *t, bool *fits);
+
 /* Writes the tokenizer as detent's JSON; *there false: there is none, or none that is known here,
  * which is said. Errors: FORMAT, NOMEM. */
 dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *there);
