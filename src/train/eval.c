@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "train/spreading.h"
 #include "train/task.h"
 
 #include <string.h>
@@ -85,7 +86,10 @@ static dt_status run_round(evaluation *e, int64_t first)
     dt_tensor *of[DT__ANSWERS];
     const bool mine = first + e->rank < e->batches;
     dt__tensor_post post = { .what = "the answers of a batch", .status = e->added };
+    if (post.status == DT_OK) post.status = dt__spread_begin(e->ctx, e->o->m);
     if (post.status == DT_OK && mine) post.status = run_batch(e, first + e->rank, of);
+    const dt_status served = dt__spread_end(e->ctx, DT_OK); /* also after an error: see below */
+    if (post.status == DT_OK) post.status = served;
     post.given = (dt__tensor_list){ of, mine ? DT__ANSWERS : 0 };
     const dt_status status = dt__cluster_tensors(e->o->cluster, &post, e->all);
     if (status == DT_OK && e->rank == 0) e->added = add_all(e);
