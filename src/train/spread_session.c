@@ -104,8 +104,14 @@ static dt_status exchange_heads(dt__spreading *s)
     s->receive[s->rank] = s->send[s->rank];
     DT__TRY(exchange(s, HEADS));
     for (int k = 0; k < s->ranks; k++) {
-        if (k == s->rank || s->receive[k].asks != DT__ASKS_THE_END) continue;
-        return dt_fail(s->ctx, DT_ERR_STATE, "rank %d has failed: this rank ends", k);
+        const dt__rows_head *h = &s->receive[k];
+        if (k == s->rank || h->asks == DT__ASKS_NOTHING) continue;
+        if (h->asks == DT__ASKS_THE_END) {
+            return dt_fail(s->ctx, DT_ERR_STATE, "rank %d has failed: this rank ends", k);
+        }
+        if (h->layer >= 0 && h->layer < s->n_layers && h->rows >= 0) continue;
+        return dt_fail(s->ctx, DT_ERR_STATE, "rank %d asks for layer %d of %lld with experts", k,
+                       (int)h->layer, (long long)s->n_layers);
     }
     return DT_OK;
 }
