@@ -257,8 +257,9 @@ START_TEST(a_message_of_another_length_names_its_rank)
 }
 END_TEST
 
-/* A launcher that leaves the other ranks alone: they end because the rank has told them. One
- * allocation fails at a time, since a library of MPI may come to grief where many do. */
+/* A launcher that leaves the other ranks alone: they end because the rank has told them; where a
+ * library of MPI has come to grief instead, because nothing has come. One allocation fails at a
+ * time. */
 START_TEST(a_rank_that_ends_by_itself_says_so_to_the_others)
 {
     const launcher *found[LAUNCHERS];
@@ -275,7 +276,7 @@ START_TEST(a_rank_that_ends_by_itself_says_so_to_the_others)
         const int status = test_shell(
             &said,
             "cd %s && timeout -k 5 60 %s -n 2 -disable-auto-cleanup ./fault.sh train " RANKS_RECIPES
-                RANKS_DIGITS " 2>&1",
+                RANKS_DIGITS "cluster.timeout=20 2>&1",
             folder, mpich->command);
         ck_assert_msg(status != 124 && status != 137, "allocation %d: it hung: %s", at, said);
         named += strstr(said, "rank 1 has ended: ") != NULL;

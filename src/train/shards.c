@@ -98,7 +98,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     dt_zero_grad(r->model);
     DT__TRY(dt_loader_seek(r->loader, p->position));
     DT__TRY(dt__spread_begin(r->ctx, r->model));
-    if (s->n_experts > 0) dt__own_watch(r, p);
+    if (s->n_experts > 0) dt__own_watch(r, p, i);
     dt_status status = dt__spread_end(r->ctx, run_batches(r, p, shard, report));
     if (status == DT_ERR_NUMERIC) {
         if (s->words[0] == 0) strcpy(s->words, dt_error(r->ctx));
@@ -109,7 +109,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
         status = dt__shards_take(s, k, to);
     }
-    if (status == DT_OK && s->n_experts > 0) status = dt__own_take(s, i);
+    if (status == DT_OK && s->n_experts > 0) status = dt__own_take(s);
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }

@@ -155,12 +155,11 @@ dt_status dt__own_add(dt__shards *s, dt_tensor *x);
 void dt__own_forget(dt__shards *s);
 /* Before the first shard of an update. */
 void dt__own_begin(dt__shards *s);
-/* At the begin of a session for shard i of each rank: where a shard has a single batch, and a rank
- * a single shard, gradients are added up as soon as they are there, so that a rank has no more than
- * those of its own experts for one shard, and a layer's for all. */
-void dt__own_watch(dt__run *r, const dt__batch_range *p);
-/* After shard i of each rank, and its session: takes the gradients of own experts. */
-dt_status dt__own_take(dt__shards *s, int64_t i);
+/* At the begin of a session for shard i of each rank: where a shard has a single batch, gradients
+ * are added up as soon as they are there, layer by layer. */
+void dt__own_watch(dt__run *r, const dt__batch_range *p, int64_t i);
+/* After the session: takes the gradients of own experts that are left. */
+dt_status dt__own_take(dt__shards *s);
 /* After all shards: gives parameters the sums. */
 void dt__own_put(dt__shards *s);
 

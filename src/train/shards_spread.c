@@ -2,7 +2,7 @@
  * shard by itself, from the rows that the shard's rank sent, and adds them in the tree of shards
  * (cluster/cluster.h) as soon as both children of a node are there:
  *     after shard i of each rank: leaves i, V/P + i, 2 V/P + i, ...
- * With one shard a rank the leaves of a layer are all there when the layer's backward is through.
+ * Where a shard has a single batch, leaves of a layer are added when its backward is through.
  * So nothing of them is sent, and the sum has the bits of one rank. */
 #include "core/tensor.h"
 #include "kernels/kernels.h"
@@ -113,10 +113,11 @@ static dt_status on_gradient(void *shards, int rank, int64_t i, dt_tensor **grad
     return DT_OK;
 }
 
-void dt__own_watch(dt__run *r, const dt__batch_range *p)
+void dt__own_watch(dt__run *r, const dt__batch_range *p, int64_t i)
 {
     dt__spreading *spreading = dt__spreading_of(r->ctx);
-    spreading->on_gradient = r->shards->own == 1 && p->batches == 1 ? on_gradient : NULL;
+    r->shards->experts_shard = i;
+    spreading->on_gradient = p->batches == 1 ? on_gradient : NULL;
     spreading->on_gradient_user = r->shards;
 }
 
@@ -140,13 +141,12 @@ static int64_t count_waiting(const dt__shards *s, int ranks)
     return bytes;
 }
 
-dt_status dt__own_take(dt__shards *s, int64_t i)
+dt_status dt__own_take(dt__shards *s)
 {
     const dt__spreading *spreading = dt__spreading_of(s->ctx);
     const int ranks = spreading->ranks;
     const int64_t now = s->experts_bytes + count_waiting(s, ranks);
     s->experts_most = dt__max_i64(s->experts_most, now);
-    s->experts_shard = i;
     for (int64_t k = 0; k < s->n_experts; k++) {
         dt__own_experts *e = &s->experts[k];
         const int64_t number = number_of(spreading, e->x);

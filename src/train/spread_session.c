@@ -56,7 +56,7 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
 
 static bool run_exchange(dt__cluster *c, void *user)
 {
-    static const char *const what[] = { "rows for experts, their number", "rows for experts",
+    static const char *const what[] = { "what ranks ask of experts", "rows for experts",
                                         "results of experts" };
     const sending *p = user;
     const dt__exchange x = { what[p->part], false, pieces, user };
