@@ -78,6 +78,10 @@ bool test_limit_files(int64_t bytes);
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
+/* Whether the compiler that `command` begins with is here, and what it makes can be loaded: not
+ * that of the machine where the build is for another one, whose PATH has `cc` and `gcc` for it. */
+bool test_has_compiler(const char *command);
+
 /* ---- skips ----------------------------------------------------------------------------------- */
 
 /* Says on stderr what this test does not check, for lack of what. The runner counts the test as
