@@ -2,9 +2,9 @@
  * tensors and of metadata pairs, the pairs, for each tensor its name, extents (fastest first), type
  * and offset, and from a multiple of 32 on the data, each tensor from a multiple of 32 on. */
 #include "core/atomic_file.h"
+#include "core/byte_order.h"
 #include "export/exporters.h"
 #include "export/gguf_put.h"
-#include "io/byte_order.h"
 
 #include <string.h>
 

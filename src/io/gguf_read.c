@@ -1,8 +1,8 @@
 /* A GGUF file of llama.cpp as a file of detent: its tensors under the model's names, in their own
  * types, and detent.model from its keys. A key of the architecture that is not known here is
  * refused, as it may change what the model computes. */
+#include "core/byte_order.h"
 #include "core/system_calls.h"
-#include "io/byte_order.h"
 #include "io/gguf_keys.h"
 #include "io/hf.h"
 #include "io/model.h"

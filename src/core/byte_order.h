@@ -1,7 +1,7 @@
 /* Files hold little-endian numbers. On a machine with the other order the bytes of each element are
  * reversed when tensors enter and leave a file; everything between has the machine's order. */
-#ifndef DT__IO_BYTE_ORDER_H
-#define DT__IO_BYTE_ORDER_H
+#ifndef DT__CORE_BYTE_ORDER_H
+#define DT__CORE_BYTE_ORDER_H
 
 #include <stddef.h>
 
@@ -10,8 +10,6 @@
 #else
 #define DT__BIG_ENDIAN 0
 #endif
-
-#define DT__NO_GGUF "GGUF files are read and written on little-endian machines"
 
 /* Copies `bytes` bytes, whole elements of `width` bytes, with the bytes of each in reverse. `to`
  * and `from` do not overlap. */
