@@ -137,7 +137,7 @@ const char *failing_name(void)
 /* `name` in place of the library's function, which is __real_name. Visible, since ld also gives
  * other libraries' calls to it where the C library's symbols have no versions, as musl's. */
 #define STAND_IN(result, name, ...)                                                                \
-    result __real_##name(__VA_ARGS__);                                                             \
+    __typeof__(name) __real_##name, __wrap_##name;                                                 \
     DT_API result __wrap_##name(__VA_ARGS__);                                                      \
     result __wrap_##name(__VA_ARGS__)
 
@@ -148,12 +148,12 @@ static bool no_memory(dt_ctx *ctx, const char *what)
     return true;
 }
 
-STAND_IN(void *, dt__alloc, dt_ctx *ctx, size_t bytes)
+STAND_IN(void *, dt__alloc, dt_ctx *ctx, uint64_t bytes)
 {
     return no_memory(ctx, __func__) ? NULL : __real_dt__alloc(ctx, bytes);
 }
 
-STAND_IN(void *, dt__alloc_zero, dt_ctx *ctx, size_t bytes)
+STAND_IN(void *, dt__alloc_zero, dt_ctx *ctx, uint64_t bytes)
 {
     return no_memory(ctx, __func__) ? NULL : __real_dt__alloc_zero(ctx, bytes);
 }
