@@ -623,6 +623,7 @@ static void rotary(kernel_run *r, void (*f)(const dt__rotary *))
     p.pairs = n / 2 - (n > 4 ? kernel_below(r, 2) : 0);
     p.interleaved = kernel_chance(r);
     p.back = kernel_chance(r);
+    p.amplitude = kernel_chance(r) ? 1 : 1.19;
     double *frequency = kernel_doubles(r, p.pairs);
     for (int64_t j = 0; j < p.pairs; j++) frequency[j] = 1 / (1 + (double)j);
     p.frequency = frequency;

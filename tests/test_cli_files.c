@@ -210,7 +210,16 @@ START_TEST(options_of_exports_go_together)
     expect(4, "the path of a new folder is empty", "export run -o '' --format c");
     expect(1, "cannot express this model:\n  linear in ",
            "export run -o wrong --format onnx --ops qdq");
-    expect(1, "a context is of language models", "export run -o wrong --format c --context 5");
+    expect(2, "a context is of language models", "export run -o wrong --format c --context 5");
+    static const char *const names[][2] = {
+        { "9x", "'x' would do" }, { "int", "'int_' would do" },       { "a-b", "'a_b' would do" },
+        { "_x", "'x' would do" }, { "string", "'string_' would do" }, { "", "'model' would do" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(command, sizeof command, "export run -o wrong --format c --name '%s'",
+                 names[i][0]);
+        expect(2, names[i][1], command);
+    }
     ck_assert(!test_file_exists(path));
 }
 END_TEST

@@ -342,19 +342,48 @@ END_TEST
 /* ---- limits --------------------------------------------------------------------------------- */
 
 /* Small models of a fixed shape. */
+static dt_llama_options small_options(int64_t context)
+{
+    return (dt_llama_options){ .vocab = 40,
+                               .context = context,
+                               .layers = 2,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .width = 32,
+                               .hidden = 48,
+                               .theta = 10000,
+                               .eps = 1e-5 };
+}
+
+static dt_module *llama_of(dt_ctx *c, const dt_llama_options *o)
+{
+    dt_module *m = NULL;
+    return dt_llama_create(c, o, &m) == DT_OK ? m : NULL;
+}
+
 static dt_module *small_llama(dt_ctx *c, int64_t context)
 {
-    const dt_llama_options o = { .vocab = 40,
-                                 .context = context,
-                                 .layers = 2,
-                                 .heads = 4,
-                                 .kv_heads = 2,
-                                 .width = 32,
-                                 .hidden = 48,
-                                 .theta = 10000,
-                                 .eps = 1e-5 };
-    dt_module *m = NULL;
-    return dt_llama_create(c, &o, &m) == DT_OK ? m : NULL;
+    const dt_llama_options o = small_options(context);
+    return llama_of(c, &o);
+}
+
+/* With a window in both layers, or in the first alone. */
+static dt_module *windowed_llama(dt_ctx *c, int64_t context, int64_t window, int64_t full_every)
+{
+    dt_llama_options o = small_options(context);
+    o.block = (dt_block_options){ .given = true, .window = window, .full_every = full_every };
+    return llama_of(c, &o);
+}
+
+/* With other keys in texts of more than `near` tokens. */
+static dt_module *long_llama(dt_ctx *c, int64_t context, int64_t near)
+{
+    dt_llama_options o = small_options(context);
+    o.longrope = (dt_longrope_options){ .given = true,
+                                        .original_context = near,
+                                        .short_factor = { 4, { 1, 1.1, 1.5, 2 } },
+                                        .long_factor = { 4, { 1, 2.5, 9, 30 } } };
+    return llama_of(c, &o);
 }
 
 START_TEST(mistakes_are_refused)
@@ -430,6 +459,195 @@ START_TEST(long_texts_are_cut_into_passes)
 }
 END_TEST
 
+/* ---- windows -------------------------------------------------------------------------------- */
+
+#define TEXT 600
+#define ROW (40 * sizeof(float))
+
+static void draw_text(uint64_t seed, int32_t *ids)
+{
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    for (int i = 0; i < TEXT; i++) ids[i] = (int32_t)dt__random_below(&s, 40);
+}
+
+/* Logits behind n tokens, fed `part` at a time. */
+static void logits_behind(dt_module *m, int cache, const int32_t *ids, const int64_t n[2],
+                          float *to)
+{
+    dt_decoder *d;
+    TEST_OK(ctx, dt_decoder_create(m, &(dt_decoder_options){ .cache = cache }, &d));
+    memcpy(to, feed(d, ids, n[0], n[1]), ROW);
+    dt_decoder_free(d);
+}
+
+/* Any pieces of a text have one result, in floats that of one pass. */
+START_TEST(windows_take_any_pieces)
+{
+    static const struct {
+        int64_t window, full_every;
+    } kinds[] = { { 1, 0 }, { 7, 0 }, { 64, 0 }, { 70, 2 }, { 513, 0 } };
+    static const int64_t lengths[] = { 6, 65, 140, 530, TEXT };
+    int32_t ids[TEXT];
+    float got[40], want[40];
+    draw_text((uint64_t)_i, ids);
+    dt_module *m = windowed_llama(ctx, TEXT, kinds[_i].window, kinds[_i].full_every);
+    for (int k = 0; k < DT__COUNT_OF(lengths); k++) {
+        const int64_t n = lengths[k], pieces[] = { 1, 61, n };
+        float *whole = pass(m, ids, n);
+        for (int cache = 0; cache < DT_CACHES; cache++) {
+            for (int p = 0; p < DT__COUNT_OF(pieces); p++) {
+                logits_behind(m, cache, ids, (const int64_t[]){ n, pieces[p] }, got);
+                if (cache == DT_CACHE_F32) memcpy(want, whole + (n - 1) * 40, sizeof want);
+                else if (p == 0) memcpy(want, got, sizeof want);
+                TEST_EACH(memcmp(got, want, sizeof want) == 0,
+                          "window %lld, cache %s, %lld tokens, %lld at a time",
+                          (long long)kinds[_i].window, dt_cache_names[cache], (long long)n,
+                          (long long)pieces[p]);
+            }
+        }
+        free(whole);
+    }
+    dt_module_free(m);
+}
+END_TEST
+
+/* Through two layers with a window of w, a token sees 2 w - 1 tokens and no others. */
+START_TEST(windows_hide_what_is_behind_them)
+{
+    enum { W = 9, SEEN = 2 * W - 1, N = 200 };
+    int32_t ids[TEXT];
+    float want[40], got[40];
+    const int64_t n[] = { N, 1 };
+    draw_text(50, ids);
+    for (int full = 0; full < 2; full++) {
+        dt_module *m = windowed_llama(ctx, TEXT, W, full == 0 ? 0 : 2);
+        logits_behind(m, _i, ids, n, want);
+        ids[N - SEEN - 1] ^= 1;
+        logits_behind(m, _i, ids, n, got);
+        ck_assert_int_eq(memcmp(got, want, ROW) == 0, full == 0); /* the second layer sees it */
+        ids[N - SEEN] ^= 1;
+        logits_behind(m, _i, ids, n, got);
+        ck_assert(memcmp(got, want, ROW) != 0);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
+/* ---- keys that change in long texts --------------------------------------------------------- */
+
+enum { NEAR_TOKENS = 10 };
+
+/* The logits of each beginning of a text, by one pass over it alone. */
+static float *beginnings(dt_module *m, const int32_t *ids, int64_t n)
+{
+    float *all = malloc((size_t)n * ROW);
+    for (int64_t i = 0; i < n; i++) {
+        float *one = pass(m, ids, i + 1);
+        memcpy(all + i * 40, one + i * 40, ROW);
+        free(one);
+    }
+    return all;
+}
+
+START_TEST(longrope_takes_any_pieces)
+{
+    enum { N = 30 };
+    static const int64_t pieces[] = { 1, 3, 9, 10, 11, 30 };
+    int32_t ids[TEXT];
+    dt_decoder *d;
+    draw_text(60, ids);
+    dt_module *m = long_llama(ctx, 1200, NEAR_TOKENS);
+    float *want = beginnings(m, ids, N), *far = pass(m, ids, N);
+    ck_assert(memcmp(far + 40, want + 40, ROW) != 0); /* short factors of a short text */
+    if (_i == DT_CACHE_INT8) {
+        for (int64_t i = 0; i < N; i++) {
+            logits_behind(m, _i, ids, (const int64_t[]){ i + 1, i + 1 }, want + i * 40);
+        }
+    }
+    TEST_OK(ctx, dt_decoder_create(m, &(dt_decoder_options){ .cache = _i }, &d));
+    for (int p = 0; p < DT__COUNT_OF(pieces); p++) {
+        TEST_OK(ctx, dt_decoder_rewind(d, 0));
+        for (int64_t at = 0, n; at < N; at += n) {
+            n = dt__min_i64(pieces[p], N - at);
+            const float *got = feed(d, ids + at, n, n);
+            TEST_EACH(memcmp(got, want + (at + n - 1) * 40, ROW) == 0,
+                      "%lld at a time: behind token %lld", (long long)pieces[p],
+                      (long long)(at + n - 1));
+        }
+    }
+    for (int64_t to = N - 1; to > 0; to--) { /* back across the border, and on */
+        TEST_OK(ctx, dt_decoder_rewind(d, to));
+        ck_assert_mem_eq(feed(d, ids + to, 1, 1), want + to * 40, ROW);
+    }
+    dt_decoder_free(d);
+    dt_module_free(m);
+    free(want);
+    free(far);
+}
+END_TEST
+
+/* Also where passes of one feed are on both sides of the border. */
+START_TEST(longrope_is_one_for_all_passes)
+{
+    int32_t ids[TEXT];
+    float got[40];
+    draw_text(61, ids);
+    dt_module *m = long_llama(ctx, TEXT, 550);
+    float *want = pass(m, ids, TEXT), *near = pass(m, ids, 550);
+    logits_behind(m, DT_CACHE_F32, ids, (const int64_t[]){ TEXT, TEXT }, got);
+    ck_assert_mem_eq(got, want + (TEXT - 1) * 40, ROW);
+    logits_behind(m, DT_CACHE_F32, ids, (const int64_t[]){ TEXT, 550 }, got);
+    ck_assert_mem_eq(got, want + (TEXT - 1) * 40, ROW);
+    logits_behind(m, DT_CACHE_F32, ids, (const int64_t[]){ 550, 550 }, got);
+    ck_assert_mem_eq(got, near + 549 * 40, ROW);
+    dt_module_free(m);
+    free(want);
+    free(near);
+}
+END_TEST
+
+/* Counts calls down, and fails the one at 0. */
+static dt_tensor *fail_at_0(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    int *left = user;
+    (void)m;
+    if ((*left)-- == 0) dt_tape_fail(t, DT_ERR_NUMERIC, "refused");
+    return x;
+}
+
+/* A feed that fails while tokens run again, or behind that, leaves a decoder that goes on. */
+START_TEST(longrope_survives_a_failing_feed)
+{
+    int32_t ids[TEXT];
+    dt_decoder *d;
+    dt_tensor *logits;
+    int left = -1;
+    draw_text(62, ids);
+    dt_module *m = long_llama(ctx, 64, NEAR_TOKENS);
+    float *want = beginnings(m, ids, 12);
+    TEST_OK(ctx, dt_decoder_create(m, NULL, &d));
+    TEST_OK(ctx, dt_hook_add(dt_module_at(m, "model.layers.1"), DT_SITE_INPUT, fail_at_0, &left,
+                             NULL, NULL));
+    feed(d, ids, NEAR_TOKENS, 3);
+    for (int at = 0; at < 2; at++) {
+        for (int64_t n = 1; n < 3; n++) { /* on, or back to a shorter text */
+            left = at;
+            refused(dt_decoder_feed(d, ids + NEAR_TOKENS, 1, &logits), DT_ERR_NUMERIC, "refused");
+            ck_assert_int_eq(dt_decoder_length(d), NEAR_TOKENS);
+            left = -1;
+            if (n == 2) TEST_OK(ctx, dt_decoder_rewind(d, NEAR_TOKENS - 2));
+            const int64_t from = dt_decoder_length(d);
+            ck_assert_mem_eq(feed(d, ids + from, n, n), want + (from + n - 1) * 40, ROW);
+            TEST_OK(ctx, dt_decoder_rewind(d, 0));
+            feed(d, ids, NEAR_TOKENS, NEAR_TOKENS);
+        }
+    }
+    dt_decoder_free(d);
+    dt_module_free(m);
+    free(want);
+}
+END_TEST
+
 /* ---- memory --------------------------------------------------------------------------------- */
 
 static void feed_without_allocating(dt_module *m, int cache)
@@ -472,7 +690,7 @@ static dt_status feed_some(dt_ctx *c, void *user)
     dt_tensor *logits;
     int32_t ids[] = { 1, 2, 3 }, id;
     const dt_sampling how = { .temperature = 1, .top_k = 3, .top_p = 0.9 };
-    dt_module *m = small_llama(c, 8);
+    dt_module *m = long_llama(c, 8, 2);
     if (m == NULL) return dt_error_status(c);
     dt_status s = dt_decoder_create(m, &o, &d);
     if (s == DT_OK) s = dt_decoder_feed(d, ids, 3, &logits);
@@ -506,6 +724,11 @@ Suite *test_decoder_suite(void)
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, rewound_tokens_are_forgotten);
     tcase_add_test(c, long_texts_are_cut_into_passes);
+    tcase_add_loop_test(c, windows_take_any_pieces, 0, 5);
+    tcase_add_loop_test(c, windows_hide_what_is_behind_them, 0, DT_CACHES);
+    tcase_add_loop_test(c, longrope_takes_any_pieces, 0, DT_CACHES);
+    tcase_add_test(c, longrope_is_one_for_all_passes);
+    tcase_add_test(c, longrope_survives_a_failing_feed);
     tcase_add_test(c, a_token_allocates_nothing);
     tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);

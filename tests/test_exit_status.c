@@ -17,6 +17,11 @@ typedef struct row {
 
 static const row rows[] = {
     { 0, "good", "detent check run" },
+    { 0, "report.html", "rm -f run/machine.json; timeout 20 detent report run --live" },
+    { 0, "report.html", /* goes on as long as the run does */
+      "detent train r.yaml run.dir=long train.epochs=100000 --quiet & p=$!; until [ -s "
+      "long/metrics.jsonl ]; do sleep 0.02; done; timeout 60 detent report long --live & r=$!; "
+      "sleep 0.3; kill -0 $r && kill -KILL $p; wait $r" },
     /* 1: a disk that is full */
     { 1, "cannot write", SMALL "train r.yaml run.dir=full --quiet" },
     { 1, "cannot write", SMALL "train half --resume --quiet" },
@@ -103,6 +108,10 @@ static const row rows[] = {
     { 4, "run/float.safetensors",
       "detent train rows.yaml run.dir=x "
       "model.init=run/float.safetensors" },
+    { 4, "the model takes", "detent eval run/float.safetensors r.yaml data.format=sounds --quiet" },
+    { 4, "the model gives", "detent eval run/float.safetensors r.yaml data.task=regression" },
+    { 4, "the model takes images or arrays, but the data are tokens",
+      "detent eval run/float.safetensors r.yaml data.format=adder" },
     { 4, "cnn.onnx",
       "head -c 99 cnn.onnx > cut.onnx; cp cut.onnx cnn.onnx; detent import cnn.onnx "
       "-o x" },

@@ -123,14 +123,35 @@ static void check_tokens(const random_net *d, dt_module *m, exported *e, int64_t
     free(got);
 }
 
-static void check(uint64_t seed, form f)
+/* The options of d, with longrope and a context of twice the original one. */
+static void make_long(random_net *d)
+{
+    dt_llama_options *o = &d->options.llama;
+    const int64_t width = o->head_width == 0 ? o->width / o->heads : o->head_width;
+    o->rope.scaling = DT_ROPE_PLAIN;
+    o->block.local_theta = 0;
+    o->longrope = (dt_longrope_options){ .given = true, .original_context = o->context / 2 };
+    o->longrope.short_factor.n = o->longrope.long_factor.n = (int)(width / 2);
+    for (int i = 0; i < width / 2; i++) {
+        o->longrope.short_factor.v[i] = 1 + 0.1 * i;
+        o->longrope.long_factor.v[i] = 1 + 3 * i;
+    }
+}
+
+static void check(uint64_t seed, form f, bool is_long)
 {
     random_net d;
     char folder[TEST_PATH], path[TEST_PATH];
     dt_module *m = model_of(seed, f, &d);
+    if (is_long) {
+        dt_module_free(m);
+        make_long(&d);
+        TEST_OK(ctx, dt_llama_create(ctx, &d.options.llama, &m));
+    }
     const dt_model_info info = { .family = d.family, .options = &d.options };
     dt_export_options options = dt_export_defaults();
     options.name = "story";
+    options.context = is_long ? d.options.llama.longrope.original_context : 0;
     test_folder(folder);
     test_join(path, folder, "out");
     TEST_EACH(dt_export(m, &info, "c", &options, path, NULL) == DT_OK, "network %llu, form %d: %s",
@@ -148,8 +169,11 @@ START_TEST(logits_are_the_decoders)
 {
     const int64_t n = test_networks((test_draws){ .usual = 24, .quick = 8, .sanitized = 2 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++)
-        check(seed + 500, seed / 2 % 4 == 0 ? PLAIN : CONVERTED);
+        check(seed + 500, seed / 2 % 4 == 0 ? PLAIN : CONVERTED, false);
 }
+END_TEST
+
+START_TEST(longrope_has_the_bits_of_short_texts) { check(601, PLAIN, true); }
 END_TEST
 
 /* ---- tokenizers and sampling ---------------------------------------------------------------- */
@@ -369,6 +393,7 @@ Suite *test_export_c_language_suite(void)
     TCase *tc = tcase_create("models");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, logits_are_the_decoders);
+    tcase_add_test(tc, longrope_has_the_bits_of_short_texts);
     tcase_add_loop_test(tc, text_is_that_of_the_tokenizer, 0, DT__COUNT_OF(tokenizers));
     tcase_add_test(tc, allocations_may_fail);
     tcase_add_test(tc, mistakes_are_refused);

@@ -345,6 +345,49 @@ START_TEST(experts_in_blocks)
 }
 END_TEST
 
+static void norm_two(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                     int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    dt_layer_norm_options o = dt_layer_norm_defaults();
+    o.normalized_dims = 2;
+    out[0] = dt_layer_norm(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &o);
+}
+
+static const dt_module_type norm_of_two = { .name = "norm_of_two", .forward = norm_two };
+
+/* Layers of recipes normalize the last dimension alone; a program's module may take more. */
+START_TEST(a_norm_of_two_dimensions)
+{
+    const random_net d = { .seed = 0 };
+    const int64_t dims[] = { 5, 3, 4 };
+    const dt_trace_input in = { .name = "x", .dtype = DT_F32, .rank = 3, .dims = { 1, 3, 4 } };
+    static const char *const names[] = { "weight", "bias" };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_export_summary summary;
+    example e = { .ctx = NULL };
+    test_folder(folder);
+    test_join(path, folder, "norm.onnx");
+    TEST_OK(NULL, dt_ctx_create(&e.ctx, NULL));
+    TEST_OK(e.ctx, dt_module_create(e.ctx, &norm_of_two, 0, &e.m));
+    for (int i = 0; i < 2; i++) {
+        dt_tensor *p;
+        TEST_OK(e.ctx, dt_tensor_create(e.ctx, DT_F32, 2, dims + 1, &p));
+        TEST_OK(e.ctx, dt_fill_uniform(p, -2, 2));
+        TEST_OK(e.ctx, dt_module_add_param(e.m, names[i], p));
+    }
+    TEST_OK(e.ctx, dt_tensor_create(e.ctx, DT_F32, 3, dims, &e.x));
+    TEST_OK(e.ctx, dt_fill_uniform(e.x, -3, 5));
+    e.y = output_of(e.m, e.x);
+    TEST_OK(e.ctx,
+            dt_trace_create(e.m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &e.trace));
+    TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
+    check_outputs(&d, &e, path, false);
+    example_free(&e);
+}
+END_TEST
+
 /* ---- what can go wrong ----------------------------------------------------------------------- */
 
 static const int64_t sizes[] = { 12, 9, 4, 0 };
@@ -465,6 +508,7 @@ Suite *test_export_onnx_suite(void)
     tcase_set_timeout(networks, 600);
     tcase_add_loop_test(networks, networks_are_written, 0, PARTS);
     tcase_add_test(networks, experts_in_blocks);
+    tcase_add_test(networks, a_norm_of_two_dimensions);
     tcase_set_timeout(bad, 300);
     tcase_add_checked_fixture(bad, open_ctx, close_ctx);
     tcase_add_test(bad, every_allocation);

@@ -1012,7 +1012,7 @@ START_TEST(test_commands)
                                        "data.tokenizer=bytes data.context=4 2>&1",
                                 folder, folder),
                      4);
-    ck_assert_ptr_nonnull(strstr(said, "vocabulary of 32, but the data have one of 256"));
+    ck_assert_ptr_nonnull(strstr(said, "of a vocabulary of 32, but the data have 4 of 256"));
     free(said);
     ck_assert_int_eq(test_shell(&said, DETENT " convert %s -o %s/b 2>&1", folder, own), 4);
     ck_assert_ptr_nonnull(strstr(said, "a float model"));

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = { "gpt2",    "gpt2-untied", "phi3",        "olmo2",
-                                     "smollm3", "gemma3",      "phi3-window", "pythia" };
+static const char *const names[] = { "gpt2",   "gpt2-untied", "phi3",   "olmo2",    "smollm3",
+                                     "gemma3", "phi3-window", "pythia", "phi3-long" };
 
-enum { LLAMA_S_BLOCKS = 3, PYTHIA = 7 }; /* how many are written as gguf; an index */
+enum { LLAMA_S_BLOCKS = 3, PYTHIA = 7, LONG = 8 }; /* how many are written as gguf; an index */
 
 #define NAMES ((int)(sizeof names / sizeof *names))
 
@@ -115,6 +115,27 @@ START_TEST(computes_what_transformers_does)
     dt_tape_free(tape);
     dt_tensor_free(ids);
     dt_tensor_free(labels);
+    close_trial(&t);
+}
+END_TEST
+
+/* In texts up to the original context, with the other factors. */
+START_TEST(short_texts_have_short_factors)
+{
+    trial t;
+    dt_tape *tape;
+    dt_tensor *part;
+    if (!open_trial(&t, LONG)) return;
+    dt_tensor *ids = load(&t, "ids", DT_I32), *want = load(&t, "short_logits", DT_F64);
+    TEST_OK(t.ctx, dt_tape_create(t.ctx, &tape));
+    TEST_OK(t.ctx, dt_tensor_narrow(ids, 1, 0, dt_dim(want, 1), &part));
+    const double found = gap(&t, "short_logits", dt_forward(tape, t.m, part));
+    ck_assert_msg(found <= TOLERANCE, "logits are off by %.2e", found);
+    printf("hf_families: %s: logits of short texts %.1e\n", names[LONG], found);
+    dt_tape_free(tape);
+    dt_tensor_free(part);
+    dt_tensor_free(ids);
+    dt_tensor_free(want);
     close_trial(&t);
 }
 END_TEST
@@ -272,6 +293,20 @@ START_TEST(prepared_is_converted_is_loaded)
 }
 END_TEST
 
+/* Of a model as t->info says, whose weights are those of t->m. */
+static void export_onnx(const trial *t, const dt_export_options *o, const char *path)
+{
+    dt_module *m;
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    TEST_OK(t->ctx, t->info.family->create(t->ctx, t->info.options, &m));
+    TEST_OK(t->ctx, dt_module_copy_state(m, t->m));
+    TEST_OK(t->ctx, dt_export(m, &t->info, "onnx", o, path, NULL));
+    TEST_OK(t->ctx, dt_export_verify(m, &t->info, path, d, &n));
+    ck_assert(n == 1 && d[0].relative < 1e-5);
+    dt_module_free(m);
+}
+
 /* C and ONNX are written of every class, ONNX computes the same; a format that has not the class
  * refuses it by name. */
 START_TEST(exports_write_or_refuse)
@@ -282,21 +317,31 @@ START_TEST(exports_write_or_refuse)
     if (!open_trial(&t, _i)) return;
     test_folder(own);
     test_join(path, own, "c");
+    if (_i == LONG) {
+        TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "--context 16 is the most",
+                   dt_export(t.m, &t.info, "c", &o, path, NULL));
+        o.context = 16;
+    }
     TEST_OK(t.ctx, dt_export(t.m, &t.info, "c", &o, path, NULL));
+    o.context = 0;
     test_join(path, own, "model.onnx");
-    TEST_OK(t.ctx, dt_export(t.m, &t.info, "onnx", &o, path, NULL));
-    dt_export_difference d[DT_MAX_OUT];
-    int n;
-    TEST_OK(t.ctx, dt_export_verify(t.m, &t.info, path, d, &n));
-    ck_assert(n == 1 && d[0].relative < 1e-5);
+    if (_i == LONG) {
+        TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "longrope takes other divisors in texts of more",
+                   dt_export(t.m, &t.info, "onnx", &o, path, NULL));
+        dt_llama_options *shorter = (dt_llama_options *)(uintptr_t)t.info.options;
+        shorter->context = 16;
+        shorter->longrope.attention_factor = 1.2;
+    }
+    export_onnx(&t, &o, path);
     test_join(path, own, "model.gguf");
     const dt_status s = dt_export(t.m, &t.info, "gguf", &o, path, NULL);
     if (_i < LLAMA_S_BLOCKS) {
         ck_assert_msg(s == DT_OK, "%s", dt_error(t.ctx));
     } else {
         ck_assert_int_eq(s, DT_ERR_UNSUPPORTED);
-        const char *says =
-            _i == PYTHIA ? "(Pythia)" : "`block` (OLMo 2, SmolLM3, Gemma 3, a sliding window)";
+        const char *says = _i == LONG     ? "longrope (Phi-3)"
+                           : _i == PYTHIA ? "(Pythia)"
+                                          : "`block` (OLMo 2, SmolLM3, Gemma 3, a sliding window)";
         ck_assert_ptr_nonnull(strstr(dt_error(t.ctx), says));
     }
     close_trial(&t);
@@ -327,6 +372,34 @@ static const struct {
       "qkv_proj.weight' of 64 rows cannot be cut into 3" },
     { "phi3", "\"partial_rotary_factor\": 1.0", "\"partial_rotary_factor\": 0.5",
       DT_ERR_UNSUPPORTED, "partial_rotary_factor 0.5" },
+    { "phi3-long", "\"longrope\"", "\"su\"", DT_ERR_UNSUPPORTED, "rope_type and type differ" },
+    { "phi3-long", "\"rope_type\": \"longrope\"", "\"rope_type\": \"longrope\", \"factor\": 4",
+      DT_OK, "" },
+    { "phi3-long", "\"rope_type\": \"longrope\"", "\"rope_type\": \"longrope\", \"factor\": 5",
+      DT_ERR_UNSUPPORTED, "factor 5 without attention_factor" },
+    { "phi3-long", "\"rope_type\": \"longrope\"",
+      "\"rope_type\": \"longrope\", \"attention_factor\": 1.5, \"factor\": 5", DT_OK, "" },
+    { "phi3-long", "\"rope_type\": \"longrope\"",
+      "\"rope_type\": \"longrope\", \"attention_factor\": 0", DT_ERR_UNSUPPORTED,
+      "attention_factor 0" },
+    { "phi3-long", "\"rope_type\": \"longrope\"", "\"rope_type\": \"longrope\", \"beta_fast\": 32",
+      DT_ERR_UNSUPPORTED, "'beta_fast' is not supported" },
+    { "phi3-long", "\"original_max_position_embeddings\": 16,\n  \"pad",
+      "\"original_max_position_embeddings\": 8,\n  \"pad", DT_ERR_UNSUPPORTED,
+      "original_max_position_embeddings is 8, and 16 in rope_parameters" },
+    { "phi3-long", "\"original_max_position_embeddings\": 16,\n  \"pad", "\"pad",
+      DT_ERR_UNSUPPORTED, "original_max_position_embeddings is 4096, and 16 in rope_parameters" },
+    { "phi3-long", "      24.5", "      24.5, 30", DT_ERR_FORMAT, "long_factor has 5 entries" },
+    { "phi3-long", "      24.5", "      0", DT_ERR_UNSUPPORTED, "long_factor: entry 3 is 0" },
+    { "phi3-long", "\"short_factor\"", "\"shorter\"", DT_ERR_UNSUPPORTED, "'shorter'" },
+    { "phi3-long", "\"short_factor\": [", "\"short_factor\": null, \"x\": [", DT_ERR_UNSUPPORTED,
+      "'x'" },
+    { "phi3-long", "\"model_type\": \"phi3\"", "\"model_type\": \"llama\"", DT_ERR_UNSUPPORTED,
+      "longrope is supported in class phi3, not in llama" },
+    { "phi3", "\"rope_type\": \"default\"", "\"rope_type\": \"default\", \"attention_factor\": 1.5",
+      DT_ERR_UNSUPPORTED, "attention_factor is of longrope" },
+    { "phi3", "\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"", DT_ERR_FORMAT,
+      "'short_factor' is missing" },
     { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0,\n    0,\n    1",
       DT_ERR_UNSUPPORTED, "no_rope_layers: layer 2" },
     { "smollm3", "    1,\n    0,\n    1,\n    0", "    1,\n    0", DT_ERR_FORMAT,
@@ -414,6 +487,32 @@ START_TEST(a_setting_is_seen)
     dt_ctx_free(ctx);
     free(all);
     free(text);
+}
+END_TEST
+
+/* The first files call longrope "su", in rope_scaling. */
+START_TEST(su_is_longrope)
+{
+    trial t;
+    char folder[TEST_PATH], from[TEST_PATH], path[TEST_PATH];
+    static float y[2][LOGITS];
+    dt_module *m;
+    if (!open_trial(&t, LONG)) return;
+    test_golden(from, "hf/families/phi3-long");
+    test_folder(folder);
+    test_join(path, folder, "config.json");
+    ck_assert_int_eq(test_shell(NULL, "cp %s/* %s", from, folder), 0);
+    ck_assert_int_eq(test_shell(NULL,
+                                "sed -i -e /rope_type/d -e s/rope_parameters/rope_scaling/ -e "
+                                "s/longrope/su/ %s",
+                                path),
+                     0);
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, folder, &m, NULL));
+    logits_of(&t, t.m, y[0]);
+    logits_of(&t, m, y[1]);
+    ck_assert(memcmp(y[0], y[1], sizeof y[0]) == 0);
+    dt_module_free(m);
+    close_trial(&t);
 }
 END_TEST
 
@@ -511,11 +610,13 @@ Suite *test_hf_families_suite(void)
     TCase *c = tcase_create("families");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, computes_what_transformers_does, 0, NAMES);
+    tcase_add_test(c, short_texts_have_short_factors);
     tcase_add_loop_test(c, greedy_text_is_transformers_s, 0, NAMES);
     tcase_add_loop_test(c, saved_folders_have_the_same_bytes, 0, NAMES);
     tcase_add_loop_test(c, prepared_is_converted_is_loaded, 0, 2 * NAMES);
     tcase_add_loop_test(c, exports_write_or_refuse, 0, NAMES);
     tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
+    tcase_add_test(c, su_is_longrope);
     tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
     tcase_add_loop_test(c, weights_are_in_memory_once, 0, 2);
     tcase_add_test(c, turned_matrices_are_read_once);

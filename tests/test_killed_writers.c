@@ -78,6 +78,35 @@ START_TEST(a_writer_that_is_killed)
 }
 END_TEST
 
+/* A file that was to replace one without write permission has its permissions. Root may write all
+ * files, so it becomes another user. */
+START_TEST(files_that_cannot_be_written_are_removed)
+{
+    test_write_text(".detent-x-0.tmp", "half");
+    test_write_text(".detent-y-0.tmp", "half");
+    ck_assert_int_eq(chmod(".detent-x-0.tmp", 0444) | chmod(".detent-y-0.tmp", 0400), 0);
+    const bool root = geteuid() == 0;
+    const uid_t other = 65534;
+    for (int i = 0; i < 3 && root; i++) {
+        static const char *const paths[] = { ".", ".detent-x-0.tmp", ".detent-y-0.tmp" };
+        ck_assert_int_eq(chown(paths[i], other, other), 0);
+    }
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        if (root && setuid(other) != 0) _exit(2);
+        const dt__span text = { "new", 3 };
+        const dt_status s = dt__file_replace(ctx, "x", &text, 1);
+        dt__file_remove_left(".");
+        _exit(s == DT_OK ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert_int_eq(count_files(), 1);
+}
+END_TEST
+
 START_TEST(what_is_being_written_stays)
 {
     dt__new_file first, second;
@@ -183,6 +212,7 @@ Suite *test_killed_writers_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, what_killed_programs_left_is_removed);
     tcase_add_test(c, a_writer_that_is_killed);
+    tcase_add_test(c, files_that_cannot_be_written_are_removed);
     tcase_add_test(c, what_is_being_written_stays);
     tcase_add_test(c, the_lock_decides);
     tcase_add_test(c, all_of_a_folder_of_a_run);

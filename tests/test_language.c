@@ -121,6 +121,36 @@ START_TEST(inputs_that_do_not_fit_are_refused)
 }
 END_TEST
 
+static void check_longrope_options(void)
+{
+    dt_module *m;
+    const dt_longrope_options good = { .given = true,
+                                       .original_context = 2,
+                                       .short_factor = { 2, { 1, 2 } },
+                                       .long_factor = { 2, { 3, 4 } } };
+    dt_llama_options o = small_llama;
+    o.longrope = good;
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    dt_module_free(m);
+    o.rope.scaling = DT_ROPE_LINEAR;
+    TEST_FAILS(ctx, DT_ERR_ARG, "longrope excludes rope.scaling", dt_llama_create(ctx, &o, &m));
+    o.rope.scaling = DT_ROPE_PLAIN;
+    o.longrope.long_factor.n = 1;
+    TEST_FAILS(ctx, DT_ERR_ARG, "longrope.long_factor has 1 factors", dt_llama_create(ctx, &o, &m));
+    o.longrope = good;
+    o.longrope.short_factor.v[1] = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "longrope.short_factor: factor 1 is 0",
+               dt_llama_create(ctx, &o, &m));
+    o.longrope = good;
+    o.longrope.original_context = 0;
+    TEST_FAILS(ctx, DT_ERR_ARG, "original_context 0", dt_llama_create(ctx, &o, &m));
+    o.longrope.original_context = 1; /* its logarithm is 0 */
+    TEST_FAILS(ctx, DT_ERR_ARG, "original_context 1", dt_llama_create(ctx, &o, &m));
+    o.longrope.attention_factor = 1.2;
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    dt_module_free(m);
+}
+
 START_TEST(options_are_checked)
 {
     dt_module *m;
@@ -144,6 +174,7 @@ START_TEST(options_are_checked)
     llama.rope = (dt_rope_options){ DT_ROPE_LLAMA3, 8, 4, 4, 64 };
     TEST_FAILS(ctx, DT_ERR_ARG, "low_freq_factor 4 is not between 0 and high_freq_factor 4",
                dt_llama_create(ctx, &llama, &m));
+    check_longrope_options();
 }
 END_TEST
 

@@ -62,6 +62,7 @@ static const struct {
     { "keys:\n  run.seed: []\n", "s.yaml:2:13: error: 'run.seed' has no values" },
     { "keys:\n  run.seed: 3\n", "s.yaml:2:13: error: 'run.seed' wants a list of values" },
     { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is the sweep's own" },
+    { "model: {}\nkeys: {run.seed: [1]}\n", "unknown key 'model' in the sweep (its keys: " },
     { "keys:\n  run.sede: [1]\n", "s.yaml:2:3: error: unknown key 'sede' in 'run' (did you mean "
                                   "'seed'?)" },
     { "keys:\n  train.optimizer.lr: [1e-3, fast]\n",

@@ -399,6 +399,7 @@ static void fail_at_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *
         p.call.lasts = p.call.i % 2 == 1;
         const dt_status status = run_pass(&p);
         if (!p.happened) continue; /* a loop that the clock ends was shorter */
+        if (failing_is_forgiven() && status == DT_OK) continue;
         ck_assert_msg(status == DT_ERR_NOMEM, "%s fails at site %lld of %lld, and gives %s",
                       failing_name(), (long long)p.call.i, (long long)n, dt_status_name(status));
     }

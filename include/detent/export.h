@@ -188,7 +188,7 @@ typedef struct dt_export_options {
     bool past;        /* of format onnx: keys and values of earlier tokens are inputs and outputs */
     int64_t accuracy; /* of format onnx, nbits: accuracy_level, 0 or 4 */
     int gguf_type;    /* of format gguf: DT_GGUF_... */
-    const char *name; /* of format c: begins all names; NULL: of the path */
+    const char *name; /* of format c: begins all names, an identifier; NULL: of the path */
     int64_t context;  /* of format c: the most tokens of a language model; 0: as many as it has */
     bool text;        /* of format c: tokenizer and sampling too */
     /* Called as the export goes on, and with each thing to know about what was written, or

@@ -11,8 +11,10 @@
 extern "C" {
 #endif
 
-/* The longest list of numbers or strings. */
+/* The longest list of integers or strings. */
 #define DT_MAX_LIST 32
+/* The longest list of real numbers. */
+#define DT_MAX_REALS 128
 #define DT_NO_LIMIT 1e300 /* `most` of a number with a lower bound only; -DT_NO_LIMIT for `least` */
 
 /* Lists hold their elements, so option structs can be copied by assignment. */
@@ -23,7 +25,7 @@ typedef struct dt_ints {
 
 typedef struct dt_reals {
     int n;
-    double v[DT_MAX_LIST];
+    double v[DT_MAX_REALS];
 } dt_reals;
 
 typedef struct dt_strings {

@@ -34,6 +34,9 @@ typedef struct dt_language {
     dt_module *(*head)(dt_module *m); /* the linear layer from hidden states to logits, lent */
     int64_t (*vocab)(const dt_module *m);
     int64_t (*context)(const dt_module *m); /* the most tokens of one sequence */
+    /* In a text of more tokens than this, keys and values of all its tokens differ from those in a
+     * shorter one (longrope), so that a decoder computes them again. NULL, or 0: in none. */
+    int64_t (*near_tokens)(const dt_module *m);
 } dt_language;
 
 /* Operations fused behind a layer:  y = activation(layer(x) + residual). */
@@ -531,6 +534,17 @@ typedef struct dt_rope_options {
     int64_t original_context;
 } dt_rope_options;
 
+/* The rotation of Phi-3's long contexts [Ding et al. 2024, LongRoPE]: frequency j is divided by
+ * short_factor[j], in texts of more than original_context tokens by long_factor[j], at each token;
+ * cosines and sines are multiplied by the attention factor. */
+typedef struct dt_longrope_options {
+    bool given; /* false: none */
+    int64_t original_context;
+    dt_reals short_factor, long_factor; /* half of the head width each */
+    double attention_factor; /* 0: sqrt(1 + ln(context / original_context) / ln(original_context)),
+                                1 where the context is no longer */
+} dt_longrope_options;
+
 /* A mixture of experts in each block, in place of its mlp. */
 typedef struct dt_moe_options {
     bool given;             /* false: none */
@@ -569,6 +583,7 @@ typedef struct dt_llama_options {
     dt_rope_options rope;
     dt_moe_options moe;
     dt_block_options block;
+    dt_longrope_options longrope;
 } dt_llama_options;
 
 /* The keys of dt_llama_options. */
@@ -582,7 +597,8 @@ extern DT_API const dt_key dt_llama_keys[];
  * dt_moe_create as .moe.router, .w_gate, .w_up, .w_down in place of .mlp; with norms of outputs
  * .post_attention_layernorm and .post_feedforward_layernorm, and the norm of an mlp's input is then
  * .pre_feedforward_layernorm. Errors: ARG (heads that do not divide, an odd head width, top_k above
- * experts, settings of `block` that exclude each other); in forward SHAPE, as above. */
+ * experts, settings of `block` that exclude each other, longrope beside rope.scaling or with other
+ * numbers of factors); in forward SHAPE, as above. */
 DT_API dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *options, dt_module **out);
 
 typedef struct dt_token_loss_options {
@@ -693,7 +709,9 @@ DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
  * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
  * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
  * do any number of threads, and a converted model in place of the prepared one. With an int8 cache
- * the same holds, but for a pass without a decoder, whose keys and values are floats. On an error
+ * the same holds, but for a pass without a decoder, whose keys and values are floats. The feed
+ * by which a text of a model with longrope becomes longer than the original context runs all its
+ * tokens again; so does the first one after a rewind back across it. On an error
  * nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
  * the capacity, a model in training mode); NUMERIC (keys or values for an int8 cache that are not
  * finite); those of the model. */

@@ -594,7 +594,7 @@ DT_API dt_tensor *dt_router_z_loss(dt_tape *t, dt_tensor *logits);
 /* ---- attention ------------------------------------------------------------------------------ */
 
 enum { DT_ROTARY_HALF, DT_ROTARY_INTERLEAVED };
-enum { DT_ROPE_PLAIN, DT_ROPE_LINEAR, DT_ROPE_LLAMA3 };
+enum { DT_ROPE_PLAIN, DT_ROPE_LINEAR, DT_ROPE_LLAMA3, DT_ROPE_LONGROPE };
 
 typedef struct dt_rotary_options {
     int pairing;        /* DT_ROTARY_...: pair j is (j, j + rotary_dim/2), or (2j, 2j + 1) */
@@ -603,7 +603,9 @@ typedef struct dt_rotary_options {
     int scaling;        /* DT_ROPE_...; default plain */
     double factor;      /* of linear and llama3; default 1 */
     double low_freq_factor, high_freq_factor; /* of llama3; default 1, 4 */
-    int64_t original_context;                 /* of llama3; default 8192 */
+    int64_t original_context;                 /* of llama3 and longrope; default 8192 */
+    dt_reals divisors;                        /* of longrope: one for each pair */
+    double amplitude; /* of longrope: factor of what is rotated; default 1 */
 } dt_rotary_options;
 
 /* halves, all of a head, theta 10000, plain */
@@ -614,7 +616,9 @@ DT_API dt_rotary_options dt_rotary_defaults(void);
  * copied. x [B, T, H, D], any strides; position i32 [B, T], or [T] for all sequences. Scaling
  * `linear` divides f_j by the factor. `llama3` divides f_j by the factor if the wavelength 2 pi /
  * f_j is above original_context / low_freq_factor, leaves it if the wavelength is below
- * original_context / high_freq_factor, and interpolates between. */
+ * original_context / high_freq_factor, and interpolates between. `longrope` divides f_j by
+ * divisors[j] and multiplies what is rotated by the amplitude; original_context says where a model
+ * takes other divisors, and does not change the result. */
 DT_API dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
                             const dt_rotary_options *options);
 

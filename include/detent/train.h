@@ -440,6 +440,13 @@ DT_API dt_status dt_metric_register(dt_ctx *ctx, const dt_own_metric *metric);
 /* As dt_loss_named. */
 DT_API const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name);
 
+/* Whether a model that was read from `path`, which messages begin with, takes the examples of a
+ * dataset and gives what their targets want; of several inputs and outputs, brings those of the
+ * dataset into the model's order. OK too where `info` has no family, or one of unknown shapes.
+ * Errors: FORMAT (what the model takes or gives, and what the data are), NOMEM. */
+DT_API dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                                     const dt_dataset *d);
+
 /* Runs a model over a dataset in evaluation mode, in order, without gradients, and then restores
  * the model's mode. `options` NULL: the defaults. If `outputs` is not NULL, *outputs becomes a new
  * f32 tensor [examples, ...] of the model's outputs; for language models logits [examples, context,

@@ -314,12 +314,14 @@ static dt_status report(dt__bench *b, dt__account *a, const char *prefix, double
 }
 
 dt_status dt__account_measure(dt__bench *b, dt__account *a, const char *prefix,
-                              dt_status (*step)(void *subject), void *plain, void *watched)
+                              const dt__trial step[2])
 {
-    dt__trial t[2] = { { .silent = true, .unit = "ms", .run = step, .limit = DT__NO_TRIAL } };
-    t[1] = t[0];
-    t[0].subject = plain;
-    t[1].subject = watched;
+    dt__trial t[2] = { step[0], step[1] };
+    for (int i = 0; i < 2; i++) {
+        t[i].silent = true;
+        t[i].unit = "ms";
+        t[i].limit = DT__NO_TRIAL;
+    }
     DT__TRY(dt__measure(b, 2, t));
     return report(b, a, prefix, t[0].median);
 }

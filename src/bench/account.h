@@ -20,10 +20,11 @@ void dt__account_free(dt__bench *b, dt__account *a);
  * nothing. */
 void dt__account_phase(dt__account *a, const char *phase);
 
-/* Takes steps of two subjects in turn, of which `watched` keeps the account `a`. Hands on a row
- * for each part, "PREFIX/PHASE/PART", largest first, and one for their sum. Parts are means of the
- * steps whose time lay between the quartiles; ratios are to the step of `plain`, and to the sum. */
+/* Takes steps of two subjects in turn, the `run` of step[0] and of step[1], whose subject keeps the
+ * account `a`. Hands on a row for each part, "PREFIX/PHASE/PART", largest first, and one for their
+ * sum. Parts are means of the steps whose time lay between the quartiles; ratios are to step[0],
+ * and to the sum. */
 dt_status dt__account_measure(dt__bench *b, dt__account *a, const char *prefix,
-                              dt_status (*step)(void *subject), void *plain, void *watched);
+                              const dt__trial step[2]);
 
 #endif

@@ -79,6 +79,7 @@ static dt_status compare(dt__bench *b, const dt__net *net, int64_t batch)
     for (int i = 0; i < FORMS; i++) {
         if (status == DT_OK) status = make(b, net, batch, i, &s[i]);
         t[i] = (dt__trial){ .unit = "ms", .run = run, .subject = &s[i], .limit = DT__NO_TRIAL };
+        t[i].ctx = s[i].ctx;
         dt__bench_name(b, t[i].name, "device/%s/b%lld/%s", net->name, (long long)batch, names[i]);
         if (i == FLOAT) continue;
         t[i].ratio[0].trial = FLOAT;

@@ -214,6 +214,7 @@ static void fill_trials(const dt__bench *b, const work *k, subject *s, dt__trial
         for (int part = RUN; part < PARTS; part++) {
             dt__trial *to = &t[i * PARTS + part];
             *to = (dt__trial){ .unit = "ms", .work = 1, .subject = &s[i], .limit = DT__NO_TRIAL };
+            to->ctx = s[i].ctx;
             name_of(b, k, kinds[i], parts[part], to->name);
             if (part == RUN) to->run = run;
             else to->elapsed = part == FORWARD ? &s[i].forward : &s[i].backward;

@@ -214,16 +214,17 @@ static dt_status report(dt__bench *b, const work *task, const subject s[2])
 
 static void fill_trials(dt__bench *b, const work *task, subject *s, heads *h, dt__trial *t)
 {
+    void *const subjects[] = { [FLOAT] = &s[FLOAT], [QAT] = &s[QAT], [ATTENTION] = h };
+    dt_ctx *const own[] = { [FLOAT] = s[FLOAT].ctx, [QAT] = s[QAT].ctx, [ATTENTION] = h->ctx };
     for (int i = FLOAT; i <= ATTENTION; i++) {
         t[i] = (dt__trial){ .unit = "ms",
                             .work = i == ATTENTION ? attention_operations(task) : operations(task),
-                            .run = step,
-                            .subject = &s[i],
+                            .run = i == ATTENTION ? attend : step,
+                            .subject = subjects[i],
+                            .ctx = own[i],
                             .limit = i == QAT ? DT__NO_TRIAL : LIMIT };
         name_of(b, task, kinds[i], t[i].name);
     }
-    t[ATTENTION].run = attend;
-    t[ATTENTION].subject = h;
     for (int i = QAT; i <= ATTENTION; i++) {
         t[i].ratio[0].trial = FLOAT;
         t[i].ratio[0].name = "float";

@@ -226,6 +226,7 @@ static void fill_trials(dt__bench *b, const work *task, subject *s, dt__trial *t
                             .work = operations(task),
                             .run = step,
                             .subject = &s[i],
+                            .ctx = s[i].ctx,
                             .limit = DT__NO_TRIAL };
         name_of(b, task, kinds[i], t[i].name);
     }
@@ -260,6 +261,7 @@ static dt_status compare(dt__bench *b, const work *task)
     if (task->net != NULL) {
         if (status == DT_OK) status = dt__convs_make(b, task->net, task->batch, &convs);
         t[CONVOLUTIONS].subject = &convs;
+        t[CONVOLUTIONS].ctx = convs.ctx;
     }
     if (status == DT_OK) status = dt__limit_trial(b, DT__LIMIT_F32, &limit, &t[LIMIT]);
     if (status == DT_OK) status = dt__measure(b, n, t);
@@ -282,7 +284,9 @@ static dt_status explain(dt__bench *b, const work *task, bool qat)
         status = dt__account_create(b, watched.ctx, watched.t, &watched.account);
     }
     if (status == DT_OK) {
-        status = dt__account_measure(b, watched.account, prefix, step, &plain, &watched);
+        const dt__trial both[2] = { { .run = step, .subject = &plain, .ctx = plain.ctx },
+                                    { .run = step, .subject = &watched, .ctx = watched.ctx } };
+        status = dt__account_measure(b, watched.account, prefix, both);
     }
     free_subject(b, &plain);
     free_subject(b, &watched);

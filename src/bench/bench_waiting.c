@@ -57,9 +57,15 @@ static dt_status step(const struct model *p)
     return dt_optimizer_step(p->o, p->t, 1e-3);
 }
 
+/* A model's error is in its own context; it is copied to that of the benchmark. */
+static dt_status passed_on(const dt__bench *b, const struct model *p, dt_status s)
+{
+    return s == DT_OK || p->ctx == NULL ? s : dt_fail(b->ctx, s, "%s", dt_error(p->ctx));
+}
+
 static dt_status run_once(const subject *s, bool alone)
 {
-    if (s->items == 0) return step(&s->model[alone]);
+    if (s->items == 0) return passed_on(s->b, &s->model[alone], step(&s->model[alone]));
     dt__parallel(s->items, alone ? 0 : ITEM_WORK, compute, s);
     return DT_OK;
 }
@@ -167,8 +173,11 @@ static dt_status measure_step(dt__bench *b, const char *beside, double seconds)
 {
     subject s = { .b = b, .seconds = seconds };
     char name[64];
-    dt_status status = make_model(b, dt_threads(b->ctx), &s.model[0]);
-    if (status == DT_OK) status = make_model(b, 1, &s.model[1]);
+    dt_status status = DT_OK;
+    for (int i = 0; i < 2 && status == DT_OK; i++) {
+        struct model *p = &s.model[i];
+        status = passed_on(b, p, make_model(b, i == 0 ? dt_threads(b->ctx) : 1, p));
+    }
     snprintf(name, sizeof name, "%s/step-768-256-128-10/b%d", beside, STEP_BATCH);
     if (status == DT_OK) status = measure(b, &s, name);
     for (int i = 0; i < 2; i++) free_model(&s.model[i]);

@@ -50,6 +50,13 @@ static void spread_threads(const dt__bench *b, double seconds)
     dt__parallel(dt__threads(), DT__WORTH_A_THREAD, stay_busy, &end);
 }
 
+/* A subject's error is in its own context; the user reads the one that is copied to b->ctx. */
+static dt_status run_once(const dt__bench *b, const dt__trial *t)
+{
+    const dt_status s = t->run(t->subject);
+    return s == DT_OK || t->ctx == NULL ? s : dt_fail(b->ctx, s, "%s", dt_error(t->ctx));
+}
+
 static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
 {
     if (t->run == NULL) {
@@ -57,7 +64,7 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
         return DT_OK;
     }
     const double start = dt__seconds();
-    for (int64_t i = 0; i < t->runs; i++) DT__TRY(t->run(t->subject));
+    for (int64_t i = 0; i < t->runs; i++) DT__TRY(run_once(b, t));
     *seconds = (dt__seconds() - start) / (double)t->runs;
     if (t->rest > 0) {
         const struct timespec rest = { 0, (long)(1e9 * t->rest) };

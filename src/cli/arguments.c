@@ -100,6 +100,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
         status = cli_find_model(&args, model);
         words[0] = model;
     }
-    cli_say_all_replaced(&args);
+    if (status == CLI_DONE) status = cli_check_outputs(&args);
+    if (status == CLI_DONE) cli_say_all_replaced(&args);
     return status == CLI_DONE ? c->run(&args) : status;
 }

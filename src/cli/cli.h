@@ -27,6 +27,7 @@ typedef struct cli_option {
                         * in lower case; NULL: it takes none */
     const char *text;
     bool writes; /* its value is a file to write */
+    bool reads;  /* its value is a file to read */
 } cli_option;
 
 typedef struct cli_args {
@@ -144,8 +145,11 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_r
 void cli_say_replaced(const cli_args *args, const char *path);
 /* The same of all options that are files to write. */
 void cli_say_all_replaced(const cli_args *args);
-/* Refuses an output `path` that is also one of the words. CLI_DONE, or the status. */
+/* Refuses an output `path` that is also read: one of the words, or the value of an option that is a
+ * file to read. CLI_DONE, or the status. */
 int cli_check_apart(const cli_args *args, const char *path);
+/* Refuses two options that would write one file. */
+int cli_check_outputs(const cli_args *args);
 
 /* ---- run_model.c ---- */
 

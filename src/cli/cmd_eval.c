@@ -83,19 +83,6 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                     args->words[0]);
 }
 
-/* Refuses tokens that the model does not have: the data may use another tokenizer. */
-static int check_tokens(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
-                        const dt_dataset *test)
-{
-    dt_example in, out;
-    if (info->family == NULL || dt_dataset_target(test) != DT_TARGET_TOKENS) return CLI_DONE;
-    if (info->family->shapes(ctx, info->options, &in, &out) != DT_OK) return CLI_DONE;
-    if (in.rank != 0 || dt_dataset_classes(test) <= in.dims[0]) return CLI_DONE;
-    return cli_fail(args, CLI_BAD_FILE,
-                    "%s: the model has a vocabulary of %lld, but the data have one of %lld",
-                    args->words[0], (long long)in.dims[0], (long long)dt_dataset_classes(test));
-}
-
 /* Gives the model the numbers it was trained on: mean and deviation of its own file. */
 static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
                        dt_dataset *test)
@@ -123,7 +110,9 @@ static int run(const cli_args *args, dt_ctx *ctx)
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
     if (status == CLI_DONE) status = open_data(args, ctx, recipe, info.tokenizer, &test);
-    if (status == CLI_DONE) status = check_tokens(args, ctx, &info, test);
+    if (status == CLI_DONE && dt_model_check_data(ctx, args->words[0], &info, test) != DT_OK) {
+        status = cli_fail_file(args, ctx);
+    }
     if (status == CLI_DONE) status = standardize(args, ctx, &info, test);
     if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
     dt_dataset_free(test);

@@ -222,6 +222,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     const dt_status s = dt_export(m, info, e->name, o, to, &summary);
     meter_end();
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
+    if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
     cli_say("%s: %s of %s", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);

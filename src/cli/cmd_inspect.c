@@ -353,6 +353,9 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
     dt_module *m = NULL;
     dt_model_info info;
     const char *graph = args->option[GRAPH];
+    if ((args->option[LAYERS] != NULL) + (graph != NULL) + (args->option[DEVICE] != NULL) > 1) {
+        return cli_fail(args, CLI_USAGE, "--layers, --graph and --device exclude each other");
+    }
     if (graph != NULL && strcmp(graph, "table") != 0 && strcmp(graph, "dot") != 0) {
         return cli_fail(args, CLI_USAGE, "--graph must be table or dot, not '%s'", graph);
     }

@@ -82,6 +82,13 @@ static int read_answers(const cli_args *args, answers *a, new_data *d)
         return cli_fail(args, CLI_USAGE,
                         "--target is missing: columns of the table, or a file of targets");
     }
+    if (!d->columns && args->option[TARGET] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--target: %s is %s, which has no columns", d->path,
+                        d->kind);
+    }
+    if (args->option[FLOAT] != NULL && args->option[BITS] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--float and --bits exclude each other");
+    }
     d->target = d->columns ? a->target : NULL;
     ask(args->option[BITS], "Bits of a weight (2, 3, 4, 8)?", "4", a->bits);
     if (strlen(a->bits) == 1 && strchr("2348", a->bits[0]) != NULL) return CLI_DONE;
@@ -151,15 +158,17 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
 
 static void add_head(const answers *a, const new_data *d, cli_text *out)
 {
-    char name[ANSWER];
-    const char *slash = strrchr(a->file, '/');
-    snprintf(name, sizeof name, "%s", slash == NULL ? a->file : slash + 1);
-    name[strcspn(name, ".")] = 0;
+    char dir[ANSWER + 8];
+    const char *slash = strrchr(a->file, '/'), *name = slash == NULL ? a->file : slash + 1;
+    const size_t n = strcspn(name, ".");
+    snprintf(dir, sizeof dir, "runs/%.*s", n > 0 ? (int)n : 3, n > 0 ? name : "new");
     cli_text_add(out,
                  "# %s, %s. detent train %s trains by it;\n"
                  "# detent config keys lists what else can be set.\n"
-                 "run:\n  dir: 'runs/%s'\n  seed: 1\n\n",
-                 d->kind, d->task, a->file, name);
+                 "run:\n  dir: ",
+                 d->kind, d->task, a->file);
+    new_data_quote(out, dir, strlen(dir));
+    cli_text_add(out, "\n  seed: 1\n\n");
 }
 
 static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, const cli_text *text)
@@ -199,6 +208,11 @@ int cli_new(const cli_args *args)
     int status = read_answers(args, &a, &d);
     if (status != CLI_DONE) return status;
     ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a.file);
+    for (const char *c = a.file; *c != 0; c++) {
+        if ((unsigned char)*c >= ' ' && *c != 127) continue;
+        return cli_fail(args, CLI_USAGE, "%s: the name of a recipe has no control characters",
+                        a.file);
+    }
     if (access(a.file, F_OK) == 0) return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a.file);
     dt_ctx *ctx = cli_ctx(args, 0);
     if (ctx == NULL) return CLI_FAILED;

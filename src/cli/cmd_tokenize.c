@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     TOKENIZER,
@@ -78,26 +77,6 @@ static int make_tokenizer(const cli_args *args, dt_ctx *ctx, dt_tokenizer **out)
 }
 
 /* ---- text to ids ---------------------------------------------------------------------------- */
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* Refuses outputs that are also inputs. */
-static int check_outputs(const cli_args *args)
-{
-    const int outputs[] = { OUTPUT, SAVE };
-    for (int o = 0; o < 2; o++) {
-        const char *to = args->option[outputs[o]];
-        for (int i = 0; to != NULL && i < args->n_words; i++) {
-            if (!same_file(to, args->words[i])) continue;
-            return cli_fail(args, CLI_BAD_FILE, "%s would be overwritten: it is read", to);
-        }
-    }
-    return CLI_DONE;
-}
 
 static void print_ids(const dt_ids *ids, int64_t from)
 {
@@ -169,7 +148,8 @@ static int write_all(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k, c
 static int encode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
 {
     dt_ids ids = { .ctx = ctx };
-    int status = check_outputs(args);
+    int status = cli_check_apart(args, args->option[OUTPUT]);
+    if (status == CLI_DONE) status = cli_check_apart(args, args->option[SAVE]);
     const bool prints = args->option[OUTPUT] == NULL && args->option[JSON] == NULL;
     meter_begin("tokenize", args->option[QUIET] != NULL || prints);
     for (int i = 0; i < args->n_words && status == CLI_DONE; i++) {

@@ -82,8 +82,7 @@ bool new_data_find(new_data *d)
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
-/* A YAML string in quotes. */
-static void add_quoted(cli_text *out, const char *text, size_t n)
+void new_data_quote(cli_text *out, const char *text, size_t n)
 {
     cli_text_add(out, "'");
     for (size_t i = 0; i < n; i++) cli_text_add(out, text[i] == '\'' ? "''" : "%c", text[i]);
@@ -97,7 +96,7 @@ static void add_list(cli_text *out, const char *text)
     for (bool first = true; *text != 0; first = false) {
         const size_t n = strcspn(text, ",");
         if (!first) cli_text_add(out, ", ");
-        add_quoted(out, text, n);
+        new_data_quote(out, text, n);
         text += n + (text[n] == ',');
     }
     cli_text_add(out, "]");
@@ -109,17 +108,17 @@ static void add_files(const new_data *d, cli_text *out)
     const bool table = ends_in(path, ".csv") || ends_in(path, ".csv.gz");
     if (d->language) {
         cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
-        add_quoted(out, path, strlen(path));
+        new_data_quote(out, path, strlen(path));
         cli_text_add(out, "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
                           "  context: 64                  # characters that it sees at once\n");
         return;
     }
     cli_text_add(out, "  format: tensors\n  train: {x: [");
-    add_quoted(out, path, strlen(path));
+    new_data_quote(out, path, strlen(path));
     cli_text_add(out, "]");
     if (!table && d->target != NULL) {
         cli_text_add(out, ", y: ");
-        add_quoted(out, d->target, strlen(d->target));
+        new_data_quote(out, d->target, strlen(d->target));
     }
     cli_text_add(out, "}\n");
     if (table && d->target != NULL) {
@@ -144,7 +143,7 @@ static void add_folder(const new_data *d, const kind *k, cli_text *out)
             cli_text_add(out, "  format: %s\n  dir: ", formats[i][1]);
         }
     }
-    add_quoted(out, d->path, strlen(d->path));
+    new_data_quote(out, d->path, strlen(d->path));
     cli_text_add(out, "\n");
     if (ends_in(k->inside, ".wav")) cli_text_add(out, "  train: ['*/*.wav']\n");
     if (!resized) return;

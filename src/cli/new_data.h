@@ -27,4 +27,7 @@ void new_data_block(const new_data *d, cli_text *out);
 /* The block `model`: a small network for the examples of `train`. */
 void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out);
 
+/* Adds n bytes of text as a YAML string in quotes. */
+void new_data_quote(cli_text *out, const char *text, size_t n);
+
 #endif

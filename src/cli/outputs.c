@@ -3,6 +3,7 @@
 #include "text.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static bool is_one_file(const struct stat *a, const char *path)
@@ -13,9 +14,13 @@ static bool is_one_file(const struct stat *a, const char *path)
 
 static bool is_read(const cli_args *args, const struct stat *about)
 {
-    int i = 0;
-    while (i < args->n_words && !is_one_file(about, args->words[i])) i++;
-    return i < args->n_words;
+    const cli_option *o = args->command->options;
+    bool read = false;
+    for (int i = 0; i < args->n_words && !read; i++) read = is_one_file(about, args->words[i]);
+    for (int i = 0; o[i].name != NULL && !read; i++) {
+        read = o[i].reads && args->option[i] != NULL && is_one_file(about, args->option[i]);
+    }
+    return read;
 }
 
 int cli_check_apart(const cli_args *args, const char *path)
@@ -24,6 +29,25 @@ int cli_check_apart(const cli_args *args, const char *path)
     if (path == NULL || stat(path, &about) != 0 || !is_read(args, &about)) return CLI_DONE;
     return cli_fail(args, CLI_USAGE, "%s would be overwritten: it is read; give another output",
                     path);
+}
+
+int cli_check_outputs(const cli_args *args)
+{
+    const cli_option *o = args->command->options;
+    for (int i = 0; o[i].name != NULL; i++) {
+        const char *path = args->option[i];
+        struct stat about;
+        if (!o[i].writes || path == NULL) continue;
+        const bool is_there = stat(path, &about) == 0 && S_ISREG(about.st_mode);
+        for (int k = 0; k < i; k++) {
+            const char *other = args->option[k];
+            if (!o[k].writes || other == NULL) continue;
+            if (strcmp(path, other) != 0 && !(is_there && is_one_file(&about, other))) continue;
+            return cli_fail(args, CLI_USAGE, "%s and %s are one file, '%s'", o[k].name, o[i].name,
+                            path);
+        }
+    }
+    return CLI_DONE;
 }
 
 /* Regular files only. The command itself checks folders, and files that it also reads. */

@@ -120,11 +120,13 @@ static bool is_at(int folder, const char *name, int descriptor)
 
 /* Removes a temporary file whose writer was killed. While this process has the lock, nobody else
  * renames or removes the file, so `name` remains that file. Where the file system has no locks, the
- * file stays. */
+ * file stays. A file may have got the permissions of the one that it was to replace, without those
+ * to write; some file systems lock only what is open to write. */
 static void remove_left(int folder, const char *name)
 {
-    const int flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    const int left = dt__sys_open_at(folder, name, flags);
+    const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int left = dt__sys_open_at(folder, name, O_WRONLY | flags);
+    if (left < 0 && errno == EACCES) left = dt__sys_open_at(folder, name, O_RDONLY | flags);
     if (left < 0) return;
     if (flock(left, LOCK_EX | LOCK_NB) == 0 && is_at(folder, name, left)) unlinkat(folder, name, 0);
     dt__sys_close(left);

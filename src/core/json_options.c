@@ -48,7 +48,7 @@ static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
         return;
     }
     if (list->n != 1) dt__put_text(t, "[");
-    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
+    for (int i = 0; i < list->n && i < DT_MAX_REALS; i++) {
         dt__put_comma(t, &first);
         dt__put_real(t, list->v[i]);
     }
@@ -236,11 +236,11 @@ static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
     DT__TRY(dt__json_expect(j, '['));
     bool more = !dt__json_next(j, ']');
     for (out->n = 0; more; out->n++) {
-        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        if (out->n == DT_MAX_REALS) return check_length(j, key, DT_MAX_REALS + 1, DT_MAX_REALS);
         DT__TRY(read_real(j, key, &out->v[out->n]));
         DT__TRY(dt__json_more(j, ']', &more));
     }
-    return check_length(j, key, out->n, DT_MAX_LIST);
+    return check_length(j, key, out->n, DT_MAX_REALS);
 }
 
 static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])

@@ -134,10 +134,12 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
                         dt__words *list)
 {
     int64_t found = 0;
+    bool are_targets = false;
     for (int64_t i = 0; i < r->n; i++) {
         const size_t n = strlen(r->name[i]);
         if (!dt__glob_match(pattern, r->name[i])) continue;
         if (list == &c->inputs && dt__words_find(&c->targets, r->name[i], n) >= 0) {
+            are_targets = true;
             if (strcmp(pattern, r->name[i]) != 0) continue;
             return dt_fail(r->ctx, DT_ERR_CONFIG,
                            "data.columns.inputs: '%s' is the target, which no input may be",
@@ -145,6 +147,12 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
         }
         if (dt__words_add(r->ctx, list, r->name[i], n) < 0) return DT_ERR_NOMEM;
         found++;
+    }
+    if (found == 0 && are_targets) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns.target: all columns of '%s' that '%s' matches are targets; no "
+                       "input is left",
+                       r->path, pattern);
     }
     return found > 0 ? DT_OK : no_column(r, key, pattern);
 }

@@ -186,6 +186,33 @@ static void put_frequencies(dt__c_program *p, const dt_rotary_options *o, int64_
     p->flash += (size_t)pairs * sizeof(double);
 }
 
+/* longrope has other divisors in longer texts, whose keys would have to be made again. */
+static void check_divisors(dt__c_program *p, const dt_rotary_options *o)
+{
+    const int64_t context = dt__c_context(p);
+    if (o->scaling != DT_ROPE_LONGROPE || context <= o->original_context) return;
+    dt__c_fail(p, dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
+                          "export: longrope takes other divisors in texts of more than %lld "
+                          "tokens, and the context is %lld; --context %lld is the most",
+                          (long long)o->original_context, (long long)context,
+                          (long long)o->original_context));
+}
+
+static void put_turn(dt__c_program *p, const dt_rotary_options *o, int64_t pairs, const char *turn)
+{
+    const bool plain = o->scaling != DT_ROPE_LONGROPE;
+    check_divisors(p, o);
+    put_frequencies(p, o, pairs);
+    dt__c_want(p, plain ? "rotary_turn" : "rotary_turn_times");
+    if (plain) {
+        dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at, (long long)pairs,
+                   turn);
+    } else {
+        dt__c_line(p, "rotary_turn_times(position, f%lld, %lld, %a, %s);", (long long)p->at,
+                   (long long)pairs, dt__rotary_amplitude(o), turn);
+    }
+}
+
 /* The turns of this token, which layers share. */
 static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pairs)
 {
@@ -193,13 +220,10 @@ static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pai
     dt__c_name name;
     same_turns(p, c, calls);
     if (calls[0] == p->at) {
-        put_frequencies(p, c->options, pairs);
         name = dt__c_scratch(p, c, "float", 2 * pairs, sizeof(float));
         if (p->status != DT_OK) return name;
         p->block[p->n_blocks - 1].last = DT__C_WRITES(calls[1]);
-        dt__c_want(p, "rotary_turn");
-        dt__c_line(p, "rotary_turn(position, f%lld, %lld, %s);", (long long)p->at, (long long)pairs,
-                   name.text);
+        put_turn(p, c->options, pairs, name.text);
         return name;
     }
     int64_t i = 0;

@@ -149,6 +149,19 @@ static dt_status run_examples(dt__c_about *a)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+/* A name that is given is used as it is, or refused: files and functions would have another. */
+static dt_status check_name(const dt_export_call *call)
+{
+    char name[DT__C_NAME];
+    if (call->options->name == NULL) return DT_OK;
+    dt__c_identifier(call->options->name, name);
+    if (strcmp(name, call->options->name) == 0) return DT_OK;
+    return dt_fail(call->ctx, DT_ERR_ARG,
+                   "export: names in C cannot begin with '%s', which must be letters, digits and "
+                   "single underscores, no word of C or of the program; '%s' would do",
+                   call->options->name, name);
+}
+
 dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
 {
     *p = (dt__c_program){ .ctx = call->ctx,
@@ -173,6 +186,7 @@ dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
                        "export: a context of %lld tokens; the model has one of %lld",
                        (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
+    DT__TRY(check_name(call));
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
     dt__c_copy_outputs(p);

@@ -146,6 +146,10 @@ dt_status dt__gguf_describe(dt__gguf_put *p)
                            "format gguf holds Llama's blocks, and none with `block` (OLMo 2, "
                            "SmolLM3, Gemma 3, a sliding window)");
         }
+        if (o->longrope.given) {
+            return dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
+                           "format gguf holds no rotation by longrope (Phi-3)");
+        }
         describe_llama(&p->g, info->options);
         refuse_llama(p, info->options);
         return DT_OK;

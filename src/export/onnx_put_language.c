@@ -76,9 +76,19 @@ static void put_embedding(dt__put_model *m, const dt_trace_call *c)
 
 static bool takes_rotary(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    (void)c;
-    if (dt_trace_context(t) > 0) return true;
-    snprintf(why, size, "the model's context is not known, which the tables of angles need");
+    const dt_rotary_options *o = c->options;
+    const int64_t context = dt_trace_context(t);
+    if (context > 0 && (o->scaling != DT_ROPE_LONGROPE || context <= o->original_context)) {
+        return true;
+    }
+    if (context > 0) {
+        snprintf(why, size,
+                 "longrope takes other divisors in texts of more than %lld tokens, and the model's "
+                 "context is %lld",
+                 (long long)o->original_context, (long long)context);
+    } else {
+        snprintf(why, size, "the model's context is not known, which the tables of angles need");
+    }
     return false;
 }
 
@@ -88,12 +98,13 @@ static dt__value angles(dt__put_model *m, const dt_trace_call *c, int64_t pairs,
     const int64_t context = dt_trace_context(m->trace), n = context * pairs;
     float *table = dt__put_memory(&m->p, n, sizeof *table);
     if (table == NULL) return NULL;
+    const double amplitude = dt__rotary_amplitude(c->options);
     for (int64_t j = 0; j < pairs; j++) {
         const double frequency = dt__rotary_frequency(c->options, j, pairs);
         for (int64_t i = 0; i < context; i++) {
             double s, k;
             dt__sin_cos((double)i * frequency, &s, &k);
-            table[i * pairs + j] = (float)(sine ? s : k);
+            table[i * pairs + j] = (float)(amplitude * (sine ? s : k));
         }
     }
     const int64_t dims[] = { context, 1, pairs };

@@ -19,9 +19,11 @@ dt_status dt__hf_read_object(dt__json *j, const dt_key *keys, void *options,
 typedef struct dt__hf_rope {
     bool present;
     const char *rope_type, *type; /* two names of one key */
-    double theta, factor, low, high, partial;
+    double theta, factor, low, high, partial, attention;
+    dt_reals near, far; /* short_factor, long_factor */
     int64_t original;
-    bool has_theta, has_factor, has_low, has_high, has_original, has_partial;
+    bool has_near, has_far, has_attention, has_theta, has_factor, has_low, has_high, has_original,
+        has_partial;
     char other[DT__SHOWN]; /* the first unknown key */
 } dt__hf_rope;
 
@@ -50,6 +52,8 @@ typedef struct dt__hf_class {
     bool reads_attention_bias, reads_mlp_bias, normed, mixed;
     int window;                            /* DT__HF_..._WINDOW */
     int64_t kv_heads, head_width, context; /* defaults; 0: heads, width / heads */
+    int64_t
+        original; /* default of original_max_position_embeddings; 0: the class has no longrope */
     double theta, eps;
     bool tied;                 /* the default */
     bool after, norm_all;      /* norms of outputs; of all heads together */
@@ -77,6 +81,7 @@ typedef struct dt__hf_config {
     dt__hf_pattern full;      /* of layer_types: full_attention */
     dt__hf_pattern unrotated; /* of no_rope_layers: 0 */
     int64_t unrotated_every;  /* no_rope_layer_interval */
+    int64_t original;         /* original_max_position_embeddings outside of the rotation's map */
     bool has_quantization, has_code;
 } dt__hf_config;
 

@@ -14,8 +14,9 @@ typedef struct class
     const char *type, *class;
     int norms, bias, window;
     bool mixed, qk_norm, norm_all, mlp_bias, unrotated,
-        gemma; /* has them; mlp_bias, unrotated: may */
-    bool pads; /* the default of its pad_token_id is beyond a small vocabulary */
+        gemma;     /* has them; mlp_bias, unrotated: may */
+    bool longrope; /* may have it */
+    bool pads;     /* the default of its pad_token_id is beyond a small vocabulary */
     const dt__hf_names *names;
 } class;
 
@@ -27,7 +28,8 @@ static const class classes[] = {
     { "mixtral", "MixtralForCausalLM", .window = ALL_WINDOWS, .mixed = true },
     { "olmo2", "Olmo2ForCausalLM", .norms = DT_BLOCK_NORMS_AFTER, .bias = SAME_BIAS,
       .qk_norm = true, .norm_all = true },
-    { "phi3", "Phi3ForCausalLM", .window = ALL_WINDOWS, .pads = true, .names = &dt__hf_phi3_names },
+    { "phi3", "Phi3ForCausalLM", .window = ALL_WINDOWS, .longrope = true, .pads = true,
+      .names = &dt__hf_phi3_names },
     { "smollm3", "SmolLM3ForCausalLM", .bias = SAME_BIAS, .window = LISTED_WINDOWS,
       .mlp_bias = true, .unrotated = true, .pads = true },
     { "gemma3_text", "Gemma3ForCausalLM", .norms = DT_BLOCK_NORMS_BOTH, .bias = SAME_BIAS,
@@ -69,7 +71,7 @@ static bool fits(const class *k, const dt_llama_options *o)
     return k->norms == b.norms && k->mixed == o->moe.given && k->qk_norm == o->qk_norm &&
            k->norm_all == (o->qk_norm && b.qk_norm_all) && (k->unrotated || b.unrotated == 0) &&
            (!k->mixed || o->moe.normalize) && fits_bias(k, o) && fits_window(k, &b) &&
-           fits_gemma(k, &b);
+           (k->longrope || !o->longrope.given) && fits_gemma(k, &b);
 }
 
 static const class *class_of(const dt_llama_options *o, bool plain)
@@ -96,6 +98,13 @@ static dt_status refuse(dt_ctx *ctx, const dt_llama_options *o)
                        "norms of queries and keys, and weights that add up to 1: qkv_bias %d, "
                        "out_bias %d, mlp_bias %d, qk_norm %d, moe.normalize %d",
                        o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm, o->moe.normalize);
+    }
+    if (o->longrope.given) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "longrope is written as a Phi-3, whose queries, keys and values are one "
+                       "tensor of floats, and which has no biases, no norms of queries and keys, "
+                       "and Llama's blocks: qkv_bias %d, out_bias %d, mlp_bias %d, qk_norm %d",
+                       o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm);
     }
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                    "no class of models has these biases, norms and blocks: qkv_bias %d, out_bias "

@@ -122,6 +122,31 @@ void dt__hf_put_text(dt__chars *t, const char *key, const char *value)
     dt__put_quoted(t, value);
 }
 
+static void put_factors(dt__chars *t, const char *key, const dt_reals *f)
+{
+    dt__put_text(t, ", ");
+    dt__put_quoted(t, key);
+    for (int i = 0; i < f->n; i++) {
+        dt__put_text(t, i == 0 ? ": [" : ", ");
+        put_float(t, f->v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_longrope(dt__chars *t, const dt_longrope_options *l)
+{
+    dt__hf_put_int(t, "original_max_position_embeddings", l->original_context);
+    dt__hf_put_key(t, "rope_scaling");
+    dt__put_text(t, "{\"rope_type\": \"longrope\"");
+    put_factors(t, "short_factor", &l->short_factor);
+    put_factors(t, "long_factor", &l->long_factor);
+    if (l->attention_factor > 0) {
+        dt__put_text(t, ", \"attention_factor\": ");
+        put_float(t, l->attention_factor);
+    }
+    dt__put_text(t, "}");
+}
+
 static void put_rope(dt__chars *t, const dt_rope_options *r)
 {
     dt__hf_put_key(t, "rope_scaling");
@@ -157,7 +182,8 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *
     dt__hf_put_int(t, "num_hidden_layers", o->layers);
     dt__hf_put_int(t, "num_key_value_heads", heads);
     dt__hf_put_real(t, "rms_norm_eps", o->eps);
-    put_rope(t, &o->rope);
+    if (o->longrope.given) put_longrope(t, &o->longrope);
+    else put_rope(t, &o->rope);
     dt__hf_put_real(t, "rope_theta", o->theta);
     dt__hf_put_bool(t, "tie_word_embeddings", o->tied);
     dt__hf_put_text(t, "torch_dtype", dtype_name(dtype));

@@ -67,7 +67,7 @@ static void put_standard(dt__chars *t, const dt_dataset *d)
         put_reals(t, "mean", dt_dataset_array_channels(d), mean);
         put_reals(t, "deviation", dt_dataset_array_channels(d), deviation);
     } else if (d->mean.n > 0 || d->deviation.n > 0) {
-        double v[DT_MAX_LIST];
+        double v[DT_MAX_REALS];
         const int n = (int)dt__max_i64(d->mean.n, d->deviation.n);
         put_axis(t, 0);
         for (int k = 0; k < 2; k++) {
@@ -476,7 +476,7 @@ dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
     if (dt_dataset_array_channels(d) > 0) {
         return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);
     }
-    if (data->channels > DT_MAX_LIST) {
+    if (data->channels > DT_MAX_REALS) {
         return dt_fail(d->ctx, DT_ERR_ARG, "the model has %lld channels, the images %lld",
                        (long long)data->channels, (long long)dt_dataset_channels(d));
     }

@@ -56,10 +56,11 @@ int64_t dt__attention_back_room(const dt__attention *a, int threads);
 
 /* y: the pairs (u, v) of x rotated by the angle position * frequency[j], (u cos - v sin, u sin + v
  * cos), or with `back` by its negative. Pair j < pairs is (j, j + pairs), or interleaved (2j, 2j +
- * 1); further elements are copied. */
+ * 1); further elements are copied. Cosines and sines are multiplied by the amplitude. */
 typedef struct dt__rotary {
     int64_t batch, time, heads, width, pairs;
     bool interleaved, back;
+    double amplitude;
     const double *frequency;
     const int32_t *position;
     int64_t position_strides[2]; /* 0 if all sequences have the same */

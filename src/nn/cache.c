@@ -23,6 +23,11 @@ void dt__cache_free(dt_ctx *ctx, dt__cache *cache)
 
 int64_t dt__cache_start(const dt_tape *t) { return t->cache == NULL ? 0 : t->cache->length; }
 
+int64_t dt__cache_text(const dt_tape *t, int64_t n)
+{
+    return t->cache == NULL ? n : t->cache->text;
+}
+
 dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
 {
     dt_tensor *positions;

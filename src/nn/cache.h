@@ -18,6 +18,7 @@ typedef struct dt__cache_layer {
 
 typedef struct dt__cache {
     int64_t capacity, length; /* the most tokens; tokens of completed passes */
+    int64_t text;             /* tokens of the text that the running pass is a part of */
     bool codes;               /* int8 */
     dt__cache_layer *layer;   /* in the order of calls, which is the same in each pass */
     int64_t n, room;
@@ -30,6 +31,8 @@ void dt__cache_free(dt_ctx *ctx, dt__cache *cache);
 
 /* The position of this pass's first token: the length of the cache, 0 without one. */
 int64_t dt__cache_start(const dt_tape *t);
+/* The tokens of the text that this pass of n tokens is a part of: n without a cache. */
+int64_t dt__cache_text(const dt_tape *t, int64_t n);
 /* The positions of this pass's n tokens, i32 [n], lent; NULL with the error on the tape. */
 dt_tensor *dt__cache_positions(dt_tape *t, int64_t n);
 /* Appends the keys kv->k and values kv->v of this pass and layer m, [1, tokens, heads, width], to

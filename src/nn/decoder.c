@@ -2,7 +2,11 @@
  *
  * Its tape has a key-value cache (cache.h), so a pass computes only its new tokens, and logits only
  * for the last of them. Each call is divided into passes of at most PASS_TOKENS tokens, so that
- * memory beside the cache is bounded. */
+ * memory beside the cache is bounded.
+ *
+ * With longrope keys depend on whether the text is longer than `near` tokens. A feed that makes it
+ * so runs all tokens again, as does one after a rewind to a shorter text; the first `near` ids are
+ * kept for that. */
 #include "nn/cache.h"
 
 #include <limits.h>
@@ -21,7 +25,12 @@ struct dt_decoder {
     dt_tape *t;
     dt__cache cache;
     dt_tensor *logits; /* [vocab] */
+    int64_t near;      /* longer texts have other keys and values; 0: none has */
+    int32_t *id;       /* the first tokens, at most `near` */
+    int rotation; /* NEAR or FAR: the kind of text that the cache is of; MIXED: a pass failed */
 };
+
+enum { NEAR, FAR, MIXED };
 
 /* ---- a pass --------------------------------------------------------------------------------- */
 
@@ -115,6 +124,36 @@ static dt_status check(const dt_decoder *d, const int32_t *ids, int64_t n)
     return dt_fail(d->ctx, DT_ERR_STATE, "decoder: the model is in training mode");
 }
 
+static dt_status passes(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
+{
+    for (int64_t i = 0; i < n; i += PASS_TOKENS) {
+        const int64_t part = dt__min_i64(PASS_TOKENS, n - i);
+        DT__TRY(pass(d, ids + i, part, last && i + part == n));
+    }
+    return DT_OK;
+}
+
+/* Runs the tokens of the cache again, where the text becomes one of the other kind. */
+static dt_status turn(dt_decoder *d, int64_t n)
+{
+    const int64_t length = d->cache.length;
+    const int wanted = d->near > 0 && length + n > d->near ? FAR : NEAR;
+    d->cache.text = length + n;
+    if (d->rotation == wanted) return DT_OK;
+    d->rotation = MIXED;
+    d->cache.length = 0;
+    const dt_status s = passes(d, d->id, length, false);
+    d->cache.length = length;
+    if (s == DT_OK) d->rotation = wanted;
+    return s;
+}
+
+static void keep_ids(dt_decoder *d, int64_t at, const int32_t *ids, int64_t n)
+{
+    if (at >= d->near) return;
+    memcpy(d->id + at, ids, (size_t)dt__min_i64(n, d->near - at) * sizeof *ids);
+}
+
 dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits)
 {
     DT__NEED(NULL, d);
@@ -123,13 +162,13 @@ dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tenso
     *logits = NULL;
     DT__TRY(check(d, ids, n));
     const int64_t start = d->cache.length;
-    for (int64_t i = 0; i < n; i += PASS_TOKENS) {
-        const int64_t part = dt__min_i64(PASS_TOKENS, n - i);
-        const dt_status s = pass(d, ids + i, part, i + part == n);
-        if (s == DT_OK) continue;
+    DT__TRY(turn(d, n));
+    const dt_status s = passes(d, ids, n, true);
+    if (s != DT_OK) {
         d->cache.length = start;
         return s;
     }
+    keep_ids(d, start, ids, n);
     *logits = d->logits;
     return DT_OK;
 }
@@ -174,6 +213,10 @@ static dt_status open(dt_decoder *d)
     DT__TRY(dt_tape_create(d->ctx, &d->t));
     dt_no_grad(d->t, true);
     d->t->cache = &d->cache;
+    if (d->near > 0) {
+        d->id = dt__alloc_array(d->ctx, d->near, sizeof *d->id);
+        if (d->id == NULL) return DT_ERR_NOMEM;
+    }
     dt_train(d->m, false);
     return warm_up(d);
 }
@@ -214,6 +257,9 @@ dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options, dt_
     *d = (dt_decoder){ .ctx = ctx, .m = m, .language = language };
     d->cache.capacity = o.capacity > 0 ? o.capacity : language->context(m);
     d->cache.codes = o.cache == DT_CACHE_INT8;
+    if (language->near_tokens != NULL && language->near_tokens(m) < d->cache.capacity) {
+        d->near = language->near_tokens(m);
+    }
     dt__ctx_retain(ctx);
     const dt_status s = open(d);
     if (s == DT_OK) *out = d;
@@ -228,6 +274,7 @@ void dt_decoder_free(dt_decoder *d)
     dt_tape_free(d->t);
     dt__cache_free(ctx, &d->cache);
     dt_tensor_free(d->logits);
+    dt__release(ctx, d->id);
     dt__release(ctx, d);
     dt__ctx_release(ctx);
 }

@@ -15,4 +15,7 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
 #include "nn/families.inc"
 #undef DT__FAMILY
 
+/* The factor of cosines and sines with longrope, by its formula where none is given. */
+double dt__longrope_amplitude(const dt_llama_options *o);
+
 #endif

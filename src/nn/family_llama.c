@@ -24,6 +24,27 @@ static dt_rotary_options rotary_of(const dt_llama_options *o)
     r.low_freq_factor = o->rope.low_freq_factor;
     r.high_freq_factor = o->rope.high_freq_factor;
     r.original_context = o->rope.original_context;
+    if (!o->longrope.given) return r;
+    r.scaling = DT_ROPE_LONGROPE;
+    r.original_context = o->longrope.original_context;
+    r.divisors = o->longrope.short_factor;
+    r.amplitude = dt__longrope_amplitude(o);
+    return r;
+}
+
+double dt__longrope_amplitude(const dt_llama_options *o)
+{
+    const dt_longrope_options *l = &o->longrope;
+    const double original = (double)l->original_context, context = (double)o->context;
+    if (l->attention_factor > 0) return l->attention_factor;
+    return context <= original ? 1 : sqrt(1 + log(context / original) / log(original));
+}
+
+/* The rotation in longer texts. */
+static dt_rotary_options far_rotary_of(const dt_llama_options *o)
+{
+    dt_rotary_options r = rotary_of(o);
+    if (o->longrope.given) r.divisors = o->longrope.long_factor;
     return r;
 }
 
@@ -78,6 +99,8 @@ static dt__block_plan block_of(const dt_llama_options *o)
                     .out_bias = o->out_bias,
                     .rotates = true,
                     .rotary = rotary_of_block(o, b.window > 0),
+                    .near_tokens = o->longrope.given ? o->longrope.original_context : 0,
+                    .far_rotary = far_rotary_of(o),
                     .scale = b.query_width > 0 ? 1 / sqrt(b.query_width) : 0,
                     .window = b.window,
                     .eps = o->eps,
@@ -114,6 +137,45 @@ static dt_status check_rope(dt_ctx *ctx, const dt_rope_options *o)
                    o->low_freq_factor, o->high_freq_factor);
 }
 
+static dt_status check_factors(dt_ctx *ctx, const char *name, const dt_reals *f, int64_t pairs)
+{
+    if (f->n != pairs) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "llama: longrope.%s has %d factors; half of the head width are wanted, %lld",
+                       name, f->n, (long long)pairs);
+    }
+    for (int i = 0; i < f->n; i++) {
+        if (f->v[i] > 0 && isfinite(f->v[i])) continue;
+        return dt_fail(ctx, DT_ERR_ARG, "llama: longrope.%s: factor %d is %g, not above 0", name, i,
+                       f->v[i]);
+    }
+    return DT_OK;
+}
+
+static dt_status check_longrope(dt_ctx *ctx, const dt_llama_options *o)
+{
+    const dt_longrope_options *l = &o->longrope;
+    const int64_t width = o->head_width == 0 ? o->width / o->heads : o->head_width;
+    if (!l->given) return DT_OK;
+    if (o->rope.scaling != DT_ROPE_PLAIN || (o->block.given && o->block.local_theta > 0)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "llama: longrope excludes rope.scaling and block.local_theta");
+    }
+    if (width / 2 > DT_MAX_REALS) {
+        return dt_fail(ctx, DT_ERR_ARG, "llama: longrope of heads of width %lld; %d is the most",
+                       (long long)width, 2 * DT_MAX_REALS);
+    }
+    if (l->original_context < 1 || !(l->attention_factor >= 0) || isinf(l->attention_factor) ||
+        (l->original_context == 1 && l->attention_factor == 0 && o->context > 1)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "llama: longrope: original_context %lld, attention_factor %g: both are "
+                       "above 0, or original_context above 1",
+                       (long long)l->original_context, l->attention_factor);
+    }
+    DT__TRY(check_factors(ctx, "short_factor", &l->short_factor, width / 2));
+    return check_factors(ctx, "long_factor", &l->long_factor, width / 2);
+}
+
 static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
 {
     const dt_block_options *b = &o->block;
@@ -148,6 +210,7 @@ static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
     if (o->block.given) DT__TRY(check_block(ctx, o));
+    DT__TRY(check_longrope(ctx, o));
     return check_rope(ctx, &o->rope);
 }
 

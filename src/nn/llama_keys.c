@@ -21,6 +21,21 @@ static const dt_key rope_keys[] = {
     { 0 },
 };
 
+#define LONG(field) .offset = offsetof(dt_longrope_options, field)
+
+static const dt_key longrope_keys[] = {
+    { "original_context", DT_KEY_INT, LONG(original_context), .least = 1, .most = 1 << 30,
+      .fallback = "4096", .text = "texts of more tokens are rotated with the long factors" },
+    { "short_factor", DT_KEY_REALS, LONG(short_factor), .least = 1e-6, .most = 1e12, .fewest = 1,
+      .fallback = "!", .text = "divisors of the frequencies, half as many as a head is wide" },
+    { "long_factor", DT_KEY_REALS, LONG(long_factor), .least = 1e-6, .most = 1e12, .fewest = 1,
+      .fallback = "!", .text = "likewise in longer texts" },
+    { "attention_factor", DT_KEY_REAL, LONG(attention_factor), .most = 1e6, .fallback = "0",
+      .text = "factor of cosines and sines; 0: sqrt(1 + ln(context / original_context) / "
+              "ln(original_context))" },
+    { 0 },
+};
+
 #define MOE(field) .offset = offsetof(dt_moe_options, field)
 
 static const dt_key moe_keys[] = {
@@ -108,5 +123,8 @@ const dt_key dt_llama_keys[] = {
       .text = "a mixture of experts in place of each mlp" },
     { "block", DT_KEY_MAP, AT(block), .keys = block_keys,
       .given = offsetof(dt_llama_options, block.given), .text = "how blocks differ from Llama's" },
+    { "longrope", DT_KEY_MAP, AT(longrope), .keys = longrope_keys,
+      .given = offsetof(dt_llama_options, longrope.given),
+      .text = "the rotation of long contexts that Phi-3 has, in place of `rope`" },
     { 0 },
 };

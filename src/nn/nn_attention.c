@@ -1,8 +1,8 @@
 /* Self-attention [Vaswani et al. 2017], with grouped queries [Ainslie et al. 2023].
  *     q = rotate(norm_q(Wq x))      k = rotate(norm_k(Wk x))      v = Wv x      per head
  *     y = Wo attention(q, k, v), causal
- * The plan decides whether there are norms, over the head width or all heads, rotation, and a
- * sliding window. */
+ * The plan decides whether there are norms, over the head width or all heads, rotation (and another
+ * one in long texts), and a sliding window. */
 #include "nn/cache.h"
 #include "nn/layer_cases.h"
 #include "nn/scalar.h"
@@ -13,6 +13,13 @@ typedef struct attention {
     dt_module *layer[4]; /* DT__Q ... DT__OUT */
     dt_module *norm[2];
 } attention;
+
+/* The rotation of a pass of n tokens. */
+static const dt_rotary_options *rotary_of(const dt_tape *t, const dt__attention_plan *p, int64_t n)
+{
+    const bool far = p->near_tokens > 0 && dt__cache_text(t, n) > p->near_tokens;
+    return far ? &p->far_rotary : &p->rotary;
+}
 
 /* [B, T, heads width] as [B, T, heads, width], with the norm and the rotation of q or k. */
 static dt_tensor *heads_of(dt_tape *t, const attention *s, int which, dt_tensor *x,
@@ -27,8 +34,9 @@ static dt_tensor *heads_of(dt_tape *t, const attention *s, int which, dt_tensor 
     x = dt__then(t, x, dt_reshape(t, x, 4, dims));
     if (which == DT__V) return x;
     if (norm != NULL && !s->plan.norm_all) x = dt__then(t, x, dt_forward(t, norm, x));
-    if (position != NULL && s->plan.rotates)
-        x = dt__then(t, x, dt_rotary(t, x, position, &s->plan.rotary));
+    if (position != NULL && s->plan.rotates) {
+        x = dt__then(t, x, dt_rotary(t, x, position, rotary_of(t, &s->plan, dims[1])));
+    }
     return x;
 }
 

@@ -13,7 +13,7 @@
 
 typedef struct transformer {
     dt_module *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
-    int64_t vocab, context;
+    int64_t vocab, context, near_tokens;
     bool rotates;
     double dropout, scale_tokens; /* scale 0: none */
     dt_moe_options moe;
@@ -90,8 +90,9 @@ void dt__transformer_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int
 static dt_module *head_of(dt_module *m) { return ((transformer *)m->state)->head; }
 static int64_t vocab_of(const dt_module *m) { return ((const transformer *)m->state)->vocab; }
 static int64_t context_of(const dt_module *m) { return ((const transformer *)m->state)->context; }
+static int64_t near_of(const dt_module *m) { return ((const transformer *)m->state)->near_tokens; }
 
-const dt_language dt__transformer_language = { hidden, head_of, vocab_of, context_of };
+const dt_language dt__transformer_language = { hidden, head_of, vocab_of, context_of, near_of };
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -156,6 +157,7 @@ static dt_status build(dt_module *m, const dt__transformer_plan *p)
     s->vocab = p->vocab;
     s->context = p->context;
     s->rotates = p->block.attend.rotates;
+    s->near_tokens = p->block.attend.near_tokens;
     s->dropout = p->block.dropout;
     s->scale_tokens = p->scale_tokens;
     if (p->block.feed.moe != NULL) s->moe = *p->block.feed.moe;

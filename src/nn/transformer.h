@@ -23,6 +23,8 @@ typedef struct dt__attention_plan {
     bool qkv_bias, out_bias;
     bool rotates; /* rotary position embedding; then positions, i32 [T], are a second input */
     dt_rotary_options rotary;
+    int64_t near_tokens; /* all tokens of a longer text are rotated as `far_rotary`; 0: never */
+    dt_rotary_options far_rotary;
     double scale;        /* of the scores, as in dt_attention_options; 0: 1 / sqrt(head width) */
     int64_t window;      /* likewise; 0: none */
     double eps;          /* of the norms */

@@ -1,6 +1,7 @@
 /* Rotary position embedding (Su et al. 2021), and the scalings of Llama's rope_scaling.
  *     (u, v) -> (u cos a - v sin a, u sin a + v cos a), a = position f_j, f_j = theta^(-2j / n)
- * Backward rotates dy by -a. */
+ * Backward rotates dy by -a. With longrope [Ding et al. 2024] f_j is divided by divisors[j], and
+ * the rotated pairs are multiplied by the amplitude, in both directions. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 #include "ops/rotary_frequency.h"
@@ -14,12 +15,13 @@ static const dt_rotary_options defaults = { .theta = 10000,
                                             .factor = 1,
                                             .low_freq_factor = 1,
                                             .high_freq_factor = 4,
-                                            .original_context = 8192 };
+                                            .original_context = 8192,
+                                            .amplitude = 1 };
 
 dt_rotary_options dt_rotary_defaults(void) { return defaults; }
 
 static const char *const pairings[] = { "half", "interleaved", NULL };
-static const char *const scalings[] = { "plain", "linear", "llama3", NULL };
+static const char *const scalings[] = { "plain", "linear", "llama3", "longrope", NULL };
 
 static const dt_key keys[] = {
     { "layout", DT_KEY_CHOICE, AT(pairing), .choices = pairings, .fallback = "half",
@@ -37,7 +39,11 @@ static const dt_key keys[] = {
     { "high_freq_factor", DT_KEY_REAL, AT(high_freq_factor), .most = DT_NO_LIMIT, .fallback = "4",
       .text = "llama3: wavelengths below original_context / this are not scaled" },
     { "original_context", DT_KEY_INT, AT(original_context), .most = DT_NO_LIMIT, .fallback = "8192",
-      .text = "llama3: tokens of the context before scaling" },
+      .text = "llama3, longrope: tokens of the context before scaling" },
+    { "divisors", DT_KEY_REALS, AT(divisors), .most = DT_NO_LIMIT, .fallback = "[]",
+      .text = "longrope: divisor of each pair's frequency" },
+    { "amplitude", DT_KEY_REAL, AT(amplitude), .most = DT_NO_LIMIT, .fallback = "1",
+      .text = "longrope: factor of the elements that are rotated" },
     { 0 },
 };
 
@@ -47,10 +53,11 @@ static dt_status check_options(const dt_call *c)
     if (o->pairing < DT_ROTARY_HALF || o->pairing > DT_ROTARY_INTERLEAVED) {
         return dt_refuse(c, DT_ERR_ARG, "pairing %d is none of DT_ROTARY_...", o->pairing);
     }
-    if (o->scaling < DT_ROPE_PLAIN || o->scaling > DT_ROPE_LLAMA3) {
+    if (o->scaling < DT_ROPE_PLAIN || o->scaling > DT_ROPE_LONGROPE) {
         return dt_refuse(c, DT_ERR_ARG, "scaling %d is none of DT_ROPE_...", o->scaling);
     }
     if (!(o->theta > 0)) return dt_refuse(c, DT_ERR_ARG, "theta is %g, not above 0", o->theta);
+    if (o->scaling == DT_ROPE_LONGROPE) return DT_OK; /* check_divisors */
     if (o->scaling != DT_ROPE_PLAIN && !(o->factor > 0)) {
         return dt_refuse(c, DT_ERR_ARG, "factor is %g, not above 0", o->factor);
     }
@@ -63,6 +70,24 @@ static dt_status check_options(const dt_call *c)
                          o->low_freq_factor, o->high_freq_factor, (long long)o->original_context);
     }
     return DT_OK;
+}
+
+static dt_status check_divisors(const dt_call *c, int64_t pairs)
+{
+    const dt_rotary_options *o = c->options;
+    if (o->scaling != DT_ROPE_LONGROPE) return DT_OK;
+    if (o->divisors.n != pairs || pairs > DT_MAX_REALS) {
+        return dt_refuse(c, DT_ERR_ARG,
+                         "longrope wants a divisor for each of %lld pairs, and has %d; %d are the "
+                         "most",
+                         (long long)pairs, o->divisors.n, DT_MAX_REALS);
+    }
+    for (int i = 0; i < o->divisors.n; i++) {
+        if (o->divisors.v[i] > 0 && isfinite(o->divisors.v[i])) continue;
+        return dt_refuse(c, DT_ERR_ARG, "divisor %d is %g, not above 0", i, o->divisors.v[i]);
+    }
+    if (o->amplitude > 0 && isfinite(o->amplitude)) return DT_OK;
+    return dt_refuse(c, DT_ERR_ARG, "amplitude is %g, not above 0", o->amplitude);
 }
 
 /* state[0]: pairs */
@@ -86,6 +111,7 @@ static dt_status shape(dt_call *c)
         return dt_refuse(c, DT_ERR_ARG, "%lld elements of a head make no pairs",
                          (long long)turning);
     }
+    DT__TRY(check_divisors(c, turning / 2));
     c->state[0] = turning / 2;
     c->scratch_bytes = (size_t)c->state[0] * sizeof(double);
     return dt__shape_like(c, 0);
@@ -107,7 +133,13 @@ double dt__rotary_frequency(const dt_rotary_options *o, int64_t pair, int64_t pa
 {
     const double frequency = pow(o->theta, -(double)pair / (double)pairs);
     if (o->scaling == DT_ROPE_LINEAR) return frequency / o->factor;
+    if (o->scaling == DT_ROPE_LONGROPE) return frequency / o->divisors.v[pair];
     return o->scaling == DT_ROPE_LLAMA3 ? scaled_frequency(o, frequency) : frequency;
+}
+
+double dt__rotary_amplitude(const dt_rotary_options *o)
+{
+    return o->scaling == DT_ROPE_LONGROPE ? o->amplitude : 1;
 }
 
 static void turn(const dt_call *c, const dt_tensor *x, bool back, dt_tensor *y)
@@ -125,6 +157,7 @@ static void turn(const dt_call *c, const dt_tensor *x, bool back, dt_tensor *y)
                      .pairs = c->state[0],
                      .interleaved = o->pairing == DT_ROTARY_INTERLEAVED,
                      .back = back,
+                     .amplitude = dt__rotary_amplitude(o),
                      .frequency = frequency,
                      .position = dt__data(position),
                      .x.x = dt__data(x),
@@ -171,6 +204,7 @@ dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
 #define LLAMA3                                                                                     \
     .scaling = DT_ROPE_LLAMA3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,           \
     .original_context = 64
+#define LONGROPE .scaling = DT_ROPE_LONGROPE, .divisors = { 2, { 2, 4 } }, .amplitude = 1.5
 
 /* At position 1, frequencies 1 and 1/10. */
 static const dt__case cases[] = {
@@ -197,6 +231,21 @@ static const dt__case cases[] = {
       .options = WITH(LLAMA3), .n_y = 6,
       .y = { -0.9899924966004454, 0.9535557986668483, 0.9998485201353698, 0.1411200080598672,
              0.30121643187055586, 0.017405079233111822 } },
+    { "longrope",
+      .in = { { { 1, 1, 1, 4 }, .given = true, .values = { 1, 1, 0, 0 } },
+              { { 1 }, .given = true, .values = { 2 }, .dtype = DT_I32 } },
+      .options = WITH(LONGROPE), .n_y = 4,
+      .y = { 0.8104534588022096, 1.4981253905924494, 1.2622064772118446, 0.0749687539060175 } },
+    { "longrope of many", .in = { { { 2, 3, 2, 6 } }, { POSITION({ 2, 3 }) } },
+      .options = WITH(LONGROPE, .rotary_dim = 4) },
+    { "divisors", .in = { { { 1, 1, 1, 6 } }, { POSITION({ 1 }) } }, .options = WITH(LONGROPE),
+      .fails = DT_ERR_ARG, .says = "a divisor for each of 3 pairs, and has 2" },
+    { "a divisor", .in = { { { 1, 1, 1, 2 } }, { POSITION({ 1 }) } },
+      .options = WITH(.scaling = DT_ROPE_LONGROPE, .divisors = { 1, { 0 } }, .amplitude = 1),
+      .fails = DT_ERR_ARG, .says = "divisor 0 is 0" },
+    { "amplitude", .in = { { { 1, 1, 1, 2 } }, { POSITION({ 1 }) } },
+      .options = WITH(.scaling = DT_ROPE_LONGROPE, .divisors = { 1, { 1 } }), .fails = DT_ERR_ARG,
+      .says = "amplitude is 0" },
     { "batch", .in = { { { 2, 3, 2, 6 } }, { POSITION({ 2, 3 }) } } },
     { "same positions", .in = { { { 2, 3, 2, 6 } }, { POSITION({ 3 }) } },
       .options = WITH(.rotary_dim = 4) },
@@ -228,8 +277,8 @@ static const dt__case cases[] = {
       .fails = DT_ERR_ARG, .says = "low_freq_factor < high_freq_factor" },
     { "pairing", .in = { { { 1, 1, 1, 4 } }, { POSITION({ 1 }) } }, .options = WITH(.pairing = 2),
       .fails = DT_ERR_ARG, .says = "pairing 2" },
-    { "scaling", .in = { { { 1, 1, 1, 4 } }, { POSITION({ 1 }) } }, .options = WITH(.scaling = 3),
-      .fails = DT_ERR_ARG, .says = "scaling 3" },
+    { "scaling", .in = { { { 1, 1, 1, 4 } }, { POSITION({ 1 }) } }, .options = WITH(.scaling = 4),
+      .fails = DT_ERR_ARG, .says = "scaling 4" },
     { "integers", .in = { { { 1, 1, 1, 4 }, .dtype = DT_I32 }, { POSITION({ 1 }) } },
       .fails = DT_ERR_DTYPE },
 };

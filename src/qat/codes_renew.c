@@ -71,6 +71,7 @@ void dt__renew_end(dt__renewal *r)
 
 /* ---- the kind's functions ------------------------------------------------------------------- */
 
+/* An update cannot fail here: without memory nothing is renewed, and the next pass makes codes. */
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)
 {
     dt__fq *fq = x->ext;

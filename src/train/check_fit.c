@@ -66,20 +66,26 @@ static dt_status check_input(fit *f)
                             f->have.rank == 1 && !f->have.exact ? shape_of(f->r, &flat) : examples);
 }
 
-/* For labels the first extent is the number of classes, which may exceed the labels'. */
-static dt_status check_output(fit *f, bool has_labels)
+static const char *const target_names[] = {
+    [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images",
+    [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "numbers",
+    [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
+};
+
+/* Apart from the number of classes. */
+static bool gives(const dt_dataset *d, const dt_example *have, const dt_example *wanted)
 {
-    static const char *const targets[] = {
-        [DT_TARGET_CLASS] = "labels", [DT_TARGET_IMAGE] = "images",
-        [DT_TARGET_MASK] = "masks",   [DT_TARGET_VALUES] = "numbers",
-        [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
-    };
-    const char *path = path_of(f), *what = targets[dt_dataset_target(f->d)];
+    if (dt_dataset_target(d) == DT_TARGET_ANOMALY) return values_of(have) == values_of(wanted);
+    return same_shape(have, wanted, dt__task_of(d)->has_labels ? 1 : 0);
+}
+
+/* For labels the first extent is the number of classes, which may exceed the labels'. */
+static dt_status check_output(fit *f)
+{
+    const bool has_labels = dt__task_of(f->d)->has_labels;
+    const char *path = path_of(f), *what = target_names[dt_dataset_target(f->d)];
     const dt_example *have = &f->have, *wanted = &f->wanted;
-    const bool fits = dt_dataset_target(f->d) == DT_TARGET_ANOMALY
-                          ? values_of(have) == values_of(wanted)
-                          : same_shape(have, wanted, has_labels ? 1 : 0);
-    if (!fits) {
+    if (!gives(f->d, have, wanted)) {
         return dt_recipe_refuse(f->r, path,
                                 "the model gives %s for an %s, but the targets are %s: it must "
                                 "give %s",
@@ -179,6 +185,35 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
                    dt__dims_text(example.rank, example.dims, wanted, sizeof wanted));
 }
 
+static dt_status refuse_output(dt_ctx *ctx, const char *path, const dt_example *out,
+                               const dt_dataset *d)
+{
+    char have[160], text[160];
+    const dt_example example = example_of(d), wanted = target_of(d, &example);
+    const bool classes = dt__task_of(d)->has_labels;
+    if (gives(d, out, &wanted) && (!classes || out->dims[0] >= wanted.dims[0])) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model gives %s, but the targets are %s: %s%s", path,
+                   dt__dims_text(out->rank, out->dims, have, sizeof have),
+                   target_names[dt_dataset_target(d)],
+                   dt__dims_text(wanted.rank, wanted.dims, text, sizeof text),
+                   classes ? ", the number of classes first" : "");
+}
+
+dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                              const dt_dataset *d)
+{
+    dt_example in, out;
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, path);
+    DT__NEED(ctx, info);
+    DT__NEED(ctx, d);
+    if (info->family == NULL) return DT_OK;
+    DT__TRY(dt__check_examples(ctx, path, info, d));
+    if (info->family->shapes == NULL || d->joined != NULL || is_tokens(d)) return DT_OK;
+    DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
+    return refuse_output(ctx, path, &out, d);
+}
+
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
 {
     const dt_model_options *m = &r->options.model;
@@ -194,5 +229,5 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d)
     if (in.have.rank == 0) return check_tokens(r, d, &in.have);
     out.wanted = target_of(d, &example);
     DT__TRY(check_input(&in));
-    return check_output(&out, dt__task_of(d)->has_labels);
+    return check_output(&out);
 }

@@ -207,7 +207,7 @@ static void fill_reals(dt_recipe *r, const dt_key *key, place at, void *field)
         fill_real(r, key, at, list->v);
         return;
     }
-    if (!is_list(r, key, at, DT_MAX_LIST)) return;
+    if (!is_list(r, key, at, DT_MAX_REALS)) return;
     for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
         fill_real(r, key, item_of(r, at, item, list->n), &list->v[list->n]);
         at.node->bad |= item->bad;

@@ -113,9 +113,10 @@ static void write_array(dt__out *o, const dt_key *key)
         dt__out_int(o, fewest);
     }
     dt__out_name(o, "maxItems");
-    dt__out_int(o, key->type == DT_KEY_LIST   ? (int64_t)key->most
-                   : key->type == DT_KEY_PAIR ? 2
-                                              : DT_MAX_LIST);
+    dt__out_int(o, key->type == DT_KEY_LIST    ? (int64_t)key->most
+                   : key->type == DT_KEY_PAIR  ? 2
+                   : key->type == DT_KEY_REALS ? DT_MAX_REALS
+                                               : DT_MAX_LIST);
     dt__out_open(o, "items", '{');
     if (key->type == DT_KEY_LIST) {
         write_object(o, key->keys, "additionalProperties");

@@ -147,7 +147,8 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
     }
     if (elsewhere == NULL && in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
     const size_t n = strlen(here);
-    const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && n > 0 &&
-                          elsewhere[n] == '.' && strchr(elsewhere + n + 1, '.') == NULL;
+    const bool same_map =
+        elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && (n == 0 || elsewhere[n] == '.') &&
+        strchr(elsewhere + n + (n > 0), '.') == NULL; /* of another kind of file, of a list's map */
     return elsewhere != NULL && !same_map ? elsewhere : best;
 }

@@ -14,22 +14,26 @@
 # A fence ```text, and any other indented block, is an illustration. A block that cannot be tried so
 # has a comment in front of it, which a reader of the rendered page does not see:
 #
-#   <!-- needs: what -->      not run: needs data or a program that is not here
-#   <!-- not run: why -->     not run: takes minutes, installs packages, is run by another test
-#   <!-- if: command -->      not run where this fails: a program or a module of Python is not here
+#   <!-- not run: why -->     not run: takes hours, is run by another test, is a test itself
+#   <!-- if: command -->      not run where this fails: a program or a module of Python is not here;
+#                             scripts/check-exports --only pages installs modules
 #   <!-- before: commands --> run first: makes the files that the block names
-#   <!-- shortened: words --> words behind each `detent train` and `detent quantize` of the block
+#   <!-- shortened: words --> words behind each `detent train`, `quantize` and `bench` of the block
+#   <!-- where: S=1 DIR=x --> values of words that stand for any: S and DIR
 #   <!-- beside: block -->    of YAML: a block of the recipe that the fragment belongs to
-#   <!-- given: parameters --> of C: what the snippet takes for granted
+#   <!-- given: text -->      of C the parameters that the snippet takes for granted, of Python code
 #   <!-- fails -->            the commands are examples of what is refused
+#
+# For `before` two commands make small data: `make-text FILE [LETTERS]`, and `make-mnist FOLDER`,
+# whose pictures are of no digits.
 #
 # Besides: README links every page, every relative link has its file and heading, what a page names
 # of the source (functions, types, constants, files) is there, and no line is longer than 100
 # columns, tables apart.
 set -eu
+detent=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 cd "$1"
 source=$PWD
-detent=$2
 shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -128,10 +132,10 @@ extract() { # page folder
         finish_indented()
         line = $0; sub(/^<!-- /, "", line); sub(/ *-->$/, "", line)
         key = line; sub(/:.*/, "", key); sub(/^[^:]*:? */, "", line)
-        if (key == "needs" || key == "not run") line = key ": " line
-        if (key == "needs" || key == "not run") key = "skip"
+        if (key == "not run") line = key ": " line
+        if (key == "not run") key = "skip"
         if (key == "shortened") key = "with"
-        if (key !~ /^(skip|if|before|with|given|beside|fails)$/) next
+        if (key !~ /^(skip|if|before|with|where|given|beside|fails)$/) next
         if (key in mark) line = mark[key] "\n" line
         mark[key] = line
         next
@@ -140,7 +144,8 @@ extract() { # page folder
     /^    / && (indented != "" || blank) {
         if (indented == "") first = NR
         line = substr($0, 5)
-        if (line ~ /^ *(detent|cmake|cp|mkdir|cc|scripts\/|build\/|printf|export) / ||
+        if (line ~ /^ *(detent|cmake|cp|mkdir|cc|scripts\/|build\/|printf|export|python3) / ||
+            line ~ /^ *(mpirun|srun|llama-cli) / ||
             line ~ /^ *(scripts|build)\/[a-z\/-]+( |$)/) runs = 1
         indented = indented blanks line "\n"; blanks = ""; next
     }
@@ -148,21 +153,31 @@ extract() { # page folder
     END { finish_indented() }' "$1"
 }
 
-# The words of `shortened` join each command that trains or quantizes, in front of a comment.
+# The words of `shortened` join each command that trains, quantizes or measures, in front of a
+# comment.
 lengthen() { # words, script on stdin
-    awk -v words="$1" '/^ *detent (train|quantize) / {
+    awk -v words="$1" '/^ *(mpirun -n [0-9]+ )?detent (train|quantize|bench)( |$)/ {
         at = match($0, /( +#| *\\$)/); tail = ""
         if (at > 0) { tail = substr($0, at); $0 = substr($0, 1, at - 1) }
         $0 = $0 " " words tail } { print }'
 }
 
+# Whole words NAME become VALUE.
+put_values() { # "NAME=VALUE ...", text on stdin
+    script=
+    for value in $1; do script="$script;s|\\b${value%%=*}\\b|${value#*=}|g"; done
+    sed "${script#;}"
+}
+
 run_commands() { # block
     { echo 'set -eu'
       [ ! -e "$1.before" ] || cat "$1.before"
+      cp "$1.sh" "$1.whole"
+      [ ! -e "$1.where" ] || put_values "$(cat "$1.where")" < "$1.sh" > "$1.whole"
       if [ -e "$1.with" ]; then
-          lengthen "$(tr '\n' ' ' < "$1.with")" < "$1.sh"
+          lengthen "$(tr '\n' ' ' < "$1.with")" < "$1.whole"
       else
-          cat "$1.sh"
+          cat "$1.whole"
       fi
     } > "$1.run"
     (cd "$folder" && OMP_NUM_THREADS=1 sh "$1.run" > "$1.log" 2>&1 < /dev/null)
@@ -230,7 +245,8 @@ C
 
 run_python() {
     { [ ! -e "$1.before" ] || (cd "$folder" && sh -eu "$1.before"); } > "$1.log" 2>&1 &&
-        (cd "$folder" && python3 "$1.python") >> "$1.log" 2>&1 < /dev/null
+        { [ ! -e "$1.given" ] || cat "$1.given"; cat "$1.python"; } > "$1.whole.py" &&
+        (cd "$folder" && python3 "$1.whole.py") >> "$1.log" 2>&1 < /dev/null
 }
 
 try() { # block
@@ -250,8 +266,33 @@ try() { # block
 }
 
 SOURCE=$source
-PATH=$(dirname "$detent"):$PATH
+PATH=$(dirname "$detent"):$scratch/bin:$PATH
 export PATH SOURCE
+mkdir "$scratch/bin"
+cat > "$scratch/bin/make-text" <<'END'
+#!/bin/sh
+set -eu
+mkdir -p "$(dirname "$1")"
+{ echo ROMEO:; tr -dc "${2-A-Z:a-z \n}" < "$SOURCE/docs/recipe.md" | head -c 20000; } > "$1"
+END
+cat > "$scratch/bin/make-mnist" <<'END'
+#!/bin/sh
+set -eu
+numbers() { # of 4 bytes, the largest first
+    for i in "$@"; do
+        printf "\\000\\000\\$(printf %03o $((i / 256)))\\$(printf %03o $((i % 256)))"
+    done
+}
+mkdir -p "$1"
+for part in train:128 t10k:16; do
+    n=${part#*:}
+    { numbers 2051 "$n" 28 28; cat "$SOURCE"/docs/*.md | head -c "$((n * 784))"; } |
+        gzip > "$1/${part%:*}-images-idx3-ubyte.gz"
+    { numbers 2049 "$n"; for i in $(seq "$n"); do printf "\\00$((i % 8))"; done; } |
+        gzip > "$1/${part%:*}-labels-idx1-ubyte.gz"
+done
+END
+chmod +x "$scratch/bin/"*
 tried=0
 skipped=0
 [ $# -gt 0 ] || set -- README.md docs/*.md
