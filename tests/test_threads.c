@@ -316,7 +316,9 @@ START_TEST(children_have_threads_of_their_own)
 {
     dt_ctx *ctx = ctx_of(TEAM);
     expect_all_threads(ctx);
-    for (int uses = 0; uses < 2; uses++) {
+    if (TEST_EMULATED)
+        test_skip("threads in a child: qemu-user 7.2 ends in an assertion of its own");
+    for (int uses = 0; uses < 2 - TEST_EMULATED; uses++) {
         const pid_t child = fork();
         if (child == 0) {
             if (uses) use_in_child(ctx);

@@ -25,6 +25,11 @@
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* Programs of this build run in an emulator. */
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+
 #define TEST_PATH 1024
 /* Presets that tests of all layers go through, from 0 on. */
 #define TEST_PRESETS (DT_INT8_BLOCK_Q4_0_WEIGHT + 1)

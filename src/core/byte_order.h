@@ -4,6 +4,7 @@
 #define DT__CORE_BYTE_ORDER_H
 
 #include <stddef.h>
+#include <string.h>
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 #define DT__BIG_ENDIAN 1
@@ -14,5 +15,12 @@
 /* Copies `bytes` bytes, whole elements of `width` bytes, with the bytes of each in reverse. `to`
  * and `from` do not overlap. */
 void dt__reverse_elements(void *to, const void *from, size_t bytes, size_t width);
+
+/* Copies one number of `bytes` bytes from a file into memory, or back. */
+static inline void dt__copy_little(void *to, const void *from, size_t bytes)
+{
+    if (DT__BIG_ENDIAN) dt__reverse_elements(to, from, bytes, bytes);
+    else memcpy(to, from, bytes);
+}
 
 #endif

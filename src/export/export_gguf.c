@@ -2,7 +2,6 @@
  * tensors and of metadata pairs, the pairs, for each tensor its name, extents (fastest first), type
  * and offset, and from a multiple of 32 on the data, each tensor from a multiple of 32 on. */
 #include "core/atomic_file.h"
-#include "core/byte_order.h"
 #include "export/exporters.h"
 #include "export/gguf_put.h"
 
@@ -101,7 +100,6 @@ static dt_status write(const dt_export_call *call)
 static dt_status check(const dt_export_call *call)
 {
     dt__gguf_put p = { .call = call, .ctx = call->ctx };
-    if (DT__BIG_ENDIAN) return dt_fail(call->ctx, DT_ERR_UNSUPPORTED, "export: " DT__NO_GGUF);
     DT__TRY(dt__gguf_describe(&p));
     DT__TRY(dt__gguf_check_tensors(&p));
     return dt__refusals_end(p.ctx, &p.refused, DT_ERR_UNSUPPORTED, DT__CANNOT_EXPRESS, "gguf");

@@ -1,4 +1,5 @@
 /* Metadata of a GGUF file that describe the model. */
+#include "core/byte_order.h"
 #include "export/gguf_put.h"
 #include "qat/adapters.h"
 
@@ -7,8 +8,15 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-void dt__gguf_put_u32(dt__chars *t, uint32_t value) { dt__put(t, (char *)&value, sizeof value); }
-void dt__gguf_put_u64(dt__chars *t, uint64_t value) { dt__put(t, (char *)&value, sizeof value); }
+static void put_number(dt__chars *t, const void *value, size_t bytes)
+{
+    char number[8];
+    dt__copy_little(number, value, bytes);
+    dt__put(t, number, bytes);
+}
+
+void dt__gguf_put_u32(dt__chars *t, uint32_t value) { put_number(t, &value, sizeof value); }
+void dt__gguf_put_u64(dt__chars *t, uint64_t value) { put_number(t, &value, sizeof value); }
 
 void dt__gguf_put_string(dt__chars *t, const char *bytes, size_t n)
 {
@@ -52,7 +60,7 @@ static void key_real(dt__gguf_put *p, const char *key, double value)
 {
     const float x = (float)value;
     begin(p, key, DT__GGUF_KEY_F32);
-    dt__put(&p->keys, (const char *)&x, sizeof x);
+    put_number(&p->keys, &x, sizeof x);
 }
 
 /* ---- the model ------------------------------------------------------------------------------ */

@@ -6,7 +6,6 @@
 #include "io/safetensors.h"
 
 #define DT__GGUF_MAGIC "GGUF"
-#define DT__NO_GGUF "GGUF files are read and written on little-endian machines"
 #define DT__GGUF_ALIGNMENT 32
 #define DT__GGUF_BLOCK 32       /* elements of a block of Q4_0 and Q8_0 */
 #define DT__GGUF_LONG_BLOCK 256 /* likewise of Q2_K and Q3_K */

@@ -1,7 +1,6 @@
 /* A GGUF file of llama.cpp as a file of detent: its tensors under the model's names, in their own
  * types, and detent.model from its keys. A key of the architecture that is not known here is
  * refused, as it may change what the model computes. */
-#include "core/byte_order.h"
 #include "core/system_calls.h"
 #include "io/gguf_keys.h"
 #include "io/hf.h"
@@ -476,9 +475,6 @@ bool dt__is_gguf(const char *path)
 
 dt_status dt__gguf_read(dt_file *file)
 {
-    if (DT__BIG_ENDIAN) {
-        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED, "%s: " DT__NO_GGUF, file->path);
-    }
     reading r = { .raw = { .ctx = file->ctx, .file = file } };
     const dt_status s = read_all(&r);
     dt__release(file->ctx, r.raw.key);
