@@ -43,7 +43,8 @@ static void say_op(text *t, const dt_op *op)
         if (op->undifferentiable[i] && op->backward != NULL) say(t, " (no gradient)");
     }
     const char *result = op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0];
-    say(t, "%s | %s | ", many ? ", x1, ..." : "", result);
+    if (many) say(t, ", %s, ...", op->in_name[1]);
+    say(t, " | %s | ", result);
     for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
         say(t, "%s`%s`", k == op->keys ? "" : ", ", k->name);
     }
@@ -83,10 +84,10 @@ static void say_sets(text *t, const dt_op *const *ops, int n)
 {
     say(t,
         "\n## Bits on instruction sets\n\n"
-        "Of two instruction sets, results and gradients. \"Same\" is every bit; a number is the "
-        "most by which they\ndiffer, in units of the largest value: oneDNN computes large "
-        "convolutions of floats that record gradients.\n`detent-test ops` compares every case on "
-        "each set of the machine, `detent-test-emulated ops` on all sets.\n\n"
+        "How far results and gradients may differ between two instruction sets. `same`: not in one "
+        "bit. A number is the\nlargest difference, in units of the largest value: oneDNN computes "
+        "large convolutions of floats that record\ngradients. `detent-test ops` compares every "
+        "case on each set of the machine, `detent-test-emulated ops` on all\nsets.\n\n"
         "| operator | f32 | f64 | codes |\n|---|---|---|---|\n");
     for (int i = 0; i < n; i++) {
         bool codes = false;
@@ -110,11 +111,18 @@ char *ops_markdown(const dt_op *const *ops, int n)
     say(&t,
         "# Operators\n\n"
         "`DETENT_UPDATE=1 detent-test ops` writes this page from the table of operators; the "
-        "test compares the two.\nPrototypes, shapes and errors stand in "
-        "`include/detent/ops.h`.\n\n"
-        "What an operator gets of an operand that is a FakeQuantTensor: `read` its quantized "
-        "image, `codes` its integer\ncodes if the product can use them, `raw` and **write** the "
-        "master inside.\n\n"
+        "test compares the two.\nPrototypes, shapes and errors are in "
+        "`include/detent/ops.h`, those of `device_...` in `device.h` beside it.\n\n"
+        "The word behind an operand says what the operator gets of it if it is a "
+        "FakeQuantTensor, which computes with\ninteger codes of an fp32 master "
+        "([architecture](architecture.md#how-a-call-travels)):\n\n"
+        "- `read`: the dequantized value;\n"
+        "- `codes`: the integer codes and their scales, where the product can use them, else the "
+        "dequantized value;\n"
+        "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
+        "No gradient flows to an operand with *no gradient*. Names that end in `_` are operators "
+        "that change their first\noperand in place. `device_...` compute with int8 codes alone; "
+        "their `scale` and `zero_point` are those of the\nresult's codes.\n\n"
         "| operator | operands | result | options | what it does |\n|---|---|---|---|---|\n");
     for (int i = 0; i < n; i++) say_op(&t, ops[i]);
     say(&t, "\n## Options\n\n"

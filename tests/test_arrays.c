@@ -554,7 +554,7 @@ START_TEST(bad_augmentation)
         dt_augment_options a;
         const char *text;
     } cases[] = {
-        { 2, { .shift = 2 }, "shift 2 of signals of 2 moments: 0 to 1" },
+        { 2, { .shift = 2 }, "shift 2 of signals of 2 time steps: 0 to 1" },
         { 2, { .shift = -1 }, "shift -1" },
         { 2, { .crop = 1, .shift = 1 }, "the same movement" },
         { 2, { .time_mask = 2 }, "time_mask 2" },

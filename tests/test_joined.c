@@ -807,7 +807,7 @@ static const struct {
       "the model has 2 inputs and 3 outputs, the data 2 and 1" },
     { { "train.sampler=balanced" }, "'train.sampler' is for one input and output" },
     { { "data.augment.flip=true" }, "are for images, not for arrays" },
-    { { "data.augment.shift=2" }, "augment.shift 2 of signals of 2 moments" },
+    { { "data.augment.shift=2" }, "augment.shift 2 of signals of 2 time steps" },
     { { "data.augment.jitter=-1" }, "'data.augment.jitter'" },
     { { "data.train.x=table.csv" }, "no column" },
     { { "data.train.x=[train.safetensors, test.safetensors]" }, "2 files of x; one" },

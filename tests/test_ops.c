@@ -144,11 +144,15 @@ static double difference(probe *p, int i, int64_t e)
     return (above - below) / (2 * h);
 }
 
+/* One element of as many: under a sanitizer a gradient's values are not the question. */
+static const test_draws element_steps = { .usual = 1, .sanitized = 7 };
+
 static mark gradient(const subject *s)
 {
     const dt_op *op = s->op;
     const dt__case *k = s->k;
     if (op->backward == NULL || k->rough) return NONE;
+    const int64_t step = test_count(element_steps);
     probe p = { .op = op, .k = k, .n = ops_count(k) };
     TEST_OK(NULL, dt_ctx_create(&p.ctx, NULL));
     TEST_OK(p.ctx, dt_tape_create(p.ctx, &p.t));
@@ -158,7 +162,7 @@ static mark gradient(const subject *s)
         if (!ops_differentiable(op, k, i)) continue;
         if (m == NONE) m = GOOD;
         bool near = s->f64.grad[i].v != NULL;
-        for (int64_t e = 0; e < p.in[i]->count && near; e++) {
+        for (int64_t e = 0; e < p.in[i]->count && near; e += step) {
             const double want = difference(&p, i, e);
             const double got = s->f64.grad[i].v[e];
             near = test_near(got, want, 1e-7, 1e-6);

@@ -400,14 +400,14 @@ DT_API dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **ou
  * channels], after they are standardized: shift or crop along time, scale, jitter, time_mask. Of
  * other arrays: scale, jitter. */
 typedef struct dt_augment_options {
-    /* shift by up to this many pixels or moments in each direction, padding with 0 */
+    /* shift by up to this many pixels or time steps in each direction, padding with 0 */
     int64_t shift;
     /* pad each image by this many zeros, then crop its size at a random position */
     int64_t crop;
     bool flip;         /* mirror each image left to right with probability 1/2 */
     double scale;      /* multiply each example by a number of 1 - scale ... 1 + scale */
     double jitter;     /* add noise of this standard deviation, as dt_dataset_denoise draws it */
-    int64_t time_mask; /* set up to this many moments in a row to 0, all channels at once */
+    int64_t time_mask; /* set up to this many time steps in a row to 0, all channels at once */
     double rotation;   /* turn images by up to this many degrees each way, at most 180 */
     /* Not with targets that are images; v is a pixel from 0 to 1, u uniform in -1 ... 1, drawn for
      * each image: v + brightness u, and 0.5 + (v - 0.5)(1 + contrast u) */
@@ -461,7 +461,7 @@ typedef struct dt_tensor_files {
 /* How signals [time, channels] are cut into examples. */
 typedef struct dt_window {
     bool given;
-    int64_t length; /* moments of an example */
+    int64_t length; /* time steps of an example */
     int64_t stride; /* from the beginning of one to the next; 0: length */
 } dt_window;
 

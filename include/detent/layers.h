@@ -134,7 +134,7 @@ typedef struct dt_concat_layer {
 
 typedef struct dt_slice_layer {
     dt_layer_head head;
-    int64_t dim, start, stop, step;
+    int64_t dim, start, stop, step; /* stop 0: up to the end */
 } dt_slice_layer;
 
 typedef struct dt_dims_layer {

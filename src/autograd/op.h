@@ -110,4 +110,7 @@ typedef struct dt__op_cases {
     extern const dt__op_cases dt__cases_of_##op_name;                                              \
     const dt__op_cases dt__cases_of_##op_name = { &dt__op_##op_name, table, DT__COUNT_OF(table) };
 
+/* A copy of a call's options, from dt__alloc; NULL where its op has none. NOMEM. */
+dt_status dt__copy_call_options(dt_ctx *ctx, const dt_call *c, const void **out);
+
 #endif

@@ -126,3 +126,14 @@ dt_status dt__want_broadcast(const dt_call *c, int i, int to)
     if (fits) return DT_OK;
     return dt_refuse(c, DT_ERR_SHAPE, "%s does not broadcast to %s", name_of(c, i), name_of(c, to));
 }
+
+dt_status dt__copy_call_options(dt_ctx *ctx, const dt_call *c, const void **out)
+{
+    *out = NULL;
+    if (c->op->options_size == 0) return DT_OK;
+    void *copy = dt__alloc(ctx, c->op->options_size);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    memcpy(copy, c->options, c->op->options_size);
+    *out = copy;
+    return DT_OK;
+}

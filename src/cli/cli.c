@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
@@ -60,6 +61,13 @@ static void note(void *user, const char *line)
     (void)user;
     meter_remove();
     cli_tell(stderr, "%s", line);
+}
+
+double cli_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 dt_ctx *cli_ctx(const cli_args *args, int threads)

@@ -104,6 +104,8 @@ int cli_write_new(const cli_args *args, const char *path, const char *text, size
 /* The same after reading a file named on the command line: files that this program is too old for,
  * or not built to read, give CLI_BAD_FILE too. */
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
+/* The time of a clock that never goes back. */
+double cli_seconds(void);
 /* A context that prints notes on stderr; NULL after a message. */
 dt_ctx *cli_ctx(const cli_args *args, int threads);
 /* A dt_sink that writes text to stdout. IO if that fails. */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { /* options, as in main.c */
@@ -303,13 +302,6 @@ static int read_stop(job *j)
 
 /* ---- making text ---------------------------------------------------------------------------- */
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Prints a token, as text or as a number. */
 static dt_status put(job *j, int32_t id)
 {
@@ -375,18 +367,18 @@ static int generate(job *j, dt_decoder *d)
 {
     dt_tensor *logits;
     int status = CLI_DONE;
-    const double start = seconds();
+    const double start = cli_seconds();
     if (dt_decoder_feed(d, j->prompt.id, j->prompt.n, &logits) != DT_OK) {
         return cli_fail_by(j->args, j->ctx);
     }
-    const double begun = seconds();
+    const double begun = cli_seconds();
     j->prompt_seconds = begun - start;
     while ((j->ending = take(j, logits, &status)) == GOES_ON) {
         if (feed(j, d, &logits) == DT_OK) continue;
         status = cli_fail_by(j->args, j->ctx);
         break;
     }
-    j->seconds = seconds() - begun;
+    j->seconds = cli_seconds() - begun;
     const dt_status end = text_stream_end(&j->out);
     return status == CLI_DONE ? written(j, end) : status;
 }

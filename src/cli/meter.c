@@ -1,6 +1,8 @@
 /* The moving line (meter.h). A lock keeps what the thread draws apart from what others print. */
 #include "meter.h"
 
+#include "cli.h"
+
 #include "screen.h"
 
 #include <pthread.h>
@@ -27,13 +29,6 @@ static struct {
     double began;
     int turn; /* of the sign that shows that time goes on */
 } meter;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
 
@@ -83,7 +78,7 @@ static void draw_work(void)
 {
     static const char signs[] = "|/-\\";
     char bar[SCREEN_BAR] = "", time[32], line[LINE], share[SCREEN_BAR + 64] = "";
-    screen_time(time, now() - meter.began);
+    screen_time(time, cli_seconds() - meter.began);
     if (meter.all > 0) {
         screen_bar(bar, screen_width(stderr) / 5, (double)meter.done / (double)meter.all);
         snprintf(share, sizeof share, "%s %lld/%lld  ", bar, (long long)meter.done,
@@ -106,7 +101,7 @@ static void *redraw(void *unused)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&ended, &lock, &until);
-        if (meter.running && now() - meter.began >= FIRST_SECONDS) draw_work();
+        if (meter.running && cli_seconds() - meter.began >= FIRST_SECONDS) draw_work();
     }
     pthread_mutex_unlock(&lock);
     return NULL;
@@ -119,7 +114,7 @@ void meter_begin(const char *what, bool quiet)
     meter.what = what;
     meter.detail[0] = 0;
     meter.done = meter.all = 0;
-    meter.began = now();
+    meter.began = cli_seconds();
     meter.running = pthread_create(&meter.thread, NULL, redraw, NULL) == 0;
     pthread_mutex_unlock(&lock);
 }

@@ -2,6 +2,7 @@
  * and at the beginning and end of phases; and the table of results on stdout. */
 #include "watch.h"
 
+#include "cli.h"
 #include "meter.h"
 #include "screen.h"
 #include "text.h"
@@ -10,19 +11,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define MOVING_SECONDS 0.1
 #define PLAIN_SECONDS 5.0
 
 /* ---- progress ------------------------------------------------------------------------------- */
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 watch watch_begin(bool quiet) { return (watch){ .quiet = quiet, .moving = meter_can_move() }; }
 
@@ -106,7 +99,7 @@ static void print_plain(const line *l)
 void watch_step(watch *w, const dt_progress *p)
 {
     if (w->quiet) return;
-    const double clock = now();
+    const double clock = cli_seconds();
     const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
     const bool due = clock - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
     if (!changed && !due && p->step != p->steps) return;

@@ -23,8 +23,8 @@ typedef struct dt__array_source {
 } dt__array_source;
 
 /* Rows in one piece, from which examples are cut: an array whose rows are examples, or a signal
- * whose rows are moments. Its example w is the rows w stride ... w stride + length - 1; rows beyond
- * its end are zeros. */
+ * whose rows are time steps. Its example w is the rows w stride ... w stride + length - 1; rows
+ * beyond its end are zeros. */
 typedef struct dt__recording {
     const uint8_t *data;
     int64_t rows;

@@ -1,7 +1,7 @@
 /* Random changes of arrays, after they are standardized, so that 0 is the mean. Block e of the
  * seed's stream for augmentation holds two keys of epoch e:
  *   - block k of the first: word 0 shifts the signal at position k along time, word 1 scales it,
- *     words 2 and 3 are length and beginning of the moments that are set to 0,
+ *     words 2 and 3 are length and beginning of the time steps that are set to 0,
  *   - the second gives the jitter; that of input k of several begins at block k 2^56.
  * So several inputs of an example move together. */
 #include "data/arrays.h"
@@ -23,7 +23,7 @@ static dt_status check_time(const dt_dataset *d, const char *key, int64_t most)
     }
     if (most > 0 && most < s->dims[0]) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG,
-                   "loader: augment.%s %lld of signals of %lld moments: 0 to "
+                   "loader: augment.%s %lld of signals of %lld time steps: 0 to "
                    "%lld wanted",
                    key, (long long)most, (long long)s->dims[0], (long long)s->dims[0] - 1);
 }

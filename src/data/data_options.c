@@ -35,35 +35,39 @@ static const char *const splits[] = {
 
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
-      .text = "training images move by up to so many pixels each way, zeros come in; signals by so "
-              "many "
-              "moments" },
+      .text = "training images are shifted by up to so many pixels in each direction and filled up "
+              "with zeros; signals by so many time steps" },
     { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
-      .text =
-          "the same by its other name: so many zeros around, then a window of the image's size" },
+      .text = "the same as `shift`, named as in other programs: zeros around the image, then a "
+              "random window of its size" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
-      .text = "half of the training images, drawn anew each time, are mirrored left to right" },
+      .text =
+          "each time, half of the training images, drawn at random, are mirrored left to right" },
     { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
-      .text = "training images are turned by up to so many degrees each way, zeros come in" },
+      .text =
+          "training images are turned by up to so many degrees in each direction, and filled up "
+          "with zeros" },
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
       .text = "a number of -brightness to brightness is added to an image's pixels, 0 to 1" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
       .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
       .text =
-          "so many of the training images have a black rectangle, up to half as high and wide" },
+          "share of the training images that get a black rectangle, up to half as high and wide" },
     { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
-      .text = "classification: alpha by which each batch of images is mixed with itself backwards, "
-              "and so are its labels; 0: it is not" },
+      .text =
+          "classification: alpha; each batch of images is mixed with itself in reverse order, and "
+          "so are its labels, by a share that is drawn from Beta(alpha, alpha); 0: it is not" },
     { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
-      .text = "likewise, by a rectangle; with mixup too, each batch draws one of them" },
+      .text = "likewise, by a rectangle of that share; with mixup too, one of the two is drawn for "
+              "each batch" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text =
           "tensors: each training example is multiplied by a number of 1 - scale to 1 + scale" },
     { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
       .text = "tensors: deviation of the noise that is added to standardized numbers" },
     { "time_mask", DT_KEY_INT, AT(time_mask), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "signals: up to so many moments in a row become 0" },
+      .text = "signals: up to so many time steps in a row become 0" },
     { 0 },
 };
 
@@ -133,9 +137,9 @@ static const dt_key output_keys[] = {
 
 static const dt_key window_keys[] = {
     { "length", DT_KEY_INT, AT(length), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "!",
-      .text = "moments of an example; shorter recordings are filled up with zeros" },
+      .text = "time steps of an example; shorter recordings are filled up with zeros" },
     { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "moments from the beginning of an example to the next; 0: its length" },
+      .text = "time steps from the beginning of an example to that of the next; 0: its length" },
     { 0 },
 };
 
@@ -162,12 +166,12 @@ static const dt_key standard_keys[] = {
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
       .text =
-          "where images come from: IDX files as MNIST has them, digits drawn by detent, binary "
-          "files of CIFAR, or folders by class of PNG files (png), or of PNG and JPEG files "
-          "(folder); or tokens: files of text, a file of "
-          "ids, lines of JSON, or sums of three digits; or tensors: arrays in files; or arrays "
-          "drawn by detent: sounds, windows of motion sensors, a table; or given: datasets of a C "
-          "program" },
+          "what the data are. Images: IDX files as MNIST has them (idx), the binary files of CIFAR "
+          "(cifar10, cifar100), a folder for each class with PNG files (png) or PNG and JPEG files "
+          "(folder), or digits that detent draws (digits). Tokens: files of text (text), of ids "
+          "(tokens), of a JSON object a line (jsonl), or sums of numbers of three digits that "
+          "detent draws (adder). Arrays: files of them (tensors), or sounds, windows of motion "
+          "sensors (sensors) or a table that detent draws. given: datasets of a C program" },
     { "source", DT_KEY_STRING, AT(source),
       .text = "given: the source that the program has registered; absent: it gives the datasets to "
               "the run" },
@@ -180,11 +184,11 @@ const dt_key dt_data_keys[] = {
               "recordings, or patterns such as walk/*.wav, labelled by their folders" },
     { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
-      .text = "the same for the tests; absent: idx none, else test_batch.bin, test.bin or test, "
+      .text = "the same of the test data; absent: idx none, else test_batch.bin, test.bin or test, "
               "where it is there" },
-    { "test", FILES_OF(test_tensors), .text = "tensors: the same for the tests" },
+    { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
-      .text = "cifar100: its 100 classes, or the 20 that they belong to" },
+      .text = "cifar100: its 100 classes (fine), or the 20 that they belong to (coarse)" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
       .text = "png, folder: 1 (grey) or 3 (red, green, blue), whatever the files hold" },
     { "size", DT_KEY_PAIR, AT(size), .least = 1, .most = 65535,
@@ -192,9 +196,8 @@ const dt_key dt_data_keys[] = {
               "along a side that shrinks, bilinear along one that grows; absent: all have one "
               "size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training images or lines, the last ones, or of the text, its end, that "
-              "is held "
-              "back to validate" },
+      .text = "share of the training data that is held back to validate: the last images or lines, "
+              "the end of a text" },
     { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
@@ -233,7 +236,8 @@ const dt_key dt_data_keys[] = {
           "(regression), several classes at once (multi_label), or themselves, so that the error "
           "tells examples that are not normal (anomaly)" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
-      .text = "denoising: deviation of the noise that is added to every byte, white being 1" },
+      .text = "denoising: standard deviation of the noise that is added to every pixel, 0 being "
+              "black and 1 white" },
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,
       .text =
           "a byte p of 0 to 255 becomes (p/255 - mean) / deviation; a list: one for each channel" },

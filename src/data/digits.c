@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 
 #include "core/threads.h"
+#include "data/dice.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,24 +111,12 @@ static const range noise = { -20, 20 };      /* added to every pixel */
 
 /* ---- random numbers of one image ---------------------------------------------------------- */
 
-typedef struct dice {
-    uint64_t key, next;
-    uint32_t word[4];
-    int left;
-} dice;
-
-static uint32_t roll(dice *d)
+static float draw(dt__dice *d, range r)
 {
-    if (d->left == 0) {
-        dt__philox(d->key, d->next++, d->word);
-        d->left = 4;
-    }
-    return d->word[--d->left];
+    return r.low + (r.high - r.low) * dt__unit_f32(dt__roll(d));
 }
 
-static float draw(dice *d, range r) { return r.low + (r.high - r.low) * dt__unit_f32(roll(d)); }
-
-static int below(dice *d, int n) { return (int)(((uint64_t)roll(d) * (uint64_t)n) >> 32); }
+static int below(dt__dice *d, int n) { return (int)(((uint64_t)dt__roll(d) * (uint64_t)n) >> 32); }
 
 /* ---- drawing ------------------------------------------------------------------------------ */
 
@@ -142,7 +131,7 @@ typedef struct pen {
     float *near; /* squared distance of each pixel to the strokes drawn so far */
 } pen;
 
-static void take_pen(dice *d, pen *p)
+static void take_pen(dt__dice *d, pen *p)
 {
     for (int i = 0; i < 9; i++) {
         p->warp[i / 3][i % 3].x = draw(d, warp);
@@ -244,9 +233,7 @@ typedef struct sheet {
 
 static void draw_digit(uint64_t key, uint64_t image, const sheet *s)
 {
-    uint32_t word[4];
-    dt__philox(key, image, word);
-    dice d = { .key = (uint64_t)word[0] << 32 | word[1] };
+    dt__dice d = dt__dice_of(key, image);
     float near[PIXELS];
     for (int i = 0; i < PIXELS; i++) near[i] = FAR;
     const int digit = below(&d, DIGITS), style = below(&d, styles[digit]);

@@ -19,21 +19,13 @@ typedef struct opening {
     dt_csv_options columns[DT__MOST_READINGS];
 } opening;
 
-static bool ends_in(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
-
-static bool is_table(const char *name) { return ends_in(name, ".csv") || ends_in(name, ".csv.gz"); }
-
 /* ---- names ---------------------------------------------------------------------------------- */
 
 /* FILE:TENSOR, which must be a file that can hold several. */
 static dt_status name_tensor(opening *a, const char *key, const char *file, const char *tensor,
                              const char **out)
 {
-    if (!ends_in(file, ".npz") && !ends_in(file, ".safetensors")) {
+    if (!dt__ends_in(file, ".npz") && !dt__ends_in(file, ".safetensors")) {
         return dt_fail(a->ctx, DT_ERR_CONFIG,
                        "%s: '%s' names no file that holds several arrays; .npz, .safetensors "
                        "(without :NAME, which data.inputs and data.outputs give) or .csv is wanted",
@@ -53,7 +45,7 @@ static dt_status name_files(opening *a, const char *key, const dt_data_input *in
 {
     const dt_tensor_files all = *f;
     if (!all.given) return DT_OK;
-    const bool table = is_table(all.x.v[0]);
+    const bool table = dt__is_csv(all.x.v[0]);
     if (out != NULL && all.y == NULL && !table && all.x.n != 1) {
         return dt_fail(a->ctx, DT_ERR_CONFIG,
                        "%s: %d files of x; one, which holds the outputs too, or %s.y is wanted",
@@ -100,7 +92,7 @@ static dt_csv_options columns_of(const opening *a, const pair *p)
     if (p->out == NULL) return c;
     name_columns(p->out->name, &p->out->columns, &c.target);
     const dt_tensor_files *train = &a->o->train_tensors;
-    if (train->y != NULL || !is_table(train->x.v[0])) c.target = (dt_strings){ .n = 0 };
+    if (train->y != NULL || !dt__is_csv(train->x.v[0])) c.target = (dt_strings){ .n = 0 };
     return c;
 }
 
@@ -198,7 +190,7 @@ static dt_status check(const opening *a)
                        "wanted",
                        (long long)i);
     }
-    const bool table = is_table(o->train_tensors.x.v[0]);
+    const bool table = dt__is_csv(o->train_tensors.x.v[0]);
     if (!table || o->n_inputs > 0 || o->columns.inputs.n > 0) return DT_OK;
     return dt_fail(a->ctx, DT_ERR_CONFIG,
                    "data.columns.inputs: with data.outputs it must say which columns are inputs");

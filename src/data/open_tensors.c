@@ -1,6 +1,6 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
- * shape of an example], joined along their first dimension; or recordings, whose rows are moments,
- * one a file or one for each of the first dimension of three. */
+ * shape of an example], joined along their first dimension; or recordings, whose rows are time
+ * steps, one a file or one for each of the first dimension of three. */
 #include "data/array_file.h"
 #include "data/data_options.h"
 #include "data/tables.h"
@@ -42,15 +42,18 @@ typedef struct piece {
     int64_t rate;
 } piece;
 
-static bool ends_in(const char *name, const char *ending)
+bool dt__ends_in(const char *name, const char *ending)
 {
     const size_t n = strlen(name), m = strlen(ending);
     return n > m && strcmp(name + n - m, ending) == 0;
 }
 
-static bool is_csv(const char *name) { return ends_in(name, ".csv") || ends_in(name, ".csv.gz"); }
+bool dt__is_csv(const char *name)
+{
+    return dt__ends_in(name, ".csv") || dt__ends_in(name, ".csv.gz");
+}
 
-/* Whether rows are moments of a recording, instead of examples. */
+/* Whether rows are time steps of a recording, instead of examples. */
 static bool has_recordings(const part *p)
 {
     return p->by_folder || p->all->o->window.given || p->store->rate > 0;
@@ -169,7 +172,7 @@ static dt_status read_tables(part *p)
                        "%s is of .csv, but data.train is not; the same format is wanted", p->key);
     }
     for (int64_t i = 0; i < p->files.n; i++) {
-        if (is_csv(p->files.v[i].path)) continue;
+        if (dt__is_csv(p->files.v[i].path)) continue;
         return dt_fail(all->ctx, DT_ERR_CONFIG,
                        "%s: '%s' is no .csv as the others are; files of one format are wanted",
                        p->key, p->files.v[i].path);
@@ -180,7 +183,7 @@ static dt_status read_tables(part *p)
 
 static dt_status read_files(part *p)
 {
-    const bool tables = p->files.n > 0 && is_csv(p->files.v[0].path);
+    const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
     if (tables) DT__TRY(read_tables(p));
     for (int64_t i = 0; i < p->files.n; i++) {
         const char *name = p->files.v[i].path;

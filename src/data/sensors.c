@@ -1,5 +1,5 @@
 /* Windows of a motion sensor worn on the body: accelerations in g and turning rates in rad/s of
- * three axes each, 128 moments at 50 Hz. The sensor hangs in any direction: gravity is a random
+ * three axes each, 128 time steps at 50 Hz. The sensor hangs in any direction: gravity is a random
  * unit vector g, and motions are along random axes. A walk or run is a sum of harmonics of a step
  * frequency; ranges of the classes overlap. Only dt__sine, + - * / and sqrt are used: the same bits
  * on every machine. */
@@ -7,7 +7,7 @@
 
 #define MOMENTS 128
 #define CHANNELS 6
-#define SPEED 50.0 /* moments a second */
+#define SPEED 50.0 /* time steps a second */
 
 enum { REST, WALK, RUN, SHAKE, ROTATE, TAP, MOTIONS };
 
@@ -78,7 +78,7 @@ typedef struct motion {
     direction gravity, force, axis;
     double frequency, strength, turning, second, third, phase, shift; /* phases in turns */
     double rotation;                                                  /* turns a second */
-    double tap[3]; /* moments of impulses; below 0: none */
+    double tap[3]; /* time steps of impulses; below 0: none */
     double hardness, noise;
 } motion;
 

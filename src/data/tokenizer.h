@@ -226,4 +226,7 @@ const dt__split *dt__bpe_split(const dt_tokenizer *k);
 uint32_t dt__byte_char(int byte);
 int dt__char_byte(uint32_t c); /* -1: none */
 
+/* Whether the bytes p ... end - 1 begin with `text`. */
+bool dt__text_begins(const unsigned char *p, const unsigned char *end, const char *text);
+
 #endif

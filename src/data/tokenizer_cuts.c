@@ -9,12 +9,6 @@
 
 #include <string.h>
 
-static bool begins(const unsigned char *p, const unsigned char *end, const char *text)
-{
-    const size_t n = strlen(text);
-    return (size_t)(end - p) >= n && memcmp(p, text, n) == 0;
-}
-
 size_t dt__cut_bytes(const dt__step *s, const unsigned char *p, const unsigned char *end)
 {
     return s->on ? dt__split_gpt2(p, end) : (size_t)(end - p);
@@ -22,7 +16,7 @@ size_t dt__cut_bytes(const dt__step *s, const unsigned char *p, const unsigned c
 
 static const unsigned char *find(const unsigned char *p, const unsigned char *end, const char *text)
 {
-    while (p < end && !begins(p, end, text)) p++;
+    while (p < end && !dt__text_begins(p, end, text)) p++;
     return p;
 }
 
@@ -32,8 +26,8 @@ static size_t next_string(const char *text, int behavior, const unsigned char *p
                           const unsigned char *end)
 {
     const size_t n = strlen(text);
-    const unsigned char *q = begins(p, end, text) ? p + n : p;
-    if (q > p && (behavior != DT__WITH_NEXT || begins(q, end, text))) return n;
+    const unsigned char *q = dt__text_begins(p, end, text) ? p + n : p;
+    if (q > p && (behavior != DT__WITH_NEXT || dt__text_begins(q, end, text))) return n;
     q = find(q, end, text);
     if (behavior == DT__WITH_PREVIOUS && q < end) q += n;
     return (size_t)(q - p);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static bool begins(const unsigned char *p, const unsigned char *end, const char *text)
+bool dt__text_begins(const unsigned char *p, const unsigned char *end, const char *text)
 {
     const size_t n = strlen(text);
     return (size_t)(end - p) >= n && memcmp(p, text, n) == 0;
@@ -28,7 +28,7 @@ static void put_replaced(const dt__passage *in, const char *from, const char *to
 {
     const unsigned char *kept = in->at; /* from here on nothing is copied yet */
     for (const unsigned char *p = in->at; p < in->end;) {
-        if (!begins(p, in->end, from)) {
+        if (!dt__text_begins(p, in->end, from)) {
             p++;
             continue;
         }
@@ -49,7 +49,8 @@ dt_status dt__edit_replace(const dt__step *s, const dt__passage *in, dt__chars *
 dt_status dt__edit_sign_spaces(const dt__step *s, const dt__passage *in, dt__chars *out,
                                bool *changed)
 {
-    const bool signed_ = begins(in->at, in->end, s->to) || begins(in->at, in->end, " ");
+    const bool signed_ =
+        dt__text_begins(in->at, in->end, s->to) || dt__text_begins(in->at, in->end, " ");
     *changed = true;
     if (!signed_ && (s->choice == DT__ALWAYS || (s->choice == DT__FIRST && in->first))) {
         dt__put_text(out, s->to);

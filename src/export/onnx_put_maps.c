@@ -92,7 +92,7 @@ static void put_hardswish(dt__put_model *m, const dt_trace_call *c)
 
 static void put_clamp(dt__put_model *m, const dt_trace_call *c)
 {
-    const double least = dt__put_number(c, "min"), most = dt__put_number(c, "max");
+    const double least = dt__trace_number(c, "min"), most = dt__trace_number(c, "max");
     dt__value x = X;
     const bool none = isinf(least) && isinf(most);
     done(m, c, none ? DT__PUT(&m->p, "Identity", x) : clip(m, x, least, most));
@@ -101,7 +101,7 @@ static void put_clamp(dt__put_model *m, const dt_trace_call *c)
 static void put_leaky_relu(dt__put_model *m, const dt_trace_call *c)
 {
     dt__value y = DT__PUT(&m->p, "LeakyRelu", X);
-    if (y != NULL) dt__put_attr_real(&m->p, "alpha", (float)dt__put_number(c, "slope"));
+    if (y != NULL) dt__put_attr_real(&m->p, "alpha", (float)dt__trace_number(c, "slope"));
     done(m, c, y);
 }
 
@@ -111,7 +111,7 @@ static void put_elu(dt__put_model *m, const dt_trace_call *c)
     dt__put *p = &m->p;
     dt__value x = X;
     dt__value below = dt__put_expm1(m, DT__PUT(p, "Min", x, number(m, 0)));
-    below = DT__PUT(p, "Mul", below, number(m, dt__put_number(c, "alpha")));
+    below = DT__PUT(p, "Mul", below, number(m, dt__trace_number(c, "alpha")));
     done(m, c, DT__PUT(p, "Where", DT__PUT(p, "Less", number(m, 0), x), x, below));
 }
 
@@ -132,7 +132,7 @@ static void put_gelu(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     dt__value x = X;
-    if (dt__put_option(c, "approximate") == DT_GELU_ERF) {
+    if (dt__trace_integer(c, "approximate") == DT_GELU_ERF) {
         m->near = true;
         dt__value erf = DT__PUT(p, "Erf", DT__PUT(p, "Mul", x, number(m, 0.70710678118654752)));
         dt__value two = DT__PUT(p, "Mul", x, DT__PUT(p, "Add", erf, number(m, 1)));

@@ -7,35 +7,6 @@
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const void *field(const dt_trace_call *c, const char *name, dt_key_type *type)
-{
-    const dt_key *k = c->op->keys;
-    while (strcmp(k->name, name) != 0) k++;
-    *type = k->type;
-    return (const char *)c->options + k->offset;
-}
-
-int64_t dt__put_option(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    const void *at = field(c, name, &type);
-    if (type == DT_KEY_BOOL) return *(const bool *)at;
-    if (type == DT_KEY_CHOICE) return *(const int *)at;
-    return *(const int64_t *)at;
-}
-
-double dt__put_number(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    return *(const double *)field(c, name, &type);
-}
-
-const dt_ints *dt__put_list(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    return field(c, name, &type);
-}
-
 int dt__put_dim(const dt_trace_value *v, int64_t dim)
 {
     return (int)(dim < 0 ? dim + v->rank : dim);

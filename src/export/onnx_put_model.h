@@ -102,9 +102,6 @@ dt__value dt__put_plain(dt__put_model *m, const dt_trace_call *c, int i);
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-int64_t dt__put_option(const dt_trace_call *c, const char *name); /* an integer, choice or bool */
-double dt__put_number(const dt_trace_call *c, const char *name);
-const dt_ints *dt__put_list(const dt_trace_call *c, const char *name);
 /* A dimension counted from the front. */
 int dt__put_dim(const dt_trace_value *v, int64_t dim);
 

@@ -34,7 +34,7 @@ static void put_layer_norm(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     const dt_trace_value *v = dt__put_operand(m, c, 0);
-    const int axes = (int)dt__put_option(c, "normalized_dims");
+    const int axes = (int)dt__trace_integer(c, "normalized_dims");
     int64_t axis[DT_MAX_RANK], n = 1;
     for (int i = 0; i < axes; i++) {
         axis[i] = v->rank - axes + i;
@@ -44,7 +44,7 @@ static void put_layer_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value mean = wide_mean(p, wide, axes, axis, n);
     dt__value d = DT__PUT(p, "Sub", wide, mean);
     dt__value var = wide_mean(p, DT__PUT(p, "Mul", d, d), axes, axis, n);
-    dt__value r = dt__put_cast(p, root(p, var, dt__put_number(c, "eps")), DT__PUT_FLOAT);
+    dt__value r = dt__put_cast(p, root(p, var, dt__trace_number(c, "eps")), DT__PUT_FLOAT);
     dt__value middle = dt__put_cast(p, mean, DT__PUT_FLOAT);
     dt__value rest = DT__PUT(p, "Sub", dt__put_cast(p, middle, DT__PUT_DOUBLE), mean);
     dt__value y = DT__PUT(p, "Sub", x, middle);
@@ -60,7 +60,7 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value x = dt__put_in(m, c, 0), wide = dt__put_cast(p, x, DT__PUT_DOUBLE);
     dt__value square = DT__PUT(p, "Mul", wide, wide);
     square = wide_mean(p, square, 1, (const int64_t[]){ -1 }, v->extent[v->rank - 1].size);
-    dt__value r = dt__put_cast(p, root(p, square, dt__put_number(c, "eps")), DT__PUT_FLOAT);
+    dt__value r = dt__put_cast(p, root(p, square, dt__trace_number(c, "eps")), DT__PUT_FLOAT);
     dt__put_out(m, c, 0, times(m, c, 1, DT__PUT(p, "Mul", x, r)));
 }
 
@@ -81,7 +81,7 @@ static void batch_constants(const dt__put_model *m, const dt_trace_call *c, int6
     const float *var_of = dt__put_data(m, c, B_VAR);
     for (int64_t i = 0; i < n; i++) {
         const double var = at(var_of, i, 1), f = at(factor, i, 1), mean = at(mean_of, i, 0) * f;
-        const double rstd = 1 / sqrt((var < 0 ? 0 : var) + dt__put_number(c, "eps"));
+        const double rstd = 1 / sqrt((var < 0 ? 0 : var) + dt__trace_number(c, "eps"));
         const double slope = at(weight, i, 1) * rstd / f, middle = (double)(float)mean;
         to[i] = (float)middle;
         to[n + i] = (float)slope;
@@ -109,7 +109,7 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
         y = DT__PUT(p, ops[i], y, dt__put_tensor(p, &a));
     }
     y = plus(m, c, B_RESIDUAL, y);
-    const bool relu = dt__put_option(c, "activation") != 0;
+    const bool relu = dt__trace_integer(c, "activation") != 0;
     dt__put_out(m, c, 0, relu ? DT__PUT(p, "Relu", y) : y);
 }
 
@@ -133,7 +133,7 @@ static void put_group_norm(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     const dt_trace_value *v = dt__put_operand(m, c, 0);
-    const int64_t channels = v->extent[1].size, groups = dt__put_option(c, "groups");
+    const int64_t channels = v->extent[1].size, groups = dt__trace_integer(c, "groups");
     int64_t n = channels / groups;
     for (int d = 2; d < v->rank; d++) n *= v->extent[d].size;
     const int64_t last[] = { 2 };
@@ -147,7 +147,7 @@ static void put_group_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value var = wide_mean(p, DT__PUT(p, "Mul", d, d), 1, last, n);
     var = DT__PUT(p, "Sub", var, DT__PUT(p, "Mul", shift, shift));
     var = DT__PUT(p, "Max", var, dt__put_f64(p, 0));
-    dt__value slope = root(p, var, dt__put_number(c, "eps")); /* [N, groups, 1] */
+    dt__value slope = root(p, var, dt__trace_number(c, "eps")); /* [N, groups, 1] */
     dt__value mean = DT__PUT(p, "Add", first, shift);
     dt__value middle = dt__put_cast(p, dt__put_cast(p, mean, DT__PUT_FLOAT), DT__PUT_DOUBLE);
     dt__value ones = dt__put_f64(p, 1);

@@ -131,7 +131,7 @@ static dt__value product(dt__put_model *m, const dt_trace_call *c, int w)
 static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     (void)t;
-    if (c->options == NULL || dt__put_option(c, "activation") == DT_ACT_NONE) return true;
+    if (c->options == NULL || dt__trace_integer(c, "activation") == DT_ACT_NONE) return true;
     snprintf(why, size, "an activation is part of it");
     return false;
 }

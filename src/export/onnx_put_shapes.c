@@ -14,8 +14,8 @@ static void put_reshape(dt__put_model *m, const dt_trace_call *c)
 static void put_transpose(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__put_operand(m, c, 0);
-    const int a = dt__put_dim(x, dt__put_option(c, "dim0"));
-    const int b = dt__put_dim(x, dt__put_option(c, "dim1"));
+    const int a = dt__put_dim(x, dt__trace_integer(c, "dim0"));
+    const int b = dt__put_dim(x, dt__trace_integer(c, "dim1"));
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < x->rank; i++) order[i] = i;
     order[a] = b;
@@ -26,7 +26,7 @@ static void put_transpose(dt__put_model *m, const dt_trace_call *c)
 static void put_permute(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__put_operand(m, c, 0);
-    const dt_ints *dims = dt__put_list(c, "dims");
+    const dt_ints *dims = dt__trace_list(c, "dims");
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < x->rank; i++) order[i] = dt__put_dim(x, dims->v[i]);
     dt__put_out(m, c, 0, dt__put_transposed(&m->p, dt__put_in(m, c, 0), x->rank, order));
@@ -65,7 +65,7 @@ static void put_concat(dt__put_model *m, const dt_trace_call *c)
     dt__value in[DT_MAX_IN];
     for (int i = 0; i < c->n_in; i++) in[i] = dt__put_in(m, c, i);
     dt__value y = dt__put_node(&m->p, "Concat", in, c->n_in);
-    const int dim = dt__put_dim(dt__put_operand(m, c, 0), dt__put_option(c, "dim"));
+    const int dim = dt__put_dim(dt__put_operand(m, c, 0), dt__trace_integer(c, "dim"));
     if (y != NULL) dt__put_attr_int(&m->p, "axis", dim);
     dt__put_out(m, c, 0, y);
 }

@@ -42,8 +42,8 @@ static void put_sum(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
     int64_t elements;
-    const dt_ints axes = axes_of(dt__put_operand(m, c, 0), dt__put_list(c, "dims"), &elements);
-    const bool keep = dt__put_option(c, "keepdim") != 0, mean = strcmp(c->op->name, "mean") == 0;
+    const dt_ints axes = axes_of(dt__put_operand(m, c, 0), dt__trace_list(c, "dims"), &elements);
+    const bool keep = dt__trace_integer(c, "keepdim") != 0, mean = strcmp(c->op->name, "mean") == 0;
     dt__value x = dt__put_in(m, c, 0), y;
     if (mean && elements == 0) {
         y = reduced(p, "ReduceMean", dt__put_cast(p, x, DT__PUT_DOUBLE), &axes, keep);
@@ -56,8 +56,8 @@ static void put_sum(dt__put_model *m, const dt_trace_call *c)
 static void put_max(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__put_operand(m, c, 0);
-    const dt_ints axes = { 1, { dt__put_dim(x, dt__put_option(c, "dim")) } };
-    const bool keep = dt__put_option(c, "keepdim") != 0;
+    const dt_ints axes = { 1, { dt__put_dim(x, dt__trace_integer(c, "dim")) } };
+    const bool keep = dt__trace_integer(c, "keepdim") != 0;
     dt__value v = dt__put_in(m, c, 0);
     if (c->out[0] >= 0) dt__put_out(m, c, 0, reduced(&m->p, "ReduceMax", v, &axes, keep));
     if (c->n_out < 2 || c->out[1] < 0) return;
@@ -74,7 +74,7 @@ static void put_softmax(dt__put_model *m, const dt_trace_call *c)
     const bool log = strcmp(c->op->name, "log_softmax") == 0;
     m->near = true;
     dt__value y = DT__PUT(&m->p, log ? "LogSoftmax" : "Softmax", dt__put_in(m, c, 0));
-    const int dim = dt__put_dim(dt__put_operand(m, c, 0), dt__put_option(c, "dim"));
+    const int dim = dt__put_dim(dt__put_operand(m, c, 0), dt__trace_integer(c, "dim"));
     if (y != NULL) dt__put_attr_int(&m->p, "axis", dim);
     dt__put_out(m, c, 0, y);
 }

@@ -120,7 +120,7 @@ static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c, b
         if (strncmp(k->op->name, "batch_norm", 10) != 0 || k->in[N_X].value != value) continue;
         if (dt__lite_has(k, N_RESIDUAL)) return NULL;
         m->folded[i] = true;
-        *relu = dt__lite_choice(k, "activation") == DT_ACT_RELU;
+        *relu = dt__trace_integer(k, "activation") == DT_ACT_RELU;
         return k;
     }
     return NULL;
@@ -147,7 +147,7 @@ static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *
         const int64_t o = !v->transposed
                               ? i / each
                               : i / (out * taps) / (v->in / v->groups) * out + i / taps % out;
-        const double eps = dt__lite_number(norm, "eps");
+        const double eps = dt__trace_number(norm, "eps");
         const double slope = at(weight, o, 1) / sqrt(fmax(at(var, o, 1), 0) + eps);
         to[i] = (float)((double)w->floats[i] * slope / at(factor, o, 1));
         own[o] =

@@ -59,7 +59,7 @@ dt_status dt__lite_layer_of(dt__lite_model *m, const dt_trace_call *c, dt__lite_
     const dt_trace_value *w = dt__lite_operand(m, c, WEIGHT);
     *out = (dt__lite_layer){ .one_scale = linear &&
                                           ((const dt_device_linear_options *)c->options)->one_scale,
-                             .activation = (int)dt__lite_choice(c, "activation") };
+                             .activation = (int)dt__trace_integer(c, "activation") };
     const dt_status s = make(m, c, out);
     if (m->status == DT_OK) m->status = s;
     if (s != DT_OK) return s;
@@ -116,7 +116,7 @@ static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator
     const int b = last ? dt__lite_last(m, c, 1) : dt__lite_plain(m, c, 1);
     const dt__lite_shape s = dt__lite_shape_of(&m->p, a);
     const int y = dt__lite_node(&m->p, op, (const int[]){ a, b }, 2, &s);
-    const int activation = dt__lite_activation((int)dt__lite_choice(c, "activation"));
+    const int activation = dt__lite_activation((int)dt__trace_integer(c, "activation"));
     dt__lite_option(&m->p, 0, DT__FLAT_BYTE, activation);
     dt__lite_version(&m->p, 2);
     dt__lite_coded(m, y, dt__lite_result_of(m, c));

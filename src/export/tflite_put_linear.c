@@ -97,7 +97,7 @@ static int linear(dt__lite_model *m, const dt_trace_call *c, int i)
 /* Without fused ops no activation follows. */
 static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    if (c->options != NULL && dt__lite_choice(c, "activation") != DT_ACT_NONE) {
+    if (c->options != NULL && dt__trace_integer(c, "activation") != DT_ACT_NONE) {
         snprintf(why, size, "an activation is part of it");
         return false;
     }

@@ -79,7 +79,7 @@ static void put_relu6(dt__lite_model *m, const dt_trace_call *c)
 
 static void put_clamp(dt__lite_model *m, const dt_trace_call *c)
 {
-    const double least = dt__lite_number(c, "min"), most = dt__lite_number(c, "max");
+    const double least = dt__trace_number(c, "min"), most = dt__trace_number(c, "max");
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     if (!isinf(least)) v.tensor = dt__lite_with(m, DT__LITE_MAXIMUM, v.tensor, number(m, least));
     if (!isinf(most)) v.tensor = dt__lite_with(m, DT__LITE_MINIMUM, v.tensor, number(m, most));
@@ -90,14 +90,14 @@ static void put_leaky_relu(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     v.tensor = dt__lite_map(m, DT__LITE_LEAKY_RELU, v.tensor);
-    dt__lite_option_float(&m->p, 0, (float)dt__lite_number(c, "slope"));
+    dt__lite_option_float(&m->p, 0, (float)dt__trace_number(c, "slope"));
     dt__lite_out_as(m, c, v);
 }
 
 /* max(x, 0) + alpha (e^min(x, 0) - 1); ELU where alpha is 1. */
 static void put_elu(dt__lite_model *m, const dt_trace_call *c)
 {
-    const double alpha = dt__lite_number(c, "alpha");
+    const double alpha = dt__trace_number(c, "alpha");
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     const int x = v.tensor;
     if (alpha == 1) {
@@ -115,7 +115,7 @@ static void put_gelu(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     v.tensor = dt__lite_map(m, DT__LITE_GELU, v.tensor);
-    const bool tanh = dt__lite_choice(c, "approximate") != DT_GELU_ERF;
+    const bool tanh = dt__trace_integer(c, "approximate") != DT_GELU_ERF;
     dt__lite_option(&m->p, 0, DT__FLAT_BYTE, tanh);
     dt__lite_out_as(m, c, v);
 }

@@ -5,38 +5,15 @@
 
 #include <string.h>
 
-/* ---- options --------------------------------------------------------------------------------- */
-
-static const void *field(const dt_trace_call *c, const char *name, dt_key_type *type)
-{
-    const dt_key *k = c->op->keys;
-    while (strcmp(k->name, name) != 0) k++;
-    *type = k->type;
-    return (const char *)c->options + k->offset;
-}
-
-int64_t dt__lite_choice(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    const void *at = field(c, name, &type);
-    if (type == DT_KEY_BOOL) return *(const bool *)at;
-    if (type == DT_KEY_CHOICE) return *(const int *)at;
-    return *(const int64_t *)at;
-}
-
-double dt__lite_number(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    return *(const double *)field(c, name, &type);
-}
-
-const dt_ints *dt__lite_list(const dt_trace_call *c, const char *name)
-{
-    dt_key_type type;
-    return field(c, name, &type);
-}
-
 /* ---- values ---------------------------------------------------------------------------------- */
+
+int dt__lite_batch_of(const dt_trace_value *v)
+{
+    for (int i = 0; i < v->rank; i++) {
+        if (v->extent[i].batch != 0) return i;
+    }
+    return -1;
+}
 
 bool dt__lite_has(const dt_trace_call *c, int i) { return i < c->n_in && c->in[i].value >= 0; }
 
@@ -82,14 +59,6 @@ int dt__lite_last_axis(int rank, int d)
     return d == 0 ? 0 : d == 1 ? 3 : rank == 3 ? 2 : d - 1;
 }
 
-static int batch_of(const dt_trace_value *v)
-{
-    for (int i = 0; i < v->rank; i++) {
-        if (v->extent[i].batch != 0) return i;
-    }
-    return -1;
-}
-
 /* ---- constants ------------------------------------------------------------------------------- */
 
 static int64_t same(const void *user, int64_t i)
@@ -109,7 +78,7 @@ static int constant_of(dt__lite_model *m, const dt_trace_value *v)
                          .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
                          .lent = true };
     memcpy(a.shape.dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
-    if (batch_of(v) >= 0) m->p.batched = false;
+    if (dt__lite_batch_of(v) >= 0) m->p.batched = false;
     return dt__lite_constant(&m->p, &a);
 }
 
@@ -135,7 +104,7 @@ static int last_from_plain(dt__lite_model *m, int x, const dt_trace_value *v)
     const dt__lite_shape to = dt__lite_last_shape(v);
     const bool moves = to.dims[3] > 1 && to.dims[1] * to.dims[2] > 1;
     if (moves) x = dt__lite_transposed(m, x, v->rank, v->rank == 4 ? images : rows);
-    return moves && v->rank == 4 ? x : dt__lite_reshaped(m, x, &to, batch_of(v));
+    return moves && v->rank == 4 ? x : dt__lite_reshaped(m, x, &to, dt__lite_batch_of(v));
 }
 
 static int plain_from_last(dt__lite_model *m, int x, const dt_trace_value *v)
@@ -143,7 +112,7 @@ static int plain_from_last(dt__lite_model *m, int x, const dt_trace_value *v)
     static const int64_t images[] = { 0, 3, 1, 2 }, rows[] = { 0, 2, 1 };
     const dt__lite_shape to = dt__lite_plain_shape(v), from = last_of(&to);
     const bool moves = from.dims[3] > 1 && from.dims[1] * from.dims[2] > 1;
-    if (!moves) return dt__lite_reshaped(m, x, &to, batch_of(v));
+    if (!moves) return dt__lite_reshaped(m, x, &to, dt__lite_batch_of(v));
     if (v->rank == 4) return dt__lite_transposed(m, x, 4, images);
     const dt__lite_shape three = { 3, { to.dims[0], to.dims[2], to.dims[1] } };
     return dt__lite_transposed(m, dt__lite_reshaped(m, x, &three, 0), 3, rows);
@@ -207,7 +176,7 @@ static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
         const int64_t n = i / (channels * pixels), c = i / pixels % channels, k = i % pixels;
         data[(n * pixels + k) * channels + c] = from[i];
     }
-    if (batch_of(v) >= 0) m->p.batched = false;
+    if (dt__lite_batch_of(v) >= 0) m->p.batched = false;
     return data == NULL ? -1
                         : dt__lite_constant(&m->p, &(dt__lite_array){ .name = v->name,
                                                                       .type = DT__LITE_FLOAT32,

@@ -7,6 +7,7 @@
 #define DT__EXPORT_TFLITE_PUT_MODEL_H
 
 #include "export/tflite_put.h"
+#include "export/trace.h"
 #include "export/weight_rows.h"
 #include "ops/device_layer.h"
 
@@ -59,12 +60,6 @@ const dt__lite_emitter *dt__lite_emitter_of(const char *op);
 /* Lists, ended by an empty row (tflite_put_<topic>.c). */
 extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[], dt__lite_linear[],
     dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[], dt__lite_device[];
-
-/* ---- options (tflite_put_model.c) ------------------------------------------------------------ */
-
-int64_t dt__lite_choice(const dt_trace_call *c, const char *name); /* an integer, choice or bool */
-double dt__lite_number(const dt_trace_call *c, const char *name);
-const dt_ints *dt__lite_list(const dt_trace_call *c, const char *name);
 
 /* ---- values (tflite_put_model.c) ------------------------------------------------------------- */
 
@@ -173,5 +168,8 @@ int dt__lite_activation(int activation);
 /* The emitters of its products, beside those of floats. */
 void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c);
 void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c);
+
+/* The dimension that the batch is part of; -1: none. */
+int dt__lite_batch_of(const dt_trace_value *v);
 
 #endif

@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int batch_of(const dt_trace_value *v)
-{
-    for (int i = 0; i < v->rank; i++) {
-        if (v->extent[i].batch != 0) return i;
-    }
-    return -1;
-}
-
 static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
 
 /* The dimension of the file for dimension `dim` of operand 0, which is read in `last` layout. */
@@ -45,14 +37,14 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
     const dt__lite_shape to = dt__lite_plain_shape(y);
     if (!flattens(m, c)) {
         const int x = dt__lite_plain(m, c, 0);
-        dt__lite_out(m, c, 0, dt__lite_reshaped(m, x, &to, batch_of(y)), DT__LITE_PLAIN);
+        dt__lite_out(m, c, 0, dt__lite_reshaped(m, x, &to, dt__lite_batch_of(y)), DT__LITE_PLAIN);
         return;
     }
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     const dt__lite_shape from = dt__lite_shape_of(&m->p, v.tensor);
     v.channels = from.dims[3];
     v.layout = v.channels > 1 && v.channels < to.dims[1] ? DT__LITE_FLAT : DT__LITE_PLAIN;
-    v.tensor = dt__lite_reshaped(m, v.tensor, &to, batch_of(y));
+    v.tensor = dt__lite_reshaped(m, v.tensor, &to, dt__lite_batch_of(y));
     dt__lite_out_as(m, c, v);
 }
 
@@ -61,8 +53,8 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
 static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const int a = front(dt__lite_choice(c, "dim0"), rank);
-    const int b = front(dt__lite_choice(c, "dim1"), rank);
+    const int a = front(dt__trace_integer(c, "dim0"), rank);
+    const int b = front(dt__trace_integer(c, "dim1"), rank);
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < rank; i++) order[i] = i;
     order[a] = b;
@@ -74,7 +66,7 @@ static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 static void put_permute(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const dt_ints *dims = dt__lite_list(c, "dims");
+    const dt_ints *dims = dt__trace_list(c, "dims");
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < rank; i++) order[i] = front(dims->v[i], rank);
     const int y = dt__lite_transposed(m, dt__lite_plain(m, c, 0), rank, order);
@@ -106,7 +98,8 @@ static void put_slice(dt__lite_model *m, const dt_trace_call *c)
         s.stop[d] = bound(c, offsetof(dt_slice_options, stops), i, n);
         s.step[d] = o->steps.n == 0 ? 1 : o->steps.v[i];
         const bool whole = s.start[d] == 0 && s.stop[d] == n && s.step[d] == 1;
-        if (front(o->dims.v[i], from->rank) == batch_of(from) && !whole) m->p.batched = false;
+        if (front(o->dims.v[i], from->rank) == dt__lite_batch_of(from) && !whole)
+            m->p.batched = false;
     }
     const int y = dt__lite_sliced(m, x, &s);
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
@@ -118,7 +111,7 @@ static void put_concat(dt__lite_model *m, const dt_trace_call *c)
     bool last = false;
     for (int i = 0; i < c->n_in; i++) last = last || dt__lite_is_last(m, c, i);
     for (int i = 0; i < c->n_in; i++) in[i] = operand(m, c, i, last);
-    const int axis = axis_of(m, c, dt__lite_choice(c, "dim"), last);
+    const int axis = axis_of(m, c, dt__trace_integer(c, "dim"), last);
     const int y = dt__lite_joined(m, in, c->n_in, axis);
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }

@@ -36,16 +36,16 @@ static int normalized(dt__lite_model *m, int x, const dt_ints *axes, double eps)
 static void put_layer_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    dt_ints axes = { .n = (int)dt__lite_choice(c, "normalized_dims") };
+    dt_ints axes = { .n = (int)dt__trace_integer(c, "normalized_dims") };
     for (int i = 0; i < axes.n; i++) axes.v[i] = rank - axes.n + i;
-    const int y = normalized(m, dt__lite_plain(m, c, 0), &axes, dt__lite_number(c, "eps"));
+    const int y = normalized(m, dt__lite_plain(m, c, 0), &axes, dt__trace_number(c, "eps"));
     dt__lite_out(m, c, 0, plus(m, c, 2, times(m, c, 1, y)), DT__LITE_PLAIN);
 }
 
 static void put_rms_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_ints axes = { 1, { dt__lite_operand(m, c, 0)->rank - 1 } };
-    const int y = scaled(m, dt__lite_plain(m, c, 0), &axes, dt__lite_number(c, "eps"));
+    const int y = scaled(m, dt__lite_plain(m, c, 0), &axes, dt__trace_number(c, "eps"));
     dt__lite_out(m, c, 0, times(m, c, 1, y), DT__LITE_PLAIN);
 }
 
@@ -53,7 +53,7 @@ static void put_rms_norm(dt__lite_model *m, const dt_trace_call *c)
 static void put_group_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *v = dt__lite_operand(m, c, 0);
-    const int64_t groups = dt__lite_choice(c, "groups");
+    const int64_t groups = dt__trace_integer(c, "groups");
     const dt_ints axes = { 2, { 1, 3 } };
     const bool image = v->rank == 3 || v->rank == 4;
     const int x = image ? dt__lite_last(m, c, 0) : dt__lite_plain(m, c, 0);
@@ -62,7 +62,7 @@ static void put_group_norm(dt__lite_model *m, const dt_trace_call *c)
     const int64_t pixels = image ? s.dims[1] * s.dims[2] : 1;
     const dt__lite_shape cut = { 4, { s.dims[0], pixels, groups, channels / groups } };
     int y = dt__lite_reshaped(m, x, &cut, 0);
-    y = normalized(m, y, &axes, dt__lite_number(c, "eps"));
+    y = normalized(m, y, &axes, dt__trace_number(c, "eps"));
     y = dt__lite_reshaped(m, y, &s, 0);
     y = plus(m, c, 2, times(m, c, 1, y));
     dt__lite_out(m, c, 0, y, image ? DT__LITE_LAST : DT__LITE_PLAIN);
@@ -96,7 +96,7 @@ static void put_batch_norm(dt__lite_model *m, const dt_trace_call *c)
     float *offset = dt__lite_memory(&m->p, n, sizeof *offset);
     if (slope == NULL || offset == NULL) return;
     for (int64_t i = 0; i < n; i++) {
-        const double root = sqrt(fmax(at(var, i, 1), 0) + dt__lite_number(c, "eps"));
+        const double root = sqrt(fmax(at(var, i, 1), 0) + dt__trace_number(c, "eps"));
         const double k = at(weight, i, 1) / root;
         slope[i] = (float)(k / at(factor, i, 1));
         offset[i] = (float)(at(bias, i, 0) - at(mean, i, 0) * k);
@@ -109,7 +109,7 @@ static void put_batch_norm(dt__lite_model *m, const dt_trace_call *c)
         const int add = last ? dt__lite_last(m, c, B_RESIDUAL) : dt__lite_plain(m, c, B_RESIDUAL);
         y = dt__lite_with(m, DT__LITE_ADD, y, add);
     }
-    if (dt__lite_choice(c, "activation") == DT_ACT_RELU) {
+    if (dt__trace_integer(c, "activation") == DT_ACT_RELU) {
         dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU);
     }
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);

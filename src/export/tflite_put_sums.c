@@ -42,8 +42,8 @@ static void reduce(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator 
 
 static void put_sum(dt__lite_model *m, const dt_trace_call *c)
 {
-    const bool keep = dt__lite_choice(c, "keepdim") != 0, mean = strcmp(c->op->name, "mean") == 0;
-    const dt_ints axes = axes_of(dt__lite_operand(m, c, 0), dt__lite_list(c, "dims"));
+    const bool keep = dt__trace_integer(c, "keepdim") != 0, mean = strcmp(c->op->name, "mean") == 0;
+    const dt_ints axes = axes_of(dt__lite_operand(m, c, 0), dt__trace_list(c, "dims"));
     reduce(m, c, mean ? DT__LITE_MEAN : DT__LITE_SUM, &axes, keep);
 }
 
@@ -58,8 +58,8 @@ static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size
 static void put_max(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const dt_ints axes = { 1, { front(dt__lite_choice(c, "dim"), rank) } };
-    reduce(m, c, DT__LITE_REDUCE_MAX, &axes, dt__lite_choice(c, "keepdim") != 0);
+    const dt_ints axes = { 1, { front(dt__trace_integer(c, "dim"), rank) } };
+    reduce(m, c, DT__LITE_REDUCE_MAX, &axes, dt__trace_integer(c, "keepdim") != 0);
 }
 
 /* TFLite's softmax is over the last dimension; channels are the last of an image. */
@@ -67,7 +67,7 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 {
     const bool log = strcmp(c->op->name, "log_softmax") == 0;
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const int d = front(dt__lite_choice(c, "dim"), rank);
+    const int d = front(dt__trace_integer(c, "dim"), rank);
     const bool last = dt__lite_is_last(m, c, 0) && d == 1;
     int x = last ? dt__lite_last(m, c, 0) : dt__lite_plain(m, c, 0);
     int64_t order[DT_MAX_RANK];

@@ -138,17 +138,6 @@ static dt_status add_operand(recorder *r, const dt_call *c, int i, dt_trace_oper
     return find(r, c, fq->inner, &o->value);
 }
 
-static dt_status copy_options(dt_ctx *ctx, const dt_call *c, const void **out)
-{
-    *out = NULL;
-    if (c->op->options_size == 0) return DT_OK;
-    void *copy = dt__alloc(ctx, c->op->options_size);
-    if (copy == NULL) return DT_ERR_NOMEM;
-    memcpy(copy, c->options, c->op->options_size);
-    *out = copy;
-    return DT_OK;
-}
-
 static bool is_variable(const dt_trace *t, int64_t value)
 {
     const dt_value_kind kind = t->value[value].kind;
@@ -209,7 +198,7 @@ static dt_status add_call(recorder *r, const dt_call *c)
     if (!variable) return add_folded(r, c);
     DT__TRY(DT__RESERVE(t->ctx, t->call, t->n_calls, t->room_calls));
     DT__TRY(add_results(r, c, &k));
-    DT__TRY(copy_options(t->ctx, c, &k.options));
+    DT__TRY(dt__copy_call_options(t->ctx, c, &k.options));
     for (int i = 0; i < c->n_in; i++) { /* settings of a wrapper end with the run */
         if (k.in[i].quant == NULL) continue;
         dt_quant_spec *own = dt__alloc(t->ctx, sizeof *own);

@@ -76,4 +76,9 @@ bool dt__repeat_rows(const dt_trace *t, const dt__repeat *r, int64_t j, dt__repe
 /* Frees what a call owns. */
 void dt__trace_call_free(dt_ctx *ctx, const dt_trace_call *c);
 
+/* A call's option by its name, which the op has: an integer, choice or bool; a number; integers. */
+int64_t dt__trace_integer(const dt_trace_call *c, const char *name);
+double dt__trace_number(const dt_trace_call *c, const char *name);
+const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name);
+
 #endif

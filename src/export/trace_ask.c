@@ -320,3 +320,34 @@ bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i)
     if (c->in[i].quant != NULL || x->rank != y->rank || x->dtype != y->dtype) return false;
     return memcmp(x->extent, y->extent, (size_t)x->rank * sizeof x->extent[0]) == 0;
 }
+
+/* ---- options of a call ----------------------------------------------------------------------- */
+
+static const void *field(const dt_trace_call *c, const char *name, dt_key_type *type)
+{
+    const dt_key *k = c->op->keys;
+    while (strcmp(k->name, name) != 0) k++;
+    *type = k->type;
+    return (const char *)c->options + k->offset;
+}
+
+int64_t dt__trace_integer(const dt_trace_call *c, const char *name)
+{
+    dt_key_type type;
+    const void *at = field(c, name, &type);
+    if (type == DT_KEY_BOOL) return *(const bool *)at;
+    if (type == DT_KEY_CHOICE) return *(const int *)at;
+    return *(const int64_t *)at;
+}
+
+double dt__trace_number(const dt_trace_call *c, const char *name)
+{
+    dt_key_type type;
+    return *(const double *)field(c, name, &type);
+}
+
+const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name)
+{
+    dt_key_type type;
+    return field(c, name, &type);
+}

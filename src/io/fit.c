@@ -297,12 +297,6 @@ static dt_status take(work *w, const dt_file_entry *e)
     return as.name == NULL ? DT_ERR_NOMEM : add(w, &as);
 }
 
-static int entries_by_name(const void *left, const void *right)
-{
-    const dt_file_entry *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
-}
-
 /* Several names of other programs may mean one tensor; a file must have only one of them. */
 static dt_status sort(work *w)
 {
@@ -312,7 +306,7 @@ static dt_status sort(work *w)
     if (view->by_name == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < view->count; i++) view->by_name[i] = &view->entry[i];
     if (view->count > 0) {
-        qsort(view->by_name, (size_t)view->count, sizeof *view->by_name, entries_by_name);
+        qsort(view->by_name, (size_t)view->count, sizeof *view->by_name, dt__by_entry_name);
     }
     for (int64_t i = 1; i < view->count; i++) {
         const char *name = view->by_name[i]->name;

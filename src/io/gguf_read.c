@@ -381,12 +381,6 @@ static dt_status take(reading *r, const dt__gguf_name *n, int64_t layer)
     return DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    const dt_file_entry *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
-}
-
 static dt_status take_all(reading *r)
 {
     dt_file *file = r->raw.file;
@@ -406,7 +400,7 @@ static dt_status take_all(reading *r)
     if (file->by_name == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
     if (file->count > 0) {
-        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name);
+        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, dt__by_entry_name);
     }
     return DT_OK;
 }

@@ -56,12 +56,6 @@ static dt_status take_entries(dt_file *file, const dt_file *part, folder_setting
     return DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    const dt_file_entry *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
-}
-
 /* Names are unique within a file; the index makes them unique across shards. */
 static dt_status join(dt_file *file, folder_settings *f)
 {
@@ -77,7 +71,7 @@ static dt_status join(dt_file *file, folder_settings *f)
     }
     for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
     if (file->count > 0) {
-        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name);
+        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, dt__by_entry_name);
     }
     return DT_OK;
 }

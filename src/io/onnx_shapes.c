@@ -283,6 +283,7 @@ static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[
     const bool whole = range[0] == 0 && range[1] >= INT32_MAX && range[2] == 1;
     if (v->axis[i] == 0 && whole) return DT_OK;
     if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
+    if (range[1] == 0) return dt__onnx_refuse(g, "whose result is empty");
     if (range[2] < 1) return dt__onnx_refuse(g, "with steps below 1");
     DT__TRY(dt__onnx_sliced(g, l, v->axis[i], range, &l));
     if (l->index != v->layer) v->plain = -1;

@@ -90,12 +90,6 @@ static dt_status take(renaming *r, const dt_file_entry *e)
     return DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    const dt_file_entry *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
-}
-
 static dt_status rename_all(renaming *r)
 {
     dt_ctx *ctx = r->file->ctx;
@@ -116,7 +110,7 @@ static dt_status rename_all(renaming *r)
     }
     for (int64_t i = 0; i < r->view.count; i++) r->view.by_name[i] = &r->view.entry[i];
     if (r->view.count > 0) {
-        qsort(r->view.by_name, (size_t)r->view.count, sizeof *r->view.by_name, by_name);
+        qsort(r->view.by_name, (size_t)r->view.count, sizeof *r->view.by_name, dt__by_entry_name);
     }
     return DT_OK;
 }

@@ -11,6 +11,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+int dt__by_entry_name(const void *left, const void *right)
+{
+    const dt_file_entry *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+int dt__by_meta_key(const void *left, const void *right)
+{
+    const dt__meta *a = left, *b = right;
+    return strcmp(a->key, b->key);
+}
+
 static const dt__file_dtype dtypes[] = {
     { "F32", 32 },    { "F16", 16 },        { "BF16", 16 },       { "F64", 64 },
     { "I64", 64 },    { "I32", 32 },        { "I16", 16 },        { "I8", 8 },
@@ -257,18 +269,6 @@ static dt_status check_cover(dt_file *file)
                    size);
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    const dt_file_entry *const *a = left, *const *b = right;
-    return strcmp((*a)->name, (*b)->name);
-}
-
-static int compare_keys(const void *left, const void *right)
-{
-    const dt__meta *a = left, *b = right;
-    return strcmp(a->key, b->key);
-}
-
 static dt_status twice(const dt_file *file, const char *what, const char *name)
 {
     char text[DT__SHOWN];
@@ -283,14 +283,14 @@ static dt_status index_names(dt_file *file)
     if (file->by_name == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < file->count; i++) file->by_name[i] = &file->entry[i];
     if (file->count > 0) {
-        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, compare_names);
+        qsort(file->by_name, (size_t)file->count, sizeof *file->by_name, dt__by_entry_name);
     }
     for (int64_t i = 1; i < file->count; i++) {
         const char *name = file->by_name[i]->name;
         if (strcmp(file->by_name[i - 1]->name, name) == 0) return twice(file, "tensor", name);
     }
     if (file->meta_count > 0) {
-        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, compare_keys);
+        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_meta_key);
     }
     for (int64_t i = 1; i < file->meta_count; i++) {
         const char *key = file->meta[i].key;

@@ -199,12 +199,6 @@ static int compare_places(const void *left, const void *right)
     return compare_names(left, right);
 }
 
-static int compare_keys(const void *left, const void *right)
-{
-    const dt__meta *a = left, *b = right;
-    return strcmp(a->key, b->key);
-}
-
 static dt_status put_in_order(dt_writer *w)
 {
     if (w->count == 0) return DT_OK;
@@ -249,7 +243,7 @@ static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
     if (w->meta_count > 0) memcpy(meta, w->meta, (size_t)w->meta_count * sizeof *meta);
     meta[count - 2] = (dt__meta){ DT__KEY_VERSION, dt_version() };
     meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
-    qsort(meta, (size_t)count, sizeof *meta, compare_keys);
+    qsort(meta, (size_t)count, sizeof *meta, dt__by_meta_key);
     dt__put_text(t, "\"__metadata__\":{");
     bool first = true;
     for (int64_t i = 0; i < count; i++) {

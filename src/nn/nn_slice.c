@@ -33,8 +33,8 @@ static const dt_key layer_keys[] = {
       .text = "dimension; 0 is the batch, 1 the channels, -1 the last" },
     { "start", DT_KEY_INT, AT(start), .fallback = "0",
       .text = "first index; below 0: counted from the end" },
-    { "stop", DT_KEY_INT, AT(stop), .fallback = "9223372036854775807",
-      .text = "index behind the last; below 0: counted from the end" },
+    { "stop", DT_KEY_INT, AT(stop), .fallback = "0",
+      .text = "index behind the last; below 0: counted from the end; 0: up to the end" },
     { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "distance of the indices" },
     { 0 },
@@ -47,7 +47,7 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
     const dt_slice_options slice = {
         .dims = { 1, { o->dim } },
         .starts = { 1, { o->start } },
-        .stops = { 1, { o->stop } },
+        .stops = { 1, { o->stop == 0 ? INT64_MAX : o->stop } },
         .steps = { 1, { o->step } },
     };
     (void)in;

@@ -42,13 +42,13 @@ dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
       .least = 1,                                                                                  \
       .most = DT__CONV_MOST,                                                                       \
       .fallback = one,                                                                             \
-      .text = "steps of the kernel over the larger image" },                                       \
+      .text = "step of the kernel in the larger image, x or of a transposed op y" },               \
         { "padding",                                                                               \
           TYPE,                                                                                    \
           DT__CONV_AT(padding),                                                                    \
           .most = DT__CONV_MOST,                                                                   \
           .fallback = none,                                                                        \
-          .text = "zeros around the larger image, on both sides" },                                \
+          .text = "zeros around the larger image, at each side" },                                 \
         { "dilation",                                                                              \
           TYPE,                                                                                    \
           DT__CONV_AT(dilation),                                                                   \

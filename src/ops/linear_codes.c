@@ -292,3 +292,12 @@ void dt__linear_backward(const dt__linear_part *p, const void *dy, void *dx, voi
         dt__q7_run(p->c->kernels, &of.layer);
     }
 }
+
+/* The rows of codes must be the rows of the matrix: per-tensor quantization divides x [a, b, in]
+ * into a rows of b * in elements. All rows of a weight must have the same order of columns. */
+bool dt__linear_takes_codes(const dt_call *c, int i)
+{
+    const dt__codes *codes = c->codes[i];
+    const bool one = codes->order == NULL || codes->layout.order_rows == codes->rows;
+    return one && codes->columns == dt__columns(c->in[i]);
+}

@@ -32,4 +32,7 @@ void dt__linears_product_codes(const dt_call *calls, int n);
  * called in ascending order. `dy` is [m1 - m0, n1 - n0]. */
 void dt__linear_backward(const dt__linear_part *p, const void *dy, void *dx, void *dw);
 
+/* Whether the product can use the codes of operand i. */
+bool dt__linear_takes_codes(const dt_call *c, int i);
+
 #endif

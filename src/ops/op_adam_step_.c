@@ -8,8 +8,8 @@ static void forward(const dt_call *c) { dt__adam_run(c, false); }
 
 const dt_op dt__op_adam_step_ = {
     .name = "adam_step_",
-    .text =
-        "g += decay p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr m^ / (sqrt(v^) + eps)",
+    .text = "g += decay p; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; "
+            "p -= lr m / (1-b1^step) / (sqrt(v / (1-b2^step)) + eps)",
     .in_name = { "p", "g", "m", "v" },
     .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },
     .options_size = sizeof(dt_adam_step_options),

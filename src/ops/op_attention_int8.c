@@ -30,7 +30,8 @@ static void forward(const dt_call *c)
 
 const dt_op dt__op_attention_int8 = {
     .name = "attention_int8",
-    .text = "attention to keys k k_scale and values v v_scale, codes with a scale a key and head",
+    .text = "attention to keys k k_scale and values v v_scale: int8 codes, a scale for each key "
+            "and head",
     .in_name = { "q", "k", "v", "k_scale", "v_scale" },
     .out_name = { "y", "lse" },
     .strided = true,

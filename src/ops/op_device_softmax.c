@@ -51,7 +51,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_device_softmax = {
     .name = "device_softmax",
-    .text = "softmax of codes over the last dimension, of scale 1/256",
+    .text = "softmax over the last dimension; the scale of its codes is 1/256",
     .in_name = { "x" },
     .out_name = { "y", "value" },
     .role = { DT_CODES },

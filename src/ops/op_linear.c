@@ -116,15 +116,6 @@ static dt_status shape(dt_call *c)
     return make_kept(c);
 }
 
-/* The rows of codes must be the rows of the matrix: per-tensor quantization divides x [a, b, in]
- * into a rows of b * in elements. All rows of a weight must have the same order of columns. */
-static bool takes_codes(const dt_call *c, int i)
-{
-    const dt__codes *codes = c->codes[i];
-    const bool one = codes->order == NULL || codes->layout.order_rows == codes->rows;
-    return one && codes->columns == dt__columns(c->in[i]);
-}
-
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static const void *data_of(const dt_call *c, int i)
@@ -251,7 +242,7 @@ const dt_op dt__op_linear = {
     .shape = shape,
     .forward = forward,
     .forward_codes = forward,
-    .takes_codes = takes_codes,
+    .takes_codes = dt__linear_takes_codes,
     .backward = backward,
     .scratch = scratch,
 };

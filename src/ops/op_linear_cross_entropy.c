@@ -31,9 +31,9 @@ static const dt_key keys[] = {
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of the target that is spread evenly over all classes" },
     { "distill", DT_KEY_REAL, AT(distill), .most = 1, .fallback = "0",
-      .text = "share of the distillation loss" },
+      .text = "d, the share of the distillation loss" },
     { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1",
-      .text = "divisor of the logits, and of the teacher's, in the distillation loss" },
+      .text = "T, the divisor of the logits of model and teacher in the distillation loss" },
     { 0 },
 };
 
@@ -207,14 +207,6 @@ static dt_status shape(dt_call *c)
     return dt_result(c, KEPT, x->dtype, 2, kept);
 }
 
-/* As for linear. */
-static bool takes_codes(const dt_call *c, int i)
-{
-    const dt__codes *codes = c->codes[i];
-    const bool one = codes->order == NULL || codes->layout.order_rows == codes->rows;
-    return one && codes->columns == dt__columns(c->in[i]);
-}
-
 /* ---- blocks --------------------------------------------------------------------------------- */
 
 static void *at_row(const dt_tensor *x, int64_t row)
@@ -337,7 +329,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_linear_cross_entropy = {
     .name = "linear_cross_entropy",
-    .text = "(1-d) cross_entropy(x W^T + bias) + d T^2 KL(teacher || model), without the logits",
+    .text = "(1 - d) cross_entropy(x W^T + bias) + d T^2 KL(teacher || model); logits are not kept",
     .in_name = { "x", "weight", "bias", "labels", "teacher_x", "teacher_weight", "teacher_bias" },
     .out_name = { "loss", "row_loss", "row_best", "kept" },
     .role = { DT_CODES, DT_CODES, DT_READ, DT_READ, DT_CODES, DT_CODES, DT_READ },
@@ -361,7 +353,7 @@ const dt_op dt__op_linear_cross_entropy = {
     .shape = shape,
     .forward = forward,
     .forward_codes = forward,
-    .takes_codes = takes_codes,
+    .takes_codes = dt__linear_takes_codes,
     .backward = backward,
     .scratch = scratch,
 };

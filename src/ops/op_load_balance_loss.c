@@ -15,7 +15,8 @@ static const dt_key keys[] = {
     { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2",
       .text = "experts per row" },
     { "count", DT_KEY_CHOICE, AT(count), .choices = counts, .fallback = "choices",
-      .text = "f is a count per row, or per choice; even routing has the loss top_k, or 1" },
+      .text =
+          "f[e] is a count per row (choices: even routing gives top_k) or per choice (share: 1)" },
     { 0 },
 };
 
@@ -85,7 +86,8 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 const dt_op dt__op_load_balance_loss = {
     .name = "load_balance_loss",
-    .text = "E sum over e of f[e] P[e]: choices of expert e per row times its mean probability",
+    .text =
+        "E times the sum over experts e of f[e] P[e]: how often e is chosen, its mean probability",
     .in_name = { "logits" },
     .out_name = { "loss", "slope" },
     .saves = { .arg = { DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },

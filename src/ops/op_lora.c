@@ -11,7 +11,7 @@ static const dt_lora_weight_options defaults = { .alpha = 1 };
 static const dt_key keys[] = {
     { "alpha", DT_KEY_REAL, .offset = offsetof(dt_lora_weight_options, alpha),
       .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "B A is multiplied by alpha / rank" },
+      .text = "lora_b lora_a is multiplied by alpha / rank" },
     { 0 },
 };
 

@@ -3,6 +3,7 @@
  * NaN counts as the largest. Result 1 is this k. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
+#include "ops/softmax.h"
 
 #include <string.h>
 
@@ -45,23 +46,15 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 1, DT_I32, rank, dims);
 }
 
-static dt__lines lines_of(const dt_tensor *x, int dim)
-{
-    dt__lines l = { 1, x->dims[dim], 1 };
-    for (int d = 0; d < dim; d++) l.outer *= x->dims[d];
-    for (int d = dim + 1; d < x->rank; d++) l.inner *= x->dims[d];
-    return l;
-}
-
 static void forward(const dt_call *c)
 {
-    const dt__lines l = lines_of(c->arg[0], (int)c->state[0]);
+    const dt__lines l = dt__lines_of(c->arg[0], (int)c->state[0]);
     c->kernels->max(&l, dt__data(c->arg[0]), dt__data_mut(c->y), dt__data_mut(c->out[1]));
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const dt__lines l = lines_of(dx[0], (int)c->state[0]);
+    const dt__lines l = dt__lines_of(dx[0], (int)c->state[0]);
     c->kernels->max_backward(&l, dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));
 }
 

@@ -14,11 +14,11 @@ extern const dt_pool_options dt__pool_defaults;
 #define DT__POOL_KEYS(TYPE, two, none, one)                                                        \
     { "kernel", TYPE, DT__POOL_AT(kernel), .fallback = two, .text = "extents of a window" },       \
         { "stride", TYPE, DT__POOL_AT(stride), .fallback = none,                                   \
-          .text = "from one window to the next; 0: the window's extent" },                         \
+          .text = "step from one window to the next; 0: the window's extent" },                    \
         { "padding", TYPE, DT__POOL_AT(padding), .fallback = none,                                 \
           .text = "pixels around the image, at each side" },                                       \
         { "dilation", TYPE, DT__POOL_AT(dilation), .fallback = one,                                \
-          .text = "from one pixel of a window to the next; 0: 1" },                                \
+          .text = "distance of a window's pixels; 0 means 1" },                                    \
     {                                                                                              \
         "ceil_mode", DT_KEY_BOOL, DT__POOL_AT(ceil_mode),                                          \
             .fallback = "false",                                                                   \

@@ -61,13 +61,15 @@ const dt_key dt__rounding_keys[] = {
       .text = "order of columns: as in the weight; by decreasing mean square of their inputs "
               "(weight); so with scale groups formed in that order, too (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text = "of gptq: share of the mean of the inputs' squares that is added to each" },
+      .text = "of gptq: this share of the mean square of a column's inputs is added to the "
+              "mean square of each column" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0",
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "mean over columns with inputs, or over all columns, those without inputs as 1" },
+      .text = "of gptq: that mean is over the columns with inputs (live), or over all, where those "
+              "without inputs count as 1" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
@@ -78,11 +80,14 @@ const dt_key dt__rounding_keys[] = {
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text = "rows that err less on the calibration data when rounded to nearest are" },
+      .text =
+          "a row whose error on the calibration data is smaller when it is rounded to nearest is "
+          "rounded so" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
       .text =
-          "of gptq: scales of groups from the weight as it was, or as it is when a group begins" },
+          "of gptq: scales of groups from the original weight (frozen), or from the weight with "
+          "the errors that were passed on until a group begins (refresh)" },
     { 0 },
 };
 
@@ -98,10 +103,12 @@ const dt_key dt__accumulator_keys[] = {
       .text = "smallest and largest integer that an input can be; not given: what the codes of a "
               "layer's inputs can be, of a weight by itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
-      .text = "shrink arguments before they are clamped" },
+      .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
-      .text = "spread over the rest: the error after clamping, or that of clamping as well" },
+      .text =
+          "which errors later columns compensate: that of rounding what was clamped, or that of "
+          "clamping too (all)" },
     { 0 },
 };
 

@@ -119,17 +119,6 @@ static dt_status fuse(recorder *r, const dt_call *c, dt_module *m)
     return know(r, c->y, from->value);
 }
 
-static dt_status copy_options(dt_ctx *ctx, const dt_call *c, const void **out)
-{
-    *out = NULL;
-    if (c->op->options_size == 0) return DT_OK;
-    void *copy = dt__alloc(ctx, c->op->options_size);
-    if (copy == NULL) return DT_ERR_NOMEM;
-    memcpy(copy, c->options, c->op->options_size);
-    *out = copy;
-    return DT_OK;
-}
-
 /* A batch norm that dt_prepare folds into the layer before it. */
 static bool is_folded_norm(const dt_call *c, const dt_module *m)
 {
@@ -160,7 +149,7 @@ static dt_status add_node(recorder *r, const dt_call *c, dt_module *m, int varia
     dt__plan_node node = { .op = c->op, .m = m, .n_in = b->product ? 1 : c->n_in };
     why = variable != node.n_in ? "an operand is a constant" : take_operands(r, c, &node, &refused);
     if (why != NULL || refused) return refuse(r, c, m, refused ? NULL : why);
-    DT__TRY(copy_options(r->d->ctx, c, &node.options));
+    DT__TRY(dt__copy_call_options(r->d->ctx, c, &node.options));
     const dt_status s = append(r, &node, c->y);
     if (s != DT_OK) dt__release(r->d->ctx, (void *)(uintptr_t)node.options);
     return s;

@@ -39,7 +39,8 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .text = "false: this operand stays float" }
 #define SCHEME                                                                                     \
     { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
-      .was = "rule", .text = "how scale and zero point follow from a block's values" }
+      .was = "rule",                                                                               \
+      .text = "how scale and zero point are computed from the values that share them" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 2, .most = 8,                      \
       .text = "bits of a code" }
@@ -51,11 +52,12 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .choices = scale_names, .text = "what scales are rounded to, in training too" }
 #define STE                                                                                        \
     { "ste", DT_KEY_CHOICE, PATCH(quant.ste, has_ste), .choices = ste_names,                       \
-      .text = "straight-through gradient: everywhere, or only where no code was clipped" }
+      .text = "straight-through gradient: everywhere (identity), or only where no code was "       \
+              "clipped; default: identity with a dynamic range, else clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
-      .text = "codes from 0 in place of codes around 0; scheme asymmetric, and learned "           \
-              "activations" }
+      .text = "codes from 0 in place of codes around 0; of scheme asymmetric, and of learned "     \
+              "ranges of activations" }
 #define RANGE(words)                                                                               \
     { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names, .text = words }
 /* clang-format on */
@@ -64,27 +66,30 @@ const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
+    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or "
+                "groups along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
       .text = "weights of a group, a multiple of 8; longer than the row: the row" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("a scale from the weights as they are, a static one of least error, or a learned one; "
-          "learned begins with scheme symmetric and granularity channel"),
+    RANGE("dynamic: scales follow the weights at each update; static: those of least error, "
+          "computed when QAT begins; learned: trained like parameters, by default with scheme "
+          "symmetric and granularity channel"),
     { 0 },
 };
 
 const dt_key dt_tensor_quant_keys[] = {
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all, an output channel's, or a group along its row"),
+    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or "
+                "groups along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
       .most = 1 << 30, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
     UNSIGNED,
-    RANGE("a scale from the weights' own range, or static: the one of least error"),
+    RANGE("dynamic: a scale from the weights' own range; static: the one of least error"),
     { 0 },
 };
 
@@ -92,16 +97,17 @@ const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which values share a scale: all, a token's (the last dimension), a sample's, or a "
-                "group of a token's"),
+    GRANULARITY("which values share a scale: all (tensor), those of a token (the last dimension) "
+                "or of a sample, or groups of a token's values"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
       .text = "with granularity group: values of a group, as many as the weight's groups have" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("a scale for each tensor as it comes, one from observed batches, a learned one, or that "
-          "of `low` and `high`; all but dynamic begin with granularity tensor"),
+    RANGE("dynamic: scales from each input itself; static: from observed batches; learned: trained "
+          "like a parameter; fixed: from `low` and `high`; all but dynamic have granularity "
+          "tensor by default"),
     { "low", DT_KEY_REAL, PATCH(quant.low, has_low), .least = -FLT_MAX, .most = 0,
       .text = "with a fixed range, of presets device-int8 and device-int4: its lower end" },
     { "high", DT_KEY_REAL, PATCH(quant.high, has_high), .least = 0, .most = FLT_MAX,
@@ -110,10 +116,10 @@ const dt_key dt_activation_quant_keys[] = {
       .text =
           "with a learned range: a learned value per input channel is added before quantizing" },
     { "save", DT_KEY_CHOICE, PATCH(quant.save, has_save), .choices = save_names,
-      .text =
-          "with a learned range: backward keeps a byte of residual an element, or the element" },
+      .text = "with a learned range: what backward keeps of an element, a byte (compact) or "
+              "the element (exact)" },
     { "observer", DT_KEY_CHOICE, PATCH(quant.observer, has_observer), .choices = observer_names,
-      .text = "how a static range follows from the batches seen" },
+      .text = "how a static range is computed from the observed batches" },
     { "percentile", DT_KEY_REAL, PATCH(quant.percentile, has_percentile), .least = 50, .most = 100,
       .text = "share of all values, in percent, that observer percentile keeps in the range" },
     { "samples", DT_KEY_INT, PATCH(quant.samples, has_samples), .least = 1024, .most = 1 << 26,

@@ -4,6 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+double dt__page_row_result(const dt__page_run *r, const char *row, const char *name)
+{
+    return dt__field_number(dt__field(r->summary.root, row), name);
+}
+
 static const char *const rows[] = { "float", "ptq", "qat", "converted" };
 static const char *const texts[] = { "float weights", "rounded after training",
                                      "trained with quantization", "integers, from the file" };
@@ -52,11 +57,6 @@ static void put_facts(dt__chars *t, const dt__page_run *r)
 
 /* ---- the result ----------------------------------------------------------------------------- */
 
-static double result(const dt__page_run *r, const char *row, const char *name)
-{
-    return dt__field_number(dt__field(r->summary.root, row), name);
-}
-
 static void put_points(dt__chars *t, const dt__page_metric *m, double points)
 {
     dt__page_fixed(t, points, m->decimals);
@@ -68,9 +68,9 @@ static void put_points(dt__chars *t, const dt__page_metric *m, double points)
 static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_metric *m)
 {
     const double sign = m->larger_is_better ? m->scale : -m->scale, start = dt__page_qat_step(r);
-    const double whole = result(r, "float", m->name);
-    const double lost = sign * (whole - result(r, "ptq", m->name));
-    const double gap = sign * (result(r, "qat", m->name) - whole);
+    const double whole = dt__page_row_result(r, "float", m->name);
+    const double lost = sign * (whole - dt__page_row_result(r, "ptq", m->name));
+    const double gap = sign * (dt__page_row_result(r, "qat", m->name) - whole);
     const double least = m->scale > 1 ? 0.05 : fabs(whole) * 0.002;
     if (!(lost > least) || !(gap > -lost)) return;
     const bool baseline = dt__page_series(r, "loss", NULL, DT__PAGE_BASELINE) != NULL;
@@ -91,7 +91,8 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
 static void put_verdict(dt__chars *t, const dt__page_run *r)
 {
     const dt__page_metric m = dt__page_first_metric(r);
-    const double value = result(r, "converted", m.name), bytes = result(r, "converted", "bytes");
+    const double value = dt__page_row_result(r, "converted", m.name),
+                 bytes = dt__page_row_result(r, "converted", "bytes");
     if (!isfinite(value) || !isfinite(bytes)) return;
     dt__put_text(t, "<p class=\"verdict\">");
     if (m.scale > 1 || *m.unit != 0) {
@@ -104,7 +105,7 @@ static void put_verdict(dt__chars *t, const dt__page_run *r)
         dt__page(t, "</strong>");
     }
     dt__page(t, " in <strong>%b</strong> of integers", dt__whole(bytes));
-    const double factor = result(r, "float", "bytes") / bytes;
+    const double factor = dt__page_row_result(r, "float", "bytes") / bytes;
     if (isfinite(factor)) {
         dt__put_text(t, ", ");
         dt__page_fixed(t, factor, 1);
@@ -186,8 +187,9 @@ static void put_bar(dt__chars *t, const char *name, double bytes, double most, c
 
 static void put_sizes(dt__chars *t, const dt__page_run *r)
 {
-    const double whole = result(r, "float", "bytes"), packed = result(r, "converted", "bytes");
-    const double bytes = isfinite(whole) ? whole : result(r, "qat", "bytes");
+    const double whole = dt__page_row_result(r, "float", "bytes"),
+                 packed = dt__page_row_result(r, "converted", "bytes");
+    const double bytes = isfinite(whole) ? whole : dt__page_row_result(r, "qat", "bytes");
     if (!(bytes > 0) || !(packed > 0)) return;
     dt__put_text(t, "<div class=\"sizes\">");
     put_bar(t, "float", bytes, fmax(bytes, packed), "grey");

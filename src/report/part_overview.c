@@ -3,23 +3,18 @@
 
 #include <math.h>
 
-static double result(const dt__page_run *r, const char *row, const char *name)
-{
-    return dt__field_number(dt__field(r->summary.root, row), name);
-}
-
 static void put_value(dt__chars *t, const dt__page_run *r, const char *row)
 {
     const dt__page_metric m = dt__page_first_metric(r);
     dt__put_text(t, "<td>");
-    dt__put_metric(t, &m, result(r, row, m.name));
+    dt__put_metric(t, &m, dt__page_row_result(r, row, m.name));
     dt__put_text(t, "</td>");
 }
 
 static void put_run(dt__chars *t, const dt__page_run *r, int i)
 {
     const char letter[] = { (char)('A' + i), 0 };
-    const double bytes = result(r, "converted", "bytes");
+    const double bytes = dt__page_row_result(r, "converted", "bytes");
     const double seconds = dt__field_number(r->machine.root, "seconds");
     dt__page(t, "<tr><th scope=\"row\"><span class=\"key c%d\">%r</span> %s</th><td>%s</td>",
              (int64_t)(i % 8), letter, r->name, dt__page_first_metric(r).title);

@@ -29,6 +29,8 @@ void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value);
 void dt__page_row_name(const dt__page_run *r, const char *row, char text[DT__ROW_NAME]);
 
 /* Title, a sentence about the result, the table of the four models, their sizes. */
+/* A number of a row of summary.json; NaN where it is not there. */
+double dt__page_row_result(const dt__page_run *r, const char *row, const char *name);
 void dt__part_head(dt__chars *t, const dt__page_run *r);
 /* Several runs in one table. */
 void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n);

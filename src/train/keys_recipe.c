@@ -142,7 +142,7 @@ static const dt_key log_keys[] = {
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
-      .text = "also write events for TensorBoard" },
+      .text = "also write an event file for TensorBoard" },
     { 0 },
 };
 
@@ -154,8 +154,9 @@ static const dt_key spike_keys[] = {
       .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
               "run ends" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
-      .text = "a loss is a spike if it is so many standard deviations above the mean; one is at "
-              "least a hundredth of the mean" },
+      .text =
+          "a loss is a spike if it is so many standard deviations above the mean; the deviation "
+          "counts as at least a hundredth of the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
       .text = "updates that mean and deviation look back on; the first ones of a phase are no "
               "spikes" },
@@ -172,7 +173,8 @@ static const dt_key average_keys[] = {
       .text = "ema: exponential moving average of the parameters after each update; epochs: the "
               "mean of the parameters after each of the last epochs" },
     { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
-      .text = "ema: share of the average that stays at an update; less at first" },
+      .text =
+          "ema: share of the average that stays at an update; a smaller one in the first updates" },
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "epochs: how many of the last epochs" },
     { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
@@ -234,18 +236,18 @@ static const dt_key train_keys[] = {
           "times the class's examples)), or a list; multi_label: of the positive bits, balanced: "
           "zeros / ones" },
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
-      .text = "examples of an epoch: each once (shuffle), or as many, and of every class equally "
-              "many (balanced; classification)" },
+      .text = "examples of an epoch: each once (shuffle), or as many as that, drawn so that all "
+              "classes are equally frequent (balanced; of classification)" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
-      .text = "prompts with completions: which tokens training predicts: those of completions, or "
-              "all but the first; evaluation counts completions" },
+      .text = "prompts with completions: whether the loss of training counts the tokens of "
+              "completions, or all tokens but the first; evaluation counts completions" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
       .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
     { "spikes", DT_KEY_MAP, AT(spikes), .keys = spike_keys, .resumable = true,
-      .text = "losses far above those before" },
+      .text = "what to do when a loss is far above the earlier ones" },
     { "average", DT_KEY_MAP, AT(average), .keys = average_keys,
       .text = "averages of the parameters, which are evaluated, compared and converted in place of "
               "the parameters" },

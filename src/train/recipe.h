@@ -157,7 +157,8 @@ void dt__recipe_check(dt_recipe *r);
 /* The row of a table, among the forms of one key, that reads a node; the first if none does
  * (fill.c). */
 const dt_key *dt__form_of(const dt_key *key, const dt__node *node);
-/* False for a key that the chosen optimizer, schedule, data format or rounder ignores (check.c). */
+/* False for a key that the chosen optimizer, schedule, data format or rounder ignores
+ * (check_limited.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
 
 /* ---- between checks ---- */
@@ -167,6 +168,10 @@ dt__node *dt__given(const dt_recipe *r, const char *path);
 /* Whether the key, or one below it, has an error. */
 bool dt__is_bad(const dt_recipe *r, const char *path);
 bool dt__has_bad(const dt_recipe *r, const char *path);
+void dt__recipe_check_limited(dt_recipe *r); /* keys that only some choices read */
+void dt__recipe_check_train(dt_recipe *r);
+void dt__recipe_check_data(dt_recipe *r); /* and files that must exist */
+bool dt__is_huber(const char *loss);      /* its name; NULL: the task's */
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
 void dt__recipe_check_pack(dt_recipe *r);       /* model.pack (check_pack.c) */

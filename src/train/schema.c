@@ -3,6 +3,8 @@
 
 #include <detent/layers.h>
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -333,16 +335,19 @@ static const char introduction[] =
 
 static void write_range(dt__out *o, const dt_key *key)
 {
-    if ((key->least == 0 && key->most == 0) || key->least <= -DT_NO_LIMIT) return;
-    if (key->least == 0 && key->most >= DT_NO_LIMIT) {
+    const double least = key->least, most = key->most, all = fmin(FLT_MAX, DT_NO_LIMIT);
+    const bool below = least > -all, above = most < all;
+    if ((least == 0 && most == 0) || (!below && !above)) return;
+    if (least == 0 && !above) {
         dt__out_text(o, ", not negative");
+    } else if (below && above) {
+        dt__out_text(o, ", ");
+        dt__out_real(o, least);
+        dt__out_text(o, " to ");
+        dt__out_real(o, most);
     } else {
-        dt__out_text(o, key->most >= DT_NO_LIMIT ? ", at least " : ", ");
-        dt__out_real(o, key->least);
-        if (key->most < DT_NO_LIMIT) {
-            dt__out_text(o, " to ");
-            dt__out_real(o, key->most);
-        }
+        dt__out_text(o, below ? ", at least " : ", at most ");
+        dt__out_real(o, below ? least : most);
     }
     if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
 }

@@ -1,0 +1,110 @@
+/* Which modules dt_prepare quantizes, and by which specs: the preset, then changes for all modules,
+ * then the rules that match. */
+#include "core/glob.h"
+#include "nn/module.h"
+#include "qat/prepare_plan.h"
+
+static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool *on)
+{
+    dt_quant_apply(quant, patch);
+    if (patch->has_quantize) *on = patch->quantize;
+}
+
+/* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
+ * them in blocks, so under presets of blocks they stay float. */
+static void take_samples(dt__plan_line *l)
+{
+    const int granularity = l->input_quant.granularity;
+    if (!dt_module_type_of(l->module)->samples) return;
+    if (granularity == DT_PER_GROUP) l->quantize_input = false;
+    if (granularity == DT_PER_TOKEN || granularity == DT_PER_GROUP) {
+        l->input_quant.granularity = DT_PER_SAMPLE;
+    }
+}
+
+/* The preset, then the patches for all modules, then every rule that matches, in order: the last
+ * wins key by key. */
+static void decide(dt__plan *p, dt__plan_line *l)
+{
+    const dt_qat_options *o = p->options;
+    l->quantize_weight = true;
+    l->quantize_input = dt_qat_preset(o->preset, &l->weight_quant, &l->input_quant);
+    const dt_module_type *type = dt_module_type_of(l->module);
+    take_samples(l);
+    if (dt_is_device_preset(o->preset)) dt__device_weight_spec(l->module, &l->weight_quant);
+    apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight);
+    apply_patch(&o->activation, &l->input_quant, &l->quantize_input);
+    l->sizes_blocks = o->activation.has_group_size;
+    const dt_quantizable how = type->quantizable;
+    l->selected = how == DT_QUANTIZED_BY_PRESET;
+    for (int64_t r = 0; r < o->n_rules; r++) {
+        const dt_qat_rule *rule = &o->rules[r];
+        if (!dt__glob_selects(rule->match, l->path)) continue;
+        p->matched[r] = true;
+        l->selected = true;
+        if (rule->has_skip) l->skipped = rule->skip;
+        apply_patch(&rule->weight, &l->weight_quant, &l->quantize_weight);
+        apply_patch(&rule->activation, &l->input_quant, &l->quantize_input);
+        l->sizes_blocks = l->sizes_blocks || rule->activation.has_group_size;
+    }
+    if (l->input_quant.granularity == DT_PER_GROUP && !l->sizes_blocks) {
+        l->input_quant.group_size = l->weight_quant.group_size;
+    }
+    if (l->skipped) l->selected = false;
+    if (how == DT_QUANTIZED_WEIGHT_ONLY) l->quantize_input = false;
+    l->weight_quant.activation = false;
+    l->input_quant.activation = true;
+    if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* results have ranges */
+}
+
+static dt_status add_line(void *user, const char *path, dt_module *m)
+{
+    dt__plan *p = user;
+    if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
+    DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
+    const char *copy = dt__copy_string(p->ctx, path);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    p->line[p->n] = (dt__plan_line){ .path = copy, .module = m };
+    dt__plan_line *l = &p->line[p->n++];
+    l->weight = dt_param(m, "weight");
+    if (l->weight == NULL) return dt_error_status(p->ctx);
+    decide(p, l);
+    return DT_OK;
+}
+
+void dt__plan_free(dt__plan *p)
+{
+    for (int64_t i = 0; i < p->n; i++) {
+        dt__release(p->ctx, (void *)(uintptr_t)p->line[i].path);
+        dt__release(p->ctx, p->line[i].hook);
+        if (!p->line[i].input.attached) dt_module_free(p->line[i].input.range);
+        if (!p->line[i].scale.attached) dt_module_free(p->line[i].scale.range);
+    }
+    dt__release(p->ctx, p->line);
+    dt__device_free(p->ctx, p->device);
+}
+
+dt_status dt__plan_make(dt_module *m, dt__plan *p)
+{
+    const dt_qat_options *o = p->options;
+    const int64_t rules = o->n_rules;
+    if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_DEVICE_INT4) {
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
+    }
+    if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no forward", o->forward);
+    }
+    if (rules < 0 || rules > DT_MAX_RULES) {
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d can be", (long long)rules,
+                       DT_MAX_RULES);
+    }
+    return dt_module_visit_modules(m, add_line, p);
+}
+
+int64_t dt__plan_unmatched(const dt__plan *p)
+{
+    for (int64_t r = 0; r < p->options->n_rules; r++) {
+        if (!p->matched[r]) return r;
+    }
+    return -1;
+}
