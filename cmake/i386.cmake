@@ -3,7 +3,7 @@
 set(foreign i386)
 set(triplet i386-linux-gnu)
 set(compiler i686-linux-gnu-gcc)
-set(CMAKE_C_FLAGS_INIT "-msse2 -mfpmath=sse")
+set(CMAKE_C_FLAGS_INIT "-msse2 -mfpmath=sse -Wno-psabi") # no notes about older compilers
 include(${CMAKE_CURRENT_LIST_DIR}/foreign.cmake)
 unset(CMAKE_CROSSCOMPILING_EMULATOR)
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-Wl,--dynamic-linker=${root}/lib/ld-linux.so.2 \

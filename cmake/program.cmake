@@ -21,6 +21,21 @@ if(sources AND NOT DETENT_LAYERS)
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 
+# Suites start programs by their names, also where they need an emulator.
+function(under_emulator target folder name)
+    if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
+        return()
+    endif()
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${folder}/foreign)
+    string(JOIN " " emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
+    file(GENERATE OUTPUT ${folder}/${name}
+        CONTENT "#!/bin/sh\nexec ${emulator} '${folder}/foreign/${name}' \"$@\"\n"
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+endfunction()
+if(TARGET detent)
+    under_emulator(detent ${PROJECT_BINARY_DIR} detent)
+endif()
+
 foreach(folder examples bench)
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
     foreach(source IN LISTS sources)
@@ -41,6 +56,7 @@ foreach(folder examples bench)
         list(APPEND ${folder}_targets ${folder}-${name})
     endforeach()
 endforeach()
+under_emulator(bench-accumulators ${PROJECT_BINARY_DIR}/bench accumulators)
 
 # a plugin, and a program that loads it
 if(TARGET detent_shared)

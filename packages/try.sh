@@ -2,6 +2,7 @@
 # What scripts/check-packages does inside of a bare system, with the packages in /try.
 set -eu
 export DEBIAN_FRONTEND=noninteractive HOME=/root LC_ALL=C.UTF-8
+unset CC CFLAGS LDFLAGS CMAKE_GENERATOR CMAKE_C_COMPILER_LAUNCHER # of the system around this one
 cd /try
 failed=0
 

@@ -1,6 +1,8 @@
 /* Writers of array files, by their formats' descriptions. */
 #include "array_files.h"
 
+#include "core/byte_order.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -22,10 +24,25 @@ void file_number(file_bytes *f, uint64_t value, int bytes)
     }
 }
 
+void file_numbers(file_bytes *f, const void *numbers, size_t n, int width)
+{
+    const size_t each = DT__BIG_ENDIAN && n % (size_t)width == 0 ? (size_t)width : 1;
+    const size_t at = f->n;
+    file_put(f, numbers, n);
+    dt__reverse_elements(f->v + at, numbers, n, each);
+}
+
 void file_free(file_bytes *f)
 {
     free(f->v);
     *f = (file_bytes){ NULL, 0 };
+}
+
+/* Of a dtype such as '<f4' in a header; 1 where there is none. */
+static int width_in(const char *header)
+{
+    const char *at = strpbrk(header, "<=|");
+    return at != NULL && at[1] != 0 && at[2] >= '1' && at[2] <= '8' ? at[2] - '0' : 1;
 }
 
 file_bytes npy_file(int version, const char *header, const void *data, size_t n)
@@ -39,7 +56,7 @@ file_bytes npy_file(int version, const char *header, const void *data, size_t n)
     file_text(&f, header);
     for (size_t i = length; i + 1 < padded; i++) file_text(&f, " ");
     file_text(&f, "\n");
-    file_put(&f, data, n);
+    file_numbers(&f, data, n, width_in(header));
     return f;
 }
 
@@ -140,12 +157,12 @@ file_bytes zip_file(const zip_member *m, int count, int large)
     return f;
 }
 
-file_bytes safetensors_file(const char *header, const void *data, size_t n)
+file_bytes safetensors_file(const char *header, const void *data, size_t n, int width)
 {
     file_bytes f = { NULL, 0 };
     file_number(&f, strlen(header), 8);
     file_text(&f, header);
-    file_put(&f, data, n);
+    file_numbers(&f, data, n, width);
     return f;
 }
 
@@ -168,6 +185,6 @@ file_bytes wav_file(int channels, int rate, const int16_t *samples, int count)
     file_put(&f, "abc", 4); /* filled up to an even size */
     file_text(&f, "data");
     file_number(&f, bytes, 4);
-    file_put(&f, samples, bytes);
+    file_numbers(&f, samples, bytes, 2);
     return f;
 }

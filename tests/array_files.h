@@ -14,9 +14,12 @@ typedef struct file_bytes {
 void file_put(file_bytes *f, const void *bytes, size_t n);
 void file_text(file_bytes *f, const char *text);
 void file_number(file_bytes *f, uint64_t value, int bytes); /* little-endian */
+/* n bytes of numbers of `width` bytes, of this machine, little-endian. */
+void file_numbers(file_bytes *f, const void *numbers, size_t n, int width);
 void file_free(file_bytes *f);
 
-/* A .npy of version 1, 2 or 3: `header` is the dictionary, `n` bytes of numbers follow. */
+/* A .npy of version 1, 2 or 3: `header` is the dictionary; `n` bytes of this machine's numbers
+ * follow, of the width that it declares. */
 file_bytes npy_file(int version, const char *header, const void *data, size_t n);
 
 /* One file of an archive. */
@@ -29,8 +32,8 @@ typedef struct zip_member {
 /* A zip archive; `large`: sizes and offsets are in extra fields of 64 bits. */
 file_bytes zip_file(const zip_member *m, int count, int large);
 
-/* A safetensors file of a header and `n` bytes. */
-file_bytes safetensors_file(const char *header, const void *data, size_t n);
+/* A safetensors file of a header and `n` bytes of numbers. */
+file_bytes safetensors_file(const char *header, const void *data, size_t n, int width);
 
 /* A .wav of 16 bits, with a chunk of an odd size before the samples. */
 file_bytes wav_file(int channels, int rate, const int16_t *samples, int count);

@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -17,9 +16,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define DEPTH 128        /* return addresses of a call that are looked at */
-#define OWN 1            /* of the function that asks backtrace */
+#define OWN 1            /* of the function that asks for them */
 #define SITES (1U << 17) /* a power of two */
 #define MOST_CALLS 65536
 
@@ -54,15 +54,31 @@ static bool add_site(void *address)
     return true;
 }
 
+/* Return addresses, innermost first, by the compiler's library: musl has no backtrace. */
+typedef struct return_addresses {
+    void *at[DEPTH];
+    int n;
+} return_addresses;
+
+static _Unwind_Reason_Code take_address(struct _Unwind_Context *frame, void *user)
+{
+    return_addresses *r = user;
+    const _Unwind_Ptr address = _Unwind_GetIP(frame);
+    if (address == 0 || r->n == DEPTH) return _URC_END_OF_STACK;
+    r->at[r->n++] = (void *)(uintptr_t)address;
+    return _URC_NO_REASON;
+}
+
 static bool decide(unsigned kind, const char *what)
 {
-    void *way[DEPTH];
+    return_addresses way = { .n = 0 };
     const bool finding = chosen.i == FAILING_FIND;
-    const int all = backtrace(way, DEPTH), n = all < DEPTH ? all - outside : all;
+    _Unwind_Backtrace(take_address, &way);
+    const int all = way.n, n = all < DEPTH ? all - outside : all;
     uint64_t hash = kind;
     bool is_new = false;
-    for (int i = OWN; i < n; i++) hash = mixed(hash ^ (uintptr_t)way[i]) + hash;
-    for (int i = OWN; i < n && finding; i++) is_new = add_site(way[i]) || is_new;
+    for (int i = OWN; i < n; i++) hash = mixed(hash ^ (uintptr_t)way.at[i]) + hash;
+    for (int i = OWN; i < n && finding; i++) is_new = add_site(way.at[i]) || is_new;
     if (is_new && n_found < MOST_CALLS) found[n_found++] = hash;
     if (finding) return false;
     if (happened) {
@@ -92,8 +108,9 @@ bool failing_now(unsigned kind) { return fails(kind, "malloc"); }
 
 void failing_begin(failing_call c)
 {
-    void *way[DEPTH];
-    outside = backtrace(way, DEPTH) - 1; /* which loads a library the first time */
+    return_addresses way = { .n = 0 };
+    _Unwind_Backtrace(take_address, &way); /* the first time it may load a library */
+    outside = way.n - 1;
     chosen = c;
     happened = forgiven = false;
     name = NULL;
@@ -120,10 +137,11 @@ const char *failing_name(void)
 
 /* ---- memory of the library ------------------------------------------------------------------- */
 
-/* `name` in place of the library's function, which is __real_name. */
+/* `name` in place of the library's function, which is __real_name. Visible, since ld also gives
+ * other libraries' calls to it where the C library's symbols have no versions, as musl's. */
 #define STAND_IN(result, name, ...)                                                                \
-    result __real_##name(__VA_ARGS__);                                                             \
-    result __wrap_##name(__VA_ARGS__);                                                             \
+    __typeof__(name) __real_##name, __wrap_##name;                                                 \
+    DT_API result __wrap_##name(__VA_ARGS__);                                                      \
     result __wrap_##name(__VA_ARGS__)
 
 static bool no_memory(dt_ctx *ctx, const char *what)
@@ -133,12 +151,12 @@ static bool no_memory(dt_ctx *ctx, const char *what)
     return true;
 }
 
-STAND_IN(void *, dt__alloc, dt_ctx *ctx, size_t bytes)
+STAND_IN(void *, dt__alloc, dt_ctx *ctx, uint64_t bytes)
 {
     return no_memory(ctx, __func__) ? NULL : __real_dt__alloc(ctx, bytes);
 }
 
-STAND_IN(void *, dt__alloc_zero, dt_ctx *ctx, size_t bytes)
+STAND_IN(void *, dt__alloc_zero, dt_ctx *ctx, uint64_t bytes)
 {
     return no_memory(ctx, __func__) ? NULL : __real_dt__alloc_zero(ctx, bytes);
 }
@@ -193,14 +211,14 @@ STAND_IN(const dt__panel_layout *, dt__fq_write_begin, dt_tensor *x)
 static bool no_call(const char *what) { return fails(FAILING_SYSTEM, what); }
 
 int __real_open(const char *path, int flags, ...);
-int __wrap_open(const char *path, int flags, mode_t mode);
+DT_API int __wrap_open(const char *path, int flags, mode_t mode);
 int __wrap_open(const char *path, int flags, mode_t mode)
 {
     return no_call(__func__) ? -1 : __real_open(path, flags, mode);
 }
 
 int __real_openat(int folder, const char *path, int flags, ...);
-int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
+DT_API int __wrap_openat(int folder, const char *path, int flags, mode_t mode);
 int __wrap_openat(int folder, const char *path, int flags, mode_t mode)
 {
     return no_call(__func__) ? -1 : __real_openat(folder, path, flags, mode);

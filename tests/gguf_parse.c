@@ -2,6 +2,7 @@
 #include "gguf_parse.h"
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "core/half.h"
 
 #include <stdio.h>
@@ -139,7 +140,7 @@ uint32_t gguf_u32(const gguf_parsed *g, const char *key)
     uint32_t x;
     const gguf_pair *p = gguf_pair_of(g, key);
     ck_assert_msg(p != NULL && p->type == 4, "no u32 %s", key);
-    memcpy(&x, g->bytes + p->at, sizeof x);
+    dt__copy_little(&x, g->bytes + p->at, sizeof x);
     return x;
 }
 
@@ -182,7 +183,8 @@ static void long_block(const unsigned char *b, uint32_t type, float *y)
     uint16_t half[2];
     unsigned bit = 1;
     int part = 0;
-    memcpy(half, b + (type == 10 ? 80 : 108), type == 10 ? 4 : 2);
+    dt__copy_little(&half[0], b + (type == 10 ? 80 : 108), 2);
+    if (type == 10) dt__copy_little(&half[1], b + 82, 2);
     for (int turn = 0; turn < 8; turn++, bit <<= 1) {
         if (turn == 4) codes += 32;
         for (int at = 0; at < 32; at += 16, part++) {
@@ -210,17 +212,17 @@ float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
             long_block(p + i / 256 * (t->type == 10 ? 84 : 110), t->type, y + i);
             i += 255;
         } else if (t->type == 0) {
-            memcpy(&y[i], p + 4 * i, 4);
+            dt__copy_little(&y[i], p + 4 * i, 4);
         } else if (t->type == 1) {
-            memcpy(&half, p + 2 * i, 2);
+            dt__copy_little(&half, p + 2 * i, 2);
             y[i] = dt__f16_to_f32(half);
         } else if (t->type == 8) {
-            memcpy(&half, p + i / 32 * 34, 2);
+            dt__copy_little(&half, p + i / 32 * 34, 2);
             y[i] = dt__f16_to_f32(half) * (float)(int8_t)p[i / 32 * 34 + 2 + i % 32];
         } else {
             const unsigned char *b = p + i / 32 * 18;
             const int byte = b[2 + i % 16];
-            memcpy(&half, b, 2);
+            dt__copy_little(&half, b, 2);
             y[i] = dt__f16_to_f32(half) * (float)((i % 32 < 16 ? byte & 15 : byte >> 4) - 8);
         }
     }

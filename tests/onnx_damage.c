@@ -4,6 +4,7 @@
 
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "core/core.h"
 
 #include <math.h>
@@ -66,9 +67,10 @@ static void set_numbers(DtOnnx__Tensor *t, double value)
     const size_t n = t->raw_data.len * 8 / (size_t)bits;
     for (size_t i = 0; i < n && bits >= 8; i++) {
         unsigned char *to = t->raw_data.data + i * (size_t)bits / 8;
-        if (t->data_type == 1) memcpy(to, &narrow, sizeof narrow);
-        else if (t->data_type == 11) memcpy(to, &value, sizeof value);
-        else memcpy(to, &whole, (size_t)bits / 8); /* the low bytes, on a little-endian host */
+        const bool is_real = t->data_type == 1 || t->data_type == 11;
+        if (t->data_type == 1) dt__copy_little(to, &narrow, sizeof narrow);
+        if (t->data_type == 11) dt__copy_little(to, &value, sizeof value);
+        for (int b = 0; b < bits / 8 && !is_real; b++) to[b] = (unsigned char)(whole >> (8 * b));
     }
 }
 

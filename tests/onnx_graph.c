@@ -1,6 +1,7 @@
 /* Small models of ONNX from text. */
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "onnx_graph.h"
 
 #include <math.h>
@@ -58,10 +59,13 @@ static void put(unsigned char *raw, size_t k, size_t i, const char *text, char *
                             : fabs(real) < 9e18 ? (long long)real
                                                 : 0;
     const float narrow = (float)real;
-    if (types[k].type == 1) memcpy(raw + 4 * i, &narrow, 4);
-    else if (types[k].type == 11) memcpy(raw + 8 * i, &real, 8);
+    const size_t width = types[k].bits / 8;
+    if (types[k].type == 1) dt__copy_little(raw + 4 * i, &narrow, 4);
+    else if (types[k].type == 11) dt__copy_little(raw + 8 * i, &real, 8);
     else if (types[k].bits == 4) raw[i / 2] |= (unsigned char)((whole & 15) << (i % 2 * 4));
-    else memcpy(raw + types[k].bits / 8 * i, &whole, types[k].bits / 8);
+    else {
+        for (size_t b = 0; b < width; b++) raw[width * i + b] = (unsigned char)(whole >> (8 * b));
+    }
 }
 
 DtOnnx__Tensor *onnx_tensor(const char *text, char *name)

@@ -54,19 +54,21 @@ static file_bytes form_of(int i, const char **name)
     if (i < 3) return npy_file(i + 1, HEADER, numbers, sizeof numbers);
     if (i >= 7) {
         static const int16_t other = 5;
-        char data[26];
-        memcpy(data, &other, 2);
-        memcpy(data + 2, numbers, sizeof numbers);
         if (i == 8) {
             return safetensors_file("{\"only\":{\"data_offsets\":[0,24],\"shape\":[2,3],"
                                     "\"dtype\":\"F32\"}}   ",
-                                    numbers, sizeof numbers);
+                                    numbers, sizeof numbers, 4);
         }
-        return safetensors_file(
-            "{\"__metadata__\":{\"a\":\"b\"},"
-            "\"y\":{\"dtype\":\"I16\",\"shape\":[1],\"data_offsets\":[0,2]},"
-            "\"x\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[2,26]}}",
-            data, sizeof data);
+        file_bytes data = { NULL, 0 };
+        file_numbers(&data, &other, sizeof other, 2);
+        file_numbers(&data, numbers, sizeof numbers, 4);
+        file_bytes f =
+            safetensors_file("{\"__metadata__\":{\"a\":\"b\"},"
+                             "\"y\":{\"dtype\":\"I16\",\"shape\":[1],\"data_offsets\":[0,2]},"
+                             "\"x\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[2,26]}}",
+                             data.v, data.n, 1);
+        file_free(&data);
+        return f;
     }
     static const uint8_t y[2] = { 1, 0 };
     zip_member m[2] = {
@@ -100,7 +102,7 @@ START_TEST(dtypes)
     static const struct {
         const char *npy, *safetensors;
         int dtype;
-        unsigned char bytes[8];
+        unsigned char bytes[8]; /* of the file */
     } all[] = {
         { "<f4", "F32", DT_ARRAY_F32, { 0, 0, 0x40, 0x40 } },
         { "<f8", "F64", DT_ARRAY_F64, { 0, 0, 0, 0, 0, 0, 8, 0x40 } },
@@ -123,8 +125,9 @@ START_TEST(dtypes)
                          ? "{\"shape\": (1,), 'fortran_order': False, 'descr': '%s'}"
                          : "{\"x\":{\"dtype\":\"%s\",\"shape\":[],\"data_offsets\":[0,%d]}}",
                      format == 0 ? all[i].npy : all[i].safetensors, bytes);
-            file_bytes f = format == 0 ? npy_file(1, header, all[i].bytes, (size_t)bytes)
-                                       : safetensors_file(header, all[i].bytes, (size_t)bytes);
+            file_bytes f =
+                format == 0 ? npy_file(1, header, NULL, 0) : safetensors_file(header, NULL, 0, 1);
+            file_put(&f, all[i].bytes, (size_t)bytes);
             opened o;
             TEST_OK(ctx, open_bytes(ctx, &o, format == 0 ? "d.npy" : "d.safetensors:x", &f));
             ck_assert_int_eq(o.file.dtype, all[i].dtype);
@@ -334,7 +337,7 @@ START_TEST(hostile_archives)
         { "[]", "'{'" },
     };
     for (int i = 0; i < DT__COUNT_OF(headers); i++) {
-        f = safetensors_file(headers[i][0], numbers, sizeof numbers);
+        f = safetensors_file(headers[i][0], numbers, sizeof numbers, 4);
         const dt_status status = open_bytes(ctx, &o, "b.safetensors:x", &f);
         ck_assert(status == DT_ERR_FORMAT || status == DT_ERR_UNSUPPORTED);
         ck_assert_msg(strstr(dt_error(ctx), headers[i][1]) != NULL, "%d: %s", i, dt_error(ctx));

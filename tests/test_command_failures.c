@@ -60,7 +60,7 @@ static const command commands[] = {
     { "import cnn.onnx -o old.st", 0, true, false },
     { "tokenize text.txt -o old.st --tokenizer chars --save-tokenizer chars.json", 0, true, false },
     { "tokenize text.txt -o old.st --tokenizer bytes --json", 0, true, false },
-    { "sample llama --prompt-ids 1,2,3 --print-ids --temperature 0 --max-tokens 3", 0, false,
+    { "sample llama --prompt-ids 1,2,3 --print-ids --temperature 0 --max-tokens 3", 0, true,
       false },
     { "sample llama --prompt-ids 1,2 --print-ids --max-tokens 2 --cache int8 --json", 0, true,
       false },

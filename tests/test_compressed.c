@@ -175,8 +175,10 @@ static int packed_code(const dt_file_entry *e, int bits, int64_t r, int64_t k)
     int code = 0;
     const unsigned char *row = (const unsigned char *)e->data + r * e->dims[1] * 4;
     for (int b = 0; b < bits; b++) {
-        const int64_t at = k * bits + b; /* words are little-endian: bits of bytes in order */
-        code |= (row[at / 8] >> (at % 8) & 1) << b;
+        const int64_t at = k * bits + b;
+        uint32_t word;
+        memcpy(&word, row + at / 32 * 4, sizeof word);
+        code |= (int)(word >> (at % 32) & 1) << b;
     }
     return code - (1 << (bits - 1));
 }
@@ -504,7 +506,7 @@ START_TEST(packed_zero_points)
     test_join(path, t.path, "model.safetensors");
     TEST_OK(t.ctx, dt_file_open(t.ctx, path, &f));
     TEST_OK(t.ctx, dt_writer_create(t.ctx, &w));
-    unsigned char *made_for[LAYERS];
+    uint32_t *made_for[LAYERS];
     int n = 0;
     for (int64_t i = 0; i < dt_file_count(f); i++) {
         dt_file_entry e = *dt_file_at(f, i);
@@ -514,12 +516,12 @@ START_TEST(packed_zero_points)
         }
         const int64_t rows = e.dims[0], groups = e.dims[1], words = (rows * 4 + 31) / 32;
         const int64_t dims[] = { words, groups };
-        unsigned char *to = made_for[n++] = calloc((size_t)(words * groups), 4);
+        uint32_t *to = made_for[n++] = calloc((size_t)(words * groups), sizeof *to);
         ck_assert(to != NULL);
         for (int64_t r = 0; r < rows; r++) {
             for (int64_t g = 0; g < groups; g++) { /* eight rows in a word */
                 const int code = ((const int8_t *)e.data)[r * groups + g] + 8;
-                to[(r / 8 * groups + g) * 4 + r % 8 / 2] |= (unsigned char)(code << (r % 2 * 4));
+                to[r / 8 * groups + g] |= (uint32_t)code << (r % 8 * 4);
             }
         }
         e.dtype = "I32";

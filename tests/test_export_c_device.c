@@ -38,8 +38,7 @@ static void write_source(const char *path)
 static bool load(const char *compiler)
 {
     char folder[TEST_PATH], path[TEST_PATH], *output;
-    if (test_shell(NULL, "command -v %.*s > /dev/null", (int)strcspn(compiler, " "), compiler) != 0)
-        return false;
+    if (!test_has_compiler(compiler)) return false;
     test_folder(folder);
     test_join(path, folder, "device.c");
     write_source(path);

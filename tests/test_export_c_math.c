@@ -265,9 +265,7 @@ static const char *const compilers[] = {
 static void *compiled(int i)
 {
     char folder[TEST_PATH], path[TEST_PATH];
-    char compiler[8] = { 0 };
-    sscanf(compilers[i], "%7s", compiler);
-    if (test_shell(NULL, "command -v %s > /dev/null 2>&1", compiler) != 0) return NULL;
+    if (!test_has_compiler(compilers[i])) return NULL;
     test_folder(folder);
     test_join(path, folder, "math.c");
     write_source(path);

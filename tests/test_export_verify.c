@@ -2,6 +2,7 @@
  * hand, so that a fault of the exporter and one of the interpreter cannot hide each other. */
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "models.h"
 #include "nn/module.h"
 #include "onnx_graph.h"
@@ -96,8 +97,11 @@ START_TEST(an_export_is_compared)
     ck_assert_int_ge(d[0].equal, 1);
     ck_assert(d[0].relative < 1e-6);
     DtOnnx__Model *model = gemm(); /* a bias that differs by 1 in one output */
-    float *b = (float *)(void *)model->graph->initializer[1]->raw_data.data;
-    b[0] += 1;
+    uint8_t *first = model->graph->initializer[1]->raw_data.data;
+    float b;
+    dt__copy_little(&b, first, sizeof b);
+    b += 1;
+    dt__copy_little(first, &b, sizeof b);
     TEST_OK(ctx, verify(model, d));
     ck_assert_int_le(d[0].equal, 3);
     TEST_NEAR(d[0].absolute, 1, 0, 1e-6);

@@ -3,6 +3,7 @@
  * adapters; exports write them or refuse them by name. */
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "io/model.h"
 
 #include <detent/export.h>
@@ -606,7 +607,8 @@ START_TEST(weights_are_in_memory_once)
     dt_ctx_free(ctx);
     ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
     TEST_OK(ctx, dt_hf_load(ctx, to, &m, NULL));
-    ck_assert_uint_lt(dt_memory_of(ctx).peak, bytes + bytes / 10);
+    const size_t turned = !DT__BIG_ENDIAN ? 0 : _i == 0 ? bytes : bytes / 2; /* the file's */
+    ck_assert_uint_lt(dt_memory_of(ctx).peak, bytes + bytes / 10 + turned);
     dt_module_free(m);
     dt_ctx_free(ctx);
 }

@@ -335,7 +335,8 @@ END_TEST
 static void q4_0_bytes(float scale, const int8_t *codes, uint8_t out[18])
 {
     const uint16_t d = dt__f32_to_f16(scale);
-    memcpy(out, &d, 2);
+    out[0] = (uint8_t)(d & 0xff);
+    out[1] = (uint8_t)(d >> 8);
     for (int j = 0; j < 16; j++) out[2 + j] = (uint8_t)((codes[j] + 8) | (codes[j + 16] + 8) << 4);
 }
 

@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "core/base64.h"
+#include "core/byte_order.h"
 #include "report/page_run.h"
 #include "report/page_text.h"
 #include "train/mirror.h"
@@ -503,14 +504,14 @@ static int64_t count_records(const char *bytes, size_t n)
         uint64_t length;
         uint32_t stored;
         ck_assert_uint_le(at + 16, n);
-        memcpy(&length, bytes + at, 8);
-        memcpy(&stored, bytes + at + 8, 4);
+        dt__copy_little(&length, bytes + at, 8);
+        dt__copy_little(&stored, bytes + at + 8, 4);
         uint32_t crc = dt__crc32c(bytes + at, 8);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
         ck_assert_uint_le(length, n - at - 16);
         const size_t body = (size_t)length;
         crc = dt__crc32c(bytes + at + 12, body);
-        memcpy(&stored, bytes + at + 12 + body, 4);
+        dt__copy_little(&stored, bytes + at + 12 + body, 4);
         ck_assert_uint_eq(stored, (crc >> 15 | crc << 17) + 0xa282ead8);
         at += 16 + body;
     }

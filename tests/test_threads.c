@@ -1,11 +1,12 @@
 /* Parallel loops (core/threads.h): every item once, on any number of threads; loops inside of
  * loops, from several threads at once, after fork, without helpers; waiting that ends. */
-#define _GNU_SOURCE /* pthread_setattr_default_np */
+#include "failing_calls.h"
 #include "testing.h"
 
 #include "core/clock.h"
 #include "core/threads.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -190,26 +191,27 @@ START_TEST(helpers_sleep_while_the_program_waits)
 }
 END_TEST
 
-/* The system refuses stacks that no address space can hold. */
+/* Every start of a thread fails. */
 START_TEST(loops_run_without_helpers)
 {
-    pthread_attr_t usual, huge;
-    ck_assert_int_eq(pthread_getattr_default_np(&usual), 0);
-    ck_assert_int_eq(pthread_attr_init(&huge), 0);
-    ck_assert_int_eq(pthread_attr_setstacksize(&huge, (SIZE_MAX / 4096 - 4096) * 4096), 0);
+    failing_call fails = { .i = FAILING_FIND, .kinds = FAILING_SYSTEM, .lasts = true };
     counts *c = counts_new();
-    dt_ctx *ctx = ctx_of(16);
-    dt__team *const before = dt__threads_enter(ctx);
-    ck_assert_int_eq(pthread_setattr_default_np(&huge), 0);
-    const int64_t wrong = wrong_in_loop(c, 1000, DT__WORTH_A_THREAD);
-    ck_assert_int_eq(pthread_setattr_default_np(&usual), 0);
+    int64_t wrong = 0;
+    for (; fails.i < 1; fails.i++) { /* a pass that finds the call, and one where it fails */
+        dt_ctx *ctx = ctx_of(16);
+        dt__team *const before = dt__threads_enter(ctx);
+        failing_begin(fails);
+        wrong += wrong_in_loop(c, 1000, DT__WORTH_A_THREAD);
+        const bool failed = failing_end();
+        wrong += wrong_in_loop(c, MOST_ITEMS, 100);
+        dt__threads_leave(before);
+        dt_ctx_free(ctx);
+        ck_assert_int_eq(failing_found(), 1);
+        ck_assert_int_eq(failed, fails.i == 0);
+        fails.error = EAGAIN;
+    }
     ck_assert_int_eq(wrong, 0);
-    ck_assert_int_eq(wrong_in_loop(c, MOST_ITEMS, 100), 0);
-    dt__threads_leave(before);
-    dt_ctx_free(ctx);
     counts_free(c);
-    pthread_attr_destroy(&usual);
-    pthread_attr_destroy(&huge);
 }
 END_TEST
 
@@ -314,7 +316,9 @@ START_TEST(children_have_threads_of_their_own)
 {
     dt_ctx *ctx = ctx_of(TEAM);
     expect_all_threads(ctx);
-    for (int uses = 0; uses < 2; uses++) {
+    if (TEST_EMULATED)
+        test_skip("threads in a child: qemu-user 7.2 ends in an assertion of its own");
+    for (int uses = 0; uses < 2 - TEST_EMULATED; uses++) {
         const pid_t child = fork();
         if (child == 0) {
             if (uses) use_in_child(ctx);

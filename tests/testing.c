@@ -241,6 +241,16 @@ int test_shell(char **output, const char *format, ...)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+bool test_has_compiler(const char *command)
+{
+    const int n = (int)strcspn(command, " ");
+#ifdef TEST_COMPILERS
+    return test_shell(NULL, "test -x '" TEST_COMPILERS "/%.*s'", n, command) == 0;
+#else
+    return test_shell(NULL, "command -v %.*s > /dev/null", n, command) == 0;
+#endif
+}
+
 #ifdef TEST_COVERAGE
 void __gcov_dump(void);
 #endif
@@ -434,6 +444,20 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
+#ifdef TEST_COMPILERS
+static void prefer_compilers(void)
+{
+    char path[4 * TEST_PATH];
+    const char *before = getenv("PATH");
+    const int n = snprintf(path, sizeof path, TEST_COMPILERS ":%s", before == NULL ? "" : before);
+    if (n < (int)sizeof path && setenv("PATH", path, 1) == 0) return;
+    fputs("test_begin: PATH is too long\n", stderr);
+    exit(2);
+}
+#else
+static void prefer_compilers(void) {}
+#endif
+
 void test_begin(void)
 {
     const char *base = getenv("TMPDIR");
@@ -443,6 +467,7 @@ void test_begin(void)
         perror(root);
         exit(2);
     }
+    prefer_compilers();
     skips = mmap(NULL, sizeof *skips, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (skips == MAP_FAILED || (getenv("DETENT_TIMES") != NULL && atexit(note_time) != 0)) {
         perror("test_begin");

@@ -29,6 +29,11 @@
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* Programs of this build run in an emulator. */
+#ifndef TEST_EMULATED
+#define TEST_EMULATED 0
+#endif
+
 #define TEST_PATH 1024
 /* Presets that tests of all layers go through, from 0 on. */
 #define TEST_PRESETS (DT_INT8_BLOCK_Q4_0_WEIGHT + 1)
@@ -80,6 +85,10 @@ bool test_limit_files(int64_t bytes);
 /* Runs a shell command. Returns its exit status (128 + signal after a crash) and, where `output` is
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
+
+/* Whether the compiler that `command` begins with is here, and what it makes can be loaded: not
+ * that of the machine where the build is for another one, whose PATH has `cc` and `gcc` for it. */
+bool test_has_compiler(const char *command);
 
 /* ---- skips ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Opens arrays in files by the ending of their names. */
 #include "data/array_file.h"
 
+#include "core/byte_order.h"
 #include "data/file_map.h"
 
 #include <stdio.h>
@@ -61,6 +62,21 @@ bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
            *bytes <= SIZE_MAX / 2;
 }
 
+/* The numbers in the order of a big-endian machine, in memory of the context. */
+static dt_status turn_numbers(dt__array_file *a)
+{
+    const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    size_t bytes = 0;
+    if (width == 1 || !dt__array_bytes(a, &bytes)) return DT_OK;
+    dt__storage *turned = dt__storage_create(a->ctx, (uint64_t)bytes);
+    if (turned == NULL) return DT_ERR_NOMEM;
+    dt__reverse_elements(turned->data, a->data, bytes, width);
+    dt__storage_release(a->source.storage);
+    a->source.storage = turned;
+    a->data = turned->data;
+    return DT_OK;
+}
+
 dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
 {
     size_t length;
@@ -80,7 +96,8 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
     a->bytes = map;
     if (map == NULL) return dt__array_fail(a, DT_ERR_FORMAT, "the file is empty");
     DT__TRY(formats[format].open(a));
-    if (a->source.storage != NULL) return DT_OK; /* inflated: the map is needed no longer */
+    if (DT__BIG_ENDIAN) DT__TRY(turn_numbers(a));
+    if (a->source.storage != NULL) return DT_OK; /* the map is needed no longer */
     a->source.map = map;
     a->source.map_bytes = a->size;
     a->bytes = NULL;

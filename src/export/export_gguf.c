@@ -4,7 +4,6 @@
 #include "core/atomic_file.h"
 #include "export/exporters.h"
 #include "export/gguf_put.h"
-#include "io/byte_order.h"
 
 #include <string.h>
 
@@ -116,7 +115,6 @@ static dt_status write(const dt_export_call *call)
 static dt_status check(const dt_export_call *call)
 {
     dt__gguf_put p = { .call = call, .ctx = call->ctx };
-    if (DT__BIG_ENDIAN) return dt_fail(call->ctx, DT_ERR_UNSUPPORTED, "export: " DT__NO_GGUF);
     DT__TRY(dt__gguf_describe(&p));
     DT__TRY(dt__gguf_check_tensors(&p));
     return dt__refusals_end(p.ctx, &p.refused, DT_ERR_UNSUPPORTED, DT__CANNOT_EXPRESS, "gguf");

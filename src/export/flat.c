@@ -6,6 +6,8 @@
  * a vector u32 count and the elements; a text is a vector of bytes with a zero behind it. */
 #include "export/flat.h"
 
+#include "core/byte_order.h"
+
 #include <string.h>
 
 #define HEAD 8 /* u32 place of the root, the kind of file */
@@ -160,7 +162,9 @@ size_t dt__flat_vector(dt__flat *f, int64_t count, size_t size, size_t align, co
     const size_t at = append(f, 4 + bytes, 4, align);
     if (has_failed(f)) return 0;
     put32(f->bytes + at, (uint32_t)count);
-    if (bytes > 0 && data != NULL) memcpy(f->bytes + at + 4, data, bytes);
+    if (bytes == 0 || data == NULL) return at;
+    if (DT__BIG_ENDIAN) dt__reverse_elements(f->bytes + at + 4, data, bytes, size);
+    else memcpy(f->bytes + at + 4, data, bytes);
     return at;
 }
 

@@ -56,6 +56,7 @@ void dt__gguf_key_array(dt__gguf_put *p, const char *key, uint32_t type, uint64_
 void dt__gguf_put_string(dt__chars *t, const char *bytes, size_t n);
 void dt__gguf_put_u32(dt__chars *t, uint32_t value);
 void dt__gguf_put_u64(dt__chars *t, uint64_t value);
+void dt__gguf_put_f32(dt__chars *t, float value);
 
 /* ---- blocks (gguf_put_blocks.c) ------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* Codes of a model as blocks of GGUF files (gguf_values.c of src/io has the layouts). Codes and
  * scales are the model's own: nothing is rounded. Blocks of 256 have one scale for all of their
  * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. */
+#include "core/byte_order.h"
 #include "core/half.h"
 #include "export/gguf_put.h"
 
@@ -9,7 +10,7 @@
 static unsigned char *put_half(unsigned char *to, float scale)
 {
     const uint16_t h = dt__f32_to_f16(scale);
-    memcpy(to, &h, sizeof h);
+    dt__copy_little(to, &h, sizeof h);
     return to + sizeof h;
 }
 

@@ -1,4 +1,5 @@
 /* Metadata of a GGUF file that describe the model. gguf_put_arch.c says which architecture. */
+#include "core/byte_order.h"
 #include "export/gguf_put.h"
 
 #include <stdio.h>
@@ -6,8 +7,16 @@
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-void dt__gguf_put_u32(dt__chars *t, uint32_t value) { dt__put(t, (char *)&value, sizeof value); }
-void dt__gguf_put_u64(dt__chars *t, uint64_t value) { dt__put(t, (char *)&value, sizeof value); }
+static void put_number(dt__chars *t, const void *value, size_t bytes)
+{
+    char number[8];
+    dt__copy_little(number, value, bytes);
+    dt__put(t, number, bytes);
+}
+
+void dt__gguf_put_u32(dt__chars *t, uint32_t value) { put_number(t, &value, sizeof value); }
+void dt__gguf_put_u64(dt__chars *t, uint64_t value) { put_number(t, &value, sizeof value); }
+void dt__gguf_put_f32(dt__chars *t, float value) { put_number(t, &value, sizeof value); }
 
 void dt__gguf_put_string(dt__chars *t, const char *bytes, size_t n)
 {
@@ -49,9 +58,8 @@ void dt__gguf_key_array(dt__gguf_put *p, const char *key, uint32_t type, uint64_
 
 static void key_real(dt__gguf_put *p, const char *key, double value)
 {
-    const float x = (float)value;
     begin(p, key, DT__GGUF_KEY_F32);
-    dt__put(&p->keys, (const char *)&x, sizeof x);
+    dt__gguf_put_f32(&p->keys, (float)value);
 }
 
 /* ---- notes ---------------------------------------------------------------------------------- */

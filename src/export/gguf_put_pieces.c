@@ -89,8 +89,7 @@ void dt__gguf_put_scores(dt__gguf_put *p, const dt_tokenizer *k, const float *sc
     }
     dt__gguf_key_array(p, "tokenizer.ggml.scores", DT__GGUF_KEY_F32, (uint64_t)p->g.vocab);
     for (int64_t i = 0; i < p->g.vocab; i++) {
-        const float x = i < k->vocab ? score[i] : 0;
-        dt__put(&p->keys, (const char *)&x, sizeof x);
+        dt__gguf_put_f32(&p->keys, i < k->vocab ? score[i] : 0);
     }
     dt__gguf_key_bool(p, "tokenizer.ggml.add_space_prefix", spaces.prefix != DT__NO_PREFIX);
     dt__gguf_key_u32(p, "tokenizer.ggml.unknown_token_id", (uint32_t)dt_tokenizer_id(k, "<unk>"));

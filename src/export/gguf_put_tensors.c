@@ -1,6 +1,7 @@
 /* Tensors of a GGUF file: values in F32 or F16, and codes in blocks with a scale in f16: of 32,
  * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many. Groups that
  * are multiples of a block, and whole rows, repeat their scale. */
+#include "core/byte_order.h"
 #include "core/half.h"
 #include "export/gguf_put.h"
 #include "nn/module.h"
@@ -131,7 +132,7 @@ static dt_status put_floats(const making *k, const dt_tensor *x, unsigned char *
     for (int64_t i = 0; i < x->count; i++) {
         if (k->type->id == DT__GGUF_F32) {
             const float value = offset == 0 ? from[i] : from[i] + offset; /* -0 stays */
-            memcpy(to + (size_t)i * bytes, &value, bytes);
+            dt__copy_little(to + (size_t)i * bytes, &value, bytes);
             continue;
         }
         const uint16_t half = dt__f32_to_f16(from[i]);
@@ -140,7 +141,7 @@ static dt_status put_floats(const making *k, const dt_tensor *x, unsigned char *
                            "gguf: '%s': element %lld is %g, which F16 cannot hold; --type f32 can",
                            k->label, (long long)i, (double)from[i]);
         }
-        memcpy(to + (size_t)i * bytes, &half, bytes);
+        dt__copy_little(to + (size_t)i * bytes, &half, bytes);
     }
     return DT_OK;
 }
@@ -274,7 +275,7 @@ static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_real
     for (int64_t i = 0; i < n; i++) {
         const double of = given != NULL ? given->v[i] : dt__gguf_rope_factor(&p->g, i);
         const float factor = (float)of;
-        memcpy(t->data + (size_t)i * sizeof factor, &factor, sizeof factor);
+        dt__copy_little(t->data + (size_t)i * sizeof factor, &factor, sizeof factor);
     }
     return DT_OK;
 }

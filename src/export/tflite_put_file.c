@@ -3,6 +3,7 @@
 #include "export/tflite_put.h"
 
 #include "core/atomic_file.h"
+#include "core/byte_order.h"
 
 #include <string.h>
 
@@ -78,7 +79,7 @@ static size_t write_scales(file *w, const dt__lite_scales *q)
     const size_t zeros = dt__flat_vector(f, q->n, sizeof(int64_t), 8, NULL);
     for (int64_t i = 0; i < q->n && q->zero != NULL && dt__flat_status(f) == DT_OK; i++) {
         const int64_t z = q->zero[i];
-        memcpy(f->bytes + zeros + 4 + 8 * i, &z, sizeof z);
+        dt__copy_little(f->bytes + zeros + 4 + 8 * i, &z, sizeof z);
     }
     point(f, t, Q_ZERO, zeros);
     return t;

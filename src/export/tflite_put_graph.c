@@ -2,6 +2,7 @@
 #include "export/tflite_put.h"
 
 #include "core/block_list.h"
+#include "core/byte_order.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -95,6 +96,24 @@ static uint32_t hash_of(const void *data, size_t bytes)
     return (h ^ h >> 8 ^ h >> 16) % DT__LITE_BUCKETS;
 }
 
+static size_t width_of(int type)
+{
+    return type == DT__LITE_FLOAT32 || type == DT__LITE_INT32 ? 4
+           : type == DT__LITE_FLOAT16                         ? 2
+                                                              : 1;
+}
+
+/* The same array with the bytes of the file, of a big-endian machine. */
+static dt__lite_array turned(dt__lite *p, const dt__lite_array *a)
+{
+    dt__lite_array in_file = *a;
+    void *own = dt__lite_memory(p, (int64_t)a->bytes, 1);
+    if (own != NULL) dt__reverse_elements(own, a->data, a->bytes, width_of(a->type));
+    in_file.data = own;
+    in_file.lent = true;
+    return in_file;
+}
+
 /* The buffer with these bytes. */
 static int64_t buffer_of(dt__lite *p, const dt__lite_array *a)
 {
@@ -130,7 +149,9 @@ static bool is_alike(const dt__lite_tensor *t, const dt__lite_array *a, int64_t 
 int dt__lite_constant(dt__lite *p, const dt__lite_array *a)
 {
     if (p->failed) return -1;
-    const int64_t buffer = buffer_of(p, a);
+    const dt__lite_array in_file = DT__BIG_ENDIAN ? turned(p, a) : *a;
+    if (p->failed) return -1;
+    const int64_t buffer = buffer_of(p, &in_file);
     const bool plain = a->scales.n == 0 && a->scales.block == 0;
     const int64_t stop = dt__max_i64(0, p->tensors - SEARCHED);
     for (int64_t i = p->tensors - 1; i >= stop && plain && !p->failed; i--) {

@@ -1,6 +1,8 @@
 /* Reads a TFLite model: the tables of schema.fbs. The numbers of fields are those of the schema. */
 #include "export/verify_lite_graph.h"
 
+#include "core/byte_order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -37,8 +39,8 @@ static void decode(dt__vlite_tensor *t, const uint8_t *from)
 {
     for (int64_t i = 0; i < t->count; i++) {
         const int nibble = from[t->type == DT__VLITE_I4 ? i / 2 : 0] >> (i % 2 * 4) & 15;
-        if (t->type == DT__VLITE_F32) memcpy(&t->f[i], from + 4 * i, 4);
-        if (t->type == DT__VLITE_I32) memcpy(&t->q[i], from + 4 * i, 4);
+        if (t->type == DT__VLITE_F32) dt__copy_little(&t->f[i], from + 4 * i, 4);
+        if (t->type == DT__VLITE_I32) dt__copy_little(&t->q[i], from + 4 * i, 4);
         if (t->type == DT__VLITE_F16) t->f[i] = half(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
         if (t->type == DT__VLITE_I8) t->q[i] = (int8_t)from[i];
         if (t->type == DT__VLITE_I4) t->q[i] = nibble > 7 ? nibble - 16 : nibble;

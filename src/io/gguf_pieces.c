@@ -1,6 +1,7 @@
 /* The vocabulary of sentencepiece in a GGUF file ("llama") as that of a BPE. llama.cpp merges the
  * neighbours whose text is the token of the highest score. So each way to cut a token into two is a
  * merge, and merges are in the order of the scores of what they make. */
+#include "core/byte_order.h"
 #include "io/gguf_keys.h"
 
 #include <math.h>
@@ -85,8 +86,10 @@ static void collect(const dt__gguf_pieces *from, pieces *all, bool *fits)
         piece p = { .id = (int64_t)i };
         int32_t type = DT__GGUF_NORMAL;
         at = dt__gguf_string(at, &p.text, &p.n);
-        if (from->types != NULL) memcpy(&type, from->types->data + i * sizeof type, sizeof type);
-        memcpy(&p.score, from->scores->data + i * sizeof p.score, sizeof p.score);
+        if (from->types != NULL) {
+            dt__copy_little(&type, from->types->data + i * sizeof type, sizeof type);
+        }
+        dt__copy_little(&p.score, from->scores->data + i * sizeof p.score, sizeof p.score);
         *fits &= p.n <= MOST_BYTES && !isnan(p.score);
         p.merges = type == DT__GGUF_NORMAL || type == DT__GGUF_USER;
         if (type != DT__GGUF_UNUSED) all->by_text[all->n++] = p;

@@ -1,7 +1,6 @@
 /* A GGUF file of llama.cpp as a file of detent: its tensors under the model's names, in their own
  * types, and detent.model from its keys (gguf_model.c). */
 #include "core/system_calls.h"
-#include "io/byte_order.h"
 #include "io/gguf_keys.h"
 #include "io/hf.h"
 #include "io/model.h"
@@ -224,9 +223,6 @@ bool dt__is_gguf(const char *path)
 
 dt_status dt__gguf_read(dt_file *file)
 {
-    if (DT__BIG_ENDIAN) {
-        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED, "%s: " DT__NO_GGUF, file->path);
-    }
     reading r = { .raw = { .ctx = file->ctx, .file = file } };
     const dt_status s = read_all(&r);
     dt__release(file->ctx, r.raw.key);

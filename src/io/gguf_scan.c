@@ -3,6 +3,7 @@
  *     tensor  name, rank, extents (fastest first), type, offset in the data
  * then the data, from a multiple of general.alignment on. Strings have a length of 8 bytes. Every
  * length is checked before it is used; numbers are little-endian. */
+#include "core/byte_order.h"
 #include "core/utf8.h"
 #include "io/gguf_keys.h"
 
@@ -44,7 +45,7 @@ static dt_status take_u32(dt__gguf_file *g, uint32_t *out)
 {
     const unsigned char *at = take(g, sizeof *out);
     if (at == NULL) return DT_ERR_FORMAT;
-    memcpy(out, at, sizeof *out);
+    dt__copy_little(out, at, sizeof *out);
     return DT_OK;
 }
 
@@ -52,7 +53,7 @@ static dt_status take_u64(dt__gguf_file *g, uint64_t *out)
 {
     const unsigned char *at = take(g, sizeof *out);
     if (at == NULL) return DT_ERR_FORMAT;
-    memcpy(out, at, sizeof *out);
+    dt__copy_little(out, at, sizeof *out);
     return DT_OK;
 }
 
@@ -68,7 +69,7 @@ static dt_status take_string(dt__gguf_file *g, const char **out, size_t *n)
 const unsigned char *dt__gguf_string(const unsigned char *at, const char **out, size_t *n)
 {
     uint64_t bytes;
-    memcpy(&bytes, at, sizeof bytes);
+    dt__copy_little(&bytes, at, sizeof bytes);
     *n = (size_t)bytes;
     *out = (const char *)at + sizeof bytes;
     return at + sizeof bytes + *n;
@@ -199,7 +200,7 @@ dt_status dt__gguf_int(const dt__gguf_file *g, const char *name, int64_t missing
     const bool is_integer = bytes > 0 && k->type != DT__GGUF_KEY_F32 &&
                             k->type != DT__GGUF_KEY_F64 && k->type != DT__GGUF_KEY_BOOL;
     if (k->is_array || !is_integer) return wrong_type(g, name, "an integer");
-    memcpy(&bits, k->data, bytes);
+    for (size_t i = 0; i < bytes; i++) bits |= (uint64_t)k->data[i] << (8 * i);
     const bool negative = is_signed[k->type] && bits >> (8 * bytes - 1) != 0;
     if (negative || bits > INT64_MAX) return wrong_type(g, name, "an integer of 0 to 2^63 - 1");
     *out = (int64_t)bits;
@@ -216,10 +217,10 @@ dt_status dt__gguf_real(const dt__gguf_file *g, const char *name, double missing
         return wrong_type(g, name, "a float");
     }
     if (k->type == DT__GGUF_KEY_F64) {
-        memcpy(out, k->data, sizeof *out);
+        dt__copy_little(out, k->data, sizeof *out);
     } else {
         char text[32];
-        memcpy(&x, k->data, sizeof x);
+        dt__copy_little(&x, k->data, sizeof x);
         snprintf(text, sizeof text, "%.7g", (double)x); /* 1e-5, not the float nearest to it */
         const double shortest = strtod(text, NULL);
         *out = (float)shortest == x ? shortest : (double)x;
@@ -311,6 +312,17 @@ static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset
     return take_u64(g, offset);
 }
 
+/* Floats in the order of a big-endian machine. Blocks stay as the file has them. */
+static dt_status turn_floats(const dt__gguf_file *g, dt__gguf_raw *t)
+{
+    if (t->type->elements > 1 || t->bytes == 0) return DT_OK;
+    unsigned char *turned = dt__keep(g->ctx, &g->file->kept, t->bytes);
+    if (turned == NULL) return DT_ERR_NOMEM;
+    dt__reverse_elements(turned, t->data, t->bytes, (size_t)t->type->bytes);
+    t->data = turned;
+    return DT_OK;
+}
+
 static dt_status place(const dt__gguf_file *g, dt__gguf_raw *t, uint64_t offset, size_t alignment)
 {
     char shown[DT__SHOWN];
@@ -324,7 +336,7 @@ static dt_status place(const dt__gguf_file *g, dt__gguf_raw *t, uint64_t offset,
         return dt__gguf_fail(g, "the file is cut short: tensor '%s' ends behind it", shown);
     }
     t->data = g->file->bytes + g->file->data_at + (size_t)offset;
-    return DT_OK;
+    return DT__BIG_ENDIAN ? turn_floats(g, t) : DT_OK;
 }
 
 static int by_name(const void *left, const void *right)

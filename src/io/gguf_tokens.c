@@ -2,6 +2,7 @@
  * here) and sentencepiece ("llama") as a tokenizer.json; "rwkv" where every token is a byte, or a
  * character, as format gguf writes them. Other tokenizers are left out, and that is said: the model
  * runs on ids. */
+#include "core/byte_order.h"
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 #include "io/gguf_keys.h"
@@ -66,7 +67,7 @@ static int unescape(const char *text, size_t n, unsigned char *out, int most)
 static int32_t type_at(const writing *w, uint64_t i)
 {
     int32_t type = DT__GGUF_NORMAL;
-    if (w->types != NULL) memcpy(&type, w->types->data + i * sizeof type, sizeof type);
+    if (w->types != NULL) dt__copy_little(&type, w->types->data + i * sizeof type, sizeof type);
     return type;
 }
 

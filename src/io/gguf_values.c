@@ -11,15 +11,14 @@
  * Of a block of 256, element e = 128 h + 32 j + l has its two low bits at bit 2 j of byte 32 h + l,
  * and its third at bit 4 h + j of byte l. The low four bits of s of part p are in byte p % 8, above
  * each other; its high two are at bit 2 (p / 4) of byte 8 + p % 4. */
+#include "core/byte_order.h"
 #include "core/half.h"
 #include "io/gguf.h"
-
-#include <string.h>
 
 static float half_at(const unsigned char *from)
 {
     uint16_t h;
-    memcpy(&h, from, sizeof h);
+    dt__copy_little(&h, from, sizeof h);
     return dt__f16_to_f32(h);
 }
 

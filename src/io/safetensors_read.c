@@ -1,9 +1,9 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "core/byte_order.h"
 #include "core/open_file.h"
 #include "core/system_calls.h"
-#include "io/byte_order.h"
 #include "io/gguf.h"
 #include "io/hf.h"
 #include "io/looks.h"

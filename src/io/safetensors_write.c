@@ -6,7 +6,7 @@
 #include "core/tensor.h"
 #include "core/utf8.h"
 #include "core/atomic_file.h"
-#include "io/byte_order.h"
+#include "core/byte_order.h"
 #include "io/safetensors.h"
 
 #include <inttypes.h>

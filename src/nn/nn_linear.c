@@ -45,7 +45,7 @@ static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
  * product. */
 static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y)
 {
-    dt_linear_part part[DT_MAX_OUT];
+    dt_linear_part part[DT_MAX_OUT] = { { NULL } };
     for (int i = 0; i < n; i++) {
         part[i] = (dt_linear_part){ dt_module_weight(t, m[i]), dt__module_bias(t, m[i]) };
     }

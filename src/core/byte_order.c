@@ -1,5 +1,5 @@
 /* The bytes of elements in reverse. */
-#include "io/byte_order.h"
+#include "core/byte_order.h"
 
 void dt__reverse_elements(void *to, const void *from, size_t bytes, size_t width)
 {
