@@ -31,6 +31,10 @@ typedef struct dt_run_options {
  * the optimizer's state of that part alone. */
 enum { DT_SHARD_AUTO, DT_SHARD_ON, DT_SHARD_OFF };
 
+/* dt_cluster_options.experts: whether each rank has all experts of mixtures, or a share of them and
+ * multiplies the rows of all ranks by those. */
+enum { DT_EXPERTS_EVERYWHERE, DT_EXPERTS_SPREAD };
+
 /* Runs of several ranks: processes that a launcher of MPI started. */
 typedef struct dt_cluster_options {
     double bucket_mb;    /* MiB of a bucket of the gradient */
@@ -38,6 +42,7 @@ typedef struct dt_cluster_options {
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
     int shard_optimizer; /* DT_SHARD_... */
     bool sync_norm;      /* batch norms over all shards of a batch */
+    int experts;         /* DT_EXPERTS_... */
 } dt_cluster_options;
 
 typedef struct dt_model_options {

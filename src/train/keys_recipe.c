@@ -13,6 +13,7 @@ static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
 static const char *const mask_names[] = { "completion", "all", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const shard_choices[] = { "auto", "on", "off", NULL };
+static const char *const experts_names[] = { "everywhere", "spread", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -50,6 +51,11 @@ static const dt_key cluster_keys[] = {
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
       .text = "with `train.shards`: batch norms have the statistics of all shards of a batch, "
               "instead of each shard's own" },
+    { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
+      .resumable = true,
+      .text = "spread: each rank has a share of the experts of every mixture, with their gradients "
+              "and optimizer state, and rows go to the rank that has their expert. The bits are "
+              "the same" },
     { 0 },
 };
 
