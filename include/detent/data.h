@@ -1,5 +1,5 @@
-/* data.h: datasets of images with their targets or of tokens, batches, shuffling, augmentation.
- */
+/* data.h: datasets of images, of arrays of numbers or of tokens, with their targets; batches,
+ * shuffling, augmentation. */
 #ifndef DETENT_DATA_H
 #define DETENT_DATA_H
 

@@ -4,8 +4,8 @@
  * layer has one). Rows are output channels; columns run over [in/groups, kernel]. X [columns][n]
  * are the inputs that are multiplied by W: those of the float model; Xq are those of the model
  * quantized so far. A sample is a row of a linear layer's input, or an output position of a
- * convolution.
- * docs/rounding.md has the algorithms.
+ * convolution. A column is dead where all of its inputs are 0, else live. docs/rounding.md has the
+ * algorithms, the papers and what each setting does.
  */
 #ifndef DETENT_PTQ_H
 #define DETENT_PTQ_H
@@ -23,8 +23,8 @@ enum {
     DT_ROUND_NEAREST, /* no data */
     DT_ROUND_GPTQ,    /* Xq */
     DT_ROUND_GPFQ,    /* X and Xq */
-    DT_ROUND_QRONOS,
-    DT_ROUND_A2GPTQ, /* the same with bounds for accumulators of P bits */
+    DT_ROUND_QRONOS,  /* X and Xq */
+    DT_ROUND_A2GPTQ,  /* the same with bounds for accumulators of P bits */
     DT_ROUND_A2GPFQ,
     DT_ROUND_A2QRONOS
 };
@@ -51,8 +51,8 @@ typedef struct dt_accumulator {
     int64_t bits;  /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
     int64_t tile;  /* columns of one accumulator, at most a scale group; 0: a whole scale group */
     dt_ints input; /* smallest (<= 0) and largest (>= 0) integer input; empty: 0...255 */
-    bool soft_threshold; /* arguments shrink before they are clamped */
-    int diffuse;         /* DT_DIFFUSE_...: diffuse the error after clamping, or all of it */
+    bool soft_threshold; /* values are shrunk before they are clamped to the bound */
+    int diffuse;         /* DT_DIFFUSE_...: later columns compensate errors of rounding, or all */
 } dt_accumulator;
 
 typedef struct dt_rounding_options {

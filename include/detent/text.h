@@ -118,9 +118,9 @@ DT_API dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *tex
 /* A file of ids in little-endian u16 or u32, without a header. */
 typedef struct dt_tokens dt_tokens;
 
-/* Writes one: whole, or not at all. `bytes_each` is 2, 4, or 0: 4 where the name ends in .u32.bin,
- * else
- * 2. Errors: ARG (another size, an id that does not fit, with its place), IO, NOMEM. */
+/* Writes one: whole, or not at all. `bytes_each` is 2, 4, or 0, which means 4
+ * where the name ends in .u32.bin, else 2. Errors: ARG (another size, an id that does not fit, with
+ * its place), IO, NOMEM. */
 DT_API dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n,
                                  int bytes_each);
 

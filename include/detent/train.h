@@ -456,10 +456,10 @@ DT_API dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_mod
  * the model's mode. `options` NULL: the defaults. If `outputs` is not NULL, *outputs becomes a new
  * f32 tensor [examples, ...] of the model's outputs; for language models logits [examples, context,
  * vocab], which are otherwise computed a few rows at a time; of several outputs [examples, numbers
- * of all outputs]. Errors: ARG (an empty dataset, tokens
- * for another than a language model), SHAPE (outputs that do not fit the targets: [batch, classes]
- * for classes, [batch, channels, height, width] for images, [batch, classes, height, width] for
- * masks; fewer classes than labels), those of the model, NOMEM. */
+ * of all outputs]. Errors: ARG (an empty dataset, tokens for another than a language model), SHAPE
+ * (outputs that do not fit the targets: [batch, classes] for classes, [batch, channels, height,
+ * width] for images, [batch, classes, height, width] for masks; fewer classes than labels), those
+ * of the model, NOMEM. */
 DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                              dt_metrics *metrics, dt_tensor **outputs);
 
