@@ -19,13 +19,13 @@ typedef struct parts {
     float *dy, *x, *scale;
     uint8_t *u;
     int8_t *zero;
-    size_t bytes;
+    uint64_t bytes;
 } parts;
 
-static void *part(char *base, size_t *at, bool there, uint64_t bytes)
+static void *part(char *base, uint64_t *at, bool there, uint64_t bytes)
 {
-    void *p = there && base != NULL ? base + *at : NULL;
-    if (there) *at += (size_t)bytes;
+    void *p = there && base != NULL ? base + (size_t)*at : NULL;
+    if (there) *at += bytes;
     return p;
 }
 
@@ -45,27 +45,28 @@ static parts parts_of(const dt__rows_head *h, const dt__spread_layer *l, char *b
     return p;
 }
 
-size_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l)
+uint64_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l)
 {
     return h->rows == 0 ? 0 : parts_of(h, l, NULL).bytes;
 }
 
-size_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l)
+uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l)
 {
     const bool forward = h->asks == DT__ASKS_FORWARD;
     if (!forward && !h->wants_x) return 0;
-    return (size_t)(h->rows * l->weight->dims[forward ? 1 : 2]) * sizeof(float);
+    return (uint64_t)(h->rows * l->weight->dims[forward ? 1 : 2]) * sizeof(float);
 }
 
-dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, size_t bytes)
+dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes)
 {
-    r->bytes = bytes;
-    if (bytes + DT__STEP <= r->room) return DT_OK;
-    dt__release(ctx, r->data);
-    r->room = 0;
-    r->data = dt__alloc(ctx, bytes + DT__STEP); /* products may read behind the last row */
-    if (r->data == NULL) return DT_ERR_NOMEM;
-    r->room = bytes + DT__STEP;
+    const uint64_t room = bytes + DT__STEP; /* products may read behind the last row */
+    if (room > r->room) {
+        dt__release(ctx, r->data);
+        *r = (dt__rows_room){ .data = dt__alloc(ctx, room) };
+        if (r->data == NULL) return DT_ERR_NOMEM;
+        r->room = (size_t)room;
+    }
+    r->bytes = (size_t)bytes;
     return DT_OK;
 }
 

@@ -80,9 +80,9 @@ static dt_status make_room(dt__spreading *s)
         const dt__rows_head *in = &s->receive[k], *out = &s->send[k];
         const bool comes = in->asks != DT__ASKS_NOTHING, goes = out->asks != DT__ASKS_NOTHING;
         const dt__spread_layer *of_in = &s->layers[in->layer], *of_out = &s->layers[out->layer];
-        const size_t rows = comes && k != s->rank ? dt__rows_bytes(in, of_in) : 0;
-        const size_t answer = comes ? dt__rows_answer_bytes(in, of_in) : 0;
-        const size_t answered = goes && k != s->rank ? dt__rows_answer_bytes(out, of_out) : 0;
+        const uint64_t rows = comes && k != s->rank ? dt__rows_bytes(in, of_in) : 0;
+        const uint64_t answer = comes ? dt__rows_answer_bytes(in, of_in) : 0;
+        const uint64_t answered = goes && k != s->rank ? dt__rows_answer_bytes(out, of_out) : 0;
         DT__TRY(dt__rows_reserve(s->ctx, &s->in[k], rows));
         DT__TRY(dt__rows_reserve(s->ctx, &s->answer[k], answer));
         DT__TRY(dt__rows_reserve(s->ctx, &s->answered[k], answered));

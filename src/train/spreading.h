@@ -95,10 +95,10 @@ dt_status dt__spread_end(dt_ctx *ctx, dt_status status);
 
 /* ---- spread_rows.c ---- */
 
-size_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l);
-size_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l);
-/* Enlarges the block; `slack` more bytes may be read. NOMEM. */
-dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, size_t bytes);
+uint64_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l);
+uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l);
+/* Enlarges the block to `bytes`, and DT__STEP that may be read behind them. NOMEM. */
+dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes);
 /* The rank that has an expert of a call. */
 int dt__rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert);
 /* Fills the heads and the blocks of rows for all ranks. NOMEM. */
