@@ -118,7 +118,8 @@ START_TEST(a_folder_is_not_taken_twice)
                   .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
                            "run.threads, run.report, train.epochs, train.spikes, "
                            "train.checkpoint, train.log, cluster.bucket_mb, cluster.timeout, "
-                           "cluster.check_steps and cluster.shard_optimizer may change" };
+                           "cluster.check_steps, cluster.shard_optimizer and cluster.experts "
+                           "may change" };
     job sizes = { .dir = j.dir,
                   .overrides = { "train.steps=9", "model.sizes=[784, 10]" },
                   .resume = true,

@@ -503,7 +503,8 @@ START_TEST(recipes_run)
         "data: {format: tensors, train: {x: run.csv}, validation: 0.2, standardize: true,\n"
         "       columns: {inputs: [a, b, c], target: label}, dir: %s}\n",
         "model: {family: mlp, sizes: [32, 16, 2]}\n"
-        "data: {format: tensors, train: [\"*/?.wav\"], validation: 0.25, split: recording,\n"
+        "data: {format: tensors, train: [\"high/*.wav\", \"low/*.wav\"], validation: 0.25,\n"
+        "       split: recording,\n"
         "       window: {length: 32, stride: 16}, standardize: {axis: last}, dir: %s}\n",
     };
     char recipe[4000], path[TEST_PATH], text[2000], *said;
