@@ -299,10 +299,13 @@ static void make_folder(char folder[TEST_PATH])
                          folder) == 0);
 }
 
-/* Whether a case runs with DETENT_TESTS=all alone; then it counts as skipped. */
-static bool is_for_all(bool quick)
+/* One of as many quick cases. */
+static const test_draws case_steps = { .usual = 1, .sanitized = 3 };
+
+/* Whether case i runs with DETENT_TESTS=all alone; then it counts as skipped. */
+static bool is_for_all(bool quick, int i)
 {
-    if (quick || test_all()) return false;
+    if ((quick && i % test_count(case_steps) == 0) || test_all()) return false;
     test_skip("only with DETENT_TESTS=all");
     return true;
 }
@@ -311,7 +314,7 @@ START_TEST(any_number_of_ranks_gives_the_same_bytes)
 {
     const launcher *found[LAUNCHERS];
     const int n = ranks_launchers(found);
-    if (n == 0 || is_for_all(cases[_i].quick)) return;
+    if (n == 0 || is_for_all(cases[_i].quick, _i)) return;
     const bool six = strstr(cases[_i].recipe, "shards=6") != NULL;
     const int most = six ? 6 : 4;
     char alone[TEST_PATH], folder[TEST_PATH];
@@ -563,7 +566,7 @@ START_TEST(a_model_is_quantized_with_the_same_bytes)
     const launcher *found[LAUNCHERS];
     char folder[TEST_PATH], words[1024], *said;
     const int n = ranks_launchers(found);
-    if (n == 0 || is_for_all(roundings[_i].quick)) return;
+    if (n == 0 || is_for_all(roundings[_i].quick, _i)) return;
     test_folder(folder);
     ranks_train(NULL, 1, folder, RANKS_DIGITS);
     for (int ranks = 1; ranks <= 4; ranks += 1 + (ranks > 1)) {
