@@ -148,10 +148,19 @@ void test_remove(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FT
 /* ---- skips and times ------------------------------------------------------------------------- */
 
 static _Atomic int64_t *skips; /* shared with the processes of tests */
+static bool counted;           /* of this test, which is one skip */
+
+static void begin_test(void) { counted = false; }
+
+TCase *test_case_create(const char *name)
+{
+    TCase *c = (tcase_create)(name);
+    tcase_add_checked_fixture(c, begin_test, NULL);
+    return c;
+}
 
 void test_skip(const char *format, ...)
 {
-    static bool counted; /* a test has a process of its own, and is one skip */
     va_list arguments;
     va_start(arguments, format);
     fprintf(stderr, "skipped: ");
