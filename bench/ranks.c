@@ -212,7 +212,9 @@ static double exchange(ends *e, char *out, char *in, size_t bytes)
     const double began = now();
     if (e->mpi->post(e->requests, e->send, e->receive, e->ranks, why) != 0) exit(1);
     while (left > 0) {
-        if (e->mpi->test(e->requests, e->ranks, &left, &missing, why) != 0) exit(1);
+        if (e->mpi->test(e->requests, e->receive, e->ranks, &left, &missing, why) != DT__GOES_ON) {
+            exit(1);
+        }
     }
     return now() - began;
 }

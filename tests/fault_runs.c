@@ -17,11 +17,14 @@ const char *const fault_kinds[FAULT_KINDS] = { "open",  "read", "write", "fsync"
 
 #ifdef DETENT_FAULTS
 #define SHIM DETENT_FAULTS
+#define MESSAGES DETENT_MESSAGES
 #else
 #define SHIM ""
+#define MESSAGES ""
 #endif
 
 const char *fault_library(void) { return SHIM; }
+const char *fault_messages(void) { return MESSAGES; }
 
 bool fault_shim(void)
 {

@@ -8,7 +8,8 @@
 /* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
  * not. */
 bool fault_shim(void);
-const char *fault_library(void); /* the shim's path */
+const char *fault_library(void);  /* the shim's path */
+const char *fault_messages(void); /* that of tests/shim/messages.c */
 
 typedef struct fault {
     const char *kind; /* "write", "memory", ...; NULL: none */

@@ -144,6 +144,15 @@ uint32_t gguf_u32(const gguf_parsed *g, const char *key)
     return x;
 }
 
+float gguf_f32(const gguf_parsed *g, const char *key)
+{
+    const gguf_pair *p = gguf_pair_of(g, key);
+    float value;
+    ck_assert_msg(p != NULL && p->type == 6, "no f32 %s", key);
+    memcpy(&value, g->bytes + p->at, sizeof value);
+    return value;
+}
+
 bool gguf_says(const gguf_parsed *g, const char *key, const char *text)
 {
     const gguf_pair *p = gguf_pair_of(g, key);

@@ -37,6 +37,7 @@ void gguf_free(gguf_parsed *g);
 const gguf_pair *gguf_pair_of(const gguf_parsed *g, const char *key);
 const gguf_tensor *gguf_tensor_of(const gguf_parsed *g, const char *name);
 uint32_t gguf_u32(const gguf_parsed *g, const char *key); /* fails the test without it */
+float gguf_f32(const gguf_parsed *g, const char *key);
 bool gguf_says(const gguf_parsed *g, const char *key, const char *text);
 /* String i of an array, NUL at its end. */
 void gguf_string(const gguf_parsed *g, const char *key, uint64_t i, char *text, size_t size);

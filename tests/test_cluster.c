@@ -18,6 +18,11 @@
 #define EXPERTS                                                                                    \
     ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, "        \
           "hidden: 16, moe: {experts: 4, top_k: 2}}' "
+/* A parameter of its experts takes several partial sums of the norm, none of which ends with an
+ * expert. */
+#define MIXTURE(experts, top_k)                                                                    \
+    ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 64, "        \
+          "hidden: 100, moe: {experts: " experts ", top_k: " top_k "}}' "
 #define TABLE                                                                                      \
     "table-values.yaml " RANKS_COMMON "train.epochs=1 train.batch_size=20 train.shards=4 "         \
     "train.float_baseline=false train.eval_batch_size=4 qat.start_step=2 "
@@ -119,6 +124,47 @@ static const struct {
             "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 32, "
             "hidden: 64, moe: {experts: 4, top_k: 2}}'",
       true },
+    { "spread", EXPERTS "cluster.experts=spread data.validation=0.2 train.eval_batch_size=7",
+      true },
+    { "spread shared",
+      MIXTURE("5", "3") "cluster.experts=spread cluster.shard_optimizer=on "
+                        "train.checkpoint.grouped=experts train.clip_grad_norm=0.1 "
+                        "'train.average={name: ema}' 'qat={preset: int4-int4, start_step: 2, "
+                        "weight: {range: learned}}'",
+      true },
+    { "spread float",
+      MIXTURE("4", "1") "cluster.experts=spread ~qat train.accumulate=2 train.recompute=true",
+      false },
+    { "spread static", EXPERTS STATIC("minmax") "cluster.experts=spread train.clip_grad_norm=0.2",
+      false },
+    { "spread percentile",
+      EXPERTS STATIC("percentile, percentile: 99, samples: 3000") "cluster.experts=spread", false },
+    { "spread mse", EXPERTS STATIC("mse") "cluster.experts=spread", false },
+    { "spread weights",
+      EXPERTS "cluster.experts=spread 'qat={preset: int4-weight, start_step: 2, weight: {scheme: "
+              "asymmetric}}' 'train.optimizer={name: adam, groups: [{match: \"*w_up*\", frozen: "
+              "true}]}'",
+      false },
+    { "spread blocks",
+      EXPERTS "cluster.experts=spread 'qat={preset: int8-block-int4-weight, start_step: 2}' "
+              "'adapters={rank: 3, alpha: 6}'",
+      false },
+    { "spread ranges",
+      EXPERTS "cluster.experts=spread 'qat={start_step: 2, weight: {range: static, granularity: "
+              "tensor, ste: clipped}, activation: {granularity: sample, ste: clipped}}' "
+              "train.backward=int8-all",
+      false },
+    { "spread baseline",
+      EXPERTS "cluster.experts=spread train.float_baseline=true train.finish_with=best "
+              "train.evaluate.every_steps=1 data.validation=0.2 train.batch_size=3 "
+              "run.report=true train.log.layers_every_steps=1",
+      false },
+    { "spread teacher",
+      EXPERTS "cluster.experts=spread 'train.distill={weight: 0.5}' train.nonfinite=skip "
+              "'convert={rounder: gptq, calibration: {samples: 30, batch_size: 4}}'",
+      false },
+    { "spread unevenly",
+      MIXTURE("7", "3") "cluster.experts=spread train.shards=6 train.clip_grad_norm=0.1", false },
     { "shared cnn", IMAGES STATIC("moving_average") "cluster.shard_optimizer=on", false },
     { "shared sgd",
       RANKS_DIGITS

@@ -220,6 +220,72 @@ START_TEST(a_fault_of_one_rank_ends_all_and_does_no_harm)
 }
 END_TEST
 
+/* ---- ranks that are out of step, or end by themselves ---------------------------------------- */
+
+/* A script that sets `environment` on rank 1 and runs detent. */
+static void write_rank_1(const char *folder, const char *environment)
+{
+    char path[TEST_PATH], text[1024];
+    snprintf(text, sizeof text,
+             "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK$PMI_RANK\" = 1 ]; then\n    export %s\nfi\n"
+             "exec " RANKS_PROGRAM " \"$@\"\n",
+             environment);
+    test_join(path, folder, "fault.sh");
+    test_write_text(path, text);
+    ck_assert(test_shell(NULL, "chmod +x %s", path) == 0);
+}
+
+START_TEST(a_message_of_another_length_names_its_rank)
+{
+    const launcher *found[LAUNCHERS];
+    char folder[TEST_PATH], environment[512], *said;
+    const int n = fault_shim() ? ranks_launchers(found) : 0;
+    for (int i = 0; i < n; i++) {
+        test_folder(folder);
+        snprintf(environment, sizeof environment, "LD_PRELOAD=%s MESSAGE_AT=12", fault_messages());
+        write_rank_1(folder, environment);
+        const int status = test_shell(
+            &said,
+            "cd %s && timeout -k 5 60 %s -n 2 ./fault.sh train " RANKS_RECIPES RANKS_DIGITS " 2>&1",
+            folder, found[i]->command);
+        ck_assert_msg(status == 1, "status %d: %s", status, said);
+        ck_assert_msg(strstr(said, "are expected: ranks are out of step, of ") != NULL &&
+                          strstr(said, " from rank 1") != NULL,
+                      "%s", said);
+        free(said);
+    }
+}
+END_TEST
+
+/* A launcher that leaves the other ranks alone: they end because the rank has told them; where a
+ * library of MPI has come to grief instead, because nothing has come. One allocation fails at a
+ * time. */
+START_TEST(a_rank_that_ends_by_itself_says_so_to_the_others)
+{
+    const launcher *found[LAUNCHERS];
+    char folder[TEST_PATH], environment[512], *said;
+    const int n = ranks_launchers(found);
+    int named = 0;
+    const launcher *mpich = n > 0 && strstr(found[n - 1]->program, "mpich") ? found[n - 1] : NULL;
+    if (mpich == NULL || !fault_shim() || !test_all()) return;
+    for (int at = 9400; at < 10200; at += 50) {
+        test_folder(folder);
+        snprintf(environment, sizeof environment,
+                 "LD_PRELOAD=%s FAULT_KIND=memory FAULT_AT=%d FAULT_ERROR=12", fault_library(), at);
+        write_rank_1(folder, environment);
+        const int status = test_shell(
+            &said,
+            "cd %s && timeout -k 5 60 %s -n 2 -disable-auto-cleanup ./fault.sh train " RANKS_RECIPES
+                RANKS_DIGITS "cluster.timeout=20 2>&1",
+            folder, mpich->command);
+        ck_assert_msg(status != 124 && status != 137, "allocation %d: it hung: %s", at, said);
+        named += strstr(said, "rank 1 has ended: ") != NULL;
+        free(said);
+    }
+    ck_assert_int_gt(named, 0);
+}
+END_TEST
+
 Suite *test_cluster_faults_suite(void)
 {
     Suite *s = suite_create("cluster_faults");
@@ -228,6 +294,8 @@ Suite *test_cluster_faults_suite(void)
     tcase_add_test(t, one_rank_that_is_asked_to_stop_ends_all);
     tcase_add_test(t, a_rank_that_hangs_is_named);
     tcase_add_test(t, killed_ranks_do_no_harm);
+    tcase_add_test(t, a_message_of_another_length_names_its_rank);
+    tcase_add_test(t, a_rank_that_ends_by_itself_says_so_to_the_others);
     tcase_add_loop_test(t, a_fault_of_one_rank_ends_all_and_does_no_harm, 0, FAULTS);
     suite_add_tcase(s, t);
     return s;

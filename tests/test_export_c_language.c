@@ -1,9 +1,12 @@
 /* Language models as C: random ones of both families, in floats and quantized, are exported,
  * compiled and fed token by token; logits have the bits of the decoder's. */
 #include "random_nets.h"
+
+#include "core/utf8.h"
 #include "testing.h"
 
 #include <detent/export.h>
+#include <detent/io.h>
 #include <detent/nn.h>
 #include <detent/text.h>
 #include <dlfcn.h>
@@ -194,7 +197,8 @@ typedef int32_t sample_function(const float *logits, const sampling *how, uint64
 static const char corpus[] =
     "It's a test; we'LL see 12345 \xc3\xa9t\xc3\xa9 \xe2\x82\xac \n\n  x\r\n"
     "\xd0\x9f\xd1\x80\xd0\xb8 \xe4\xb8\xad\xe6\x96\x87 \xf0\x9f\x98\x80 "
-    "\xc2\xbd\xe2\x85\xa3 'S they've\xc2\xa0 don'\xc5\xbf \t!?\n";
+    "\xc2\xbd\xe2\x85\xa3 'S they've\xc2\xa0 don'\xc5\xbf \t!?\n\xe2\x96\x81 "
+    "\xe2\x96\x81\xe2\x96\x81";
 
 static dt_status into(void *user, const char *text, size_t bytes)
 {
@@ -202,13 +206,21 @@ static dt_status into(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* Pieces of the corpus in any order; other bytes, if the tokenizer takes any. */
+/* A character of any code point, which may be a surrogate: no UTF-8 then. */
+static int64_t draw_character(dt__stream *s, char *to)
+{
+    static const uint32_t most[] = { 0x250, 0x3100, 0x10000, 0x110000 };
+    return dt__utf8_put((uint32_t)dt__random_below(s, most[dt__random_below(s, 4)]), to);
+}
+
+/* Pieces of the corpus in any order; other bytes and characters, if the tokenizer takes any. */
 static int64_t draw_text(dt__stream *s, bool any, char text[LONGEST])
 {
     int64_t n = 0;
     while (n < LONGEST - 40) {
         int64_t at = (int64_t)dt__random_below(s, sizeof corpus - 1);
         if (any && dt__random_below(s, 9) == 0) text[n++] = (char)dt__random_below(s, 256);
+        if (any && dt__random_below(s, 4) == 0) n += draw_character(s, text + n);
         while (at > 0 && (corpus[at] & 0xc0) == 0x80) at--;
         for (int k = 0; (k < 8 || (corpus[at] & 0xc0) == 0x80) && corpus[at] != 0; k++) {
             text[n++] = corpus[at++];
@@ -216,6 +228,19 @@ static int64_t draw_text(dt__stream *s, bool any, char text[LONGEST])
         if (dt__random_below(s, 30) == 0) break;
     }
     return n;
+}
+
+typedef struct onto_text {
+    char *to;
+    size_t n;
+} onto_text;
+
+static dt_status onto(void *user, const char *text, size_t bytes)
+{
+    onto_text *t = user;
+    memcpy(t->to + t->n, text, bytes);
+    t->n += bytes;
+    return DT_OK;
 }
 
 static void check_encoding(const dt_tokenizer *k, void *library)
@@ -233,10 +258,12 @@ static void check_encoding(const dt_tokenizer *k, void *library)
         const int32_t count = encode(text, (int32_t)n, got, LONGEST);
         TEST_EACH(count == want.n && memcmp(got, want.id, (size_t)count * sizeof *got) == 0,
                   "text %d has %d tokens, not %lld", i, count, (long long)want.n);
+        char decoded[4 * LONGEST] = "";
+        TEST_OK(ctx, dt_tokenizer_decode_on(k, got, count, true, onto, &(onto_text){ decoded, 0 }));
         for (int64_t at = 0, j = 0; j < count; j++) {
             int32_t bytes;
             const char *token = decode(got[j], &bytes);
-            TEST_EACH(memcmp(token, text + at, (size_t)bytes) == 0, "text %d, token %lld", i,
+            TEST_EACH(memcmp(token, decoded + at, (size_t)bytes) == 0, "text %d, token %lld", i,
                       (long long)j);
             at += bytes;
         }
@@ -268,8 +295,15 @@ static void check_sampling(void *library, int64_t vocab)
     free(room);
 }
 
-static const char *const tokenizers[] = { "bytes", "chars", "tokenizer/gpt2-512/tokenizer.json",
-                                          "tokenizer/llama3-512/tokenizer.json" };
+static const char *const tokenizers[] = { "bytes",
+                                          "chars",
+                                          "tokenizer/gpt2-512/tokenizer.json",
+                                          "tokenizer/llama3-512/tokenizer.json",
+                                          "tokenizer/models/gemma/tokenizer.json",
+                                          "tokenizer/models/tinyllama/tokenizer.json",
+                                          "tokenizer/models/llama2/tokenizer.json",
+                                          "tokenizer/models/mistral/tokenizer.json",
+                                          "tokenizer/models/phi3/tokenizer.json" };
 
 static dt_tokenizer *tokenizer_of(int i)
 {
@@ -279,6 +313,23 @@ static dt_tokenizer *tokenizer_of(int i)
     if (i == 1) TEST_OK(ctx, dt_tokenizer_chars(ctx, corpus, sizeof corpus - 1, &k));
     if (i > 1 && test_golden(path, tokenizers[i])) TEST_OK(ctx, dt_tokenizer_read(ctx, path, &k));
     return k;
+}
+
+/* The program prints the prompt, and then what `detent sample` does. */
+static void same_program(dt_module *m, const dt_model_info *info, const char *folder)
+{
+    char path[TEST_PATH], *out;
+    test_join(path, folder, "model.safetensors");
+    TEST_OK(ctx, dt_model_save(m, info, path));
+    const int status = test_shell(
+        &out,
+        "cd '%s' && ./story 'we  see' 4 0 > here.txt && printf 'we  see' > there.txt "
+        "&& " DETENT_BINARY_DIR
+        "/detent sample model.safetensors --prompt 'we  see' --max-tokens 4 --temperature 0 "
+        "2>&1 >> there.txt && echo >> there.txt && cmp here.txt there.txt 2>&1",
+        folder);
+    ck_assert_msg(status == 0, "%s", out);
+    free(out);
 }
 
 START_TEST(text_is_that_of_the_tokenizer)
@@ -310,6 +361,7 @@ START_TEST(text_is_that_of_the_tokenizer)
                                   "3 > out.txt && cc -O2 -shared -fPIC story_text.c -o text.so",
                                   path);
     ck_assert_msg(status == 0, "%s does not compile and run", tokenizers[_i]);
+    same_program(m, &info, path);
     test_join(path, path, "text.so");
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(library != NULL, "%s", dlerror());

@@ -84,6 +84,78 @@ static const struct variant {
       DT_SCHEME_SYMMETRIC,
       2,
       "10" },
+    { "olmo2",
+      "olmo2",
+      { SIZES, .kv_heads = 2, .qk_norm = true, .tied = true,
+        .block = { .given = true, .norms = DT_BLOCK_NORMS_AFTER, .qk_norm_all = true } },
+      { 0 },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "smollm3",
+      "smollm3",
+      { .vocab = 40,
+        .context = 12,
+        .layers = 5,
+        .heads = 4,
+        .width = 64,
+        .hidden = 96,
+        .theta = 1e4,
+        .eps = 1e-5,
+        .rope = { 0, 1, 1, 4, 8192 },
+        .kv_heads = 2,
+        .tied = true,
+        .qkv_bias = true,
+        .block = { .given = true, .unrotated = 4 } },
+      { 0 },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "gemma3",
+      "gemma3",
+      { SIZES, .kv_heads = 1, .head_width = 8, .qk_norm = true, .tied = true,
+        .block = { .given = true,
+                   .norms = DT_BLOCK_NORMS_BOTH,
+                   .norm_plus_one = true,
+                   .activation = DT_GATE_GELU_TANH,
+                   .scaled_tokens = true,
+                   .query_width = 8,
+                   .window = 5,
+                   .full_every = 2,
+                   .local_theta = 500 } },
+      { 0 },
+      -1,
+      0,
+      "0" },
+    { "pythia",
+      "gptneox",
+      { 0 },
+      { .vocab = 40,
+        .context = 12,
+        .layers = 2,
+        .heads = 4,
+        .width = 64,
+        .tied = true,
+        .eps = 1e-5,
+        .bias = true,
+        .rotated = 0.25,
+        .theta = 500,
+        .parallel = true,
+        .gelu_erf = true },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
+    { "longrope",
+      "llama",
+      { SIZES, .kv_heads = 2,
+        .longrope = { .given = true,
+                      .original_context = 4,
+                      .short_factor = { 8, { 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4 } },
+                      .long_factor = { 8, { 1, 2, 4, 6, 9, 12, 25, 64 } } } },
+      { 0 },
+      DT_SCHEME_Q4_0,
+      4,
+      "2" },
     { "llama int3 in long blocks", "llama", { LONG }, { 0 }, DT_SCHEME_SYMMETRIC, 3, "11" },
 };
 
@@ -228,6 +300,8 @@ static void check_tensor(made *t, const gguf_parsed *g, const char *theirs, cons
     const dt_tensor *x = dt_param(t->m, ours);
     const int64_t row = dt_rank(x) == 1 ? 1 : dt_dim(x, -1);
     if (pairs) v = paired(v, n, row, head_of(&t->llama));
+    const bool plus = t->llama.block.norm_plus_one && strstr(theirs, "norm.weight") != NULL;
+    for (int64_t i = 0; i < n && plus; i++) v[i] += 1;
     same_values(g, theirs, v, n, tolerance);
     const gguf_tensor *y = gguf_tensor_of(g, theirs);
     ck_assert_int_eq((int)y->rank, dt_rank(x));
@@ -239,8 +313,19 @@ static void check_tensor(made *t, const gguf_parsed *g, const char *theirs, cons
 
 static void check_llama(made *t, const gguf_parsed *g, const char *arch, double tolerance)
 {
+    const int norms = t->llama.block.norms;
+    static const char *const norm[][4] = {
+        { "attn_norm", "", "ffn_norm", "" },
+        { "", "post_attention_norm", "", "post_ffw_norm" },
+        { "attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm" },
+    };
+    static const char *const own_norm[][4] = {
+        { "input_layernorm", "", "post_attention_layernorm", "" },
+        { "", "post_attention_layernorm", "", "post_feedforward_layernorm" },
+        { "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+          "post_feedforward_layernorm" },
+    };
     static const char *const names[][2] = {
-        { "attn_norm.weight", "input_layernorm.weight" },
         { "attn_q.weight", "self_attn.q_proj.weight" },
         { "attn_k.weight", "self_attn.k_proj.weight" },
         { "attn_v.weight", "self_attn.v_proj.weight" },
@@ -251,7 +336,6 @@ static void check_llama(made *t, const gguf_parsed *g, const char *arch, double 
         { "attn_output.bias", "self_attn.o_proj.bias" },
         { "attn_q_norm.weight", "self_attn.q_norm.weight" },
         { "attn_k_norm.weight", "self_attn.k_norm.weight" },
-        { "ffn_norm.weight", "post_attention_layernorm.weight" },
         { "ffn_gate.weight", "mlp.gate_proj.weight" },
         { "ffn_up.weight", "mlp.up_proj.weight" },
         { "ffn_down.weight", "mlp.down_proj.weight" },
@@ -263,18 +347,30 @@ static void check_llama(made *t, const gguf_parsed *g, const char *arch, double 
         { "ffn_up_exps.weight", "moe.w_up.weight" },
         { "ffn_down_exps.weight", "moe.w_down.weight" },
     };
-    int tensors = 2 + !t->llama.tied;
+    const bool is_olmo = strcmp(arch, "olmo2") == 0; /* which has a head in any case */
+    int tensors = 2 + (is_olmo || !t->llama.tied) + 2 * t->llama.longrope.given;
     check_tensor(t, g, "token_embd.weight", "model.embed_tokens.weight", false, tolerance);
     check_tensor(t, g, "output_norm.weight", "model.norm.weight", false, tolerance);
-    if (!t->llama.tied) check_tensor(t, g, "output.weight", "lm_head.weight", false, tolerance);
-    for (int i = 0; i < 2 * (int)(sizeof names / sizeof names[0]); i++) {
+    if (is_olmo || !t->llama.tied)
+        check_tensor(t, g, "output.weight", "lm_head.weight", false, tolerance);
+    const int layers = (int)t->llama.layers;
+    for (int i = 0; i < layers * (int)(sizeof names / sizeof names[0]); i++) {
         char theirs[96], ours[96];
-        const char *const *n = names[i / 2];
-        snprintf(theirs, sizeof theirs, "blk.%d.%s", i % 2, n[0]);
-        snprintf(ours, sizeof ours, "model.layers.%d.%s", i % 2, n[1]);
+        const char *const *n = names[i / layers];
+        snprintf(theirs, sizeof theirs, "blk.%d.%s", i % layers, n[0]);
+        snprintf(ours, sizeof ours, "model.layers.%d.%s", i % layers, n[1]);
         const bool rotated = strstr(ours, "q_proj") != NULL || strstr(ours, "k_proj") != NULL;
+        const bool pairs = strcmp(arch, "llama") == 0 || strcmp(arch, "smollm3") == 0;
         if (dt_param(t->m, ours) == NULL) continue;
-        check_tensor(t, g, theirs, ours, rotated && strcmp(arch, "llama") == 0, tolerance);
+        check_tensor(t, g, theirs, ours, rotated && pairs, tolerance);
+        tensors++;
+    }
+    for (int i = 0; i < 4 * (int)t->llama.layers; i++) {
+        char theirs[96], ours[96];
+        if (norm[norms][i % 4][0] == 0) continue;
+        snprintf(theirs, sizeof theirs, "blk.%d.%s.weight", i / 4, norm[norms][i % 4]);
+        snprintf(ours, sizeof ours, "model.layers.%d.%s.weight", i / 4, own_norm[norms][i % 4]);
+        check_tensor(t, g, theirs, ours, false, tolerance);
         tensors++;
     }
     ck_assert_int_eq(g->n_tensors, tensors);
@@ -286,7 +382,12 @@ static void check_gpt(made *t, const gguf_parsed *g, double tolerance)
     int64_t n, all = 0;
     const int64_t width = t->gpt.width;
     check_tensor(t, g, "token_embd.weight", "tokens.weight", false, tolerance);
-    check_tensor(t, g, "position_embd.weight", "positions.weight", false, tolerance);
+    if (t->gpt.rotated == 0) {
+        check_tensor(t, g, "position_embd.weight", "positions.weight", false, tolerance);
+    } else {
+        ck_assert(gguf_tensor_of(g, "position_embd.weight") == NULL);
+        check_tensor(t, g, "output.weight", "head.weight", false, tolerance);
+    }
     check_tensor(t, g, "output_norm.bias", "norm.bias", false, tolerance);
     check_tensor(t, g, "blk.0.attn_norm.bias", "blocks.0.norm1.bias", false, tolerance);
     check_tensor(t, g, "blk.0.ffn_norm.weight", "blocks.0.norm2.weight", false, tolerance);
@@ -312,6 +413,33 @@ static void check_gpt(made *t, const gguf_parsed *g, double tolerance)
     free(zero);
 }
 
+/* Keys of single architectures. */
+static void check_own_keys(const gguf_parsed *g, const struct variant *v)
+{
+    if (strcmp(v->arch, "gemma3") == 0) {
+        ck_assert_int_eq(gguf_u32(g, "gemma3.attention.sliding_window"), 5);
+        ck_assert_int_eq(gguf_u32(g, "gemma3.attention.sliding_window_pattern"), 2);
+        TEST_NEAR(gguf_f32(g, "gemma3.rope.freq_base_swa"), 500, 0, 0);
+    }
+    if (strcmp(v->arch, "gptneox") == 0) {
+        ck_assert_int_eq(gguf_u32(g, "gptneox.rope.dimension_count"), 4);
+        ck_assert(gguf_pair_of(g, "gptneox.use_parallel_residual") != NULL);
+        TEST_NEAR(gguf_f32(g, "gptneox.rope.freq_base"), 500, 0, 0);
+    }
+    if (!v->llama.longrope.given) return;
+    ck_assert(gguf_says(g, "llama.rope.scaling.type", "longrope"));
+    ck_assert_int_eq(gguf_u32(g, "llama.rope.scaling.original_context_length"), 4);
+    TEST_NEAR(gguf_f32(g, "llama.rope.scaling.attn_factor"), sqrt(1 + log(3) / log(4)), 0, 1e-7);
+    for (int far = 0; far < 2; far++) {
+        const char *const name = far ? "rope_factors_long.weight" : "rope_factors_short.weight";
+        const dt_reals *want =
+            far ? &v->llama.longrope.long_factor : &v->llama.longrope.short_factor;
+        float *f = gguf_values(g, gguf_tensor_of(g, name));
+        for (int i = 0; i < want->n; i++) TEST_NEAR(f[i], want->v[i], 0, 0);
+        free(f);
+    }
+}
+
 static void check_keys(const gguf_parsed *g, const struct variant *v)
 {
     char key[96];
@@ -330,6 +458,7 @@ static void check_keys(const gguf_parsed *g, const struct variant *v)
                                                               : v->llama.kv_heads },
     };
     ck_assert(gguf_says(g, "general.architecture", v->arch));
+    check_own_keys(g, v);
     for (int i = 0; i < (int)(sizeof keys / sizeof keys[0]); i++) {
         snprintf(key, sizeof key, "%s.%s", v->arch, keys[i].key);
         ck_assert_int_eq(gguf_u32(g, key), keys[i].value);
@@ -375,9 +504,42 @@ static dt_status same_parameter(void *user, const char *path, dt_tensor *x, dt_e
     if (t->gpt.vocab > 0 && !t->gpt.bias && dt_param(t->m, path) == NULL) return DT_OK;
     float *want = values_of(t, path, &n);
     ck_assert_int_eq(n, dt_count(x));
+    const bool plus = t->llama.block.norm_plus_one && strstr(path, "norm.weight") != NULL;
+    for (int64_t i = 0; i < n && plus; i++) want[i] = (want[i] + 1) - 1; /* as the file has it */
     TEST_EACH(memcmp(want, dt_data(x), (size_t)n * sizeof *want) == 0, "%s differs", path);
     free(want);
     return DT_OK;
+}
+
+/* Logits of 9 tokens, [9][40]. */
+static void logits_of(made *t, dt_module *m, float *to)
+{
+    static const int32_t ids[9] = { 3, 1, 4, 1, 5, 9, 2, 6, 39 };
+    dt_tape *tape;
+    dt_tensor *x;
+    TEST_OK(t->ctx, dt_tensor_from(t->ctx, DT_I32, 2, (const int64_t[]){ 1, 9 }, ids, &x));
+    TEST_OK(t->ctx, dt_tape_create(t->ctx, &tape));
+    dt_train(m, false);
+    dt_no_grad(tape, true);
+    dt_tensor *y = dt_forward(tape, m, x);
+    TEST_OK(t->ctx, dt_tape_status(tape));
+    ck_assert_int_eq(dt_count(y), 9 * 40);
+    memcpy(to, dt_data(y), 9 * 40 * sizeof *to);
+    dt_tape_free(tape);
+    dt_tensor_free(x);
+}
+
+/* The model that was read computes the same, but for products of codes, what a file rounds (norms
+ * that are one more, factors in f32), and the context of an int8 scale. */
+static void same_logits(made *t, dt_module *m)
+{
+    static float a[9 * 40], b[9 * 40];
+    logits_of(t, t->m, a);
+    logits_of(t, m, b);
+    for (int i = 0; i < 9 * 40; i++) {
+        TEST_EACH(fabs((double)a[i] - (double)b[i]) < 2e-5 * (1 + fabs((double)a[i])),
+                  "logit %d is %g, not %g", i, (double)b[i], (double)a[i]);
+    }
 }
 
 /* A file that was written gives the model's values again, in blocks and in F32. */
@@ -393,6 +555,7 @@ START_TEST(files_are_read)
         TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
         ck_assert_str_eq(info.family->name, t.info.family->name);
         TEST_OK(t.ctx, dt_module_visit(m, same_parameter, &t));
+        same_logits(&t, m);
         dt_model_info_free(t.ctx, &info);
         dt_module_free(m);
     }
@@ -433,6 +596,11 @@ START_TEST(scaled_rotations)
     drop(&t);
 }
 END_TEST
+
+static bool is_file_error(dt_status s)
+{
+    return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
+}
 
 /* ---- tokenizers ----------------------------------------------------------------------------- */
 
@@ -543,6 +711,147 @@ START_TEST(byte_pairs)
 }
 END_TEST
 
+/* A vocabulary of sentencepiece: three special tokens, a, b, the sign of a space, what merges make
+ * of these, and the bytes. The caller frees. */
+static char *pieces_json(const char *merges, const char *prepend)
+{
+    char *text = malloc(16384);
+    size_t n = 0;
+    ck_assert(text != NULL);
+    n += (size_t)snprintf(
+        text + n, 16384 - n,
+        "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":["
+        "{\"id\":0,\"content\":\"<unk>\",\"special\":true},"
+        "{\"id\":1,\"content\":\"<s>\",\"special\":true},"
+        "{\"id\":2,\"content\":\"</s>\",\"special\":true}],\"normalizer\":{\"type\":\"Sequence\","
+        "\"normalizers\":[%s{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":"
+        "\"\u2581\"}]},\"pre_tokenizer\":null,\"post_processor\":null,\"decoder\":{\"type\":"
+        "\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"\u2581\"},"
+        "\"content\":\" "
+        "\"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}%s]},\"model\":{\"type\":"
+        "\"BPE\",\"byte_fallback\":true,\"unk_token\":\"<unk>\",\"vocab\":{\"<unk>\":0,\"<s>\":1,"
+        "\"</s>\":2,\"a\":3,\"b\":4,\"\u2581\":5,\"ab\":6,\"\u2581a\":7,\"\u2581ab\":8",
+        prepend,
+        prepend[0] == 0 ? "" : ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}");
+    for (int i = 0; i < 256; i++) {
+        n += (size_t)snprintf(text + n, 16384 - n, ",\"<0x%02X>\":%d", i, 9 + i);
+    }
+    snprintf(text + n, 16384 - n, "},\"merges\":[%s]}}", merges);
+    return text;
+}
+
+#define SIGN "\\u2581"
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":\"" SIGN "\"},"
+
+static void check_scores(const gguf_parsed *g, bool prefix)
+{
+    static const float scores[] = { 0, 0, 0, 0, 0, 0, -1, -2, -3, 0 };
+    static const int32_t types[] = { 2, 3, 3, 1, 1, 1, 1, 1, 1, 6 };
+    char text[64];
+    ck_assert(gguf_says(g, "tokenizer.ggml.model", "llama"));
+    const gguf_pair *score = gguf_pair_of(g, "tokenizer.ggml.scores");
+    const gguf_pair *type = gguf_pair_of(g, "tokenizer.ggml.token_type");
+    const gguf_pair *before = gguf_pair_of(g, "tokenizer.ggml.add_space_prefix");
+    ck_assert(score != NULL && score->n == 9 + 256 && type != NULL && before != NULL);
+    ck_assert(memcmp(g->bytes + score->at, scores, sizeof scores) == 0);
+    ck_assert(memcmp(g->bytes + type->at, types, sizeof types) == 0);
+    ck_assert_int_eq(g->bytes[before->at], prefix);
+    ck_assert_int_eq(gguf_u32(g, "tokenizer.ggml.unknown_token_id"), 0);
+    gguf_string(g, "tokenizer.ggml.tokens", 8, text, sizeof text);
+    ck_assert_str_eq(text, "\xe2\x96\x81"
+                           "ab");
+    gguf_string(g, "tokenizer.ggml.tokens", 9 + 10, text, sizeof text);
+    ck_assert_str_eq(text, "<0x0A>");
+}
+
+/* Merges by which llama.cpp's scores give the same tokens, and others, which are left out. */
+START_TEST(pieces)
+{
+    static const struct {
+        const char *merges, *prepend;
+        bool there;
+    } cases[] = {
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"", "", true },
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"", PREPEND, true },
+        { "\"a b\",\"" SIGN " a\",\"" SIGN "a b\"", "", false }, /* a way that is no merge */
+        { "\"" SIGN "a b\",\"a b\",\"" SIGN " ab\",\"" SIGN " a\"", "", false }, /* interleaved */
+    };
+    made t;
+    dt_file *back;
+    char *json = pieces_json(cases[_i].merges, cases[_i].prepend);
+    gguf_parsed *g = with_tokenizer(&t, json, 9 + 256, &back);
+    if (cases[_i].there) {
+        check_scores(g, cases[_i].prepend[0] != 0);
+        const char *read = dt_file_meta(back, "detent.tokenizer");
+        ck_assert(read != NULL);
+        same_ids(t.ctx, json, read, "ab  a b\n\xc3\xa4 abab </s> aab bab ");
+        same_ids(t.ctx, json, read, " ab");
+    } else ck_assert(gguf_says(g, "tokenizer.ggml.model", "no_vocab"));
+    dt_file_close(back);
+    gguf_free(g);
+    drop(&t);
+    free(json);
+}
+END_TEST
+
+/* Without scores, or with fewer of them. */
+START_TEST(pieces_without_scores)
+{
+    static const char merges[] = "\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"";
+    made t;
+    dt_file *back;
+    size_t size;
+    char *json = pieces_json(merges, PREPEND);
+    gguf_parsed *g = with_tokenizer(&t, json, 9 + 256, &back);
+    dt_file_close(back);
+    const size_t at = gguf_pair_of(g, "tokenizer.ggml.scores")->at;
+    char *bytes = test_read_file(t.path, &size);
+    char *key =
+        bytes + at - 8 - 4 - 4; /* behind the name: types of the array and of its elements */
+    if (_i == 0) key[-1] = 'x';
+    else bytes[at - 8]--;
+    test_write_file(t.path, bytes, size);
+    if (_i == 0) {
+        TEST_OK(t.ctx, dt_file_open(t.ctx, t.path, &back));
+        ck_assert_ptr_null(dt_file_meta(back, "detent.tokenizer"));
+        dt_file_close(back);
+    } else {
+        ck_assert(is_file_error(dt_file_open(t.ctx, t.path, &back)));
+    }
+    gguf_free(g);
+    drop(&t);
+    free(bytes);
+    free(json);
+}
+END_TEST
+
+/* A tokenizer with NFC is written, with a line that llama.cpp does not normalize. */
+static void keep_note(void *user, const char *line) { snprintf(user, 256, "%s", line); }
+
+START_TEST(normalized_text)
+{
+    char folder[TEST_PATH], path[TEST_PATH], note[256] = "";
+    made t;
+    if (!test_golden(folder, "tokenizer/models/qwen2")) return;
+    test_join(path, folder, "tokenizer.json");
+    char *json = test_read_file(path, NULL);
+    struct variant v = variants[1];
+    v.llama.vocab = 1024;
+    make(&t, &v);
+    t.info.tokenizer = json;
+    dt_export_options o = dt_export_defaults();
+    o.note = keep_note;
+    o.user = note;
+    TEST_OK(t.ctx, dt_export(t.m, &t.info, "gguf", &o, t.path, NULL));
+    gguf_parsed *g = gguf_parse(t.path);
+    ck_assert(gguf_says(g, "tokenizer.ggml.pre", "qwen2"));
+    ck_assert_msg(strstr(note, "NFC") != NULL, "%s", note);
+    gguf_free(g);
+    drop(&t);
+    free(json);
+}
+END_TEST
+
 /* ---- what is refused when written ----------------------------------------------------------- */
 
 static const struct {
@@ -585,15 +894,80 @@ START_TEST(what_blocks_cannot_hold)
 }
 END_TEST
 
+static const struct variant *variant_named(const char *name)
+{
+    int i = 0;
+    while (strcmp(variants[i].name, name) != 0) i++;
+    return &variants[i];
+}
+
+/* Blocks that are nearly those of an architecture. */
+static const struct {
+    const char *variant;
+    dt_block_options block;
+    const char *says;
+} lacking[] = {
+    { "llama float", { .given = true, .window = 4 }, "windows of Gemma 3 alone" },
+    { "llama float", { .given = true, .unrotated = 2 }, "block.unrotated 2" },
+    { "llama float", { .given = true, .norm_plus_one = true }, "without block.norms both" },
+    { "qwen3", { .given = true, .qk_norm_all = true }, "without block.norms after (OLMo 2)" },
+    { "biases", { .given = true, .unrotated = 2 }, "a bias of the output layer or the mlp" },
+    { "qwen3", { .given = true, .unrotated = 2 }, "block.unrotated (SmolLM3) beside" },
+    { "llama float", { .given = true, .norms = DT_BLOCK_NORMS_AFTER }, "the rest of OLMo 2" },
+    { "llama float", { .given = true, .norms = DT_BLOCK_NORMS_BOTH }, "the rest of Gemma 3" },
+    { "gemma3",
+      { .given = true,
+        .norms = DT_BLOCK_NORMS_BOTH,
+        .norm_plus_one = true,
+        .activation = DT_GATE_GELU_TANH,
+        .scaled_tokens = true,
+        .query_width = 12 },
+      "block.query_width 12: in llama.cpp's Gemma 3 it is 8" },
+};
+
+START_TEST(nearly_an_architecture)
+{
+    made t;
+    struct variant v = *variant_named(lacking[_i].variant);
+    v.llama.block = lacking[_i].block;
+    make_float(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, lacking[_i].says, export_as(&t, DT_GGUF_F32));
+    drop(&t);
+}
+END_TEST
+
+START_TEST(rotations_that_llama_cpp_lacks)
+{
+    made t;
+    struct variant v = *variant_named("olmo2");
+    v.llama.rope = (dt_rope_options){ DT_ROPE_LLAMA3, 8, 1, 4, 64 };
+    make_float(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "only arch llama", export_as(&t, DT_GGUF_F32));
+    drop(&t);
+    v = *variant_named("gemma3");
+    v.llama.rope = (dt_rope_options){ DT_ROPE_LINEAR, 2, 1, 4, 8192 };
+    v.llama.block.local_theta = 0;
+    make_float(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "layers with a window are not scaled",
+               export_as(&t, DT_GGUF_F32));
+    drop(&t);
+    v = *variant_named("gpt without biases");
+    v.gpt.gelu_erf = true;
+    make_float(&t, &v);
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "with `rotated` Pythia's", export_as(&t, DT_GGUF_F32));
+    drop(&t);
+}
+END_TEST
+
 START_TEST(what_llama_cpp_lacks)
 {
     made t;
-    struct variant v = variants[6]; /* qwen3 */
+    struct variant v = *variant_named("qwen3");
     v.llama.mlp_bias = true;
     make(&t, &v);
     TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "Qwen3", export_as(&t, DT_GGUF_TRAINED));
     drop(&t);
-    v = variants[7]; /* mixtral */
+    v = *variant_named("mixtral");
     v.llama.moe.normalize = false;
     make(&t, &v);
     TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "moe.normalize", export_as(&t, DT_GGUF_TRAINED));
@@ -613,11 +987,6 @@ START_TEST(what_llama_cpp_lacks)
 END_TEST
 
 /* ---- damaged and foreign files -------------------------------------------------------------- */
-
-static bool is_file_error(dt_status s)
-{
-    return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
-}
 
 static dt_status load(dt_ctx *ctx, const char *path)
 {
@@ -746,6 +1115,43 @@ START_TEST(foreign_files)
     memcpy(bytes + at, changes[_i].to, n);
     test_write_file(t.path, bytes, size);
     TEST_FAILS(t.ctx, changes[_i].status, changes[_i].says, load(t.ctx, t.path));
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
+/* Keys and tensors of single architectures. */
+static const struct {
+    const char *variant, *from, *to, *says;
+    dt_status status;
+} own_changes[] = {
+    { "longrope", "rope_factors_long.weight", "rope_factors_lonx.weight",
+      "rope_factors_long.weight", DT_ERR_FORMAT },
+    { "longrope", "longrope", "longrops", "attn_factor", DT_ERR_UNSUPPORTED },
+    { "longrope", "rope.scaling.type", "rope.scaling.typo", "typo", DT_ERR_UNSUPPORTED },
+    { "gemma3", "blk.0.post_ffw_norm", "blk.0.post_ffw_nork", "post_ffw_nork", DT_ERR_UNSUPPORTED },
+    { "olmo2", "blk.1.post_ffw_norm", "blk.1.attn_normal_x", "attn_normal_x", DT_ERR_UNSUPPORTED },
+    { "pythia", "gptneox.rope.dimension_count\4\0\0\0\4", "gptneox.rope.dimension_count\4\0\0\0\3",
+      "dimension_count' is 3 of 16", DT_ERR_FORMAT },
+    { "pythia", "gptneox.use_parallel_residual\7", "gptneox.use_parallel_residual\0",
+      "use_parallel_residual", DT_ERR_FORMAT },
+};
+
+START_TEST(foreign_architectures)
+{
+    made t;
+    size_t size, at = 0;
+    make_float(&t, variant_named(own_changes[_i].variant));
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+    char *bytes = test_read_file(t.path, &size);
+    const char *const from = own_changes[_i].from;
+    size_t n = strlen(from);
+    if (strstr(from, "dimension_count") != NULL) n += 4; /* a number, with zeros */
+    while (at + n < size && memcmp(bytes + at, from, n) != 0) at++;
+    ck_assert_msg(at + n < size, "%s is not there", from);
+    memcpy(bytes + at, own_changes[_i].to, n);
+    test_write_file(t.path, bytes, size);
+    TEST_FAILS(t.ctx, own_changes[_i].status, own_changes[_i].says, load(t.ctx, t.path));
     free(bytes);
     drop(&t);
 }
@@ -885,12 +1291,19 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, scaled_rotations, 0, 2);
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
     tcase_add_loop_test(c, byte_pairs, 0, 3);
+    tcase_add_loop_test(c, pieces, 0, 4);
+    tcase_add_loop_test(c, pieces_without_scores, 0, 2);
+    tcase_add_test(c, normalized_text);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
+    tcase_add_loop_test(c, nearly_an_architecture, 0, (int)(sizeof lacking / sizeof lacking[0]));
+    tcase_add_test(c, rotations_that_llama_cpp_lacks);
     tcase_add_test(c, what_llama_cpp_lacks);
     tcase_add_test(c, every_truncation);
     tcase_add_test(c, every_byte);
     tcase_add_test(c, memory_fails);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_loop_test(c, foreign_architectures, 0,
+                        (int)(sizeof own_changes / sizeof own_changes[0]));
     tcase_add_test(c, foreign_tensors);
     tcase_add_loop_test(c, recipes_name_the_format, 0, 3);
     tcase_add_test(c, the_program);

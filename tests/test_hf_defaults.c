@@ -59,12 +59,30 @@ START_TEST(absent_settings_are_those_of_the_class)
 }
 END_TEST
 
+/* Qwen2 and Qwen3: null is no window, and not the default of 4096. */
+START_TEST(no_window_is_not_the_default)
+{
+    dt_llama_options o;
+    static const char used[] = ", \"use_sliding_window\": true, \"max_window_layers\": 0";
+    char text[256];
+    read_with(1 + _i, "", used, &o);
+    ck_assert(o.block.given && o.block.window == 4096);
+    snprintf(text, sizeof text, "%s, \"sliding_window\": null", used);
+    read_with(1 + _i, "", text, &o);
+    ck_assert(!o.block.given && o.block.window == 0);
+    snprintf(text, sizeof text, "%s, \"sliding_window\": 9", used);
+    read_with(1 + _i, "", text, &o);
+    ck_assert(o.block.given && o.block.window == 9);
+}
+END_TEST
+
 Suite *test_hf_defaults_suite(void)
 {
     Suite *suite = suite_create("hf_defaults");
     TCase *c = tcase_create("hf_defaults");
     tcase_add_loop_test(c, absent_settings_are_those_of_the_class, 0,
                         (int)(sizeof defaults / sizeof *defaults));
+    tcase_add_loop_test(c, no_window_is_not_the_default, 0, 2);
     suite_add_tcase(suite, c);
     return suite;
 }

@@ -175,6 +175,9 @@ START_TEST(options_are_checked)
     TEST_FAILS(ctx, DT_ERR_ARG, "low_freq_factor 4 is not between 0 and high_freq_factor 4",
                dt_llama_create(ctx, &llama, &m));
     check_longrope_options();
+    llama = small_llama;
+    llama.block = (dt_block_options){ .given = true, .query_width = 1e-300 };
+    TEST_FAILS(ctx, DT_ERR_ARG, "query_width 1e-300", dt_llama_create(ctx, &llama, &m));
 }
 END_TEST
 

@@ -13,7 +13,10 @@
  *     leads to a context. A function without a status returns NULL, 0, false or NaN, or does
  *     nothing.
  *
- * Other headers: ops.h, nn.h, optim.h, qat.h, figures.h, data.h, io.h, report.h, train.h. */
+ * Other headers: ops.h (operators), nn.h and layers.h (modules, models), optim.h (optimizers),
+ * qat.h (quantization-aware training), ptq.h (rounders), device.h (networks of integers),
+ * figures.h, data.h, text.h (tokenizers), io.h (files), export.h, train.h (recipes and runs),
+ * sweep.h, report.h; keys.h describes options. */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
 
@@ -69,7 +72,9 @@ typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
 
 /* The context: allocator, random streams, logger, kernels. */
 typedef struct dt_ctx dt_ctx;
-/* A view of a storage that counts its references. */
+/* A view of a storage that counts its references. Quantized models also have FakeQuantTensors,
+ * which compute with integer codes of an fp32 master (qat.h), and packed tensors: the codes alone
+ * of a converted weight. */
 typedef struct dt_tensor dt_tensor;
 /* One recorded forward pass, and the tensors that it lent. */
 typedef struct dt_tape dt_tape;

@@ -69,8 +69,8 @@ typedef struct dt_module_type {
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
     bool block;   /* a checkpointing unit: dt_recompute makes backward run it again */
-    bool repeats; /* forward runs children several times: rounders see the inputs of all its calls,
-                     computed with the weight as it is prepared; of others those of the first */
+    bool repeats; /* forward runs children several times: rounders see the inputs of every call,
+                     computed with the prepared weight; of other types those of the first call */
     /* The number of groups where `weight` is [in, out / groups, ...] (transposed convolutions).
      * NULL or a result of 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);

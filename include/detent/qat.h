@@ -16,6 +16,8 @@ extern "C" {
 
 /* ---- quantization specs ------------------------------------------------------------------- */
 
+/* Schemes, whose formulas are in docs/numerics.md: how scale and zero point are computed from the
+ * values that share them. */
 enum {
     DT_SCHEME_SYMMETRIC,
     DT_SCHEME_SYMMETRIC_NO_CLIP,
@@ -27,6 +29,7 @@ enum {
 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
+/* The default is identity with a dynamic range, else clipped: 0 where a code was clipped. */
 enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
 enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED, DT_RANGE_FIXED };
 enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
@@ -41,11 +44,13 @@ typedef struct dt_quant_spec {
     int scale_dtype;    /* DT_SCALE_... */
     int ste;            /* DT_STE_...: the straight-through gradient */
     bool is_unsigned;   /* codes 0...2^bits-1; asymmetric, and learned ranges of activations */
-    bool activation;    /* eps 2^-23 in place of the scale dtype's smallest normal number */
-    int range;          /* DT_RANGE_...: the tensor's own each time, observed, learned, or given */
+    bool activation;    /* scales are at least 2^-23; those of weights at least the smallest normal
+                         * number of their dtype */
+    int range;          /* DT_RANGE_...: computed from the tensor each time, observed (of weights:
+                         * of least error), learned, or given */
     bool shift;   /* learned ranges of activations: a learned value per channel is added first */
     int save;     /* DT_SAVED_...: what backward keeps of an activation with a learned range */
-    int observer; /* DT_OBSERVER_...: how a static range follows from batches */
+    int observer; /* DT_OBSERVER_...: how a static range is computed from batches */
     double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
     int64_t samples;   /* likewise: values it keeps, at random where it saw more */
     double averaging;  /* weight of a new batch in a moving average; above 0, at most 1 */
@@ -183,7 +188,7 @@ DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *optio
 
 /* How layers with a quantized weight compute the gradients of their products from now on,
  * DT_BACKWARD_...: in float, which is the default, or as products of integers (numerics, "Integer
- * backward"), which the forward pass does not notice. The first and the last layer are those of the
+ * backward"). The forward pass stays the same. The first and the last layer are those of the
  * order of dt_module_visit_modules among linear layers, convolutions and embeddings, quantized or
  * not. Errors: ARG, STATE (not prepared). */
 DT_API dt_status dt_set_backward(dt_module *m, int backward);

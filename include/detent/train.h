@@ -31,6 +31,10 @@ typedef struct dt_run_options {
  * the optimizer's state of that part alone. */
 enum { DT_SHARD_AUTO, DT_SHARD_ON, DT_SHARD_OFF };
 
+/* dt_cluster_options.experts: whether each rank has all experts of mixtures, or a share of them and
+ * multiplies the rows of all ranks by those. */
+enum { DT_EXPERTS_EVERYWHERE, DT_EXPERTS_SPREAD };
+
 /* Runs of several ranks: processes that a launcher of MPI started. */
 typedef struct dt_cluster_options {
     double bucket_mb;    /* MiB of a bucket of the gradient */
@@ -38,6 +42,7 @@ typedef struct dt_cluster_options {
     int64_t check_steps; /* updates between comparisons of all ranks' weights; 0: none */
     int shard_optimizer; /* DT_SHARD_... */
     bool sync_norm;      /* batch norms over all shards of a batch */
+    int experts;         /* DT_EXPERTS_... */
 } dt_cluster_options;
 
 typedef struct dt_model_options {
@@ -45,8 +50,8 @@ typedef struct dt_model_options {
     const char *init;                    /* initial weights; NULL: random, from run.seed */
     dt_name_rule map[DT_MAX_NAME_RULES]; /* names of tensors in that file */
     int64_t n_map;
-    /* The weights of `init` are packed when they are read, and adapters are trained beside them: as
-     * they are in the file, or floats by the defaults; or floats by these settings */
+    /* The weights of `init` are packed when they are read, and adapters are trained beside them.
+     * Integers in the file keep their settings, floats are quantized as `packing` says. */
     bool pack;
     dt_qat_options packing;
     const dt_family *family;
@@ -91,8 +96,8 @@ enum { DT_NONFINITE_STOP, DT_NONFINITE_SKIP }; /* dt_train_options.nonfinite */
 enum { DT_SPIKES_IGNORE, DT_SPIKES_SKIP, DT_SPIKES_LOWER, DT_SPIKES_STOP };
 
 /* A loss is a spike if it is above m + deviations max(s, |m|/100), where m and s are mean and
- * standard deviation of the losses before, the latest ones with weights that fall by 1 - 1/window
- * from one to the one before; after `window` updates of a phase. */
+ * standard deviation of the earlier losses, each of which counts 1 - 1/window times as much as the
+ * one after it. The first `window` losses of a phase are no spikes. */
 typedef struct dt_spike_options {
     int policy; /* DT_SPIKES_... */
     double deviations;
@@ -111,7 +116,7 @@ typedef struct dt_average_options {
     int name; /* DT_AVERAGE_... */
     double decay;
     int64_t last;
-    int64_t batches; /* training batches by which statistics of norms follow; 0: they do not */
+    int64_t batches; /* training batches that update the averaged model's statistics; 0: none */
 } dt_average_options;
 
 typedef struct dt_distill_settings {
@@ -161,7 +166,7 @@ typedef struct dt_calibration_options {
 
 typedef struct dt_convert_options {
     const char *output; /* relative to run.dir */
-    dt_strings formats; /* that the model must be able to leave in */
+    dt_strings formats; /* to which it must be possible to export the model */
     dt_rounding_options rounding;
     dt_calibration_options calibration;
 } dt_convert_options;

@@ -21,10 +21,11 @@ import sys
 
 import numpy as np
 
-# Logits, loss, median. gelu is a table in f16 there. Blocks, and floats in place of int8 inputs,
-# are other arithmetic; blocks that were trained are the same, but for codes that flip.
+# Logits, loss, median. gelu is a table in f16 there, and that of Pythia is by tanh. Blocks, and
+# floats in place of int8 inputs, are other arithmetic; blocks that were trained are the same, but
+# for codes that flip.
 BOUNDS = {"F32": (1e-5, 1e-6, 1e-6), "gelu": (1e-3, 1e-5, 1e-3), "codes": (1e-3, 1e-5, 1e-6),
-          "trained": (5e-3, 1e-4, 1e-6), "blocks": (0.03, 2e-3, 0.03)}
+          "trained": (5e-3, 1e-4, 1e-6), "blocks": (0.03, 2e-3, 0.03), "erf": (1e-3, 1e-4, 1e-3)}
 
 
 def header(path):
@@ -155,7 +156,8 @@ def requantized(folder, program, model, f32):
 def in_llama_cpp(folder, detent, program):
     want, ids = outputs(folder), np.load(folder / "x.npy")
     about = header(folder / "model.safetensors")[2]["__metadata__"]
-    gelu = "gpt" in json.loads(about["detent.model"])
+    family = "gpt" in json.loads(about["detent.model"])
+    gelu = family or '"gelu_tanh"' in about["detent.model"]
     floats = all("input" not in q for q in json.loads(about["detent.quant"]).values())
     blocks = any(q["input"]["scheme"]["granularity"] == "group"
                  for q in json.loads(about["detent.quant"]).values() if "input" in q)
@@ -169,13 +171,14 @@ def in_llama_cpp(folder, detent, program):
             continue
         run(program, "logits", model, folder / "ids.i32", ids.shape[1], folder / "there.bin")
         got = np.fromfile(folder / "there.bin", "<f4").reshape(want.shape)
-        bound = "blocks" if kind == "trained" or not floats else "gelu" if gelu else "F32"
+        exact = "erf" if '"gelu_erf":true' in about["detent.model"] else "gelu" if gelu else "F32"
+        bound = "blocks" if kind == "trained" or not floats else exact
         if kind == "trained" and blocks:
             bound = "trained"
         compare(f"llama.cpp {kind}", bound, got, want, ids)
     f32, trained = folder / "f32.gguf", folder / "trained.gguf"
     characters(folder, program, f32, detent)
-    if not gelu:
+    if not family:
         greedy(folder, detent, program, f32, ids)
     schemes = {q["weight"]["scheme"]["scheme"] for q in json.loads(about["detent.quant"]).values()}
     if schemes == {"q4_0"}:

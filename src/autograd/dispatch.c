@@ -194,6 +194,12 @@ static dt_status pick_kernels(dt_call *c)
     return DT_OK;
 }
 
+dt_status dt__call_open(dt_call *c, dt__codes **pull)
+{
+    DT__TRY(pick_kernels(c));
+    return resolve_all(c, pull);
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 static dt_status check_write(const dt_call *c, int i)
@@ -243,8 +249,7 @@ static void end_writes(dt_call *c)
 
 /* ---- recording ----------------------------------------------------------------------------- */
 
-/* Frees the handles of a call that is not recorded. */
-static void free_unreachable(dt_call *c, dt__codes **pull)
+void dt__call_close(dt_call *c, dt__codes **pull)
 {
     for (int i = 0; i < c->n_in; i++) {
         dt_tensor_free(c->arg[i]);
@@ -338,7 +343,7 @@ static dt_status record(dt_call *c, dt__codes **pull)
     return s;
 }
 
-/* ---- the road ------------------------------------------------------------------------------ */
+/* ---- the steps ------------------------------------------------------------------------------- */
 
 static dt_status watch(const dt_call *c)
 {
@@ -422,7 +427,7 @@ static dt_status run(dt_call *c)
     if (s == DT_OK) s = compute(c);
     if (s == DT_OK && c->tape->on_call != NULL) c->tape->on_call(c->tape->on_call_user, c);
     if (s == DT_OK && c->recording) s = record(c, pull);
-    free_unreachable(c, pull);
+    dt__call_close(c, pull);
     if (s == DT_OK) return lend_results(c, wanted);
     free_results(c);
     return s;

@@ -38,6 +38,12 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
  * naming the first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
+/* For a call that no tape records. open: arguments and codes of its operands, by role and kind, as
+ * dispatch does it; an operand whose codes are given has those. pull: of each operand, what its
+ * kind's pullback may want. close frees them, in any case. */
+dt_status dt__call_open(dt_call *c, dt__codes **pull);
+void dt__call_close(dt_call *c, dt__codes **pull);
+
 /* For the forward of an in-place op that writes operand i block by block: write_begin and written
  * of its kind (autograd/kind.h). dt__written may be called from any thread. */
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i);

@@ -92,7 +92,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
     }
     if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
         (args.n_words > 0 && *c->usage == 0)) {
-        return cli_fail(&args, CLI_USAGE, "usage: detent %s %s", c->name, c->usage);
+        return cli_fail(&args, CLI_USAGE, "usage: detent %s%s%s", c->name,
+                        *c->usage == 0 ? "" : " ", c->usage);
     }
     char model[CLI_PATH];
     int status = CLI_DONE;

@@ -22,14 +22,16 @@ static const cli_command commands[] = {
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress" } } },
     { "config", "show|validate RECIPE [key=value ...], or schema, or keys",
-      "the resolved recipe with each value's origin; its errors; the schema and the page of keys",
+      "show: the resolved recipe and where each value comes from; validate: its errors; schema, "
+      "keys: "
+      "all keys, as a JSON schema and as a page",
       cli_config, .least_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "neither open nor look for files of the recipe" },
                    { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
     { "eval", "MODEL|RUN [RECIPE] [key=value ...]",
-      "metrics of a checkpoint or a converted model on the test data (else those to validate with) "
-      "of a "
+      "metrics of a checkpoint or a converted model on the test data (else the validation data) of "
+      "a "
       "recipe, or of its own run",
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
@@ -44,7 +46,8 @@ static const cli_command commands[] = {
     { "compare", "RUN RUN...", "what differs in the recipes and results of runs, side by side",
       cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED,
       .options = { { "--seeds", "N",
-                     "so many runs in a row are one recipe: mean and standard deviation" } } },
+                     "every N runs in a row are one recipe, shown as mean and standard "
+                     "deviation" } } },
     { "sweep", "RECIPE FILE [key=value ...]",
       "trains a recipe with many values of its keys, as FILE says: a grid, random draws, or "
       "successive halving; a table, a page and the best recipe",
@@ -55,13 +58,16 @@ static const cli_command commands[] = {
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress" } } },
     { "search", "RECIPE --budget BYTES [key=value ...]",
-      "chooses the bits of each layer's weight so that the model fits, by what they cost the loss, "
-      "trains that, and compares with the same bits for all layers",
+      "chooses the bits of each layer's weight so that the model has a given size, by what they "
+      "cost "
+      "the loss; trains that model, and compares it with one of the same bits for all layers",
       cli_search, .least_words = 1,
       .options = { { "--budget", "BYTES", "the most that the model's tensors may take" },
                    { "--seeds", "N", "runs of each, with N seeds: mean and standard deviation" },
-                   { "--dir", "DIR", "folder of it; default: the recipe's run.dir and -search" },
-                   { "--dry-run", NULL, "what choices there are, and how large" },
+                   { "--dir", "DIR",
+                     "folder of the search; default: run.dir of the recipe with -search behind "
+                     "it" },
+                   { "--dry-run", NULL, "list the choices and their sizes, train nothing" },
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress" } } },
     { "convert", "RUN|CHECKPOINT -o FILE", "the integer form of a QAT checkpoint", cli_convert,
@@ -77,18 +83,22 @@ static const cli_command commands[] = {
                    { "--calibration", "FILE", "of a file of tensors: the weights' inputs, by name",
                      .reads = true },
                    { "--codes", "packed|i8",
-                     "of a file of tensors: as many in a byte as fit, or one" },
+                     "of a file of tensors: packed, as many in a byte as fit, or i8, one in a "
+                     "byte" },
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress; totals without a row a weight" } } },
     { "export", "MODEL|RUN --format NAME -o PATH",
       "a model for another program: c, a folder of C files without libraries; onnx, a file for "
-      "onnxruntime; tflite, one for LiteRT and TFLite Micro; hf, a folder as transformers reads "
-      "it; or in another form of detent: experts, "
-      "with a tensor for each expert of a grouped parameter; stacked, with one for all of them",
+      "onnxruntime; tflite, one for LiteRT and TFLite Micro; gguf, one for llama.cpp; hf, a folder "
+      "as "
+      "transformers reads it, of floats, compressed-tensors and torchao, folders of integers; or "
+      "in "
+      "another form of detent: experts, with a tensor for each expert of a grouped parameter; "
+      "stacked, with one for all of them",
       cli_export, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--format", "c|onnx|tflite|gguf|hf|compressed-tensors|torchao|experts|stacked",
                      "which; each is described in docs/export.md" },
-                   { "-o", "PATH", "the file to write; of c and hf the folder: new, or empty" },
+                   { "-o", "PATH", "the file to write, or the folder, which is new or empty" },
                    { "--verify", NULL,
                      "onnx, tflite: run what was written and compare its results with the "
                      "model's" },
@@ -104,7 +114,8 @@ static const cli_command commands[] = {
                    { "--accuracy-level", "0|4", "onnx, nbits: 4 quantizes activations in blocks" },
                    { "--dtype", "as_read|f32|f16|bf16",
                      "hf: of the weights; default: as they were read, or f32" },
-                   { "--dequantize", NULL, "hf: what integers say, in place of float weights too" },
+                   { "--dequantize", NULL,
+                     "hf: the values of integer codes, also of a model that has float masters" },
                    { "--type", "trained|f32|f16|q4_0|q8_0",
                      "gguf: of the weights; default: as they are quantized, floats in f32" } } },
     { "tokenize", "TEXT... [-o FILE.bin] --tokenizer bytes|chars|FILE",

@@ -38,6 +38,7 @@ struct dt__cluster {
     bool begun, ending, together, failed, ended;
     bool has_ended; /* by a last meeting with an error */
     char why[WHY];
+    char last_words[DT__TRANSPORT_WHY]; /* of a rank that ends by itself */
     size_t request_bytes;
     void *requests;
     dt__message *send, *receive;
@@ -62,6 +63,23 @@ static bool fail(dt__cluster *c, const dt__exchange *x, int missing, const char 
     return false;
 }
 
+/* A rank ends by itself. It shall be the first to end: launchers show its status. */
+static bool fail_with(dt__cluster *c, int rank, const char *words)
+{
+    nanosleep(&(const struct timespec){ .tv_nsec = 300000000 }, NULL);
+    snprintf(c->why, sizeof c->why, "rank %d has ended: %s", rank, words);
+    return false;
+}
+
+/* Whether this rank ends without the others: it waits for nobody. */
+static bool leaves(dt__cluster *c)
+{
+    pthread_mutex_lock(&c->mutex);
+    const bool leaves = c->ending && !c->together;
+    pthread_mutex_unlock(&c->mutex);
+    return leaves;
+}
+
 /* Asks until all messages are done. */
 static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
 {
@@ -69,10 +87,13 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
     double began = dt__seconds(), moved = began;
     int before = INT_MAX, left, missing;
     for (;;) {
-        if (c->mpi->test(c->requests, c->ranks, &left, &missing, why)) {
-            return fail(c, x, missing, why);
+        switch (c->mpi->test(c->requests, c->receive, c->ranks, &left, &missing, why)) {
+        case DT__GOES_WRONG: return fail(c, x, missing, why);
+        case DT__HAS_ENDED: return fail_with(c, missing, why);
+        case DT__GOES_ON: break;
         }
         if (left == 0) return true;
+        if (leaves(c)) return fail(c, x, missing, "this rank ends");
         const double now = dt__seconds();
         if (left != before) moved = now;
         before = left;
@@ -129,12 +150,15 @@ static void *communicate(void *cluster)
     for (dt__cluster_job *job; open && (job = next_job(c)) != NULL;) {
         const double began = dt__seconds();
         c->running = job;
-        const bool ok = !c->failed && job->run(c, job->user);
+        const bool ok = !c->failed && !leaves(c) && job->run(c, job->user);
         if (!job->patient) c->costs.busy += dt__seconds() - began;
         finish(c, &job->done, ok);
     }
     char why[DT__TRANSPORT_WHY];
     if (open && c->together && !c->failed) c->mpi->close(why);
+    if (open && !c->together && c->last_words[0] != 0) {
+        c->mpi->end(c->last_words, c->rank, c->ranks);
+    }
     finish(c, &c->ended, true);
     return NULL;
 }
@@ -283,6 +307,9 @@ void dt__cluster_close(dt__cluster *c, bool together)
     pthread_mutex_lock(&c->mutex);
     c->ending = true;
     c->together = together;
+    if (!together && !c->failed) {
+        snprintf(c->last_words, sizeof c->last_words, "%s", dt_error(c->ctx));
+    }
     pthread_cond_signal(&c->posted);
     pthread_mutex_unlock(&c->mutex);
     if (!wait_until(c, &c->ended, FAREWELL)) {

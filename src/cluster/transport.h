@@ -5,6 +5,7 @@
 #ifndef DT__CLUSTER_TRANSPORT_H
 #define DT__CLUSTER_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DT__TRANSPORT_WHY 512
@@ -23,7 +24,11 @@ typedef struct dt__message {
     size_t bytes; /* at most INT_MAX */
     const dt__segment *segment;
     int n_segments; /* at most DT__MOST_SEGMENTS; 0: all is at `data` */
+    bool at_most;   /* to be received: what comes may have fewer bytes */
 } dt__message;
+
+/* What `test` has found. */
+typedef enum dt__tested { DT__GOES_ON, DT__GOES_WRONG, DT__HAS_ENDED } dt__tested;
 
 typedef struct dt__transport {
     /* Starts MPI. *request_bytes: what `requests` below needs for each message. */
@@ -33,8 +38,13 @@ typedef struct dt__transport {
     int (*post)(void *requests, const dt__message *send, const dt__message *receive, int ranks,
                 char why[DT__TRANSPORT_WHY]);
     /* Lets messages progress. *left: how many are not done; *missing: the first rank whose message
-     * has not come, -1: none. */
-    int (*test)(void *requests, int ranks, int *left, int *missing, char why[DT__TRANSPORT_WHY]);
+     * has not come, -1: none. WRONG: *missing is whose message fails, or has other bytes than
+     * `receive`; ENDED: `why` is what rank *missing said by `end`. */
+    dt__tested (*test)(void *requests, const dt__message *receive, int ranks, int *left,
+                       int *missing, char why[DT__TRANSPORT_WHY]);
+    /* Before this rank ends, while others may wait for it: says why, to all of them. `why` stays
+     * until the process ends. */
+    void (*end)(const char why[DT__TRANSPORT_WHY], int rank, int ranks);
     /* Ends MPI, when every rank has called it. */
     int (*close)(char why[DT__TRANSPORT_WHY]);
 } dt__transport;

@@ -173,6 +173,7 @@ struct dt_ctx {
     uint64_t cpu_mask;
     bool leave_blas_threads;
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
+    const struct dt__spread *spread;      /* autograd/spread.h; NULL: every rank has all experts */
     void *convs;                          /* plans of convolutions (src/kernels), or NULL */
     void (*free_convs)(dt_ctx *ctx);
 };

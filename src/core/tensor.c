@@ -235,6 +235,7 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
     memcpy(v->strides, x->strides, sizeof v->strides);
     v->offset = x->offset;
     v->grouped = x->grouped;
+    v->spread = x->spread;
     v->name = dt__text_retain(x->name);
     v->storage = x->storage;
     if (v->storage != NULL) dt__storage_retain(v->storage);

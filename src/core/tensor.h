@@ -28,6 +28,9 @@ struct dt_tensor {
     atomic_int refs; /* of the handle: of user, tape, modules, records */
     dt_dtype dtype;
     int rank;
+    int32_t
+        spread; /* above 0: the first dimension is divided evenly among so many experts, of which
+                     * x has those of this rank alone (autograd/spread.h) */
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK]; /* strides in elements */
     int64_t offset, count;
     dt__storage *storage; /* NULL: dropped, or only a shape */
@@ -81,6 +84,8 @@ void dt__set_name(dt_tensor *x, const char *text);
 void dt__drop_storage(dt_tensor *x);
 void dt__attach(dt_tensor *x, dt__attachment *a);
 void dt__detach_all(dt_tensor *x);
+
+static inline bool dt__is_spread(const dt_tensor *x) { return x->spread > 0; }
 
 void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides);
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b);

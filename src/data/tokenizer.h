@@ -217,9 +217,19 @@ dt_status dt__bpe_read(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer *
 dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k);
 /* Of a sentencepiece vocabulary: k->bpe.strip, from `decoder`. */
 dt_status dt__bpe_read_decoder(dt__json *j, const unsigned char *at, dt_tokenizer *k);
-/* The one expression by which a byte-level tokenizer splits text that it does not normalize; NULL:
- * it does something else. For what leaves for other programs. */
+/* The one expression by which a byte-level tokenizer splits text, after its normalizer; NULL: it
+ * does something else. For what leaves for other programs. */
 const dt__split *dt__bpe_split(const dt_tokenizer *k);
+/* Whether the normalizer is NFC alone. */
+bool dt__normalizes_nfc(const dt_tokenizer *k);
+/* How a sentencepiece vocabulary's tokenizer treats spaces, which become DT__SPACE_SIGN. */
+enum { DT__NO_PREFIX, DT__PREFIX, DT__PREFIX_UNLESS_SPACE };
+typedef struct dt__spaces {
+    int prefix; /* a space before a text: never, always, before one that begins with none */
+    bool cut;   /* each space begins a piece; otherwise a text is one */
+} dt__spaces;
+/* Whether that is all that the tokenizer does before it merges; likewise. */
+bool dt__bpe_spaces(const dt_tokenizer *k, dt__spaces *out);
 #define DT__SPACE_SIGN "\xe2\x96\x81" /* U+2581, which sentencepiece has for a space */
 
 /* The alphabet of byte-level BPE: one character per byte. */

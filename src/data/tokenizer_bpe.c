@@ -205,14 +205,55 @@ static dt_status encode(const dt_tokenizer *k, const unsigned char *text, size_t
 const dt__split *dt__bpe_split(const dt_tokenizer *k)
 {
     const dt__steps *pre = &k->pre_tokenizer;
-    const bool plain = k->kind == &dt__tokenizer_is_bpe && !k->bpe.pieces && k->normalizer.n == 0;
-    if (!plain || pre->n == 0) return NULL;
+    if (k->kind != &dt__tokenizer_is_bpe || k->bpe.pieces || pre->n == 0) return NULL;
     const dt__step *last = &pre->at[pre->n - 1];
     for (int64_t i = 0; i < k->vocab; i++) {
         if (k->token[i].left || k->token[i].right) return NULL;
     }
     if (pre->n == 1) return last->on ? &dt__splits[0] : NULL;
     return pre->n == 2 && !last->on ? pre->at[0].split : NULL;
+}
+
+bool dt__normalizes_nfc(const dt_tokenizer *k)
+{
+    return k->normalizer.n == 1 && k->normalizer.at[0].kind->edit == dt__edit_nfc;
+}
+
+static bool normalizes_spaces(const dt__steps *steps, dt__spaces *out)
+{
+    bool replaces = false;
+    for (int i = 0; i < steps->n; i++) {
+        const dt__step *s = &steps->at[i];
+        if (strcmp(s->to, DT__SPACE_SIGN) != 0) return false;
+        if (s->kind->edit == dt__edit_prepend) {
+            out->prefix = DT__PREFIX;
+        } else if (s->kind->edit == dt__edit_replace && strcmp(s->from, " ") == 0) {
+            replaces = true;
+        } else {
+            return false;
+        }
+    }
+    return replaces || steps->n == 0;
+}
+
+bool dt__bpe_spaces(const dt_tokenizer *k, dt__spaces *out)
+{
+    const dt__steps *pre = &k->pre_tokenizer;
+    const dt__step *s = &pre->at[0];
+    *out = (dt__spaces){ .prefix = DT__NO_PREFIX };
+    const bool plain = k->kind == &dt__tokenizer_is_bpe && k->bpe.pieces && !k->bpe.ignore_merges;
+    if (!plain || pre->n > 1 || !normalizes_spaces(&k->normalizer, out)) return false;
+    if (pre->n == 0) return k->normalizer.n > 0;
+    if (s->kind->edit == dt__edit_sign_spaces && strcmp(s->to, DT__SPACE_SIGN) == 0) {
+        out->cut = s->on;
+        if (out->prefix == DT__NO_PREFIX && s->choice != DT__NEVER) {
+            out->prefix = DT__PREFIX_UNLESS_SPACE;
+        }
+        return true;
+    }
+    /* no spaces are left */
+    return k->normalizer.n > 0 && s->kind->next == dt__cut_split && s->split == NULL &&
+           strcmp(s->to, " ") == 0;
 }
 
 const dt__tokenizer_kind dt__tokenizer_is_bpe = { "bpe", encode, dt__bpe_put };

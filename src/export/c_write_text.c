@@ -2,6 +2,7 @@
  * does it, and a program that continues a text. */
 #include "export/c_write.h"
 
+#include "core/utf8.h"
 #include "data/tokenizer.h"
 
 #include <stdio.h>
@@ -18,7 +19,8 @@ static const char declarations[] =
     "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for\n"
     " * them (of each piece as many as bytes), or a character is no token. */\n"
     "int32_t @_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n"
-    "/* The bytes of a token, which need not be whole characters, and *bytes: how many. */\n"
+    "/* The bytes of a token, which need not be whole characters, and *bytes: how many. Special\n"
+    " * tokens have none. */\n"
     "const char *@_decode(int32_t token, int32_t *bytes);\n\n"
     "typedef struct @_sampling {\n"
     "    double temperature; /* 0: always the likeliest token */\n"
@@ -75,11 +77,45 @@ static int by_bytes(const void *a, const void *b)
     return order != 0 ? order : (p->n > q->n) - (p->n < q->n);
 }
 
-/* Whether text is looked up in the list of sorted tokens. */
-static bool looks_up(const dt_tokenizer *k)
+/* Appends the bytes of a token as it is decoded: of sentencepiece a byte, or text with spaces. */
+static void put_decoded(const dt_tokenizer *k, const dt__token *t, dt__chars *to)
 {
-    return k->kind == &dt__tokenizer_is_chars ||
-           (k->kind == &dt__tokenizer_is_bpe && k->bpe.ignore_merges);
+    const size_t sign = strlen(DT__SPACE_SIGN);
+    const char *const at = k->bytes + t->at;
+    if (!t->there || t->special) return;
+    if (!k->bpe.pieces || t->is_byte) {
+        dt__put(to, t->is_byte ? (const char *)&t->byte : at, t->is_byte ? 1 : t->n);
+        return;
+    }
+    for (size_t i = 0; i < t->n;) {
+        const bool is_sign = t->n - i >= sign && memcmp(at + i, DT__SPACE_SIGN, sign) == 0;
+        dt__put(to, is_sign ? " " : at + i, 1);
+        i += is_sign ? sign : 1;
+    }
+}
+
+/* Whether text is looked up in the list of sorted tokens: whole pieces, or single characters. */
+static bool looks_up(const dt_tokenizer *k, int32_t id)
+{
+    const dt__token *t = &k->token[id];
+    const unsigned char *p = (const unsigned char *)k->bytes + t->at;
+    if (!t->there) return false;
+    if (k->bpe.pieces) {
+        return t->n > 0 && *p != ' ' && dt__utf8_length(p, p + t->n) == (int)t->n &&
+               dt__tokenizer_find(k, (const char *)p, t->n) == id;
+    }
+    return !t->added && (k->kind == &dt__tokenizer_is_chars ||
+                         (k->kind == &dt__tokenizer_is_bpe && k->bpe.ignore_merges));
+}
+
+/* As the file has it: of sentencepiece the sign of a space is a space. */
+static plain plain_of(const dt_tokenizer *k, int32_t id)
+{
+    const dt__token *t = &k->token[id];
+    const char *at = k->bytes + t->at;
+    const bool is_sign =
+        k->bpe.pieces && t->n == strlen(DT__SPACE_SIGN) && memcmp(at, DT__SPACE_SIGN, t->n) == 0;
+    return is_sign ? (plain){ " ", 1, id } : (plain){ at, t->n, id };
 }
 
 static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
@@ -87,9 +123,8 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     int64_t n = 0;
     plain *sorted = dt__alloc_array(to->ctx, k->vocab, sizeof *sorted);
     int32_t *id = dt__alloc_array(to->ctx, k->vocab, sizeof *id);
-    for (int64_t i = 0; i < k->vocab && sorted != NULL && looks_up(k); i++) {
-        const dt__token *t = &k->token[i];
-        if (t->there && !t->added) sorted[n++] = (plain){ k->bytes + t->at, t->n, (int32_t)i };
+    for (int32_t i = 0; i < k->vocab && sorted != NULL; i++) {
+        if (looks_up(k, i)) sorted[n++] = plain_of(k, i);
     }
     if (n > 0) qsort(sorted, (size_t)n, sizeof *sorted, by_bytes);
     for (int64_t i = 0; i < n && id != NULL; i++) id[i] = sorted[i].id;
@@ -110,9 +145,7 @@ static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
     if (start == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i <= k->vocab; i++) {
         start[i] = (uint32_t)bytes.used;
-        if (i < k->vocab && k->token[i].there) {
-            dt__put(&bytes, k->bytes + k->token[i].at, k->token[i].n);
-        }
+        if (i < k->vocab) put_decoded(k, &k->token[i], &bytes);
     }
     const bool made = !bytes.failed;
     if (made) put_table(to, "uint8_t bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
@@ -178,13 +211,22 @@ static dt_status put_bpe(const dt_tokenizer *k, dt__chars *to)
     put_table(to, "int32_t merge_result", merge, b->merges, result_at);
     put_table(to, "int32_t merge_rank", merge, b->merges, rank_at);
     dt__release(to->ctx, merge);
-    const int64_t n = put_classes(to);
+    const int64_t n = b->pieces ? 0 : put_classes(to);
     dt__c_printf(
         to,
         "static const text_bpe bpe = { byte_token, merge_left, merge_right, merge_result,\n"
-        "                              merge_rank, ranges, %lld, %lld, %d, %d };\n",
-        (long long)b->merges, (long long)n, b->ignore_merges, dt__bpe_split(k)->digits);
+        "                              merge_rank, %s, %lld, %lld, %d, %d };\n",
+        b->pieces ? "0" : "ranges", (long long)b->merges, (long long)n, b->ignore_merges,
+        b->pieces ? 0 : dt__bpe_split(k)->digits);
     return DT_OK;
+}
+
+static dt_status put_pieces(const dt_tokenizer *k, dt__chars *to)
+{
+    dt__spaces spaces;
+    dt__bpe_spaces(k, &spaces);
+    dt__c_printf(to, "#define TEXT_PREFIX %d\n#define TEXT_CUT %d\n", spaces.prefix, spaces.cut);
+    return put_bpe(k, to);
 }
 
 /* ---- NAME_text.c ----------------------------------------------------------------------------- */
@@ -192,26 +234,31 @@ static dt_status put_bpe(const dt_tokenizer *k, dt__chars *to)
 /* How each kind of tokenizer is written. */
 static const struct {
     const dt__tokenizer_kind *kind;
+    bool pieces;
     const char *text; /* the function that encodes; NULL: none */
     const char *call;
     dt_status (*put)(const dt_tokenizer *k, dt__chars *to);
 } kinds[] = {
-    { &dt__tokenizer_is_bytes, NULL,
+    { &dt__tokenizer_is_bytes, false, NULL,
       "    int32_t i;\n    if (most < bytes) return -1;\n"
       "    for (i = 0; i < bytes; i++) ids[i] = (uint8_t)text[i];\n    return bytes;\n",
       NULL },
-    { &dt__tokenizer_is_chars, "text_encode_characters",
+    { &dt__tokenizer_is_chars, false, "text_encode_characters",
       "    return text_encode_characters(&tokens, (const uint8_t *)text, bytes, ids, most);\n",
       NULL },
-    { &dt__tokenizer_is_bpe, "text_encode_bpe",
+    { &dt__tokenizer_is_bpe, false, "text_encode_bpe",
       "    return text_encode_bpe(&bpe, &tokens, (const uint8_t *)text, bytes, ids, most);\n",
       put_bpe },
+    { &dt__tokenizer_is_bpe, true, "text_encode_pieces",
+      "    return text_encode_pieces(&bpe, &tokens, TEXT_PREFIX, TEXT_CUT, (const uint8_t *)text,\n"
+      "                              bytes, ids, most);\n",
+      put_pieces },
 };
 
 static int kind_of(const dt_tokenizer *k)
 {
     int i = 0;
-    while (kinds[i].kind != k->kind) i++;
+    while (kinds[i].kind != k->kind || kinds[i].pieces != k->bpe.pieces) i++;
     return i;
 }
 
@@ -250,21 +297,26 @@ static const char functions[] =
     "int32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n"
     "                 int32_t *room)\n{\n"
     "    return text_sample(logits, $_VOCAB, how->temperature, how->top_k, how->top_p,\n"
-    "                       text_draw(how->seed, draw), room);\n}\n"
-    "\n#ifdef $_MAIN\n#include <stdio.h>\n#include <stdlib.h>\n\n"
+    "                       text_draw(how->seed, draw), room);\n}\n";
+
+/* The program: a prompt begins as one token for each character or byte, before they are merged. */
+static const char program[] =
     "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
     "static double state[$_STATE_BYTES / 8];\n"
     "static float logits[$_VOCAB];\n"
-    "static int32_t prompt[$_CONTEXT], room[$_VOCAB];\n\n"
+    "static int32_t prompt[N_BEFORE + N_PROMPT + N_AFTER], room[$_VOCAB];\n\n"
     "int main(int argc, char **argv)\n{\n"
     "    const char *text = argc > 1 ? argv[1] : \"\\n\", *made;\n"
     "    const long most = argc > 2 ? atol(argv[2]) : 200;\n"
     "    @_sampling how = { 0.8, 1.0, 0, 0 };\n"
-    "    const int32_t n = @_encode(text, (int32_t)strlen(text), prompt, $_CONTEXT);\n"
+    "    int32_t n = @_encode(text, (int32_t)strlen(text), prompt + N_BEFORE, N_PROMPT);\n"
     "    int32_t i, token, bytes;\n"
     "    if (argc > 3) how.temperature = atof(argv[3]);\n"
     "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
-    "    if (n < 1) {\n"
+    "    for (i = 0; i < N_BEFORE; i++) prompt[i] = before[i];\n"
+    "    for (i = 0; i < N_AFTER && n >= 0; i++) prompt[N_BEFORE + n + i] = after[i];\n"
+    "    if (n >= 0) n += N_BEFORE + N_AFTER;\n"
+    "    if (n < 1 || n > $_CONTEXT) {\n"
     "        fprintf(stderr, \"the prompt is empty, too long, or has characters that are no \"\n"
     "                        \"tokens\\n\");\n        return 1;\n    }\n"
     "    @_reset(state);\n"
@@ -278,6 +330,20 @@ static const char functions[] =
     "        fwrite(made, 1, (size_t)bytes, stdout);\n"
     "        if (@_next(state, token, logits) != 0) break; /* the context is full */\n"
     "    }\n    fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
+
+/* What the program needs of the template, and room for a prompt of as many bytes as the context's
+ * tokens may have. */
+static void put_program(const dt__c_about *a, dt__chars *to)
+{
+    const dt_tokenizer *k = a->tokenizer;
+    const bool merges = k->kind == &dt__tokenizer_is_bpe;
+    dt__c_put_named(a, to, "\n#ifdef $_MAIN\n#include <stdio.h>\n#include <stdlib.h>\n\n");
+    dt__c_printf(to, "enum { N_BEFORE = %lld, N_AFTER = %lld, N_PROMPT = %d * %s_CONTEXT };\n",
+                 (long long)k->before.n, (long long)k->after.n, merges ? 16 : 1, a->upper);
+    put_table(to, "int32_t before", k->before.id, k->before.n, integer_at);
+    put_table(to, "int32_t after", k->after.id, k->after.n, integer_at);
+    dt__c_put_named(a, to, program);
+}
 
 void dt__c_put_text_source(const dt__c_about *a, dt__chars *to)
 {
@@ -295,4 +361,5 @@ void dt__c_put_text_source(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, kinds[kind].call);
     dt__put_text(to, "}\n\n");
     dt__c_put_named(a, to, functions);
+    put_program(a, to);
 }

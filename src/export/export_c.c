@@ -354,18 +354,21 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
-/* What the C files' tokenizers do not do: normalizers, other expressions, sentencepiece. */
+/* What the C files' tokenizers do not do: normalizers, other expressions. */
 static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
 {
     const dt__split *split = dt__bpe_split(*k);
-    const bool known = split != NULL && split->next != dt__split_qwen2;
+    dt__spaces spaces;
+    const bool splits = split != NULL && split->next != dt__split_qwen2 && (*k)->normalizer.n == 0;
+    const bool known = splits || dt__bpe_spaces(*k, &spaces);
     if ((*k)->kind != &dt__tokenizer_is_bpe || known) return DT_OK;
     dt_tokenizer_free(*k);
     *k = NULL;
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
-                   "export: format c has the tokenizers bytes and chars, and BPE of bytes that "
-                   "splits text as GPT-2 or Llama 3 do, without a normalizer; this one does "
-                   "something else. Without text the model is written, and runs on ids");
+                   "export: format c has the tokenizers bytes and chars, BPE of bytes that splits "
+                   "text as GPT-2 or Llama 3 do, without a normalizer, and BPE of sentencepiece "
+                   "that changes spaces alone; this one does something else. Without text the "
+                   "model is written, and runs on ids");
 }
 
 /* The tokenizer that goes along where the options want text. */

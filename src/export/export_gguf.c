@@ -54,10 +54,25 @@ static dt_status write_spans(const dt__gguf_put *p, dt__chars *head)
     return s;
 }
 
+static void note_arithmetic(const dt__gguf_put *p)
+{
+    if (p->g.gelu_erf) {
+        dt__gguf_note(p,
+                      "the model's gelu is x Phi(x); llama.cpp computes that of GPT-NeoX by tanh");
+    }
+    if (p->g.longrope.given && p->g.longrope.original_context < p->g.context) {
+        dt__gguf_note(p,
+                      "llama.cpp chooses longrope's factors by the size of its context (-c), not "
+                      "by the length of the text: above the original context all texts have the "
+                      "long ones");
+    }
+}
+
 static dt_status put(dt__gguf_put *p)
 {
     dt__chars head = { .ctx = p->ctx };
     DT__TRY(dt__gguf_describe(p));
+    note_arithmetic(p);
     dt__gguf_put_keys(p);
     DT__TRY(dt__gguf_put_tokens(p));
     if (p->keys.failed) return DT_ERR_NOMEM;
@@ -108,8 +123,8 @@ static dt_status check(const dt_export_call *call)
 const dt_exporter dt__exporter_gguf = {
     .name = "gguf",
     .text =
-        "a file for llama.cpp: Llama, Qwen2, Qwen3, Mixtral and GPT-2, in Q2_K to Q8_0, F16 and "
-        "F32",
+        "a file for llama.cpp: Llama, Qwen2, Qwen3, Mixtral, OLMo 2, SmolLM3, Gemma 3, GPT-2 and "
+        "Pythia, in Q2_K to Q8_0, F16 and F32",
     .integers = true,
     .check = check,
     .write = write,

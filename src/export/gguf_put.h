@@ -31,14 +31,23 @@ typedef struct dt__gguf_put {
     dt__refusals refused;
 } dt__gguf_put;
 
-/* ---- metadata (gguf_put_keys.c, gguf_put_tokens.c) ------------------------------------------ */
+/* ---- metadata (gguf_put_arch.c, gguf_put_keys.c, gguf_put_tokens.c) ------------------------- */
 
-/* Fills in p->g; UNSUPPORTED where no architecture of llama.cpp is the model. */
+/* Fills in p->g, and adds to p->refused what no architecture of llama.cpp has. UNSUPPORTED: another
+ * family. */
 dt_status dt__gguf_describe(dt__gguf_put *p);
 void dt__gguf_put_keys(dt__gguf_put *p);
 /* Also notes what llama.cpp cannot do with the model's tokenizer. */
 dt_status dt__gguf_put_tokens(dt__gguf_put *p);
 
+/* Scores of the tokens of a sentencepiece vocabulary, in new memory; NULL where llama.cpp's "llama"
+ * is another tokenizer (gguf_put_pieces.c). NOMEM. */
+dt_status dt__gguf_scores(dt_ctx *ctx, const dt_tokenizer *k, float **score);
+/* The keys by which such a vocabulary differs. */
+void dt__gguf_put_scores(dt__gguf_put *p, const dt_tokenizer *k, const float *score);
+
+/* Tells the caller of the export. */
+void dt__gguf_note(const dt__gguf_put *p, const char *line);
 void dt__gguf_key_u32(dt__gguf_put *p, const char *key, uint32_t value);
 void dt__gguf_key_bool(dt__gguf_put *p, const char *key, bool value);
 void dt__gguf_key_text(dt__gguf_put *p, const char *key, const char *value);
@@ -47,6 +56,7 @@ void dt__gguf_key_array(dt__gguf_put *p, const char *key, uint32_t type, uint64_
 void dt__gguf_put_string(dt__chars *t, const char *bytes, size_t n);
 void dt__gguf_put_u32(dt__chars *t, uint32_t value);
 void dt__gguf_put_u64(dt__chars *t, uint64_t value);
+void dt__gguf_put_f32(dt__chars *t, float value);
 
 /* ---- blocks (gguf_put_blocks.c) ------------------------------------------------------------- */
 

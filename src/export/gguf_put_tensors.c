@@ -102,7 +102,7 @@ static dt_status find(making *k)
         snprintf(path, sizeof path, "%s%s", k->prefix, k->name->ours[k->n_parts]);
         dt_tensor *x = k->part[k->n_parts] = dt_param(k->p->call->m, path);
         const bool is_bias = strstr(k->name->theirs, ".bias") != NULL;
-        if (x == NULL && !(is_bias && k->p->g.is_gpt)) {
+        if (x == NULL && !(is_bias && k->p->g.arch->is_gpt)) {
             return dt_fail(k->p->ctx, DT_ERR_STATE, "gguf: the model has no parameter '%s'", path);
         }
         if (x == NULL) {
@@ -128,9 +128,11 @@ static dt_status put_floats(const making *k, const dt_tensor *x, unsigned char *
 {
     const float *from = dt_data(x);
     const size_t bytes = (size_t)k->type->bytes;
+    const float offset = dt__gguf_offset(&k->p->g, k->name);
     for (int64_t i = 0; i < x->count; i++) {
         if (k->type->id == DT__GGUF_F32) {
-            dt__copy_little(to + (size_t)i * bytes, &from[i], bytes);
+            const float value = offset == 0 ? from[i] : from[i] + offset; /* -0 stays */
+            dt__copy_little(to + (size_t)i * bytes, &value, bytes);
             continue;
         }
         const uint16_t half = dt__f32_to_f16(from[i]);
@@ -200,7 +202,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
         DT__TRY(put_values(k, x, to));
         to += (size_t)(x->count / k->columns) * row;
     }
-    if (!p->g.pairs || k->name->heads == DT__GGUF_NO_HEADS) return DT_OK;
+    if (!p->g.arch->pairs || k->name->heads == DT__GGUF_NO_HEADS) return DT_OK;
     unsigned char *ordered = dt__keep(p->ctx, &p->kept, t->bytes);
     if (ordered == NULL) return DT_ERR_NOMEM;
     order_rows(k, t->data, ordered, row);
@@ -258,13 +260,12 @@ static dt_status visit(dt__gguf_put *p, dt_status (*with)(making *k))
     return DT_OK;
 }
 
-/* llama.cpp divides each frequency by these, in the order of pairs. */
-static dt_status make_rope(dt__gguf_put *p)
+/* Divisors of the frequencies, in the order of pairs. */
+static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_reals *given)
 {
     dt__gguf_tensor *t;
     const int64_t n = p->g.head_width / 2;
-    if (p->g.is_gpt || p->g.rope.scaling != DT_ROPE_LLAMA3) return DT_OK;
-    DT__TRY(add_tensor(p, "rope_freqs.weight", &t));
+    DT__TRY(add_tensor(p, label, &t));
     t->type = dt__gguf_type_of(DT__GGUF_F32);
     t->rank = 1;
     t->dims[0] = n;
@@ -272,10 +273,23 @@ static dt_status make_rope(dt__gguf_put *p)
     t->data = dt__keep(p->ctx, &p->kept, t->bytes);
     if (t->data == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
-        const float factor = (float)dt__gguf_rope_factor(&p->g, i);
+        const double of = given != NULL ? given->v[i] : dt__gguf_rope_factor(&p->g, i);
+        const float factor = (float)of;
         dt__copy_little(t->data + (size_t)i * sizeof factor, &factor, sizeof factor);
     }
     return DT_OK;
+}
+
+static dt_status make_rope(dt__gguf_put *p)
+{
+    const dt_longrope_options *l = &p->g.longrope;
+    if (p->g.arch->is_gpt) return DT_OK;
+    if (l->given) {
+        DT__TRY(make_divisors(p, DT__GGUF_LONG_FACTORS, &l->long_factor));
+        return make_divisors(p, DT__GGUF_SHORT_FACTORS, &l->short_factor);
+    }
+    if (p->g.rope.scaling != DT_ROPE_LLAMA3) return DT_OK;
+    return make_divisors(p, "rope_freqs.weight", NULL);
 }
 
 dt_status dt__gguf_check_tensors(dt__gguf_put *p) { return visit(p, NULL); }

@@ -3,7 +3,8 @@
  * Bytes and characters go as llama.cpp's "rwkv", which takes the longest token that comes next: of
  * tokens that do not begin one another, the tokenizer itself, for any characters. Its "gpt2"
  * without merges would end a text at token 11, which is a character: without a token that ends
- * texts llama.cpp takes that one. Byte-level BPE is "gpt2" with the split's name. */
+ * texts llama.cpp takes that one. Byte-level BPE is "gpt2" with the split's name, a vocabulary of
+ * sentencepiece is "llama" (gguf_put_pieces.c). */
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 #include "export/gguf_put.h"
@@ -55,7 +56,7 @@ static void put_token(dt__chars *t, const dt_tokenizer *k, int32_t id, bool esca
     const dt__token *token = id < k->vocab ? &k->token[id] : NULL;
     if (token == NULL || !token->there) put_unused(t, id, escaped);
     else if (escaped) put_escaped(t, k->bytes + token->at, token->n);
-    else if (token->added) dt__gguf_put_string(t, k->bytes + token->at, token->n);
+    else if (token->added || k->bpe.pieces) dt__gguf_put_string(t, k->bytes + token->at, token->n);
     else put_byte_level(t, k->bytes + token->at, token->n);
 }
 
@@ -63,6 +64,8 @@ static uint32_t type_of(const dt_tokenizer *k, int64_t id)
 {
     const dt__token *t = id < k->vocab ? &k->token[id] : NULL;
     if (t == NULL || !t->there) return DT__GGUF_UNUSED;
+    if (t->is_byte) return DT__GGUF_BYTE;
+    if (k->bpe.pieces && id == dt_tokenizer_id(k, "<unk>")) return DT__GGUF_UNKNOWN;
     return !t->added ? DT__GGUF_NORMAL : t->special ? DT__GGUF_CONTROL : DT__GGUF_USER;
 }
 
@@ -78,11 +81,11 @@ static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
 
 /* The name in llama.cpp of the split and of what is done with pieces that are tokens; NULL: it has
- * none. llama.cpp does not normalize. */
+ * none. llama.cpp does not normalize; most texts are in NFC. */
 static const char *split_name(const dt_tokenizer *k)
 {
     const dt__split *split = dt__bpe_split(k);
-    if (split == NULL) return NULL;
+    if (split == NULL || (k->normalizer.n > 0 && !dt__normalizes_nfc(k))) return NULL;
     if (split->next == dt__split_gpt2) return k->bpe.ignore_merges ? NULL : "gpt-2";
     if (split->next == dt__split_qwen2) return k->bpe.ignore_merges ? NULL : "qwen2";
     return k->bpe.ignore_merges ? "llama-bpe" : "dbrx";
@@ -109,12 +112,6 @@ static void put_merges(dt__gguf_put *p, const dt_tokenizer *k)
     }
 }
 
-static void note(const dt__gguf_put *p, const char *line)
-{
-    const dt_export_options *o = p->call->options;
-    if (o->note != NULL) o->note(o->user, line);
-}
-
 /* The template of a text: at most a token before it and one behind it. */
 static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
 {
@@ -129,17 +126,24 @@ static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
     }
     if (end >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     else {
-        note(p, "the tokenizer has no token that ends a text, so llama.cpp ends texts at token 11; "
-                "--ignore-eos goes on");
+        dt__gguf_note(
+            p, "the tokenizer has no token that ends a text, so llama.cpp ends texts at token 11; "
+               "--ignore-eos goes on");
     }
     if (k->before.n > 1 || k->after.n > 1) {
-        note(p, "the tokenizer's template has several tokens in one place, which GGUF cannot say; "
-                "it is left out there");
+        dt__gguf_note(
+            p, "the tokenizer's template has several tokens in one place, which GGUF cannot say; "
+               "it is left out there");
     }
 }
 
 static void put_bpe(dt__gguf_put *p, const dt_tokenizer *k)
 {
+    if (k->normalizer.n > 0) {
+        dt__gguf_note(p,
+                      "the tokenizer normalizes text to NFC, llama.cpp does not: ids are those of "
+                      "text that is in NFC");
+    }
     dt__gguf_key_text(p, "tokenizer.ggml.model", "gpt2");
     dt__gguf_key_text(p, "tokenizer.ggml.pre", split_name(k));
     put_vocabulary(p, k, false);
@@ -147,20 +151,32 @@ static void put_bpe(dt__gguf_put *p, const dt_tokenizer *k)
     put_template(p, k);
 }
 
+static void put_pieces(dt__gguf_put *p, const dt_tokenizer *k, const float *score)
+{
+    dt__gguf_key_text(p, "tokenizer.ggml.model", "llama");
+    put_vocabulary(p, k, false);
+    dt__gguf_put_scores(p, k, score);
+    put_template(p, k);
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k)
+/* score: those of a sentencepiece vocabulary; NULL: the tokenizer is of another kind. */
+static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k, const float *score)
 {
     const bool is_bpe = k->kind == &dt__tokenizer_is_bpe;
-    const bool known = k->vocab <= p->g.vocab && (!is_bpe || split_name(k) != NULL);
-    if (known && is_bpe) {
+    const bool fits = k->vocab <= p->g.vocab;
+    const bool known = fits && (!is_bpe || split_name(k) != NULL);
+    if (fits && score != NULL) {
+        put_pieces(p, k, score);
+    } else if (known && is_bpe) {
         put_bpe(p, k);
     } else if (known) {
         dt__gguf_key_text(p, "tokenizer.ggml.model", "rwkv");
         put_vocabulary(p, k, true);
         dt__gguf_key_bool(p, "tokenizer.ggml.add_bos_token", false);
     } else {
-        note(p, "llama.cpp has not this tokenizer: the file has none, and is run on ids");
+        dt__gguf_note(p, "llama.cpp has not this tokenizer: the file has none, and is run on ids");
         dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
     }
 }
@@ -169,13 +185,16 @@ dt_status dt__gguf_put_tokens(dt__gguf_put *p)
 {
     const char *text = p->call->info->tokenizer;
     dt_tokenizer *k;
+    float *score;
     if (text == NULL) {
-        note(p, "the model has no tokenizer: the file has none, and is run on ids");
+        dt__gguf_note(p, "the model has no tokenizer: the file has none, and is run on ids");
         dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
         return DT_OK;
     }
     DT__TRY(dt_tokenizer_parse(p->ctx, text, strlen(text), "the model's tokenizer", &k));
-    put_tokenizer(p, k);
+    const dt_status s = dt__gguf_scores(p->ctx, k, &score);
+    if (s == DT_OK) put_tokenizer(p, k, score);
+    dt__release(p->ctx, score);
     dt_tokenizer_free(k);
-    return DT_OK;
+    return s;
 }

@@ -24,7 +24,7 @@ static int by_offset(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static bool meets(const dt_plan_block *a, const dt_plan_block *b)
+static bool overlap(const dt_plan_block *a, const dt_plan_block *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
@@ -84,7 +84,7 @@ dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t al
     for (int64_t i = 0; i < n; i++) {
         int64_t m = 0;
         for (int64_t k = 0; k < i; k++) {
-            if (meets(order[i], order[k])) near[m++] = order[k];
+            if (overlap(order[i], order[k])) near[m++] = order[k];
         }
         place(order[i], near, m);
         const size_t end = order[i]->offset + order[i]->bytes;

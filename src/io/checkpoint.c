@@ -6,6 +6,7 @@
  *     detent.counts  I64 [n], detent.values F64 [n]: the run's counters, named in detent.run
  *
  * Metadata: detent.run (names, updates of the optimizer), detent.machine, detent.recipe. */
+#include "autograd/spread.h"
 #include "io/model_base.h"
 #include "kernels/machine.h"
 #include "nn/module.h"
@@ -72,15 +73,18 @@ static dt_status fetch_state(void *user, size_t at, void *to, size_t bytes)
 
 static dt_status add_remote(saving *c, const char *name, const dt__optimizer_state *s)
 {
+    int64_t dims[DT_MAX_RANK];
     remote_state *r = dt__saving_keep(&c->model, sizeof *r);
     if (r == NULL) return DT_ERR_NOMEM;
+    memcpy(dims, s->p->dims, sizeof dims);
+    if (s->p->rank > 0) dims[0] = dt__whole_extent(s->p);
     *r = (remote_state){ { fetch_state, r }, c->s->optimizer, s->number };
     dt__writer_from(c->model.writer, &r->source);
     const dt_status status =
         dt__saving_add_bytes(&c->model, &(dt_file_entry){ .name = name,
                                                           .dtype = dt__file_dtype_name(s->x->dtype),
                                                           .rank = s->p->rank,
-                                                          .dims = s->p->dims,
+                                                          .dims = dims,
                                                           .data = &r->source });
     dt__writer_from(c->model.writer, NULL);
     return status;

@@ -53,6 +53,23 @@ bool dt__gguf_is(const char *text, size_t n, const char *word);
 const unsigned char *dt__gguf_string(const unsigned char *at, const char **out, size_t *n);
 dt_status dt__gguf_fail(const dt__gguf_file *g, const char *format, ...) DT_PRINTF(2, 3);
 
+/* UNSUPPORTED, with the path in front. */
+dt_status dt__gguf_refuse(const dt__gguf_file *g, const char *format, ...) DT_PRINTF(2, 3);
+
+/* The model that the keys and the names of tensors describe (gguf_model.c). Errors: FORMAT,
+ * UNSUPPORTED. */
+dt_status dt__gguf_read_model(dt__gguf_file *raw, dt__gguf_model *g);
+/* Its family and options as detent.model has them. */
+void dt__gguf_put_options(const dt__gguf_model *g, dt__chars *t);
+
+/* Arrays of one length: strings, i32 (NULL: all are normal), f32. */
+typedef struct dt__gguf_pieces {
+    const dt__gguf_key *tokens, *types, *scores;
+} dt__gguf_pieces;
+/* Writes a vocabulary of sentencepiece as "vocab" and "merges" of a tokenizer.json (gguf_pieces.c).
+ * *fits false, with nothing written: a token is too long, or a score is no number. NOMEM. */
+dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__chars *t, bool *fits);
+
 /* Writes the tokenizer as detent's JSON; *there false: there is none, or none that is known here,
  * which is said. Errors: FORMAT, NOMEM. */
 dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *there);

@@ -3,6 +3,7 @@
 #include "io/gguf.h"
 
 #include <math.h>
+#include <string.h>
 
 static const dt__gguf_type types[] = {
     { DT__GGUF_F32, "F32", 1, 4 },
@@ -21,6 +22,27 @@ const dt__gguf_type *dt__gguf_type_of(uint32_t id)
     return NULL;
 }
 
+/* ---- architectures -------------------------------------------------------------------------- */
+
+static const dt__gguf_arch archs[] = {
+    { .name = "llama", .pairs = true },
+    { .name = "qwen2" },
+    { .name = "qwen3" },
+    { .name = "olmo2" },
+    { .name = "gemma3" },
+    { .name = "smollm3", .pairs = true },
+    { .name = "gpt2", .is_gpt = true },
+    { .name = "gptneox", .is_gpt = true },
+};
+
+const dt__gguf_arch *dt__gguf_arch_named(const char *name, size_t n)
+{
+    for (int i = 0; i < DT__COUNT_OF(archs); i++) {
+        if (strlen(archs[i].name) == n && memcmp(archs[i].name, name, n) == 0) return &archs[i];
+    }
+    return NULL;
+}
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 static const dt__gguf_name llama_whole[] = {
@@ -34,7 +56,14 @@ static const dt__gguf_name llama_whole[] = {
 #define K DT__GGUF_K_HEADS
 
 static const dt__gguf_name llama_block[] = {
-    { .theirs = "attn_norm.weight", .ours = { "input_layernorm.weight" } },
+    { .theirs = "attn_norm.weight", .ours = { "input_layernorm.weight" }, .when = DT__GGUF_BEFORE },
+    { .theirs = "attn_norm.weight", .ours = { "input_layernorm.weight" }, .when = DT__GGUF_BOTH },
+    { .theirs = "post_attention_norm.weight",
+      .ours = { "post_attention_layernorm.weight" },
+      .when = DT__GGUF_AFTER },
+    { .theirs = "post_attention_norm.weight",
+      .ours = { "post_attention_layernorm.weight" },
+      .when = DT__GGUF_BOTH },
     { .theirs = "attn_q.weight", .ours = { "self_attn.q_proj.weight" }, .heads = Q },
     { .theirs = "attn_q.bias",
       .ours = { "self_attn.q_proj.bias" },
@@ -57,7 +86,18 @@ static const dt__gguf_name llama_block[] = {
     { .theirs = "attn_output.bias",
       .ours = { "self_attn.o_proj.bias" },
       .when = DT__GGUF_OUT_BIAS },
-    { .theirs = "ffn_norm.weight", .ours = { "post_attention_layernorm.weight" } },
+    { .theirs = "ffn_norm.weight",
+      .ours = { "post_attention_layernorm.weight" },
+      .when = DT__GGUF_BEFORE },
+    { .theirs = "ffn_norm.weight",
+      .ours = { "pre_feedforward_layernorm.weight" },
+      .when = DT__GGUF_BOTH },
+    { .theirs = "post_ffw_norm.weight",
+      .ours = { "post_feedforward_layernorm.weight" },
+      .when = DT__GGUF_AFTER },
+    { .theirs = "post_ffw_norm.weight",
+      .ours = { "post_feedforward_layernorm.weight" },
+      .when = DT__GGUF_BOTH },
     { .theirs = "ffn_gate.weight", .ours = { "mlp.gate_proj.weight" }, .when = DT__GGUF_DENSE },
     { .theirs = "ffn_gate.bias", .ours = { "mlp.gate_proj.bias" }, .when = DT__GGUF_MLP_BIAS },
     { .theirs = "ffn_up.weight", .ours = { "mlp.up_proj.weight" }, .when = DT__GGUF_DENSE },
@@ -73,14 +113,15 @@ static const dt__gguf_name llama_block[] = {
 
 static const dt__gguf_name gpt_whole[] = {
     { .theirs = "token_embd.weight", .ours = { "tokens.weight" } },
-    { .theirs = "position_embd.weight", .ours = { "positions.weight" } },
+    { .theirs = "position_embd.weight", .ours = { "positions.weight" }, .when = DT__GGUF_LEARNED },
     { .theirs = "output_norm.weight", .ours = { "norm.weight" } },
     { .theirs = "output_norm.bias", .ours = { "norm.bias" } },
     { .theirs = "output.weight", .ours = { "head.weight" }, .when = DT__GGUF_UNTIED },
     { .theirs = NULL },
 };
 
-/* llama.cpp wants the biases of gpt2; the writer has zeros for those that a model lacks. */
+/* llama.cpp wants the biases of gpt2 and gptneox; the writer has zeros for those that a model
+ * lacks. */
 static const dt__gguf_name gpt_block[] = {
     { .theirs = "attn_norm.weight", .ours = { "norm1.weight" } },
     { .theirs = "attn_norm.bias", .ours = { "norm1.bias" } },
@@ -101,18 +142,40 @@ const dt__gguf_names *dt__gguf_names_of(const dt__gguf_model *g)
 {
     static const dt__gguf_names llama = { llama_whole, llama_block, "model.layers." };
     static const dt__gguf_names gpt = { gpt_whole, gpt_block, "blocks." };
-    return g->is_gpt ? &gpt : &llama;
+    return g->arch->is_gpt ? &gpt : &llama;
 }
 
 bool dt__gguf_has(const dt__gguf_model *g, const dt__gguf_name *n)
 {
     const bool has[] = {
-        [DT__GGUF_ALWAYS] = true,           [DT__GGUF_UNTIED] = !g->tied,
-        [DT__GGUF_QKV_BIAS] = g->qkv_bias,  [DT__GGUF_OUT_BIAS] = g->out_bias,
-        [DT__GGUF_MLP_BIAS] = g->mlp_bias,  [DT__GGUF_QK_NORM] = g->qk_norm,
-        [DT__GGUF_DENSE] = g->experts == 0, [DT__GGUF_MIXED] = g->experts > 0,
+        [DT__GGUF_ALWAYS] = true,
+        [DT__GGUF_UNTIED] = !g->tied,
+        [DT__GGUF_QKV_BIAS] = g->qkv_bias,
+        [DT__GGUF_OUT_BIAS] = g->out_bias,
+        [DT__GGUF_MLP_BIAS] = g->mlp_bias,
+        [DT__GGUF_QK_NORM] = g->qk_norm,
+        [DT__GGUF_DENSE] = g->experts == 0,
+        [DT__GGUF_MIXED] = g->experts > 0,
+        [DT__GGUF_LEARNED] = g->rotated == 0,
+        [DT__GGUF_BEFORE] = g->block.norms == DT_BLOCK_NORMS_BEFORE,
+        [DT__GGUF_AFTER] = g->block.norms == DT_BLOCK_NORMS_AFTER,
+        [DT__GGUF_BOTH] = g->block.norms == DT_BLOCK_NORMS_BOTH,
     };
     return has[n->when];
+}
+
+float dt__gguf_offset(const dt__gguf_model *g, const dt__gguf_name *n)
+{
+    static const char norm[] = "norm.weight";
+    const size_t length = strlen(n->theirs), end = sizeof norm - 1;
+    if (!g->block.norm_plus_one || length < end) return 0;
+    return strcmp(n->theirs + length - end, norm) == 0 ? 1 : 0;
+}
+
+double dt__gguf_query_width(const dt__gguf_model *g)
+{
+    const bool large = g->layers == DT__GGUF_GEMMA_27B;
+    return (double)(large ? g->width / g->heads : g->head_width);
 }
 
 /* ---- rotation ------------------------------------------------------------------------------- */
@@ -120,7 +183,7 @@ bool dt__gguf_has(const dt__gguf_model *g, const dt__gguf_name *n)
 int64_t dt__gguf_row(const dt__gguf_model *g, const dt__gguf_name *n, int64_t row)
 {
     const int64_t width = g->head_width, at = row % width;
-    if (!g->pairs || n->heads == DT__GGUF_NO_HEADS) return row;
+    if (!g->arch->pairs || n->heads == DT__GGUF_NO_HEADS) return row;
     return row - at + at % 2 * (width / 2) + at / 2;
 }
 

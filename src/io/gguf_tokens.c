@@ -1,6 +1,7 @@
 /* The tokenizer of a GGUF file as detent's JSON: byte-level BPE ("gpt2" with a split that is known
- * here) as a tokenizer.json; "rwkv" where every token is a byte, or a character, as format gguf
- * writes them. Other tokenizers are left out, and that is said: the model runs on ids. */
+ * here) and sentencepiece ("llama") as a tokenizer.json; "rwkv" where every token is a byte, or a
+ * character, as format gguf writes them. Other tokenizers are left out, and that is said: the model
+ * runs on ids. */
 #include "core/byte_order.h"
 #include "core/utf8.h"
 #include "data/tokenizer.h"
@@ -13,10 +14,12 @@
 #define TOKENS "tokenizer.ggml.tokens"
 #define TYPES "tokenizer.ggml.token_type"
 #define MERGES "tokenizer.ggml.merges"
+#define SCORES "tokenizer.ggml.scores"
 
 typedef struct writing {
     const dt__gguf_file *g;
-    const dt__gguf_key *tokens, *types, *merges;
+    const dt__gguf_key *tokens, *types, *merges, *scores;
+    bool pieces; /* a vocabulary of sentencepiece */
     dt__chars *t;
     const char *model;
     size_t model_n;
@@ -161,7 +164,8 @@ static void put_tokens(writing *w, bool added,
     for (uint64_t i = 0; i < w->tokens->n; i++) {
         at = dt__gguf_string(at, &text, &n);
         const int32_t type = type_at(w, i);
-        const bool is_added = type == DT__GGUF_CONTROL || type == DT__GGUF_USER;
+        const bool is_added = type == DT__GGUF_CONTROL || type == DT__GGUF_USER ||
+                              (w->pieces && type == DT__GGUF_UNKNOWN);
         if (is_added != added || (type != DT__GGUF_NORMAL && !is_added)) continue;
         dt__put_comma(w->t, &first);
         put(w, text, n, i);
@@ -170,7 +174,7 @@ static void put_tokens(writing *w, bool added,
 
 static void put_added(writing *w, const char *text, size_t n, uint64_t id)
 {
-    const bool special = type_at(w, id) == DT__GGUF_CONTROL;
+    const bool special = type_at(w, id) != DT__GGUF_USER;
     dt__put_text(w->t, "{\"id\":");
     dt__put_integer(w->t, (int64_t)id);
     dt__put_text(w->t, ",\"content\":");
@@ -233,7 +237,7 @@ static void put_template(writing *w, int64_t before, int64_t after)
 {
     static const char *const of[] = { "\"single\":[", "],\"pair\":[" };
     if (before < 0 && after < 0) {
-        dt__put_text(w->t, BYTE_LEVEL "\"use_regex\":true}");
+        dt__put_text(w->t, w->pieces ? "null" : BYTE_LEVEL "\"use_regex\":true}");
         return;
     }
     dt__put_text(w->t, "{\"type\":\"TemplateProcessing\",");
@@ -305,12 +309,10 @@ static dt_status put_bpe(writing *w, int at)
 }
 
 /* A text that the tokenizer's reader refuses is taken back, with its reason. */
-static dt_status try_bpe(writing *w, int split, bool *there)
+static dt_status keep(writing *w, size_t begin, bool *there)
 {
     dt_tokenizer *k;
     char why[DT__MESSAGE_SIZE / 2];
-    const size_t begin = w->t->used;
-    DT__TRY(put_bpe(w, split));
     const dt_status s = dt_tokenizer_parse(w->g->ctx, w->t->bytes + begin, w->t->used - begin,
                                            w->g->file->path, &k);
     if (s == DT_ERR_NOMEM) return s;
@@ -324,6 +326,60 @@ static dt_status try_bpe(writing *w, int split, bool *there)
     return leave_out(w, why);
 }
 
+static dt_status try_bpe(writing *w, int split, bool *there)
+{
+    const size_t begin = w->t->used;
+    DT__TRY(put_bpe(w, split));
+    return keep(w, begin, there);
+}
+
+/* ---- sentencepiece --------------------------------------------------------------------------- */
+
+#define SIGN "\"" DT__SPACE_SIGN "\""
+#define PREPEND "{\"type\":\"Prepend\",\"prepend\":" SIGN "},"
+#define REPLACE "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":" SIGN "}"
+#define SPACES "{\"type\":\"Replace\",\"pattern\":{\"String\":" SIGN "},\"content\":\" \"},"
+#define STRIP ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}"
+
+static dt_status put_pieces(writing *w, bool *fits)
+{
+    int64_t before, after;
+    bool prefix;
+    DT__TRY(check_texts(w, w->tokens, TOKENS));
+    DT__TRY(dt__gguf_bool(w->g, "tokenizer.ggml.add_space_prefix", true, &prefix));
+    DT__TRY(
+        read_end(w, "tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", true, &before));
+    DT__TRY(
+        read_end(w, "tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", false, &after));
+    dt__put_text(w->t, "{\"version\":\"1.0\",\"added_tokens\":[");
+    put_tokens(w, true, put_added);
+    dt__put_text(w->t, "],\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    dt__put_text(w->t, prefix ? PREPEND REPLACE : REPLACE);
+    dt__put_text(w->t, "]},\"pre_tokenizer\":null,\"post_processor\":");
+    put_template(w, before, after);
+    dt__put_text(w->t, ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" SPACES
+                       "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}");
+    dt__put_text(w->t, prefix ? STRIP "]}" : "]}");
+    dt__put_text(w->t, ",\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,");
+    const dt__gguf_pieces all = { w->tokens, w->types, w->scores };
+    DT__TRY(dt__gguf_put_pieces(w->g->ctx, &all, w->t, fits));
+    dt__put_text(w->t, "}}");
+    return w->t->failed ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status try_pieces(writing *w, bool *there)
+{
+    bool fits;
+    const size_t begin = w->t->used;
+    if (w->scores == NULL) return leave_out(w, "tokenizer.ggml.scores are missing");
+    w->pieces = true;
+    DT__TRY(put_pieces(w, &fits));
+    if (fits) return keep(w, begin, there);
+    w->t->used = begin;
+    return leave_out(
+        w, "a token of sentencepiece has more than 512 bytes, or a score that is no number");
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 static dt_status put_by_model(writing *w, bool *there)
@@ -331,8 +387,10 @@ static dt_status put_by_model(writing *w, bool *there)
     const char *pre;
     size_t n;
     if (dt__gguf_is(w->model, w->model_n, "rwkv")) return put_characters(w, there);
+    if (dt__gguf_is(w->model, w->model_n, "llama")) return try_pieces(w, there);
     if (!dt__gguf_is(w->model, w->model_n, "gpt2") || w->merges == NULL) {
-        return leave_out(w, "only byte-level BPE, bytes and characters are known here");
+        return leave_out(w,
+                         "only byte-level BPE, sentencepiece, bytes and characters are known here");
     }
     DT__TRY(dt__gguf_text(w->g, "tokenizer.ggml.pre", &pre, &n));
     for (int i = 0; i < DT__COUNT_OF(splits); i++) {
@@ -348,7 +406,9 @@ static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t t
     const dt__gguf_key *k = *out = dt__gguf_find(g, name);
     if (k == NULL || (k->is_array && k->type == type)) return DT_OK;
     return dt__gguf_fail(g, "key '%s' must be an array of %s", name,
-                         type == DT__GGUF_KEY_STRING ? "strings" : "i32");
+                         type == DT__GGUF_KEY_STRING ? "strings"
+                         : type == DT__GGUF_KEY_F32  ? "f32"
+                                                     : "i32");
 }
 
 dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *there)
@@ -359,7 +419,12 @@ dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *the
     DT__TRY(find_array(g, TOKENS, DT__GGUF_KEY_STRING, &w.tokens));
     DT__TRY(find_array(g, TYPES, DT__GGUF_KEY_I32, &w.types));
     DT__TRY(find_array(g, MERGES, DT__GGUF_KEY_STRING, &w.merges));
+    DT__TRY(find_array(g, SCORES, DT__GGUF_KEY_F32, &w.scores));
     if (w.tokens == NULL) return DT_OK;
+    if (w.scores != NULL && w.scores->n != w.tokens->n) {
+        return dt__gguf_fail(g, "key '" SCORES "' has %llu elements, '" TOKENS "' %llu",
+                             (unsigned long long)w.scores->n, (unsigned long long)w.tokens->n);
+    }
     if (w.types != NULL && w.types->n != w.tokens->n) {
         return dt__gguf_fail(g, "key '" TYPES "' has %llu elements, '" TOKENS "' %llu",
                              (unsigned long long)w.types->n, (unsigned long long)w.tokens->n);

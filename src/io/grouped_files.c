@@ -1,6 +1,7 @@
 /* Names of experts in files, the grouped parameters of a module, and writing one tensor per
  * expert. */
 #include "io/grouped_files.h"
+#include "autograd/spread.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
@@ -152,9 +153,10 @@ static dt_status find_group(void *user, const char *path, dt_tensor *x, dt_entry
     dt__place place;
     (void)kind;
     if (dt_is_grouped(x)) {
-        return dt__groups_add(
-            f->groups,
-            &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = x->dims[0], .x = x });
+        return dt__groups_add(f->groups, &(dt__group){ .path = path,
+                                                       .path_n = (int)strlen(path),
+                                                       .n = dt__whole_extent(x),
+                                                       .x = x });
     }
     dt__place_of(NULL, path, &place);
     if (place.expert < 0 || *place.suffix != 0 || place.slot_n > 0) return DT_OK;

@@ -76,6 +76,7 @@ typedef struct dt__hf_config {
     bool tied, attention_bias, mlp_bias, use_window, bidirectional;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
     bool has_local_theta, has_soft_scores, has_soft_logits;
+    bool no_window; /* sliding_window is null, which is not its default */
     dt__hf_rope scaling, parameters;
     dt__hf_rope local;        /* of rope_parameters, by layer: that of layers with a window */
     dt__hf_pattern full;      /* of layer_types: full_attention */

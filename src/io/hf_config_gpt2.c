@@ -5,10 +5,9 @@
 #include <string.h>
 
 typedef struct config {
-    int64_t vocab, context, width, layers, heads, hidden;
-    double eps;
+    dt_gpt_options gpt;
     const char *activation;
-    bool tied, scaled, by_layer, crossed;
+    bool scaled, by_layer, crossed;
     bool has_code, has_quantization;
 } config;
 
@@ -16,15 +15,15 @@ typedef struct config {
 #define AT(field) .offset = offsetof(config, field)
 
 static const dt_key keys[] = {
-    { "vocab_size", DT_KEY_INT, AT(vocab), .least = 1, .most = MOST },
-    { "n_positions", DT_KEY_INT, AT(context), .least = 1, .most = MOST },
-    { "n_embd", DT_KEY_INT, AT(width), .least = 1, .most = MOST },
-    { "n_layer", DT_KEY_INT, AT(layers), .least = 1, .most = MOST },
-    { "n_head", DT_KEY_INT, AT(heads), .least = 1, .most = MOST },
-    { "n_inner", DT_KEY_INT, AT(hidden), .least = 1, .most = MOST },
-    { "layer_norm_epsilon", DT_KEY_REAL, AT(eps), .most = 1 },
+    { "vocab_size", DT_KEY_INT, AT(gpt.vocab), .least = 1, .most = MOST },
+    { "n_positions", DT_KEY_INT, AT(gpt.context), .least = 1, .most = MOST },
+    { "n_embd", DT_KEY_INT, AT(gpt.width), .least = 1, .most = MOST },
+    { "n_layer", DT_KEY_INT, AT(gpt.layers), .least = 1, .most = MOST },
+    { "n_head", DT_KEY_INT, AT(gpt.heads), .least = 1, .most = MOST },
+    { "n_inner", DT_KEY_INT, AT(gpt.hidden), .least = 1, .most = MOST },
+    { "layer_norm_epsilon", DT_KEY_REAL, AT(gpt.eps), .most = 1 },
     { "activation_function", DT_KEY_STRING, AT(activation) },
-    { "tie_word_embeddings", DT_KEY_BOOL, AT(tied) },
+    { "tie_word_embeddings", DT_KEY_BOOL, AT(gpt.tied) },
     { "scale_attn_weights", DT_KEY_BOOL, AT(scaled) },
     { "scale_attn_by_inverse_layer_idx", DT_KEY_BOOL, AT(by_layer) },
     { "add_cross_attention", DT_KEY_BOOL, AT(crossed) },
@@ -68,34 +67,27 @@ static dt_status check(const dt__json *j, const config *c)
     if (c->has_quantization) {
         return refuse(j, "quantization_config: of a GPT-2 the float model is read");
     }
-    if (c->width % c->heads == 0) return DT_OK;
+    if (c->gpt.width % c->gpt.heads == 0) return DT_OK;
     return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: n_embd %lld is no multiple of n_head %lld", j->path,
-                   (long long)c->width, (long long)c->heads);
+                   (long long)c->gpt.width, (long long)c->gpt.heads);
 }
 
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out)
 {
-    config c = { .vocab = 50257,
-                 .context = 1024,
-                 .width = 768,
-                 .layers = 12,
-                 .heads = 12,
-                 .eps = 1e-5,
-                 .tied = true,
+    config c = { .gpt = { .vocab = 50257,
+                          .context = 1024,
+                          .width = 768,
+                          .layers = 12,
+                          .heads = 12,
+                          .bias = true,
+                          .tied = true,
+                          .eps = 1e-5,
+                          .theta = 1e4 },
                  .scaled = true };
     DT__TRY(dt__hf_read_object(j, keys, &c, read_other));
     DT__TRY(check(j, &c));
-    *out = (dt_gpt_options){ .vocab = c.vocab,
-                             .context = c.context,
-                             .layers = c.layers,
-                             .heads = c.heads,
-                             .width = c.width,
-                             .hidden = c.hidden,
-                             .bias = true,
-                             .tied = c.tied,
-                             .eps = c.eps,
-                             .theta = 1e4,
-                             .gelu_erf = c.activation != NULL && dt__hf_gelu_of(c.activation) > 0 };
+    *out = c.gpt;
+    out->gelu_erf = c.activation != NULL && dt__hf_gelu_of(c.activation) > 0;
     return DT_OK;
 }
 

@@ -104,7 +104,7 @@ static bool has_window(const dt__hf_config *c)
 {
     switch (c->of->window) {
     case DT__HF_USED_WINDOW:
-    case DT__HF_TYPED_WINDOW: return c->use_window;
+    case DT__HF_TYPED_WINDOW: return c->use_window && !c->no_window;
     case DT__HF_GEMMA_WINDOW: return true;
     default: return c->has_window;
     }

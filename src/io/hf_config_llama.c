@@ -2,6 +2,7 @@
  * LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config, SmolLM3Config and
  * Gemma3TextConfig (transformers 4.57 and 5.23). */
 #include "io/hf_config.h"
+#include "nn/family.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -183,6 +184,7 @@ static dt_status check_arithmetic(const dt__hf_config *c)
 static dt_status check_gemma(const dt__hf_config *c)
 {
     if (!c->of->gemma) return DT_OK;
+    if (c->no_window) return dt__hf_refuse(c, "sliding_window null is not supported");
     if (c->has_soft_scores || c->has_soft_logits) {
         return dt__hf_refuse(c, "%s is not supported; null is",
                              c->has_soft_scores ? "attn_logit_softcapping"
@@ -191,8 +193,9 @@ static dt_status check_gemma(const dt__hf_config *c)
     if (c->bidirectional) {
         return dt__hf_refuse(c, "use_bidirectional_attention true is not supported; false is");
     }
-    if (c->query_width > 0) return DT_OK;
-    return dt__hf_refuse(c, "query_pre_attn_scalar %g: it must be above 0", c->query_width);
+    if (c->query_width >= DT__LEAST_QUERY_WIDTH) return DT_OK;
+    return dt__hf_refuse(c, "query_pre_attn_scalar %g: %g is the least", c->query_width,
+                         DT__LEAST_QUERY_WIDTH);
 }
 
 /* Noise during training: no other implementation draws the same. */
@@ -233,6 +236,23 @@ static void set_block(const dt__hf_config *c, dt_block_options *out)
     out->activation = DT_GATE_GELU_TANH;
     out->scaled_tokens = true;
     out->query_width = c->query_width;
+}
+
+/* Whether a key of the object that comes next is null, where that is not its default. */
+static dt_status find_null(const dt__json *j, const char *name, bool *is_null)
+{
+    dt__json look = *j;
+    DT__TRY(dt__json_expect(&look, '{'));
+    bool more = !dt__json_next(&look, '}');
+    while (more) {
+        const char *key;
+        DT__TRY(dt__json_key(&look, &key));
+        const bool found = strcmp(key, name) == 0;
+        if (dt__json_null(&look)) *is_null |= found;
+        else DT__TRY(dt__json_skip(&look));
+        DT__TRY(dt__json_more(&look, '}', &more));
+    }
+    return DT_OK;
 }
 
 static dt_status translate(dt__hf_config *c, dt_llama_options *out)
@@ -309,6 +329,7 @@ dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_optio
                           .scaling.partial = 1,
                           .parameters.partial = 1,
                           .local.partial = 1 };
+    DT__TRY(find_null(j, "sliding_window", &c->no_window));
     DT__TRY(dt__hf_read_object(j, config_keys, c, read_other));
     return translate(c, out);
 }

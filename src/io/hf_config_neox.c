@@ -6,11 +6,10 @@
 #include <string.h>
 
 typedef struct config {
-    int64_t vocab, context, width, layers, heads, hidden;
-    double eps, share, theta;
+    dt_gpt_options gpt;
     bool has_share, has_theta;
     const char *activation;
-    bool tied, parallel, biased;
+    bool biased;
     dt__hf_rope parameters;
     bool has_code, has_quantization, has_scaling;
 } config;
@@ -20,18 +19,18 @@ typedef struct config {
 #define GIVEN(field) .given = offsetof(config, field)
 
 static const dt_key keys[] = {
-    { "vocab_size", DT_KEY_INT, AT(vocab), .least = 1, .most = MOST },
-    { "max_position_embeddings", DT_KEY_INT, AT(context), .least = 1, .most = MOST },
-    { "hidden_size", DT_KEY_INT, AT(width), .least = 1, .most = MOST },
-    { "num_hidden_layers", DT_KEY_INT, AT(layers), .least = 1, .most = MOST },
-    { "num_attention_heads", DT_KEY_INT, AT(heads), .least = 1, .most = MOST },
-    { "intermediate_size", DT_KEY_INT, AT(hidden), .least = 1, .most = MOST },
-    { "layer_norm_eps", DT_KEY_REAL, AT(eps), .most = 1 },
-    { "rotary_pct", DT_KEY_REAL, AT(share), .most = 1, GIVEN(has_share) },
-    { "rotary_emb_base", DT_KEY_REAL, AT(theta), .most = DT_NO_LIMIT, GIVEN(has_theta) },
+    { "vocab_size", DT_KEY_INT, AT(gpt.vocab), .least = 1, .most = MOST },
+    { "max_position_embeddings", DT_KEY_INT, AT(gpt.context), .least = 1, .most = MOST },
+    { "hidden_size", DT_KEY_INT, AT(gpt.width), .least = 1, .most = MOST },
+    { "num_hidden_layers", DT_KEY_INT, AT(gpt.layers), .least = 1, .most = MOST },
+    { "num_attention_heads", DT_KEY_INT, AT(gpt.heads), .least = 1, .most = MOST },
+    { "intermediate_size", DT_KEY_INT, AT(gpt.hidden), .least = 1, .most = MOST },
+    { "layer_norm_eps", DT_KEY_REAL, AT(gpt.eps), .most = 1 },
+    { "rotary_pct", DT_KEY_REAL, AT(gpt.rotated), .most = 1, GIVEN(has_share) },
+    { "rotary_emb_base", DT_KEY_REAL, AT(gpt.theta), .most = DT_NO_LIMIT, GIVEN(has_theta) },
     { "hidden_act", DT_KEY_STRING, AT(activation) },
-    { "tie_word_embeddings", DT_KEY_BOOL, AT(tied) },
-    { "use_parallel_residual", DT_KEY_BOOL, AT(parallel) },
+    { "tie_word_embeddings", DT_KEY_BOOL, AT(gpt.tied) },
+    { "use_parallel_residual", DT_KEY_BOOL, AT(gpt.parallel) },
     { "attention_bias", DT_KEY_BOOL, AT(biased) },
     { 0 },
 };
@@ -61,21 +60,21 @@ static dt_status check_rotation(const dt__json *j, config *c)
         is_scaled(r->type)) {
         return refuse(j, "rope_scaling and rope_parameters with scaling are not supported");
     }
-    if (r->has_theta && c->has_theta && r->theta != c->theta) {
+    if (r->has_theta && c->has_theta && r->theta != c->gpt.theta) {
         return refuse(j, "rotary_emb_base, and rope_theta of rope_parameters differ");
     }
-    if (r->has_partial && c->has_share && r->partial != c->share) {
+    if (r->has_partial && c->has_share && r->partial != c->gpt.rotated) {
         return refuse(j, "rotary_pct, and partial_rotary_factor of rope_parameters differ");
     }
-    if (r->has_theta) c->theta = r->theta;
-    if (r->has_partial) c->share = r->partial;
-    const int64_t turned = (int64_t)((double)(c->width / c->heads) * c->share);
-    if (turned >= 2 && turned % 2 == 0 && c->theta > 0) return DT_OK;
+    if (r->has_theta) c->gpt.theta = r->theta;
+    if (r->has_partial) c->gpt.rotated = r->partial;
+    const int64_t turned = (int64_t)((double)(c->gpt.width / c->gpt.heads) * c->gpt.rotated);
+    if (turned >= 2 && turned % 2 == 0 && c->gpt.theta > 0) return DT_OK;
     return dt_fail(
         j->ctx, DT_ERR_UNSUPPORTED,
         "%s: rotary_pct %g of heads of width %lld, rotary_emb_base %g: an even number of "
         "rotated elements, and a base above 0, are supported",
-        j->path, c->share, (long long)(c->width / c->heads), c->theta);
+        j->path, c->gpt.rotated, (long long)(c->gpt.width / c->gpt.heads), c->gpt.theta);
 }
 
 static dt_status check(const dt__json *j, config *c)
@@ -92,40 +91,30 @@ static dt_status check(const dt__json *j, config *c)
     if (c->has_quantization) {
         return refuse(j, "quantization_config: of a GPT-NeoX the float model is read");
     }
-    if (c->width % c->heads == 0) return check_rotation(j, c);
+    if (c->gpt.width % c->gpt.heads == 0) return check_rotation(j, c);
     return dt_fail(j->ctx, DT_ERR_FORMAT,
                    "%s: hidden_size %lld is no multiple of num_attention_heads %lld", j->path,
-                   (long long)c->width, (long long)c->heads);
+                   (long long)c->gpt.width, (long long)c->gpt.heads);
 }
 
 dt_status dt__hf_config_read_neox(dt__json *j, dt_gpt_options *out)
 {
-    config c = { .vocab = 50432,
-                 .context = 2048,
-                 .width = 6144,
-                 .layers = 44,
-                 .heads = 64,
-                 .hidden = 24576,
-                 .eps = 1e-5,
-                 .share = 0.25,
-                 .theta = 1e4,
-                 .parallel = true,
+    config c = { .gpt = { .vocab = 50432,
+                          .context = 2048,
+                          .layers = 44,
+                          .heads = 64,
+                          .width = 6144,
+                          .hidden = 24576,
+                          .bias = true,
+                          .eps = 1e-5,
+                          .rotated = 0.25,
+                          .theta = 1e4,
+                          .parallel = true },
                  .biased = true };
     DT__TRY(dt__hf_read_object(j, keys, &c, read_other));
     DT__TRY(check(j, &c));
-    *out = (dt_gpt_options){ .vocab = c.vocab,
-                             .context = c.context,
-                             .layers = c.layers,
-                             .heads = c.heads,
-                             .width = c.width,
-                             .hidden = c.hidden,
-                             .bias = true,
-                             .tied = c.tied,
-                             .eps = c.eps,
-                             .rotated = c.share,
-                             .theta = c.theta,
-                             .parallel = c.parallel,
-                             .gelu_erf = c.activation == NULL || dt__hf_gelu_of(c.activation) > 0 };
+    *out = c.gpt;
+    out->gelu_erf = c.activation == NULL || dt__hf_gelu_of(c.activation) > 0;
     return DT_OK;
 }
 

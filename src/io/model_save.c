@@ -2,6 +2,7 @@
  *
  * The metadata are parsed before the file is written, so that no file is written that could not be
  * loaded. */
+#include "autograd/spread.h"
 #include "core/block_list.h"
 #include "io/hf.h"
 #include "io/model_base.h"
@@ -29,8 +30,43 @@ dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e)
     return dt__experts_add(s->writer, &s->groups, e);
 }
 
+/* A tensor of which other ranks have experts. */
+typedef struct remote_tensor {
+    dt__byte_source source;
+    const dt_tensor *x;
+} remote_tensor;
+
+static dt_status fetch(void *user, size_t at, void *to, size_t bytes)
+{
+    const remote_tensor *r = user;
+    const dt__spread *spread = r->x->ctx->spread;
+    const size_t size = dt_dtype_size(r->x->dtype);
+    const int64_t part[2] = { (int64_t)(at / size), (int64_t)((at + bytes) / size) };
+    return spread->fetch(spread->user, r->x, part, to);
+}
+
+static dt_status add_remote(dt__saving *s, const char *name, const dt_tensor *x)
+{
+    int64_t dims[DT_MAX_RANK];
+    remote_tensor *r = dt__saving_keep(s, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    *r = (remote_tensor){ { fetch, r }, x };
+    memcpy(dims, x->dims, sizeof dims);
+    dims[0] = dt__whole_extent(x);
+    dt__writer_from(s->writer, &r->source);
+    const dt_status status =
+        dt__saving_add_bytes(s, &(dt_file_entry){ .name = name,
+                                                  .dtype = dt__file_dtype_name(x->dtype),
+                                                  .rank = x->rank,
+                                                  .dims = dims,
+                                                  .data = &r->source });
+    dt__writer_from(s->writer, NULL);
+    return status;
+}
+
 dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x)
 {
+    if (dt__is_spread(x)) return add_remote(s, name, x);
     if (s->groups.n == 0 || !dt_is_contiguous(x)) return dt_writer_add(s->writer, name, x);
     return dt__saving_add_bytes(s, &(dt_file_entry){ .name = name,
                                                      .dtype = dt__file_dtype_name(x->dtype),
@@ -77,10 +113,11 @@ static void describe_shape(const dt_tensor *w, const dt__row_map *map, dt__modul
 {
     q->weight.transposed_groups = map->groups;
     q->weight.is_transposed = map->groups > 0;
-    q->weight.experts = map->experts;
+    q->weight.experts = dt__is_spread(w) ? w->spread : map->experts;
     q->weight.is_grouped = map->experts > 0;
     q->weight.shape.n = w->rank;
     for (int i = 0; i < w->rank; i++) q->weight.shape.v[i] = w->dims[i];
+    if (w->rank > 0) q->weight.shape.v[0] = dt__whole_extent(w);
 }
 
 static void describe_weight(const dt_tensor *w, dt__module_quant *q)

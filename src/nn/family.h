@@ -15,6 +15,9 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
 #include "nn/families.inc"
 #undef DT__FAMILY
 
+/* The least dt_block_options.query_width but 0: scores stay finite. */
+#define DT__LEAST_QUERY_WIDTH 1e-6
+
 /* The factor of cosines and sines with longrope, by its formula where none is given. */
 double dt__longrope_amplitude(const dt_llama_options *o);
 

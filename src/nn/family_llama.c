@@ -181,7 +181,8 @@ static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
     const dt_block_options *b = &o->block;
     if (b->norms < DT_BLOCK_NORMS_BEFORE || b->norms > DT_BLOCK_NORMS_BOTH || b->unrotated < 0 ||
         b->activation < DT_GATE_SILU || b->activation > DT_GATE_GELU_TANH || b->window < 0 ||
-        b->full_every < 0 || !(b->query_width >= 0) || !(b->local_theta >= 0)) {
+        b->full_every < 0 || !(b->query_width == 0 || b->query_width >= DT__LEAST_QUERY_WIDTH) ||
+        !(b->local_theta >= 0)) {
         return dt_fail(ctx, DT_ERR_ARG,
                        "llama: block: norms %d, activation %d, query_width %g, unrotated %lld, "
                        "window %lld, full_every %lld, local_theta %g: no such blocks",

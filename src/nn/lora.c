@@ -4,28 +4,18 @@
  * starts from W. */
 #include "nn/lora.h"
 
-#include "autograd/tape.h"
+#include "nn/scalar.h"
 
 #include <math.h>
 
 bool dt__can_lora(const dt_module *m) { return m->type == &dt__nn_linear; }
 
-/* alpha / rank, of the dtype of x. */
-static dt_tensor *factor_of(dt_tape *t, const dt_module *m, const dt_tensor *x)
-{
-    dt_tensor *factor;
-    if (t->status != DT_OK) return NULL;
-    dt_status s = dt_tensor_create(t->ctx, x->dtype, 0, NULL, &factor);
-    if (s == DT_OK) s = dt_fill(factor, m->lora.alpha / (double)m->lora.rank);
-    if (s == DT_OK) s = dt__tape_lend(t, factor);
-    return dt__tape_adopt(t, s) == DT_OK ? factor : NULL;
-}
-
 dt_tensor *dt__lora_product(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *residual)
 {
     dt_tensor *a = dt__entry_find(m, "lora_a")->x, *b = dt__entry_find(m, "lora_b")->x;
     dt_tensor *h = dt_linear(t, x, a, NULL);
-    if (h != NULL && m->lora.alpha != (double)m->lora.rank) h = dt_mul(t, h, factor_of(t, m, h));
+    const double factor = m->lora.alpha / (double)m->lora.rank;
+    if (h != NULL && factor != 1) h = dt__times(t, h, factor);
     return dt_linear_act(t, h, b, NULL, &(dt_linear_after){ DT_ACT_NONE, residual });
 }
 

@@ -2,7 +2,9 @@
  *     y[r] = x[r] W[e(r)]^T + bias[e(r)]      0 if r has no expert
  *     dx[r] = sum over r's experts of dy W[e]      dW[e] = dy_e^T x_e      dbias[e] = sum of dy_e
  * over the rows of expert e. Rows without an expert are padding: neither they nor their dy are
- * read. Offsets give the first row of each expert; an index gives each row's expert: routing.h. */
+ * read. Offsets give the first row of each expert; an index gives each row's expert: routing.h.
+ * Where the weight is spread over ranks, its context's dt__spread computes all of this. */
+#include "autograd/spread.h"
 #include "ops/grouped_gemm.h"
 #include "ops/ops_list.h"
 
@@ -30,8 +32,15 @@ static dt_status check_operands(const dt_call *c)
 static dt__grouped grouped_of(const dt_call *c)
 {
     const dt__routing r =
-        dt__routing_of(c->arg[WEIGHT]->dims[0], dt__rows(c->arg[X]), c->arg[INDEX]);
+        dt__routing_of(dt__whole_extent(c->in[WEIGHT]), dt__rows(c->arg[X]), c->arg[INDEX]);
     return (dt__grouped){ c, X, WEIGHT, BIAS, OFFSETS, INDEX, r };
+}
+
+static dt_status want_spread(const dt_call *c)
+{
+    if (c->in[INDEX] != NULL && c->in[X]->dtype == DT_F32 && c->ctx->spread != NULL) return DT_OK;
+    return dt_refuse(c, DT_ERR_UNSUPPORTED,
+                     "experts that are spread over ranks want rows of f32 and an index");
 }
 
 static dt_status shape(dt_call *c)
@@ -50,6 +59,7 @@ static dt_status shape(dt_call *c)
         return dt_refuse(c, DT_ERR_SHAPE, "x is read more often than can be counted");
     }
     DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
+    if (dt__is_spread(w)) return want_spread(c);
     c->scratch_bytes = dt__grouped_forward_scratch(&g);
     return DT_OK;
 }
@@ -65,18 +75,29 @@ static bool takes_codes(const dt_call *c, int i)
 
 static void forward(const dt_call *c)
 {
+    const dt__spread *spread = c->ctx->spread;
+    if (dt__is_spread(c->in[WEIGHT])) {
+        spread->forward(spread->user, c);
+        return;
+    }
     const dt__grouped g = grouped_of(c);
     dt__grouped_forward(&g, dt__data_mut(c->y));
 }
 
 static size_t scratch(const dt_call *c)
 {
+    if (dt__is_spread(c->in[WEIGHT])) return 0;
     const dt__grouped g = grouped_of(c);
     return dt__grouped_backward_scratch(&g);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
+    const dt__spread *spread = c->ctx->spread;
+    if (dt__is_spread(c->in[WEIGHT])) {
+        spread->backward(spread->user, c, dy, dx);
+        return;
+    }
     const dt__grouped g = grouped_of(c);
     dt__grouped_backward(&g, dt__data(dy), dx);
 }

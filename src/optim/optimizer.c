@@ -74,8 +74,11 @@ static dt__slot *slot_of(const dt_optimizer *o, const dt_tensor *p)
 static dt_status make_like(const dt_optimizer *o, const dt__slot *s, dt_tensor **out)
 {
     const int64_t n = s->range[1] - s->range[0];
-    if (o->shared) return dt_tensor_create(o->ctx, s->p->dtype, 1, &n, out);
-    return dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, s->p->dims, out);
+    int64_t dims[DT_MAX_RANK];
+    if (o->shared && s->experts == 0) return dt_tensor_create(o->ctx, s->p->dtype, 1, &n, out);
+    memcpy(dims, s->p->dims, sizeof dims);
+    if (s->experts > 0) dims[0] = n / (s->p->count / s->p->dims[0]);
+    return dt_tensor_create(o->ctx, s->p->dtype, s->p->rank, dims, out);
 }
 
 /* Allocates the state of a slot. Trained parameters get it with the slot, so that a step does not
@@ -105,9 +108,18 @@ static dt_status begin_state(const dt_optimizer *o, dt__slot *s)
 /* By its path, so that all ranks agree. */
 static void set_range(const dt_optimizer *o, dt__slot *s)
 {
-    const int rank = dt__cluster_rank(o->cluster), ranks = dt__cluster_ranks(o->cluster);
+    const dt__spread *spread = o->ctx->spread;
     s->turn = XXH3_64bits(s->path, strlen(s->path));
-    dt__range_of_rank(&(dt__bucket_tensor){ s->p->count, s->turn }, rank, ranks, s->range);
+    s->experts = spread == NULL ? 0 : spread->experts_of(spread->user, o->m, s->p);
+    dt__slot_range(o, s, dt__cluster_rank(o->cluster), s->range);
+}
+
+bool dt__optimizer_has_parts(const dt_optimizer *o)
+{
+    if (o == NULL) return false;
+    int64_t i = 0;
+    while (i < o->n && o->slots[i].experts == 0) i++;
+    return o->shared || i < o->n;
 }
 
 dt_status dt__optimizer_follow(dt_optimizer *o)
@@ -303,7 +315,8 @@ dt_status dt__optimizer_visit(dt_optimizer *o, dt__visit_state *visit, void *use
         dt__slot *s = &o->slots[i];
         if (!s->p->requires_grad && s->step == NULL) continue;
         DT__TRY(make_state(o, s));
-        dt__optimizer_state state = { .path = s->path, .p = s->p, .shared = o->shared };
+        const bool shared = o->shared || s->experts > 0;
+        dt__optimizer_state state = { .path = s->path, .p = s->p, .shared = shared };
         memcpy(state.range, s->range, sizeof state.range);
         for (int k = 0; k < states; k++) {
             state.number = i * DT__STATES + k;
@@ -412,7 +425,7 @@ void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__p
     if (t->status == DT_OK) ++*step;
 }
 
-static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, double factor)
+void dt__slot_update_whole(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, double factor)
 {
     dt__slot_update(o, s, t,
                     &(dt__parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
@@ -422,7 +435,7 @@ static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, do
 static dt_status step_alone(dt_optimizer *o, dt_tape *t, double lr, double factor)
 {
     for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
-        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, lr, factor);
+        if (o->slots[i].p->grad != NULL) dt__slot_update_whole(o, &o->slots[i], t, lr, factor);
     }
     return t->status;
 }
@@ -468,11 +481,12 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
 static void average(const dt_optimizer *o, const dt__slot *s, dt_tape *t, double weight)
 {
     dt_tensor *p = s->p;
-    const dt_status status = o->shared ? dt__slot_views(s, &p, NULL) : DT_OK;
+    const bool part = o->shared && s->experts == 0;
+    const dt_status status = part ? dt__slot_views(s, &p, NULL) : DT_OK;
     if (status != DT_OK) dt__tape_adopt(t, status);
     else if (weight == 1.0) dt_copy_(t, s->average, p);
     else dt_lerp_(t, s->average, p, weight);
-    if (o->shared) dt_tensor_free(p);
+    if (part) dt_tensor_free(p);
 }
 
 dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight)

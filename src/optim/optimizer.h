@@ -36,19 +36,26 @@ typedef struct dt__optimizer_ranks {
 dt_status dt__optimizer_create_for(dt_module *m, const dt_optimizer_options *options,
                                    const dt__optimizer_ranks *ranks, dt_optimizer **out);
 bool dt__optimizer_is_shared(const dt_optimizer *o); /* false of NULL */
+/* Whether ranks have state, or parameters, that others lack: shared, or of experts. False of
+ * NULL. */
+bool dt__optimizer_has_parts(const dt_optimizer *o);
 /* Elements of state for each element of a trained parameter: moments, and an average. */
 int dt__optimizer_states(const dt_optimizer_options *o);
 /* How the parameter is cut. */
 dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_tensor *out);
-/* dt_clip_factor. With `shared`, each rank has its ranges of the gradients. */
+/* dt_clip_factor. With `shared`, each rank has its ranges of the gradients; of experts that are
+ * spread it has its own. */
 dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *norm,
                              double *factor);
 
-/* Of a shared one: while rank 0 works alone, the others send it what it asks for. They call
+/* Of one that has parts: while rank 0 works alone, the others send it what it asks for. They call
  * dt__optimizer_serve, which returns when rank 0 calls dt__optimizer_release. */
 dt_status dt__optimizer_serve(dt_optimizer *o);
 dt_status dt__optimizer_release(dt__cluster *c);
 /* Of rank 0: elements part[0] ... part[1]-1 of a shared state, in the parameter's order. */
 dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to);
+/* The same of a tensor of the module that is spread (autograd/spread.h). */
+dt_status dt__optimizer_fetch_tensor(dt_optimizer *o, const dt_tensor *x, const int64_t part[2],
+                                     void *to);
 
 #endif

@@ -35,6 +35,19 @@ dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_t
     return DT_OK;
 }
 
+void dt__slot_range(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2])
+{
+    const int ranks = dt__cluster_ranks(o->cluster);
+    if (s->experts == 0) {
+        dt__range_of_rank(&(dt__bucket_tensor){ s->p->count, s->turn }, rank, ranks, range);
+        return;
+    }
+    const int64_t each = dt__whole_count(s->p) / s->experts;
+    dt__experts_of_rank(s->experts, rank, ranks, range);
+    range[0] *= each;
+    range[1] *= each;
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 static dt_status view_of(const dt__slot *s, dt_tensor *x, dt_tensor **out)
@@ -78,6 +91,7 @@ void dt__shared_free(dt_optimizer *o)
 
 static int64_t shared_count(const dt__slot *s)
 {
+    if (s->experts > 0) return 0; /* no other rank wants it */
     return s->p->requires_grad || s->step != NULL ? s->p->count : 0;
 }
 
@@ -164,14 +178,20 @@ dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor)
     int64_t posted = 0;
     dt_status s = begin_exchange(o);
     for (int64_t i = 0; i < o->n && s == DT_OK && t->status == DT_OK; i++) {
+        dt__slot *slot = &o->slots[i];
         dt__parameter_update u = { .lr = lr, .factor = factor };
-        if (o->slots[i].p->grad != NULL) update(o, &o->slots[i], t, &u);
+        if (slot->p->grad != NULL && slot->experts > 0) {
+            dt__slot_update_whole(o, slot, t, lr, factor);
+        } else if (slot->p->grad != NULL) {
+            update(o, slot, t, &u);
+        }
         if (t->status == DT_OK) post_until(o, i + 1, &posted);
     }
     if (s == DT_OK && t->status == DT_OK) s = end_exchange(o, posted);
     if (s != DT_OK) dt__tape_adopt(t, s);
     for (int64_t i = 0; i < o->n && t->status == DT_OK; i++) {
-        if (o->slots[i].p->grad != NULL) finish(o->slots[i].p);
+        const dt__slot *slot = &o->slots[i];
+        if (slot->p->grad != NULL && slot->experts == 0) finish(slot->p);
     }
     return t->status;
 }
@@ -179,6 +199,7 @@ dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor)
 static dt_status swap(dt_tape *t, const dt__slot *s)
 {
     dt_tensor *p;
+    if (s->experts > 0) return dt__average_swap(t, s->p, s->average);
     const dt_status status = dt__slot_views(s, &p, NULL);
     if (status != DT_OK) return dt__tape_adopt(t, status);
     dt__average_swap(t, p, s->average);
@@ -196,121 +217,46 @@ dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t)
     const dt_status s = end_exchange(o, 0);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     for (int64_t i = 0; i < o->n; i++) {
-        if (o->slots[i].average == NULL) continue;
+        if (o->slots[i].average == NULL || o->slots[i].experts > 0) continue;
         dt__write_open(o->slots[i].p);
         dt__write_close(o->slots[i].p);
     }
     return DT_OK;
 }
 
-/* ---- the norm of the gradient --------------------------------------------------------------- */
-
-static int64_t chunks_in(const int64_t range[2])
-{
-    return dt__ceil_div(range[1] - range[0], DT__CHUNK);
-}
-
-static void range_of(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2])
-{
-    const dt__bucket_tensor x = { s->p->count, s->turn };
-    dt__range_of_rank(&x, rank, dt__cluster_ranks(o->cluster), range);
-}
-
-/* Partial sums of the ranges of a rank. */
-static int64_t chunks_of_rank(const dt_optimizer *o, int rank)
-{
-    int64_t n = 0, range[2];
-    for (int64_t i = 0; i < o->n; i++) {
-        if (o->slots[i].p->grad == NULL) continue;
-        range_of(o, &o->slots[i], rank, range);
-        n += chunks_in(range);
-    }
-    return n;
-}
-
-static void sum_own(const dt_optimizer *o, double *to)
-{
-    dt__team *const threads = dt__threads_enter(o->ctx);
-    for (int64_t i = 0; i < o->n; i++) {
-        const dt__slot *s = &o->slots[i];
-        const float *g = s->p->grad == NULL ? NULL : dt__data(s->p->grad);
-        const int64_t n = s->range[1] - s->range[0];
-        if (g == NULL || n == 0) continue;
-        dt__kernels_of(o->ctx, DT_F32)->sum_squares(n, g + s->range[0], to);
-        to += chunks_in(s->range);
-    }
-    dt__threads_leave(threads);
-}
-
-/* The partial sums of all ranks, `most` of each, into the order of one rank. */
-static void place_sums(const dt_optimizer *o, int64_t most, const double *all, double *to)
-{
-    for (int k = 0; k < dt__cluster_ranks(o->cluster); k++) {
-        const double *from = all + k * most;
-        int64_t first = 0, range[2];
-        for (int64_t i = 0; i < o->n; i++) {
-            const dt__slot *s = &o->slots[i];
-            if (s->p->grad == NULL) continue;
-            range_of(o, s, k, range);
-            const int64_t n = chunks_in(range);
-            if (n > 0) memcpy(to + first + range[0] / DT__CHUNK, from, (size_t)n * sizeof *to);
-            from += n;
-            first += dt__ceil_div(s->p->count, DT__CHUNK);
-        }
-    }
-}
-
-static dt_status shared_norm(dt_optimizer *o, double *norm)
-{
-    const int ranks = dt__cluster_ranks(o->cluster);
-    int64_t most = 0, all = 0;
-    for (int k = 0; k < ranks; k++) {
-        const int64_t n = chunks_of_rank(o, k);
-        most = dt__max_i64(most, n);
-        all += n;
-    }
-    double *sums = dt__alloc_array(o->ctx, (ranks + 1) * most + all, sizeof *sums);
-    if (sums == NULL) return DT_ERR_NOMEM;
-    double *of_ranks = sums + most, *placed = of_ranks + ranks * most;
-    memset(sums, 0, (size_t)most * sizeof *sums);
-    sum_own(o, sums);
-    const dt_status s = dt__cluster_gather(o->cluster, "the norm of the gradient", sums,
-                                           (size_t)most * sizeof *sums, of_ranks);
-    if (s == DT_OK) {
-        place_sums(o, most, of_ranks, placed);
-        *norm = dt__norm_of_sums(placed, all);
-    }
-    dt__release(o->ctx, sums);
-    return s;
-}
+/* ---- clipping -------------------------------------------------------------------------------- */
 
 dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *norm,
                              double *factor)
 {
-    if (!o->shared) return dt_clip_factor(o->m, t, limit, norm, factor);
+    if (!dt__optimizer_has_parts(o)) return dt_clip_factor(o->m, t, limit, norm, factor);
     *factor = 1;
     if (t->status != DT_OK) return t->status;
     dt_status s = dt__optimizer_follow(o);
-    if (s == DT_OK) s = shared_norm(o, norm);
+    if (s == DT_OK) s = dt__norm_of_ranks(o, norm);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     *factor = dt__factor_of_norm(limit, *norm);
     return DT_OK;
 }
 
-/* ---- the state of all ranks, for rank 0 ----------------------------------------------------- */
+/* ---- what ranks have, for rank 0 ------------------------------------------------------------- */
 
 #define PIECE ((int64_t)1 << 28) /* most elements of one message */
 
-/* What rank 0 wants; number -1: no more. */
+/* What rank 0 wants: a state by its number, or tensor -2 - number of the module's that are spread;
+ * -1: no more. */
 typedef struct wish {
     int64_t number, part[2];
 } wish;
 
+enum { NO_MORE = -1, FIRST_TENSOR = -2 };
+
 typedef struct fetching {
     const dt_optimizer *o;
     const dt__slot *s;
-    const float *own; /* its range */
-    float *to;        /* of rank 0 */
+    const char *own; /* its range */
+    char *to;        /* of rank 0 */
+    size_t size;     /* of an element */
     wish wish;
     int64_t round; /* of messages */
 } fetching;
@@ -319,7 +265,7 @@ typedef struct fetching {
 static int64_t sent_by(const fetching *f, int k, int64_t *from)
 {
     int64_t range[2];
-    range_of(f->o, f->s, k, range);
+    dt__slot_range(f->o, f->s, k, range);
     *from = dt__max_i64(range[0], f->wish.part[0]) + f->round * PIECE;
     return dt__max_i64(0, dt__min_i64(PIECE, dt__min_i64(range[1], f->wish.part[1]) - *from));
 }
@@ -330,39 +276,62 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     const int rank = dt__cluster_rank(f->o->cluster);
     int64_t from;
     if (rank == 0) {
-        receive->bytes = (size_t)sent_by(f, k, &from) * sizeof(float);
-        receive->data = f->to + (from - f->wish.part[0]);
+        receive->bytes = (size_t)sent_by(f, k, &from) * f->size;
+        if (receive->bytes > 0) receive->data = f->to + (size_t)(from - f->wish.part[0]) * f->size;
     } else if (k == 0) {
-        send->bytes = (size_t)sent_by(f, rank, &from) * sizeof(float);
-        send->data = (float *)(uintptr_t)f->own + (from - f->s->range[0]);
+        send->bytes = (size_t)sent_by(f, rank, &from) * f->size;
+        if (send->bytes > 0) {
+            send->data = (char *)(uintptr_t)f->own + (size_t)(from - f->s->range[0]) * f->size;
+        }
     }
-    if (receive->bytes == 0) receive->data = NULL;
-    if (send->bytes == 0) send->data = NULL;
 }
 
 static bool run(dt__cluster *c, void *user)
 {
-    const dt__exchange x = { "the optimizer's state", false, pieces, user };
+    const dt__exchange x = { "what rank 0 writes", false, pieces, user };
     return dt__cluster_exchange(c, &x);
 }
 
-static dt_status fetch(dt_optimizer *o, const wish *w, float *to)
+static dt_status exchange(fetching *f)
+{
+    const int64_t *part = f->wish.part;
+    for (; f->round * PIECE < part[1] - part[0]; f->round++) {
+        dt__cluster_job job = { .run = run, .user = f };
+        dt__cluster_post(f->o->cluster, &job);
+        DT__TRY(dt__cluster_wait(f->o->cluster, &job));
+    }
+    if (dt__cluster_rank(f->o->cluster) > 0) return DT_OK;
+    const int64_t from = dt__max_i64(f->s->range[0], part[0]);
+    const int64_t n = dt__min_i64(f->s->range[1], part[1]) - from;
+    if (n <= 0) return DT_OK;
+    memcpy(f->to + (size_t)(from - part[0]) * f->size,
+           f->own + (size_t)(from - f->s->range[0]) * f->size, (size_t)n * f->size);
+    return DT_OK;
+}
+
+static dt_status fetch_state(dt_optimizer *o, const wish *w, void *to)
 {
     const dt__slot *s = &o->slots[w->number / DT__STATES];
-    const int64_t k = w->number % DT__STATES, count = w->part[1] - w->part[0];
+    const int64_t k = w->number % DT__STATES;
     const dt_tensor *x = k < DT__MOST_STATES ? s->state[k] : s->average;
-    fetching f = { .o = o, .s = s, .own = dt__data(x), .to = to, .wish = *w };
-    for (; f.round * PIECE < count; f.round++) {
-        dt__cluster_job job = { .run = run, .user = &f };
-        dt__cluster_post(o->cluster, &job);
-        DT__TRY(dt__cluster_wait(o->cluster, &job));
-    }
-    if (dt__cluster_rank(o->cluster) > 0) return DT_OK;
-    const int64_t from = dt__max_i64(s->range[0], w->part[0]);
-    const int64_t n = dt__min_i64(s->range[1], w->part[1]) - from;
-    if (n <= 0) return DT_OK;
-    memcpy(to + (from - w->part[0]), f.own + (from - s->range[0]), (size_t)n * sizeof *to);
-    return DT_OK;
+    fetching f = {
+        .o = o, .s = s, .own = dt__data(x), .to = to, .size = sizeof(float), .wish = *w
+    };
+    return exchange(&f);
+}
+
+/* A tensor that is spread is divided as the slot of a parameter would be. */
+static dt_status fetch_tensor(dt_optimizer *o, const dt_tensor *x, const wish *w, void *to)
+{
+    dt__slot s = { .p = (dt_tensor *)(uintptr_t)x, .experts = x->spread };
+    dt__slot_range(o, &s, dt__cluster_rank(o->cluster), s.range);
+    fetching f = { .o = o,
+                   .s = &s,
+                   .own = dt__data(dt__kind_of(x)->inner(s.p)),
+                   .to = to,
+                   .size = dt_dtype_size(x->dtype),
+                   .wish = *w };
+    return exchange(&f);
 }
 
 static dt_status tell(dt__cluster *c, wish *w)
@@ -374,8 +343,37 @@ dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t par
 {
     wish w = { number, { part[0], part[1] } };
     DT__TRY(tell(o->cluster, &w));
-    return fetch(o, &w, to);
+    return fetch_state(o, &w, to);
 }
+
+/* The number of x among those that are spread, in the order of visiting. */
+typedef struct numbering {
+    const dt_tensor *x;
+    int64_t number;
+    bool found;
+} numbering;
+
+static dt_status number(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    numbering *n = user;
+    (void)path;
+    (void)kind;
+    n->found = n->found || (dt__is_spread(x) && dt__kind_of(x)->inner(x) == n->x);
+    n->number += !n->found && dt__is_spread(x);
+    return DT_OK;
+}
+
+dt_status dt__optimizer_fetch_tensor(dt_optimizer *o, const dt_tensor *x, const int64_t part[2],
+                                     void *to)
+{
+    numbering n = { .x = x };
+    DT__TRY(dt_module_visit(o->m, number, &n));
+    wish w = { FIRST_TENSOR - n.number, { part[0], part[1] } };
+    DT__TRY(tell(o->cluster, &w));
+    return fetch_tensor(o, x, &w, to);
+}
+
+/* ---- serving --------------------------------------------------------------------------------- */
 
 static dt_status nothing(void *user, const dt__optimizer_state *s)
 {
@@ -384,25 +382,44 @@ static dt_status nothing(void *user, const dt__optimizer_state *s)
     return DT_OK;
 }
 
+/* Looks for a tensor by its number. */
+typedef struct looking {
+    int64_t number;
+    const dt_tensor *found;
+} looking;
+
+static dt_status look(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    looking *l = user;
+    (void)path;
+    (void)kind;
+    if (dt__is_spread(x) && l->number-- == 0) l->found = x;
+    return DT_OK;
+}
+
+static dt_status serve(dt_optimizer *o, const wish *w)
+{
+    looking l = { .number = FIRST_TENSOR - w->number };
+    if (w->number >= 0 && w->number < o->n * DT__STATES) return fetch_state(o, w, NULL);
+    if (w->number < 0) DT__TRY(dt_module_visit(o->m, look, &l));
+    if (l.found != NULL) return fetch_tensor(o, l.found, w, NULL);
+    return dt_fail(o->ctx, DT_ERR_STATE, "rank 0 wants tensor %lld, which this rank does not have",
+                   (long long)w->number);
+}
+
 dt_status dt__optimizer_serve(dt_optimizer *o)
 {
     wish w = { 0 };
     DT__TRY(dt__optimizer_visit(o, nothing, NULL)); /* makes what is missing, as on rank 0 */
     for (;;) {
         DT__TRY(tell(o->cluster, &w));
-        if (w.number < 0) return DT_OK;
-        if (w.number >= o->n * DT__STATES) {
-            return dt_fail(o->ctx, DT_ERR_STATE,
-                           "rank 0 wants state %lld, of parameters that this "
-                           "rank does not have",
-                           (long long)w.number);
-        }
-        DT__TRY(fetch(o, &w, NULL));
+        if (w.number == NO_MORE) return DT_OK;
+        DT__TRY(serve(o, &w));
     }
 }
 
 dt_status dt__optimizer_release(dt__cluster *c)
 {
-    wish w = { .number = -1 };
+    wish w = { .number = NO_MORE };
     return tell(c, &w);
 }

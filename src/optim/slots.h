@@ -2,6 +2,7 @@
 #ifndef DT__OPTIM_SLOTS_H
 #define DT__OPTIM_SLOTS_H
 
+#include "autograd/spread.h"
 #include "cluster/cluster.h"
 #include "core/tensor.h"
 #include "optim/formulas.h"
@@ -20,6 +21,7 @@ typedef struct dt__slot {
     double lr_factor, weight_decay;
     uint64_t turn;    /* dt__bucket_tensor.turn */
     int64_t range[2]; /* of its elements, which this rank updates */
+    int64_t experts;  /* above 0: of so many, the range has those of this rank, and so may p */
 } dt__slot;
 
 typedef struct dt__parameter_factors {
@@ -60,6 +62,9 @@ dt_status dt__optimizer_follow(dt_optimizer *o);
 /* One update of a slot, of which u has the parameter, the gradient, rate and factor. Errors stay on
  * the tape. */
 void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__parameter_update *u);
+/* The same of all elements that p has. */
+void dt__slot_update_whole(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr,
+                           double factor);
 
 /* Exchanges a parameter and its average; errors stay on the tape. */
 dt_status dt__average_swap(dt_tape *t, dt_tensor *p, dt_tensor *average);
@@ -73,11 +78,20 @@ double dt__factor_of_norm(double limit, double norm);
 
 /* ---- optimizer_ranks.c ---- */
 
+/* The range of any rank, in elements of the whole parameter. */
+void dt__slot_range(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2]);
+/* The first element of the range in x, which is the parameter or its gradient. */
+static inline int64_t dt__slot_first(const dt__slot *s) { return s->experts > 0 ? 0 : s->range[0]; }
 /* Views of the rank's range of the master, and of the gradient unless `g` is NULL. STATE, NOMEM. */
 dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g);
 /* A step, and an exchange of averages, of ranks that share the parameters. */
 dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor);
 dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t);
 void dt__shared_free(dt_optimizer *o);
+
+/* ---- norm_ranks.c ---- */
+
+/* The norm of the gradient of all ranks, by the same partial sums as on one. */
+dt_status dt__norm_of_ranks(dt_optimizer *o, double *norm);
 
 #endif

@@ -9,6 +9,7 @@
  * shapes alone. */
 #include "qat/learned.h"
 
+#include "autograd/spread.h"
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 #include "kernels/loops.h"
@@ -280,7 +281,7 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
     dt_tensor_free(made);
     DT__TRY(s);
     range->scale->storage->version++;
-    *(int64_t *)dt_data_mut(range->count) = x->count;
+    *(int64_t *)dt_data_mut(range->count) = dt__whole_count(x);
     return DT_OK;
 }
 

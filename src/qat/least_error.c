@@ -8,6 +8,7 @@
  * that they do not depend on threads. [after llm-compressor's memoryless_mse observer] */
 #include "qat/least_error.h"
 
+#include "autograd/spread.h"
 #include "kernels/kernels.h"
 #include "qat/quantized.h"
 #include "qat/scheme.h"
@@ -156,6 +157,6 @@ dt_status dt__least_error_observe(const dt_tensor *x, const dt__row_map *map,
     range->scale->storage->version++;
     if (range->zero_point != NULL) range->zero_point->storage->version++;
     DT__TRY(s);
-    *(int64_t *)dt_data_mut(range->count) = x->count;
+    *(int64_t *)dt_data_mut(range->count) = dt__whole_count(x);
     return DT_OK;
 }

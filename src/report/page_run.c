@@ -49,7 +49,7 @@ static void note_damage(dt__page_run *r, const char *name)
     snprintf(r->damaged + used, sizeof r->damaged - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-/* A file that cannot be read as JSON is noted, and left out. */
+/* A file that cannot be read as JSON is named on the page, and left out. */
 static dt_status read_json(dt__page_run *r, const char *name, dt__tree *out)
 {
     char *text;

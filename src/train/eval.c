@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "train/spreading.h"
 #include "train/task.h"
 
 #include <string.h>
@@ -85,7 +86,10 @@ static dt_status run_round(evaluation *e, int64_t first)
     dt_tensor *of[DT__ANSWERS];
     const bool mine = first + e->rank < e->batches;
     dt__tensor_post post = { .what = "the answers of a batch", .status = e->added };
+    if (post.status == DT_OK) post.status = dt__spread_begin(e->ctx, e->o->m);
     if (post.status == DT_OK && mine) post.status = run_batch(e, first + e->rank, of);
+    const dt_status served = dt__spread_end(e->ctx, DT_OK); /* also after an error: see below */
+    if (post.status == DT_OK) post.status = served;
     post.given = (dt__tensor_list){ of, mine ? DT__ANSWERS : 0 };
     const dt_status status = dt__cluster_tensors(e->o->cluster, &post, e->all);
     if (status == DT_OK && e->rank == 0) e->added = add_all(e);
@@ -93,10 +97,11 @@ static dt_status run_round(evaluation *e, int64_t first)
     return status;
 }
 
-static dt_status run(evaluation *e)
+/* `status`: how opening it went on this rank. */
+static dt_status run(evaluation *e, dt_status status)
 {
     e->all = dt__alloc_zero(e->ctx, (size_t)e->ranks * sizeof *e->all);
-    e->added = e->all == NULL ? DT_ERR_NOMEM : DT_OK;
+    e->added = status == DT_OK && e->all == NULL ? DT_ERR_NOMEM : status;
     DT__TRY(dt__cluster_meet(e->o->cluster, DT__MEETING, e->added));
     for (int64_t i = 0; i < e->batches; i += e->ranks) DT__TRY(run_round(e, i));
     return dt__cluster_meet(e->o->cluster, DT__MEETING, e->added);
@@ -111,7 +116,7 @@ typedef struct told {
 
 static dt_status put_metrics(evaluation *e, dt_metrics *m)
 {
-    DT__TRY(dt__tally_metrics(&e->tally, m));
+    DT__TRY(dt__cluster_meet(e->o->cluster, DT__MEETING, dt__tally_metrics(&e->tally, m)));
     told t = { .loss = m->loss, .seconds = e->seconds, .examples = m->examples };
     memcpy(t.value, m->value, sizeof t.value);
     DT__TRY(dt__cluster_tell(e->o->cluster, "metrics", &t, sizeof t));
@@ -144,9 +149,9 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
         e->batches = dt__ceil_div(e->examples, o->options->batch_size);
         dt_no_grad(e->t, true);
         dt_train(o->m, false);
-        status = run(e);
-        dt_train(o->m, was_training);
     }
+    status = run(e, status);
+    dt_train(o->m, was_training);
     if (status == DT_OK) status = put_metrics(e, metrics);
     dt__tally_close(&e->tally);
     dt_tape_free(e->t);

@@ -13,6 +13,7 @@ static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
 static const char *const mask_names[] = { "completion", "all", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const shard_choices[] = { "auto", "on", "off", NULL };
+static const char *const experts_names[] = { "everywhere", "spread", NULL };
 static const char *const finish_names[] = { "last", "best", NULL };
 
 #define AT(field) .offset = offsetof(dt_run_options, field)
@@ -50,6 +51,11 @@ static const dt_key cluster_keys[] = {
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
       .text = "with `train.shards`: batch norms have the statistics of all shards of a batch, "
               "instead of each shard's own" },
+    { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
+      .resumable = true,
+      .text = "spread: each rank has a share of the experts of every mixture, with their gradients "
+              "and optimizer state, and rows go to the rank that has their expert. The bits are "
+              "the same" },
     { 0 },
 };
 
@@ -283,7 +289,8 @@ static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
-      .text = "formats of `detent export` that the model will leave in: c, hf, onnx, onnx-nbits, "
+      .text = "formats of `detent export` to which the model will be exported: c, hf, onnx, "
+              "onnx-nbits, "
               "onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
               "compressed-tensors, torchao; what one of them cannot hold is an error before "
               "training" },

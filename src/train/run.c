@@ -87,7 +87,8 @@ static dt_status end_training(dt__run *r)
     DT__TRY(dt__run_measure_memory(r));
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));
-    return dt__run_take_average(r);
+    DT__TRY(dt__run_take_average(r));
+    return dt__run_end_spread(r);
 }
 
 static dt_status begin_qat(dt__run *r)
@@ -117,6 +118,7 @@ static dt_status run_main(dt__run *r)
 static dt_status train(dt__run *r)
 {
     bool found = false;
+    DT__TRY(dt__run_open_spread(r));
     DT__TRY(dt__run_name_folders(r));
     DT__TRY(dt__run_alone(r, dt__run_folder));
     if (r->control.resume) DT__TRY(dt__run_forget_machine(r));

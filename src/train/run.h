@@ -111,8 +111,9 @@ typedef struct dt__run {
     dt_run_control control;
     dt_run_summary *summary;
     /* the other ranks */
-    struct dt__cluster *cluster; /* NULL: there are none */
-    struct dt__shards *shards;   /* NULL: an update has one shard */
+    struct dt__cluster *cluster;  /* NULL: there are none */
+    struct dt__shards *shards;    /* NULL: an update has one shard */
+    struct dt__spreading *spread; /* cluster.experts: spread; else NULL */
     int64_t n_shards;
     dt_logger log;           /* the context's, which ranks but 0 do not use meanwhile; else NULL */
     bool together;           /* every rank ends with the error that this one has */
@@ -272,6 +273,8 @@ const char *dt__recipe_resumable(dt_recipe *r);
 /* ---- run_state.c ---- */
 
 void dt__run_name_state(dt__run *r);
+/* dt_checkpoint_load, where experts are spread, too. */
+dt_status dt__run_load(dt__run *r, const char *path);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
 dt_status dt__run_resume(dt__run *r, bool *found);
@@ -339,6 +342,17 @@ bool dt__run_wants_to_stop(dt__run *r);
 dt_status dt__run_compare_ranks(dt__run *r);
 /* Makes the optimizer of r->model, which ranks share if cluster.shard_optimizer says so. */
 dt_status dt__run_optimizer(dt__run *r);
+/* With cluster.experts: spread, on several ranks: opens what they exchange rows by. NOMEM. */
+dt_status dt__run_open_spread(dt__run *r);
+/* CONFIG where cluster.experts does not fit the model or the number of ranks. */
+dt_status dt__run_check_spread(dt__run *r);
+/* Leaves this rank its share of the experts of r->model; gives it all of them. All ranks together.
+ * The optimizer has the state of a rank's own in either case. NOMEM, STATE. */
+dt_status dt__run_cut_experts(dt__run *r);
+dt_status dt__run_join_experts(dt__run *r);
+/* After training: frees the optimizer, and gives all ranks the whole model, which is then
+ * evaluated, rounded and written as without cluster.experts. */
+dt_status dt__run_end_spread(dt__run *r);
 /* Leaves the other ranks; `status`: how the run ended. */
 void dt__run_leave(dt__run *r, dt_status status);
 

@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "train/calibration.h"
 #include "train/run.h"
+#include "train/spreading.h"
 
 #include <math.h>
 #include <string.h>
@@ -51,7 +52,10 @@ static dt_status follow(dt__run *r)
     dt__calibration c;
     dt_status status = dt__calibration_open(&c, r->ctx, r->train, &choice);
     dt_tape_reset(r->tape);
-    if (status == DT_OK) status = dt__calibration_run(&c, r->model, r->tape);
+    if (status == DT_OK) status = dt__spread_begin(r->ctx, r->model);
+    if (status == DT_OK) {
+        status = dt__spread_end(r->ctx, dt__calibration_run(&c, r->model, r->tape));
+    }
     dt_no_grad(r->tape, false);
     dt_tape_reset(r->tape);
     dt__calibration_close(&c);

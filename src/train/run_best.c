@@ -200,7 +200,7 @@ static dt_status go_back(dt__run *r)
     for (int i = 0; i < DT__COUNTS; i++) count[i] = r->count[i].value;
     dt__run_end_stage(r);
     DT__TRY(dt__run_begin_stage(r, (dt__stage)count[DT__COUNT_STAGE]));
-    DT__TRY(dt_checkpoint_load(&r->state, path));
+    DT__TRY(dt__run_load(r, path));
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
     count[DT__COUNT_AVERAGED] = *dt__run_count(r, DT__COUNT_AVERAGED);
     for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = count[i];

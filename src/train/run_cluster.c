@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "train/agree.h"
 #include "train/shards.h"
+#include "train/spreading.h"
 
 #include <detent/detent.h>
 #include <stdio.h>
@@ -105,13 +106,13 @@ dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
 
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
 {
-    const bool shared = dt__optimizer_is_shared(r->optimizer);
+    const bool parts = dt__optimizer_has_parts(r->optimizer);
     dt_status status = DT_OK;
     if (r->cluster == NULL) return work(r);
     if (dt__run_writes(r)) {
         status = work(r);
-        if (shared) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
-    } else if (shared) {
+        if (parts) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+    } else if (parts) {
         status = dt__optimizer_serve(r->optimizer);
     }
     return conclude(r, status);
@@ -133,6 +134,78 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
     return status;
 }
 
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static dt_status fetch(void *run, const dt_tensor *x, const int64_t part[2], void *to)
+{
+    const dt__run *r = run;
+    return dt__optimizer_fetch_tensor(r->optimizer, x, part, to);
+}
+
+dt_status dt__run_open_spread(dt__run *r)
+{
+    if (r->cluster == NULL || r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
+    DT__TRY(dt__spreading_open(r->ctx, r->cluster, &r->spread));
+    r->spread->fetch = fetch;
+    r->spread->fetch_user = r;
+    return DT_OK;
+}
+
+static dt_status find_fewest(void *user, dt_tensor *x, dt_module *layer)
+{
+    int64_t *fewest = user;
+    if (x != dt__entry_find(layer, "weight")->x) return DT_OK;
+    if (*fewest == 0 || x->dims[0] < *fewest) *fewest = x->dims[0];
+    return DT_OK;
+}
+
+dt_status dt__run_check_spread(dt__run *r)
+{
+    int64_t fewest = 0;
+    const int ranks = dt__cluster_ranks(r->cluster);
+    if (r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
+    DT__TRY(dt__spread_visit(r->model, find_fewest, &fewest));
+    if (fewest == 0) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' wants a model with mixtures of experts, "
+                                "which this one lacks");
+    }
+    if (dt__packs(&r->o->model)) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' does not go with 'model.pack', whose "
+                                "weights are packed on every rank");
+    }
+    if (r->o->cluster.sync_norm) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' does not go with 'cluster.sync_norm', "
+                                "by which shards run in step");
+    }
+    if (fewest >= ranks) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "cluster.experts",
+                            "'cluster.experts: spread' gives each of %d ranks an expert, but a "
+                            "mixture has %lld",
+                            ranks, (long long)fewest);
+}
+
+dt_status dt__run_cut_experts(dt__run *r) { return dt__spread_cut(r->ctx, r->model); }
+
+dt_status dt__run_join_experts(dt__run *r)
+{
+    if (r->spread == NULL) return DT_OK;
+    dt_tape_reset(r->tape);
+    return dt__spread_join(r->ctx, r->model);
+}
+
+dt_status dt__run_end_spread(dt__run *r)
+{
+    if (r->spread == NULL) return DT_OK;
+    dt_zero_grad(r->model);
+    dt__shards_close(r);
+    dt_optimizer_free(r->optimizer);
+    r->optimizer = r->state.optimizer = NULL;
+    return dt__run_join_experts(r);
+}
+
 /* ---- the optimizer --------------------------------------------------------------------------- */
 
 #define SHARED_FROM ((int64_t)32 << 20) /* bytes of state that a rank would have alone */
@@ -147,6 +220,7 @@ static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
     if (choice != DT_SHARD_AUTO) return choice == DT_SHARD_ON;
     if (dt__module_params(r->model, &params, &n) != DT_OK) return false;
     for (int64_t i = 0; i < n; i++) {
+        if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
     }
     return elements * dt__optimizer_states(o) * (int64_t)sizeof(float) >= SHARED_FROM;
@@ -166,6 +240,7 @@ dt_status dt__run_optimizer(dt__run *r)
 static uint64_t hash_of(const dt_tensor *x)
 {
     const dt__kind *kind = dt__kind_of(x);
+    if (dt__is_spread(x)) return 0; /* no other rank has these experts */
     const dt_tensor *inner = kind->inner == NULL ? x : kind->inner((dt_tensor *)(uintptr_t)x);
     if (dt__data(inner) == NULL) return 0;
     return XXH3_64bits(dt__data(inner), (size_t)inner->count * dt_dtype_size(inner->dtype));

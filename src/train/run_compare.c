@@ -11,6 +11,7 @@
 #include "ptq/keys.h"
 #include "train/rounding.h"
 #include "train/run.h"
+#include "train/spreading.h"
 
 #include <detent/report.h>
 #include <string.h>
@@ -38,6 +39,7 @@ static dt_status copy_model(dt__run *r, dt_module **out)
 {
     DT__TRY(r->o->model.family->create(r->ctx, r->o->model.options, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
+    if (status == DT_OK && dt__is_cut(r->model)) status = dt__spread_cut(r->ctx, *out);
     if (status == DT_OK) status = dt_module_copy_state(*out, r->model);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);

@@ -189,8 +189,11 @@ dt_status dt__run_log_layers(dt__run *r)
 {
     const int64_t every = r->o->train.log.layers_every_steps;
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->start;
-    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0 || !dt__run_writes(r)) return DT_OK;
+    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     const bool begins = since == 1, due = begins || step == r->steps;
-    const bool line = every > 0 && (due || since % every == 0);
-    return write_figures(r, line, begins && r->o->run.report ? "layers-begin.json" : NULL);
+    const bool line = every > 0 && (due || since % every == 0), file = begins && r->o->run.report;
+    if (!line && !file) return DT_OK;
+    DT__TRY(dt__run_join_experts(r));
+    if (dt__run_writes(r)) DT__TRY(write_figures(r, line, file ? "layers-begin.json" : NULL));
+    return dt__run_cut_experts(r);
 }

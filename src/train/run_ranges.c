@@ -5,6 +5,7 @@
 #include "io/model.h"
 #include "train/calibration.h"
 #include "train/run.h"
+#include "train/spreading.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static dt_status take_scales(dt__run *r, dt_module *m)
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
+    if (dt__is_cut(m)) DT__TRY(dt__spread_cut(r->ctx, m));
     DT__TRY(take_scales(r, m));
     DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);
@@ -50,7 +52,9 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
         dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",
                 (long long)zeros);
     }
-    return trained && dt_is_observed(m) ? dt__observe_ranges(m, r->train, r->o) : DT_OK;
+    if (!trained || !dt_is_observed(m)) return DT_OK;
+    DT__TRY(dt__spread_begin(r->ctx, m));
+    return dt__spread_end(r->ctx, dt__observe_ranges(m, r->train, r->o));
 }
 
 /* What the log says of the layers that do not get integers. */

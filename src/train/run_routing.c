@@ -1,6 +1,7 @@
 /* Measures how the validation data are spread over experts. The share of an expert is its rows,
  * divided by all rows routed in its layer. Hooks count the index of experts that grouped layers are
  * called with. */
+#include "autograd/spread.h"
 #include "cluster/cluster.h"
 #include "core/tensor.h"
 #include "nn/module.h"
@@ -39,7 +40,7 @@ static dt_status watch(void *user, const char *path, dt_module *m)
     (void)path;
     if (m->type != &dt__nn_grouped_linear) return DT_OK;
     DT__TRY(DT__RESERVE(r->ctx, r->layer, r->n, r->room));
-    watched w = { .m = m, .n = dt__entry_find(m, "weight")->x->dims[0] };
+    watched w = { .m = m, .n = dt__whole_extent(dt__entry_find(m, "weight")->x) };
     w.rows = dt__alloc_zero(r->ctx, (size_t)w.n * sizeof *w.rows);
     if (w.rows == NULL) return DT_ERR_NOMEM;
     const dt_status s = dt_hook_add(m, DT_SITE_INPUT, count, w.rows, NULL, &w.hook);

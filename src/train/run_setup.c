@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "io/model.h"
 #include "train/run.h"
+#include "train/spreading.h"
 
 #include <unistd.h>
 
@@ -209,6 +210,7 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     for (int i = 0; i < DT__VALUE_RESULTS; i++) *dt__run_value(r, i) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
     DT__TRY(dt__run_model(r, &r->model));
+    DT__TRY(dt__run_cut_experts(r));
     DT__TRY(dt__run_optimizer(r));
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->tape));
@@ -252,6 +254,8 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->memory);
     r->memory = NULL;
     dt__run_end_stage(r);
+    dt__spreading_close(r->spread);
+    r->spread = NULL;
     dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);

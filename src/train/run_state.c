@@ -81,6 +81,13 @@ void dt__run_name_state(dt__run *r)
     };
 }
 
+dt_status dt__run_load(dt__run *r, const char *path)
+{
+    DT__TRY(dt__run_join_experts(r));
+    DT__TRY(dt_checkpoint_load(&r->state, path));
+    return dt__run_cut_experts(r);
+}
+
 static dt_status save(dt__run *r)
 {
     const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
@@ -225,7 +232,7 @@ dt_status dt__run_resume(dt__run *r, bool *found)
     }
     DT__TRY(check_origin(r, path));
     DT__TRY(dt__run_begin_stage(r, stage));
-    DT__TRY(dt_checkpoint_load(&r->state, path));
+    DT__TRY(dt__run_load(r, path));
     DT__TRY(check_resumed(r, stage, path));
     dt__say(r->ctx, "going on from %s", path);
     return DT_OK;

@@ -4,6 +4,7 @@
  * A shard's random numbers come from a key of its own, so that they do not depend on the shards
  * before it. */
 #include "train/shards.h"
+#include "train/spreading.h"
 
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -96,7 +97,9 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     dt__shards_key(r, p, shard);
     dt_zero_grad(r->model);
     DT__TRY(dt_loader_seek(r->loader, p->position));
-    dt_status status = run_batches(r, p, shard, report);
+    DT__TRY(dt__spread_begin(r->ctx, r->model));
+    if (s->n_experts > 0) dt__own_watch(r, p, i);
+    dt_status status = dt__spread_end(r->ctx, run_batches(r, p, shard, report));
     if (status == DT_ERR_NUMERIC) {
         if (s->words[0] == 0) strcpy(s->words, dt_error(r->ctx));
         report->nonfinite = 1;
@@ -106,6 +109,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
         status = dt__shards_take(s, k, to);
     }
+    if (status == DT_OK && s->n_experts > 0) status = dt__own_take(s);
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }
@@ -192,6 +196,7 @@ static void put_gradients(dt__shards *s)
         s->part[0].x[i] = NULL;
     }
     for (int i = 0; i < s->n_parts; i++) dt__gradients_free(s, &s->part[i]);
+    dt__own_put(s);
 }
 
 /* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
@@ -237,6 +242,7 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     memcpy(s->mine, &flags, sizeof flags);
     s->words[0] = 0;
     s->sent = s->posted = 0;
+    dt__own_begin(s);
     dt__shards_save(s, s->before);
     if (s->sync != NULL) DT__TRY(dt__sync_leaves(r, p));
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));

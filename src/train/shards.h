@@ -5,6 +5,7 @@
  *     shards_overlap.c  buckets that leave while backward goes on
  *     shards_sync.c     shards in step, with batch norms over all of them
  *     shards_merge.c    running statistics of norms and static ranges, from those of the shards
+ *     shards_spread.c   gradients of experts that are spread (train/spreading.h)
  *     run_cluster.c     joining the other ranks: what must agree, messages of rank 0 */
 #ifndef DT__TRAIN_SHARDS_H
 #define DT__TRAIN_SHARDS_H
@@ -53,6 +54,22 @@ typedef struct dt__gradients {
     float **data;  /* of each, for buckets */
 } dt__gradients;
 
+/* The sum of a node's leaves, of a parameter that is spread. */
+typedef struct dt__own_node {
+    int64_t a, b;
+    dt_tensor *x;
+} dt__own_node;
+
+/* A parameter of which this rank has some experts, and nodes of the tree whose parents are not
+ * complete. */
+typedef struct dt__own_experts {
+    dt_tensor *x;         /* lent */
+    bool given;           /* a shard had a gradient */
+    unsigned char *taken; /* [ranks]: of this rank's present shard the leaf is in the tree */
+    dt__own_node *node;
+    int64_t n_nodes, room_nodes;
+} dt__own_experts;
+
 struct dt__shards {
     dt_ctx *ctx;
     dt__cluster *cluster; /* NULL: one rank */
@@ -67,6 +84,10 @@ struct dt__shards {
     dt__gradients part[DT__SHARD_PARTS], stack[DT__SHARD_PARTS];
     float *const *parts[DT__SHARD_PARTS]; /* data of `part` */
     int n_parts, n_stack;
+    dt__own_experts *experts;
+    int64_t n_experts, room_experts;
+    int64_t experts_shard;               /* i, of shards i of all ranks that run now */
+    int64_t experts_bytes, experts_most; /* of nodes now, and with leaves the most so far */
     struct dt__sync *sync; /* cluster.sync_norm, in a model that has batch norms; else NULL */
     dt__merged *merged;
     int64_t n_merged;
@@ -126,6 +147,21 @@ dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to);
 void dt__shards_watch(dt__run *r, bool on);
 /* STATE if a gradient was added to after it had left. */
 dt_status dt__shards_check_sent(const dt__shards *s);
+
+/* ---- shards_spread.c ---- */
+
+/* Adds a parameter that is spread. NOMEM. */
+dt_status dt__own_add(dt__shards *s, dt_tensor *x);
+void dt__own_forget(dt__shards *s);
+/* Before the first shard of an update. */
+void dt__own_begin(dt__shards *s);
+/* At the begin of a session for shard i of each rank: where a shard has a single batch, gradients
+ * are added up as soon as they are there, layer by layer. */
+void dt__own_watch(dt__run *r, const dt__batch_range *p, int64_t i);
+/* After the session: takes the gradients of own experts that are left. */
+dt_status dt__own_take(dt__shards *s);
+/* After all shards: gives parameters the sums. */
+void dt__own_put(dt__shards *s);
 
 /* ---- shards_merge.c ---- */
 

@@ -29,6 +29,7 @@ void dt__gradients_forget(const dt__shards *s, dt__gradients *g)
 void dt__shards_forget(dt__shards *s)
 {
     dt__sync_close(s);
+    dt__own_forget(s);
     for (int i = 0; i < DT__SHARD_PARTS; i++) {
         dt__gradients_forget(s, &s->part[i]);
         dt__gradients_forget(s, &s->stack[i]);
@@ -58,6 +59,10 @@ static dt_status find_params(dt__shards *s, dt_module *m)
     if (s->param == NULL || s->tensor == NULL || s->param_state == NULL) return DT_ERR_NOMEM;
     for (int64_t i = n - 1; i >= 0; i--) {
         if (!dt_requires_grad(params[i].x)) continue;
+        if (dt__is_spread(params[i].x)) {
+            DT__TRY(dt__own_add(s, params[i].x));
+            continue;
+        }
         DT__TRY(dt__optimizer_tensor(s->optimizer, params[i].x, &s->tensor[s->n_params]));
         s->param[s->n_params++] = params[i].x;
     }
@@ -136,8 +141,10 @@ int64_t dt__shards_bytes(const dt__run *r)
     int64_t n, elements = 0;
     if (dt__module_params(r->model, &params, &n) != DT_OK) return 0;
     for (int64_t i = 0; i < n; i++) {
+        if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
     }
     if (s == NULL) return elements * (int64_t)sizeof(float);
-    return elements * (int64_t)sizeof(float) * (s->sync != NULL ? s->own : s->n_parts + s->n_stack);
+    const int nodes = s->sync != NULL ? (int)s->own : s->n_parts + s->n_stack;
+    return elements * (int64_t)sizeof(float) * nodes + s->experts_most;
 }

@@ -14,6 +14,7 @@
 #include "qat/quantizer.h"
 #include "qat/scheme.h"
 #include "train/shards.h"
+#include "train/spreading.h"
 
 #include <string.h>
 
@@ -251,10 +252,11 @@ dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
     DT__TRY(dt_loader_seek(r->loader, p->position));
     DT__TRY(dt__loader_next_shard(r->loader, 0, s->shards, &x, &target));
     DT__TRY(dt__run_pass(r, x, target, &pass));
+    DT__TRY(dt__spread_begin(r->ctx, r->model));
     dt_no_grad(r->tape, true);
     dt__loss(r->task, &pass);
     dt_no_grad(r->tape, false);
-    const dt_status status = dt_tape_status(r->tape);
+    const dt_status status = dt__spread_end(r->ctx, dt_tape_status(r->tape));
     dt_tape_reset(r->tape);
     dt__shards_restore(s, s->before);
     return status == DT_ERR_NUMERIC ? DT_OK : status; /* the update finds it again */

@@ -93,7 +93,8 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     send->data = y->mine;
     send->bytes = bytes_of((const head *)(const void *)y->mine, y->s->own);
     receive->data = head_of(y, k);
-    receive->bytes = y->message; /* what comes may have less */
+    receive->bytes = y->message;
+    receive->at_most = true;
 }
 
 static bool run_exchange(dt__cluster *c, void *user)

@@ -28,8 +28,8 @@
 # whose pictures are of no digits.
 #
 # Besides: README links every page, every relative link has its file and heading, what a page names
-# of the source (functions, types, constants, files) is there, and no line is longer than 100
-# columns, tables apart.
+# of the source (functions, types, constants, files) and of recipes (keys) is there, and no line is
+# longer than 100 columns, tables apart.
 set -eu
 detent=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 cd "$1"
@@ -93,6 +93,17 @@ done
 for name in $(grep -ohE '\b(src|tests|include|examples|configs|scripts)/[A-Za-z0-9_./]*\.[a-z]+' \
     $pages | sort -u); do
     [ -e "$name" ] || complain "no file $name, but a page names it"
+done
+
+# Keys of recipes, as docs/recipe.md lists them: N stands for a place in a list.
+awk -F '`' '/^## `/ { block = $2 } /^\| `/ && block != "" { print block "." $2 }' docs/recipe.md |
+    sed 's/\.N\b//g' > "$scratch/keys"
+# shellcheck disable=SC2046,SC2086 # lists of words
+for key in $(grep -ohE '`(train|qat|convert|quantize|cluster)\.[a-z_0-9.]+`' \
+    $(printf '%s\n' $pages | grep -vE 'plan|recipe') | tr -d '`' | grep -vE '\.(h|bin)$' |
+    sed -E 's/\.[0-9]+//g' | sort -u); do
+    grep -qE "^$(printf '%s' "$key" | sed 's/\./\\./g')(\.|$)" "$scratch/keys" ||
+        complain "no key $key, but a page names it"
 done
 
 # ---- blocks ------------------------------------------------------------------------------------

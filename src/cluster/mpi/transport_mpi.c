@@ -6,10 +6,13 @@
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <time.h>
 
 extern const dt__transport dt__mpi_transport;
 
 #define TAG 1
+#define TAG_END 2
+#define PATIENCE 100 /* times 10 ms that the last message may take */
 
 static int explain(int error, const char *call, char why[DT__TRANSPORT_WHY])
 {
@@ -105,7 +108,33 @@ static int post(void *requests, const dt__message *send, const dt__message *rece
     return 0;
 }
 
-static int test(void *requests, int ranks, int *left, int *missing, char why[DT__TRANSPORT_WHY])
+/* Messages have one tag, and come in their order. A rank that is at another message than this one
+ * is found by the number of bytes. */
+static int check_bytes(MPI_Status *status, const dt__message *m, char why[DT__TRANSPORT_WHY])
+{
+    int n = 0;
+    MPI_Get_count(status, MPI_BYTE, &n);
+    if (m->at_most || (size_t)n == m->bytes) return 0;
+    snprintf(why, DT__TRANSPORT_WHY, "%d bytes have come, %zu are expected: ranks are out of step",
+             n, m->bytes);
+    return 1;
+}
+
+/* Whether a rank has said that it ends. */
+static bool hear_end(int *who, char why[DT__TRANSPORT_WHY])
+{
+    int there = 0;
+    MPI_Status status;
+    const int e = MPI_Iprobe(MPI_ANY_SOURCE, TAG_END, MPI_COMM_WORLD, &there, &status);
+    if (e != MPI_SUCCESS || !there) return false;
+    *who = status.MPI_SOURCE;
+    MPI_Recv(why, DT__TRANSPORT_WHY, MPI_BYTE, *who, TAG_END, MPI_COMM_WORLD, &status);
+    why[DT__TRANSPORT_WHY - 1] = 0;
+    return true;
+}
+
+static dt__tested test(void *requests, const dt__message *receive, int ranks, int *left,
+                       int *missing, char why[DT__TRANSPORT_WHY])
 {
     MPI_Request *all = requests;
     *left = 0;
@@ -114,15 +143,30 @@ static int test(void *requests, int ranks, int *left, int *missing, char why[DT_
         int done;
         MPI_Status status;
         if (all[k] == MPI_REQUEST_NULL) continue;
-        if (explain(MPI_Test(&all[k], &done, &status), "MPI_Test", why)) {
+        if (explain(MPI_Test(&all[k], &done, &status), "MPI_Test", why) ||
+            (done && k < ranks && check_bytes(&status, &receive[k], why))) {
             *missing = k % ranks;
-            return 1;
+            return DT__GOES_WRONG;
         }
         if (done) continue;
         ++*left;
         *missing = k % ranks;
     }
-    return 0;
+    return *left > 0 && hear_end(missing, why) ? DT__HAS_ENDED : DT__GOES_ON;
+}
+
+static void end(const char why[DT__TRANSPORT_WHY], int rank, int ranks)
+{
+    for (int k = 0; k < ranks; k++) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        int done = 0;
+        if (k == rank) continue;
+        MPI_Isend(why, DT__TRANSPORT_WHY, MPI_BYTE, k, TAG_END, MPI_COMM_WORLD, &request);
+        for (int i = 0; i < PATIENCE && !done; i++) {
+            if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+            if (!done) nanosleep(&(const struct timespec){ .tv_nsec = 10000000 }, NULL);
+        }
+    }
 }
 
 static int close_mpi(char why[DT__TRANSPORT_WHY])
@@ -133,4 +177,4 @@ static int close_mpi(char why[DT__TRANSPORT_WHY])
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const dt__transport dt__mpi_transport = { open_mpi, post, test, close_mpi };
+const dt__transport dt__mpi_transport = { open_mpi, post, test, end, close_mpi };

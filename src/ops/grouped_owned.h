@@ -1,0 +1,29 @@
+/* A call of grouped_linear with the experts of this rank alone, for rows that other ranks sent. */
+#ifndef DT__OPS_GROUPED_OWNED_H
+#define DT__OPS_GROUPED_OWNED_H
+
+#include "autograd/codes.h"
+
+#include <detent/ops.h>
+
+typedef struct dt__owned {
+    dt_tape *tape;
+    dt_tensor *weight, *bias; /* spread; bias NULL: none */
+    dt_tensor *x;             /* [rows, in]; with `codes` the shape alone */
+    dt__codes *codes;
+    dt_tensor *index; /* i32 [rows]: numbers of this rank's experts */
+} dt__owned;
+
+/* y [rows, out]. Errors: those of the weight's codes, NOMEM. */
+dt_status dt__owned_forward(const dt__owned *o, float *y);
+
+/* The gradients that are not NULL. */
+typedef struct dt__owned_gradients {
+    dt_tensor *x, *weight, *bias;
+    bool pulls; /* weight and bias pass theirs on to what they depend on, and `weight` and `bias`
+                 * are taken over */
+} dt__owned_gradients;
+
+dt_status dt__owned_backward(const dt__owned *o, const dt_tensor *dy, dt__owned_gradients *g);
+
+#endif
