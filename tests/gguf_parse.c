@@ -149,7 +149,7 @@ float gguf_f32(const gguf_parsed *g, const char *key)
     const gguf_pair *p = gguf_pair_of(g, key);
     float value;
     ck_assert_msg(p != NULL && p->type == 6, "no f32 %s", key);
-    memcpy(&value, g->bytes + p->at, sizeof value);
+    dt__copy_little(&value, g->bytes + p->at, sizeof value);
     return value;
 }
 

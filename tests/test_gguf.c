@@ -4,6 +4,8 @@
 #include "models.h"
 #include "testing.h"
 
+#include "core/byte_order.h"
+
 #include <detent/export.h>
 #include <detent/ops.h>
 #include <detent/text.h>
@@ -753,8 +755,13 @@ static void check_scores(const gguf_parsed *g, bool prefix)
     const gguf_pair *type = gguf_pair_of(g, "tokenizer.ggml.token_type");
     const gguf_pair *before = gguf_pair_of(g, "tokenizer.ggml.add_space_prefix");
     ck_assert(score != NULL && score->n == 9 + 256 && type != NULL && before != NULL);
-    ck_assert(memcmp(g->bytes + score->at, scores, sizeof scores) == 0);
-    ck_assert(memcmp(g->bytes + type->at, types, sizeof types) == 0);
+    for (size_t i = 0; i < sizeof scores / sizeof scores[0]; i++) {
+        float of;
+        int32_t what;
+        dt__copy_little(&of, g->bytes + score->at + 4 * i, sizeof of);
+        dt__copy_little(&what, g->bytes + type->at + 4 * i, sizeof what);
+        ck_assert(of == scores[i] && what == types[i]);
+    }
     ck_assert_int_eq(g->bytes[before->at], prefix);
     ck_assert_int_eq(gguf_u32(g, "tokenizer.ggml.unknown_token_id"), 0);
     gguf_string(g, "tokenizer.ggml.tokens", 8, text, sizeof text);
