@@ -1,6 +1,6 @@
 /* cluster.experts: spread. That runs have the same bytes on any number of ranks is in
- * test_cluster.c; here: beside experts that are everywhere, frozen experts, resuming, memory, what is
- * refused, a rank that is killed. */
+ * test_cluster.c; here: beside experts that are everywhere, frozen experts, resuming, memory, what
+ * is refused, a rank that is killed. */
 #include "ranks.h"
 #include "run_jobs.h"
 

@@ -6,8 +6,9 @@
  * only kinds know (learned scales, experts): the first update after a change of the model notes the
  * number of the record after which each gradient changed last. Later updates with as many records
  * rely on it, and check at the end that nothing was added to a gradient that had been sent. With
- * cluster.sync_norm, and with experts that are spread (which may all be frozen), buckets leave after
- * backward: before, ranks exchange sums of norms, or rows, and all messages must have one order. */
+ * cluster.sync_norm, and with experts that are spread, also where all of them are frozen, buckets
+ * leave after backward: before, ranks exchange sums of norms, or rows, and all messages must have
+ * one order. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "core/tensor.h"
