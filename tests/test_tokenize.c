@@ -52,6 +52,7 @@ static const usage_case cases[] = {
     { "a.txt --tokenizer bytes -o a.txt", 2, "would be overwritten" },
     { "a.txt --tokenizer chars -o x.bin --save-tokenizer a.txt", 2, "would be overwritten" },
     { "a.txt --tokenizer chars -o x.bin --save-tokenizer x.bin", 2, "are one file, 'x.bin'" },
+    { "a.txt --tokenizer chars -o ./k.bin --save-tokenizer k.bin", 2, "are one file, 'k.bin'" },
     { "a.txt --tokenizer bytes -o none/x.bin", 4, "none/x.bin" },
     { "a.txt --tokenizer bytes --end", 2, "no token for it" },
     { "a.txt --tokenizer chars --decode", 2, "--decode wants the tokenizer" },

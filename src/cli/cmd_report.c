@@ -59,15 +59,17 @@ static void pause_a_while(void)
 
 static dt_status write_live(const cli_args *args, dt_ctx *ctx, dt_report_options *o)
 {
-    long long written = -1;
+    long long written = 0;
+    bool is_written = false;
     cli_catch_signals();
     for (;;) {
         const state now = state_of(args);
         o->live = !now.ended && !cli_stopped(NULL);
-        if (now.bytes != written || !o->live) {
+        if (!is_written || now.bytes != written || !o->live) {
             const dt_status s = dt_report_write(ctx, args->words, args->n_words, o);
             if (s != DT_OK || !o->live) return s;
             written = now.bytes;
+            is_written = true;
         }
         pause_a_while();
     }

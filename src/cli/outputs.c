@@ -31,18 +31,34 @@ int cli_check_apart(const cli_args *args, const char *path)
                     path);
 }
 
+/* Whether a and b name one file, which need not be there: one name in one folder. */
+static bool is_one_path(const char *a, const char *b)
+{
+    char folder[2][CLI_PATH];
+    const char *const path[] = { a, b }, *name[2];
+    struct stat about;
+    if (stat(a, &about) == 0 && S_ISREG(about.st_mode)) return is_one_file(&about, b);
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(path[i], '/');
+        name[i] = slash == NULL ? path[i] : slash + 1;
+        const int n = slash == NULL ? 1 : (int)(slash + 1 - path[i]);
+        if (n >= CLI_PATH) return false;
+        snprintf(folder[i], CLI_PATH, "%.*s", n, slash == NULL ? "." : path[i]);
+    }
+    return strcmp(name[0], name[1]) == 0 && stat(folder[0], &about) == 0 &&
+           is_one_file(&about, folder[1]);
+}
+
 int cli_check_outputs(const cli_args *args)
 {
     const cli_option *o = args->command->options;
     for (int i = 0; o[i].name != NULL; i++) {
         const char *path = args->option[i];
-        struct stat about;
         if (!o[i].writes || path == NULL) continue;
-        const bool is_there = stat(path, &about) == 0 && S_ISREG(about.st_mode);
         for (int k = 0; k < i; k++) {
             const char *other = args->option[k];
             if (!o[k].writes || other == NULL) continue;
-            if (strcmp(path, other) != 0 && !(is_there && is_one_file(&about, other))) continue;
+            if (!is_one_path(path, other)) continue;
             return cli_fail(args, CLI_USAGE, "%s and %s are one file, '%s'", o[k].name, o[i].name,
                             path);
         }
