@@ -139,6 +139,7 @@ START_TEST(a_run_is_a_model)
     expect(2, "step-0000000020.safetensors is no language model", "sample run --prompt a");
     expect(2, "run/checkpoints/step-0000000020.safetensors would be overwritten",
            "eval run --outputs run/checkpoints/step-0000000020.safetensors");
+    expect(2, "run/recipe.yaml would be overwritten", "eval run --outputs run/recipe.yaml");
     ck_assert_int_eq(test_shell(NULL, "cp %s %s/run/float.safetensors", float_path, folder), 0);
     expect(0, "run/float.safetensors", "quantize run -o n.st --quiet");
     expect(0, "run/float.safetensors", "inspect run"); /* its recipe has no `qat` */

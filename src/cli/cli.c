@@ -242,6 +242,8 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_r
     }
     source.path = path;
     if (find_recipe(args->words[0], path)) {
+        const int kept = cli_check_kept(args, path);
+        if (kept != CLI_DONE) return kept;
         source.saved = true;
         return cli_read_source(args, ctx, 1, &source, out);
     }

@@ -150,6 +150,8 @@ void cli_say_all_replaced(const cli_args *args);
 /* Refuses an output `path` that is also read: one of the words, or the value of an option that is a
  * file to read. CLI_DONE, or the status. */
 int cli_check_apart(const cli_args *args, const char *path);
+/* Refuses outputs that are the file `read`, which the command line does not name. */
+int cli_check_kept(const cli_args *args, const char *read);
 /* Refuses two options that would write one file. */
 int cli_check_outputs(const cli_args *args);
 

@@ -31,6 +31,20 @@ int cli_check_apart(const cli_args *args, const char *path)
                     path);
 }
 
+int cli_check_kept(const cli_args *args, const char *read)
+{
+    const cli_option *o = args->command->options;
+    struct stat about;
+    if (stat(read, &about) != 0) return CLI_DONE;
+    for (int i = 0; o[i].name != NULL; i++) {
+        const char *path = args->option[i];
+        if (!o[i].writes || path == NULL || !is_one_file(&about, path)) continue;
+        return cli_fail(args, CLI_USAGE, "%s would be overwritten: it is read; give another output",
+                        path);
+    }
+    return CLI_DONE;
+}
+
 /* Whether a and b name one file, which need not be there: one name in one folder. */
 static bool is_one_path(const char *a, const char *b)
 {
