@@ -1,6 +1,6 @@
 /* cluster.experts: spread. That runs have the same bytes on any number of ranks is in
- * test_cluster.c; here: beside experts that are everywhere, resuming, memory, what is refused, a
- * rank that is killed. */
+ * test_cluster.c; here: beside experts that are everywhere, frozen experts, resuming, memory, what
+ * is refused, a rank that is killed. */
 #include "ranks.h"
 #include "run_jobs.h"
 
@@ -71,6 +71,29 @@ START_TEST(a_rank_has_its_share_of_the_memory)
     strcat(b, "/run");
     job_same_files(a, b, "model.safetensors");
     job_same_files(a, b, "float.safetensors");
+}
+END_TEST
+
+/* No gradient of an expert is added up then, but rows are sent in backward all the same: gradients
+ * of the other parameters may not leave between them. Of the last batch a rank has no row. */
+START_TEST(experts_may_be_frozen)
+{
+    static const char *const keys[] = {
+        "data.train_count=33 train.shards=4 'adapters={rank: 2}' cluster.experts=spread",
+        "data.train_count=33 train.shards=4 'train.optimizer={groups: [{match: \"*moe.w_*\", "
+        "frozen: true}]}' cluster.experts=spread",
+    };
+    const launcher *found[LAUNCHERS];
+    const int n = ranks_launchers(found);
+    char alone[TEST_PATH], folder[TEST_PATH];
+    if (n == 0) return;
+    test_folder(alone);
+    test_folder(folder);
+    free(train(NULL, 1, alone, keys[_i]));
+    free(train(found[_i % n], 4, folder, keys[_i]));
+    strcat(alone, "/run");
+    strcat(folder, "/run");
+    job_same_files(alone, folder, "model.safetensors");
 }
 END_TEST
 
@@ -179,6 +202,7 @@ Suite *test_cluster_spread_suite(void)
     TCase *t = tcase_create("ranks");
     tcase_set_timeout(t, 1800);
     tcase_add_test(t, a_rank_has_its_share_of_the_memory);
+    tcase_add_loop_test(t, experts_may_be_frozen, 0, 2);
     tcase_add_test(t, it_goes_on_with_another_number_of_ranks);
     tcase_add_test(t, killed_ranks_do_no_harm);
     tcase_add_loop_test(t, what_does_not_go_with_it_is_refused, 0,

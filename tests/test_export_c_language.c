@@ -373,6 +373,47 @@ START_TEST(text_is_that_of_the_tokenizer)
 }
 END_TEST
 
+/* Tokenizers whose text the C files would cut otherwise than detent: two spaces before a text, a
+ * special token that a character is, more tokens than the model has. */
+static const struct {
+    const char *at, *insert; /* of tinyllama's tokenizer.json */
+    int64_t vocab;
+    const char *says;
+} others[] = {
+    { "{\"type\":\"Replace\"", "{\"type\":\"Prepend\",\"prepend\":\"\u2581\"},", 697,
+      "changes spaces alone" },
+    { "{\"id\":1,", "{\"id\":292,\"content\":\"e\",\"special\":true},", 697,
+      "no special token of one character" },
+    { "{\"id\":1,", "", 696, "the tokenizer has 697 tokens, the model's vocabulary 696" },
+};
+
+START_TEST(other_tokenizers_are_refused)
+{
+    char folder[TEST_PATH], path[TEST_PATH], changed[1 << 16];
+    if (!test_golden(path, "tokenizer/models/tinyllama/tokenizer.json")) return;
+    char *json = test_read_file(path, NULL), *at = strstr(json, others[_i].at);
+    ck_assert(at != NULL && strlen(json) + 100 < sizeof changed);
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - json), json, others[_i].insert, at);
+    const dt_gpt_options o = {
+        .vocab = others[_i].vocab, .context = 9, .layers = 1, .heads = 2, .width = 8, .eps = 1e-5
+    };
+    const dt_model_info info = { .family = dt_family_named(ctx, "gpt"),
+                                 .options = &o,
+                                 .tokenizer = changed };
+    dt_export_options options = dt_export_defaults();
+    options.text = true;
+    dt_module *m;
+    test_folder(folder);
+    test_join(path, folder, "out");
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, others[_i].says,
+               dt_export(m, &info, "c", &options, path, NULL));
+    ck_assert(!test_file_exists(path));
+    dt_module_free(m);
+    free(json);
+}
+END_TEST
+
 /* ---- failures ------------------------------------------------------------------------------- */
 
 static dt_status export_mixture(dt_ctx *c, void *user)
@@ -449,6 +490,7 @@ Suite *test_export_c_language_suite(void)
     tcase_add_loop_test(tc, text_is_that_of_the_tokenizer, 0, DT__COUNT_OF(tokenizers));
     tcase_add_test(tc, allocations_may_fail);
     tcase_add_test(tc, mistakes_are_refused);
+    tcase_add_loop_test(tc, other_tokenizers_are_refused, 0, DT__COUNT_OF(others));
     suite_add_tcase(suite, tc);
     return suite;
 }

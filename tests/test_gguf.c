@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include "core/byte_order.h"
+#include "io/gguf_keys.h"
 
 #include <detent/export.h>
 #include <detent/ops.h>
@@ -832,6 +833,45 @@ START_TEST(pieces_without_scores)
 }
 END_TEST
 
+/* Tokens with any number of a before any number of b, up to `most` together: each way to cut one
+ * is a merge, so their text grows faster than the file. Then the tokenizer is left out. */
+static char *put_strings(char *to, int most, int64_t *n)
+{
+    for (int a = 0; a <= most; a++) {
+        for (int b = a == 0; a + b <= most; b++, ++*n) {
+            const uint64_t length = (uint64_t)(a + b);
+            dt__copy_little(to, &length, sizeof length);
+            memset(to + sizeof length, 'a', (size_t)a);
+            memset(to + sizeof length + a, 'b', (size_t)b);
+            to += sizeof length + length;
+        }
+    }
+    return to;
+}
+
+START_TEST(ways_to_cut_tokens_are_bounded)
+{
+    const int most[] = { 10, 70 };
+    static char strings[1 << 20], scores[1 << 16];
+    dt__gguf_key tokens = { .is_array = true, .data = (unsigned char *)strings };
+    dt__gguf_key score = { .is_array = true, .data = (unsigned char *)scores };
+    dt_ctx *ctx;
+    bool fits;
+    int64_t n = 0;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt__chars text = { .ctx = ctx };
+    const char *end = put_strings(strings, most[_i], &n);
+    tokens.n = score.n = (uint64_t)n;
+    ck_assert(end <= strings + sizeof strings && (size_t)n * sizeof(float) <= sizeof scores);
+    const dt__gguf_pieces all = { &tokens, NULL, &score };
+    TEST_OK(ctx, dt__gguf_put_pieces(ctx, &all, &text, &fits));
+    ck_assert_int_eq(fits, _i == 0);
+    ck_assert_int_eq(text.used > 0, _i == 0);
+    dt__release(ctx, text.bytes);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* A tokenizer with NFC is written, with a line that llama.cpp does not normalize. */
 static void keep_note(void *user, const char *line) { snprintf(user, 256, "%s", line); }
 
@@ -1300,6 +1340,7 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, byte_pairs, 0, 3);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_loop_test(c, pieces_without_scores, 0, 2);
+    tcase_add_loop_test(c, ways_to_cut_tokens_are_bounded, 0, 2);
     tcase_add_test(c, normalized_text);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_loop_test(c, nearly_an_architecture, 0, (int)(sizeof lacking / sizeof lacking[0]));

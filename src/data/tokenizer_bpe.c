@@ -225,7 +225,7 @@ static bool normalizes_spaces(const dt__steps *steps, dt__spaces *out)
     for (int i = 0; i < steps->n; i++) {
         const dt__step *s = &steps->at[i];
         if (strcmp(s->to, DT__SPACE_SIGN) != 0) return false;
-        if (s->kind->edit == dt__edit_prepend) {
+        if (s->kind->edit == dt__edit_prepend && out->prefix == DT__NO_PREFIX) {
             out->prefix = DT__PREFIX;
         } else if (s->kind->edit == dt__edit_replace && strcmp(s->from, " ") == 0) {
             replaces = true;

@@ -62,7 +62,8 @@ void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_device_prototypes[], dt__c_device_end[];
 void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
 
-/* The files of a language model (c_write_language.c). */
+/* The files of a language model (c_write_language.c), and the size of its vocabulary. */
+int64_t dt__c_vocab(const dt__c_about *a);
 void dt__c_put_language_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_run(const dt__c_about *a, dt__chars *to);
 void dt__c_put_language_test(const dt__c_about *a, dt__chars *to);

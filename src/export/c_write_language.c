@@ -17,7 +17,7 @@ int64_t dt__c_context(const dt__c_program *p)
     return wanted > 0 && wanted < context ? wanted : context;
 }
 
-static int64_t vocab_of(const dt__c_about *a)
+int64_t dt__c_vocab(const dt__c_about *a)
 {
     const int64_t *out;
     dt_trace_outputs(a->p->trace, &out);
@@ -77,7 +77,7 @@ void dt__c_put_language_header(const dt__c_about *a, dt__chars *to)
     dt__c_printf(to,
                  "#define %s_VOCAB %lld\n#define %s_CONTEXT %lld /* the most tokens of a text */\n"
                  "#define %s_STATE_BYTES %zu\n",
-                 a->upper, (long long)vocab_of(a), a->upper, (long long)dt__c_context(a->p),
+                 a->upper, (long long)dt__c_vocab(a), a->upper, (long long)dt__c_context(a->p),
                  a->upper, state_bytes(a->p));
     dt__c_put_named(a, to, prototypes);
 }
@@ -132,7 +132,7 @@ static uint32_t test_sum(const float *y, int64_t n)
 dt_status dt__c_language_expected(dt__c_about *a)
 {
     dt_decoder *d;
-    const int64_t vocab = vocab_of(a);
+    const int64_t vocab = dt__c_vocab(a);
     DT__TRY(dt_decoder_create(a->call->m, &(dt_decoder_options){ .capacity = dt__c_context(a->p) },
                               &d));
     dt_status s = DT_OK;

@@ -3,6 +3,7 @@
  * (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or none. */
 #include "autograd/kind.h"
 #include "core/atomic_file.h"
+#include "core/utf8.h"
 #include "data/tokenizer.h"
 #include "export/c_device.h"
 #include "export/c_write.h"
@@ -354,21 +355,33 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
+/* Whether a character of a text can become a special token, which has no bytes in the C files. */
+static bool has_special_character(const dt_tokenizer *k)
+{
+    bool has = false;
+    for (int64_t i = 0; i < k->vocab && k->bpe.pieces && !has; i++) {
+        const dt__token *t = &k->token[i];
+        const unsigned char *p = (const unsigned char *)k->bytes + t->at;
+        has = t->there && t->special && t->n > 0 && dt__utf8_length(p, p + t->n) == (int)t->n;
+    }
+    return has;
+}
+
 /* What the C files' tokenizers do not do: normalizers, other expressions. */
 static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
 {
     const dt__split *split = dt__bpe_split(*k);
     dt__spaces spaces;
     const bool splits = split != NULL && split->next != dt__split_qwen2 && (*k)->normalizer.n == 0;
-    const bool known = splits || dt__bpe_spaces(*k, &spaces);
+    const bool known = splits || (dt__bpe_spaces(*k, &spaces) && !has_special_character(*k));
     if ((*k)->kind != &dt__tokenizer_is_bpe || known) return DT_OK;
     dt_tokenizer_free(*k);
     *k = NULL;
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                    "export: format c has the tokenizers bytes and chars, BPE of bytes that splits "
                    "text as GPT-2 or Llama 3 do, without a normalizer, and BPE of sentencepiece "
-                   "that changes spaces alone; this one does something else. Without text the "
-                   "model is written, and runs on ids");
+                   "that changes spaces alone and has no special token of one character; this one "
+                   "does something else. Without text the model is written, and runs on ids");
 }
 
 /* The tokenizer that goes along where the options want text. */
@@ -385,6 +398,16 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
                    "export: text is wanted, but this is no language model with a tokenizer");
 }
 
+/* A prompt must not have tokens that the model lacks. */
+static dt_status check_vocab(const dt__c_about *a)
+{
+    const int64_t tokens = a->tokenizer == NULL ? 0 : dt_tokenizer_vocab(a->tokenizer);
+    if (tokens == 0 || tokens <= dt__c_vocab(a)) return DT_OK;
+    return dt_fail(a->call->ctx, DT_ERR_UNSUPPORTED,
+                   "export: the tokenizer has %lld tokens, the model's vocabulary %lld",
+                   (long long)tokens, (long long)dt__c_vocab(a));
+}
+
 static dt_status write(const dt_export_call *call)
 {
     dt_tokenizer *k;
@@ -393,6 +416,7 @@ static dt_status write(const dt_export_call *call)
     dt__c_about a = { .call = call, .p = &p, .body = { .ctx = call->ctx }, .tokenizer = k };
     name_files(call, &a);
     dt_status s = dt__c_program_make(call, &p);
+    if (s == DT_OK) s = check_vocab(&a);
     if (s == DT_OK) s = write_all(&a);
     call->summary->integer_products = p.integer_products;
     call->summary->float_products = p.float_products;

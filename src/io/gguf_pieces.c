@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES 512 /* of a token: bounds the ways to cut it */
+#define MOST_BYTES 512 /* of a token */
+#define MOST_WAYS 8    /* merges for each token, on average: those of Llama and Gemma have 2 */
+#define FREE_WAYS 4096 /* more of them: small vocabularies have runs of one character */
 
 typedef struct piece {
     const char *text;
@@ -21,7 +23,7 @@ typedef struct piece {
 typedef struct pieces {
     piece *by_text; /* sorted; made by merges or not */
     const piece **by_score;
-    int64_t n;
+    int64_t n, merges;
 } pieces;
 
 static int order_texts(const piece *p, const piece *q)
@@ -46,13 +48,12 @@ static bool merges(const pieces *all, const char *text, size_t n)
     return p != NULL && p->merges;
 }
 
-static void put_merges_of(const pieces *all, const piece *p, bool *first, dt__chars *t)
+static void put_merges_of(pieces *all, const piece *p, dt__chars *t)
 {
     for (size_t i = 1; i < p->n; i++) {
         if (((unsigned char)p->text[i] & 0xc0) == 0x80) continue;
         if (!merges(all, p->text, i) || !merges(all, p->text + i, p->n - i)) continue;
-        dt__put_comma(t, first);
-        dt__put_text(t, "[");
+        dt__put_text(t, all->merges++ == 0 ? "[" : ",[");
         dt__put_quoted_bytes(t, p->text, i);
         dt__put_text(t, ",");
         dt__put_quoted_bytes(t, p->text + i, p->n - i);
@@ -60,8 +61,11 @@ static void put_merges_of(const pieces *all, const piece *p, bool *first, dt__ch
     }
 }
 
-static void put_all(const pieces *all, dt__chars *t)
+/* Stops behind more merges than vocabularies have: the ways to cut all tokens could take hundreds
+ * of times the bytes of the file. */
+static bool put_all(pieces *all, dt__chars *t)
 {
+    const int64_t most = MOST_WAYS * all->n + FREE_WAYS;
     bool first = true;
     dt__put_text(t, "\"vocab\":{");
     for (int64_t i = 0; i < all->n; i++) {
@@ -71,11 +75,11 @@ static void put_all(const pieces *all, dt__chars *t)
         dt__put_integer(t, all->by_text[i].id);
     }
     dt__put_text(t, "},\"merges\":[");
-    first = true;
-    for (int64_t i = 0; i < all->n && !t->failed; i++) {
-        if (all->by_score[i]->merges) put_merges_of(all, all->by_score[i], &first, t);
+    for (int64_t i = 0; i < all->n && all->merges <= most && !t->failed; i++) {
+        if (all->by_score[i]->merges) put_merges_of(all, all->by_score[i], t);
     }
     dt__put_text(t, "]");
+    return all->merges <= most;
 }
 
 /* *fits false: a token is too long, or a score is no number. */
@@ -102,12 +106,14 @@ static void collect(const dt__gguf_pieces *from, pieces *all, bool *fits)
 dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__chars *t, bool *fits)
 {
     const int64_t n = (int64_t)from->tokens->n;
+    const size_t begin = t->used;
     pieces all = { .by_text = dt__alloc_array(ctx, n, sizeof *all.by_text),
                    .by_score = dt__alloc_array(ctx, n, sizeof *all.by_score) };
     const bool made = all.by_text != NULL && all.by_score != NULL;
     *fits = true;
     if (made) collect(from, &all, fits);
-    if (made && *fits) put_all(&all, t);
+    if (made && *fits) *fits = put_all(&all, t);
+    if (!*fits) t->used = begin;
     dt__release(ctx, all.by_text);
     dt__release(ctx, (void *)(uintptr_t)all.by_score);
     return made && !t->failed ? DT_OK : DT_ERR_NOMEM;

@@ -376,8 +376,8 @@ static dt_status try_pieces(writing *w, bool *there)
     DT__TRY(put_pieces(w, &fits));
     if (fits) return keep(w, begin, there);
     w->t->used = begin;
-    return leave_out(
-        w, "a token of sentencepiece has more than 512 bytes, or a score that is no number");
+    return leave_out(w, "a token of sentencepiece has more than 512 bytes, or a score that is no "
+                        "number, or tokens can be cut into too many others");
 }
 
 /* ---- all of them ---------------------------------------------------------------------------- */

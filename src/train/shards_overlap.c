@@ -6,8 +6,9 @@
  * only kinds know (learned scales, experts): the first update after a change of the model notes the
  * number of the record after which each gradient changed last. Later updates with as many records
  * rely on it, and check at the end that nothing was added to a gradient that had been sent. With
- * cluster.sync_norm, and with experts that are spread, buckets leave after backward: before, ranks
- * exchange sums of norms, or rows, and all messages must have one order. */
+ * cluster.sync_norm, and with experts that are spread, also where all of them are frozen, buckets
+ * leave after backward: before, ranks exchange sums of norms, or rows, and all messages must have
+ * one order. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "core/tensor.h"
@@ -104,7 +105,7 @@ static void begin(void *shards)
 void dt__shards_watch(dt__run *r, bool on)
 {
     dt__shards *s = r->shards;
-    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && s->n_experts == 0 &&
+    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && r->spread == NULL &&
          !r->tape->watching;
     s->tape = r->tape;
     r->tape->on_gradients = on ? begin : NULL;
