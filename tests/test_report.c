@@ -352,8 +352,9 @@ START_TEST(damaged_files_are_named)
                                        "7",
                                        "{\"layers\": {\"a\": 1}}",
                                        "{\"layers\": [null, 3, []], \"matrix\": [[]]}",
-                                       "{\"kind\": \"images\", \"shown\": [{\"input\": {\"width\": "
-                                       "1e9, \"height\": 1e9, \"channels\": 3, \"bytes\": \"\"}}]}",
+                                       ("{\"kind\": \"images\", \"shown\": [{\"input\": "
+                                        "{\"width\": 1e9, \"height\": 1e9, \"channels\": 3, "
+                                        "\"bytes\": \"\"}}]}"),
                                        "{\"float\": 3, \"converted\": {\"accuracy\": null}}" };
     static const char *const names[] = { "summary.json",      "machine.json",    "confusion.json",
                                          "layers-begin.json", "layers-end.json", "sensitivity.json",
