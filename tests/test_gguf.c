@@ -1204,6 +1204,26 @@ START_TEST(foreign_architectures)
 }
 END_TEST
 
+/* An amplitude of 0 is not the one that family llama computes. */
+START_TEST(foreign_amplitudes)
+{
+    static const float factor[] = { 0, 2e6F };
+    made t;
+    size_t size;
+    make_float(&t, variant_named("longrope"));
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+    gguf_parsed *g = gguf_parse(t.path);
+    char *bytes = test_read_file(t.path, &size);
+    dt__copy_little(bytes + gguf_pair_of(g, "llama.rope.scaling.attn_factor")->at, &factor[_i],
+                    sizeof factor[_i]);
+    test_write_file(t.path, bytes, size);
+    TEST_FAILS(t.ctx, DT_ERR_FORMAT, "attn_factor", load(t.ctx, t.path));
+    gguf_free(g);
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
 /* Types of tensors that are not read, and offsets outside. */
 START_TEST(foreign_tensors)
 {
@@ -1350,6 +1370,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, every_byte);
     tcase_add_test(c, memory_fails);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_loop_test(c, foreign_amplitudes, 0, 2);
     tcase_add_loop_test(c, foreign_architectures, 0,
                         (int)(sizeof own_changes / sizeof own_changes[0]));
     tcase_add_test(c, foreign_tensors);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MOST 1073741824
+#define MOST_AMPLITUDE 1e6 /* as family llama has */
 
 typedef struct reading {
     dt__gguf_file *raw;
@@ -213,6 +214,9 @@ static dt_status read_longrope(const reading *r, double amplitude)
     if (!is_arch(r, "llama")) {
         return dt__gguf_refuse(r->raw, "longrope of architecture %s; that of llama is supported",
                                r->g->arch->name);
+    }
+    if (!(amplitude > 0 && amplitude <= MOST_AMPLITUDE)) { /* 0 would be computed */
+        return dt__gguf_fail(r->raw, "key 'llama.rope.scaling.attn_factor' is %g", amplitude);
     }
     *l = (dt_longrope_options){ .given = true, .attention_factor = amplitude };
     DT__TRY(
