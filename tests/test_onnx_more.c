@@ -2,6 +2,7 @@
  * computes what the interpreter of ONNX computes of the same file. */
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "core/core.h"
 #include "onnx_damage.h"
 
@@ -229,7 +230,9 @@ static DtOnnx__Model *outside(const char *location, const char *offset, const ch
 
 START_TEST(data_in_other_files)
 {
-    static const float data[] = { 9, 1, 2, 3, 4 };
+    static const float values[] = { 9, 1, 2, 3, 4 };
+    uint8_t data[sizeof values];
+    for (int i = 0; i < 5; i++) dt__copy_little(data + 4 * i, &values[i], sizeof values[i]);
     char file[TEST_PATH];
     dt_module *imported, *plain;
     dt_model_info info;

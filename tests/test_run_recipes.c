@@ -30,6 +30,7 @@ static const struct {
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
 
 static const test_draws recipe_steps = { .usual = 1, .sanitized = 2 }; /* one of as many */
+static const test_draws report_steps = { .usual = 1, .sanitized = 4 }; /* those with a report */
 
 static const test_draws updates = { .usual = 6, .sanitized = 4 };
 static const test_draws batches = { .usual = 16, .sanitized = 2 }; /* examples in each */
@@ -111,6 +112,7 @@ static void run_short(const char *folder, int i, const char *init)
     overrides[n++] = shipped[i].data == DRAWN ? train : data;
     if (shipped[i].data == DRAWN) overrides[n++] = test;
     if (init != NULL) overrides[n++] = init;
+    if (i % test_count(report_steps) != 0) overrides[n++] = "run.report=false";
     /* check_routing wants two evaluations, however small the batches are */
     if (strcmp(shipped[i].name, "shakespeare-moe") == 0) {
         overrides[n++] = every;
