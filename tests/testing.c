@@ -150,7 +150,16 @@ void test_remove(const char *path) { nftw(path, remove_entry, 16, FTW_DEPTH | FT
 static _Atomic int64_t *skips; /* shared with the processes of tests */
 static bool counted;           /* of this test, which is one skip */
 
-static void begin_test(void) { counted = false; }
+static bool share_process;
+
+void test_share_process(void) { share_process = setenv("CK_FORK", "no", 1) == 0; }
+
+/* Check ends a test that takes too long only if it has a process of its own. */
+static void begin_test(void)
+{
+    counted = false;
+    if (share_process) alarm(test_all() ? 7200 : 600);
+}
 
 TCase *test_case_create(const char *name)
 {

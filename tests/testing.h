@@ -14,6 +14,10 @@
 
 /* Check's tcase_create; test_skip then tells its tests apart, where they share a process too. */
 TCase *test_case_create(const char *name);
+
+/* All tests run in this process. One that takes longer than 600 seconds, 7200 with
+ * DETENT_TESTS=all, ends it. */
+void test_share_process(void);
 #define tcase_create(name) test_case_create(name)
 
 #define SUITE(topic) Suite *test_##topic##_suite(void);
