@@ -246,7 +246,8 @@ START_TEST(a_message_of_another_length_names_its_rank)
         write_rank_1(folder, environment);
         const int status = test_shell(
             &said,
-            "cd %s && timeout -k 5 60 %s -n 2 ./fault.sh train " RANKS_RECIPES RANKS_DIGITS " 2>&1",
+            "cd %s && DETENT_EXCHANGE=messages timeout -k 5 60 %s -n 2 ./fault.sh train " RANKS_RECIPES
+                RANKS_DIGITS " 2>&1",
             folder, found[i]->command);
         ck_assert_msg(status == 1, "status %d: %s", status, said);
         ck_assert_msg(strstr(said, "are expected: ranks are out of step, of ") != NULL &&

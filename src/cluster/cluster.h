@@ -36,7 +36,7 @@ typedef struct dt__cluster_job {
 
 /* Lends the job to the communication thread, until it was waited for. */
 void dt__cluster_post(dt__cluster *c, dt__cluster_job *job);
-/* STATE, naming the rank that is missing. */
+/* Of one thread at a time. STATE, naming the rank that is missing. */
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job);
 
 /* What communication has cost so far, but for messages that have no timeout. */
