@@ -52,6 +52,7 @@ struct dt__cluster {
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
 dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
+bool dt__cluster_is_near(const dt__cluster *c) { return c->near != NULL; }
 bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
 void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
 

@@ -40,10 +40,9 @@ static void skip(pieces_left *p, size_t bytes)
 static bool copy(int64_t process, pieces_left *to, pieces_left *from, uint64_t bytes)
 {
     while (bytes > 0) {
-        const ssize_t n = process_vm_readv((pid_t)process, to->piece + to->first,
-                                           (unsigned long)(to->n - to->first),
-                                           from->piece + from->first,
-                                           (unsigned long)(from->n - from->first), 0);
+        const ssize_t n = process_vm_readv(
+            (pid_t)process, to->piece + to->first, (unsigned long)(to->n - to->first),
+            from->piece + from->first, (unsigned long)(from->n - from->first), 0);
         if (n == 0) errno = EFAULT;
         if (n <= 0) return false;
         skip(to, (size_t)n);
@@ -160,8 +159,8 @@ static bool hear_end(const dt__near *n, int *who, char why[DT__TRANSPORT_WHY])
     return false;
 }
 
-static dt__tested test(void *state, const dt__message *receive, int ranks, int *left,
-                       int *missing, char why[DT__TRANSPORT_WHY])
+static dt__tested test(void *state, const dt__message *receive, int ranks, int *left, int *missing,
+                       char why[DT__TRANSPORT_WHY])
 {
     dt__near *n = state;
     *left = 0;

@@ -27,7 +27,7 @@ typedef struct dt__desk {
 
 /* What all ranks map. It has no name, so nothing is left of it when they have ended, however. */
 typedef struct dt__board {
-    uint64_t token[2]; /* of rank 0 */
+    uint64_t token[2];                  /* of rank 0 */
     _Alignas(DT__LINE) dt__desk desk[]; /* [ranks]; behind: letters [from][to] */
 } dt__board;
 

@@ -73,8 +73,7 @@ dt_status dt__near_make(dt_ctx *ctx, int rank, int ranks, dt__near **out)
 static bool has_token(const dt__near_card *card)
 {
     uint64_t token[2];
-    return card->process > 0 &&
-           dt__near_read(card->process, token, card->token_at, sizeof token) &&
+    return card->process > 0 && dt__near_read(card->process, token, card->token_at, sizeof token) &&
            memcmp(token, card->token, sizeof token) == 0;
 }
 
