@@ -41,8 +41,8 @@ typedef struct dt__transport {
     /* Lets messages progress. *left: how many are not done; *missing: the first rank whose message
      * has not come, -1: none. WRONG: *missing is whose message fails, or has other bytes than
      * `receive`; ENDED: `why` is what rank *missing said by `end`. */
-    dt__tested (*test)(void *state, const dt__message *receive, int ranks, int *left,
-                       int *missing, char why[DT__TRANSPORT_WHY]);
+    dt__tested (*test)(void *state, const dt__message *receive, int ranks, int *left, int *missing,
+                       char why[DT__TRANSPORT_WHY]);
     /* Sleeps until `test` may find something new, for 20 ms at most. NULL: nobody can say when. */
     void (*wait)(void *state);
     /* Before this rank ends, while others may wait for it: says why, to all of them. `why` stays
