@@ -34,7 +34,10 @@ done
 work=$(mktemp -d)
 name=detent-$$ device=eth0 delayer=
 end_delay() {
-    [ -z "$delayer" ] || kill "$delayer"
+    if [ -n "$delayer" ]; then
+        kill "$delayer" 2>/dev/null || true
+        wait "$delayer" 2>/dev/null || true # its devices are gone
+    fi
     delayer= device=eth0
 }
 remove() {
