@@ -5,6 +5,7 @@
 #include "cluster/near.h"
 #include "core/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,16 @@ static void forget(side *s)
     dt__near_free(s->near);
     dt_ctx_free(s->ctx);
     close(s->line);
+}
+
+/* Emulators, and some containers, do not let a process read any memory so. */
+static bool can_read(void)
+{
+    const int x = 5;
+    int y = 0;
+    if (dt__near_read(getpid(), &y, (uint64_t)(uintptr_t)&x, sizeof x)) return y == 5;
+    test_skip("messages by memory: process_vm_readv: %s", strerror(errno));
+    return false;
 }
 
 /* Forks rank 1, which runs `work` and ends with status 0 if that succeeds. */
@@ -154,6 +165,7 @@ static bool trade_pieces(side *s)
 START_TEST(pieces_come_as_they_were_sent)
 {
     side s;
+    if (!can_read()) return;
     begin(&s, NULL, trade_pieces);
     ck_assert(s.joined);
     ck_assert(trade_pieces(&s));
@@ -176,6 +188,7 @@ START_TEST(another_length_is_an_error)
     side s;
     char in[16];
     trade t = { .receive[1] = { .data = in, .bytes = sizeof in } };
+    if (!can_read()) return;
     begin(&s, NULL, send_8);
     ck_assert(s.joined);
     ck_assert_int_eq(run(&s, &t), DT__GOES_WRONG);
@@ -198,6 +211,7 @@ START_TEST(a_rank_that_ends_says_why)
     side s;
     char in[16];
     trade t = { .receive[1] = { .data = in, .bytes = sizeof in } };
+    if (!can_read()) return;
     begin(&s, NULL, say_why);
     ck_assert(s.joined);
     ck_assert_int_eq(run(&s, &t), DT__HAS_ENDED);
@@ -223,6 +237,7 @@ START_TEST(the_memory_of_a_killed_rank_is_an_error)
     uint64_t in;
     int status;
     trade t = { .receive[1] = { .data = &in, .bytes = sizeof in } };
+    if (!can_read()) return;
     begin(&s, NULL, send_and_die);
     ck_assert(s.joined);
     ck_assert_int_eq(waitpid(s.child, &status, 0), s.child);
@@ -244,6 +259,7 @@ static void (*const forgeries[])(dt__near_card *card) = { other_token, other_pla
 START_TEST(memory_without_the_token_is_not_read)
 {
     side s;
+    if (!can_read()) return;
     begin(&s, forgeries[_i], send_8);
     ck_assert(!s.joined);
     kill(s.child, SIGKILL); /* it has found rank 0, and sends */

@@ -43,9 +43,12 @@ static void make_board(dt__near *n)
 {
     const int file = memfd_create("detent-ranks", MFD_CLOEXEC);
     if (file < 0) return;
-    n->card.file = file;
-    if (dt__sys_truncate(file, (off_t)bytes_of_board(n->ranks)) != 0 || !map_board(n, file)) return;
-    memcpy(n->board->token, n->card.token, sizeof n->card.token);
+    if (dt__sys_truncate(file, (off_t)bytes_of_board(n->ranks)) == 0 && map_board(n, file)) {
+        memcpy(n->board->token, n->card.token, sizeof n->card.token);
+        n->card.file = file;
+    } else {
+        dt__sys_close(file);
+    }
 }
 
 dt_status dt__near_make(dt_ctx *ctx, int rank, int ranks, dt__near **out)
