@@ -21,15 +21,16 @@ if(sources AND NOT DETENT_LAYERS)
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 
-# Suites start programs by their names, also where they need an emulator.
+# Suites start programs by their names, also where they need an emulator. They stay in their folder,
+# from which `detent` finds the shipped recipes.
 function(under_emulator target folder name)
     if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
         return()
     endif()
-    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${folder}/foreign)
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}.foreign)
     string(JOIN " " emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
     file(GENERATE OUTPUT ${folder}/${name}
-        CONTENT "#!/bin/sh\nexec ${emulator} '${folder}/foreign/${name}' \"$@\"\n"
+        CONTENT "#!/bin/sh\nexec ${emulator} '${folder}/${name}.foreign' \"$@\"\n"
         FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 endfunction()
 if(TARGET detent)

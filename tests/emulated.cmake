@@ -1,5 +1,6 @@
 # detent-test-emulated: suites whose kernels of every instruction set run through SIMDe, on any x86.
-# Its kernels are compiled anew, without flags of a set; all else is that of the library.
+# Kernels of a set are compiled anew, without its flags, and what asks the processor which sets it
+# runs; all else is that of the library.
 if(NOT simd STREQUAL x86)
     message(FATAL_ERROR "DETENT_EMULATE runs the kernels of x86: set DETENT_SIMD")
 endif()
@@ -12,8 +13,8 @@ set(emulated kernels sets panels qgemm gemm quant fidelity qlinear integer_linea
     fake_quant optim ops)
 set(costs ops:10 gemm:13 linear_act:10 qgemm:7 qlinear:5 kernels:4) # CPU seconds
 
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.c
-    ${PROJECT_SOURCE_DIR}/src/kernels/x86/*.c)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/x86/*.c)
+list(APPEND sources ${PROJECT_SOURCE_DIR}/src/kernels/cpu.c ${PROJECT_SOURCE_DIR}/src/kernels/sets.c)
 add_library(detent_kernels_emulated OBJECT ${sources})
 
 set(list "")
@@ -46,7 +47,7 @@ foreach(target detent_kernels_emulated detent-test-emulated)
     target_compile_options(${target} PRIVATE -Wno-psabi)
     target_link_libraries(${target} PRIVATE detent_flags PkgConfig::TEST_DEPS)
 endforeach()
-target_compile_options(detent_kernels_emulated PRIVATE -O2)
+target_compile_options(detent_kernels_emulated PRIVATE -O1)
 target_compile_options(detent-test-emulated PRIVATE -O1)
 target_link_libraries(detent-test-emulated PRIVATE detent-test-parts detent_static)
 target_link_options(detent-test-emulated PRIVATE ${failing})

@@ -56,7 +56,7 @@ function emit(text,    head, result, name, list, n, i, parts, names, call, base)
     kinds = names = call = ""
     for (i = 1; i <= n; i++) {
         parts[i] = trim(parts[i])
-        if (parts[i] == "...") continue
+        if (parts[i] == "...") { call = call ", 0"; continue } # clang warns of a format alone
         names = names (i > 1 ? "," : "") name_of(parts[i])
         call = call (i > 1 ? ", " : "") argument(type_of(parts[i], name_of(parts[i])), i - 1)
     }

@@ -1,6 +1,7 @@
 /* Small models for the suites about files. */
 #include "models.h"
 
+#include "core/byte_order.h"
 #include "nn/module.h"
 #include "qat/prepare.h"
 #include "testing.h"
@@ -29,6 +30,17 @@ dt_module *small_model(dt_ctx *ctx, const dt_mlp_options *options)
     dt_module *m;
     TEST_OK(ctx, dt_mlp_create(ctx, options, &m));
     return m;
+}
+
+size_t memory_of_open_file(dt_ctx *ctx, const char *path)
+{
+    dt_file *file;
+    if (!DT__BIG_ENDIAN) return 0;
+    const size_t before = dt_memory_of(ctx).used;
+    TEST_OK(ctx, dt_file_open(ctx, path, &file));
+    const size_t opened = dt_memory_of(ctx).used - before;
+    dt_file_close(file);
+    return opened;
 }
 
 dt_qat_options small_qat(int preset, const dt_quant_spec *weight)

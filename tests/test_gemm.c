@@ -234,6 +234,7 @@ static const shape large[] = {
     { 10, 130, 600, 0 }, { 64, 700, 700, 0 },  { 700, 1100, 64, 0 },
 };
 static const int threads[] = { 2, 3, 4, 8 };
+static const test_draws thread_steps = { .usual = 1, .sanitized = 3 }; /* one number of as many */
 
 START_TEST(same_bits_on_any_number_of_threads)
 {
@@ -247,7 +248,7 @@ START_TEST(same_bits_on_any_number_of_threads)
         run(ctx, dtype, &p.g);
         dt_ctx_free(ctx);
         memcpy(one, p.c, bytes);
-        for (int t = 0; t < DT__COUNT_OF(threads); t++) {
+        for (int64_t t = 0; t < DT__COUNT_OF(threads); t += test_count(thread_steps)) {
             memcpy(p.c, p.c0, bytes);
             ctx = context(threads[t]);
             run(ctx, dtype, &p.g);
@@ -267,7 +268,7 @@ START_TEST(sources_give_the_same_bits_on_any_number_of_threads)
         product p = make(DT_F32, large[s], s % 8, &stream);
         const size_t bytes = sizeof(float) * (size_t)p.c_count;
         void *one = malloc(bytes);
-        for (int t = -1; t < DT__COUNT_OF(threads); t++) {
+        for (int64_t t = -1; t < DT__COUNT_OF(threads); t += test_count(thread_steps)) {
             const int count = t < 0 ? 1 : threads[t];
             dt_ctx *ctx = context(count);
             filled f;

@@ -802,6 +802,31 @@ START_TEST(pieces)
 }
 END_TEST
 
+/* A token of 4 MB has as many cuts, nearly all into lengths that no token has. */
+START_TEST(a_long_piece_is_cut_fast)
+{
+    enum { LENGTH = 4000000 };
+    char *json = pieces_json("\"a b\",\"" SIGN " a\",\"" SIGN "a b\",\"" SIGN " ab\"", "");
+    const char *end = strstr(json, "},\"merges\"");
+    char *longer = malloc(strlen(json) + LENGTH + 16);
+    ck_assert(end != NULL && longer != NULL);
+    const size_t before = (size_t)(end - json);
+    memcpy(longer, json, before);
+    size_t n = before + (size_t)sprintf(longer + before, ",\"");
+    memset(longer + n, 'x', LENGTH);
+    sprintf(longer + n + LENGTH, "\":%d%s", 9 + 256, end);
+    made t;
+    dt_file *back;
+    gguf_parsed *g = with_tokenizer(&t, longer, 9 + 257, &back);
+    ck_assert(gguf_says(g, "tokenizer.ggml.model", "llama"));
+    dt_file_close(back);
+    gguf_free(g);
+    drop(&t);
+    free(longer);
+    free(json);
+}
+END_TEST
+
 /* Without scores, or with fewer of them. */
 START_TEST(pieces_without_scores)
 {
@@ -1360,6 +1385,7 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, byte_pairs, 0, 3);
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_loop_test(c, pieces_without_scores, 0, 2);
+    tcase_add_test(c, a_long_piece_is_cut_fast);
     tcase_add_loop_test(c, ways_to_cut_tokens_are_bounded, 0, 2);
     tcase_add_test(c, normalized_text);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));

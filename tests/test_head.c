@@ -198,7 +198,7 @@ START_TEST(blocks_change_no_bit_of_an_integer_head)
 END_TEST
 
 /* Under a sanitizer as many rows as are two blocks of doubles, or with a teacher of floats. */
-static const test_draws rows = { .usual = 300, .sanitized = 200 };
+static const test_draws rows = { .usual = 300, .sanitized = 132 };
 
 START_TEST(blocks_agree_on_every_road)
 {
@@ -229,7 +229,7 @@ END_TEST
 START_TEST(threads_change_no_bit)
 {
     for (int road = FLOATS; road <= INTEGER; road++) {
-        setup s = { 200, 20, 8705, road, 1, ENTROPY, .teacher = true };
+        setup s = { 132, 20, 8705, road, 1, ENTROPY, .teacher = true };
         s.options.distill = 0.5;
         outcome a, b;
         run(&s, false, &a);

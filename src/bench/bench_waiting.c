@@ -17,6 +17,7 @@
 
 enum { EVIDENCE, ACTIVE, PASSIVE, ALONE, WAYS };
 #define STEP_BATCH 512
+#define QUICK_BATCH 16
 #define ITEM_SECONDS 0.25e-6
 #define ITEM_WORK 500     /* what dt__parallel is told of an item */
 #define IDLE_SECONDS 0.02 /* of a turn */
@@ -101,10 +102,12 @@ static dt_status run_turn(void *user)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
+static int batch_of(const dt__bench *b) { return b->options.quick ? QUICK_BATCH : STEP_BATCH; }
+
 static dt_status make_model(const dt__bench *b, int threads, struct model *p)
 {
     const dt_mlp_options mlp = { .sizes = { 4, { 768, 256, 128, 10 } }, .bias = true };
-    const int64_t dims[2] = { STEP_BATCH, 768 };
+    const int64_t dims[2] = { batch_of(b), 768 };
     DT__TRY(dt__bench_ctx(b, threads, &p->ctx));
     DT__TRY(dt_tape_create(p->ctx, &p->t));
     DT__TRY(dt_mlp_create(p->ctx, &mlp, &p->m));
@@ -113,7 +116,7 @@ static dt_status make_model(const dt__bench *b, int threads, struct model *p)
     DT__TRY(dt_fill_uniform(p->x, 0, 1));
     DT__TRY(dt_tensor_create(p->ctx, DT_I32, 1, dims, &p->labels));
     int32_t *label = dt_data_mut(p->labels);
-    for (int64_t i = 0; i < STEP_BATCH; i++) label[i] = (int32_t)(i % 10);
+    for (int64_t i = 0; i < dims[0]; i++) label[i] = (int32_t)(i % 10);
     dt_train(p->m, true);
     return step(p);
 }
@@ -178,7 +181,7 @@ static dt_status measure_step(dt__bench *b, const char *beside, double seconds)
         struct model *p = &s.model[i];
         status = passed_on(b, p, make_model(b, i == 0 ? dt_threads(b->ctx) : 1, p));
     }
-    snprintf(name, sizeof name, "%s/step-768-256-128-10/b%d", beside, STEP_BATCH);
+    snprintf(name, sizeof name, "%s/step-768-256-128-10/b%d", beside, batch_of(b));
     if (status == DT_OK) status = measure(b, &s, name);
     for (int i = 0; i < 2; i++) free_model(&s.model[i]);
     return status;

@@ -12,12 +12,28 @@
 
 #include <string.h>
 
-/* The number of ways to cut a token into two others, at the beginnings of characters. */
-static int64_t ways(const dt_tokenizer *k, const dt__token *t)
+/* Which lengths tokens have: lengths[n], for n up to the longest. NULL: no memory. */
+static bool *lengths_of(dt_ctx *ctx, const dt_tokenizer *k)
+{
+    uint32_t longest = 0;
+    for (int64_t i = 0; i < k->vocab; i++) {
+        if (k->token[i].there && k->token[i].n > longest) longest = k->token[i].n;
+    }
+    bool *lengths = dt__alloc_zero(ctx, ((size_t)longest + 1) * sizeof *lengths);
+    for (int64_t i = 0; lengths != NULL && i < k->vocab; i++) {
+        if (k->token[i].there) lengths[k->token[i].n] = true;
+    }
+    return lengths;
+}
+
+/* The number of ways to cut a token into two others, at the beginnings of characters. A long token
+ * has few cuts into lengths that there are. */
+static int64_t ways(const dt_tokenizer *k, const bool *lengths, const dt__token *t)
 {
     const char *const text = k->bytes + t->at;
     int64_t n = 0;
     for (uint32_t i = 1; i < t->n; i++) {
+        if (!lengths[i] || !lengths[t->n - i]) continue;
         if (((unsigned char)text[i] & 0xc0) == 0x80) continue;
         const int32_t left = dt__tokenizer_find(k, text, i);
         const int32_t right = dt__tokenizer_find(k, text + i, t->n - i);
@@ -40,7 +56,7 @@ static bool is_found_first(const dt_tokenizer *k, const dt__token *t)
 
 /* score[i] = -1 - the number of tokens that are made before token i; of tokens that no merge makes
  * 0, which no pair of others has. False: the merges are in no such order. */
-static bool put_scores(const dt_tokenizer *k, int64_t *merges_of, float *score)
+static bool put_scores(const dt_tokenizer *k, const bool *lengths, int64_t *merges_of, float *score)
 {
     int64_t made = 0;
     for (int64_t i = 0; i < k->bpe.merges; i++) {
@@ -52,7 +68,7 @@ static bool put_scores(const dt_tokenizer *k, int64_t *merges_of, float *score)
     for (int64_t i = 0; i < k->vocab; i++) {
         const dt__token *t = &k->token[i];
         if (!t->there || t->is_byte || is_found_first(k, t)) continue;
-        if (ways(k, t) != merges_of[i]) return false;
+        if (ways(k, lengths, t) != merges_of[i]) return false;
     }
     return made < 1 << 24; /* floats are exact up to there */
 }
@@ -64,15 +80,18 @@ dt_status dt__gguf_scores(dt_ctx *ctx, const dt_tokenizer *k, float **score)
     if (!dt__bpe_spaces(k, &spaces) || spaces.cut || dt_tokenizer_id(k, "<unk>") < 0) return DT_OK;
     int64_t *merges_of = dt__alloc_array(ctx, k->vocab, sizeof *merges_of);
     float *made = dt__alloc_array(ctx, k->vocab, sizeof *made);
-    const dt_status s = merges_of == NULL || made == NULL ? DT_ERR_NOMEM : DT_OK;
+    bool *lengths = lengths_of(ctx, k);
+    const bool room = merges_of != NULL && made != NULL && lengths != NULL;
+    const dt_status s = room ? DT_OK : DT_ERR_NOMEM;
     for (int64_t i = 0; i < k->vocab && s == DT_OK; i++) {
         merges_of[i] = 0;
         made[i] = 0;
     }
-    if (s == DT_OK && put_scores(k, merges_of, made)) {
+    if (s == DT_OK && put_scores(k, lengths, merges_of, made)) {
         *score = made;
         made = NULL;
     }
+    dt__release(ctx, lengths);
     dt__release(ctx, merges_of);
     dt__release(ctx, made);
     return s;

@@ -1,6 +1,7 @@
 /* Finds the class of models that has the options of a model of family llama, and writes the keys of
  * config.json in which these classes differ. */
 #include "io/hf_config.h"
+#include "nn/family.h"
 
 #include <math.h>
 
@@ -36,11 +37,6 @@ static const class classes[] = {
       .window = LISTED_WINDOWS, .qk_norm = true, .gemma = true },
 };
 
-static dt_block_options block_of(const dt_llama_options *o)
-{
-    return o->block.given ? o->block : (dt_block_options){ .given = false };
-}
-
 /* Whether a block has all that makes it Gemma 3's, or nothing of it. */
 static bool fits_gemma(const class *k, const dt_block_options *b)
 {
@@ -67,7 +63,7 @@ static bool fits_window(const class *k, const dt_block_options *b)
 
 static bool fits(const class *k, const dt_llama_options *o)
 {
-    const dt_block_options b = block_of(o);
+    const dt_block_options b = dt__llama_block(o);
     return k->norms == b.norms && k->mixed == o->moe.given && k->qk_norm == o->qk_norm &&
            k->norm_all == (o->qk_norm && b.qk_norm_all) && (k->unrotated || b.unrotated == 0) &&
            (!k->mixed || o->moe.normalize) && fits_bias(k, o) && fits_window(k, &b) &&
@@ -91,7 +87,7 @@ const dt__hf_names *dt__hf_class_names(const dt_llama_options *o)
 static dt_status refuse(dt_ctx *ctx, const dt_llama_options *o)
 {
     static const char *const norms[] = { "before", "after", "both" };
-    const dt_block_options b = block_of(o);
+    const dt_block_options b = dt__llama_block(o);
     if (o->moe.given) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                        "a mixture of experts is written as a Mixtral, which has no biases, no "
@@ -136,7 +132,7 @@ static void put_layers(dt__chars *t, const char *key, int64_t layers, int64_t ev
 static void put_windows(dt__chars *t, const class *k, const dt_llama_options *o)
 {
     static const char *const types[] = { "\"full_attention\"", "\"sliding_attention\"" };
-    const dt_block_options b = block_of(o);
+    const dt_block_options b = dt__llama_block(o);
     if (!k->mixed && !k->gemma) dt__hf_put_bool(t, "use_sliding_window", b.window > 0);
     if (b.window > 0) dt__hf_put_int(t, "sliding_window", b.window);
     else if (!k->gemma) dt__hf_put_null(t, "sliding_window");
@@ -170,7 +166,7 @@ static void put_experts(dt__chars *t, const dt_moe_options *o)
 dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain)
 {
     static const char *const rotates[] = { "0", "1" };
-    const dt_block_options b = block_of(o);
+    const dt_block_options b = dt__llama_block(o);
     const class *k = class_of(o, plain);
     if (k == NULL) return refuse(t->ctx, o);
     dt__put_text(t, "{\n  \"architectures\": [");

@@ -18,6 +18,9 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
 /* The least dt_block_options.query_width but 0: scores stay finite. */
 #define DT__LEAST_QUERY_WIDTH 1e-6
 
+/* The options of its blocks: defaults where none are given. */
+dt_block_options dt__llama_block(const dt_llama_options *o);
+
 /* The factor of cosines and sines with longrope, by its formula where none is given. */
 double dt__longrope_amplitude(const dt_llama_options *o);
 

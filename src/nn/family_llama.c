@@ -49,7 +49,7 @@ static dt_rotary_options far_rotary_of(const dt_llama_options *o)
 }
 
 /* The block's settings, or Llama's. */
-static dt_block_options settings_of(const dt_llama_options *o)
+dt_block_options dt__llama_block(const dt_llama_options *o)
 {
     return o->block.given ? o->block : (dt_block_options){ .given = false };
 }
@@ -57,7 +57,7 @@ static dt_block_options settings_of(const dt_llama_options *o)
 /* The rotation in blocks without a window, or with one. */
 static dt_rotary_options rotary_of_block(const dt_llama_options *o, bool windowed)
 {
-    const dt_block_options b = settings_of(o);
+    const dt_block_options b = dt__llama_block(o);
     dt_rotary_options r = rotary_of(o);
     if (!windowed || b.local_theta == 0) return r;
     r.theta = b.local_theta;
@@ -79,7 +79,7 @@ static void name_norms(const dt_block_options *b, const char *norm[DT__NORMS])
 
 static dt__block_plan block_of(const dt_llama_options *o)
 {
-    const dt_block_options b = settings_of(o);
+    const dt_block_options b = dt__llama_block(o);
     const bool mixed = o->moe.given;
     dt__norm_create *norm = b.norm_plus_one ? dt__rms_norm_create_plus_one : dt_rms_norm_create;
     dt__block_plan p = {
@@ -232,10 +232,11 @@ dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **ou
         .context = o->context,
         .layers = o->layers,
         .tied = o->tied,
-        .unrotated = settings_of(o).unrotated,
-        .full_every = settings_of(o).full_every,
+        .unrotated = dt__llama_block(o).unrotated,
+        .full_every = dt__llama_block(o).full_every,
         .full_rotary = rotary_of_block(o, false),
-        .scale_tokens = settings_of(o).scaled_tokens ? (double)(float)sqrt((double)o->width) : 0,
+        .scale_tokens =
+            dt__llama_block(o).scaled_tokens ? (double)(float)sqrt((double)o->width) : 0,
         .deviation = DEVIATION,
         .block = block_of(o),
     };
