@@ -1,8 +1,8 @@
 /* The fuzz targets (tests/fuzz) on inputs that are known: their seeds, and tests/fuzz/corpus, where
  * inputs are that once broke a promise, or reach code that seeds do not; and on seeds with one to
- * three places changed. Where a seed is JSON, or has JSON in front of its data, each value and key in
- * it becomes another, stands twice or is left out. DETENT_FUZZ_SEEDS names a folder that keeps the
- * seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
+ * three places changed. Where a seed is JSON, or has JSON in front of its data, each value and key
+ * in it becomes another, stands twice or is left out. DETENT_FUZZ_SEEDS names a folder that keeps
+ * the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
 #include "damaged_text.h"
 #include "fuzz/fuzz.h"
 #include "testing.h"
