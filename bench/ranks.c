@@ -6,9 +6,9 @@
  *     communication: ms in which messages about gradients and weights were on their way
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step
- * what messages of MPI cost, by which ranks of several machines exchange, and what the comparison of
- * all ranks' weights after each step, and the watchdog, cost. Networks:
- * the MLP 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
+ * and what these cost: messages of MPI, by which ranks of several machines exchange; comparing all
+ * ranks' weights after each step; the watchdog. Networks: the MLP 1024-4096-4096-1024, a GPT of
+ * width 384, ResNet-20; batches of 256, 8 and 64 examples.
  *
  * The launcher starts this program for each figure: `ranks step NETWORK KEY=VALUE...` prints those
  * of a run; `ranks ping` measures messages between the first two ranks: microseconds of a small
