@@ -7,8 +7,8 @@
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step
  * and what these cost: messages of MPI, by which ranks of several machines exchange; comparing all
- * ranks' weights after each step; the watchdog. Networks: the MLP 1024-4096-4096-1024, a GPT of width
- * 384, ResNet-20; batches of 256, 8 and 64 examples.
+ * ranks' weights after each step; the watchdog. Networks: the MLP 1024-4096-4096-1024, a GPT of
+ * width 384, ResNet-20; batches of 256, 8 and 64 examples.
  *
  * The launcher starts this program for each figure: `ranks step NETWORK KEY=VALUE...` prints those
  * of a run; `ranks ping` measures messages between the first two ranks: microseconds of a small

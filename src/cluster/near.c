@@ -112,7 +112,7 @@ static bool find_bytes(int64_t process, const dt__letter *l, pieces_left *from)
     errno = EPROTO;
     if (l->n_segments < 1 || l->n_segments > DT__MOST_SEGMENTS) return false;
     if (l->n_segments == 1) {
-        add_piece(from, pointer_of(l->at), l->bytes);
+        add_piece(from, pointer_of(l->at), (size_t)l->bytes);
         return true;
     }
     if (!dt__near_read(process, list, l->at, (size_t)l->n_segments * sizeof *list)) return false;
