@@ -10,8 +10,8 @@
  * weak: BATCH on each machine. Efficiency is the share of P times one machine's examples a second.
  *
  * With `points`: what the model says of 2 and 4 ranks on this machine, of one thread each, beside
- * what `ranks step` measures: a and b are those that `ranks ping` finds, and compute is that of one
- * thread, times the ranks that a processor has. */
+ * what `ranks step` measures, by messages of MPI: a and b are those that `ranks ping` finds, and
+ * compute is that of one thread, times the ranks that a processor has. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include <detent/nn.h>
 #include <detent/ops.h>
@@ -162,8 +162,9 @@ static bool print_point(const points *p, const seconds *s, int ranks, bool share
     snprintf(command, sizeof command, "%s -n %d %s ping", p->launcher, ranks, p->ranks);
     if (!ask(command, link) || mkdtemp(folder) == NULL) return false;
     snprintf(command, sizeof command,
-             "%s -n %d %s step mlp run.dir=%s/run run.threads=1 run.report=false "
-             "train.batch_size=%lld cluster.check_steps=0 cluster.shard_optimizer=%s; rm -rf %s",
+             "DETENT_EXCHANGE=messages %s -n %d %s step mlp run.dir=%s/run run.threads=1 "
+             "run.report=false train.batch_size=%lld cluster.check_steps=0 "
+             "cluster.shard_optimizer=%s; rm -rf %s",
              p->launcher, ranks, p->ranks, folder, (long long)p->batch, shared ? "on" : "off",
              folder);
     if (!ask(command, step)) return false;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Steps of ranks that a slow network joins: each rank is in a network namespace of its own, whose
-# link has a rate and, where the kernel has tc's netem, a delay. Prints ms a step.
+# link has a rate and maybe a delay (tc; where the kernel has no netem, bench/delay.c, which takes
+# processor time of its own). Prints ms a step.
 #
 #   bench/netns.sh [-n RANKS] [-b BUILD] [-m openmpi|mpich] [NETWORK [RATE[/DELAY] ...]]
 #
@@ -23,14 +24,24 @@ network=${1:-mlp}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- open 10gbit 2500mbit 1gbit
 bench=$(realpath "$build")/bench/ranks
-for need in ip tc "mpirun.$mpi" "$bench"; do
+delay_program=$(realpath "$build")/bench/delay
+export DETENT_EXCHANGE=messages # not by the memory of the machine
+for need in ip tc "mpirun.$mpi" "$bench" "$delay_program"; do
     command -v "$need" >/dev/null || { echo "$need is missing" >&2; exit 1; }
 done
 [ "$(id -u)" = 0 ] || { echo "network namespaces want root" >&2; exit 1; }
 
 work=$(mktemp -d)
-name=detent-$$
+name=detent-$$ device=eth0 delayer=
+end_delay() {
+    if [ -n "$delayer" ]; then
+        kill "$delayer" 2>/dev/null || true
+        wait "$delayer" 2>/dev/null || true # its devices are gone
+    fi
+    delayer= device=eth0
+}
 remove() {
+    end_delay
     for k in $(seq 0 "$ranks"); do ip netns del "$name-$k" 2>/dev/null || true; done
     rm -rf "$work"
 }
@@ -56,13 +67,52 @@ cat >"$work/agent" <<EOF
 while [ "\${1#-}" != "\$1" ]; do shift; done
 k=\${1##*.}
 shift
+export DETENT_EXCHANGE=messages
 exec ip netns exec "$name-\$k" unshare --uts sh -c "hostname rank\$k; \$*"
 EOF
 chmod +x "$work/agent"
 
 # ---- links -------------------------------------------------------------------------------------
+has_netem() {
+    tc -n "$name-1" qdisc add dev lo root netem delay 1ms 2>/dev/null &&
+        tc -n "$name-1" qdisc del dev lo root
+}
+
+in_unit() { # NUMBER-WITH-UNIT UNIT=FACTOR...: the number in the unit of the factors
+    for unit in "$@"; do
+        [ "$unit" != "$1" ] && [ "${1%[0-9]"${unit%=*}"}" != "$1" ] || continue
+        echo "${1%"${unit%=*}"} ${unit#*=}" | awk '{ print $1 * $2 }'
+        return
+    done
+    return 1
+}
+
+# The addresses move to devices of bench/delay.c.
+delay_by_program() { # RATE DELAY
+    mbit=$(in_unit "$1" gbit=1000 mbit=1 kbit=0.001) && us=$(in_unit "$2" us=1 ms=1000) || return 1
+    mkfifo "$work/fifo"
+    "$delay_program" "$name" "$ranks" "$us" "$mbit" >"$work/fifo" &
+    delayer=$! device=tun
+    read -r _ <"$work/fifo" || return 1
+    rm "$work/fifo"
+}
+
+use_device() {
+    for k in $(seq 1 "$ranks"); do
+        ip -n "$name-$k" address flush dev eth0
+        ip -n "$name-$k" address add "10.77.0.$k/24" dev $device
+        [ $device = eth0 ] || ip -n "$name-$k" link set tun mtu 65000 up
+    done
+}
+
 # Both ends of a link: what a rank sends, and what is sent to it.
 shape() { # RATE DELAY
+    end_delay
+    if [ -n "$2" ] && ! has_netem; then
+        delay_by_program "$1" "$2" && use_device
+        return
+    fi
+    use_device
     for k in $(seq 1 "$ranks"); do
         for end in "$name-$k eth0" "$name-0 to$k"; do
             set -- "$1" "$2" "${end% *}" "${end#* }"
@@ -81,12 +131,12 @@ hosts=$(seq -f '10.77.0.%g' -s , 1 "$ranks")
 launch() { # WORD...
     if [ "$mpi" = openmpi ]; then
         timeout -k 5 180 ip netns exec "$name-1" mpirun.openmpi --allow-run-as-root --bind-to none \
-            --mca plm_rsh_agent "$work/agent" --mca btl self,tcp --mca btl_tcp_if_include eth0 \
-            --mca oob_tcp_if_include eth0 --map-by node --host "$hosts" "$@"
+            --mca plm_rsh_agent "$work/agent" --mca btl self,tcp --mca btl_tcp_if_include $device \
+            --mca oob_tcp_if_include $device --map-by node --host "$hosts" "$@"
     else
         UCX_TLS=tcp,self FI_PROVIDER=tcp MPIR_CVAR_NOLOCAL=1 \
             timeout -k 5 180 ip netns exec "$name-1" mpirun.mpich -launcher ssh -launcher-exec \
-            "$work/agent" -iface eth0 -hosts "$hosts" -n "$ranks" "$@"
+            "$work/agent" -iface $device -hosts "$hosts" -n "$ranks" "$@"
     fi
 }
 
@@ -94,7 +144,7 @@ printf '%-20s %10s %10s %10s %8s %9s\n' link ms 'CPU ms' 'comm. ms' hidden 'sent
 for link in "$@"; do
     rate=${link%%/*} delay=${link#"$rate"}
     if ! shape "$rate" "${delay#/}" 2>"$work/why"; then
-        printf '%-20s %s\n' "$link" "$(head -n 1 "$work/why") (delays want the kernel's netem)"
+        printf '%-20s %s\n' "$link" "$(head -n 1 "$work/why")"
         continue
     fi
     rm -rf "$work/run"

@@ -6,8 +6,9 @@
  *     communication: ms in which messages about gradients and weights were on their way
  *     hidden: the share of them in which the rank computed
  *     MB that a rank sends a step
- * and what the comparison of all ranks' weights after each step, and the watchdog, cost. Networks:
- * the MLP 1024-4096-4096-1024, a GPT of width 384, ResNet-20; batches of 256, 8 and 64 examples.
+ * and what these cost: messages of MPI, by which ranks of several machines exchange; comparing all
+ * ranks' weights after each step; the watchdog. Networks: the MLP 1024-4096-4096-1024, a GPT of
+ * width 384, ResNet-20; batches of 256, 8 and 64 examples.
  *
  * The launcher starts this program for each figure: `ranks step NETWORK KEY=VALUE...` prints those
  * of a run; `ranks ping` measures messages between the first two ranks: microseconds of a small
@@ -269,16 +270,20 @@ static int ping(const char *self)
 typedef struct way {
     const char *name, *keys;
     int ranks, threads;
+    const char *environment; /* "NAME=value", or empty */
 } way;
 
+#define ALONE "cluster.shard_optimizer=off cluster.check_steps=0"
+#define SHARED "cluster.shard_optimizer=on cluster.check_steps=0"
+
 static const way ways[] = {
-    { "1 rank, 2 threads", "", 1, 2 },
-    { "2 ranks, whole optimizers", "cluster.shard_optimizer=off cluster.check_steps=0", 2, 1 },
-    { "2 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 2, 1 },
-    { "  and weights compared", "cluster.shard_optimizer=on cluster.check_steps=1", 2, 1 },
-    { "  and no timeout", "cluster.shard_optimizer=on cluster.check_steps=0 cluster.timeout=0", 2,
-      1 },
-    { "4 ranks, shared optimizer", "cluster.shard_optimizer=on cluster.check_steps=0", 4, 1 },
+    { "1 rank, 2 threads", "", 1, 2, "" },
+    { "2 ranks, whole optimizers", ALONE, 2, 1, "" },
+    { "2 ranks, shared optimizer", SHARED, 2, 1, "" },
+    { "  by messages of MPI", SHARED, 2, 1, "DETENT_EXCHANGE=messages" },
+    { "  and weights compared", "cluster.shard_optimizer=on cluster.check_steps=1", 2, 1, "" },
+    { "  and no timeout", SHARED " cluster.timeout=0", 2, 1, "" },
+    { "4 ranks, shared optimizer", SHARED, 4, 1, "" },
 };
 
 enum { WAYS = sizeof ways / sizeof ways[0] };
@@ -294,8 +299,8 @@ static bool measure(const char *self, const char *launcher, const network *n, co
     if (mkdtemp(folder) == NULL) return false;
     if (w->ranks > 1) snprintf(start, sizeof start, "%s -n %d", launcher, w->ranks);
     snprintf(command, sizeof command,
-             "%s %s step %s run.dir=%s/run run.threads=%d run.report=false %s; rm -rf %s", start,
-             self, n->name, folder, w->threads, w->keys, folder);
+             "%s %s %s step %s run.dir=%s/run run.threads=%d run.report=false %s; rm -rf %s",
+             w->environment, start, self, n->name, folder, w->threads, w->keys, folder);
     FILE *pipe = popen(command, "r");
     if (pipe == NULL) return false;
     const int got = fscanf(pipe, "%lf %lf %lf %lf %lf", &out->ms[repeat], &out->cpu[repeat],

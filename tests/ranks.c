@@ -42,6 +42,12 @@ int ranks_run(const launcher *l, int ranks, const char *folder, const char *word
     return test_shell(said, "cd %s && %s " RANKS_PROGRAM " %s 2>&1", folder, start, words);
 }
 
+void ranks_choose_way(int way)
+{
+    if (way == 0) unsetenv("DETENT_EXCHANGE");
+    else setenv("DETENT_EXCHANGE", "messages", 1);
+}
+
 void ranks_train(const launcher *l, int ranks, const char *folder, const char *recipe)
 {
     char words[2048], *said = NULL;

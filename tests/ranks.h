@@ -18,6 +18,10 @@ int ranks_launchers(const launcher *found[LAUNCHERS]);
  * exit status; *said, to be freed, what it wrote. */
 int ranks_run(const launcher *l, int ranks, const char *folder, const char *words, char **said);
 
+/* How ranks exchange from now on: 0: as they choose, which is by their memory; 1: by messages. */
+void ranks_choose_way(int way);
+#define RANKS_WAYS 2
+
 /* Trains by a recipe of configs/ and its overrides. */
 void ranks_train(const launcher *l, int ranks, const char *folder, const char *recipe);
 

@@ -324,9 +324,13 @@ START_TEST(any_number_of_ranks_gives_the_same_bytes)
         for (int ranks = 2; ranks <= most; ranks++) {
             const bool quick = i == _i % n && ranks == (_i % 2 ? 2 : most);
             if (most % ranks != 0 || (!quick && !test_all())) continue;
-            make_folder(folder);
-            ranks_train(found[i], ranks, folder, cases[_i].recipe);
-            ranks_compare(alone, folder, cases[_i].name);
+            for (int way = 0; way < RANKS_WAYS; way++) {
+                if (!test_all() && way != _i / 2 % RANKS_WAYS) continue;
+                ranks_choose_way(way);
+                make_folder(folder);
+                ranks_train(found[i], ranks, folder, cases[_i].recipe);
+                ranks_compare(alone, folder, cases[_i].name);
+            }
         }
     }
 }
@@ -704,6 +708,25 @@ START_TEST(shards_that_ranks_do_not_divide_are_refused)
 }
 END_TEST
 
+START_TEST(the_environment_chooses_messages)
+{
+    const launcher *found[LAUNCHERS];
+    char folder[TEST_PATH], *said;
+    if (ranks_launchers(found) == 0) return;
+    test_folder(folder);
+    ranks_choose_way(1);
+    int status = ranks_run(found[0], 2, folder, "train " RANKS_RECIPES RANKS_DIGITS, &said);
+    ck_assert_msg(status == 0 && strstr(said, "2 ranks, which exchange messages of MPI\n"),
+                  "status %d: %s", status, said);
+    free(said);
+    setenv("DETENT_EXCHANGE", "pigeons", 1);
+    status = ranks_run(found[0], 2, folder, "train " RANKS_RECIPES RANKS_DIGITS, &said);
+    ck_assert_msg(status == 1 && strstr(said, "DETENT_EXCHANGE is 'pigeons'; it can be messages"),
+                  "status %d: %s", status, said);
+    free(said);
+}
+END_TEST
+
 Suite *test_cluster_suite(void)
 {
     Suite *s = suite_create("cluster");
@@ -718,6 +741,7 @@ Suite *test_cluster_suite(void)
     tcase_add_test(t, ranks_go_on_from_the_same_partial_file);
     tcase_add_test(t, ranks_that_differ_are_refused_by_name);
     tcase_add_test(t, shards_that_ranks_do_not_divide_are_refused);
+    tcase_add_test(t, the_environment_chooses_messages);
     suite_add_tcase(s, t);
     return s;
 }

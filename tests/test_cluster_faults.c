@@ -41,15 +41,16 @@ START_TEST(a_rank_that_hangs_is_named)
     const launcher *found[LAUNCHERS];
     char folder[TEST_PATH], *said;
     const int n = ranks_launchers(found);
-    for (int i = 0; i < n && test_all(); i++) {
+    for (int i = 0; i < n * RANKS_WAYS && (test_all() || i == 0); i++) {
         test_folder(folder);
         ranks_write_script(folder);
+        ranks_choose_way(i / n);
         const int status =
             test_shell(&said,
                        "cd %s && %s -n 2 ./rank.sh 1 STOP 0 train " RANKS_RECIPES LONG
                        "cluster.timeout=5 2>&1; "
                        "s=$?; kill -KILL $(cat pid) 2>/dev/null; exit $s",
-                       folder, found[i]->command);
+                       folder, found[i % n]->command);
         ck_assert_msg(status != 0, "status 0: %s", said);
         ck_assert_msg(strstr(said, "nothing has come within 5 s (cluster.timeout)") != NULL &&
                           strstr(said, "from rank 1") != NULL,
@@ -99,6 +100,44 @@ START_TEST(killed_ranks_do_no_harm)
     snprintf(b, sizeof b, "%s/run", folder);
     job_same_files(a, b, "model.safetensors");
     job_same_files(a, b, "float.safetensors");
+}
+END_TEST
+
+/* All ranks are killed at once, while they share memory: it has no name that could stay. */
+START_TEST(nothing_is_left_of_the_memory_of_killed_ranks)
+{
+    const launcher *found[LAUNCHERS];
+    char folder[TEST_PATH], script[TEST_PATH], *said;
+    if (ranks_launchers(found) == 0) return;
+    test_folder(folder);
+    test_join(script, folder, "kill.sh");
+    test_write_text(script,
+                    "echo $$ >pid$OMPI_COMM_WORLD_RANK$PMI_RANK\n"
+                    "if [ $OMPI_COMM_WORLD_RANK$PMI_RANK = 0 ]; then {\n"
+                    "    until ls run/checkpoints/step-* >ls; do sleep 0.02; done\n"
+                    "    grep -h detent-ranks /proc/$(cat pid0)/maps /proc/$(cat pid1)/maps\n"
+                    "    kill -KILL $(cat pid0 pid1)\n"
+                    "} & fi >maps 2>/dev/null\n"
+                    "exec " RANKS_PROGRAM " \"$@\"\n");
+    const int status = test_shell(
+        &said, "cd %s && timeout -k 5 60 %s -n 2 sh kill.sh train " RANKS_RECIPES LONG " 2>&1",
+        folder, found[0]->command);
+    ck_assert_msg(status != 0 && status != 124, "status %d: %s", status, said);
+    ck_assert_msg(strstr(said, "2 ranks, which read each other's memory") != NULL, "%s", said);
+    free(said);
+    ck_assert_int_eq(test_shell(&said, "grep -c '/memfd:detent-ranks (deleted)' %s/maps", folder),
+                     0);
+    ck_assert_int_eq(atoi(said), 2);
+    free(said);
+    ck_assert_int_ne(test_shell(NULL, "ls /dev/shm /tmp | grep detent-ranks"), 0);
+    /* Launchers may end before the last of the ranks has. */
+    ck_assert_int_eq(
+        test_shell(NULL,
+                   "inode=$(awk '{ print $5; exit }' %s/maps); n=0; test -n \"$inode\" && "
+                   "while grep -qs \" $inode */memfd:\" /proc/[0-9]*/maps; do "
+                   "    sleep 0.1; n=$((n + 1)); test $n -lt 100 || exit 1; done",
+                   folder),
+        0);
 }
 END_TEST
 
@@ -240,6 +279,7 @@ START_TEST(a_message_of_another_length_names_its_rank)
     const launcher *found[LAUNCHERS];
     char folder[TEST_PATH], environment[512], *said;
     const int n = fault_shim() ? ranks_launchers(found) : 0;
+    ranks_choose_way(1); /* test_intranode.c: by memory */
     for (int i = 0; i < n; i++) {
         test_folder(folder);
         snprintf(environment, sizeof environment, "LD_PRELOAD=%s MESSAGE_AT=12", fault_messages());
@@ -293,6 +333,7 @@ Suite *test_cluster_faults_suite(void)
     tcase_set_timeout(t, 1800);
     tcase_add_test(t, one_rank_that_is_asked_to_stop_ends_all);
     tcase_add_test(t, a_rank_that_hangs_is_named);
+    tcase_add_test(t, nothing_is_left_of_the_memory_of_killed_ranks);
     tcase_add_test(t, killed_ranks_do_no_harm);
     tcase_add_test(t, a_message_of_another_length_names_its_rank);
     tcase_add_test(t, a_rank_that_ends_by_itself_says_so_to_the_others);

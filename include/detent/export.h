@@ -1,7 +1,6 @@
-/* export.h: models leave detent. A trace is the list of ops that a model runs; exporters write
- * models in formats of other programs, most of them from a trace. docs/export.md says what each
- * format holds, and what is promised of it.
- */
+/* export.h: models in formats of other programs. A trace is the list of ops that a model runs; the
+ * exporters of formats c, onnx and tflite write a model from its trace. docs/export.md says what
+ * each format holds, and what is promised of it. */
 #ifndef DETENT_EXPORT_H
 #define DETENT_EXPORT_H
 
@@ -13,7 +12,8 @@ extern "C" {
 
 /* ---- the trace ------------------------------------------------------------------------------- */
 
-/* An extent of a tensor: size * batch^batch_power * length^length_power. */
+/* An extent (the size of a dimension) of a tensor, which may depend on the batch size B and the
+ * number of tokens T: size * B^batch * T^length. */
 typedef struct dt_extent {
     int64_t size;
     int batch, length; /* the powers: 0 or 1 */
@@ -24,7 +24,7 @@ typedef enum dt_value_kind {
     DT_VALUE_INPUT,
     DT_VALUE_PARAMETER, /* a parameter or buffer of the model */
     DT_VALUE_CONSTANT,  /* computed from parameters alone, or made by a layer */
-    DT_VALUE_POSITIONS, /* i32 [length]: 0, 1, ... */
+    DT_VALUE_POSITIONS, /* i32 [T]: 0, 1, ..., T - 1 */
     DT_VALUE_RESULT     /* of a call */
 } dt_value_kind;
 
@@ -35,13 +35,13 @@ typedef struct dt_trace_value {
     int rank;
     dt_extent extent[DT_MAX_RANK];
     const char *name; /* path of a parameter, name of an input; of others "" */
-    /* Of a PARAMETER the model's own, quantized or not; of a CONSTANT its values, where an extent
-     * that is not constant is 1: all elements along it are equal. Lent. NULL: others. */
+    /* Of a PARAMETER the model's own tensor, quantized or not; of a CONSTANT its values, where an
+     * extent that depends on B or T is 1: all elements along it are equal. Lent. Others: NULL. */
     dt_tensor *tensor;
     int64_t call;        /* the call that makes a RESULT; -1: none */
     int result;          /* which of its results */
-    int64_t first, last; /* the calls that write and last read it; last is dt_trace_calls() of an
-                          * output of the model; -1 of what is not a RESULT */
+    int64_t first, last; /* of a RESULT: the call that writes it and the last that reads it, which
+                          * is dt_trace_calls() if it is an output of the model; -1: no RESULT */
     /* A result that is a coded tensor (device.h): int8 codes with this scale and zero point. */
     bool coded;
     float scale;
@@ -51,7 +51,7 @@ typedef struct dt_trace_value {
 /* How a call reads a value. */
 typedef struct dt_trace_operand {
     int64_t value; /* -1: this operand is not given */
-    /* How it is quantized in front of the call; NULL: it is not. */
+    /* How it is quantized before the call reads it; NULL: it is not. */
     const dt_quant_spec *quant;
     bool coded;  /* the call reads its codes; false with `quant`: its dequantized values */
     bool sample; /* of an activation: a row of codes is all but the first dimension */
@@ -67,7 +67,7 @@ typedef struct dt_trace_operand {
 /* A call of an op. */
 typedef struct dt_trace_call {
     const dt_op *op;
-    const void *options; /* of a batch of one example; NULL: the op has none */
+    const void *options; /* of the op, for a batch of one example; NULL: the op has none */
     int64_t length;      /* the number of tokens that `options` are of; internal */
     const char *module;  /* path of the module that made the call; "" of the model itself */
     const char *type;    /* the type of that module: "conv2d" */
@@ -150,10 +150,11 @@ typedef struct dt_trace_plan {
     void *memory;
 } dt_trace_plan;
 
-/* Plans for one batch size and length. Values that are read at the same time do not overlap; views
- * lie where their operand lies, and results over operands that end there, where the op allows it.
- * `align` is a power of two. Free it with dt_trace_plan_free. Errors: ARG (also where the block has
- * more bytes than size_t counts), NOMEM. */
+/* Plans for one batch size and length. Values that are in use at the same time do not overlap. A
+ * view lies where its operand lies, and a result may lie over an operand that no later call reads,
+ * where the op allows it (dt_trace_is_in_place). `align` is a power of two. Free the plan with
+ * dt_trace_plan_free. Errors: ARG (also where the block has more bytes than size_t counts),
+ * NOMEM. */
 DT_API dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length,
                                       size_t align, dt_trace_plan *out);
 /* Frees a plan and zeroes it. */
@@ -166,9 +167,9 @@ typedef struct dt_plan_block {
     size_t offset;       /* the result */
 } dt_plan_block;
 
-/* Places blocks so that those whose lifetimes meet do not overlap: the largest first, each into the
- * smallest gap that holds it. *bytes: what all take together. Errors: ARG (`align` is no power of
- * two; more bytes than size_t counts), NOMEM. */
+/* Places blocks so that those whose lifetimes share a call do not overlap: the largest first, each
+ * into the smallest gap that holds it. *bytes: what all take together. Errors: ARG (`align` is no
+ * power of two; more bytes than size_t counts), NOMEM. */
 DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align,
                                 size_t *bytes);
 
@@ -177,8 +178,8 @@ DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, si
 enum { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
 extern DT_API const char *const dt_onnx_ops[]; /* "plain", "nbits", "qdq", ended by NULL */
 
-/* Types of the weights in a GGUF file: what they were trained for, blocks for quantized ones and
- * F32 for others; values in F32 or F16; blocks of this type. */
+/* Types of the weights in a GGUF file. TRAINED: quantized weights in the blocks that hold their
+ * codes, others in F32; F32, F16: values; Q4_0, Q8_0: quantized weights in these blocks. */
 enum { DT_GGUF_TRAINED, DT_GGUF_F32, DT_GGUF_F16, DT_GGUF_Q4_0, DT_GGUF_Q8_0 };
 extern DT_API const char *const dt_gguf_types[]; /* "trained", "f32", ..., ended by NULL */
 
@@ -188,11 +189,11 @@ typedef struct dt_export_options {
     bool past;        /* of format onnx: keys and values of earlier tokens are inputs and outputs */
     int64_t accuracy; /* of format onnx, nbits: accuracy_level, 0 or 4 */
     int gguf_type;    /* of format gguf: DT_GGUF_... */
-    const char *name; /* of format c: begins all names, an identifier; NULL: of the path */
+    const char *name; /* of format c: an identifier that begins all names; NULL: from the path */
     int64_t context;  /* of format c: the most tokens of a language model; 0: as many as it has */
     bool text;        /* of format c: tokenizer and sampling too */
-    /* Called as the export goes on, and with each thing to know about what was written, or
-     * NULL. */
+    /* `progress` is called as the export goes on; `note` gets each line that a user should know
+     * about what was written. Either may be NULL. */
     void (*progress)(void *user, int64_t done, int64_t all);
     void (*note)(void *user, const char *line);
     void *user;
@@ -223,10 +224,11 @@ typedef struct dt_exporter {
     const char *was;  /* an old name that the program still accepts; NULL: none */
     bool folder;      /* it writes a folder; false: a file */
     bool floats;      /* the format holds floats only (options->hf.dequantize) */
-    bool traced;      /* it reads a trace, and models that are not prepared or are converted */
-    bool integers;    /* without a trace: it, too, writes a prepared model's converted form */
-    /* Whether the format can hold the model, prepared or not: OK or UNSUPPORTED, with all that it
-     * cannot hold. Before anything is written, and before a model is trained. NULL: any model. */
+    bool traced;      /* it reads a trace of a model that is float or converted, not prepared */
+    bool integers;    /* not traced, but a prepared model is to be converted for it as well */
+    /* Whether the format can hold the model, prepared or not: OK, or UNSUPPORTED with all that it
+     * cannot hold. Called before anything is written, and before a model is trained. NULL: it can
+     * hold any model. */
     dt_status (*check)(const dt_export_call *call);
     /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
     bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
@@ -260,14 +262,14 @@ DT_API dt_status dt_export(dt_module *m, const dt_model_info *info, const char *
  * dt_export's UNSUPPORTED. Writes nothing; ranges need not have been observed. */
 DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format);
 
-/* What a call of an exported C program takes. */
+/* What one call of an op takes in an exported C program. */
 typedef struct dt_cost_row {
     const char *module, *op; /* lent as the row is; "": the model itself */
     dt_shape output;         /* of one example */
     size_t flash;            /* bytes of constants that no earlier call reads */
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
-    bool peak; /* no other uses more of the arena; of several the first */
+    bool peak; /* the first of the calls that use most of the arena */
 } dt_cost_row;
 /* Gets one row; `row` is lent during the call. */
 typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
@@ -275,7 +277,7 @@ typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
 /* What one inference takes. Code and stack depend on the compiler. */
 typedef struct dt_costs {
     size_t flash;         /* bytes of constants */
-    size_t arena;         /* at least the most that is in use at a time; gaps may make it larger */
+    size_t arena;         /* bytes: the most in use at a time, or more, since there may be gaps */
     size_t input, output; /* bytes, which are the caller's */
     bool integers;        /* a network of integers alone (device.h) */
     size_t cmsis_arena;   /* of such a network, where CMSIS-NN computes its layers; else 0 */
@@ -296,8 +298,8 @@ typedef struct dt_export_difference {
 } dt_export_difference;
 
 /* Runs an exported file by an interpreter that shares nothing with the writer, on random inputs,
- * and the model on the same. Errors: UNSUPPORTED (format c: its own self-test does that; formats
- * without an interpreter), IO, FORMAT, NOMEM. */
+ * and the model on the same inputs. *n: how many outputs are in `out`. Errors: UNSUPPORTED (format
+ * c: its own self-test does that; formats without an interpreter), IO, FORMAT, NOMEM. */
 DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                                   dt_export_difference out[DT_MAX_OUT], int *n);
 

@@ -8,12 +8,12 @@
 extern "C" {
 #endif
 
-/* The most runs in one report. */
+/* The most runs in one page or one comparison. */
 #define DT_MOST_REPORTED 16
 
 typedef struct dt_report_options {
     const char *output; /* the file to write; NULL: report.html in the folder of the first run */
-    bool live;          /* the page asks a browser to read it again every few seconds */
+    bool live;          /* the page makes a browser load it again every few seconds */
 } dt_report_options;
 
 /* Writes a page about the runs in `n` folders (1 ... DT_MOST_REPORTED), whole or not at all. A run
@@ -24,8 +24,8 @@ typedef struct dt_report_options {
 DT_API dt_status dt_report_write(dt_ctx *ctx, const char *const *runs, int n,
                                  const dt_report_options *options);
 
-/* The mean of n results, and the standard deviation of the sample,
- * sqrt(sum (x - mean)^2 / (n - 1)); NaN where n is too small. */
+/* The mean of n results (those that are finite), and the standard deviation of the sample,
+ * sqrt(sum (x - mean)^2 / (n - 1)). The mean of 0 results is NaN, the deviation of fewer than 2. */
 typedef struct dt_spread {
     int64_t n;
     double mean, deviation;
@@ -33,12 +33,12 @@ typedef struct dt_spread {
 
 typedef struct dt_compare_options {
     int columns; /* of the terminal, at least 40; 0: 80 */
-    int seeds;   /* so many runs in a row are one recipe with several seeds; 0: 1 */
+    int seeds;   /* this many runs in a row are of one recipe, with several seeds; 0: 1 */
 } dt_compare_options;
 
 /* Writes lines for a terminal: which keys of the runs' recipes differ, and their results side by
  * side; of several seeds mean and standard deviation (dt_spread). `options` NULL means the
- * defaults. Errors: as dt_report_write, ARG (n below 2, no multiple of seeds, runs of one column
+ * defaults. Errors: as dt_report_write, ARG (n below 2 or no multiple of seeds; runs of one recipe
  * that differ in more than run.seed), those of the sink. */
 DT_API dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
                                    const dt_compare_options *options, dt_sink sink, void *user);

@@ -1,9 +1,11 @@
 /* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. It waits for
- * messages by asking, awake for a moment and then with short sleeps: messages progress only
- * while somebody asks, and the processor is wanted by the threads that compute. */
+ * messages of MPI by asking, awake for a moment and then with short sleeps: they progress only
+ * while somebody asks, and the processor is wanted by the threads that compute. Ranks of one
+ * machine do without (intranode.h). */
 #include "cluster/cluster.h"
 
 #include "cluster/launcher.h"
+#include "cluster/intranode.h"
 #include "core/clock.h"
 #include "core/library.h"
 
@@ -27,12 +29,15 @@ typedef struct mpi_module {
 
 struct dt__cluster {
     dt_ctx *ctx;
-    const dt__transport *mpi;
+    const dt__transport *mpi, *way; /* way: by which messages go, with its state */
+    void *state;
+    dt__intranode *intranode; /* NULL: by MPI */
     int rank, ranks;
     double timeout;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
+    const bool *awaited; /* the waiting thread is not woken for anything else */
     dt__cluster_job *first, *last, *running;
     dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
@@ -47,6 +52,7 @@ struct dt__cluster {
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
 dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
+bool dt__cluster_is_intranode(const dt__cluster *c) { return c->intranode != NULL; }
 bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
 void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
 
@@ -87,7 +93,7 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
     double began = dt__seconds(), moved = began;
     int before = INT_MAX, left, missing;
     for (;;) {
-        switch (c->mpi->test(c->requests, c->receive, c->ranks, &left, &missing, why)) {
+        switch (c->way->test(c->state, c->receive, c->ranks, &left, &missing, why)) {
         case DT__GOES_WRONG: return fail(c, x, missing, why);
         case DT__HAS_ENDED: return fail_with(c, missing, why);
         case DT__GOES_ON: break;
@@ -102,7 +108,8 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
             snprintf(why, sizeof why, "nothing has come within %g s (cluster.timeout)", c->timeout);
             return fail(c, x, missing, why);
         }
-        if (now - moved < AWAKE) sched_yield();
+        if (c->way->wait != NULL) c->way->wait(c->state);
+        else if (now - moved < AWAKE) sched_yield();
         else nanosleep(&(const struct timespec){ .tv_nsec = SLEEP_NS }, NULL);
     }
 }
@@ -119,7 +126,7 @@ bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
     }
     if (x->patient) c->running->patient = true;
     for (int k = 0; k < c->ranks; k++) c->costs.sent += (double)c->send[k].bytes;
-    if (c->mpi->post(c->requests, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
+    if (c->way->post(c->state, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
     return wait_for_all(c, x);
 }
 
@@ -138,7 +145,7 @@ static void finish(dt__cluster *c, bool *done, bool ok)
     pthread_mutex_lock(&c->mutex);
     *done = true;
     if (!ok) c->failed = true;
-    pthread_cond_broadcast(&c->finished);
+    if (c->awaited == done) pthread_cond_signal(&c->finished);
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -157,7 +164,7 @@ static void *communicate(void *cluster)
     char why[DT__TRANSPORT_WHY];
     if (open && c->together && !c->failed) c->mpi->close(why);
     if (open && !c->together && c->last_words[0] != 0) {
-        c->mpi->end(c->last_words, c->rank, c->ranks);
+        c->way->end(c->state, c->last_words, c->rank, c->ranks);
     }
     finish(c, &c->ended, true);
     return NULL;
@@ -185,6 +192,7 @@ static bool wait_until(dt__cluster *c, const bool *done, double seconds)
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += (time_t)(seconds < 1e9 ? seconds + 1 : 1e9);
     pthread_mutex_lock(&c->mutex);
+    c->awaited = done;
     while (!*done && error != ETIMEDOUT) {
         if (seconds == 0) pthread_cond_wait(&c->finished, &c->mutex);
         else error = pthread_cond_timedwait(&c->finished, &c->mutex, &end);
@@ -220,6 +228,7 @@ dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
 static void free_cluster(dt__cluster *c)
 {
     dt_ctx *ctx = c->ctx;
+    dt__intranode_free(c->intranode);
     dt__release(ctx, c->requests);
     dt__release(ctx, c->send);
     dt__release(ctx, c->receive);
@@ -264,8 +273,19 @@ static dt_status make_room(dt__cluster *c)
     c->requests = dt__alloc_array(c->ctx, 2 * (int64_t)c->ranks, c->request_bytes);
     c->send = dt__alloc_array(c->ctx, c->ranks, sizeof *c->send);
     c->receive = dt__alloc_array(c->ctx, c->ranks, sizeof *c->receive);
+    c->state = c->requests;
     const bool ok = c->requests != NULL && c->send != NULL && c->receive != NULL;
     return ok ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* From MPI to the ranks' memory, where they share it. */
+static dt_status choose_way(dt__cluster *c)
+{
+    DT__TRY(dt__intranode_open(c, &c->intranode));
+    if (c->intranode == NULL) return DT_OK;
+    c->way = &dt__intranode_transport;
+    c->state = c->intranode;
+    return DT_OK;
 }
 
 /* MPI does not return: its thread and all that it may still touch stay until the process ends. */
@@ -287,7 +307,7 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
     dt__cluster *c = dt__alloc_zero(ctx, sizeof *c);
     if (c == NULL) return DT_ERR_NOMEM;
     c->ctx = ctx;
-    c->mpi = mpi;
+    c->mpi = c->way = mpi;
     c->timeout = timeout;
     if (!start(c)) {
         free_cluster(c);
@@ -296,6 +316,7 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
     const double patience = timeout > 0 && timeout < WELCOME ? WELCOME : timeout;
     if (!wait_until(c, &c->begun, patience)) return abandon(c);
     dt_status s = c->failed ? dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why) : make_room(c);
+    if (s == DT_OK) s = choose_way(c);
     if (s == DT_OK) *out = c;
     else dt__cluster_close(c, false);
     return s;

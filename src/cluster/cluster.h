@@ -25,6 +25,8 @@ void dt__cluster_close(dt__cluster *c, bool together);
 int dt__cluster_rank(const dt__cluster *c);  /* 0 of NULL */
 int dt__cluster_ranks(const dt__cluster *c); /* 1 of NULL */
 dt_ctx *dt__cluster_ctx(const dt__cluster *c);
+/* Whether ranks read each other's memory (intranode.h); else they exchange messages of MPI. */
+bool dt__cluster_is_intranode(const dt__cluster *c);
 
 /* Work for the communication thread. It must not use the context. */
 typedef struct dt__cluster_job {
@@ -36,7 +38,7 @@ typedef struct dt__cluster_job {
 
 /* Lends the job to the communication thread, until it was waited for. */
 void dt__cluster_post(dt__cluster *c, dt__cluster_job *job);
-/* STATE, naming the rank that is missing. */
+/* Of one thread at a time. STATE, naming the rank that is missing. */
 dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job);
 
 /* What communication has cost so far, but for messages that have no timeout. */

@@ -60,7 +60,12 @@ dt_status dt__run_join(dt__run *r)
     r->summary->rank = dt__cluster_rank(r->cluster);
     r->summary->ranks = dt__cluster_ranks(r->cluster);
     if (r->cluster == NULL) return find_shards(r);
-    if (dt__run_writes(r)) return DT_OK;
+    if (dt__run_writes(r)) {
+        dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
+                dt__cluster_is_intranode(r->cluster) ? "read each other's memory"
+                                                     : "exchange messages of MPI");
+        return DT_OK;
+    }
     r->control.progress = NULL;
     r->control.evaluated = NULL;
     r->log = r->ctx->log;

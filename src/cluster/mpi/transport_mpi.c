@@ -155,8 +155,9 @@ static dt__tested test(void *requests, const dt__message *receive, int ranks, in
     return *left > 0 && hear_end(missing, why) ? DT__HAS_ENDED : DT__GOES_ON;
 }
 
-static void end(const char why[DT__TRANSPORT_WHY], int rank, int ranks)
+static void end(void *requests, const char why[DT__TRANSPORT_WHY], int rank, int ranks)
 {
+    (void)requests;
     for (int k = 0; k < ranks; k++) {
         MPI_Request request = MPI_REQUEST_NULL;
         int done = 0;
@@ -177,4 +178,6 @@ static int close_mpi(char why[DT__TRANSPORT_WHY])
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const dt__transport dt__mpi_transport = { open_mpi, post, test, end, close_mpi };
+const dt__transport dt__mpi_transport = {
+    .open = open_mpi, .post = post, .test = test, .end = end, .close = close_mpi
+};
