@@ -58,7 +58,6 @@ static const command commands[] = {
     { "new own.yaml --data rows.csv --target kind", 0, false, false },
     { "report run", 0, false, false },
     { "report run of-two -o both.html", 0, false, false },
-    { "report run --live", 0, false, false },
     { "merge adapted/float.safetensors -o old.st", 0, true, false },
     { "import cnn.onnx -o old.st", 0, true, false },
     { "tokenize text.txt -o old.st --tokenizer chars --save-tokenizer chars.json", 0, true, false },

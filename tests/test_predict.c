@@ -3,6 +3,7 @@
 #include "testing.h"
 
 #include "array_files.h"
+#include "models.h"
 #include "png_make.h"
 
 #include <detent/io.h>
@@ -316,6 +317,71 @@ START_TEST(bits_are_answered)
 }
 END_TEST
 
+/* ---- what a file says ----------------------------------------------------------------------- */
+
+#define READS "\"input\":[2],"
+#define ONE(name, target, n)                                                                       \
+    "{\"name\":\"" name "\",\"target\":\"" target "\",\"input\":[2],\"output\":[" n "]}"
+
+/* Of a model with 2 inputs and some outputs, which are its biases: 1, -1, 0.5, 2. */
+static const struct {
+    int outputs;
+    const char *data, *options;
+    int status;
+    const char *words;
+} said[] = {
+    { 3, "\"target\":\"zebra\"", "", 4, "the target 'zebra' is not known" },
+    { 3, "\"target\":\"images\"", "", 1, "does not fit its target, 'images'" },
+    { 3, "\"target\":\"masks\"", "", 1, "does not fit its target, 'masks'" },
+    { 3, "\"target\":\"anomaly\"", "", 1, "does not fit its target, 'anomaly'" },
+    { 2, "\"target\":\"anomaly\"", "", 0, "1" },
+    { 2, "\"target\":\"anomaly\"", "--json", 0, "\"error\": 1" },
+    { 3, "\"target\":\"classes\",\"names\":[\"p\",\"q\",\"r\"]", "--top 2", 0, "r 34.8 %" },
+    { 3, "\"target\":\"classes\",\"names\":[\"\"]", "--top 3", 0, "2 34.8 %, 1 7.8 %" },
+    { 3, "\"target\":\"bits\",\"names\":[\"p\",\"q\",\"r\"]", "", 0, "p 73.1 %, r 62.2 %" },
+    { 3, "\"target\":\"bits\"", "--json", 0, "\"2\"" },
+    { 3, "\"target\":\"values\"", "", 0, "0.5" },
+    { 4, "\"target\":\"values\"", "-o out.png", 2, "-o is for models that answer with images" },
+    { 4,
+      "\"target\":\"several\",\"outputs\":[" ONE("k", "classes", "2") "," ONE(
+          "b", "bits", "1") "," ONE("v", "values", "1") "]",
+      "", 0, "0 88.1 %" },
+    { 4,
+      "\"target\":\"several\",\"outputs\":[" ONE("k", "classes", "2") "," ONE(
+          "b", "bits", "1") "," ONE("v", "values", "1") "]",
+      "--json", 0, "\"v\": {\"values\": [2]}" },
+    { 4, "\"target\":\"several\",\"outputs\":[" ONE("k", "classes", "3") "]", "", 1,
+      "does not fit its target, 'several'" },
+    { 3, "\"target\":\"several\",\"outputs\":[" ONE("k", "zebra", "3") "]", "", 1,
+      "does not fit its target, 'several'" },
+};
+
+START_TEST(answers_are_what_the_file_says)
+{
+    static const float bias[] = { 1, -1, 0.5F, 2 };
+    const int64_t sizes[] = { 2, said[_i].outputs, 0 };
+    const dt_mlp_options o = small_options(sizes, 0, 0);
+    char path[TEST_PATH], data[512], command[128];
+    dt_ctx *ctx = NULL;
+    test_folder(folder);
+    test_join(path, folder, "m.st");
+    write_bytes("x.csv", "a,b\n0,0\n", 8);
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt_module *m = small_model(ctx, &o);
+    dt_tensor *b = dt_param(m, "head.bias");
+    ck_assert_ptr_nonnull(b);
+    memcpy(dt_data_mut(b), bias, (size_t)said[_i].outputs * sizeof *bias);
+    dt_model_info info = small_info(&o);
+    snprintf(data, sizeof data, "{" READS "%s}", said[_i].data);
+    info.data = data;
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+    snprintf(command, sizeof command, "predict m.st x.csv %s", said[_i].options);
+    expect(said[_i].status, said[_i].words, command);
+}
+END_TEST
+
 /* A recording [n, 1] of 16 bits. */
 static void write_recording(const char *name, int rate, int n)
 {
@@ -571,6 +637,7 @@ Suite *test_predict_suite(void)
     tcase_add_test(all, tables_are_answered);
     tcase_add_test(all, columns_are_found_by_their_names);
     tcase_add_test(all, bits_are_answered);
+    tcase_add_loop_test(all, answers_are_what_the_file_says, 0, sizeof said / sizeof *said);
     tcase_add_test(all, signals_are_answered);
     tcase_add_test(all, texts_are_continued);
     tcase_add_test(all, bad_inputs_are_named);

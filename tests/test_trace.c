@@ -427,6 +427,39 @@ START_TEST(what_no_trace_holds_is_refused)
 }
 END_TEST
 
+/* A convolution without filters: its weight is module state, a constant of the trace. */
+static void convolve(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                     int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_conv2d(t, in[0], dt_param(m, "weight"), NULL, NULL);
+}
+
+START_TEST(no_filters_cost_nothing)
+{
+    static const dt_module_type type = { .name = "empty", .forward = convolve };
+    const dt_trace_input in = { .dtype = DT_F32, .rank = 4, .dims = { 1, 2, 4, 4 } };
+    const dt_trace_options o = { .input = &in, .n_inputs = 1 };
+    dt_module *m;
+    dt_tensor *w;
+    dt_trace *t;
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_module_create(ctx, &type, 0, &m));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, (const int64_t[]){ 0, 2, 3, 3 }, &w));
+    TEST_OK(ctx, dt_module_add_param(m, "weight", w));
+    TEST_OK(ctx, dt_trace_create(m, &o, &t));
+    ck_assert_int_ge((int)dt_trace_calls(t), 1);
+    for (int64_t i = 0; i < dt_trace_calls(t); i++) {
+        ck_assert_int_eq((int)dt_trace_multiply_adds(t, dt_trace_call_at(t, i), 1, 1), 0);
+    }
+    dt_trace_free(t);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status trace_once(dt_ctx *ctx, void *user)
 {
     const random_net *d = user;
@@ -462,6 +495,7 @@ Suite *test_trace_suite(void)
     tcase_add_test(c, a_result_does_not_depend_on_the_processor);
     tcase_add_test(c, blocks_in_use_together_do_not_overlap);
     tcase_add_loop_test(c, what_no_trace_holds_is_refused, 0, DT__COUNT_OF(refused));
+    tcase_add_test(c, no_filters_cost_nothing);
     tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return s;

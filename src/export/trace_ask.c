@@ -246,15 +246,19 @@ static int64_t extent(const query *q, int i, int d)
 
 static int64_t of_linear(const query *q) { return times(count(q, q->c->out[0]), extent(q, 0, -1)); }
 
-/* The elements of a filter, for each element of the result; the other way round if transposed. */
-static int64_t of_conv(const query *q)
+/* The elements of a filter; 0 where there is none. */
+static int64_t of_filter(const query *q)
 {
-    return times(count(q, q->c->out[0]), count(q, q->c->in[1].value) / extent(q, 1, 0));
+    const int64_t filters = extent(q, 1, 0);
+    return filters == 0 ? 0 : count(q, q->c->in[1].value) / filters;
 }
+
+/* A filter for each element of the result; the other way round if transposed. */
+static int64_t of_conv(const query *q) { return times(count(q, q->c->out[0]), of_filter(q)); }
 
 static int64_t of_transposed(const query *q)
 {
-    return times(count(q, q->c->in[0].value), count(q, q->c->in[1].value) / extent(q, 1, 0));
+    return times(count(q, q->c->in[0].value), of_filter(q));
 }
 
 /* q k^T and its product with v; what a causal mask leaves out is counted. */
