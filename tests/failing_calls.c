@@ -1,5 +1,5 @@
 /* Calls that fail in place of the library's and the system's (failing_calls.h). */
-#define _GNU_SOURCE /* realpath, openat, pthread_create */
+#define _GNU_SOURCE /* realpath, openat, flock, pthread_create */
 #include "failing_calls.h"
 
 #include "core/core.h"
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -197,6 +198,12 @@ char *__wrap_dt__format_string(dt_ctx *ctx, const char *format, ...)
     return text;
 }
 
+/* A block of a context that has no allocator of its own, the context itself among them. */
+STAND_IN(int, posix_memalign, void **out, size_t alignment, size_t bytes)
+{
+    return fails(FAILING_MEMORY, __func__) ? ENOMEM : __real_posix_memalign(out, alignment, bytes);
+}
+
 /* Codes that are not renewed for want of memory are made by the next pass. */
 STAND_IN(const dt__panel_layout *, dt__fq_write_begin, dt_tensor *x)
 {
@@ -264,6 +271,11 @@ STAND_IN(int, rename, const char *from, const char *to)
     return no_call(__func__) ? -1 : __real_rename(from, to);
 }
 
+STAND_IN(int, renameat, int old_folder, const char *from, int new_folder, const char *to)
+{
+    return no_call(__func__) ? -1 : __real_renameat(old_folder, from, new_folder, to);
+}
+
 STAND_IN(int, mkdir, const char *path, mode_t mode)
 {
     return no_call(__func__) ? -1 : __real_mkdir(path, mode);
@@ -273,6 +285,8 @@ STAND_IN(DIR *, opendir, const char *path)
 {
     return no_call(__func__) ? NULL : __real_opendir(path);
 }
+
+STAND_IN(DIR *, fdopendir, int file) { return no_call(__func__) ? NULL : __real_fdopendir(file); }
 
 STAND_IN(struct dirent *, readdir, DIR *folder)
 {
@@ -300,6 +314,11 @@ STAND_IN(int, lstat, const char *path, struct stat *out)
     return no_call(__func__) ? -1 : __real_lstat(path, out);
 }
 
+STAND_IN(int, fstatat, int folder, const char *path, struct stat *out, int flags)
+{
+    return no_call(__func__) ? -1 : __real_fstatat(folder, path, out, flags);
+}
+
 STAND_IN(char *, realpath, const char *path, char *out)
 {
     return no_call(__func__) ? NULL : __real_realpath(path, out);
@@ -313,6 +332,20 @@ STAND_IN(char *, getcwd, char *out, size_t n)
 STAND_IN(int, unlink, const char *path) { return no_call(__func__) ? -1 : __real_unlink(path); }
 
 STAND_IN(int, rmdir, const char *path) { return no_call(__func__) ? -1 : __real_rmdir(path); }
+
+STAND_IN(int, flock, int file, int how) { return no_call(__func__) ? -1 : __real_flock(file, how); }
+
+int __real_fcntl(int file, int command, ...);
+DT_API int __wrap_fcntl(int file, int command, void *with);
+int __wrap_fcntl(int file, int command, void *with)
+{
+    return no_call(__func__) ? -1 : __real_fcntl(file, command, with);
+}
+
+STAND_IN(FILE *, open_memstream, char **text, size_t *bytes)
+{
+    return no_call(__func__) ? NULL : __real_open_memstream(text, bytes);
+}
 
 STAND_IN(int, pthread_create, pthread_t *out, const pthread_attr_t *how, void *(*begin)(void *),
          void *user)

@@ -279,7 +279,7 @@ START_TEST(a_message_of_another_length_names_its_rank)
     const launcher *found[LAUNCHERS];
     char folder[TEST_PATH], environment[512], *said;
     const int n = fault_shim() ? ranks_launchers(found) : 0;
-    ranks_choose_way(1); /* test_near.c: by memory */
+    ranks_choose_way(1); /* test_intranode.c: by memory */
     for (int i = 0; i < n; i++) {
         test_folder(folder);
         snprintf(environment, sizeof environment, "LD_PRELOAD=%s MESSAGE_AT=12", fault_messages());

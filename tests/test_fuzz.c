@@ -1,7 +1,9 @@
 /* The fuzz targets (tests/fuzz) on inputs that are known: their seeds, and tests/fuzz/corpus, where
  * inputs are that once broke a promise, or reach code that seeds do not; and on seeds with one to
- * three places changed. DETENT_FUZZ_SEEDS names a
- * folder that keeps the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
+ * three places changed. Where a seed is JSON, or has JSON in front of its data, each value and key
+ * in it becomes another, stands twice or is left out. DETENT_FUZZ_SEEDS names a folder that keeps
+ * the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
+#include "damaged_text.h"
 #include "fuzz/fuzz.h"
 #include "testing.h"
 
@@ -130,6 +132,101 @@ START_TEST(changed_inputs)
 }
 END_TEST
 
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Seeds with text: bytes in front, and parts with a length (fuzz_part) before the last. */
+static const struct {
+    const char *target;
+    int front, parts;
+} texts[] = {
+    { "file", 0, 0 },      { "model", 0, 0 },      { "checkpoint", 0, 0 }, { "recipe", 0, 0 },
+    { "sweep", 0, 0 },     { "rounding", 0, 2 },   { "hf", 0, 3 },         { "compressed", 0, 1 },
+    { "tokenizer", 0, 1 }, { "model_data", 1, 1 },
+};
+
+/* Where part i begins and ends; its text ends before a 0. */
+typedef struct part {
+    size_t at, end, text;
+} part;
+
+static bool part_of(const char *data, size_t n, int which, int i, part *out)
+{
+    size_t at = (size_t)texts[which].front, end = n;
+    for (int k = 0; k <= i; k++) {
+        if (k > 0) at = end;
+        end = n;
+        if (k == texts[which].parts) continue;
+        if (n < at + 2) return false;
+        const unsigned char *length = (const unsigned char *)data + at;
+        end = at + 2 + (size_t)(length[0] | length[1] << 8);
+        at += 2;
+    }
+    if (end > n) return false;
+    const char *zero = memchr(data + at, 0, end - at);
+    *out = (part){ at, end, zero == NULL ? end - at : (size_t)(zero - data) - at };
+    return true;
+}
+
+/* Runs the target with change k of a part; false: there are fewer. */
+static bool run_damaged(const fuzz_target *t, const char *data, size_t n, const part *p, int64_t k)
+{
+    size_t size;
+    char *text = damaged_text(data + p->at, p->text, k, &size);
+    if (text == NULL) return false;
+    const size_t rest = n - p->at - p->text;
+    char *own = malloc(p->at + size + rest + 1);
+    ck_assert_ptr_nonnull(own);
+    memcpy(own, data, p->at);
+    memcpy(own + p->at, text, size);
+    memcpy(own + p->at + size, data + p->at + p->text, rest);
+    if (p->end < n) { /* it has a length in front */
+        const size_t length = p->end - p->at - p->text + size;
+        own[p->at - 2] = (char)length;
+        own[p->at - 1] = (char)(length >> 8);
+    }
+    t->run((const uint8_t *)own, p->at + size + rest);
+    free(own);
+    free(text);
+    return true;
+}
+
+static int64_t damage_file(int which, const char *path, int64_t first)
+{
+    static const test_draws apart = { .usual = 1, .quick = 149, .sanitized = 599 };
+    const fuzz_target *t = fuzz_target_named(texts[which].target);
+    const bool many = strcmp(t->name, "tokenizer") == 0; /* tokens, which are alike */
+    const int64_t step = test_failures(apart) * (many ? 37 : 1);
+    size_t n;
+    int64_t ran = 0;
+    char *data = test_read_file(path, &n);
+    for (int i = 0; i <= texts[which].parts; i++) {
+        part p;
+        if (!part_of(data, n, which, i, &p)) break;
+        for (int64_t k = first % step; run_damaged(t, data, n, &p, k); k += step) ran++;
+    }
+    free(data);
+    return ran;
+}
+
+START_TEST(damaged_values)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    int64_t ran = 0, files = 0;
+    test_folder(folder);
+    fuzz_target_named(texts[_i].target)->seeds(&(fuzz_seeds){ folder });
+    DIR *d = opendir(folder);
+    ck_assert_ptr_nonnull(d);
+    for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
+        if (e->d_name[0] == '.') continue;
+        test_join(path, folder, e->d_name);
+        ran += damage_file(_i, path, 31 * files++);
+    }
+    closedir(d);
+    ck_assert_int_gt(ran, 0);
+    printf("fuzz: %lld damaged values of %s\n", (long long)ran, texts[_i].target);
+}
+END_TEST
+
 START_TEST(known_inputs)
 {
     const fuzz_target *t = fuzz_targets[_i];
@@ -154,6 +251,7 @@ Suite *test_fuzz_suite(void)
     tcase_set_timeout(c, 1800);
     tcase_add_loop_test(c, known_inputs, 0, n);
     tcase_add_loop_test(c, changed_inputs, 0, n);
+    tcase_add_loop_test(c, damaged_values, 0, DT__COUNT_OF(texts));
     suite_add_tcase(s, c);
     return s;
 }

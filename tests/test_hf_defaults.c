@@ -1,5 +1,6 @@
 /* Settings that a config.json leaves out are the defaults of its model class in transformers
- * (configuration_llama.py, _qwen2.py, _qwen3.py, _mixtral.py). */
+ * (configuration_llama.py, _qwen2.py, _qwen3.py, _mixtral.py,
+ * _gemma3.py). */
 #include "testing.h"
 
 #include "io/hf.h"
@@ -20,6 +21,7 @@ static const struct {
     { "phi3", 1e-5, 1e4, 4096, 64, "" },
     { "olmo2", 1e-5, 1e4, 2048, 64, "" },
     { "smollm3", 1e-6, 2e6, 32768, 4, "" },
+    { "gemma3_text", 1e-6, 1e6, 131072, 4, "" },
     { "mixtral", 1e-5, 1e6, 131072, 8, ", \"num_local_experts\": 4, \"num_experts_per_tok\": 2" },
 };
 

@@ -3,6 +3,7 @@
 #include "models.h"
 #include "testing.h"
 
+#include "core/byte_order.h"
 #include "core/core.h"
 #include "qat/quantized.h"
 
@@ -20,7 +21,7 @@ typedef enum edit_kind {
     REPLACE, /* in metadata `name`, `from` becomes `to` */
     DROP,    /* tensor `name` is left out */
     FORM,    /* tensor `name` gets dtype `to` and `dims`, filled with the bytes it had */
-    BYTES    /* in tensor `name`, at byte `at`, the bytes of `value` (4 of them) */
+    BYTES    /* in tensor `name`, at byte `at`, the element `value` of `n` bytes */
 } edit_kind;
 
 typedef struct edit {
@@ -59,6 +60,13 @@ static void copy_meta(dt_writer *w, const dt_file *f, const edit *e)
     ck_assert(there || e->kind != REPLACE);
 }
 
+/* The low bytes of the value, in the machine's order, which entries have, too. */
+static void put_element(char *to, const edit *e)
+{
+    const size_t from = DT__BIG_ENDIAN ? sizeof e->value - e->n : 0;
+    memcpy(to, (const char *)&e->value + from, e->n);
+}
+
 /* The writer borrows the memory that is allocated here. */
 static void *copy_tensors(dt_writer *w, const dt_file *f, const edit *e)
 {
@@ -69,7 +77,7 @@ static void *copy_tensors(dt_writer *w, const dt_file *f, const edit *e)
             made = calloc(1, t.bytes + 4096);
             memcpy(made, t.data, t.bytes);
             if (e->kind == DROP) continue;
-            if (e->kind == BYTES) memcpy(made + e->at, &e->value, e->n);
+            if (e->kind == BYTES) put_element(made + e->at, e);
             if (e->kind == FORM) {
                 t.dtype = e->to;
                 t.rank = e->rank;

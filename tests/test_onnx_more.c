@@ -328,6 +328,7 @@ START_TEST(wrong_nodes)
                     "%s, change %lld: %d: %s", onnx_cases[i].op, (long long)k, s, dt_error(ctx));
                 tried++;
                 good += s == DT_OK;
+                if (s == DT_OK) test_new_sites(import_one, NULL);
                 onnx_forget();
             }
         }

@@ -302,6 +302,16 @@ START_TEST(damages)
 }
 END_TEST
 
+static dt_status open_and_run(dt_ctx *own, void *user)
+{
+    dt__verify *v = NULL;
+    (void)user;
+    dt_status s = dt__verify_open(own, path, &limits, &v);
+    if (s == DT_OK) s = dt__verify_run(v, NULL, 0);
+    dt__verify_close(v);
+    return s;
+}
+
 /* Nodes that are wrong, all inputs constant: they run, or end with an error of their own. */
 START_TEST(wrong_nodes)
 {
@@ -310,16 +320,14 @@ START_TEST(wrong_nodes)
     for (int i = _i; i < onnx_case_count; i += PROCESSES) {
         for (int64_t k = i % test_failures(draws);; k += test_failures(draws)) {
             const DtOnnx__Model *m = onnx_damaged(&onnx_cases[i], 0, k);
-            dt__verify *v = NULL;
             if (m == NULL) break;
             write_model(m);
-            dt_status s = dt__verify_open(ctx, path, &limits, &v);
-            if (s == DT_OK) s = dt__verify_run(v, NULL, 0);
-            dt__verify_close(v);
+            const dt_status s = open_and_run(ctx, NULL);
             TEST_EACH(s == DT_OK || s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED ||
                           s == DT_ERR_SHAPE || s == DT_ERR_DTYPE,
                       "%s, change %lld: %d: %s", onnx_cases[i].op, (long long)k, s, dt_error(ctx));
             tried++;
+            if (s == DT_OK) test_new_sites(open_and_run, NULL);
             onnx_forget();
         }
     }

@@ -407,8 +407,9 @@ static dt_status run_pass(failing_pass *p)
 }
 
 /* What the block pool would serve fails, too. */
-static void fail_at_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
+void test_new_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
+    if (!test_every_site()) return;
     failing_pass p = { scenario, user, { FAILING_FIND, FAILING_MEMORY, false, ENOMEM }, false };
     const dt_status first = run_pass(&p);
     const int64_t n = failing_found();
@@ -429,7 +430,7 @@ int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), vo
     const int64_t share = test_count(shares);
     int64_t run = 1;
     while (with_failure(run, scenario, user)) run += 1 + run / share;
-    if (test_every_site()) fail_at_sites(scenario, user);
+    test_new_sites(scenario, user);
     return run;
 }
 

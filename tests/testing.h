@@ -158,6 +158,10 @@ dt_allocator test_allocator(test_memory *m);
  * Returns the number of the last run. The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
+/* The last of these alone: nothing unless test_every_site, and then only call sites that no earlier
+ * scenario of this process reached. For scenarios of which there are thousands. */
+void test_new_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
+
 /* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):
  * the n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything
  * that may not fail, such as an assertion or a parallel region. A context's default allocator is

@@ -197,6 +197,7 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d)
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
     if (status != CLI_DONE) return status;
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
+    fflush(stdout); /* before the next line, where both go to one file */
     cli_tell(stderr, "detent train %s", a->file);
     return CLI_DONE;
 }

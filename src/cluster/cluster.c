@@ -1,11 +1,11 @@
 /* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. It waits for
  * messages of MPI by asking, awake for a moment and then with short sleeps: they progress only
  * while somebody asks, and the processor is wanted by the threads that compute. Ranks of one
- * machine do without (near.h). */
+ * machine do without (intranode.h). */
 #include "cluster/cluster.h"
 
 #include "cluster/launcher.h"
-#include "cluster/near.h"
+#include "cluster/intranode.h"
 #include "core/clock.h"
 #include "core/library.h"
 
@@ -31,7 +31,7 @@ struct dt__cluster {
     dt_ctx *ctx;
     const dt__transport *mpi, *way; /* way: by which messages go, with its state */
     void *state;
-    dt__near *near; /* NULL: by MPI */
+    dt__intranode *intranode; /* NULL: by MPI */
     int rank, ranks;
     double timeout;
     pthread_t thread;
@@ -52,7 +52,7 @@ struct dt__cluster {
 int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
 int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
 dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
-bool dt__cluster_is_near(const dt__cluster *c) { return c->near != NULL; }
+bool dt__cluster_is_intranode(const dt__cluster *c) { return c->intranode != NULL; }
 bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
 void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
 
@@ -228,7 +228,7 @@ dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
 static void free_cluster(dt__cluster *c)
 {
     dt_ctx *ctx = c->ctx;
-    dt__near_free(c->near);
+    dt__intranode_free(c->intranode);
     dt__release(ctx, c->requests);
     dt__release(ctx, c->send);
     dt__release(ctx, c->receive);
@@ -281,10 +281,10 @@ static dt_status make_room(dt__cluster *c)
 /* From MPI to the ranks' memory, where they share it. */
 static dt_status choose_way(dt__cluster *c)
 {
-    DT__TRY(dt__near_open(c, &c->near));
-    if (c->near == NULL) return DT_OK;
-    c->way = &dt__near_transport;
-    c->state = c->near;
+    DT__TRY(dt__intranode_open(c, &c->intranode));
+    if (c->intranode == NULL) return DT_OK;
+    c->way = &dt__intranode_transport;
+    c->state = c->intranode;
     return DT_OK;
 }
 

@@ -25,8 +25,8 @@ void dt__cluster_close(dt__cluster *c, bool together);
 int dt__cluster_rank(const dt__cluster *c);  /* 0 of NULL */
 int dt__cluster_ranks(const dt__cluster *c); /* 1 of NULL */
 dt_ctx *dt__cluster_ctx(const dt__cluster *c);
-/* Whether ranks read each other's memory (near.h); else they exchange messages of MPI. */
-bool dt__cluster_is_near(const dt__cluster *c);
+/* Whether ranks read each other's memory (intranode.h); else they exchange messages of MPI. */
+bool dt__cluster_is_intranode(const dt__cluster *c);
 
 /* Work for the communication thread. It must not use the context. */
 typedef struct dt__cluster_job {

@@ -1,8 +1,8 @@
 /* What detent needs of MPI, as a table of functions that a module of its own gives: linking to MPI
  * would cost every start of the program the time that MPI's libraries take, and one program can
- * have a module for each MPI. Ranks of one machine exchange messages by functions of the same table
- * that need no MPI (near.h); these do not open and close. The communication thread alone calls them
- * (cluster.c). They return 0, or another number with the reason in `why`. */
+ * have a module for each MPI. Ranks of one machine exchange messages by functions of the same
+ * table that need no MPI (intranode.h); these do not open and close. The communication thread
+ * alone calls them (cluster.c). They return 0, or another number with the reason in `why`. */
 #ifndef DT__CLUSTER_TRANSPORT_H
 #define DT__CLUSTER_TRANSPORT_H
 

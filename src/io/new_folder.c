@@ -88,7 +88,10 @@ static void remove_left(const char *path)
 {
     const int lock = lock_folder(path);
     DIR *folder = lock < 0 ? NULL : fdopendir(lock);
-    if (folder == NULL) return;
+    if (folder == NULL) {
+        if (lock >= 0) dt__sys_close(lock);
+        return;
+    }
     for (const struct dirent *e = readdir(folder); e != NULL; e = readdir(folder)) {
         unlinkat(lock, e->d_name, 0);
     }

@@ -62,8 +62,8 @@ dt_status dt__run_join(dt__run *r)
     if (r->cluster == NULL) return find_shards(r);
     if (dt__run_writes(r)) {
         dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
-                dt__cluster_is_near(r->cluster) ? "read each other's memory"
-                                                : "exchange messages of MPI");
+                dt__cluster_is_intranode(r->cluster) ? "read each other's memory"
+                                                     : "exchange messages of MPI");
         return DT_OK;
     }
     r->control.progress = NULL;

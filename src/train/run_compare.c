@@ -57,6 +57,7 @@ static dt_status evaluate_rounded(dt__run *r, dt_metrics *m)
     if (status == DT_OK) status = dt__run_prepare(r, rounded, true);
     if (status == DT_OK) status = evaluate(r, rounded, m, NULL);
     dt_module_free(rounded);
+    dt_memory_trim(r->ctx);
     memcpy(r->ctx->stream, stream, sizeof stream);
     return status;
 }
@@ -65,6 +66,7 @@ dt_status dt__run_compare_float(dt__run *r)
 {
     dt_metrics m;
     dt_tape_reset(r->tape);
+    dt_memory_trim(r->ctx);
     if (!r->o->qat.given) {
         dt_tensor *answers;
         DT__TRY(evaluate(r, r->model, &m, &answers));
@@ -119,6 +121,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     dt_tensor *here = NULL, *there = NULL;
     dt_metrics m;
     dt_status status = evaluate(r, r->model, &m, &here);
+    dt_memory_trim(r->ctx);
     if (status == DT_OK) status = dt_model_load(r->ctx, path, &loaded, NULL);
     if (status == DT_OK) status = evaluate(r, loaded, &m, &there);
     if (status == DT_OK) {
@@ -203,6 +206,7 @@ static dt_status convert(dt__run *r)
     if (status == DT_OK) {
         dt_optimizer_free(r->optimizer);
         r->optimizer = NULL;
+        dt_memory_trim(r->ctx);
         r->summary->rounder = dt__rounder_names[r->o->convert.rounding.rounder];
         status = (is_nearest(r) ? keep_codes : choose_codes)(r, path);
     }
@@ -226,6 +230,7 @@ dt_status dt__run_finish(dt__run *r)
 {
     const bool quantized = r->o->qat.given;
     dt_tape_reset(r->tape);
+    dt_memory_trim(r->ctx);
     r->summary->steps = *dt__run_count(r, DT__COUNT_STEP);
     r->summary->stopped_early = *dt__run_count(r, DT__COUNT_STOPPED) != 0;
     r->summary->best_step = *dt__run_count(r, DT__COUNT_BEST_STEP);

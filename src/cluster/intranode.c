@@ -1,10 +1,10 @@
 /* Messages between ranks of one machine:
- *     a sender writes a letter (where the bytes lie) and rings the receiver's bell
- *     the receiver copies the bytes, marks the letter as read and rings the sender's bell
- * The bell is a futex: it counts, and a rank sleeps only while the count is what it was before
- * the rank looked at its letters, so no ring is missed. */
+ *     a sender fills the slot (where the bytes lie) and wakes the receiver
+ *     the receiver copies the bytes, marks the slot as read and wakes the sender
+ * A rank sleeps on a futex that counts its wakeups, and only while the count is what it was before
+ * the rank looked at its slots, so none is missed. */
 #define _GNU_SOURCE /* process_vm_readv, syscall */
-#include "cluster/near.h"
+#include "cluster/intranode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static void add_piece(pieces_left *p, void *data, size_t bytes)
 
 static void *pointer_of(uint64_t at) { return (void *)(uintptr_t)at; }
 
-bool dt__near_read(int64_t process, void *to, uint64_t from, size_t bytes)
+bool dt__intranode_read(int64_t process, void *to, uint64_t from, size_t bytes)
 {
     pieces_left here = { .n = 0 }, there = { .n = 0 };
     add_piece(&here, to, bytes);
@@ -67,45 +67,45 @@ bool dt__near_read(int64_t process, void *to, uint64_t from, size_t bytes)
     return copy(process, &here, &there, bytes);
 }
 
-/* ---- letters --------------------------------------------------------------------------------- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
-static void ring(const dt__near *n, int rank)
+static void wake(const dt__intranode *n, int rank)
 {
-    _Atomic uint32_t *bell = &n->board->desk[rank].bell;
-    atomic_fetch_add(bell, 1);
-    syscall(SYS_futex, bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+    _Atomic uint32_t *wakeups = &n->shared->part[rank].wakeups;
+    atomic_fetch_add(wakeups, 1);
+    syscall(SYS_futex, wakeups, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-static void write_letter(const dt__near *n, int to, const dt__message *m)
+static void fill_slot(const dt__intranode *n, int to, const dt__message *m)
 {
-    dt__letter *l = dt__letter_of(n, n->rank, to);
+    dt__message_slot *l = dt__slot_of(n, n->rank, to);
     const bool list = m->n_segments > 0;
     l->n_segments = list ? m->n_segments : 1;
     l->at = (uint64_t)(uintptr_t)(list ? (const void *)m->segment : m->data);
     if (m->n_segments == 1) l->at = (uint64_t)(uintptr_t)m->segment->data;
     l->bytes = m->bytes;
     atomic_fetch_add(&l->written, 1);
-    ring(n, to);
+    wake(n, to);
 }
 
 static int post(void *state, const dt__message *send, const dt__message *receive, int ranks,
                 char why[DT__TRANSPORT_WHY])
 {
-    dt__near *n = state;
+    dt__intranode *n = state;
     (void)why;
     for (int k = 0; k < ranks; k++) {
         n->waits[k] = receive[k].bytes > 0;
-        if (send[k].bytes > 0) write_letter(n, k, &send[k]);
+        if (send[k].bytes > 0) fill_slot(n, k, &send[k]);
     }
     return 0;
 }
 
-static bool is_on_its_way(dt__letter *l)
+static bool is_on_its_way(dt__message_slot *l)
 {
     return atomic_load(&l->written) != atomic_load(&l->read);
 }
 
-static bool find_bytes(int64_t process, const dt__letter *l, pieces_left *from)
+static bool find_bytes(int64_t process, const dt__message_slot *l, pieces_left *from)
 {
     dt__segment list[DT__MOST_SEGMENTS];
     from->first = from->n = 0;
@@ -115,15 +115,17 @@ static bool find_bytes(int64_t process, const dt__letter *l, pieces_left *from)
         add_piece(from, pointer_of(l->at), (size_t)l->bytes);
         return true;
     }
-    if (!dt__near_read(process, list, l->at, (size_t)l->n_segments * sizeof *list)) return false;
+    if (!dt__intranode_read(process, list, l->at, (size_t)l->n_segments * sizeof *list))
+        return false;
     for (int i = 0; i < l->n_segments; i++) add_piece(from, list[i].data, list[i].bytes);
     return true;
 }
 
-/* Copies what the letter is about. */
-static bool take(const dt__near *n, int from, const dt__message *m, char why[DT__TRANSPORT_WHY])
+/* Copies the bytes of the slot. */
+static bool take(const dt__intranode *n, int from, const dt__message *m,
+                 char why[DT__TRANSPORT_WHY])
 {
-    const dt__letter *l = dt__letter_of(n, from, n->rank);
+    const dt__message_slot *l = dt__slot_of(n, from, n->rank);
     pieces_left here = { .n = 0 }, there;
     if (m->at_most ? l->bytes > m->bytes : l->bytes != m->bytes) {
         snprintf(why, DT__TRANSPORT_WHY,
@@ -146,10 +148,10 @@ static bool take(const dt__near *n, int from, const dt__message *m, char why[DT_
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Whether a rank has said that it ends. */
-static bool hear_end(const dt__near *n, int *who, char why[DT__TRANSPORT_WHY])
+static bool hear_end(const dt__intranode *n, int *who, char why[DT__TRANSPORT_WHY])
 {
     for (int k = 0; k < n->ranks; k++) {
-        const dt__desk *d = &n->board->desk[k];
+        const dt__rank_part *d = &n->shared->part[k];
         if (k == n->rank || !atomic_load(&d->has_ended)) continue;
         *who = k;
         memcpy(why, d->words, DT__TRANSPORT_WHY);
@@ -162,17 +164,17 @@ static bool hear_end(const dt__near *n, int *who, char why[DT__TRANSPORT_WHY])
 static dt__tested test(void *state, const dt__message *receive, int ranks, int *left, int *missing,
                        char why[DT__TRANSPORT_WHY])
 {
-    dt__near *n = state;
+    dt__intranode *n = state;
     *left = 0;
     *missing = -1;
-    n->seen = atomic_load(&n->board->desk[n->rank].bell);
+    n->seen = atomic_load(&n->shared->part[n->rank].wakeups);
     for (int k = ranks - 1; k >= 0; k--) {
-        if (k == n->rank || !is_on_its_way(dt__letter_of(n, n->rank, k))) continue;
+        if (k == n->rank || !is_on_its_way(dt__slot_of(n, n->rank, k))) continue;
         ++*left;
         *missing = k;
     }
     for (int k = ranks - 1; k >= 0; k--) {
-        dt__letter *l = dt__letter_of(n, k, n->rank);
+        dt__message_slot *l = dt__slot_of(n, k, n->rank);
         if (!n->waits[k]) continue;
         if (!is_on_its_way(l)) {
             ++*left;
@@ -185,32 +187,32 @@ static dt__tested test(void *state, const dt__message *receive, int ranks, int *
         }
         n->waits[k] = false;
         atomic_fetch_add(&l->read, 1);
-        ring(n, k);
+        wake(n, k);
     }
     return *left > 0 && hear_end(n, missing, why) ? DT__HAS_ENDED : DT__GOES_ON;
 }
 
 /* The system call's own type of times has two long. */
-static void wait_for_bell(void *state)
+static void wait_for_wakeup(void *state)
 {
-    dt__near *n = state;
+    dt__intranode *n = state;
     const long nap[2] = { 0, NAP_NS };
-    syscall(SYS_futex, &n->board->desk[n->rank].bell, FUTEX_WAIT, n->seen, nap, NULL, 0);
+    syscall(SYS_futex, &n->shared->part[n->rank].wakeups, FUTEX_WAIT, n->seen, nap, NULL, 0);
 }
 
 static void end(void *state, const char why[DT__TRANSPORT_WHY], int rank, int ranks)
 {
-    const dt__near *n = state;
-    dt__desk *d = &n->board->desk[rank];
+    const dt__intranode *n = state;
+    dt__rank_part *d = &n->shared->part[rank];
     memcpy(d->words, why, DT__TRANSPORT_WHY);
     atomic_store(&d->has_ended, 1);
     for (int k = 0; k < ranks; k++) {
-        if (k != rank) ring(n, k);
+        if (k != rank) wake(n, k);
     }
 }
 
-const dt__transport dt__near_transport = {
-    .post = post, .test = test, .wait = wait_for_bell, .end = end
+const dt__transport dt__intranode_transport = {
+    .post = post, .test = test, .wait = wait_for_wakeup, .end = end
 };
 
 #endif

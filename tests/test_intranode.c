@@ -1,8 +1,8 @@
-/* Messages between two processes of this machine (cluster/near.h): pieces, wrong lengths, a process
- * that ends or is killed, memory that is another's. Whole runs are in test_cluster.c. */
+/* Messages between two processes of this machine (cluster/intranode.h): pieces, wrong lengths, a
+ * process that ends or is killed, memory that is another's. Whole runs are in test_cluster.c. */
 #include "testing.h"
 
-#include "cluster/near.h"
+#include "cluster/intranode.h"
 #include "core/clock.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 /* Rank 0 is the test, rank 1 a process that it forks. */
 typedef struct side {
     dt_ctx *ctx;
-    dt__near *near;
+    dt__intranode *intranode;
     int rank, line; /* a socket to the other */
     pid_t child;
     bool joined;
@@ -30,25 +30,25 @@ static bool swap(const side *s, const void *out, void *in, size_t bytes)
            read(s->line, in, bytes) == (ssize_t)bytes;
 }
 
-/* Both ranks run this; `forge` changes the card of rank 1. */
-static bool join(side *s, void (*forge)(dt__near_card *card))
+/* Both ranks run this; `forge` changes the address of rank 1. */
+static bool join(side *s, void (*forge)(dt__rank_address *address))
 {
-    dt__near_card card[2];
+    dt__rank_address address[2];
     char done = 1, other;
     if (dt_ctx_create(&s->ctx, NULL) != DT_OK) return false;
-    if (dt__near_make(s->ctx, s->rank, 2, &s->near) != DT_OK) return false;
-    card[s->rank] = s->near->card;
-    if (s->rank == 1 && forge != NULL) forge(&card[1]);
-    if (!swap(s, &card[s->rank], &card[1 - s->rank], sizeof *card)) return false;
-    s->joined = dt__near_join(s->near, card);
+    if (dt__intranode_make(s->ctx, s->rank, 2, &s->intranode) != DT_OK) return false;
+    address[s->rank] = s->intranode->address;
+    if (s->rank == 1 && forge != NULL) forge(&address[1]);
+    if (!swap(s, &address[s->rank], &address[1 - s->rank], sizeof *address)) return false;
+    s->joined = dt__intranode_join(s->intranode, address);
     if (!swap(s, &done, &other, 1)) return false;
-    dt__near_close_file(s->near);
+    dt__intranode_close_file(s->intranode);
     return true;
 }
 
 static void forget(side *s)
 {
-    dt__near_free(s->near);
+    dt__intranode_free(s->intranode);
     dt_ctx_free(s->ctx);
     close(s->line);
 }
@@ -58,13 +58,13 @@ static bool can_read(void)
 {
     const int x = 5;
     int y = 0;
-    if (dt__near_read(getpid(), &y, (uint64_t)(uintptr_t)&x, sizeof x)) return y == 5;
+    if (dt__intranode_read(getpid(), &y, (uint64_t)(uintptr_t)&x, sizeof x)) return y == 5;
     test_skip("messages by memory: process_vm_readv: %s", strerror(errno));
     return false;
 }
 
 /* Forks rank 1, which runs `work` and ends with status 0 if that succeeds. */
-static void begin(side *s, void (*forge)(dt__near_card *card), bool (*work)(side *s))
+static void begin(side *s, void (*forge)(dt__rank_address *address), bool (*work)(side *s))
 {
     int line[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, line), 0);
@@ -99,13 +99,13 @@ typedef struct trade {
 
 static dt__tested run(side *s, trade *t)
 {
-    const dt__transport *way = &dt__near_transport;
+    const dt__transport *way = &dt__intranode_transport;
     const double began = dt__seconds();
     dt__tested found = DT__GOES_ON;
-    way->post(s->near, t->send, t->receive, 2, t->why);
+    way->post(s->intranode, t->send, t->receive, 2, t->why);
     do {
-        found = way->test(s->near, t->receive, 2, &t->left, &t->missing, t->why);
-        if (found == DT__GOES_ON && t->left > 0) way->wait(s->near);
+        found = way->test(s->intranode, t->receive, 2, &t->left, &t->missing, t->why);
+        if (found == DT__GOES_ON && t->left > 0) way->wait(s->intranode);
     } while (found == DT__GOES_ON && t->left > 0 && dt__seconds() - began < PATIENCE);
     return found;
 }
@@ -202,7 +202,7 @@ END_TEST
 static bool say_why(side *s)
 {
     static const char why[DT__TRANSPORT_WHY] = "there is no more coffee";
-    dt__near_transport.end(s->near, why, 1, 2);
+    dt__intranode_transport.end(s->intranode, why, 1, 2);
     return true;
 }
 
@@ -221,12 +221,12 @@ START_TEST(a_rank_that_ends_says_why)
 }
 END_TEST
 
-/* Its letter is there, its memory is not. */
+/* Its slot is there, its memory is not. */
 static bool send_and_die(side *s)
 {
     static uint64_t x = 5;
     const trade t = { .send[0] = { .data = &x, .bytes = sizeof x } };
-    dt__near_transport.post(s->near, t.send, t.receive, 2, NULL);
+    dt__intranode_transport.post(s->intranode, t.send, t.receive, 2, NULL);
     kill(getpid(), SIGKILL);
     return false;
 }
@@ -248,13 +248,13 @@ START_TEST(the_memory_of_a_killed_rank_is_an_error)
 }
 END_TEST
 
-static void other_token(dt__near_card *card) { card->token[1]++; }
-static void other_place(dt__near_card *card) { card->token_at = 16; }
-static void other_process(dt__near_card *card) { card->process = getppid(); }
-static void no_process(dt__near_card *card) { card->process = 0; }
+static void other_token(dt__rank_address *address) { address->token[1]++; }
+static void other_place(dt__rank_address *address) { address->token_at = 16; }
+static void other_process(dt__rank_address *address) { address->process = getppid(); }
+static void no_process(dt__rank_address *address) { address->process = 0; }
 
-static void (*const forgeries[])(dt__near_card *card) = { other_token, other_place, other_process,
-                                                          no_process };
+static void (*const forgeries[])(dt__rank_address *address) = { other_token, other_place,
+                                                                other_process, no_process };
 
 START_TEST(memory_without_the_token_is_not_read)
 {
@@ -269,10 +269,10 @@ START_TEST(memory_without_the_token_is_not_read)
 }
 END_TEST
 
-Suite *test_near_suite(void)
+Suite *test_intranode_suite(void)
 {
-    Suite *s = suite_create("near");
-    TCase *t = tcase_create("near");
+    Suite *s = suite_create("intranode");
+    TCase *t = tcase_create("intranode");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, pieces_come_as_they_were_sent);
     tcase_add_test(t, another_length_is_an_error);
