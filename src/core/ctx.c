@@ -11,8 +11,8 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 /* The whole huge pages within a large block may become such: then ranks of one machine copy from
- * each other's memory in half of the time (cluster/intranode.h), and the block takes no more
- * memory. */
+ * each other's memory in half of the time (cluster/intranode.h). Pages beside the block are not
+ * touched; what the pool adds to its size (block_pool.c) may be. */
 static void ask_for_huge_pages(void *block, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
