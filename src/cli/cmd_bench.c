@@ -67,7 +67,8 @@ static dt_status print_lines(void *user, const char *text, size_t bytes)
     return flush(ferror(stdout) ? DT_ERR_IO : DT_OK);
 }
 
-/* OpenBLAS reads it when it is loaded, by the first product, and may then take twice the time. */
+/* OpenBLAS reads it when it is loaded, by the first rounding with data, which may then take twice
+ * the time. */
 static void ignore_core(void)
 {
     const char *core = getenv("OPENBLAS_CORETYPE");

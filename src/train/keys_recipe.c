@@ -24,7 +24,8 @@ static const dt_key run_keys[] = {
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "seed of initial weights, order of the data, augmentation, dropout" },
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
-      .text = "threads of the loops, without influence on results; 0: one per processor" },
+      .text = "threads of the loops, without influence on results; 0: OMP_NUM_THREADS, else one "
+              "per processor" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "whether the run ends with report.html, a page about it" },
     { 0 },

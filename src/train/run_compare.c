@@ -8,6 +8,7 @@
 #include "core/tensor.h"
 #include "core/json.h"
 #include "data/dataset.h"
+#include "nn/family.h"
 #include "ptq/keys.h"
 #include "train/rounding.h"
 #include "train/run.h"
@@ -37,7 +38,7 @@ static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 /* A copy of the model. */
 static dt_status copy_model(dt__run *r, dt_module **out)
 {
-    DT__TRY(r->o->model.family->create(r->ctx, r->o->model.options, out));
+    DT__TRY(dt__family_twin(r->ctx, r->o->model.family, r->o->model.options, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
     if (status == DT_OK && dt__is_cut(r->model)) status = dt__spread_cut(r->ctx, *out);
     if (status == DT_OK) status = dt_module_copy_state(*out, r->model);

@@ -11,10 +11,21 @@
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
+/* Weights that a file has are not drawn before, but the stream moves on as if they were. */
+static dt_status create_model(dt__run *r, dt_module **out)
+{
+    const dt_model_options *m = &r->o->model;
+    const bool before = r->ctx->blank;
+    r->ctx->blank = m->init != NULL && m->n_map == 0;
+    const dt_status status = m->family->create(r->ctx, m->options, out);
+    r->ctx->blank = before;
+    return status;
+}
+
 static dt_status make_model(dt__run *r, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
-    DT__TRY(m->family->create(r->ctx, m->options, out));
+    DT__TRY(create_model(r, out));
     if (m->init == NULL) return DT_OK;
     const dt_status status = dt_model_load_renamed(*out, m->init, m->map, m->n_map);
     if (status == DT_OK) return DT_OK;
