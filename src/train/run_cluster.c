@@ -81,8 +81,9 @@ void dt__run_leave(dt__run *r, dt_status status)
     if (r->log != NULL) r->ctx->log = r->log;
     dt__cluster_close(r->cluster, !r->summary->by_itself);
     r->cluster = NULL;
-    /* Launchers end all ranks as soon as one has failed: rank 0 says why before. */
-    const struct timespec a_moment = { .tv_nsec = 200000000 };
+    /* Launchers end all ranks as soon as one has failed, and show its status: rank 0 shall be the
+     * first, on a busy machine, too. */
+    const struct timespec a_moment = { .tv_sec = 2 };
     if (status != DT_OK && r->together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
 }
 
