@@ -183,18 +183,16 @@ static const shape shapes[] = {
     { 65, 63, 1, 0 }, { 129, 257, 70, 0 }, { 300, 150, 60, 7 },
 };
 
-#if defined TEST_SANITIZED
-#define EACH_SHAPE 4 /* every fourth, others with other transpositions */
-#else
-#define EACH_SHAPE 1
-#endif
+/* One shape of as many; others have their turn with other transpositions. */
+static const test_draws shape_steps = { .usual = 1, .quick = 2, .sanitized = 4 };
 
 START_TEST(equals_a_triple_loop)
 {
     dt_ctx *ctx = context(2);
     dt__stream stream = dt__stream_of(7, DT__FOR_USER);
     const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
-    for (int s = _i / 2 % EACH_SHAPE; s < DT__COUNT_OF(shapes); s += EACH_SHAPE) {
+    const int64_t step = test_count(shape_steps);
+    for (int64_t s = _i / 2 % step; s < DT__COUNT_OF(shapes); s += step) {
         product p = make(dtype, shapes[s], _i / 2, &stream);
         run(ctx, dtype, &p.g);
         check(&p);
@@ -211,8 +209,8 @@ START_TEST(sources_fill_operands_block_by_block)
     dt_ctx *ctx = context(2);
     dt__stream stream = dt__stream_of(17, DT__FOR_USER);
     const dt_dtype dtype = _i % 2 == 0 ? DT_F32 : DT_F64;
-    for (int s = _i / 2 % EACH_SHAPE; s < DT__COUNT_OF(shapes) + DT__COUNT_OF(more);
-         s += EACH_SHAPE) {
+    const int64_t step = test_count(shape_steps);
+    for (int64_t s = _i / 2 % step; s < DT__COUNT_OF(shapes) + DT__COUNT_OF(more); s += step) {
         const bool usual = s < DT__COUNT_OF(shapes);
         for (int which = 1; which < 4; which++) {
             product p =
@@ -361,10 +359,11 @@ static void check_grid(const dt__gemm *g, int n_threads)
 START_TEST(the_grid_covers_the_product)
 {
     const dt__sink sink = { NULL, NULL };
+    const int thread_step = (int)test_count(thread_steps);
     for (int64_t m = 1; m < 3000; m = m * 5 / 3 + 1) {
         for (int64_t n = 1; n < 3000; n = n * 5 / 3 + 1) {
             for (int64_t k = 1; k < 3000; k = k * 3 + 1) {
-                for (int t = 0; t < DT__COUNT_OF(threads); t += EACH_SHAPE) {
+                for (int t = 0; t < DT__COUNT_OF(threads); t += thread_step) {
                     dt__gemm g = { .m = m, .n = n, .k = k };
                     check_grid(&g, threads[t]);
                     g.alone = true;

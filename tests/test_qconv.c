@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const test_draws draws = { .usual = 8, .sanitized = 2 };
+static const test_draws draws = { .usual = 8, .quick = 4, .sanitized = 2 };
 
 static dt_ctx *context(int threads)
 {
