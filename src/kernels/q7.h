@@ -8,6 +8,7 @@
 #ifndef DT__KERNELS_Q7_H
 #define DT__KERNELS_Q7_H
 
+#include "core/byte_order.h"
 #include "kernels/panels.h"
 
 #include <string.h>
