@@ -50,6 +50,12 @@ static int fail(const char *what)
     return 1;
 }
 
+static int refuse(const char *wanted)
+{
+    fprintf(stderr, "delay: %s wanted; usage: delay NAME RANKS MICROSECONDS MBIT\n", wanted);
+    return 2;
+}
+
 static int open_device(const char *name, int k)
 {
     char path[256];
@@ -122,10 +128,10 @@ static void work(int ranks, const double link[2])
 
 int main(int n_words, char **words)
 {
-    if (n_words != 5) return 2;
-    const int ranks = atoi(words[2]);
+    const int ranks = n_words == 5 ? atoi(words[2]) : 0;
+    if (ranks < 2 || ranks > MOST_RANKS) return refuse("2 to 64 RANKS");
     const double link[2] = { 1e-6 * atof(words[3]), 1e6 * atof(words[4]) };
-    if (ranks < 2 || ranks > MOST_RANKS || link[0] < 0 || link[1] <= 0) return 2;
+    if (!(link[0] >= 0) || !(link[1] > 0)) return refuse("a delay and a rate");
     for (int k = 0; k < ranks; k++) {
         ends[k].file = open_device(words[1], k + 1);
         if (ends[k].file < 0) return fail("/dev/net/tun");

@@ -84,6 +84,7 @@ in_unit() { # NUMBER-WITH-UNIT UNIT=FACTOR...: the number in the unit of the fac
         echo "${1%"${unit%=*}"} ${unit#*=}" | awk '{ print $1 * $2 }'
         return
     done
+    echo "'$1' is neither a rate in gbit, mbit or kbit nor a delay in us or ms" >&2
     return 1
 }
 
