@@ -48,6 +48,8 @@ void ranks_choose_way(int way)
     else setenv("DETENT_EXCHANGE", "messages", 1);
 }
 
+void ranks_choose_no_way(void) { ranks_choose_way(0); }
+
 void ranks_train(const launcher *l, int ranks, const char *folder, const char *recipe)
 {
     char words[2048], *said = NULL;

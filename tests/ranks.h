@@ -20,6 +20,8 @@ int ranks_run(const launcher *l, int ranks, const char *folder, const char *word
 
 /* How ranks exchange from now on: 0: as they choose, which is by their memory; 1: by messages. */
 void ranks_choose_way(int way);
+/* A teardown: the next test begins without a choice. */
+void ranks_choose_no_way(void);
 #define RANKS_WAYS 2
 
 /* Trains by a recipe of configs/ and its overrides. */

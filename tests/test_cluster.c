@@ -734,6 +734,7 @@ Suite *test_cluster_suite(void)
 {
     Suite *s = suite_create("cluster");
     TCase *t = tcase_create("ranks");
+    tcase_add_checked_fixture(t, NULL, ranks_choose_no_way);
     tcase_set_timeout(t, 1800);
     tcase_add_loop_test(t, any_number_of_ranks_gives_the_same_bytes, 0, CASES);
     tcase_add_test(t, the_table_has_every_choice);

@@ -330,6 +330,7 @@ Suite *test_cluster_faults_suite(void)
 {
     Suite *s = suite_create("cluster_faults");
     TCase *t = tcase_create("ranks");
+    tcase_add_checked_fixture(t, NULL, ranks_choose_no_way);
     tcase_set_timeout(t, 1800);
     tcase_add_test(t, one_rank_that_is_asked_to_stop_ends_all);
     tcase_add_test(t, a_rank_that_hangs_is_named);
