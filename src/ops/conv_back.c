@@ -226,7 +226,7 @@ typedef struct images {
     uint8_t *sample;            /* [threads]: a sample's unpacked codes */
     int64_t sample_bytes;       /* 0 where codes lie in bytes */
     int32_t *offset;            /* of each column, from a position's first input */
-    float *sx; /* [batch * positions] */
+    float *sx;                  /* [batch * positions] */
     int32_t *zu;
     dt__source source; /* of dy as rows of positions */
 } images;
@@ -257,9 +257,9 @@ static void set_offsets(const images *im)
     const dt__axis *rows = &im->axis[0], *columns = &im->axis[1];
     for (int64_t i = 0; i < im->e.in * im->e.taps; i++) {
         const int64_t line = i / columns->taps, channel = line / rows->taps;
-        im->offset[i] = (int32_t)(channel * im->plane +
-                                  line % rows->taps * rows->dilation * im->width +
-                                  i % columns->taps * columns->dilation);
+        im->offset[i] =
+            (int32_t)(channel * im->plane + line % rows->taps * rows->dilation * im->width +
+                      i % columns->taps * columns->dilation);
     }
 }
 

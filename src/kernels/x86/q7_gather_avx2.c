@@ -90,9 +90,9 @@ GATHER(QUARTERS)
 GATHER(SPACED)
 GATHER(SPACED_HALVES)
 
-static void (*const gather_by[FORMS])(const dt__q7_gathering *, int64_t) = {
-    gather_ALL, gather_HALVES, gather_QUARTERS, gather_SPACED, gather_SPACED_HALVES
-};
+static void (*const gather_by[FORMS])(const dt__q7_gathering *,
+                                      int64_t) = { gather_ALL, gather_HALVES, gather_QUARTERS,
+                                                   gather_SPACED, gather_SPACED_HALVES };
 
 /* How four words lie; FORMS: in no such way. */
 static form form_of(const uint8_t *const *row)
