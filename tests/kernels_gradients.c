@@ -60,7 +60,7 @@ static void words(kernel_run *r, void (*f)(const dt__q7_words *))
     KERNEL_CALL(r, f(&w));
 }
 
-/* Rows of an image that lie anywhere, or 4, 8 or 16 of which follow each other by one byte or two. */
+/* Rows of an image that lie anywhere, or of which 4, 8 or 16 follow each other by a byte or two. */
 static void gather(kernel_run *r, void (*f)(const dt__q7_gathering *))
 {
     enum { IMAGE = 3000, WORDS = DT__Q7_BLOCK / DT__Q7_WORD };

@@ -1,5 +1,5 @@
-/* Words of bytes that lie apart, with AVX2: four words of eight columns are read as sixteen bytes of
- * each column and transposed. */
+/* Words of bytes that lie apart, with AVX2: four words of eight columns are read as sixteen bytes
+ * of each column, and transposed. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/q7_gather.h"
