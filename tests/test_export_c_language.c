@@ -141,6 +141,24 @@ static void make_long(random_net *d)
     }
 }
 
+/* The page says what keys and values of all tokens take: without experts and windows, floats of
+ * each layer. */
+static void check_page(const random_net *d, const char *folder)
+{
+    char path[TEST_PATH], line[128];
+    const dt_llama_options *o = &d->options.llama;
+    const long long heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
+    const long long width = o->head_width == 0 ? o->width / o->heads : o->head_width;
+    const long long token = o->layers * 2 * heads * width * 4;
+    const long long context = number_of(folder, "STORY_CONTEXT");
+    test_join(path, folder, "README.md");
+    char *text = test_read_file(path, NULL);
+    snprintf(line, sizeof line, "values | %lld bytes, %lld a token, for %lld tokens", token * context,
+             token, context);
+    ck_assert_msg(strstr(text, line) != NULL, "%s is not in %s", line, text);
+    free(text);
+}
+
 static void check(uint64_t seed, form f, bool is_long)
 {
     random_net d;
@@ -159,6 +177,7 @@ static void check(uint64_t seed, form f, bool is_long)
     test_join(path, folder, "out");
     TEST_EACH(dt_export(m, &info, "c", &options, path, NULL) == DT_OK, "network %llu, form %d: %s",
               (unsigned long long)seed, (int)f, dt_error(ctx));
+    if (is_long) check_page(&d, path);
     exported e = compile(path, compilers[seed / 2 % DT__COUNT_OF(compilers)]);
     const int wrong = e.test(e.state);
     TEST_EACH(wrong == 0, "network %llu, form %d: %d wrong in its self-test",

@@ -170,6 +170,7 @@ typedef struct made {
     dt_model_info info;
     dt_llama_options llama;
     dt_gpt_options gpt;
+    dt_export_summary summary; /* of the last export */
     char folder[TEST_PATH], path[TEST_PATH];
 } made;
 
@@ -237,7 +238,7 @@ static dt_status export_as(made *t, int type)
 {
     dt_export_options o = dt_export_defaults();
     o.gguf_type = type;
-    return dt_export(t->m, &t->info, "gguf", &o, t->path, NULL);
+    return dt_export(t->m, &t->info, "gguf", &o, t->path, &t->summary);
 }
 
 /* ---- what is written ------------------------------------------------------------------------ */
@@ -471,11 +472,29 @@ static void check_keys(const gguf_parsed *g, const struct variant *v)
     ck_assert_int_eq(gguf_u32(g, "llama.expert_used_count"), 2);
 }
 
+/* Matrices in blocks are products of integers, others of floats; tables are looked up. */
+static void check_summary(const made *t, const gguf_parsed *g)
+{
+    const bool tied = gguf_tensor_of(g, "output.weight") == NULL;
+    int64_t integers = 0, floats = 0;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const gguf_tensor *x = &g->tensor[i];
+        const bool table = strcmp(x->name, "position_embd.weight") == 0 ||
+                           (!tied && strcmp(x->name, "token_embd.weight") == 0);
+        if (x->rank < 2 || table) continue;
+        if (x->type > 1) integers++;
+        else floats++;
+    }
+    ck_assert_int_eq(t->summary.integer_products, integers);
+    ck_assert_int_eq(t->summary.float_products, floats);
+}
+
 static void check_file(made *t, const struct variant *v, int type, double tolerance)
 {
     TEST_OK(t->ctx, export_as(t, type));
     gguf_parsed *g = gguf_parse(t->path);
     check_keys(g, v);
+    check_summary(t, g);
     if (v->llama.vocab == 0) check_gpt(t, g, tolerance);
     else check_llama(t, g, v->arch, tolerance);
     const gguf_tensor *w = gguf_tensor_of(g, "blk.0.attn_output.weight");

@@ -106,6 +106,7 @@ START_TEST(a_run_ends_with_its_report)
     char *page = run_file("report.html");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) check_has(page, parts[i]);
     check_has(page, "<code>layers.0</code>");
+    check_has(page, "Learning rate over updates");
     check_has(page, "data:image/png;base64,iVBORw0KGgo"); /* the worst mistakes */
     check_lacks(page, "http://");                         /* no network */
     check_lacks(page, "https://");
@@ -116,6 +117,21 @@ START_TEST(a_run_ends_with_its_report)
     check_has(lines, "\"samples_per_s\": ");
     check_lacks(lines, "tokens_per_s");
     free(lines);
+}
+END_TEST
+
+/* Bars of the end, and a line of the beginning, also where all weights have one code. */
+START_TEST(a_histogram_of_one_bar)
+{
+    static const char layers[] = "{\"layers\": [{\"path\": \"a\", \"weight\": {\"bits\": 4, "
+                                 "\"bins\": [4], \"codes\": [4]}}]}";
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("layers-begin.json", layers);
+    save("layers-end.json", layers);
+    char *page = page_of(run);
+    check_has(page, "<path class=\"bars\" d=\"M0 56V0H167V56Z\"/>"
+                    "<path class=\"steps\" d=\"M0 56V0H168V56\"/>");
+    free(page);
 }
 END_TEST
 
@@ -655,6 +671,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, no_figures_of_layers_with_0);
     tcase_add_test(c, sensitivity_is_of_the_whole_model);
     tcase_add_test(c, suggestions_are_the_dearest_layers);
+    tcase_add_test(c, a_histogram_of_one_bar);
     tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
     tcase_add_test(c, texts_of_models_are_no_markup);

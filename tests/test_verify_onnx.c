@@ -250,6 +250,24 @@ START_TEST(inputs_and_outputs)
 }
 END_TEST
 
+/* Elements written and read of a pool: 2 + 4; the steps are allowed, one less is not. */
+START_TEST(work_is_limited)
+{
+    static const onnx_case pool = { .op = "GlobalAveragePool",
+                                    .in = { "=f32 1 2 2: 1 2 3 5" },
+                                    .out = { "f32 1 2 1: 1.5 4" } };
+    write_model(onnx_model(&pool));
+    for (int less = 0; less < 2; less++) {
+        const dt__verify_limits few = { .bytes = 1 << 20, .work = 6 - less };
+        dt__verify *v;
+        TEST_OK(ctx, dt__verify_open(ctx, path, &few, &v));
+        if (less == 0) TEST_OK(ctx, dt__verify_run(v, NULL, 0));
+        else TEST_FAILS(ctx, DT_ERR_FORMAT, "5 steps of work", dt__verify_run(v, NULL, 0));
+        dt__verify_close(v);
+    }
+}
+END_TEST
+
 /* ---- damaged files --------------------------------------------------------------------------- */
 
 /* Reads and runs bytes as the case: OK, or an error of its own. */
@@ -386,6 +404,7 @@ Suite *test_verify_onnx_suite(void)
     tcase_add_test(c, all_operators);
     tcase_add_test(c, graphs_that_are_wrong);
     tcase_add_test(c, inputs_and_outputs);
+    tcase_add_test(c, work_is_limited);
     tcase_add_loop_test(c, damages, 0, PROCESSES);
     tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
     tcase_add_test(c, memory_fails);

@@ -148,6 +148,40 @@ START_TEST(damage_is_named)
 }
 END_TEST
 
+/* The smallest input is code -128, also where its quotient by the step, -42.5, is less as a product
+ * with the step's inverse. */
+START_TEST(codes_stay_in_their_range)
+{
+    static const float x[] = { -0x1.ddba02p+3f, 0x1.2a944p+6f }, weight[] = { 1, 0 };
+    char folder[TEST_PATH], stem[TEST_PATH], path[TEST_PATH + 8];
+    dt_qat_options o = dt_qat_defaults();
+    dt_module *m;
+    dt_tensor *in;
+    dt__vlite *v;
+    size_t n;
+    test_folder(folder);
+    test_join(stem, folder, "codes");
+    TEST_OK(ctx, dt_linear_create(ctx, 2, 1, false, &m));
+    memcpy(dt_data_mut(dt_param(m, "weight")), weight, sizeof weight);
+    o.preset = DT_INT8_DYNAMIC_INT8_WEIGHT;
+    TEST_OK(ctx, dt_prepare(m, &o));
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ 1, 2 }, x, &in));
+    tflite_check(&(tflite_subject){ .m = m, .x = &in, .n_in = 1 }, stem, false);
+    snprintf(path, sizeof path, "%s.tflite", stem);
+    char *bytes = test_read_file(path, &n);
+    TEST_OK(ctx, dt__vlite_open(ctx, path, &(dt__span){ bytes, n }, NULL, &v));
+    TEST_OK(ctx, dt__vlite_give(v, 0, x));
+    TEST_OK(ctx, dt__vlite_run(v));
+    const double step = ((double)x[1] - (double)x[0]) / 255;
+    TEST_NEAR(dt__vlite_output(v, 0)->f[0], -42 * step, 0, 0.02);
+    dt__vlite_close(v);
+    free(bytes);
+    dt_tensor_free(in);
+    dt_module_free(m);
+}
+END_TEST
+
 Suite *test_verify_tflite_suite(void)
 {
     Suite *s = suite_create("verify_tflite");
@@ -157,6 +191,7 @@ Suite *test_verify_tflite_suite(void)
     tcase_add_test(c, every_truncation);
     tcase_add_loop_test(c, flipped_bits, 0, 4);
     tcase_add_test(c, damage_is_named);
+    tcase_add_test(c, codes_stay_in_their_range);
     suite_add_tcase(s, c);
     return s;
 }

@@ -400,7 +400,7 @@ typedef struct grouped {
     dt__c_room room;
     dt__c_name x, u, y, index, ordered;
     int64_t rows, each, out;
-    bool few, scatters, ordered_experts;
+    bool few, scatters;
 } grouped;
 
 static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
@@ -417,16 +417,14 @@ static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, 
 /* The product of row r with its expert k: rows of the weight from the expert's first one on. */
 static void put_expert(dt__c_program *p, const grouped *g)
 {
-    char at[64], expert[128], first[160], order[160] = "";
+    char at[64], expert[128], first[160], order[160];
     const int64_t all = g->rows * g->each;
     const char *i = g->each == 1 ? "r" : g->rows == 1 ? "k" : at;
     snprintf(at, sizeof at, "(r * %lld + k)", (long long)g->each);
     if (all == 1) i = "0";
     snprintf(expert, sizeof expert, "(%s)[%s]", g->index.text, i);
     snprintf(first, sizeof first, "%s * %lld", expert, (long long)g->out);
-    if (g->ordered_experts) {
-        snprintf(order, sizeof order, " + %s * %lld", expert, (long long)g->w.columns);
-    }
+    snprintf(order, sizeof order, " + %s * %lld", expert, (long long)g->w.columns);
     const expression y = row_of(g->y, all, i, g->out);
     const expression x = row_of(g->x, g->rows, "r", g->w.columns);
     if (!g->few) {
@@ -485,7 +483,6 @@ static void emit_grouped(dt__c_program *p, const dt_trace_call *c)
     g.x = g.w.integer ? dt__c_value(p, x->value) : dt__c_in(p, c, X);
     g.index = dt__c_value(p, c->in[EXPERT].value);
     g.few = g.w.coded && x->quant == NULL && strcmp(g.w.zeros.text, "0") == 0;
-    g.ordered_experts = strcmp(g.w.places.text, "0") != 0 || strcmp(g.w.order.text, "0") != 0;
     g.scatters = g.few && strcmp(g.w.places.text, "0") != 0;
     if (g.w.integer) {
         p->integer_products++;

@@ -242,7 +242,6 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, int64_t group_o
     free_rows(p->ctx, &r);
     const char *base = w->name.text;
     const bool sums = w->integer && !w->blocks;
-    dt__c_want(p, "product_matrix");
     dt__c_constant(p,
                    "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
                    "%lld };\n",
