@@ -402,16 +402,22 @@ static dt_tensor *mean_planes(dt_tape *t, dt_tensor *const *x)
     return dt_global_avg_pool2d(t, x[0]);
 }
 
-/* The first column times the last: one product, of slices from 0 on and to the end. */
+static dt_tensor *cut(dt_tape *t, dt_tensor *x, int64_t dim, int64_t from, int64_t to)
+{
+    const dt_slice_options o = { { 1, { dim } }, { 1, { from } }, { 1, { to } }, { 0, { 0 } } };
+    return dt_slice(t, x, &o);
+}
+
+/* The first number of the first column times its last: a slice from 0 on whose elements are apart,
+ * and a product of one element. */
 static dt_tensor *ends(dt_tape *t, dt_tensor *const *x)
 {
-    const dt_slice_options first = { { 1, { 1 } }, { 1, { 0 } }, { 1, { 1 } }, { 0, { 0 } } };
-    const dt_slice_options last = { { 1, { 1 } }, { 1, { -1 } }, { 1, { 5 } }, { 0, { 0 } } };
-    return dt_mul(t, dt_slice(t, x[0], &first), dt_slice(t, x[0], &last));
+    dt_tensor *column = cut(t, x[0], 2, 0, 1);
+    return dt_mul(t, cut(t, column, 1, 0, 1), cut(t, column, 1, -1, 3));
 }
 
 static const op_case op_cases[] = {
-    { "ends", 1, { 2 }, { { 1, 5 } }, ends },
+    { "ends", 1, { 3 }, { { 1, 3, 2 } }, ends },
     { "matmul", 2, { 3, 3 }, { { 1, 5, 33 }, { 1, 33, 4 } }, matmul },
     { "matmul, broadcast", 2, { 5, 5 }, { { 1, 1, 3, 4, 7 }, { 1, 2, 1, 7, 5 } }, matmul },
     { "matmul of one", 1, { 4 }, { { 1, 2, 3, 17 } }, squared },
