@@ -346,6 +346,27 @@ START_TEST(ops_are_exported)
 }
 END_TEST
 
+/* The scale that the header of a model of C names: "NET_INPUT_SCALE". */
+static double scale_of(const char *header, const char *name)
+{
+    const char *line = strstr(header, name);
+    ck_assert_msg(line != NULL, "no %s in %s", name, header);
+    return strtod(line + strlen(name), NULL);
+}
+
+/* A model of C that quantizes alone: its output has the codes of its input, and their scale. */
+static void check_scales(const subject *s)
+{
+    char path[TEST_PATH];
+    if (strcmp(s->op->name, "device_quantize") != 0 || strcmp(s->form->format, "c") != 0) return;
+    test_join(path, s->path, "net.h");
+    char *header = test_read_file(path, NULL);
+    const double in = scale_of(header, "NET_INPUT_SCALE");
+    ck_assert_double_gt(in, 0);
+    ck_assert_double_eq(scale_of(header, "NET_OUTPUT_SCALE"), in);
+    free(header);
+}
+
 /* Ops of integers alone: their results are codes, and their weights floats, which no network of a
  * recipe has. They are written, or refused with a message. */
 START_TEST(integers_alone)
@@ -364,6 +385,7 @@ START_TEST(integers_alone)
                           .form = &forms[i / 2 % DT__COUNT_OF(forms)] };
             test_join(s.path, folder, "net");
             const dt_status status = export_one(ctx, &s);
+            if (status == DT_OK) check_scales(&s);
             written += status == DT_OK;
             floats += status == DT_ERR_STATE;
             if (status == DT_ERR_STATE) ck_assert(strstr(dt_error(ctx), "not converted") != NULL);
