@@ -41,7 +41,7 @@ static const struct {
                    "0.4, cutmix: 1}'",
       true },
     { "cnn", IMAGES STATIC("moving_average"), true },
-    { "experts", EXPERTS "data.validation=0.2 train.eval_batch_size=7", true },
+    { "experts", EXPERTS "data.validation=0.2 train.eval_batch_size=7", false },
     { "gptq",
       RANKS_DIGITS "'convert={rounder: gptq, calibration: {samples: 40, batch_size: 7}}' "
                    "data.validation=0.2 train.eval_batch_size=3 run.report=true",
@@ -82,7 +82,7 @@ static const struct {
     { "experts rounded",
       EXPERTS "'convert={rounder: gptq, calibration: {samples: 30, batch_size: 4, cache_mb: 0}}' "
               "train.eval_batch_size=3",
-      false },
+      true },
     { "static and rounded",
       IMAGES STATIC("minmax") "'convert={rounder: gptq, calibration: {samples: 30, batch_size: "
                               "4}}' train.eval_batch_size=6",

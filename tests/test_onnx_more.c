@@ -84,6 +84,28 @@ static void refuses(const DtOnnx__Model *m, const char *says)
     TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, &imported, NULL));
 }
 
+/* A constant behind a product is the layer's bias, unless another node reads the product too. */
+START_TEST(a_row_behind_a_product_is_its_bias)
+{
+    for (int readers = 1; readers <= 2; readers++) {
+        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        dt_module *imported;
+        dt_model_info info;
+        onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
+        onnx_weight(m, "c", "f32 3: 1 2 3");
+        onnx_node(m, "MatMul", NULL, "h w", "p");
+        onnx_node(m, "Add", NULL, "p c", readers == 1 ? "y" : "s");
+        if (readers == 2) onnx_node(m, "Mul", NULL, "s p", "y");
+        agrees(m);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+        const dt_layers_options *o = info.options;
+        ck_assert_int_eq(o->layers.n, readers == 1 ? 2 : 4); /* relu, linear; affine, mul */
+        dt_model_info_free(ctx, &info);
+        dt_module_free(imported);
+    }
+}
+END_TEST
+
 /* C of Gemm is one row, with one dimension or two, or one number. */
 START_TEST(rows_of_gemm)
 {
@@ -362,6 +384,7 @@ Suite *test_onnx_more_suite(void)
     tcase_set_timeout(c, 600);
     tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
     tcase_add_test(c, memory_fails);
+    tcase_add_test(c, a_row_behind_a_product_is_its_bias);
     tcase_add_test(c, rows_of_gemm);
     tcase_add_test(c, powers);
     tcase_add_test(c, shared_weights);

@@ -102,12 +102,12 @@ dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
-/* The first element of a dense tensor, unchecked; NULL if it has no storage. */
+/* The first element of a dense tensor, unchecked; NULL if it has no storage, or one without data
+ * yet. */
 static inline const void *dt__data(const dt_tensor *x)
 {
-    return x->storage == NULL
-               ? NULL
-               : (const char *)x->storage->data + (size_t)x->offset * dt_dtype_size(x->dtype);
+    const char *data = x->storage == NULL ? NULL : x->storage->data;
+    return data == NULL ? NULL : data + (size_t)x->offset * dt_dtype_size(x->dtype);
 }
 static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
 static inline int64_t dt__count(const dt_tensor *x) { return x->count; }

@@ -40,8 +40,8 @@ static void open_operand(const dt__linear_part *p, int i, int64_t row, operand *
     *o = (operand){ .codes = p->c->codes[i], .row = row };
     o->source = (dt__source){ expand, o };
     if (o->codes != NULL) return;
-    const size_t bytes = (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
-    o->data = x->storage == NULL ? NULL : (const char *)dt__data(x) + bytes;
+    const char *data = dt__data(x);
+    o->data = data == NULL ? NULL : data + (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
 }
 
 static const dt__source *source_of(const operand *o)
