@@ -1,5 +1,5 @@
 /* Tokenizers in the keys of a GGUF file, as a table: which become detent's JSON, which are left out
- * with a reason, and which keys are an error. Files of llama.cpp and of detent are in test_gguf.c. */
+ * with a reason, and which keys are an error. Whole files are in test_gguf.c. */
 #include "testing.h"
 
 #include "core/byte_order.h"
@@ -12,7 +12,8 @@
 enum { MOST_KEYS = 10, ROOM = 8192 };
 
 /* "name=T:value;...": T is s (a string), S, I, F (arrays of strings with | between them, of i32, of
- * f32), i (an i32) or b (a bool); an element @ stands for 256, one for each byte. Names are those behind "tokenizer.ggml.". */
+ * f32), i (an i32) or b (a bool); an element @ stands for 256, one for each byte. Names are those
+ * behind "tokenizer.ggml.". */
 typedef struct fields {
     dt__gguf_key key[MOST_KEYS];
     char name[MOST_KEYS][64];
@@ -221,7 +222,8 @@ START_TEST(keys_become_a_tokenizer)
     const char *text = s != DT_OK ? dt_error(ctx) : there ? t.bytes : said;
     ck_assert_msg(s == cases[_i].status, "%s: %s", dt_status_name(s), text);
     ck_assert_msg(there == cases[_i].there, "there %d: %.300s", there, text);
-    ck_assert_msg(strstr(text, cases[_i].words) != NULL, "not '%s' but %.900s", cases[_i].words, text);
+    ck_assert_msg(strstr(text, cases[_i].words) != NULL, "not '%s' but %.900s", cases[_i].words,
+                  text);
     dt__release(ctx, t.bytes);
     dt_ctx_free(ctx);
 }

@@ -1,5 +1,5 @@
-/* Part of the program in a build that counts lines (preset gcov). A process writes its counts when it
- * ends; where a test limits the size of files, they are not among what the test is about. */
+/* Part of the program in a build that counts lines (preset gcov). A process writes its counts when
+ * it ends; where a test limits the size of files, they are not what the test is about. */
 #include <sys/resource.h>
 
 __attribute__((destructor)) static void lift_limit(void)
