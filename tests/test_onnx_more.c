@@ -212,6 +212,18 @@ START_TEST(where_of_shapes)
 }
 END_TEST
 
+/* Constants that are joined in their second dimension. */
+START_TEST(joined_constants)
+{
+    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    onnx_weight(m, "u", "f32 4 1: 1 2 3 4");
+    onnx_weight(m, "v", "f32 4 2: 5 6 7 8 9 10 11 12");
+    onnx_node(m, "Concat", "axis=1", "u v", "w");
+    onnx_node(m, "MatMul", NULL, "h w", "y");
+    agrees(m);
+}
+END_TEST
+
 START_TEST(ranges)
 {
     DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
@@ -417,6 +429,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, powers);
     tcase_add_test(c, shared_weights);
     tcase_add_test(c, where_of_shapes);
+    tcase_add_test(c, joined_constants);
     tcase_add_test(c, ranges);
     tcase_add_test(c, large_broadcasts);
     tcase_add_test(c, data_in_other_files);
