@@ -419,10 +419,16 @@ START_TEST(damaged_files_are_named)
         check_has(page, "</html>");
         free(page);
     }
-    save("metrics.jsonl", "{\"step\": 1}\nnonsense\n{\"step\": 2}\n");
-    char *page = page_of(run);
-    check_has(page, "metrics.jsonl");
-    free(page);
+    save("summary.json", "{\"float\": [1], \"converted\": [2]}");
+    static const char *const lines[] = { "nonsense", "[1]", "2" };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"step\": 1}\n%s\n{\"step\": 2}\n", lines[i]);
+        save("metrics.jsonl", text);
+        char *page = page_of(run);
+        check_has(page, "left out: metrics.jsonl");
+        free(page);
+    }
 }
 END_TEST
 
