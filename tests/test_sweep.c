@@ -4,6 +4,7 @@
 
 #include <detent/sweep.h>
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -499,6 +500,13 @@ static double accuracy_of(const char *name, const char *run)
     return found;
 }
 
+static dt_status append(void *text, const char *bytes, size_t n)
+{
+    ck_assert_uint_lt(strlen(text) + n, 8192);
+    strncat(text, bytes, n);
+    return DT_OK;
+}
+
 START_TEST(seeds_give_mean_and_spread)
 {
     dt_sweep *s;
@@ -514,6 +522,14 @@ START_TEST(seeds_give_mean_and_spread)
     TEST_NEAR(found.mean, mean, 1e-12, 0);
     TEST_NEAR(found.deviation, sqrt(squares / 2), 1e-12, 0);
     ck_assert_double_gt(found.deviation, 0);
+    char text[8192] = "";
+    TEST_OK(ctx, dt_sweep_json(s, append, text));
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(root != NULL, "%s", text);
+    json_t *row = json_array_get(json_object_get(root, "rows"), 0);
+    json_t *result = json_object_get(row, "result");
+    TEST_NEAR(json_real_value(json_object_get(result, "deviation")), found.deviation, 1e-12, 0);
+    json_decref(root);
     dt_sweep_free(s);
 }
 END_TEST
