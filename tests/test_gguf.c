@@ -237,7 +237,10 @@ static dt_status export_as(made *t, int type)
 {
     dt_export_options o = dt_export_defaults();
     o.gguf_type = type;
-    return dt_export(t->m, &t->info, "gguf", &o, t->path, NULL);
+    dt_export_summary said = { 0 };
+    const dt_status s = dt_export(t->m, &t->info, "gguf", &o, t->path, &said);
+    if (s == DT_OK) ck_assert(said.integer_products >= 0 && said.float_products >= 0);
+    return s;
 }
 
 /* ---- what is written ------------------------------------------------------------------------ */

@@ -13,6 +13,8 @@ START_TEST(a_run_writes_its_files)
               .overrides = { "convert.output=out/m.safetensors" } };
     job_run(&j);
     ck_assert_int_eq(j.updates, 20);
+    ck_assert_double_gt(j.summary.seconds, 0);
+    ck_assert_double_gt(j.seconds_left, 0);
     ck_assert(j.summary.same_bits_as_qat);
     ck_assert_str_eq(j.summary.evaluated_on, "test");
     json_t *root = json_load_file(job_path(j.dir, "summary.json"), 0, NULL);
