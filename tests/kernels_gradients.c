@@ -60,6 +60,30 @@ static void words(kernel_run *r, void (*f)(const dt__q7_words *))
     KERNEL_CALL(r, f(&w));
 }
 
+/* Rows of an image that lie anywhere, or of which 4, 8 or 16 follow each other by a byte or two. */
+static void gather(kernel_run *r, void (*f)(const dt__q7_gathering *))
+{
+    enum { IMAGE = 3000, WORDS = DT__Q7_BLOCK / DT__Q7_WORD };
+    dt__q7_gathering g = { .n = 1 + kernel_below(r, 400), .words = 1 + kernel_below(r, 10) };
+    const bool timed = r->round == KERNELS_TIMED;
+    if (timed) g = (dt__q7_gathering){ .n = 288, .words = WORDS };
+    const uint8_t *image = kernel_bytes(r, IMAGE);
+    const int64_t together = timed ? 16 : 1 << (2 * kernel_pick(r, 2) + kernel_pick(r, 2));
+    const int64_t apart = timed ? 1 : 1 + kernel_pick(r, 2);
+    const uint8_t *row[WORDS * DT__Q7_WORD];
+    for (int64_t i = 0; i < g.words * DT__Q7_WORD; i++) {
+        const bool follows = i % together > 0;
+        row[i] = follows ? row[i - 1] + apart : image + kernel_below(r, 1000);
+    }
+    g.row = row;
+    g.offset = kernel_indices(r, g.n, IMAGE - 1000 - 32, false);
+    g.panel_step = dt__q7_panel(g.words * DT__Q7_WORD);
+    const int64_t last = (g.n - 1) / DT__LANES;
+    g.to = kernel_block_of(r, KERNEL_BYTES, (size_t)(last + 1) * g.panel_step, 64);
+    memset(g.to, 0x55, (size_t)(last + 1) * g.panel_step);
+    KERNEL_CALL(r, f(&g));
+}
+
 static void lane_most(kernel_run *r, void (*f)(const dt__q7_lanes *))
 {
     dt__q7_lanes l = { .n = kernel_below(r, 200) };
@@ -123,6 +147,7 @@ static void product(kernel_run *r, void (*f)(const dt__q7_product *))
     CASE(q7_rows, rows, 0)                                                                         \
     CASE(q7_columns, columns, 0)                                                                   \
     CASE(q7_words, words, 0)                                                                       \
+    CASE(q7_gather, gather, 0)                                                                     \
     CASE(q7_lane_most, lane_most, 0)                                                               \
     CASE(q7_lane_codes, lane_codes, 0)
 

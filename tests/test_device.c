@@ -545,6 +545,28 @@ START_TEST(calls_that_would_wrap)
 }
 END_TEST
 
+/* Codes and numbers get a shape of three dimensions. */
+START_TEST(shapes_are_those_that_were_given)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    const int64_t dims[] = { 2, 6 }, wanted[] = { 3, 2, 2 };
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    dt_tensor *const in[] = { x, coded(t, x, 0.5f, 0) };
+    for (int i = 0; i < 2; i++) {
+        const dt_tensor *y = dt_device_reshape(t, in[i], 3, wanted);
+        TEST_OK(ctx, dt_tape_status(t));
+        ck_assert_int_eq(y->rank, 3);
+        ck_assert_mem_eq(y->dims, wanted, sizeof wanted);
+    }
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* A chain of modules whose first is a linear layer of 4 features, prepared. */
 static void refuse_chain(dt_ctx *ctx, dt_module *second, dt_module *third, dt_status status,
                          const char *words)
@@ -593,6 +615,7 @@ Suite *test_device_suite(void)
     tcase_add_loop_test(c, golden_nets, 0, (int)(sizeof nets / sizeof nets[0]));
     tcase_add_loop_test(c, gradients_of_a_layer, 0, 3);
     tcase_add_test(c, calls_that_would_wrap);
+    tcase_add_test(c, shapes_are_those_that_were_given);
     tcase_add_test(c, models_that_are_refused);
     suite_add_tcase(s, c);
     return s;

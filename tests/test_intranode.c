@@ -162,6 +162,15 @@ static bool trade_pieces(side *s)
     return true;
 }
 
+/* Whether this process maps the memory that ranks share. */
+static bool maps_shared(void)
+{
+    char *text = test_read_file("/proc/self/maps", NULL);
+    const bool found = strstr(text, "memfd:detent-ranks") != NULL;
+    free(text);
+    return found;
+}
+
 START_TEST(pieces_come_as_they_were_sent)
 {
     side s;
@@ -169,7 +178,9 @@ START_TEST(pieces_come_as_they_were_sent)
     begin(&s, NULL, trade_pieces);
     ck_assert(s.joined);
     ck_assert(trade_pieces(&s));
+    ck_assert(maps_shared());
     end(&s, 0);
+    ck_assert(!maps_shared());
 }
 END_TEST
 

@@ -694,6 +694,32 @@ START_TEST(families_have_known_numbers_of_parameters)
 }
 END_TEST
 
+/* A preset for devices wants the shape of an example, which these models know without an option. */
+START_TEST(families_know_the_shape_of_an_example)
+{
+    dt_ctx *ctx;
+    dt_module *m[4];
+    dt_qat_options o = dt_qat_defaults();
+    const dt_mlp_options mlp = { .sizes = { 3, { 6, 8, 2 } } };
+    const dt_cnn_options cnn = small_cnn();
+    dt_resnet_options resnet = resnet20();
+    const dt_unet_options unet = small_unet();
+    resnet.depth = 8;
+    resnet.shortcut = 1; /* conv */
+    o.preset = DT_DEVICE_INT8;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_mlp_create(ctx, &mlp, &m[0]));
+    TEST_OK(ctx, dt_cnn_create(ctx, &cnn, &m[1]));
+    TEST_OK(ctx, dt_resnet_create(ctx, &resnet, &m[2]));
+    TEST_OK(ctx, dt_unet_create(ctx, &unet, &m[3]));
+    for (int i = 0; i < 4; i++) {
+        TEST_OK(ctx, dt_prepare(m[i], &o));
+        dt_module_free(m[i]);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(every_allocation_may_fail)
 {
     ck_assert_int_gt(test_every_allocation(create_all, NULL), 200);
@@ -837,6 +863,7 @@ Suite *test_nets_suite(void)
     tcase_add_loop_test(c, steps_f32, 0, files.n);
     tcase_add_loop_test(c, micro_batches_add_up_by_counted_labels, 0, 2);
     tcase_add_test(c, families_have_known_numbers_of_parameters);
+    tcase_add_test(c, families_know_the_shape_of_an_example);
     tcase_add_test(c, every_allocation_may_fail);
     tcase_add_test(c, options_that_do_not_fit_are_refused);
     tcase_add_loop_test(c, wrappers_train_under_every_scheme, DT_SGD, DT_ADAMW + 1);

@@ -4,6 +4,7 @@
 
 #include "core/base64.h"
 #include "core/byte_order.h"
+#include "data/png.h"
 #include "report/page_run.h"
 #include "report/page_text.h"
 #include "train/mirror.h"
@@ -28,7 +29,7 @@ static void setup(void)
 
 static void teardown(void) { dt_ctx_free(ctx); }
 
-static void write(const char *name, const char *text)
+static void save(const char *name, const char *text)
 {
     char path[TEST_PATH];
     mkdir(run, 0777);
@@ -106,7 +107,8 @@ START_TEST(a_run_ends_with_its_report)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) check_has(page, parts[i]);
     check_has(page, "<code>layers.0</code>");
     check_has(page, "data:image/png;base64,iVBORw0KGgo"); /* the worst mistakes */
-    check_lacks(page, "http://");                         /* no network */
+    check_has(page, "Learning rate");
+    check_lacks(page, "http://"); /* no network */
     check_lacks(page, "https://");
     check_lacks(page, "nan");
     check_has(page, "<p><span>−8</span><span>codes</span><span>7</span></p>");
@@ -214,8 +216,8 @@ START_TEST(suggestions_are_the_dearest_layers)
     n += snprintf(text + n, sizeof text - (size_t)n, layer, ", ", "whole", 8, 9, 9);
     n += snprintf(text + n, sizeof text - (size_t)n, layer, ", ", "last", 4, 2, 2);
     snprintf(text + n, sizeof text - (size_t)n, "]}");
-    write("recipe.yaml", "run:\n  dir: x\n");
-    write("sensitivity.json", text);
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("sensitivity.json", text);
     char *page = page_of(run);
     const char *last = strstr(page, "{match: &quot;last&quot;, weight: {bits: 8}}");
     const char *first = strstr(page, "{match: &quot;first&quot;, weight: {bits: 8}}");
@@ -233,29 +235,29 @@ END_TEST
 START_TEST(texts_from_outside_are_no_markup)
 {
     test_join(run, folder, "<img src=x onerror=alert(1)>");
-    write("recipe.yaml", "model:\n  family: " EVIL "  # x\nqat:\n  preset: \"'>" EVIL "\n");
-    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"" EVIL_JSON "\", \"loss\": 2}\n"
-                           "{\"step\": 2, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
-                           "\"" EVIL_JSON "\", \"weight\": {\"snr\": 2}}]}\n"
-                           "{\"step\": 3, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
-                           "\"" EVIL_JSON "\", \"weight\": {\"snr\": 3}}]}\n");
-    write("summary.json", "{\"float\": {\"" EVIL_JSON "\": 1, \"bytes\": 10},\n"
-                          " \"converted\": {\"" EVIL_JSON "\": 1, \"bytes\": 5}}");
-    write("machine.json", "{\"version\": \"" EVIL_JSON "\", \"processor\": \"" EVIL_JSON "\"}");
-    write("confusion.json", "{\"evaluated_on\": \"" EVIL_JSON "\", \"classes\": [\"" EVIL_JSON
-                            "\", \"b\"], \"matrix\": [[1, 2], [3, 4]]}");
-    write("layers-end.json",
-          "{\"step\": 3, \"examples\": 2, \"layers\": [{\"path\": \"" EVIL_JSON
-          "\", \"type\": \"" EVIL_JSON "\", \"weight\": {\"bits\": 4, \"scheme\": \"" EVIL_JSON
-          "\", \"codes\": [1, 2], \"bins\": [1, 2]}}]}");
-    write("sensitivity.json", "{\"evaluated_on\": \"" EVIL_JSON
-                              "\", \"examples\": 2, \"loss\": 1, \"layers\": [{\"path\": "
-                              "\"" EVIL_JSON "\", \"bits\": 4, \"input_bits\": 8, \"elements\": 4, "
-                              "\"gain\": 1, \"weight_gain\": 1}]}");
-    write("examples.json", "{\"kind\": \"classes\", \"examples\": 2, \"mistakes\": 1, \"worst\": ["
-                           "{\"label\": \"" EVIL_JSON "\", \"found\": \"" EVIL_JSON
-                           "\", \"picture\": {\"width\": 1, \"height\": 1, \"channels\": 1, "
-                           "\"bytes\": \"AA==\"}}]}");
+    save("recipe.yaml", "model:\n  family: " EVIL "  # x\nqat:\n  preset: \"'>" EVIL "\n");
+    save("metrics.jsonl", "{\"step\": 1, \"phase\": \"" EVIL_JSON "\", \"loss\": 2}\n"
+                          "{\"step\": 2, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
+                          "\"" EVIL_JSON "\", \"weight\": {\"snr\": 2}}]}\n"
+                          "{\"step\": 3, \"phase\": \"qat\", \"loss\": 1, \"layers\": [{\"path\": "
+                          "\"" EVIL_JSON "\", \"weight\": {\"snr\": 3}}]}\n");
+    save("summary.json", "{\"float\": {\"" EVIL_JSON "\": 1, \"bytes\": 10},\n"
+                         " \"converted\": {\"" EVIL_JSON "\": 1, \"bytes\": 5}}");
+    save("machine.json", "{\"version\": \"" EVIL_JSON "\", \"processor\": \"" EVIL_JSON "\"}");
+    save("confusion.json", "{\"evaluated_on\": \"" EVIL_JSON "\", \"classes\": [\"" EVIL_JSON
+                           "\", \"b\"], \"matrix\": [[1, 2], [3, 4]]}");
+    save("layers-end.json",
+         "{\"step\": 3, \"examples\": 2, \"layers\": [{\"path\": \"" EVIL_JSON
+         "\", \"type\": \"" EVIL_JSON "\", \"weight\": {\"bits\": 4, \"scheme\": \"" EVIL_JSON
+         "\", \"codes\": [1, 2], \"bins\": [1, 2]}}]}");
+    save("sensitivity.json", "{\"evaluated_on\": \"" EVIL_JSON
+                             "\", \"examples\": 2, \"loss\": 1, \"layers\": [{\"path\": "
+                             "\"" EVIL_JSON "\", \"bits\": 4, \"input_bits\": 8, \"elements\": 4, "
+                             "\"gain\": 1, \"weight_gain\": 1}]}");
+    save("examples.json", "{\"kind\": \"classes\", \"examples\": 2, \"mistakes\": 1, \"worst\": ["
+                          "{\"label\": \"" EVIL_JSON "\", \"found\": \"" EVIL_JSON
+                          "\", \"picture\": {\"width\": 1, \"height\": 1, \"channels\": 1, "
+                          "\"bytes\": \"AA==\"}}]}");
     char *page = page_of(run);
     check_lacks(page, "<script>alert");
     check_lacks(page, "<img src=x");
@@ -269,10 +271,10 @@ END_TEST
 
 START_TEST(texts_of_models_are_no_markup)
 {
-    write("recipe.yaml", "run:\n  dir: x\n");
-    write("examples.json", "{\"kind\": \"tokens\", \"temperature\": 0, \"texts\": [{\"prompt\": "
-                           "\"" EVIL_JSON "\", \"made\": \"" EVIL_JSON "\", \"wanted\": \"</pre>"
-                           "\"}]}");
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("examples.json", "{\"kind\": \"tokens\", \"temperature\": 0, \"texts\": [{\"prompt\": "
+                          "\"" EVIL_JSON "\", \"made\": \"" EVIL_JSON "\", \"wanted\": \"</pre>"
+                          "\"}]}");
     char *page = page_of(run);
     check_lacks(page, "<script>alert");
     check_has(page, "wanted: &lt;/pre&gt;");
@@ -280,11 +282,61 @@ START_TEST(texts_of_models_are_no_markup)
 }
 END_TEST
 
+/* Histograms of one bar are drawn, too, with what was before. */
+START_TEST(a_histogram_may_have_one_bar)
+{
+    static const char layer[] = "{\"step\": 3, \"examples\": 2, \"layers\": [{\"path\": \"a\", "
+                                "\"type\": \"linear\", \"weight\": {\"bits\": 4, \"codes\": "
+                                "[2], \"bins\": [2]}}]}";
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("layers-begin.json", layer);
+    save("layers-end.json", layer);
+    char *page = page_of(run);
+    check_has(page, "<path class=\"steps\"");
+    free(page);
+}
+END_TEST
+
+/* Grey and coloured pictures of an examples.json stand in the page with their pixels. */
+START_TEST(pictures_have_their_pixels)
+{
+    static const char *const of[] = { "1, \"bytes\": \"/wA=\"", "3, \"bytes\": \"/wCAAf4C\"" };
+    static const uint8_t wanted[2][6] = { { 255, 0 }, { 255, 1, 0, 254, 128, 2 } }; /* planes */
+    static const char head[] = "src=\"data:image/png;base64,";
+    for (int i = 0; i < 2; i++) {
+        char text[400], path[TEST_PATH];
+        uint8_t png[400], pixels[6] = { 0 };
+        dt__png p;
+        snprintf(text, sizeof text,
+                 "{\"kind\": \"classes\", \"examples\": 2, \"mistakes\": 1, \"worst\": "
+                 "[{\"label\": \"a\", \"found\": \"b\", \"picture\": {\"width\": 2, "
+                 "\"height\": 1, \"channels\": %s}}]}",
+                 of[i]);
+        save("recipe.yaml", "run:\n  dir: x\n");
+        save("examples.json", text);
+        char *page = page_of(run), *at = strstr(page, head);
+        ck_assert_msg(at != NULL, "there is no picture of %d bytes", i == 0 ? 2 : 6);
+        at += strlen(head);
+        at[strcspn(at, "\"")] = 0;
+        ck_assert_uint_lt(strlen(at), sizeof png);
+        const int64_t bytes = dt__base64_read(at, png);
+        ck_assert_int_gt(bytes, 0);
+        test_join(path, folder, "shown.png");
+        test_write_file(path, png, (size_t)bytes);
+        TEST_OK(ctx, dt__png_open(ctx, path, &p));
+        TEST_OK(ctx, dt__png_read(&p, i == 0 ? 1 : 3, pixels));
+        dt__png_close(&p);
+        ck_assert_mem_eq(pixels, wanted[i], sizeof pixels);
+        free(page);
+    }
+}
+END_TEST
+
 /* ---- what is missing or damaged -------------------------------------------------------------- */
 
 START_TEST(a_run_without_figures_is_shown)
 {
-    write("recipe.yaml", "run:\n  dir: x\n");
+    save("recipe.yaml", "run:\n  dir: x\n");
     char *page = page_of(run);
     check_has(page, "This run has no figures yet.");
     check_lacks(page, "id=\"layers\"");
@@ -294,9 +346,9 @@ END_TEST
 
 START_TEST(a_run_under_way_is_shown)
 {
-    write("recipe.yaml", "run:\n  dir: x\n");
-    write("metrics.jsonl", "{\"step\": 50, \"phase\": \"float\", \"loss\": 2}\n"
-                           "{\"step\": 100, \"phase\": \"float\", \"loss\": 1}\n{\"step\": 15");
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("metrics.jsonl", "{\"step\": 50, \"phase\": \"float\", \"loss\": 2}\n"
+                          "{\"step\": 100, \"phase\": \"float\", \"loss\": 1}\n{\"step\": 15");
     char *page = page_of(run);
     check_has(page, "This run has not ended: update 100, in float training.");
     check_lacks(page, "Not readable");
@@ -308,18 +360,18 @@ END_TEST
 /* Multi-label runs show counts of labels, anomaly runs quantiles of errors. */
 START_TEST(labels_and_errors_are_shown)
 {
-    write("recipe.yaml", "run:\n  dir: x\n");
-    write("examples.json", "{\"kind\": \"bits\", \"examples\": 80, \"labels\": [{\"name\": "
-                           "\"<wet>\", \"wanted\": 20, \"found\": 40, \"both\": 10}, {\"name\": "
-                           "\"dry\", \"wanted\": 8, \"found\": 0, \"both\": 0}, {}]}");
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("examples.json", "{\"kind\": \"bits\", \"examples\": 80, \"labels\": [{\"name\": "
+                          "\"<wet>\", \"wanted\": 20, \"found\": 40, \"both\": 10}, {\"name\": "
+                          "\"dry\", \"wanted\": 8, \"found\": 0, \"both\": 0}, {}]}");
     char *page = page_of(run);
     check_has(page, "<td>&lt;wet&gt;</td><td>20</td><td>40</td><td>25.0 %</td><td>50.0 %</td>");
     check_has(page, "<td>dry</td><td>8</td><td>0</td><td>–</td><td>0.0 %</td>");
     free(page);
-    write("examples.json",
-          "{\"kind\": \"anomaly\", \"examples\": 9, \"found\": 0.5, \"errors\": [{\"label\": "
-          "\"normal\", \"count\": 7, \"quantiles\": [0.5, 1, 2, 3, 4, 5]}, {\"label\": "
-          "\"anomalous\", \"count\": 2, \"quantiles\": []}]}");
+    save("examples.json",
+         "{\"kind\": \"anomaly\", \"examples\": 9, \"found\": 0.5, \"errors\": [{\"label\": "
+         "\"normal\", \"count\": 7, \"quantiles\": [0.5, 1, 2, 3, 4, 5]}, {\"label\": "
+         "\"anomalous\", \"count\": 2, \"quantiles\": []}]}");
     page = page_of(run);
     check_has(page, "99 % of the normal ones finds 50.0 % of the anomalous ones");
     check_has(page, "<td>normal</td><td>7</td><td>0.5</td><td>1</td>");
@@ -330,13 +382,13 @@ END_TEST
 /* Axes of huge and of nearly equal values end. */
 START_TEST(extreme_numbers_are_drawn)
 {
-    write("recipe.yaml", "run:\n  dir: x\n");
-    write("metrics.jsonl",
-          "{\"step\": 1e300, \"phase\": \"float\", \"loss\": 1e20, \"lr\": -1e308}\n"
-          "{\"step\": 1.0000000000000002e300, \"phase\": \"float\", \"loss\": "
-          "100000000000000016384, \"lr\": 1e308}\n");
-    write("examples.json", "{\"kind\": \"values\", \"outputs\": [\"a\"], \"points\": [[0, 1e20, "
-                           "100000000000000016384], [0, -1e308, 1e308], [0, 5e-324, 0]]}");
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("metrics.jsonl",
+         "{\"step\": 1e300, \"phase\": \"float\", \"loss\": 1e20, \"lr\": -1e308}\n"
+         "{\"step\": 1.0000000000000002e300, \"phase\": \"float\", \"loss\": "
+         "100000000000000016384, \"lr\": 1e308}\n");
+    save("examples.json", "{\"kind\": \"values\", \"outputs\": [\"a\"], \"points\": [[0, 1e20, "
+                          "100000000000000016384], [0, -1e308, 1e308], [0, 5e-324, 0]]}");
     char *page = page_of(run);
     check_has(page, "</html>");
     free(page);
@@ -360,17 +412,23 @@ START_TEST(damaged_files_are_named)
                                          "layers-begin.json", "layers-end.json", "sensitivity.json",
                                          "examples.json" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write("recipe.yaml", "run:\n  dir: x\n");
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) write(names[k], bad[i]);
+        save("recipe.yaml", "run:\n  dir: x\n");
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) save(names[k], bad[i]);
         char *page = page_of(run);
         if (i < 3) check_has(page, "Not readable, and left out: summary.json, machine.json");
         check_has(page, "</html>");
         free(page);
     }
-    write("metrics.jsonl", "{\"step\": 1}\nnonsense\n{\"step\": 2}\n");
-    char *page = page_of(run);
-    check_has(page, "metrics.jsonl");
-    free(page);
+    save("summary.json", "{\"float\": [1], \"converted\": [2]}");
+    static const char *const lines[] = { "nonsense", "[1]", "2" };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "{\"step\": 1}\n%s\n{\"step\": 2}\n", lines[i]);
+        save("metrics.jsonl", text);
+        char *page = page_of(run);
+        check_has(page, "left out: metrics.jsonl");
+        free(page);
+    }
 }
 END_TEST
 
@@ -379,7 +437,7 @@ START_TEST(what_is_no_run_is_refused)
     const char *const none = folder;
     TEST_FAILS(ctx, DT_ERR_IO, "has no recipe.yaml", dt_report_write(ctx, &none, 1, NULL));
     TEST_FAILS(ctx, DT_ERR_ARG, "1 to 16", dt_report_write(ctx, &none, 0, NULL));
-    write("recipe.yaml", "run:\n  dir: x\n");
+    save("recipe.yaml", "run:\n  dir: x\n");
     const char *const one = run;
     const dt_report_options o = { .output = "/nowhere/at/all.html" };
     TEST_FAILS(ctx, DT_ERR_IO, "/nowhere/at", dt_report_write(ctx, &one, 1, &o));
@@ -391,14 +449,14 @@ END_TEST
 START_TEST(several_runs_share_their_curves)
 {
     char other[TEST_PATH], path[TEST_PATH];
-    write("recipe.yaml", "model:\n  family: mlp  # default\ntrain:\n  epochs: 3  # line 4\n");
-    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 2}\n"
-                           "{\"step\": 2, \"phase\": \"float\", \"loss\": 1}\n");
+    save("recipe.yaml", "model:\n  family: mlp  # default\ntrain:\n  epochs: 3  # line 4\n");
+    save("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 2}\n"
+                          "{\"step\": 2, \"phase\": \"float\", \"loss\": 1}\n");
     snprintf(other, sizeof other, "%s", run);
     test_join(run, folder, "second");
-    write("recipe.yaml", "model:\n  family: mlp  # line 2\ntrain:\n  epochs: 5  # default\n");
-    write("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 3}\n"
-                           "{\"step\": 2, \"phase\": \"float\", \"loss\": 2}\n");
+    save("recipe.yaml", "model:\n  family: mlp  # line 2\ntrain:\n  epochs: 5  # default\n");
+    save("metrics.jsonl", "{\"step\": 1, \"phase\": \"float\", \"loss\": 3}\n"
+                          "{\"step\": 2, \"phase\": \"float\", \"loss\": 2}\n");
     const char *const both[] = { other, run };
     test_join(path, folder, "page.html");
     TEST_OK(ctx, dt_report_write(ctx, both, 2, &(dt_report_options){ .output = path }));
@@ -414,7 +472,7 @@ END_TEST
 START_TEST(a_live_page_reads_itself_again)
 {
     const char *const one = run;
-    write("recipe.yaml", "run:\n  dir: x\n");
+    save("recipe.yaml", "run:\n  dir: x\n");
     TEST_OK(ctx, dt_report_write(ctx, &one, 1, &(dt_report_options){ .live = true }));
     char *page = run_file("report.html");
     check_has(page, "http-equiv=\"refresh\"");
@@ -436,13 +494,13 @@ START_TEST(compare_shows_what_differs)
 {
     static const dt_compare_options narrow = { .columns = 60 };
     char other[TEST_PATH], text[4096];
-    write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 3\nqat:\n  rules:\n"
-                         "    - match: head\n      weight:\n        bits: 8\n");
-    write("summary.json", "{\"float\": {\"accuracy\": 0.9, \"bytes\": 4000},\n"
-                          "\"converted\": {\"accuracy\": 0.875, \"bytes\": 500}}");
+    save("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 3\nqat:\n  rules:\n"
+                        "    - match: head\n      weight:\n        bits: 8\n");
+    save("summary.json", "{\"float\": {\"accuracy\": 0.9, \"bytes\": 4000},\n"
+                         "\"converted\": {\"accuracy\": 0.875, \"bytes\": 500}}");
     snprintf(other, sizeof other, "%s", run);
     test_join(run, folder, "another\x1b[31m run of a very long name that has no end");
-    write("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 5\n");
+    save("recipe.yaml", "model:\n  family: mlp\ntrain:\n  epochs: 5\n");
     const char *const both[] = { other, run };
     TEST_OK(ctx, dt_report_compare(ctx, both, 2, &narrow, collect, text));
     check_has(text, "train.epochs");
@@ -616,6 +674,8 @@ Suite *test_report_suite(void)
     tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
     tcase_add_test(c, texts_of_models_are_no_markup);
+    tcase_add_test(c, a_histogram_may_have_one_bar);
+    tcase_add_test(c, pictures_have_their_pixels);
     tcase_add_test(c, a_run_without_figures_is_shown);
     tcase_add_test(c, a_run_under_way_is_shown);
     tcase_add_test(c, labels_and_errors_are_shown);

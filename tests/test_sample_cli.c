@@ -2,6 +2,8 @@
  * JSON, and mistakes in prompts and options. */
 #include "testing.h"
 
+#include "cli/text_stream.h"
+
 #include <detent/io.h>
 #include <detent/text.h>
 
@@ -204,6 +206,23 @@ START_TEST(text_ends_before_what_stops_it)
 }
 END_TEST
 
+/* A stop text that is the last to come, of any length, is not written and ends the text. */
+START_TEST(a_stop_text_may_be_the_last_to_come)
+{
+    static const char *const stops[] = { "c", "bc", "abc" };
+    for (size_t i = 0; i < 3; i++) {
+        text said = { 0 };
+        text_stream s = { .to = append, .user = &said, .stop = stops[i] };
+        ck_assert_int_eq(text_stream_add(&s, "aabc", 4), DT_OK);
+        ck_assert_int_eq(text_stream_flush(&s), DT_OK);
+        ck_assert(s.stopped);
+        ck_assert_uint_eq(said.n, 3 - i);
+        ck_assert_mem_eq(said.bytes, "aab", said.n);
+        text_stream_free(&s);
+    }
+}
+END_TEST
+
 START_TEST(json_has_every_field)
 {
     char *output = done("float --prompt abc --seed 3 --max-tokens 9 --json 2>/dev/null");
@@ -319,6 +338,7 @@ Suite *test_sample_cli_suite(void)
     tcase_add_test(c, prompts_take_the_models_format);
     tcase_add_test(c, bytes_are_exact);
     tcase_add_test(c, text_ends_before_what_stops_it);
+    tcase_add_test(c, a_stop_text_may_be_the_last_to_come);
     tcase_add_test(c, json_has_every_field);
     tcase_add_loop_test(c, ends_and_mistakes_are_named, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(c, a_signal_ends_it);

@@ -67,6 +67,7 @@ static void add(void *user, dt__norm_sums *s)
         memcpy(s->all, s->own, sizeof r->sum[0]);
         s->all_count = s->count;
     }
+    ck_assert_mem_eq(s->own, r->sum[e->shard], sizeof r->sum[0]); /* they are apart */
     e->at++;
 }
 

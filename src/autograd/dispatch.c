@@ -152,7 +152,6 @@ static dt_status ask_for_codes(dt_call *c, int i)
         dt__codes_release(c->codes[i]);
         c->codes[i] = NULL;
     }
-    c->coded = c->coded || c->codes[i] != NULL;
     return DT_OK;
 }
 
@@ -167,6 +166,7 @@ static dt_status resolve_all(dt_call *c, dt__codes **pull)
         if (c->codes[i] == NULL) {
             DT__TRY(resolve(c, i, &pull[i]));
         } else { /* with codes, the op sees the shape only */
+            c->coded = true;
             dt__codes_retain(c->codes[i]);
             pull[i] = c->codes[i];
             const dt_tensor *x = c->in[i];

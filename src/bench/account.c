@@ -118,6 +118,7 @@ TIMED(q7_gemm, "product-int-gradient", dt__q7_product)
 TIMED(q7_rows, "quantize-gradients", dt__q7_rows)
 TIMED(q7_columns, "quantize-gradients", dt__q7_columns)
 TIMED(q7_words, "interleave-codes", dt__q7_words)
+TIMED(q7_gather, "gather-codes", dt__q7_gathering)
 
 static void timed_gemm(const dt__gemm *g)
 {
@@ -195,6 +196,7 @@ static dt__kernels timed_of(const dt__kernels *real)
     k.q7_rows = timed_q7_rows;
     k.q7_columns = timed_q7_columns;
     k.q7_words = timed_q7_words;
+    k.q7_gather = timed_q7_gather;
     k.gemm = timed_gemm;
     k.gemms = timed_gemms;
     k.conv = timed_conv;

@@ -102,8 +102,8 @@ dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
-/* The first element of a dense tensor, unchecked; NULL if it has no storage, or one without memory:
- * in C17, NULL + 0 is undefined. */
+/* The first element of a dense tensor, unchecked; NULL if it has no storage, or one without data
+ * yet. */
 static inline const void *dt__data(const dt_tensor *x)
 {
     const char *data = x->storage == NULL ? NULL : x->storage->data;

@@ -1,5 +1,6 @@
 /* Products of gradients as integers in plain C: q7.h. Faster kernels must give the same bits. */
 #include "kernels/kernels.h"
+#include "kernels/q7_gather.h"
 
 #include <math.h>
 
@@ -35,4 +36,9 @@ void dt__q7_gemm__ref(const dt__q7_product *p)
     for (int64_t j = 0; j < p->columns; j += DT__LANES, panel += p->panel_step) {
         for (int64_t r = 0; r < p->rows; r++) add_panel(p, r, j, panel);
     }
+}
+
+void dt__q7_gather__ref(const dt__q7_gathering *g)
+{
+    for (int64_t w = 0; w < g->words; w++) dt__q7_gather_word(g, w, 0);
 }

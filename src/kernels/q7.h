@@ -79,6 +79,16 @@ typedef struct dt__q7_words {
     size_t panel_step; /* from the words of 32 columns to those of the next 32 */
 } dt__q7_words;
 
+/* The same of rows whose bytes lie apart: byte i of word w of column j, at to[128 * w + 4 * j], is
+ * row[4 * w + i][offset[j]]. The byte behind each that is named is read, too. */
+typedef struct dt__q7_gathering {
+    int64_t n, words;
+    const uint8_t *const *row; /* [4 * words] */
+    const int32_t *offset;     /* [n] */
+    uint8_t *to;               /* word 0 of column 0 */
+    size_t panel_step;         /* as above */
+} dt__q7_gathering;
+
 /* Floats w [n][32] to a panel of bytes code + 128, in two passes over all terms, a multiple of four
  * at a time but for the last: the largest magnitudes, as bits; the codes by 1 / scale. */
 typedef struct dt__q7_lanes {
@@ -116,12 +126,15 @@ typedef struct dt__q7_layer {
     const struct dt__source *weight;    /* W^ [n][k] */
     float *dx;
     bool add_x;
-    /* Codes of x: row r is u + r * ldu, or what `read` writes: rows r ... r + rows - 1 of k bytes,
-     * with room for DT__Q7_BEHIND more behind each. */
+    /* Codes of x: row r is u + r * ldu; or what `read` writes: rows r ... r + rows - 1 of k bytes,
+     * with room for DT__Q7_BEHIND more behind each; or column j of row r + i is row[i][offset[j]]
+     * after `place`, with a byte behind it that may be read. */
     const uint8_t *u;
     int64_t ldu;
     void (*read)(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride);
+    void (*place)(const void *from, int64_t r, int64_t rows, const uint8_t **row);
     const void *from;
+    const int32_t *offset;
     const float *sx;
     const int32_t *zu;
     float *dw;

@@ -8,7 +8,7 @@
 #define PANELS 8                /* of a product's part */
 #define TERMS 512               /* of W^ that are dequantized at once */
 #define READ 32                 /* rows of x that are read at once */
-#define SLICE ((size_t)2 << 20) /* bytes of panels of x that are made at once */
+#define SLICE ((size_t)1 << 19) /* bytes of panels of x that are made at once */
 
 /* Scratch, and the parts that its making is divided into. Blocks of rows are made and multiplied a
  * slice of them at a time. */
@@ -86,7 +86,8 @@ static void open_work(work *w, const dt__q7_layer *l)
     if (l->dw != NULL) open_w(w);
     const size_t terms = l->dx != NULL ? TERMS * DT__LANES * sizeof(float) : 0;
     const size_t dy = l->dy_source != NULL ? DT__Q7_BLOCK * DT__Q7_COLUMNS * sizeof(float) : 0;
-    const size_t x = l->dw != NULL && l->u == NULL ? (size_t)(READ * stride_of(l)) : 0;
+    const bool read = l->dw != NULL && l->u == NULL && l->place == NULL;
+    const size_t x = read ? (size_t)(READ * stride_of(l)) : 0;
     w->room_bytes = terms > dy ? terms : dy;
     if (x > w->room_bytes) w->room_bytes = x;
     w->room = take(w, l->threads, w->room_bytes);
@@ -223,10 +224,29 @@ static void join_rows(const work *w, int64_t block, int64_t first, int64_t rows,
     }
 }
 
+static void gather_rows(const work *w, int64_t block, int64_t rows)
+{
+    const dt__q7_layer *l = w->l;
+    const int64_t words = dt__ceil_div(rows, DT__Q7_WORD);
+    const uint8_t *row[DT__Q7_BLOCK];
+    l->place(l->from, row_of(w, block), rows, row);
+    for (int64_t i = rows; i < words * DT__Q7_WORD; i++) row[i] = row[rows - 1];
+    w->kernels->q7_gather(&(dt__q7_gathering){ .n = l->k,
+                                               .words = words,
+                                               .row = row,
+                                               .offset = l->offset,
+                                               .to = panels_of(w, block),
+                                               .panel_step = w->x_panel });
+}
+
 static void make_x(const work *w, int64_t block, uint8_t *room)
 {
     const dt__q7_layer *l = w->l;
     const int64_t rows = rows_of(w, block), m = row_of(w, block), stride = stride_of(l);
+    if (l->place != NULL) {
+        gather_rows(w, block, rows);
+        return;
+    }
     if (l->u != NULL) {
         join_rows(w, block, 0, rows, l->u + m * l->ldu, l->ldu);
         return;

@@ -2,13 +2,12 @@
  *
  *     dx   the adjoint convolution of codes: those of dy by sample, those of W^ by input channel
  *     dw   the product of a linear layer whose rows are positions and whose columns are taps, a
- *          group at a time; rows of codes are gathered from padded images (kernels/qconv_gather.h)
+ *          group at a time; columns of codes are read from padded images (kernels/qconv_gather.h)
  *
  * A transposed convolution has dx alone, and groups of one channel have neither. */
 #include "ops/conv_back.h"
 
 #include "core/threads.h"
-#include "kernels/copy_few.h"
 #include "kernels/qconv_gather.h"
 #include "ops/back_codes.h"
 
@@ -226,9 +225,8 @@ typedef struct images {
     uint8_t *canvas;            /* [batch][size] */
     uint8_t *sample;            /* [threads]: a sample's unpacked codes */
     int64_t sample_bytes;       /* 0 where codes lie in bytes */
-    int64_t *offset;
-    int64_t pieces, length;
-    float *sx; /* [batch * positions] */
+    int32_t *offset;            /* of each column, from a position's first input */
+    float *sx;                  /* [batch * positions] */
     int32_t *zu;
     dt__source source; /* of dy as rows of positions */
 } images;
@@ -243,15 +241,12 @@ static size_t open_images(const dt_call *c, images *im)
     im->width = length_of(&im->axis[1]);
     im->plane = length_of(&im->axis[0]) * im->width;
     im->size = e->in * im->plane;
-    const bool together = im->axis[1].dilation == 1 || im->axis[1].taps == 1;
-    im->length = together ? im->axis[1].taps : 1;
-    im->pieces = e->in * e->taps / im->length;
     const dt__codes *x = c->codes[X];
     im->sample_bytes = x->packed ? dt__round_up(x->columns + DT__STEP, DT__ALIGNMENT) : 0;
     const int64_t rows = e->conv.batch * e->positions;
-    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size, 1);
+    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + 1, 1);
     im->sample = take(&bytes, c->scratch, dt_threads(c->ctx) * im->sample_bytes, 1);
-    im->offset = take(&bytes, c->scratch, im->pieces, sizeof(int64_t));
+    im->offset = take(&bytes, c->scratch, e->in * e->taps, sizeof *im->offset);
     im->sx = take(&bytes, c->scratch, rows, sizeof(float));
     im->zu = take(&bytes, c->scratch, rows, sizeof(int32_t));
     return bytes;
@@ -260,11 +255,11 @@ static size_t open_images(const dt_call *c, images *im)
 static void set_offsets(const images *im)
 {
     const dt__axis *rows = &im->axis[0], *columns = &im->axis[1];
-    const int64_t across = columns->taps / im->length;
-    for (int64_t i = 0; i < im->pieces; i++) {
-        const int64_t line = i / across, channel = line / rows->taps;
-        im->offset[i] = channel * im->plane + line % rows->taps * rows->dilation * im->width +
-                        i % across * columns->dilation;
+    for (int64_t i = 0; i < im->e.in * im->e.taps; i++) {
+        const int64_t line = i / columns->taps, channel = line / rows->taps;
+        im->offset[i] =
+            (int32_t)(channel * im->plane + line % rows->taps * rows->dilation * im->width +
+                      i % columns->taps * columns->dilation);
     }
 }
 
@@ -298,17 +293,14 @@ static void draw_samples(const void *args, const dt__share *part)
     }
 }
 
-static void read(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride)
+static void place(const void *from, int64_t r0, int64_t rows, const uint8_t **row)
 {
     const images *im = from;
     const dt__axis *y = &im->axis[0], *x = &im->axis[1];
-    for (int64_t end = r + rows; r < end; r++, to += stride) {
-        const int64_t sample = r / im->e.positions, p = r % im->e.positions;
-        const uint8_t *at = im->canvas + sample * im->size + p / x->out * y->step * im->width +
-                            p % x->out * x->step;
-        for (int64_t i = 0; i < im->pieces; i++) {
-            dt__copy_few(to + i * im->length, at + im->offset[i], im->length);
-        }
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t sample = (r0 + i) / im->e.positions, p = (r0 + i) % im->e.positions;
+        row[i] = im->canvas + sample * im->size + p / x->out * y->step * im->width +
+                 p % x->out * x->step;
     }
 }
 
@@ -340,8 +332,9 @@ static dt__q7_layer layer_of(const images *im, float *dw, void *scratch)
                            .n = e->out,
                            .k = e->in * e->taps,
                            .dy_source = &im->source,
-                           .read = read,
+                           .place = place,
                            .from = im,
+                           .offset = im->offset,
                            .sx = im->sx,
                            .zu = im->zu,
                            .dw = dw,

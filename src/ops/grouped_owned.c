@@ -11,13 +11,12 @@ enum { X, WEIGHT, BIAS, OFFSETS, INDEX, OPERANDS };
 
 static dt_status open(const dt__owned *o, dt_call *c, dt__codes **pull)
 {
-    *c =
-        (dt_call){ .ctx = o->tape->ctx,
-                   .tape = o->tape,
-                   .op = &dt__op_grouped_linear,
-                   .n_in = OPERANDS,
-                   .in = { [X] = o->x, [WEIGHT] = o->weight, [BIAS] = o->bias, [INDEX] = o->index },
-                   .coded = o->codes != NULL };
+    *c = (dt_call){ .ctx = o->tape->ctx,
+                    .tape = o->tape,
+                    .op = &dt__op_grouped_linear,
+                    .n_in = OPERANDS,
+                    .in = {
+                        [X] = o->x, [WEIGHT] = o->weight, [BIAS] = o->bias, [INDEX] = o->index } };
     if (o->codes != NULL) {
         dt__codes_retain(o->codes);
         c->codes[X] = o->codes;

@@ -41,8 +41,7 @@ static void open_operand(const dt__linear_part *p, int i, int64_t row, operand *
     o->source = (dt__source){ expand, o };
     if (o->codes != NULL) return;
     const char *data = dt__data(x);
-    const size_t bytes = (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
-    o->data = data == NULL ? NULL : data + bytes;
+    o->data = data == NULL ? NULL : data + (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
 }
 
 static const dt__source *source_of(const operand *o)

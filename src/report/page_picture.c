@@ -18,7 +18,8 @@ static void put_u32(dt__chars *t, uint32_t value)
 
 static void put_chunk(dt__chars *t, const char type[4], const uint8_t *data, size_t n)
 {
-    const uLong crc = crc32(crc32(0, (const Bytef *)type, 4), data, (uInt)n);
+    uLong crc = crc32(0, (const Bytef *)type, 4);
+    if (n > 0) crc = crc32(crc, data, (uInt)n); /* NULL begins a sum */
     put_u32(t, (uint32_t)n);
     dt__put(t, type, 4);
     dt__put(t, (const char *)data, n);

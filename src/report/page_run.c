@@ -152,8 +152,9 @@ static dt_status read_line(dt__page_run *r, const char *line, size_t n, bool who
 {
     dt__tree t;
     dt_status s = dt__tree_read(r->ctx, "metrics.jsonl", line, n, &t);
-    if (s == DT_ERR_FORMAT) {
+    if (s == DT_ERR_FORMAT || (s == DT_OK && t.root->type != DT__BRANCH_MAP)) {
         r->bad_lines += whole;
+        dt__tree_free(&t);
         return DT_OK;
     }
     if (s == DT_OK) s = add_line(r, t.root);

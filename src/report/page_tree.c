@@ -38,7 +38,7 @@ static dt_status read_children(reading *r, dt__branch *v, char open, char close)
     DT__TRY(dt__json_expect(&r->json, open));
     if (dt__json_next(&r->json, close)) more = false;
     while (more) {
-        const char *name = NULL;
+        const char *name = "";
         if (open == '{') DT__TRY(dt__json_key(&r->json, &name));
         DT__TRY(read_value(r, link));
         (*link)->name = name;

@@ -18,7 +18,7 @@ typedef struct dt__branch {
     dt__branch_type type;
     double number;    /* of a bool: 0 or 1 */
     const char *text; /* decoded */
-    const char *name; /* in a map */
+    const char *name; /* in a map; elsewhere "" */
     int64_t n;        /* children */
     struct dt__branch *first, *next;
 } dt__branch;
