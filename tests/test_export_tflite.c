@@ -8,6 +8,7 @@
 #include "tflite_files.h"
 
 #include "core/tensor.h"
+#include "export/verify_lite.h"
 
 #include <detent/device.h>
 #include <detent/ops.h>
@@ -266,6 +267,21 @@ static dt_module *make_integers(int64_t bits)
     return m;
 }
 
+/* Inputs and outputs of the file are codes: nobody else reads them as floats. */
+static void check_ends(const char *stem)
+{
+    char path[TEST_PATH + 8];
+    dt__vlite *v;
+    size_t n;
+    snprintf(path, sizeof path, "%s.tflite", stem);
+    char *bytes = test_read_file(path, &n);
+    TEST_OK(ctx, dt__vlite_open(ctx, path, &(dt__span){ bytes, n }, NULL, &v));
+    ck_assert_int_eq(dt__vlite_input(v, 0)->type, DT__VLITE_I8);
+    ck_assert_int_eq(dt__vlite_output(v, 0)->type, DT__VLITE_I8);
+    dt__vlite_close(v);
+    free(bytes);
+}
+
 /* The interpreter finds the same bytes; TFLite Micro too, by scripts/exports/tflite_check.py. */
 START_TEST(integers_have_the_same_bytes)
 {
@@ -281,6 +297,7 @@ START_TEST(integers_have_the_same_bytes)
     tflite_subject s = { .m = m, .x = &x, .n_in = 1 };
     ck_assert(tflite_check(&s, path, kept != NULL) == 0);
     ck_assert(s.summary.exact);
+    check_ends(path);
     ck_assert_int_eq(s.summary.integer_products, LAYERS);
     ck_assert_int_eq(s.summary.float_products, 0);
     dt_tensor_free(x);

@@ -256,6 +256,7 @@ START_TEST(colours_are_for_terminals)
     test_shell(&output, "cd %s && TERM=xterm " DETENT "train r.yaml run.dir=p 2>&1", folder);
     ck_assert_ptr_null(strchr(output, '\033'));
     ck_assert_ptr_null(strchr(output, '\r'));
+    ck_assert_ptr_nonnull(strstr(output, "qat 3/6")); /* a phase that begins is said at once */
     free(output);
 }
 END_TEST
