@@ -13,7 +13,36 @@ typedef struct line {
     const char *arguments;
 } line;
 
+/* Names of inputs and outputs with what a terminal obeys. */
+static const char joined[] =
+    "run: {dir: joined, seed: 1}\n"
+    "model:\n"
+    "  family: layers\n"
+    "  input: {\"a\\u009b31m\": [1], \xc3\xa9: [1]}\n"
+    "  layers:\n"
+    "    - {concat: c, from: [\"a\\u009b31m\", \xc3\xa9]}\n"
+    "    - {linear: kind, from: [c], out: 2}\n"
+    "    - {linear: \"v\\u202e\", from: [c], out: 1}\n"
+    "  output: [kind, \"v\\u202e\"]\n"
+    "data: {format: tensors, train: {x: joined.csv}, validation: 0.3, inputs: [{name: "
+    "\"a\\u009b31m\", columns: [a]}, {name: \xc3\xa9, columns: [b]}], outputs: [{name: kind}, "
+    "{name: "
+    "\"v\\u202e\", columns: [v], task: regression}]}\n"
+    "train: {epochs: 1, batch_size: 8}\n";
+
+static const char talk[] =
+    "run: {dir: talk, seed: 1}\n"
+    "model: {family: gpt, vocab: 256, context: 16, layers: 1, heads: 2, width: 16}\n"
+    "data: {format: jsonl, train: [talk.jsonl], tokenizer: bytes, prompt: \"Q {q}\\n\", "
+    "completion: \"{a}\"}\n"
+    "train: {epochs: 1, batch_size: 2}\n";
+
 static const line lines[] = {
+    { 0, "[2]: a?31m [1], \xc3\xa9 [1]", "inspect joined" },
+    { 0, "several: kind (classes), v? (values)", "inspect joined" },
+    { 0, "{\"a?31m\":[1], \"\xc3\xa9\":[1]}", "inspect joined" },
+    { 0, "prompts         Q {q}?", "inspect talk" },
+    { 0, "completions     {a}", "inspect talk" },
     /* models */
     { 2, "table or dot", "inspect run --graph zebra" },
     { 0, "digraph", "inspect run --graph dot" },
@@ -178,11 +207,21 @@ static void setup(void)
     test_write_text(path, "keys: {train.optimizer.lr: [1e-3, 1e-2]}\n");
     test_join(path, fault_folder, "bad-sweep.yaml");
     test_write_text(path, "keys: {train.zebra: [1e-3, 1e-2]}\n");
+    test_join(path, fault_folder, "joined.yaml");
+    test_write_text(path, joined);
+    test_join(path, fault_folder, "joined.csv");
+    test_write_text(path, "a,b,v,kind\n1,2,3,x\n2,3,1,y\n3,1,2,x\n4,4,4,y\n5,1,1,x\n6,2,2,y\n");
+    test_join(path, fault_folder, "talk.yaml");
+    test_write_text(path, talk);
+    test_join(path, fault_folder, "talk.jsonl");
+    test_write_text(path, "{\"q\": \"1\", \"a\": \"2\"}\n{\"q\": \"2\", \"a\": \"3\"}\n");
     ck_assert_int_eq(test_shell(NULL,
                                 "cd '%s' && cp -r '" DETENT_SOURCE_DIR "/tests/onnx' . && "
                                 "'" DETENT_BINARY_DIR "/detent' import cnn.onnx -o cnn.st --quiet "
                                 "&& '" DETENT_BINARY_DIR "/detent' tokenize text.txt -o ids.bin "
-                                "--tokenizer chars --save-tokenizer chars.json --quiet",
+                                "--tokenizer chars --save-tokenizer chars.json --quiet && "
+                                "for r in joined talk; do '" DETENT_BINARY_DIR "/detent' train "
+                                "$r.yaml --quiet || exit 1; done",
                                 fault_folder),
                      0);
     fault_folder_keep();

@@ -19,6 +19,13 @@
 
 enum { FLOATS = -1 }; /* in place of a preset */
 
+/* How the weights of a layer are quantized. */
+typedef struct quantized {
+    int preset;
+    int64_t group; /* 0: the preset's */
+    int scales;
+} quantized;
+
 typedef struct form {
     const char *format;
     int ops;
@@ -35,7 +42,7 @@ typedef struct subject {
     const dt_op *op;
     dt__case c; /* the op's case; of a layer its inputs */
     bool constants;
-    int preset;
+    quantized how;
     const form *form;
     char path[TEST_PATH];
 } subject;
@@ -129,9 +136,15 @@ static dt_status make(dt_ctx *ctx, const subject *s, dt_module **out)
 {
     if (s->layer == NULL) return make_op(ctx, s, out);
     DT__TRY(s->layer->create(ctx, out));
-    if (s->preset == FLOATS) return DT_OK;
+    if (s->how.preset == FLOATS) return DT_OK;
     dt_qat_options o = dt_qat_defaults();
-    o.preset = s->preset;
+    o.preset = s->how.preset;
+    if (s->how.group > 0) {
+        o.weight.quant.group_size = s->how.group;
+        o.weight.quant.granularity = DT_PER_GROUP;
+        o.weight.quant.scale_dtype = s->how.scales;
+        o.weight.has_scale_dtype = o.weight.has_granularity = o.weight.has_group_size = true;
+    }
     DT__TRY(dt_prepare(*out, &o));
     DT__TRY(observe(ctx, s, *out));
     return dt_convert(*out, NULL, NULL);
@@ -306,9 +319,15 @@ static int take_turn(subject *s, int64_t *turn)
 
 START_TEST(layers_are_exported)
 {
-    static const int presets[] = {
-        FLOATS,       DT_INT8_DYNAMIC_INT4_WEIGHT, DT_INT8_STATIC_INT8_WEIGHT, DT_INT4_WEIGHT,
-        DT_INT4_INT4, DT_INT8_BLOCK_Q4_0_WEIGHT
+    static const quantized ways[] = {
+        { .preset = FLOATS },
+        { .preset = DT_INT8_DYNAMIC_INT4_WEIGHT },
+        { .preset = DT_INT8_STATIC_INT8_WEIGHT },
+        { .preset = DT_INT4_WEIGHT },
+        { .preset = DT_INT4_INT4 },
+        { .preset = DT_INT8_BLOCK_Q4_0_WEIGHT },
+        { DT_INT4_WEIGHT, 8, DT_SCALE_F16 }, /* several groups in a row */
+        { DT_INT8_DYNAMIC_INT4_WEIGHT, 8, DT_SCALE_F32 },
     };
     int64_t turn = 0;
     int taken = 0;
@@ -317,8 +336,8 @@ START_TEST(layers_are_exported)
             const dt__layer_case *layer = &layers[l]->cases[k];
             subject s = { .layer = layer };
             memcpy(s.c.in, layer->in, sizeof layer->in);
-            for (int p = 0; layer->fails == DT_OK && p < DT__COUNT_OF(presets); p++) {
-                s.preset = presets[p];
+            for (int p = 0; layer->fails == DT_OK && p < DT__COUNT_OF(ways); p++) {
+                s.how = ways[p];
                 taken += take_turn(&s, &turn);
             }
         }
@@ -334,7 +353,7 @@ START_TEST(ops_are_exported)
     int taken = 0;
     for (int l = 0; l < DT__COUNT_OF(ops); l++) {
         for (int k = 0; k < ops[l]->n; k++) {
-            subject s = { .op = ops[l]->op, .c = ops[l]->cases[k], .preset = FLOATS };
+            subject s = { .op = ops[l]->op, .c = ops[l]->cases[k], .how = { .preset = FLOATS } };
             for (int c = 0; s.c.fails == DT_OK && c < 2; c++) {
                 s.constants = c == 1;
                 if (c == 0 || ops_count(&s.c) > 1) taken += take_turn(&s, &turn);
@@ -345,6 +364,27 @@ START_TEST(ops_are_exported)
     printf("export_all: %d exports of ops\n", taken);
 }
 END_TEST
+
+/* The scale that the header of a model of C names: "NET_INPUT_SCALE". */
+static double scale_of(const char *header, const char *name)
+{
+    const char *line = strstr(header, name);
+    ck_assert_msg(line != NULL, "no %s in %s", name, header);
+    return strtod(line + strlen(name), NULL);
+}
+
+/* A model of C that quantizes alone: its output has the codes of its input, and their scale. */
+static void check_scales(const subject *s)
+{
+    char path[TEST_PATH];
+    if (strcmp(s->op->name, "device_quantize") != 0 || strcmp(s->form->format, "c") != 0) return;
+    test_join(path, s->path, "net.h");
+    char *header = test_read_file(path, NULL);
+    const double in = scale_of(header, "NET_INPUT_SCALE");
+    ck_assert_double_gt(in, 0);
+    ck_assert_double_eq(scale_of(header, "NET_OUTPUT_SCALE"), in);
+    free(header);
+}
 
 /* Ops of integers alone: their results are codes, and their weights floats, which no network of a
  * recipe has. They are written, or refused with a message. */
@@ -364,6 +404,7 @@ START_TEST(integers_alone)
                           .form = &forms[i / 2 % DT__COUNT_OF(forms)] };
             test_join(s.path, folder, "net");
             const dt_status status = export_one(ctx, &s);
+            if (status == DT_OK) check_scales(&s);
             written += status == DT_OK;
             floats += status == DT_ERR_STATE;
             if (status == DT_ERR_STATE) ck_assert(strstr(dt_error(ctx), "not converted") != NULL);

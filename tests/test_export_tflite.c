@@ -267,12 +267,12 @@ static dt_module *make_integers(int64_t bits)
     return m;
 }
 
-/* Codes go in and come out: nothing of the file makes them from floats. */
+/* Inputs and outputs of the file are codes: nobody else reads them as floats. */
 static void check_ends(const char *stem)
 {
     char path[TEST_PATH + 8];
-    size_t n;
     dt__vlite *v;
+    size_t n;
     snprintf(path, sizeof path, "%s.tflite", stem);
     char *bytes = test_read_file(path, &n);
     TEST_OK(ctx, dt__vlite_open(ctx, path, &(dt__span){ bytes, n }, NULL, &v));

@@ -609,6 +609,20 @@ START_TEST(test_huge)
 }
 END_TEST
 
+/* A file that is longer than any of its kind is not read. */
+START_TEST(test_long)
+{
+    char folder[TEST_PATH];
+    dt__hf_text text;
+    dt_ctx *ctx = make_context();
+    make_folder(folder, "{" TINY "}\n");
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "8 are the most that it may have",
+               dt__hf_text_read(ctx, folder, "config.json", 8, &text));
+    dt__hf_text_free(ctx, &text);
+    free_context(ctx);
+}
+END_TEST
+
 /* ---- damaged files -------------------------------------------------------------------------- */
 
 /* After a change of any byte of config.json the model loads, or there is an error, and no memory
@@ -1034,6 +1048,7 @@ Suite *test_hf_suite(void)
     tcase_add_loop_test(c, test_origins, 0, (int)(sizeof origins / sizeof origins[0]));
     tcase_add_loop_test(c, test_settings, 0, SETTINGS);
     tcase_add_test(c, test_huge);
+    tcase_add_test(c, test_long);
     tcase_add_loop_test(c, test_every_byte, 0, 2);
     tcase_add_test(c, test_memory_fails);
     tcase_add_test(c, test_links);

@@ -214,6 +214,29 @@ static dt_tensor *shuffle(dt_tape *t, dt_tensor *x)
     return dt_reshape(t, y, 4, (const int64_t[]){ d[0], d[1], d[2], d[3] });
 }
 
+/* Where the largest pixel of a window stands in its plane, for those who ask. */
+START_TEST(maxima_have_positions)
+{
+    static const int64_t dims[] = { 1, 1, 2, 4 };
+    static const float values[] = { 1, 5, 2, 2, 3, 4, 0, 7 };
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_tensor *x, *index = NULL;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 4, dims, values, &x));
+    dt_max_pool2d(t, x, NULL, &index);
+    TEST_OK(ctx, dt_tape_status(t));
+    ck_assert_ptr_nonnull(index);
+    ck_assert_int_eq(dt_count(index), 2);
+    const int32_t *at = dt_data(index);
+    ck_assert(at[0] == 1 && at[1] == 7);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(channels_are_shuffled)
 {
     dt_ctx *ctx;
@@ -248,6 +271,7 @@ Suite *test_image_gradients_suite(void)
     TCase *c = tcase_create("geometries");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, gradients_of_random_geometries);
+    tcase_add_test(c, maxima_have_positions);
     tcase_add_test(c, channels_are_shuffled);
     suite_add_tcase(s, c);
     return s;

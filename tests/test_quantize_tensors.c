@@ -934,6 +934,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
         { "detent.tensors", "\"groups\":2", "\"groups\":3", NULL,
           "is none of op conv_transpose2d" },
         { "detent.tensors", "\"a.weight\"", "\"b.weight\"", NULL, "occurs twice" },
+        { "detent.tensors", "\"a.weight\"", "\"up.weight\"", NULL, "occurs twice" },
         { "detent.tensors", "\"a.weight\"", "\"a.bias\"", NULL, "holds it unquantized, too" },
         { "detent.tensors", "\"a.weight\"", "\"c.weight\"", NULL, "its codes is missing" },
         { NULL, NULL, NULL, "up.weight.scale", "its scale is missing" },

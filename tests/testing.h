@@ -24,14 +24,19 @@ void test_share_process(void);
 #include "suites.inc"
 #undef SUITE
 
-/* Clang's thread sanitizer. */
+/* gcc has a macro for each sanitizer, clang 14 a feature. TEST_TSAN: clang's of threads; TEST_MSAN:
+ * of uninitialized memory. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TEST_TSAN 1
 #endif
+#if __has_feature(memory_sanitizer)
+#define TEST_MSAN 1
 #endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(TEST_TSAN)
+#if __has_feature(address_sanitizer) || defined(TEST_MSAN) || defined(TEST_TSAN)
+#define TEST_SANITIZED 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_SANITIZED 1
 #endif
 
@@ -104,6 +109,10 @@ bool test_has_compiler(const char *command);
  * skipped. */
 void test_skip(const char *format, ...) DT_PRINTF(1, 2);
 
+/* Whether libyaml and jansson can be used: false, after test_skip, under a sanitizer of
+ * uninitialized memory, which takes for such all that they write. */
+bool test_parsers(void);
+
 /* Ends a process that a test forked, without what is to run at the end of the test's own; counts of
  * scripts/coverage are kept. */
 _Noreturn void test_leave(int status);
@@ -171,7 +180,8 @@ void test_malloc_fail_at(int64_t n);
 /* Calls of this thread since test_malloc_fail_at. */
 int64_t test_malloc_calls(void);
 
-/* False under a sanitizer, which has a malloc of its own; then test_malloc_fail_at does nothing. */
+/* False, after test_skip, under a sanitizer, which has a malloc of its own, and without glibc; then
+ * test_malloc_fail_at does nothing. */
 bool test_malloc_can_fail(void);
 
 /* ---- closeness ------------------------------------------------------------------------------ */

@@ -80,7 +80,9 @@ static dt_status make_codes(dt_ctx *ctx, const dt_tensor *x, dt__coding_range r,
     codes->stride = codes->columns;
     codes->zero_step = 1;
     codes->u = dt__alloc(ctx, (size_t)x->count + DT__STEP);
-    return codes->u == NULL ? DT_ERR_NOMEM : fill_rows(codes, r);
+    if (codes->u == NULL) return DT_ERR_NOMEM;
+    memset(codes->u + x->count, 0, DT__STEP);
+    return fill_rows(codes, r);
 }
 
 dt_status dt__result_to_coded(dt_call *c, int i, dt__coding_range r)

@@ -151,6 +151,7 @@ static void bytes_of_share(const void *args, const dt__share *share)
     uint8_t *to = of->to;
     for (int64_t r = share->first; r < share->past; r++) {
         dt__codes_row(x, b->order, r0 + r, to + r * b->stride);
+        memset(to + r * b->stride + x->columns, 0, (size_t)(b->stride - x->columns));
     }
 }
 
@@ -161,6 +162,7 @@ static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void 
     uint8_t *to = room;
     const bytes_of_args args = { b, r0, x, to };
     dt__parallel(rows, b->stride / 4, bytes_of_share, &args);
+    memset(to + rows * b->stride, 0, DT__STEP);
     return to;
 }
 

@@ -360,11 +360,20 @@ static dt_status watch(const dt_call *c)
     return DT_OK;
 }
 
+/* Forward gets scratch where it asks for bytes, and where an operand is empty: many ops ask for
+ * none then, yet divide it into parts, and in C17 NULL + 0 is undefined. */
+static bool needs_scratch(const dt_call *c)
+{
+    bool empty = false;
+    for (int i = 0; i < c->n_in; i++) empty = empty || (c->in[i] != NULL && c->in[i]->count == 0);
+    return empty || c->scratch_bytes > 0;
+}
+
 static dt_status compute(dt_call *c)
 {
     DT__TRY(c->op->shape(c));
     if (c->tape->shapes_only) return DT_OK;
-    if (c->scratch_bytes > 0) {
+    if (needs_scratch(c)) {
         c->scratch = dt__alloc(c->ctx, c->scratch_bytes);
         if (c->scratch == NULL) return DT_ERR_NOMEM;
     }

@@ -221,7 +221,8 @@ static void print_data(dt_ctx *ctx, const char *text)
     }
     cli_text_add(&in, d.input.n > 0 ? "]" : "[]");
     for (int i = 0; i < d.n_inputs && d.n_inputs > 1; i++) {
-        cli_text_add(&in, "%s%s", i == 0 ? ": " : ", ", d.inputs[i].name);
+        cli_text_add(&in, i == 0 ? ": " : ", ");
+        cli_text_add_name(&in, d.inputs[i].name);
         for (int k = 0; k < d.inputs[i].input.n; k++) {
             cli_text_add(&in, k == 0 ? " [%lld" : ", %lld", (long long)d.inputs[i].input.v[k]);
         }
@@ -237,8 +238,9 @@ static void print_data(dt_ctx *ctx, const char *text)
     }
     if (d.n_names > 32) cli_text_add(&out, ", ...");
     for (int i = 0; i < d.n_outputs && d.n_outputs > 1; i++) {
-        cli_text_add(&out, "%s%s (%s)", i == 0 ? ": " : ", ", d.outputs[i].name,
-                     d.outputs[i].target);
+        cli_text_add(&out, i == 0 ? ": " : ", ");
+        cli_text_add_name(&out, d.outputs[i].name);
+        cli_text_add(&out, " (%s)", d.outputs[i].target);
     }
     print_entry("output", out.text);
     dt_model_data_free(ctx, &d);
@@ -247,15 +249,15 @@ static void print_data(dt_ctx *ctx, const char *text)
 /* JSON text, with a space behind each comma outside of strings, where it may be wrapped. */
 static void add_json(cli_text *p, const char *json)
 {
+    const size_t first = p->used;
     bool inside = false, escaped = false;
-    char piece[2] = "";
     for (; *json != 0; json++) {
-        piece[0] = *json;
-        cli_text_add_name(p, piece);
-        if (*json == ',' && !inside) cli_text_add(p, " ");
+        cli_text_add(p, "%c%s", *json, *json == ',' && !inside ? " " : "");
         if (*json == '"' && !escaped) inside = !inside;
         escaped = *json == '\\' && !escaped;
     }
+    dt_text_clean(p->text + first);
+    p->used = first + strlen(p->text + first);
 }
 
 static void print_meta(dt_ctx *ctx, const dt_file *file)

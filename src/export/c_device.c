@@ -51,6 +51,7 @@ static bool is_output(const dt_trace *t, int64_t value)
 const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value)
 {
     const dt_trace_value *v = dt_trace_value_at(t, value);
+    if (v->coded) return v; /* an output in codes, as a module of the caller's may give it */
     const dt_trace_call *c = v->kind == DT_VALUE_INPUT ? reader_of(t, value) : NULL;
     if (c != NULL) return dt_trace_value_at(t, c->out[0]);
     if (v->call >= 0) c = dt_trace_call_at(t, v->call);

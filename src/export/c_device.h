@@ -18,7 +18,7 @@ bool dt__c_is_device_view(const dt__c_program *p, const dt_trace_call *c);
 void dt__c_device_turn(const dt__c_program *p, int64_t value, bool back, const int8_t *from,
                        int8_t *to);
 
-/* The coded value that an input becomes, or an output was. */
+/* The coded value that an input becomes, or that an output is or was. */
 const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value);
 
 /* Statements that follow are those of CMSIS-NN, then (`plain`) those without it; dt__c_end_cmsis

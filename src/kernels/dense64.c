@@ -84,7 +84,7 @@ static bool factor_diagonal(const tiles *t, int64_t j)
 {
     const int n = side(t, j), ld = (int)t->n;
     double *x = at(t, j, j);
-    int info;
+    int info = 0;
     dt__blas.dpotrf_("U", &n, x, &ld, &info);
     for (int64_t i = 0; i < n; i++) {
         if (info != 0 || !isfinite(x[i * t->n + i])) return false;

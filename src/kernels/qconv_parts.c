@@ -65,18 +65,20 @@ static void tile_part(const dt__qtile *t, int64_t block, int64_t o)
     const int64_t octet = o / DT__OCTET, at = o % DT__OCTET, m0 = block * DT__BLOCK;
     const uint8_t *u = t->u + block * t->words * 4 * DT__BLOCK;
     const uint8_t *w = t->w + (octet * t->words * DT__OCTET + at) * 4;
+    const int64_t n = dt__min_i64(DT__BLOCK, t->positions - m0);
     float acc[EACH][DT__BLOCK], scale[EACH][DT__BLOCK];
     for (int j = 0; j < EACH; j++) {
         const float ksum = t->ksum[o + j];
         for (int m = 0; m < DT__BLOCK; m++) acc[j][m] = -(t->zu_f[m0 + m] * ksum);
     }
     for (int64_t i = 0; i < t->pieces; i++) {
-        const int64_t part = (octet * t->pieces + i) * DT__OCTET + at, n = t->length[i];
+        const int64_t part = (octet * t->pieces + i) * DT__OCTET + at, length = t->length[i];
         lanes sum = { { 0 } };
-        add_words(n, u, w, sum);
-        u += n * 4 * DT__BLOCK;
-        w += n * 4 * DT__OCTET;
+        add_words(length, u, w, sum);
+        u += length * 4 * DT__BLOCK;
+        w += length * 4 * DT__OCTET;
         for (int j = 0; j < EACH; j++) {
+            for (int64_t m = n; m < DT__BLOCK; m++) sum[j][m] = 0; /* u may hold anything there */
             const int32_t absent = t->absent == NULL ? 0 : t->absent[part + j];
             for (int m = 0; m < DT__BLOCK; m++) sum[j][m] += absent * t->zu[m0 + m];
             for (int m = 0; m < DT__BLOCK; m++) scale[j][m] = t->scale[part + j];
@@ -87,7 +89,6 @@ static void tile_part(const dt__qtile *t, int64_t block, int64_t o)
         }
         dt__add_scaled(sum[0], scale[0], acc[0]);
     }
-    const int64_t n = dt__min_i64(DT__BLOCK, t->positions - m0);
     for (int j = 0; j < EACH && o + j < t->outputs; j++) {
         float *y = t->y + (o + j) * t->ldy + m0;
         for (int64_t m = 0; m < n; m++) y[m] = t->sx[m0 + m] * acc[j][m];

@@ -140,7 +140,9 @@ static void read_codes(const product *p, const part *t, thread_room *d, dt__qgem
     const int64_t scales = x->blocks ? x->groups : 1;
     for (int64_t i = 0; i < t->rows; i++) {
         const int64_t row = row_of_x(p, t->place + i);
-        dt__codes_row(x, order, row, (uint8_t *)d->x + i * g->ldu);
+        uint8_t *to = (uint8_t *)d->x + i * g->ldu;
+        dt__codes_row(x, order, row, to);
+        memset(to + p->in, 0, (size_t)(g->ldu - p->in));
         memcpy(d->scale + i * scales, x->scale + row * scales, (size_t)scales * sizeof(float));
         d->zero[i] = x->zero_u[row];
     }

@@ -154,6 +154,17 @@ static dt_status take_rows(making *m, dt__codes *codes)
     return DT_OK;
 }
 
+/* Zeros behind each row, up to the next, and behind the last: kernels multiply them by zeros of the
+ * weight. */
+static void pad_rows(const dt__codes *codes, int8_t *to)
+{
+    const size_t rest = (size_t)(codes->stride - codes->columns);
+    for (int64_t r = 0; r < codes->rows && rest > 0; r++) {
+        memset(to + r * codes->stride + codes->columns, 0, rest);
+    }
+    memset(to + codes->rows * codes->stride, 0, DT__STEP);
+}
+
 /* Rows of u8. Their columns are the tensor's last dimension, as products see it, or a sample, as
  * convolutions do; where a block is longer than a row, rows follow each other without a gap. */
 static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
@@ -173,6 +184,7 @@ static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
     if (!dt__mul_size((uint64_t)codes->rows, (uint64_t)codes->stride, &bytes)) bytes = SIZE_MAX / 2;
     m->q.codes = dt__alloc(m->ctx, bytes + DT__STEP);
     if (m->q.codes == NULL) return DT_ERR_NOMEM;
+    pad_rows(codes, m->q.codes);
     m->q.ld = token ? codes->stride : m->cut.columns;
     m->q.biased = true;
     DT__TRY(make_scales(m));
