@@ -2,7 +2,10 @@
  * halving, results over seeds. */
 #include "testing.h"
 
+#include <detent/report.h>
 #include <detent/sweep.h>
+
+#include <jansson.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -300,6 +303,17 @@ static void check_same_file(const char *a, const char *b, const char *file)
 static const char halved[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\nseeds: 2\nkeys:\n"
                              "  train.optimizer.lr: {from: 1e-4, to: 1e-2, scale: log}\n";
 
+static dt_status collect(void *user, const char *text, size_t bytes)
+{
+    char **all = user;
+    const size_t used = *all == NULL ? 0 : strlen(*all);
+    *all = realloc(*all, used + bytes + 1);
+    ck_assert(*all != NULL);
+    memcpy(*all + used, text, bytes);
+    (*all)[used + bytes] = 0;
+    return DT_OK;
+}
+
 /* Stops once at each of some calls, up to the sweep's end, and goes on each time. */
 START_TEST(an_interrupted_sweep_ends_the_same)
 {
@@ -480,6 +494,34 @@ START_TEST(seeds_give_mean_and_spread)
 }
 END_TEST
 
+/* The page of a sweep shows as many runs as a page may, and the list of its recipes has each key
+ * once. */
+START_TEST(a_page_is_full)
+{
+    enum { SEEDS = 8, RECIPES = DT_MOST_REPORTED / SEEDS };
+    dt_sweep *s;
+    char *json = NULL, name[32];
+    size_t n;
+    TEST_OK(ctx, read_sweep(ctx, "full",
+                            "seeds: 8\nkeys: {train.optimizer.lr: [1e-3, 1e-2], train.epochs: [1], "
+                            "qat.start_step: [1]}\n",
+                            &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    char *page = sweep_file("full", "report.html", &n);
+    for (int i = 0; i < RECIPES * SEEDS; i++) {
+        snprintf(name, sizeof name, "%03d-seed%d", i / SEEDS + 1, i % SEEDS + 3);
+        ck_assert_msg(strstr(page, name) != NULL, "the page lacks %s", name);
+    }
+    free(page);
+    TEST_OK(ctx, dt_sweep_json(s, collect, &json));
+    json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_uint_eq(json_array_size(json_object_get(root, "rows")), RECIPES);
+    json_decref(root);
+    free(json);
+    dt_sweep_free(s);
+}
+END_TEST
+
 START_TEST(a_folder_holds_one_sweep)
 {
     stopper k = { 0 };
@@ -585,6 +627,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_folder_is_locked);
     tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
+    tcase_add_test(all, a_page_is_full);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_sweeps);
