@@ -37,18 +37,22 @@ def arcs(data):
 
 
 class Counts:
-    """The sum of the counts of a file of src/ over suites."""
+    """The sum of the counts of a file of src/ over suites. Counts of functions that have changed
+    since then are not in the compiler's notes, and are left out."""
 
-    def __init__(self):
+    def __init__(self, notes):
         self.of = {}
-        self.head = b''
+        with open(notes, 'rb') as f:
+            self.notes = f.read()
 
     def add(self, data):
         for function, (at, n, any_ran) in arcs(data).items():
+            if function not in self.notes:
+                continue
             more = struct.unpack_from('<%dQ' % n, data, at) if any_ran else (0,) * n
             old = self.of.get(function, (0,) * n)
             self.of[function] = [min(a + b, 1 << 62) for a, b in zip(old, more)]
-        self.head = data[:16]
+        self.head = data[:8] + self.notes[8:16] # the stamp of the newest build
 
     def data(self):
         records = [self.head]
@@ -63,16 +67,20 @@ def add_up(build):
     """Writes the sums of all suites to BUILD/merged, beside the compiler's notes."""
     merged = os.path.join(build, 'merged')
     shutil.rmtree(merged, ignore_errors=True)
-    sums = collections.defaultdict(Counts)
+    sums = {}
     suites = os.path.join(build, 'suites')
     left_out = collections.Counter()
     for path in glob.glob(suites + '/*/CMakeFiles/**/src/**/*.gcda', recursive=True):
         suite, name = os.path.relpath(path, suites).split('/', 1)
         try:
+            if name not in sums:
+                sums[name] = Counts(os.path.join(build, name[:-4] + 'gcno'))
             with open(path, 'rb') as f:
                 sums[name].add(f.read())
         except ValueError:
             left_out[suite] += 1
+        except FileNotFoundError: # the file is no more
+            pass
     for suite, n in sorted(left_out.items()):
         print('left out: what %s ran in %d files, whose counts are damaged' % (suite, n),
               file=sys.stderr)

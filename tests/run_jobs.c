@@ -36,7 +36,7 @@ static void progress(void *user, const dt_progress *p)
         j->losses[j->updates] = p->loss;
         j->rates[j->updates] = p->lr;
     }
-    j->updates++;
+    if (j->updates++ == 1) j->seconds_left = p->seconds_left;
 }
 
 dt_status job_try(dt_ctx *ctx, job *j)

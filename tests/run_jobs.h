@@ -24,6 +24,7 @@ typedef struct job {
     int64_t updates;
     uint64_t allocations[64]; /* after each update */
     double losses[64], rates[64];
+    double seconds_left; /* as said after the second update */
     dt_run_summary summary;
     char message[1024];
 } job;

@@ -27,6 +27,15 @@ static place make_place(void)
     return p;
 }
 
+/* The descriptor that the next file would get. */
+static int next_descriptor(void)
+{
+    const int d = dup(STDERR_FILENO);
+    ck_assert_int_ge(d, 0);
+    close(d);
+    return d;
+}
+
 /* The number of files in the folder. */
 static int count_files(const char *folder)
 {
@@ -59,6 +68,16 @@ START_TEST(the_old_file_stays_until_the_commit)
     ck_assert_int_eq(count_files(p.folder), 1);
     dt__file_abandon(&f); /* does nothing after a commit */
     check_text(p.path, "new");
+    dt_ctx_free(p.ctx);
+}
+END_TEST
+
+START_TEST(no_descriptor_is_left)
+{
+    place p = make_place();
+    const int before = next_descriptor();
+    ck_assert_int_eq(dt__sync_around(p.path), 0);
+    ck_assert_int_eq(next_descriptor(), before);
     dt_ctx_free(p.ctx);
 }
 END_TEST
@@ -247,6 +266,7 @@ Suite *test_atomic_file_suite(void)
     Suite *s = suite_create("atomic_file");
     TCase *c = tcase_create("atomic_file");
     tcase_add_test(c, the_old_file_stays_until_the_commit);
+    tcase_add_test(c, no_descriptor_is_left);
     tcase_add_test(c, a_file_may_be_replaced_without_waiting);
     tcase_add_test(c, what_is_abandoned_leaves_nothing);
     tcase_add_test(c, two_writers_do_not_mix);

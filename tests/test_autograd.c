@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <detent/ops.h>
+#include <detent/qat.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,6 +74,22 @@ START_TEST(gradient_flows_and_accumulates)
     }
     dt_tensor_free(x);
     dt_tensor_free(dy);
+}
+END_TEST
+
+/* A weight that is quantized is no gradient. */
+START_TEST(a_gradient_from_outside_is_plain)
+{
+    dt_tensor *x = leaf(3, three), *weight = leaf(3, three);
+    dt_quant_spec spec, unused;
+    dt_qat_preset(DT_INT8_DYNAMIC_INT8_WEIGHT, &spec, &unused);
+    spec.granularity = DT_PER_TENSOR;
+    const dt_tensor *quantized = dt_fake_quant(t, weight, &spec, true);
+    dt_tensor *y = dt_square(t, x);
+    TEST_OK(ctx, dt_tape_status(t));
+    TEST_FAILS(ctx, DT_ERR_SHAPE, "a plain tensor like the loss", dt_backward(t, y, quantized));
+    dt_tensor_free(weight);
+    dt_tensor_free(x);
 }
 END_TEST
 
@@ -286,6 +303,7 @@ Suite *test_autograd_suite(void)
     TCase *c = tcase_create("tape");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, gradient_flows_and_accumulates);
+    tcase_add_test(c, a_gradient_from_outside_is_plain);
     tcase_add_test(c, second_backward_is_refused);
     tcase_add_test(c, use_after_write_is_noticed);
     tcase_add_test(c, dropped_tensors_are_refused);

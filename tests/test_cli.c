@@ -2,9 +2,13 @@
  * need no run. */
 #include "testing.h"
 
+#include "cli/cli.h"
+#include "cli/text.h"
+
 #include <jansson.h>
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define DETENT "'" DETENT_BINARY_DIR "/detent' "
 
@@ -236,6 +240,92 @@ START_TEST(recipes_are_listed_and_copied)
 }
 END_TEST
 
+/* ---- parts of the output --------------------------------------------------------------------- */
+
+/* What `print` writes to stdout, malloc'ed. */
+static char *printed(void (*print)(void))
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    test_join(path, folder, "out");
+    fflush(stdout);
+    const int out = dup(STDOUT_FILENO);
+    FILE *file = fopen(path, "w");
+    ck_assert(out >= 0 && file != NULL && dup2(fileno(file), STDOUT_FILENO) >= 0);
+    print();
+    fflush(stdout);
+    ck_assert_int_ge(dup2(out, STDOUT_FILENO), 0);
+    close(out);
+    fclose(file);
+    return test_read_file(path, NULL);
+}
+
+static void print_numbers(void)
+{
+    static const double numbers[] = { 0.1, 0.1 + 0.2, -3, 1e300 / 3 };
+    for (int i = 0; i < 4; i++) {
+        cli_json_number(numbers[i]);
+        putchar('\n');
+    }
+}
+
+/* As many digits as a reader needs to get the same number, up to 17. */
+START_TEST(numbers_are_read_back)
+{
+    char *text = printed(print_numbers);
+    ck_assert_str_eq(text, "0.1\n0.30000000000000004\n-3\n3.3333333333333335e+299\n");
+    free(text);
+}
+END_TEST
+
+static void print_table(void)
+{
+    cli_table t = { .form = "lo" };
+    static const char *const cells[] = { "name", "figure",
+                                         "a name of 40 letters, more than is least", "1234" };
+    for (int i = 0; i < 4; i++) cli_table_put(&t, cells[i]);
+    cli_table_print(&t);
+}
+
+/* It fits a screen of just its width; on a narrower one it has no optional column. */
+START_TEST(tables_fit_the_screen)
+{
+    setenv("COLUMNS", "100", 1);
+    char *wide = printed(print_table);
+    const size_t width = strcspn(wide, "\n");
+    ck_assert_uint_gt(width, 10);
+    for (int less = 0; less < 2; less++) {
+        char columns[24];
+        snprintf(columns, sizeof columns, "%zu", width - (size_t)less);
+        setenv("COLUMNS", columns, 1);
+        char *text = printed(print_table);
+        ck_assert_msg((strstr(text, "figure") != NULL) == (less == 0), "%s columns: %s", columns,
+                      text);
+        free(text);
+    }
+    unsetenv("COLUMNS");
+    free(wide);
+}
+END_TEST
+
+static void print_failed(void)
+{
+    cli_table t = { .form = "l", .failed = true };
+    cli_table_print(&t);
+}
+
+/* A command that left something out ends with an error. */
+START_TEST(what_is_left_out_is_known)
+{
+    cli_begin_output();
+    ck_assert(!cli_is_incomplete());
+    free(printed(print_failed));
+    ck_assert(cli_is_incomplete());
+    cli_begin_output();
+    ck_assert(!cli_is_incomplete());
+}
+END_TEST
+
 Suite *test_cli_suite(void)
 {
     Suite *suite = suite_create("cli");
@@ -247,6 +337,9 @@ Suite *test_cli_suite(void)
     tcase_add_test(all, a_recipe_is_validated);
     tcase_add_test(all, data_are_validated);
     tcase_add_test(all, recipes_are_listed_and_copied);
+    tcase_add_test(all, numbers_are_read_back);
+    tcase_add_test(all, tables_fit_the_screen);
+    tcase_add_test(all, what_is_left_out_is_known);
     suite_add_tcase(suite, all);
     return suite;
 }

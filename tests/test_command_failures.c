@@ -89,6 +89,9 @@ static const command commands[] = {
     { "train r.yaml run.dir=new train.average.name=ema train.checkpoint.best=true "
       "train.distill.teacher=run/float.safetensors --quiet",
       0, true, false },
+    { "train r.yaml run.dir=new train.shards=2 cluster.sync_norm=true "
+      "qat.preset=int8-static-int8-weight qat.activation.observer=percentile --quiet",
+      0, true, false },
     { "train half --resume", 0, true, false },
     { "train rows.yaml --json", 0, true, false },
     { "sweep r.yaml sweep.yaml --dry-run", 0, false, false },

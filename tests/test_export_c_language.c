@@ -334,7 +334,7 @@ static void same_program(dt_module *m, const dt_model_info *info, const char *fo
 
 START_TEST(text_is_that_of_the_tokenizer)
 {
-    char folder[TEST_PATH], path[TEST_PATH], json[1 << 18] = "";
+    char folder[TEST_PATH], path[TEST_PATH], page[TEST_PATH], json[1 << 18] = "";
     dt_tokenizer *k = tokenizer_of(_i);
     if (k == NULL) return;
     const dt_gpt_options o = { .vocab = dt_tokenizer_vocab(k),
@@ -362,6 +362,10 @@ START_TEST(text_is_that_of_the_tokenizer)
                                   path);
     ck_assert_msg(status == 0, "%s does not compile and run", tokenizers[_i]);
     same_program(m, &info, path);
+    test_join(page, path, "README.md");
+    char *readme = test_read_file(page, NULL); /* floats of 16 tokens, and of one */
+    ck_assert(strstr(readme, "| of these keys and values | 1024 bytes, 64 a token") != NULL);
+    free(readme);
     test_join(path, path, "text.so");
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(library != NULL, "%s", dlerror());

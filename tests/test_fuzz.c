@@ -1,17 +1,46 @@
 /* The fuzz targets (tests/fuzz) on inputs that are known: their seeds, and tests/fuzz/corpus, where
  * inputs are that once broke a promise, or reach code that seeds do not; and on seeds with one to
  * three places changed. Where a seed is JSON, or has JSON in front of its data, each value and key
- * in it becomes another, stands twice or is left out. DETENT_FUZZ_SEEDS names a folder that keeps
- * the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
+ * in it becomes another, stands twice or is left out. With DETENT_FAILURES=all memory fails, too.
+ * DETENT_FUZZ_SEEDS names a folder that keeps the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
 #include "damaged_text.h"
+#include "failing_calls.h"
 #include "fuzz/fuzz.h"
 #include "testing.h"
 
 #include "core/core.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+
+/* ---- memory that fails ----------------------------------------------------------------------- */
+
+static void end_of_failures(void) { failing_end(); }
+
+/* All passes call the target from here (failing_calls.h). */
+static void run_with(const fuzz_target *t, const char *data, size_t n, failing_call c)
+{
+    failing_begin(c);
+    t->run((const uint8_t *)data, n);
+    failing_end();
+}
+
+/* Every call site on the way to memory fails that no input before has reached. */
+static void run_without_memory(const fuzz_target *t, const char *data, size_t n)
+{
+    if (!test_every_site()) return;
+    fuzz_at_promise = end_of_failures;
+    run_with(t, data, n, (failing_call){ FAILING_FIND, FAILING_MEMORY, false, ENOMEM });
+    const int64_t found = failing_found();
+    for (int64_t i = 0; i < found; i++) {
+        run_with(t, data, n, (failing_call){ i, FAILING_MEMORY, i % 2 == 1, ENOMEM });
+    }
+    fuzz_at_promise = NULL;
+}
+
+/* ---- known inputs ---------------------------------------------------------------------------- */
 
 /* Runs the target on every file of a folder, cut at several places too; returns how many. */
 static int replay(const fuzz_target *t, const char *folder)
@@ -33,6 +62,7 @@ static int replay(const fuzz_target *t, const char *folder)
             t->run((const uint8_t *)own, bytes);
             free(own);
         }
+        run_without_memory(t, data, size);
         free(data);
         n++;
     }

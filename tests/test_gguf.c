@@ -237,7 +237,10 @@ static dt_status export_as(made *t, int type)
 {
     dt_export_options o = dt_export_defaults();
     o.gguf_type = type;
-    return dt_export(t->m, &t->info, "gguf", &o, t->path, NULL);
+    dt_export_summary said = { 0 };
+    const dt_status s = dt_export(t->m, &t->info, "gguf", &o, t->path, &said);
+    if (s == DT_OK) ck_assert(said.integer_products >= 0 && said.float_products >= 0);
+    return s;
 }
 
 /* ---- what is written ------------------------------------------------------------------------ */
@@ -1244,6 +1247,89 @@ START_TEST(foreign_architectures)
 }
 END_TEST
 
+/* Other numbers and texts at keys and in tensors of files that were written. */
+enum { NUMBER, REAL, TEXT, ELEMENT };
+static const struct {
+    const char *variant, *name;
+    int what;
+    double number;
+    const char *text, *says; /* says NULL: it is read */
+    dt_status status;
+} other_values[] = {
+    { "llama float", "llama.context_length", NUMBER, 4e9, NULL, "is the most", DT_ERR_FORMAT },
+    { "llama float", "llama.attention.head_count", NUMBER, 0, NULL, "0 heads with", DT_ERR_FORMAT },
+    { "llama float", "llama.attention.head_count_kv", NUMBER, 0, NULL, "with 0 of keys",
+      DT_ERR_FORMAT },
+    { "llama float", "llama.attention.head_count_kv", NUMBER, 3, NULL, "with 3 of keys",
+      DT_ERR_FORMAT },
+    { "llama float", "llama.embedding_length", NUMBER, 0, NULL, "of width 0", DT_ERR_FORMAT },
+    { "llama float", "llama.attention.key_length", NUMBER, 7, NULL, "heads of width 7",
+      DT_ERR_FORMAT },
+    { "llama float", "llama.attention.key_length", NUMBER, 0, NULL, "heads of width 0",
+      DT_ERR_FORMAT },
+    { "llama float", "llama.attention.value_length", NUMBER, 6, NULL,
+      "heads of values are as wide as those of keys", DT_ERR_UNSUPPORTED },
+    { "llama float", "llama.rope.dimension_count", NUMBER, 8, NULL, "8 of a head's 16 values",
+      DT_ERR_UNSUPPORTED },
+    { "llama float", "llama.rope.freq_base", REAL, -1, NULL, "is missing, or negative",
+      DT_ERR_FORMAT },
+    { "longrope", "llama.rope.scaling.original_context_length", NUMBER, 0, NULL,
+      "original_context_length is 0", DT_ERR_FORMAT },
+    { "longrope", "rope_factors_short.weight", ELEMENT, -1, NULL, "element 0 is -1",
+      DT_ERR_FORMAT },
+    { "longrope", "rope_factors_long.weight", ELEMENT, 1e9, NULL, "element 0 is 1e+09",
+      DT_ERR_FORMAT },
+    { "linear", "llama.rope.scaling.type", TEXT, 0, "lineax", "linear, longrope and none",
+      DT_ERR_UNSUPPORTED },
+    { "linear", "llama.rope.scaling.factor", REAL, -2, NULL, "is missing, or negative",
+      DT_ERR_FORMAT },
+    { "llama3", "rope_freqs.weight", ELEMENT, 0.5, NULL, "element 0 is 0.5", DT_ERR_FORMAT },
+    { "llama3", "rope_freqs.weight", ELEMENT, 77, NULL, "not those of Llama 3",
+      DT_ERR_UNSUPPORTED },
+    { "gemma3", "gemma3.attention.sliding_window", NUMBER, 0, NULL, NULL, DT_OK },
+    { "pythia", "gptneox.rope.dimension_count", NUMBER, 0, NULL, "is 0 of 16", DT_ERR_FORMAT },
+    { "pythia", "gptneox.rope.dimension_count", NUMBER, 18, NULL, "is 18 of 16", DT_ERR_FORMAT },
+};
+
+static void put_other_value(const gguf_parsed *g, char *bytes, int i)
+{
+    const bool element = other_values[i].what == ELEMENT, is_text = other_values[i].what == TEXT;
+    const gguf_pair *pair = element ? NULL : gguf_pair_of(g, other_values[i].name);
+    const gguf_tensor *x = element ? gguf_tensor_of(g, other_values[i].name) : NULL;
+    ck_assert_msg(pair != NULL || x != NULL, "no %s", other_values[i].name);
+    const uint32_t whole = other_values[i].number < 0 ? 0 : (uint32_t)other_values[i].number;
+    const float real = (float)other_values[i].number;
+    char *to = bytes + (element ? x->at : pair->at);
+    if (is_text) memcpy(to, other_values[i].text, strlen(other_values[i].text));
+    else if (other_values[i].what == NUMBER) dt__copy_little(to, &whole, sizeof whole);
+    else dt__copy_little(to, &real, sizeof real);
+}
+
+START_TEST(foreign_values)
+{
+    made t;
+    size_t size;
+    const char *const name = other_values[_i].variant;
+    const bool plain = strcmp(name, "linear") == 0 || strcmp(name, "llama3") == 0;
+    struct variant v = *variant_named(plain ? "llama float" : name);
+    if (strcmp(name, "linear") == 0) v.llama.rope = (dt_rope_options){ DT_ROPE_LINEAR, 2, 1, 4, 8 };
+    if (strcmp(name, "llama3") == 0)
+        v.llama.rope = (dt_rope_options){ DT_ROPE_LLAMA3, 8, 1, 4, 64 };
+    make_float(&t, &v);
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+    TEST_OK(t.ctx, load(t.ctx, t.path));
+    gguf_parsed *g = gguf_parse(t.path);
+    char *bytes = test_read_file(t.path, &size);
+    put_other_value(g, bytes, _i);
+    test_write_file(t.path, bytes, size);
+    if (other_values[_i].says == NULL) TEST_OK(t.ctx, load(t.ctx, t.path));
+    else TEST_FAILS(t.ctx, other_values[_i].status, other_values[_i].says, load(t.ctx, t.path));
+    gguf_free(g);
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
 /* An amplitude of 0 is not the one that family llama computes. */
 START_TEST(foreign_amplitudes)
 {
@@ -1412,6 +1498,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, a_file_may_have_no_tensors);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_loop_test(c, foreign_values, 0, (int)(sizeof other_values / sizeof other_values[0]));
     tcase_add_loop_test(c, foreign_amplitudes, 0, 2);
     tcase_add_loop_test(c, foreign_architectures, 0,
                         (int)(sizeof own_changes / sizeof own_changes[0]));

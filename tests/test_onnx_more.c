@@ -106,6 +106,33 @@ START_TEST(a_row_behind_a_product_is_its_bias)
 }
 END_TEST
 
+/* A name of folders is the module's path; a part that would make it longer than 160 letters, and
+ * what is behind it, is left out. The last part is the node's own. */
+START_TEST(names_are_paths)
+{
+    char a[101], b[61], name[200], wanted[3][200];
+    memset(a, 'a', 100);
+    memset(b, 'b', 60);
+    a[100] = b[60] = 0;
+    snprintf(wanted[0], sizeof wanted[0], "block.fc.weight");
+    snprintf(wanted[1], sizeof wanted[1], "%s.%s.weight", a, b + 1);
+    snprintf(wanted[2], sizeof wanted[2], "%s.weight", a);
+    for (int i = 0; i < 3; i++) {
+        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        dt_module *imported;
+        onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
+        onnx_node(m, "MatMul", NULL, "h w", "y");
+        if (i == 0) snprintf(name, sizeof name, "/block/fc/MatMul");
+        else snprintf(name, sizeof name, "/%s/%s/MatMul", a, i == 1 ? b + 1 : b);
+        m->graph->node[1]->name = name;
+        write_model(m);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, NULL));
+        ck_assert_msg(dt_param(imported, wanted[i]) != NULL, "no %s", wanted[i]);
+        dt_module_free(imported);
+    }
+}
+END_TEST
+
 /* C of Gemm is one row, with one dimension or two, or one number. */
 START_TEST(rows_of_gemm)
 {
@@ -182,6 +209,18 @@ START_TEST(where_of_shapes)
     onnx_node(m, "Equal", NULL, "batch one", "is");
     onnx_node(m, "Where", NULL, "is one batch", "y");
     refuses(m, "Equal");
+}
+END_TEST
+
+/* Constants that are joined in their second dimension. */
+START_TEST(joined_constants)
+{
+    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    onnx_weight(m, "u", "f32 4 1: 1 2 3 4");
+    onnx_weight(m, "v", "f32 4 2: 5 6 7 8 9 10 11 12");
+    onnx_node(m, "Concat", "axis=1", "u v", "w");
+    onnx_node(m, "MatMul", NULL, "h w", "y");
+    agrees(m);
 }
 END_TEST
 
@@ -416,10 +455,12 @@ Suite *test_onnx_more_suite(void)
     tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, a_row_behind_a_product_is_its_bias);
+    tcase_add_test(c, names_are_paths);
     tcase_add_test(c, rows_of_gemm);
     tcase_add_test(c, powers);
     tcase_add_test(c, shared_weights);
     tcase_add_test(c, where_of_shapes);
+    tcase_add_test(c, joined_constants);
     tcase_add_test(c, ranges);
     tcase_add_test(c, joined_and_filled);
     tcase_add_test(c, a_batch_may_be_second);

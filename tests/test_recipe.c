@@ -155,6 +155,21 @@ START_TEST(files_that_cannot_be_read)
 }
 END_TEST
 
+/* A file that is not there may come later; one that cannot be looked at is an error. */
+START_TEST(a_model_that_cannot_be_read)
+{
+    dt_ctx *ctx = create_ctx();
+    dt_recipe *r = NULL;
+    char text[600];
+    snprintf(text, sizeof text,
+             "run: {dir: r}\nmodel: {family: mlp, sizes: [4, 2], init: x%0300d}\n" DATA, 0);
+    const dt_recipe_source source = source_of(text);
+    TEST_FAILS(ctx, DT_ERR_IO, "cannot read: File name too long", dt_recipe_read(ctx, &source, &r));
+    ck_assert_ptr_null(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(later_errors_join)
 {
     dt_ctx *ctx = create_ctx();
@@ -935,6 +950,7 @@ Suite *test_recipe_suite(void)
     tcase_add_loop_test(mistakes, mistakes_have_a_place, 0, PROCESSES);
     tcase_add_test(mistakes, limits_hold);
     tcase_add_test(mistakes, files_that_cannot_be_read);
+    tcase_add_test(mistakes, a_model_that_cannot_be_read);
     tcase_add_test(mistakes, later_errors_join);
     tcase_add_test(mistakes, rules_must_match_the_model);
     suite_add_tcase(suite, mistakes);

@@ -107,7 +107,8 @@ START_TEST(a_run_ends_with_its_report)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) check_has(page, parts[i]);
     check_has(page, "<code>layers.0</code>");
     check_has(page, "data:image/png;base64,iVBORw0KGgo"); /* the worst mistakes */
-    check_lacks(page, "http://");                         /* no network */
+    check_has(page, "Learning rate");
+    check_lacks(page, "http://"); /* no network */
     check_lacks(page, "https://");
     check_lacks(page, "nan");
     check_has(page, "<p><span>−8</span><span>codes</span><span>7</span></p>");
@@ -277,6 +278,21 @@ START_TEST(texts_of_models_are_no_markup)
     char *page = page_of(run);
     check_lacks(page, "<script>alert");
     check_has(page, "wanted: &lt;/pre&gt;");
+    free(page);
+}
+END_TEST
+
+/* Histograms of one bar are drawn, too, with what was before. */
+START_TEST(a_histogram_may_have_one_bar)
+{
+    static const char layer[] = "{\"step\": 3, \"examples\": 2, \"layers\": [{\"path\": \"a\", "
+                                "\"type\": \"linear\", \"weight\": {\"bits\": 4, \"codes\": "
+                                "[2], \"bins\": [2]}}]}";
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("layers-begin.json", layer);
+    save("layers-end.json", layer);
+    char *page = page_of(run);
+    check_has(page, "<path class=\"steps\"");
     free(page);
 }
 END_TEST
@@ -658,6 +674,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
     tcase_add_test(c, texts_of_models_are_no_markup);
+    tcase_add_test(c, a_histogram_may_have_one_bar);
     tcase_add_test(c, pictures_have_their_pixels);
     tcase_add_test(c, a_run_without_figures_is_shown);
     tcase_add_test(c, a_run_under_way_is_shown);

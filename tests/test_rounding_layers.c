@@ -470,6 +470,8 @@ START_TEST(test_settings)
     dt_rounding *o = &l.options.rounding;
     l.options.rounder = 1000;
     REFUSES("1000 is no rounder");
+    o->least_rows = -1;
+    REFUSES("least_rows is -1");
     l.options.rounder = -1;
     REFUSES("-1 is no rounder");
     o->order = 3;

@@ -13,6 +13,8 @@ START_TEST(a_run_writes_its_files)
               .overrides = { "convert.output=out/m.safetensors" } };
     job_run(&j);
     ck_assert_int_eq(j.updates, 20);
+    ck_assert_double_gt(j.summary.seconds, 0);
+    ck_assert_double_gt(j.seconds_left, 0);
     ck_assert(j.summary.same_bits_as_qat);
     ck_assert_str_eq(j.summary.evaluated_on, "test");
     json_t *root = json_load_file(job_path(j.dir, "summary.json"), 0, NULL);
@@ -379,9 +381,49 @@ END_TEST
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Other models, data and settings, in place of those of the first. */
+#define SCARCE                                                                                     \
+    "train.batch_size=4", "train.epochs=1", "qat.start_step=1", "train.schedule.warmup_steps=0",   \
+        "train.clip_grad_norm=0.5"
+#define FEW "data={format: digits, train_count: 8, test_count: 3}"
+
+static const char *const scarce_runs[][JOB_OVERRIDES] = {
+    { "data.train_count=8", "data.test_count=3", "model.sizes=[784, 8, 10]", "train.batch_size=4",
+      "train.epochs=1", "qat.start_step=1", "train.float_baseline=true", "data.validation=0.2",
+      "train.average={name: ema}", "data.augment={mixup: 1}", "train.distill={weight: 0.5}" },
+    /* from here on with DETENT_FAILURES=all alone */
+    { SCARCE, FEW, "model={family: mlp, sizes: [784, 8, 10], norm: batch}", "train.shards=2",
+      "cluster.sync_norm=true",
+      "qat={preset: int8-static-int8-weight, activation: {observer: percentile}}" },
+    { SCARCE, FEW, "model={family: mlp, sizes: [784, 8, 8, 10]}", "train.backward=int8-all",
+      "train.accumulate=2", "run.report=true" },
+    { SCARCE, FEW, "model={family: mlp, sizes: [784, 8, 10]}", "adapters={rank: 2}",
+      "qat={preset: int4-int4, weight: {range: learned}}", "train.nonfinite=skip",
+      "convert={rounder: gptq, calibration: {samples: 4}}" },
+    { SCARCE, FEW, "model={family: mlp, sizes: [784, 8, 10]}",
+      "qat={preset: device-int8, activation: {range: learned}}" },
+    { SCARCE,
+      "data={format: sensors, task: anomaly, train_count: 8, test_count: 4, standardize: "
+      "true, validation: 0.2}",
+      "model={family: layers, input: [128, 6], layers: [flatten, {linear: e, out: 4}, {linear: d, "
+      "out: 768}, {reshape: copy, shape: [128, 6]}]}" },
+    { SCARCE,
+      "data={format: table, task: regression, train_count: 8, test_count: 4, standardize: true}",
+      "model={family: mlp, sizes: [12, 4, 2]}", "train.loss=huber" },
+    { SCARCE,
+      "data={format: digits, task: denoising, train_count: 8, test_count: 3, validation: 0.3}",
+      "model={family: unet, image: [1, 28, 28], widths: [4, 6], norm: none, outputs: 1}",
+      "train.finish_with=best", "train.evaluate.every_steps=1" },
+    { SCARCE, "data={format: adder, train_count: 8, test_count: 4, validation: 0.3}",
+      "model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, hidden: 16, "
+      "moe: {experts: 2, top_k: 1}}",
+      "train.shards=2", "train.spikes={policy: skip, deviations: 1, window: 2}" },
+};
+
 typedef struct scarce {
     char folder[TEST_PATH];
     int runs;
+    const char *const *overrides;
 } scarce;
 
 static dt_status scarce_run(dt_ctx *ctx, void *user)
@@ -389,22 +431,18 @@ static dt_status scarce_run(dt_ctx *ctx, void *user)
     scarce *s = user;
     char dir[TEST_PATH + 32];
     snprintf(dir, sizeof dir, "%s/%d", s->folder, s->runs++);
-    job j = { .dir = dir,
-              .overrides = { "data.train_count=8", "data.test_count=3", "model.sizes=[784, 8, 10]",
-                             "train.batch_size=4", "train.epochs=1", "qat.start_step=1",
-                             "train.float_baseline=true", "data.validation=0.2",
-                             "train.average={name: ema}", "data.augment={mixup: 1}",
-                             "train.distill={weight: 0.5}" } };
+    job j = { .dir = dir };
+    memcpy(j.overrides, s->overrides, sizeof j.overrides);
     job_counted = ctx;
     return job_try(ctx, &j);
 }
 
 START_TEST(every_allocation_may_fail)
 {
-    scarce s = { .runs = 0 };
+    scarce s = { .overrides = scarce_runs[_i] };
     test_folder(s.folder);
-    printf("run: %lld allocations failed in turn\n",
-           (long long)test_every_allocation(scarce_run, &s));
+    if (_i > 0) test_new_sites(scarce_run, &s);
+    else printf("run: %d allocations failed in turn\n", (int)test_every_allocation(scarce_run, &s));
 }
 END_TEST
 
@@ -429,7 +467,8 @@ Suite *test_run_suite(void)
     tcase_add_test(all, the_seed_changes_them);
     tcase_add_test(all, accumulation_is_the_whole_batch);
     tcase_add_loop_test(all, updates_allocate_nothing, 0, 4);
-    tcase_add_test(all, every_allocation_may_fail);
+    tcase_add_loop_test(all, every_allocation_may_fail, 0,
+                        (int)(sizeof scarce_runs / sizeof scarce_runs[0]));
     suite_add_tcase(suite, all);
     return suite;
 }

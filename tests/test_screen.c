@@ -240,6 +240,12 @@ START_TEST(colours_are_for_terminals)
     free(output);
     output = on_terminal(80, "TERM=xterm", "inspect run");
     ck_assert_ptr_nonnull(strstr(output, "\033[1m"));
+    int bold = 0, plain = 0; /* each that begins, ends */
+    for (const char *at = output; (at = strchr(at, '\033')) != NULL; at++) {
+        bold += strncmp(at, "\033[1m", 4) == 0;
+        plain += strncmp(at, "\033[0m", 4) == 0;
+    }
+    ck_assert_int_eq(bold, plain);
     free(output);
     output = on_terminal(80, "TERM=xterm NO_COLOR=1", "inspect run");
     ck_assert_ptr_null(strstr(output, "\033["));

@@ -32,18 +32,20 @@ static const char recipe[] =
     "train: {epochs: 4, batch_size: 32, checkpoint: {every_steps: 2}}\n"
     "qat: {preset: int8-dynamic-int4-weight, start_step: 4}\n";
 
+static const char *more; /* an override of the recipe; NULL: none */
+
 /* A sweep below the test's folder, in `name`. */
 static dt_status read_sweep(dt_ctx *c, const char *name, const char *text, dt_sweep **out)
 {
     char path[TEST_PATH];
     test_join(path, folder, name);
     snprintf(dir_text, sizeof dir_text, "run.dir=%s", path);
-    const char *override = dir_text;
+    const char *const overrides[] = { dir_text, more };
     const dt_sweep_source source = { .recipe = { .path = "r.yaml",
                                                  .text = recipe,
                                                  .bytes = strlen(recipe),
-                                                 .overrides = &override,
-                                                 .n_overrides = 1 },
+                                                 .overrides = overrides,
+                                                 .n_overrides = more == NULL ? 1 : 2 },
                                      .path = "s.yaml",
                                      .text = text,
                                      .bytes = strlen(text) };
@@ -116,6 +118,42 @@ START_TEST(errors_come_before_any_run)
     ck_assert_msg(strstr(first, bad[_i].error) != NULL, "%s", first);
     ck_assert_int_ne(dt_sweep_run(s, NULL), DT_OK);
     dt_sweep_free(s);
+}
+END_TEST
+
+/* As many runs as are allowed, and not one fewer. */
+START_TEST(most_runs_may_run)
+{
+    dt_sweep *s;
+    TEST_OK(ctx,
+            read_sweep(ctx, "good",
+                       "seeds: 2\nmost_runs: 4\nkeys: {train.optimizer.lr: [1e-3, 1e-2]}\n", &s));
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Errors of the recipe itself are said as they are, and those that values of a sweep make say in
+ * which of its recipes, and in which rung if it is a short one. */
+START_TEST(errors_say_whose_they_are)
+{
+    static const struct {
+        const char *override, *text, *error;
+    } cases[] = {
+        { "train.batch_size=0", "keys: {run.seed: [1]}\n", "error: 'train.batch_size' must be" },
+        { "train.schedule={name: linear, warmup_steps: 9}",
+          "keys: {train.schedule.total_steps: [20, 4]}\n", "(in recipe 002 of the sweep)" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dt_sweep *s;
+        more = cases[i].override;
+        ck_assert_int_eq(read_sweep(ctx, "bad", cases[i].text, &s), DT_ERR_CONFIG);
+        more = NULL;
+        const char *first = dt_sweep_error_at(s, 0);
+        ck_assert_msg(strstr(first, cases[i].error) != NULL, "%s", first);
+        ck_assert_msg(strstr(first, "rung") == NULL, "%s", first);
+        ck_assert_msg(i > 0 || strstr(first, "sweep") == NULL, "%s", first);
+        dt_sweep_free(s);
+    }
 }
 END_TEST
 
@@ -303,17 +341,6 @@ static void check_same_file(const char *a, const char *b, const char *file)
 static const char halved[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\nseeds: 2\nkeys:\n"
                              "  train.optimizer.lr: {from: 1e-4, to: 1e-2, scale: log}\n";
 
-static dt_status collect(void *user, const char *text, size_t bytes)
-{
-    char **all = user;
-    const size_t used = *all == NULL ? 0 : strlen(*all);
-    *all = realloc(*all, used + bytes + 1);
-    ck_assert(*all != NULL);
-    memcpy(*all + used, text, bytes);
-    (*all)[used + bytes] = 0;
-    return DT_OK;
-}
-
 /* Stops once at each of some calls, up to the sweep's end, and goes on each time. */
 START_TEST(an_interrupted_sweep_ends_the_same)
 {
@@ -475,6 +502,13 @@ static double accuracy_of(const char *name, const char *run)
     return found;
 }
 
+static dt_status append(void *text, const char *bytes, size_t n)
+{
+    ck_assert_uint_lt(strlen(text) + n, 8192);
+    strncat(text, bytes, n);
+    return DT_OK;
+}
+
 START_TEST(seeds_give_mean_and_spread)
 {
     dt_sweep *s;
@@ -490,17 +524,24 @@ START_TEST(seeds_give_mean_and_spread)
     TEST_NEAR(found.mean, mean, 1e-12, 0);
     TEST_NEAR(found.deviation, sqrt(squares / 2), 1e-12, 0);
     ck_assert_double_gt(found.deviation, 0);
+    char text[8192] = "";
+    TEST_OK(ctx, dt_sweep_json(s, append, text));
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    ck_assert_msg(root != NULL, "%s", text);
+    json_t *row = json_array_get(json_object_get(root, "rows"), 0);
+    json_t *result = json_object_get(row, "result");
+    TEST_NEAR(json_real_value(json_object_get(result, "deviation")), found.deviation, 1e-12, 0);
+    json_decref(root);
     dt_sweep_free(s);
 }
 END_TEST
 
-/* The page of a sweep shows as many runs as a page may, and the list of its recipes has each key
- * once. */
+/* The page of a sweep shows as many runs as a page may. */
 START_TEST(a_page_is_full)
 {
     enum { SEEDS = 8, RECIPES = DT_MOST_REPORTED / SEEDS };
     dt_sweep *s;
-    char *json = NULL, name[32];
+    char name[32];
     size_t n;
     TEST_OK(ctx, read_sweep(ctx, "full",
                             "seeds: 8\nkeys: {train.optimizer.lr: [1e-3, 1e-2], train.epochs: [1], "
@@ -513,11 +554,6 @@ START_TEST(a_page_is_full)
         ck_assert_msg(strstr(page, name) != NULL, "the page lacks %s", name);
     }
     free(page);
-    TEST_OK(ctx, dt_sweep_json(s, collect, &json));
-    json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
-    ck_assert_uint_eq(json_array_size(json_object_get(root, "rows")), RECIPES);
-    json_decref(root);
-    free(json);
     dt_sweep_free(s);
 }
 END_TEST
@@ -614,6 +650,8 @@ Suite *test_sweep_suite(void)
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 120);
     tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
+    tcase_add_test(all, most_runs_may_run);
+    tcase_add_test(all, errors_say_whose_they_are);
     tcase_add_test(all, all_errors_are_listed_once);
     tcase_add_test(all, a_grid_has_all_combinations);
     tcase_add_test(all, draws_lie_in_their_ranges);

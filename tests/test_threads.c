@@ -366,6 +366,7 @@ START_TEST(disturbances_in_a_row_make_threads_sleep)
     ck_assert(!dt__is_contended(&e, now + 100 * MS));
     dt__note_disturbance(&e, now + 104 * MS);
     ck_assert(dt__is_contended(&e, now + 105 * MS));
+    ck_assert(!dt__is_contended(&e, now + 150 * MS)); /* not for long at first */
     int64_t longest = 0;
     for (now += 104 * MS; longest < 300 * MS;) { /* again and again right after */
         int64_t calm = 0;

@@ -213,7 +213,7 @@ START_TEST(a_full_disk_ends_the_run)
     char folder[TEST_PATH];
     begin(folder);
     expect(folder, DETENT "train r.yaml run.dir=straight --quiet", 0, "");
-    expect(folder, "ulimit -f 16; " DETENT "train r.yaml --quiet", 1, "cannot write");
+    expect(folder, "ulimit -S -f 16; " DETENT "train r.yaml --quiet", 1, "cannot write");
     expect(folder, "ls run/checkpoints 2>/dev/null | wc -l", 0, "0\n");
     expect(folder, DETENT "train run --resume --quiet", 0, "same_bits_as_qat: true");
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");

@@ -191,12 +191,11 @@ static dt_status report_cosine(dt__bench *b, subject *s, int form)
     char name[DT__BENCH_NAME];
     compared c = { .ctx = s->ctx };
     c.kept = dt__alloc_zero(s->ctx, MOST_PARAMETERS * sizeof *c.kept);
-    if (c.kept == NULL) return DT_ERR_NOMEM;
     dt_train(s->m, false);
-    dt_status status = gradients(s, DT_BACKWARD_FLOAT, &c);
+    dt_status status = c.kept == NULL ? DT_ERR_NOMEM : gradients(s, DT_BACKWARD_FLOAT, &c);
     c.second = true;
     if (status == DT_OK) status = gradients(s, backward, &c);
-    for (int i = 0; i < MOST_PARAMETERS; i++) dt__release(s->ctx, c.kept[i]);
+    for (int i = 0; c.kept != NULL && i < MOST_PARAMETERS; i++) dt__release(s->ctx, c.kept[i]);
     dt__release(s->ctx, c.kept);
     if (status != DT_OK) return dt_fail(b->ctx, status, "%s", dt_error(s->ctx));
     dt__bench_name(b, name, "backward/%s/b%lld/%s/cosine", s->task->name, (long long)s->task->batch,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
 {
@@ -123,28 +124,16 @@ void cli_json_string(const char *text)
     putchar('"');
 }
 
-/* Length in bytes of the character that begins here; 0 if it is not UTF-8. */
-static size_t character(const char *text, size_t n)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    const size_t length = c[0] < 0x80 ? 1 : c[0] < 0xE0 ? 2 : c[0] < 0xF0 ? 3 : 4;
-    if (length > n || (c[0] >= 0x80 && c[0] < 0xC2) || c[0] > 0xF4) return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((c[i] & 0xC0) != 0x80) return 0;
-    }
-    const bool bad = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] > 0x9F) ||
-                     (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] > 0x8F);
-    return bad ? 0 : length;
-}
-
 void cli_json_text(const char *text, size_t n)
 {
+    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)text;
     putchar('"');
     for (size_t i = 0; i < n;) {
-        const size_t length = character(text + i, n - i);
-        if (length == 0) fputs("\\ufffd", stdout);
-        for (size_t k = 0; k < length; k++) json_byte((unsigned char)text[i + k]);
-        i += length > 0 ? length : 1;
+        utf8proc_int32_t code;
+        const utf8proc_ssize_t length = utf8proc_iterate(at + i, (utf8proc_ssize_t)(n - i), &code);
+        if (length < 1) fputs("\\ufffd", stdout);
+        for (utf8proc_ssize_t k = 0; k < length; k++) json_byte(at[i + (size_t)k]);
+        i += length < 1 ? 1 : (size_t)length;
     }
     putchar('"');
 }

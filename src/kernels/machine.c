@@ -26,12 +26,13 @@ const char *dt__processor(char text[DT__PROCESSOR])
     read_brand(text);
     /* The brand string may be padded with spaces and contain bytes that are not ASCII. */
     size_t n = 0;
+    bool gap = false; /* spaces, before the next word */
     for (const char *c = text; *c != 0; c++) {
         const bool space = *c <= ' ' || *c > '~';
-        if (space && (n == 0 || text[n - 1] == ' ')) continue;
-        text[n++] = space ? ' ' : *c;
+        if (!space && gap) text[n++] = ' ';
+        gap = space && n > 0;
+        if (!space) text[n++] = *c;
     }
-    while (n > 0 && text[n - 1] == ' ') n--;
     text[n] = 0;
     if (n == 0) snprintf(text, DT__PROCESSOR, "unknown");
     return text;

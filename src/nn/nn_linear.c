@@ -33,9 +33,10 @@ static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
     dt__codes *of_a = NULL, *of_b = NULL;
     if (a == b) return true;
     if (kind->codes == NULL || dt__kind_of(b) != kind) return false;
-    const dt_status s = kind->codes(t, a, &of_a);
-    const bool same =
-        s == DT_OK && kind->codes(t, b, &of_b) == DT_OK && of_a != NULL && of_a == of_b;
+    dt_status s = kind->codes(t, a, &of_a);
+    if (s == DT_OK) s = kind->codes(t, b, &of_b);
+    dt__tape_adopt(t, s);
+    const bool same = s == DT_OK && of_a != NULL && of_a == of_b;
     dt__codes_release(of_a);
     dt__codes_release(of_b);
     return same;

@@ -37,6 +37,7 @@ static const dt__case cases[] = {
       .n_y = 2, .y = { 11, 0 } },
     { "both broadcast", .in = { { { 2, 3, 1, 4 } }, { { 5, 1 } } } },
     { "a scalar", .in = { { { 3, 4 } }, { .r = DT__SCALAR } } },
+    { "one element", .in = { { { 1, 1 } }, { { 1 } } } },
     { "a row", .in = { { { 7, 5 } }, { { 5 } } } },
     { "long", .in = { { { 51000 } }, { { 51000 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 3 } } } },

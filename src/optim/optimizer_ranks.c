@@ -82,7 +82,6 @@ dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g)
 void dt__shared_free(dt_optimizer *o)
 {
     dt__shared_values *v = &o->values;
-    if (v->tensors == NULL) return;
     dt__buckets_free(&v->buckets);
     dt__release(o->ctx, v->tensors);
     dt__release(o->ctx, v->value);

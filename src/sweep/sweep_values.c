@@ -239,7 +239,6 @@ void dt__sweep_make_trials(dt_sweep *s, dt__node *keys)
     if (n < 0) return;
     s->trial = dt__recipe_alloc(s->file, (size_t)n * sizeof *s->trial);
     s->order = dt__recipe_alloc(s->file, (size_t)n * sizeof(dt__trial *));
-    if (s->trial == NULL || s->order == NULL) return;
     for (s->n_trials = 0; s->n_trials < n && !s->file->out_of_memory; s->n_trials++) {
         dt__trial *t = &s->trial[s->n_trials];
         s->order[s->n_trials] = t;

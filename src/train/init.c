@@ -1,11 +1,13 @@
 /* Options of `model` that a recipe omits come from `model.init`: Hugging Face folders and files of
  * detent describe their model. Options that the recipe gives besides a folder must agree with it:
  * with another rotary base, say, weights would fit in shape but compute wrong results. */
+#include "core/atomic_file.h"
 #include "core/json.h"
 #include "io/gguf.h"
 #include "io/model.h"
 #include "train/recipe.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -66,14 +68,17 @@ static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_i
 
 /* Other files, and missing ones, give no options; errors in them are reported when weights are
  * loaded. */
-void dt__recipe_take_init(dt_recipe *r)
+dt_status dt__recipe_take_init(dt_recipe *r)
 {
     struct stat about;
     dt_file *file;
     dt__node *model = NULL, *init = dt__node_at(r, "model.init", NULL);
-    if (init == NULL || init->kind != DT__SCALAR || init->bytes == 0) return;
+    if (init == NULL || init->kind != DT__SCALAR || init->bytes == 0) return DT_OK;
     r->init_unread = stat(init->text, &about) != 0;
-    if (r->init_unread) return;
+    if (r->init_unread && errno != ENOENT && errno != ENOTDIR) {
+        return dt__file_fail(r->ctx, "read", init->text, errno);
+    }
+    if (r->init_unread) return DT_OK;
     dt__node_at(r, "model", &model);
     const bool is_folder = S_ISDIR(about.st_mode) || dt__is_gguf(init->text);
     dt_status s = dt_file_open(r->ctx, init->text, &file);
@@ -84,9 +89,10 @@ void dt__recipe_take_init(dt_recipe *r)
         dt_file_close(file);
     }
     r->out_of_memory |= s == DT_ERR_NOMEM;
-    if (s == DT_OK || !is_folder || r->out_of_memory) return;
+    if (s == DT_OK || !is_folder || r->out_of_memory) return DT_OK;
     r->init_unread = true;
     dt__complain(r, init, "'model.init': %s", dt_error(r->ctx));
+    return DT_OK;
 }
 
 /* ---- comparing ------------------------------------------------------------------------------ */

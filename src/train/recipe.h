@@ -147,8 +147,8 @@ const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
 /* Puts a copy of a sweep's value at its path (override.c). */
 void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
-void dt__recipe_take_init(dt_recipe *r);   /* init.c */
-void dt__recipe_take_target(dt_recipe *r); /* recipe_target.c */
+dt_status dt__recipe_take_init(dt_recipe *r); /* init.c */
+void dt__recipe_take_target(dt_recipe *r);    /* recipe_target.c */
 extern const char *const dt__target_names[];
 void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */

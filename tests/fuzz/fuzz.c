@@ -20,6 +20,8 @@ const fuzz_target *const fuzz_targets[] = {
     NULL,
 };
 
+void (*fuzz_at_promise)(void);
+
 const fuzz_target *fuzz_target_named(const char *name)
 {
     int i = 0;
@@ -73,7 +75,7 @@ dt_ctx *fuzz_ctx(uint64_t cpu)
     o.allocator = (dt_allocator){ .allocate = allocate, .release = release };
     o.threads = 1;
     o.cpu_mask = cpu == 0 && is_best() ? UINT64_MAX : cpu;
-    FUZZ_HOLDS(dt_ctx_create(&ctx, &o) == DT_OK, "a context");
+    FUZZ_NEEDS(dt_ctx_create(&ctx, &o) == DT_OK, "a context");
     return ctx;
 }
 
@@ -112,7 +114,7 @@ static const char *folder(void)
     of = getpid();
     const char *where = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(root, sizeof root, "%s/detent-fuzz-XXXXXX", where);
-    FUZZ_HOLDS(mkdtemp(root) != NULL, "a folder in %s", where);
+    FUZZ_NEEDS(mkdtemp(root) != NULL, "a folder in %s", where);
     atexit(remove_root);
     return root;
 }
@@ -125,7 +127,7 @@ const char *fuzz_path(const char *name)
     snprintf(path, PATH, "%s/%s", folder(), name);
     for (char *slash = path + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
         *slash = 0;
-        FUZZ_HOLDS(mkdir(path, 0700) == 0 || errno == EEXIST, "a folder %s", path);
+        FUZZ_NEEDS(mkdir(path, 0700) == 0 || errno == EEXIST, "a folder %s", path);
         *slash = '/';
     }
     return path;
@@ -135,8 +137,8 @@ const char *fuzz_file(const char *name, const void *data, size_t n)
 {
     const char *path = fuzz_path(name);
     const int d = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    FUZZ_HOLDS(d >= 0, "a file %s", path);
-    FUZZ_HOLDS(n == 0 || write(d, data, n) == (ssize_t)n, "%zu bytes into %s", n, path);
+    FUZZ_NEEDS(d >= 0, "a file %s", path);
+    FUZZ_NEEDS(n == 0 || write(d, data, n) == (ssize_t)n, "%zu bytes into %s", n, path);
     close(d);
     return path;
 }
@@ -152,7 +154,7 @@ const char *fuzz_safetensors(const char *name, const uint8_t *data, size_t n)
     if (end == NULL || data[0] != '{') return fuzz_file(name, data, n);
     const size_t header = (size_t)(end - data);
     uint8_t *file = malloc(n + 7);
-    FUZZ_HOLDS(file != NULL, "memory");
+    FUZZ_NEEDS(file != NULL, "memory");
     for (int i = 0; i < 8; i++) file[i] = (uint8_t)(header >> 8 * i);
     memcpy(file + 8, data, header);
     memcpy(file + 8 + header, end + 1, n - header - 1);

@@ -27,11 +27,19 @@ extern const fuzz_target *const fuzz_targets[]; /* ended by NULL */
 /* NULL: there is none of this name. */
 const fuzz_target *fuzz_target_named(const char *name);
 
-/* Aborts with a message unless the condition holds. */
-#define FUZZ_HOLDS(condition, ...)                                                                 \
+/* Aborts with a message unless the condition, which a target needs to run at all, holds. */
+#define FUZZ_NEEDS(condition, ...)                                                                 \
     do {                                                                                           \
         if (!(condition)) fuzz_abort(#condition, __VA_ARGS__);                                     \
     } while (0)
+/* The same of a promise of detent. */
+#define FUZZ_HOLDS(condition, ...)                                                                 \
+    do {                                                                                           \
+        if (fuzz_at_promise != NULL) fuzz_at_promise();                                            \
+        FUZZ_NEEDS(condition, __VA_ARGS__);                                                        \
+    } while (0)
+/* A test that lets memory fail ends that here: promises are for calls with memory. */
+extern void (*fuzz_at_promise)(void);
 _Noreturn void fuzz_abort(const char *condition, const char *format, ...) DT_PRINTF(2, 3);
 
 /* ---- running --------------------------------------------------------------------------------- */

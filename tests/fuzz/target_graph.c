@@ -107,7 +107,7 @@ typedef struct writing {
 static void put(writing *w, const char *text)
 {
     const size_t n = strlen(text);
-    FUZZ_HOLDS(w->n + n < sizeof w->text, "room for %s", text);
+    FUZZ_NEEDS(w->n + n < sizeof w->text, "room for %s", text);
     memcpy(w->text + w->n, text, n + 1);
     w->n += n;
 }
@@ -203,7 +203,7 @@ static float *outputs(const graph *g, dt_module *m, bool train, int64_t *n)
     } else {
         *n = dt_count(out);
         y = malloc((size_t)*n * sizeof *y + 1);
-        FUZZ_HOLDS(y != NULL, "memory");
+        FUZZ_NEEDS(y != NULL, "memory");
         memcpy(y, dt_data(out), (size_t)*n * sizeof *y);
     }
     dt_train(m, false);
@@ -227,11 +227,11 @@ static void compare(const graph *g, dt_module *m, const char *what)
 static size_t read_all(const char *path, uint8_t **bytes)
 {
     FILE *f = fopen(path, "rb");
-    FUZZ_HOLDS(f != NULL && fseek(f, 0, SEEK_END) == 0, "%s", path);
+    FUZZ_NEEDS(f != NULL && fseek(f, 0, SEEK_END) == 0, "%s", path);
     const size_t n = (size_t)ftell(f);
     rewind(f);
     *bytes = malloc(n + 1);
-    FUZZ_HOLDS(*bytes != NULL && fread(*bytes, 1, n, f) == n, "%s", path);
+    FUZZ_NEEDS(*bytes != NULL && fread(*bytes, 1, n, f) == n, "%s", path);
     fclose(f);
     return n;
 }

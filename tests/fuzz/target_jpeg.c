@@ -38,7 +38,7 @@ static void seed(const fuzz_seeds *s, const char *name, int components, bool pro
     jpeg_finish_compress(&e);
     jpeg_destroy_compress(&e);
     uint8_t *whole = malloc(n + 1);
-    FUZZ_HOLDS(whole != NULL, "memory");
+    FUZZ_NEEDS(whole != NULL, "memory");
     whole[0] = 0;
     for (unsigned long i = 0; i < n; i++) whole[i + 1] = file[i];
     fuzz_seed(s, name, whole, n + 1);

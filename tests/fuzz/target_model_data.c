@@ -15,7 +15,7 @@ static void run(const uint8_t *data, size_t n)
     const char *name = names[fuzz_choice(&rest, 4)];
     const fuzz_bytes text = fuzz_part(&rest);
     char *copy = calloc(1, text.n + 1);
-    FUZZ_HOLDS(copy != NULL, "memory");
+    FUZZ_NEEDS(copy != NULL, "memory");
     if (text.n > 0) memcpy(copy, text.v, text.n);
     dt_ctx *ctx = fuzz_ctx(0);
     dt_model_data m = { 0 };

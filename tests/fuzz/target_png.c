@@ -19,7 +19,7 @@ void fuzz_image(const char *path, unsigned how)
         const bool sized = (how & 2) != 0;
         const size_t n = (size_t)(channels * (sized ? 5 * 7 : f.height * f.width));
         uint8_t *to = malloc(n);
-        FUZZ_HOLDS(to != NULL, "memory");
+        FUZZ_NEEDS(to != NULL, "memory");
         s = sized ? dt__image_read_sized(ctx, &f, channels, 5, 7, to)
                   : dt__image_read(&f, channels, to);
         if (s == DT_OK) fuzz_touch(to, n);
@@ -34,7 +34,7 @@ static void run(const uint8_t *data, size_t n)
 {
     if (n < 2) return;
     uint8_t *file = malloc(n - 1);
-    FUZZ_HOLDS(file != NULL, "memory");
+    FUZZ_NEEDS(file != NULL, "memory");
     memcpy(file, data + 1, n - 1);
     png_make_sums(file, n - 1);
     const char *path = fuzz_file("image", file, n - 1);

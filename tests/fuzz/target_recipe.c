@@ -17,7 +17,7 @@ static dt_status keep(void *user, const char *part, size_t n)
 {
     text *t = user;
     t->at = realloc(t->at, t->n + n + 1);
-    FUZZ_HOLDS(t->at != NULL, "memory");
+    FUZZ_NEEDS(t->at != NULL, "memory");
     memcpy(t->at + t->n, part, n);
     t->n += n;
     t->at[t->n] = 0;

@@ -26,11 +26,11 @@ static dt_status compare(void *user, const char *part, size_t n)
 static bool changes_text(const char *path)
 {
     FILE *f = fopen(path, "rb");
-    FUZZ_HOLDS(f != NULL && fseek(f, 0, SEEK_END) == 0, "%s", path);
+    FUZZ_NEEDS(f != NULL && fseek(f, 0, SEEK_END) == 0, "%s", path);
     const size_t n = (size_t)ftell(f);
     char *text = malloc(n + 1);
     rewind(f);
-    FUZZ_HOLDS(text != NULL && fread(text, 1, n, f) == n, "%s", path);
+    FUZZ_NEEDS(text != NULL && fread(text, 1, n, f) == n, "%s", path);
     fclose(f);
     text[n] = 0;
     const bool normalizes = strstr(text, "\"normalizer\":{") != NULL;
