@@ -1211,6 +1211,21 @@ START_TEST(foreign_files)
 }
 END_TEST
 
+/* The header alone, whose keys and tensors are none. */
+START_TEST(a_file_may_have_no_tensors)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx;
+    static const unsigned char header[24] = "GGUF\3";
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    test_folder(folder);
+    test_join(path, folder, "none.gguf");
+    test_write_file(path, header, sizeof header);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "general.architecture", load(ctx, path));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Keys and tensors of single architectures. */
 static const struct {
     const char *variant, *from, *to, *says;
@@ -1497,6 +1512,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, every_truncation);
     tcase_add_test(c, every_byte);
     tcase_add_test(c, memory_fails);
+    tcase_add_test(c, a_file_may_have_no_tensors);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
     tcase_add_loop_test(c, foreign_values, 0, (int)(sizeof other_values / sizeof other_values[0]));
     tcase_add_loop_test(c, foreign_amplitudes, 0, 2);

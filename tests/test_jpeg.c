@@ -245,6 +245,16 @@ START_TEST(for_a_model)
     data.input.v[1] = 17;
     TEST_FAILS(b.ctx, DT_ERR_FORMAT, "24 x 16 pixels; the model reads images of 24 x 17",
                dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    for (int k = 1; k <= 2; k++) { /* sides of which there are no images */
+        data.input = (dt_ints){ 3, { 3, 1, 1 } };
+        data.input.v[k] = 65535;
+        data.resized = true;
+        TEST_OK(b.ctx, dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+        dt_dataset_free(d);
+        data.input.v[k]++;
+        TEST_FAILS(b.ctx, DT_ERR_FORMAT, "': the model reads images of",
+                   dt_model_data_open(b.ctx, &data, b.path, NULL, &d));
+    }
     dt_model_data_free(b.ctx, &data);
     dt_ctx_free(b.ctx);
 }

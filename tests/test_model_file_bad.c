@@ -525,6 +525,8 @@ START_TEST(other_versions_and_hashes_are_refused)
     snprintf(newer, sizeof newer, "\"detent.version\":\"x%s", dt_version() + 1);
     patch(version, newer);
     refused(DT_ERR_FORMAT, "is no version");
+    patch("\"detent.version\":\"", "\"detent.version\":\"1234567890.0\",\"");
+    refused(DT_ERR_FORMAT, "is no version");
     snprintf(version, sizeof version, "\"detent.version\":\"%s", dt_version());
     snprintf(newer, sizeof newer, "\"detent.version\":\"%.*s", (int)strlen(dt_version()),
              "99999999999");

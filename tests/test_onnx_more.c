@@ -252,6 +252,37 @@ START_TEST(ranges)
 }
 END_TEST
 
+/* Constants joined along their last dimension, and one number everywhere. */
+START_TEST(joined_and_filled)
+{
+    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    onnx_weight(m, "a", "f32 4 1: 1 2 3 4");
+    onnx_weight(m, "b", "f32 4 2: 5 6 7 8 9 10 11 12");
+    onnx_weight(m, "three", "i64 1: 3");
+    onnx_node(m, "Concat", "axis=1", "a b", "w");
+    onnx_node(m, "MatMul", NULL, "h w", "product");
+    onnx_node(m, "ConstantOfShape", "value={f32 1: 0.5}", "three", "c");
+    onnx_node(m, "Add", NULL, "product c", "y");
+    agrees(m);
+}
+END_TEST
+
+/* The batch as the second dimension of a reshape, whose extents before it must stay. */
+START_TEST(a_batch_may_be_second)
+{
+    static const char *const shapes[] = { "i64 3: 4 -1 1", "i64 3: 0 -1 1", "i64 3: 2 -1 2" };
+    for (int i = 0; i < 3; i++) {
+        DtOnnx__Model *m = start("f32 1 4 1: 0 0 0 0");
+        onnx_weight(m, "shape", shapes[i]);
+        onnx_node(m, "Transpose", "perm=[1,0]", "h", "turned");
+        onnx_node(m, "Reshape", NULL, "turned shape", "longer");
+        onnx_node(m, "Transpose", "perm=[1,0,2]", "longer", "y");
+        if (i < 2) agrees(m);
+        else refuses(m, "changes dimensions before the batch, which is number 1");
+    }
+}
+END_TEST
+
 START_TEST(large_broadcasts)
 {
     DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
@@ -431,6 +462,8 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, where_of_shapes);
     tcase_add_test(c, joined_constants);
     tcase_add_test(c, ranges);
+    tcase_add_test(c, joined_and_filled);
+    tcase_add_test(c, a_batch_may_be_second);
     tcase_add_test(c, large_broadcasts);
     tcase_add_test(c, data_in_other_files);
     suite_add_tcase(s, c);

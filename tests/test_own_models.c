@@ -184,13 +184,13 @@ END_TEST
 
 enum { COUNT = 60 };
 
-static dt_dataset *make_data(dt_ctx *ctx, int shift)
+static dt_dataset *data_of_classes(dt_ctx *ctx, int shift, int classes)
 {
     static float x[COUNT][3][12];
     static uint8_t y[COUNT];
     dt_dataset *d;
     for (int i = 0; i < COUNT; i++) {
-        y[i] = (uint8_t)((i + shift) % 3);
+        y[i] = (uint8_t)((i + shift) % classes);
         for (int k = 0; k < 36; k++)
             (&x[i][0][0])[k] =
                 (k / 12 == y[i] ? 1.0F : 0.0F) + (float)((i * 7 + k * 5) % 11) * 0.05F;
@@ -203,19 +203,21 @@ static dt_dataset *make_data(dt_ctx *ctx, int shift)
                                .target = DT_TARGET_CLASS,
                                .y_dtype = DT_ARRAY_U8,
                                .y = y,
-                               .outputs = 3 };
+                               .outputs = classes };
     TEST_OK(ctx, dt_dataset_from_arrays(ctx, &arrays, &d));
     return d;
 }
 
-static dt_recipe *own_recipe(dt_ctx *ctx, const char *dir, const own_options *network)
+static dt_dataset *make_data(dt_ctx *ctx, int shift) { return data_of_classes(ctx, shift, 3); }
+
+static dt_recipe *recipe_of(dt_ctx *ctx, const char *dir, const char *family, const void *network)
 {
     dt_recipe *r = NULL;
     dt_recipe_options *o = malloc(sizeof *o);
     ck_assert_ptr_nonnull(o);
     TEST_OK(ctx, dt_recipe_defaults(ctx, o));
     o->run.dir = dir;
-    o->model.family_name = "own";
+    o->model.family_name = family;
     o->model.options = network;
     o->data.format = DT_DATA_GIVEN;
     o->train.epochs = 4;
@@ -261,7 +263,7 @@ START_TEST(runs_take_modules_and_datasets_of_programs)
     TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
     TEST_OK(ctx, dt_family_register(ctx, &own));
     dt_dataset *data[] = { make_data(ctx, 0), make_data(ctx, 1), make_data(ctx, 2) };
-    dt_recipe *r = own_recipe(ctx, dir, &network);
+    dt_recipe *r = recipe_of(ctx, dir, "own", &network);
     const dt_run_control control = { .train = data[0],
                                      .validation = data[1],
                                      .test = data[2],
@@ -282,6 +284,30 @@ START_TEST(runs_take_modules_and_datasets_of_programs)
                dt_run(ctx, r, NULL, NULL));
     dt_recipe_free(r);
     for (int i = 0; i < 3; i++) dt_dataset_free(data[i]);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A model of two classes, and three in one of the datasets. */
+START_TEST(every_dataset_must_fit)
+{
+    const dt_mlp_options network = {
+        .sizes = { 2, { 36, 2 } }, .bias = true, .eps = 1e-5, .momentum = 0.1
+    };
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    for (int k = 0; k < 3; k++) {
+        dt_dataset *data[3];
+        for (int i = 0; i < 3; i++) data[i] = data_of_classes(ctx, i, i == k ? 3 : 2);
+        dt_recipe *r = recipe_of(ctx, "none", "mlp", &network);
+        const dt_run_control control = {
+            .train = data[0], .validation = data[1], .test = data[2], .dry_run = true
+        };
+        TEST_FAILS(ctx, DT_ERR_CONFIG, "is 2, but the labels have 3 classes",
+                   dt_run(ctx, r, &control, NULL));
+        dt_recipe_free(r);
+        for (int i = 0; i < 3; i++) dt_dataset_free(data[i]);
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -368,6 +394,7 @@ Suite *test_own_models_suite(void)
     tcase_add_test(c, structs_are_checked);
     tcase_add_test(c, families_can_be_registered);
     tcase_add_test(c, runs_take_modules_and_datasets_of_programs);
+    tcase_add_test(c, every_dataset_must_fit);
     tcase_add_loop_test(c, converted_modules_come_back, 0, 2);
     tcase_add_test(c, norms_are_declared_with_care);
     suite_add_tcase(suite, c);

@@ -6,6 +6,7 @@
 #include "io/tensors_meta.h"
 #include "ptq/keys.h"
 #include "rounding_golden.h"
+#include "train/tensors.h"
 
 #include <detent/train.h>
 
@@ -685,6 +686,34 @@ START_TEST(bad_rules_are_refused)
 }
 END_TEST
 
+/* The file's names are listed as far as an error has room for them. */
+START_TEST(names_are_listed_as_far_as_they_fit)
+{
+    enum { EACH = 75, FITS = DT__NAMES - 4 * (EACH + 4) + 2 - (int)sizeof ", '', ..." };
+    static const char match[] = "quantize: {tensors: [{match: nose, skip: true}]}";
+    char names[6][EACH + 8], said[2 * DT__NAMES] = "(there are ";
+    sample s[6];
+    for (int i = 0; i < 6; i++) {
+        const size_t n = i == 4 ? FITS : EACH;
+        memset(names[i], 'a' + i, n);
+        names[i][n] = 0;
+        s[i] = (sample){ names[i], "F32", 1, { 1 } };
+        if (i < 5) strcat(strcat(strcat(said, i == 0 ? "'" : ", '"), names[i]), "'");
+    }
+    for (int n = 5; n <= 6; n++) {
+        const size_t used = strlen(said);
+        write_samples(weights, s, n, 1);
+        strcpy(said + used, n == 5 ? ")" : ", ...)");
+        TEST_FAILS(ctx, DT_ERR_CONFIG, said, run((call){ .recipe = match, .calibration = "" }));
+        said[used] = 0;
+    }
+    strcpy(names[4] + FITS, "e");
+    write_samples(weights, s, 5, 1);
+    snprintf(said, sizeof said, "'%s', ...)", names[3]);
+    TEST_FAILS(ctx, DT_ERR_CONFIG, said, run((call){ .recipe = match, .calibration = "" }));
+}
+END_TEST
+
 /* An op over one extent equals the one over two with an extent of 1; an op of another rank is
  * refused. */
 START_TEST(ops_of_one_extent)
@@ -1191,6 +1220,7 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, an_interrupted_call_resumes);
     tcase_add_test(all, partial_results_of_other_settings_are_redone);
     tcase_add_test(all, bad_rules_are_refused);
+    tcase_add_test(all, names_are_listed_as_far_as_they_fit);
     tcase_add_test(all, ops_of_one_extent);
     tcase_add_test(all, rules_change_the_rounder);
     tcase_add_test(all, bad_inputs_are_refused);

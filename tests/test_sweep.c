@@ -2,9 +2,11 @@
  * halving, results over seeds. */
 #include "testing.h"
 
+#include <detent/report.h>
 #include <detent/sweep.h>
 
 #include <jansson.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -534,6 +536,28 @@ START_TEST(seeds_give_mean_and_spread)
 }
 END_TEST
 
+/* The page of a sweep shows as many runs as a page may. */
+START_TEST(a_page_is_full)
+{
+    enum { SEEDS = 8, RECIPES = DT_MOST_REPORTED / SEEDS };
+    dt_sweep *s;
+    char name[32];
+    size_t n;
+    TEST_OK(ctx, read_sweep(ctx, "full",
+                            "seeds: 8\nkeys: {train.optimizer.lr: [1e-3, 1e-2], train.epochs: [1], "
+                            "qat.start_step: [1]}\n",
+                            &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    char *page = sweep_file("full", "report.html", &n);
+    for (int i = 0; i < RECIPES * SEEDS; i++) {
+        snprintf(name, sizeof name, "%03d-seed%d", i / SEEDS + 1, i % SEEDS + 3);
+        ck_assert_msg(strstr(page, name) != NULL, "the page lacks %s", name);
+    }
+    free(page);
+    dt_sweep_free(s);
+}
+END_TEST
+
 START_TEST(a_folder_holds_one_sweep)
 {
     stopper k = { 0 };
@@ -641,6 +665,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_folder_is_locked);
     tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
+    tcase_add_test(all, a_page_is_full);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_sweeps);

@@ -24,12 +24,11 @@ static bool is_within(const char *path, const char *folder)
 /* For FOLDER = CACHE/snapshots/REVISION gives CACHE/blobs; else false. */
 static bool find_blobs(const char *folder, char blobs[PATH_MAX])
 {
-    static const char snapshots[] = "/snapshots", name[] = "/blobs";
+    static const char snapshots[] = "/snapshots";
     const char *last = strrchr(folder, '/');
     const size_t n = last == NULL ? 0 : (size_t)(last - folder), tail = sizeof snapshots - 1;
     if (n <= tail || strncmp(folder + n - tail, snapshots, tail) != 0) return false;
-    memcpy(blobs, folder, n - tail);
-    memcpy(blobs + n - tail, name, sizeof name);
+    snprintf(blobs, PATH_MAX, "%.*s/blobs", (int)(n - tail), folder);
     return true;
 }
 

@@ -271,22 +271,24 @@ dt_status dt__onnx_fold_gather(dt__onnx *g)
 /* Result 0 with one value everywhere. A batch dimension is 1 in it, as it broadcasts. */
 static dt_status fill(dt__onnx *g, const dt__onnx_value *shape, const dt__onnx_value *value)
 {
-    int64_t dims[DT_MAX_RANK] = { 0 }, count = 1;
+    walk all = { .rank = (int)shape->count }; /* of distances 0 */
+    int64_t count = 1;
     target to;
     if (shape->count > DT_MAX_RANK) {
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     }
     for (int64_t i = 0; i < shape->count; i++) {
         const dt__onnx_number n = dt__onnx_number_at(shape, i);
-        dims[i] = n.batch ? 1 : n.value >= 0 && n.value <= MOST_FILLED ? (int64_t)n.value : -1;
-        count *= dims[i];
-        if (dims[i] < 0 || count > MOST_FILLED || (n.batch && n.value != 1)) {
+        int64_t *extent = &all.dims[i];
+        *extent = n.batch ? 1 : n.value >= 0 && n.value <= MOST_FILLED ? (int64_t)n.value : -1;
+        count *= *extent;
+        if (*extent < 0 || count > MOST_FILLED || (n.batch && n.value != 1)) {
             return dt__onnx_refuse(g, "a constant of more than %d elements, or below 0",
                                    MOST_FILLED);
         }
     }
-    DT__TRY(make(g, value, (int)shape->count, dims, &to));
-    for (int64_t i = 0; i < count; i++) put(&to, value, 0);
+    DT__TRY(make(g, value, all.rank, all.dims, &to));
+    copy(&to, value, &all);
     return DT_OK;
 }
 

@@ -96,8 +96,8 @@ static dt_status move_batch(dt__onnx *g, const dt__onnx_value *v, const dt__onnx
         const dt__onnx_number own = dt__onnx_number_at(to, i);
         const bool copies = i < v->rank && own.value == 0;
         n[i < at ? i + 1 : i == at ? 0 : i] = copies ? dt__onnx_extent(g, v, i) : own;
-        const bool same = i < at && !own.batch && own.value == dt__onnx_extent(g, v, i).value;
-        if (i < at && !copies && !same) {
+        if (i >= at || copies) continue;
+        if (own.batch || own.value != dt__onnx_extent(g, v, i).value) {
             return dt__onnx_refuse(g, "changes dimensions before the batch, which is number %d",
                                    at);
         }

@@ -115,7 +115,7 @@ typedef struct dt__run {
     struct dt__shards *shards;    /* NULL: an update has one shard */
     struct dt__spreading *spread; /* cluster.experts: spread; else NULL */
     int64_t n_shards;
-    dt_logger log;           /* the context's, which ranks but 0 do not use meanwhile; else NULL */
+    dt_logger log;           /* the context's: ranks but 0 do not use it meanwhile */
     bool together;           /* every rank ends with the error that this one has */
     bool asked_to_stop;      /* a rank was */
     bool asked_to_save;      /* by rank 0, whose clock says so */
@@ -487,7 +487,7 @@ int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
 /* After training: the memory of all ranks to r->memory, and a line about it for each. */
 dt_status dt__run_measure_memory(dt__run *r);
 /* Bytes of gradients that this rank has at most. */
-int64_t dt__shards_bytes(const dt__run *r);
+dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes);
 
 /* ---- run_dry.c ---- */
 

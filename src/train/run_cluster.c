@@ -60,6 +60,7 @@ dt_status dt__run_join(dt__run *r)
     r->summary->rank = dt__cluster_rank(r->cluster);
     r->summary->ranks = dt__cluster_ranks(r->cluster);
     if (r->cluster == NULL) return find_shards(r);
+    r->log = r->ctx->log;
     if (dt__run_writes(r)) {
         dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
                 dt__cluster_is_intranode(r->cluster) ? "read each other's memory"
@@ -68,7 +69,6 @@ dt_status dt__run_join(dt__run *r)
     }
     r->control.progress = NULL;
     r->control.evaluated = NULL;
-    r->log = r->ctx->log;
     r->ctx->log = NULL; /* rank 0 says what all would say */
     return DT_OK;
 }
@@ -78,7 +78,7 @@ void dt__run_leave(dt__run *r, dt_status status)
     if (r->cluster == NULL) return;
     if (dt__cluster_has_ended(r->cluster)) r->together = true;
     r->summary->by_itself = status != DT_OK && !r->together;
-    if (r->log != NULL) r->ctx->log = r->log;
+    r->ctx->log = r->log;
     dt__cluster_close(r->cluster, !r->summary->by_itself);
     r->cluster = NULL;
     /* Launchers end all ranks as soon as one has failed, and show its status: rank 0 shall be the

@@ -13,9 +13,11 @@ static dt_status add_state(void *user, const dt__optimizer_state *s)
 
 static dt_status measure(dt__run *r, dt__rank_memory *m)
 {
+    int64_t gradient;
+    DT__TRY(dt__shards_bytes(r, &gradient));
     *m = (dt__rank_memory){ .peak = (double)dt_memory_of(r->ctx).peak,
                             .weights = (double)dt__module_bytes(r->model, false),
-                            .gradient = (double)dt__shards_bytes(r) };
+                            .gradient = (double)gradient };
     DT__TRY(dt__optimizer_visit(r->optimizer, add_state, &m->optimizer));
     const double rest = m->peak - m->weights - m->gradient - m->optimizer;
     m->activations = rest > 0 ? rest : 0;

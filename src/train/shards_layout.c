@@ -134,17 +134,17 @@ dt_status dt__shards_follow(dt__run *r)
 
 /* Of one shard, the gradients of all trained parameters; else those of all nodes of the tree that
  * are in memory at a time. */
-int64_t dt__shards_bytes(const dt__run *r)
+dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes)
 {
     const dt__shards *s = r->shards;
     const dt__param *params;
     int64_t n, elements = 0;
-    if (dt__module_params(r->model, &params, &n) != DT_OK) return 0;
+    DT__TRY(dt__module_params(r->model, &params, &n));
     for (int64_t i = 0; i < n; i++) {
         if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
     }
-    if (s == NULL) return elements * (int64_t)sizeof(float);
-    const int nodes = s->sync != NULL ? (int)s->own : s->n_parts + s->n_stack;
-    return elements * (int64_t)sizeof(float) * nodes + s->experts_most;
+    const int nodes = s == NULL ? 1 : s->sync != NULL ? (int)s->own : s->n_parts + s->n_stack;
+    *bytes = elements * (int64_t)sizeof(float) * nodes + (s == NULL ? 0 : s->experts_most);
+    return DT_OK;
 }

@@ -16,8 +16,7 @@
 
 #include <string.h>
 
-/* Whether no other handle or view refers to the gradient, so that it may be written. */
-static bool is_own(const dt_tensor *grad)
+bool dt__is_own_gradient(const dt_tensor *grad)
 {
     return atomic_load(&grad->refs) == 1 && atomic_load(&grad->storage->refs) == 1 &&
            dt_is_contiguous(grad);
@@ -27,7 +26,7 @@ dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to)
 {
     dt_tensor *x = s->param[i], *grad = x->grad;
     if (grad != NULL) dt__shards_given(s, s->mine)[i] = 1;
-    if (grad != NULL && is_own(grad)) {
+    if (grad != NULL && dt__is_own_gradient(grad)) {
         to->x[i] = grad;
         x->grad = NULL;
     } else {

@@ -67,12 +67,6 @@ static dt_status add_leaf(dt__shards *s, dt__own_experts *e, int64_t shard, dt_t
     return status;
 }
 
-static bool is_own(const dt_tensor *grad)
-{
-    return atomic_load(&grad->refs) == 1 && atomic_load(&grad->storage->refs) == 1 &&
-           dt_is_contiguous(grad);
-}
-
 /* Moves *from, where nobody else writes it; zeros where there is none. */
 static dt_status take(const dt__shards *s, dt__own_experts *e, dt_tensor **from, dt_tensor **out)
 {
@@ -80,7 +74,7 @@ static dt_status take(const dt__shards *s, dt__own_experts *e, dt_tensor **from,
     *from = NULL;
     *out = grad;
     if (grad != NULL) e->given = true;
-    if (grad != NULL && is_own(grad)) return DT_OK;
+    if (grad != NULL && dt__is_own_gradient(grad)) return DT_OK;
     const dt_status status = dt_tensor_create(s->ctx, DT_F32, e->x->rank, e->x->dims, out);
     if (status == DT_OK && grad != NULL) dt__copy_tensor(grad, *out);
     dt_tensor_free(grad);

@@ -109,8 +109,7 @@ static void add_own(const dt__tally *s, dt_metrics *m)
 
 dt_status dt__tally_metrics(const dt__tally *s, dt_metrics *m)
 {
-    m->examples = s->examples;
-    m->n = 0;
+    *m = (dt_metrics){ .examples = s->examples };
     for (int i = 0; i < s->n_parts; i++) {
         DT__TRY(add_measures(&s->part[i], s->d->joined->output[i].name, m));
     }

@@ -23,7 +23,7 @@ void dt__add_name(char text[DT__NAMES], int64_t *n, const char *name)
     char shown[DT__SHOWN];
     const size_t used = strlen(text);
     dt__shown(name, shown);
-    const bool room = used + strlen(shown) + 12 < DT__NAMES;
+    const bool room = used + strlen(shown) + sizeof ", '', ..." <= DT__NAMES;
     if (room) {
         snprintf(text + used, DT__NAMES - used, "%s'%s'", *n > 0 ? ", " : "", shown);
     } else if (strcmp(text + used - 3, "...") != 0) {
