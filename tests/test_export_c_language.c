@@ -153,8 +153,8 @@ static void check_page(const random_net *d, const char *folder)
     const long long context = number_of(folder, "STORY_CONTEXT");
     test_join(path, folder, "README.md");
     char *text = test_read_file(path, NULL);
-    snprintf(line, sizeof line, "values | %lld bytes, %lld a token, for %lld tokens", token * context,
-             token, context);
+    snprintf(line, sizeof line, "values | %lld bytes, %lld a token, for %lld tokens",
+             token * context, token, context);
     ck_assert_msg(strstr(text, line) != NULL, "%s is not in README.md", line);
     free(text);
 }
