@@ -66,8 +66,8 @@ static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_i
     }
 }
 
-/* Other files, and missing ones, give no options; errors in them are reported when weights are
- * loaded. */
+/* Other files, and missing ones, give no options; mistakes in them are reported when weights are
+ * loaded. A file that cannot be read now may be readable then, so that is an error here. */
 dt_status dt__recipe_take_init(dt_recipe *r)
 {
     struct stat about;
@@ -88,6 +88,7 @@ dt_status dt__recipe_take_init(dt_recipe *r)
         if (s == DT_OK) take(r, model, init, &r->init_info, is_folder);
         dt_file_close(file);
     }
+    if (s == DT_ERR_IO && !is_folder) return s;
     r->out_of_memory |= s == DT_ERR_NOMEM;
     if (s == DT_OK || !is_folder || r->out_of_memory) return DT_OK;
     r->init_unread = true;
