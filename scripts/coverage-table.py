@@ -154,12 +154,16 @@ def print_missed(lines, source):
 
 def main():
     found = lines_of(add_up(os.path.abspath(sys.argv[1])))
+    if not found:
+        sys.exit('nothing was counted yet: scripts/coverage runs the suites')
     if len(sys.argv) == 2:
         print_folders(found)
     elif sys.argv[2] == '--files':
         print_files(found)
     else:
         source = 'src/' + sys.argv[2]
+        if source not in found:
+            sys.exit('%s: nothing was counted of it; a file of src/, as io/gguf_read.c' % source)
         print_missed(found[source], source)
 
 

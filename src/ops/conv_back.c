@@ -222,7 +222,7 @@ typedef struct images {
     const float *dy;
     int64_t group;
     int64_t width, plane, size; /* bytes of a canvas's row, of a channel, and of all */
-    uint8_t *canvas;            /* [batch][size] */
+    uint8_t *canvas;            /* [batch][size], and a byte that q7_gather may read */
     uint8_t *sample;            /* [threads]: a sample's unpacked codes */
     int64_t sample_bytes;       /* 0 where codes lie in bytes */
     int32_t *offset;            /* of each column, from a position's first input */
