@@ -60,28 +60,69 @@ static void words(kernel_run *r, void (*f)(const dt__q7_words *))
     KERNEL_CALL(r, f(&w));
 }
 
-/* Rows of an image that lie anywhere, or of which 4, 8 or 16 follow each other by a byte or two. */
-static void gather(kernel_run *r, void (*f)(const dt__q7_gathering *))
+enum { MOST_RUNS = 40 };
+
+/* Runs of positions of which some words lack the last ones; or one run that fills all words. */
+static void some_runs(kernel_run *r, dt__q7_lines *q, dt__q7_span *run)
 {
-    enum { IMAGE = 3000, WORDS = DT__Q7_BLOCK / DT__Q7_WORD };
-    dt__q7_gathering g = { .n = 1 + kernel_below(r, 400), .words = 1 + kernel_below(r, 10) };
-    const bool timed = r->round == KERNELS_TIMED;
-    if (timed) g = (dt__q7_gathering){ .n = 288, .words = WORDS };
-    const uint8_t *image = kernel_bytes(r, IMAGE);
-    const int64_t together = timed ? 16 : 1 << (2 * kernel_pick(r, 2) + kernel_pick(r, 2));
-    const int64_t apart = timed ? 1 : 1 + kernel_pick(r, 2);
-    const uint8_t *row[WORDS * DT__Q7_WORD];
-    for (int64_t i = 0; i < g.words * DT__Q7_WORD; i++) {
-        const bool follows = i % together > 0;
-        row[i] = follows ? row[i - 1] + apart : image + kernel_below(r, 1000);
+    const bool whole = kernel_chance(r) || r->round == KERNELS_TIMED;
+    q->words = whole ? DT__Q7_BLOCK / DT__Q7_WORD : 0;
+    q->runs = whole ? 1 : 1 + kernel_pick(r, MOST_RUNS);
+    run[0] = (dt__q7_span){ .n = DT__Q7_BLOCK };
+    for (int64_t i = 0, from = 0; i < q->runs && !whole; i++) {
+        run[i] = (dt__q7_span){ from, q->words * DT__Q7_WORD, 1 + kernel_below(r, 12) };
+        q->words += dt__ceil_div(run[i].n, DT__Q7_WORD);
+        from += run[i].n;
     }
-    g.row = row;
-    g.offset = kernel_indices(r, g.n, IMAGE - 1000 - 32, false);
-    g.panel_step = dt__q7_panel(g.words * DT__Q7_WORD);
-    const int64_t last = (g.n - 1) / DT__LANES;
-    g.to = kernel_block_of(r, KERNEL_BYTES, (size_t)(last + 1) * g.panel_step, 64);
-    memset(g.to, 0x55, (size_t)(last + 1) * g.panel_step);
-    KERNEL_CALL(r, f(&g));
+    q->run = run;
+}
+
+static void lines(kernel_run *r, void (*f)(const dt__q7_lines *))
+{
+    dt__q7_span run[MOST_RUNS];
+    dt__q7_lines q = { .n = 1 + kernel_below(r, 40) };
+    if (r->round == KERNELS_TIMED) q.n = 64;
+    some_runs(r, &q, run);
+    const int64_t positions = q.words * DT__Q7_WORD;
+    q.ldx = run[q.runs - 1].from + run[q.runs - 1].n + kernel_pick(r, 3);
+    q.x = gradients(r, q.n * q.ldx);
+    q.factor = kernel_floats(r, positions);
+    q.zero = kernel_indices(r, positions, 256, false);
+    q.step = q.n * DT__Q7_WORD;
+    q.codes = (int8_t *)kernel_result_bytes(r, q.words * q.step);
+    q.scale = kernel_result(r, q.n);
+    q.sum = (int32_t *)(void *)kernel_result(r, q.n);
+    KERNEL_CALL(r, f(&q));
+}
+
+/* Words of an image that lie anywhere; in every third round the largest codes and bytes. */
+static void taps(kernel_run *r, void (*f)(const dt__q7_taps *))
+{
+    enum { IMAGE = 3000, WORDS = DT__Q7_BLOCK };
+    const bool timed = r->round == KERNELS_TIMED, largest = r->round % 3 == 1;
+    dt__q7_taps t = { .words = kernel_below(r, WORDS + 1), .columns = 1 + kernel_below(r, 50) };
+    t.outputs = DT__Q7_OUTPUTS * (1 + kernel_below(r, 5));
+    if (timed) t = (dt__q7_taps){ .words = 32, .columns = 144, .outputs = 32 };
+    uint8_t *image = kernel_bytes(r, IMAGE);
+    for (int i = 0; i < IMAGE && largest; i++) image[i] = 255;
+    const uint8_t *at[WORDS];
+    for (int64_t i = 0; i < t.words; i++) at[i] = image + kernel_below(r, 1000);
+    t.at = at;
+    t.offset = kernel_indices(r, t.columns, IMAGE - 1000 - DT__Q7_WORD, false);
+    t.step = t.outputs * DT__Q7_WORD;
+    int8_t *codes = kernel_block_of(r, KERNEL_BYTES, (size_t)(t.words * t.step), 64);
+    for (int64_t i = 0; i < t.words * t.step; i++) {
+        codes[i] = (int8_t)(largest ? 63 : kernel_below(r, 127) - 63);
+    }
+    t.codes = codes;
+    int32_t *minus = kernel_indices(r, t.outputs, 1 << 20, false);
+    for (int64_t i = 0; i < t.outputs; i += 2) minus[i] = -minus[i];
+    t.minus = minus;
+    t.scale = kernel_finite(r, t.outputs);
+    t.ldc = t.outputs;
+    t.c = kernel_block_of(r, KERNEL_F32, (size_t)(t.columns * t.ldc) * sizeof(float), 64);
+    for (int64_t i = 0; i < t.columns * t.ldc; i++) t.c[i] = (float)(i % 97) - 40;
+    KERNEL_CALL(r, f(&t));
 }
 
 static void lane_most(kernel_run *r, void (*f)(const dt__q7_lanes *))
@@ -147,7 +188,8 @@ static void product(kernel_run *r, void (*f)(const dt__q7_product *))
     CASE(q7_rows, rows, 0)                                                                         \
     CASE(q7_columns, columns, 0)                                                                   \
     CASE(q7_words, words, 0)                                                                       \
-    CASE(q7_gather, gather, 0)                                                                     \
+    CASE(q7_lines, lines, 0)                                                                       \
+    CASE(q7_taps, taps, 0)                                                                         \
     CASE(q7_lane_most, lane_most, 0)                                                               \
     CASE(q7_lane_codes, lane_codes, 0)
 

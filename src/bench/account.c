@@ -118,7 +118,8 @@ TIMED(q7_gemm, "product-int-gradient", dt__q7_product)
 TIMED(q7_rows, "quantize-gradients", dt__q7_rows)
 TIMED(q7_columns, "quantize-gradients", dt__q7_columns)
 TIMED(q7_words, "interleave-codes", dt__q7_words)
-TIMED(q7_gather, "gather-codes", dt__q7_gathering)
+TIMED(q7_lines, "quantize-gradients", dt__q7_lines)
+TIMED(q7_taps, "product-int-gradient", dt__q7_taps)
 
 static void timed_gemm(const dt__gemm *g)
 {
@@ -196,7 +197,8 @@ static dt__kernels timed_of(const dt__kernels *real)
     k.q7_rows = timed_q7_rows;
     k.q7_columns = timed_q7_columns;
     k.q7_words = timed_q7_words;
-    k.q7_gather = timed_q7_gather;
+    k.q7_lines = timed_q7_lines;
+    k.q7_taps = timed_q7_taps;
     k.gemm = timed_gemm;
     k.gemms = timed_gemms;
     k.conv = timed_conv;

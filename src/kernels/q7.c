@@ -1,6 +1,5 @@
 /* Products of gradients as integers in plain C: q7.h. Faster kernels must give the same bits. */
 #include "kernels/kernels.h"
-#include "kernels/q7_gather.h"
 
 #include <math.h>
 
@@ -38,7 +37,27 @@ void dt__q7_gemm__ref(const dt__q7_product *p)
     }
 }
 
-void dt__q7_gather__ref(const dt__q7_gathering *g)
+static void add_tap(const dt__q7_taps *t, int64_t k, int64_t j, int32_t *sum)
 {
-    for (int64_t w = 0; w < g->words; w++) dt__q7_gather_word(g, w, 0);
+    for (int64_t w = 0; w < t->words; w++) {
+        const uint8_t *u = t->at[w] + t->offset[k];
+        const int8_t *a = t->codes + w * t->step + j * DT__Q7_WORD;
+        for (int i = 0; i < DT__Q7_OUTPUTS; i++, a += DT__Q7_WORD) {
+            sum[i] += a[0] * u[0] + a[1] * u[1] + a[2] * u[2] + a[3] * u[3];
+        }
+    }
+}
+
+void dt__q7_taps__ref(const dt__q7_taps *t)
+{
+    for (int64_t k = 0; k < t->columns; k++) {
+        for (int64_t j = 0; j < t->outputs; j += DT__Q7_OUTPUTS) {
+            int32_t sum[DT__Q7_OUTPUTS] = { 0 };
+            float *c = t->c + k * t->ldc + j;
+            add_tap(t, k, j, sum);
+            for (int i = 0; i < DT__Q7_OUTPUTS; i++) {
+                c[i] = fmaf((float)(sum[i] - t->minus[j + i]), t->scale[j + i], c[i]);
+            }
+        }
+    }
 }

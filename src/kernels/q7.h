@@ -79,15 +79,44 @@ typedef struct dt__q7_words {
     size_t panel_step; /* from the words of 32 columns to those of the next 32 */
 } dt__q7_words;
 
-/* The same of rows whose bytes lie apart: byte i of word w of column j, at to[128 * w + 4 * j], is
- * row[4 * w + i][offset[j]]. The byte behind each that is named is read, too. */
-typedef struct dt__q7_gathering {
-    int64_t n, words;
-    const uint8_t *const *row; /* [4 * words] */
-    const int32_t *offset;     /* [n] */
-    uint8_t *to;               /* word 0 of column 0 */
-    size_t panel_step;         /* as above */
-} dt__q7_gathering;
+/* Neighbouring positions: `n` of them, `from` in memory, `to` in the words of a block. */
+typedef struct dt__q7_span {
+    int64_t from, to, n;
+} dt__q7_span;
+
+/* Outputs whose positions lie side by side to codes: those of a block, in words of four, times
+ * factor[position]. Byte i of word w of output j, at codes[w * step + 4 * j], is position 4 w + i;
+ * positions that are in no run are 0. scale and the sum of codes times zero[position] of each
+ * output. */
+typedef struct dt__q7_lines {
+    int64_t n, words, runs; /* words: at most DT__Q7_BLOCK */
+    const dt__q7_span *run;  /* ascending */
+    const float *x;         /* of output 0 */
+    int64_t ldx;            /* to the next output */
+    const float *factor;    /* [4 * words] */
+    const int32_t *zero;    /* [4 * words] */
+    int8_t *codes;
+    int64_t step; /* bytes from a word to the next */
+    float *scale;
+    int32_t *sum;
+} dt__q7_lines;
+
+/* c[k][j] = fmaf((float)(sum - minus[j]), scale[j], c[k][j]), where sum is that of codes of output
+ * j times the bytes at at[word] + offset[k], over the words of a block. Lanes are outputs: a
+ * multiple of DT__Q7_OUTPUTS, and codes and c are aligned for them. On the calling thread. */
+typedef struct dt__q7_taps {
+    int64_t words, outputs, columns;
+    const uint8_t *const *at; /* [words]: 4 bytes are read */
+    const int32_t *offset;    /* [columns] */
+    const int8_t *codes;      /* as of dt__q7_lines */
+    int64_t step;
+    const int32_t *minus; /* [outputs] */
+    const float *scale;   /* [outputs] */
+    float *c;             /* [columns][ldc] */
+    int64_t ldc;
+} dt__q7_taps;
+
+#define DT__Q7_OUTPUTS 16
 
 /* Floats w [n][32] to a panel of bytes code + 128, in two passes over all terms, a multiple of four
  * at a time but for the last: the largest magnitudes, as bits; the codes by 1 / scale. */
@@ -122,19 +151,15 @@ typedef struct dt__q7_layer {
     int64_t m, n, k;
     const float *dy; /* [m][ldy] */
     int64_t ldy;
-    const struct dt__source *dy_source; /* [m][n], in place of dy where only dw is wanted */
-    const struct dt__source *weight;    /* W^ [n][k] */
+    const struct dt__source *weight; /* W^ [n][k] */
     float *dx;
     bool add_x;
     /* Codes of x: row r is u + r * ldu; or what `read` writes: rows r ... r + rows - 1 of k bytes,
-     * with room for DT__Q7_BEHIND more behind each; or column j of row r + i is row[i][offset[j]]
-     * after `place`, with a byte behind it that may be read. */
+     * with room for DT__Q7_BEHIND more behind each. */
     const uint8_t *u;
     int64_t ldu;
     void (*read)(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride);
-    void (*place)(const void *from, int64_t r, int64_t rows, const uint8_t **row);
     const void *from;
-    const int32_t *offset;
     const float *sx;
     const int32_t *zu;
     float *dw;

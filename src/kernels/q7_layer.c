@@ -85,11 +85,8 @@ static void open_work(work *w, const dt__q7_layer *l)
     if (l->dx != NULL) open_x(w);
     if (l->dw != NULL) open_w(w);
     const size_t terms = l->dx != NULL ? TERMS * DT__LANES * sizeof(float) : 0;
-    const size_t dy = l->dy_source != NULL ? DT__Q7_BLOCK * DT__Q7_COLUMNS * sizeof(float) : 0;
-    const bool read = l->dw != NULL && l->u == NULL && l->place == NULL;
-    const size_t x = read ? (size_t)(READ * stride_of(l)) : 0;
-    w->room_bytes = terms > dy ? terms : dy;
-    if (x > w->room_bytes) w->room_bytes = x;
+    const size_t x = l->dw != NULL && l->u == NULL ? (size_t)(READ * stride_of(l)) : 0;
+    w->room_bytes = terms > x ? terms : x;
     w->room = take(w, l->threads, w->room_bytes);
 }
 
@@ -180,27 +177,22 @@ static int8_t *columns_of(const work *w, int64_t block)
     return w->columns + block * (DT__Q7_BLOCK / DT__Q7_WORD) * w->step;
 }
 
-static void make_columns(const work *w, int64_t part, float *room)
+static void make_columns(const work *w, int64_t part)
 {
     const dt__q7_layer *l = w->l;
     const int64_t across = dt__ceil_div(l->n, DT__Q7_COLUMNS);
     const int64_t block = part / across, n = part % across * DT__Q7_COLUMNS;
     const int64_t m = row_of(w, block);
-    dt__q7_columns c = { .rows = rows_of(w, block),
-                         .n = dt__min_i64(DT__Q7_COLUMNS, l->n - n),
-                         .x = l->dy_source != NULL ? room : l->dy + m * l->ldy + n,
-                         .ldx = l->dy_source != NULL ? DT__Q7_COLUMNS : l->ldy,
-                         .factor = l->sx + m,
-                         .zero = l->zu + m,
-                         .codes = columns_of(w, block) + DT__Q7_WORD * n,
-                         .step = w->step,
-                         .scale = w->column_scale + block * l->n + n,
-                         .sum = w->column_minus + block * l->n + n };
-    if (l->dy_source != NULL) {
-        l->dy_source->fill(l->dy_source->from,
-                           &(dt__patch){ m, m + c.rows, n, n + c.n, room, c.ldx });
-    }
-    w->kernels->q7_columns(&c);
+    w->kernels->q7_columns(&(dt__q7_columns){ .rows = rows_of(w, block),
+                                              .n = dt__min_i64(DT__Q7_COLUMNS, l->n - n),
+                                              .x = l->dy + m * l->ldy + n,
+                                              .ldx = l->ldy,
+                                              .factor = l->sx + m,
+                                              .zero = l->zu + m,
+                                              .codes = columns_of(w, block) + DT__Q7_WORD * n,
+                                              .step = w->step,
+                                              .scale = w->column_scale + block * l->n + n,
+                                              .sum = w->column_minus + block * l->n + n });
 }
 
 static uint8_t *panels_of(const work *w, int64_t block)
@@ -224,29 +216,10 @@ static void join_rows(const work *w, int64_t block, int64_t first, int64_t rows,
     }
 }
 
-static void gather_rows(const work *w, int64_t block, int64_t rows)
-{
-    const dt__q7_layer *l = w->l;
-    const int64_t words = dt__ceil_div(rows, DT__Q7_WORD);
-    const uint8_t *row[DT__Q7_BLOCK];
-    l->place(l->from, row_of(w, block), rows, row);
-    for (int64_t i = rows; i < words * DT__Q7_WORD; i++) row[i] = row[rows - 1];
-    w->kernels->q7_gather(&(dt__q7_gathering){ .n = l->k,
-                                               .words = words,
-                                               .row = row,
-                                               .offset = l->offset,
-                                               .to = panels_of(w, block),
-                                               .panel_step = w->x_panel });
-}
-
 static void make_x(const work *w, int64_t block, uint8_t *room)
 {
     const dt__q7_layer *l = w->l;
     const int64_t rows = rows_of(w, block), m = row_of(w, block), stride = stride_of(l);
-    if (l->place != NULL) {
-        gather_rows(w, block, rows);
-        return;
-    }
     if (l->u != NULL) {
         join_rows(w, block, 0, rows, l->u + m * l->ldu, l->ldu);
         return;
@@ -265,7 +238,7 @@ static void make(const void *args, const dt__share *s)
     for (int64_t i = s->first; i < s->past; i++) {
         if (i < w->parts[1]) make_rows(w, i);
         else if (i < w->parts[2]) make_weight(w, i - w->parts[1], room);
-        else if (i < w->parts[3]) make_columns(w, i - w->parts[2], room);
+        else if (i < w->parts[3]) make_columns(w, i - w->parts[2]);
         else make_x(w, i - w->parts[3], room);
     }
 }

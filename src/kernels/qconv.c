@@ -471,7 +471,10 @@ static void draw(const worker *w)
     const plan *p = w->p;
     const dt__qconv *q = p->q;
     const int64_t image = p->axis[0].in * p->axis[1].in;
-    dt__canvas to = { w->canvas, canvas_row(p, &w->unit), canvas_rows(p, p->band), p->width };
+    dt__canvas to = { .bytes = w->canvas,
+                      .row0 = canvas_row(p, &w->unit),
+                      .rows = canvas_rows(p, p->band),
+                      .width = p->width };
     for (int64_t n = w->unit.sample; n < w->unit.sample + w->unit.samples; n++) {
         const uint8_t *u = q->u + n * q->ldu + w->group * p->in * image;
         dt__canvas_draw(p->axis, p->in, u, q->zu[n], &to);

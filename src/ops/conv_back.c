@@ -2,12 +2,13 @@
  *
  *     dx   the adjoint convolution of codes: those of dy by sample, those of W^ by input channel
  *     dw   the product of a linear layer whose rows are positions and whose columns are taps, a
- *          group at a time; columns of codes are read from padded images (kernels/qconv_gather.h)
+ *          group at a time; codes of x are read from padded images (kernels/q7_conv.h)
  *
  * A transposed convolution has dx alone, and groups of one channel have neither. */
 #include "ops/conv_back.h"
 
 #include "core/threads.h"
+#include "kernels/q7_conv.h"
 #include "kernels/qconv_gather.h"
 #include "ops/back_codes.h"
 
@@ -214,21 +215,20 @@ void dt__conv_integer_backward_x(const dt_call *c, const float *dy, float *dx)
 
 /* ---- dw -------------------------------------------------------------------------------------- */
 
-/* Padded images of a group of x, and how a position's row is gathered from them. */
+/* Padded images of a group of x. Their rows have the phases of dt__canvas, so that neighbouring
+ * positions read neighbouring bytes. */
 typedef struct images {
     const dt_call *c;
     extents e;
     dt__axis axis[2];
-    const float *dy;
     int64_t group;
+    int64_t phases;             /* of a canvas's row */
     int64_t width, plane, size; /* bytes of a canvas's row, of a channel, and of all */
-    uint8_t *canvas;            /* [batch][size], and a byte that q7_gather may read */
+    uint8_t *canvas;            /* [batch][size], and what products read behind */
     uint8_t *sample;            /* [threads]: a sample's unpacked codes */
     int64_t sample_bytes;       /* 0 where codes lie in bytes */
     int32_t *offset;            /* of each column, from a position's first input */
-    float *sx;                  /* [batch * positions] */
-    int32_t *zu;
-    dt__source source; /* of dy as rows of positions */
+    void *own;                  /* scratch of the product */
 } images;
 
 static size_t open_images(const dt_call *c, images *im)
@@ -238,17 +238,16 @@ static size_t open_images(const dt_call *c, images *im)
     const extents *e = &im->e;
     const dt__qconv q = images_of(e);
     for (int i = 0; i < 2; i++) im->axis[i] = dt__axis_of(&q, i);
-    im->width = length_of(&im->axis[1]);
+    im->phases = im->axis[1].out > 1 ? im->axis[1].step : 1;
+    im->width = dt__round_up(length_of(&im->axis[1]), im->phases);
     im->plane = length_of(&im->axis[0]) * im->width;
     im->size = e->in * im->plane;
     const dt__codes *x = c->codes[X];
     im->sample_bytes = x->packed ? dt__round_up(x->columns + DT__STEP, DT__ALIGNMENT) : 0;
-    const int64_t rows = e->conv.batch * e->positions;
-    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + 1, 1);
+    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + DT__Q7_CONV_BEHIND, 1);
     im->sample = take(&bytes, c->scratch, dt_threads(c->ctx) * im->sample_bytes, 1);
     im->offset = take(&bytes, c->scratch, e->in * e->taps, sizeof *im->offset);
-    im->sx = take(&bytes, c->scratch, rows, sizeof(float));
-    im->zu = take(&bytes, c->scratch, rows, sizeof(int32_t));
+    im->own = take(&bytes, c->scratch, 0, 1);
     return bytes;
 }
 
@@ -257,13 +256,14 @@ static void set_offsets(const images *im)
     const dt__axis *rows = &im->axis[0], *columns = &im->axis[1];
     for (int64_t i = 0; i < im->e.in * im->e.taps; i++) {
         const int64_t line = i / columns->taps, channel = line / rows->taps;
-        im->offset[i] =
-            (int32_t)(channel * im->plane + line % rows->taps * rows->dilation * im->width +
-                      i % columns->taps * columns->dilation);
+        const int64_t row = line % rows->taps * rows->dilation;
+        const int64_t column = i % columns->taps * columns->dilation;
+        im->offset[i] = (int32_t)(channel * im->plane + row * im->width +
+                                  column % im->phases * (im->width / im->phases) +
+                                  column / im->phases);
     }
 }
 
-/* Canvas, scales and zero points of a sample. */
 static void draw_sample(const images *im, int64_t s, uint8_t *room)
 {
     const dt__codes *x = im->c->codes[X];
@@ -278,11 +278,8 @@ static void draw_sample(const images *im, int64_t s, uint8_t *room)
                     &(dt__canvas){ .bytes = im->canvas + s * im->size,
                                    .row0 = im->axis[0].low,
                                    .rows = im->plane / im->width,
-                                   .width = im->width });
-    for (int64_t i = s * e->positions; i < (s + 1) * e->positions; i++) {
-        im->sx[i] = x->scale[s];
-        im->zu[i] = x->zero_u[s];
-    }
+                                   .width = im->width,
+                                   .phases = im->phases });
 }
 
 static void draw_samples(const void *args, const dt__share *part)
@@ -293,68 +290,39 @@ static void draw_samples(const void *args, const dt__share *part)
     }
 }
 
-static void place(const void *from, int64_t r0, int64_t rows, const uint8_t **row)
-{
-    const images *im = from;
-    const dt__axis *y = &im->axis[0], *x = &im->axis[1];
-    for (int64_t i = 0; i < rows; i++) {
-        const int64_t sample = (r0 + i) / im->e.positions, p = (r0 + i) % im->e.positions;
-        row[i] = im->canvas + sample * im->size + p / x->out * y->step * im->width +
-                 p % x->out * x->step;
-    }
-}
-
-/* dy as a matrix of positions by the group's output channels. */
-static void fill_dy(const void *from, const dt__patch *block)
-{
-    const images *im = from;
-    const extents *e = &im->e;
-    const int64_t p = e->positions, channels = e->out * e->conv.groups;
-    float *y = block->y;
-    for (int64_t r = block->r0; r < block->r1;) {
-        const int64_t s = r / p, end = dt__min_i64(block->r1, (s + 1) * p);
-        const int64_t channel = s * channels + im->group * e->out + block->c0;
-        im->c->kernels->transpose(&(dt__transpose){ .rows = block->c1 - block->c0,
-                                                    .columns = end - r,
-                                                    .x = im->dy + channel * p + r % p,
-                                                    .ldx = p,
-                                                    .y = y,
-                                                    .ldy = block->ldy });
-        y += (end - r) * block->ldy;
-        r = end;
-    }
-}
-
-static dt__q7_layer layer_of(const images *im, float *dw, void *scratch)
+static dt__q7_conv product_of(const images *im, const float *dy, float *dw)
 {
     const extents *e = &im->e;
-    return (dt__q7_layer){ .m = e->conv.batch * e->positions,
-                           .n = e->out,
-                           .k = e->in * e->taps,
-                           .dy_source = &im->source,
-                           .place = place,
-                           .from = im,
-                           .offset = im->offset,
-                           .sx = im->sx,
-                           .zu = im->zu,
-                           .dw = dw,
-                           .threads = dt_threads(im->c->ctx),
-                           .scratch = scratch };
+    const dt__codes *x = im->c->codes[X];
+    return (dt__q7_conv){ .batch = e->conv.batch,
+                          .rows = im->axis[0].out,
+                          .across = im->axis[1].out,
+                          .n = e->out,
+                          .k = e->in * e->taps,
+                          .dy = dy + im->group * e->out * e->positions,
+                          .dy_sample = e->out * e->conv.groups * e->positions,
+                          .images = im->canvas,
+                          .sample = im->size,
+                          .row = im->axis[0].step * im->width,
+                          .offset = im->offset,
+                          .sx = x->scale,
+                          .zu = x->zero_u,
+                          .dw = dw + im->group * e->out * e->in * e->taps,
+                          .threads = dt_threads(im->c->ctx),
+                          .scratch = im->own };
 }
 
 void dt__conv_integer_backward_w(const dt_call *c, const float *dy, float *dw)
 {
     images im;
-    const size_t bytes = open_images(c, &im);
+    open_images(c, &im);
     const extents *e = &im.e;
-    im.dy = dy;
-    im.source = (dt__source){ fill_dy, &im };
     set_offsets(&im);
+    memset(im.canvas + e->conv.batch * im.size, 0, DT__Q7_CONV_BEHIND);
     for (im.group = 0; im.group < e->conv.groups; im.group++) {
+        const dt__q7_conv product = product_of(&im, dy, dw);
         dt__parallel(e->conv.batch, im.size, draw_samples, &im);
-        float *to = dw + im.group * e->out * e->in * e->taps;
-        const dt__q7_layer l = layer_of(&im, to, (char *)c->scratch + bytes);
-        dt__q7_run(c->kernels, &l);
+        dt__q7_conv_run(c->kernels, &product);
     }
 }
 
@@ -373,8 +341,8 @@ size_t dt__conv_integer_scratch(const dt_call *c)
     if (c->wants[WEIGHT] && dt__conv_integer_w(c)) {
         images im;
         w = open_images(c, &im);
-        const dt__q7_layer l = layer_of(&im, &any, NULL);
-        w += dt__q7_scratch(&l);
+        const dt__q7_conv product = product_of(&im, &any, &any);
+        w += dt__q7_conv_scratch(&product);
     }
     return x > w ? x : w;
 }

@@ -15,6 +15,7 @@ typedef __m512i ints;
 typedef __m512 floats;
 
 DT__INLINE ints load(const void *from) { return _mm512_load_si512(from); }
+DT__INLINE ints load_ints(const int32_t *from) { return _mm512_loadu_si512(from); }
 DT__INLINE ints subtract(ints a, ints b) { return _mm512_sub_epi32(a, b); }
 DT__INLINE ints set_int(int32_t x) { return _mm512_set1_epi32(x); }
 DT__INLINE floats set_float(float x) { return _mm512_set1_ps(x); }
@@ -44,6 +45,8 @@ DT__INLINE_NATIVE ints add_words(ints sum, ints u, ints a)
 }
 
 #include "kernels/x86/q7_tile.inc"
+#include "kernels/x86/q7_taps_tile.inc"
 
 void dt__q7_gemm__avx512(const dt__q7_product *p) { multiply(p); }
+void dt__q7_taps__avx512(const dt__q7_taps *t) { multiply_taps(t); }
 #endif

@@ -21,6 +21,8 @@ DT__INLINE_NATIVE ints add_words(ints sum, ints u, ints a)
 }
 
 #include "kernels/x86/q7_tile.inc"
+#include "kernels/x86/q7_taps_tile.inc"
 
 void dt__q7_gemm__avx_vnni(const dt__q7_product *p) { multiply(p); }
+void dt__q7_taps__avx_vnni(const dt__q7_taps *t) { multiply_taps(t); }
 #endif
