@@ -13,7 +13,7 @@
 #define COLUMNS(rows) 2
 #define CHAINS(rows) ((rows) == 2 ? 2 : 1)
 #define EACH_ROWS(X) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define OUTPUTS 8
+#define OUTPUTS 4
 #define SEGMENT INT_MAX
 #define UNPACK_FROM 16
 #define NIBBLE_SHIFT 4
