@@ -90,7 +90,7 @@ typedef struct dt__q7_span {
  * output. */
 typedef struct dt__q7_lines {
     int64_t n, words, runs; /* words: at most DT__Q7_BLOCK */
-    const dt__q7_span *run;  /* ascending */
+    const dt__q7_span *run; /* ascending */
     const float *x;         /* of output 0 */
     int64_t ldx;            /* to the next output */
     const float *factor;    /* [4 * words] */

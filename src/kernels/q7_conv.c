@@ -68,8 +68,8 @@ static void open_work(work *w, const dt__q7_conv *c)
     w->count = take(w, w->blocks, sizeof *w->count);
     w->sums = take(w, c->k * w->lanes, sizeof(float));
     const size_t position = sizeof(float) + sizeof(int32_t);
-    w->room_bytes = (size_t)(w->words * DT__Q7_WORD) * position +
-                    (size_t)w->runs * sizeof(dt__q7_span);
+    w->room_bytes =
+        (size_t)(w->words * DT__Q7_WORD) * position + (size_t)w->runs * sizeof(dt__q7_span);
     w->room_bytes = (size_t)dt__round_up((int64_t)w->room_bytes, DT__ALIGNMENT);
     w->room = take(w, c->threads, w->room_bytes);
 }
@@ -91,8 +91,8 @@ static void add_run(const dt__q7_conv *c, int64_t sample, int64_t p, int64_t n, 
     const int64_t to = b->words * DT__Q7_WORD, words = dt__ceil_div(n, DT__Q7_WORD);
     b->run[b->runs++] = (dt__q7_span){ sample * c->dy_sample + p, to, n };
     for (int64_t i = 0; i < words; i++, p += DT__Q7_WORD) {
-        b->at[b->words + i] = c->images + sample * c->sample + p / c->across * c->row +
-                              p % c->across;
+        b->at[b->words + i] =
+            c->images + sample * c->sample + p / c->across * c->row + p % c->across;
     }
     b->words += words;
     for (int64_t i = to; i < b->words * DT__Q7_WORD; i++) {
@@ -185,10 +185,6 @@ void dt__q7_conv_run(const dt__kernels *kernels, const dt__q7_conv *c)
     memset(w.sums, 0, (size_t)(c->k * w.lanes) * sizeof *w.sums);
     const int64_t all = dt__ceil_div(w.positions, DT__Q7_BLOCK), slice = w.blocks;
     for (; w.first < all; w.first += slice) run_slice(&w, all);
-    kernels->transpose(&(dt__transpose){ .rows = c->k,
-                                         .columns = c->n,
-                                         .x = w.sums,
-                                         .ldx = w.lanes,
-                                         .y = c->dw,
-                                         .ldy = c->k });
+    kernels->transpose(&(dt__transpose){
+        .rows = c->k, .columns = c->n, .x = w.sums, .ldx = w.lanes, .y = c->dw, .ldy = c->k });
 }

@@ -14,11 +14,11 @@ typedef struct dt__q7_conv {
     int64_t n, k;                /* outputs and columns of the group */
     const float *dy;             /* [n][rows * across] of sample 0; */
     int64_t dy_sample;           /* floats to the next sample */
-    const uint8_t *images;       /* position (0, 0) of sample 0, of which column j is at offset[j], */
-    int64_t sample, row;         /* bytes to the next sample, and to the next row of positions; */
-    const int32_t *offset;       /* positions of a row are neighbours */
-    const float *sx;             /* [batch] */
-    const int32_t *zu;           /* [batch] */
+    const uint8_t *images; /* position (0, 0) of sample 0, of which column j is at offset[j], */
+    int64_t sample, row;   /* bytes to the next sample, and to the next row of positions; */
+    const int32_t *offset; /* positions of a row are neighbours */
+    const float *sx;       /* [batch] */
+    const int32_t *zu;     /* [batch] */
     float *dw;
     int threads;
     void *scratch;

@@ -32,7 +32,8 @@ int64_t dt__axis_positions(const dt__axis *x, int64_t phase);
 typedef struct dt__canvas {
     uint8_t *bytes;
     int64_t row0, rows, width; /* rows of a channel; bytes of a row */
-    int64_t phases; /* s > 1: column j of a row is at j % s * (width / s) + j / s; s divides width */
+    /* s > 1, a divisor of width: column j of a row is at j % s * (width / s) + j / s. */
+    int64_t phases;
 } dt__canvas;
 
 /* Fills the part from the images of `channels` channels, the first at u. `axes` are rows and

@@ -258,9 +258,9 @@ static void set_offsets(const images *im)
         const int64_t line = i / columns->taps, channel = line / rows->taps;
         const int64_t row = line % rows->taps * rows->dilation;
         const int64_t column = i % columns->taps * columns->dilation;
-        im->offset[i] = (int32_t)(channel * im->plane + row * im->width +
-                                  column % im->phases * (im->width / im->phases) +
-                                  column / im->phases);
+        im->offset[i] =
+            (int32_t)(channel * im->plane + row * im->width +
+                      column % im->phases * (im->width / im->phases) + column / im->phases);
     }
 }
 
