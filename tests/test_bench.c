@@ -142,8 +142,9 @@ START_TEST(json_has_every_row_and_field)
     json_t *row;
     json_array_foreach(rows, i, row) check_row(row);
     static const char *const parts[] = { "limits/", "products/",     "quantize/", "optimizer/",
-                                         "step/",   "convolutions/", "rounding/", "language/" };
-    for (int k = 0; k < 8; k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
+                                         "step/",   "convolutions/", "rounding/", "language/",
+                                         "growth/" };
+    for (int k = 0; k < DT__COUNT_OF(parts); k++) ck_assert_int_gt(count_rows(rows, parts[k]), 5);
     ck_assert_int_eq(count_rows(rows, "limits/int8-plain/t"), 2);
     check_parts_of(rows, "step/64-32-10/b16/float/");
     check_parts_of(rows, "step/64-32-10/b16/qat/");

@@ -102,6 +102,40 @@ def mobilenet():
                          nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(24, 10))
 
 
+class Attend(nn.Module):
+    """A block of a gpt, with a bias in its linear layers."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"),
+                                 nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).chunk(3, -1))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(-2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Language(nn.Module):
+    """The head uses the token embedding's weight."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.tokens = nn.Embedding(of.vocabulary, of.width)
+        self.positions = nn.Parameter(0.02 * torch.randn(of.context, of.width))
+        self.blocks = nn.Sequential(*(Attend(of.width, of.heads) for _ in range(of.layers)))
+        self.norm = nn.LayerNorm(of.width)
+
+    def forward(self, ids):
+        x = self.norm(self.blocks(self.tokens(ids) + self.positions))
+        return functional.linear(x, self.tokens.weight).flatten(0, 1)
+
+
 NETS = {"cnn": cnn, "resnet20": resnet20, "dscnn": dscnn, "mobilenet": mobilenet}
 
 
@@ -110,17 +144,26 @@ class Step:
     with foreach or the plain loop a step takes 1.1 to 1.4 times as long."""
 
     def __init__(self, model, qat=False, compiled=False):
-        net = isinstance(model, work.Net)
-        self.module = NETS[model.network]() if net else self.perceptron(model.sizes)
+        self.fill(model)
         if qat:
             torchao_rows.prepare(self.module)
         matrices = [p for p in self.module.parameters() if p.dim() > 1]
         vectors = [p for p in self.module.parameters() if p.dim() == 1]
         groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=RATE, weight_decay=0.01, fused=True)
+        self.loss = torch.compile(self.forward, dynamic=False) if compiled else self.forward
+
+    def fill(self, model):
+        """Module and batch."""
+        if isinstance(model, work.Gpt):
+            self.module = Language(model)
+            self.x = torch.randint(model.vocabulary, (model.batch, model.context))
+            self.labels = torch.randint(model.vocabulary, (model.batch * model.context,))
+            return
+        net = isinstance(model, work.Net)
+        self.module = NETS[model.network]() if net else self.perceptron(model.sizes)
         self.x = torch.rand(model.batch, *(model.image if net else model.sizes[:1]))
         self.labels = torch.arange(model.batch) * 7 % (10 if net else model.sizes[-1])
-        self.loss = torch.compile(self.forward, dynamic=False) if compiled else self.forward
 
     @staticmethod
     def perceptron(sizes):
@@ -179,7 +222,7 @@ def print_held(printer, model, threads):
 
 
 def steps(options, printer, threads):
-    for model in work.models(options.quick):
+    for model in work.models(options.quick) + work.gpts(options.quick):
         trials = pair_of_steps(model, threads, False)
         if options.compiled:
             torch.compiler.reset()  # after some models it would give up, and run them as they are

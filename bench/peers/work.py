@@ -42,6 +42,29 @@ def nets(quick):
             Net("dscnn", (1, 49, 10), 128), Net("mobilenet", (1, 28, 28), 128)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Gpt:
+    """A language model of src/bench/bench_language.c."""
+
+    network: str
+    layers: int
+    heads: int
+    width: int
+    batch: int
+    context: int
+    vocabulary: int = 65
+
+    def name(self, what, threads):
+        return "language/%s/b%dx%d/%s/t%d" % (self.network, self.batch, self.context, what,
+                                              threads)
+
+
+def gpts(quick):
+    if quick:
+        return [Gpt("gpt-32", 2, 2, 32, 2, 8)]
+    return [Gpt("gpt-128", 4, 4, 128, 12, 64), Gpt("gpt-384", 6, 6, 384, 8, 256)]
+
+
 def products(quick):
     """Of [m, n] by [n, n]: each n with its m."""
     rows = (1, 16) if quick else (1, 4, 16, 96, 512)

@@ -6,15 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const dt_bench_parts[] = { "limits",  "products",     "quantize", "optimizer",
-                                       "step",    "convolutions", "rounding", "language",
-                                       "experts", "backward",     "waiting",  "device",
-                                       NULL };
+const char *const dt_bench_parts[] = {
+    "limits",   "products", "quantize", "optimizer", "step",   "convolutions", "rounding",
+    "language", "experts",  "backward", "waiting",   "device", "growth",       NULL
+};
 
 static dt_status (*const parts[])(dt__bench *b) = {
     dt__bench_limits,  dt__bench_products,     dt__bench_quantize, dt__bench_optimizer,
     dt__bench_step,    dt__bench_convolutions, dt__bench_rounding, dt__bench_language,
-    dt__bench_experts, dt__bench_backward,     dt__bench_waiting,  dt__bench_device
+    dt__bench_experts, dt__bench_backward,     dt__bench_waiting,  dt__bench_device,
+    dt__bench_growth
 };
 
 dt_bench_options dt_bench_defaults(void) { return (dt_bench_options){ .parts = DT_BENCH_ALL }; }

@@ -26,7 +26,8 @@ enum {
     DT_BENCH_BACKWARD = 512,    /* training steps whose gradients are products of integers */
     DT_BENCH_WAITING = 1024,    /* small loops on several threads, idle and beside others */
     DT_BENCH_DEVICE = 2048,     /* forward passes of networks of integers alone */
-    DT_BENCH_ALL = 4095
+    DT_BENCH_GROWTH = 4096,     /* costs over widths, contexts, experts and images */
+    DT_BENCH_ALL = 8191
 };
 
 /* Their names, in this order, ended by NULL: "limits", "products", ... */

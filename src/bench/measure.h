@@ -107,5 +107,6 @@ dt_status dt__bench_decode(dt__bench *b); /* of `language` */
 dt_status dt__bench_experts(dt__bench *b);
 dt_status dt__bench_waiting(dt__bench *b);
 dt_status dt__bench_device(dt__bench *b);
+dt_status dt__bench_growth(dt__bench *b);
 
 #endif

@@ -205,7 +205,7 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
-                     "language, experts, backward, waiting, device" },
+                     "language, experts, backward, waiting, device, growth" },
                    { "--threads", "N", "beside one thread; default: one for each core" },
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },

@@ -76,8 +76,8 @@ typedef struct dt__gemms {
 /* A tile multiplies packed operands: up to DT__GEMM_ROWS rows and DT__GEMM_TERMS terms of a (1 MiB
  * of floats), and of b panels of DT__GEMM_PANEL columns and up to DT__GEMM_DEPTH terms (32 KiB),
  * which are packed just before all those rows pass. Few rows take up to DT__GEMM_WIDTH panels at a
- * time. Sources are filled DT__GEMM_FILLED elements at a time. A sink has tiles of at most
- * DT__GEMM_SUNK columns.
+ * time, few terms as many as have that size. Sources are filled DT__GEMM_FILLED elements at a time.
+ * A sink has tiles of at most DT__GEMM_SUNK columns.
  *
  * Few rows multiply b where it lies: up to DT__GEMM_FEW, DT__GEMM_BAND terms at a time; by a
  * transposed b (x86/gemm_turned.inc) up to DT__GEMM_TURNED, with a packed as a whole, up to

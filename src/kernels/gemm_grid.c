@@ -66,12 +66,13 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
     const int64_t few = dt__min_i64(rows, DT__GEMM_FEW);
-    const int64_t panels = dt__min_i64(dt__ceil_div(g->n, DT__GEMM_PANEL), DT__GEMM_WIDTH);
+    const int64_t depth = dt__min_i64(g->k, DT__GEMM_DEPTH);
+    const int64_t terms = dt__ceil_div(g->n, DT__GEMM_PANEL) * depth;
     const int64_t sunk = dt__gemm_stride(dt__min_i64(g->n, DT__GEMM_SUNK));
     const bool filled = g->a_source != NULL || g->b_source != NULL;
     return (dt__gemm_room){
         .a = packed_a(g, rows) + 16,
-        .b = panels * DT__GEMM_PANEL * dt__min_i64(g->k, DT__GEMM_DEPTH),
+        .b = dt__min_i64(terms, DT__GEMM_WIDTH * DT__GEMM_DEPTH) * DT__GEMM_PANEL,
         .filled = filled ? DT__GEMM_FILLED : 0,
         .sunk = g->c_sink != NULL      ? rows * sunk
                 : dt__gemm_in_place(g) ? few * sunk
