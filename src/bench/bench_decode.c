@@ -1,7 +1,7 @@
 /* Inference of a converted language model: 512 tokens at once (prefill), and one token after 512
- * (decode), after none (decode-first), or after 512 with an int8 cache (decode-int8). A llama of
- * random weights with 12 layers, width 768 and 91 M parameters, by the default
- * preset (int8 activations, int4 weights in groups of 32).
+ * (decode), after none (decode-first; decode-first-f16 with the weights' scales in f16), or after
+ * 512 with an int8 cache (decode-int8). A llama of random weights with 12 layers, width 768 and
+ * 91 M parameters, by the default preset (int8 activations, int4 weights in groups of 32).
  *
  * Prefill is bounded by integer multiply-adds: one per weight and token; for the head one token
  * only. Decode is bounded by reading: every packed weight, and the keys and values of the cache.
@@ -31,15 +31,20 @@ typedef struct work {
 static const work big = { "llama-91m", LLAMA(4096, 1024, 12, 12, 768, 2048), 512 };
 static const work quick = { "llama-small", LLAMA(64, 32, 2, 2, 64, 96), 16 };
 
-enum { PREFILL, DECODE, FIRST, CODES, KINDS, INT8 = KINDS, READ, TRIALS };
-static const char *const kinds[] = { "prefill", "decode", "decode-first", "decode-int8" };
+enum { PREFILL, DECODE, FIRST, CODES, HALF, KINDS, INT8 = KINDS, READ, TRIALS };
+static const char *const kinds[] = { "prefill", "decode", "decode-first", "decode-int8",
+                                     "decode-first-f16" };
+
+typedef struct model {
+    dt_module *m;
+    double weights, bytes; /* weights per token; bytes of their panels */
+} model;
 
 typedef struct subject {
     const work *task;
-    dt_module *m;
+    model of, half;       /* with scales in f32, and in f16 */
     dt_decoder *d[KINDS]; /* decode continues the text of prefill */
     int32_t *ids;
-    double weights, bytes; /* weights per token; bytes of their panels */
     struct {
         double *seconds; /* of the latest MOST_RUNS runs */
         int64_t runs;
@@ -81,17 +86,34 @@ static dt_status decode_first(void *user)
     return feed(s, FIRST, 0, 1);
 }
 
+static dt_status decode_half(void *user)
+{
+    subject *s = user;
+    return feed(s, HALF, 0, 1);
+}
+
 /* ---- the model ------------------------------------------------------------------------------ */
 
 static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
-    subject *s = user;
+    model *of = user;
     (void)path;
     (void)kind;
     if (!dt_is_packed(x)) return DT_OK;
-    s->weights += (double)x->count;
-    s->bytes += (double)((const dt__packed *)x->ext)->codes->layout.bytes;
+    of->weights += (double)x->count;
+    of->bytes += (double)((const dt__packed *)x->ext)->codes->layout.bytes;
     return DT_OK;
+}
+
+static dt_status make_model(dt__bench *b, const work *task, bool half, model *of)
+{
+    dt_qat_options qat = dt_qat_defaults();
+    qat.weight.has_scale_dtype = half;
+    qat.weight.quant.scale_dtype = DT_SCALE_F16;
+    DT__TRY(dt_llama_create(b->ctx, &task->model, &of->m));
+    DT__TRY(dt_prepare(of->m, &qat));
+    DT__TRY(dt_convert(of->m, NULL, NULL));
+    return dt_module_visit(of->m, count_weight, of);
 }
 
 static dt_status make(dt__bench *b, const work *task, subject *s)
@@ -106,16 +128,15 @@ static dt_status make(dt__bench *b, const work *task, subject *s)
     for (int64_t i = 0; i < task->tokens; i++) {
         s->ids[i] = (int32_t)(i * i % 1009 % task->model.vocab);
     }
-    DT__TRY(dt_llama_create(b->ctx, &task->model, &s->m));
-    DT__TRY(dt_prepare(s->m, NULL));
-    DT__TRY(dt_convert(s->m, NULL, NULL));
-    DT__TRY(dt_module_visit(s->m, count_weight, s));
+    DT__TRY(make_model(b, task, false, &s->of));
+    DT__TRY(make_model(b, task, true, &s->half));
     dt_decoder_options o = { .capacity = task->tokens + 1 };
     dt_tensor *logits;
-    DT__TRY(dt_decoder_create(s->m, &o, &s->d[PREFILL]));
-    DT__TRY(dt_decoder_create(s->m, &o, &s->d[FIRST]));
+    DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[PREFILL]));
+    DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[FIRST]));
+    DT__TRY(dt_decoder_create(s->half.m, &o, &s->d[HALF]));
     o.cache = DT_CACHE_INT8;
-    DT__TRY(dt_decoder_create(s->m, &o, &s->d[CODES]));
+    DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[CODES]));
     DT__TRY(dt_decoder_feed(s->d[CODES], s->ids, task->tokens, &logits));
     return prefill(s);
 }
@@ -123,7 +144,8 @@ static dt_status make(dt__bench *b, const work *task, subject *s)
 static void free_subject(dt__bench *b, subject *s)
 {
     for (int i = 0; i < KINDS; i++) dt_decoder_free(s->d[i]);
-    dt_module_free(s->m);
+    dt_module_free(s->of.m);
+    dt_module_free(s->half.m);
     dt__release(b->ctx, s->ids);
     for (int i = 0; i < KINDS; i++) dt__release(b->ctx, s->took[i].seconds);
 }
@@ -160,13 +182,15 @@ static void fill_trials(const dt__bench *b, subject *s, dt__trial *t)
     const double cache = 2 * (double)(m->layers * m->width) * (n + 1); /* bytes of codes */
     const double scales = 2 * (double)(m->layers * m->heads) * (n + 1) * sizeof(float);
     t[PREFILL] = (dt__trial){ .unit = "ms", .run = prefill, .subject = s, .limit = INT8 };
-    t[PREFILL].work = (s->weights - head) * n + head;
+    t[PREFILL].work = (s->of.weights - head) * n + head;
     t[DECODE] = (dt__trial){ .unit = "ms", .run = decode, .subject = s, .limit = READ };
     t[FIRST] = (dt__trial){ .unit = "ms", .run = decode_first, .subject = s, .limit = READ };
     t[CODES] = (dt__trial){ .unit = "ms", .run = decode_codes, .subject = s, .limit = READ };
-    t[DECODE].work = s->bytes + cache * sizeof(float);
-    t[FIRST].work = s->bytes;
-    t[CODES].work = s->bytes + cache + scales;
+    t[HALF] = (dt__trial){ .unit = "ms", .run = decode_half, .subject = s, .limit = READ };
+    t[HALF].work = s->half.bytes;
+    t[DECODE].work = s->of.bytes + cache * sizeof(float);
+    t[FIRST].work = s->of.bytes;
+    t[CODES].work = s->of.bytes + cache + scales;
     for (int i = PREFILL; i < KINDS; i++) name_of(b, s->task, i, "", t[i].name);
 }
 
