@@ -270,7 +270,7 @@ typedef struct dt__rms_norm {
     double *rstd;
 } dt__rms_norm;
 
-/* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
+/* y = (x / factor - mean) rstd weight + bias [+ residual; then relu or relu6] per channel, for lines.outer x
  * lines.n channels x lines.inner. stats [3][channels] gets mean and biased variance of x / factor,
  * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
  * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
@@ -281,14 +281,14 @@ typedef enum dt__norm_stage { DT__NORM_WHOLE, DT__NORM_SUMS, DT__NORM_APPLY } dt
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
-    bool training, relu;
+    bool training, relu, relu6; /* at most one activation */
     const void *x, *weight, *bias, *factor;
     const void *mean, *var; /* of evaluation */
     const void *residual;   /* like x */
     void *y;
     double *stats;
     double *room; /* dt__batch_norm_room elements */
-    /* relu's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner is 1;
+    /* the activation's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner is 1;
      * NULL in forward: not needed */
     uint8_t *bits;
     /* In training. DT__NORM_SUMS writes `own` alone (backward also dweight, dbias, dfactor): for

@@ -35,9 +35,9 @@ typedef struct axis {
 } axis;
 
 /* Inputs from `first` to below `past`, which are in a phase from element `at` on: every
- * `from`-th of them, at every `to`-th element. */
+ * `from`-th of them, n in all, at every `to`-th element. */
 typedef struct run {
-    int64_t first, past, from, to, at;
+    int64_t first, past, from, n, to, at;
 } run;
 
 /* The division of a problem into units, and the offsets in scratch. */
@@ -190,6 +190,7 @@ static run run_of(const plan *p, int64_t phase)
     r.at = (x->begin + r.first * x->every) / x->step;
     const int64_t room = r.at < p->width ? dt__ceil_div(p->width - r.at, x->every) : 0;
     r.past = dt__min_i64(x->in, r.first + room * x->step);
+    r.n = dt__max_i64(0, dt__ceil_div(r.past - r.first, r.from));
     return r;
 }
 
@@ -230,18 +231,12 @@ static inline void part_eight(const uint8_t *from, uint8_t first[8], uint8_t sec
     for (int k = 0; k < 8; k++) second[k] = SECOND_BYTE(pair[k]);
 }
 
-/* How many inputs a run has. */
-static int64_t inputs_of(const run *r)
-{
-    return dt__max_i64(0, dt__ceil_div(r->past - r->first, r->from));
-}
-
 /* Writes the bytes of a row to two runs, of even and of odd places. Reads no further than DT__STEP
  * bytes behind the row. */
 static void part_row(const uint8_t *row, int64_t in, const run *even, uint8_t *to_even,
                      const run *odd, uint8_t *to_odd)
 {
-    const int64_t n = inputs_of(even), m = inputs_of(odd);
+    const int64_t n = even->n, m = odd->n;
     for (int64_t i = 0; i < n || i < m; i += 8) {
         uint8_t first[8], second[8], last[16] = { 0 };
         const uint8_t *from = row + 2 * i;
