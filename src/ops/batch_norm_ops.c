@@ -28,7 +28,7 @@ const dt_key dt__batch_norm_keys[] = {
       .text = "share of the batch's statistics in the new running ones" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt__device_activation_names,
-      .fallback = "none", .text = "a function of each element of the sum" },
+      .fallback = "none", .text = "none, relu or relu6: a function of each element of the sum" },
     { 0 },
 };
 
