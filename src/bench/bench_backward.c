@@ -31,9 +31,13 @@ typedef struct work {
     }
 
 static const work tasks[] = {
+    { "768-256-128-10", 64, .sizes = { 4, { 768, 256, 128, 10 } } },
     { "768-256-128-10", 512, .sizes = { 4, { 768, 256, 128, 10 } } },
+    { "1024-4096-4096-1024", 256, .sizes = { 4, { 1024, 4096, 4096, 1024 } } },
     { "cnn", 128, .net = &dt__net_cnn },
     { "resnet20", 128, .net = &dt__net_resnet20 },
+    { "dscnn", 128, .net = &dt__net_dscnn },
+    { "mobilenet", 128, .net = &dt__net_mobilenet },
     { "gpt-128", 12, .gpt = GPT(64, 128), .tokens = 64 },
     { "gpt-384", 8, .gpt = GPT(256, 384), .tokens = 256 },
 };

@@ -41,18 +41,41 @@ dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads)
  * for few cache sets. */
 int64_t dt__gemm_stride(int64_t columns) { return dt__round_up(columns, 16) + 16; }
 
+bool dt__gemm_in_place(const dt__gemm *g)
+{
+    return !g->trans_b && g->b_source == NULL && g->c_sink == NULL;
+}
+
+bool dt__gemm_turns(const dt__gemm *g)
+{
+    return g->trans_b && !g->trans_a && !g->accumulate && g->a_source == NULL &&
+           g->b_source == NULL;
+}
+
+/* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. */
+static int64_t packed_a(const dt__gemm *g, int64_t rows)
+{
+    const int64_t block = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16);
+    const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
+    const int64_t few = dt__min_i64(most, DT__GEMM_TURNED);
+    return dt__gemm_turns(g) ? dt__max_i64(block, dt__round_up(few, 16) * g->k) : block;
+}
+
 /* A strip of packed a is written in vectors, so behind the last one there is room for one more. */
 dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
+    const int64_t few = dt__min_i64(rows, DT__GEMM_FEW);
     const int64_t panels = dt__min_i64(dt__ceil_div(g->n, DT__GEMM_PANEL), DT__GEMM_WIDTH);
     const int64_t sunk = dt__gemm_stride(dt__min_i64(g->n, DT__GEMM_SUNK));
     const bool filled = g->a_source != NULL || g->b_source != NULL;
     return (dt__gemm_room){
-        .a = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16) + 16,
+        .a = packed_a(g, rows) + 16,
         .b = panels * DT__GEMM_PANEL * dt__min_i64(g->k, DT__GEMM_DEPTH),
         .filled = filled ? DT__GEMM_FILLED : 0,
-        .sunk = g->c_sink != NULL ? rows * sunk : 0,
+        .sunk = g->c_sink != NULL      ? rows * sunk
+                : dt__gemm_in_place(g) ? few * sunk
+                                       : 0,
     };
 }
 

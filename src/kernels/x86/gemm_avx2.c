@@ -6,9 +6,14 @@
 #define REAL float
 #define KERNEL(name) dt__##name##__avx2
 #define GEMM_STRIP 6
+#define GEMM_FEW 4
 #include "kernels/plain_gemm.inc"
 #include "kernels/x86/floats_avx2.inc"
 
 #define TILES UP_TO_8(1) UP_TO_4(2) UP_TO_4(3) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/gemm_vectors.inc"
+
+#define TURNED_ROWS 4
+#define TURNED_MOST 32
+#include "kernels/x86/gemm_turned.inc"
 #endif

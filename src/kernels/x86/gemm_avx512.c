@@ -6,6 +6,7 @@
 #define REAL float
 #define KERNEL(name) dt__##name##__avx512
 #define GEMM_STRIP 14
+#define GEMM_FEW DT__GEMM_FEW
 #include "kernels/plain_gemm.inc"
 #include "kernels/x86/floats_avx512.inc"
 
@@ -13,4 +14,8 @@
 #define MANY TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
 #define TILES FEW MANY TILE(13, 2) TILE(14, 2)
 #include "kernels/x86/gemm_vectors.inc"
+
+#define TURNED_ROWS 8
+#define TURNED_MOST DT__GEMM_TURNED
+#include "kernels/x86/gemm_turned.inc"
 #endif
