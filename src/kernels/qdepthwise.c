@@ -216,7 +216,7 @@ static void prepare(const plan *p)
 
 /* Bytes from `PARTED - n` on select the first n of PARTED bytes. */
 static const uint8_t kept[2 * PARTED] = { 255, 255, 255, 255, 255, 255, 255, 255,
-                                            255, 255, 255, 255, 255, 255, 255, 255 };
+                                          255, 255, 255, 255, 255, 255, 255, 255 };
 
 /* The first n bytes of `from`, then zeros' code. Compilers vectorize loops of this form. */
 static inline void put(uint8_t *to, const uint8_t *from, int64_t n, uint8_t zero)

@@ -2,9 +2,9 @@
  * Szegedy 2015).
  *     z = x / factor      y = f((z - mean) / sqrt(var + eps) * weight + bias + residual)
  * Mean and variance are those of z. f is the identity, relu or relu6; the last two keep one bit per
- * element for backward. Training uses the batch's mean and biased variance and updates the running values (the
- * variance by the unbiased one). Evaluation uses the running values. The statistics that were used
- * are kept for backward in f64. */
+ * element for backward. Training uses the batch's mean and biased variance and updates the running
+ * values (the variance by the unbiased one). Evaluation uses the running values. Statistics that
+ * were used are kept for backward in f64. */
 #include "ops/batch_norm_ops.h"
 
 #include "ops/device_ops.h"

@@ -1,5 +1,5 @@
-/* relu and relu6, their mask, the epilogue of a product, and batch norm with AVX2: the plain bodies with row
- * loops of eight floats per vector. */
+/* relu and relu6, their mask, the epilogue of a product, and batch norm with AVX2: the plain bodies
+ * with row loops of eight floats per vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/norm_rows.h"
