@@ -270,7 +270,7 @@ typedef struct dt__rms_norm {
     double *rstd;
 } dt__rms_norm;
 
-/* y = (x / factor - mean) rstd weight + bias [+ residual; relu or relu6] per channel, of lines.outer
+/* y = (x / factor - mean) rstd weight + bias [+ residual; relu, relu6] per channel, of lines.outer
  * x lines.n channels x lines.inner. stats [3][channels]: mean and biased variance of x / factor,
  * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
  * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
