@@ -727,6 +727,7 @@ static dt__batch_norm batch_of(kernel_run *r)
 {
     const int64_t n = dt__min_i64(dt__max_i64(kernel_size(r), 1), 513);
     dt__batch_norm b = { .eps = 1e-5, .training = kernel_chance(r), .relu = kernel_chance(r) };
+    b.relu6 = !b.relu && kernel_chance(r);
     const int64_t outer = kernel_extent(r, n);
     b.lines = (dt__lines){ outer, n, kernel_pick(r, 2) == 0 ? 1 : kernel_extent(r, outer * n) };
     b.x = kernel_floats(r, count_of(&b.lines));
@@ -748,7 +749,8 @@ static void batch_norm(kernel_run *r, void (*f)(const dt__batch_norm *))
     b.mean = kernel_floats(r, b.lines.n);
     b.var = kernel_floats(r, b.lines.n);
     if (kernel_chance(r)) b.residual = kernel_floats(r, count_of(&b.lines));
-    if (b.relu && kernel_pick(r, 2) == 0) b.bits = kernel_result_bytes(r, bits_of(&b.lines));
+    if ((b.relu || b.relu6) && kernel_pick(r, 2) == 0)
+        b.bits = kernel_result_bytes(r, bits_of(&b.lines));
     b.stats = kernel_result_doubles(r, 3 * b.lines.n);
     b.y = kernel_result(r, count_of(&b.lines));
     KERNEL_CALL(r, f(&b));
@@ -759,7 +761,7 @@ static void batch_backward(kernel_run *r,
 {
     dt__batch_norm b = batch_of(r);
     b.stats = kernel_doubles(r, 3 * b.lines.n);
-    if (b.relu) b.bits = kernel_bytes(r, bits_of(&b.lines));
+    if (b.relu || b.relu6) b.bits = kernel_bytes(r, bits_of(&b.lines));
     float *dy = kernel_floats(r, count_of(&b.lines));
     void *d[5] = { NULL };
     for (int i = 0; i < 5; i++) {
@@ -1382,6 +1384,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(clamp, clamp, 0)                                                                          \
     CASE(clamp_backward, clamp_backward, 0)                                                        \
     CASE(relu, relu, 0)                                                                            \
+    CASE(relu6_bits, relu, 0)                                                                      \
     CASE(mask, mask, 0)                                                                            \
     CASE(leaky_relu, leaky_relu, 0)                                                                \
     CASE(leaky_mask, leaky_mask, 0)                                                                \

@@ -478,7 +478,7 @@ typedef struct dt_batch_norm_options {
     bool training;   /* default true */
     double momentum; /* default 0.1 */
     double eps;      /* default 1e-5 */
-    int activation;  /* DT_ACT_NONE (the default) or DT_ACT_RELU */
+    int activation;  /* DT_ACT_NONE (the default), DT_ACT_RELU or DT_ACT_RELU6 */
 } dt_batch_norm_options;
 
 /* training, momentum 0.1, eps 1e-5, no activation */
@@ -496,9 +496,9 @@ typedef struct dt_batch_norm_operands {
  * channel of x [N, C] or [N, C, L]. Training uses the batch's mean and biased variance of z and
  * updates running_mean and running_var in place: running = (1-momentum) running + momentum batch,
  * with the unbiased variance; SHAPE if a channel has a single value. Evaluation uses the running
- * values and writes nothing. Residual and activation have the bits of dt_add and dt_relu called
- * afterwards, in fewer passes over memory; relu keeps one bit per element for backward. The factor
- * costs no extra pass. */
+ * values and writes nothing. Residual and activation have the bits of dt_add and dt_relu or
+ * dt_relu6 called afterwards, in fewer passes over memory; one bit per element is kept for
+ * backward. The factor costs no extra pass. */
 DT_API dt_tensor *dt_batch_norm1d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operands *operands,
                                   const dt_batch_norm_options *options);
 /* The same for x [N, C, H, W]. */

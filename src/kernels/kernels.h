@@ -270,8 +270,8 @@ typedef struct dt__rms_norm {
     double *rstd;
 } dt__rms_norm;
 
-/* y = (x / factor - mean) rstd weight + bias [+ residual; then relu] per channel, for lines.outer x
- * lines.n channels x lines.inner. stats [3][channels] gets mean and biased variance of x / factor,
+/* y = (x / factor - mean) rstd weight + bias [+ residual; relu, relu6] per channel, of lines.outer
+ * x lines.n channels x lines.inner. stats [3][channels]: mean and biased variance of x / factor,
  * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
  * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
  * dfactor }, each of which may be NULL; dx or dresidual may be dy. */
@@ -281,15 +281,15 @@ typedef enum dt__norm_stage { DT__NORM_WHOLE, DT__NORM_SUMS, DT__NORM_APPLY } dt
 typedef struct dt__batch_norm {
     dt__lines lines;
     double eps;
-    bool training, relu;
+    bool training, relu, relu6; /* at most one activation */
     const void *x, *weight, *bias, *factor;
     const void *mean, *var; /* of evaluation */
     const void *residual;   /* like x */
     void *y;
     double *stats;
     double *room; /* dt__batch_norm_room elements */
-    /* relu's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner is 1;
-     * NULL in forward: not needed */
+    /* activation's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner
+     * is 1; NULL in forward: not needed */
     uint8_t *bits;
     /* In training. DT__NORM_SUMS writes `own` alone (backward also dweight, dbias, dfactor): for
      * each channel mean and sum of (x - mean)^2, in backward the sums of g and g (x - mean factor).

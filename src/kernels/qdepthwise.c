@@ -25,6 +25,7 @@
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
+#define PARTED 16               /* bytes of even places of a row, and of odd ones; behind a phase */
 #define EXACT 512               /* taps whose sums, below 512 * 255 * 128, are exact as floats */
 #define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
 
@@ -35,9 +36,9 @@ typedef struct axis {
 } axis;
 
 /* Inputs from `first` to below `past`, which are in a phase from element `at` on: every
- * `from`-th of them, at every `to`-th element. */
+ * `from`-th of them, n in all, at every `to`-th element. */
 typedef struct run {
-    int64_t first, past, from, to, at;
+    int64_t first, past, from, n, to, at;
 } run;
 
 /* The division of a problem into units, and the offsets in scratch. */
@@ -108,7 +109,7 @@ static plan plan_of(const dt__kernels *kernels, const dt__qconv *q)
     p.bands = dt__ceil_div(all, p.band);
     p.blocks = dt__ceil_div(q->conv->groups, BLOCK);
     p.rows = p.band + a[0].extra;
-    p.phase = p.rows * p.width;
+    p.phase = p.rows * p.width + PARTED;
     p.size = a[0].phases * a[1].phases * p.phase;
     p.apart = q->layout->order == NULL ? 0 : q->layout->columns;
     return p;
@@ -190,6 +191,7 @@ static run run_of(const plan *p, int64_t phase)
     r.at = (x->begin + r.first * x->every) / x->step;
     const int64_t room = r.at < p->width ? dt__ceil_div(p->width - r.at, x->every) : 0;
     r.past = dt__min_i64(x->in, r.first + room * x->step);
+    r.n = dt__max_i64(0, dt__ceil_div(r.past - r.first, r.from));
     return r;
 }
 
@@ -212,43 +214,44 @@ static void prepare(const plan *p)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* The bytes in memory of a pair of them. */
-#if defined __BYTE_ORDER__ && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define FIRST_BYTE(pair) ((uint8_t)(pair))
-#define SECOND_BYTE(pair) ((uint8_t)((pair) >> 8))
-#else
-#define FIRST_BYTE(pair) ((uint8_t)((pair) >> 8))
-#define SECOND_BYTE(pair) ((uint8_t)(pair))
-#endif
+/* Bytes from `PARTED - n` on select the first n of PARTED bytes. */
+static const uint8_t kept[2 * PARTED] = { 255, 255, 255, 255, 255, 255, 255, 255,
+                                          255, 255, 255, 255, 255, 255, 255, 255 };
 
-/* Parts eight pairs of bytes; compilers vectorize it. */
-static inline void part_eight(const uint8_t *from, uint8_t first[8], uint8_t second[8])
+/* The first n bytes of `from`, then zeros' code. Compilers vectorize loops of this form. */
+static inline void put(uint8_t *to, const uint8_t *from, int64_t n, uint8_t zero)
 {
-    uint16_t pair[8];
-    memcpy(pair, from, sizeof pair);
-    for (int k = 0; k < 8; k++) first[k] = FIRST_BYTE(pair[k]);
-    for (int k = 0; k < 8; k++) second[k] = SECOND_BYTE(pair[k]);
+    const uint8_t *keep = kept + PARTED - dt__max_i64(0, dt__min_i64(PARTED, n));
+    uint8_t y[PARTED];
+#pragma omp simd
+    for (int k = 0; k < PARTED; k++) y[k] = (uint8_t)(zero ^ ((from[k] ^ zero) & keep[k]));
+    memcpy(to, y, PARTED);
 }
 
-/* How many inputs a run has. */
-static int64_t inputs_of(const run *r)
-{
-    return dt__max_i64(0, dt__ceil_div(r->past - r->first, r->from));
-}
+/* Where bytes of a row go: runs of its even and odd places, and the code of zero, which is behind
+ * both. */
+typedef struct parting {
+    const run *even, *odd;
+    uint8_t *to_even, *to_odd;
+    uint8_t zero;
+} parting;
 
-/* Writes the bytes of a row to two runs, of even and of odd places. Reads no further than DT__STEP
- * bytes behind the row. */
-static void part_row(const uint8_t *row, int64_t in, const run *even, uint8_t *to_even,
-                     const run *odd, uint8_t *to_odd)
+/* Writes a row by blocks of PARTED bytes. What lies behind a row is border, or a row that is drawn
+ * later, or the room between phases. Reads nothing from `end` on. */
+static void part_row(const uint8_t *row, const uint8_t *end, const parting *p)
 {
-    const int64_t n = inputs_of(even), m = inputs_of(odd);
-    for (int64_t i = 0; i < n || i < m; i += 8) {
-        uint8_t first[8], second[8], last[16] = { 0 };
+    const int64_t n = p->even->n, m = p->odd->n;
+    for (int64_t i = 0; i < n || i < m; i += PARTED) {
+        uint8_t even[PARTED], odd[PARTED], last[2 * PARTED] = { 0 };
         const uint8_t *from = row + 2 * i;
-        if (in - 2 * i + DT__STEP < 16) from = memcpy(last, from, (size_t)(in - 2 * i));
-        part_eight(from, first, second);
-        if (i < n) dt__copy_few(to_even + even->at + i, first, dt__min_i64(8, n - i));
-        if (i < m) dt__copy_few(to_odd + odd->at + i, second, dt__min_i64(8, m - i));
+        if (end - from < 2 * PARTED) from = memcpy(last, from, (size_t)(end - from));
+#pragma omp simd
+        for (int k = 0; k < PARTED; k++) {
+            even[k] = from[2 * k];
+            odd[k] = from[2 * k + 1];
+        }
+        put(p->to_even + p->even->at + i, even, n - i, p->zero);
+        put(p->to_odd + p->odd->at + i, odd, m - i, p->zero);
     }
 }
 
@@ -277,21 +280,25 @@ static void place_rows(const plan *p, int64_t row, int64_t *place)
 }
 
 /* With a stride of two both phases of a row are written at once. */
-static void draw_twos(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
+static void draw_twos(const plan *p, const int64_t *place, const uint8_t *u, uint8_t zero,
+                      uint8_t *canvas)
 {
     const int64_t in = p->axis[1].in, even = p->runs[0].first % 2, odd = 1 - even;
+    const uint8_t *end = u + p->axis[0].in * in + DT__STEP;
+    parting to = { .even = &p->runs[even], .odd = &p->runs[odd], .zero = zero };
     for (int64_t i = 0; i < p->axis[0].in; i++) {
         if (place[i] < 0) continue;
-        uint8_t *to = canvas + place[i];
-        part_row(u + i * in, in, &p->runs[even], to + even * p->phase, &p->runs[odd],
-                 to + odd * p->phase);
+        to.to_even = canvas + place[i] + even * p->phase;
+        to.to_odd = canvas + place[i] + odd * p->phase;
+        part_row(u + i * in, end, &to);
     }
 }
 
-static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
+static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t zero,
+                 uint8_t *canvas)
 {
     if (p->axis[1].step == 2 && p->axis[1].phases == 2) {
-        draw_twos(p, place, u, canvas);
+        draw_twos(p, place, u, zero, canvas);
         return;
     }
     for (int64_t phase = 0; phase < p->axis[1].phases; phase++) {
@@ -389,7 +396,7 @@ static void run_unit(const plan *p, int64_t unit, uint8_t *own)
     place_rows(p, row, place);
     memset(own, q->zu[n], (size_t)(p->size + DT__DEPTHWISE_ROUND));
     for (int64_t g = block * BLOCK; g < past; g++) {
-        draw(p, place, q->u + n * q->ldu + g * image, own);
+        draw(p, place, q->u + n * q->ldu + g * image, (uint8_t)q->zu[n], own);
         for (int64_t o = g * p->outputs; o < (g + 1) * p->outputs; o++) {
             run_channel(p, &d, &(results){ n, o, row, own });
         }

@@ -12,6 +12,7 @@ static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_f
 static dt_tensor *without_norm(dt_tape *t, dt_tensor *x, const dt_epilogue *e)
 {
     if (e->residual != NULL) x = dt_add(t, x, e->residual);
+    if (e->activation == DT_ACT_RELU6) return dt_relu6(t, x);
     return e->activation == DT_ACT_RELU ? dt_relu(t, x) : x;
 }
 
@@ -49,7 +50,7 @@ void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in
 
 const dt_fusion dt__batch_norm_fusion = {
     .forward = with_epilogue,
-    .activations = 1u << DT_ACT_NONE | 1u << DT_ACT_RELU,
+    .activations = 1u << DT_ACT_NONE | 1u << DT_ACT_RELU | 1u << DT_ACT_RELU6,
     .residual = true,
 };
 

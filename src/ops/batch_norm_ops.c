@@ -1,17 +1,17 @@
 /* The common part of batch_norm1d and batch_norm2d: batch normalization per channel (Ioffe and
  * Szegedy 2015).
  *     z = x / factor      y = f((z - mean) / sqrt(var + eps) * weight + bias + residual)
- * Mean and variance are those of z. f is the identity or relu; relu keeps one bit per element for
- * backward. Training uses the batch's mean and biased variance and updates the running values (the
- * variance by the unbiased one). Evaluation uses the running values. The statistics that were used
- * are kept for backward in f64. */
+ * Mean and variance are those of z. f is the identity, relu or relu6; the last two keep one bit per
+ * element for backward. Training uses the batch's mean and biased variance and updates the running
+ * values (the variance by the unbiased one). Evaluation uses the running values. Statistics that
+ * were used are kept for backward in f64. */
 #include "ops/batch_norm_ops.h"
+
+#include "ops/device_ops.h"
 #include "ops/ops_list.h"
 
 enum { X, WEIGHT, BIAS, RUNNING_MEAN, RUNNING_VAR, RESIDUAL, FACTOR };
 enum { Y, STATS, BITS };
-
-static const char *const activations[] = { "none", "relu", NULL };
 
 #define AT(field) .offset = offsetof(dt_batch_norm_options, field)
 
@@ -27,8 +27,8 @@ const dt_key dt__batch_norm_keys[] = {
     { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1",
       .text = "share of the batch's statistics in the new running ones" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
-    { "activation", DT_KEY_CHOICE, AT(activation), .choices = activations, .fallback = "none",
-      .text = "a function of each element of the sum" },
+    { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt__device_activation_names,
+      .fallback = "none", .text = "none, relu or relu6: a function of each element of the sum" },
     { 0 },
 };
 
@@ -44,8 +44,7 @@ static dt_status check_options(const dt_call *c)
     if (!(o->momentum >= 0 && o->momentum <= 1)) {
         return dt_refuse(c, DT_ERR_ARG, "momentum is %g, outside 0...1", o->momentum);
     }
-    if (o->activation == DT_ACT_NONE || o->activation == DT_ACT_RELU) return DT_OK;
-    return dt_refuse(c, DT_ERR_ARG, "activation %d; none or relu can be", o->activation);
+    return dt__device_check_activation(c, o->activation);
 }
 
 /* x as [batch, channels, elements of a plane]. */
@@ -78,9 +77,9 @@ size_t dt__batch_norm_scratch(const dt_call *c)
     return room_of(c, &l);
 }
 
-static bool has_relu(const dt_call *c)
+static bool has_activation(const dt_call *c, int activation)
 {
-    return ((const dt_batch_norm_options *)c->options)->activation == DT_ACT_RELU;
+    return ((const dt_batch_norm_options *)c->options)->activation == activation;
 }
 
 static dt_status make_results(dt_call *c, const dt__lines *l)
@@ -88,7 +87,7 @@ static dt_status make_results(dt_call *c, const dt__lines *l)
     const dt_tensor *x = c->in[X];
     DT__TRY(dt_result(c, Y, x->dtype, x->rank, x->dims));
     DT__TRY(dt_result(c, STATS, DT_F64, 2, (const int64_t[]){ 3, l->n }));
-    if (!c->recording || !has_relu(c)) return DT_OK;
+    if (!c->recording || has_activation(c, DT_ACT_NONE)) return DT_OK;
     const int64_t images[2] = { l->outer * l->n, dt__bit_row(l->inner) };
     const int64_t points[2] = { l->outer, dt__bit_row(l->n) };
     return dt_result(c, BITS, DT_U8, 2, l->inner == 1 ? points : images);
@@ -128,7 +127,8 @@ static dt__batch_norm problem(const dt_call *c)
     return (dt__batch_norm){ .lines = lines_of(c->arg[X]),
                              .eps = o->eps,
                              .training = o->training,
-                             .relu = has_relu(c),
+                             .relu = has_activation(c, DT_ACT_RELU),
+                             .relu6 = has_activation(c, DT_ACT_RELU6),
                              .x = dt__data(c->arg[X]),
                              .weight = data_of(c, WEIGHT),
                              .factor = data_of(c, FACTOR),

@@ -11,6 +11,8 @@ DT__BATCH_NORM(batch_norm1d)
     &(const dt_batch_norm_options) { .eps = 1e-5 }
 #define RELU                                                                                       \
     &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU }
+#define RELU6                                                                                      \
+    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU6 }
 #define FACTOR                                                                                     \
     {                                                                                              \
         { 5 }, .low = 0.5, .high = 2                                                               \
@@ -52,6 +54,9 @@ static const dt__case cases[] = {
     { "factor", .in = { { { 7, 5 } }, FOUR({ 5 }), { .absent = true }, FACTOR } },
     { "factor in evaluation", .in = { { { 7, 5 } }, FOUR({ 5 }), { { 7, 5 } }, FACTOR },
       .options = EVALUATION },
+    { "residual and relu6",
+      .in = { { { 7, 5 }, .low = -6, .high = 9 }, FOUR({ 5 }), { { 7, 5 }, .low = -6, .high = 9 } },
+      .options = RELU6 },
     { "all", .in = { { { 7, 5 } }, FOUR({ 5 }), { { 7, 5 } }, FACTOR }, .options = RELU },
     { "no weight", .in = { { { 7, 5 } },
                            { .absent = true },

@@ -11,6 +11,8 @@ DT__BATCH_NORM(batch_norm2d)
     &(const dt_batch_norm_options) { .eps = 1e-5 }
 #define RELU                                                                                       \
     &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU }
+#define RELU6                                                                                      \
+    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU6 }
 #define FACTOR                                                                                     \
     {                                                                                              \
         { 5 }, .low = 0.5, .high = 2                                                               \
@@ -43,6 +45,9 @@ static const dt__case cases[] = {
       .options = RELU },
     { "residual and relu", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } } },
       .options = RELU },
+    { "residual and relu6",
+      .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 }, .low = -6, .high = 9 } },
+      .options = RELU6 },
     { "residual", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { { 3, 5, 3, 5 } } },
       .options = EVALUATION },
     { "factor", .in = { { { 3, 5, 3, 5 } }, FOUR({ 5 }), { .absent = true }, FACTOR } },

@@ -1,27 +1,34 @@
 /* min(max(x, 0), 6), element by element (Krizhevsky 2010).
- *     y = min(max(x, 0), 6)      dx = 0 < y < 6 ? dy : 0 */
+ *     y = min(max(x, 0), 6)      dx = 0 < x < 6 ? dy : 0
+ * One bit per element is kept for backward, as result 1. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__shape_like(c, 0));
+    if (!c->recording) return DT_OK;
+    const int64_t bytes = dt__ceil_div(c->y->count, 8);
+    return dt_result(c, 1, DT_U8, 1, &bytes);
+}
 
 static void forward(const dt_call *c)
 {
-    c->kernels->relu6(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
+    c->kernels->relu6_bits(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y),
+                           c->recording ? dt__data_mut(c->out[1]) : NULL);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    c->kernels->relu6_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy),
-                               dt__data_mut(dx[0]));
+    c->kernels->mask(dt__count(dy), dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));
 }
 
 const dt_op dt__op_relu6 = {
     .name = "relu6",
     .text = "y = min(max(x, 0), 6)",
     .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .y = DT_VALUE },
+    .out_name = { "y", "passed" },
+    .saves = { .out = { DT_NOTHING, DT_VALUE } },
     .shape = shape,
     .forward = forward,
     .backward = backward,

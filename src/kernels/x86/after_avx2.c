@@ -1,5 +1,5 @@
-/* relu, its mask, the epilogue of a product, and batch norm with AVX2: the plain bodies with row
- * loops of eight floats per vector. */
+/* relu and relu6, their mask, the epilogue of a product, and batch norm with AVX2: the plain bodies
+ * with row loops of eight floats per vector. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/norm_rows.h"
@@ -15,6 +15,7 @@
 #include "kernels/x86/bits_ymm.inc"
 
 #include "kernels/plain_after.inc"
+#include "kernels/plain_relu6.inc"
 
 /* ---- batch norm: sums in double, 16 lanes --------------------------------------------------- */
 
