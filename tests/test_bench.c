@@ -1,8 +1,11 @@
 /* detent bench: rows and their fields, options, and refusals. No test checks a time. */
 #include "testing.h"
 
+#include "bench/account.h"
 #include "bench/bench.h"
 #include "bench/nets.h"
+#include "kernels/kernels.h"
+#include "kernels/sets.h"
 
 #include <jansson.h>
 
@@ -351,6 +354,26 @@ START_TEST(networks_have_the_convolutions_listed)
 }
 END_TEST
 
+/* Convolutions go to oneDNN, or to plain C, as they do without an account. */
+START_TEST(an_account_leaves_convolutions_where_they_are)
+{
+    dt_ctx *ctx = context(1);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt__bench b = { .user = ctx, .ctx = ctx };
+    const dt__kernels *before = ctx->kernels[DT_F32];
+    dt__account *a;
+    TEST_OK(ctx, dt__account_create(&b, ctx, t, &a));
+    ck_assert_ptr_ne(ctx->kernels[DT_F32], before);
+    ck_assert_int_eq(ctx->kernels[DT_F32]->vectors, before->vectors);
+    ck_assert_int_eq(before->vectors, before != dt__kernel_set_at(0)->f32); /* plain C */
+    dt__account_free(&b, a);
+    ck_assert_ptr_eq(ctx->kernels[DT_F32], before);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status no_row(void *user, const dt_bench_row *row)
 {
     (void)user;
@@ -387,7 +410,8 @@ Suite *test_bench_suite(void)
     tcase_add_test(all, bad_options_are_refused);
     tcase_add_test(all, a_rival_is_measured);
     tcase_add_test(all, networks_have_the_convolutions_listed);
-    tcase_add_loop_test(all, memory_may_fail, 0, 12);
+    tcase_add_test(all, an_account_leaves_convolutions_where_they_are);
+    tcase_add_loop_test(all, memory_may_fail, 0, 13);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TOKENS = 2048, VOCABULARY = 65, PIXELS = 28 * 28, MOST_SIZES = 4 };
+enum { TOKENS = 2048, QUICK_TOKENS = 32, VOCABULARY = 65, PIXELS = 28 * 28, MOST_SIZES = 4 };
 
 typedef struct subject {
     dt_ctx *ctx;
@@ -25,7 +25,7 @@ typedef struct subject {
     dt_tensor *x, *labels; /* of tokens; of a mixture: its input, and the gradient of its output */
     dt_dataset *data;
     dt_loader *loader;
-    int64_t items; /* tokens, or images */
+    int64_t items; /* tokens of a step, or images */
     double work;   /* multiply-adds of a step */
 } subject;
 
@@ -63,8 +63,7 @@ static dt_status make_gpt(subject *s, int64_t width, int64_t context)
                                .bias = true,
                                .tied = true,
                                .eps = 1e-5 };
-    const int64_t dims[] = { dt__max_i64(TOKENS / context, 1), context };
-    s->items = dims[0] * context;
+    const int64_t dims[] = { s->items / context, context };
     s->work = (double)s->items * (3.0 * (double)(24 * width + VOCABULARY) * (double)width +
                                   7.0 * (double)(context + 1) * (double)width);
     DT__TRY(dt_gpt_create(s->ctx, &o, &s->m));
@@ -78,7 +77,11 @@ static dt_status make_gpt(subject *s, int64_t width, int64_t context)
     return DT_OK;
 }
 
-static dt_status make_width(subject *s, int64_t width) { return make_gpt(s, width, 64); }
+static dt_status make_width(subject *s, int64_t width)
+{
+    return make_gpt(s, width, dt__min_i64(s->items, 64));
+}
+
 static dt_status make_context(subject *s, int64_t context) { return make_gpt(s, 256, context); }
 
 /* ---- a mixture ------------------------------------------------------------------------------- */
@@ -94,10 +97,10 @@ static dt_status step_mixture(void *user)
 static dt_status make_mixture(subject *s, int64_t experts)
 {
     const dt_moe_layer l = { .width = 128, .hidden = 176, .experts = experts, .top_k = 2 };
-    s->items = TOKENS;
-    s->work = 3.0 * TOKENS * (double)(l.top_k * 3 * l.width * l.hidden + l.width * experts);
+    s->work =
+        3.0 * (double)s->items * (double)(l.top_k * 3 * l.width * l.hidden + l.width * experts);
     DT__TRY(dt_moe_create(s->ctx, &l, &s->m));
-    const int64_t dims[] = { TOKENS, l.width };
+    const int64_t dims[] = { s->items, l.width };
     DT__TRY(dt_tensor_create(s->ctx, DT_F32, 2, dims, &s->x));
     DT__TRY(dt_tensor_create(s->ctx, DT_F32, 2, dims, &s->labels));
     DT__TRY(dt_fill_normal(s->x, 0, 1));
@@ -181,6 +184,7 @@ static dt_status fill_subject(const kind *k, int64_t size, int form, subject *s)
 
 static dt_status make(dt__bench *b, const kind *k, int64_t size, int form, subject *s)
 {
+    s->items = b->options.quick ? QUICK_TOKENS : TOKENS;
     DT__TRY(dt__bench_ctx(b, dt_threads(b->ctx), &s->ctx));
     const dt_status status = fill_subject(k, size, form, s);
     return status == DT_OK ? DT_OK : dt_fail(b->ctx, status, "%s", dt_error(s->ctx));

@@ -5,12 +5,6 @@
 #include "kernels/ordered_conv.h"
 #include "kernels/sets.h"
 
-static bool is_fast(const dt_ctx *ctx, const dt__kernels *kernels)
-{
-    const dt__kernel_set *set = dt__kernel_set_of(ctx);
-    return set != NULL && set->f32 == kernels && set->needs != 0;
-}
-
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
 
@@ -31,7 +25,7 @@ dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_
         return DT_OK;
     }
     *scratch = SIZE_MAX;
-    if (is_fast(ctx, kernels)) DT__TRY(dt__onednn_open(ctx, work, scratch));
+    if (kernels->vectors) DT__TRY(dt__onednn_open(ctx, work, scratch));
     const size_t plain = plain_scratch(work);
     if (*scratch == SIZE_MAX || *scratch < plain) *scratch = plain; /* oneDNN may still fail */
     return DT_OK;
@@ -68,7 +62,7 @@ static const void *read_images(const dt__source *source, int64_t images, int64_t
 
 void dt__conv_compute(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *w)
 {
-    if (!w->ordered && is_fast(ctx, kernels) && dt__onednn_run(ctx, w)) return;
+    if (!w->ordered && kernels->vectors && dt__onednn_run(ctx, w)) return;
     const dt__conv *c = w->conv;
     float *room = w->scratch;
     const void *x = read_images(w->x_source, c->batch, c->in * dt__conv_x_plane(c), w->x, &room);
