@@ -76,7 +76,9 @@ static dt__value hard_sigmoid(dt__put_model *m, dt__value x)
     return clip(m, DT__PUT(&m->p, "Add", x, number(m, 3)), 0, 6);
 }
 
-static void put_relu6(dt__put_model *m, const dt_trace_call *c) { done(m, c, clip(m, X, 0, 6)); }
+dt__value dt__put_relu6(dt__put_model *m, dt__value x) { return clip(m, x, 0, 6); }
+
+static void put_relu6(dt__put_model *m, const dt_trace_call *c) { done(m, c, dt__put_relu6(m, X)); }
 
 static void put_hardsigmoid(dt__put_model *m, const dt_trace_call *c)
 {

@@ -56,6 +56,8 @@ const dt_trace_value *dt__put_operand(const dt__put_model *m, const dt_trace_cal
 /* The float data of a parameter or constant; NULL: the operand is not given, or is quantized. */
 const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i);
 void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y);
+/* min(max(x, 0), 6) (onnx_put_maps.c) */
+dt__value dt__put_relu6(dt__put_model *m, dt__value x);
 /* A parameter or constant of the trace as a value. */
 dt__value dt__put_constant_of(dt__put_model *m, const dt_trace_value *v);
 /* An activation as codes. */

@@ -109,8 +109,11 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
         y = DT__PUT(p, ops[i], y, dt__put_tensor(p, &a));
     }
     y = plus(m, c, B_RESIDUAL, y);
-    const bool relu = dt__trace_integer(c, "activation") != 0;
-    dt__put_out(m, c, 0, relu ? DT__PUT(p, "Relu", y) : y);
+    const int64_t activation = dt__trace_integer(c, "activation");
+    dt__put_out(m, c, 0,
+                activation == DT_ACT_RELU    ? DT__PUT(p, "Relu", y)
+                : activation == DT_ACT_RELU6 ? dt__put_relu6(m, y)
+                                             : y);
 }
 
 /* ---- group norm ------------------------------------------------------------------------------ */
@@ -165,8 +168,8 @@ static void put_group_norm(dt__put_model *m, const dt_trace_call *c)
 const dt__put_emitter dt__put_norms[] = {
     { "layer_norm", "ReduceSum, Sqrt, Sub, Mul, Add, Cast", NULL, put_layer_norm },
     { "rms_norm", "ReduceSum, Sqrt, Mul, Cast", NULL, put_rms_norm },
-    { "batch_norm1d", "Sub, Mul, Add, Relu", NULL, put_batch_norm },
-    { "batch_norm2d", "Sub, Mul, Add, Relu", NULL, put_batch_norm },
+    { "batch_norm1d", "Sub, Mul, Add, Relu, Clip", NULL, put_batch_norm },
+    { "batch_norm2d", "Sub, Mul, Add, Relu, Clip", NULL, put_batch_norm },
     { "group_norm", "ReduceSum, Sqrt, Sub, Mul, Add, Cast", NULL, put_group_norm },
     { NULL, NULL, NULL, NULL },
 };

@@ -111,7 +111,7 @@ static int put_weight(dt__lite_model *m, const conv *v, const dt__lite_weight *w
 enum { N_X, N_WEIGHT, N_BIAS, N_MEAN, N_VAR, N_RESIDUAL, N_FACTOR };
 
 /* The norm that alone reads the result of call `at`; NULL: there is none, or it adds something. */
-static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c, bool *relu)
+static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c)
 {
     const int64_t value = c->out[0], n = dt_trace_calls(m->trace);
     if (m->uses[value] != 1 || strncmp(c->op->name, "conv", 4) != 0) return NULL;
@@ -120,7 +120,6 @@ static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c, b
         if (strncmp(k->op->name, "batch_norm", 10) != 0 || k->in[N_X].value != value) continue;
         if (dt__lite_has(k, N_RESIDUAL)) return NULL;
         m->folded[i] = true;
-        *relu = dt__trace_integer(k, "activation") == DT_ACT_RELU;
         return k;
     }
     return NULL;
@@ -257,7 +256,7 @@ static int by_group(dt__lite_model *m, conv *v, const dt__lite_weight *w, const 
     return part == NULL ? -1 : dt__lite_joined(m, part, (int)n, 3);
 }
 
-static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w, bool *relu,
+static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w,
                    const dt_trace_call **norm)
 {
     conv v = conv_of(m, c);
@@ -265,8 +264,8 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
     v.wide = v.transposed || v.groups > 1; /* LiteRT has none with 4 bits and ranges of inputs */
     const float *bias = dt__lite_data(m, c, BIAS);
     parts k = { .dynamic = w->floats == NULL, .out = v.out, .bias = -1 };
-    *norm = v.dense && v.groups == 1 ? norm_of(m, c, relu) : NULL;
-    if (*norm == NULL && v.dense && v.depthwise) *norm = norm_of(m, c, relu);
+    *norm = v.dense && v.groups == 1 ? norm_of(m, c) : NULL;
+    if (*norm == NULL && v.dense && v.depthwise) *norm = norm_of(m, c);
     if (*norm != NULL) k.bias = fold(m, c, *norm, &v, w);
     if (bias == NULL) bias = dt__lite_memory(&m->p, v.out, sizeof *bias);
     if (bias == NULL) return -1;
@@ -302,16 +301,14 @@ static void put_conv(dt__lite_model *m, const dt_trace_call *c)
     const bool dynamic = dt__lite_is_dynamic(c, WEIGHT);
     const dt_trace_call *norm = NULL;
     dt__lite_weight w;
-    bool relu = false;
     int y = -1;
     if (dynamic) m->integer_products++;
     else m->float_products++;
     if (dt__lite_weight_of(m, c, WEIGHT, dynamic, &w) == DT_OK) {
-        y = product(m, c, &w, &relu, &norm);
+        y = product(m, c, &w, &norm);
     }
     dt__lite_weight_free(m, &w);
-    if (relu && !dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU))
-        y = dt__lite_map(m, DT__LITE_RELU, y);
+    if (norm != NULL) y = dt__lite_activated(m, y, dt__trace_integer(norm, "activation"));
     dt__lite_out(m, norm != NULL ? norm : c, 0, y, DT__LITE_LAST);
 }
 

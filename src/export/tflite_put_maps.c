@@ -57,6 +57,13 @@ static bool is_last_use(const dt__lite_model *m, const dt_trace_call *c)
     return m->uses[c->in[0].value] == 1 && v->plain < 0 && v->last < 0;
 }
 
+int dt__lite_activated(dt__lite_model *m, int x, int64_t activation)
+{
+    const int fused = dt__lite_activation((int)activation);
+    if (fused == DT__LITE_NONE || dt__lite_fuse(&m->p, x, fused)) return x;
+    return dt__lite_map(m, activation == DT_ACT_RELU6 ? DT__LITE_RELU6 : DT__LITE_RELU, x);
+}
+
 static void put_clamp_at_0(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator op,
                            int fused)
 {

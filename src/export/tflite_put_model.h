@@ -90,6 +90,9 @@ void dt__lite_out_as(dt__lite_model *m, const dt_trace_call *c, dt__lite_value v
 
 /* An operator of one operand whose result has its shape. */
 int dt__lite_map(dt__lite_model *m, dt__lite_operator op, int x);
+/* x after an activation of a batch norm (DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6), which is part
+ * of the operator that made x where it can be. */
+int dt__lite_activated(dt__lite_model *m, int x, int64_t activation);
 /* ADD, MUL, SUB, DIV, MINIMUM, MAXIMUM: b is broadcast to a. */
 int dt__lite_with(dt__lite_model *m, dt__lite_operator op, int a, int b);
 int dt__lite_transposed(dt__lite_model *m, int x, int n, const int64_t *order);

@@ -109,9 +109,7 @@ static void put_batch_norm(dt__lite_model *m, const dt_trace_call *c)
         const int add = last ? dt__lite_last(m, c, B_RESIDUAL) : dt__lite_plain(m, c, B_RESIDUAL);
         y = dt__lite_with(m, DT__LITE_ADD, y, add);
     }
-    if (dt__trace_integer(c, "activation") == DT_ACT_RELU) {
-        dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU);
-    }
+    y = dt__lite_activated(m, y, dt__trace_integer(c, "activation"));
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
 

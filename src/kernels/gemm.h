@@ -114,7 +114,8 @@ dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads);
 int64_t dt__gemm_stride(int64_t columns);
 /* Bytes of scratch on so many threads. */
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
-/* The same for any products up to these extents, with the same operands as sources and sinks. */
+/* The same for any products up to these extents, transposed alike and with the same operands as
+ * sources and sinks; where b is transposed, with as many terms. */
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
 
 #endif

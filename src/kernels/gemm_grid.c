@@ -58,7 +58,8 @@ static int64_t packed_a(const dt__gemm *g, int64_t rows)
     const int64_t block = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16);
     const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
     const int64_t few = dt__min_i64(most, DT__GEMM_TURNED);
-    return dt__gemm_turns(g) ? dt__max_i64(block, dt__round_up(few, 16) * g->k) : block;
+    return dt__gemm_turns(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)
+                                          : block;
 }
 
 /* A strip of packed a is written in vectors, so behind the last one there is room for one more. */
