@@ -373,12 +373,12 @@ typedef struct dt__learn {
 enum { DT__BELOW = -128, DT__ABOVE = 127 }; /* residuals of clipped elements */
 
 typedef struct dt__kernels {
-    bool vectors; /* floats, of a set other than plain C: convolutions may go to oneDNN */
 #define DT__KERNEL(name, arguments) void(*name) arguments;
 #define DT__KERNEL_F32(name, result, arguments) result(*name) arguments;
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
 #undef DT__KERNEL_F32
+    bool vectors; /* floats, of a set other than plain C: convolutions may go to oneDNN */
 } dt__kernels;
 
 #define DT__KERNEL(name, arguments)                                                                \
