@@ -80,7 +80,7 @@ typedef struct dt__gemms {
  * A sink has tiles of at most DT__GEMM_SUNK columns.
  *
  * Few rows multiply b where it lies: up to DT__GEMM_FEW, DT__GEMM_BAND terms at a time; by a
- * transposed b (x86/gemm_turned.inc) up to DT__GEMM_TURNED, with a packed as a whole, up to
+ * transposed b (x86/gemm_transposed.inc) up to DT__GEMM_TRANSPOSED, with a packed as a whole, up to
  * DT__GEMM_WHOLE elements. A set may have lower limits. */
 #define DT__GEMM_ROWS 256
 #define DT__GEMM_TERMS 1024
@@ -91,7 +91,7 @@ typedef struct dt__gemms {
 #define DT__GEMM_SUNK 512
 #define DT__GEMM_FEW 128
 #define DT__GEMM_BAND 32
-#define DT__GEMM_TURNED 256
+#define DT__GEMM_TRANSPOSED 256
 #define DT__GEMM_WHOLE (INT64_C(1) << 18)
 
 /* Elements of a thread's workspace: packed a, packed b, a part of a source, rows for a sink. */
@@ -101,8 +101,8 @@ typedef struct dt__gemm_room {
 
 dt__gemm_room dt__gemm_room_of(const dt__gemm *g);
 /* Whether few rows can be multiplied by b where it lies: in bands of terms, or a transposed b. */
-bool dt__gemm_in_place(const dt__gemm *g);
-bool dt__gemm_turns(const dt__gemm *g);
+bool dt__gemm_unpacked(const dt__gemm *g);
+bool dt__gemm_transposes(const dt__gemm *g);
 static inline int64_t dt__gemm_elements(const dt__gemm_room *r)
 {
     return r->a + r->b + r->filled + r->sunk;

@@ -41,12 +41,12 @@ dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads)
  * for few cache sets. */
 int64_t dt__gemm_stride(int64_t columns) { return dt__round_up(columns, 16) + 16; }
 
-bool dt__gemm_in_place(const dt__gemm *g)
+bool dt__gemm_unpacked(const dt__gemm *g)
 {
     return !g->trans_b && g->b_source == NULL && g->c_sink == NULL;
 }
 
-bool dt__gemm_turns(const dt__gemm *g)
+bool dt__gemm_transposes(const dt__gemm *g)
 {
     return g->trans_b && !g->trans_a && !g->accumulate && g->a_source == NULL &&
            g->b_source == NULL;
@@ -57,9 +57,9 @@ static int64_t packed_a(const dt__gemm *g, int64_t rows)
 {
     const int64_t block = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16);
     const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
-    const int64_t few = dt__min_i64(most, DT__GEMM_TURNED);
-    return dt__gemm_turns(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)
-                                          : block;
+    const int64_t few = dt__min_i64(most, DT__GEMM_TRANSPOSED);
+    return dt__gemm_transposes(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)
+                                               : block;
 }
 
 /* A strip of packed a is written in vectors, so behind the last one there is room for one more. */
@@ -76,7 +76,7 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
         .b = dt__min_i64(terms, DT__GEMM_WIDTH * DT__GEMM_DEPTH) * DT__GEMM_PANEL,
         .filled = filled ? DT__GEMM_FILLED : 0,
         .sunk = g->c_sink != NULL      ? rows * sunk
-                : dt__gemm_in_place(g) ? few * sunk
+                : dt__gemm_unpacked(g) ? few * sunk
                                        : 0,
     };
 }

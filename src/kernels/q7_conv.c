@@ -38,9 +38,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    const size_t at = w->bytes;
-    w->bytes += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return w->c->scratch == NULL ? NULL : (char *)w->c->scratch + at;
+    return dt__q7_take(w->c->scratch, &w->bytes, count, element);
 }
 
 /* Positions of a row are a run, and so are all of a sample where words end with rows. */

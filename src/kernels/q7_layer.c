@@ -41,9 +41,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    const size_t at = w->bytes;
-    w->bytes += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return w->l->scratch == NULL ? NULL : (char *)w->l->scratch + at;
+    return dt__q7_take(w->l->scratch, &w->bytes, count, element);
 }
 
 static void open_x(work *w)

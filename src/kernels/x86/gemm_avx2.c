@@ -13,7 +13,7 @@
 #define TILES UP_TO_8(1) UP_TO_4(2) UP_TO_4(3) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/gemm_vectors.inc"
 
-#define TURNED_ROWS 4
-#define TURNED_MOST 32
-#include "kernels/x86/gemm_turned.inc"
+#define TRANSPOSED_ROWS 4
+#define TRANSPOSED_MOST 32
+#include "kernels/x86/gemm_transposed.inc"
 #endif

@@ -15,7 +15,7 @@
 #define TILES FEW MANY TILE(13, 2) TILE(14, 2)
 #include "kernels/x86/gemm_vectors.inc"
 
-#define TURNED_ROWS 8
-#define TURNED_MOST DT__GEMM_TURNED
-#include "kernels/x86/gemm_turned.inc"
+#define TRANSPOSED_ROWS 8
+#define TRANSPOSED_MOST DT__GEMM_TRANSPOSED
+#include "kernels/x86/gemm_transposed.inc"
 #endif
