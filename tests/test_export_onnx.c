@@ -4,6 +4,7 @@
 #include "models.h"
 #include "random_nets.h"
 #include "testing.h"
+#include "clipped_norm.h"
 
 #include "core/core.h"
 #include "export/exporters.h"
@@ -404,6 +405,29 @@ START_TEST(modules_of_programs)
 }
 END_TEST
 
+START_TEST(norms_compute_their_activation)
+{
+    const random_net d = { .seed = 0 };
+    const int64_t dims[] = { 20, 3 };
+    const dt_trace_input in = { .name = "x", .dtype = DT_F32, .rank = 2, .dims = { 1, 3 } };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_export_summary summary;
+    example e = { .ctx = NULL };
+    test_folder(folder);
+    test_join(path, folder, "norm.onnx");
+    TEST_OK(NULL, dt_ctx_create(&e.ctx, NULL));
+    e.m = create_clipped_norm(e.ctx, clipped_activations[_i]);
+    TEST_OK(e.ctx, dt_tensor_create(e.ctx, DT_F32, 2, dims, &e.x));
+    TEST_OK(e.ctx, dt_fill_normal(e.x, 0, 1));
+    e.y = output_of(e.m, e.x);
+    TEST_OK(e.ctx,
+            dt_trace_create(e.m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &e.trace));
+    TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
+    check_outputs(&d, &e, path, false);
+    example_free(&e);
+}
+END_TEST
+
 /* ---- what can go wrong ----------------------------------------------------------------------- */
 
 static const int64_t sizes[] = { 12, 9, 4, 0 };
@@ -525,6 +549,7 @@ Suite *test_export_onnx_suite(void)
     tcase_add_loop_test(networks, networks_are_written, 0, PARTS);
     tcase_add_test(networks, experts_in_blocks);
     tcase_add_loop_test(networks, modules_of_programs, 0, 2);
+    tcase_add_loop_test(networks, norms_compute_their_activation, 0, 3);
     tcase_set_timeout(bad, 300);
     tcase_add_checked_fixture(bad, open_ctx, close_ctx);
     tcase_add_test(bad, every_allocation);

@@ -1,6 +1,7 @@
 /* Format tflite, op by op: a module of each op is written, and its values are found again by the
  * interpreter that shares nothing with the writer. */
 #include "testing.h"
+#include "clipped_norm.h"
 #include "tflite_files.h"
 
 #include "core/tensor.h"
@@ -367,6 +368,23 @@ START_TEST(channels_keep_their_parameters)
 }
 END_TEST
 
+START_TEST(norms_compute_their_activation)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_module *m = create_clipped_norm(ctx, clipped_activations[_i]);
+    dt_tensor *x;
+    test_folder(folder);
+    test_join(path, folder, "norm");
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ 20, 3 }, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    tflite_subject s = { .m = m, .x = &x, .n_in = 1 };
+    const double apart = tflite_check(&s, path, false);
+    ck_assert_msg(apart <= CLOSE, "%g apart", apart);
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+END_TEST
+
 Suite *test_tflite_ops_suite(void)
 {
     Suite *s = suite_create("tflite_ops");
@@ -374,6 +392,7 @@ Suite *test_tflite_ops_suite(void)
     tcase_add_checked_fixture(c, open_ctx, close_ctx);
     tcase_add_test(c, each_op_has_its_values);
     tcase_add_test(c, channels_keep_their_parameters);
+    tcase_add_loop_test(c, norms_compute_their_activation, 0, 3);
     suite_add_tcase(s, c);
     return s;
 }
