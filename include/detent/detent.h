@@ -94,6 +94,7 @@ typedef void (*dt_logger)(void *user, const char *line);
 #define DT_CPU_AVX2 ((uint64_t)1)        /* with FMA and F16C */
 #define DT_CPU_AVX_VNNI ((uint64_t)2)    /* 256-bit VNNI */
 #define DT_CPU_AVX512_VNNI ((uint64_t)4) /* with AVX-512 F, BW, DQ and VL */
+#define DT_CPU_AMX_INT8 ((uint64_t)16)   /* matrix tiles of bytes */
 #define DT_CPU_NEON_DOT ((uint64_t)8)    /* the dot products of AArch64 (Armv8.2-A) */
 
 typedef struct dt_ctx_options {
@@ -153,7 +154,7 @@ DT_API void dt_memory_trim(dt_ctx *ctx);
 /* The number of threads of the context's loops, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
 
-/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni" or "neon-dot", the best
+/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni", "amx-int8" or "neon-dot", the best
  * that the processor has and that cpu_mask and $DETENT_CPU allow. NULL with an error on the
  * context: ARG ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);

@@ -2,13 +2,21 @@
  * and 7, XCR0; source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
  * chapters 14, 15. AArch64: what Linux tells a process, AT_HWCAP; source: Linux's documentation,
  * arm64/elf_hwcaps. */
+#define _DEFAULT_SOURCE /* syscall */
 #include "kernels/sets.h"
 
 #if defined DETENT_EMULATE
-uint64_t dt__cpu_offers(void) { return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI; }
+uint64_t dt__cpu_offers(void)
+{
+    return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8;
+}
 #elif defined __x86_64__
 #include <cpuid.h>
 #include <stddef.h>
+#if defined __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 enum { EAX, EBX, ECX, EDX };
 enum { LEAF_1, LEAF_7, LEAF_7_1, LEAVES };
@@ -25,6 +33,8 @@ static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 /* f, dq, bw, vl; vnni */
 static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
                                      { LEAF_7, ECX, 1U << 11 } };
+/* amx-tile, amx-int8 */
+static const need amx_needs[] = { { LEAF_7, EDX, 1U << 24 | 1U << 25 } };
 
 /* Reads each leaf once: in a virtual machine every cpuid exits to the host, which takes
  * microseconds. */
@@ -57,9 +67,21 @@ static unsigned kept(void)
     return low;
 }
 
+/* Linux lets a process use tiles after it asked, since they enlarge what is saved for a signal; it
+ * refuses where a signal stack is too small for that. Source: Linux's documentation, x86/xstate. */
+static bool may_use_tiles(void)
+{
+#if defined __linux__
+    const int request_permission = 0x1023, tile_data = 18;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+#else
+    return false;
+#endif
+}
+
 uint64_t dt__cpu_offers(void)
 {
-    const unsigned ymm = 0x6, zmm = 0xe6;
+    const unsigned ymm = 0x6, zmm = 0xe6, tiles = 0x60000;
     unsigned words[LEAVES][4] = { { 0 } };
     read_leaves(words);
     if (!has(words, avx2_needs, DT__COUNT_OF(avx2_needs)) || (kept() & ymm) != ymm) return 0;
@@ -67,6 +89,10 @@ uint64_t dt__cpu_offers(void)
     if (has(words, avx_vnni_needs, DT__COUNT_OF(avx_vnni_needs))) offers |= DT_CPU_AVX_VNNI;
     if (has(words, avx512_needs, DT__COUNT_OF(avx512_needs)) && (kept() & zmm) == zmm) {
         offers |= DT_CPU_AVX512_VNNI;
+    }
+    if (has(words, amx_needs, DT__COUNT_OF(amx_needs)) && (kept() & tiles) == tiles &&
+        may_use_tiles()) {
+        offers |= DT_CPU_AMX_INT8;
     }
     return offers;
 }

@@ -1,5 +1,5 @@
-/* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and kernels written for
- * it. */
+/* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and kernels written for it.
+ * And those of AMX-INT8, which differ in products of integers alone. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/sets.h"
 
@@ -10,5 +10,12 @@ const dt__kernels dt__kernels_avx512 = {
 #include "kernels/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 #include "kernels/x86/avx512.inc"
+};
+
+const dt__kernels dt__kernels_amx = {
+#include "kernels/set_plain.inc"
+#include "kernels/x86/avx2.inc"
+#include "kernels/x86/avx512.inc"
+#include "kernels/x86/amx.inc"
 };
 #endif
