@@ -130,7 +130,7 @@ DT__INLINE void scale_sums(bool blocks, const block *b, int rows, const waiting 
         if (blocks) by = all_lanes(b->block_scale[r * b->block_step + s->group]);
         DT__UNROLL
         for (int v = 0; v < VECTORS; v++) {
-            float *acc = b->row[r].acc + v * LANES_OF_VECTOR;
+            float *acc = b->row.acc[r] + v * LANES_OF_VECTOR;
             ints sum = load(from->sum[r] + v * LANES_OF_VECTOR);
             if (blocks) sum = _mm512_sub_epi32(sum, load(s->zero + v * LANES_OF_VECTOR));
             const floats times = blocks ? multiply_floats(scale[v], by) : scale[v];
@@ -165,7 +165,7 @@ static void configure(dt__tiles *t, int rows, int columns)
     dt__tiles_configure(t, &shapes);
 }
 
-DT__INLINE void begin_sums(dt__tiles *t, const segment *s, bool two, sums *row)
+DT__INLINE void begin_sums(dt__tiles *t, const segment *s, bool two, int32_t (*piece)[DT__LANES])
 {
     (void)t;
     if (s->first) {
@@ -175,22 +175,21 @@ DT__INLINE void begin_sums(dt__tiles *t, const segment *s, bool two, sums *row)
         DT__TILE_ZERO(t, 3);
         return;
     }
-    DT__TILE_LOAD(t, 0, row[0].piece, sizeof *row);
-    DT__TILE_LOAD(t, 1, row[0].piece + LANES_OF_VECTOR, sizeof *row);
+    DT__TILE_LOAD(t, 0, piece[0], sizeof *piece);
+    DT__TILE_LOAD(t, 1, piece[0] + LANES_OF_VECTOR, sizeof *piece);
     if (!two) return;
-    DT__TILE_LOAD(t, 2, row[16].piece, sizeof *row);
-    DT__TILE_LOAD(t, 3, row[16].piece + LANES_OF_VECTOR, sizeof *row);
+    DT__TILE_LOAD(t, 2, piece[16], sizeof *piece);
+    DT__TILE_LOAD(t, 3, piece[16] + LANES_OF_VECTOR, sizeof *piece);
 }
 
-DT__INLINE void store_sums(dt__tiles *t, bool two, int32_t *to, size_t stride)
+DT__INLINE void store_sums(dt__tiles *t, bool two, int32_t (*to)[DT__LANES])
 {
     (void)t;
-    DT__TILE_STORE(t, 0, to, stride);
-    DT__TILE_STORE(t, 1, to + LANES_OF_VECTOR, stride);
+    DT__TILE_STORE(t, 0, to[0], sizeof *to);
+    DT__TILE_STORE(t, 1, to[0] + LANES_OF_VECTOR, sizeof *to);
     if (!two) return;
-    to += 16 * stride / sizeof *to;
-    DT__TILE_STORE(t, 2, to, stride);
-    DT__TILE_STORE(t, 3, to + LANES_OF_VECTOR, stride);
+    DT__TILE_STORE(t, 2, to[16], sizeof *to);
+    DT__TILE_STORE(t, 3, to[16] + LANES_OF_VECTOR, sizeof *to);
 }
 
 /* One tile of columns. */
@@ -229,7 +228,7 @@ static void run_corner(dt__tiles *t, const layer *l, int rows)
     int at = 0;
     for (int i = 0; i < b->segments; i++) {
         const segment *s = &b->segment[i];
-        begin_sums(t, s, two, b->row);
+        begin_sums(t, s, two, b->row.piece);
         int left = s->steps * DT__STEP;
         for (; left >= l->columns; left -= l->columns, at += l->columns, u += l->columns) {
             multiply_tiles(t, two, u, b->ldu, l->w, at);
@@ -241,10 +240,10 @@ static void run_corner(dt__tiles *t, const layer *l, int rows)
         }
         scale_waiting(b, rows, &waits[(i + 1) % 2]);
         if (s->scales == NULL) {
-            store_sums(t, two, b->row[0].piece, sizeof *b->row);
+            store_sums(t, two, b->row.piece);
             continue;
         }
-        store_sums(t, two, waits[i % 2].sum[0], sizeof waits[0].sum[0]);
+        store_sums(t, two, waits[i % 2].sum);
         waits[i % 2].of = s;
     }
     scale_waiting(b, rows, &waits[0]);
@@ -261,7 +260,8 @@ static void run_block(dt__tiles *t, layer l, int rows)
         run_corner(t, &l, n);
         if (n < CORNER) configure(t, CORNER, l.columns);
         l.b.u += n * l.b.ldu;
-        l.b.row += n;
+        l.b.row.acc += n;
+        l.b.row.piece += n;
         if (l.b.block_scale != NULL) l.b.block_scale += n * l.b.block_step;
     }
 }
@@ -270,12 +270,13 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
 {
     const dt__qgemm *g = p->g;
     const bool nibbles = g->layout->nibbles, zeros = g->block_scale != NULL;
-    _Alignas(64) sums row[CHUNK];
+    _Alignas(64) float acc[CHUNK][DT__LANES];
+    _Alignas(64) int32_t piece[CHUNK][DT__LANES];
     unpacked w;
     segment segments[DEPTH];
     walk at = { .part = p };
     layer l = { .columns = columns_of(g->layout), .w = &w };
-    l.b = (block){ .segment = segments, .scale_dtype = g->layout->scale_dtype, .row = row };
+    l.b = (block){ .segment = segments, .scale_dtype = g->layout->scale_dtype, .row = { acc, piece } };
     l.b.lanes = p->lanes;
     l.b.u = g->u + p->m0 * g->ldu;
     l.b.ldu = g->ldu;
@@ -283,7 +284,7 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
         l.b.block_scale = dt__block_scales(g, p->m0);
         l.b.block_step = g->layout->groups;
     }
-    begin(p, row);
+    begin(p, acc);
     while ((l.b.segments = next_block(&at, segments)) > 0) {
         if (nibbles) unpack_block(true, zeros, l.columns, &l.b, segments, &w);
         else unpack_block(false, zeros, l.columns, &l.b, segments, &w);
@@ -291,8 +292,8 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
         l.b.u += DEPTH * DT__STEP;
     }
     for (int m = 0; m < p->rows; m++) {
-        if (p->lanes == DT__LANES) end_row(p, DT__LANES, p->m0 + m, row[m].acc);
-        else end_row(p, p->lanes, p->m0 + m, row[m].acc);
+        if (p->lanes == DT__LANES) end_row(p, DT__LANES, p->m0 + m, acc[m]);
+        else end_row(p, p->lanes, p->m0 + m, acc[m]);
     }
 }
 
