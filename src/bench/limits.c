@@ -95,6 +95,7 @@ static const dt__limits *const all[] = {
     &dt__limits_avx2,
     &dt__limits_avx_vnni,
     &dt__limits_avx512,
+    &dt__limits_amx,
 #endif
 };
 

@@ -62,6 +62,7 @@ static void find_sets(doctor *d)
     static const char *const sets[][2] = {
         { "avx2", "AVX2" },         { "fma", "FMA" },         { "f16c", "F16C" },
         { "avx_vnni", "AVX-VNNI" }, { "avx512f", "AVX-512" }, { "avx512_vnni", "AVX-512 VNNI" },
+        { "amx_int8", "AMX-INT8" },
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {

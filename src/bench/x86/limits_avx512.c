@@ -21,4 +21,16 @@ const dt__limits dt__limits_avx512 = { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX51
                                        F64_ROUND,     int8,
                                        f32,           f64,
                                        read,          copy };
+
+/* Tiles multiply bytes; all else is AVX-512's. */
+const dt__limits dt__limits_amx = { "amx-int8",
+                                    DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8,
+                                    DT__LIMITS_TILES_ROUND,
+                                    F32_ROUND,
+                                    F64_ROUND,
+                                    dt__limits_tiles,
+                                    f32,
+                                    f64,
+                                    read,
+                                    copy };
 #endif

@@ -70,6 +70,16 @@ static inline __m512 dt__emulated_maskz_loadu_ps(__mmask16 mask, const void *fro
     return y;
 }
 
+/* Writes the elements that the mask has. */
+static inline void _mm512_mask_storeu_ps(void *to, __mmask16 mask, __m512 x)
+{
+    float from[16];
+    memcpy(from, &x, sizeof from);
+    for (int i = 0; i < 16; i++) {
+        if ((mask >> i & 1) != 0) memcpy((char *)to + 4 * i, &from[i], 4);
+    }
+}
+
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps dt__emulated_maskz_loadu_ps
 
