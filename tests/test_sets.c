@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ALL                                                                                        \
-    (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8 | DT_CPU_NEON_DOT)
+#define ALL (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8 | DT_CPU_NEON_DOT)
 #define FIRST (DT_CPU_AVX2 | DT_CPU_NEON_DOT) /* every set but plain C needs one of these */
 
 static dt_ctx *context(uint64_t mask)
@@ -106,8 +105,7 @@ START_TEST(an_unknown_name_is_an_error)
         char quoted[32];
         snprintf(quoted, sizeof quoted, "DETENT_CPU is '%s'", bad[i]);
         TEST_FAILS(ctx, DT_ERR_ARG, quoted, dt__kernels_open(ctx));
-        TEST_FAILS(ctx, DT_ERR_ARG, "avx512-vnni, amx-int8 or neon-dot",
-                   dt_tape_create(ctx, &t));
+        TEST_FAILS(ctx, DT_ERR_ARG, "avx512-vnni, amx-int8 or neon-dot", dt_tape_create(ctx, &t));
         ck_assert_ptr_null(t);
         unsetenv("DETENT_CPU");
         TEST_OK(ctx, dt_tape_create(ctx, &t));

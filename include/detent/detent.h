@@ -154,9 +154,9 @@ DT_API void dt_memory_trim(dt_ctx *ctx);
 /* The number of threads of the context's loops, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
 
-/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni", "amx-int8" or "neon-dot", the best
- * that the processor has and that cpu_mask and $DETENT_CPU allow. NULL with an error on the
- * context: ARG ($DETENT_CPU is none of these), NOMEM. */
+/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni", "amx-int8" or "neon-dot",
+ * the best that the processor has and that cpu_mask and $DETENT_CPU allow. NULL with an error on
+ * the context: ARG ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);
 
 /* Restarts every random stream of the context from `seed`. */

@@ -92,10 +92,7 @@ static const dt__limits plain = { .name = "plain",
 static const dt__limits *const all[] = {
     &plain,
 #if defined DETENT_SIMD && defined __x86_64__ && !defined DETENT_EMULATE
-    &dt__limits_avx2,
-    &dt__limits_avx_vnni,
-    &dt__limits_avx512,
-    &dt__limits_amx,
+    &dt__limits_avx2, &dt__limits_avx_vnni, &dt__limits_avx512, &dt__limits_amx,
 #endif
 };
 

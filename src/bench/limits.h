@@ -26,8 +26,7 @@ const dt__limits *dt__limits_at(int index);
 /* The limits of the set of kernels `name`; plain C's if it has none. */
 const dt__limits *dt__limits_named(const char *name);
 
-extern const dt__limits dt__limits_avx2, dt__limits_avx_vnni, dt__limits_avx512,
-    dt__limits_amx;
+extern const dt__limits dt__limits_avx2, dt__limits_avx_vnni, dt__limits_avx512, dt__limits_amx;
 
 /* AMX-INT8: multiply-adds of a round, and `int8`. */
 #define DT__LIMITS_TILES_ROUND (4 * 16 * 16 * 64)

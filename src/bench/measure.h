@@ -7,7 +7,7 @@
 #include "bench/limits.h"
 #include "core/core.h"
 
-#define DT__MOST_TRIALS 12
+#define DT__MOST_TRIALS 15
 #define DT__MOST_TURNS 1000
 #define DT__BENCH_NAME 128
 #define DT__NO_TRIAL (-1)

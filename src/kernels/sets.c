@@ -52,9 +52,10 @@ static dt_status allowed(dt_ctx *ctx, int *count)
     for (int i = 0; i < DT__COUNT_OF(names); i++) {
         if (strcmp(name, names[i]) == 0) return DT_OK;
     }
-    return dt_fail(ctx, DT_ERR_ARG,
-                   "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni, avx512-vnni, amx-int8 or neon-dot",
-                   name);
+    return dt_fail(
+        ctx, DT_ERR_ARG,
+        "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni, avx512-vnni, amx-int8 or neon-dot",
+        name);
 }
 
 dt_status dt__kernels_open(dt_ctx *ctx)

@@ -100,7 +100,10 @@ static inline void dt__tiles_release(dt__tiles *t)
 /* Numbers of registers are literals. US: a is unsigned and b signed; SU: the other way. */
 #define DT__TILE_ZERO(t, n) __asm__ volatile("tilezero %%tmm" #n ::: "memory")
 #define DT__TILE_LOAD(t, n, from, stride)                                                          \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #n ::"r"(from), "r"((int64_t)(stride)) : "memory")
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #n                                               \
+                     :                                                                             \
+                     : "r"(from), "r"((int64_t)(stride))                                           \
+                     : "memory")
 #define DT__TILE_STORE(t, n, to, stride)                                                           \
     __asm__ volatile("tilestored %%tmm" #n ", (%0,%1,1)" ::"r"(to), "r"((int64_t)(stride))         \
                      : "memory")

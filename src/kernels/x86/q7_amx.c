@@ -1,5 +1,5 @@
-/* Products of gradients with matrix tiles (AMX-INT8), by the formula of dt__q7_product: TDPBSUD adds
- * 16 x 16 sums of up to 64 products of s8 and u8.
+/* Products of gradients with matrix tiles (AMX-INT8), by the formula of dt__q7_product: TDPBSUD
+ * adds 16 x 16 sums of up to 64 products of s8 and u8.
  *
  * A corner is 32 rows by the 32 lanes of a panel. A panel is in the order of tiles already. Rows
  * whose words lie apart (blocks of dy by column) are turned once for all panels. */
@@ -21,12 +21,12 @@ typedef struct corner {
     int rows;
     const int8_t *a; /* its first word */
     int64_t row_step;
-    int64_t whole;                                       /* terms in whole tiles */
+    int64_t whole;                                      /* terms in whole tiles */
     _Alignas(64) int8_t rest_a[CORNER][DT__TILE_BYTES]; /* the terms behind them, then zeros */
 } corner;
 
-/* Registers 0 to 3 are sums of rows 0...15 and 16...31 by lanes 0...15 and 16...31; 4 and 5 codes of
- * these rows; 6 and 7 terms of these lanes. */
+/* Registers 0 to 3 are sums of rows 0...15 and 16...31 by lanes 0...15 and 16...31; 4 and 5 codes
+ * of these rows; 6 and 7 terms of these lanes. */
 static void configure(dt__tiles *t, int rows)
 {
     const int upper = rows > HALF ? HALF : rows, lower = rows > HALF ? rows - HALF : 1;
@@ -120,8 +120,8 @@ static void run_corner(dt__tiles *t, const corner *c)
     }
 }
 
-/* Words [depth / 4] of the corner's rows, which lie side by side, to rows of TURNED bytes, with zeros
- * behind them. */
+/* Words [depth / 4] of the corner's rows, which lie side by side, to rows of TURNED bytes, with
+ * zeros behind them. */
 static void turn(const corner *c, int8_t (*to)[TURNED])
 {
     const dt__q7_product *p = c->p;

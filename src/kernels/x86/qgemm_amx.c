@@ -276,7 +276,9 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
     segment segments[DEPTH];
     walk at = { .part = p };
     layer l = { .columns = columns_of(g->layout), .w = &w };
-    l.b = (block){ .segment = segments, .scale_dtype = g->layout->scale_dtype, .row = { acc, piece } };
+    l.b = (block){ .segment = segments,
+                   .scale_dtype = g->layout->scale_dtype,
+                   .row = { acc, piece } };
     l.b.lanes = p->lanes;
     l.b.u = g->u + p->m0 * g->ldu;
     l.b.ldu = g->ldu;
