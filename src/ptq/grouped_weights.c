@@ -37,8 +37,8 @@ static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__ex
     const int64_t width = s->layer.columns, n = by->first[s->layer.groups];
     int64_t bad = -1;
     DT__TRY(dt__tensor_create_raw(s->ctx, DT_F32, 2, (const int64_t[]){ n, width }, out));
-    float *to = dt__data_mut(*out);
-    const float *from = dt__data(x);
+    float *to = dt__values_mut(*out);
+    const float *from = dt__values(x);
     for (int64_t i = 0; i < n; i++) {
         memcpy(to + i * width, from + by->row[i] * width, (size_t)width * sizeof *to);
     }
