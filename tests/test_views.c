@@ -11,6 +11,7 @@
 #include <detent/export.h>
 #include <detent/layers.h>
 #include <detent/ops.h>
+#include <detent/qat.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -673,6 +674,32 @@ static dt_module *load(const char *dir, const char *name)
     return m;
 }
 
+/* The mistakes of largest loss, and how sure the model is of what it found. */
+static void check_mistakes(const char *dir, const plain_array *y, const int *label)
+{
+    json_t *root = json_file(dir, "examples.json"), *worst = json_object_get(root, "worst");
+    const int64_t mistakes = json_integer_value(json_object_get(root, "mistakes"));
+    double last = INFINITY;
+    ck_assert_int_gt(mistakes, 0);
+    ck_assert_uint_eq(json_array_size(worst), (size_t)(mistakes < 18 ? mistakes : 18));
+    for (size_t k = 0; k < json_array_size(worst); k++) {
+        json_t *one = json_array_get(worst, k);
+        const int64_t i = json_integer_value(json_object_get(one, "index"));
+        const int found = (int)best_of(y->v + i * 3, 3);
+        const char digit[] = { (char)('0' + label[i]), 0 }, other[] = { (char)('0' + found), 0 };
+        plain_array row = { .rank = 2, .dims = { 1, 3 } };
+        memcpy(row.v, y->v + i * 3, 3 * sizeof *row.v);
+        const double loss = plain_loss(&row, label + i, 1);
+        ck_assert_str_eq(json_string_value(json_object_get(one, "label")), digit);
+        ck_assert_str_eq(json_string_value(json_object_get(one, "found")), other);
+        TEST_NEAR(json_number_value(json_object_get(one, "share")),
+                  exp(-plain_loss(&row, &found, 1)), 0, 1e-6);
+        ck_assert(found != label[i] && loss <= last);
+        last = loss;
+    }
+    json_decref(root);
+}
+
 /* Accuracy, loss and confusion matrix of the converted model, and what eval --outputs writes. */
 static void check_answers(const char *dir, const dt_run_summary *summary)
 {
@@ -697,6 +724,7 @@ static void check_answers(const char *dir, const dt_run_summary *summary)
                          count[i / 3][i % 3]);
     }
     json_decref(root);
+    check_mistakes(dir, &y, label);
     expect("eval figures --outputs o.safetensors --quiet", &r);
     dt_file *file;
     dt_tensor *outputs;
@@ -732,6 +760,75 @@ static void check_sensitivity(const char *dir, const char *checkpoint)
     dt_module_free(m);
 }
 
+/* What a layer is called with. */
+typedef struct seen {
+    plain_array value, dequantized;
+} seen;
+
+static dt_tensor *see(void *user, dt_tape *tape, dt_module *layer, dt_tensor *in)
+{
+    seen *s = user;
+    (void)layer;
+    plain_of(dt_inner(in), &s->value);
+    plain_of(dt_neg(tape, dt_neg(tape, in)), &s->dequantized);
+    return in;
+}
+
+static double plain_snr(const plain_array *a, const plain_array *b)
+{
+    double signal = 0, noise = 0;
+    for (int64_t i = 0; i < a->count; i++) {
+        const double error = (double)a->v[i] - (double)b->v[i];
+        signal += (double)a->v[i] * (double)a->v[i];
+        noise += error * error;
+    }
+    return 10 * log10(signal / noise);
+}
+
+static double snr_in(const json_t *layer, const char *what)
+{
+    return json_number_value(json_object_get(json_object_get(layer, what), "snr"));
+}
+
+/* Signal to noise of each layer's weight and input, by the prepared model and the first training
+ * examples. */
+static void check_layers(const char *dir, const char *checkpoint)
+{
+    static seen s;
+    static plain_array master, dequantized;
+    dt_module *m = load(dir, checkpoint);
+    json_t *root = json_file(dir, "layers-end.json"), *layers = json_object_get(root, "layers");
+    dt_tensor *x;
+    const int64_t dims[] = { json_integer_value(json_object_get(root, "examples")), 6, 4 };
+    size_t bytes;
+    char *file = test_read_file(job_path(folder, "x.npy"), &bytes);
+    const float *all = (float *)(void *)(file + bytes - EXAMPLES * 24 * sizeof(float));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 3, dims, all, &x));
+    dt_train(m, false);
+    ck_assert_uint_eq(json_array_size(layers), 3);
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        json_t *layer = json_array_get(layers, i);
+        dt_module *at = dt_module_at(m, json_string_value(json_object_get(layer, "path")));
+        dt_tensor *w = dt_param(at, "weight"), *codes;
+        uint64_t hook;
+        TEST_OK(ctx, dt_hook_add(at, DT_SITE_INPUT, see, &s, NULL, &hook));
+        dt_tape_reset(t);
+        ck_assert_ptr_nonnull(dt_forward(t, m, x));
+        TEST_OK(ctx, dt_unhook(at, hook));
+        TEST_NEAR(snr_in(layer, "input"), plain_snr(&s.value, &s.dequantized), 1e-5, 0);
+        TEST_OK(ctx, dt_dequantize(w, &codes));
+        plain_of(dt_inner(w), &master);
+        plain_of(codes, &dequantized);
+        TEST_NEAR(snr_in(layer, "weight"), plain_snr(&master, &dequantized), 1e-5, 0);
+        dt_tensor_free(codes);
+    }
+    dt_tensor_free(x);
+    free(file);
+    json_decref(root);
+    dt_tape_reset(t);
+    dt_module_free(m);
+}
+
 START_TEST(figures_of_runs_from_their_outputs)
 {
     static const trial own = {
@@ -739,7 +836,8 @@ START_TEST(figures_of_runs_from_their_outputs)
         "  - {permute: p0, dims: [0, 2, 1]}\n  - {conv1d: c, out: 6, padding: 1}\n"
         "  - {permute: p1, dims: [0, 2, 1]}\n  - {linear: a, out: 4}\n  - flatten\n"
         "  - {linear: head, out: 7}\n  - {slice: s2, dim: 1, start: 0, stop: 6, step: 2}\n",
-        CLASSES CUT "}\nqat: {preset: int8-static-int8-weight, start_step: 4}\n"
+        CLASSES "train: {epochs: 1, batch_size: 16, optimizer: {name: adamw, lr: 1e-2}}\n"
+                "qat: {preset: int8-static-int8-weight, start_step: 1}\n"
     };
     char dir[TEST_PATH];
     dt_run_summary summary;
@@ -747,7 +845,8 @@ START_TEST(figures_of_runs_from_their_outputs)
     run_trial(&own, "figures", false, &summary);
     test_join(dir, folder, "figures");
     check_answers(dir, &summary);
-    check_sensitivity(dir, "checkpoints/step-0000000018.safetensors");
+    check_sensitivity(dir, "checkpoints/step-0000000003.safetensors");
+    check_layers(dir, "checkpoints/step-0000000003.safetensors");
 }
 END_TEST
 
