@@ -12,6 +12,7 @@
 #include <detent/layers.h>
 #include <detent/ops.h>
 #include <detent/qat.h>
+#include <detent/text.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -607,6 +608,109 @@ START_TEST(drawn_runs_are_those_of_networks_that_copy)
 }
 END_TEST
 
+static int64_t best_of(const float *y, int64_t classes)
+{
+    int64_t best = 0;
+    for (int64_t k = 1; k < classes; k++) best = y[k] > y[best] ? k : best;
+    return best;
+}
+
+/* ---- losses, metrics and calls of a program -------------------------------------------------- */
+
+/* Reads the outputs by their pointer, as a program may. */
+static dt_tensor *own_loss(dt_tape *tape, dt_tensor *y, dt_tensor *target, void *user)
+{
+    dt_cross_entropy_options sum = dt_cross_entropy_defaults();
+    sum.reduction = DT_REDUCE_SUM;
+    ck_assert_ptr_nonnull(dt_data(y));
+    ++*(int *)user;
+    return dt_cross_entropy(tape, y, target, &sum);
+}
+
+typedef struct right_ones {
+    int64_t n, right;
+} right_ones;
+
+static void add_right(void *state, const float *y, int64_t n, const void *target)
+{
+    right_ones *r = state;
+    r->n++;
+    r->right += best_of(y, n) == *(const int32_t *)target;
+}
+
+static double share_of_right(const void *state)
+{
+    const right_ones *r = state;
+    return (double)r->right / (double)r->n;
+}
+
+START_TEST(own_losses_and_metrics)
+{
+    static const trial plain = { "own", "[6, 4]",
+                                 "  - flatten\n  - {linear: head, out: 6}\n"
+                                 "  - {slice: s, dim: 1, start: 0, stop: 6, step: 2}\n",
+                                 CLASSES CUT ", loss: mine, metrics: [mine]}\n" };
+    int calls = 0;
+    const dt_loss loss = {
+        .name = "mine", .target = DT_TARGET_CLASS, .sum = own_loss, .user = &calls
+    };
+    const dt_own_metric metric = { .metric = { .name = "mine", .title = "mine" },
+                                   .target = DT_TARGET_CLASS,
+                                   .state_size = sizeof(right_ones),
+                                   .add = add_right,
+                                   .value = share_of_right };
+    dt_run_summary s;
+    write_data(6, 4);
+    TEST_OK(ctx, dt_loss_register(ctx, &loss));
+    TEST_OK(ctx, dt_metric_register(ctx, &metric));
+    run_trial(&plain, "own", false, &s);
+    const dt_metrics *m = &s.result[DT_RUN_FLOAT].metrics;
+    ck_assert_int_eq(calls, 18);
+    ck_assert_double_gt(dt_metric_value(m, "mine"), 0.6);
+    ck_assert_double_eq(dt_metric_value(m, "mine"), dt_metric_value(m, "accuracy"));
+}
+END_TEST
+
+/* Tensors that a program gives may be views, too. */
+START_TEST(tensors_that_a_program_gives)
+{
+    const int64_t label[] = { 0, 1, 2, 1 };
+    const float x[] = { 0, 1, 2, 3 },
+                scores[4 * 4] = { 9, 2, 1, 0, 9, 0, 3, 1, 9, 5, 0, 1, 9, 0, 7, 6 };
+    const dt_arrays arrays = { .count = 4,
+                               .rank = 1,
+                               .dims = { 1 },
+                               .axis = -1,
+                               .x = x,
+                               .target = DT_TARGET_CLASS,
+                               .y_dtype = DT_ARRAY_I64,
+                               .y = label };
+    dt_dataset *d;
+    dt_tensor *all, *y, *matrix;
+    int32_t id;
+    TEST_OK(ctx, dt_dataset_from_arrays(ctx, &arrays, &d));
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 2, (const int64_t[]){ 4, 4 }, scores, &all));
+    TEST_OK(ctx, dt_tensor_narrow(all, 1, 1, 3, &y));
+    TEST_OK(ctx, dt_confusion(d, y, &matrix));
+    const int64_t wanted[] = { 1, 0, 0, 0, 2, 0, 1, 0, 0 };
+    ck_assert_mem_eq(dt_data(matrix), wanted, sizeof wanted);
+    dt_tensor_free(matrix);
+    dt_tensor_free(y);
+    dt_tape_reset(t);
+    dt_tensor *column = dt_reshape(t,
+                                   dt_slice(t, dt_transpose(t, all, 0, 1),
+                                            &(dt_slice_options){ .dims = { 1, { 0 } },
+                                                                 .starts = { 1, { 1 } },
+                                                                 .stops = { 1, { 2 } } }),
+                                   1, (const int64_t[]){ 4 });
+    const dt_sampling greedy = { .temperature = 0, .top_p = 1 };
+    TEST_OK(ctx, dt_sample(ctx, &greedy, 0, column, &id));
+    ck_assert_int_eq(id, 2);
+    dt_tensor_free(all);
+    dt_dataset_free(d);
+}
+END_TEST
+
 /* ---- figures of a run, from its outputs ------------------------------------------------------ */
 
 /* What a model answers to the validation data: the last examples. */
@@ -651,13 +755,6 @@ static double plain_loss(const plain_array *y, const int *label, int64_t n)
         loss += log(sum) - (double)y->v[i * classes + label[i]];
     }
     return loss / (double)n;
-}
-
-static int64_t best_of(const float *y, int64_t classes)
-{
-    int64_t best = 0;
-    for (int64_t k = 1; k < classes; k++) best = y[k] > y[best] ? k : best;
-    return best;
 }
 
 static json_t *json_file(const char *dir, const char *name)
@@ -863,6 +960,8 @@ Suite *test_views_suite(void)
     tcase_add_test(c, last_layers_with_views);
     tcase_add_test(c, runs_are_those_of_networks_that_copy);
     tcase_add_test(c, drawn_runs_are_those_of_networks_that_copy);
+    tcase_add_test(c, own_losses_and_metrics);
+    tcase_add_test(c, tensors_that_a_program_gives);
     tcase_add_test(c, figures_of_runs_from_their_outputs);
     suite_add_tcase(s, c);
     return s;
