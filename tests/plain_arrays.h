@@ -25,7 +25,7 @@ void plain_permute(plain_array *a, const int64_t *order);
 void plain_flatten(plain_array *a);
 
 /* Puts one to three views behind a network whose result is `a`, [batch, ...]: appends their layers
- * to the YAML text, and does the same to `a`. The last is of the kind `last` (below PLAIN_VIEWS). */
+ * to the YAML text, and does the same to `a`. The last is of kind `last`, below PLAIN_VIEWS. */
 #define PLAIN_VIEWS 6
 typedef struct plain_text {
     char text[4096];

@@ -52,7 +52,8 @@ static dt_status check_inputs(const dt_statistics *s, const dt_tensor *x)
 {
     char text[160];
     if (x->kind != NULL || x->storage == NULL || !dt_is_contiguous(x)) {
-        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: inputs must be dense and contiguous "
+        return dt_fail(s->ctx, DT_ERR_ARG,
+                       "statistics: inputs must be dense and contiguous "
                        "(dt_tensor_contiguous)");
     }
     if (x->dtype != DT_F32) {

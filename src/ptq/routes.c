@@ -14,7 +14,8 @@ enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 static dt_status check_dense(dt_ctx *ctx, const char *name, const dt_tensor *x)
 {
     if (x == NULL || (x->kind == NULL && x->storage != NULL && dt_is_contiguous(x))) return DT_OK;
-    return dt_fail(ctx, DT_ERR_STATE, "routes: %s must be dense and contiguous (dt_tensor_contiguous)", name);
+    return dt_fail(ctx, DT_ERR_STATE,
+                   "routes: %s must be dense and contiguous (dt_tensor_contiguous)", name);
 }
 
 static dt_status check(dt_ctx *ctx, const dt_routes *routes, const dt__routing *r)
