@@ -53,32 +53,96 @@ static dt_status refuse(char *why, dt_status s, int64_t o, const char *what)
     return s;
 }
 
-/* Bias, sums and multiplier of an output, all of which must fit. */
+/* ---- biases that fit ------------------------------------------------------------------------- */
+
+typedef struct output {
+    const dt__device_operands *in;
+    const dt__device_layer *l;
+    int64_t o;
+    int64_t reach; /* the largest magnitude of its sum of codes, whatever x is */
+    float bias;    /* as the integers have it */
+} output;
+
+/* NULL: the integers of an output fit; else why they do not. */
+static const char *bars_output(const output *of)
+{
+    const float unit = of->in->x.scale * of->l->scale[of->o];
+    const double real = factor_of(of->in, of->l, of->o);
+    const float steps = roundf(of->bias * (1 / unit));
+    if (!(unit >= 0x1p-126f) || !(fabsf(steps) < 0x1p31f)) {
+        return "its bias does not fit int32 in units of the scales of x and weight";
+    }
+    if (!(real < 0x1p31)) return "the scale of the result is too small";
+    const int shift = dt__multiplier_of(real).shift;
+    const int64_t most = of->reach + llabs((int64_t)steps);
+    return most > INT32_MAX >> (shift > 0 ? shift : 0) ? "its sum could leave int32" : NULL;
+}
+
+static output output_of(const dt__device_operands *in, const dt__device_layer *l, int64_t o)
+{
+    const int64_t below = in->x.zero + 128, above = 127 - in->x.zero;
+    const int8_t *codes = l->codes + o * l->columns;
+    output of = { in, l, o, 0, in->bias == NULL ? 0 : in->bias[o] };
+    for (int64_t k = 0; k < l->columns; k++) of.reach += codes[k] < 0 ? -codes[k] : codes[k];
+    of.reach *= below > above ? below : above;
+    if (bars_output(&of) == NULL) return of;
+    /* beyond this limit all x have one code, at an end of the result's range */
+    const double unit = (double)in->x.scale * (double)l->scale[o];
+    const double limit = 2 * (double)of.reach * unit + 512 * (double)in->y.scale;
+    if (fabs((double)of.bias) > limit) of.bias = copysignf((float)limit, of.bias);
+    return of;
+}
+
+/* The scale with which an output's bias has 2^30 steps; 0 where it may keep its own. */
+static double wanted_scale(const output *of, bool zeros)
+{
+    const double x = (double)of->in->x.scale, least = 0x1p-126 / x;
+    const double wanted = fabs((double)of->bias) * 0x1p-30 / x;
+    if (bars_output(of) == NULL && (!zeros || of->bias == 0)) return 0;
+    return wanted > least ? wanted : least;
+}
+
+/* Gives an output a scale, by which its codes are divided. */
+static void rescale(dt__device_layer *l, int64_t o, float scale)
+{
+    int8_t *codes = l->codes + o * l->columns;
+    const double by = (double)l->scale[o] / (double)scale;
+    if (by < 1) {
+        for (int64_t k = 0; k < l->columns; k++) codes[k] = (int8_t)rint(codes[k] * by);
+        l->widened++;
+    }
+    l->scale[o] = scale;
+}
+
+/* Outputs from ... past - 1 share a scale: makes it as large as their biases want. The scale of
+ * codes that are all 0 is free. */
+static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64_t from,
+                       int64_t past)
+{
+    double most = 0;
+    bool zeros = true;
+    for (int64_t k = from * l->columns; k < past * l->columns && zeros; k++) zeros = !l->codes[k];
+    for (int64_t o = from; o < past; o++) {
+        const output of = output_of(in, l, o);
+        const double wanted = wanted_scale(&of, zeros);
+        most = wanted > most ? wanted : most;
+    }
+    if (!(most > 0) || (!zeros && most <= (double)l->scale[from])) return;
+    for (int64_t o = from; o < past; o++) rescale(l, o, (float)most);
+}
+
+/* Bias, offset and multiplier of an output, all of which must fit. */
 static dt_status make_row(const dt__device_operands *in, dt__device_layer *l, int64_t o, char *why)
 {
     const int8_t *codes = l->codes + o * l->columns;
-    const int64_t below = in->x.zero + 128, above = 127 - in->x.zero;
-    int64_t sum = 0, magnitude = 0;
+    const output of = output_of(in, l, o);
+    const char *bar = bars_output(&of);
+    int64_t sum = 0;
+    if (bar != NULL) return refuse(why, DT_ERR_NUMERIC, o, bar);
     for (int64_t k = 0; k < l->columns; k++) sum += codes[k];
-    for (int64_t k = 0; k < l->columns; k++) magnitude += codes[k] < 0 ? -codes[k] : codes[k];
-    const float unit = in->x.scale * l->scale[o];
-    const float bias = in->bias == NULL ? 0 : roundf(in->bias[o] * (1 / unit));
-    if (!(unit >= 0x1p-126f) || !(fabsf(bias) < 0x1p31f)) {
-        return refuse(why, DT_ERR_NUMERIC, o,
-                      "its bias does not fit int32 in units of the "
-                      "scales of x and weight");
-    }
-    l->bias[o] = (int32_t)bias;
-    const double real = factor_of(in, l, o);
-    if (!(real < 0x1p31)) {
-        return refuse(why, DT_ERR_NUMERIC, o, "the scale of the result is too small");
-    }
-    l->by[o] = dt__multiplier_of(real);
-    const int64_t most = magnitude * (below > above ? below : above) + llabs((int64_t)l->bias[o]);
-    if (most > INT32_MAX >> (l->by[o].shift > 0 ? l->by[o].shift : 0)) {
-        return refuse(why, DT_ERR_NUMERIC, o, "its sum could leave int32");
-    }
-    l->offset[o] = (int32_t)(uint32_t)((int64_t)l->bias[o] - sum * below);
+    l->bias[o] = (int32_t)roundf(of.bias * (1 / (in->x.scale * l->scale[o])));
+    l->by[o] = dt__multiplier_of(factor_of(in, l, o));
+    l->offset[o] = (int32_t)(uint32_t)((int64_t)l->bias[o] - sum * (in->x.zero + 128));
     return DT_OK;
 }
 
@@ -101,6 +165,8 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
                       "weight is said to have one");
     }
     dt__device_clamps(in->activation, in->y, &l->least, &l->most);
+    const int64_t each = in->one_scale ? l->rows : 1; /* outputs of a scale */
+    for (int64_t o = 0; o < l->rows; o += each) fit_biases(in, l, o, o + each);
     for (int64_t o = 0; o < l->rows; o++) DT__TRY(make_row(in, l, o, why));
     return DT_OK;
 }

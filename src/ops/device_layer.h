@@ -22,10 +22,12 @@ typedef struct dt__device_layer {
     int32_t *offset;    /* [rows]: the bias less the sum of codes times (zero point + 128) of x */
     dt__multiplier *by; /* [rows] */
     int least, most;    /* codes of y */
+    int64_t widened;    /* outputs whose weight has a larger scale than that of the operand */
 } dt__device_layer;
 
-/* Computes them. Errors: NUMERIC (a bias, a sum or a multiplier could leave its range, whatever x
- * is), UNSUPPORTED (a weight with groups or zero points), NOMEM; `why` says which output.
+/* Computes them. Where the bias of an output does not fit beside its largest sum, its weight gets a
+ * larger scale (numerics §8), and codes and scale are those. Errors: NUMERIC (a sum or a multiplier
+ * could leave its range, whatever x is), UNSUPPORTED (a weight with groups or zero points), NOMEM; `why` says which output.
  * dt__device_layer_free frees it, also after an error. */
 #define DT__DEVICE_WHY 160
 dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__device_layer *out,

@@ -41,6 +41,31 @@ static dt_status keep_integers(dt_call *c, const dt__device_layer *l)
     return DT_OK;
 }
 
+/* The weight of the call has the codes of the layer from here on, in backward too. */
+static dt_status use_codes(dt_call *c, const dt__device_layer *l)
+{
+    dt__codes *made;
+    const dt__codes *w = c->codes[WEIGHT];
+    const dt__code_matrix from = { l->codes, l->columns, l->scale, 1 };
+    c->state[DT__DEVICE_WIDENED] = l->widened;
+    if (l->widened == 0) return DT_OK;
+    DT__TRY(dt__codes_create(c->ctx, &made));
+    made->rows = w->rows;
+    made->columns = w->columns;
+    made->group = w->group;
+    made->groups = w->groups;
+    made->bits = w->bits;
+    made->integer = w->integer;
+    made->int8_backward = w->int8_backward;
+    made->layout = w->layout;
+    made->map = w->map;
+    made->panels = dt__alloc(c->ctx, w->layout.bytes);
+    if (made->panels != NULL) dt__panel_pack(&w->layout, &from, made->panels);
+    dt__codes_release(c->codes[WEIGHT]);
+    c->codes[WEIGHT] = made;
+    return made->panels != NULL ? DT_OK : DT_ERR_NOMEM;
+}
+
 static dt_status make_integers(dt_call *c, dt__coding_range y)
 {
     dt__device_layer l = { 0 };
@@ -54,8 +79,9 @@ static dt_status make_integers(dt_call *c, dt__coding_range y)
         .activation = activation_of(c),
     };
     dt_status s = dt__device_layer_make(c->ctx, &of, &l, why);
+    if (s != DT_OK && s != DT_ERR_NOMEM) s = dt_refuse(c, s, "%s", why);
     if (s == DT_OK) s = keep_integers(c, &l);
-    else if (s != DT_ERR_NOMEM) s = dt_refuse(c, s, "%s", why);
+    if (s == DT_OK) s = use_codes(c, &l);
     dt__device_layer_free(c->ctx, &l);
     return s;
 }

@@ -71,8 +71,9 @@ void dt__device_unrange(dt__device *d);
 /* Folded norms are computed with their running statistics from now on (device_norms.c). */
 void dt__device_plan_norms(const dt__device *d);
 /* Computes each node whose operands and result have ranges that are known already, on zeros, by
- * itself: NUMERIC, naming all modules whose sums or multipliers do not fit. NOMEM. */
-dt_status dt__device_probe(const dt__device *d);
+ * itself: NUMERIC, naming all modules whose sums or multipliers do not fit. NOMEM. `tells`: names
+ * each layer with a scale that its bias enlarges in a line of the log. */
+dt_status dt__device_probe(const dt__device *d, bool tells);
 /* From now on the plan runs in place of m's forward, and belongs to m. */
 void dt__device_install(dt__device *d);
 /* The plan of m; NULL where it has none. */

@@ -1,7 +1,9 @@
-/* Whether the integers of a network fit, asked before training where a recipe gives ranges: each
- * node whose operands and result have known ranges runs by itself, on zeros. Its op computes
- * multipliers, biases and the largest sums from scales and weights alone, whatever the input is. */
+/* Whether the integers of a network fit, asked before training where a recipe gives ranges, and
+ * which scales their biases enlarge, told when a model is converted: each node whose operands and
+ * result have known ranges runs by itself, on zeros. Its op computes multipliers, biases and the
+ * largest sums from scales and weights alone, whatever the input is. */
 #include "core/refusals.h"
+#include "ops/device_products.h"
 #include "ops/ops_list.h"
 #include "qat/device_becomes.h"
 #include "qat/device_plan.h"
@@ -61,17 +63,32 @@ static dt_status try_node(probe *p, int64_t i)
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
-dt_status dt__device_probe(const dt__device *d)
+/* Names a layer whose biases want larger scales. */
+static void tell_widened(void *user, const dt_call *c)
+{
+    (void)user;
+    const bool product =
+        c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
+        c->op == &dt__op_device_conv_transpose2d;
+    if (!product || c->state[DT__DEVICE_WIDENED] == 0) return;
+    dt__say(c->ctx,
+            "%s: the weights of %lld of %lld outputs are small beside their biases: their scales "
+            "are enlarged, so that the biases fit int32",
+            c->tape->where != NULL ? c->tape->where : "the model",
+            (long long)c->state[DT__DEVICE_WIDENED], (long long)c->codes[1]->rows);
+}
+
+dt_status dt__device_probe(const dt__device *d, bool tells)
 {
     probe p = { .d = d };
     dt_status s = dt_tape_create(d->ctx, &p.t);
     p.value = dt__alloc_zero(d->ctx, (size_t)(DT__PLAN_FIRST + d->n) * sizeof *p.value);
     if (s == DT_OK && p.value == NULL) s = DT_ERR_NOMEM;
     if (s == DT_OK) dt_no_grad(p.t, true);
+    if (s == DT_OK && tells) p.t->on_call = tell_widened;
     for (int64_t i = 0; i < d->n && s == DT_OK; i++) s = try_node(&p, i);
     dt_tape_free(p.t);
     dt__release(d->ctx, p.value);
     DT__TRY(s);
-    return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC,
-                            "prepare: the integers of this model do not fit");
+    return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC, "%s: the integers of this model do not fit", tells ? "convert" : "prepare");
 }
