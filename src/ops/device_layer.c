@@ -55,6 +55,18 @@ static dt_status refuse(char *why, dt_status s, int64_t o, const char *what)
 
 /* ---- biases that fit ------------------------------------------------------------------------- */
 
+double dt__bias_scale(float bias, float x_scale)
+{
+    const double wanted = fabs((double)bias) * 0x1p-30 / (double)x_scale;
+    const double least = 0x1.000002p-126 / (double)x_scale; /* their product is rounded */
+    return wanted > least ? wanted : least;
+}
+
+void dt__rescale_codes(int8_t *codes, int64_t n, double by)
+{
+    for (int64_t k = 0; k < n; k++) codes[k] = (int8_t)rint(codes[k] * by);
+}
+
 typedef struct output {
     const dt__device_operands *in;
     const dt__device_layer *l;
@@ -96,31 +108,27 @@ static output output_of(const dt__device_operands *in, const dt__device_layer *l
 /* The scale with which an output's bias has 2^30 steps; 0 where it may keep its own. */
 static double wanted_scale(const output *of, bool zeros)
 {
-    const double x = (double)of->in->x.scale, least = 0x1p-126 / x;
-    const double wanted = fabs((double)of->bias) * 0x1p-30 / x;
-    if (bars_output(of) == NULL && (!zeros || of->bias == 0)) return 0;
-    return wanted > least ? wanted : least;
+    const bool keeps = bars_output(of) == NULL && (!zeros || of->bias == 0);
+    return keeps ? 0 : dt__bias_scale(of->bias, of->in->x.scale);
 }
 
 /* Gives an output a scale, by which its codes are divided. */
 static void rescale(dt__device_layer *l, int64_t o, float scale)
 {
-    int8_t *codes = l->codes + o * l->columns;
+    const bool wider = scale > l->scale[o];
     const double by = (double)l->scale[o] / (double)scale;
-    if (by < 1) {
-        for (int64_t k = 0; k < l->columns; k++) codes[k] = (int8_t)rint(codes[k] * by);
-        l->widened++;
-    }
+    if (wider) dt__rescale_codes(l->codes + o * l->columns, l->columns, by);
+    l->widened += wider;
     l->scale[o] = scale;
 }
 
 /* Outputs from ... past - 1 share a scale: makes it as large as their biases want. The scale of
- * codes that are all 0 is free. */
+ * weights that are all 0, which is 1, becomes that of the bias. */
 static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64_t from,
                        int64_t past)
 {
     double most = 0;
-    bool zeros = true;
+    bool zeros = l->scale[from] == 1;
     for (int64_t k = from * l->columns; k < past * l->columns && zeros; k++) zeros = !l->codes[k];
     for (int64_t o = from; o < past; o++) {
         const output of = output_of(in, l, o);

@@ -34,6 +34,13 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
                                 char why[DT__DEVICE_WHY]);
 void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *layer);
 
+/* The scale of a weight with which a bias, in units of the scales of x and weight, has 2^30 steps: a
+ * sum of up to 32768 products fits beside it. At least the least with which the unit is a normal
+ * number. */
+double dt__bias_scale(float bias, float x_scale);
+/* Codes divided by a larger scale's share: codes[k] = rne(codes[k] by). */
+void dt__rescale_codes(int8_t *codes, int64_t n, double by);
+
 /* The clamps of an activation (DT_ACT_NONE, RELU, RELU6) as codes of a range. */
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most);
 

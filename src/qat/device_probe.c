@@ -63,19 +63,24 @@ static dt_status try_node(probe *p, int64_t i)
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
-/* Names a layer whose biases want larger scales. */
-static void tell_widened(void *user, const dt_call *c)
+void dt__device_tell(void *device, const dt_call *c)
 {
-    (void)user;
-    const bool product =
-        c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
-        c->op == &dt__op_device_conv_transpose2d;
+    const dt__device *d = device;
+    const dt_module *m = c->tape->open != NULL ? c->tape->open->m : NULL;
+    const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
+                         c->op == &dt__op_device_conv_transpose2d;
     if (!product || c->state[DT__DEVICE_WIDENED] == 0) return;
+    for (int64_t i = 0; i < d->n; i++) {
+        if (d->node[i].m != m) continue;
+        if (d->node[i].told) return;
+        d->node[i].told = true;
+        break;
+    }
     dt__say(c->ctx,
-            "%s: the weights of %lld of %lld outputs are small beside their biases: their scales "
-            "are enlarged, so that the biases fit int32",
-            c->tape->where != NULL ? c->tape->where : "the model",
-            (long long)c->state[DT__DEVICE_WIDENED], (long long)c->codes[1]->rows);
+            "%s: the weights of %lld of %lld outputs are small beside their biases: they get a "
+            "larger scale, with which the biases fit int32",
+            m != NULL ? dt__plan_path(m) : "a layer", (long long)c->state[DT__DEVICE_WIDENED],
+            (long long)c->codes[1]->rows);
 }
 
 dt_status dt__device_probe(const dt__device *d, bool tells)
@@ -85,10 +90,13 @@ dt_status dt__device_probe(const dt__device *d, bool tells)
     p.value = dt__alloc_zero(d->ctx, (size_t)(DT__PLAN_FIRST + d->n) * sizeof *p.value);
     if (s == DT_OK && p.value == NULL) s = DT_ERR_NOMEM;
     if (s == DT_OK) dt_no_grad(p.t, true);
-    if (s == DT_OK && tells) p.t->on_call = tell_widened;
+    if (s == DT_OK && tells) p.t->on_call = dt__device_tell;
+    if (s == DT_OK) p.t->on_call_user = (void *)(uintptr_t)d;
     for (int64_t i = 0; i < d->n && s == DT_OK; i++) s = try_node(&p, i);
     dt_tape_free(p.t);
     dt__release(d->ctx, p.value);
     DT__TRY(s);
-    return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC, "%s: the integers of this model do not fit", tells ? "convert" : "prepare");
+    return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC,
+                            "%s: the integers of this model do not fit",
+                            tells ? "convert" : "prepare");
 }

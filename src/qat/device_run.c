@@ -304,9 +304,15 @@ static void run_pass(const dt__device *d, dt_tape *t, dt_tensor *const *in, dt_t
     if (observes && !dt__runs_again(t)) observe_all(&p, in);
     if (t->status != DT_OK) return;
     if (d->enabled && !t->shapes_only) dt__tape_adopt(t, dt__device_check_ranges(d, "forward"));
+    const bool tells = trains && t->on_call == NULL;
+    if (tells) {
+        t->on_call = dt__device_tell;
+        t->on_call_user = (void *)(uintptr_t)d;
+    }
     memset(value, 0, (size_t)(FIRST + d->n) * sizeof *value);
     memcpy(value, in, (size_t)d->n_in * sizeof in[0]);
     run_nodes(&p);
+    if (tells) t->on_call = NULL;
     for (int i = 0; i < d->n_out && t->status == DT_OK; i++) {
         dt_tensor *y = value[d->out[i]];
         out[i] = p.floats ? y : dt_device_dequantize(t, y);
