@@ -83,11 +83,11 @@ DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
 
 /* dt_max_pool2d. */
 DT_API dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
-/* dt_avg_pool2d; padding never counts, whatever count_include_pad says. */
+/* dt_avg_pool2d; padding that counts has the zero point. */
 DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* Over the last dimension; scale 1/256, zero point -128. ARG for more than 511 elements. */
 DT_API dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x);
-/* dt_pad with zeros. */
+/* dt_pad with a number, which becomes the code that dt_device_quantize gives it. */
 DT_API dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 /* dt_concat of 2 to DT_MAX_IN tensors with one scale and zero point; ARG where they differ. */
 DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);

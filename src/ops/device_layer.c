@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+int dt__device_code(double value, dt__coding_range r)
+{
+    const float code = roundf((float)value / r.scale) + (float)r.zero;
+    return code < -128 ? -128 : code > 127 ? 127 : (int)code;
+}
+
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most)
 {
     *least = -128;

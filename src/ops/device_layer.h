@@ -41,6 +41,9 @@ double dt__bias_scale(float bias, float x_scale);
 /* Codes divided by a larger scale's share: codes[k] = rne(codes[k] by). */
 void dt__rescale_codes(int8_t *codes, int64_t n, double by);
 
+/* The code of a real value, as device_quantize computes it; infinities have the codes of the ends. */
+int dt__device_code(double value, dt__coding_range r);
+
 /* The clamps of an activation (DT_ACT_NONE, RELU, RELU6) as codes of a range. */
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most);
 

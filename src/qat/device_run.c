@@ -94,7 +94,8 @@ static dt_tensor *run_floats(const pass *p, const dt__plan_node *node, dt_tensor
 /* Averages of whole planes, or of equal windows. */
 static dt_tensor *averaged(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
-    dt_pool_options o = { .kernel = { x->dims[2], x->dims[3] }, .dilation = { 1, 1 } };
+    dt_pool_options o = dt_pool_defaults();
+    for (int i = 0; i < 2; i++) o.kernel[i] = x->dims[2 + i];
     if (node->op == &dt__op_avg_pool2d) return dt_device_avg_pool2d(p->t, x, node->options);
     for (int i = 0; i < 2 && node->op == &dt__op_adaptive_avg_pool2d; i++) {
         o.kernel[i] = x->dims[2 + i] / node->dims[2 + i];
