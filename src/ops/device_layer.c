@@ -11,6 +11,12 @@ int dt__device_code(double value, dt__coding_range r)
     return code < -128 ? -128 : code > 127 ? 127 : (int)code;
 }
 
+dt__coding_range dt__device_coarser(dt__coding_range r, double scale)
+{
+    const double steps = round((r.zero + 128) * (double)r.scale / (double)(float)scale);
+    return (dt__coding_range){ (float)scale, (int)steps - 128 };
+}
+
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most)
 {
     *least = -128;
@@ -185,6 +191,33 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
     return DT_OK;
 }
 
+/* The scale of the result with which every output fits: with 2^30 for three times the largest sum
+ * and 1024, a bias at its limit fits beside its sum, also after a left shift. */
+static double fitting_result(const dt__device_operands *in, const dt__device_layer *l)
+{
+    double most = 0;
+    for (int64_t o = 0; o < l->rows; o++) {
+        const output of = output_of(in, l, o);
+        const double unit = (double)in->x.scale * (double)l->scale[o];
+        most = fmax(most, unit * (3 * (double)of.reach + 1024) * 0x1p-30);
+    }
+    return most;
+}
+
+dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_layer *out,
+                               char why[DT__DEVICE_WHY])
+{
+    dt_status s = dt__device_layer_make(ctx, in, out, why);
+    if (s != DT_ERR_NUMERIC) return s;
+    const dt__code_matrix to = { out->codes, out->columns, out->scale, 1 };
+    dt__panel_unpack(&in->w->layout, in->w->panels, &to); /* as they were */
+    const double scale = fitting_result(in, out);
+    if (!(scale > (double)in->y.scale)) return s;
+    in->y = dt__device_coarser(in->y, scale);
+    dt__device_layer_free(ctx, out);
+    return dt__device_layer_make(ctx, in, out, why);
+}
+
 /* ---- elementwise ---------------------------------------------------------------------------- */
 
 bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
@@ -195,6 +228,13 @@ bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
                              dt__multiplier_of((double)b / twice), dt__multiplier_of(last) };
     return true;
 }
+
+double dt__device_add_scale(float a, float b)
+{
+    return 2 * (double)(a > b ? a : b) * 0x1.00001p-20;
+}
+
+double dt__device_mul_scale(float a, float b) { return (double)a * (double)b * 0x1p-14; }
 
 bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by)
 {

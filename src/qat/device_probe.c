@@ -16,6 +16,7 @@ typedef struct probe {
     dt_tape *t;
     dt_tensor **value;
     dt__refusals refusals;
+    bool tells;
 } probe;
 
 /* The range of a value where it is known; NULL: it is not, or that of a softmax. */
@@ -53,11 +54,26 @@ static bool begin(probe *p, const dt__plan_node *node, int64_t value)
     return true;
 }
 
+/* A result whose integers do not fit its range has a coarser one: not the range that was given. */
+static void check_range(probe *p, int64_t i, const dt_tensor *y)
+{
+    const dt__quantizer *q = range_of(p->d, DT__PLAN_FIRST + i);
+    float scale;
+    if (p->tells || q == NULL || y == NULL || dt_coded_range(y, &scale, NULL) != DT_OK) return;
+    const float given = *(const float *)dt__data(q->scale);
+    if (scale == given) return;
+    dt__refusals_add(&p->refusals,
+                     "in %s: the result's scale %.9g is too small: its sums fit int32 from %.9g on",
+                     dt__plan_path(p->d->node[i].m), (double)given, (double)scale);
+}
+
 static dt_status try_node(probe *p, int64_t i)
 {
     const dt__plan_node *node = &p->d->node[i];
-    if (begin(p, node, DT__PLAN_FIRST + i)) dt__device_run_node(p->d, p->t, p->value, i);
+    dt_tensor *y = NULL;
+    if (begin(p, node, DT__PLAN_FIRST + i)) y = dt__device_run_node(p->d, p->t, p->value, i);
     const dt_status s = dt_tape_status(p->t);
+    if (s == DT_OK) check_range(p, i, y);
     if (s == DT_ERR_NUMERIC) dt__refusals_add(&p->refusals, "%s", dt_error(p->d->ctx));
     dt_tape_reset(p->t);
     return s == DT_ERR_NUMERIC ? DT_OK : s;
@@ -85,7 +101,7 @@ void dt__device_tell(void *device, const dt_call *c)
 
 dt_status dt__device_probe(const dt__device *d, bool tells)
 {
-    probe p = { .d = d };
+    probe p = { .d = d, .tells = tells };
     dt_status s = dt_tape_create(d->ctx, &p.t);
     p.value = dt__alloc_zero(d->ctx, (size_t)(DT__PLAN_FIRST + d->n) * sizeof *p.value);
     if (s == DT_OK && p.value == NULL) s = DT_ERR_NOMEM;
