@@ -1,17 +1,12 @@
 /* Biases that do not fit int32 beside weights that are small or 0 (numerics §8): layers of networks
- * of integers are within a bound of their values in floats, whole networks of such channels train,
- * and have the same bits prepared, converted, from a file and exported; so have static int8 models
- * as QDQ within a bound. */
-#include "c_folder.h"
+ * of integers are within a bound of their values in floats. Whole networks of such channels are in
+ * test_device_nets.c. */
 #include "testing.h"
-#include "tflite_files.h"
 
 #include "core/core.h"
 #include "core/tensor.h"
 
 #include <detent/device.h>
-#include <detent/nn.h>
-#include <detent/optim.h>
 #include <detent/qat.h>
 
 #include <math.h>
@@ -20,7 +15,6 @@
 #include <string.h>
 
 static const test_draws draws = { .usual = 20000, .quick = 4000, .sanitized = 30 };
-__attribute__((unused)) static const test_draws network_draws = { .usual = 60, .quick = 20, .sanitized = 5 };
 
 /* ---- drawing --------------------------------------------------------------------------------- */
 

@@ -216,8 +216,7 @@ static double drawn(uint64_t *state, double least, double most)
 }
 
 /* Rows of weights and channels of norms become small, or 0; biases large. */
-static dt_status deaden(void *user, const char *path, dt_tensor *x,
-                        dt_entry_kind entry)
+static dt_status deaden(void *user, const char *path, dt_tensor *x, dt_entry_kind entry)
 {
     uint64_t *state = user;
     float *v = dt_data_mut(x);

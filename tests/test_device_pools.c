@@ -40,8 +40,8 @@ static bool is_valid(const windows *w)
 {
     for (int d = 0; d < 2; d++) {
         const int64_t gap = w->pool.dilation[d], window = gap * (w->pool.kernel[d] - 1) + 1;
-        const int64_t pads = w->pad.pads.n == 0 ? 0 : w->pad.pads.v[2 - 2 * d] +
-                                                          w->pad.pads.v[3 - 2 * d];
+        const int64_t pads =
+            w->pad.pads.n == 0 ? 0 : w->pad.pads.v[2 - 2 * d] + w->pad.pads.v[3 - 2 * d];
         const int64_t n = w->side[d] + pads, padding = w->pool.padding[d];
         if (padding > window / 2 || window > n + 2 * padding) return false;
         if (gap > 1 && n < window) return false;
@@ -122,8 +122,8 @@ static void check_op(dt_ctx *ctx, const windows *w)
     }
     dt_tensor *y = w->max ? dt_device_max_pool2d(t, codes, &w->pool)
                           : dt_device_avg_pool2d(t, codes, &w->pool);
-    dt_tensor *want = w->max ? dt_max_pool2d(t, floats, &w->pool, NULL)
-                             : dt_avg_pool2d(t, floats, &w->pool);
+    dt_tensor *want =
+        w->max ? dt_max_pool2d(t, floats, &w->pool, NULL) : dt_avg_pool2d(t, floats, &w->pool);
     y = dt_device_dequantize(t, y);
     TEST_OK(ctx, dt_tape_status(t));
     const float *got = dt_data(y), *real = dt_data(want);
@@ -215,7 +215,8 @@ static void check_network(dt_ctx *ctx, const windows *w, int64_t number, bool co
     TEST_EACH(memcmp(dt_data(want), dt_data(got), (size_t)dt_count(got) * sizeof(float)) == 0,
               "%s: converted, it has other bits", text_of(w));
     if (keep == NULL) test_folder(folder);
-    snprintf(stem, sizeof stem, "%s/integers-pool-%lld", keep != NULL ? keep : folder, (long long)number);
+    snprintf(stem, sizeof stem, "%s/integers-pool-%lld", keep != NULL ? keep : folder,
+             (long long)number);
     tflite_subject lite = { .m = m, .x = &x, .n_in = 1 };
     const double apart = tflite_check(&lite, stem, keep != NULL);
     TEST_EACH(apart == 0, "%s: %g apart in %s", text_of(w), apart, stem);
@@ -237,10 +238,10 @@ START_TEST(networks_of_pools)
         const windows w = draw(&state);
         /* one of each text of C */
         const bool gap = w.max && (w.pool.dilation[0] > 1 || w.pool.dilation[1] > 1);
-        const bool counted = !w.max && w.pool.count_include_pad &&
-                             w.pool.padding[0] + w.pool.padding[1] > 0;
-        const bool first = (gap && gaps++ < 2) || (counted && counts++ < 2) ||
-                           (w.pad.pads.n > 0 && pads++ < 2);
+        const bool counted =
+            !w.max && w.pool.count_include_pad && w.pool.padding[0] + w.pool.padding[1] > 0;
+        const bool first =
+            (gap && gaps++ < 2) || (counted && counts++ < 2) || (w.pad.pads.n > 0 && pads++ < 2);
         check_network(ctx, &w, i, compiler && first);
     }
     ck_assert(gaps > 0 && counts > 0 && pads > 0);
@@ -265,9 +266,10 @@ START_TEST(padding_that_is_refused)
         w.side[0] = w.side[1] = 6;
         w.pool = dt_pool_defaults();
         w.max = i == 2;
-        w.pad = (dt_pad_options){ .pads = { 4, { 1, 0, 2, 1 } }, .value = i == 0   ? -3e38
-                                                                          : i == 1 ? -0.1
-                                                                                   : 0.5 };
+        w.pad = (dt_pad_options){ .pads = { 4, { 1, 0, 2, 1 } },
+                                  .value = i == 0   ? -3e38
+                                           : i == 1 ? -0.1
+                                                    : 0.5 };
         dt_module *m = network_of(ctx, &w);
         ck_assert_int_eq(dt_prepare(m, &o), DT_ERR_UNSUPPORTED);
         ck_assert_msg(strstr(dt_error(ctx), "pad of pad: only zeros can be padded") != NULL, "%s",

@@ -63,11 +63,12 @@ static layer layer_of(dt_ctx *ctx, uint64_t *state)
         const int64_t kind = below(state, 3);
         const double by = kind == 0 ? 0 : kind == 1 ? pow(10, real(state, -37, 0)) : 1;
         for (int64_t k = 0; k < l.columns; k++) {
-            const int64_t at = l.kind < 3 ? o * l.columns + k
-                                          : (k / taps * l.out + o) * taps + k % taps;
+            const int64_t at =
+                l.kind < 3 ? o * l.columns + k : (k / taps * l.out + o) * taps + k % taps;
             w[at] = (float)(by * real(state, -1, 1));
         }
-        b[o] = (float)(real(state, -1, 1) * (below(state, 3) == 0 ? pow(10, real(state, -9, 6)) : 1));
+        const double size = below(state, 3) == 0 ? pow(10, real(state, -9, 6)) : 1;
+        b[o] = (float)(size * real(state, -1, 1));
     }
     return l;
 }
@@ -111,7 +112,7 @@ static void write_file(dt_ctx *ctx, const layer *l, const char *path, int64_t *n
     dt_trace_free(t);
 }
 
-/* Of each output s_x s_w / 2 of its bias's rounding, and C |b| 2^-22 where its scale is enlarged. */
+/* Of each output s_x s_w / 2 by rounding its bias, and C |b| 2^-22 where its scale is enlarged. */
 static void compare(const layer *l, const float *got, const dt_tensor *y, const float *w,
                     const float *b)
 {
@@ -143,8 +144,8 @@ static void check(dt_ctx *ctx, uint64_t *state, const char *path, int64_t *notes
     float *w = malloc((size_t)n * sizeof *w), *b = malloc((size_t)l.out * sizeof *b);
     for (int64_t i = 0; i < n; i++) { /* rows first */
         const int64_t o = i / l.columns, k = i % l.columns;
-        w[i] = ((const float *)dt_data(weight))[l.kind < 3 ? i
-                                                           : (k / taps * l.out + o) * taps + k % taps];
+        const int64_t turned = (k / taps * l.out + o) * taps + k % taps;
+        w[i] = ((const float *)dt_data(weight))[l.kind < 3 ? i : turned];
     }
     memcpy(b, dt_data(dt_param(l.m, "layer.bias")), (size_t)l.out * sizeof *b);
     prepare(ctx, &l);
@@ -154,11 +155,10 @@ static void check(dt_ctx *ctx, uint64_t *state, const char *path, int64_t *notes
     const dt_tensor *y = dt_forward(t, l.m, l.x);
     TEST_OK(ctx, dt_tape_status(t));
     TEST_OK(ctx, dt__verify_open(ctx, path, NULL, &v));
-    dt__verify_named x = { dt__verify_input_name(v, 0),
-                           { .type = DT__VERIFY_F32,
-                             .rank = l.x->rank,
-                             .count = l.x->count,
-                             .data = dt_data_mut(l.x) } };
+    dt__verify_named x = {
+        dt__verify_input_name(v, 0),
+        { .type = DT__VERIFY_F32, .rank = l.x->rank, .count = l.x->count, .data = dt_data_mut(l.x) }
+    };
     memcpy(x.value.dims, l.x->dims, sizeof x.value.dims);
     TEST_OK(ctx, dt__verify_run(v, &x, 1));
     compare(&l, dt__verify_output(v, 0)->data, y, w, b);

@@ -3,8 +3,8 @@
  *
  *     x        uint8 by the static range, then floats again
  *     weight   codes of -127 ... 127 as uint8 with zero point 128 and a scale a row, then floats
- *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w; where that would leave int32 beside
- *              the sum of products, s_w is enlarged, and the row's codes are divided
+ *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w; where that would leave int32
+ *              beside the sum of products, s_w is enlarged, and the row's codes are divided
  *     y        Conv, ConvTranspose, Gemm or MatMul of these floats
  *
  * Codes of -128 become -127, since kernels of other runtimes are wrong for them. int8 weights would
@@ -86,8 +86,8 @@ static uint8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *
     return to;
 }
 
-/* The scale of a row with which its bias fits int32 beside the largest sum of its products: its own,
- * or a larger one; any where its codes are 0. */
+/* The scale of a row with which its bias fits int32 beside the largest sum of its products: its
+ * own, or a larger one; any where its codes are 0. */
 static float fitting_scale(const dt__put_weight *w, int64_t row, float bias, float s)
 {
     const int8_t *codes = w->codes + row * w->columns;
@@ -187,8 +187,8 @@ dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_we
     dt__value bias = bias_of(m, &wide, given, s);
     note(m, c, clipped, "codes of -128 are written as -127");
     note(m, c, widened,
-         "outputs have weights that are small beside their biases: these weights are written with a "
-         "larger scale, so that the biases fit int32");
+         "outputs have weights that are small beside their biases: the file has a larger scale for "
+         "them, so that the biases fit int32");
     if (v != NULL) return dt__put_conv_floats(p, x, weight, bias, v);
     if (rank == 2) {
         const char *const in[] = { x, weight, bias };

@@ -111,8 +111,8 @@ static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size
 static void put_max_pool(dt__lite_model *m, const dt_trace_call *c)
 {
     const windows w = windows_of(m, c);
-    const bool gaps = (w.kernel[0] > 1 && w.dilation[0] > 1) ||
-                      (w.kernel[1] > 1 && w.dilation[1] > 1);
+    const bool gaps =
+        (w.kernel[0] > 1 && w.dilation[0] > 1) || (w.kernel[1] > 1 && w.dilation[1] > 1);
     const int x = dt__lite_last(m, c, 0);
     const int y = gaps ? max_of_slices(m, &w, x) : pool(m, DT__LITE_MAX_POOL_2D, &w, x, -INFINITY);
     dt__lite_out(m, c, 0, y, DT__LITE_LAST);

@@ -44,7 +44,7 @@ double dt__bias_scale(float bias, float x_scale);
 /* Codes divided by a larger scale's share: codes[k] = rne(codes[k] by). */
 void dt__rescale_codes(int8_t *codes, int64_t n, double by);
 
-/* The code of a real value, as device_quantize computes it; infinities have the codes of the ends. */
+/* The code of a real value, as device_quantize computes it; infinities have those of the ends. */
 int dt__device_code(double value, dt__coding_range r);
 
 /* The range with the same ends and a scale that is larger. */
