@@ -27,8 +27,8 @@ typedef struct dt__device_layer {
 
 /* Computes them. Where the bias of an output does not fit beside its largest sum, its weight gets a
  * larger scale (numerics §8), and codes and scale are those. Errors: NUMERIC (a sum or a multiplier
- * could leave its range, whatever x is), UNSUPPORTED (a weight with groups or zero points), NOMEM; `why` says which output.
- * dt__device_layer_free frees it, also after an error. */
+ * could leave its range, whatever x is), UNSUPPORTED (a weight with groups or zero points), NOMEM;
+ * `why` says which output. dt__device_layer_free frees it, also after an error. */
 #define DT__DEVICE_WHY 160
 dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__device_layer *out,
                                 char why[DT__DEVICE_WHY]);
@@ -37,8 +37,8 @@ dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_
                                char why[DT__DEVICE_WHY]);
 void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *layer);
 
-/* The scale of a weight with which a bias, in units of the scales of x and weight, has 2^30 steps: a
- * sum of up to 32768 products fits beside it. At least the least with which the unit is a normal
+/* The scale of a weight with which a bias, in units of the scales of x and weight, has 2^30 steps:
+ * a sum of up to 32768 products fits beside it. At least the least with which the unit is a normal
  * number. */
 double dt__bias_scale(float bias, float x_scale);
 /* Codes divided by a larger scale's share: codes[k] = rne(codes[k] by). */
