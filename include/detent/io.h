@@ -120,6 +120,7 @@ typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
+    const char *tokens;      /* that begin, end and pad texts: input of dt_text_tokens_parse; or NULL */
     const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
     const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
     int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
