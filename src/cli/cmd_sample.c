@@ -44,9 +44,9 @@ typedef struct job {
     char *format;    /* --format: that of the model's prompts; else NULL */
     dt_ids prompt, made;
     dt_sampling sampling;
-    int cache;            /* DT_CACHE_... */
-    int64_t most;         /* tokens to make */
-    int64_t slides;       /* of the window over the text */
+    int cache;             /* DT_CACHE_... */
+    int64_t most;          /* tokens to make */
+    int64_t slides;        /* of the window over the text */
     dt_text_tokens tokens; /* of the model: at which a text ends, and after which it begins */
     int32_t stop_id;       /* --stop; -1: none */
     text_stream out;

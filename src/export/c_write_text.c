@@ -40,7 +40,8 @@ static void put_ends(const dt__c_about *a, dt__chars *to)
 {
     const dt_text_tokens t = dt_tokenizer_tokens(a->tokenizer);
     const int32_t end = dt_tokenizer_end(a->tokenizer);
-    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n", a->upper, end);
+    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n", a->upper,
+                 end);
     dt__c_printf(to, "#define %s_IS_END(token) ((token) == %d", a->upper, end);
     for (int i = 1; i < t.n_end; i++) {
         dt__c_printf(to, "%s(token) == %d", i % 4 == 0 ? " || \\\n    " : " || ", t.end[i]);

@@ -415,7 +415,8 @@ static dt_status find_id(const dt__gguf_file *g, const char *key, int64_t vocab,
 
 dt_status dt__gguf_find_tokens(const dt__gguf_file *g, int64_t vocab, dt_text_tokens *out)
 {
-    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id",
                                         "tokenizer.ggml.eom_token_id" };
     *out = DT_NO_TEXT_TOKENS;
     DT__TRY(find_id(g, "tokenizer.ggml.bos_token_id", vocab, &out->begin));

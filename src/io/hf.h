@@ -84,8 +84,6 @@ void dt__hf_extra_free(const dt__hf_place *p, dt__hf_extra *text);
 /* Says which keys of the folder's files are not used (hf_keys.c). Errors: UNSUPPORTED (a value that
  * changes what is computed, of a key that the class does not have), FORMAT, NOMEM. */
 dt_status dt__hf_check_keys(const dt__hf_place *p, const char *class);
-/* Whether a class has the key in config.json. */
-bool dt__hf_is_known_key(const char *class, const char *key);
 /* The tokens that begin, end and pad texts (hf_tokens.c); `k` NULL: the folder has no tokenizer.
  * Errors: FORMAT, UNSUPPORTED, NOMEM. */
 dt_status dt__hf_find_tokens(const dt__hf_place *p, const dt__hf_model *model,

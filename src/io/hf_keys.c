@@ -25,8 +25,8 @@ enum {
     ALL = ROTATED | GPT2 | NEOX
 };
 
-static const char *const names[] = { "llama", "mistral", "qwen2",   "qwen3",       "mixtral", "phi3",
-                                     "olmo2", "smollm3", "gemma3_text", "gpt2", "gpt_neox", NULL };
+static const char *const names[] = { "llama", "mistral", "qwen2",       "qwen3", "mixtral",  "phi3",
+                                     "olmo2", "smollm3", "gemma3_text", "gpt2",  "gpt_neox", NULL };
 
 typedef struct row {
     const char *key;
@@ -280,23 +280,30 @@ static const char *const tokenizer_keys[] = {
     "tokenizer_class", "added_tokens_decoder",
     /* change no id: templates of chats, lengths, decoded text for display, other programs */
     "chat_template", "response_template", "response_schema", "unk_token", "sep_token", "cls_token",
-    "mask_token", "additional_special_tokens", "extra_special_tokens", "model_specific_special_tokens",
-    "clean_up_tokenization_spaces", "spaces_between_special_tokens", "split_special_tokens",
-    "model_max_length", "max_length", "max_len", "padding_side", "padding", "pad_to_multiple_of",
-    "pad_token_type_id", "pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id",
-    "truncation_side", "truncation_strategy", "truncation", "stride", "errors", "legacy",
-    "use_default_system_prompt", "use_fast", "from_slow", "backend", "is_local", "local_files_only",
-    "fix_mistral_regex", "sp_model_kwargs", "model_input_names", "name_or_path", "_name_or_path",
-    "tokenizer_file", "special_tokens_map_file", "processor_class", "trim_offsets", "vocab_file",
-    "merges_file", "vocab_size", "transformers_version", "add_dummy_prefix_space", "unsloth_version",
+    "mask_token", "additional_special_tokens", "extra_special_tokens",
+    "model_specific_special_tokens", "clean_up_tokenization_spaces",
+    "spaces_between_special_tokens", "split_special_tokens", "model_max_length", "max_length",
+    "max_len", "padding_side", "padding", "pad_to_multiple_of", "pad_token_type_id", "pad_token_id",
+    "bos_token_id", "eos_token_id", "unk_token_id", "truncation_side", "truncation_strategy",
+    "truncation", "stride", "errors", "legacy", "use_default_system_prompt", "use_fast",
+    "from_slow", "backend", "is_local", "local_files_only", "fix_mistral_regex", "sp_model_kwargs",
+    "model_input_names", "name_or_path", "_name_or_path", "tokenizer_file",
+    "special_tokens_map_file", "processor_class", "trim_offsets", "vocab_file", "merges_file",
+    "vocab_size", "transformers_version", "add_dummy_prefix_space", "unsloth_version",
     "_commit_hash", "tokenize_chinese_chars", "tokenizer_type", "model_type", "return_tensors",
     "image_token", "boi_token", "eoi_token", NULL
 };
 
-static const char *const map_keys[] = { "bos_token", "eos_token",  "pad_token",
-                                        "unk_token", "sep_token",  "cls_token",
-                                        "mask_token", "additional_special_tokens",
-                                        "extra_special_tokens", NULL };
+static const char *const map_keys[] = { "bos_token",
+                                        "eos_token",
+                                        "pad_token",
+                                        "unk_token",
+                                        "sep_token",
+                                        "cls_token",
+                                        "mask_token",
+                                        "additional_special_tokens",
+                                        "extra_special_tokens",
+                                        NULL };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -478,11 +485,4 @@ dt_status dt__hf_check_keys(const dt__hf_place *p, const char *class)
         DT__TRY(s);
     }
     return DT_OK;
-}
-
-bool dt__hf_is_known_key(const char *class, const char *key)
-{
-    int i = 0;
-    while (names[i] != NULL && strcmp(names[i], class) != 0) i++;
-    return names[i] != NULL && row_of(config_rows, key, 1U << i) != NULL;
 }

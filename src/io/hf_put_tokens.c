@@ -64,10 +64,9 @@ dt_status dt__hf_put_said(dt__chars *t, const dt__hf_text *text, const dt__hf_sa
         dt__hf_put_text(&added, "tokenizer_class", "PreTrainedTokenizerFast");
     }
     const char *keys = dt__chars_text(&added);
-    const dt_status status =
-        keys == NULL ? DT_ERR_NOMEM
-                     : dt__hf_put_without(t, text->text == NULL ? &none : text,
-                                          ids ? id_keys : text_keys, keys);
+    const dt_status status = keys == NULL ? DT_ERR_NOMEM
+                                          : dt__hf_put_without(t, text->text == NULL ? &none : text,
+                                                               ids ? id_keys : text_keys, keys);
     dt__release(t->ctx, added.bytes);
     return status;
 }

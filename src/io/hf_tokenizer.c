@@ -8,8 +8,9 @@
 #include <string.h>
 
 typedef struct said {
-    bool has_begin, begin, has_end, end, prefix; /* add_bos_token, add_eos_token, add_prefix_space */
-    const char *class;                           /* tokenizer_class */
+    bool has_begin, begin, has_end, end,
+        prefix;        /* add_bos_token, add_eos_token, add_prefix_space */
+    const char *class; /* tokenizer_class */
 } said;
 
 typedef struct checking {

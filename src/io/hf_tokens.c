@@ -3,7 +3,7 @@
  * (eos_token_id: an id or a list of ids), tokenizer_config.json, special_tokens_map.json
  * (eos_token: a text, or an object with a `content`); else the default of the model's class, where
  * that is an added token of the tokenizer. null, false, an empty list and a negative id say
- * nothing. Of several ends the first is that of tokenizer_config.json, with which prompts and
+ * nothing; an id beyond the vocabulary is an end that never comes. Of several ends the first is that of tokenizer_config.json, with which prompts and
  * completions are written. */
 #include "data/tokenizer.h"
 #include "io/hf.h"
@@ -21,6 +21,7 @@ typedef struct finding {
     dt_text_tokens *to;
     dt_text_tokens by_text; /* what tokenizer_config.json says */
     const char *path;       /* of the current file */
+    bool decided[KINDS];    /* a file said an id, which the model may not have */
     bool silent;            /* the folder was opened before, and lines were said then */
 } finding;
 
@@ -33,10 +34,12 @@ static bool is_known(const dt_text_tokens *t, int kind)
 static dt_status add_id(finding *f, dt_text_tokens *to, int kind, int64_t id)
 {
     if (id < 0) return DT_OK;
+    if (to == f->to) f->decided[kind] = true;
     if (id >= f->vocab && f->silent) return DT_OK;
     if (id >= f->vocab) {
-        dt__say_once(f->ctx, "warning: %s: %s %lld is beyond the vocabulary of %lld tokens, and is "
-                             "not used",
+        dt__say_once(f->ctx,
+                     "warning: %s: %s %lld is beyond the vocabulary of %lld tokens, and is "
+                     "not used",
                      f->path, id_keys[kind], (long long)id, (long long)f->vocab);
         return DT_OK;
     }
@@ -116,7 +119,7 @@ static dt_status read_by_text(finding *f, dt__json *j, int kind)
     DT__TRY(read_text(j, text_keys[kind], &text));
     if (text == NULL || *text == 0 || f->k == NULL) return DT_OK;
     const int32_t id = dt_tokenizer_id(f->k, text);
-    if (id >= 0) return add_id(f, &f->by_text, kind, id);
+    if (id >= 0) return add_id(f, f->to, kind, id);
     if (f->silent) return DT_OK;
     dt__say_once(f->ctx, "warning: %s: %s '%s' is no token of the tokenizer, and is not used",
                  f->path, text_keys[kind], dt__shown(text, shown));
@@ -137,7 +140,7 @@ static dt_status read_object(finding *f, dt__json *j, const char *const *keys, r
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &name));
         while (kind < KINDS && strcmp(keys[kind], name) != 0) kind++;
-        const bool wanted = kind < KINDS && !is_known(f->to, kind);
+        const bool wanted = kind < KINDS && !is_known(f->to, kind) && !f->decided[kind];
         DT__TRY(wanted ? read(f, j, kind) : dt__json_skip(j));
         j->strings = strings;
         DT__TRY(dt__json_more(j, '}', &more));
@@ -152,7 +155,8 @@ static dt_status read_file(finding *f, const dt__hf_text *text, bool ids)
     char *strings;
     DT__TRY(dt__hf_scan(f->ctx, text, &j, &strings));
     f->path = j.path;
-    const dt_status s = read_object(f, &j, ids ? id_keys : text_keys, ids ? read_ids : read_by_text);
+    const dt_status s =
+        read_object(f, &j, ids ? id_keys : text_keys, ids ? read_ids : read_by_text);
     dt__release(f->ctx, strings);
     return s;
 }
@@ -173,10 +177,10 @@ static void take_texts(finding *f)
 {
     const dt_text_tokens *by = &f->by_text;
     dt_text_tokens *to = f->to;
-    if (to->begin < 0) to->begin = by->begin;
-    if (to->pad < 0) to->pad = by->pad;
+    if (!f->decided[BEGIN]) to->begin = by->begin;
+    if (!f->decided[PAD]) to->pad = by->pad;
     if (by->n_end == 0) return;
-    if (to->n_end == 0) dt__text_tokens_add_end(to, by->end[0]);
+    if (!f->decided[END]) dt__text_tokens_add_end(to, by->end[0]);
     for (int i = 1; i < to->n_end; i++) {
         if (to->end[i] != by->end[0]) continue;
         memmove(to->end + 1, to->end, (size_t)i * sizeof to->end[0]);
@@ -184,14 +188,13 @@ static void take_texts(finding *f)
     }
 }
 
-/* Texts are read of every kind, whatever ids say: the flag that a kind is known is not asked. */
+/* Texts are read of every kind, whatever ids say. */
 static dt_status read_texts(finding *f, const dt__hf_place *p, const char *name)
 {
-    dt_text_tokens *const to = f->to;
-    f->to = &f->by_text;
-    const dt_status s = read_extra(f, p, name, false);
-    f->to = to;
-    return s;
+    finding apart = *f;
+    apart.to = &f->by_text;
+    memset(apart.decided, 0, sizeof apart.decided);
+    return read_extra(&apart, p, name, false);
 }
 
 static void take_defaults(finding *f, const dt__hf_token_defaults *d)
@@ -199,7 +202,7 @@ static void take_defaults(finding *f, const dt__hf_token_defaults *d)
     const int32_t id[KINDS] = { d->begin, d->end, d->pad };
     for (int kind = 0; kind < KINDS && f->k != NULL; kind++) {
         const bool added = id[kind] >= 0 && id[kind] < f->k->vocab && f->k->token[id[kind]].added;
-        if (is_known(f->to, kind) || !added || id[kind] >= f->vocab) continue;
+        if (is_known(f->to, kind) || f->decided[kind] || !added || id[kind] >= f->vocab) continue;
         add_id(f, f->to, kind, id[kind]);
     }
 }
