@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const names[] = { "gpt2",   "gpt2-untied", "phi3",   "olmo2",    "smollm3",
+static const char *const names[] = { "gpt2",   "gpt2-untied", "phi3",   "olmo2",     "smollm3",
                                      "gemma3", "phi3-window", "pythia", "phi3-long", "mistral" };
 
 enum { LONG = 8 }; /* an index */

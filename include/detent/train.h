@@ -301,8 +301,8 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
 
 /* dt_data_open with the recipe's `data`. Errors that the recipe causes have the position of their
  * key. `model` is the one that the data are for, or NULL: its tokenizer, if it has one, replaces
- * data.tokenizer, and its tokens end the data's texts. With `train` NULL no training data are returned; of a recipe read to evaluate,
- * training text is not read at all. */
+ * data.tokenizer, and its tokens end the data's texts. With `train` NULL no training data are
+ * returned; of a recipe read to evaluate, training text is not read at all. */
 DT_API dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 

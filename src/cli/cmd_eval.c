@@ -10,8 +10,8 @@
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
 /* Opens only those data. Missing paths are errors of the recipe. */
-static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const dt_model_info *model,
-                     dt_dataset **test)
+static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
+                     const dt_model_info *model, dt_dataset **test)
 {
     dt_dataset *validation = NULL;
     const dt_status s = dt_recipe_open_data(recipe, model, NULL, &validation, test);

@@ -153,7 +153,7 @@ struct dt_tokenizer {
     int32_t *slot; /* hash of the bytes of plain tokens: their ids, or -1 */
     uint32_t mask;
     dt__added added;
-    dt_ids before, after; /* tokens of the template */
+    dt_ids before, after;  /* tokens of the template */
     dt_text_tokens tokens; /* what its model says of texts */
     dt__steps normalizer, pre_tokenizer;
     dt__bpe bpe;
@@ -171,7 +171,7 @@ dt_status dt__tokenizer_index(dt_tokenizer *k, int32_t *twice);
 /* The plain token with these bytes; -1: none. */
 int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n);
 
-/* ---- tokens of a model (text_tokens.c) ------------------------------------------------------ */
+/* ---- tokens of a model (model_tokens.c) ------------------------------------------------------ */
 
 /* Adds an end, unless it is there; false: there is no room. */
 bool dt__text_tokens_add_end(dt_text_tokens *t, int32_t id);

@@ -198,8 +198,8 @@ static void put_outputs(dt__put_model *m)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), the tokenizer,
- * and the tokens that begin, end and pad texts. */
+/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), the
+ * tokenizer, and the tokens that begin, end and pad texts. */
 static void put_metadata(dt__put_model *m)
 {
     static const dt_model_info none = { .family = NULL };

@@ -121,7 +121,8 @@ int dt__hf_gelu_of(const char *name);
 dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 dt_status dt__hf_config_put_neox(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 
-/* The keys by which a new config.json says which class its model is of; UNSUPPORTED: no class has such options. */
+/* The keys by which a new config.json says which class its model is of. UNSUPPORTED: no class has
+ * such options. */
 dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf_new *how);
 const dt__hf_names *dt__hf_class_names(const dt_llama_options *o, const dt__hf_new *how);
 

@@ -3,8 +3,8 @@
  * (eos_token_id: an id or a list of ids), tokenizer_config.json, special_tokens_map.json
  * (eos_token: a text, or an object with a `content`); else the default of the model's class, where
  * that is an added token of the tokenizer. null, false, an empty list and a negative id say
- * nothing; an id beyond the vocabulary is an end that never comes. Of several ends the first is that of tokenizer_config.json, with which prompts and
- * completions are written. */
+ * nothing; an id beyond the vocabulary is an end that never comes. Of several ends the first is
+ * that of tokenizer_config.json, with which prompts and completions are written. */
 #include "data/tokenizer.h"
 #include "io/hf.h"
 

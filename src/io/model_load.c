@@ -34,11 +34,10 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     const char *data = dt_file_meta(file, DT__KEY_DATA);
     const char *hash = dt_file_meta(file, DT__KEY_HASH);
     const char *base = dt_file_meta(file, DT__KEY_BASE);
-    char *memory =
-        dt__block_list_add(j->ctx, &info->memory,
-                           size + room_of(tokenizer) + room_of(tokens) + room_of(hf) +
-                               room_of(data) + room_of(hash) + room_of(base) +
-                               (size_t)(j->end - j->begin) + 1);
+    char *memory = dt__block_list_add(j->ctx, &info->memory,
+                                      size + room_of(tokenizer) + room_of(tokens) + room_of(hf) +
+                                          room_of(data) + room_of(hash) + room_of(base) +
+                                          (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->options = memory;
     j->strings = memory + size;
@@ -215,8 +214,8 @@ static dt_status check_tokenizer(const dt_file *file)
     char name[DT__MESSAGE_SIZE / 2];
     dt_tokenizer *k;
     dt_text_tokens tokens;
-    DT__TRY(dt_text_tokens_parse(file->ctx, dt_file_meta(file, DT__KEY_TOKENS), file->path,
-                                 &tokens));
+    DT__TRY(
+        dt_text_tokens_parse(file->ctx, dt_file_meta(file, DT__KEY_TOKENS), file->path, &tokens));
     const char *text = dt_file_meta(file, DT__KEY_TOKENIZER);
     if (text == NULL) return DT_OK;
     snprintf(name, sizeof name, "%s: " DT__KEY_TOKENIZER, file->path);
