@@ -23,6 +23,9 @@ static const char *const added[] = { "<|a|>", "<|b|>", "<|c|>", "<|d|>" };
 static const char *const id_keys[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
 static const char *const text_keys[] = { "bos_token", "eos_token", "pad_token" };
 
+static const char *const files[] = { "config.json", "generation_config.json",
+                                     "tokenizer_config.json", "special_tokens_map.json" };
+
 static void note(void *user, const char *line)
 {
     char *said = user;
@@ -288,6 +291,71 @@ START_TEST(tokens_are_what_the_first_file_says)
 }
 END_TEST
 
+/* Writes a folder again with other tokens than its files say. */
+static dt_status change(dt_ctx *ctx, void *folder)
+{
+    char to[TEST_PATH];
+    dt_module *m = NULL;
+    dt_model_info info = { .family = NULL };
+    test_join(to, folder, "new");
+    test_remove(to);
+    dt_status s = dt_hf_load(ctx, folder, &m, &info);
+    info.tokens = "{\"end\": [259, 5], \"pad\": 258}";
+    if (s == DT_OK) s = dt_hf_save(m, &info, NULL, to);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s;
+}
+
+/* The files then say those, and keep their other keys; no allocation that fails is forgotten. */
+START_TEST(changed_tokens_replace_those_of_the_files)
+{
+    static const char *const kept[] = { "use_cache", "temperature", "chat_template", "unk_token" };
+    static const dt_text_tokens want = { -1, 258, 2, { 259, 5 } };
+    char folder[TEST_PATH], to[TEST_PATH], path[TEST_PATH];
+    make_folder(folder);
+    write_file(folder, files[0], "{" CONFIG ", \"eos_token_id\": [1], \"use_cache\": true}");
+    write_file(folder, files[1], "{\"bos_token_id\": 3, \"temperature\": 1.0}");
+    write_file(folder, files[2], "{\"eos_token\": \"<|a|>\", \"chat_template\": \"{{ x }}\"}");
+    write_file(folder, files[3], "{\"pad_token\": {\"content\": \"<|b|>\"}, \"unk_token\": null}");
+    ck_assert_int_gt(test_every_allocation(change, folder), 50);
+    test_join(to, folder, "new");
+    check_tokens(to, &want, "changed");
+    for (int i = 0; i < 4; i++) {
+        test_join(path, to, files[i]);
+        char *text = test_read_file(path, NULL);
+        ck_assert_msg(strstr(text, kept[i]) != NULL, "%s", text);
+        ck_assert_msg(strstr(text, "<|a|>") == NULL && strstr(text, "<|b|>") == NULL, "%s", text);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(c_tests_for_every_end)
+{
+    static char said[LINES];
+    char folder[TEST_PATH], to[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx = make_context(said);
+    dt_module *m;
+    dt_model_info info;
+    dt_export_options o = dt_export_defaults();
+    o.text = true;
+    make_folder(folder);
+    write_file(folder, files[1], "{\"eos_token_id\": [7, 258, 9]}");
+    TEST_OK(ctx, dt_hf_load(ctx, folder, &m, &info));
+    test_join(to, folder, "m");
+    TEST_OK(ctx, dt_export(m, &info, "c", &o, to, NULL));
+    test_join(path, to, "m_text.h");
+    char *text = test_read_file(path, NULL);
+    ck_assert_ptr_nonnull(strstr(text, "#define M_END 7 "));
+    ck_assert_ptr_nonnull(strstr(text, "((token) == 7 || (token) == 258 || (token) == 9)"));
+    free(text);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    end_context(ctx);
+}
+END_TEST
+
 /* Values that are neither an id nor nothing. */
 START_TEST(wrong_types_are_named)
 {
@@ -320,9 +388,6 @@ START_TEST(wrong_types_are_named)
 END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
-
-static const char *const files[] = { "config.json", "generation_config.json",
-                                     "tokenizer_config.json", "special_tokens_map.json" };
 
 /* A key that no table has is named, with its file; the same file without it says nothing. */
 START_TEST(unknown_keys_are_named)
@@ -513,6 +578,8 @@ Suite *test_hf_said_suite(void)
     Suite *s = suite_create("hf_said");
     TCase *c = tcase_create("hf_said");
     tcase_add_test(c, tokens_are_what_the_first_file_says);
+    tcase_add_test(c, changed_tokens_replace_those_of_the_files);
+    tcase_add_test(c, c_tests_for_every_end);
     tcase_add_test(c, wrong_types_are_named);
     tcase_add_test(c, unknown_keys_are_named);
     tcase_add_test(c, values_of_other_classes_are_refused);

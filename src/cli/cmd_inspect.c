@@ -210,7 +210,7 @@ static void print_tokens(dt_ctx *ctx, const dt_file *file)
     if (t.begin >= 0) add_token(&p, k, "begin ", t.begin);
     for (int i = 0; i < t.n_end; i++) add_token(&p, k, i == 0 ? "end " : "", t.end[i]);
     if (t.pad >= 0) add_token(&p, k, "pad ", t.pad);
-    print_entry("tokens", p.text);
+    print_entry("tokens", p.used == 0 ? "none" : p.text);
     dt_tokenizer_free(k);
 }
 
