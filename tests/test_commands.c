@@ -117,7 +117,7 @@ static const line lines[] = {
     { 2, "--stop", "sample llama --prompt-ids 1 --stop 32" },
     { 0, "--stop has come", "sample llama --prompt-ids 1 --temperature 0 --print-ids --stop 14" },
     { 0, "\"ended_by\": \"tokens\"", "sample llama --prompt-ids 1 --max-tokens 2 --json" },
-    { 0, "slid", "sample llama --prompt-ids 1,2 --max-tokens 300 --print-ids --top-k 3" },
+    { 0, "slid", "sample llama --prompt-ids 1,2 --max-tokens 300 --print-ids --temperature 0" },
     { 2, "no language model", "sample run --prompt-ids 1" },
     { 2, "--tokenizer", "tokenize text.txt" },
     { 4, "rows.csv", "tokenize text.txt --tokenizer rows.csv" },

@@ -522,6 +522,8 @@ typedef struct dt_data_options {
     /* text of dt_tokenizer_text, used in place of `tokenizer`; NULL: none. It has no recipe key:
      * evaluation sets the model's own tokenizer */
     const char *given;
+    /* text of the model's tokens (dt_text_tokens_parse), which has none of its own; NULL: none */
+    const char *given_tokens;
     int64_t context; /* text, tokens and jsonl: tokens of an example */
     /* jsonl: formats (dt_prompt_fill) of the fields of a line; NULL: fields "prompt" and
      * "completion" as they are, or "text" */

@@ -120,6 +120,7 @@ typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
+    const char *tokens;      /* of its texts: input of dt_text_tokens_parse; NULL: none */
     const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
     const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
     int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
@@ -211,12 +212,12 @@ DT_API dt_status dt_model_load_packed(dt_ctx *ctx, const char *path, const dt_qa
 
 /* ---- other programs' models ----------------------------------------------------------------- */
 
-/* dt_model_load of a Hugging Face folder: config.json of a Llama, Qwen2, Qwen3, Mixtral, Phi-3,
- * OLMo 2 or SmolLM3 as family llama, of a GPT-2 as family gpt, and its tensors, in one file or in
- * shards, F32, F16 or BF16, or integers of compressed-tensors. `info` also receives the folder's
- * other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
- * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that
- * the family lacks: which), NOMEM. */
+/* dt_model_load of a Hugging Face folder: config.json of a Llama, Mistral, Qwen2, Qwen3, Mixtral,
+ * Phi-3, OLMo 2 or SmolLM3 as family llama, of a GPT-2 as family gpt, and its tensors, in one file
+ * or in shards, F32, F16 or BF16, or integers of compressed-tensors. `info` also receives the
+ * folder's other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
+ * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that the
+ * family lacks: which), NOMEM. */
 DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
 
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };

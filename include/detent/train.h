@@ -300,10 +300,10 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
     DT_PRINTF(3, 4);
 
 /* dt_data_open with the recipe's `data`. Errors that the recipe causes have the position of their
- * key. `tokenizer` (text of dt_tokenizer_text, or NULL) is a model's own, which replaces
- * data.tokenizer. With `train` NULL no training data are returned; of a recipe read to evaluate,
- * training text is not read at all. */
-DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+ * key. `model` is the one that the data are for, or NULL: its tokenizer, if it has one, replaces
+ * data.tokenizer, and its tokens end the data's texts. With `train` NULL no training data are
+ * returned; of a recipe read to evaluate, training text is not read at all. */
+DT_API dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 
 /* Checks that need the model: adds an error for each rule of `qat` that matches no module. CONFIG

@@ -35,11 +35,24 @@ static const char declarations[] =
     "                 int32_t *room);\n\n"
     "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
+/* The token that ends a text, and a test for all of them. */
+static void put_ends(const dt__c_about *a, dt__chars *to)
+{
+    const dt_text_tokens t = dt_tokenizer_tokens(a->tokenizer);
+    const int32_t end = dt_tokenizer_end(a->tokenizer);
+    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n", a->upper,
+                 end);
+    dt__c_printf(to, "#define %s_IS_END(token) ((token) == %d", a->upper, end);
+    for (int i = 1; i < t.n_end; i++) {
+        dt__c_printf(to, "%s(token) == %d", i % 4 == 0 ? " || \\\n    " : " || ", t.end[i]);
+    }
+    dt__put_text(to, ")\n\n");
+}
+
 void dt__c_put_text_header(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_named(a, to, header);
-    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n\n", a->upper,
-                 dt_tokenizer_end(a->tokenizer));
+    put_ends(a, to);
     dt__c_put_named(a, to, declarations);
 }
 
@@ -325,7 +338,7 @@ static const char program[] =
     "    fputs(text, stdout);\n"
     "    for (i = 0; i < most; i++) {\n"
     "        token = @_sample(logits, &how, (uint64_t)i, room);\n"
-    "        if (token == $_END) break;\n"
+    "        if ($_IS_END(token)) break;\n"
     "        made = @_decode(token, &bytes);\n"
     "        fwrite(made, 1, (size_t)bytes, stdout);\n"
     "        if (@_next(state, token, logits) != 0) break; /* the context is full */\n"

@@ -391,7 +391,8 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
     if (!call->options->text) return DT_OK;
     const char *text = call->info != NULL ? call->info->tokenizer : NULL;
     if (text != NULL && dt_trace_has_length(call->trace)) {
-        DT__TRY(dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k));
+        const dt_tokenizer_texts own = { text, call->info->tokens };
+        DT__TRY(dt_tokenizer_of_model(call->ctx, &own, call->path, k));
         return check_tokenizer(call->ctx, k);
     }
     return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,

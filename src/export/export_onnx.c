@@ -198,14 +198,15 @@ static void put_outputs(dt__put_model *m)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), and the
- * tokenizer. */
+/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), the
+ * tokenizer, and the tokens that begin, end and pad texts. */
 static void put_metadata(dt__put_model *m)
 {
-    const dt_model_info *info = m->call->info;
-    const char *const texts[][2] = { { "detent.data", info == NULL ? NULL : info->data },
-                                     { "detent.tokenizer",
-                                       info == NULL ? NULL : info->tokenizer } };
+    static const dt_model_info none = { .family = NULL };
+    const dt_model_info *info = m->call->info == NULL ? &none : m->call->info;
+    const char *const texts[][2] = { { "detent.data", info->data },
+                                     { "detent.tokenizer", info->tokenizer },
+                                     { "detent.tokens", info->tokens } };
     for (int i = 0; i < DT__COUNT_OF(texts); i++) {
         const char *text = texts[i][1];
         if (text != NULL && dt__is_utf8(text)) dt__put_property(&m->p, texts[i][0], text);

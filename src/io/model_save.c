@@ -364,6 +364,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     DT__TRY(add_loras(s));
     if (info == NULL || info->family == NULL) return DT_OK;
     DT__TRY(add_text(s, DT__KEY_TOKENIZER, info->tokenizer));
+    DT__TRY(add_text(s, DT__KEY_TOKENS, info->tokens));
     DT__TRY(add_text(s, DT__KEY_DATA, info->data));
     DT__TRY(add_text(s, DT__KEY_HF, info->hf));
     DT__TRY(add_text(s, DT__KEY_BASE, info->base));

@@ -357,7 +357,7 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
-dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test)
 {
     DT__NEED(NULL, r);
@@ -365,7 +365,10 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
     DT__NEED(NULL, test);
     dt_data_options o = r->options.data;
     dt_dataset *unwanted = NULL;
-    o.given = tokenizer;
+    if (model != NULL) {
+        o.given = model->tokenizer;
+        o.given_tokens = model->tokens;
+    }
     if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
     const bool alone = r->needs_data && take_test_alone(&o, train != NULL);

@@ -155,6 +155,7 @@ typedef struct dt__run {
     char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
+    char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
     char *data;           /* what the training data are, as dt_model_data_text, or NULL */
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */

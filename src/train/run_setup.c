@@ -3,6 +3,7 @@
 #include "core/system_calls.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "data/tokenizer.h"
 #include "io/model.h"
 #include "train/run.h"
 #include "train/spreading.h"
@@ -81,8 +82,8 @@ static void log_left_out(const dt__run *r, const dt_file *file)
     dt__say(r->ctx, "model.init: %lld tensors num_batches_tracked are left out", (long long)n);
 }
 
-/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, and
- * a Hugging Face folder's config. */
+/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, the
+ * tokens that begin and end its texts, and a Hugging Face folder's config. */
 static dt_status keep_origin(dt__run *r)
 {
     dt_file *file;
@@ -90,11 +91,29 @@ static dt_status keep_origin(dt__run *r)
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
     log_left_out(r, file);
     dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->tokens);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
         status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
     }
     dt_file_close(file);
     return status;
+}
+
+/* Keeps the tokens that the data's tokenizer has of the model's. */
+static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
+{
+    const dt_text_tokens tokens = dt_tokenizer_tokens(k);
+    dt__chars t = { .ctx = r->ctx };
+    if (r->tokens == NULL) return DT_OK; /* the model says nothing */
+    dt__release(r->ctx, r->tokens);
+    r->tokens = NULL;
+    dt__text_tokens_put(&t, &tokens);
+    if (dt__chars_text(&t) == NULL) {
+        dt__release(r->ctx, t.bytes);
+        return DT_ERR_NOMEM;
+    }
+    r->tokens = t.bytes;
+    return DT_OK;
 }
 
 /* Keeps the data's tokenizer, for the model's files. */
@@ -103,6 +122,7 @@ static dt_status keep_tokenizer(dt__run *r)
     const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
     dt__chars t = { .ctx = r->ctx };
     if (k == NULL) return DT_OK;
+    DT__TRY(keep_tokens(r, k));
     dt__release(r->ctx, r->tokenizer);
     r->tokenizer = NULL;
     dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
@@ -134,7 +154,8 @@ static dt_status open_data(dt__run *r)
                                     "dt_run was given datasets, which 'data.format' does not "
                                     "choose: it must be 'given', without 'data.source'");
         }
-        return dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, &r->validation, &r->test);
+        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens };
+        return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
     }
     if (c->train == NULL) {
         return dt_recipe_refuse(r->recipe, "data.format",
@@ -274,6 +295,7 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->base);
     dt__release(r->ctx, r->hf);
     dt__release(r->ctx, r->tokenizer);
+    dt__release(r->ctx, r->tokens);
     dt__release(r->ctx, r->data);
     if (r->metrics >= 0) dt__sys_close(r->metrics);
 }
