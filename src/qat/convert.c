@@ -237,6 +237,13 @@ static dt_status check_range(void *user, const char *path, dt_module *m)
 
 dt_status dt__check_ranges(dt_module *m) { return dt_module_visit_modules(m, check_range, NULL); }
 
+static dt_status tell_widened(void *user, const char *path, dt_module *m)
+{
+    (void)user;
+    (void)path;
+    return dt__device_of(m) == NULL ? DT_OK : dt__device_probe(dt__device_of(m), true);
+}
+
 static dt_status settle_input(void *user, const char *path, dt_module *m)
 {
     (void)user;
@@ -266,6 +273,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     }
     c.report.unfolded = dt_unfolded_channels(m);
     dt_status s = dt__check_ranges(m);
+    if (s == DT_OK) s = dt_module_visit_modules(m, tell_widened, NULL);
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
     if (s == DT_OK) s = dt_module_visit_modules(m, make_derived, &c);
     if (s == DT_OK) s = dt__merge(m, false);
