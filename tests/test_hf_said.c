@@ -426,6 +426,70 @@ START_TEST(unknown_keys_are_named)
 }
 END_TEST
 
+/* tokenizer_config.json beside a tokenizer without a template: what differs from it is said, or
+ * refused where ids would differ. */
+START_TEST(a_tokenizer_s_own_file_is_followed)
+{
+    static const struct {
+        const char *keys, *said;
+        dt_status status;
+    } cases[] = {
+        { "\"add_bos_token\": false, \"add_eos_token\": null", "", DT_OK },
+        { "\"add_bos_token\": true", "add_bos_token is true", DT_OK },
+        { "\"add_eos_token\": true", "add_eos_token is true", DT_OK },
+        { "\"add_prefix_space\": true, \"tokenizer_class\": \"PreTrainedTokenizerFast\"", "",
+          DT_OK },
+        { "\"tokenizer_class\": \"GPT2TokenizerFast\", \"add_prefix_space\": true",
+          "add_prefix_space true", DT_ERR_UNSUPPORTED },
+        { "\"tokenizer_class\": \"GPT2TokenizerFast\", \"add_prefix_space\": false", "", DT_OK },
+        { "\"added_tokens_decoder\": {\"257\": {\"content\": \"<|b|>\", \"special\": true}}", "",
+          DT_OK },
+        { "\"added_tokens_decoder\": {\"257\": {\"content\": \"<|b|>\", \"special\": true, "
+          "\"rstrip\": true}}",
+          "'<|b|>' has other flags", DT_OK },
+        { "\"added_tokens_decoder\": {\"256\": {\"content\": \"<|b|>\"}}", "256 is '<|b|>'",
+          DT_OK },
+        { "\"added_tokens_decoder\": {\"900\": {\"content\": \"x\"}}", "900 is 'x'", DT_OK },
+        { "\"add_bos_token\": 1", "true or false", DT_ERR_FORMAT },
+    };
+    static char said[LINES];
+    char folder[TEST_PATH], text[512];
+    make_folder(folder);
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        dt_ctx *ctx = make_context(said);
+        dt_file *file = NULL;
+        snprintf(text, sizeof text, "{%s}", cases[i].keys);
+        write_file(folder, files[2], text);
+        const dt_status s = dt_file_open(ctx, folder, &file);
+        const char *heard = s == DT_OK ? said : dt_error(ctx);
+        ck_assert_msg(s == cases[i].status, "%s: %s", text, heard);
+        ck_assert_msg(strstr(heard, cases[i].said) != NULL, "%s: %s", text, heard);
+        ck_assert_msg(cases[i].said[0] != 0 || heard[0] == 0, "%s: %s", text, heard);
+        dt_file_close(file);
+        end_context(ctx);
+    }
+}
+END_TEST
+
+/* Gemma 3's tokenizer_config.json has more than a megabyte. */
+START_TEST(long_files_are_read)
+{
+    enum { BYTES = 3 << 20 };
+    static const dt_text_tokens want = { -1, -1, 1, { 258 } };
+    static const char head[] = "{\"eos_token\": \"<|c|>\", \"chat_template\": \"";
+    char folder[TEST_PATH];
+    char *text = malloc(BYTES);
+    ck_assert_ptr_nonnull(text);
+    memset(text, 'x', BYTES);
+    memcpy(text, head, sizeof head - 1);
+    strcpy(text + BYTES - 3, "\"}");
+    make_folder(folder);
+    write_file(folder, files[2], text);
+    free(text);
+    check_tokens(folder, &want, "a long file");
+}
+END_TEST
+
 /* A value of another class that would change what is computed. */
 START_TEST(values_of_other_classes_are_refused)
 {
@@ -582,6 +646,8 @@ Suite *test_hf_said_suite(void)
     tcase_add_test(c, c_tests_for_every_end);
     tcase_add_test(c, wrong_types_are_named);
     tcase_add_test(c, unknown_keys_are_named);
+    tcase_add_test(c, a_tokenizer_s_own_file_is_followed);
+    tcase_add_test(c, long_files_are_read);
     tcase_add_test(c, values_of_other_classes_are_refused);
     tcase_add_loop_test(c, known_folders_say_nothing, 0, 11);
     tcase_add_test(c, sampling_ends_at_any_of_them);

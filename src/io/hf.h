@@ -13,7 +13,7 @@
 #define DT__HF_SINGLE "model.safetensors"
 #define DT__HF_INDEX "model.safetensors.index.json"
 #define DT__HF_TOKENIZER "tokenizer.json"
-#define DT__HF_EXTRA_MOST ((size_t)1 << 20)          /* bytes of a file beside these */
+#define DT__HF_EXTRA_MOST ((size_t)16 << 20) /* bytes of a file beside these; Gemma 3 has 1.2 MB */
 #define DT__HF_OWN_TOKENIZER "detent_tokenizer.json" /* a tokenizer of bytes or characters */
 
 /* A file of a folder, in memory. */
