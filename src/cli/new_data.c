@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* ---- what there is -------------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ static const kind kinds[] = {
 static bool ends_in(const char *path, const char *ending)
 {
     const size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
+    return n > m && strcasecmp(path + n - m, ending) == 0;
 }
 
 static bool holds(const char *folder, const char *pattern)

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 enum { MOST_VALUES = 12 }; /* columns of a table */
@@ -254,7 +255,7 @@ static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example 
 static bool is_png(const char *path)
 {
     const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".png") == 0;
+    return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
 /* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */

@@ -3,6 +3,7 @@
  * skipped. Numbers are read where they are, other fields are skipped. */
 #include "data/csv_reader.h"
 
+#include "core/byte_mark.h"
 #include "core/number.h"
 #include "core/utf8.h"
 #include "data/decimal.h"
@@ -184,11 +185,12 @@ static bool has_row(dt__csv_reader *r)
 
 static dt_status read_text(dt__csv_reader *r)
 {
-    static const char mark[] = "\xef\xbb\xbf";
+    size_t mark = 0;
+    DT__TRY(dt__skip_mark(r->ctx, r->path, r->at, (size_t)(r->end - r->at), &mark));
     if (memchr(r->at, 0, (size_t)(r->end - r->at)) != NULL) {
         return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; text in UTF-8 is wanted", r->path);
     }
-    if (r->end - r->at >= 3 && memcmp(r->at, mark, 3) == 0) r->at += 3;
+    r->at += mark;
     if (!has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
     DT__TRY(dt__csv_take_columns(r));
     while (has_row(r)) DT__TRY(read_row(r));

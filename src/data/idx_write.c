@@ -1,6 +1,7 @@
 /* Writes IDX files, gzip if the name ends in .gz. The gzip header contains no name and no time, so
  * equal datasets make equal bytes. Both files are written before either is renamed. */
 #include "core/atomic_file.h"
+#include "core/ending.h"
 #include "data/dataset.h"
 #include "data/zlib_stream.h"
 
@@ -11,8 +12,7 @@
 
 static bool wants_gzip(const char *path)
 {
-    const size_t length = strlen(path);
-    return length >= 3 && strcmp(path + length - 3, ".gz") == 0;
+    return dt__ends_in(path, ".gz");
 }
 
 /* Deflates `bytes` bytes into the file through `buffer`; `flush` is zlib's. */

@@ -3,6 +3,7 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/atomic_file.h"
+#include "core/ending.h"
 #include "core/system_calls.h"
 #include "core/utf8.h"
 #include "data/dataset.h"
@@ -49,11 +50,9 @@ typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
 
 static bool is_image(const char *name, sought what)
 {
-    static const char *const endings[] = { ".png", ".PNG", ".jpg", ".JPG", ".jpeg", ".JPEG" };
-    const size_t n = strlen(name);
-    for (int i = 0; i < (what == PNG_FILES ? 2 : DT__COUNT_OF(endings)); i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && strcmp(name + n - m, endings[i]) == 0) return true;
+    static const char *const endings[] = { ".png", ".jpg", ".jpeg" };
+    for (int i = 0; i < (what == PNG_FILES ? 1 : DT__COUNT_OF(endings)); i++) {
+        if (dt__ends_in(name, endings[i])) return true;
     }
     return false;
 }
