@@ -2,6 +2,8 @@
  * of rows in memory or in a mapped file, which are converted when a batch is made. */
 #include "data/arrays.h"
 
+#include "data/merging.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -144,6 +146,25 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
                    value);
 }
 
+/* FORMAT if f32 merges numbers of a channel. */
+static dt_status refuse_merged(const dt__array_store *s)
+{
+    const dt__array_channels c = dt__array_channels_of(s);
+    const bool is_time = !dt__array_is_rows(s) && s->axis == 0; /* then windows share channels */
+    dt__number_run *run = dt__alloc_array(s->ctx, s->n_recordings, sizeof *run);
+    if (run == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < s->n_recordings; i++) {
+        const dt__recording *in = &s->recording[i];
+        run[i] = (dt__number_run){ s->source[in->source].name, in->dtype, in->data,
+                                   in->rows * s->row };
+    }
+    const dt_status status = dt__refuse_merged(s->ctx, run, s->n_recordings,
+                                               is_time ? s->row : c.channels,
+                                               is_time ? 1 : c.inner);
+    dt__release(s->ctx, run);
+    return status;
+}
+
 dt_status dt__array_store_check(const dt__array_store *s, int64_t known)
 {
     for (int64_t i = 0; i < s->n_recordings; i++) {
@@ -155,7 +176,7 @@ dt_status dt__array_store_check(const dt__array_store *s, int64_t known)
                                                  in->rows * s->row - skip);
         if (bad >= 0) return refuse_number(s, in, skip + bad);
     }
-    return DT_OK;
+    return refuse_merged(s);
 }
 
 static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
@@ -189,7 +210,8 @@ static dt_status take_numbers(dt__array_store *s, const dt__array_view *y, bool 
         if (value[i] != 0 && value[i] != 1) bad = i;
     }
     s->outputs = y->outputs;
-    if (bad < 0) return DT_OK;
+    const dt__number_run run = { y->name, y->dtype, y->data, n };
+    if (bad < 0) return dt__refuse_merged(s->ctx, &run, 1, y->outputs, 1);
     return dt_fail(s->ctx, DT_ERR_FORMAT, "%s: row %lld, column %lld (counted from 0) is %g; %s",
                    y->name, (long long)(bad / y->outputs), (long long)(bad % y->outputs),
                    dtype->at((const uint8_t *)y->data + bad * dtype->bytes),

@@ -244,6 +244,7 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     const dt_ints *in = &e->data->input;
     dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
+    if (s == DT_OK) s = dt__csv_check(&csv);
     if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {
         char wants[160];
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
