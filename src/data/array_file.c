@@ -95,9 +95,10 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
     *a = (dt__array_file){ .ctx = ctx, .name = name };
     const int format = format_of(name, &length);
     if (format < 0) {
-        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                              "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, .ogg, "
-                              ".opus, .aiff) is wanted");
+        return dt__array_fail(
+            a, DT_ERR_UNSUPPORTED,
+            "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, .ogg, "
+            ".opus, .aiff) is wanted");
     }
     char *path = dt__copy_string(ctx, name);
     if (path == NULL) return DT_ERR_NOMEM;

@@ -89,10 +89,11 @@ static dt_status make_room(sound *s, size_t block)
     const size_t most = a->size > SIZE_MAX / MOST_RATIO / 2 ? SIZE_MAX / 2 : a->size * MOST_RATIO;
     if (least <= s->room) return DT_OK;
     if (s->used > HARMLESS && s->used > most) {
-        return dt__array_fail(a, DT_ERR_FORMAT,
-                              "more than %zu bytes of samples, %d times the file; if that is right, "
-                              "write it as .wav",
-                              most, MOST_RATIO);
+        return dt__array_fail(
+            a, DT_ERR_FORMAT,
+            "more than %zu bytes of samples, %d times the file; if that is right, "
+            "write it as .wav",
+            most, MOST_RATIO);
     }
     s->room = s->room == 0 ? least : 2 * s->room;
     dt__storage *larger = dt__storage_create(a->ctx, (uint64_t)s->room);

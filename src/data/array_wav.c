@@ -111,10 +111,9 @@ static dt_status read_chunk(dt__array_file *a, size_t at, size_t size, header *h
 {
     const uint8_t *p = a->bytes + at, *chunk = p + 8;
     if (size > a->size - at - 8) {
-        return dt__array_fail(a, DT_ERR_FORMAT,
-                              "chunk '%.4s' has %zu bytes, but %zu follow: it is cut short",
-                              memchr(p, 0, 4) == NULL ? (const char *)p : "?", size,
-                              a->size - at - 8);
+        return dt__array_fail(
+            a, DT_ERR_FORMAT, "chunk '%.4s' has %zu bytes, but %zu follow: it is cut short",
+            memchr(p, 0, 4) == NULL ? (const char *)p : "?", size, a->size - at - 8);
     }
     if (memcmp(p, "fmt ", 4) == 0) return read_format(a, chunk, size, h);
     if (memcmp(p, "ds64", 4) == 0 && size >= 24 && h->is_64) h->size64 = dt__u64_at(chunk + 8);

@@ -155,12 +155,11 @@ static dt_status refuse_merged(const dt__array_store *s)
     if (run == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < s->n_recordings; i++) {
         const dt__recording *in = &s->recording[i];
-        run[i] = (dt__number_run){ s->source[in->source].name, in->dtype, in->data,
-                                   in->rows * s->row };
+        run[i] =
+            (dt__number_run){ s->source[in->source].name, in->dtype, in->data, in->rows * s->row };
     }
-    const dt_status status = dt__refuse_merged(s->ctx, run, s->n_recordings,
-                                               is_time ? s->row : c.channels,
-                                               is_time ? 1 : c.inner);
+    const dt_status status = dt__refuse_merged(
+        s->ctx, run, s->n_recordings, is_time ? s->row : c.channels, is_time ? 1 : c.inner);
     dt__release(s->ctx, run);
     return status;
 }

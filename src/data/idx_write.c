@@ -10,10 +10,7 @@
 #define CHUNK ((size_t)1 << 16)
 #define LEVEL 6
 
-static bool wants_gzip(const char *path)
-{
-    return dt__ends_in(path, ".gz");
-}
+static bool wants_gzip(const char *path) { return dt__ends_in(path, ".gz"); }
 
 /* Deflates `bytes` bytes into the file through `buffer`; `flush` is zlib's. */
 static dt_status deflate_part(dt__new_file *file, z_stream *z, uint8_t *buffer, int flush)

@@ -109,8 +109,9 @@ typedef struct reading {
     const dt_png_options *options;
     sought what;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count; /* number of files of all classes */
-    char *first;   /* path of the first image, whose size all others must have */
+    int64_t count;           /* number of files of all classes */
+    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
+    char *first;             /* path of the first image, whose size all others must have */
     dt_dataset d;
 } reading;
 
@@ -218,6 +219,8 @@ static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t la
     if (i == 0) DT__TRY(begin_dataset(r, f));
     uint8_t *to = (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d);
     ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
+    r->turned += f->orientation > DT__UPRIGHT;
+    r->unclear += f->orientation == 0;
     if (!resizes(r) && (f->height != r->d.height || f->width != r->d.width)) {
         return refuse_size(r, f);
     }
@@ -238,6 +241,19 @@ static dt_status read_image(reading *r, int64_t i)
     return status;
 }
 
+static void say_turned(const reading *r)
+{
+    if (r->turned > 0) {
+        dt__say(r->ctx, "'%s': %lld of %lld images are turned upright, as their EXIF data say",
+                r->folder, (long long)r->turned, (long long)r->d.count);
+    }
+    if (r->unclear == 0) return;
+    dt__say(r->ctx,
+            "'%s': the EXIF data of %lld of %lld images are damaged, or give no orientation from 1 "
+            "to 8; these images are read as their pixels lie",
+            r->folder, (long long)r->unclear, (long long)r->d.count);
+}
+
 static dt_status read_images(reading *r)
 {
     names here = { NULL, 0, 0 }, all = { NULL, 0, 0 };
@@ -247,6 +263,7 @@ static dt_status read_images(reading *r)
     DT__TRY(status);
     r->d.count = r->options->count == 0 ? r->count : dt__min_i64(r->options->count, r->count);
     for (int64_t i = 0; i < r->d.count; i++) DT__TRY(read_image(r, i));
+    say_turned(r);
     return DT_OK;
 }
 

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS 4096                     /* numbers of f32 in the range of a column */
-#define SAME 0x1p-48                    /* relative */
-#define SMALL ((int64_t)1 << 24)        /* integers that f32 has */
-#define MOST_VALUES ((int64_t)1 << 22)  /* in a table: further ones are not compared */
-#define ALL_INTEGERS 0x1p52             /* doubles from here on have no fractions */
+#define LEVELS 4096                    /* numbers of f32 in the range of a column */
+#define SAME 0x1p-48                   /* relative */
+#define SMALL ((int64_t)1 << 24)       /* integers that f32 has */
+#define MOST_VALUES ((int64_t)1 << 22) /* in a table: further ones are not compared */
+#define ALL_INTEGERS 0x1p52            /* doubles from here on have no fractions */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -186,7 +186,8 @@ static dt__exact exact_at(int dtype, const uint8_t *data, int64_t i)
 
 /* Ranges of n numbers of a column in a row, one for each of `columns` if inner is 1. */
 #define RANGES(name, type)                                                                         \
-    static void name##_ranges(const uint8_t *data, int64_t n, int64_t step, dt__value_range *range) \
+    static void name##_ranges(const uint8_t *data, int64_t n, int64_t step,                        \
+                              dt__value_range *range)                                              \
     {                                                                                              \
         for (int64_t i = 0; i < n; i++) {                                                          \
             type own;                                                                              \
@@ -245,8 +246,9 @@ static dt_status check_column(dt_ctx *ctx, const dt__number_run *run, int64_t ru
     dt__merging m = { .range = *range };
     dt_status s = compare_column(ctx, run, runs, shape, &m);
     if (shape[1] == 1) snprintf(where, sizeof where, "%s", run->name);
-    else snprintf(where, sizeof where, "%s: %s %lld (counted from 0)", run->name,
-                  shape[2] == 1 ? "column" : "channel", (long long)shape[0]);
+    else
+        snprintf(where, sizeof where, "%s: %s %lld (counted from 0)", run->name,
+                 shape[2] == 1 ? "column" : "channel", (long long)shape[0]);
     if (s == DT_OK) s = dt__merging_check(ctx, &m, where);
     dt__merging_free(ctx, &m);
     return s;

@@ -20,10 +20,7 @@ struct dt_tokens {
     int64_t count;
 };
 
-static int size_by_name(const char *path)
-{
-    return dt__ends_in(path, ".u32.bin") ? 4 : 2;
-}
+static int size_by_name(const char *path) { return dt__ends_in(path, ".u32.bin") ? 4 : 2; }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 

@@ -209,6 +209,9 @@ static dt_status open_image(const examples *e, dt_dataset **out)
                     e->path, (long long)f.width, (long long)f.height, (long long)in->v[2],
                     (long long)in->v[1]);
     }
+    if (s == DT_OK && f.orientation > DT__UPRIGHT) {
+        dt__say(e->ctx, "'%s' is turned upright, as its EXIF data say", e->path);
+    }
     uint8_t *pixels = NULL;
     if (s == DT_OK) {
         pixels = take_pixels(e, &f);
