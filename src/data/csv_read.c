@@ -6,6 +6,7 @@
 #include "core/byte_mark.h"
 #include "core/json.h"
 #include "core/number.h"
+#include "core/pace.h"
 #include "core/utf8.h"
 #include "data/decimal.h"
 #include "data/input.h"
@@ -221,7 +222,14 @@ static dt_status read_text(dt__csv_reader *r)
     if (!has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
     DT__TRY(dt__csv_take_columns(r));
     for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
-    while (has_row(r)) DT__TRY(read_row(r));
+    const char *const begin = r->at;
+    dt__pace pace = dt__pace_begin();
+    while (has_row(r)) {
+        DT__TRY(read_row(r));
+        if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
+        dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
+                100 * (double)(r->at - begin) / (double)(r->end - begin));
+    }
     if (r->rows > 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': no rows below the header", r->path);
 }

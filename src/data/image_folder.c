@@ -4,6 +4,7 @@
  * proportion. */
 #include "core/atomic_file.h"
 #include "core/ending.h"
+#include "core/pace.h"
 #include "core/system_calls.h"
 #include "core/utf8.h"
 #include "data/dataset.h"
@@ -262,7 +263,13 @@ static dt_status read_images(reading *r)
     names_free(r->ctx, &all);
     DT__TRY(status);
     r->d.count = r->options->count == 0 ? r->count : dt__min_i64(r->options->count, r->count);
-    for (int64_t i = 0; i < r->d.count; i++) DT__TRY(read_image(r, i));
+    dt__pace pace = dt__pace_begin();
+    for (int64_t i = 0; i < r->d.count; i++) {
+        DT__TRY(read_image(r, i));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(r->ctx, "reading '%s': %lld of %lld images", r->folder, (long long)i + 1,
+                (long long)r->d.count);
+    }
     say_turned(r);
     return DT_OK;
 }

@@ -2,6 +2,7 @@
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
  * steps, one a file or one for each of the first dimension of three. */
 #include "core/ending.h"
+#include "core/pace.h"
 #include "data/array_file.h"
 #include "data/data_options.h"
 #include "data/tables.h"
@@ -187,9 +188,13 @@ static dt_status read_files(part *p)
 {
     const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
     if (tables) DT__TRY(read_tables(p));
+    dt__pace pace = dt__pace_begin();
     for (int64_t i = 0; i < p->files.n; i++) {
         const char *name = p->files.v[i].path;
         DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(p->all->ctx, "reading %s: %lld of %lld files", p->key, (long long)i + 1,
+                (long long)p->files.n);
     }
     const dt__csv *csv = p->all->csv;
     if (tables && csv->options->header) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MOST_SIDE 65535U
+#define MOST_PIXELS ((int64_t)1 << 27)
 #define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of a chunk, except pixels */
 #define MOST_RATIO 1032                        /* of deflate: 258 bytes from 2 bits */
 #define SIGNATURE 8
@@ -100,14 +101,15 @@ static void read_header(dt__png *p)
 static dt_status check_length(dt__png *p)
 {
     const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with its filter byte */
-    if (p->height * row / MOST_RATIO <= p->in.file_size) {
+    if (p->height * row / MOST_RATIO <= p->in.file_size && p->height * p->width <= MOST_PIXELS) {
         dt__orientation_size(p->orientation, &p->height, &p->width);
         return DT_OK;
     }
     return dt_fail(p->ctx, DT_ERR_FORMAT,
-                   "'%s' declares %lld x %lld pixels, more than its %lld bytes can hold",
+                   "'%s' declares %lld x %lld pixels, more than its %lld bytes can hold, or than "
+                   "%lld",
                    p->in.path, (long long)p->height, (long long)p->width,
-                   (long long)p->in.file_size);
+                   (long long)p->in.file_size, (long long)MOST_PIXELS);
 }
 
 dt_status dt__png_open(dt_ctx *ctx, const char *path, dt__png *p)
