@@ -338,7 +338,7 @@ END_TEST
 START_TEST(single_pair)
 {
     static const char *const texts[][2] = {
-        { "1\n1\n1\n1.00000001\n", "1 and 1.00000001 are both 1" },
+        { "1\n1\n1\n1.00000001\n", "1.00000001 and 1 are both 1" },
         { "0\n16777216\n5\n16777217\n", "16777216 and 16777217 are both 16777216" },
         { "20000000001\n3\n20000000000\n", "20000000001 and 20000000000 are both" },
         { "1700000000\n1.7e9\n1700000000.0\n", NULL },

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS 4096                    /* numbers of f32 in the range of a column */
-#define SAME 0x1p-48                   /* relative */
-#define SMALL ((int64_t)1 << 24)       /* integers that f32 has */
+#define LEVELS 4096  /* numbers of f32 in the range of a column */
+#define SAME 0x1p-48 /* relative */
+#define SMALL 0x1p24 /* integers below are f32, and no other integer is rounded to them */
 #define MOST_VALUES ((int64_t)1 << 22) /* in a table: further ones are not compared */
 #define ALL_INTEGERS 0x1p52            /* doubles from here on have no fractions */
 
@@ -131,8 +131,7 @@ dt_status dt__merging_add(dt_ctx *ctx, dt__merging *m, const dt__exact *v, float
     if (m->wide) return DT_OK;
     const bool first_real = !m->range.real && !v->is_integer && m->range.any;
     widen(&m->range, v);
-    const bool small = v->is_integer && v->integer >= -SMALL && v->integer <= SMALL &&
-                       fabs(v->value) <= (double)SMALL;
+    const bool small = v->is_integer && fabs(v->value) < SMALL;
     if (small && !m->range.real) return DT_OK;
     if (m->range.real && levels_of(&m->range) >= 2 * LEVELS) {
         dt__merging_free(ctx, m);
