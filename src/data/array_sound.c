@@ -3,8 +3,8 @@
  * else f32.
  *
  * How many samples there are is known only behind the last one: memory grows with them. A file may
- * become MOST_RATIO times as large, what deflate can make of a byte. libsndfile allocates by malloc,
- * a few buffers. */
+ * become MOST_RATIO times as large, what deflate can make of a byte.
+ * libsndfile allocates a few buffers by malloc. */
 #include "data/sound.h"
 
 #if defined DETENT_SNDFILE

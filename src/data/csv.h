@@ -54,7 +54,7 @@ dt_status dt__csv_read(dt__csv *c, const char *path, dt__csv_table *out);
 dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out);
 void dt__csv_table_free(dt__csv_table *t);
 
-/* After the files of a part of the data: FORMAT, naming the column, if f32 merges numbers of it. The
+/* After the files of a part of the data: FORMAT, naming the column, if f32 merges its numbers. The
  * next files are another part. */
 dt_status dt__csv_check(dt__csv *c);
 
