@@ -17,8 +17,8 @@ START_TEST(numbers_are_rounded)
     uint32_t word[4];
     for (int64_t i = 0; i < draws; i++) {
         char text[200];
-        float got, bits;
-        bool too_large;
+        float bits;
+        dt__decimal d;
         dt__philox(3, (uint64_t)i, word);
         memcpy(&bits, &word[0], sizeof bits);
         if (!isfinite(bits)) bits = 1;
@@ -34,10 +34,15 @@ START_TEST(numbers_are_rounded)
                      word[3] % 1000000000, word[0] & 1 ? "0000000001" : "",
                      (int)(word[2] % 100) - 70);
         const char *end = text + strlen(text);
-        ck_assert_ptr_eq(dt__decimal_f32(text, end, &got, &too_large), end);
+        ck_assert_ptr_eq(dt__decimal_read(text, end, &d), end);
         const float wanted = strtof(text, NULL);
-        TEST_EACH(memcmp(&got, &wanted, sizeof got) == 0 && too_large == (bool)isinf(wanted),
-                  "%s: %.9g, not %.9g", text, (double)got, (double)wanted);
+        TEST_EACH(memcmp(&d.value, &wanted, sizeof wanted) == 0 &&
+                      d.too_large == (bool)isinf(wanted),
+                  "%s: %.9g, not %.9g", text, (double)d.value, (double)wanted);
+        const double exact = strtod(text, NULL);
+        TEST_EACH(d.too_large || fabs(d.exact.value - exact) <= fabs(exact) * 0x1p-50 ||
+                      (double)d.value == d.exact.value,
+                  "%s: %.17g, not %.17g", text, d.exact.value, exact);
     }
 }
 END_TEST
@@ -56,14 +61,13 @@ START_TEST(forms_of_numbers)
         { "0x10", 1, 0 },   { "1,5", 1, 1 },      { "0e99999999", 10, 0 }, { "1e-99999999", 11, 0 },
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
-        float got = 0;
-        bool too_large;
+        dt__decimal d;
         const char *end = all[i].text + strlen(all[i].text);
-        const char *after = dt__decimal_f32(all[i].text, end, &got, &too_large);
+        const char *after = dt__decimal_read(all[i].text, end, &d);
         if (all[i].length < 0) ck_assert_ptr_null(after);
         else ck_assert_msg(after == all[i].text + all[i].length, "%s", all[i].text);
-        ck_assert_msg(memcmp(&got, &all[i].value, sizeof got) == 0, "%s: %g", all[i].text,
-                      (double)got);
+        ck_assert_msg(memcmp(&d.value, &all[i].value, sizeof d.value) == 0, "%s: %g", all[i].text,
+                      (double)d.value);
     }
 }
 END_TEST

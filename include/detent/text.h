@@ -9,9 +9,10 @@
 extern "C" {
 #endif
 
-/* A whole file, plain or gzip, of at most 2^40 bytes, and a NUL behind them; dt_text_free gives it
- * back. A gzip file of more than 16 MiB may be a hundredth of its content, no less. Errors: IO,
- * FORMAT (damaged gzip, too much of it), NOMEM. */
+/* A whole file, plain or gzip, of at most 2^40 bytes, without a byte order mark of UTF-8 at its
+ * beginning, and a NUL behind them; dt_text_free gives it back. A gzip file of more than 16 MiB may
+ * be a hundredth of its content, no less. Errors: IO, FORMAT (damaged gzip, too much of it, a mark
+ * of UTF-16), NOMEM. */
 DT_API dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes);
 DT_API void dt_text_free(dt_ctx *ctx, char *text); /* NULL is allowed */
 

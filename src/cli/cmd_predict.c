@@ -89,6 +89,7 @@ static dt_status answer_all(predicted *p, dt_module *m, dt_dataset *d)
         dt_tensor *x, *target;
         s = dt_loader_next(l, &x, &target);
         if (s == DT_OK) s = answer(p, m, t, x, &done);
+        if (dt_dataset_count(d) > AT_ONCE) meter_at(done, dt_dataset_count(d), p->path);
     }
     dt_tape_free(t);
     dt_loader_free(l);

@@ -237,10 +237,11 @@ static int read_file(job *j)
     const int error = errno;
     const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
     if (f != stdin) fclose(f);
+    const size_t mark = text.n >= 3 && memcmp(text.text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     int status;
     if (failed) status = cli_fail(j->args, cli_exit_errno(error), "%s cannot be read", path);
     else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
-    else status = encode(j, text.text, text.n, CLI_BAD_FILE);
+    else status = encode(j, text.text + mark, text.n - mark, CLI_BAD_FILE);
     text_stream_free(&text);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* ---- what there is -------------------------------------------------------------------------- */
@@ -41,14 +42,28 @@ static const kind kinds[] = {
 static bool ends_in(const char *path, const char *ending)
 {
     const size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
+    return n > m && strcasecmp(path + n - m, ending) == 0;
+}
+
+/* A pattern whose ending stands for itself in capitals, too: *.[pP][nN][gG]. */
+static void either_case(const char *pattern, char any[64])
+{
+    const char *ending = strstr(pattern, "*.");
+    char *to = any;
+    for (const char *c = pattern; *c != 0 && to < any + 58; c++) {
+        const bool both = ending != NULL && c > ending && *c >= 'a' && *c <= 'z';
+        if (both) to += sprintf(to, "[%c%c]", *c, *c - 'a' + 'A');
+        else *to++ = *c;
+    }
+    *to = 0;
 }
 
 static bool holds(const char *folder, const char *pattern)
 {
-    char path[CLI_PATH];
+    char path[CLI_PATH], any[64];
     glob_t found;
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, pattern);
+    either_case(pattern, any);
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, any);
     if (n < 0 || n >= CLI_PATH || glob(path, GLOB_NOSORT, NULL, &found) != 0) return false;
     globfree(&found);
     return true;

@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
-enum { MOST_VALUES = 12 }; /* columns of a table */
+enum { MOST_VALUES = 12, MOST_ROWS = 50000 }; /* columns and rows of a table */
 
 /* How answers of a target are shown. */
 typedef struct predicted_kind {
@@ -192,7 +193,7 @@ static dt_status add_values(dt_ctx *ctx, predicted *p, const predicted_example *
     const float *v = row_of(e->y, e->i);
     char text[24];
     if (v == NULL) return bad_shape(ctx, p, e->y);
-    if (!p->json && p->n == 0) {
+    if (!p->json && p->table.n == 0) {
         memset(p->form, 'r', (size_t)shown + 1);
         p->form[0] = 'l';
         p->form[shown + 1] = 0;
@@ -254,7 +255,7 @@ static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example 
 static bool is_png(const char *path)
 {
     const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".png") == 0;
+    return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
 /* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */
@@ -432,7 +433,7 @@ static dt_status add_several(dt_ctx *ctx, predicted *p, const predicted_example 
 {
     const float *v = row_of(e->y, e->i);
     if (v == NULL || size_of(e->y) != numbers_of(p->data)) return bad_shape(ctx, p, e->y);
-    if (!p->json && p->n == 0) begin_several(p);
+    if (!p->json && p->table.n == 0) begin_several(p);
     put_input(p, e);
     if (p->json) fputs(", \"outputs\": {", stdout);
     for (int i = 0; i < p->data->n_outputs; i++) {
@@ -468,6 +469,13 @@ static const predicted_kind kinds[] = {
     { "several", false, NULL, { NULL }, add_several },
 };
 
+static void put_heads(predicted *p)
+{
+    for (int i = 0; p->kind->form != NULL && !p->json && p->kind->form[i] != 0; i++) {
+        cli_table_put(&p->table, p->kind->heads[i]);
+    }
+}
+
 dt_status predicted_begin(dt_ctx *ctx, predicted *p)
 {
     p->kind = NULL;
@@ -488,9 +496,7 @@ dt_status predicted_begin(dt_ctx *ctx, predicted *p)
                        strerror(errno));
     }
     p->table.form = p->form;
-    for (int i = 0; p->kind->form != NULL && !p->json && p->kind->form[i] != 0; i++) {
-        cli_table_put(&p->table, p->kind->heads[i]);
-    }
+    put_heads(p);
     if (p->kind->form != NULL) snprintf(p->form, sizeof p->form, "%s", p->kind->form);
     if (p->json) putchar('[');
     return DT_OK;
@@ -509,12 +515,16 @@ dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const dt_status s = p->kind->add(ctx, p, e);
     if (s == DT_OK) p->n++;
-    return s;
+    if (s != DT_OK || p->json || p->n % MOST_ROWS != 0) return s;
+    meter_remove();
+    cli_table_print(&p->table); /* memory does not grow with the answers */
+    put_heads(p);
+    return DT_OK;
 }
 
 void predicted_end(predicted *p)
 {
     if (p->json) puts(p->n > 0 ? "\n]" : "]");
-    else if (p->n > 0) cli_table_print(&p->table);
+    else if (p->n % MOST_ROWS > 0) cli_table_print(&p->table);
     else cli_table_free(&p->table);
 }

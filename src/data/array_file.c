@@ -2,6 +2,7 @@
 #include "data/array_file.h"
 
 #include "core/byte_order.h"
+#include "core/ending.h"
 #include "data/file_map.h"
 
 #include <stdio.h>
@@ -17,6 +18,11 @@ static const struct {
     { ".npz", true, dt__npz_open },
     { ".safetensors", true, dt__safetensors_open },
     { ".wav", false, dt__wav_open },
+    { ".flac", false, dt__sound_open },
+    { ".ogg", false, dt__sound_open },
+    { ".opus", false, dt__sound_open },
+    { ".aiff", false, dt__sound_open },
+    { ".aif", false, dt__sound_open },
 };
 
 /* The format of a name, -1: none, by its ending before a ":part"; *length is the length of the
@@ -27,7 +33,7 @@ static int format_of(const char *name, size_t *length)
     for (size_t at = 1; at < n; at++) {
         for (int i = 0; i < DT__COUNT_OF(formats); i++) {
             const size_t m = strlen(formats[i].ending);
-            if (strncmp(name + at, formats[i].ending, m) != 0) continue;
+            if (n - at < m || !dt__is_ending(name + at, formats[i].ending, m)) continue;
             const char next = name[at + m];
             if (next != '\0' && (next != ':' || !formats[i].has_parts)) continue;
             *length = at + m;
@@ -35,6 +41,12 @@ static int format_of(const char *name, size_t *length)
         }
     }
     return -1;
+}
+
+bool dt__is_array_file(const char *name)
+{
+    size_t length;
+    return format_of(name, &length) >= 0;
 }
 
 size_t dt__array_file_length(const char *name)
@@ -83,8 +95,10 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
     *a = (dt__array_file){ .ctx = ctx, .name = name };
     const int format = format_of(name, &length);
     if (format < 0) {
-        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                              "a file .npy, .npz, .safetensors, .wav or .csv is wanted");
+        return dt__array_fail(
+            a, DT_ERR_UNSUPPORTED,
+            "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, .ogg, "
+            ".opus, .aiff) is wanted");
     }
     char *path = dt__copy_string(ctx, name);
     if (path == NULL) return DT_ERR_NOMEM;
@@ -96,7 +110,7 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
     a->bytes = map;
     if (map == NULL) return dt__array_fail(a, DT_ERR_FORMAT, "the file is empty");
     DT__TRY(formats[format].open(a));
-    if (DT__BIG_ENDIAN) DT__TRY(turn_numbers(a));
+    if (DT__BIG_ENDIAN && !a->native) DT__TRY(turn_numbers(a));
     if (a->source.storage != NULL) return DT_OK; /* the map is needed no longer */
     a->source.map = map;
     a->source.map_bytes = a->size;

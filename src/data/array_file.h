@@ -1,5 +1,5 @@
-/* Arrays in files: .npy, .npz, .safetensors, .wav. Bytes that are stored as they are, are mapped;
- * what is compressed is inflated into memory. */
+/* Arrays in files: .npy, .npz, .safetensors, and recordings. Bytes that are stored as they are, are
+ * mapped; what is compressed or coded otherwise is read into memory. */
 #ifndef DT__DATA_ARRAY_FILE_H
 #define DT__DATA_ARRAY_FILE_H
 
@@ -15,10 +15,14 @@ typedef struct dt__array_file {
     int dtype, rank; /* the array */
     int64_t dims[DT_MAX_RANK];
     const uint8_t *data;
-    int64_t rate;            /* of .wav: samples per second; else 0 */
+    int64_t rate;            /* of recordings: samples per second; else 0 */
+    bool cut;                /* a recording that ends where its file does, not where it says */
+    bool native;             /* the numbers are in the order of this machine's bytes */
     dt__array_source source; /* keeps `data`; {0} after its owner took it */
 } dt__array_file;
 
+/* Whether a name has the ending of one of the formats. */
+bool dt__is_array_file(const char *name);
 /* The length of the file's own name in FILE or FILE:PART. */
 size_t dt__array_file_length(const char *name);
 
@@ -37,6 +41,7 @@ dt_status dt__npy_open(dt__array_file *a);
 dt_status dt__npz_open(dt__array_file *a);
 dt_status dt__safetensors_open(dt__array_file *a);
 dt_status dt__wav_open(dt__array_file *a);
+dt_status dt__sound_open(dt__array_file *a);
 
 /* Parses the head of an .npy file, of which `n` bytes are there, and sets dtype, rank and dims.
  * *head and *body are the bytes of the head and of the numbers after it. */

@@ -3,6 +3,7 @@
 #define DT__DATA_CSV_H
 
 #include "data/arrays.h"
+#include "data/merging.h"
 
 #define DT__MOST_WORDS 65536
 
@@ -35,6 +36,8 @@ typedef struct dt__csv {
     /* Of several readings of the same files: another one with the same inputs or targets, whose
      * numbers (and classes) this one shares; NULL: it has its own. */
     const struct dt__csv *x_of, *y_of;
+    dt__merging *merging; /* of its own inputs, then of its targets; NULL: nothing was read */
+    const char *merged;   /* the file that was read last; lent */
 } dt__csv;
 
 /* What one file gave. */
@@ -50,6 +53,10 @@ dt_status dt__csv_read(dt__csv *c, const char *path, dt__csv_table *out);
 /* The same for n readings of one file, which is parsed once; out[n]. */
 dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out);
 void dt__csv_table_free(dt__csv_table *t);
+
+/* After the files of a part of the data: FORMAT, naming the column, if f32 merges its numbers. The
+ * next files are another part. */
+dt_status dt__csv_check(dt__csv *c);
 
 /* After the training files: labels that are all integers are classes themselves; words become
  * classes in the order of their bytes. Labels of `n` tables are changed accordingly. NOMEM,

@@ -76,8 +76,9 @@ static const dt_key augment_keys[] = {
 
 static const dt_key files_keys[] = {
     { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
-      .text = "files .npy, .npz:NAME, .safetensors:NAME, .wav or .csv, or patterns such as "
-              "run*.npy: arrays of examples, joined, or with data.window recordings, one a file" },
+      .text = "files .npy, .npz:NAME, .safetensors:NAME or .csv, recordings (.wav, .flac, .ogg, "
+              ".opus, .aiff), or patterns such as run*.npy: arrays of examples, joined, or with "
+              "data.window recordings, one a file" },
     { "y", DT_KEY_PATH, AT(y),
       .text = "a file with a target for each example or recording: classes, numbers or bits; "
               "absent: in a column of the .csv" },

@@ -241,7 +241,7 @@ static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *tr
     const int64_t count = (int64_t)(o->validation * (double)train->count);
     if (count < 1) {
         return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld %s is none", o->validation,
-                       (long long)train->count, train->kind->examples);
+                       (long long)train->count, dt__dataset_examples(train));
     }
     return dt_dataset_split(train, count, validation);
 }

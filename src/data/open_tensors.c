@@ -1,6 +1,8 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
  * steps, one a file or one for each of the first dimension of three. */
+#include "core/ending.h"
+#include "core/pace.h"
 #include "data/array_file.h"
 #include "data/data_options.h"
 #include "data/tables.h"
@@ -29,6 +31,8 @@ typedef struct part {
     dt__tensor_names files;
     dt__csv_table *table; /* of each file that is CSV; lent */
     dt__array_store *store;
+    int64_t cut;           /* recordings that end where their files do */
+    const char *first_cut; /* the first of them */
 } part;
 
 /* ---- shapes ------------------------------------------------------------------------------- */
@@ -41,12 +45,6 @@ typedef struct piece {
     const uint8_t *data;
     int64_t rate;
 } piece;
-
-bool dt__ends_in(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
 
 bool dt__is_csv(const char *name)
 {
@@ -79,6 +77,7 @@ static dt_status take_shape(part *p, const piece *x)
     const dt_window *w = &p->all->o->window;
     s->dtype = x->dtype;
     s->rate = x->rate;
+    s->from_sounds = x->rate > 0;
     if (x->rank < 1) return bad_piece(p, x, "at least one dimension is wanted");
     if (w->given) {
         if (x->rank > 3) return bad_piece(p, x, "[time], [time, channels] or several are wanted");
@@ -110,7 +109,8 @@ static dt_status check_piece(const part *p, const piece *x)
     const bool windows = p->all->o->window.given;
     int64_t row = 1;
     for (int i = windows && x->rank > 1 ? x->rank - 1 : 1; i < x->rank; i++) row *= x->dims[i];
-    const bool same = x->dtype == s->dtype && x->rate == s->rate && row == s->row &&
+    const bool sounds = x->rate > 0; /* dt__sound_form: of one scale, whatever their dtype is */
+    const bool same = (x->dtype == s->dtype || sounds) && x->rate == s->rate && row == s->row &&
                       (windows || s->length == 1 || x->dims[0] == s->length);
     if (same) return DT_OK;
     char text[160], wanted[160];
@@ -131,8 +131,10 @@ static dt_status add_piece(part *p, const piece *x)
     DT__TRY(check_piece(p, x));
     const bool several = p->all->o->window.given && x->rank == 3;
     const int64_t n = several ? x->dims[0] : 1, rows = x->dims[several ? 1 : 0];
-    const int64_t bytes = rows * s->row * dt__array_dtype_of(s->dtype)->bytes;
-    for (int64_t i = 0; i < n; i++) DT__TRY(dt__array_store_add(s, x->data + i * bytes, rows));
+    const int64_t bytes = rows * s->row * dt__array_dtype_of(x->dtype)->bytes;
+    for (int64_t i = 0; i < n; i++) {
+        DT__TRY(dt__array_store_add(s, x->dtype, x->data + i * bytes, rows));
+    }
     return DT_OK;
 }
 
@@ -147,6 +149,7 @@ static dt_status add_array(part *p, const char *name)
         a.source = (dt__array_source){ 0 };
         status = dt__array_store_keep(p->store, name, source);
     }
+    if (a.cut && p->cut++ == 0) p->first_cut = name;
     piece x = { name, a.dtype, a.rank, { 0 }, a.data, a.rate };
     memcpy(x.dims, a.dims, sizeof x.dims);
     if (status == DT_OK) status = add_piece(p, &x);
@@ -185,9 +188,13 @@ static dt_status read_files(part *p)
 {
     const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
     if (tables) DT__TRY(read_tables(p));
+    dt__pace pace = dt__pace_begin();
     for (int64_t i = 0; i < p->files.n; i++) {
         const char *name = p->files.v[i].path;
         DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(p->all->ctx, "reading %s: %lld of %lld files", p->key, (long long)i + 1,
+                (long long)p->files.n);
     }
     const dt__csv *csv = p->all->csv;
     if (tables && csv->options->header) {
@@ -334,6 +341,18 @@ static void say_filled(const part *p)
             p->key, (long long)n, (long long)s->n_recordings, (long long)s->length);
 }
 
+/* Says how many recordings have another size than their headers give. */
+static void say_cut(const part *p)
+{
+    if (p->cut == 0) return;
+    dt__say(p->all->ctx,
+            "%s: %lld of %lld recordings were not ended by their writer, or are cut short: their "
+            "headers give a size that they do not have; they are read to the end of the file "
+            "('%s'%s)",
+            p->key, (long long)p->cut, (long long)p->files.n, p->first_cut,
+            p->cut > 1 ? " and others" : "");
+}
+
 static dt_status read_part(part *p)
 {
     opening *all = p->all;
@@ -351,6 +370,7 @@ static dt_status read_part(part *p)
     if (targets_wanted(p) == 0) {
         return dt_fail(all->ctx, DT_ERR_FORMAT, "'%s' holds no examples", p->files.v[0].path);
     }
+    say_cut(p);
     say_filled(p);
     return read_targets(p);
 }

@@ -13,6 +13,7 @@ static dt_status read_files(dt__tables *t, int part, const dt__tensor_names *fil
         for (int k = 0; k < t->n; k++) t->part[part].v[k * files->n + i] = table[k];
         DT__TRY(status);
     }
+    for (int k = 0; k < t->n; k++) DT__TRY(dt__csv_check(&t->reading[k]));
     return DT_OK;
 }
 

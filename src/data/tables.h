@@ -25,8 +25,7 @@ dt_status dt__tables_read(dt__tables *t, int part, const dt__tensor_names *files
                           dt__csv_table **out);
 void dt__tables_free(dt__tables *t);
 
-/* Whether a name is longer than its ending; of .csv files also with .gz behind it. */
-bool dt__ends_in(const char *name, const char *ending);
+/* Whether a name ends in .csv, or in .csv.gz. */
 bool dt__is_csv(const char *name);
 /* What the targets of arrays are for a task. */
 dt_target dt__target_of_task(int task);

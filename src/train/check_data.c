@@ -1,4 +1,5 @@
 /* Checks of `data`, and of files that must exist. */
+#include "core/ending.h"
 #include "data/data_options.h"
 #include "io/gguf.h"
 #include "train/choices.h"
@@ -159,10 +160,13 @@ static void check_exists(dt_recipe *r, const char *path, const char *name, bool 
 /* The file of FILE or FILE:NAME. */
 static const char *without_part(dt_recipe *r, const char *name)
 {
-    const char *colon = strstr(name, ".npz:");
-    if (colon == NULL) colon = strstr(name, ".safetensors:");
-    if (colon == NULL) return name;
-    return dt__recipe_format(r, "%.*s", (int)(strchr(colon, ':') - name), name);
+    const char *colon = strchr(name, ':');
+    for (; colon != NULL; colon = strchr(colon + 1, ':')) {
+        const size_t n = (size_t)(colon - name);
+        if (!dt__ends_in_of(name, n, ".npz") && !dt__ends_in_of(name, n, ".safetensors")) continue;
+        return dt__recipe_format(r, "%.*s", (int)n, name);
+    }
+    return name;
 }
 
 static void check_data_files(dt_recipe *r, const char *path, const dt_strings *names)

@@ -1,5 +1,6 @@
 /* Reads a recipe: its memory, its list of errors, and the order of the steps. */
 #include "core/atomic_file.h"
+#include "core/byte_mark.h"
 #include "core/open_file.h"
 #include "core/system_calls.h"
 #include "io/looks.h"
@@ -219,12 +220,18 @@ bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *co
 /* Complains about a file that is not text: it begins like another kind of file, or contains NUL. */
 static bool is_text(dt_recipe *r, const char *text, size_t bytes)
 {
+    dt__node begin = { .line = 1, .column = 1 };
+    const char *foreign = dt__foreign_mark(text, bytes);
+    if (foreign != NULL) {
+        dt__complain(r, &begin, "it is in %s; UTF-8 is wanted, as `iconv -f %s -t UTF-8` writes it",
+                     foreign, foreign);
+        return false;
+    }
     const char *looks = memchr(text, 0, bytes < 64 ? bytes : 64) != NULL ||
                                 (bytes > 0 && ((unsigned char)text[0] & 0xC0) == 0x80)
                             ? dt__looks_like(text, bytes)
                             : NULL;
     if (looks == NULL) return true;
-    dt__node begin = { .line = 1, .column = 1 };
     dt__complain(r, &begin, "it looks like %s; a %s is a text of YAML", looks, r->what);
     return false;
 }

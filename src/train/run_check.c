@@ -118,8 +118,8 @@ static dt_status check_distill(dt__run *r)
                             "regression, which the data are not");
 }
 
-/* Batch norm of one image with one pixel has no variance. If an epoch ends with a batch of one
- * image, finds out by training on one image whether the model has such a norm. */
+/* Batch norm of one example with one pixel has no variance. If an epoch ends with a batch of one
+ * example, finds out by training on one whether the model has such a norm. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
     const int64_t count = dt_dataset_count(r->train);
@@ -130,9 +130,10 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
     char words[DT__MESSAGE_SIZE];
     snprintf(words, sizeof words, "%s", dt_error(r->ctx));
     return dt_recipe_refuse(r->recipe, "train.batch_size",
-                            "the last of an epoch's batches is a single one of %lld images: %s; "
-                            "another batch size or 'data.train_count' would leave more",
-                            (long long)count, words);
+                            "the last of an epoch's batches is a single one of %lld %s: %s; "
+                            "another batch size%s would leave more",
+                            (long long)count, dt__dataset_examples(r->train), words,
+                            dt_dataset_channels(r->train) > 0 ? " or 'data.train_count'" : "");
 }
 
 static dt_status check_fit(dt__run *r)
