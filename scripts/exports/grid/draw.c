@@ -10,7 +10,8 @@
 
 #define ATTEMPTS 400 /* of one layer */
 #define LAYERS 3
-#define NETWORKS 40 /* attempts of whole networks */
+#define NETWORKS 40   /* attempts of whole networks of layers */
+#define FAMILIES 3000 /* likewise of other families, whose keys are drawn at once */
 
 /* splitmix64 (Steele, Lea, Flood, 2014) */
 static uint64_t next(grid_random *r)
@@ -97,6 +98,7 @@ static bool is_drawn(const dt_key *k)
     case DT_KEY_INTS:
     case DT_KEY_MAP:
     case DT_KEY_PAIR:
+    case DT_KEY_LIST:
     case DT_KEY_ITEMS: return true;
     default: return false;
     }
@@ -127,6 +129,15 @@ static void put_value(writer *w, grid_random *r, const dt_key *k)
             const dt_item_kind *kind = k->kinds((int)grid_pick(r, 0, kinds - 1));
             put(w, "%s{", i == 0 ? "[" : ", ");
             put_keys(w, r, kind->keys, 0.3);
+            put(w, "}");
+        }
+        put(w, "]");
+        break;
+    case DT_KEY_LIST:
+        n = grid_pick(r, 1, 2);
+        for (int64_t i = 0; i < n; i++) {
+            put(w, "%s{", i == 0 ? "[" : ", ");
+            put_keys(w, r, k->keys, 0.3);
             put(w, "}");
         }
         put(w, "]");
@@ -282,7 +293,7 @@ static bool draw_once(dt_ctx *ctx, grid_random *r, const grid_subject *of, char 
 
 bool grid_draw(dt_ctx *ctx, grid_random *r, const grid_subject *of, char *text, dt_recipe **recipe)
 {
-    const int most = of->layer == NULL ? NETWORKS * ATTEMPTS / 10 : NETWORKS;
+    const int most = of->layer == NULL ? FAMILIES : NETWORKS;
     for (int i = 0; i < most; i++) {
         if (draw_once(ctx, r, of, text, recipe)) return true;
     }
