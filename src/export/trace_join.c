@@ -158,8 +158,7 @@ static dt_status join_call(const pair *p, int64_t i)
 static const struct {
     const char *op, *option;
 } along[] = { { "softmax", "dim" }, { "log_softmax", "dim" }, { "max", "dim" },
-              { "concat", "dim" },  { "sum", "dims" },        { "mean", "dims" },
-              { "slice", "dims" },  { "device_concat", "dim" } };
+              { "sum", "dims" },    { "mean", "dims" },       { "slice", "dims" } };
 
 /* Whether dimension d, negative from the end, of a value depends on the batch. */
 static bool is_batch(const dt_trace_value *v, int64_t d)
@@ -183,7 +182,8 @@ static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char
 }
 
 /* No call may read several examples for one, and the examples of an output are its first
- * dimension: then an example has the same results in any batch. */
+ * dimension: then an example has the same results in any batch. A concatenation along the batch is
+ * cut again, as the states of an LSTM are, or is an output that is refused. */
 static dt_status check_examples(const pair *p)
 {
     const dt_trace *t = p->t;
