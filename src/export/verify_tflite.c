@@ -17,10 +17,13 @@ typedef struct comparison {
     float *moved; /* room for all values, twice */
     int64_t room;
     int64_t batch; /* examples of a run */
+    /* Inputs, then outputs, whose extents are those of both layouts, a bit each; and those of them
+     * that have their channels first. */
+    uint64_t either, first;
 } comparison;
 
 /* Whether extents of an example [C, ...] are those of the file's tensor, channels last there or
- * not. Where both are, an image has its channels last. */
+ * not. */
 static bool fits(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, bool last)
 {
     if (t->rank != x->rank || t->dims[0] != k->batch) return false;
@@ -33,16 +36,21 @@ static bool fits(const comparison *k, const dt_tensor *x, const dt__vlite_tensor
     return same;
 }
 
-static dt_status find_layout(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t,
-                             const char *what, bool *last)
+static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, int end,
+                             bool *last)
 {
     char wanted[160], own[160];
+    const bool plain = fits(k, x, t, false);
     *last = fits(k, x, t, true);
-    if (*last || fits(k, x, t, false)) return DT_OK;
+    if (*last && plain && x->dims[1] > 1) {
+        k->either |= UINT64_C(1) << end;
+        *last = (k->first >> end & 1) == 0;
+    }
+    if (*last || plain) return DT_OK;
     dt__dims_text(x->rank, x->dims, wanted, sizeof wanted);
     dt__dims_text(t->rank, t->dims, own, sizeof own);
     return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: %s of the file is %s, of the model %s", k->path,
-                   what, own, wanted);
+                   end < dt__vlite_inputs(k->file) ? "an input" : "an output", own, wanted);
 }
 
 /* The examples of a run of [C, pixels] as [pixels, C], or back. */
@@ -77,7 +85,7 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: input %d has another type than the model's",
                        k->path, i);
     }
-    DT__TRY(find_layout(k, x, t, "an input", &last));
+    DT__TRY(find_layout(k, x, t, i, &last));
     const int64_t n = x->count / x->dims[0];
     const char *from = (const char *)dt_data(x) + (size_t)(example * n) * 4;
     const float *floats = (const float *)(const void *)from;
@@ -113,7 +121,7 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: output %d is neither float nor int8", k->path,
                        i);
     }
-    DT__TRY(find_layout(k, y, t, "an output", &last));
+    DT__TRY(find_layout(k, y, t, dt__vlite_inputs(k->file) + i, &last));
     float *value = k->moved + k->room / 2;
     for (int64_t j = 0; j < all; j++) {
         value[j] = t->f != NULL ? t->f[j] : (float)(t->q[j] - t->zero[0]) * t->scale[0];
@@ -178,6 +186,37 @@ static dt_status open_and_run(comparison *k, const dt__span *file, const dt__ver
     return s;
 }
 
+#define MOST_EITHER 6 /* ends of both layouts whose layouts are tried */
+
+static double sum_of(const dt_export_difference *d, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += d[i].absolute;
+    return isnan(sum) ? INFINITY : sum;
+}
+
+/* A file does not say which of its ends have their channels last. Where extents do not tell, such
+ * as [4, 4, 4], the layouts with the least differences are those of the file. */
+static dt_status find_ends(comparison *k, const dt__span *file, const dt__verify_tensors *of,
+                           dt_export_difference *out)
+{
+    dt_export_difference other[DT_MAX_OUT];
+    DT__TRY(open_and_run(k, file, of, false, out));
+    uint64_t best = 0, left = k->either;
+    int n = 0;
+    for (uint64_t bits = left; bits != 0; bits &= bits - 1) n++;
+    if (n > MOST_EITHER) return DT_OK;
+    for (uint64_t ends = left; ends != 0 && sum_of(out, of->n_out) > 0; ends = (ends - 1) & left) {
+        k->first = ends;
+        DT__TRY(open_and_run(k, file, of, false, other));
+        if (sum_of(other, of->n_out) >= sum_of(out, of->n_out)) continue;
+        best = ends;
+        memcpy(out, other, (size_t)of->n_out * sizeof *out);
+    }
+    k->first = best;
+    return DT_OK;
+}
+
 /* The differences are those of the examples one by one. All at once, each output must have the same
  * bits. */
 dt_status dt__verify_tflite(dt_ctx *ctx, const char *path, const dt__span *file,
@@ -185,7 +224,7 @@ dt_status dt__verify_tflite(dt_ctx *ctx, const char *path, const dt__span *file,
 {
     dt_export_difference again[DT_MAX_OUT];
     comparison k = { .ctx = ctx, .path = dt__path_tail(path) };
-    DT__TRY(open_and_run(&k, file, of, false, out));
+    DT__TRY(find_ends(&k, file, of, out));
     DT__TRY(open_and_run(&k, file, of, true, again));
     for (int i = 0; i < of->n_out && k.batch > 0; i++) {
         if (again[i].equal == out[i].equal && again[i].absolute == out[i].absolute) continue;
