@@ -226,6 +226,82 @@ START_TEST(recurrent_networks_take_any_batch)
 }
 END_TEST
 
+/* ---- transposed convolutions of integers ------------------------------------------------------ */
+
+/* A network of integers of one such layer. */
+static dt_module *draw_transposed(const int64_t dims[4], int64_t groups)
+{
+    dt_module *m, *child;
+    dt_tape *t;
+    dt_tensor *x;
+    const dt_shape shape = { 3, { dims[1], dims[2], dims[3] } };
+    dt_qat_options q = dt_qat_defaults();
+    dt_conv_layer l = { .in = dims[1],
+                        .out = groups * pick(1, 3),
+                        .kernel = { pick(1, 3), pick(1, 3) },
+                        .bias = true,
+                        .conv = dt_conv_defaults() };
+    l.conv.groups = groups;
+    l.conv.stride[0] = pick(1, 2);
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    TEST_OK(ctx, dt_conv_transpose2d_create(ctx, &l, &child));
+    TEST_OK(ctx, dt_module_add(m, "up", child));
+    q.preset = pick(0, 1) == 0 ? DT_DEVICE_INT8 : DT_DEVICE_INT4;
+    q.inputs = &shape;
+    q.n_inputs = 1;
+    if (groups > 1) q.preset = DT_DEVICE_INT8;
+    TEST_OK(ctx, dt_prepare(m, &q));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, true);
+    ck_assert_ptr_nonnull(dt_forward(t, m, x));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    return m;
+}
+
+START_TEST(transposed_convolutions_have_no_groups)
+{
+    for (int i = 0; i < test_count(draws); i++) {
+        char stem[TEST_PATH], path[TEST_PATH + 8];
+        const int64_t groups = pick(1, 3);
+        const int64_t dims[] = { 2, groups * pick(1, 2), pick(1, 5), pick(1, 5) };
+        dt_module *m = draw_transposed(dims, groups);
+        dt_tensor *x;
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &x));
+        TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+        test_join(stem, folder, "up");
+        snprintf(path, sizeof path, "%s.tflite", stem);
+        if (groups == 1) {
+            tflite_subject s = { .m = m, .x = &x, .n_in = 1 };
+            ck_assert(tflite_check(&s, stem, false) == 0);
+            ck_assert(s.summary.exact);
+        } else {
+            const dt_trace_input in = { .dtype = DT_F32,
+                                        .rank = 4,
+                                        .dims = { 1, dims[1], dims[2], dims[3] } };
+            const dt_trace_options o = { .input = &in, .n_inputs = 1 };
+            const dt_export_options none = dt_export_defaults();
+            dt_trace *t;
+            char why[200] = "";
+            bool all = true;
+            TEST_OK(ctx, dt_trace_create(m, &o, &t));
+            for (int64_t k = 0; k < dt_trace_calls(t); k++) {
+                all = all && dt_exporter_named("tflite")->expresses(t, dt_trace_call_at(t, k),
+                                                                    &none, why, sizeof why);
+            }
+            ck_assert(!all);
+            ck_assert_msg(strstr(why, "groups") != NULL, "%s", why);
+            dt_trace_free(t);
+        }
+        dt_tensor_free(x);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 Suite *test_tflite_runtimes_suite(void)
 {
     Suite *s = suite_create("tflite_runtimes");
@@ -236,6 +312,7 @@ Suite *test_tflite_runtimes_suite(void)
     tcase_add_test(c, splits_are_even);
     tcase_add_test(c, a_batch_is_not_fixed);
     tcase_add_test(c, recurrent_networks_take_any_batch);
+    tcase_add_test(c, transposed_convolutions_have_no_groups);
     suite_add_tcase(s, c);
     return s;
 }

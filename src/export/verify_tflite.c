@@ -56,7 +56,8 @@ static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_
 /* The examples of a run of [C, pixels] as [pixels, C], or back. */
 static void move(const comparison *k, float *to, const float *from, const dt_tensor *of, bool back)
 {
-    const int64_t n = of->count / of->dims[0], channels = of->dims[1], pixels = n / channels;
+    const int64_t n = of->count / of->dims[0], channels = dt__max_i64(1, of->dims[1]);
+    const int64_t pixels = n / channels;
     for (int64_t i = 0; i < k->batch * n; i++) {
         const int64_t c = i % n / pixels, p = i % pixels, at = i / n * n + p * channels + c;
         if (back) to[i] = from[at];

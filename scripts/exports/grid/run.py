@@ -7,9 +7,9 @@ A cell is a network, a form of a format, a runtime, and a batch size; with --sam
 runtime has one batch size of the list, drawn by SEED. A cell is
     equal    all values have detent's bits
     near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6 of
-             an example's range changes in it; where codes may flip, twice what noise of a code of
-             the input changes (with --ops nbits four times),
-             and two codes of an int8 output; of tokens 5e-6 and 0.05 of the largest output
+             an example's range changes in it (of tokens 5e-6 of the largest output); where codes
+             may flip, four codes of the largest output, or 4 times what noise of a code of the
+             input changes; and two codes of an int8 output more
     refused  the program wrote no file and said why; or the file is for one example alone, or not for
              these kernels, as the program said, and the runtime refuses it, too
     other    all else: a runtime that does not load the file, another number of examples, values out
@@ -51,19 +51,24 @@ def load(folder, net, what, ports, integers):
     out = []
     for i, shape in enumerate(ports):
         kind = np.int32 if integers else np.float32
-        out.append(np.fromfile(folder / f"{net['net']}.{what}{i}", kind).reshape(-1, *shape))
+        raw = np.fromfile(folder / f"{net['net']}.{what}{i}", kind)
+        out.append(raw.reshape(net["batches"][-1], *shape))
     return out
+
+
+def largest_of(y):
+    return max((float(np.abs(v).max()) for v in y if v.size), default=0.0)
 
 
 def bound_of(net, file, y):
     """The largest difference of a cell that is near."""
-    largest = max(float(np.abs(v).max()) for v in y)
+    largest = largest_of(y)
     least = 2e-6 * largest
-    if "step" not in net:  # tokens have no noise
-        return 5e-6 * largest if file["floats"] else 0.05 * largest
-    if file["floats"] and net["bits"] == 0:
-        return max(least, 8 * net["last_bits"])
-    return max(least, (4 if "nbits" in file["form"] else 2) * net["step"])
+    floats = file["floats"] and not file["changed"] and net["bits"] == 0
+    if floats:  # tokens have no noise
+        return max(least, 8 * net["last_bits"]) if "last_bits" in net else 5e-6 * largest
+    code = 1 / (2 ** (net["bits"] or 8) - 1)  # of --accuracy-level 4 of floats
+    return max(4 * code * largest, 4 * net.get("step", 0))
 
 
 def compare(got, want):
@@ -257,8 +262,8 @@ def judge(file, net, x, y, runtime, make, batch):
     if (file["exact"] or SAME in file["promise"]) and runtime not in LITE:
         return "other", f"promised bits: {same} of {total}, {apart:.3g} apart"
     bound = bound_of(net, file, y) + 2 * getattr(run, "step", 0.0)
-    largest = max(float(np.abs(v).max()) for v in y)
-    text = f"{apart:.3g} of {largest:.3g}, bound {bound:.3g}"
+    largest = largest_of(y)
+    text = f"{apart / max(largest, 1e-30):.2g} of the largest {largest:.3g}, bound {bound:.3g}"
     return ("near" if apart <= bound else "other"), text
 
 
@@ -383,15 +388,21 @@ def table(found, say):
     count = collections.defaultdict(collections.Counter)
     for _, _, _, form, runtime, _, verdict, _ in found:
         count[form, runtime][verdict] += 1
-    say("| form | runtime | cells | equal | near | refused | other |")
-    say("|---|---|---|---|---|---|---|")
+    apart = collections.defaultdict(list)
+    for *_, form, runtime, _, verdict, text in found:
+        if verdict == "near":
+            apart[form, runtime].append(float(text.split()[0]))
+    say("| form | runtime | cells | equal | near | median, largest | refused | other |")
+    say("|---|---|---|---|---|---|---|---|")
     total = collections.Counter()
     for (form, runtime), c in sorted(count.items()):
         total.update(c)
         if runtime != "-" or form != "-":
-            say(f"| {form} | {runtime} | {sum(c.values())} | {c['equal']} | {c['near']} | "
+            d = sorted(apart[form, runtime]) or [0]
+            far = f"{d[len(d) // 2]:.1g}, {d[-1]:.1g}" if c["near"] else ""
+            say(f"| {form} | {runtime} | {sum(c.values())} | {c['equal']} | {c['near']} | {far} | "
                 f"{c['refused']} | {c['other']} |")
-    say(f"| all | | {sum(total.values())} | {total['equal']} | {total['near']} | "
+    say(f"| all | | {sum(total.values())} | {total['equal']} | {total['near']} | | "
         f"{total['refused']} | {total['other']} |")
     return total
 
