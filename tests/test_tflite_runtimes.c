@@ -138,7 +138,9 @@ static int put(dt__lite *p, int kind, int x, int64_t n, bool fixed)
     const dt__lite_shape two = { 2, { kind == ROWS ? rows : 1, kind == ROWS ? n : width } };
     static const float zeros[2 * 64];
     const int constant = dt__lite_constant(
-        p, &(dt__lite_array){ .type = DT__LITE_FLOAT32, .shape = two, .data = zeros,
+        p, &(dt__lite_array){ .type = DT__LITE_FLOAT32,
+                              .shape = two,
+                              .data = zeros,
                               .bytes = (size_t)(two.dims[0] * two.dims[1]) * sizeof(float) });
     int y;
     switch (kind) {
@@ -226,7 +228,7 @@ START_TEST(recurrent_networks_take_any_batch)
 }
 END_TEST
 
-/* ---- transposed convolutions of integers ------------------------------------------------------ */
+/* ---- transposed convolutions of integers ----------------------------------------------------- */
 
 /* A network of integers of one such layer. */
 static dt_module *draw_transposed(const int64_t dims[4], int64_t groups)

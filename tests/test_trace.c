@@ -421,7 +421,9 @@ FORWARD(less_the_mean)
 
 FORWARD(less_the_first)
 {
-    const dt_slice_options o = { .dims = { 1, { 0 } }, .starts = { 1, { 0 } }, .stops = { 1, { 1 } } };
+    const dt_slice_options o = { .dims = { 1, { 0 } },
+                                 .starts = { 1, { 0 } },
+                                 .stops = { 1, { 1 } } };
     UNUSED;
     out[0] = dt_sub(t, in[0], dt_slice(t, in[0], &o));
 }
@@ -446,7 +448,8 @@ static const struct {
       "which ops the model runs depends on the batch" },
     { { .name = "draws", .forward = draw }, "draws random numbers" },
     { { .name = "softmax", .forward = softmax_of_batch }, "a result of one example depends on" },
-    { { .name = "mean", .forward = less_the_mean }, "a result of one example depends on the batch" },
+    { { .name = "mean", .forward = less_the_mean },
+      "a result of one example depends on the batch" },
     { { .name = "first", .forward = less_the_first }, "a result of one example depends on" },
     { { .name = "twice", .forward = batch_twice }, "another first dimension than the batch" },
     { { .name = "products", .forward = products_of_batch }, "another first dimension" },

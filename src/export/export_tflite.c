@@ -267,8 +267,9 @@ static void summarize(const dt__lite_model *m)
     const bool integers = is_integer(m->trace);
     s->exact = integers && m->float_products == 0;
     s->promise =
-        integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by one code in "
-                   "places, and its default ones by up to three"
+        integers
+            ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by one code in "
+              "places, and its default ones by up to three"
         : m->pointwise > 0 ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
         : m->integer_products > 0
             ? "LiteRT's results differ in last bits, and where a code flips"

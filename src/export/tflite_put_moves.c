@@ -84,8 +84,8 @@ static int64_t bound(const dt_trace_call *c, size_t list, int i, int64_t n)
     return dt__min_i64(dt__max_i64(v, 0), n);
 }
 
-/* Whether a slice takes whole parts of a first dimension of `k` parts, each as long as the batch, as
- * steps and halves of states of recurrent networks are; *first ... *stop - 1 of them. */
+/* Whether a slice takes parts *first ... *stop - 1 of a first dimension that has several, each as
+ * long as the batch: steps and halves of states of recurrent networks are such parts. */
 static bool takes_parts(const dt_trace_call *c, const dt_trace_value *from, int64_t *first,
                         int64_t *stop)
 {

@@ -7,8 +7,8 @@
  * range for each row (FULLY_CONNECTED) or example (convolutions). Operators of int8 follow TFLite
  * Micro's reference kernels to the bit. Every result must have the extents that the file declares.
  *
- * An operator's version must be one that LiteRT has. Where a file's signature leaves the batch open,
- * it can be run with any (dt__vlite_resize), as LiteRT resizes it.
+ * An operator's version must be one that LiteRT has. Where a file's signature leaves the batch
+ * open, it can be run with any (dt__vlite_resize), as LiteRT resizes it.
  *
  * Files are not trusted: sizes are checked, memory and work are limited. */
 #ifndef DT__EXPORT_VERIFY_LITE_H

@@ -1,6 +1,6 @@
-/* Draws recipes. Values are drawn by the type and the range of a key, small ones; whether they fit
- * together is the program's own judgement, which reads each attempt as it reads any recipe. So a new
- * layer, key, preset or family is drawn without a line here. */
+/* Draws recipes. Values are drawn by the type and the range of a key, small ones; the program itself
+ * decides whether they fit together, as it reads each attempt like any recipe. So a new layer, key,
+ * preset or family is drawn without a line here. */
 #include "draw.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static void put(writer *w, const char *format, ...)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A whole number of the key's range: mostly small, sometimes wide, or the ends of a narrow range. */
+/* A whole number of the key's range: mostly small, sometimes larger. */
 static int64_t whole(grid_random *r, const dt_key *k)
 {
     const bool bounded = k->least != 0 || k->most != 0;
@@ -112,7 +112,8 @@ static void put_value(writer *w, grid_random *r, const dt_key *k)
     case DT_KEY_INT: put(w, "%lld", (long long)whole(r, k)); break;
     case DT_KEY_REAL: {
         const bool bounded = k->least != 0 || k->most != 0;
-        const double least = bounded ? fmax(k->least, -2) : -2, most = bounded ? fmin(k->most, 2) : 2;
+        const double least = bounded ? fmax(k->least, -2) : -2,
+                     most = bounded ? fmin(k->most, 2) : 2;
         put(w, "%.4g", least + (most - least) * (double)grid_pick(r, 1, 98) / 100);
         break;
     }

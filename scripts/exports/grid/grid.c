@@ -1,4 +1,4 @@
-/* Makes a grid of exports, which scripts/exports/grid/run.py runs in the runtimes that they are for.
+/* Makes a grid of exports, which scripts/exports/grid/run.py runs in their runtimes.
  *
  *   detent-grid FOLDER FIRST STEP COUNT SEED    networks FIRST, FIRST + STEP, ... below COUNT
  *   detent-grid count                           how many networks there are in a round
@@ -6,8 +6,8 @@
  * A network has a kind of layer of the program's list, or is of another family, and a preset or
  * target of the program's list, or floats: all pairs are one round, and further rounds draw other
  * options. It is trained for two updates, converted, and written in every format that has one file,
- * in each of its forms. FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one for
- * each file, or for the reason why there is none. */
+ * in each of its forms. FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one
+ * for each file, or for the reason why there is none. */
 #include "draw.h"
 
 #include <detent/export.h>
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGEST 100 /* examples of the largest batch */
+#define LARGEST 100       /* examples of the largest batch */
 #define MOST_VALUES 20000 /* of an example's inputs and of its outputs */
 #define NOISES 3
 #define ATTEMPTS 12       /* of a network until one that is refused is taken */
@@ -105,7 +105,8 @@ static int subjects(void)
 /* Floats, each preset, each target but detent. */
 static int arithmetics(void)
 {
-    return length_of(choices_of(qat_keys(), "preset")) + length_of(choices_of(qat_keys(), "target"));
+    return length_of(choices_of(qat_keys(), "preset")) +
+           length_of(choices_of(qat_keys(), "target"));
 }
 
 static void set_arithmetic(grid_subject *s, int i)
@@ -146,7 +147,8 @@ static dt_status describe(net *n)
     dt_trace_free(t);
     for (int i = 0; i < n->n_in + n->n_out; i++) {
         const dt_trace_value *v = i < n->n_in ? &n->in[i] : &n->out[i - n->n_in];
-        if (count_of(v, 1, n->tokens) > MOST_VALUES) return dt_fail(n->ctx, DT_ERR_ARG, "too large");
+        if (count_of(v, 1, n->tokens) > MOST_VALUES)
+            return dt_fail(n->ctx, DT_ERR_ARG, "too large");
     }
     return DT_OK;
 }
@@ -180,7 +182,8 @@ static dt_status make_inputs(net *n)
         int64_t dims[DT_MAX_RANK];
         const dt_trace_value *v = &n->in[i];
         for (int d = 0; d < v->rank; d++) dims[d] = dt_extent_at(v->extent[d], LARGEST, n->tokens);
-        if (dt_tensor_create(n->ctx, v->dtype, v->rank, dims, &n->x[i]) != DT_OK) return DT_ERR_NOMEM;
+        if (dt_tensor_create(n->ctx, v->dtype, v->rank, dims, &n->x[i]) != DT_OK)
+            return DT_ERR_NOMEM;
         fill(n, i);
     }
     return DT_OK;
@@ -289,7 +292,7 @@ static void save(const char *folder, int number, const char *what, int i, const 
     if (f == NULL || fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0) die(path);
 }
 
-/* ---- outputs, and how far noise of the input moves them --------------------------------------- */
+/* ---- outputs, and how far noise of the input moves them -------------------------------------- */
 
 static void add_noise(net *n, int i, const float *own, double share)
 {
@@ -417,7 +420,8 @@ static void export_as(FILE *f, net *n, int number, const char *format, const cha
     put_text(f, "form", form);
     if (dt_export(n->m, &n->info, format, o, path, &summary) != DT_OK) {
         put_text(f, "refused", dt_error(n->ctx));
-        if (dt_error_status(n->ctx) != DT_ERR_UNSUPPORTED && dt_error_status(n->ctx) != DT_ERR_ARG) {
+        if (dt_error_status(n->ctx) != DT_ERR_UNSUPPORTED &&
+            dt_error_status(n->ctx) != DT_ERR_ARG) {
             put_text(f, "broken", "the refusal is neither UNSUPPORTED nor ARG");
         }
     } else {
@@ -506,13 +510,12 @@ static void save_values(const net *n, int number, const char *folder)
              (size_t)count_of(&n->in[i], LARGEST, n->tokens) * 4);
     }
     for (int i = 0; i < n->n_out; i++) {
-        save(folder, number, "y", i, n->y[i],
-             (size_t)count_of(&n->out[i], LARGEST, n->tokens) * 4);
+        save(folder, number, "y", i, n->y[i], (size_t)count_of(&n->out[i], LARGEST, n->tokens) * 4);
     }
 }
 
-/* Whether a network came of the attempt: one whose outputs are finite; or, in the last attempt, that
- * is refused. */
+/* Whether a network came of the attempt: one whose outputs are finite; or, with `last`, one that is
+ * refused. */
 static bool attempt(FILE *f, dt_ctx *ctx, grid_random *r, const grid_subject *of, int number,
                     const char *folder, bool last)
 {

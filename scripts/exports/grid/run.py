@@ -6,12 +6,12 @@
 A cell is a network, a form of a format, a runtime, and a batch size; with --sample each form and
 runtime has one batch size of the list, drawn by SEED. A cell is
     equal    all values have detent's bits
-    near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6 of
-             an example's range changes in it (of tokens 5e-6 of the largest output); where codes
-             may flip, four codes of the largest output, or 4 times what noise of a code of the
-             input changes; and two codes of an int8 output more
-    refused  the program wrote no file and said why; or the file is for one example alone, or not for
-             these kernels, as the program said, and the runtime refuses it, too
+    near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6
+             of an example's range changes in it (of tokens 5e-6 of the largest output); where
+             codes may flip, four codes of the largest output, or 4 times what noise of a code of
+             the input changes; and two codes of an int8 output more
+    refused  the program wrote no file and said why; or the file is for one example alone, or not
+             for these kernels, as the program said, and the runtime refuses it, too
     other    all else: a runtime that does not load the file, another number of examples, values out
              of bounds, bits that were promised and differ, detent's own interpreter (--verify) of
              another opinion than the runtime, a layer that could not be drawn. Each is printed.
@@ -44,7 +44,7 @@ class Refused(Exception):
     """The runtime refuses what the program says it cannot."""
 
 
-# ---- values ---------------------------------------------------------------------------------------
+# ---- values -------------------------------------------------------------------------------------
 
 
 def load(folder, net, what, ports, integers):
@@ -82,7 +82,7 @@ def compare(got, want):
     return same, want.size, float(apart.max()) if want.size else 0.0
 
 
-# ---- runtimes: each gives a function of the inputs of a batch ---------------------------------------
+# ---- runtimes: each gives a function of the inputs of a batch -----------------------------------
 
 
 def onnxruntime(file, net, runtime, batch):
@@ -103,12 +103,6 @@ def onnxruntime(file, net, runtime, batch):
 
 def is_last(file, name):
     return re.search(rf"^{re.escape(name)}: \[.*\], channels last$", file["notes"], re.M)
-
-
-def signature_order(interpreter, which):
-    """The ends of the graph in the order of the file."""
-    details = interpreter.get_input_details() if which == "in" else interpreter.get_output_details()
-    return details
 
 
 def codes(x, detail):
@@ -225,7 +219,7 @@ def runtimes_of(file):
             yield "micro", micro
 
 
-# ---- cells ----------------------------------------------------------------------------------------
+# ---- cells --------------------------------------------------------------------------------------
 
 
 def names_of(file):
@@ -327,7 +321,7 @@ def cells(folder, net, file, form, base, sample, report):
             report([*base, form, runtime, batch, *judge(file, net, x, y, runtime, make, batch)])
 
 
-# ---- the manifest, processes, the table -------------------------------------------------------------
+# ---- the manifest, processes, the table ---------------------------------------------------------
 
 
 def manifest(folder):
