@@ -1,4 +1,4 @@
-/* Draws recipes. Values are drawn by the type and the range of a key, small ones; the program itself
+/* Draws recipes. Values are drawn by type and range of a key, small ones; the program itself
  * decides whether they fit together, as it reads each attempt like any recipe. So a new layer, key,
  * preset or family is drawn without a line here. */
 #include "draw.h"

@@ -5,7 +5,7 @@
 
 A cell is a network, a form of a format, a runtime, and a batch size; with --sample each form and
 runtime has one batch size of the list, drawn by SEED. A cell is
-    equal    all values have detent's bits
+    equal    all values have detent's bits; zeros may differ in their sign
     near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6
              of an example's range changes in it (of tokens 5e-6 of the largest output); where
              codes may flip, four codes of the largest output, or 4 times what noise of a code of
@@ -63,22 +63,23 @@ def largest_of(y):
 def bound_of(net, file, y):
     """The largest difference of a cell that is near."""
     largest = largest_of(y)
-    least = 2e-6 * largest
+    least = max(2e-6 * largest, 1e-20)
     floats = file["floats"] and not file["changed"] and net["bits"] == 0
     if floats:  # tokens have no noise
         return max(least, 8 * net["last_bits"]) if "last_bits" in net else 5e-6 * largest
     code = 1 / (2 ** (net["bits"] or 8) - 1)  # of --accuracy-level 4 of floats
-    return max(4 * code * largest, 4 * net.get("step", 0))
+    return max(4 * code * largest, 4 * net.get("step", 0), least)
 
 
 def compare(got, want):
-    """Bits that are equal, of how many, and the largest difference."""
+    """Values with equal bits or of 0, of how many, and the largest difference: onnxruntime's Relu
+    keeps the sign of a zero."""
     if got.shape != want.shape:
         raise ValueError(f"{list(got.shape)} values in place of {list(want.shape)}")
     got = np.ascontiguousarray(got, np.float32)
     want = np.ascontiguousarray(want, np.float32)
     apart = np.abs(got.astype(np.float64) - want)
-    same = int(np.sum(got.view(np.int32) == want.view(np.int32)))
+    same = int(np.sum((got.view(np.int32) == want.view(np.int32)) | ((got == 0) & (want == 0))))
     return same, want.size, float(apart.max()) if want.size else 0.0
 
 
