@@ -1,5 +1,5 @@
 /* The newest version of each operator of TFLite that LiteRT 2.3.0's default kernels have: what its
- * interpreter accepted of files with every version from 1 to 13. All older ones are there as well.
+ * interpreter accepted of files with every version from 1 to 19. All older ones are there as well.
  * TFLite Micro does not read versions. */
 #include "export/verify_lite_graph.h"
 
@@ -12,7 +12,7 @@ static const struct {
     { 3, 8 },   /* CONV_2D */
     { 4, 7 },   /* DEPTHWISE_CONV_2D */
     { 6, 9 },   /* DEQUANTIZE */
-    { 9, 13 },  /* FULLY_CONNECTED */
+    { 9, 14 },  /* FULLY_CONNECTED */
     { 14, 3 },  /* LOGISTIC */
     { 17, 3 },  /* MAX_POOL_2D */
     { 18, 8 },  /* MUL */

@@ -235,6 +235,8 @@ def names_of(file):
 
 def judge(file, net, x, y, runtime, make, batch):
     """(verdict, text)"""
+    if runtime in LITE[1:] and BLOCKS in file["notes"]:
+        return "refused", "the export says that " + BLOCKS + " compute it"
     try:
         run = make(file, net, runtime, batch)
         n = getattr(run, "each", batch)
@@ -245,8 +247,6 @@ def judge(file, net, x, y, runtime, make, batch):
         return "refused", str(why)
     except Exception as problem:  # whatever a runtime says
         text = " ".join(str(problem).split())[:240]
-        if runtime != LITE[0] and BLOCKS in file["notes"]:
-            return "refused", BLOCKS
         if runtime == "reference" and NO_REFERENCE in file["notes"]:
             return "refused", NO_REFERENCE
         return "other", text
