@@ -204,6 +204,7 @@ typedef struct dt_export_summary {
     size_t bytes;                             /* written */
     bool exact;          /* the promise is that all results have the model's bits */
     const char *promise; /* what is equal to detent's results, in one sentence */
+    bool changed; /* activations have other codes there than the model was trained with, or none */
 } dt_export_summary;
 
 /* What an exporter is given. */

@@ -81,6 +81,14 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
         snprintf(why, size, "--ops qdq wants static ranges, and its input has a dynamic one");
         return false;
     }
+    for (int i = 0; i < c->n_in && options->onnx_ops == DT_ONNX_NBITS; i++) {
+        const dt_quant_spec *x = c->in[i].quant;
+        if (x == NULL || !x->activation || x->range == DT_RANGE_DYNAMIC) continue;
+        snprintf(why, size,
+                 "--ops nbits leaves activations in float, and the model was trained with a range "
+                 "of its input; --ops plain computes it, and --ops qdq with int8");
+        return false;
+    }
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
@@ -266,6 +274,7 @@ static void summarize(const dt__put_model *m)
         "onnxruntime's results differ by the rounding of biases, and where a code flips"
     };
     const dt_export_options *o = m->call->options;
+    s->changed = m->changed;
     s->exact = !m->near && o->onnx_ops == DT_ONNX_PLAIN;
     s->promise = m->near ? near[o->onnx_ops] : "onnxruntime computes the model's bits";
     if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {

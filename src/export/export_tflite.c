@@ -228,6 +228,17 @@ static void tell(const dt__lite_model *m, int64_t n, const char *what)
     o->note(o->user, line);
 }
 
+/* Operators that LiteRT's reference kernels lack in the version that is written. */
+static int64_t count_default_only(const dt__lite_model *m)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->p.ops; i++) {
+        const dt__lite_op *o = &m->p.op[i];
+        n += o->op == DT__LITE_ELU || (o->op == DT__LITE_DEPTHWISE_CONV_2D && o->version > 6);
+    }
+    return n;
+}
+
 /* A network of integers is for one example, as TFLite Micro runs it. */
 static bool is_integer(const dt_trace *t)
 {
@@ -249,12 +260,16 @@ static void summarize(const dt__lite_model *m)
     tell(m, m->weights_only,
          "weights are written as floats: LiteRT would quantize the inputs of integer ones");
     tell(m, m->widened, "weights of at most 4 bits are written with 8: LiteRT's operator has no 4");
+    tell(m, count_default_only(m),
+         "operators that LiteRT's reference kernels lack (ELU, depthwise convolutions of 4 bits); "
+         "its default ones have them");
     tell(m, m->blocks, "group scales: only LiteRT's XNNPACK kernels, its default, compute them");
     const bool integers = is_integer(m->trace);
     s->exact = integers && m->float_products == 0;
     s->promise =
-        integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by 1 in "
-                   "places"
+        integers
+            ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by one code in "
+              "places, and its default ones by up to three"
         : m->pointwise > 0 ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
         : m->integer_products > 0
             ? "LiteRT's results differ in last bits, and where a code flips"

@@ -278,7 +278,10 @@ dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
     const dt_trace_operand *o = &c->in[i];
     if (o->quant == NULL) return value_of(m, o->value);
     if (o->weight) return of_codes(m, c, i);
-    if (m->call->options->onnx_ops == DT_ONNX_NBITS) return value_of(m, o->value);
+    if (m->call->options->onnx_ops == DT_ONNX_NBITS && o->quant->granularity != DT_PER_GROUP) {
+        m->changed = true;
+        return value_of(m, o->value);
+    }
     if (o->quant->granularity == DT_PER_GROUP) {
         const dt__put_blocks b = dt__put_activation_blocks(m, c, i);
         return dt__put_dequantize_blocks(&m->p, &b);

@@ -23,6 +23,7 @@ typedef struct dt__put_model {
     bool native;                      /* exp, tanh and sigmoid are the runtime's */
     bool near;                        /* an op whose last bits differ from detent's is in it */
     bool blocks;                      /* MatMulNBits of activations in blocks is */
+    bool changed;                     /* --ops: activations have other codes than the model's */
 } dt__put_model;
 
 /* How an op of a trace is written. */

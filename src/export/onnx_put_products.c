@@ -75,6 +75,7 @@ static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
     const dt_quant_spec *x = c->in[X].quant;
     const bool blocks = x != NULL && x->granularity == DT_PER_GROUP;
     m->blocks = m->blocks || blocks;
+    if (!blocks && (x != NULL || m->call->options->accuracy > 0)) m->changed = true;
     return blocks ? 4 : m->call->options->accuracy;
 }
 

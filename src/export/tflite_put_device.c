@@ -162,6 +162,16 @@ static void put_dequantize(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out_as(m, c, v);
 }
 
+/* TRANSPOSE_CONV has no groups; a depthwise weight would be read as that of one channel. */
+static bool takes_transposed(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    const dt_device_conv_options *o = c->options;
+    if (o->conv.groups == 1) return dt__lite_takes_layer(t, c, why, size);
+    snprintf(why, size, "%lld groups; the format's transposed convolution of int8 has none",
+             (long long)o->conv.groups);
+    return false;
+}
+
 /* Ops that leave codes as they are have the emitters of floats, whose results take the type of
  * their operand. */
 static void put_as(dt__lite_model *m, const dt_trace_call *c)
@@ -181,7 +191,7 @@ const dt__lite_emitter dt__lite_device[] = {
     { "device_linear", "FULLY_CONNECTED", false, dt__lite_takes_layer, dt__lite_put_linear_codes },
     { "device_conv2d", "CONV_2D, DEPTHWISE_CONV_2D, PAD", true, dt__lite_takes_layer,
       dt__lite_put_conv_codes },
-    { "device_conv_transpose2d", "TRANSPOSE_CONV, STRIDED_SLICE", true, dt__lite_takes_layer,
+    { "device_conv_transpose2d", "TRANSPOSE_CONV, STRIDED_SLICE", true, takes_transposed,
       dt__lite_put_conv_codes },
     { "device_add", "ADD", false, NULL, put_add },
     { "device_mul", "MUL", false, NULL, put_mul },

@@ -239,7 +239,8 @@ int dt__lite_node(dt__lite *p, dt__lite_operator op, const int *in, int n,
     if (keeps_type(op) && n > 0 && in[0] >= 0 && p->tensor[in[0]].buffer == 0) {
         p->tensor[y].type = p->tensor[in[0]].type;
         p->tensor[y].scales = p->tensor[in[0]].scales;
-        if (p->tensor[y].type == DT__LITE_INT8) p->op[p->ops - 1].version = 2;
+        if (p->tensor[y].type == DT__LITE_INT8 && op != DT__LITE_RESHAPE)
+            p->op[p->ops - 1].version = 2; /* RESHAPE has one version for all types */
     }
     return y;
 }

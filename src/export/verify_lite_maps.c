@@ -83,17 +83,17 @@ static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int6
 /* Extents of y: the larger of both. */
 static dt_status check_pair(const dt__vlite_call *c)
 {
-    const dt__vlite_tensor *a = c->in[0], *b = c->in[1], *y = c->y;
-    for (int k = 1; k <= y->rank; k++) {
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    int64_t dims[DT__VLITE_RANK];
+    for (int k = 1; k <= rank; k++) {
         const int64_t p = k <= a->rank ? a->dims[a->rank - k] : 1;
         const int64_t q = k <= b->rank ? b->dims[b->rank - k] : 1;
-        const int64_t n = y->dims[y->rank - k];
-        if ((p != n && p != 1) || (q != n && q != 1) || (p == 1 && q == 1 && n != 1)) {
+        if (p != q && p != 1 && q != 1)
             return dt__vlite_refuse(c, "its operands are not broadcast to its result");
-        }
+        dims[rank - k] = p == 1 ? q : p;
     }
-    if (a->rank <= y->rank && b->rank <= y->rank) return DT_OK;
-    return dt__vlite_refuse(c, "its operands have more dimensions than its result");
+    return dt__vlite_wants(c, rank, dims);
 }
 
 static dt_status run_two(dt__vlite_call *c)

@@ -22,18 +22,27 @@ static void copy(dt__vlite_tensor *y, int64_t to, const dt__vlite_tensor *x, int
     else y->q[to] = x->q[from];
 }
 
+/* The extents of a RESHAPE's list; one of them may be -1, which takes what is left. */
+static dt_status find_shape(const dt__vlite_call *c)
+{
+    int n, open = -1;
+    int64_t dims[2 * DT__VLITE_RANK], rest = c->in[0]->count;
+    DT__TRY(dt__vlite_list(c, 1, &n, dims));
+    for (int i = 0; i < n; i++) {
+        if (dims[i] == -1 && open < 0) open = i;
+        else if (dims[i] > 0 && rest % dims[i] == 0) rest /= dims[i];
+        else if (dims[i] != 0 || c->in[0]->count != 0)
+            return dt__vlite_refuse(c, "its operand has another number of elements than its shape");
+    }
+    if (open >= 0) dims[open] = rest;
+    return dt__vlite_wants(c, n, dims);
+}
+
 static dt_status run_reshape(dt__vlite_call *c)
 {
     DT__TRY(check_kind(c, c->in[0]));
+    if (c->n_in > 1) DT__TRY(find_shape(c));
     if (c->in[0]->count != c->y->count) return dt__vlite_refuse(c, "another number of elements");
-    if (c->n_in > 1) {
-        int n;
-        int64_t dims[2 * DT__VLITE_RANK];
-        DT__TRY(dt__vlite_list(c, 1, &n, dims));
-        bool same = n == c->y->rank;
-        for (int i = 0; i < n && same; i++) same = dims[i] == -1 || dims[i] == c->y->dims[i];
-        if (!same) return dt__vlite_refuse(c, "its result is declared with other extents");
-    }
     for (int64_t i = 0; i < c->y->count; i++) copy(c->y, i, c->in[0], i);
     return DT_OK;
 }
