@@ -302,7 +302,7 @@ static const char functions[] =
 /* The program: a prompt begins as one token for each character or byte, before they are merged. */
 static const char program[] =
     "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
-    "static double state[$_STATE_BYTES / 8];\n"
+    "static uint8_t memory[$_STATE_BYTES + $_STATE_ALIGN];\n"
     "static float logits[$_VOCAB];\n"
     "static int32_t prompt[N_BEFORE + N_PROMPT + N_AFTER], room[$_VOCAB];\n\n"
     "int main(int argc, char **argv)\n{\n"
@@ -311,6 +311,8 @@ static const char program[] =
     "    @_sampling how = { 0.8, 1.0, 0, 0 };\n"
     "    int32_t n = @_encode(text, (int32_t)strlen(text), prompt + N_BEFORE, N_PROMPT);\n"
     "    int32_t i, token, bytes;\n"
+    "    uint8_t *state = memory;\n"
+    "    while ((uintptr_t)state % $_STATE_ALIGN != 0) state++;\n"
     "    if (argc > 3) how.temperature = atof(argv[3]);\n"
     "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
     "    for (i = 0; i < N_BEFORE; i++) prompt[i] = before[i];\n"

@@ -165,13 +165,21 @@ static dt_status run_model(verification *v)
     return s;
 }
 
-/* The outputs of the file that are the model's: all but keys and values for the next tokens. */
+/* Keys or values for the next tokens: present.0.key. */
+static bool is_kept(const char *name)
+{
+    if (strncmp(name, "present.", 8) != 0) return false;
+    name += 8 + strspn(name + 8, "0123456789");
+    return strcmp(name, ".key") == 0 || strcmp(name, ".value") == 0;
+}
+
+/* The outputs of the file that are the model's: all but those. */
 static dt_status find_outputs(verification *v)
 {
     int n = 0;
     v->n_out = dt__module_outputs(v->m);
     for (int64_t i = 0; i < dt__verify_outputs(v->file); i++) {
-        if (strncmp(dt__verify_output_name(v->file, i), "present", 7) == 0) continue;
+        if (is_kept(dt__verify_output_name(v->file, i))) continue;
         if (n < v->n_out) v->output[n] = i;
         n++;
     }
@@ -198,10 +206,14 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
 static dt_status verify_tflite(verification *v, const dt_model_info *info, const dt__span *file,
                                dt_export_difference *out)
 {
+    dt__end_name names[DT_MAX_IN + DT_MAX_OUT];
     v->n_out = dt__module_outputs(v->m);
     DT__TRY(make_inputs(v, info));
     DT__TRY(run_model(v));
-    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out };
+    dt__trace_names(v->m,
+                    &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
+                    names);
+    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out, names + v->n_in };
     return dt__verify_tflite(v->ctx, v->path, file, &of, out);
 }
 

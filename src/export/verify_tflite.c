@@ -145,7 +145,8 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
         }
     }
     for (int i = 0; i < of->n_out; i++) {
-        snprintf(out[i].output, sizeof out[i].output, i == 0 ? "output" : "output%d", i);
+        snprintf(out[i].output, sizeof out[i].output, "%.*s", (int)sizeof out[i].output - 1,
+                 of->name != NULL ? of->name[i].text : "output");
         out[i].values = of->y[i]->count;
         out[i].relative = largest[i] > 0 ? out[i].absolute / largest[i] : out[i].absolute;
     }
