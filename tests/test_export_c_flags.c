@@ -113,11 +113,10 @@ END_TEST
  * and where the memory of the self-test happens to lie. */
 START_TEST(the_first_run_tells)
 {
-    static const char main_text[] =
-        "#include \"net.h\"\n#include <stdio.h>\n"
-        "static double memory[NET_ARENA_BYTES / 8 + 2];\n"
-        "int main(void) { printf(\"%d %d\\n\", net_selftest(memory), "
-        "net_selftest((char *)memory + 4)); return 0; }\n";
+    static const char main_text[] = "#include \"net.h\"\n#include <stdio.h>\n"
+                                    "static double memory[NET_ARENA_BYTES / 8 + 2];\n"
+                                    "int main(void) { printf(\"%d %d\\n\", net_selftest(memory), "
+                                    "net_selftest((char *)memory + 4)); return 0; }\n";
     char path[TEST_PATH], file[TEST_PATH], *output;
     dt__stream s = dt__stream_of(7, DT__FOR_USER);
     export_net(&s, path);
@@ -132,8 +131,8 @@ START_TEST(the_first_run_tells)
     free(output);
     test_join(file, path, "own.c");
     test_write_text(file, main_text);
-    status = test_shell(&output,
-                        "cd %s && cc -w -DNET_NO_MAIN net.c net_test.c own.c -o own && ./own", path);
+    status = test_shell(
+        &output, "cd %s && cc -w -DNET_NO_MAIN net.c net_test.c own.c -o own && ./own", path);
     ck_assert_int_eq(status, 0);
     ck_assert_str_eq(output, "0 -2\n");
     free(output);

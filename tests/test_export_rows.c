@@ -19,7 +19,7 @@
 
 static const test_draws draws = { .usual = 96, .sanitized = 8, .quick = 32 };
 
-static const char *const activations[] = { "silu",      "sigmoid", "tanh",      "gelu",
+static const char *const activations[] = { "silu",      "sigmoid", "tanh",       "gelu",
                                            "hardswish", "elu",     "leaky_relu", "softmax" };
 
 /* Ways of writing, and the preset that each is for. */

@@ -4,6 +4,7 @@
  * classes are in metadata_props, under detent.data. */
 #include "export/exporters.h"
 #include "export/onnx_put_model.h"
+#include "export/random_inputs.h"
 
 #include "core/utf8.h"
 
@@ -256,6 +257,25 @@ static void summarize(const dt__put_model *m)
     }
 }
 
+/* A line for what happened in several layers. */
+static void note_totals(const dt__put_model *m)
+{
+    const dt_export_options *o = m->call->options;
+    const struct {
+        const dt__put_total *total;
+        const char *word;
+    } lines[] = { { &m->clipped, "codes of -128 are written as -127" },
+                  { &m->floats, "products stay in float" } };
+    for (int i = 0; i < DT__COUNT_OF(lines) && o->note != NULL; i++) {
+        char line[240];
+        const dt__put_total *t = lines[i].total;
+        if (t->layers == 0) continue;
+        snprintf(line, sizeof line, "%lld %s, in %lld layer%s: %s", (long long)t->n, lines[i].word,
+                 (long long)t->layers, t->layers == 1 ? "" : "s", t->names);
+        o->note(o->user, line);
+    }
+}
+
 static dt_status write_graph(dt__put_model *m)
 {
     m->native = has_attention(m->trace);
@@ -271,7 +291,9 @@ static dt_status write_graph(dt__put_model *m)
     put_metadata(m);
     DT__TRY(dt__put_status(&m->p));
     summarize(m);
-    return dt__put_write(&m->p, m->call->path, &m->call->summary->bytes);
+    note_totals(m);
+    DT__TRY(dt__put_write(&m->p, m->call->path, &m->call->summary->bytes));
+    return m->drops ? dt__note_floats(m->call, "activations stay in float there") : DT_OK;
 }
 
 static dt_status write(const dt_export_call *call)

@@ -126,16 +126,6 @@ static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float 
     return y;
 }
 
-static void note_clipped(const dt__put_model *m, const dt_trace_call *c, int64_t clipped)
-{
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (clipped == 0 || o->note == NULL) return;
-    snprintf(line, sizeof line, "%.120s: %lld codes of -128 are written as -127", c->module,
-             (long long)clipped);
-    o->note(o->user, line);
-}
-
 dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
                       const dt__put_conv *v, dt__value x)
 {
@@ -146,7 +136,7 @@ dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_we
     x = input_of(m, c, x, &s);
     dt__value weight = weight_of(m, w, v, &clipped);
     dt__value bias = bias_of(m, w, dt__put_data(m, c, BIAS), s);
-    note_clipped(m, c, clipped);
+    if (clipped > 0) dt__put_count(&m->clipped, c->module, clipped);
     if (v != NULL) return dt__put_conv_floats(p, x, weight, bias, v);
     if (rank == 2) {
         const char *const in[] = { x, weight, bias };

@@ -38,7 +38,9 @@ static int target_of(const dt__node *node)
 
 /* The other preset of a target that has two: bits of weights, or groups, of one's own. */
 static const char *const second[] = {
-    [DT_RUNTIME_LLAMA_CPP] = "int8-block-int4-weight", [DT_RUNTIME_DEVICE] = "device-int4"
+    [DT_RUNTIME_LLAMA_CPP] = "int8-block-int4-weight",
+    [DT_RUNTIME_LITERT] = "int8-dynamic-int8-weight",
+    [DT_RUNTIME_DEVICE] = "device-int4"
 };
 
 /* A preset that is given must be the target's. */
