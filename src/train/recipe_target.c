@@ -49,8 +49,10 @@ static void check_preset(dt_recipe *r, int target, const dt__node *given, const 
     if (given->kind != DT__SCALAR || strcmp(given->text, preset) == 0) return;
     if (second[target] != NULL && strcmp(given->text, second[target]) == 0) return;
     dt__complain(r, (dt__node *)(uintptr_t)given,
-                 "'qat.preset': 'qat.target: %s' trains with %s; leave one of the two out",
-                 dt__target_names[target], preset);
+                 "'qat.preset': 'qat.target: %s' trains with %s%s%s; take that, or leave one of the "
+                 "two keys out",
+                 dt__target_names[target], preset, second[target] != NULL ? " or " : "",
+                 second[target] != NULL ? second[target] : "");
 }
 
 void dt__recipe_take_target(dt_recipe *r)
