@@ -147,6 +147,67 @@ START_TEST(the_first_run_tells)
 }
 END_TEST
 
+/* The bytes of .rodata of net.o; below 0 where it does not compile. */
+static int64_t constants_of(const char *path)
+{
+    char *output;
+    const int status =
+        test_shell(&output,
+                   "cd %s && clang --target=thumbv7em-none-eabi -mcpu=cortex-m4 -mfloat-abi=soft "
+                   "-ffreestanding -Os -w -c net.c -o net.o 2>&1 && readelf -SW net.o | "
+                   "sed 's/^ *\\[ *[0-9]*\\]//' | awk '$1 ~ /^.rodata/ { print $5 }'",
+                   path);
+    int64_t bytes = status == 0 ? 0 : -1;
+    for (char *at = output, *end; status == 0; at = end) {
+        bytes += (int64_t)strtoll(at, &end, 16);
+        if (end == at) break;
+    }
+    free(output);
+    return bytes;
+}
+
+/* README.md says no less of flash than a compiler for a Cortex-M4 makes of the file, but for a few
+ * numbers of functions; such a compiler may put descriptors into code. */
+START_TEST(flash_is_what_constants_take)
+{
+    if (!test_has_compiler("clang")) return;
+    for (uint64_t seed = 20; seed < 24; seed++) {
+        char path[TEST_PATH], file[TEST_PATH];
+        dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+        export_net(&s, path);
+        const int64_t bytes = constants_of(path);
+        if (bytes < 0) return; /* a clang without this target */
+        test_join(file, path, "README.md");
+        char *page = test_read_file(file, NULL);
+        const char *at = strstr(page, "| flash | ");
+        ck_assert_ptr_nonnull(at);
+        const int64_t stated = (int64_t)strtoll(at + strlen("| flash | "), NULL, 10);
+        TEST_EACH(bytes <= stated + 24 && stated <= bytes + bytes / 20 + 160,
+                  "%lld bytes are stated, %lld are there", (long long)stated, (long long)bytes);
+        free(page);
+    }
+}
+END_TEST
+
+/* Where alignment of a double is 4. */
+START_TEST(arenas_of_32_bits)
+{
+    char path[TEST_PATH], *output;
+    if (test_shell(&output, "echo 'int main(void) { return 0; }' | clang -m32 -msse2 -include "
+                            "string.h -include stdio.h -x c - -o /dev/null 2>&1") != 0) {
+        free(output);
+        test_skip("no compiler for 32-bit x86");
+        return;
+    }
+    free(output);
+    for (uint64_t seed = 40; seed < 44; seed++) {
+        dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+        export_net(&s, path);
+        c_check_folder(path, "clang -m32 -msse2 -mfpmath=sse -O1", "32 bits");
+    }
+}
+END_TEST
+
 Suite *test_export_c_flags_suite(void)
 {
     Suite *s = suite_create("export_c_flags");
@@ -155,6 +216,8 @@ Suite *test_export_c_flags_suite(void)
     tcase_add_checked_fixture(c, test_begin, test_end);
     tcase_add_loop_test(c, parts_of_fast_math, 0, 2);
     tcase_add_test(c, the_first_run_tells);
+    tcase_add_test(c, flash_is_what_constants_take);
+    tcase_add_test(c, arenas_of_32_bits);
     suite_add_tcase(s, c);
     return s;
 }

@@ -280,7 +280,7 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     dt__c_put_quantization(a, to);
     dt__c_printf(to,
                  "## Costs\n\n| | |\n|---|---|\n"
-                 "| flash | %zu bytes of constants, and the code |\n"
+                 "| flash | %zu bytes of constants and descriptors, and the code |\n"
                  "| RAM | %zu bytes, the arena, and the stack |\n"
                  "| multiply-adds | %lld |\n| products of integers | %lld |\n"
                  "| products of floats | %lld |\n| checksum of the constants | %08x |\n\n",

@@ -130,7 +130,7 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     for (int64_t i = 0; i < n && id != NULL; i++) id[i] = sorted[i].id;
     const bool made = sorted != NULL && id != NULL;
     if (made) put_table(to, "int32_t sorted", id, n, integer_at);
-    dt__c_printf(to, "static const text_tokens tokens = { bytes, start, sorted, %lld };\n",
+    dt__c_printf(to, "static const text_tokens tokens = { token_bytes, token_start, sorted, %lld };\n",
                  (long long)n);
     dt__release(to->ctx, sorted);
     dt__release(to->ctx, id);
@@ -148,8 +148,8 @@ static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
         if (i < k->vocab) put_decoded(k, &k->token[i], &bytes);
     }
     const bool made = !bytes.failed;
-    if (made) put_table(to, "uint8_t bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
-    if (made) put_table(to, "uint32_t start", start, k->vocab + 1, word_at);
+    if (made) put_table(to, "uint8_t token_bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
+    if (made) put_table(to, "uint32_t token_start", start, k->vocab + 1, word_at);
     dt__release(to->ctx, bytes.bytes);
     dt__release(to->ctx, start);
     return made ? put_sorted(k, to) : DT_ERR_NOMEM;
