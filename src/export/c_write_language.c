@@ -238,7 +238,8 @@ void dt__c_put_language_readme(const dt__c_about *a, dt__chars *to)
     dt__c_put_model(a, to);
     dt__c_put_quantization(a, to);
     dt__c_printf(to,
-                 "## Costs\n\n| | |\n|---|---|\n| flash | %zu bytes of constants and descriptors, and the code |\n"
+                 "## Costs\n\n| | |\n|---|---|\n| flash | %zu bytes of constants and descriptors, "
+                 "and the code |\n"
                  "| RAM | %zu bytes of state, one for each text, and the stack |\n"
                  "| of these keys and values | %zu bytes, %zu a token, for %lld tokens |\n"
                  "| multiply-adds of a token | %lld, and those of attention over earlier tokens |\n"

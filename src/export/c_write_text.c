@@ -130,7 +130,8 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     for (int64_t i = 0; i < n && id != NULL; i++) id[i] = sorted[i].id;
     const bool made = sorted != NULL && id != NULL;
     if (made) put_table(to, "int32_t sorted", id, n, integer_at);
-    dt__c_printf(to, "static const text_tokens tokens = { token_bytes, token_start, sorted, %lld };\n",
+    dt__c_printf(to,
+                 "static const text_tokens tokens = { token_bytes, token_start, sorted, %lld };\n",
                  (long long)n);
     dt__release(to->ctx, sorted);
     dt__release(to->ctx, id);

@@ -13,7 +13,8 @@ dt_status dt__random_inputs(dt_module *m, const dt_model_info *info, dt_trace_in
                             dt_tensor **x);
 
 /* The outputs of a model in evaluation, without gradients, on a tape that the caller frees. */
-dt_status dt__outputs_of(dt_module *m, dt_tensor *const *x, int n_in, dt_tape **tape, dt_tensor **y);
+dt_status dt__outputs_of(dt_module *m, dt_tensor *const *x, int n_in, dt_tape **tape,
+                         dt_tensor **y);
 
 /* Adds the differences of n numbers to *d: those with equal bits, and the largest of the others
  * (NaN stays); *largest: the largest magnitude in `own`. */

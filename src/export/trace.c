@@ -239,9 +239,7 @@ static dt_status make_input(recorder *r, const dt_trace_input *in, int i, dt_ten
         DT__TRY(dt__tensor_create_raw(r->t->ctx, in->dtype, in->rank, dims, x));
         fill(*x, in->below > 0 ? in->below : 1);
     }
-    const dt_trace_value v = { .kind = DT_VALUE_INPUT,
-                               .name = r->t->names[i].text,
-                               .call = -1 };
+    const dt_trace_value v = { .kind = DT_VALUE_INPUT, .name = r->t->names[i].text, .call = -1 };
     DT__TRY(add_value(r, &v, *x, &id));
     r->t->in[r->t->n_in++] = id;
     return DT_OK;
