@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 48, .sanitized = 2, .quick = 6 };
+static const test_draws draws = { .usual = 48, .sanitized = 2, .quick = 4 };
 
 /* Parts of -ffast-math. */
 static const char *const parts[] = {
@@ -171,7 +171,7 @@ static int64_t constants_of(const char *path)
 START_TEST(flash_is_what_constants_take)
 {
     if (!test_has_compiler("clang")) return;
-    for (uint64_t seed = 20; seed < 24; seed++) {
+    for (uint64_t seed = 20; seed < 22; seed++) {
         char path[TEST_PATH], file[TEST_PATH];
         dt__stream s = dt__stream_of(seed, DT__FOR_USER);
         export_net(&s, path);
@@ -200,7 +200,7 @@ START_TEST(arenas_of_32_bits)
         return;
     }
     free(output);
-    for (uint64_t seed = 40; seed < 44; seed++) {
+    for (uint64_t seed = 40; seed < 42; seed++) {
         dt__stream s = dt__stream_of(seed, DT__FOR_USER);
         export_net(&s, path);
         c_check_folder(path, "clang -m32 -msse2 -mfpmath=sse -O1", "32 bits");

@@ -46,8 +46,8 @@ static dt__value input_of(dt__put_model *m, const dt_trace_call *c, dt__value x,
     dt__put *p = &m->p;
     const dt_trace_operand *o = &c->in[X];
     const bool low = o->quant->is_unsigned && o->quant->range == DT_RANGE_LEARNED;
-    const int8_t *zero = o->zero_point == NULL ? NULL : dt__data(o->zero_point);
-    *s = *(const float *)dt__data(o->scale);
+    const int8_t *zero = o->zero_point == NULL ? NULL : dt__values(o->zero_point);
+    *s = *(const float *)dt__values(o->scale);
     dt__value scale = dt__put_f32(p, *s);
     dt__value z = dt__put_u8(p, zero != NULL ? *zero + 128 : low ? 0 : 128);
     return DT__PUT(p, "DequantizeLinear", DT__PUT(p, "QuantizeLinear", x, scale, z), scale, z);

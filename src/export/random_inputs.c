@@ -52,9 +52,11 @@ dt_status dt__outputs_of(dt_module *m, dt_tensor *const *x, int n_in, dt_tape **
     dt_no_grad(*tape, true);
     const bool training = dt_is_training(m);
     dt_train(m, false);
-    const dt_status s = dt_forward_n(*tape, m, x, n_in, y, dt__module_outputs(m));
+    const int n = dt__module_outputs(m);
+    dt_forward_n(*tape, m, x, n_in, y, n);
+    for (int i = 0; i < n; i++) y[i] = dt_contiguous(*tape, y[i]);
     dt_train(m, training);
-    return s;
+    return dt_tape_status(*tape);
 }
 
 void dt__add_difference(const float *other, const float *own, int64_t n, dt_export_difference *d,
@@ -101,7 +103,7 @@ static dt_status set_codes(dt_module *m, bool on, int64_t *n)
 static dt_status compare(const dt_export_call *e, dt_export_difference *d, int64_t *n)
 {
     dt_trace_input in[DT_MAX_IN];
-    dt_tensor *x[DT_MAX_IN] = { NULL }, *own[DT_MAX_OUT], *other[DT_MAX_OUT];
+    dt_tensor *x[DT_MAX_IN] = { NULL }, *own[DT_MAX_OUT] = { NULL }, *other[DT_MAX_OUT] = { NULL };
     dt_tape *tape[2] = { NULL };
     int n_in = 0;
     double largest = 0;

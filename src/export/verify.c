@@ -12,6 +12,7 @@
 #include "nn/graph.h"
 #include "nn/module.h"
 
+#include <detent/ops.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -38,8 +38,8 @@ static bool seen(const conversion *c, const dt_tensor *w)
 /* The rounder gets scales and zero points of a static or learned range. */
 void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point)
 {
-    const float *s = fq->scale == NULL ? NULL : dt__data(fq->scale);
-    const int8_t *z = fq->zero_point == NULL ? NULL : dt__data(fq->zero_point);
+    const float *s = fq->scale == NULL ? NULL : dt__values(fq->scale);
+    const int8_t *z = fq->zero_point == NULL ? NULL : dt__values(fq->zero_point);
     const int64_t share = s == NULL ? 1 : dt__max_i64(1, blocks / dt__max_i64(1, fq->scale->count));
     for (int64_t i = 0; s != NULL && i < blocks; i++) {
         const int64_t at = i / share;
