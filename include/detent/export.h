@@ -298,6 +298,9 @@ typedef struct dt_export_difference {
     double absolute, relative; /* the largest difference; divided by the largest magnitude */
 } dt_export_difference;
 
+/* The text of the last two, wherever a difference is printed. */
+#define DT_DIFFERENCE_TEXT "largest difference %.3g (relative to the largest output: %.3g)"
+
 /* Runs an exported file by an interpreter that shares nothing with the writer, on random inputs,
  * and the model on the same inputs. *n: how many outputs are in `out`. Errors: UNSUPPORTED (format
  * c: its own self-test does that; formats without an interpreter), IO, FORMAT, NOMEM. */

@@ -3,6 +3,7 @@
 #include "meter.h"
 #include "text.h"
 
+#include <detent/export.h>
 #include <detent/layers.h>
 
 #include <stdio.h>
@@ -20,8 +21,7 @@ static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m)
         return cli_fail_file(args, ctx);
     }
     for (int i = 0; i < n; i++) {
-        cli_say("%s: largest difference %.3g, %.3g of the largest value", d[i].output,
-                d[i].absolute, d[i].relative);
+        cli_say("%s: " DT_DIFFERENCE_TEXT, d[i].output, d[i].absolute, d[i].relative);
         if (d[i].relative <= MOST) continue;
         status = cli_fail(args, CLI_FAILED,
                           "%s: the output '%s' differs by more than %g of its "

@@ -39,6 +39,7 @@ void dt__c_line(dt__c_program *p, const char *format, ...)
     }
     dt__c_fail(p, DT__RESERVE(p->ctx, p->line, p->n_lines, p->room_lines));
     if (p->status != DT_OK) return;
+    p->flash += dt__c_descriptor_bytes(text);
     char *line = dt__copy_string(p->ctx, text);
     if (line == NULL) dt__c_fail(p, DT_ERR_NOMEM);
     else p->line[p->n_lines++] = line;

@@ -156,15 +156,13 @@ static dt_status tell_change(const dt_export_call *call)
         absolute = fmax(absolute, d[i].absolute);
         relative = fmax(relative, d[i].relative);
     }
+    const int used =
+        snprintf(line, sizeof line, "activations have other codes than the model's, or none: ");
     if (quick) {
-        snprintf(line, sizeof line,
-                 "activations have other codes than the model's, or none: on random inputs the "
-                 "largest difference is %.2g, %.2g of the largest value",
-                 absolute, relative);
+        snprintf(line + used, sizeof line - (size_t)used, DT_DIFFERENCE_TEXT, absolute, relative);
     } else {
-        snprintf(line, sizeof line,
-                 "activations have other codes than the model's, or none: --verify measures the "
-                 "largest difference");
+        snprintf(line + used, sizeof line - (size_t)used,
+                 "--verify measures the largest difference");
     }
     o->note(o->user, line);
     return DT_OK;

@@ -6,6 +6,7 @@
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 #include "export/c_device.h"
+#include "export/c_emit.h"
 #include "export/c_write.h"
 #include "export/exporters.h"
 #include "io/new_folder.h"
@@ -188,6 +189,7 @@ dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
                        (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
     DT__TRY(check_name(call));
+    if (!p->device) dt__c_want(p, "check_flags");
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
     dt__c_copy_outputs(p);

@@ -121,30 +121,13 @@ dt__put_port dt__put_port_of(dt__put_model *m, const dt_trace_value *v, const ch
     return port;
 }
 
-/* A name that no earlier port has: two names may be the same without their strange letters. */
-static const char *unique(dt__put_model *m, const char *name, int earlier, const char *const *taken)
-{
-    for (int i = 0; i < earlier; i++) {
-        if (strcmp(taken[i], name) != 0) continue;
-        char *other = dt__put_memory(&m->p, (int64_t)strlen(name) + 16, 1);
-        if (other == NULL) return name;
-        snprintf(other, strlen(name) + 16, "%s_%d", name, earlier);
-        return unique(m, other, earlier, taken);
-    }
-    return name;
-}
-
 static void put_inputs(dt__put_model *m)
 {
     const int64_t *id;
-    const char *taken[DT_MAX_IN];
     const int n = dt_trace_inputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
         const dt_trace_value *v = dt_trace_value_at(m->trace, id[i]);
-        const char *name = dt__put_clean(&m->p, v->name);
-        if (name == NULL) return;
-        taken[i] = unique(m, name, i, taken);
-        const dt__put_port port = dt__put_port_of(m, v, taken[i]);
+        const dt__put_port port = dt__put_port_of(m, v, v->name);
         m->value[id[i]] = dt__put_input(&m->p, &port);
     }
 }
@@ -188,17 +171,13 @@ static void put_first(dt__put_model *m, int n)
     memcpy(out, mine, (size_t)n * sizeof *mine);
 }
 
-/* Outputs of language models are logits, others output, output1, ... */
 static void put_outputs(dt__put_model *m)
 {
     const int64_t *id;
     const int n = dt_trace_outputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
-        char name[32];
-        const char *base = dt_trace_has_length(m->trace) ? "logits" : "output";
-        if (i == 0) snprintf(name, sizeof name, "%s", base);
-        else snprintf(name, sizeof name, "%s%d", base, i);
-        const dt__put_port port = dt__put_port_of(m, dt_trace_value_at(m->trace, id[i]), name);
+        const dt_trace_value *v = dt_trace_value_at(m->trace, id[i]);
+        const dt__put_port port = dt__put_port_of(m, v, m->trace->out_name[i]);
         dt__put_output(&m->p, &port, m->value[id[i]]);
     }
     put_first(m, n);
@@ -287,6 +266,28 @@ static void summarize(const dt__put_model *m)
     }
 }
 
+/* A line for what happened in several layers. */
+static void note_totals(const dt__put_model *m)
+{
+    const dt_export_options *o = m->call->options;
+    const struct {
+        const dt__put_total *total;
+        const char *word;
+    } lines[] = { { &m->clipped, "codes of -128 are written as -127" },
+                  { &m->floats, "products stay in float" },
+                  { &m->widened,
+                    "outputs, whose weights are small beside their biases, get a larger "
+                    "scale, so that the biases fit int32" } };
+    for (int i = 0; i < DT__COUNT_OF(lines) && o->note != NULL; i++) {
+        char line[240];
+        const dt__put_total *t = lines[i].total;
+        if (t->layers == 0) continue;
+        snprintf(line, sizeof line, "%lld %s, in %lld layer%s: %s", (long long)t->n, lines[i].word,
+                 (long long)t->layers, t->layers == 1 ? "" : "s", t->names);
+        o->note(o->user, line);
+    }
+}
+
 static dt_status write_graph(dt__put_model *m)
 {
     m->native = has_attention(m->trace);
@@ -302,6 +303,7 @@ static dt_status write_graph(dt__put_model *m)
     put_metadata(m);
     DT__TRY(dt__put_status(&m->p));
     summarize(m);
+    note_totals(m);
     return dt__put_write(&m->p, m->call->path, &m->call->summary->bytes);
 }
 

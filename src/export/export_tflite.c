@@ -107,16 +107,6 @@ static void find_spatial(dt__lite_model *m)
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
-/* Letters, digits and _ - . / stay. */
-static void clean(char *name)
-{
-    for (char *c = name; *c != 0; c++) {
-        const bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
-        if (!letter && !(*c >= '0' && *c <= '9') && strchr("_-./", *c) == NULL) *c = '_';
-    }
-    if (*name == 0) strcpy(name, "_");
-}
-
 static void note_layout(const dt__lite_model *m, const char *name, const dt__lite_shape *s)
 {
     const dt_export_options *o = m->call->options;
@@ -140,22 +130,14 @@ static void put_inputs(dt__lite_model *m)
         const bool last = m->spatial[id[i]] && v->dtype == DT_F32;
         const dt__lite_shape own = dt__lite_plain_shape(v), image = dt__lite_last_shape(v);
         dt__lite_shape s = own;
-        char name[80];
-        snprintf(name, sizeof name, "%.60s%s", v->name, "");
-        clean(name);
-        for (int k = 0; k < i; k++) {
-            if (!m->p.failed && strcmp(m->p.in_name[k], name) == 0) {
-                snprintf(name + strlen(name), 12, "_%d", i);
-            }
-        }
         if (last && v->rank == 4) s = image;
         if (last && v->rank == 3)
             s = (dt__lite_shape){ 3, { own.dims[0], own.dims[2], own.dims[1] } };
-        int x = dt__lite_result(&m->p, name, &s);
+        int x = dt__lite_result(&m->p, v->name, &s);
         if (x >= 0 && v->dtype != DT_F32) m->p.tensor[x].type = DT__LITE_INT32;
-        dt__lite_input(&m->p, name, x);
+        dt__lite_input(&m->p, v->name, x);
         if (last) {
-            note_layout(m, name, &s);
+            note_layout(m, v->name, &s);
             x = dt__lite_reshaped(m, x, &image, 0);
         }
         m->value[id[i]] = (dt__lite_value){
@@ -185,11 +167,8 @@ static void put_outputs(dt__lite_model *m)
     const int64_t *id;
     const int n = dt_trace_outputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
-        char name[32];
-        if (i == 0) snprintf(name, sizeof name, "output");
-        else snprintf(name, sizeof name, "output%d", i);
-        const int y = put_output(m, id[i], name);
-        dt__lite_output(&m->p, name, y);
+        const char *name = m->trace->out_name[i];
+        dt__lite_output(&m->p, name, put_output(m, id[i], name));
     }
 }
 

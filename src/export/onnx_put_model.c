@@ -294,3 +294,21 @@ void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
 {
     if (i < c->n_out && c->out[i] >= 0) m->value[c->out[i]] = y;
 }
+
+/* ---- totals ---------------------------------------------------------------------------------- */
+
+void dt__put_count(dt__put_total *t, const char *module, int64_t n)
+{
+    size_t used = strlen(t->names);
+    const size_t size = strlen(module);
+    t->n += n;
+    t->layers++;
+    if (t->layers > 1 && used + size + sizeof ", , ..." > sizeof t->names) {
+        if (t->names[used - 1] != '.') memcpy(t->names + used, ", ...", sizeof ", ...");
+        return;
+    }
+    if (used > 0) memcpy(t->names + used, ", ", 2), used += 2;
+    const size_t taken = size < sizeof t->names - 16 ? size : sizeof t->names - 16;
+    memcpy(t->names + used, module, taken);
+    t->names[used + taken] = 0;
+}

@@ -59,14 +59,10 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
-/* Says which product stays in float where others do not. */
-static void note_float(const dt__put_model *m, const dt_trace_call *c)
+/* Counts a product that stays in float where others do not. */
+static void note_float(dt__put_model *m, const dt_trace_call *c)
 {
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (o->note == NULL || o->onnx_ops == DT_ONNX_PLAIN) return;
-    snprintf(line, sizeof line, "%.120s: %s stays in float", c->module, c->op->name);
-    o->note(o->user, line);
+    if (m->call->options->onnx_ops != DT_ONNX_PLAIN) dt__put_count(&m->floats, c->module, 1);
 }
 
 /* The accuracy_level: activations in blocks are what level 4 computes. */

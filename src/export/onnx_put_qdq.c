@@ -163,29 +163,6 @@ static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float 
     return y;
 }
 
-static void note_clipped(const dt__put_model *m, const dt_trace_call *c, int64_t clipped)
-{
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (clipped == 0 || o->note == NULL) return;
-    snprintf(line, sizeof line, "%.120s: %lld codes of -128 are written as -127", c->module,
-             (long long)clipped);
-    o->note(o->user, line);
-}
-
-static void note_widened(const dt__put_model *m, const dt_trace_call *c, int64_t widened,
-                         int64_t outputs)
-{
-    const dt_export_options *o = m->call->options;
-    char line[300];
-    if (widened == 0 || o->note == NULL) return;
-    snprintf(line, sizeof line,
-             "%.100s: the weights of %lld of %lld outputs are small beside their biases: the file "
-             "has a larger scale for them, so that the biases fit int32",
-             c->module, (long long)widened, (long long)outputs);
-    o->note(o->user, line);
-}
-
 dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
                       const dt__put_conv *v, dt__value x)
 {
@@ -198,8 +175,8 @@ dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_we
     const dt__put_weight wide = fitted(p, w, given, s, &widened);
     dt__value weight = weight_of(m, &wide, v, &clipped);
     dt__value bias = bias_of(m, &wide, given, s);
-    note_clipped(m, c, clipped);
-    note_widened(m, c, widened, w->rows);
+    if (clipped > 0) dt__put_count(&m->clipped, c->module, clipped);
+    if (widened > 0) dt__put_count(&m->widened, c->module, widened);
     if (v != NULL) return dt__put_conv_floats(p, x, weight, bias, v);
     if (rank == 2) {
         const char *const in[] = { x, weight, bias };

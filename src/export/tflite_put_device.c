@@ -137,14 +137,19 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+/* The tensor of which this one is another shape; -1: none. */
+static int source_of(const dt__lite *p, int tensor)
+{
+    const int64_t op = p->tensor[tensor].op;
+    return op < 0 ? -1 : p->op[op].in[0];
+}
+
 static void put_quantize(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
     if (x->kind == DT_VALUE_INPUT && m->uses[c->in[0].value] == 1 && !m->p.failed) {
-        for (int64_t i = 0; i <= v.tensor; i++) { /* the input, and its other shape */
-            if (m->p.tensor[i].buffer == 0) dt__lite_coded(m, (int)i, y);
-        }
+        for (int i = v.tensor; i >= 0; i = source_of(&m->p, i)) dt__lite_coded(m, i, y);
     } else {
         v.tensor = dt__lite_map(m, DT__LITE_QUANTIZE, v.tensor);
         dt__lite_coded(m, v.tensor, y);

@@ -313,6 +313,9 @@ void dt__lite_output(dt__lite *p, const char *name, int tensor)
 {
     name = copy_text(p, name);
     if (p->failed) return;
+    bool named = p->tensor[tensor].op < 0; /* an input, or a constant */
+    for (int i = 0; i < p->outs; i++) named = named || p->out[i] == tensor;
+    if (!named) p->tensor[tensor].name = name;
     p->out[p->outs] = tensor;
     p->out_name[p->outs++] = name;
 }

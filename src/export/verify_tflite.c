@@ -1,4 +1,5 @@
 /* Running an exported TFLite file beside its model, example by example. */
+#include "export/random_inputs.h"
 #include "export/verify_tflite.h"
 
 #include "core/atomic_file.h"
@@ -99,19 +100,6 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-static void count(dt_export_difference *d, const float *a, const float *b, int64_t n,
-                  double *largest)
-{
-    for (int64_t i = 0; i < n; i++) {
-        d->equal += memcmp(&a[i], &b[i], sizeof a[i]) == 0;
-        if (a[i] != b[i]) {
-            const double apart = fabs((double)a[i] - (double)b[i]);
-            if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
-        }
-        *largest = fmax(*largest, fabs((double)b[i]));
-    }
-}
-
 static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t example,
                          dt_export_difference *d, double *largest)
 {
@@ -131,7 +119,7 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
         move(k, k->moved, value, y, true);
         value = k->moved;
     }
-    count(d, value, (const float *)dt_data(y) + example * n, all, largest);
+    dt__add_difference(value, (const float *)dt_data(y) + example * n, all, d, largest);
     return DT_OK;
 }
 
@@ -156,9 +144,9 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
         }
     }
     for (int i = 0; i < of->n_out; i++) {
-        snprintf(out[i].output, sizeof out[i].output, i == 0 ? "output" : "output%d", i);
+        snprintf(out[i].output, sizeof out[i].output, "%.*s", (int)sizeof out[i].output - 1,
+                 of->name != NULL ? of->name[i].text : "output");
         out[i].values = of->y[i]->count;
-        out[i].relative = largest[i] > 0 ? out[i].absolute / largest[i] : out[i].absolute;
     }
     return DT_OK;
 }

@@ -60,7 +60,7 @@ static void check_range(probe *p, int64_t i, const dt_tensor *y)
     const dt__quantizer *q = range_of(p->d, DT__PLAN_FIRST + i);
     float scale;
     if (p->tells || q == NULL || y == NULL || dt_coded_range(y, &scale, NULL) != DT_OK) return;
-    const float given = *(const float *)dt__data(q->scale);
+    const float given = *(const float *)dt__values(q->scale);
     if (scale == given) return;
     dt__refusals_add(&p->refusals,
                      "in %s: the result's scale %.9g is too small: its sums fit int32 from %.9g on",

@@ -194,5 +194,6 @@ void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options)
 void dt__recipe_fill(dt_recipe *r)
 {
     dt__recipe_fill_table(r, dt_recipe_keys, &r->options);
+    r->options.qat.litert = r->options.qat_schedule.target == DT_RUNTIME_LITERT;
     if (r->root->kind == DT__MAP) check_family(r);
 }

@@ -212,6 +212,7 @@ dt_status dt__run_open(dt__run *r);
 void dt__run_close(dt__run *r);
 /* A new model as the recipe says. It draws from the context's random streams. */
 dt_status dt__run_model(dt__run *r, dt_module **out);
+dt_status dt__run_plain_model(dt__run *r, dt_module **out); /* without adapters */
 /* Creates what a stage needs, in the state before its first update. */
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
 void dt__run_end_stage(dt__run *r);

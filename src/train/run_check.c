@@ -28,7 +28,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
 }
 
 /* What a format of convert.formats cannot hold is found here, not after the training. */
-static dt_status check_formats(dt__run *r, dt_module *trial)
+static dt_status check_each_format(dt__run *r, dt_module *trial)
 {
     const dt_strings *formats = &r->o->convert.formats;
     const dt_model_info info = { .family = r->o->model.family, .options = r->o->model.options };
@@ -43,6 +43,20 @@ static dt_status check_formats(dt__run *r, dt_module *trial)
         return dt_recipe_refuse(r->recipe, path, "%s", words);
     }
     return DT_OK;
+}
+
+/* The converted model, which leaves, has its adapters merged: in their place the trial is one
+ * without. */
+static dt_status check_formats(dt__run *r, dt_module *trial)
+{
+    dt_module *plain = NULL;
+    if (r->o->convert.formats.n == 0) return DT_OK;
+    if (!dt_has_lora(trial)) return check_each_format(r, trial);
+    dt_status s = dt__run_plain_model(r, &plain);
+    if (s == DT_OK && r->o->qat.given && dt_is_prepared(trial)) s = dt_prepare(plain, &r->o->qat);
+    if (s == DT_OK) s = check_each_format(r, plain);
+    dt_module_free(plain);
+    return s;
 }
 
 /* Whether `name` is a relative path whose parts are neither "." nor "..", nor empty, nor longer

@@ -35,9 +35,14 @@ static dt_status make_model(dt__run *r, dt_module **out)
     return status;
 }
 
+dt_status dt__run_plain_model(dt__run *r, dt_module **out)
+{
+    return dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out);
+}
+
 dt_status dt__run_model(dt__run *r, dt_module **out)
 {
-    DT__TRY(dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out));
+    DT__TRY(dt__run_plain_model(r, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
     if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
     if (status == DT_OK) return DT_OK;
