@@ -69,7 +69,7 @@ static void agrees(const DtOnnx__Model *m)
     dt_export_difference d[DT_MAX_OUT];
     int n;
     write_model(m);
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
     TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
     ck_assert_int_eq(n, 1);
     ck_assert_msg(d[0].relative <= 1e-6, "they differ by %g", d[0].relative);
@@ -81,7 +81,7 @@ static void refuses(const DtOnnx__Model *m, const char *says)
 {
     dt_module *imported;
     write_model(m);
-    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, &imported, NULL));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, NULL, &imported, NULL));
 }
 
 /* A constant behind a product is the layer's bias, unless another node reads the product too. */
@@ -97,7 +97,7 @@ START_TEST(a_row_behind_a_product_is_its_bias)
         onnx_node(m, "Add", NULL, "p c", readers == 1 ? "y" : "s");
         if (readers == 2) onnx_node(m, "Mul", NULL, "s p", "y");
         agrees(m);
-        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
         const dt_layers_options *o = info.options;
         ck_assert_int_eq(o->layers.n, readers == 1 ? 2 : 4); /* relu, linear; affine, mul */
         dt_model_info_free(ctx, &info);
@@ -126,7 +126,7 @@ START_TEST(names_are_paths)
         else snprintf(name, sizeof name, "/%s/%s/MatMul", a, i == 1 ? b + 1 : b);
         m->graph->node[1]->name = name;
         write_model(m);
-        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, NULL));
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, NULL));
         ck_assert_msg(dt_param(imported, wanted[i]) != NULL, "no %s", wanted[i]);
         dt_module_free(imported);
     }
@@ -333,7 +333,7 @@ START_TEST(data_in_other_files)
     test_join(file, folder, "weights.bin");
     test_write_file(file, data, sizeof data);
     write_model(outside("weights.bin", "4", "16"));
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
     DtOnnx__Model *m = start("f32 1 4: 0 0 0 0"); /* the same in one file */
     onnx_weight(m, "w", "f32 4: 1 2 3 4");
     onnx_node(m, "Add", NULL, "h w", "y");
@@ -343,19 +343,19 @@ START_TEST(data_in_other_files)
     dt_model_info_free(ctx, &info);
     dt_module_free(imported);
     write_model(outside("weights.bin", NULL, NULL));
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &plain, NULL));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &plain, NULL));
     dt_module_free(plain);
     write_model(outside("weights.bin", "8", NULL));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' wants 16 bytes from 8 on, but",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "8", "12"));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "-4", NULL));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("nothing.bin", NULL, NULL));
-    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, &plain, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, NULL, &plain, NULL));
     refuses(outside("../weights.bin", NULL, NULL), "outside of the model's folder");
     refuses(outside("/etc/passwd", NULL, NULL), "outside of the model's folder");
     refuses(outside("a/..", NULL, NULL), "outside of the model's folder");
@@ -393,7 +393,7 @@ static dt_status import_one(dt_ctx *own, void *user)
     dt_module *m;
     dt_model_info info;
     (void)user;
-    DT__TRY(dt_onnx_import(own, path, &m, &info));
+    DT__TRY(dt_onnx_import(own, path, NULL, &m, &info));
     dt_model_info_free(own, &info);
     dt_module_free(m);
     return DT_OK;

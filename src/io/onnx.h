@@ -12,6 +12,8 @@
 #include "core/core.h"
 #include "nn/layer_type.h"
 
+#include <detent/io.h>
+
 #include "io/onnx.pb-c.h"
 
 typedef DtOnnx__Node dt__onnx_node;
@@ -131,6 +133,7 @@ typedef struct dt__onnx_layer {
 typedef struct dt__onnx {
     dt_ctx *ctx;
     const dt__onnx_file *file;
+    const dt_onnx_options *options;
     const DtOnnx__Graph *graph;
     void *blocks;  /* memory of values and layers */
     void **kept;   /* memory of options and their texts */
@@ -286,6 +289,11 @@ dt_status dt__onnx_check_node(dt__onnx *g);
 dt_status dt__onnx_walk(dt__onnx *g);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
+/* What the options or the file say of the numbers that the model reads and gives, as the text that
+ * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
+ * layers of the graph's outputs. Errors: ARG, NOMEM. */
+dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o,
+                            dt__onnx_layer *const *outputs, const char **out);
 /* A name without blanks and dots at its ends. */
 const char *dt__onnx_clean(dt__onnx *g, const char *name);
 

@@ -77,9 +77,13 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
     const char *looks = dt__looks_like(bytes, n);
+    const bool of_pytorch = looks != NULL && strstr(looks, "PyTorch") != NULL;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: no ONNX file, or a damaged one%s%s: it is no message of protobuf", f->path,
-                   looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks);
+                   "%s: no ONNX file, or a damaged one%s%s: it is no message of protobuf%s",
+                   f->path, looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks,
+                   of_pytorch ? ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', "
+                                "dynamo=False, opset_version=17), with an input x"
+                              : "");
 }
 
 static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)

@@ -127,6 +127,18 @@ static dt_status input_error(dt__onnx *g, const DtOnnx__ValueInfo *in, const cha
                    dt__shown(in->name, shown), text);
 }
 
+/* Of an input [H, W, C] of the file: the model's is [C, H, W], and v has its dimensions in the
+ * file's order. */
+static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
+{
+    const int64_t *from = l->shape.dims;
+    l->shape = (dt_shape){ .rank = 3, .dims = { from[2], from[0], from[1] } };
+    v->plain = -1;
+    v->axis[1] = 2;
+    v->axis[2] = 3;
+    v->axis[3] = 1;
+}
+
 /* The first dimension is the batch; the others must be numbers. */
 static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
 {
@@ -173,6 +185,7 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
     for (int i = 0; i < v->rank; i++) v->axis[i] = i;
+    if (g->options->channels_last && v->rank == 4) put_channels_first(l, v);
     return DT_OK;
 }
 
