@@ -481,6 +481,14 @@ static const call calls[] = {
     { "O/cnn.onnx", 2, "-o FILE is missing", false },
     { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
     { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },
+    { "F/net.pt -o F/m.safetensors", 4, "torch.onnx.export(model.eval(), x, 'model.onnx'", false },
+    { "F -o F/m.safetensors", 4, "A Hugging Face folder needs no import", false },
+    { "O/cnn.onnx -o F/m.safetensors --mean 0.5,x", 2, "--mean is '0.5,x'; expected numbers",
+      false },
+    { "O/cnn.onnx -o F/m.safetensors --deviation 0", 2, "deviations above 0", false },
+    { "O/cnn.onnx -o F/m.safetensors --layout chw", 2, "there are nchw and nhwc", false },
+    { "O/cnn.onnx -o F/m.safetensors --classes ,", 2, "--classes has no name", false },
+    { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is no file", false },
 };
 
 /* s with the letters F and O in front of a slash replaced by folders. */
@@ -488,7 +496,7 @@ static void expand(char *to, size_t size, const char *s, const char *folder)
 {
     size_t n = 0;
     for (; *s != 0; s++) {
-        const char *with = s[1] != '/' ? NULL
+        const char *with = s[1] != '/' && s[1] != ' ' ? NULL
                            : *s == 'F' ? folder
                            : *s == 'O' ? DETENT_SOURCE_DIR "/tests/onnx"
                                        : NULL;
@@ -528,6 +536,8 @@ START_TEST(program)
     const call *k = &calls[_i];
     test_folder(folder);
     write_wrong(folder);
+    test_join(path, folder, "net.pt");
+    test_write_text(path, "PK\x03\x04 archive/data.pkl");
     expand(arguments, sizeof arguments, k->arguments, folder);
     expand(says, sizeof says, k->says, folder);
     const int status =

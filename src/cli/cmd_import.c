@@ -73,6 +73,10 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
     const bool file = stat(text, &about) == 0 && S_ISREG(about.st_mode);
     char *whole = NULL;
     size_t bytes = 0;
+    if (!file && strchr(text, ',') == NULL) {
+        return cli_fail(args, CLI_USAGE,
+                        "--classes is '%s', which is no file, and no names between commas", text);
+    }
     if (file && dt_text_read(ctx, text, &whole, &bytes) != DT_OK) return cli_fail_by(args, ctx);
     c->text = strdup(file ? whole : text);
     if (whole != NULL) dt_text_free(ctx, whole);

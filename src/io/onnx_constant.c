@@ -86,10 +86,10 @@ static const limits integers[] = {
     [DT__ONNX_U16] = { 0, UINT16_MAX },
     [DT__ONNX_I16] = { INT16_MIN, INT16_MAX },
     [DT__ONNX_I32] = { INT32_MIN, INT32_MAX },
-    [DT__ONNX_I64] = { -0x1p53, 0x1p53 },
+    [DT__ONNX_I64] = { -0x1p53 + 1, 0x1p53 - 1 },
     [DT__ONNX_BOOL] = { 0, 1 },
     [DT__ONNX_U32] = { 0, UINT32_MAX },
-    [DT__ONNX_U64] = { 0, 0x1p53 },
+    [DT__ONNX_U64] = { 0, 0x1p53 - 1 },
 };
 
 bool dt__onnx_round(int type, double *value)

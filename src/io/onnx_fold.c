@@ -390,13 +390,13 @@ static bool calculate_exactly(char op, bool integer, dt__onnx_number a, dt__onnx
     return op != 'D' || b.value != 0;
 }
 
-/* Integers that do not fit their type would wrap around, and those above 2^53 are not exact: such
+/* Integers that do not fit their type would wrap around, and those from 2^53 on are not exact: such
  * operands and results are refused. */
 static bool calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
                       dt__onnx_number *y)
 {
     const bool integer = !dt__onnx_is_real(like->type);
-    if (integer && (fabs(a.value) > 0x1p53 || fabs(b.value) > 0x1p53)) return false;
+    if (integer && (fabs(a.value) >= 0x1p53 || fabs(b.value) >= 0x1p53)) return false;
     return calculate_exactly(op, integer, a, b, y) && dt__onnx_round(like->type, &y->value);
 }
 

@@ -37,17 +37,27 @@ static bool scale_alike(const dt_model_data *a, const dt_model_data *b)
     return true;
 }
 
-/* "mean 0.485, 0.456, ..., deviation 0.229, ..." */
+/* Whether numbers are given as they are, which is what data without a mean and deviation do. */
+static bool is_plain(const dt_model_data *d)
+{
+    for (int64_t c = 0; c < d->channels; c++) {
+        if (d->mean[c] != 0 || d->deviation[c] != 1) return false;
+    }
+    return true;
+}
+
+/* "numbers with mean 0.485, 0.456, ..., deviation 0.229, ..." */
 static void describe(const dt_model_data *d, char *to, size_t size)
 {
     const double *const list[] = { d->mean, d->deviation };
     size_t used = 0;
-    if (d->channels == 0) snprintf(to, size, "%s", d->pixels ? "pixels as v = p/255" : "as they are");
-    for (int i = 0; i < 2 && d->channels > 0; i++) {
+    const int64_t n_channels = is_plain(d) ? 0 : d->channels;
+    if (n_channels == 0) snprintf(to, size, "%s", d->pixels ? "pixels p as v = p/255" : "numbers as they are");
+    for (int i = 0; i < 2 && n_channels > 0; i++) {
         for (int64_t c = 0; c < d->channels && c < 4 && used + 1 < size; c++) {
             const int n = snprintf(to + used, size - used, "%s%s%.6g%s",
                                    c > 0 ? ", " : i > 0 ? ", " : "",
-                                   c > 0 ? "" : i > 0 ? "deviation " : "mean ", list[i][c],
+                                   c > 0 ? "" : i > 0 ? "deviation " : "numbers with mean ", list[i][c],
                                    c == 3 && d->channels > 4 ? ", ..." : "");
             used += n < 0 ? 0 : (size_t)n;
         }
@@ -60,17 +70,18 @@ static void compare(dt_ctx *ctx, const char *path, const dt_model_data *model,
     char own[200], theirs[200];
     if (model->n_inputs > 1 || data->n_inputs > 1) return;
     if (data->pixels && !model->pixels && model->channels == 0) {
-        if (data->channels > 0) return;
-        dt__say(ctx, "%s does not say what numbers it reads, and data.mean and data.deviation are "
-                     "not given: pixels are given to it as v = p/255",
+        if (!is_plain(data)) return;
+        dt__say(ctx,
+                "%s does not say what numbers it reads: pixels p are given to it as v = p/255, by "
+                "data.mean 0 and data.deviation 1",
                 path);
         return;
     }
-    if (scale_alike(model, data) || (!trains && data->channels == 0)) return;
+    if (scale_alike(model, data) || (!trains && is_plain(data))) return;
     describe(model, own, sizeof own);
     describe(data, theirs, sizeof theirs);
-    dt__say(ctx, "%s reads numbers by %s; the data of the recipe are given by %s%s", path, own,
-            theirs, trains ? "" : ", and now by those of the model");
+    dt__say(ctx, "%s reads %s; the recipe gives it %s%s", path, own, theirs,
+            trains ? "" : ", in whose place the model's are used");
 }
 
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
