@@ -1,5 +1,5 @@
-"""Compares `detent import` with the tests of nodes that the package onnx has, and with onnxruntime on
-nodes whose attributes are drawn: each node is equal (to 1e-6 of the largest value), or refused.
+"""Compares `detent import` with the tests of nodes that the package onnx has, and with onnxruntime
+on nodes whose attributes are drawn: each node is equal (to 1e-6 of the largest value), or refused.
 
     python3 scripts/onnx-nodes.py DETENT FOLDER [DRAWS [SEED]]
 
@@ -61,8 +61,9 @@ def compare_table(versions, attributes):
             most = [0 if m == 2**31 - 1 else m for m in (schema.max_input, schema.max_output)]
             if since and since[-1][1:] != (schema.min_input, *most):
                 faults.append(f"{op} {opset}: inputs or outputs")
-            wanted = {a.name: str(a.type).rsplit(".", maxsplit=1)[-1].replace("SPARSE_TENSOR", "SPARSE")
-                      for a in schema.attributes.values()}
+            wanted = {a.name: str(a.type).rsplit(".", maxsplit=1)[-1] for a in
+                      schema.attributes.values()}
+            wanted = {n: "SPARSE" if t == "SPARSE_TENSOR" else t for n, t in wanted.items()}
             has = {n: r[0] for n, r in attributes[op].items()
                    if r[1] <= opset and (r[2] == 0 or opset <= r[2])}
             if wanted != has:
@@ -186,8 +187,9 @@ CASES = {
     "LSTM": ((5, 2, 3), [(1, 16, 3), (1, 16, 4), (1, 32)]),
 }
 NEEDED = {"MaxPool": {"kernel_shape": [3, 2]}, "AveragePool": {"kernel_shape": [3, 2]},
-          "Cast": {"to": 1}, "Concat": {"axis": 1}, "GRU": {"hidden_size": 4, "linear_before_reset": 1},
-          "LSTM": {"hidden_size": 4}, "Pad": {"pads": [0, 1, 0, 0, 1, 2]},
+          "Cast": {"to": 1}, "Concat": {"axis": 1},
+          "GRU": {"hidden_size": 4, "linear_before_reset": 1}, "LSTM": {"hidden_size": 4},
+          "Pad": {"pads": [0, 1, 0, 0, 1, 2]},
           "Slice": {"starts": [1, 0], "ends": [4, 5], "axes": [1, 2]},
           "Unsqueeze": {"axes": [1, 3]}, "Squeeze": {"axes": [1, 3]}, "ReduceMean": {"axes": [2]},
           "Split": {"split": [4, 2]}}

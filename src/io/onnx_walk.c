@@ -139,12 +139,10 @@ static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
     v->axis[3] = 1;
 }
 
-/* The first dimension is the batch; the others must be numbers. */
-static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
+/* What the elements of an input are; its layer computes in float. */
+static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
 {
-    const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
-    dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
-    if (l == NULL) return DT_ERR_NOMEM;
+    char shown[DT__SHOWN];
     if (t == NULL || t->shape == NULL || t->shape->n_dim < 2 || t->shape->n_dim > DT_MAX_RANK) {
         return input_error(g, in, "must be a tensor of a batch and 1 to 7 more dimensions");
     }
@@ -156,10 +154,19 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
         return input_error(g, in, "must have floats");
     }
     if (t->elem_type == DT__ONNX_DOUBLE) {
-        char shown[DT__SHOWN];
         dt__say(g->ctx, "%s: the input '%s' has doubles; the model computes in float",
                 g->file->path, dt__shown(in->name, shown));
     }
+    return DT_OK;
+}
+
+/* The first dimension is the batch; the others must be numbers. */
+static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
+{
+    const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
+    DT__TRY(check_type(g, in, t));
+    dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
+    if (l == NULL) return DT_ERR_NOMEM;
     l->shape.rank = (int)t->shape->n_dim - 1;
     for (size_t i = 1; i < t->shape->n_dim; i++) {
         const int64_t extent = t->shape->dim[i]->dim_value;

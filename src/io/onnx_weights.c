@@ -233,8 +233,8 @@ dt_status dt__onnx_matmul(dt__onnx *g)
     return DT_OK;
 }
 
-/* Products that are folded into weights must not leave the range in which floats have 24 bits; those
- * beside a larger one need fewer. */
+/* Products that are folded into weights must not leave the range in which floats have 24 bits;
+ * those beside a larger one need fewer. */
 static dt_status keeps_bits(dt__onnx *g, const float *v, int64_t n, const char *factor)
 {
     float largest = 0;
