@@ -140,8 +140,8 @@ typedef struct dt_model_data {
     const char *prompt, *completion;
     dt_ints input;  /* shape of an example */
     dt_ints output; /* shape of an answer; none: not known */
-    /* What an answer is: "logits" (of classes and of bits), "values", "image", "reconstruction" (of
-     * the example: the error tells anomalies); NULL: not known */
+    /* What an answer is: "logits" (of classes and of bits), "probabilities" (of classes), "values",
+     * "image", "reconstruction" (of the example: the error tells anomalies); NULL: not known */
     const char *meaning;
     /* Of a model with several inputs or outputs: what is known of each; NULL: it has one. */
     int n_inputs, n_outputs;
@@ -238,14 +238,30 @@ typedef struct dt_hf_options {
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
-/* Reads an ONNX model (operators of version 9 to 21) as a float model of family layers, which
+/* What a caller knows of an ONNX model beyond its file. Zeros: nothing. */
+typedef struct dt_onnx_options {
+    /* The model reads numbers v of an example's channel c as (v - mean[c]) / deviation[c], pixels p
+     * as v = p/255: one number, or one for each channel, which is the first dimension of an
+     * example. One of both lists alone: the other is 0, or 1. Of models with one input. */
+    dt_reals mean, deviation;
+    /* Of classes, in the order of the one output, [classes]. */
+    const char *const *names;
+    int64_t n_names;
+    /* Inputs of three dimensions are [height, width, channels] in the file, as TensorFlow has them;
+     * the model that is made reads [channels, height, width], as all of detent. */
+    bool channels_last;
+} dt_onnx_options;
+
+/* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
  * computes the same. The first dimension of every input is the batch, of any size; the others must
  * be numbers in the file. Layers have the paths of their initializers ("features.0" of
- * "features.0.weight"), else of their nodes. Random streams do not change. `info` (or NULL)
- * receives how it was built; free it with dt_model_info_free. Errors: IO; FORMAT (damaged, no ONNX
- * file); UNSUPPORTED, naming the nodes that cannot be read; NOMEM. */
-DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out,
-                                dt_model_info *info);
+ * "features.0.weight"), else of their nodes. Random streams do not change. `options` NULL: nothing
+ * is known. `info` (or NULL) receives how it was built, and in `data` what the options or the
+ * file's metadata say of its numbers (docs/program.md); free it with dt_model_info_free. Errors:
+ * IO; FORMAT (damaged, no ONNX file); UNSUPPORTED, naming the nodes that cannot be read; ARG
+ * (options that do not fit the model, or that the file gives itself); NOMEM. */
+DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
+                                dt_module **out, dt_model_info *info);
 
 /* How far results are from those that another program computed. */
 typedef struct dt_onnx_difference {
@@ -254,11 +270,17 @@ typedef struct dt_onnx_difference {
     double relative; /* that, divided by the largest expected magnitude */
 } dt_onnx_difference;
 
-/* Runs an imported model, in evaluation, on inputs of a safetensors file and compares its results
- * with the outputs in that file; both have the names of the ONNX file. *n: the number of outputs.
- * Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
+/* Of each output of a model. */
+typedef struct dt_onnx_differences {
+    int n;
+    dt_onnx_difference output[DT_MAX_OUT];
+} dt_onnx_differences;
+
+/* Runs a model that was imported with these options, in evaluation, on inputs of a safetensors file
+ * and compares its results with the outputs in that file; both have the names and the shapes of the
+ * ONNX file. Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
-                                dt_onnx_difference out[DT_MAX_OUT], int *n);
+                                const dt_onnx_options *options, dt_onnx_differences *out);
 
 /* ---- weights alone -------------------------------------------------------------------------- */
 

@@ -448,6 +448,8 @@ DT_API const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name)
 /* Whether a model that was read from `path`, which messages begin with, takes the examples of a
  * dataset and gives what their targets want; of several inputs and outputs, brings those of the
  * dataset into the model's order. OK too where `info` has no family, or one of unknown shapes.
+ * Where mean and deviation are not those of the model, or nobody gives them for pixels, the log
+ * says so.
  * Errors: FORMAT (what the model takes or gives, and what the data are), NOMEM. */
 DT_API dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info *info,
                                      const dt_dataset *d);

@@ -96,12 +96,26 @@ static dt_status answer_all(predicted *p, dt_module *m, dt_dataset *d)
     return s;
 }
 
+/* Says once that pixels are given to a model whose file does not say how it reads them. */
+static void say_assumed(const cli_args *args, predicted *p, const dt_dataset *d)
+{
+    const dt_model_data *data = p->data;
+    if (p->assumed || dt_dataset_channels(d) == 0 || data->pixels || data->channels > 0) return;
+    p->assumed = true;
+    meter_remove();
+    cli_tell(stderr,
+             "detent predict: %s does not say what numbers it reads: pixels are given to it as v = "
+             "p/255 (detent import has --mean and --deviation)",
+             args->words[0]);
+}
+
 static int predict_file(const cli_args *args, predicted *p, dt_module *m,
                         const dt_csv_options *columns, const char *path)
 {
     dt_ctx *ctx = dt_module_ctx(m);
     dt_dataset *d = NULL;
     dt_status s = dt_model_data_open(ctx, p->data, path, columns, &d);
+    if (s == DT_OK) say_assumed(args, p, d);
     if (s == DT_OK) s = predicted_file(ctx, p, path, dt_dataset_count(d));
     if (s == DT_OK) s = answer_all(p, m, d);
     dt_dataset_free(d);

@@ -185,6 +185,15 @@ static const cli_command commands[] = {
                      "a safetensors file of inputs and outputs, by name: compare before "
                      "writing",
                      .reads = true },
+                   { "--mean", "LIST",
+                     "the model reads (v - mean) / deviation of each channel, pixels as v = p/255: "
+                     "0.485,0.456,0.406" },
+                   { "--deviation", "LIST", "the same: 0.229,0.224,0.225" },
+                   { "--classes", "LIST|FILE",
+                     "names of the classes that its output has: between commas, or a file with one "
+                     "a line" },
+                   { "--layout", "nchw|nhwc",
+                     "of images in the file; nhwc: channels last, as TensorFlow has them" },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,

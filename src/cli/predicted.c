@@ -53,6 +53,14 @@ double predicted_share(const float *v, int64_t n, int64_t at)
     return 1 / sum;
 }
 
+/* The probability of class `at`: softmax of the outputs, if these are no probabilities already. */
+static double probability_of(const predicted *p, const float *v, int64_t n, int64_t at)
+{
+    const char *meaning = p->data->meaning;
+    const bool is = meaning != NULL && strcmp(meaning, "probabilities") == 0;
+    return is ? (double)v[at] : predicted_share(v, n, at);
+}
+
 static int64_t size_of(const dt_tensor *x)
 {
     return dt_dim(x, 0) > 0 ? dt_count(x) / dt_dim(x, 0) : 0;
@@ -104,7 +112,7 @@ static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
     printf("%lld, \"name\": ", (long long)at);
     cli_json_string(name_of(p, at, text));
     fputs(", \"probability\": ", stdout);
-    cli_json_number(predicted_share(v, n, at));
+    cli_json_number(probability_of(p, v, n, at));
     fputs("}", stdout);
 }
 
@@ -179,10 +187,10 @@ static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example 
     cli_text others = { .used = 0 };
     for (int i = 1; i < found; i++) {
         cli_text_add(&others, "%s%s %.1f %%", i > 1 ? ", " : "", name_of(p, place[i], text),
-                     100 * predicted_share(v, n, place[i]));
+                     100 * probability_of(p, v, n, place[i]));
     }
     cli_table_put(&p->table, name_of(p, place[0], text));
-    cli_table_format(&p->table, "%.1f %%", 100 * predicted_share(v, n, place[0]));
+    cli_table_format(&p->table, "%.1f %%", 100 * probability_of(p, v, n, place[0]));
     cli_table_put(&p->table, others.text);
     return DT_OK;
 }
@@ -380,7 +388,7 @@ static void tell_class(const predicted *p, const float *v, int64_t n, cli_text *
     char text[24];
     predicted_largest(v, n, 1, place);
     cli_text_add(out, "%s %.1f %%", name_of(p, place[0], text),
-                 100 * predicted_share(v, n, place[0]));
+                 100 * probability_of(p, v, n, place[0]));
 }
 
 static void tell_values(const predicted *p, const float *v, int64_t n, cli_text *out)

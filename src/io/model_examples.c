@@ -200,8 +200,11 @@ static dt_status open_image(const examples *e, dt_dataset **out)
     dt_status s = dt__image_open(e->ctx, e->path, &f);
     const bool image = in->n == 3 && (in->v[0] == 1 || in->v[0] == 3);
     if (s == DT_OK && !image) {
-        s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images",
-                    e->path, wanted_text(e, wants));
+        s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images%s",
+                    e->path, wanted_text(e, wants),
+                    in->n == 3 && (in->v[2] == 1 || in->v[2] == 3)
+                        ? " of [channels, height, width] (detent import has --layout nhwc)"
+                        : "");
     } else if (s == DT_OK && !e->data->resized && (f.height != in->v[1] || f.width != in->v[2])) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
                     "'%s': %lld x %lld pixels; the model reads images of %lld x %lld (trained with "

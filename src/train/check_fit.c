@@ -209,6 +209,7 @@ dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info
     DT__NEED(ctx, d);
     if (info->family == NULL) return DT_OK;
     DT__TRY(dt__check_examples(ctx, path, info, d));
+    DT__TRY(dt__say_scaling(ctx, path, info->data, d, false));
     if (info->family->shapes == NULL || d->joined != NULL || is_tokens(d)) return DT_OK;
     DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
     return refuse_output(ctx, path, &out, d);

@@ -95,8 +95,10 @@ static dt_status keep_origin(dt__run *r)
     if (r->o->model.init == NULL) return DT_OK;
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
     log_left_out(r, file);
+    r->describes_init = dt_file_meta(file, DT__KEY_MODEL) != NULL;
     dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
     if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->tokens);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->init_data);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
         status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
     }
@@ -197,6 +199,9 @@ static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
     DT__TRY(keep_data(r));
+    if (r->describes_init) {
+        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->init_data, r->train, true));
+    }
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->evaluated == r->test         ? "test"
                                : r->evaluated == r->validation ? "validation"
@@ -299,6 +304,7 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->resolved);
     dt__release(r->ctx, r->base);
     dt__release(r->ctx, r->hf);
+    dt__release(r->ctx, r->init_data);
     dt__release(r->ctx, r->tokenizer);
     dt__release(r->ctx, r->tokens);
     dt__release(r->ctx, r->data);
