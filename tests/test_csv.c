@@ -105,9 +105,9 @@ START_TEST(a_table)
     static const float x[9] = { 2, 3, 1, 5, -0.6F, 4, 8, 9, 7 };
     ck_assert_int_eq(memcmp(t.x->data, x, sizeof x), 0);
     TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(!c.is_integers && c.classes.n == 2);
-    ck_assert_str_eq(c.classes.word[0], "a \"dog\"");
-    ck_assert_str_eq(c.classes.word[1], "cat");
+    ck_assert(!c.labels.is_numbers && c.labels.words.n == 2);
+    ck_assert_str_eq(c.labels.words.word[0], "a \"dog\"");
+    ck_assert_str_eq(c.labels.words.word[1], "cat");
     static const int32_t y[3] = { 0, 1, 1 };
     ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
     dt__csv_table_free(&t);
@@ -212,7 +212,7 @@ START_TEST(integers)
     test_write_text(path_of("i.csv"), "0.5,7,1\n0.25,2,1\n1,7,1\n");
     TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
     TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(c.is_integers && c.most == 7 && c.inputs.n == 2);
+    ck_assert(c.labels.is_numbers && c.most == 7 && c.inputs.n == 2);
     static const int32_t y[3] = { 7, 2, 7 };
     ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
     dt__csv_table_free(&t);

@@ -478,12 +478,23 @@ typedef struct dt_standard {
 /* What a validation share keeps together. */
 typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
 
+/* Which examples a validation share of tensors holds back. AUTO: DRAWN of rows and of
+ * whole recordings that a file labels, else TIME. DRAWN: by data.seed, every class in proportion.
+ * TIME: the last ones. */
+typedef enum dt_data_order { DT_DATA_ORDER_AUTO, DT_DATA_ORDER_DRAWN, DT_DATA_ORDER_TIME } dt_data_order;
+
 /* An input of a model, in the files of data.train, data.validation and data.test. */
 typedef struct dt_data_input {
     const char *name;   /* of the model's input */
     const char *tensor; /* .npz, .safetensors: the array's name; NULL: that of the input */
     dt_strings columns; /* .csv: columns or patterns; none: the one of that name */
 } dt_data_input;
+
+/* What a model has of classes: how many it tells apart, 0: unknown, and their names; NULL: none. */
+typedef struct dt_class_names {
+    int64_t n;
+    const char *const *names;
+} dt_class_names;
 
 /* An output of a model: its targets, and its part in the loss (dt_joined_output). */
 typedef struct dt_data_output {
@@ -495,6 +506,7 @@ typedef struct dt_data_output {
     const char *loss;
     double huber_delta;
     dt_reals class_weights;
+    dt_class_names classes; /* as in dt_data_options */
 } dt_data_output;
 
 typedef struct dt_data_options {
@@ -507,7 +519,7 @@ typedef struct dt_data_options {
     int labels;        /* cifar100: dt_data_labels */
     int64_t channels;  /* png, folder: 1 or 3 */
     int64_t size[2];   /* png, folder: height and width to resize to; 0: no resizing */
-    double validation; /* fraction of the training data, split off at its end */
+    double validation; /* fraction of the training data; tensors: see validation_order, else its end */
     /* use the first images or sums only; 0: drawn data 10,000 (sounds
      * 3,000), else all */
     int64_t train_count;
@@ -539,6 +551,11 @@ typedef struct dt_data_options {
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
     int split; /* dt_data_split */
+    int validation_order; /* dt_data_order */
+    /* tensors: the classes of the model, where there is one. With names, labels are these names.
+     * Without, integers below n are numbers of classes; other labels name classes, in their order.
+     * It has no recipe key: dt_recipe_open_data sets it. */
+    dt_class_names classes;
 } dt_data_options;
 
 /* A source of datasets of a program's own: `data: {format: given, source: NAME}`. */

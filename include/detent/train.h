@@ -306,6 +306,13 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
 DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 
+/* The same of data for a model that is read from a file: its tokenizer replaces data.tokenizer, and
+ * its classes are those of the labels (dt_data_options.classes). A line of output says which
+ * classes have no example. */
+DT_API dt_status dt_recipe_open_data_for(dt_recipe *r, const dt_model_info *info,
+                                         dt_dataset **train, dt_dataset **validation,
+                                         dt_dataset **test);
+
 /* Checks that need the model: adds an error for each rule of `qat` that matches no module. CONFIG
  * if the recipe has errors now. */
 DT_API dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m);

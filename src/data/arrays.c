@@ -2,6 +2,7 @@
  * of rows in memory or in a mapped file, which are converted when a batch is made. */
 #include "data/arrays.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,7 +61,7 @@ dt_status dt__array_store_add(dt__array_store *s, const uint8_t *data, int64_t r
     const int64_t before = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end;
     const int64_t windows = rows == 0 ? 0 : 1 + dt__max_i64(0, rows - s->length) / s->stride;
     s->recording[s->n_recordings++] =
-        (dt__recording){ data, rows, before + windows, (int)s->n_sources - 1 };
+        (dt__recording){ data, rows, before + windows, 0, (int)s->n_sources - 1 };
     return DT_OK;
 }
 
@@ -139,8 +140,8 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
     return dt_fail(s->ctx, DT_ERR_FORMAT,
                    "%s: row %lld, column %lld (counted from 0) is %g; finite numbers of f32 are "
                    "wanted",
-                   s->source[in->source].name, (long long)(at / s->row), (long long)(at % s->row),
-                   value);
+                   s->source[in->source].name, (long long)(in->first + at / s->row),
+                   (long long)(at % s->row), value);
 }
 
 dt_status dt__array_store_check(const dt__array_store *s, int64_t known)
@@ -165,9 +166,9 @@ static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
     int64_t largest = -1;
     for (int64_t i = 0; i < y->n; i++) {
         const double value = dtype->at((const uint8_t *)y->data + i * dtype->bytes);
-        if (!(value >= 0 && value <= most)) {
+        if (!(value >= 0 && value <= most) || value != floor(value)) {
             return dt_fail(s->ctx, DT_ERR_FORMAT,
-                           "%s: row %lld (counted from 0) is the label %.0f; 0 to %.0f wanted",
+                           "%s: row %lld (counted from 0) is the label %.10g; 0 to %.0f wanted",
                            y->name, (long long)i, value, most);
         }
         label[i] = (int32_t)value;

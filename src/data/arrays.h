@@ -28,7 +28,8 @@ typedef struct dt__array_source {
 typedef struct dt__recording {
     const uint8_t *data;
     int64_t rows;
-    int64_t end; /* the index after its last example, counted over all recordings */
+    int64_t end;   /* the index after its last example, counted over all recordings */
+    int64_t first; /* its first row in the array of the source, for messages */
     int source;
 } dt__recording;
 

@@ -61,7 +61,7 @@ static dt_status open_data(work *w)
         return go_without_data(w);
     }
     const dt_status status =
-        dt_recipe_open_data(w->recipe, w->info.tokenizer, &w->train, &validation, &test);
+        dt_recipe_open_data_for(w->recipe, &w->info, &w->train, &validation, &test);
     dt_dataset_free(validation);
     dt_dataset_free(test);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));

@@ -272,6 +272,10 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_init(r));
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
+    /* runs that were made before there was this key have held back the last examples */
+    if (r->saved && dt__node_at(r, "data.validation_order", NULL) == NULL) {
+        r->options.data.validation_order = DT_DATA_ORDER_TIME;
+    }
     dt__recipe_check(r);
     return DT_OK;
 }
@@ -357,20 +361,15 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
-dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
-                              dt_dataset **validation, dt_dataset **test)
+dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, validation);
-    DT__NEED(NULL, test);
-    dt_data_options o = r->options.data;
     dt_dataset *unwanted = NULL;
-    o.given = tokenizer;
-    if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
+    if (r->needs_data) adapt_to_evaluate(r, o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
-    const bool alone = r->needs_data && take_test_alone(&o, train != NULL);
+    const bool alone = r->needs_data && take_test_alone(o, train != NULL);
     const dt_status s =
-        dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
+        dt_data_open(r->ctx, o, train != NULL ? train : &unwanted, validation, test);
     if (alone && s == DT_OK) *test = unwanted;
     else dt_dataset_free(unwanted);
     return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));

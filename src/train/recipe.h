@@ -161,6 +161,15 @@ const dt_key *dt__form_of(const dt_key *key, const dt__node *node);
  * (check_limited.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
 
+/* ---- data ---- */
+
+/* dt_recipe_open_data with options of the recipe, which are adapted (recipe.c). */
+dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test);
+/* A line of output for a part of the data ("validation") without an example of some classes;
+ * d may be NULL (data_classes.c). NOMEM. */
+dt_status dt__say_missing_classes(const char *part, const dt_dataset *d);
+
 /* ---- between checks ---- */
 
 /* The key at `path`, if it was given and nothing was wrong with it so far. */

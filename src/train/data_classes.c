@@ -1,0 +1,140 @@
+/* The classes of a model, by which labels are read, and classes that a part of the data lacks. */
+#include "core/json.h"
+#include "data/joined.h"
+#include "train/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what a model tells apart --------------------------------------------------------------- */
+
+static int64_t first_of(const dt_example *e) { return e->rank >= 1 ? e->dims[0] : 0; }
+
+/* The numbers of classes, by the shapes of outputs. */
+static dt_status count_classes(dt_ctx *ctx, const dt_family *family, const void *options,
+                               dt_data_options *o)
+{
+    dt_example in, out;
+    dt_model_sides sides = { .n_out = 0 };
+    if (family == NULL) return DT_OK;
+    if (o->n_outputs > 0 && family->sides != NULL) {
+        DT__TRY(family->sides(ctx, options, &sides));
+        for (int64_t i = 0; i < o->n_outputs; i++) {
+            for (int k = 0; k < sides.n_out; k++) {
+                const char *name = sides.out_name[k];
+                if (name == NULL || strcmp(name, o->outputs[i].name) != 0) continue;
+                o->outputs[i].classes.n = first_of(&sides.out[k]);
+            }
+        }
+    } else if (family->shapes != NULL) {
+        DT__TRY(family->shapes(ctx, options, &in, &out));
+        o->classes.n = first_of(&out);
+        if (o->n_outputs == 1) o->outputs[0].classes.n = o->classes.n;
+    }
+    return DT_OK;
+}
+
+static void name_classes(dt_class_names *c, const dt_model_data *of)
+{
+    if (of->target == NULL || strcmp(of->target, "classes") != 0 || of->n_names == 0) return;
+    *c = (dt_class_names){ of->n_names, of->names };
+}
+
+/* Their names, which `data` keeps. */
+static void take_names(const dt_model_data *data, dt_data_options *o)
+{
+    name_classes(&o->classes, data);
+    if (o->n_outputs == 1) name_classes(&o->outputs[0].classes, data);
+    for (int64_t i = 0; i < o->n_outputs; i++) {
+        for (int k = 0; k < data->n_outputs; k++) {
+            if (strcmp(data->outputs[k].name, o->outputs[i].name) != 0) continue;
+            name_classes(&o->outputs[i].classes, &data->outputs[k]);
+        }
+    }
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+                              dt_dataset **validation, dt_dataset **test)
+{
+    DT__NEED(NULL, r);
+    DT__NEED(NULL, validation);
+    DT__NEED(NULL, test);
+    dt_data_options o = r->options.data;
+    o.given = tokenizer;
+    if (!r->only_quantizes && o.format == DT_DATA_TENSORS) {
+        DT__TRY(count_classes(r->ctx, r->options.model.family, r->options.model.options, &o));
+    }
+    return dt__recipe_open_options(r, &o, train, validation, test);
+}
+
+dt_status dt_recipe_open_data_for(dt_recipe *r, const dt_model_info *info, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test)
+{
+    DT__NEED(NULL, r);
+    DT__NEED(NULL, info);
+    DT__NEED(NULL, validation);
+    DT__NEED(NULL, test);
+    dt_model_data data = { .target = NULL };
+    dt_data_options o = r->options.data;
+    o.given = info->tokenizer;
+    dt_status s = DT_OK;
+    if (o.format == DT_DATA_TENSORS) s = count_classes(r->ctx, info->family, info->options, &o);
+    if (s == DT_OK && info->data != NULL) {
+        s = dt_model_data_parse(r->ctx, info->data, "the model", &data);
+    }
+    if (s == DT_OK) take_names(&data, &o);
+    if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
+    if (s == DT_OK && *test != NULL) s = dt__say_missing_classes("test", *test);
+    else if (s == DT_OK) s = dt__say_missing_classes("validation", *validation);
+    dt_model_data_free(r->ctx, &data);
+    return s;
+}
+
+/* ---- classes without examples --------------------------------------------------------------- */
+
+#define SHOWN 8 /* classes that a line names */
+
+static void add_name(const dt_dataset *d, int64_t c, bool first, char *text, size_t size)
+{
+    char shown[DT__SHOWN];
+    const char *name = dt_dataset_class_name(d, c);
+    const size_t used = strlen(text);
+    const char *comma = first ? "" : ", ";
+    if (name == NULL) snprintf(text + used, size - used, "%s%lld", comma, (long long)c);
+    else snprintf(text + used, size - used, "%s%s", comma, dt__shown(name, shown));
+}
+
+static dt_status say_missing(const char *part, const char *output, const dt_dataset *d)
+{
+    char names[SHOWN * (DT__SHOWN + 4)] = "";
+    int64_t missing = 0;
+    if (d->target != DT_TARGET_CLASS || d->kind->label == NULL || d->count == 0) return DT_OK;
+    uint8_t *seen = dt__alloc_zero(d->ctx, (size_t)dt__max_i64(1, d->classes));
+    if (seen == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < d->count; i++) seen[d->kind->label(d, i)] = 1;
+    for (int64_t c = 0; c < d->classes; c++) {
+        if (seen[c]) continue;
+        if (missing < SHOWN) add_name(d, c, missing == 0, names, sizeof names);
+        missing++;
+    }
+    dt__release(d->ctx, seen);
+    if (missing == 0) return DT_OK;
+    dt__say(d->ctx, "warning: data.%s%s%s has no example of %lld of %lld classes: %s%s", part,
+            output == NULL ? "" : ", output ", output == NULL ? "" : output, (long long)missing,
+            (long long)d->classes, names, missing > SHOWN ? ", ..." : "");
+    return DT_OK;
+}
+
+dt_status dt__say_missing_classes(const char *part, const dt_dataset *d)
+{
+    if (d == NULL) return DT_OK;
+    const dt__joined *j = d->joined;
+    if (j == NULL) return say_missing(part, NULL, d);
+    for (int i = 0; i < j->n_outputs; i++) {
+        const dt_dataset view = dt__joined_view(d, &j->output[i]);
+        DT__TRY(say_missing(part, j->n_outputs > 1 ? j->output[i].name : NULL, &view));
+    }
+    return DT_OK;
+}
