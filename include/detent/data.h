@@ -121,6 +121,18 @@ typedef struct dt_arrays {
  * bit that is neither 0 nor 1), naming row and column, NOMEM. */
 DT_API dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out);
 
+/* What the targets of arrays look like, to choose a task by. */
+typedef struct dt_target_look {
+    int64_t columns, different; /* numbers of a target; different numbers there are */
+    bool is_integer, is_bits;   /* all of them */
+    double least, most;
+    const char *time; /* a named column of x that looks like a time and never falls; NULL: none */
+} dt_target_look;
+
+/* Looks at the targets of arrays of DT_TARGET_VALUES, and at the names and order of a table's
+ * columns, which *out borrows. Errors: ARG for other data, NOMEM. */
+DT_API dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out);
+
 /* Samples per second of recordings from .wav files; 0 if unknown. */
 DT_API int64_t dt_dataset_rate(const dt_dataset *d);
 
@@ -478,6 +490,10 @@ typedef struct dt_standard {
 /* What a validation share keeps together. */
 typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
 
+/* NHWC: the last dimension of an example in a file is that of its channels, and becomes the
+ * first. */
+typedef enum dt_data_layout { DT_LAYOUT_AS_IT_IS, DT_LAYOUT_NHWC } dt_data_layout;
+
 /* Which examples a validation share of tensors holds back. AUTO: DRAWN of rows and of
  * whole recordings that a file labels, else TIME. DRAWN: by data.seed, every class in proportion.
  * TIME: the last ones. */
@@ -552,6 +568,7 @@ typedef struct dt_data_options {
     dt_standard standard;
     int split; /* dt_data_split */
     int validation_order; /* dt_data_order */
+    int layout;           /* dt_data_layout */
     /* tensors: the classes of the model, where there is one. With names, labels are these names.
      * Without, integers below n are numbers of classes; other labels name classes, in their order.
      * It has no recipe key: dt_recipe_open_data sets it. */

@@ -86,11 +86,38 @@ dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example)
                               &s->source[in->source] };
 }
 
+void dt__array_channels_last(dt__array_store *s)
+{
+    const int64_t channels = s->dims[s->rank - 1];
+    memmove(s->dims + 1, s->dims, (size_t)(s->rank - 1) * sizeof *s->dims);
+    s->dims[0] = channels;
+    s->channels_last = s->rank > 1;
+}
+
+/* An example whose last dimension in memory, that of channels, becomes the first. */
+static void turn_example(const dt__array_store *s, const uint8_t *from, float *x)
+{
+    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
+    const int64_t channels = s->dims[0], places = dt__array_size(s) / channels;
+    float some[64];
+    for (int64_t p = 0; p < places; p++) {
+        for (int64_t c = 0, n; c < channels; c += n) {
+            n = dt__min_i64(DT__COUNT_OF(some), channels - c);
+            dtype->to_f32(from + (p * channels + c) * dtype->bytes, n, some);
+            for (int64_t k = 0; k < n; k++) x[(c + k) * places + p] = some[k];
+        }
+    }
+}
+
 void dt__array_example(const dt__array_store *s, int64_t example, float *x)
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
     const dt__array_place place = dt__array_place_of(s, example);
     const int64_t have = place.bytes / dtype->bytes;
+    if (s->channels_last) {
+        turn_example(s, place.begin, x);
+        return;
+    }
     dtype->to_f32(place.begin, have, x);
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
@@ -100,7 +127,7 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
     const int64_t size = dt__array_size(s);
-    const bool rows = dt__array_is_rows(s);
+    const bool rows = dt__array_is_rows(s) && !s->channels_last;
     for (int64_t done = 0, count; done < n; done += count) {
         float *to = x + done * size;
         count = 1;
@@ -116,7 +143,7 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
 
 const float *dt__array_floats(const dt__array_store *s, int64_t first, int64_t n)
 {
-    if (s->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s)) return NULL;
+    if (s->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s) || s->channels_last) return NULL;
     if (s->recording[index_of(s, first)].end < first + n) return NULL;
     const void *at = dt__array_place_of(s, first).begin;
     return (uintptr_t)at % sizeof(float) == 0 ? at : NULL;

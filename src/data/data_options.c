@@ -31,6 +31,9 @@ static const char *const splits[] = {
     [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
 };
 
+static const char *const layouts[] = { [DT_LAYOUT_AS_IT_IS] = "as_it_is",
+                                       [DT_LAYOUT_NHWC] = "nhwc",
+                                       NULL };
 static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
                                       [DT_DATA_ORDER_DRAWN] = "drawn",
                                       [DT_DATA_ORDER_TIME] = "time",
@@ -209,6 +212,9 @@ const dt_key dt_data_keys[] = {
     { "split", DT_KEY_CHOICE, AT(split), .choices = splits, .fallback = "example",
       .text = "tensors: what a validation share keeps together: recording keeps the windows of a "
               "recording on one side" },
+    { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "as_it_is",
+      .text = "tensors: nhwc: examples [height, width, channels] in the files, or [.., channels], "
+              "become [channels, height, width]" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
       .text = "tensors: which examples a validation share holds back: drawn by data.seed, every "

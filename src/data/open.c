@@ -272,6 +272,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "context", !is_text(o->format) || o->context >= 1 },
         { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
         { "split", o->split >= 0 && o->split <= DT_SPLIT_RECORDINGS },
+        { "layout", o->layout >= 0 && o->layout <= DT_LAYOUT_NHWC },
+        { "layout", o->layout == DT_LAYOUT_AS_IT_IS || !o->window.given },
         { "validation_order", o->validation_order >= 0 && o->validation_order <= DT_DATA_ORDER_TIME },
         { "standardize.axis", o->standard.axis >= 0 && o->standard.axis <= DT_AXIS_LAST },
         { "standardize", (o->standard.mean.n == 0) == (o->standard.deviation.n == 0) },

@@ -99,6 +99,10 @@ static dt_status take_shape(part *p, const piece *x)
         if (skipped == 0) s->length = s->stride = x->dims[0];
     }
     s->axis = axis_of(p->all->o->standard.axis, s->rank);
+    if (p->all->o->layout == DT_LAYOUT_NHWC) {
+        dt__array_channels_last(s);
+        if (p->all->o->standard.axis == DT_AXIS_AUTO) s->axis = 0;
+    }
     const int64_t sizes[] = { s->row, s->length, (int64_t)sizeof(double) };
     int64_t bytes;
     if (s->row >= 1 && s->length >= 1 && dt__product(3, sizes, &bytes)) return DT_OK;
@@ -298,13 +302,16 @@ static dt_status targets_of_file(part *p)
 /* Names of classes mean neither normal nor anomalous. */
 static dt_status check_anomaly(const part *p, dt_status status)
 {
-    if (status != DT_OK || p->all->o->task != DT_DATA_ANOMALY || p->store->class_name == NULL) {
-        return status;
+    char *const *name = p->store->class_name;
+    if (status != DT_OK || p->all->o->task != DT_DATA_ANOMALY || name == NULL) return status;
+    while (name + 1 < p->store->class_name + p->store->outputs &&
+           (strcmp(*name, "0") == 0 || strcmp(*name, "1") == 0)) {
+        name++;
     }
     return dt_fail(p->all->ctx, DT_ERR_CONFIG,
                    "data.task: anomaly: %s has the label '%s'; 0 (normal) and 1 (anomalous) are "
                    "the labels",
-                   p->key, p->store->class_name[0]);
+                   p->key, *name);
 }
 
 static dt_status read_targets(part *p)

@@ -127,6 +127,18 @@ static dt_status say_missing(const char *part, const char *output, const dt_data
     return DT_OK;
 }
 
+void dt__say_layout(const dt_dataset *d)
+{
+    const dt__array_store *s = d->arrays;
+    if (s == NULL || s->rank != 3 || s->channels_last || s->dims[2] > 4) return;
+    if (s->dims[0] <= 4 || s->dims[1] <= 4) return;
+    char text[160];
+    dt__say(d->ctx,
+            "data.train: examples %s are read as %lld channels; data.layout: nhwc reads [height, "
+            "width, channels]",
+            dt__dims_text(s->rank, s->dims, text, sizeof text), (long long)s->dims[0]);
+}
+
 dt_status dt__say_missing_classes(const char *part, const dt_dataset *d)
 {
     if (d == NULL) return DT_OK;

@@ -170,6 +170,9 @@ dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset *
  * d may be NULL (data_classes.c). NOMEM. */
 dt_status dt__say_missing_classes(const char *part, const dt_dataset *d);
 
+/* A line of output for training data that look like images [height, width, channels]. */
+void dt__say_layout(const dt_dataset *d);
+
 /* ---- between checks ---- */
 
 /* The key at `path`, if it was given and nothing was wrong with it so far. */

@@ -185,6 +185,7 @@ dt_status dt__run_open(dt__run *r)
                                            count_updates };
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
+    dt__say_layout(r->train);
     DT__TRY(dt__say_missing_classes("train", r->train));
     DT__TRY(dt__say_missing_classes("validation", r->validation));
     DT__TRY(dt__say_missing_classes("test", r->test));
