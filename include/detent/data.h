@@ -497,7 +497,11 @@ typedef enum dt_data_layout { DT_LAYOUT_AS_IT_IS, DT_LAYOUT_NHWC } dt_data_layou
 /* Which examples a validation share of tensors holds back. AUTO: DRAWN of rows and of
  * whole recordings that a file labels, else TIME. DRAWN: by data.seed, every class in proportion.
  * TIME: the last ones. */
-typedef enum dt_data_order { DT_DATA_ORDER_AUTO, DT_DATA_ORDER_DRAWN, DT_DATA_ORDER_TIME } dt_data_order;
+typedef enum dt_data_order {
+    DT_DATA_ORDER_AUTO,
+    DT_DATA_ORDER_DRAWN,
+    DT_DATA_ORDER_TIME
+} dt_data_order;
 
 /* An input of a model, in the files of data.train, data.validation and data.test. */
 typedef struct dt_data_input {
@@ -532,10 +536,11 @@ typedef struct dt_data_options {
     /* idx: images, labels; cifar, text, jsonl: files; png: a folder; tokens: a file; none: the
      * usual names */
     dt_strings train, test;
-    int labels;        /* cifar100: dt_data_labels */
-    int64_t channels;  /* png, folder: 1 or 3 */
-    int64_t size[2];   /* png, folder: height and width to resize to; 0: no resizing */
-    double validation; /* fraction of the training data; tensors: see validation_order, else its end */
+    int labels;       /* cifar100: dt_data_labels */
+    int64_t channels; /* png, folder: 1 or 3 */
+    int64_t size[2];  /* png, folder: height and width to resize to; 0: no resizing */
+    double
+        validation; /* fraction of the training data; tensors: see validation_order, else its end */
     /* use the first images or sums only; 0: drawn data 10,000 (sounds
      * 3,000), else all */
     int64_t train_count;
@@ -566,7 +571,7 @@ typedef struct dt_data_options {
     dt_window window;
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
-    int split; /* dt_data_split */
+    int split;            /* dt_data_split */
     int validation_order; /* dt_data_order */
     int layout;           /* dt_data_layout */
     /* tensors: the classes of the model, where there is one. With names, labels are these names.

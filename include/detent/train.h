@@ -263,6 +263,9 @@ typedef struct dt_recipe_source {
     bool leave_files; /* do not check that the files it names exist */
     bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
     dt_recipe_use use;
+    /* Keys that the caller reads, NULL behind the last: "data" with all below it, "!data.augment"
+     * without that. What a file says besides is left out and not checked. NULL: all keys. */
+    const char *const *reads;
 } dt_recipe_source;
 
 /* Reads a recipe, fills in defaults and checks it. With CONFIG the caller still owns *out, which

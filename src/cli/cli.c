@@ -220,11 +220,17 @@ bool cli_lies_in_run(const char *model)
 
 bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
 
-int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out)
+const char *const cli_rounding_reads[] = {
+    "run",          "data",     "!data.augment", "qat",     "train.batch_size",
+    "model.family", "quantize", "convert",       "cluster", NULL
+};
+
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
+                       const char *const *reads, dt_recipe **out)
 {
     static const char empty[] = "{}\n";
     char path[CLI_PATH];
-    dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE };
+    dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE, .reads = reads };
     if (args->n_words > 1 && !cli_is_override(args->words[1])) {
         source.path = args->words[1];
         return cli_read_source(args, ctx, 2, &source, out);

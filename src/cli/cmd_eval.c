@@ -108,7 +108,10 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_dataset *test = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
+    static const char *const reads[] = { "run",           "data",
+                                         "!data.augment", "train.eval_batch_size",
+                                         "train.metrics", NULL };
+    int status = cli_read_recipe_of(args, ctx, "test data", reads, &recipe);
     if (status == CLI_DONE) status = open_data(args, ctx, recipe, &info, &test);
     if (status == CLI_DONE && dt_model_check_data(ctx, args->words[0], &info, test) != DT_OK) {
         status = cli_fail_file(args, ctx);

@@ -301,7 +301,8 @@ static void say_choices(const answers *a, const new_data *d, const cli_text *why
                 last ? "drawn draws them" : "time takes the last ones");
     }
     if (d->channels_last) {
-        cli_say("layout: [height, width, channels] becomes [channels, height, width] (data.layout)");
+        cli_say(
+            "layout: [height, width, channels] becomes [channels, height, width] (data.layout)");
     }
 }
 

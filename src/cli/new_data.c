@@ -123,8 +123,9 @@ static void add_files(const new_data *d, cli_text *out)
     if (d->language) {
         cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
         new_data_quote(out, path, strlen(path));
-        cli_text_add(out, "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
-                          "  context: %-20lld# tokens that it sees at once\n",
+        cli_text_add(out,
+                     "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
+                     "  context: %-20lld# tokens that it sees at once\n",
                      (long long)d->context);
         return;
     }
@@ -137,7 +138,8 @@ static void add_files(const new_data *d, cli_text *out)
     }
     cli_text_add(out, "}\n");
     if (d->channels_last) {
-        cli_text_add(out, "  layout: nhwc                 # [height, width, channels] in the file\n");
+        cli_text_add(out,
+                     "  layout: nhwc                 # [height, width, channels] in the file\n");
     }
     if (table && d->target != NULL) {
         cli_text_add(out, "  columns: {target: ");
@@ -205,8 +207,8 @@ const char *new_data_task(const dt_target_look *look, int64_t rows, const char *
     const bool dense = range == (double)look->different;
     const bool repeated = look->different <= rows / 2;
     const bool often = look->least == 0 && dense && look->different <= rows / 10;
-    const bool classes = look->is_integer &&
-                         (often || (look->different <= FEW && (repeated || dense)));
+    const bool classes =
+        look->is_integer && (often || (look->different <= FEW && (repeated || dense)));
     if (look->columns > 1) {
         cli_text_add(why, "%s has %lld columns of %s", name, (long long)look->columns,
                      look->is_bits ? "0 and 1: they are classes, several at once (--task "
@@ -214,9 +216,8 @@ const char *new_data_task(const dt_target_look *look, int64_t rows, const char *
                                    : "numbers: they are values");
         return look->is_bits ? "multi_label" : "regression";
     }
-    cli_text_add(why, "%s has %lld different %s in %lld rows: %s", name,
-                 (long long)look->different, look->is_integer ? "integers" : "numbers",
-                 (long long)rows,
+    cli_text_add(why, "%s has %lld different %s in %lld rows: %s", name, (long long)look->different,
+                 look->is_integer ? "integers" : "numbers", (long long)rows,
                  classes ? "they are classes (--task regression: values)"
                          : "they are values (--task classification: each is a class)");
     return classes ? "classification" : "regression";

@@ -58,8 +58,7 @@ dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *
 bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
 {
     int64_t count;
-    const size_t each =
-        a->text > 0 ? (size_t)a->text : (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const size_t each = a->text > 0 ? (size_t)a->text : (size_t)dt__array_dtype_of(a->dtype)->bytes;
     return dt__product(a->rank, a->dims, &count) && dt__mul_size((uint64_t)count, each, bytes) &&
            *bytes <= SIZE_MAX / 2;
 }

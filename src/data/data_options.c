@@ -31,9 +31,9 @@ static const char *const splits[] = {
     [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
 };
 
-static const char *const layouts[] = { [DT_LAYOUT_AS_IT_IS] = "as_it_is",
-                                       [DT_LAYOUT_NHWC] = "nhwc",
-                                       NULL };
+static const char *const layouts[] = {
+    [DT_LAYOUT_AS_IT_IS] = "as_it_is", [DT_LAYOUT_NHWC] = "nhwc", NULL
+};
 static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
                                       [DT_DATA_ORDER_DRAWN] = "drawn",
                                       [DT_DATA_ORDER_TIME] = "time",
@@ -244,8 +244,9 @@ const dt_key dt_data_keys[] = {
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
       .text = "test images or sums; 0: drawn data 2000 (sounds 1000), else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "drawn data: which examples are drawn; those to test with are always others; tensors: "
-              "which are held back to validate" },
+      .text =
+          "drawn data: which examples are drawn; those to test with are always others; tensors: "
+          "which are held back to validate" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text =
           "what a model makes of an example: its class; of an image: the image without the noise "

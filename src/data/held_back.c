@@ -30,8 +30,8 @@ static int64_t class_of(const draw *w, int64_t unit)
 {
     const dt__array_store *s = w->d->arrays;
     if (w->classes == 1) return 0;
-    const int64_t example = !w->whole || unit == 0 ? (w->whole ? 0 : unit)
-                                                   : s->recording[unit - 1].end;
+    const int64_t example =
+        !w->whole || unit == 0 ? (w->whole ? 0 : unit) : s->recording[unit - 1].end;
     return w->d->kind->label(w->d, example);
 }
 
@@ -249,13 +249,14 @@ static dt_status is_drawn(const dt_dataset *d, const dt_data_options *o, bool *w
     const bool rows = dt__array_is_rows(s) && !s->target_each_recording;
     const bool units = o->split == DT_SPLIT_RECORDINGS || s->n_recordings == d->count;
     *whole = !rows || o->split == DT_SPLIT_RECORDINGS;
-    *drawn = o->validation_order == DT_DATA_ORDER_DRAWN ||
-             (o->validation_order == DT_DATA_ORDER_AUTO &&
-              (rows || (units && o->train_tensors.given)));
+    *drawn =
+        o->validation_order == DT_DATA_ORDER_DRAWN ||
+        (o->validation_order == DT_DATA_ORDER_AUTO && (rows || (units && o->train_tensors.given)));
     if (!*drawn || !*whole || units) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_CONFIG,
-                   "data.validation_order: windows of one recording would be on both sides; "
-                   "data.split: recording draws whole recordings, order time takes the last windows");
+    return dt_fail(
+        d->ctx, DT_ERR_CONFIG,
+        "data.validation_order: windows of one recording would be on both sides; "
+        "data.split: recording draws whole recordings, order time takes the last windows");
 }
 
 dt_status dt__hold_back(dt_dataset *d, const dt_data_options *o, dt__held_back *held,

@@ -91,8 +91,7 @@ dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to)
     }
     l->is_numbers = integers && least >= 0 && dt__labels_are_numbers(l, most, most == n - 1);
     l->classes = l->is_numbers ? dt__max_i64(most + 1, l->least) : n;
-    return l->is_numbers ? DT_OK
-                         : dt__words_sort(ctx, &l->words, integers ? by_number : NULL, to);
+    return l->is_numbers ? DT_OK : dt__words_sort(ctx, &l->words, integers ? by_number : NULL, to);
 }
 
 const char *const *dt__labels_names(const dt__labels *l)

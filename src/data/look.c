@@ -20,7 +20,8 @@ static bool is_time(const char *name)
     static const char *const whole[] = { "t", "year", "month", "day", "hour", "second", "seconds" };
     char small[64];
     size_t n = 0;
-    for (; name[n] != 0 && n + 1 < sizeof small; n++) small[n] = (char)tolower((unsigned char)name[n]);
+    for (; name[n] != 0 && n + 1 < sizeof small; n++)
+        small[n] = (char)tolower((unsigned char)name[n]);
     small[n] = 0;
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if (strstr(small, parts[i]) != NULL) return true;

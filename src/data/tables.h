@@ -16,7 +16,7 @@ typedef struct dt__tables {
     struct {
         dt__csv_table *v; /* [n][files]; NULL: not read yet */
         int64_t files;
-    } part[3];        /* train, validation, test */
+    } part[3];          /* train, validation, test */
     dt__held_back held; /* drawn for the first reading, which the others follow */
 } dt__tables;
 

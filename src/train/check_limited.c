@@ -109,6 +109,13 @@ static bool is_read(const dt_recipe *r, int i)
     return (limited[i].choices & DT__BIT(chosen[limited[i].by])) != 0;
 }
 
+const char *dt__recipe_limited_by_format(int i, int format)
+{
+    if (i >= DT__COUNT_OF(limited)) return NULL;
+    const bool excluded = limited[i].by == BY_FORMAT && !(limited[i].choices & DT__BIT(format));
+    return excluded ? limited[i].path : "";
+}
+
 /* Keys of one input or output, which data.inputs and data.outputs replace. */
 static const char *const alone[] = {
     "data.task",           "data.columns.target", "train.loss",

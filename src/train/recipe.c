@@ -262,9 +262,14 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     dt__recipe_rename(r);
+    const dt__node *format = dt__node_at(r, "data.format", NULL);
+    if (format != NULL && format->kind == DT__SCALAR) {
+        r->file_format = dt__recipe_copy(r, format->text, format->bytes);
+    }
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
     for (int i = 0; i < grafts->n; i++) dt__recipe_graft(r, &grafts->graft[i]);
     dt__recipe_rename(r); /* overrides may contain old names too */
+    dt__recipe_leave_out(r);
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
@@ -404,6 +409,7 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
     if (r == NULL) return DT_ERR_NOMEM;
     r->leave_files = source->leave_files;
     r->saved = source->saved;
+    r->reads = source->reads;
     r->sweep_file = grafts->file == NULL ? "" : dt__recipe_format(r, "%s", grafts->file);
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source, grafts);
     if (status == DT_OK) status = dt__recipe_verdict(r);
