@@ -167,7 +167,7 @@ static const line lines[] = {
     { 0, "new.yaml", "new new.yaml --data sounds" },
     { 0, "new.yaml", "new new.yaml --data table --task regression" },
     { 0, "new.yaml", "new new.yaml --data table --task multi_label" },
-    { 2, "data.context", "new new.yaml --data text.txt" },
+    { 0, "language", "new new.yaml --data text.txt" },
     { 4, "is no number", "new new.yaml --data rows.csv --target a --task regression" },
     { 2, "--bits", "new new.yaml --data digits --bits 5" },
     { 2, "--task", "new new.yaml --data digits --task zebra" },
