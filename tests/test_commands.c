@@ -52,7 +52,7 @@ static const line lines[] = {
     { 0, "flash", "inspect cnn.st --device" },
     { 0, "state of a run", "inspect half" },
     { 0, "lora", "inspect adapted" },
-    { 0, "\"name\"", "inspect adapted --json" },
+    { 0, "\"metadata\": {", "inspect adapted --json" },
     { 0, "tensor", "inspect of-two" },
     { 4, "no safetensors file", "inspect text.txt" },
     { 4, "no safetensors file", "inspect text.txt --layers" },

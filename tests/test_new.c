@@ -145,7 +145,7 @@ static void write_recipe(const char *name, const char *train, bool augmented)
     fprintf(f,
             "run: {dir: runs/r}\nmodel: {family: mlp, sizes: [12, 8, 2]}\n"
             "data: {format: table, task: regression, train_count: 200, test_count: 50%s}\n"
-            "train:\n  epochs: 1\n%s%s\nqat: {preset: int8-dynamic-int4-weight}\n",
+            "train:\n  epochs: 1\n%s%s\nqat: {preset: int8-dynamic-int4-weight, start_step: 1}\n",
             augmented ? ", augment: {flip: true, crop: 3}" : "", train[0] == 0 ? "" : "  ", train);
     fclose(f);
 }

@@ -129,8 +129,8 @@ typedef struct dt_target_look {
     const char *time; /* a named column of x that looks like a time and never falls; NULL: none */
 } dt_target_look;
 
-/* Looks at the targets of arrays of DT_TARGET_VALUES, and at the names and order of a table's
- * columns, which *out borrows. Errors: ARG for other data, NOMEM. */
+/* Looks at the targets of arrays, of DT_TARGET_VALUES (of others *out has no numbers), and at the
+ * names and order of a table's columns, which *out borrows. Errors: ARG for other data, NOMEM. */
 DT_API dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out);
 
 /* Samples per second of recordings from .wav files; 0 if unknown. */

@@ -170,7 +170,6 @@ static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const
     if (s == DT_OK) s = dt_dataset_look(values, &look);
     if (s == DT_OK) {
         *usual = new_data_task(&look, dt_dataset_count(values), name.text, why);
-        if (look.time != NULL) d->order = "time";
     }
     dt_dataset_free(values);
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
@@ -215,7 +214,10 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, dt_datas
         *train = NULL;
         s = open_data(ctx, d, train);
     }
+    dt_target_look look = { .time = NULL };
+    if (s == DT_OK && d->order != NULL) s = dt_dataset_look(*train, &look);
     if (s != DT_OK) return fail_open(args, ctx);
+    if (look.time != NULL) d->order = "time";
     if (!d->language) {
         d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
     }

@@ -62,9 +62,11 @@ dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
 {
     DT__NEED(NULL, d);
     DT__NEED(d->ctx, out);
-    if (d->kind != &dt__data_arrays || d->target != DT_TARGET_VALUES || d->count == 0) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "look: arrays with numbers as targets are wanted");
+    if (d->kind != &dt__data_arrays || d->count == 0) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "look: arrays are wanted, not %s", d->kind->examples);
     }
+    *out = (dt_target_look){ .time = NULL };
+    if (d->target != DT_TARGET_VALUES) return find_time(d, out);
     const int64_t n = d->count * d->arrays->outputs;
     float *v = dt__alloc_array(d->ctx, n, sizeof *v);
     if (v == NULL) return DT_ERR_NOMEM;
