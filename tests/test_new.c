@@ -40,7 +40,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* The target of row i: numbers with decimals; integers far apart; words; many integers; 0, 1, ... */
+/* The target of row i: with decimals; integers far apart; words; many integers; 0, 1, ... */
 static void put_target(FILE *f, int kind, int i, int classes)
 {
     static const char *const words[] = { "rest", "walk", "run fast", "\"a,b\"", "7 up" };
@@ -225,6 +225,33 @@ START_TEST(wrong_variables_are_named)
 }
 END_TEST
 
+/* A stack that may not suffice is refused before anything happens; the least one suffices. */
+START_TEST(small_stacks_are_refused)
+{
+#ifdef TEST_SANITIZED
+    test_skip("the least stack: a sanitizer needs more");
+#else
+    char *output;
+    test_folder(folder);
+    write_recipe("r.yaml", "", false);
+    for (int i = 0; i < 4; i++) {
+        const int status =
+            test_shell(&output, "cd %s && ulimit -s %d && " DETENT "train r.yaml 2>&1", folder,
+                       96 + below(400));
+        ck_assert_int_eq(status, 1);
+        ck_assert_msg(strstr(output, "the stack is limited to") != NULL, "%s", output);
+        free(output);
+    }
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && ulimit -s 512 && " DETENT "train r.yaml --quiet >&2 && "
+                                "" DETENT "quantize runs/r/float.safetensors -o q.safetensors "
+                                "r.yaml quantize.rounder=gptq >&2",
+                                folder),
+                     0);
+#endif
+}
+END_TEST
+
 /* JSON has no character that a terminal obeys or hides, and reads as the same text. */
 START_TEST(json_shows_every_character)
 {
@@ -273,6 +300,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);
     tcase_add_test(cases, wrong_variables_are_named);
+    tcase_add_test(cases, small_stacks_are_refused);
     tcase_add_test(cases, json_shows_every_character);
     suite_add_tcase(suite, cases);
     return suite;

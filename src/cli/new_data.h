@@ -32,7 +32,8 @@ void new_data_block(const new_data *d, cli_text *out);
 void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out);
 
 /* Which task fits numbers to predict, as `data.task`, and why: a sentence about `name`. */
-const char *new_data_task(const dt_target_look *look, int64_t rows, const char *name, cli_text *why);
+const char *new_data_task(const dt_target_look *look, int64_t rows, const char *name,
+                          cli_text *why);
 
 /* The share of n examples that is held back, so that `classes` may have one each; 0: none. */
 double new_data_share(int64_t n, int64_t classes);
