@@ -62,7 +62,6 @@ DT_API const char *dt_status_name(dt_status status);
 DT_API void dt_text_clean(char *text);
 
 #define DT_TEXT_JSON 16 /* bytes for a character */
-
 /* Writes the next character of n bytes of text as it is in a string of JSON, with a NUL: escaped
  * where dt_text_clean replaces it, U+FFFD in place of a byte that is no UTF-8. Returns the bytes of
  * text that it took; 0: there is none. */

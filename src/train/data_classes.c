@@ -69,6 +69,39 @@ dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **
     return dt__recipe_open_options(r, &o, train, validation, test);
 }
 
+/* The number of a class of the model; -1: it has none of this name. */
+static int64_t named(const dt_model_data *m, const char *name)
+{
+    int64_t k = 0;
+    while (k < m->n_names && strcmp(m->names[k], name) != 0) k++;
+    return k < m->n_names ? k : -1;
+}
+
+/* Folders number their classes by themselves: FORMAT where these are other numbers than the
+ * model's, and a line of output for a class that the model does not name. */
+static dt_status compare_names(const dt_dataset *d, const dt_model_data *m)
+{
+    if (d == NULL || d->joined != NULL || d->target != DT_TARGET_CLASS || m->n_names == 0) {
+        return DT_OK;
+    }
+    for (int64_t c = 0; c < d->classes; c++) {
+        char shown[DT__SHOWN], other[DT__SHOWN];
+        const char *name = dt_dataset_class_name(d, c);
+        if (name == NULL) return DT_OK;
+        const int64_t k = named(m, name);
+        if (k == c || (c < m->n_names && strcmp(m->names[c], name) == 0)) continue;
+        if (k >= 0) {
+            return dt_fail(d->ctx, DT_ERR_FORMAT,
+                           "'%s' is class %lld of the data, but class %lld of the model: the data "
+                           "must have a folder for each class of the model, in its order",
+                           dt__shown(name, shown), (long long)c, (long long)k);
+        }
+        dt__say(d->ctx, "warning: class %lld of the data is '%s', of the model '%s'", (long long)c,
+                dt__shown(name, shown), c < m->n_names ? dt__shown(m->names[c], other) : "none");
+    }
+    return DT_OK;
+}
+
 dt_status dt_recipe_open_data_for(dt_recipe *r, const dt_model_info *info, dt_dataset **train,
                                   dt_dataset **validation, dt_dataset **test)
 {
@@ -86,6 +119,7 @@ dt_status dt_recipe_open_data_for(dt_recipe *r, const dt_model_info *info, dt_da
     }
     if (s == DT_OK) take_names(&data, &o);
     if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
+    if (s == DT_OK && train == NULL) s = compare_names(*test != NULL ? *test : *validation, &data);
     if (s == DT_OK && *test != NULL) s = dt__say_missing_classes("test", *test);
     else if (s == DT_OK) s = dt__say_missing_classes("validation", *validation);
     dt_model_data_free(r->ctx, &data);
