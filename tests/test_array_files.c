@@ -241,7 +241,7 @@ START_TEST(hostile_npy)
     } cases[] = {
         { "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", "x.astype('<f4')" },
         { "{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }", "dtype '<c8'; float16" },
-        { "{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", "dtype '|O'" },
+        { "{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", "y.astype(str)" },
         { "{'descr': '<u8', 'fortran_order': False, 'shape': (2, 3), }", "dtype '<u8'" },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", "structured" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", "ascontiguousarray" },

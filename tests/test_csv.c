@@ -109,9 +109,9 @@ START_TEST(a_table)
     static const float x[9] = { 2, 3, 1, 5, -0.6F, 4, 8, 9, 7 };
     ck_assert_int_eq(memcmp(t.x->data, x, sizeof x), 0);
     TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(!c.is_integers && c.classes.n == 2);
-    ck_assert_str_eq(c.classes.word[0], "a \"dog\"");
-    ck_assert_str_eq(c.classes.word[1], "cat");
+    ck_assert(!c.labels.is_numbers && c.labels.words.n == 2);
+    ck_assert_str_eq(c.labels.words.word[0], "a \"dog\"");
+    ck_assert_str_eq(c.labels.words.word[1], "cat");
     static const int32_t y[3] = { 0, 1, 1 };
     ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
     dt__csv_table_free(&t);
@@ -206,23 +206,27 @@ START_TEST(several_readings)
 }
 END_TEST
 
-/* Labels that are integers are the classes, also with numbers between that do not occur. */
+/* Integers with gaps name classes, in the order of the numbers; of a model with more classes they
+ * are the numbers of its classes. */
 START_TEST(integers)
 {
     static const dt_csv_options o = { false, { 0, { NULL } }, { 1, { "1" } } };
+    static const int32_t y[2][3] = { { 1, 0, 1 }, { 10, 2, 10 } };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
-    test_write_text(path_of("i.csv"), "0.5,7,1\n0.25,2,1\n1,7,1\n");
-    TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
-    TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(c.is_integers && c.most == 7 && c.inputs.n == 2);
-    static const int32_t y[3] = { 7, 2, 7 };
-    ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
-    dt__csv_table_free(&t);
-    TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
-    ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
-    dt__csv_table_free(&t);
+    c.labels.known.n = _i ? 11 : 0;
+    test_write_text(path_of("i.csv"), "0.5,10,1\n0.25,2,1\n1,10,1\n");
+    for (int again = 0; again < 2; again++) {
+        TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
+        TEST_OK(ctx, dt__csv_close(&c, &t, 1));
+        ck_assert_int_eq(memcmp(t.y->data, y[_i], sizeof y[_i]), 0);
+        dt__csv_table_free(&t);
+    }
+    ck_assert_int_eq(c.labels.is_numbers, _i);
+    ck_assert_int_eq(c.labels.classes, _i ? 11 : 2);
+    if (_i == 0) ck_assert_str_eq(dt__labels_names(&c.labels)[0], "2");
+    ck_assert_int_eq(c.inputs.n, 2);
     dt__csv_free(&c);
     dt_ctx_free(ctx);
 }
@@ -374,7 +378,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, a_table);
     tcase_add_test(cases, names_are_utf8);
     tcase_add_test(cases, several_readings);
-    tcase_add_test(cases, integers);
+    tcase_add_loop_test(cases, integers, 0, 2);
     tcase_add_loop_test(cases, many_rows, 0, 2);
     tcase_add_test(cases, refused);
     tcase_add_test(cases, damaged);

@@ -61,6 +61,12 @@ DT_API const char *dt_status_name(dt_status status);
  * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
 DT_API void dt_text_clean(char *text);
 
+#define DT_TEXT_JSON 16 /* bytes for a character */
+/* Writes the next character of n bytes of text as it is in a string of JSON, with a NUL: escaped
+ * where dt_text_clean replaces it, U+FFFD in place of a byte that is no UTF-8. Returns the bytes of
+ * text that it took; 0: there is none. */
+DT_API size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON]);
+
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 

@@ -263,6 +263,9 @@ typedef struct dt_recipe_source {
     bool leave_files; /* do not check that the files it names exist */
     bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
     dt_recipe_use use;
+    /* Keys that the caller reads, NULL behind the last: "data" with all below it, "!data.augment"
+     * without that. What a file says besides is left out and not checked. NULL: all keys. */
+    const char *const *reads;
 } dt_recipe_source;
 
 /* Reads a recipe, fills in defaults and checks it. With CONFIG the caller still owns *out, which
@@ -301,8 +304,10 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
 
 /* dt_data_open with the recipe's `data`. Errors that the recipe causes have the position of their
  * key. `model` is the one that the data are for, or NULL: its tokenizer, if it has one, replaces
- * data.tokenizer, and its tokens end the data's texts. With `train` NULL no training data are
- * returned; of a recipe read to evaluate, training text is not read at all. */
+ * data.tokenizer, its tokens end the data's texts, and its classes are those of the labels
+ * (dt_data_options.classes). Of a model with a family, a line of output says which classes have no
+ * example. With `train` NULL no training data are returned; of a recipe read to evaluate, training
+ * text is not read at all. */
 DT_API dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 

@@ -139,7 +139,10 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
 /* The same for the words MODEL [RECIPE] [key=value ...]. Without RECIPE it takes that of MODEL's
  * run. Does not check that the recipe's files exist. `what` says in messages what the recipe is
  * needed for. */
-int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
+                       const char *const *reads, dt_recipe **out);
+/* What `quantize` and `convert` read of a recipe (dt_recipe_source). */
+extern const char *const cli_rounding_reads[];
 
 /* ---- outputs.c ---- */
 

@@ -57,7 +57,10 @@ static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     if (n < 0 || n >= PATH_MAX || stat(path, &found) != 0) return CLI_DONE;
     own.words = &word;
     own.n_words = 1;
-    const int status = cli_read_recipe(&own, ctx, 0, true, out);
+    const dt_recipe_source source = {
+        .path = path, .leave_files = true, .saved = true, .reads = cli_rounding_reads
+    };
+    const int status = cli_read_source(&own, ctx, 1, &source, out);
     if (status != CLI_DONE) return status;
     if (dt_recipe_get(*out)->convert.rounding.rounder != DT_ROUND_NEAREST) return CLI_DONE;
     dt_recipe_free(*out);

@@ -100,7 +100,8 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
                         "packed; %s is of files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
-    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data", &recipe)
+    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data",
+                                                       cli_rounding_reads, &recipe)
                                   : read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = round_model_run(args, ctx, recipe, &r);
     dt_recipe_free(recipe);

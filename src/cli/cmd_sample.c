@@ -331,6 +331,20 @@ static dt_status put(job *j, int32_t id)
     return s;
 }
 
+/* Text for a terminal: what it would obey, apart from ends of lines and tabs, becomes '?'. */
+static dt_status to_screen(void *user, const char *text, size_t bytes)
+{
+    char out[DT_TEXT_JSON];
+    (void)user;
+    for (size_t i = 0, took; i < bytes; i += took) {
+        took = dt_text_json(text + i, bytes - i, out);
+        const bool hidden = out[0] == '\\' && out[1] == 'u';
+        if (!hidden || text[i] == '\n' || text[i] == '\t') fwrite(text + i, 1, took, stdout);
+        else putchar('?');
+    }
+    return ferror(stdout) ? DT_ERR_IO : DT_OK;
+}
+
 /* The status after writing to the stream. Of stdout that cannot be written main tells. */
 static int written(const job *j, dt_status s)
 {
@@ -516,7 +530,7 @@ int cli_sample(const cli_args *args)
 {
     job j = { .args = args };
     int64_t threads = 0;
-    j.out.to = args->option[JSON] == NULL ? cli_stdout : NULL;
+    j.out.to = args->option[JSON] != NULL ? NULL : isatty(1) ? to_screen : cli_stdout;
     int status = read_options(&j);
     if (status == CLI_DONE) status = read_integer(args, THREADS, 1, 1024, &threads);
     if (status != CLI_DONE) return status;

@@ -94,7 +94,8 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     cli_args changed = *args;
     changed.words = words;
     changed.n_words = args->n_words + 1;
-    status = cli_read_recipe(&changed, ctx, 0, false, out);
+    const dt_recipe_source source = { .path = path, .saved = true };
+    status = cli_read_source(&changed, ctx, 1, &source, out);
     free(words);
     return status;
 }

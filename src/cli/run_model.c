@@ -60,7 +60,10 @@ static bool find_final(finding *f)
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
     dt_recipe *recipe = NULL;
-    const dt_recipe_source source = { .path = recipe_path, .leave_files = true, .saved = true };
+    static const char *const reads[] = { "qat", "convert", "model.pack", "model.packing", NULL };
+    const dt_recipe_source source = {
+        .path = recipe_path, .leave_files = true, .saved = true, .reads = reads
+    };
     if (!holds(f, "recipe.yaml", recipe_path)) {
         return f->status == CLI_DONE && holds(f, name, f->path);
     }

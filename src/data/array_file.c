@@ -3,6 +3,7 @@
 
 #include "core/byte_order.h"
 #include "core/ending.h"
+#include "core/utf8.h"
 #include "data/file_map.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *
 bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
 {
     int64_t count;
-    const size_t each = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const size_t each = a->text > 0 ? (size_t)a->text : (size_t)dt__array_dtype_of(a->dtype)->bytes;
     return dt__product(a->rank, a->dims, &count) && dt__mul_size((uint64_t)count, each, bytes) &&
            *bytes <= SIZE_MAX / 2;
 }
@@ -89,7 +90,31 @@ static dt_status turn_numbers(dt__array_file *a)
     return DT_OK;
 }
 
+int64_t dt__array_text(const dt__array_file *a, int64_t i, char *text)
+{
+    const uint8_t *at = a->data + i * a->text;
+    int64_t n = a->text / a->unit, used = 0;
+    while (n > 0 && (a->unit == 1 ? at[n - 1] : dt__u32_at(at + 4 * (n - 1))) == 0) n--;
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t c = a->unit == 1 ? at[k] : dt__u32_at(at + 4 * k);
+        if (used + 4 >= DT__TEXT_MOST || c == 0) return -1;
+        if (a->unit == 1) text[used++] = (char)c;
+        else used += (int64_t)dt__utf8_put(c, text + used);
+    }
+    text[used] = '\0';
+    return dt__is_utf8_of(text, (size_t)used) ? used : -1;
+}
+
 dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
+{
+    DT__TRY(dt__array_file_open_any(ctx, name, a));
+    if (a->text == 0) return DT_OK;
+    return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                          "an array of words, which only classes may be (data.train.y); numbers "
+                          "are wanted");
+}
+
+dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file *a)
 {
     size_t length;
     *a = (dt__array_file){ .ctx = ctx, .name = name };

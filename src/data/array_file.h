@@ -13,6 +13,8 @@ typedef struct dt__array_file {
     uint8_t *bytes;   /* the mapped file */
     size_t size;
     int dtype, rank; /* the array */
+    int64_t text;    /* bytes of a text of it, of which `unit` are a character; 0: it has numbers */
+    int unit;        /* 4: code points; 1: UTF-8 */
     int64_t dims[DT_MAX_RANK];
     const uint8_t *data;
     int64_t rate;            /* of recordings: samples per second; else 0 */
@@ -29,6 +31,12 @@ size_t dt__array_file_length(const char *name);
 /* Opens the array `name`, FILE or FILE:PART. dt__array_file_close must be called also after an
  * error. Errors, naming the file and what would be right: IO, FORMAT, UNSUPPORTED, NOMEM. */
 dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a);
+/* The same; the array may also be of texts. */
+dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file *a);
+/* Text i of an array of texts as UTF-8, without the NULs behind it, into memory of DT__TEXT_MOST;
+ * its length, -1: not UTF-8 or too long. */
+int64_t dt__array_text(const dt__array_file *a, int64_t i, char *text);
+#define DT__TEXT_MOST 4096
 void dt__array_file_close(dt__array_file *a);
 
 /* FORMAT, or another status, with the file's name in front. */

@@ -4,6 +4,7 @@
 
 #include "data/merging.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -62,7 +63,7 @@ dt_status dt__array_store_add(dt__array_store *s, int dtype, const uint8_t *data
     const int64_t before = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end;
     const int64_t windows = rows == 0 ? 0 : 1 + dt__max_i64(0, rows - s->length) / s->stride;
     s->recording[s->n_recordings++] =
-        (dt__recording){ data, rows, before + windows, (int)s->n_sources - 1, dtype };
+        (dt__recording){ data, rows, before + windows, 0, (int)s->n_sources - 1, dtype };
     return DT_OK;
 }
 
@@ -89,10 +90,37 @@ dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example)
                               &s->source[in->source] };
 }
 
+void dt__array_channels_last(dt__array_store *s)
+{
+    const int64_t channels = s->dims[s->rank - 1];
+    memmove(s->dims + 1, s->dims, (size_t)(s->rank - 1) * sizeof *s->dims);
+    s->dims[0] = channels;
+    s->channels_last = s->rank > 1;
+}
+
+/* An example whose last dimension in memory, that of channels, becomes the first. */
+static void turn_example(const dt__array_store *s, const dt__array_dtype *dtype,
+                         const uint8_t *from, float *x)
+{
+    const int64_t channels = s->dims[0], places = dt__array_size(s) / channels;
+    float some[64];
+    for (int64_t p = 0; p < places; p++) {
+        for (int64_t c = 0, n; c < channels; c += n) {
+            n = dt__min_i64(DT__COUNT_OF(some), channels - c);
+            dtype->to_f32(from + (p * channels + c) * dtype->bytes, n, some);
+            for (int64_t k = 0; k < n; k++) x[(c + k) * places + p] = some[k];
+        }
+    }
+}
+
 void dt__array_example(const dt__array_store *s, int64_t example, float *x)
 {
     const dt__array_place place = dt__array_place_of(s, example);
     const int64_t have = place.bytes / place.dtype->bytes;
+    if (s->channels_last) {
+        turn_example(s, place.dtype, place.begin, x);
+        return;
+    }
     place.dtype->to_f32(place.begin, have, x);
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
@@ -101,7 +129,7 @@ void dt__array_example(const dt__array_store *s, int64_t example, float *x)
 void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x)
 {
     const int64_t size = dt__array_size(s);
-    const bool rows = dt__array_is_rows(s);
+    const bool rows = dt__array_is_rows(s) && !s->channels_last;
     for (int64_t done = 0, count; done < n; done += count) {
         float *to = x + done * size;
         count = 1;
@@ -119,7 +147,8 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
 const float *dt__array_floats(const dt__array_store *s, int64_t first, int64_t n)
 {
     const dt__recording *in = &s->recording[index_of(s, first)];
-    if (in->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s) || in->end < first + n) return NULL;
+    if (in->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s) || s->channels_last) return NULL;
+    if (in->end < first + n) return NULL;
     const void *at = dt__array_place_of(s, first).begin;
     return (uintptr_t)at % sizeof(float) == 0 ? at : NULL;
 }
@@ -142,8 +171,8 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
     return dt_fail(s->ctx, DT_ERR_FORMAT,
                    "%s: row %lld, column %lld (counted from 0) is %g; finite numbers of f32 are "
                    "wanted",
-                   s->source[in->source].name, (long long)(at / s->row), (long long)(at % s->row),
-                   value);
+                   s->source[in->source].name, (long long)(in->first + at / s->row),
+                   (long long)(at % s->row), value);
 }
 
 /* FORMAT if f32 merges numbers of a channel. */
@@ -186,9 +215,9 @@ static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
     int64_t largest = -1;
     for (int64_t i = 0; i < y->n; i++) {
         const double value = dtype->at((const uint8_t *)y->data + i * dtype->bytes);
-        if (!(value >= 0 && value <= most)) {
+        if (!(value >= 0 && value <= most) || value != floor(value)) {
             return dt_fail(s->ctx, DT_ERR_FORMAT,
-                           "%s: row %lld (counted from 0) is the label %.0f; 0 to %.0f wanted",
+                           "%s: row %lld (counted from 0) is the label %.10g; 0 to %.0f wanted",
                            y->name, (long long)i, value, most);
         }
         label[i] = (int32_t)value;

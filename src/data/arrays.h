@@ -28,7 +28,8 @@ typedef struct dt__array_source {
 typedef struct dt__recording {
     const uint8_t *data;
     int64_t rows;
-    int64_t end; /* the index after its last example, counted over all recordings */
+    int64_t end;   /* the index after its last example, counted over all recordings */
+    int64_t first; /* its first row in the array of the source, for messages */
     int source;
     int dtype; /* dt_array_dtype: of the store, or of a sound whose file has another */
 } dt__recording;
@@ -40,6 +41,7 @@ typedef struct dt__array_store {
     int dtype; /* dt_array_dtype of x, of the first recording */
     int rank;  /* shape of an example */
     int64_t dims[DT_MAX_RANK - 1];
+    bool channels_last;     /* in memory the first of `dims` is the last */
     int axis;               /* the dimension of an example that counts its channels */
     int64_t length, stride; /* rows of an example, and between the first rows of two examples */
     int64_t row;            /* numbers of a row */
@@ -63,6 +65,9 @@ extern const dt__data_kind dt__data_arrays;
 /* An empty store with one reference: rows are examples. NULL: NOMEM. */
 dt__array_store *dt__array_store_create(dt_ctx *ctx);
 void dt__array_store_release(dt__array_store *s); /* NULL is allowed */
+
+/* Says that `dims`, as set, end in the channels: they become the first of an example. */
+void dt__array_channels_last(dt__array_store *s);
 
 /* Adds rows of a dtype in one piece; their source is the last one added. NOMEM. */
 dt_status dt__array_store_add(dt__array_store *s, int dtype, const uint8_t *data, int64_t rows);

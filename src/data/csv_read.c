@@ -48,17 +48,20 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
                             int32_t *out)
 {
     if (f->n == 0) return dt__csv_refuse(r, f, "is empty; a class is wanted");
-    int64_t i = dt__words_find(&c->classes, f->text, f->n);
-    if (i < 0 && c->is_closed) return dt__csv_refuse(r, f, "is no class of the training data");
-    if (i < 0 && c->classes.n == DT__MOST_WORDS) {
-        return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
+    if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
+        return dt__csv_refuse(r, f, "is not UTF-8");
     }
-    if (i < 0 && !dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
-    if (i < 0) i = dt__words_add(r->ctx, &c->classes, f->text, f->n);
-    if (i < 0) return DT_ERR_NOMEM;
-    if (c->is_closed && c->is_integers) dt__parse_int(c->classes.word[i], &i);
-    *out = (int32_t)i;
-    return DT_OK;
+    switch (dt__labels_add(r->ctx, &c->labels, f->text, f->n, out)) {
+    case DT__LABEL_GOOD: return DT_OK;
+    case DT__LABEL_EXCESS:
+        return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
+    case DT__LABEL_UNKNOWN:
+        return dt__csv_refuse(r, f,
+                              c->labels.known.names != NULL ? "is no class of the model"
+                                                            : "is no class of the training data");
+    case DT__LABEL_NOMEM: break;
+    }
+    return DT_ERR_NOMEM;
 }
 
 static bool is_class(const dt__csv_reader *r, const dt__csv_place *p)
@@ -287,28 +290,12 @@ void dt__csv_table_free(dt__csv_table *t)
 
 /* ---- classes ------------------------------------------------------------------------------ */
 
-/* Whether all words are integers from 0 on. */
-static bool are_integers(dt__csv *c, int64_t *to)
-{
-    c->most = -1;
-    for (int64_t i = 0; i < c->classes.n; i++) {
-        const char *word = c->classes.word[i];
-        const bool digits = *word >= '0' && *word <= '9';
-        if (!digits || dt__parse_int(word, &to[i]) != DT__NUMBER || to[i] >= INT32_MAX)
-            return false;
-        c->most = dt__max_i64(c->most, to[i]);
-    }
-    return true;
-}
-
 dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n)
 {
-    c->is_closed = true;
-    if (c->classes.n == 0) return DT_OK;
-    int64_t *to = dt__alloc_array(c->ctx, c->classes.n, sizeof *to);
+    if (c->labels.is_closed || c->labels.words.n == 0) return DT_OK;
+    int64_t *to = dt__alloc_array(c->ctx, c->labels.words.n, sizeof *to);
     if (to == NULL) return DT_ERR_NOMEM;
-    c->is_integers = are_integers(c, to);
-    const dt_status status = c->is_integers ? DT_OK : dt__words_sort(c->ctx, &c->classes, to);
+    const dt_status status = dt__labels_close(c->ctx, &c->labels, to);
     for (int64_t i = 0; status == DT_OK && i < n; i++) {
         int32_t *label = tables[i].y->data;
         for (int64_t k = 0; k < tables[i].rows; k++) label[k] = (int32_t)to[label[k]];
@@ -345,5 +332,5 @@ void dt__csv_free(dt__csv *c)
     end_merging(c);
     dt__words_free(c->ctx, &c->inputs);
     dt__words_free(c->ctx, &c->targets);
-    dt__words_free(c->ctx, &c->classes);
+    dt__labels_free(c->ctx, &c->labels);
 }

@@ -55,5 +55,6 @@ void dt__tables_free(dt__tables *t)
         for (int64_t i = 0; i < n; i++) dt__csv_table_free(&t->part[part].v[i]);
         dt__release(t->ctx, t->part[part].v);
     }
+    dt__held_back_free(t->ctx, &t->held);
     for (int k = 0; k < t->n; k++) dt__csv_free(&t->reading[k]);
 }

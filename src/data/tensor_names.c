@@ -180,7 +180,7 @@ dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words
     if (to == NULL) return DT_ERR_NOMEM;
     memset(count, 0, (size_t)classes->n * sizeof *count);
     for (int64_t i = 0; i < classes->n; i++) to[i] = i;
-    const dt_status status = closed ? DT_OK : dt__words_sort(ctx, classes, to);
+    const dt_status status = closed ? DT_OK : dt__words_sort(ctx, classes, NULL, to);
     for (int64_t i = 0; i < names->n; i++) {
         dt__tensor_name *name = &names->v[i];
         name->label = to[name->label];

@@ -49,6 +49,32 @@ static bool ends_alike(const dt__array_file *a, const dt_ints *input)
     return memcmp(a->dims + before, input->v, (size_t)input->n * sizeof *a->dims) == 0;
 }
 
+/* Whether they are [height, width, channels] of a model that reads [channels, height, width], and
+ * nothing else. */
+static bool is_turned(const dt__array_file *a, const dt_ints *input)
+{
+    const int before = a->rank - input->n;
+    bool turned = input->n == 3 && (before == 0 || before == 1) && !ends_alike(a, input);
+    for (int i = 0; i < 3 && turned; i++) turned = a->dims[before + i] == input->v[(i + 1) % 3];
+    return turned;
+}
+
+/* The same numbers, channels first; NULL: NOMEM. */
+static uint8_t *turn(const examples *e, const dt__array_file *a, int64_t count)
+{
+    const int64_t *v = e->data->input.v;
+    const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const int64_t channels = v[0], places = v[1] * v[2];
+    uint8_t *out = dt__alloc_array(e->ctx, count * channels * places, width);
+    for (int64_t i = 0; i < count * channels * places && out != NULL; i++) {
+        const int64_t n = i / (channels * places), c = i / places % channels, p = i % places;
+        const int64_t from = (n * places + p) * channels + c;
+        memcpy(out + (size_t)i * width, a->data + (size_t)from * width, width);
+    }
+    dt__say(e->ctx, "%s: [height, width, channels] is read as [channels, height, width]", e->path);
+    return out;
+}
+
 static dt_status bad_shape(const examples *e, const dt__array_file *a)
 {
     char has[160], wants[160];
@@ -112,6 +138,21 @@ static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **ou
     return s;
 }
 
+static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out);
+
+static dt_status take_turned(const examples *e, const dt__array_file *a, dt_dataset **out)
+{
+    dt__array_file turned = *a;
+    const int64_t count = a->rank > e->data->input.n ? a->dims[0] : 1;
+    uint8_t *own = turn(e, a, count);
+    if (own == NULL) return DT_ERR_NOMEM;
+    turned.data = own;
+    memcpy(turned.dims + (a->rank - 3), e->data->input.v, 3 * sizeof *turned.dims);
+    const dt_status s = take_whole(e, &turned, out);
+    dt__release(e->ctx, own);
+    return s;
+}
+
 /* Bytes for a model of pixels are an image; all other numbers are what they are. */
 static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out)
 {
@@ -162,6 +203,9 @@ static dt_status open_array(examples *e, dt_dataset **out)
     if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
         ends_alike(&a, &e->data->input)) {
         s = take_whole(e, &a, out);
+    } else if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
+               is_turned(&a, &e->data->input)) {
+        s = take_turned(e, &a, out);
     } else if (s == DT_OK) {
         s = find_signals(e);
         if (s == DT_OK) s = e->length > 0 ? cut(e, &a, out) : bad_shape(e, &a);

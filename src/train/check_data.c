@@ -60,6 +60,12 @@ static void check_tensors(dt_recipe *r)
         dt__complain(r, map, "'data.standardize' has %s alone; both are wanted, or neither",
                      d->standard.mean.n == 0 ? "a deviation" : "a mean");
     }
+    dt__node *layout = dt__given(r, "data.layout");
+    if (layout != NULL && d->layout == DT_LAYOUT_NHWC && d->window.given) {
+        dt__complain(r, layout,
+                     "'data.layout' nhwc is of whole examples, and 'data.window' cuts "
+                     "signals [time, channels]");
+    }
     if (split != NULL && d->split == DT_SPLIT_RECORDINGS && d->validation == 0 &&
         !dt__is_bad(r, "data.validation")) {
         dt__complain(r, split, "'data.split' cuts a share, but 'data.validation' is none");

@@ -269,9 +269,14 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     dt__recipe_rename(r);
+    const dt__node *format = dt__node_at(r, "data.format", NULL);
+    if (format != NULL && format->kind == DT__SCALAR) {
+        r->file_format = dt__recipe_copy(r, format->text, format->bytes);
+    }
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
     for (int i = 0; i < grafts->n; i++) dt__recipe_graft(r, &grafts->graft[i]);
     dt__recipe_rename(r); /* overrides may contain old names too */
+    dt__recipe_leave_out(r);
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
@@ -279,6 +284,11 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_init(r));
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
+    /* runs that were made before there was this key have held back the last examples */
+    if (r->saved && r->options.data.format == DT_DATA_TENSORS &&
+        dt__node_at(r, "data.validation_order", NULL) == NULL) {
+        r->options.data.validation_order = DT_DATA_ORDER_TIME;
+    }
     dt__recipe_check(r);
     return DT_OK;
 }
@@ -364,23 +374,15 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
-dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
-                              dt_dataset **validation, dt_dataset **test)
+dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, validation);
-    DT__NEED(NULL, test);
-    dt_data_options o = r->options.data;
     dt_dataset *unwanted = NULL;
-    if (model != NULL) {
-        o.given = model->tokenizer;
-        o.given_tokens = model->tokens;
-    }
-    if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
+    if (r->needs_data) adapt_to_evaluate(r, o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
-    const bool alone = r->needs_data && take_test_alone(&o, train != NULL);
+    const bool alone = r->needs_data && take_test_alone(o, train != NULL);
     const dt_status s =
-        dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
+        dt_data_open(r->ctx, o, train != NULL ? train : &unwanted, validation, test);
     if (alone && s == DT_OK) *test = unwanted;
     else dt_dataset_free(unwanted);
     return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));
@@ -415,6 +417,7 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
     if (r == NULL) return DT_ERR_NOMEM;
     r->leave_files = source->leave_files;
     r->saved = source->saved;
+    r->reads = source->reads;
     r->sweep_file = grafts->file == NULL ? "" : dt__recipe_format(r, "%s", grafts->file);
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source, grafts);
     if (status == DT_OK) status = dt__recipe_verdict(r);

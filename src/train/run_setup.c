@@ -216,9 +216,14 @@ dt_status dt__run_open(dt__run *r)
                                            count_updates };
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
+    dt__say_layout(r->train);
+    DT__TRY(dt__say_missing_classes("train", r->train));
+    DT__TRY(dt__say_missing_classes("validation", r->validation));
+    DT__TRY(dt__say_missing_classes("test", r->test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
-    if (r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
+    const bool counted = r->recipe->n_complaints == 0;
+    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
         dt__say(r->ctx,
                 "qat.start_step is %lld, but training ends after %lld updates: the float "
                 "weights are rounded and converted as they are",
