@@ -118,7 +118,12 @@ START_TEST(the_shipped_recipe_runs)
     ck_assert_ptr_nonnull(info.hf);
     ck_assert_ptr_nonnull(info.tokenizer);
     TEST_OK(ctx, dt_hf_save(m, &info, NULL, hf));
-    ck_assert_int_eq(test_shell(NULL, "cmp %s/config.json %s/config.json", llama, hf), 0);
+    /* The tokens of the folder's texts are not those of the run's own tokenizer. */
+    ck_assert_int_eq(test_shell(NULL,
+                                "for c in %s %s; do grep -v token_id $c/config.json; done | sort | "
+                                "uniq -c | grep -v '^ *[24] '",
+                                llama, hf),
+                     1);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     dt_ctx_free(ctx);

@@ -63,7 +63,7 @@ static void check_form(subject *s, int ops, uint64_t seed)
     if (status == DT_ERR_UNSUPPORTED && ops == DT_ONNX_QDQ) return;
     TEST_EACH(status == DT_OK, "network %d, %s: %s", (int)seed, name, dt_error(s->ctx));
     TEST_OK(s->ctx, dt_export_verify(s->m, &s->info, s->path, d, &n));
-    snprintf(told, sizeof told, ", %.2g of the largest value", largest(d, n));
+    snprintf(told, sizeof told, "(relative to the largest output: %.3g)", largest(d, n));
     const bool says = strstr(s->said, told) != NULL;
     TEST_EACH(says == summary.changed, "network %d, %s: '%s', without '%s'", (int)seed, name,
               s->said, told);

@@ -71,35 +71,33 @@ double cli_seconds(void)
 }
 
 /* Says what is wrong with the variables of the environment. */
-static bool check_environment(const cli_args *args, dt_ctx *ctx)
+static int check_environment(const cli_args *args, dt_ctx *ctx)
 {
     const char *blas = getenv("DETENT_BLAS"), *threads = getenv("OMP_NUM_THREADS");
     if (blas != NULL && *blas != 0 && strcmp(blas, "system") != 0) {
-        cli_fail(args, CLI_USAGE, "DETENT_BLAS is '%s'; it can be system", blas);
-        return false;
+        return cli_fail(args, CLI_USAGE, "DETENT_BLAS is '%s'; it can be system", blas);
     }
     if (threads != NULL && *threads != 0 && strtol(threads, NULL, 10) < 1) {
-        cli_fail(args, CLI_USAGE, "OMP_NUM_THREADS is '%s'; it can be a number from 1 on", threads);
-        return false;
+        return cli_fail(args, CLI_USAGE, "OMP_NUM_THREADS is '%s'; it can be a number from 1 on",
+                        threads);
     }
-    if (dt_kernels_name(ctx) != NULL) return true;
-    cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
-    return false;
+    if (dt_kernels_name(ctx) != NULL) return CLI_DONE;
+    if (dt_error_status(ctx) == DT_ERR_NOMEM) return cli_fail_by(args, ctx);
+    return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
-dt_ctx *cli_ctx(const cli_args *args, int threads)
+int cli_open(const cli_args *args, int threads, dt_ctx **out)
 {
     dt_ctx_options options = dt_ctx_defaults();
     options.threads = threads;
     options.log = note;
-    dt_ctx *ctx = NULL;
-    if (dt_ctx_create(&ctx, &options) != DT_OK) {
-        cli_fail(args, CLI_FAILED, "out of memory");
-        return NULL;
-    }
-    if (check_environment(args, ctx)) return ctx;
-    dt_ctx_free(ctx);
-    return NULL;
+    *out = NULL;
+    if (dt_ctx_create(out, &options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
+    const int status = check_environment(args, *out);
+    if (status == CLI_DONE) return status;
+    dt_ctx_free(*out);
+    *out = NULL;
+    return status;
 }
 
 dt_status cli_stdout(void *user, const char *text, size_t bytes)

@@ -106,8 +106,8 @@ int cli_write_new(const cli_args *args, const char *path, const char *text, size
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* The time of a clock that never goes back. */
 double cli_seconds(void);
-/* A context that prints notes on stderr; NULL after a message. */
-dt_ctx *cli_ctx(const cli_args *args, int threads);
+/* *out: a context that prints notes on stderr; NULL after a message, whose status is returned. */
+int cli_open(const cli_args *args, int threads, dt_ctx **out);
 /* A dt_sink that writes text to stdout. IO if that fails. */
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* The exit status after writing with cli_stdout. */

@@ -137,8 +137,9 @@ int cli_convert(const cli_args *args)
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the converted model");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = run(args, ctx);
     dt_ctx_free(ctx);
     return status;

@@ -170,9 +170,10 @@ static void print_summary(const dt_export_summary *s)
     print_indented(s->promise);
 }
 
-/* Where the format promises the model's bits, another result is a failure; NaN always is. */
+/* Where the format promises the model's bits, another result is a failure; NaN always is. *failed:
+ * whether the file itself is wrong. */
 static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module *m,
-                  const dt_model_info *info, bool exact)
+                  const dt_model_info *info, bool exact, bool *failed)
 {
     int64_t wrong = 0;
     bool finite = true;
@@ -181,6 +182,7 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
     meter_begin("verify", args->option[QUIET] != NULL);
     const dt_status s = dt_export_verify(m, info, path, d, &n);
     meter_end();
+    *failed = s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED;
     if (s != DT_OK) return cli_fail_by(args, ctx);
     for (int i = 0; i < n; i++) {
         cli_text l = { .used = 0 };
@@ -191,6 +193,7 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
         wrong += d[i].values - d[i].equal;
         finite = finite && d[i].absolute < HUGE_VAL;
     }
+    *failed = !finite || (exact && wrong > 0);
     if (exact && wrong > 0) {
         return cli_fail(args, CLI_FAILED, "%s: %lld values differ, though all should be equal",
                         path, (long long)wrong);
@@ -199,18 +202,22 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
 }
 
 /* A file that is verified first has the name PATH.bad, which it keeps if it is wrong: what was at
- * PATH stays then. */
+ * PATH stays then. A failure of the system leaves no file. */
 static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad, dt_module *m,
                              const dt_model_info *info, bool exact)
 {
     const char *to = args->option[OUTPUT];
-    const int status = verify(args, ctx, bad, m, info, exact);
-    if (status != CLI_DONE) {
-        cli_tell(stderr, "detent export: the file that failed is %s; %s was not written", bad, to);
-        return status;
+    bool failed = false;
+    int status = verify(args, ctx, bad, m, info, exact, &failed);
+    if (status == CLI_DONE && rename(bad, to) != 0) {
+        status = cli_fail(args, CLI_FAILED, "%s: cannot rename %s: %s", to, bad, strerror(errno));
     }
-    if (rename(bad, to) == 0) return CLI_DONE;
-    return cli_fail(args, CLI_FAILED, "%s: cannot rename %s: %s", to, bad, strerror(errno));
+    if (failed) {
+        cli_tell(stderr, "detent export: the file that failed is %s; %s was not written", bad, to);
+    } else if (status != CLI_DONE) {
+        remove(bad);
+    }
+    return status;
 }
 
 static void tell_form(const cli_args *args, const dt_exporter *e, const dt_export_options *o,
@@ -245,6 +252,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     meter_begin("export", args->option[QUIET] != NULL);
     const dt_status s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
     meter_end();
+    if (s != DT_OK && verified) remove(bad.text);
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
@@ -283,8 +291,9 @@ int cli_export(const cli_args *args)
         options.note = print_note;
         options.progress = progress;
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     status = load_and_write(args, ctx, e, &options);
     dt_ctx_free(ctx);
     return status;

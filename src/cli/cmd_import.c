@@ -170,8 +170,9 @@ int cli_import(const cli_args *args)
     int status = cli_check_apart(args, to);
     if (status == CLI_DONE) status = check_folder(args);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_onnx_options options;
     names classes;
     status = read_options(args, ctx, &options, &classes);

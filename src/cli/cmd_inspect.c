@@ -411,8 +411,9 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
 
 int cli_inspect(const cli_args *args)
 {
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
         args->option[DEVICE] != NULL) {
         const int printed = print_model(args, ctx);

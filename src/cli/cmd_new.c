@@ -349,8 +349,9 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
 int cli_new(const cli_args *args)
 {
     answers a = { .data = "" };
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = answer_all(args, ctx, &a);
     dt_ctx_free(ctx);
     return status;

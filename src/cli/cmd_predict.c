@@ -340,8 +340,9 @@ int cli_predict(const cli_args *args)
 {
     int top = 0, status = read_top(args, &top);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_module *m = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) {

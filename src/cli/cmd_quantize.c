@@ -127,8 +127,9 @@ int cli_quantize(const cli_args *args)
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the codes");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     int status = is_model(args, ctx, &model);
     if (status == CLI_DONE) status = (model ? quantize_model : quantize_tensors)(args, ctx);
     dt_ctx_free(ctx);

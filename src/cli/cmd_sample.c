@@ -533,9 +533,8 @@ int cli_sample(const cli_args *args)
     j.out.to = args->option[JSON] != NULL ? NULL : isatty(1) ? to_screen : cli_stdout;
     int status = read_options(&j);
     if (status == CLI_DONE) status = read_integer(args, THREADS, 1, 1024, &threads);
+    if (status == CLI_DONE) status = cli_open(args, (int)threads, &j.ctx);
     if (status != CLI_DONE) return status;
-    j.ctx = cli_ctx(args, (int)threads);
-    if (j.ctx == NULL) return CLI_FAILED;
     status = run(&j);
     dt_ctx_free(j.ctx);
     return status;

@@ -157,8 +157,9 @@ int cli_train(const cli_args *args)
     if (args->option[RESUME] != NULL && args->option[DRY_RUN] != NULL) {
         return cli_fail(args, CLI_USAGE, "--resume and --dry-run exclude each other");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_recipe *recipe = NULL;
     int status = read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = run(args, ctx, recipe);

@@ -108,8 +108,8 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH])
         snprintf(path, CLI_PATH, "%s", f.word);
         return f.status;
     }
-    f.ctx = cli_ctx(args, 1);
-    if (f.ctx == NULL) return CLI_FAILED;
+    f.status = cli_open(args, 1, &f.ctx);
+    if (f.status != CLI_DONE) return f.status;
     bool found = false;
     for (int i = 0; i < 3 && find[i] != NULL && !found && f.status == CLI_DONE; i++) {
         found = find[i](&f);

@@ -181,9 +181,8 @@ static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char
     return !batch;
 }
 
-/* No call may read several examples for one, and the examples of an output are its first
- * dimension: then an example has the same results in any batch. A concatenation along the batch is
- * cut again, as the states of an LSTM are, or is an output that is refused. */
+/* No call may read several examples for one, and the first dimension of an output is the batch, or
+ * several of it, as of the states of an LSTM: then an example has the same results in any batch. */
 static dt_status check_examples(const pair *p)
 {
     const dt_trace *t = p->t;
@@ -196,10 +195,10 @@ static dt_status check_examples(const pair *p)
     }
     for (int i = 0; i < t->n_out; i++) {
         const dt_trace_value *y = &t->value[t->out[i]];
-        if (y->rank > 0 && y->extent[0].batch == 1 && y->extent[0].size == 1) continue;
+        if (y->rank > 0 && y->extent[0].batch == 1) continue;
         return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
-                       "trace: output %d has another first dimension than the batch; a layer must "
-                       "treat examples alike",
+                       "trace: the first dimension of output %d is not that of the batch; a layer "
+                       "must treat examples alike",
                        i);
     }
     return DT_OK;

@@ -131,6 +131,12 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
                        "%s: %d inputs and %d outputs, but the model has %d and %d", k->path,
                        dt__vlite_inputs(k->file), dt__vlite_outputs(k->file), of->n_in, of->n_out);
     }
+    for (int i = 0; i < of->n_out; i++) {
+        if (of->y[i]->dims[0] == of->x[0]->dims[0]) continue;
+        return dt_fail(k->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: output %d has more rows than the batch: its examples cannot be compared",
+                       k->path, i);
+    }
     for (int i = 0; i < of->n_in; i++) k->room += of->x[i]->count;
     for (int i = 0; i < of->n_out; i++) k->room += of->y[i]->count;
     k->room *= 2;

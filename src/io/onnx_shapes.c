@@ -45,8 +45,9 @@ dt_status dt__onnx_cast(dt__onnx *g)
     const int64_t to = dt__onnx_int(g, "to", 0);
     const bool wide = to == DT__ONNX_FLOAT || to == DT__ONNX_DOUBLE;
     if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
-        return dt__onnx_refuse(g, "to %s, which rounds; values are computed in float: export the "
-                                  "model in float32",
+        return dt__onnx_refuse(g,
+                               "to %s, which rounds; values are computed in float: export the "
+                               "model in float32",
                                to == DT__ONNX_F16 ? "float16" : "bfloat16");
     }
     if (!wide && (x.kind == DT__ONNX_COMPUTED ||
@@ -128,8 +129,7 @@ static dt_status move_batch(dt__onnx *g, const dt__onnx_value *v, const dt__onnx
     DT__TRY(dt__onnx_constant(g, out, 1, &to->count, NULL, &n));
     for (int i = 0; i < to->count; i++) {
         const dt__onnx_number own = dt__onnx_number_at(to, i);
-        const bool copies =
-            i < v->rank && own.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
+        const bool copies = i < v->rank && own.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
         n[i < at ? i + 1 : i == at ? 0 : i] = copies ? dt__onnx_extent(g, v, i) : own;
         if (i >= at || copies) continue;
         if (own.batch || own.value != dt__onnx_extent(g, v, i).value) {
