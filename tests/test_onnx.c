@@ -497,9 +497,9 @@ static void expand(char *to, size_t size, const char *s, const char *folder)
     size_t n = 0;
     for (; *s != 0; s++) {
         const char *with = s[1] != '/' && s[1] != ' ' ? NULL
-                           : *s == 'F' ? folder
-                           : *s == 'O' ? DETENT_SOURCE_DIR "/tests/onnx"
-                                       : NULL;
+                           : *s == 'F'                ? folder
+                           : *s == 'O'                ? DETENT_SOURCE_DIR "/tests/onnx"
+                                                      : NULL;
         if (with == NULL) to[n++] = *s;
         else n += (size_t)snprintf(to + n, size - n, "%s", with);
     }

@@ -340,7 +340,8 @@ START_TEST(data_in_other_files)
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("nothing.bin", NULL, NULL));
-    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, NULL, &plain, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open",
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     refuses(outside("../weights.bin", NULL, NULL), "outside of the model's folder");
     refuses(outside("/etc/passwd", NULL, NULL), "outside of the model's folder");
     refuses(outside("a/..", NULL, NULL), "outside of the model's folder");

@@ -130,9 +130,7 @@ static bool draw_value(DtOnnx__Attribute *a, const dt__onnx_attribute_row *row)
     switch (row->type) {
     case 1: a->f = (float)reals[draw(DT__COUNT_OF(reals))]; return true;
     case 2: a->i = draw(6) - 2; return true;
-    case 3:
-        a->s = (ProtobufCBinaryData){ strlen(word), (uint8_t *)(uintptr_t)word };
-        return true;
+    case 3: a->s = (ProtobufCBinaryData){ strlen(word), (uint8_t *)(uintptr_t)word }; return true;
     case 7:
         for (size_t i = 0; i < n; i++) whole[i] = draw(4) - (draw(4) == 0);
         a->ints = whole;
@@ -244,9 +242,11 @@ static const drawn_node drawn_nodes[] = {
     { "Div", NULL, { "f32 4: %a %a %a %a" }, .most = 30 },
     { "Gemm", "alpha=%af beta=%af", { "f32 4 2: %a 1 2 3 %a 5 6 7", "f32 2: %a %a" }, .most = 12 },
     { "Gemm", "alpha=%af", { "f32 4 2: 1e-30 1e-30 0 0 0 0 0 0" }, .most = 15 },
-    { "BatchNormalization", "epsilon=1e-5f",
+    { "BatchNormalization",
+      "epsilon=1e-5f",
       { "f32 4: %a %a %a %a", "f32 4: %a %a %a %a", "f32 4: %a %a %a %a", "f32 4: %a %a %a %a" },
-      .most = 8, .positive = true },
+      .most = 8,
+      .positive = true },
     { "Pow", NULL, { "f32: 5" }, .most = 1 },
 };
 
@@ -518,8 +518,7 @@ START_TEST(options_are_recorded)
     TEST_FAILS(ctx, DT_ERR_ARG, "deviations above 0",
                dt_onnx_import(ctx, path, &o, &imported, NULL));
     o = (dt_onnx_options){ .channels_last = true };
-    TEST_FAILS(ctx, DT_ERR_ARG, "three dimensions",
-               dt_onnx_import(ctx, path, &o, &imported, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "three dimensions", dt_onnx_import(ctx, path, &o, &imported, NULL));
 }
 END_TEST
 
@@ -612,9 +611,9 @@ END_TEST
 /* y = the pixels of an image [1, 2, 2] in a row */
 static void write_flat(void)
 {
-    const onnx_case flat = {
-        .op = "Flatten", .in = { "f32 1 1 2 2: 0 0 0 0" }, .out = { "f32 1 4: 0 0 0 0" }
-    };
+    const onnx_case flat = { .op = "Flatten",
+                             .in = { "f32 1 1 2 2: 0 0 0 0" },
+                             .out = { "f32 1 4: 0 0 0 0" } };
     write_model(onnx_model(&flat));
 }
 
@@ -646,8 +645,9 @@ START_TEST(data_that_are_not_what_it_reads)
     ck_assert_str_eq(said_of(NULL, 0.25), ""); /* the recipe does */
     ck_assert_str_eq(said_of(&half, 0.5), "");
     ck_assert_str_eq(said_of(&half, 0), ""); /* the model's are used */
-    const char *wanted = "reads numbers with mean 0.5, deviation 1; the recipe gives it numbers with "
-                         "mean 0.25";
+    const char *wanted =
+        "reads numbers with mean 0.5, deviation 1; the recipe gives it numbers with "
+        "mean 0.25";
     ck_assert_ptr_nonnull(strstr(said_of(&half, 0.25), wanted));
 }
 END_TEST

@@ -94,7 +94,7 @@ typedef struct dt__onnx_value {
     int64_t dims[DT_MAX_RANK], count;
     const float *f;
     const dt__onnx_number *n;
-    int type; /* DT__ONNX_FLOAT... */
+    int type;                /* DT__ONNX_FLOAT... */
     const char *initializer; /* its name, if it came from the file; else NULL */
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
     int64_t layer;
@@ -292,8 +292,8 @@ dt_status dt__onnx_name_layers(dt__onnx *g);
 /* What the options or the file say of the numbers that the model reads and gives, as the text that
  * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
  * layers of the graph's outputs. Errors: ARG, NOMEM. */
-dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o,
-                            dt__onnx_layer *const *outputs, const char **out);
+dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_layer *const *outputs,
+                            const char **out);
 /* A name without blanks and dots at its ends. */
 const char *dt__onnx_clean(dt__onnx *g, const char *name);
 

@@ -36,10 +36,7 @@ dt_status dt__onnx_gelu(dt__onnx *g)
     return apply(g, is_tanh ? "gelu_tanh" : "gelu");
 }
 
-dt_status dt__onnx_elu(dt__onnx *g)
-{
-    return apply(g, "elu"); /* alpha is 1, by the table */
-}
+dt_status dt__onnx_elu(dt__onnx *g) { return apply(g, "elu"); /* alpha is 1, by the table */ }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
@@ -168,7 +165,8 @@ dt_status dt__onnx_dropout(dt__onnx *g)
     const dt__onnx_value *training = dt__onnx_in(g, 2);
     double trains = 0;
     if (training != NULL) DT__TRY(dt__onnx_real_of(g, training, "training_mode", &trains));
-    if (trains != 0) return dt__onnx_refuse(g, "with training_mode; export the model in evaluation");
+    if (trains != 0)
+        return dt__onnx_refuse(g, "with training_mode; export the model in evaluation");
     DT__TRY(dt__onnx_new(g, "dropout", &l));
     ((dt_dropout_layer *)l->options)->p = p;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));

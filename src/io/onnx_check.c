@@ -11,10 +11,9 @@
 enum { FLOAT = 1, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS, SPARSE = 11 };
 
 static const char *const type_names[] = {
-    [FLOAT] = "a float",     [INT] = "an integer",       [STRING] = "a text",
-    [TENSOR] = "a tensor",   [GRAPH] = "a graph",        [FLOATS] = "floats",
-    [INTS] = "integers",     [STRINGS] = "texts",        [9] = "tensors",
-    [10] = "graphs",         [SPARSE] = "a sparse tensor",
+    [FLOAT] = "a float", [INT] = "an integer", [STRING] = "a text",          [TENSOR] = "a tensor",
+    [GRAPH] = "a graph", [FLOATS] = "floats",  [INTS] = "integers",          [STRINGS] = "texts",
+    [9] = "tensors",     [10] = "graphs",      [SPARSE] = "a sparse tensor",
 };
 
 static const char *type_name(int type)
@@ -91,8 +90,8 @@ static void put_value(const DtOnnx__Attribute *a, char *to, size_t room)
     const size_t n = element(a, 0, text);
     for (size_t i = 0; i < n && used + 1 < room; i++) {
         element(a, i, text);
-        const int length = snprintf(to + used, room - used, "%s%s", i == 0 ? "" : ",",
-                                    dt__shown(text, shown));
+        const int length =
+            snprintf(to + used, room - used, "%s%s", i == 0 ? "" : ",", dt__shown(text, shown));
         used += length < 0 ? 0 : (size_t)length;
     }
     if (n == 0) snprintf(to, room, "an empty list");
@@ -110,7 +109,9 @@ static dt_status check_value(dt__onnx *g, const DtOnnx__Attribute *a,
     put_value(a, value, sizeof value);
     return dt__onnx_refuse(g, "%s is %s; %s%s known", row->name, value,
                            *row->values == 0 ? "no value of it is" : row->values,
-                           *row->values == 0 ? "" : strchr(row->values, ' ') ? " are" : " is");
+                           *row->values == 0          ? ""
+                           : strchr(row->values, ' ') ? " are"
+                                                      : " is");
 }
 
 static dt_status check_attribute(dt__onnx *g, const DtOnnx__Attribute *a)
@@ -118,8 +119,8 @@ static dt_status check_attribute(dt__onnx *g, const DtOnnx__Attribute *a)
     char shown[DT__SHOWN];
     const dt__onnx_attribute_row *row = dt__onnx_attributes;
     const int64_t opset = g->file->opset;
-    while (row->op != NULL && (strcmp(row->op, g->node->op_type) != 0 ||
-                               strcmp(row->name, a->name) != 0)) {
+    while (row->op != NULL &&
+           (strcmp(row->op, g->node->op_type) != 0 || strcmp(row->name, a->name) != 0)) {
         row++;
     }
     if (row->op == NULL) {
@@ -160,7 +161,9 @@ dt_status dt__onnx_check_node(dt__onnx *g)
     }
     if (n->n_input < (size_t)v->least_in || (v->most_in > 0 && n->n_input > (size_t)v->most_in)) {
         return dt__onnx_refuse(g, "%zu inputs; expected %d%s%.0d", n->n_input, v->least_in,
-                               v->most_in == v->least_in ? "" : v->most_in == 0 ? " or more" : " to ",
+                               v->most_in == v->least_in ? ""
+                               : v->most_in == 0         ? " or more"
+                                                         : " to ",
                                v->most_in == v->least_in ? 0 : v->most_in);
     }
     if (v->most_out > 0 && n->n_output > (size_t)v->most_out) {

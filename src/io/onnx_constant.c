@@ -160,8 +160,7 @@ dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_val
         const double x =
             t->raw_data.len == 0
                 ? typed_at(t, i)
-                : of_bits(t->data_type,
-                          bits_of(t->raw_data.data + (size_t)i * size, size));
+                : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)i * size, size));
         if (f != NULL) f[i] = (float)x;
         else n[i] = (dt__onnx_number){ x, false };
     }

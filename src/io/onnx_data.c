@@ -169,8 +169,8 @@ static dt_status take_names(known *k)
     for (int i = 0; i < DT__COUNT_OF(keys) && k->n_names == 0; i++) {
         const char *text = property(k->g, keys[i]);
         if (text == NULL) continue;
-        const char **names = dt__block_list_add(
-            k->g->ctx, k->g->kept, (size_t)(k->classes + 1) * sizeof *names);
+        const char **names =
+            dt__block_list_add(k->g->ctx, k->g->kept, (size_t)(k->classes + 1) * sizeof *names);
         if (names == NULL) return DT_ERR_NOMEM;
         if (k->classes > 0) DT__TRY(split_names(k, names, text));
         k->name = names;
@@ -206,20 +206,23 @@ static dt_status take_options(known *k)
         return bad_option(k, "layout nhwc: no input has three dimensions besides the batch");
     }
     if (numbers > 0 && (k->input == NULL || !scaling_fits(k, &o->mean, &o->deviation))) {
-        return bad_option(k, "mean and deviation: %d and %d numbers; expected one, or one for each "
-                             "of %lld channels, of a model with one input, and deviations above 0",
+        return bad_option(k,
+                          "mean and deviation: %d and %d numbers; expected one, or one for each "
+                          "of %lld channels, of a model with one input, and deviations above 0",
                           o->mean.n, o->deviation.n, (long long)channels_of(k));
     }
     if (o->n_names > 0 && o->n_names != k->classes) {
-        return bad_option(k, "classes: %lld names; the model has %lld numbers in its one output, "
-                             "[batch, classes]",
+        return bad_option(k,
+                          "classes: %lld names; the model has %lld numbers in its one output, "
+                          "[batch, classes]",
                           (long long)o->n_names, (long long)k->classes);
     }
     if (numbers > 0) scale(k, &o->mean, &o->deviation);
     for (int c = 0; c < k->mean.n && is_image(k); c++) {
         if (k->mean.v[c] >= 0 && k->mean.v[c] <= 1) continue;
-        dt__say(k->g->ctx, "the mean is %g, but pixels are given as v = p/255, from 0 to 1: means "
-                           "and deviations of bytes are to be divided by 255",
+        dt__say(k->g->ctx,
+                "the mean is %g, but pixels are given as v = p/255, from 0 to 1: means "
+                "and deviations of bytes are to be divided by 255",
                 k->mean.v[c]);
         break;
     }
@@ -265,9 +268,9 @@ static void put(dt__chars *t, const known *k)
         if (is_image(k)) dt__put_text(t, ", \"pixels\": true");
     }
     put_dims(t, ", \"output\": [", y->rank, y->dims);
-    dt__put_text(t, k->n_names == 0                          ? ", \"meaning\": \"values\"}"
+    dt__put_text(t, k->n_names == 0                     ? ", \"meaning\": \"values\"}"
                     : dt__onnx_is(k->output, "softmax") ? ", \"meaning\": \"probabilities\""
-                                                             : ", \"meaning\": \"logits\"");
+                                                        : ", \"meaning\": \"logits\"");
     if (k->n_names == 0) return;
     dt__put_text(t, ", \"names\": [");
     for (int64_t i = 0; i < k->n_names; i++) {
@@ -284,10 +287,11 @@ static dt_status take_own(const known *k, const char *text, const char **out)
     const char *label = k->g->file->path;
     const dt_status s = dt_model_data_parse(k->g->ctx, text, label, &data);
     if (s == DT_ERR_NOMEM) return s;
-    const bool fits = s == DT_OK && (k->input == NULL || (data.input.n == k->input->n &&
-                                                          memcmp(data.input.v, k->input->v,
-                                                                 (size_t)data.input.n *
-                                                                     sizeof *data.input.v) == 0));
+    const bool fits =
+        s == DT_OK &&
+        (k->input == NULL ||
+         (data.input.n == k->input->n &&
+          memcmp(data.input.v, k->input->v, (size_t)data.input.n * sizeof *data.input.v) == 0));
     if (s == DT_OK) dt_model_data_free(k->g->ctx, &data);
     if (!fits) {
         say_left_out(k, "detent.data", "they do not fit the model");

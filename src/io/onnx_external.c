@@ -93,15 +93,18 @@ static dt_status find_file(const place *p, char **out)
     dt_ctx *ctx = p->file->ctx;
     char shown[DT__SHOWN];
     const char *slash = strrchr(p->file->whole, '/');
-    const int length = slash == NULL ? 1 : slash == p->file->whole ? 1 : (int)(slash - p->file->whole);
+    const int length = slash == NULL             ? 1
+                       : slash == p->file->whole ? 1
+                                                 : (int)(slash - p->file->whole);
     char *folder = dt__format_string(ctx, "%.*s", length, slash == NULL ? "." : p->file->whole);
     *out = NULL;
     if (folder == NULL) return DT_ERR_NOMEM;
     const dt_status s = dt__hf_path(ctx, folder, p->location, out);
     dt__release(ctx, folder);
     if (s != DT_OK || *out != NULL) return s;
-    return dt_fail(ctx, DT_ERR_IO, "%s: cannot open: the tensor '%s' has its data in it, and there "
-                                   "is no such file",
+    return dt_fail(ctx, DT_ERR_IO,
+                   "%s: cannot open: the tensor '%s' has its data in it, and there "
+                   "is no such file",
                    dt__shown(p->location, shown), p->tensor);
 }
 

@@ -324,8 +324,8 @@ dt_status dt__onnx_fold_expand(dt__onnx *g)
     const int more = (int)(dt__onnx_in(g, 1)->count - v->rank);
     for (int i = 0; i < v->rank; i++) { /* extents of v that are not 1 stay */
         if (v->dims[i] == 1 && more >= 0) continue;
-        const dt__onnx_number n =
-            more < 0 ? (dt__onnx_number){ 0, false } : dt__onnx_number_at(dt__onnx_in(g, 1), more + i);
+        const dt__onnx_number n = more < 0 ? (dt__onnx_number){ 0, false }
+                                           : dt__onnx_number_at(dt__onnx_in(g, 1), more + i);
         if (n.batch || n.value != (double)v->dims[i]) {
             return dt__onnx_refuse(g, "whose result has other extents than its shape says");
         }

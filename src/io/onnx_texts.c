@@ -52,7 +52,8 @@ bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *fro
         const ProtobufCFieldDescriptor *f =
             protobuf_c_message_descriptor_get_field(type, (unsigned)number);
         if (f == NULL) continue;
-        if (f->type == PROTOBUF_C_TYPE_STRING && memchr(contents.at, 0, length) != NULL) return true;
+        if (f->type == PROTOBUF_C_TYPE_STRING && memchr(contents.at, 0, length) != NULL)
+            return true;
         if (f->type == PROTOBUF_C_TYPE_MESSAGE &&
             dt__onnx_has_nul(f->descriptor, contents.at, length)) {
             return true;

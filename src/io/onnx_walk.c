@@ -147,8 +147,9 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
         return input_error(g, in, "must be a tensor of a batch and 1 to 7 more dimensions");
     }
     if (t->elem_type == DT__ONNX_F16 || t->elem_type == DT__ONNX_BF16) {
-        return input_error(g, in, "has floats of 16 bits, in which every result would be rounded; "
-                                  "export the model in float32");
+        return input_error(g, in,
+                           "has floats of 16 bits, in which every result would be rounded; "
+                           "export the model in float32");
     }
     if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE) {
         return input_error(g, in, "must have floats");

@@ -79,8 +79,9 @@ static dt_status check_extents(dt__onnx *g, const dt_shape *x, const window *w, 
         int64_t n = (up ? dt__ceil_div(room, stride) : room / stride) + 1;
         if (up && (n - 1) * stride >= x->dims[1 + i] + w->before[i]) n--;
         if (room >= 0 && y->dims[1 + i] == n) continue;
-        return dt__onnx_refuse(g, "whose windows are not those of the layer %s: %lld in "
-                                  "dimension %d, expected %lld",
+        return dt__onnx_refuse(g,
+                               "whose windows are not those of the layer %s: %lld in "
+                               "dimension %d, expected %lld",
                                g->layer[g->n_layers - 1]->type->item.name,
                                (long long)y->dims[1 + i], 2 + i, (long long)n);
     }

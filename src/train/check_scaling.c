@@ -52,13 +52,18 @@ static void describe(const dt_model_data *d, char *to, size_t size)
     const double *const list[] = { d->mean, d->deviation };
     size_t used = 0;
     const int64_t n_channels = is_plain(d) ? 0 : d->channels;
-    if (n_channels == 0) snprintf(to, size, "%s", d->pixels ? "pixels p as v = p/255" : "numbers as they are");
+    if (n_channels == 0)
+        snprintf(to, size, "%s", d->pixels ? "pixels p as v = p/255" : "numbers as they are");
     for (int i = 0; i < 2 && n_channels > 0; i++) {
         for (int64_t c = 0; c < d->channels && c < 4 && used + 1 < size; c++) {
             const int n = snprintf(to + used, size - used, "%s%s%.6g%s",
-                                   c > 0 ? ", " : i > 0 ? ", " : "",
-                                   c > 0 ? "" : i > 0 ? "deviation " : "numbers with mean ", list[i][c],
-                                   c == 3 && d->channels > 4 ? ", ..." : "");
+                                   c > 0   ? ", "
+                                   : i > 0 ? ", "
+                                           : "",
+                                   c > 0   ? ""
+                                   : i > 0 ? "deviation "
+                                           : "numbers with mean ",
+                                   list[i][c], c == 3 && d->channels > 4 ? ", ..." : "");
             used += n < 0 ? 0 : (size_t)n;
         }
     }
