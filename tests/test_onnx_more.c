@@ -385,6 +385,64 @@ static dt_status import_one(dt_ctx *own, void *user)
     return DT_OK;
 }
 
+/* A pool whose attributes are drawn; the text of them. */
+static DtOnnx__Model *drawn_pool(uint64_t *state, char attributes[200])
+{
+    static const int least[] = { 4, 4, 2, 2, 1, 1, 0, 0, 0, 0, 0 };
+    static const int most[] = { 9, 9, 3, 3, 3, 3, 2, 2, 2, 2, 12 };
+    int v[11]; /* rows, columns; kernel, stride; pads before and after; the kind */
+    for (int k = 0; k < 11; k++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        v[k] = least[k] + (int)((*state >> 33) % (uint64_t)most[k]);
+    }
+    char x[512], pads[64];
+    int at = snprintf(x, sizeof x, "f32 1 1 %d %d:", v[0], v[1]);
+    for (int k = 0; k < v[0] * v[1]; k++) at += snprintf(x + at, sizeof x - (size_t)at, " 0");
+    snprintf(pads, sizeof pads, "pads=[%d,%d,%d,%d]", v[6], v[7], v[8], v[9]);
+    snprintf(attributes, 200, "kernel_shape=[%d,%d] strides=[%d,%d] %s%s", v[2], v[3], v[4], v[5],
+             v[10] >= 6  ? pads
+             : v[10] < 3 ? "auto_pad=SAME_UPPER"
+                         : "auto_pad=SAME_LOWER",
+             v[10] % 4 == 1 ? " count_include_pad=1" : "");
+    const onnx_case relu = { .op = "Relu", .in = { x }, .out = { "f32 1 1 1 1: 0" } };
+    DtOnnx__Model *m = onnx_model(&relu);
+    m->graph->node[0]->output[0] = "h";
+    onnx_node(m, v[10] % 2 == 0 ? "MaxPool" : "AveragePool", attributes, "h", "y");
+    open_batch(m);
+    const DtOnnx__Shape *y = m->graph->output[0]->type->tensor_type->shape;
+    for (size_t d = 0; d < y->n_dim; d++) {
+        y->dim[d]->dim_value = 0;
+        y->dim[d]->dim_param = (char *[]){ "batch", "channels", "rows", "columns" }[d];
+    }
+    return m;
+}
+
+/* SAME of pools, and pads of two sizes: a file is read and computes the same, or a mean does not
+ * count its padding, and windows that reach past the image are others. */
+START_TEST(pools_with_padding)
+{
+    const test_draws draws = { .usual = 400, .quick = 120, .sanitized = 30 };
+    uint64_t state = 7;
+    int64_t refused = 0, means = 0;
+    for (int64_t i = 0; i < test_count(draws); i++) {
+        char attributes[200];
+        const DtOnnx__Model *m = drawn_pool(&state, attributes);
+        const bool mean = strcmp(m->graph->node[1]->op_type, "AveragePool") == 0;
+        write_model(m);
+        if (import_one(ctx, NULL) == DT_OK) {
+            means += mean && strstr(attributes, "SAME") != NULL;
+            agrees(m);
+        } else {
+            ck_assert_msg(mean && strstr(dt_error(ctx), "not counted") != NULL, "%s: %s",
+                          attributes, dt_error(ctx));
+            refused++;
+        }
+        onnx_forget();
+    }
+    ck_assert(means > 0 && refused > 0);
+}
+END_TEST
+
 enum { PROCESSES = 8 };
 
 /* Cases of the interpreter with one thing changed, all inputs constant or all but the first: they
@@ -451,6 +509,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, joined_and_filled);
     tcase_add_test(c, a_batch_may_be_second);
     tcase_add_test(c, large_broadcasts);
+    tcase_add_test(c, pools_with_padding);
     tcase_add_test(c, data_in_other_files);
     suite_add_tcase(s, c);
     return s;

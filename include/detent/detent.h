@@ -199,6 +199,12 @@ DT_API dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int
 DT_API dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count,
                                   dt_tensor **out);
 
+/* The values of `x` for dt_data: a new handle, which the caller frees, on the storage of `x` if it
+ * is contiguous, else a contiguous copy. Results of a model may be views (dt_slice, dt_permute):
+ * this, or dt_contiguous in ops.h, comes before dt_data of any result. Errors: as of
+ * dt_tensor_narrow. */
+DT_API dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out);
+
 /* Frees the caller's handle. The storage lives while a view or a tape needs it. NULL is allowed. */
 DT_API void dt_tensor_free(dt_tensor *x);
 
@@ -212,9 +218,10 @@ DT_API bool dt_is_contiguous(const dt_tensor *x);      /* row-major without gaps
 DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* grows with every write */
 DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);          /* the context it was made with */
 
-/* The first element, for reading. NULL with STATE for a FakeQuantTensor or a packed tensor (use
- * dt_inner), for i4, and for a tensor that was dropped. For a tensor without elements the result
- * may be NULL without an error. */
+/* The elements in row-major order, for reading. NULL with STATE for a view whose elements are not
+ * in this order in memory (dt_tensor_contiguous, or dt_contiguous on a tape), for a FakeQuantTensor
+ * or a packed tensor (use dt_inner), for i4, and for a tensor that was dropped. For a tensor
+ * without elements the result may be NULL without an error. */
 DT_API const void *dt_data(const dt_tensor *x);
 
 /* The same, for writing: increments the storage's version. */

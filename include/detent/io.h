@@ -96,9 +96,9 @@ DT_API dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value
  * dt_file_at can be passed unchanged. Errors: ARG (name, shape, no data), DTYPE, NOMEM. */
 DT_API dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry);
 
-/* Adds a tensor, with the values that it has at the time of the write. The writer keeps its
- * storage; the handle may be freed. Errors: ARG (name), STATE (a FakeQuantTensor, packed, dropped,
- * not contiguous, i4), NOMEM. */
+/* Adds a tensor, with the values that it has at the time of the write; of a view that is not
+ * contiguous, those that it has now. The writer keeps its storage; the handle may be freed. Errors:
+ * ARG (name), STATE (a FakeQuantTensor, packed, dropped, i4), NOMEM. */
 DT_API dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x);
 
 /* Writes the file, with detent.version and detent.xxh3 among its metadata. Equal tensors and

@@ -6,6 +6,7 @@
 #include "text_stream.h"
 
 #include <detent/layers.h>
+#include <detent/ops.h>
 #include <detent/text.h>
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ static dt_status answer(predicted *p, dt_module *m, dt_tape *t, dt_tensor *x, in
 {
     dt_ctx *ctx = dt_module_ctx(m);
     dt_tape_reset(t);
-    const dt_tensor *y = dt_forward(t, m, x);
+    const dt_tensor *y = dt_contiguous(t, dt_forward(t, m, x));
     if (dt_tape_status(t) != DT_OK) return dt_tape_status(t);
     for (int64_t i = 0; i < dt_dim(x, 0); i++) {
         const predicted_example e = { x, y, i, *done };

@@ -50,7 +50,7 @@ static dt_status make_codes(const dt__c_about *a, uint32_t *state, int64_t value
 {
     const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
     int8_t *codes = dt__alloc_array(a->call->ctx, 2 * x->count + 1, 1), *planes = codes + x->count;
-    float *to = dt__data_mut(x);
+    float *to = dt__values_mut(x);
     if (codes == NULL) return DT_ERR_NOMEM;
     dt__c_example_codes(state, x->count, codes);
     dt__c_device_turn(a->p, value, true, codes, planes);
@@ -70,7 +70,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
         for (int d = 0; d < rank; d++) dims[d] = dt__c_dim(a->p, in[i], d);
         DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
         if (a->p->device) DT__TRY(make_codes(a, &state, in[i], x[i]));
-        else dt__c_example(&state, x[i]->count, dt__data_mut(x[i]));
+        else dt__c_example(&state, x[i]->count, dt__values_mut(x[i]));
     }
     return DT_OK;
 }
@@ -84,7 +84,7 @@ static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
     if (s == DT_OK) s = dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &dense);
     if (s == DT_OK) {
         dt__copy_tensor(value, dense);
-        memcpy(to, dt__data(dense), (size_t)dense->count * sizeof(float));
+        memcpy(to, dt__values(dense), (size_t)dense->count * sizeof(float));
     }
     dt__codes_release(codes);
     dt_tensor_free(value);

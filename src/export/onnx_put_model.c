@@ -195,7 +195,7 @@ const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i)
 {
     if (!dt__put_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__put_operand(m, c, i)->tensor;
-    return x == NULL || x->dtype != DT_F32 ? NULL : dt__data(x);
+    return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
 
 static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
@@ -210,7 +210,7 @@ static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
                               .type = types[x->dtype],
                               .rank = x->rank,
                               .dims = x->dims,
-                              .data = dt__data(x),
+                              .data = dt__values(x),
                               .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
                               .lent = true };
     return dt__put_tensor(&m->p, &a);
@@ -257,8 +257,9 @@ dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, i
     const dt_trace_operand *o = &c->in[i];
     const dt_trace_value *v = dt__put_operand(m, c, i);
     const dt__put_scheme q = { .quant = o->quant,
-                               .scale = o->scale == NULL ? NULL : dt__data(o->scale),
-                               .zero_point = o->zero_point == NULL ? NULL : dt__data(o->zero_point),
+                               .scale = o->scale == NULL ? NULL : dt__values(o->scale),
+                               .zero_point =
+                                   o->zero_point == NULL ? NULL : dt__values(o->zero_point),
                                .samples = o->sample,
                                .rank = v->rank };
     return dt__put_quantize(&m->p, value_of(m, o->value), &q);

@@ -201,11 +201,12 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
 {
     const dt__put_conv v = conv_of(m, c);
     const float *bias = dt__put_data(m, c, BIAS);
-    const bool integer =
-        dt__put_is_integer(m, c, X, WEIGHT) && (bias != NULL || !dt__put_has(c, BIAS));
+    const bool known = bias != NULL || !dt__put_has(c, BIAS);
+    const bool integer = dt__put_is_integer(m, c, X, WEIGHT) && known;
     dt__put_rows r;
     const bool by_axis = !v.transposed || v.groups == 1; /* a scale for each row */
-    if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && dt__put_takes_qdq(c, X, WEIGHT)) {
+    if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && known &&
+        dt__put_takes_qdq(c, X, WEIGHT)) {
         dt__put_out(m, c, 0, of_pairs(m, c, &v));
         return;
     }

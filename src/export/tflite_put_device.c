@@ -175,26 +175,6 @@ static bool takes_as(const dt_trace *t, const dt_trace_call *c, char *why, size_
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
-/* Padding of a pool of codes is what SAME means, or none. */
-static bool takes_pool(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    if (!takes_as(t, c, why, size)) return false;
-    const dt_pool_options *o = c->options;
-    const dt_trace_value *x = dt_trace_value_at(t, c->in[0].value);
-    const dt_trace_value *y = dt_trace_value_at(t, c->out[0]);
-    bool same = true, valid = true;
-    for (int d = 0; d < 2; d++) {
-        const int64_t stride = o->stride[d] == 0 ? o->kernel[d] : o->stride[d];
-        const int64_t in = x->extent[2 + d].size, out = y->extent[2 + d].size;
-        const int64_t all = (out - 1) * stride + o->kernel[d] - in;
-        valid = valid && o->padding[d] == 0 && all <= 0;
-        same = same && out == dt__ceil_div(in, stride) && dt__max_i64(all, 0) / 2 == o->padding[d];
-    }
-    if (same || valid) return true;
-    snprintf(why, size, "its padding is neither none nor the format's SAME");
-    return false;
-}
-
 const dt__lite_emitter dt__lite_device[] = {
     { "device_quantize", "int8 input, or QUANTIZE", false, NULL, put_quantize },
     { "device_dequantize", "int8 output, or DEQUANTIZE", false, NULL, put_dequantize },
@@ -205,10 +185,11 @@ const dt__lite_emitter dt__lite_device[] = {
       dt__lite_put_conv_codes },
     { "device_add", "ADD", false, NULL, put_add },
     { "device_mul", "MUL", false, NULL, put_mul },
-    { "device_max_pool2d", "MAX_POOL_2D", true, takes_pool, put_as },
-    { "device_avg_pool2d", "AVERAGE_POOL_2D", true, takes_pool, put_as },
+    { "device_max_pool2d", "MAX_POOL_2D, PADV2, STRIDED_SLICE, MAXIMUM", true, takes_as, put_as },
+    { "device_avg_pool2d", "AVERAGE_POOL_2D, PAD, STRIDED_SLICE, CONCATENATION", true, takes_as,
+      put_as },
     { "device_softmax", "SOFTMAX", false, NULL, put_softmax },
-    { "device_pad", "PAD", false, takes_as, put_as },
+    { "device_pad", "PAD, PADV2", false, takes_as, put_as },
     { "device_concat", "CONCATENATION", false, NULL, put_as },
     { "device_reshape", "RESHAPE", false, NULL, put_as },
     { NULL, NULL, false, NULL, NULL },

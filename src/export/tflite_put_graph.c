@@ -216,7 +216,7 @@ static bool keeps_type(dt__lite_operator op)
     static const dt__lite_operator all[] = {
         DT__LITE_RESHAPE,     DT__LITE_TRANSPOSE,       DT__LITE_PAD,
         DT__LITE_PADV2,       DT__LITE_STRIDED_SLICE,   DT__LITE_CONCATENATION,
-        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D,
+        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D, DT__LITE_MAXIMUM,
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         if (all[i] == op) return true;

@@ -31,7 +31,7 @@ const float *dt__lite_data(const dt__lite_model *m, const dt_trace_call *c, int 
 {
     if (!dt__lite_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__lite_operand(m, c, i)->tensor;
-    return x == NULL || x->dtype != DT_F32 ? NULL : dt__data(x);
+    return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
 
 dt__lite_shape dt__lite_plain_shape(const dt_trace_value *v)
@@ -74,7 +74,7 @@ static int constant_of(dt__lite_model *m, const dt_trace_value *v)
     dt__lite_array a = { .name = *v->name == 0 ? NULL : v->name,
                          .type = x->dtype == DT_F32 ? DT__LITE_FLOAT32 : DT__LITE_INT32,
                          .shape = { .rank = x->rank },
-                         .data = dt__data(x),
+                         .data = dt__values(x),
                          .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
                          .lent = true };
     memcpy(a.shape.dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
@@ -170,7 +170,7 @@ static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
     }
     const dt__lite_shape to = last_of(&s);
     float *data = dt__lite_memory(&m->p, x->count, sizeof *data);
-    const float *from = dt__data(x);
+    const float *from = dt__values(x);
     const int64_t channels = s.dims[1], pixels = x->count / dt__max_i64(1, s.dims[0] * channels);
     for (int64_t i = 0; i < x->count && data != NULL; i++) {
         const int64_t n = i / (channels * pixels), c = i / pixels % channels, k = i % pixels;

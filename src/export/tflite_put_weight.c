@@ -183,7 +183,7 @@ dt_status dt__lite_weight_of(dt__lite_model *m, const dt_trace_call *c, int i, b
                               .columns = 1 };
     for (int d = 1; d < v->rank; d++) out->columns *= v->extent[d].size;
     if (c->in[i].quant == NULL) {
-        out->floats = dt__data(v->tensor);
+        out->floats = dt__values(v->tensor);
         return DT_OK;
     }
     dt_status s = dt__weight_rows_of(m->p.ctx, v->tensor, &c->in[i], &out->r);

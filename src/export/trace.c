@@ -79,7 +79,7 @@ static bool is_positions(const recorder *r, const dt_tensor *x)
         x->storage == NULL || !dt_is_contiguous(x)) {
         return false;
     }
-    const int32_t *v = dt__data(x);
+    const int32_t *v = dt__values(x);
     for (int64_t i = 0; i < x->count; i++) {
         if (v[i] != i) return false;
     }
@@ -224,8 +224,8 @@ static void fill(dt_tensor *x, int64_t below)
     uint32_t state = 12345;
     for (int64_t i = 0; i < x->count; i++) {
         state = state * 1664525u + 1013904223u;
-        if (x->dtype == DT_I32) ((int32_t *)dt__data_mut(x))[i] = (int32_t)((state >> 8) % below);
-        else ((float *)dt__data_mut(x))[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+        if (x->dtype == DT_I32) ((int32_t *)dt__values_mut(x))[i] = (int32_t)((state >> 8) % below);
+        else ((float *)dt__values_mut(x))[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
     }
 }
 

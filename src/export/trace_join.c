@@ -45,7 +45,7 @@ static bool is_uniform(const dt_tensor *x, int d)
     int64_t inner = 1;
     for (int i = d + 1; i < x->rank; i++) inner *= x->dims[i];
     const size_t bytes = (size_t)inner * dt_dtype_size(x->dtype);
-    const char *at = dt__data(x);
+    const char *at = dt__values(x);
     const int64_t blocks = inner == 0 ? 0 : x->count / inner;
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = i - i % x->dims[d];

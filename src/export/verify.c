@@ -11,6 +11,7 @@
 #include "nn/graph.h"
 #include "nn/module.h"
 
+#include <detent/ops.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -160,9 +161,10 @@ static dt_status run_model(verification *v)
     dt_no_grad(v->tape, true);
     const bool training = dt_is_training(v->m);
     dt_train(v->m, false);
-    const dt_status s = dt_forward_n(v->tape, v->m, v->x, v->n_in, v->y, v->n_out);
+    dt_forward_n(v->tape, v->m, v->x, v->n_in, v->y, v->n_out);
+    for (int i = 0; i < v->n_out; i++) v->y[i] = dt_contiguous(v->tape, v->y[i]);
     dt_train(v->m, training);
-    return s;
+    return dt_tape_status(v->tape);
 }
 
 /* The outputs of the file that are the model's: all but keys and values for the next tokens. */

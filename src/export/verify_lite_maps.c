@@ -110,6 +110,27 @@ static dt_status run_two(dt__vlite_call *c)
     return DT_OK;
 }
 
+/* MAXIMUM and MINIMUM of codes of one scale. */
+static dt_status run_codes(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *b = c->in[1];
+    DT__TRY(dt__vlite_same_codes(c));
+    if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
+        return dt__vlite_refuse(c, "its operands have different scales");
+    }
+    DT__TRY(check_pair(c));
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int32_t p = c->in[0]->q[spread(c->in[0], c->y, i)], q = b->q[spread(b, c->y, i)];
+        c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
+    }
+    return DT_OK;
+}
+
+static dt_status run_limit(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? run_codes(c) : run_two(c);
+}
+
 static dt_status run_add(dt__vlite_call *c)
 {
     return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
@@ -162,8 +183,8 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { 42, "DIV", 2, 2, run_two, { 1 }, divide },
     { 47, "EXP", 1, 1, run_one, { 0 }, exponential },
     { 54, "PRELU", 2, 2, run_two, { 0 }, prelu },
-    { 55, "MAXIMUM", 2, 2, run_two, { 0 }, larger },
-    { 57, "MINIMUM", 2, 2, run_two, { 0 }, smaller },
+    { 55, "MAXIMUM", 2, 2, run_limit, { 0 }, larger },
+    { 57, "MINIMUM", 2, 2, run_limit, { 0 }, smaller },
     { 59, "NEG", 1, 1, run_one, { 0 }, neg },
     { 73, "LOG", 1, 1, run_one, { 0 }, logarithm },
     { 75, "SQRT", 1, 1, run_one, { 0 }, root },

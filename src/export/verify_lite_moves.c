@@ -76,14 +76,15 @@ static places straight(void)
     return p;
 }
 
-/* All elements of y; those that come from outside of x are `outside`. */
-static void move(dt__vlite_tensor *y, const dt__vlite_tensor *x, const places *p, float outside)
+/* All elements of y; those that come from outside of x are `outside`, or element 0 of `code`. */
+static void move(dt__vlite_tensor *y, const dt__vlite_tensor *x, const places *p, float outside,
+                 const dt__vlite_tensor *code)
 {
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t at = from(x, y, p, i);
         if (at >= 0) copy(y, i, x, at);
         else if (y->f != NULL) y->f[i] = outside;
-        else y->q[i] = y->scales > 0 ? y->zero[0] : 0;
+        else y->q[i] = code != NULL ? code->q[0] : y->scales > 0 ? y->zero[0] : 0;
     }
 }
 
@@ -105,7 +106,7 @@ static dt_status run_transpose(dt__vlite_call *c)
     }
     if (n != x->rank || seen != (1u << n) - 1) return dt__vlite_refuse(c, "no order of dimensions");
     DT__TRY(dt__vlite_wants(c, n, dims));
-    move(c->y, x, &p, 0);
+    move(c->y, x, &p, 0, NULL);
     return DT_OK;
 }
 
@@ -130,9 +131,16 @@ static dt_status run_pad(dt__vlite_call *c)
     }
     if (p.mirrored && c->op->option[0] != 0) return dt__vlite_refuse(c, "it repeats the edge");
     DT__TRY(dt__vlite_wants(c, x->rank, dims));
-    const bool given = c->n_in > 2 && c->in[2]->f != NULL && c->in[2]->count == 1;
-    if (c->n_in > 2 && !given) return dt__vlite_refuse(c, "its padding is no float");
-    move(c->y, x, &p, given ? c->in[2]->f[0] : 0);
+    const dt__vlite_tensor *value = c->n_in > 2 ? c->in[2] : NULL;
+    if (value != NULL && (value->count != 1 || value->type != x->type)) {
+        return dt__vlite_refuse(c, "its padding is not a number of the type of its input");
+    }
+    if (value != NULL && x->scales == 1 &&
+        (value->scales != 1 || value->scale[0] != x->scale[0] || value->zero[0] != x->zero[0])) {
+        return dt__vlite_refuse(c, "its padding has another scale or zero point than its input");
+    }
+    const bool is_float = value != NULL && value->f != NULL;
+    move(c->y, x, &p, is_float ? value->f[0] : 0, is_float ? NULL : value);
     return DT_OK;
 }
 
@@ -162,7 +170,7 @@ static dt_status run_slice(dt__vlite_call *c)
         dims[d] = dt__ceil_div(stop - start, list[2][d]);
     }
     DT__TRY(dt__vlite_wants(c, x->rank, dims));
-    move(c->y, x, &p, 0);
+    move(c->y, x, &p, 0, NULL);
     return DT_OK;
 }
 

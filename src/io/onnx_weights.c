@@ -358,6 +358,23 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
+/* Whether windows with the padding before x on both sides that may reach past it (ceil_mode) are
+ * those of the node: then padding of another size behind x needs no layer, if it does not count. */
+static bool reaches_past(const window *w, const dt_shape *x)
+{
+    for (int i = 0; i < w->axes; i++) {
+        const int64_t n = x->dims[1 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+        const int64_t stride = w->stride[i], before = w->before[i];
+        if (2 * before > reach || reach > n + 2 * before) return false;
+        int64_t windows = (n + 2 * before - reach) / stride + 1;
+        const bool rest = (n + 2 * before - reach) % stride > 0;
+        if (rest && windows * stride < n + before) windows++;
+        if (windows != (n + before + w->after[i] - reach) / stride + 1) return false;
+        if (w->dilation[i] > 1 && (windows - 1) * stride - before >= n - reach) return false;
+    }
+    return true;
+}
+
 /* Padding by zeros that a mean counts, or by values that no maximum is, may be a layer. */
 static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, double value)
 {
@@ -372,13 +389,16 @@ static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, doub
     const window whole = w;
     bool even = is_even(&w);
     for (int i = 0; i < w.axes; i++) even &= 2 * w.before[i] <= w.kernel[i];
+    const bool ceil = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    const bool past = !even && !ceil && (!counted || value < 0) && reaches_past(&w, &x->shape);
+    even = even || past;
     if (!even && !counted)
         return dt__onnx_refuse(g, "with padding that is not alike on both sides "
                                   "and not counted");
     if (!even) DT__TRY(pad_before(g, &w, value, &x));
     DT__TRY(dt__onnx_new(g, kind[w.axes - 1], &l));
     dt_pool_options *o = &((dt_pool_layer *)l->options)->pool;
-    o->ceil_mode = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    o->ceil_mode = ceil || past;
     o->count_include_pad = counted;
     for (int i = 0; i < w.axes; i++) {
         o->kernel[i] = w.kernel[i];
