@@ -412,49 +412,53 @@ dt_status dt__onnx_gather(dt__onnx *g)
 
 /* ---- padding and resizing -------------------------------------------------------------------- */
 
-dt_status dt__onnx_pad(dt__onnx *g)
+/* Mode, value, pads and axes of the node. */
+static dt_status read_pad(dt__onnx *g, dt_pad_options *o, dt_ints *pads, dt_ints *axes)
 {
     static const char *const names[] = { "constant", "reflect", "edge", "wrap" };
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt_ints pads, axes = { .n = 0 };
-    double value = dt__onnx_real(g, "value", 0);
-    dt__onnx_layer *l;
-    int mode = 0, axis;
-    bool seen[DT_MAX_RANK] = { false };
-    while (mode < 4 && !dt__onnx_says(g, "mode", names[mode], "constant")) mode++;
-    if (mode == 4) return dt__onnx_refuse(g, "its mode is not known");
-    DT__TRY(dt__onnx_list_or_in(g, "pads", 1, &pads));
+    int mode = 0;
+    while (mode < 3 && !dt__onnx_says(g, "mode", names[mode], "constant")) mode++;
+    o->mode = mode;
+    o->value = dt__onnx_real(g, "value", 0);
+    axes->n = 0;
+    DT__TRY(dt__onnx_list_or_in(g, "pads", 1, pads));
     if (dt__onnx_in(g, 2) != NULL) {
-        DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 2), "the value", &value));
+        DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 2), "the value", &o->value));
     }
     if (dt__onnx_in(g, 3) != NULL) {
-        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 3), "axes", &axes));
+        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 3), "axes", axes));
     }
-    if (fabs(value) > (double)FLT_MAX || isnan(value)) {
-        return dt__onnx_refuse(g, "by %g, which is not finite", value);
-    }
-    const int n = axes.n > 0 ? axes.n : v->rank, rank = v->rank - 1;
-    if (pads.n != 2 * n) return dt__onnx_refuse(g, "%d pads for %d dimensions", pads.n, n);
+    if (fabs(o->value) <= (double)FLT_MAX) return DT_OK;
+    return dt__onnx_refuse(g, "by %g, which is not finite", o->value);
+}
+
+dt_status dt__onnx_pad(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0), x = *v;
+    dt_ints pads, axes;
+    dt__onnx_layer *l;
+    int axis;
+    bool seen[DT_MAX_RANK] = { false };
     DT__TRY(dt__onnx_new(g, "pad", &l));
     dt_pad_options *o = &((dt_pad_layer *)l->options)->pad;
-    o->mode = mode;
-    o->value = value;
+    DT__TRY(read_pad(g, o, &pads, &axes));
+    const int n = axes.n > 0 ? axes.n : v->rank, rank = v->rank - 1;
+    if (pads.n != 2 * n) return dt__onnx_refuse(g, "%d pads for %d dimensions", pads.n, n);
     o->pads.n = 2 * rank;
     for (int i = 0; i < n; i++) {
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis));
         const int at = rank - v->axis[axis];
+        if (pads.v[i] < 0 || pads.v[n + i] < 0) return dt__onnx_refuse(g, "with pads below 0");
         if (v->axis[axis] == 0 && (pads.v[i] != 0 || pads.v[n + i] != 0)) {
             return dt__onnx_refuse(g, "of the batch");
         }
         if (v->axis[axis] == 0) continue;
         o->pads.v[2 * at] = pads.v[i];
         o->pads.v[2 * at + 1] = pads.v[n + i];
-        if (pads.v[i] < 0 || pads.v[n + i] < 0) return dt__onnx_refuse(g, "with pads below 0");
     }
     while (o->pads.n > 2 && o->pads.v[o->pads.n - 1] == 0 && o->pads.v[o->pads.n - 2] == 0) {
         o->pads.n -= 2;
     }
-    const dt__onnx_value x = *v;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
     dt__onnx_same(g, 0, &x);
