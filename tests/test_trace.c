@@ -428,11 +428,6 @@ FORWARD(less_the_first)
     out[0] = dt_sub(t, in[0], dt_slice(t, in[0], &o));
 }
 
-{
-    UNUSED;
-    out[0] = dt_concat(t, (dt_tensor *const[]){ in[0], in[0] }, 2, 0);
-}
-
 FORWARD(products_of_batch)
 {
     UNUSED;

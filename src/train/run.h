@@ -234,12 +234,12 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
 /* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
  * outputs; FORMAT where they do not fit, and where other data should be joined. */
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
-/* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 /* Says on the log where the numbers of the data are not those that the model at `path` reads.
  * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
  * the model's are used. Errors: NOMEM. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
+/* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
 
