@@ -195,7 +195,8 @@ static const struct {
       false },
     { "bits",
       TABLE "'data={format: tensors, dir: ., task: multi_label, train: {x: table.csv}, validation: "
-            "0.3, validation_order: drawn, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' 'model={family: layers, "
+            "0.3, validation_order: drawn, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' "
+            "'model={family: layers, "
             "input: [3], layers: [{linear: a, out: 8, activation: relu}, {linear: b, out: 2}]}'",
       false },
     { "several outputs",

@@ -445,7 +445,8 @@ static const struct {
     { { .name = "mean", .forward = less_the_mean },
       "a result of one example depends on the batch" },
     { { .name = "first", .forward = less_the_first }, "a result of one example depends on" },
-    { { .name = "products", .forward = products_of_batch }, "the first dimension of output 0 is not that of the batch" },
+    { { .name = "products", .forward = products_of_batch },
+      "output 0 must have one dimension that grows" },
     { { .name = "writes", .forward = write_input }, "writes a tensor" },
 };
 

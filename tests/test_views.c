@@ -442,63 +442,63 @@ typedef struct trial {
 #define STOPS                                                                                      \
     CUT ", early_stopping: {patience: 1}, finish_with: best, evaluate: {every_steps: 2}}\n"
 #define DATA(task, y)                                                                              \
-    "data: {format: tensors, " task "train: {x: @/x.npy, y: @/" y ".npy}, validation: 0.34, "
-"validation_order: time}\n"
+    "data: {format: tensors, " task "train: {x: @/x.npy, y: @/" y ".npy}, validation: 0.34, "      \
+    "validation_order: time}\n"
 #define CLASSES DATA("", "label")
 
-    static const trial trials[] = {
-        { "a slice of classes, with views before each layer", "[6, 4]",
-          "  - {permute: p0, dims: [0, 2, 1]}\n$"
-          "  - {linear: a, out: 8, activation: relu}\n"
-          "  - {permute: p1, dims: [0, 2, 1]}\n$"
-          "  - {slice: s1, dim: 1, start: 1, stop: 7, step: 2}\n$"
-          "  - {linear: b, out: 4}\n  - flatten\n  - {linear: head, out: 7}\n"
-          "  - {slice: s2, dim: 1, start: 1, stop: 6, step: 2}\n$",
-          CLASSES STOPS "qat: {preset: int8-dynamic-int8-weight, start_step: 4}\n" },
-        { "static ranges behind a permute, codes by gptq", "[6, 4]",
-          "  - {permute: p0, dims: [0, 2, 1]}\n$"
-          "  - {conv1d: c, out: 6, padding: 1, activation: relu}\n"
-          "  - {slice: s1, dim: 2, start: 1, stop: 5}\n$"
-          "  - {permute: p1, dims: [0, 2, 1]}\n$"
-          "  - {linear: a, out: 5}\n  - flatten\n  - {linear: head, out: 5}\n"
-          "  - {slice: s2, dim: 1, start: 2, stop: 5}\n$",
-          CLASSES STOPS "qat: {preset: int8-static-int8-weight, start_step: 4}\n"
-                        "convert: {rounder: gptq, calibration: {samples: 32}}\n" },
-        { "a teacher that ends with a view", "[6, 4]",
-          "  - {permute: p0, dims: [0, 2, 1]}\n$"
-          "  - {linear: a, out: 3}\n  - flatten\n  - {linear: head, out: 6}\n"
-          "  - {slice: s2, dim: 1, start: 0, stop: 6, step: 2}\n$",
-          CLASSES CUT ", distill: {teacher: @/view0/float.safetensors}}\n" },
-        { "numbers, learned ranges", "[4, 6]",
-          "  - {conv_transpose1d: c, out: 5, stride: 2, kernel: 3}\n"
-          "  - {slice: s1, dim: 2, start: 1, stop: 12}\n$"
-          "  - {permute: p1, dims: [0, 2, 1]}\n$"
-          "  - {linear: a, out: 3}\n  - flatten\n  - {linear: head, out: 4}\n"
-          "  - {slice: s2, dim: 1, start: 0, stop: 4, step: 2}\n$",
-          DATA("task: regression, ", "y") STOPS "qat: {preset: int4-int4, start_step: 4}\n" },
-        { "reconstructions, channels last", "[4, 6]",
-          "  - {conv1d: c, out: 8, padding: 1}\n"
-          "  - {permute: p1, dims: [0, 2, 1]}\n$"
-          "  - {linear: a, out: 7}\n"
-          "  - {slice: s1, dim: 2, start: 2, stop: 6}\n$"
-          "  - {permute: p2, dims: [0, 2, 1]}\n$",
-          DATA("task: anomaly, ", "odd") STOPS },
-        { "masks, cropped", "[1, 28, 28]",
-          "  - {conv2d: c, out: 12, kernel: 3, padding: 3, stride: 1}\n"
-          "  - {slice: s1, dim: 2, start: 1, stop: 29}\n$"
-          "  - {slice: s2, dim: 3, start: 2, stop: 30}\n$"
-          "  - {slice: s3, dim: 1, start: 1, stop: 12}\n$",
-          "data: {format: digits, task: segmentation, train_count: 24, test_count: 8}\n"
-          "train: {epochs: 1, batch_size: 8}\n" },
-        { "images, turned back", "[1, 28, 28]",
-          "  - {conv2d: c, out: 2, padding: 1}\n"
-          "  - {permute: p1, dims: [0, 2, 3, 1]}\n$"
-          "  - {linear: a, out: 2}\n"
-          "  - {permute: p2, dims: [0, 3, 1, 2]}\n$"
-          "  - {slice: s1, dim: 1, start: 1, stop: 2}\n$",
-          "data: {format: digits, task: denoising, train_count: 24, test_count: 8}\n"
-          "train: {epochs: 1, batch_size: 8}\n" },
-    };
+static const trial trials[] = {
+    { "a slice of classes, with views before each layer", "[6, 4]",
+      "  - {permute: p0, dims: [0, 2, 1]}\n$"
+      "  - {linear: a, out: 8, activation: relu}\n"
+      "  - {permute: p1, dims: [0, 2, 1]}\n$"
+      "  - {slice: s1, dim: 1, start: 1, stop: 7, step: 2}\n$"
+      "  - {linear: b, out: 4}\n  - flatten\n  - {linear: head, out: 7}\n"
+      "  - {slice: s2, dim: 1, start: 1, stop: 6, step: 2}\n$",
+      CLASSES STOPS "qat: {preset: int8-dynamic-int8-weight, start_step: 4}\n" },
+    { "static ranges behind a permute, codes by gptq", "[6, 4]",
+      "  - {permute: p0, dims: [0, 2, 1]}\n$"
+      "  - {conv1d: c, out: 6, padding: 1, activation: relu}\n"
+      "  - {slice: s1, dim: 2, start: 1, stop: 5}\n$"
+      "  - {permute: p1, dims: [0, 2, 1]}\n$"
+      "  - {linear: a, out: 5}\n  - flatten\n  - {linear: head, out: 5}\n"
+      "  - {slice: s2, dim: 1, start: 2, stop: 5}\n$",
+      CLASSES STOPS "qat: {preset: int8-static-int8-weight, start_step: 4}\n"
+                    "convert: {rounder: gptq, calibration: {samples: 32}}\n" },
+    { "a teacher that ends with a view", "[6, 4]",
+      "  - {permute: p0, dims: [0, 2, 1]}\n$"
+      "  - {linear: a, out: 3}\n  - flatten\n  - {linear: head, out: 6}\n"
+      "  - {slice: s2, dim: 1, start: 0, stop: 6, step: 2}\n$",
+      CLASSES CUT ", distill: {teacher: @/view0/float.safetensors}}\n" },
+    { "numbers, learned ranges", "[4, 6]",
+      "  - {conv_transpose1d: c, out: 5, stride: 2, kernel: 3}\n"
+      "  - {slice: s1, dim: 2, start: 1, stop: 12}\n$"
+      "  - {permute: p1, dims: [0, 2, 1]}\n$"
+      "  - {linear: a, out: 3}\n  - flatten\n  - {linear: head, out: 4}\n"
+      "  - {slice: s2, dim: 1, start: 0, stop: 4, step: 2}\n$",
+      DATA("task: regression, ", "y") STOPS "qat: {preset: int4-int4, start_step: 4}\n" },
+    { "reconstructions, channels last", "[4, 6]",
+      "  - {conv1d: c, out: 8, padding: 1}\n"
+      "  - {permute: p1, dims: [0, 2, 1]}\n$"
+      "  - {linear: a, out: 7}\n"
+      "  - {slice: s1, dim: 2, start: 2, stop: 6}\n$"
+      "  - {permute: p2, dims: [0, 2, 1]}\n$",
+      DATA("task: anomaly, ", "odd") STOPS },
+    { "masks, cropped", "[1, 28, 28]",
+      "  - {conv2d: c, out: 12, kernel: 3, padding: 3, stride: 1}\n"
+      "  - {slice: s1, dim: 2, start: 1, stop: 29}\n$"
+      "  - {slice: s2, dim: 3, start: 2, stop: 30}\n$"
+      "  - {slice: s3, dim: 1, start: 1, stop: 12}\n$",
+      "data: {format: digits, task: segmentation, train_count: 24, test_count: 8}\n"
+      "train: {epochs: 1, batch_size: 8}\n" },
+    { "images, turned back", "[1, 28, 28]",
+      "  - {conv2d: c, out: 2, padding: 1}\n"
+      "  - {permute: p1, dims: [0, 2, 3, 1]}\n$"
+      "  - {linear: a, out: 2}\n"
+      "  - {permute: p2, dims: [0, 3, 1, 2]}\n$"
+      "  - {slice: s1, dim: 1, start: 1, stop: 2}\n$",
+      "data: {format: digits, task: denoising, train_count: 24, test_count: 8}\n"
+      "train: {epochs: 1, batch_size: 8}\n" },
+};
 
 /* Views, a layer, views, a head, and a slice of its outputs. */
 static void draw_trial(dt__stream *s, trial *k)

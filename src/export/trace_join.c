@@ -181,8 +181,8 @@ static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char
     return !batch;
 }
 
-/* No call may read several examples for one, and the first dimension of an output is the batch, or
- * several of it, as of the states of an LSTM: then an example has the same results in any batch. */
+/* No call may read several examples for one, and one dimension of an output grows with the batch, as of
+ * the states of an LSTM: then an example has the same results in any batch. */
 static dt_status check_examples(const pair *p)
 {
     const dt_trace *t = p->t;
@@ -195,11 +195,14 @@ static dt_status check_examples(const pair *p)
     }
     for (int i = 0; i < t->n_out; i++) {
         const dt_trace_value *y = &t->value[t->out[i]];
-        if (y->rank > 0 && y->extent[0].batch == 1) continue;
-        return dt_fail(t->ctx, DT_ERR_UNSUPPORTED,
-                       "trace: the first dimension of output %d is not that of the batch; a layer "
-                       "must treat examples alike",
-                       i);
+        int of_batch = 0;
+        for (int d = 0; d < y->rank; d++) of_batch += y->extent[d].batch;
+        if (of_batch == 1) continue;
+        return dt_fail(
+            t->ctx, DT_ERR_UNSUPPORTED,
+            "trace: output %d must have one dimension that grows with the batch; a layer "
+            "must treat examples alike",
+            i);
     }
     return DT_OK;
 }

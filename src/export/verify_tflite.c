@@ -134,7 +134,8 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
     for (int i = 0; i < of->n_out; i++) {
         if (of->y[i]->dims[0] == of->x[0]->dims[0]) continue;
         return dt_fail(k->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: output %d has more rows than the batch: its examples cannot be compared",
+                       "%s: output %d has more rows than the batch: its examples cannot be "
+                       "compared",
                        k->path, i);
     }
     for (int i = 0; i < of->n_in; i++) k->room += of->x[i]->count;

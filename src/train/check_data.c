@@ -83,7 +83,7 @@ static int names_wanted(int format)
 static void check_source(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
-    if (dt__node_at(r, "data.train", NULL) != NULL) return;
+    if (!dt__recipe_reads(r, "data") || dt__node_at(r, "data.train", NULL) != NULL) return;
     if (dt__node_at(r, "data", NULL) == NULL) {
         dt_recipe_refuse(r, "data",
                          "missing 'data', which says what is read: its format and files");
