@@ -181,8 +181,8 @@ static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char
     return !batch;
 }
 
-/* No call may read several examples for one, and one dimension of an output grows with the batch, as of
- * the states of an LSTM: then an example has the same results in any batch. */
+/* No call may read several examples for one, and one dimension of an output grows with the batch,
+ * the second of the states of an LSTM: then an example has the same results in any batch. */
 static dt_status check_examples(const pair *p)
 {
     const dt_trace *t = p->t;
