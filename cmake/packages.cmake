@@ -25,6 +25,9 @@ set(loaded libopenblas0) # what is loaded when it is first needed
 if(DETENT_ONEDNN)
     string(APPEND loaded ", libdnnl2")
 endif()
+if(DETENT_SNDFILE)
+    string(APPEND loaded ", libsndfile1")
+endif()
 set(what "detent trains small models in floating point, lets them learn with integer
 weights and activations (quantization-aware training), and converts them to
 integer models whose results have the same bits.")

@@ -74,6 +74,11 @@ endif()
 
 target_link_libraries(bench-grid PRIVATE PkgConfig::OPENBLAS)
 
+# what scripts/check-exports draws its grid with
+add_executable(detent-grid scripts/exports/grid/grid.c scripts/exports/grid/draw.c)
+target_link_libraries(detent-grid PRIVATE detent_strict detent_${linked} m)
+set_target_properties(detent-grid PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+
 find_package(OpenMP QUIET COMPONENTS C) # of oneDNN's threads, for bench/onednn alone
 if(DNNL AND DNNL_INCLUDE AND OpenMP_C_FOUND)
     target_include_directories(bench-onednn SYSTEM PRIVATE ${DNNL_INCLUDE})

@@ -3,6 +3,7 @@
  * the model file, and a prediction from that file. */
 #include <detent/io.h>
 #include <detent/layers.h>
+#include <detent/ops.h>
 #include <detent/train.h>
 
 #include <math.h>
@@ -90,9 +91,9 @@ static dt_status predict(dt_ctx *ctx)
     if (s == DT_OK) s = dt_tape_create(ctx, &t);
     if (s == DT_OK) dt_train(m, false);
     if (s == DT_OK) s = dt_forward_n(t, m, &x, 1, &y, 1);
-    for (int k = 1; s == DT_OK && k < CLASSES; k++) {
-        if (((const float *)dt_data(y))[k] > ((const float *)dt_data(y))[best]) best = k;
-    }
+    const float *score = s == DT_OK ? dt_data(dt_contiguous(t, y)) : NULL;
+    if (s == DT_OK && score == NULL) s = dt_error_status(ctx);
+    for (int k = 1; s == DT_OK && k < CLASSES; k++) best = score[k] > score[best] ? k : best;
     if (s == DT_OK) printf("last window: %s (it is %s)\n", names[best], names[motion[ALL - 1]]);
     dt_tape_free(t);
     dt_tensor_free(x);

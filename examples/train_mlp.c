@@ -47,9 +47,8 @@ static const float *predict(example *e, dt_module *m, const char *what)
     dt_train(m, false);
     if (dt_loader_seek(e->test, (dt_position){ 0, 0 }) != DT_OK) return NULL;
     if (dt_loader_next(e->test, &x, &labels) != DT_OK) return NULL;
-    dt_tensor *y = dt_forward(e->t, m, x);
-    if (y == NULL) return NULL;
-    const float *score = dt_data(y);
+    const float *score = dt_data(dt_contiguous(e->t, dt_forward(e->t, m, x)));
+    if (score == NULL) return NULL;
     const int32_t *label = dt_data(labels);
     int right = 0;
     for (int i = 0; i < TESTED; i++) {

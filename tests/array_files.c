@@ -166,6 +166,54 @@ file_bytes safetensors_file(const char *header, const void *data, size_t n, int 
     return f;
 }
 
+static void put_format(file_bytes *f, const wav_parts *p)
+{
+    static const unsigned char guid[14] = { 0, 0, 0,    0, 0x10, 0,    0x80,
+                                            0, 0, 0xaa, 0, 0x38, 0x9b, 0x71 };
+    const int each = p->bytes * p->channels;
+    file_text(f, "fmt ");
+    file_number(f, p->extensible ? 40 : 16, 4);
+    file_number(f, p->extensible ? 0xfffe : p->real ? 3 : 1, 2);
+    file_number(f, (uint64_t)p->channels, 2);
+    file_number(f, (uint64_t)p->rate, 4);
+    file_number(f, (uint64_t)(p->rate * each), 4);
+    file_number(f, (uint64_t)each, 2);
+    file_number(f, (uint64_t)(8 * p->bytes), 2);
+    if (!p->extensible) return;
+    file_number(f, 22, 2);
+    file_number(f, (uint64_t)(8 * p->bytes), 2);
+    file_number(f, 0, 4);
+    file_number(f, p->real ? 3 : 1, 2);
+    file_put(f, guid, sizeof guid);
+}
+
+file_bytes wav_of(const wav_parts *p)
+{
+    file_bytes f = { NULL, 0 };
+    file_text(&f, p->rf64 ? "RF64" : "RIFF");
+    file_number(&f, p->rf64 ? 0xffffffff : p->said + 36, 4);
+    file_text(&f, "WAVE");
+    if (p->rf64) {
+        file_text(&f, "ds64");
+        file_number(&f, 28, 4);
+        file_number(&f, p->said64 + 72, 8);
+        file_number(&f, p->said64, 8);
+        file_number(&f, 0, 8);
+        file_number(&f, 0, 4);
+    }
+    put_format(&f, p);
+    if (p->before != NULL) {
+        file_text(&f, p->before);
+        file_number(&f, p->odd ? 5 : 4, 4);
+        file_put(&f, "datadata", p->odd ? 5 : 4);
+        if (p->odd && !p->unfilled) file_number(&f, 0, 1);
+    }
+    file_text(&f, "data");
+    file_number(&f, p->said, 4);
+    file_put(&f, p->samples, p->size);
+    return f;
+}
+
 file_bytes wav_file(int channels, int rate, const int16_t *samples, int count)
 {
     file_bytes f = { NULL, 0 };

@@ -35,6 +35,20 @@ file_bytes zip_file(const zip_member *m, int count, int large);
 /* A safetensors file of a header and `n` bytes of numbers. */
 file_bytes safetensors_file(const char *header, const void *data, size_t n, int width);
 
+/* A .wav file of any form, by its parts. */
+typedef struct wav_parts {
+    int channels, rate, bytes; /* of a sample; real: floats */
+    int real, extensible, rf64;
+    const char *before; /* the name of a chunk before the samples, NULL: none; */
+    int odd, unfilled;  /* of an odd size; without the byte that fills it up */
+    uint32_t said;      /* bytes of samples that its header says */
+    uint64_t said64;    /* likewise, of ds64 */
+    const void *samples;
+    size_t size; /* their bytes, little-endian */
+} wav_parts;
+
+file_bytes wav_of(const wav_parts *p);
+
 /* A .wav of 16 bits, with a chunk of an odd size before the samples. */
 file_bytes wav_file(int channels, int rate, const int16_t *samples, int count);
 

@@ -8,7 +8,8 @@
 #include <detent/export.h>
 
 /* Warnings are errors. */
-#define C_STRICT "-std=c99 -pedantic -Wall -Wextra -Wconversion -Werror"
+#define C_STRICT                                                                                   \
+    "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wbad-function-cast -Werror"
 
 /* A model, its inputs, and how it is called. */
 typedef struct c_subject {

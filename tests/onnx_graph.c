@@ -289,6 +289,20 @@ void onnx_node(DtOnnx__Model *m, const char *op, const char *with, const char *i
     g->node[g->n_node++] = node;
 }
 
+DtOnnx__Model *onnx_start(const char *out)
+{
+    const onnx_case relu = { .op = "Relu", .in = { "f32 1 4: 0 0 0 0" }, .out = { out } };
+    DtOnnx__Model *m = onnx_model(&relu);
+    DtOnnx__ValueInfo *ends[] = { m->graph->input[0], m->graph->output[0] };
+    m->graph->node[0]->output[0] = "h";
+    for (int i = 0; i < 2; i++) {
+        DtOnnx__Dimension *batch = ends[i]->type->tensor_type->shape->dim[0];
+        batch->dim_value = 0;
+        batch->dim_param = "batch";
+    }
+    return m;
+}
+
 void onnx_weight(DtOnnx__Model *m, const char *name, const char *tensor)
 {
     DtOnnx__Graph *g = m->graph;

@@ -24,6 +24,9 @@ typedef struct onnx_case {
 DtOnnx__Tensor *onnx_tensor(const char *text, char *name);
 /* The model of one node with inputs x0, x1, ... and outputs y0, y1, ... */
 DtOnnx__Model *onnx_model(const onnx_case *c);
+/* A model that begins with h = relu(x0), for x0 [batch, 4], where `out` has two dimensions; its
+ * output is y, of the extents of `out`, whose first one is the batch. */
+DtOnnx__Model *onnx_start(const char *out);
 /* Adds a node: blank-separated inputs, and one output, which the graph's output 0 becomes. */
 void onnx_node(DtOnnx__Model *m, const char *op, const char *attributes, const char *in,
                const char *out);

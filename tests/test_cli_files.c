@@ -55,7 +55,8 @@ static void expect(int status, const char *words, const char *arguments)
     char *output = NULL;
     const int got = test_shell(&output, "cd %s && " DETENT "%s 2>&1", folder, arguments);
     ck_assert_msg(got == status, "detent %s: %d: %s", arguments, got, output);
-    ck_assert_msg(strstr(output, words) != NULL, "detent %s: %s", arguments, output);
+    ck_assert_msg(strstr(output, words) != NULL, "detent %s, without '%s': %s", arguments, words,
+                  output);
     free(output);
 }
 

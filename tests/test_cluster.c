@@ -195,11 +195,13 @@ static const struct {
       false },
     { "bits",
       TABLE "'data={format: tensors, dir: ., task: multi_label, train: {x: table.csv}, validation: "
-            "0.3, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' 'model={family: layers, "
+            "0.3, validation_order: drawn, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' "
+            "'model={family: layers, "
             "input: [3], layers: [{linear: a, out: 8, activation: relu}, {linear: b, out: 2}]}'",
       false },
     { "several outputs",
-      TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, inputs: "
+      TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "
+            "validation_order: time, inputs: "
             "[{name: in, columns: [l1, l2, l3]}], outputs: [{name: kind}, {name: level, columns: "
             "[v], task: regression}, {name: bits, columns: [b1, b2], task: multi_label}]}' "
             "'model={family: layers, input: {in: [3]}, layers: [{linear: a, from: [in], out: 8, "
@@ -477,6 +479,7 @@ static bool is_left_out(const char *path)
         "data.split: ",
         "data.features.",
         "data.labels: ",
+        "data.layout: nhwc",
         "data.standardize.",
         "qat.target: ",
         "qat.weight.",

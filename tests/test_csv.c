@@ -17,8 +17,8 @@ START_TEST(numbers_are_rounded)
     uint32_t word[4];
     for (int64_t i = 0; i < draws; i++) {
         char text[200];
-        float got, bits;
-        bool too_large;
+        float bits;
+        dt__decimal d;
         dt__philox(3, (uint64_t)i, word);
         memcpy(&bits, &word[0], sizeof bits);
         if (!isfinite(bits)) bits = 1;
@@ -34,10 +34,15 @@ START_TEST(numbers_are_rounded)
                      word[3] % 1000000000, word[0] & 1 ? "0000000001" : "",
                      (int)(word[2] % 100) - 70);
         const char *end = text + strlen(text);
-        ck_assert_ptr_eq(dt__decimal_f32(text, end, &got, &too_large), end);
+        ck_assert_ptr_eq(dt__decimal_read(text, end, &d), end);
         const float wanted = strtof(text, NULL);
-        TEST_EACH(memcmp(&got, &wanted, sizeof got) == 0 && too_large == (bool)isinf(wanted),
-                  "%s: %.9g, not %.9g", text, (double)got, (double)wanted);
+        TEST_EACH(memcmp(&d.value, &wanted, sizeof wanted) == 0 &&
+                      d.too_large == (bool)isinf(wanted),
+                  "%s: %.9g, not %.9g", text, (double)d.value, (double)wanted);
+        const double exact = strtod(text, NULL);
+        TEST_EACH(d.too_large || fabs(d.exact.value - exact) <= fabs(exact) * 0x1p-50 ||
+                      (double)d.value == d.exact.value,
+                  "%s: %.17g, not %.17g", text, d.exact.value, exact);
     }
 }
 END_TEST
@@ -56,14 +61,13 @@ START_TEST(forms_of_numbers)
         { "0x10", 1, 0 },   { "1,5", 1, 1 },      { "0e99999999", 10, 0 }, { "1e-99999999", 11, 0 },
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
-        float got = 0;
-        bool too_large;
+        dt__decimal d;
         const char *end = all[i].text + strlen(all[i].text);
-        const char *after = dt__decimal_f32(all[i].text, end, &got, &too_large);
+        const char *after = dt__decimal_read(all[i].text, end, &d);
         if (all[i].length < 0) ck_assert_ptr_null(after);
         else ck_assert_msg(after == all[i].text + all[i].length, "%s", all[i].text);
-        ck_assert_msg(memcmp(&got, &all[i].value, sizeof got) == 0, "%s: %g", all[i].text,
-                      (double)got);
+        ck_assert_msg(memcmp(&d.value, &all[i].value, sizeof d.value) == 0, "%s: %g", all[i].text,
+                      (double)d.value);
     }
 }
 END_TEST
@@ -105,9 +109,9 @@ START_TEST(a_table)
     static const float x[9] = { 2, 3, 1, 5, -0.6F, 4, 8, 9, 7 };
     ck_assert_int_eq(memcmp(t.x->data, x, sizeof x), 0);
     TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(!c.is_integers && c.classes.n == 2);
-    ck_assert_str_eq(c.classes.word[0], "a \"dog\"");
-    ck_assert_str_eq(c.classes.word[1], "cat");
+    ck_assert(!c.labels.is_numbers && c.labels.words.n == 2);
+    ck_assert_str_eq(c.labels.words.word[0], "a \"dog\"");
+    ck_assert_str_eq(c.labels.words.word[1], "cat");
     static const int32_t y[3] = { 0, 1, 1 };
     ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
     dt__csv_table_free(&t);
@@ -202,23 +206,27 @@ START_TEST(several_readings)
 }
 END_TEST
 
-/* Labels that are integers are the classes, also with numbers between that do not occur. */
+/* Integers with gaps name classes, in the order of the numbers; of a model with more classes they
+ * are the numbers of its classes. */
 START_TEST(integers)
 {
     static const dt_csv_options o = { false, { 0, { NULL } }, { 1, { "1" } } };
+    static const int32_t y[2][3] = { { 1, 0, 1 }, { 10, 2, 10 } };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
-    test_write_text(path_of("i.csv"), "0.5,7,1\n0.25,2,1\n1,7,1\n");
-    TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
-    TEST_OK(ctx, dt__csv_close(&c, &t, 1));
-    ck_assert(c.is_integers && c.most == 7 && c.inputs.n == 2);
-    static const int32_t y[3] = { 7, 2, 7 };
-    ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
-    dt__csv_table_free(&t);
-    TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
-    ck_assert_int_eq(memcmp(t.y->data, y, sizeof y), 0);
-    dt__csv_table_free(&t);
+    c.labels.known.n = _i ? 11 : 0;
+    test_write_text(path_of("i.csv"), "0.5,10,1\n0.25,2,1\n1,10,1\n");
+    for (int again = 0; again < 2; again++) {
+        TEST_OK(ctx, dt__csv_read(&c, path_of("i.csv"), &t));
+        TEST_OK(ctx, dt__csv_close(&c, &t, 1));
+        ck_assert_int_eq(memcmp(t.y->data, y[_i], sizeof y[_i]), 0);
+        dt__csv_table_free(&t);
+    }
+    ck_assert_int_eq(c.labels.is_numbers, _i);
+    ck_assert_int_eq(c.labels.classes, _i ? 11 : 2);
+    if (_i == 0) ck_assert_str_eq(dt__labels_names(&c.labels)[0], "2");
+    ck_assert_int_eq(c.inputs.n, 2);
     dt__csv_free(&c);
     dt_ctx_free(ctx);
 }
@@ -370,7 +378,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, a_table);
     tcase_add_test(cases, names_are_utf8);
     tcase_add_test(cases, several_readings);
-    tcase_add_test(cases, integers);
+    tcase_add_loop_test(cases, integers, 0, 2);
     tcase_add_loop_test(cases, many_rows, 0, 2);
     tcase_add_test(cases, refused);
     tcase_add_test(cases, damaged);

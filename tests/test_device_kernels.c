@@ -419,7 +419,7 @@ static void check_pool(device_golden *g)
                             .dilation = { 1, 1 },
                             .x = u,
                             .y = to };
-    dt__device_avg_codes(&p);
+    dt__device_avg_codes(&p, 0);
     clamp_planes(g, to, m, planes_of_y);
     device_from_planes(planes_of_y, y, out);
     device_equal(g, "avg", out);

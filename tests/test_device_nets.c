@@ -207,6 +207,55 @@ START_TEST(forms_agree)
 }
 END_TEST
 
+/* ---- channels that are nearly dead ----------------------------------------------------------- */
+
+static double drawn(uint64_t *state, double least, double most)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return least + (most - least) * (double)(*state >> 40) * 0x1p-24;
+}
+
+/* Rows of weights and channels of norms become small, or 0; biases large. */
+static dt_status deaden(void *user, const char *path, dt_tensor *x, dt_entry_kind entry)
+{
+    uint64_t *state = user;
+    float *v = dt_data_mut(x);
+    const int64_t rows = x->dims[0], columns = x->count / rows;
+    const bool bias = strstr(path, ".bias") != NULL;
+    if (entry != DT_PARAM) return DT_OK;
+    for (int64_t r = 0; r < rows; r++) {
+        const double kind = drawn(state, 0, 4);
+        double by = kind < 1 ? pow(10, drawn(state, -12, 0)) : kind < 1.3 && x->rank > 1 ? 0 : 1;
+        if (bias) by = kind < 1 ? pow(10, drawn(state, -2, 5)) : 1;
+        for (int64_t k = 0; k < columns; k++) v[r * columns + k] *= (float)by;
+    }
+    return DT_OK;
+}
+
+/* They train, and have the same bits in every form. */
+START_TEST(nearly_dead_channels)
+{
+    const net *n = &nets[_i];
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        uint64_t state = 4 * (uint64_t)_i + seed;
+        scene s;
+        int64_t count;
+        char text[64];
+        open_scene(&s, n, 1, UINT64_MAX);
+        TEST_OK(s.ctx, dt_module_visit(s.m, deaden, &state));
+        const int preset = seed % 2 == 0 ? DT_DEVICE_INT8 : DT_DEVICE_INT4;
+        float *want = prepared_answers(&s, preset, false, &count);
+        snprintf(text, sizeof text, "seed %d, prepared, loaded", (int)seed);
+        same_from_file(n, text, &s, want);
+        TEST_OK(s.ctx, dt_convert(s.m, NULL, NULL));
+        same(n, "nearly dead, converted", &s, s.m, want);
+        same_from_file(n, "nearly dead, converted, loaded", &s, want);
+        free(want);
+        close_scene(&s);
+    }
+}
+END_TEST
+
 /* The same bits of all parameters after training: with a number of threads, and where backward runs
  * the network again. */
 START_TEST(threads_and_checkpointing)
@@ -615,6 +664,7 @@ Suite *test_device_nets_suite(void)
     TCase *c = tcase_create("nets");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, forms_agree, 0, 2 * DT__COUNT_OF(nets));
+    tcase_add_loop_test(c, nearly_dead_channels, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, threads_and_checkpointing, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, sets_agree, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, costs_are_those_of_the_export, 0, DT__COUNT_OF(nets));

@@ -118,7 +118,14 @@ START_TEST(the_shipped_recipe_runs)
     ck_assert_ptr_nonnull(info.hf);
     ck_assert_ptr_nonnull(info.tokenizer);
     TEST_OK(ctx, dt_hf_save(m, &info, NULL, hf));
-    ck_assert_int_eq(test_shell(NULL, "cmp %s/config.json %s/config.json", llama, hf), 0);
+    /* The tokens of the folder's texts are not those of the run's own tokenizer. */
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(test_shell(NULL,
+                                    "grep -v token_id %s/config.json | tr -d , > %s/config-%d",
+                                    i == 0 ? llama : hf, folder, i),
+                         0);
+    }
+    ck_assert_int_eq(test_shell(NULL, "cmp %s/config-0 %s/config-1", folder, folder), 0);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     dt_ctx_free(ctx);

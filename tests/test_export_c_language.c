@@ -63,7 +63,8 @@ static any_function *function_of(void *library, const char *name)
     return f;
 }
 
-static const char *const compilers[] = { "cc -O1", "cc -O3 -march=native -ffp-contract=fast" };
+static const char *const compilers[] = { "cc -Wshadow -Werror -O1",
+                                         "cc -O3 -march=native -ffp-contract=fast" };
 
 /* The number behind a macro of the header. */
 static long long number_of(const char *folder, const char *macro)

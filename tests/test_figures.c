@@ -1,13 +1,16 @@
 /* Figures of layers: by their formulas from masters and dequantized values; the same of a converted
  * model; what a pass of measuring leaves as it was. */
 #include "models.h"
+#include "plain_arrays.h"
 #include "testing.h"
 
 #include <detent/figures.h>
+#include <detent/layers.h>
 #include <detent/ops.h>
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MOST 8
 
@@ -194,6 +197,145 @@ START_TEST(float_models_are_refused)
 }
 END_TEST
 
+/* ---- inputs that are views ------------------------------------------------------------------ */
+
+/* What a layer is called with, before and after its input is quantized. */
+typedef struct seen {
+    plain_array value, dequantized;
+} seen;
+
+static dt_tensor *see_value(void *user, dt_tape *tape, dt_module *layer, dt_tensor *in)
+{
+    (void)tape;
+    (void)layer;
+    plain_of(in, &((seen *)user)->value);
+    return in;
+}
+
+static dt_tensor *see_dequantized(void *user, dt_tape *tape, dt_module *layer, dt_tensor *in)
+{
+    (void)layer;
+    plain_of(dt_neg(tape, dt_neg(tape, in)), &((seen *)user)->dequantized);
+    return in;
+}
+
+/* All figures of an input, by their definitions. */
+static void check_input(const dt_quant_figures *f, const seen *s)
+{
+    const plain_array *a = &s->value, *b = &s->dequantized;
+    long double signal = 0, noise = 0;
+    int64_t bin[DT_FIGURE_BINS] = { 0 };
+    double bound = 0;
+    ck_assert_int_eq(f->elements, a->count);
+    for (int64_t i = 0; i < a->count; i++) {
+        const long double error = (long double)a->v[i] - b->v[i];
+        signal += (long double)a->v[i] * a->v[i];
+        noise += error * error;
+        bound = fmax(bound, fabs((double)a->v[i]));
+    }
+    TEST_NEAR(f->snr, (double)(10 * log10l(signal / noise)), 0, 1e-9);
+    ck_assert_double_gt(f->snr, 10);
+    TEST_NEAR(f->bound, bound, 0, 0);
+    for (int64_t i = 0; i < a->count; i++) {
+        const int k = (int)(((double)a->v[i] + bound) / (2 * bound) * DT_FIGURE_BINS);
+        bin[k < DT_FIGURE_BINS ? k : DT_FIGURE_BINS - 1]++;
+    }
+    int64_t moved = 0; /* by rounding, from a bin to its neighbour */
+    for (int k = 0; k < DT_FIGURE_BINS; k++) moved += llabs(bin[k] - f->bin[k]);
+    ck_assert_int_le(moved, 2);
+}
+
+/* Codes of one scale: counts, dead ones, and values beyond them. */
+static void check_codes(const dt_quant_figures *f, const seen *s)
+{
+    int64_t count[DT_FIGURE_CODES] = { 0 }, clipped = 0, dead = 0;
+    const double scale = f->least_scale;
+    int64_t lowest = INT64_MAX, first = 0;
+    ck_assert_double_eq(scale, f->most_scale);
+    for (int64_t k = f->codes - 1; k >= 0; k--) first = f->code[k] > 0 ? k : first;
+    for (int64_t i = 0; i < s->value.count; i++) {
+        const int64_t q = llround((double)s->dequantized.v[i] / scale);
+        lowest = q < lowest ? q : lowest;
+    }
+    for (int64_t i = 0; i < s->value.count; i++) {
+        const double apart = fabs((double)s->value.v[i] - (double)s->dequantized.v[i]);
+        count[llround((double)s->dequantized.v[i] / scale) - lowest + first]++;
+        clipped += apart > 0.5001 * scale;
+    }
+    for (int64_t k = 0; k < f->codes; k++) {
+        ck_assert_int_eq(count[k], f->code[k]);
+        dead += count[k] == 0;
+    }
+    TEST_NEAR(f->dead, (double)dead / (double)f->codes, 0, 1e-12);
+    TEST_NEAR(f->clipped, (double)clipped / (double)s->value.count, 1e-12, 0);
+}
+
+/* A layer behind views that are drawn, of rank 2 and more. */
+static dt_module *behind_views(dt__stream *s, dt_tensor *in, dt_module **layer)
+{
+    static plain_array shape;
+    static const char *const names[] = { "a", "b", "c", "l" };
+    dt_module *net, *part;
+    int k = 0;
+    TEST_OK(ctx, dt_sequential_create(ctx, &net));
+    plain_of(in, &shape);
+    for (int64_t views = 1 + (int64_t)dt__random_below(s, 3); views > 0; views--) {
+        const int d = 1 + (int)dt__random_below(s, (uint64_t)shape.rank - 1);
+        if (dt__random_below(s, 2) == 0 && shape.dims[d] > 2) {
+            const dt_slice_options cut = { .dims = { 1, { d } },
+                                           .starts = { 1, { 1 } },
+                                           .stops = { 1, { shape.dims[d] } } };
+            TEST_OK(ctx, dt_slice_create(ctx, &cut, &part));
+            plain_slice(&shape, d, 1, shape.dims[d], 1);
+        } else {
+            dt_ints order = { shape.rank, { 0 } };
+            for (int i = 1; i < shape.rank; i++) order.v[i] = i + 1 < shape.rank ? i + 1 : 1;
+            TEST_OK(ctx, dt_permute_create(ctx, &order, &part));
+            plain_permute(&shape, order.v);
+        }
+        TEST_OK(ctx, dt_module_add(net, names[k++], part));
+    }
+    const int64_t width = shape.dims[shape.rank - 1];
+    TEST_OK(ctx, dt_linear_create(ctx, width, 6, true, layer));
+    TEST_OK(ctx, dt_module_add(net, names[k], *layer));
+    return net;
+}
+
+START_TEST(inputs_that_are_views)
+{
+    static const int presets[] = { DT_INT8_DYNAMIC_INT4_WEIGHT, DT_INT8_STATIC_INT8_WEIGHT,
+                                   DT_INT8_DYNAMIC_INT8_WEIGHT };
+    static seen s;
+    dt__stream stream = dt__stream_of(9, DT__FOR_USER);
+    for (int i = 0; i < 24; i++) {
+        const int64_t dims[] = { 5, 4, 3 + i % 4, 7 };
+        dt_tensor *in;
+        dt_module *layer;
+        dt_qat_options o = dt_qat_defaults();
+        o.preset = presets[i % 3];
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 3 + i % 2, dims, &in));
+        TEST_OK(ctx, dt_fill_normal(in, 0, 1));
+        dt_module *net = behind_views(&stream, in, &layer);
+        TEST_OK(ctx, dt_hook_add(layer, DT_SITE_INPUT, see_value, &s, NULL, NULL));
+        TEST_OK(ctx, dt_prepare(net, &o));
+        if (i % 3 == 1) { /* ranges of another batch: values beyond them are clipped */
+            dt_train(net, true);
+            ck_assert_ptr_nonnull(dt_forward(t, net, in));
+            TEST_OK(ctx, dt_fill_normal(in, 0, 1.3));
+        }
+        TEST_OK(ctx, dt_hook_add(layer, DT_SITE_INPUT, see_dequantized, &s, NULL, NULL));
+        dt_tape_reset(t);
+        n = 0;
+        TEST_OK(ctx, dt_figures(net, in, keep, NULL));
+        ck_assert_int_eq(n, 1);
+        check_input(&found[0].input, &s);
+        if (i % 3 == 1) check_codes(&found[0].input, &s);
+        dt_module_free(net);
+        dt_tensor_free(in);
+    }
+}
+END_TEST
+
 static void ignore(void *user, const dt_layer_figures *layer)
 {
     (void)user;
@@ -232,6 +374,7 @@ Suite *test_figures_suite(void)
     tcase_add_test(c, measuring_changes_nothing);
     tcase_add_test(c, a_disabled_layer_is_float);
     tcase_add_test(c, float_models_are_refused);
+    tcase_add_test(c, inputs_that_are_views);
     tcase_add_test(c, every_allocation_may_fail);
     suite_add_tcase(s, c);
     return s;

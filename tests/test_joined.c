@@ -794,7 +794,7 @@ static const struct {
     { { "data.train.x=table.csv", "data.inputs.0.tensor=a" },
       "'data.inputs.0.tensor' belongs to files .npz" },
     { { "data.outputs.2.tensor=level" }, "!a label for each example" },
-    { { "data.outputs.2.tensor=floats" }, "!labels of dtype" },
+    { { "data.outputs.2.tensor=floats" }, "!which is no integer" },
     { { "data.outputs.2.tensor=negative" }, "!is the label" },
     { { "data.outputs.0.tensor=level" }, "!0 or 1 is wanted" },
     { { "data.outputs.1.tensor=bits" }, "output 'level' of the model is [2], the data's [3]" },

@@ -1,5 +1,6 @@
 /* Folders of JPEG files: pixels as libjpeg gives them to a program of its own, resizing by its
  * formula, and hostile files. */
+#include "png_make.h"
 #include "sample.h"
 
 #include <detent/io.h>
@@ -296,6 +297,228 @@ START_TEST(resized_for_a_model)
 }
 END_TEST
 
+/* ---- orientation ---------------------------------------------------------------------------- */
+
+enum { MOST_EXIF = 400 };
+
+typedef struct drawing {
+    uint32_t word[4];
+    uint64_t at;
+} drawing;
+
+static uint32_t below(drawing *d, uint32_t n)
+{
+    if (d->at % 4 == 0) dt__philox(29, d->at / 4, d->word);
+    return d->word[d->at++ % 4] % n;
+}
+
+static size_t put(uint8_t *to, size_t at, bool big_endian, uint32_t value, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        to[at + (size_t)(big_endian ? bytes - 1 - i : i)] = (uint8_t)(value >> 8 * i);
+    }
+    return at + (size_t)bytes;
+}
+
+/* EXIF data with the tag among others; their size. */
+static size_t make_exif(drawing *d, uint32_t orientation, uint8_t to[MOST_EXIF])
+{
+    const bool big = below(d, 2) == 0;
+    const uint32_t directory = 8 + below(d, 40), entries = 1 + below(d, 6), own = below(d, entries);
+    memset(to, 0xA5, MOST_EXIF);
+    memcpy(to, big ? "MM\0*" : "II*\0", 4);
+    put(to, 4, big, directory, 4);
+    size_t at = put(to, directory, big, entries, 2);
+    for (uint32_t i = 0; i < entries; i++) {
+        at = put(to, at, big, i == own ? 0x112 : 0x100 + i, 2);
+        at = put(to, at, big, i == own ? 3 : 1 + below(d, 5), 2);
+        at = put(to, at, big, i == own ? 1 : below(d, 9), 4);
+        put(to, at, big, i == own ? orientation : below(d, 65536), 2);
+        at = put(to, at + 2, big, below(d, 65536), 2);
+    }
+    return at;
+}
+
+/* The file with EXIF data behind its first marker. */
+static void write_photo(const bench *b, const unsigned char *file, unsigned long n,
+                        const uint8_t *exif, size_t bytes)
+{
+    unsigned char *all = malloc(n + bytes + 10);
+    const size_t length = bytes + 8;
+    memcpy(all, file, 2);
+    memcpy(all + 2, "\xFF\xE1", 2);
+    all[4] = (unsigned char)(length >> 8);
+    all[5] = (unsigned char)length;
+    memcpy(all + 6, "Exif\0", 6);
+    memcpy(all + 12, exif, bytes);
+    memcpy(all + 12 + bytes, file + 2, n - 2);
+    test_write_file(b->path, all, n + bytes + 10);
+    free(all);
+}
+
+typedef struct picture {
+    int height, width;
+    uint8_t v[64 * 64];
+} picture;
+
+static picture mirrored(const picture *p)
+{
+    picture q = { p->height, p->width, { 0 } };
+    for (int i = 0; i < p->height * p->width; i++) {
+        q.v[i] = p->v[i / p->width * p->width + p->width - 1 - i % p->width];
+    }
+    return q;
+}
+
+/* By 90 degrees, clockwise. */
+static picture turned(const picture *p)
+{
+    picture q = { p->width, p->height, { 0 } };
+    for (int i = 0; i < p->height * p->width; i++) {
+        q.v[i % p->width * q.width + q.width - 1 - i / p->width] = p->v[i];
+    }
+    return q;
+}
+
+/* What a viewer does by the tag: mirrors some first, then turns. */
+static picture upright(const picture *p, int orientation)
+{
+    static const int turns[] = { 0, 0, 0, 2, 2, 3, 1, 1, 3 };
+    const bool mirrors =
+        orientation == 2 || orientation == 4 || orientation == 5 || orientation == 7;
+    picture q = mirrors ? mirrored(p) : *p;
+    for (int i = 0; i < turns[orientation]; i++) q = turned(&q);
+    return q;
+}
+
+static int said_turned, said_unclear;
+
+static void hear(void *user, const char *line)
+{
+    (void)user;
+    said_turned += strstr(line, "1 of 1 images are turned upright") != NULL;
+    said_unclear += strstr(line, "EXIF data of 1 of 1 images are damaged") != NULL;
+}
+
+static bench photo_bench(const char *name)
+{
+    bench b;
+    open_bench(&b, name);
+    dt_ctx_free(b.ctx);
+    dt_ctx_options o = dt_ctx_defaults();
+    o.log = hear;
+    ck_assert_int_eq(dt_ctx_create(&b.ctx, &o), DT_OK);
+    said_turned = said_unclear = 0;
+    return b;
+}
+
+static void assert_picture(const bench *b, const picture *want, const char *what)
+{
+    dt_dataset *d = NULL;
+    TEST_OK(b->ctx, read_folder(b, 1, 0, 0, &d));
+    TEST_EACH(dt_dataset_height(d) == want->height && dt_dataset_width(d) == want->width &&
+                  memcmp(dt_dataset_image(d, 0), want->v, (size_t)(want->height * want->width)) ==
+                      0,
+              "%s", what);
+    dt_dataset_free(d);
+}
+
+START_TEST(orientations)
+{
+    static const form kinds[] = { { 1, 17, 9, 80, 0, FALSE, 1, false },
+                                  { 1, 12, 31, 80, 0, TRUE, 1, false },
+                                  { 1, 1, 20, 80, 0, FALSE, 1, false } };
+    const form *f = &kinds[_i];
+    drawing d = { .at = 1000 * (uint64_t)_i };
+    bench b = photo_bench("photo.jpg");
+    picture p = { f->height, f->width, { 0 } };
+    unsigned long n;
+    uint8_t exif[MOST_EXIF];
+    char what[40];
+    unsigned char *file = make(f, &n);
+    decode(file, n, p.v);
+    for (int orientation = 1; orientation <= 8; orientation++) {
+        const picture want = upright(&p, orientation);
+        for (int k = 0; k < 4; k++) {
+            const size_t bytes = make_exif(&d, (uint32_t)orientation, exif);
+            write_photo(&b, file, n, exif, bytes);
+            snprintf(what, sizeof what, "orientation %d", orientation);
+            assert_picture(&b, &want, what);
+        }
+    }
+    ck_assert_int_eq(said_turned, 7 * 4);
+    ck_assert_int_eq(said_unclear, 0);
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* Damaged data never refuse a photo; where the tag is lost, its pixels are read as they lie. */
+START_TEST(damaged_exif)
+{
+    drawing d = { .at = 99 };
+    bench b = photo_bench("photo.jpg");
+    picture p = { forms[0].height, forms[0].width, { 0 } };
+    unsigned long n;
+    uint8_t exif[MOST_EXIF];
+    unsigned char *file = make(&forms[0], &n);
+    decode(file, n, p.v);
+    static const uint32_t bad[] = { 0, 9, 255, 65535 };
+    for (int i = 0; i < DT__COUNT_OF(bad); i++) {
+        write_photo(&b, file, n, exif, make_exif(&d, bad[i], exif));
+        assert_picture(&b, &p, "a number that is no orientation");
+    }
+    size_t bytes = make_exif(&d, 6, exif);
+    for (size_t cut = 0; cut < bytes; cut++) {
+        write_photo(&b, file, n, exif, cut);
+        assert_picture(&b, &p, "cut short");
+    }
+    ck_assert_int_eq(said_unclear, DT__COUNT_OF(bad) + (int)bytes);
+    const int64_t draws = test_count((test_draws){ .usual = 500, .sanitized = 200 });
+    for (int64_t i = 0; i < draws; i++) {
+        bytes = make_exif(&d, 1 + below(&d, 8), exif);
+        for (int k = 0; k < 3; k++)
+            exif[below(&d, (uint32_t)bytes)] ^= (uint8_t)(1 + below(&d, 255));
+        write_photo(&b, file, n, exif, bytes);
+        dt_dataset *one = NULL;
+        TEST_OK(b.ctx, read_folder(&b, 3, 0, 0, &one));
+        dt_dataset_free(one);
+    }
+    free(file);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* The chunk eXIf of a PNG file has the same data. */
+START_TEST(orientations_of_png)
+{
+    static uint8_t file[PNG_MAKE_MOST], with[PNG_MAKE_MOST];
+    drawing d = { .at = 7 };
+    bench b = photo_bench("photo.png");
+    uint8_t exif[MOST_EXIF];
+    for (int i = 0; i < 16; i++) {
+        const png_make_options o = {
+            .type = PNG_GREY, .depth = 8, .width = 3 + i, .height = 11, .interlaced = i / 8
+        };
+        const int orientation = 1 + i % 8;
+        const size_t n = png_make(&o, file), head = 8 + 25;
+        memcpy(with, file, head);
+        const size_t used =
+            png_make_chunk(with, head, "eXIf", exif, make_exif(&d, (uint32_t)orientation, exif));
+        memcpy(with + used, file + head, n - head);
+        test_write_file(b.path, with, used + n - head);
+        picture p = { o.height, o.width, { 0 } };
+        for (int k = 0; k < o.height * o.width; k++) {
+            p.v[k] = (uint8_t)png_make_sample(&o, k % o.width, k / o.width, 0);
+        }
+        const picture want = upright(&p, orientation);
+        assert_picture(&b, &want, "PNG");
+    }
+    ck_assert_int_eq(said_turned, 14);
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* ---- hostile files -------------------------------------------------------------------------- */
 
 /* Any bytes give an error that names the file, or an image. */
@@ -413,6 +636,9 @@ Suite *test_jpeg_suite(void)
     tcase_add_test(c, of_a_recipe);
     tcase_add_test(c, for_a_model);
     tcase_add_test(c, resized_for_a_model);
+    tcase_add_loop_test(c, orientations, 0, 3);
+    tcase_add_test(c, damaged_exif);
+    tcase_add_test(c, orientations_of_png);
     tcase_add_test(c, every_allocation);
     tcase_add_loop_test(c, truncated, 0, FORMS);
     tcase_add_loop_test(c, changed, 0, FORMS);

@@ -39,21 +39,6 @@ static void end(void)
     test_end();
 }
 
-/* A model that begins with h = relu(x0), for x0 [batch, 4]; its output is y [batch, columns]. */
-static DtOnnx__Model *start(const char *out)
-{
-    const onnx_case relu = { .op = "Relu", .in = { "f32 1 4: 0 0 0 0" }, .out = { out } };
-    DtOnnx__Model *m = onnx_model(&relu);
-    DtOnnx__ValueInfo *ends[] = { m->graph->input[0], m->graph->output[0] };
-    m->graph->node[0]->output[0] = "h";
-    for (int i = 0; i < 2; i++) {
-        DtOnnx__Dimension *batch = ends[i]->type->tensor_type->shape->dim[0];
-        batch->dim_value = 0;
-        batch->dim_param = "batch";
-    }
-    return m;
-}
-
 static void write_model(const DtOnnx__Model *m)
 {
     size_t n;
@@ -69,7 +54,7 @@ static void agrees(const DtOnnx__Model *m)
     dt_export_difference d[DT_MAX_OUT];
     int n;
     write_model(m);
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
     TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
     ck_assert_int_eq(n, 1);
     ck_assert_msg(d[0].relative <= 1e-6, "they differ by %g", d[0].relative);
@@ -81,14 +66,14 @@ static void refuses(const DtOnnx__Model *m, const char *says)
 {
     dt_module *imported;
     write_model(m);
-    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, &imported, NULL));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, says, dt_onnx_import(ctx, path, NULL, &imported, NULL));
 }
 
 /* A constant behind a product is the layer's bias, unless another node reads the product too. */
 START_TEST(a_row_behind_a_product_is_its_bias)
 {
     for (int readers = 1; readers <= 2; readers++) {
-        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
         dt_module *imported;
         dt_model_info info;
         onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
@@ -97,7 +82,7 @@ START_TEST(a_row_behind_a_product_is_its_bias)
         onnx_node(m, "Add", NULL, "p c", readers == 1 ? "y" : "s");
         if (readers == 2) onnx_node(m, "Mul", NULL, "s p", "y");
         agrees(m);
-        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
         const dt_layers_options *o = info.options;
         ck_assert_int_eq(o->layers.n, readers == 1 ? 2 : 4); /* relu, linear; affine, mul */
         dt_model_info_free(ctx, &info);
@@ -118,7 +103,7 @@ START_TEST(names_are_paths)
     snprintf(wanted[1], sizeof wanted[1], "%s.%s.weight", a, b + 1);
     snprintf(wanted[2], sizeof wanted[2], "%s.weight", a);
     for (int i = 0; i < 3; i++) {
-        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
         dt_module *imported;
         onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
         onnx_node(m, "MatMul", NULL, "h w", "y");
@@ -126,7 +111,7 @@ START_TEST(names_are_paths)
         else snprintf(name, sizeof name, "/%s/%s/MatMul", a, i == 1 ? b + 1 : b);
         m->graph->node[1]->name = name;
         write_model(m);
-        TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, NULL));
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, NULL));
         ck_assert_msg(dt_param(imported, wanted[i]) != NULL, "no %s", wanted[i]);
         dt_module_free(imported);
     }
@@ -138,13 +123,13 @@ START_TEST(rows_of_gemm)
 {
     static const char *const rows[] = { "f32 3: 1 2 3", "f32 1 3: 1 2 3", "f32: 2" };
     for (int i = 0; i < 3; i++) {
-        DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+        DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
         onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
         onnx_weight(m, "c", rows[i]);
         onnx_node(m, "Gemm", "alpha=0.5f beta=2f", "h w c", "y");
         agrees(m);
     }
-    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
     onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
     onnx_weight(m, "c", "f32 3 1: 1 2 3");
     onnx_node(m, "Gemm", NULL, "h w c", "y");
@@ -156,20 +141,20 @@ START_TEST(powers)
 {
     static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3", "f32: 5", "i64: 16" };
     for (int i = 0; i < 5; i++) {
-        DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+        DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
         onnx_weight(m, "n", exponents[i]);
         onnx_node(m, "Pow", NULL, "h n", "y");
         agrees(m);
     }
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "f32: 0.3");
     onnx_node(m, "Pow", NULL, "h n", "y");
     refuses(m, "with the exponent 0.3; whole ones of 1 to 16 are known");
-    m = start("f32 1 4: 0 0 0 0");
+    m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "f32: 17");
     onnx_node(m, "Pow", NULL, "h n", "y");
     refuses(m, "with the exponent 17");
-    m = start("f32 1 4: 0 0 0 0");
+    m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "i64: 2");
     onnx_weight(m, "w", "f32 4: 1 -2 3 0.5");
     onnx_node(m, "Pow", NULL, "w n", "squares"); /* of a constant */
@@ -181,7 +166,7 @@ END_TEST
 /* Two products with one matrix: two layers with a copy each, and a line that says so. */
 START_TEST(shared_weights)
 {
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
     said[0] = 0;
     onnx_weight(m, "w", "f32 4 4: 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7");
     onnx_node(m, "MatMul", NULL, "h w", "once");
@@ -194,7 +179,7 @@ END_TEST
 /* As torch.Tensor.expand exports it: -1 in a shape means the extent that is there. */
 START_TEST(where_of_shapes)
 {
-    DtOnnx__Model *m = start("f32 1 2 2: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 2 2: 0 0 0 0");
     onnx_weight(m, "given", "i64 3: -1 2 2");
     onnx_weight(m, "none", "i64: -1");
     onnx_weight(m, "whole", "i64 1: 4");
@@ -203,7 +188,7 @@ START_TEST(where_of_shapes)
     onnx_node(m, "Where", NULL, "open batch given", "shape");
     onnx_node(m, "Reshape", NULL, "h shape", "y");
     agrees(m);
-    m = start("f32 1 4: 0 0 0 0");
+    m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "one", "i64: 1");
     onnx_node(m, "Shape", "end=1", "h", "batch");
     onnx_node(m, "Equal", NULL, "batch one", "is");
@@ -215,7 +200,7 @@ END_TEST
 /* Constants that are joined in their second dimension. */
 START_TEST(joined_constants)
 {
-    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
     onnx_weight(m, "u", "f32 4 1: 1 2 3 4");
     onnx_weight(m, "v", "f32 4 2: 5 6 7 8 9 10 11 12");
     onnx_node(m, "Concat", "axis=1", "u v", "w");
@@ -226,14 +211,14 @@ END_TEST
 
 START_TEST(ranges)
 {
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "a", "f32: 0.5");
     onnx_weight(m, "b", "f32: 2.5");
     onnx_weight(m, "c", "f32: 0.5");
     onnx_node(m, "Range", NULL, "a b c", "r");
     onnx_node(m, "Add", NULL, "h r", "y");
     agrees(m);
-    m = start("f32 1 2: 0 0");
+    m = onnx_start("f32 1 2: 0 0");
     onnx_weight(m, "a", "i64: 2");
     onnx_weight(m, "b", "i64: -2");
     onnx_weight(m, "c", "i64: -2");
@@ -242,7 +227,7 @@ START_TEST(ranges)
     onnx_node(m, "Gather", "axis=1", "w columns", "part");
     onnx_node(m, "MatMul", NULL, "h part", "y");
     agrees(m);
-    m = start("f32 1 4: 0 0 0 0");
+    m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "a", "i64: 0");
     onnx_weight(m, "b", "i64: 1000000");
     onnx_weight(m, "c", "i64: 1");
@@ -255,7 +240,7 @@ END_TEST
 /* Constants joined along their last dimension, and one number everywhere. */
 START_TEST(joined_and_filled)
 {
-    DtOnnx__Model *m = start("f32 1 3: 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
     onnx_weight(m, "a", "f32 4 1: 1 2 3 4");
     onnx_weight(m, "b", "f32 4 2: 5 6 7 8 9 10 11 12");
     onnx_weight(m, "three", "i64 1: 3");
@@ -272,7 +257,7 @@ START_TEST(a_batch_may_be_second)
 {
     static const char *const shapes[] = { "i64 3: 4 -1 1", "i64 3: 0 -1 1", "i64 3: 2 -1 2" };
     for (int i = 0; i < 3; i++) {
-        DtOnnx__Model *m = start("f32 1 4 1: 0 0 0 0");
+        DtOnnx__Model *m = onnx_start("f32 1 4 1: 0 0 0 0");
         onnx_weight(m, "shape", shapes[i]);
         onnx_node(m, "Transpose", "perm=[1,0]", "h", "turned");
         onnx_node(m, "Reshape", NULL, "turned shape", "longer");
@@ -285,7 +270,7 @@ END_TEST
 
 START_TEST(large_broadcasts)
 {
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "one", "f32: 1");
     onnx_weight(m, "rows", "i64 2: 60000 1");
     onnx_weight(m, "columns", "i64 2: 1 60000");
@@ -303,7 +288,7 @@ static DtOnnx__Model *outside(const char *location, const char *offset, const ch
     static DtOnnx__Property property[3], *properties[3];
     const char *const keys[] = { "location", "offset", "length" };
     const char *const values[] = { location, offset, length };
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0");
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "w", "f32 4: 1 2 3 4");
     onnx_node(m, "Add", NULL, "h w", "y");
     DtOnnx__Tensor *w = m->graph->initializer[0];
@@ -333,8 +318,8 @@ START_TEST(data_in_other_files)
     test_join(file, folder, "weights.bin");
     test_write_file(file, data, sizeof data);
     write_model(outside("weights.bin", "4", "16"));
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &imported, &info));
-    DtOnnx__Model *m = start("f32 1 4: 0 0 0 0"); /* the same in one file */
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0"); /* the same in one file */
     onnx_weight(m, "w", "f32 4: 1 2 3 4");
     onnx_node(m, "Add", NULL, "h w", "y");
     write_model(m);
@@ -343,19 +328,20 @@ START_TEST(data_in_other_files)
     dt_model_info_free(ctx, &info);
     dt_module_free(imported);
     write_model(outside("weights.bin", NULL, NULL));
-    TEST_OK(ctx, dt_onnx_import(ctx, path, &plain, NULL));
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &plain, NULL));
     dt_module_free(plain);
     write_model(outside("weights.bin", "8", NULL));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' wants 16 bytes from 8 on, but",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "8", "12"));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "-4", NULL));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
-               dt_onnx_import(ctx, path, &plain, NULL));
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("nothing.bin", NULL, NULL));
-    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open", dt_onnx_import(ctx, path, &plain, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open",
+               dt_onnx_import(ctx, path, NULL, &plain, NULL));
     refuses(outside("../weights.bin", NULL, NULL), "outside of the model's folder");
     refuses(outside("/etc/passwd", NULL, NULL), "outside of the model's folder");
     refuses(outside("a/..", NULL, NULL), "outside of the model's folder");
@@ -367,7 +353,7 @@ END_TEST
 /* The node with constants alone stands beside another one, which makes the output. */
 static void beside(DtOnnx__Model *m)
 {
-    const DtOnnx__Graph *other = start("f32 1 4: 0 0 0 0")->graph;
+    const DtOnnx__Graph *other = onnx_start("f32 1 4: 0 0 0 0")->graph;
     other->input[0]->name = "input";
     m->graph->input[m->graph->n_input++] = other->input[0];
     m->graph->output[0] = other->output[0];
@@ -393,11 +379,69 @@ static dt_status import_one(dt_ctx *own, void *user)
     dt_module *m;
     dt_model_info info;
     (void)user;
-    DT__TRY(dt_onnx_import(own, path, &m, &info));
+    DT__TRY(dt_onnx_import(own, path, NULL, &m, &info));
     dt_model_info_free(own, &info);
     dt_module_free(m);
     return DT_OK;
 }
+
+/* A pool whose attributes are drawn; the text of them. */
+static DtOnnx__Model *drawn_pool(uint64_t *state, char attributes[200])
+{
+    static const int least[] = { 4, 4, 2, 2, 1, 1, 0, 0, 0, 0, 0 };
+    static const int most[] = { 9, 9, 3, 3, 3, 3, 2, 2, 2, 2, 12 };
+    int v[11]; /* rows, columns; kernel, stride; pads before and after; the kind */
+    for (int k = 0; k < 11; k++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        v[k] = least[k] + (int)((*state >> 33) % (uint64_t)most[k]);
+    }
+    char x[512], pads[64];
+    int at = snprintf(x, sizeof x, "f32 1 1 %d %d:", v[0], v[1]);
+    for (int k = 0; k < v[0] * v[1]; k++) at += snprintf(x + at, sizeof x - (size_t)at, " 0");
+    snprintf(pads, sizeof pads, "pads=[%d,%d,%d,%d]", v[6], v[7], v[8], v[9]);
+    snprintf(attributes, 200, "kernel_shape=[%d,%d] strides=[%d,%d] %s%s", v[2], v[3], v[4], v[5],
+             v[10] >= 6  ? pads
+             : v[10] < 3 ? "auto_pad=SAME_UPPER"
+                         : "auto_pad=SAME_LOWER",
+             v[10] % 4 == 1 ? " count_include_pad=1" : "");
+    const onnx_case relu = { .op = "Relu", .in = { x }, .out = { "f32 1 1 1 1: 0" } };
+    DtOnnx__Model *m = onnx_model(&relu);
+    m->graph->node[0]->output[0] = "h";
+    onnx_node(m, v[10] % 2 == 0 ? "MaxPool" : "AveragePool", attributes, "h", "y");
+    open_batch(m);
+    const DtOnnx__Shape *y = m->graph->output[0]->type->tensor_type->shape;
+    for (size_t d = 0; d < y->n_dim; d++) {
+        y->dim[d]->dim_value = 0;
+        y->dim[d]->dim_param = (char *[]){ "batch", "channels", "rows", "columns" }[d];
+    }
+    return m;
+}
+
+/* SAME of pools, and pads of two sizes: a file is read and computes the same, or a mean does not
+ * count its padding, and windows that reach past the image are others. */
+START_TEST(pools_with_padding)
+{
+    const test_draws draws = { .usual = 400, .quick = 120, .sanitized = 30 };
+    uint64_t state = 7;
+    int64_t refused = 0, means = 0;
+    for (int64_t i = 0; i < test_count(draws); i++) {
+        char attributes[200];
+        const DtOnnx__Model *m = drawn_pool(&state, attributes);
+        const bool mean = strcmp(m->graph->node[1]->op_type, "AveragePool") == 0;
+        write_model(m);
+        if (import_one(ctx, NULL) == DT_OK) {
+            means += mean && strstr(attributes, "SAME") != NULL;
+            agrees(m);
+        } else {
+            ck_assert_msg(mean && strstr(dt_error(ctx), "not counted") != NULL, "%s: %s",
+                          attributes, dt_error(ctx));
+            refused++;
+        }
+        onnx_forget();
+    }
+    ck_assert(means > 0 && refused > 0);
+}
+END_TEST
 
 enum { PROCESSES = 8 };
 
@@ -465,6 +509,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, joined_and_filled);
     tcase_add_test(c, a_batch_may_be_second);
     tcase_add_test(c, large_broadcasts);
+    tcase_add_test(c, pools_with_padding);
     tcase_add_test(c, data_in_other_files);
     suite_add_tcase(s, c);
     return s;

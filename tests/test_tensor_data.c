@@ -33,11 +33,11 @@ static void write_text(const char *name, const char *text)
 }
 
 /* An .npy of f4 or of another dtype; the numbers count from `first`. */
-static void write_floats(const char *name, const char *shape, int count, int first)
+static void write_floats(const char *name, const char *shape, int count, float first)
 {
     char header[200];
     float *v = malloc((size_t)count * sizeof *v);
-    for (int i = 0; i < count; i++) v[i] = (float)(first + i);
+    for (int i = 0; i < count; i++) v[i] = first + (float)i;
     snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }",
              shape);
     write_bytes(name, npy_file(1, header, v, (size_t)count * sizeof *v));
@@ -123,6 +123,7 @@ START_TEST(joined)
     o.train_tensors = files_of("j1.npy", "jy.npy");
     o.test_tensors = files_of("jt.npy", "jty.npy");
     o.validation = 0.4;
+    o.validation_order = DT_DATA_ORDER_TIME;
     o.standardize = true;
     o.train_tensors.x = (dt_strings){ 2, { "j1.npy", "j2.npy" } };
     opened d;
@@ -243,6 +244,7 @@ START_TEST(windows)
     ck_assert_int_eq(dt_dataset_count(d.part[1]), 1);
     opened_free(&d);
     o.split = DT_SPLIT_RECORDINGS;
+    o.validation_order = DT_DATA_ORDER_TIME;
     TEST_OK(ctx, open_parts(ctx, &o, &d));
     ck_assert_int_eq(dt_dataset_count(d.part[1]), 2);
     ck_assert_int_eq(dt_dataset_label(d.part[1], 0), 2);
@@ -347,7 +349,7 @@ START_TEST(refused)
     } wanted[CASES] = {
         { DT_ERR_CONFIG, "data.train has no targets: data.train.y is wanted" },
         { DT_ERR_FORMAT, "three.npy': 3 targets, but x has 4 examples" },
-        { DT_ERR_FORMAT, "labels of dtype f32; integers" },
+        { DT_ERR_FORMAT, "is the label '0.5', which is no integer; data.task: regression" },
         { DT_ERR_FORMAT, "none.npy' holds no examples" },
         { DT_ERR_FORMAT, "nan.npy: row 1, column 0 (counted from 0) is nan" },
         { DT_ERR_FORMAT, "data.test has examples of [3] at 0 samples a second, data.train of [2]" },
@@ -371,7 +373,7 @@ START_TEST(refused)
     }
     o[0].train_tensors.y = NULL;
     o[1].train_tensors.y = "three.npy";
-    write_floats("fy.npy", "4,", 4, 0);
+    write_floats("fy.npy", "4,", 4, 0.5F);
     o[2].train_tensors.y = "fy.npy";
     o[3].train_tensors.x.v[0] = "none.npy";
     o[4].train_tensors = files_of("nan.npy", "two.npy");

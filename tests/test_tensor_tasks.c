@@ -49,6 +49,7 @@ START_TEST(features_of_recordings)
     o.train_tensors = (dt_tensor_files){ true, { 1, { "?.wav" } }, "y.npy" };
     o.window = (dt_window){ true, LENGTH, LENGTH };
     o.validation = 0.25;
+    o.validation_order = DT_DATA_ORDER_TIME;
     o.split = DT_SPLIT_RECORDINGS;
     o.features.kind = DT_FEATURES_LOG_MEL;
     o.features.bins = 20;
@@ -109,7 +110,7 @@ START_TEST(anomalies_of_arrays)
     dt_dataset_free(train);
     labels[2] = 7;
     write_file("y.npy", npy_file(1, shape, labels, 3));
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.task: anomaly: the label of example 2",
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.task: anomaly: data.train has the label '7'",
                dt_data_open(ctx, &o, &train, &validation, &test));
     ck_assert_ptr_null(train);
     dt_ctx_free(ctx);

@@ -123,6 +123,17 @@ ONE(max_pool2d)
     o.padding[0] = o.padding[1] = 1;
     return dt_max_pool2d(t, x[0], &o, NULL);
 }
+ONE(max_pool_gaps)
+{
+    dt_pool_options o = dt_pool_defaults();
+    o.kernel[0] = 2;
+    o.kernel[1] = 3;
+    o.stride[0] = o.stride[1] = 2;
+    o.padding[1] = 1;
+    o.dilation[0] = 3;
+    o.ceil_mode = true;
+    return dt_max_pool2d(t, x[0], &o, NULL);
+}
 ONE(avg_pool2d)
 {
     dt_pool_options o = dt_pool_defaults();
@@ -236,6 +247,7 @@ static const op_case op_cases[] = {
     { "group_norm", IMAGE, group_norm_of },
     { "group_norm", LINE, group_norm_of },
     { "max_pool2d", IMAGE, max_pool2d_of },
+    { "max_pool2d", IMAGE, max_pool_gaps_of },
     { "max_pool1d", LINE, max_pool1d_of },
     { "avg_pool2d", IMAGE, avg_pool2d_of },
     { "avg_pool2d", IMAGE, avg_pool_all_of },

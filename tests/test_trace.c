@@ -400,6 +400,40 @@ static void write_input(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in
     out[0] = dt_zero_(t, in[0]);
 }
 
+#define FORWARD(name)                                                                              \
+    static void name(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,    \
+                     int n_out)
+#define UNUSED ((void)m, (void)n_in, (void)n_out)
+
+/* Examples are joined although every extent is a multiple of the batch. */
+FORWARD(softmax_of_batch)
+{
+    UNUSED;
+    out[0] = dt_softmax(t, in[0], -2);
+}
+
+FORWARD(less_the_mean)
+{
+    const dt_reduce_options o = { .dims = { 1, { 0 } }, .keepdim = true };
+    UNUSED;
+    out[0] = dt_sub(t, in[0], dt_mean(t, in[0], &o));
+}
+
+FORWARD(less_the_first)
+{
+    const dt_slice_options o = { .dims = { 1, { 0 } },
+                                 .starts = { 1, { 0 } },
+                                 .stops = { 1, { 1 } } };
+    UNUSED;
+    out[0] = dt_sub(t, in[0], dt_slice(t, in[0], &o));
+}
+
+FORWARD(products_of_batch)
+{
+    UNUSED;
+    out[0] = dt_matmul(t, dt_transpose(t, in[0], 0, 1), in[0]);
+}
+
 static const struct {
     dt_module_type type;
     const char *says;
@@ -407,6 +441,12 @@ static const struct {
     { { .name = "mixes", .forward = mix_examples },
       "which ops the model runs depends on the batch" },
     { { .name = "draws", .forward = draw }, "draws random numbers" },
+    { { .name = "softmax", .forward = softmax_of_batch }, "a result of one example depends on" },
+    { { .name = "mean", .forward = less_the_mean },
+      "a result of one example depends on the batch" },
+    { { .name = "first", .forward = less_the_first }, "a result of one example depends on" },
+    { { .name = "products", .forward = products_of_batch },
+      "output 0 must have one dimension that grows" },
     { { .name = "writes", .forward = write_input }, "writes a tensor" },
 };
 

@@ -18,6 +18,8 @@ lib.dt_train.argtypes = [pointer, c.c_bool]
 lib.dt_tensor_from.argtypes = [pointer, c.c_int, c.c_int, pointer, pointer, pointer]
 lib.dt_forward.restype = pointer
 lib.dt_forward.argtypes = [pointer, pointer, pointer]
+lib.dt_contiguous.restype = pointer
+lib.dt_contiguous.argtypes = [pointer, pointer]
 lib.dt_count.restype = c.c_int64
 lib.dt_count.argtypes = [pointer]
 lib.dt_data.restype = pointer
@@ -51,7 +53,7 @@ lib.dt_no_grad(tape, True)
 dims = (c.c_int64 * (len(shape) + 1))(rows, *shape)
 data = (c.c_float * len(numbers)).from_buffer(numbers)
 check(lib.dt_tensor_from(ctx, f32, len(dims), dims, data, c.byref(x)))
-y = lib.dt_forward(tape, model, x)  # lent by the tape
+y = lib.dt_contiguous(tape, lib.dt_forward(tape, model, x))  # lent by the tape
 if y is None:
     sys.exit(f"run_model: {lib.dt_error(ctx).decode()}")
 count = lib.dt_count(y) // rows

@@ -121,6 +121,18 @@ typedef struct dt_arrays {
  * bit that is neither 0 nor 1), naming row and column, NOMEM. */
 DT_API dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out);
 
+/* What the targets of arrays look like, to choose a task by. */
+typedef struct dt_target_look {
+    int64_t columns, different; /* numbers of a target; different numbers there are */
+    bool is_integer, is_bits;   /* all of them */
+    double least, most;
+    const char *time; /* a named column of x that looks like a time and never falls; NULL: none */
+} dt_target_look;
+
+/* Looks at the targets of arrays, of DT_TARGET_VALUES (of others *out has no numbers), and at the
+ * names and order of a table's columns, which *out borrows. Errors: ARG for other data, NOMEM. */
+DT_API dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out);
+
 /* Samples per second of recordings from .wav files; 0 if unknown. */
 DT_API int64_t dt_dataset_rate(const dt_dataset *d);
 
@@ -478,12 +490,31 @@ typedef struct dt_standard {
 /* What a validation share keeps together. */
 typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
 
+/* NHWC: the last dimension of an example in a file is that of its channels, and becomes the
+ * first. */
+typedef enum dt_data_layout { DT_LAYOUT_AS_IT_IS, DT_LAYOUT_NHWC } dt_data_layout;
+
+/* Which examples a validation share of tensors holds back. AUTO: DRAWN of rows and of
+ * whole recordings that a file labels, else TIME. DRAWN: by data.seed, every class in proportion.
+ * TIME: the last ones. */
+typedef enum dt_data_order {
+    DT_DATA_ORDER_AUTO,
+    DT_DATA_ORDER_DRAWN,
+    DT_DATA_ORDER_TIME
+} dt_data_order;
+
 /* An input of a model, in the files of data.train, data.validation and data.test. */
 typedef struct dt_data_input {
     const char *name;   /* of the model's input */
     const char *tensor; /* .npz, .safetensors: the array's name; NULL: that of the input */
     dt_strings columns; /* .csv: columns or patterns; none: the one of that name */
 } dt_data_input;
+
+/* What a model has of classes: how many it tells apart, 0: unknown, and their names; NULL: none. */
+typedef struct dt_class_names {
+    int64_t n;
+    const char *const *names;
+} dt_class_names;
 
 /* An output of a model: its targets, and its part in the loss (dt_joined_output). */
 typedef struct dt_data_output {
@@ -495,6 +526,7 @@ typedef struct dt_data_output {
     const char *loss;
     double huber_delta;
     dt_reals class_weights;
+    dt_class_names classes; /* as in dt_data_options */
 } dt_data_output;
 
 typedef struct dt_data_options {
@@ -504,10 +536,11 @@ typedef struct dt_data_options {
     /* idx: images, labels; cifar, text, jsonl: files; png: a folder; tokens: a file; none: the
      * usual names */
     dt_strings train, test;
-    int labels;        /* cifar100: dt_data_labels */
-    int64_t channels;  /* png, folder: 1 or 3 */
-    int64_t size[2];   /* png, folder: height and width to resize to; 0: no resizing */
-    double validation; /* fraction of the training data, split off at its end */
+    int labels;       /* cifar100: dt_data_labels */
+    int64_t channels; /* png, folder: 1 or 3 */
+    int64_t size[2];  /* png, folder: height and width to resize to; 0: no resizing */
+    double
+        validation; /* fraction of the training data; tensors: see validation_order, else its end */
     /* use the first images or sums only; 0: drawn data 10,000 (sounds
      * 3,000), else all */
     int64_t train_count;
@@ -522,6 +555,8 @@ typedef struct dt_data_options {
     /* text of dt_tokenizer_text, used in place of `tokenizer`; NULL: none. It has no recipe key:
      * evaluation sets the model's own tokenizer */
     const char *given;
+    /* text of the model's tokens (dt_text_tokens_parse), which has none of its own; NULL: none */
+    const char *given_tokens;
     int64_t context; /* text, tokens and jsonl: tokens of an example */
     /* jsonl: formats (dt_prompt_fill) of the fields of a line; NULL: fields "prompt" and
      * "completion" as they are, or "text" */
@@ -538,7 +573,13 @@ typedef struct dt_data_options {
     dt_window window;
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
-    int split; /* dt_data_split */
+    int split;            /* dt_data_split */
+    int validation_order; /* dt_data_order */
+    int layout;           /* dt_data_layout */
+    /* tensors: the classes of the model, where there is one. With names, labels are these names.
+     * Without, integers below n are numbers of classes; other labels name classes, in their order.
+     * It has no recipe key: dt_recipe_open_data sets it. */
+    dt_class_names classes;
 } dt_data_options;
 
 /* A source of datasets of a program's own: `data: {format: given, source: NAME}`. */

@@ -61,6 +61,12 @@ DT_API const char *dt_status_name(dt_status status);
  * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
 DT_API void dt_text_clean(char *text);
 
+#define DT_TEXT_JSON 16 /* bytes for a character */
+/* Writes the next character of n bytes of text as it is in a string of JSON, with a NUL: escaped
+ * where dt_text_clean replaces it, U+FFFD in place of a byte that is no UTF-8. Returns the bytes of
+ * text that it took; 0: there is none. */
+DT_API size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON]);
+
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
 
@@ -200,6 +206,12 @@ DT_API dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int
 DT_API dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count,
                                   dt_tensor **out);
 
+/* The values of `x` for dt_data: a new handle, which the caller frees, on the storage of `x` if it
+ * is contiguous, else a contiguous copy. Results of a model may be views (dt_slice, dt_permute):
+ * this, or dt_contiguous in ops.h, comes before dt_data of any result. Errors: as of
+ * dt_tensor_narrow. */
+DT_API dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out);
+
 /* Frees the caller's handle. The storage lives while a view or a tape needs it. NULL is allowed. */
 DT_API void dt_tensor_free(dt_tensor *x);
 
@@ -213,9 +225,10 @@ DT_API bool dt_is_contiguous(const dt_tensor *x);      /* row-major without gaps
 DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* grows with every write */
 DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);          /* the context it was made with */
 
-/* The first element, for reading. NULL with STATE for a FakeQuantTensor or a packed tensor (use
- * dt_inner), for i4, and for a tensor that was dropped. For a tensor without elements the result
- * may be NULL without an error. */
+/* The elements in row-major order, for reading. NULL with STATE for a view whose elements are not
+ * in this order in memory (dt_tensor_contiguous, or dt_contiguous on a tape), for a FakeQuantTensor
+ * or a packed tensor (use dt_inner), for i4, and for a tensor that was dropped. For a tensor
+ * without elements the result may be NULL without an error. */
 DT_API const void *dt_data(const dt_tensor *x);
 
 /* The same, for writing: increments the storage's version. */

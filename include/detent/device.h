@@ -33,9 +33,11 @@ DT_API dt_status dt_coded_range(const dt_tensor *x, float *scale, int *zero_poin
 /* Copies its codes, x->count of them, in the order of its elements. STATE for others. */
 DT_API dt_status dt_coded_read(const dt_tensor *x, int8_t *codes);
 
-/* Errors of every function below, on the tape, besides those of ops.h: NUMERIC where a sum of the
- * products could leave int32, whatever the input, or a multiplier its range. `activation` is
- * DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6, a clamp of the result's codes. */
+/* Every sum fits int32, whatever the input: where a bias or a multiplier would not fit, the weight
+ * of an output, or the result, gets a larger scale than it was given (docs/numerics.md §8). Errors
+ * of every function below, on the tape, besides those of ops.h: NUMERIC for scales and biases that
+ * are not finite. `activation` is DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6, a clamp of the result's
+ * codes. */
 
 /* Codes of x: clamp(round(x / scale) + zero_point, -128, 127), halves away from zero. */
 DT_API dt_tensor *dt_device_quantize(dt_tape *t, dt_tensor *x, const dt_device_range *range);
@@ -83,11 +85,11 @@ DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
 
 /* dt_max_pool2d. */
 DT_API dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
-/* dt_avg_pool2d; padding never counts, whatever count_include_pad says. */
+/* dt_avg_pool2d; padding that counts has the zero point. */
 DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* Over the last dimension; scale 1/256, zero point -128. ARG for more than 511 elements. */
 DT_API dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x);
-/* dt_pad with zeros. */
+/* dt_pad with a number, which becomes the code that dt_device_quantize gives it. */
 DT_API dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 /* dt_concat of 2 to DT_MAX_IN tensors with one scale and zero point; ARG where they differ. */
 DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);

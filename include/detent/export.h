@@ -204,6 +204,7 @@ typedef struct dt_export_summary {
     size_t bytes;                             /* written */
     bool exact;          /* the promise is that all results have the model's bits */
     const char *promise; /* what is equal to detent's results, in one sentence */
+    bool changed; /* activations have other codes there than the model was trained with, or none */
 } dt_export_summary;
 
 /* What an exporter is given. */
@@ -296,6 +297,9 @@ typedef struct dt_export_difference {
     int64_t values, equal;     /* how many there are, and how many have the same bits */
     double absolute, relative; /* the largest difference; divided by the largest magnitude */
 } dt_export_difference;
+
+/* The text of the last two, wherever a difference is printed. */
+#define DT_DIFFERENCE_TEXT "largest difference %.3g (relative to the largest output: %.3g)"
 
 /* Runs an exported file by an interpreter that shares nothing with the writer, on random inputs,
  * and the model on the same inputs. *n: how many outputs are in `out`. Errors: UNSUPPORTED (format

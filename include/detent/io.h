@@ -96,9 +96,9 @@ DT_API dt_status dt_writer_meta(dt_writer *w, const char *key, const char *value
  * dt_file_at can be passed unchanged. Errors: ARG (name, shape, no data), DTYPE, NOMEM. */
 DT_API dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry);
 
-/* Adds a tensor, with the values that it has at the time of the write. The writer keeps its
- * storage; the handle may be freed. Errors: ARG (name), STATE (a FakeQuantTensor, packed, dropped,
- * not contiguous, i4), NOMEM. */
+/* Adds a tensor, with the values that it has at the time of the write; of a view that is not
+ * contiguous, those that it has now. The writer keeps its storage; the handle may be freed. Errors:
+ * ARG (name), STATE (a FakeQuantTensor, packed, dropped, i4), NOMEM. */
 DT_API dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x);
 
 /* Writes the file, with detent.version and detent.xxh3 among its metadata. Equal tensors and
@@ -120,6 +120,7 @@ typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */
     const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
+    const char *tokens;      /* of its texts: input of dt_text_tokens_parse; NULL: none */
     const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
     const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
     int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
@@ -139,8 +140,8 @@ typedef struct dt_model_data {
     const char *prompt, *completion;
     dt_ints input;  /* shape of an example */
     dt_ints output; /* shape of an answer; none: not known */
-    /* What an answer is: "logits" (of classes and of bits), "values", "image", "reconstruction" (of
-     * the example: the error tells anomalies); NULL: not known */
+    /* What an answer is: "logits" (of classes and of bits), "probabilities" (of classes), "values",
+     * "image", "reconstruction" (of the example: the error tells anomalies); NULL: not known */
     const char *meaning;
     /* Of a model with several inputs or outputs: what is known of each; NULL: it has one. */
     int n_inputs, n_outputs;
@@ -211,12 +212,12 @@ DT_API dt_status dt_model_load_packed(dt_ctx *ctx, const char *path, const dt_qa
 
 /* ---- other programs' models ----------------------------------------------------------------- */
 
-/* dt_model_load of a Hugging Face folder: config.json of a Llama, Qwen2, Qwen3, Mixtral, Phi-3,
- * OLMo 2 or SmolLM3 as family llama, of a GPT-2 as family gpt, and its tensors, in one file or in
- * shards, F32, F16 or BF16, or integers of compressed-tensors. `info` also receives the folder's
- * other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
- * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that
- * the family lacks: which), NOMEM. */
+/* dt_model_load of a Hugging Face folder: config.json of a Llama, Mistral, Qwen2, Qwen3, Mixtral,
+ * Phi-3, OLMo 2 or SmolLM3 as family llama, of a GPT-2 as family gpt, and its tensors, in one file
+ * or in shards, F32, F16 or BF16, or integers of compressed-tensors. `info` also receives the
+ * folder's other contents, so that dt_hf_save writes them again. Errors: IO (no such folder, a
+ * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that the
+ * family lacks: which), NOMEM. */
 DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
 
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
@@ -237,14 +238,30 @@ typedef struct dt_hf_options {
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
-/* Reads an ONNX model (operators of version 9 to 21) as a float model of family layers, which
+/* What a caller knows of an ONNX model beyond its file. Zeros: nothing. */
+typedef struct dt_onnx_options {
+    /* The model reads numbers v of an example's channel c as (v - mean[c]) / deviation[c], pixels p
+     * as v = p/255: one number, or one for each channel, which is the first dimension of an
+     * example. One of both lists alone: the other is 0, or 1. Of models with one input. */
+    dt_reals mean, deviation;
+    /* Of classes, in the order of the one output, [classes]. */
+    const char *const *names;
+    int64_t n_names;
+    /* Inputs of three dimensions are [height, width, channels] in the file, as TensorFlow has them;
+     * the model that is made reads [channels, height, width], as all of detent. */
+    bool channels_last;
+} dt_onnx_options;
+
+/* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
  * computes the same. The first dimension of every input is the batch, of any size; the others must
  * be numbers in the file. Layers have the paths of their initializers ("features.0" of
- * "features.0.weight"), else of their nodes. Random streams do not change. `info` (or NULL)
- * receives how it was built; free it with dt_model_info_free. Errors: IO; FORMAT (damaged, no ONNX
- * file); UNSUPPORTED, naming the nodes that cannot be read; NOMEM. */
-DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out,
-                                dt_model_info *info);
+ * "features.0.weight"), else of their nodes. Random streams do not change. `options` NULL: nothing
+ * is known. `info` (or NULL) receives how it was built, and in `data` what the options or the
+ * file's metadata say of its numbers (docs/program.md); free it with dt_model_info_free. Errors:
+ * IO; FORMAT (damaged, no ONNX file); UNSUPPORTED, naming the nodes that cannot be read; ARG
+ * (options that do not fit the model, or that the file gives itself); NOMEM. */
+DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
+                                dt_module **out, dt_model_info *info);
 
 /* How far results are from those that another program computed. */
 typedef struct dt_onnx_difference {
@@ -253,11 +270,17 @@ typedef struct dt_onnx_difference {
     double relative; /* that, divided by the largest expected magnitude */
 } dt_onnx_difference;
 
-/* Runs an imported model, in evaluation, on inputs of a safetensors file and compares its results
- * with the outputs in that file; both have the names of the ONNX file. *n: the number of outputs.
- * Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
+/* Of each output of a model. */
+typedef struct dt_onnx_differences {
+    int n;
+    dt_onnx_difference output[DT_MAX_OUT];
+} dt_onnx_differences;
+
+/* Runs a model that was imported with these options, in evaluation, on inputs of a safetensors file
+ * and compares its results with the outputs in that file; both have the names and the shapes of the
+ * ONNX file. Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
-                                dt_onnx_difference out[DT_MAX_OUT], int *n);
+                                const dt_onnx_options *options, dt_onnx_differences *out);
 
 /* ---- weights alone -------------------------------------------------------------------------- */
 

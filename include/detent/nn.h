@@ -98,8 +98,8 @@ DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made wit
 DT_API dt_status dt_module_add(dt_module *m, const char *name, dt_module *child);
 /* Adds a parameter. Takes over the caller's reference to `x`, also on an error, and makes x a leaf
  * that requires a gradient. If x is NULL, returns the error of the call that failed to create it.
- * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape; or the tree holds it already, and goes
- * on doing so), NOMEM. */
+ * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape, or is a view that is not contiguous;
+ * or the tree holds it already, and goes on doing so), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
 /* Adds a buffer: a tensor that is saved with the module and not trained. Otherwise as above. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);

@@ -115,6 +115,13 @@ DT_API dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, in
 DT_API dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                             const void *options, dt_tensor **out, int n_out);
 
+/* For ops with `strided`: element [0, ..., 0] of an operand, whose other elements are dt_stride
+ * apart. NULL as of dt_data. */
+DT_API const void *dt_strided_data(const dt_tensor *x);
+
+/* The same, for writing: increments the storage's version. */
+DT_API void *dt_strided_data_mut(dt_tensor *x);
+
 /* For shape functions: makes result `i`, a new uninitialized tensor lent by the tape. */
 DT_API dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *dims);
 
@@ -420,6 +427,10 @@ DT_API dt_tensor *dt_bce_with_logits(dt_tape *t, dt_tensor *x, dt_tensor *target
 
 /* The same elements, row-major, in another shape; one extent may be -1 and is inferred. */
 DT_API dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
+
+/* x itself if it is contiguous, else a contiguous copy, by dt_reshape. What reads a result of a
+ * model with dt_data calls it: dt_data(dt_contiguous(t, dt_forward(t, m, x))). */
+DT_API dt_tensor *dt_contiguous(dt_tape *t, dt_tensor *x);
 
 /* Merges dimensions start ... end (negative from the end) into one: a view if x is contiguous. A
  * scalar becomes [1]. */

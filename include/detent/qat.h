@@ -157,6 +157,10 @@ typedef struct dt_qat_options {
     dt_quant_patch weight, activation; /* on top of the preset, for every module */
     bool fold_norm; /* fold batch norms into the convolutions before them; default true */
     int forward;
+    /* What no key gives is chosen for each layer as kernels of LiteRT take it: a scale for each
+     * channel of convolutions and of more than 4 bits, scheme narrow for 8 bits, float inputs of
+     * transposed convolutions in groups. `qat.target: litert` in a recipe. */
+    bool litert;
     dt_qat_rule rules[DT_MAX_RULES];
     int64_t n_rules;
     /* Of presets `device-...`: the shapes of an example's inputs, lent during the call. NULL: those

@@ -9,9 +9,10 @@
 extern "C" {
 #endif
 
-/* A whole file, plain or gzip, of at most 2^40 bytes, and a NUL behind them; dt_text_free gives it
- * back. A gzip file of more than 16 MiB may be a hundredth of its content, no less. Errors: IO,
- * FORMAT (damaged gzip, too much of it), NOMEM. */
+/* A whole file, plain or gzip, of at most 2^40 bytes, without a byte order mark of UTF-8 at its
+ * beginning, and a NUL behind them; dt_text_free gives it back. A gzip file of more than 16 MiB may
+ * be a hundredth of its content, no less. Errors: IO, FORMAT (damaged gzip, too much of it, a mark
+ * of UTF-16), NOMEM. */
 DT_API dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes);
 DT_API void dt_text_free(dt_ctx *ctx, char *text); /* NULL is allowed */
 
@@ -99,9 +100,41 @@ DT_API dt_status dt_tokenizer_decode_on(const dt_tokenizer *k, const int32_t *id
 /* The id of a token by its text, added ones first; -1: none. */
 DT_API int32_t dt_tokenizer_id(const dt_tokenizer *k, const char *token);
 
-/* The token that ends a text: <|endoftext|>, <|end_of_text|>, </s> or <eos>, whichever was added;
- * -1: none. */
+/* The token that ends a text: the first of dt_tokenizer_tokens; without any <|endoftext|>,
+ * <|end_of_text|>, </s> or <eos>, whichever was added; -1: none. */
 DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
+
+/* ---- tokens of a model ---------------------------------------------------------------------- */
+
+#define DT_MOST_ENDS 64
+
+/* The tokens that a model says begin, end and pad its texts. */
+typedef struct dt_text_tokens {
+    int32_t begin, pad;        /* -1: none */
+    int n_end;                 /* 0: the model says none */
+    int32_t end[DT_MOST_ENDS]; /* each ends a text; data learn the first */
+} dt_text_tokens;
+#define DT_NO_TEXT_TOKENS ((dt_text_tokens){ -1, -1, 0, { 0 } })
+
+/* Reads the text of them that a model file keeps (dt_model_info.tokens); NULL is none. Messages
+ * contain `name`. Errors: FORMAT, NOMEM. */
+DT_API dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name,
+                                      dt_text_tokens *out);
+/* Whether the id is one of the ends. */
+DT_API bool dt_text_tokens_end(const dt_text_tokens *t, int32_t id);
+
+/* A model's own tokenizer, and the text of its tokens: those fields of its dt_model_info. */
+typedef struct dt_tokenizer_texts {
+    const char *tokenizer; /* input of dt_tokenizer_parse */
+    const char *tokens;    /* input of dt_text_tokens_parse; NULL: none */
+} dt_tokenizer_texts;
+
+/* dt_tokenizer_parse of a model's own tokenizer, which has the model's tokens. Errors: FORMAT,
+ * UNSUPPORTED, NOMEM. */
+DT_API dt_status dt_tokenizer_of_model(dt_ctx *ctx, const dt_tokenizer_texts *from,
+                                       const char *name, dt_tokenizer **out);
+/* What dt_tokenizer_of_model gave it; else none. */
+DT_API dt_text_tokens dt_tokenizer_tokens(const dt_tokenizer *k);
 
 /* ---- prompt formats ------------------------------------------------------------------------- */
 

@@ -263,6 +263,9 @@ typedef struct dt_recipe_source {
     bool leave_files; /* do not check that the files it names exist */
     bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
     dt_recipe_use use;
+    /* Keys that the caller reads, NULL behind the last: "data" with all below it, "!data.augment"
+     * without that. What a file says besides is left out and not checked. NULL: all keys. */
+    const char *const *reads;
 } dt_recipe_source;
 
 /* Reads a recipe, fills in defaults and checks it. With CONFIG the caller still owns *out, which
@@ -300,10 +303,12 @@ DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *fo
     DT_PRINTF(3, 4);
 
 /* dt_data_open with the recipe's `data`. Errors that the recipe causes have the position of their
- * key. `tokenizer` (text of dt_tokenizer_text, or NULL) is a model's own, which replaces
- * data.tokenizer. With `train` NULL no training data are returned; of a recipe read to evaluate,
- * training text is not read at all. */
-DT_API dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
+ * key. `model` is the one that the data are for, or NULL: its tokenizer, if it has one, replaces
+ * data.tokenizer, its tokens end the data's texts, and its classes are those of the labels
+ * (dt_data_options.classes). Of a model with a family, a line of output says which classes have no
+ * example. With `train` NULL no training data are returned; of a recipe read to evaluate, training
+ * text is not read at all. */
+DT_API dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                                      dt_dataset **validation, dt_dataset **test);
 
 /* Checks that need the model: adds an error for each rule of `qat` that matches no module. CONFIG
@@ -448,6 +453,8 @@ DT_API const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name)
 /* Whether a model that was read from `path`, which messages begin with, takes the examples of a
  * dataset and gives what their targets want; of several inputs and outputs, brings those of the
  * dataset into the model's order. OK too where `info` has no family, or one of unknown shapes.
+ * Where mean and deviation are not those of the model, or nobody gives them for pixels, the log
+ * says so.
  * Errors: FORMAT (what the model takes or gives, and what the data are), NOMEM. */
 DT_API dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info *info,
                                      const dt_dataset *d);

@@ -45,6 +45,20 @@ size_t dt_describe(const dt_tensor *x, char *text, size_t size)
     return dt__kind_of(x)->print(x, text, size);
 }
 
+const void *dt_strided_data(const dt_tensor *x)
+{
+    if (x == NULL) return NULL;
+    return dt__may_read_data(x, "dt_strided_data") ? dt__data(x) : NULL;
+}
+
+void *dt_strided_data_mut(dt_tensor *x)
+{
+    if (x == NULL) return NULL;
+    if (!dt__may_write_data(x, "dt_strided_data_mut")) return NULL;
+    x->storage->version++;
+    return dt__data_mut(x);
+}
+
 /* The first contribution becomes the gradient, without a copy. */
 dt_status dt__accumulate(dt_tape *t, dt_tensor *x, dt_tensor *d)
 {

@@ -72,7 +72,7 @@ static dt__qconv qconv_of(const operands *o, const dt__codes *x, const dt__codes
                         .ldu = x->stride,
                         .sx = x->scale,
                         .zu = x->zero_u,
-                        .y = dt__data_mut(o->y),
+                        .y = dt__values_mut(o->y),
                         .threads = dt_threads(o->b->ctx),
                         .scratch = o->scratch };
 }
@@ -95,9 +95,9 @@ static dt_status run_integer(void *user)
 static dt__conv_work float_work(const operands *o)
 {
     return (dt__conv_work){ .conv = &o->conv,
-                            .x = dt__data(o->x),
-                            .w = dt__data(o->w),
-                            .to_y = dt__data_mut(o->y),
+                            .x = dt__values(o->x),
+                            .w = dt__values(o->w),
+                            .to_y = dt__values_mut(o->y),
                             .scratch = o->float_scratch };
 }
 

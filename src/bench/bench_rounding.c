@@ -111,8 +111,8 @@ static dt_status make(dt__bench *b, const layer *l, subject *s)
     DT__TRY(random_tensor(b, l->rank, l->dims, &s->w));
     DT__TRY(random_tensor(b, l->rank, l->x, &s->x));
     DT__TRY(dt_tensor_create(b->ctx, DT_F32, l->rank, l->x, &s->xq));
-    const float *x = dt__data(s->x);
-    float *xq = dt__data_mut(s->xq);
+    const float *x = dt__values(s->x);
+    float *xq = dt__values_mut(s->xq);
     for (int64_t i = 0; i < s->x->count; i++) xq[i] = rintf(64 * x[i]) / 64;
     return DT_OK;
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <utf8proc.h>
 
 int cli_fail(const cli_args *args, int status, const char *format, ...)
 {
@@ -71,14 +70,34 @@ double cli_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-dt_ctx *cli_ctx(const cli_args *args, int threads)
+/* Says what is wrong with the variables of the environment. */
+static int check_environment(const cli_args *args, dt_ctx *ctx)
+{
+    const char *blas = getenv("DETENT_BLAS"), *threads = getenv("OMP_NUM_THREADS");
+    if (blas != NULL && *blas != 0 && strcmp(blas, "system") != 0) {
+        return cli_fail(args, CLI_USAGE, "DETENT_BLAS is '%s'; it can be system", blas);
+    }
+    if (threads != NULL && *threads != 0 && strtol(threads, NULL, 10) < 1) {
+        return cli_fail(args, CLI_USAGE, "OMP_NUM_THREADS is '%s'; it can be a number from 1 on",
+                        threads);
+    }
+    if (dt_kernels_name(ctx) != NULL) return CLI_DONE;
+    if (dt_error_status(ctx) == DT_ERR_NOMEM) return cli_fail_by(args, ctx);
+    return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
+}
+
+int cli_open(const cli_args *args, int threads, dt_ctx **out)
 {
     dt_ctx_options options = dt_ctx_defaults();
     options.threads = threads;
     options.log = note;
-    dt_ctx *ctx = NULL;
-    if (dt_ctx_create(&ctx, &options) != DT_OK) cli_fail(args, CLI_FAILED, "out of memory");
-    return ctx;
+    *out = NULL;
+    if (dt_ctx_create(out, &options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
+    const int status = check_environment(args, *out);
+    if (status == CLI_DONE) return status;
+    dt_ctx_free(*out);
+    *out = NULL;
+    return status;
 }
 
 dt_status cli_stdout(void *user, const char *text, size_t bytes)
@@ -107,33 +126,15 @@ int cli_read_count(const cli_args *args, int option, int most, int *out)
                     args->command->options[option].name, text, most);
 }
 
-static void json_byte(unsigned char c)
-{
-    if (c < 0x20 || c == 0x7F) {
-        printf("\\u%04x", c);
-        return;
-    }
-    if (c == '"' || c == '\\') putchar('\\');
-    putchar(c);
-}
-
-void cli_json_string(const char *text)
-{
-    putchar('"');
-    for (; *text != 0; text++) json_byte((unsigned char)*text);
-    putchar('"');
-}
+void cli_json_string(const char *text) { cli_json_text(text, strlen(text)); }
 
 void cli_json_text(const char *text, size_t n)
 {
-    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)text;
+    char out[DT_TEXT_JSON];
     putchar('"');
-    for (size_t i = 0; i < n;) {
-        utf8proc_int32_t code;
-        const utf8proc_ssize_t length = utf8proc_iterate(at + i, (utf8proc_ssize_t)(n - i), &code);
-        if (length < 1) fputs("\\ufffd", stdout);
-        for (utf8proc_ssize_t k = 0; k < length; k++) json_byte(at[i + (size_t)k]);
-        i += length < 1 ? 1 : (size_t)length;
+    for (size_t i = 0, took; i < n; i += took) {
+        took = dt_text_json(text + i, n - i, out);
+        fputs(out, stdout);
     }
     putchar('"');
 }
@@ -220,11 +221,17 @@ bool cli_lies_in_run(const char *model)
 
 bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
 
-int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out)
+const char *const cli_rounding_reads[] = {
+    "run",          "data",     "!data.augment", "qat",     "train.batch_size",
+    "model.family", "quantize", "convert",       "cluster", NULL
+};
+
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
+                       const char *const *reads, dt_recipe **out)
 {
     static const char empty[] = "{}\n";
     char path[CLI_PATH];
-    dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE };
+    dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE, .reads = reads };
     if (args->n_words > 1 && !cli_is_override(args->words[1])) {
         source.path = args->words[1];
         return cli_read_source(args, ctx, 2, &source, out);

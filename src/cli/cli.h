@@ -106,8 +106,8 @@ int cli_write_new(const cli_args *args, const char *path, const char *text, size
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* The time of a clock that never goes back. */
 double cli_seconds(void);
-/* A context that prints notes on stderr; NULL after a message. */
-dt_ctx *cli_ctx(const cli_args *args, int threads);
+/* *out: a context that prints notes on stderr; NULL after a message, whose status is returned. */
+int cli_open(const cli_args *args, int threads, dt_ctx **out);
 /* A dt_sink that writes text to stdout. IO if that fails. */
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* The exit status after writing with cli_stdout. */
@@ -139,7 +139,10 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
 /* The same for the words MODEL [RECIPE] [key=value ...]. Without RECIPE it takes that of MODEL's
  * run. Does not check that the recipe's files exist. `what` says in messages what the recipe is
  * needed for. */
-int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what, dt_recipe **out);
+int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
+                       const char *const *reads, dt_recipe **out);
+/* What `quantize` and `convert` read of a recipe (dt_recipe_source). */
+extern const char *const cli_rounding_reads[];
 
 /* ---- outputs.c ---- */
 

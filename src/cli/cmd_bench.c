@@ -99,8 +99,9 @@ int cli_bench(const cli_args *args)
     if (status == CLI_DONE) status = cli_read_count(args, REPEAT, 1000, &options.repeat);
     if (status != CLI_DONE) return status;
     ignore_core();
-    dt_ctx *ctx = cli_ctx(args, threads);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, threads, &ctx);
+    if (opened != CLI_DONE) return opened;
     status = run(args, ctx, &options);
     dt_ctx_free(ctx);
     return status;

@@ -11,8 +11,9 @@ static void report(const dt_file *file, const char *path)
 
 int cli_check(const cli_args *args)
 {
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_file *file = NULL;
     dt_status s = dt_file_open(ctx, args->words[0], &file);
     if (s == DT_OK) s = dt_model_check(file);

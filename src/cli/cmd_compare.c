@@ -11,8 +11,9 @@ int cli_compare(const cli_args *args)
     dt_compare_options o = { .columns = screen_width(stdout) };
     int status = cli_read_count(args, SEEDS, DT_MOST_REPORTED, &o.seeds);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     const dt_status s = dt_report_compare(ctx, args->words, args->n_words, &o, cli_stdout, NULL);
     const bool wrong = s == DT_ERR_ARG;
     status = s == DT_OK ? cli_written(s)

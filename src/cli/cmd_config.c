@@ -163,8 +163,9 @@ int cli_config(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "usage: detent config %s%s", verb,
                         verbs[i].wants_recipe ? " RECIPE [key=value ...]" : "");
     }
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = verbs[i].run(args, ctx);
     dt_ctx_free(ctx);
     return status;

@@ -57,7 +57,10 @@ static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     if (n < 0 || n >= PATH_MAX || stat(path, &found) != 0) return CLI_DONE;
     own.words = &word;
     own.n_words = 1;
-    const int status = cli_read_recipe(&own, ctx, 0, true, out);
+    const dt_recipe_source source = {
+        .path = path, .leave_files = true, .saved = true, .reads = cli_rounding_reads
+    };
+    const int status = cli_read_source(&own, ctx, 1, &source, out);
     if (status != CLI_DONE) return status;
     if (dt_recipe_get(*out)->convert.rounding.rounder != DT_ROUND_NEAREST) return CLI_DONE;
     dt_recipe_free(*out);
@@ -134,8 +137,9 @@ int cli_convert(const cli_args *args)
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the converted model");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = run(args, ctx);
     dt_ctx_free(ctx);
     return status;

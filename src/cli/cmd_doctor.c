@@ -217,8 +217,9 @@ static void print_json(const doctor *d)
 int cli_doctor(const cli_args *args)
 {
     doctor d = { .n_advice = 0 };
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const dt_status s = examine(ctx, &d);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
     dt_ctx_free(ctx);

@@ -10,11 +10,11 @@
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
 /* Opens only those data. Missing paths are errors of the recipe. */
-static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const char *tokenizer,
-                     dt_dataset **test)
+static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
+                     const dt_model_info *info, dt_dataset **test)
 {
     dt_dataset *validation = NULL;
-    const dt_status s = dt_recipe_open_data(recipe, tokenizer, NULL, &validation, test);
+    const dt_status s = dt_recipe_open_data(recipe, info, NULL, &validation, test);
     if (*test == NULL) *test = validation;
     else dt_dataset_free(validation);
     if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
@@ -108,8 +108,11 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_dataset *test = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    int status = cli_read_recipe_of(args, ctx, "test data", &recipe);
-    if (status == CLI_DONE) status = open_data(args, ctx, recipe, info.tokenizer, &test);
+    static const char *const reads[] = { "run",           "data",
+                                         "!data.augment", "train.eval_batch_size",
+                                         "train.metrics", NULL };
+    int status = cli_read_recipe_of(args, ctx, "test data", reads, &recipe);
+    if (status == CLI_DONE) status = open_data(args, ctx, recipe, &info, &test);
     if (status == CLI_DONE && dt_model_check_data(ctx, args->words[0], &info, test) != DT_OK) {
         status = cli_fail_file(args, ctx);
     }
@@ -126,8 +129,9 @@ int cli_eval(const cli_args *args)
 {
     const int apart = cli_check_apart(args, args->option[OUTPUTS]);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = run(args, ctx);
     dt_ctx_free(ctx);
     return status;

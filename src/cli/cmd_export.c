@@ -6,6 +6,8 @@
 
 #include <detent/export.h>
 
+#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,41 +170,59 @@ static void print_summary(const dt_export_summary *s)
     print_indented(s->promise);
 }
 
-/* Where the format promises the model's bits, another result is a failure. */
-static int verify(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info,
-                  bool exact)
+/* Where the format promises the model's bits, another result is a failure; NaN always is. *failed:
+ * whether the file itself is wrong. */
+static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module *m,
+                  const dt_model_info *info, bool exact, bool *failed)
 {
     int64_t wrong = 0;
+    bool finite = true;
     dt_export_difference d[DT_MAX_OUT];
     int n = 0;
     meter_begin("verify", args->option[QUIET] != NULL);
-    const dt_status s = dt_export_verify(m, info, args->option[OUTPUT], d, &n);
+    const dt_status s = dt_export_verify(m, info, path, d, &n);
     meter_end();
-    if (s != DT_OK) {
-        return cli_fail_by(args, ctx);
-    }
+    *failed = s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED;
+    if (s != DT_OK) return cli_fail_by(args, ctx);
     for (int i = 0; i < n; i++) {
         cli_text l = { .used = 0 };
-        cli_text_add(&l,
-                     "%s: %lld of %lld values have the model's bits; largest difference %.3g, of "
-                     "the largest value %.3g",
+        cli_text_add(&l, "%s: %lld of %lld values have the model's bits; " DT_DIFFERENCE_TEXT,
                      d[i].output, (long long)d[i].equal, (long long)d[i].values, d[i].absolute,
                      d[i].relative);
         print_indented(l.text);
         wrong += d[i].values - d[i].equal;
+        finite = finite && d[i].absolute < HUGE_VAL;
     }
+    *failed = !finite || (exact && wrong > 0);
     if (exact && wrong > 0) {
         return cli_fail(args, CLI_FAILED, "%s: %lld values differ, though all should be equal",
-                        args->option[OUTPUT], (long long)wrong);
+                        path, (long long)wrong);
     }
-    return CLI_DONE;
+    return finite ? CLI_DONE : cli_fail(args, CLI_FAILED, "%s: values are not finite", path);
 }
 
-static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
-                       const dt_export_options *o, dt_module *m, const dt_model_info *info)
+/* A file that is verified first has the name PATH.bad, which it keeps if it is wrong: what was at
+ * PATH stays then. A failure of the system leaves no file. */
+static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad, dt_module *m,
+                             const dt_model_info *info, bool exact)
 {
-    dt_export_summary summary;
-    const char *from = args->words[0], *to = args->option[OUTPUT];
+    const char *to = args->option[OUTPUT];
+    bool failed = false;
+    int status = verify(args, ctx, bad, m, info, exact, &failed);
+    if (status == CLI_DONE && rename(bad, to) != 0) {
+        status = cli_fail(args, CLI_FAILED, "%s: cannot rename %s: %s", to, bad, strerror(errno));
+    }
+    if (failed) {
+        cli_tell(stderr, "detent export: the file that failed is %s; %s was not written", bad, to);
+    } else if (status != CLI_DONE) {
+        remove(bad);
+    }
+    return status;
+}
+
+static void tell_form(const cli_args *args, const dt_exporter *e, const dt_export_options *o,
+                      dt_module *m)
+{
     if (e->floats && dt_is_prepared(m) && !o->hf.dequantize) {
         cli_tell(stderr,
                  "detent export: the weights before they are quantized are written; --dequantize "
@@ -210,8 +230,19 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     }
     if (e->floats && dt_is_converted(m)) {
         cli_tell(stderr, "detent export: %s is converted; the values of its integers are written",
-                 from);
+                 args->words[0]);
     }
+}
+
+static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
+                       const dt_export_options *o, dt_module *m, const dt_model_info *info)
+{
+    dt_export_summary summary;
+    const char *from = args->words[0], *to = args->option[OUTPUT];
+    const bool verified = args->option[VERIFY] != NULL;
+    cli_text bad = { .used = 0 };
+    cli_text_add(&bad, "%s.bad", to);
+    tell_form(args, e, o, m);
     if ((e->traced || e->integers) && dt_is_prepared(m)) {
         cli_tell(stderr,
                  "detent export: %s is prepared, not converted; its converted form is written",
@@ -219,14 +250,15 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
         if (dt_convert(m, NULL, NULL) != DT_OK) return cli_fail_by(args, ctx);
     }
     meter_begin("export", args->option[QUIET] != NULL);
-    const dt_status s = dt_export(m, info, e->name, o, to, &summary);
+    const dt_status s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
     meter_end();
+    if (s != DT_OK && verified) remove(bad.text);
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
     cli_say("%s: %s of %s", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);
-    return args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, m, info, summary.exact);
+    return verified ? verify_and_rename(args, ctx, bad.text, m, info, summary.exact) : CLI_DONE;
 }
 
 static int load_and_write(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
@@ -259,8 +291,9 @@ int cli_export(const cli_args *args)
         options.note = print_note;
         options.progress = progress;
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     status = load_and_write(args, ctx, e, &options);
     dt_ctx_free(ctx);
     return status;

@@ -174,6 +174,46 @@ static void print_tokenizer(dt_ctx *ctx, const char *text)
     dt_tokenizer_free(k);
 }
 
+static dt_status add_bytes(void *text, const char *bytes, size_t n)
+{
+    cli_text_add(text, "%.*s", (int)n, bytes);
+    return DT_OK;
+}
+
+/* A token's id and, where a tokenizer is there, its text. */
+static void add_token(cli_text *p, const dt_tokenizer *k, const char *name, int32_t id)
+{
+    cli_text token = { .used = 0 };
+    cli_text_add(p, "%s%s%d", p->used == 0 ? "" : ", ", name, (int)id);
+    if (k == NULL || dt_tokenizer_decode(k, &id, 1, false, add_bytes, &token) != DT_OK) return;
+    dt_text_clean(token.text);
+    if (token.text[0] != 0) cli_text_add(p, " '%s'", token.text);
+}
+
+/* The tokens that begin, end and pad texts. */
+static void print_tokens(dt_ctx *ctx, const dt_file *file)
+{
+    const char *text = dt_file_meta(file, "detent.tokens");
+    const char *tokenizer = dt_file_meta(file, "detent.tokenizer");
+    dt_text_tokens t;
+    dt_tokenizer *k = NULL;
+    cli_text p = { .used = 0 };
+    if (text == NULL) return;
+    if (dt_text_tokens_parse(ctx, text, "detent.tokens", &t) != DT_OK) {
+        print_entry("tokens", "damaged");
+        return;
+    }
+    if (tokenizer != NULL &&
+        dt_tokenizer_parse(ctx, tokenizer, strlen(tokenizer), "", &k) != DT_OK) {
+        k = NULL;
+    }
+    if (t.begin >= 0) add_token(&p, k, "begin ", t.begin);
+    for (int i = 0; i < t.n_end; i++) add_token(&p, k, i == 0 ? "end " : "", t.end[i]);
+    if (t.pad >= 0) add_token(&p, k, "pad ", t.pad);
+    print_entry("tokens", p.used == 0 ? "none" : p.text);
+    dt_tokenizer_free(k);
+}
+
 static void add_numbers(cli_text *p, const double *v, int64_t n)
 {
     const int64_t shown = n < 4 ? n : 4;
@@ -271,6 +311,7 @@ static void print_meta(dt_ctx *ctx, const dt_file *file)
         print_entry(keys[i], p.text);
     }
     print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
+    print_tokens(ctx, file);
     print_data(ctx, dt_file_meta(file, "detent.data"));
     const char *base = dt_file_meta(file, "detent.base");
     cli_text p = { .used = 0 };
@@ -370,8 +411,9 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
 
 int cli_inspect(const cli_args *args)
 {
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
         args->option[DEVICE] != NULL) {
         const int printed = print_model(args, ctx);

@@ -53,8 +53,9 @@ int cli_merge(const cli_args *args)
     }
     const int apart = cli_check_apart(args, to);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const int status = merge(args, ctx);
     dt_ctx_free(ctx);
     return status;

@@ -14,6 +14,9 @@
 enum { DATA, TASK, TARGET, BITS, FLOAT }; /* options, as in main.c */
 
 #define ANSWER 512
+#define CONTEXT 64   /* of texts */
+#define LONGEST 4096 /* tokens of an example, at most */
+#define PROBE "detent new"
 #define UPDATES 1500 /* of the training that is proposed, about */
 
 /* What was asked for. */
@@ -39,11 +42,10 @@ static bool ask(const char *given, const char *question, const char *usual, char
     return answer[0] != 0;
 }
 
-static int read_task(const cli_args *args, const new_data *d, answers *a)
+static int read_task(const cli_args *args, const new_data *d, const char *usual, answers *a)
 {
     static const char *const tasks[] = { "classification", "regression", "multi_label", "anomaly",
                                          "denoising",      "language",   NULL };
-    const char *usual = d->language ? "language" : "classification";
     ask(args->option[TASK], "Task (classification, regression, multi_label, anomaly, denoising)?",
         usual, a->task);
     int i = 0;
@@ -58,7 +60,7 @@ static int read_task(const cli_args *args, const new_data *d, answers *a)
     return cli_fail(args, CLI_USAGE, "--task %s: %s is %s", a->task, d->path, d->kind);
 }
 
-static int read_answers(const cli_args *args, answers *a, new_data *d)
+static int read_data(const cli_args *args, answers *a, new_data *d)
 {
     static const char question[] =
         "Data (a folder of images or sounds; .csv, .npy, .txt, .jsonl; digits, sounds, sensors, "
@@ -66,17 +68,14 @@ static int read_answers(const cli_args *args, answers *a, new_data *d)
     if (!ask(args->option[DATA], question, NULL, a->data)) {
         return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
     }
-    *d = (new_data){ .path = a->data, .task = a->task };
+    *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
-                        ".jpg, CLASS/*.wav, files .csv, .npy, .npz, .safetensors, .txt or .jsonl, "
-                        "IDX, CIFAR-10, or "
-                        "digits, sounds, sensors, table",
+                        ".jpg, CLASS/*.wav, files .csv, .npy, .npz, .npz:NAME, .safetensors, "
+                        ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
                         a->data);
     }
-    int status = read_task(args, d, a);
-    if (status != CLI_DONE) return status;
     if (d->columns && !ask(args->option[TARGET],
                            "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {
         return cli_fail(args, CLI_USAGE,
@@ -86,26 +85,48 @@ static int read_answers(const cli_args *args, answers *a, new_data *d)
         return cli_fail(args, CLI_USAGE, "--target: %s is %s, which has no columns", d->path,
                         d->kind);
     }
+    d->target = d->columns ? a->target : NULL;
+    d->order = d->columns ? "drawn" : NULL;
+    return CLI_DONE;
+}
+
+static int read_bits(const cli_args *args, answers *a)
+{
     if (args->option[FLOAT] != NULL && args->option[BITS] != NULL) {
         return cli_fail(args, CLI_USAGE, "--float and --bits exclude each other");
     }
-    d->target = d->columns ? a->target : NULL;
     ask(args->option[BITS], "Bits of a weight (2, 3, 4, 8)?", "4", a->bits);
     if (strlen(a->bits) == 1 && strchr("2348", a->bits[0]) != NULL) return CLI_DONE;
     return cli_fail(args, CLI_USAGE, "--bits is '%s', and should be 2, 3, 4 or 8", a->bits);
 }
 
+/* The recipe's file, which must not exist. */
+static int read_file(const cli_args *args, answers *a)
+{
+    ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a->file);
+    for (const char *c = a->file; *c != 0; c++) {
+        if ((unsigned char)*c >= ' ' && *c != 127) continue;
+        return cli_fail(args, CLI_USAGE, "%s: the name of a recipe has no control characters",
+                        a->file);
+    }
+    if (access(a->file, F_OK) == 0) {
+        return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a->file);
+    }
+    return CLI_DONE;
+}
+
 /* ---- the recipe ----------------------------------------------------------------------------- */
 
-/* Opens the training data, by a recipe whose model does not matter. */
-static int open_data(const cli_args *args, dt_ctx *ctx, const char *data, dt_dataset **train)
+/* Opens the training data, by a recipe whose model does not matter, without a word. */
+static dt_status open_data(dt_ctx *ctx, const new_data *d, dt_dataset **train)
 {
-    cli_text probe = { .used = 0 };
+    cli_text probe = { .used = 0 }, data = { .used = 0 };
     dt_recipe *recipe = NULL;
     dt_dataset *validation = NULL, *test = NULL;
-    cli_text_add(&probe, "run: {dir: x}\nmodel: {family: mlp, sizes: [1, 1]}\n%s", data);
+    new_data_block(d, &data);
+    cli_text_add(&probe, "run: {dir: x}\nmodel: {family: mlp, sizes: [1, 1]}\n%s", data.text);
     const dt_recipe_source source = {
-        .path = "detent new", .text = probe.text, .bytes = probe.used, .use = DT_RECIPE_TO_TRAIN
+        .path = PROBE, .text = probe.text, .bytes = probe.used, .use = DT_RECIPE_TO_TRAIN
     };
     dt_status s = dt_recipe_read(ctx, &source, &recipe);
     meter_begin("reading the data", false);
@@ -113,9 +134,94 @@ static int open_data(const cli_args *args, dt_ctx *ctx, const char *data, dt_dat
     meter_end();
     dt_dataset_free(validation);
     dt_dataset_free(test);
-    const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
     dt_recipe_free(recipe);
-    return status;
+    return s;
+}
+
+/* The error of data that cannot be opened, without its place in a text that nobody has seen. */
+static int fail_open(const cli_args *args, const dt_ctx *ctx)
+{
+    static const char mark[] = ": error: ";
+    const char *text = dt_error(ctx), *after = strstr(text, mark);
+    if (strncmp(text, PROBE, sizeof PROBE - 1) != 0 || after == NULL) {
+        return cli_fail_file(args, ctx);
+    }
+    return cli_fail(args, CLI_USAGE, "%s", after + sizeof mark - 1);
+}
+
+/* Which task the targets of a table or of arrays suggest: *usual, and why. What cannot be opened as
+ * numbers is left to classification. */
+static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const char **usual,
+                           cli_text *why)
+{
+    new_data probe = *d;
+    dt_dataset *values = NULL;
+    dt_target_look look;
+    cli_text name = { .used = 0 };
+    probe.task = "regression";
+    dt_status s = open_data(ctx, &probe, &values);
+    cli_text_add(&name, "'");
+    cli_text_add_name(&name, d->target);
+    cli_text_add(&name, "'");
+    if (s == DT_ERR_FORMAT || s == DT_ERR_CONFIG || s == DT_ERR_UNSUPPORTED) {
+        cli_text_add(why, "%s has words: each is a class", name.text);
+        return CLI_DONE;
+    }
+    if (s == DT_OK) s = dt_dataset_look(values, &look);
+    if (s == DT_OK) {
+        *usual = new_data_task(&look, dt_dataset_count(values), name.text, why);
+    }
+    dt_dataset_free(values);
+    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
+}
+
+/* Opens texts: with the longest example as context, or one that the text fills. */
+static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
+{
+    static const int contexts[] = { LONGEST, CONTEXT, 32, 16, 8, 4 };
+    static const double shares[] = { 0.1, 0.5, 0 };
+    dt_status s = DT_ERR_CONFIG;
+    for (size_t i = 0; i < 3 * (sizeof contexts / sizeof contexts[0]); i++) {
+        if (s != DT_ERR_CONFIG && s != DT_ERR_FORMAT) break;
+        d->context = contexts[i / 3];
+        d->validation = shares[i % 3];
+        dt_dataset_free(*train);
+        *train = NULL;
+        s = open_data(ctx, d, train);
+        if (s != DT_OK || d->context != LONGEST) continue;
+        const int64_t longest = dt_dataset_context(*train);
+        d->context = longest < CONTEXT ? CONTEXT : longest;
+        if (longest == LONGEST) s = DT_ERR_CONFIG; /* running text, of any length */
+    }
+    return s;
+}
+
+/* Whether examples are [height, width, channels]. */
+static bool is_channels_last(const dt_dataset *train)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const int rank = dt_dataset_input_shape(train, dims);
+    return rank == 3 && dims[2] <= 4 && dims[0] > 4 && dims[1] > 4;
+}
+
+/* Opens the data with what fits them: share, context, layout. */
+static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, dt_dataset **train)
+{
+    dt_status s = d->language ? open_texts(ctx, d, train) : open_data(ctx, d, train);
+    if (s == DT_OK && d->columns && is_channels_last(*train)) {
+        d->channels_last = true;
+        dt_dataset_free(*train);
+        *train = NULL;
+        s = open_data(ctx, d, train);
+    }
+    dt_target_look look = { .time = NULL };
+    if (s == DT_OK && d->order != NULL) s = dt_dataset_look(*train, &look);
+    if (s != DT_OK) return fail_open(args, ctx);
+    if (look.time != NULL) d->order = "time";
+    if (!d->language) {
+        d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
+    }
+    return CLI_DONE;
 }
 
 /* Epochs and updates of about UPDATES updates. */
@@ -142,10 +248,10 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
     cli_text_add(out,
                  "  float_baseline: true         # a float model beside it, to compare\n\n"
                  "qat:\n"
-                 "  preset: int8-dynamic-int4-weight   # activations of 8 bits\n"
-                 "  weight: {bits: %d}            # of a weight\n",
-                 bits);
-    if (d->language) {
+                 "  preset: int8-dynamic-int%d-weight   # activations of 8 bits\n",
+                 bits == 8 ? 8 : 4);
+    if (bits < 8) cli_text_add(out, "  weight: {bits: %d}            # of a weight\n", bits);
+    if (d->language && bits < 8) {
         cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
                           "embedding too\n");
     }
@@ -171,53 +277,82 @@ static void add_head(const answers *a, const new_data *d, cli_text *out)
     cli_text_add(out, "\n  seed: 1\n\n");
 }
 
+/* Checks all that `detent train` checks before its first update. */
 static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, const cli_text *text)
 {
     dt_recipe *recipe = NULL;
+    const dt_run_control control = { .check_only = true };
     const dt_recipe_source source = { .path = a->file, .text = text->text, .bytes = text->used };
-    const dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, NULL);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
     dt_recipe_free(recipe);
     return status;
 }
 
-static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d)
+/* Says what was decided, and how to choose otherwise. */
+static void say_choices(const answers *a, const new_data *d, const cli_text *why)
+{
+    cli_say("%s: %s, %s", a->file, d->kind, a->task);
+    if (why->used > 0) cli_say("%s", why->text);
+    if (d->order != NULL && d->validation > 0) {
+        const bool last = strcmp(d->order, "time") == 0;
+        cli_say("validation: %s (data.validation_order: %s)",
+                last ? "the last rows, since they are in the order of time"
+                     : "examples drawn by data.seed, classes in proportion",
+                last ? "drawn draws them" : "time takes the last ones");
+    }
+    if (d->channels_last) {
+        cli_say(
+            "layout: [height, width, channels] becomes [channels, height, width] (data.layout)");
+    }
+}
+
+static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, const cli_text *why)
 {
     cli_text data = { .used = 0 }, out = { .used = 0 };
     dt_dataset *train = NULL;
-    new_data_block(d, &data);
-    int status = open_data(args, ctx, data.text, &train);
-    if (status != CLI_DONE) return status;
-    add_head(a, d, &out);
-    new_model_block(d, train, &out);
-    cli_text_add(&out, "\n%s\n", data.text);
-    add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+    int status = open_fitting(args, ctx, d, &train);
+    if (status == CLI_DONE) {
+        new_data_block(d, &data);
+        add_head(a, d, &out);
+        new_model_block(d, train, &out);
+        cli_text_add(&out, "\n%s\n", data.text);
+        add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+    }
     dt_dataset_free(train);
-    status = check_recipe(args, ctx, a, &out);
+    if (status == CLI_DONE) status = check_recipe(args, ctx, a, &out);
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
     if (status != CLI_DONE) return status;
-    cli_say("%s: %s, %s", a->file, d->kind, a->task);
+    say_choices(a, d, why);
     fflush(stdout); /* before the next line, where both go to one file */
     cli_tell(stderr, "detent train %s", a->file);
     return CLI_DONE;
 }
 
+static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
+{
+    new_data d;
+    cli_text why = { .used = 0 };
+    int status = read_data(args, a, &d);
+    const char *usual = status == CLI_DONE && d.language ? "language" : "classification";
+    if (status == CLI_DONE && d.columns && args->option[TASK] == NULL) {
+        status = look_at_targets(args, ctx, &d, &usual, &why);
+    }
+    if (status == CLI_DONE) status = read_task(args, &d, usual, a);
+    if (strcmp(a->task, usual) != 0) why.used = 0; /* chosen otherwise */
+    if (status == CLI_DONE) status = read_bits(args, a);
+    if (status == CLI_DONE) status = read_file(args, a);
+    return status == CLI_DONE ? make(args, ctx, a, &d, &why) : status;
+}
+
 int cli_new(const cli_args *args)
 {
-    answers a;
-    new_data d;
-    int status = read_answers(args, &a, &d);
-    if (status != CLI_DONE) return status;
-    ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a.file);
-    for (const char *c = a.file; *c != 0; c++) {
-        if ((unsigned char)*c >= ' ' && *c != 127) continue;
-        return cli_fail(args, CLI_USAGE, "%s: the name of a recipe has no control characters",
-                        a.file);
-    }
-    if (access(a.file, F_OK) == 0) return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a.file);
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
-    status = make(args, ctx, &a, &d);
+    answers a = { .data = "" };
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
+    const int status = answer_all(args, ctx, &a);
     dt_ctx_free(ctx);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "text_stream.h"
 
 #include <detent/layers.h>
+#include <detent/ops.h>
 #include <detent/text.h>
 
 #include <stdio.h>
@@ -61,7 +62,7 @@ static dt_status answer(predicted *p, dt_module *m, dt_tape *t, dt_tensor *x, in
 {
     dt_ctx *ctx = dt_module_ctx(m);
     dt_tape_reset(t);
-    const dt_tensor *y = dt_forward(t, m, x);
+    const dt_tensor *y = dt_contiguous(t, dt_forward(t, m, x));
     if (dt_tape_status(t) != DT_OK) return dt_tape_status(t);
     for (int64_t i = 0; i < dt_dim(x, 0); i++) {
         const predicted_example e = { x, y, i, *done };
@@ -88,10 +89,24 @@ static dt_status answer_all(predicted *p, dt_module *m, dt_dataset *d)
         dt_tensor *x, *target;
         s = dt_loader_next(l, &x, &target);
         if (s == DT_OK) s = answer(p, m, t, x, &done);
+        if (dt_dataset_count(d) > AT_ONCE) meter_at(done, dt_dataset_count(d), p->path);
     }
     dt_tape_free(t);
     dt_loader_free(l);
     return s;
+}
+
+/* Says once that pixels are given to a model whose file does not say how it reads them. */
+static void say_assumed(const cli_args *args, predicted *p, const dt_dataset *d)
+{
+    const dt_model_data *data = p->data;
+    if (p->assumed || dt_dataset_channels(d) == 0 || data->pixels || data->channels > 0) return;
+    p->assumed = true;
+    meter_remove();
+    cli_tell(stderr,
+             "detent predict: %s does not say what numbers it reads: pixels are given to it as v = "
+             "p/255 (detent import has --mean and --deviation)",
+             args->words[0]);
 }
 
 static int predict_file(const cli_args *args, predicted *p, dt_module *m,
@@ -100,6 +115,7 @@ static int predict_file(const cli_args *args, predicted *p, dt_module *m,
     dt_ctx *ctx = dt_module_ctx(m);
     dt_dataset *d = NULL;
     dt_status s = dt_model_data_open(ctx, p->data, path, columns, &d);
+    if (s == DT_OK) say_assumed(args, p, d);
     if (s == DT_OK) s = predicted_file(ctx, p, path, dt_dataset_count(d));
     if (s == DT_OK) s = answer_all(p, m, d);
     dt_dataset_free(d);
@@ -324,8 +340,9 @@ int cli_predict(const cli_args *args)
 {
     int top = 0, status = read_top(args, &top);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_module *m = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) {

@@ -100,7 +100,8 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
                         "packed; %s is of files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
-    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data", &recipe)
+    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data",
+                                                       cli_rounding_reads, &recipe)
                                   : read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = round_model_run(args, ctx, recipe, &r);
     dt_recipe_free(recipe);
@@ -126,8 +127,9 @@ int cli_quantize(const cli_args *args)
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the codes");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     int status = is_model(args, ctx, &model);
     if (status == CLI_DONE) status = (model ? quantize_model : quantize_tensors)(args, ctx);
     dt_ctx_free(ctx);

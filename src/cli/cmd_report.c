@@ -95,8 +95,9 @@ int cli_report(const cli_args *args)
     dt_report_options o = { .output = args->option[OUTPUT] };
     const int apart = check_output(args, o.output);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     const bool live = args->option[LIVE] != NULL;
     const dt_status s =
         live ? write_live(args, ctx, &o) : dt_report_write(ctx, args->words, args->n_words, &o);

@@ -44,10 +44,11 @@ typedef struct job {
     char *format;    /* --format: that of the model's prompts; else NULL */
     dt_ids prompt, made;
     dt_sampling sampling;
-    int cache;            /* DT_CACHE_... */
-    int64_t most;         /* tokens to make */
-    int64_t slides;       /* of the window over the text */
-    int32_t end, stop_id; /* tokens at which a text ends; -1: none */
+    int cache;             /* DT_CACHE_... */
+    int64_t most;          /* tokens to make */
+    int64_t slides;        /* of the window over the text */
+    dt_text_tokens tokens; /* of the model: at which a text ends, and after which it begins */
+    int32_t stop_id;       /* --stop; -1: none */
     text_stream out;
     double prompt_seconds, seconds; /* for the prompt, and for the tokens after the first */
     ending ending;
@@ -129,12 +130,12 @@ static int read_options(job *j)
 static int open_tokenizer(job *j, const dt_model_info *info)
 {
     const char *path = j->args->option[TOKENIZER];
-    dt_status s = DT_OK;
-    if (path != NULL && strcmp(path, "bytes") == 0) {
+    dt_status s = dt_text_tokens_parse(j->ctx, info->tokens, j->args->words[0], &j->tokens);
+    if (s == DT_OK && path != NULL && strcmp(path, "bytes") == 0) {
         s = dt_tokenizer_bytes(j->ctx, &j->k);
-    } else if (path != NULL) {
+    } else if (s == DT_OK && path != NULL) {
         s = dt_tokenizer_read(j->ctx, path, &j->k);
-    } else if (info->tokenizer != NULL) {
+    } else if (s == DT_OK && info->tokenizer != NULL) {
         s = dt_tokenizer_parse(j->ctx, info->tokenizer, strlen(info->tokenizer), j->args->words[0],
                                &j->k);
     }
@@ -236,19 +237,23 @@ static int read_file(job *j)
     const int error = errno;
     const bool failed = ferror(f) != 0 || (!feof(f) && text.n <= MAX_PROMPT);
     if (f != stdin) fclose(f);
+    const size_t mark = text.n >= 3 && memcmp(text.text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
     int status;
     if (failed) status = cli_fail(j->args, cli_exit_errno(error), "%s cannot be read", path);
     else if (text.n > MAX_PROMPT) status = cli_fail(j->args, CLI_BAD_FILE, "%s is too long", path);
-    else status = encode(j, text.text, text.n, CLI_BAD_FILE);
+    else status = encode(j, text.text + mark, text.n - mark, CLI_BAD_FILE);
     text_stream_free(&text);
     return status;
 }
 
-/* An empty prompt is replaced by the end token, after which a new text begins. */
+/* An empty prompt is replaced by the model's first token, or by an end, after which a new text
+ * begins. */
 static int begin_text(job *j)
 {
-    if (j->prompt.n == 0 && j->end >= 0) return add_id(j, &j->prompt, j->end);
+    const dt_text_tokens *t = &j->tokens;
+    const int32_t id = t->begin >= 0 ? t->begin : t->n_end > 0 ? t->end[0] : -1;
     if (j->prompt.n > 0) return CLI_DONE;
+    if (id >= 0) return add_id(j, &j->prompt, id);
     return cli_fail(j->args, CLI_USAGE,
                     "the prompt is empty, and no token of the model begins a text; give it a first "
                     "character, such as a newline");
@@ -278,11 +283,18 @@ static int read_prompt(job *j)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
+/* Of a model that says nothing, the tokenizer knows an end by its name. */
+static void find_end(job *j)
+{
+    const int32_t end = j->k == NULL ? -1 : dt_tokenizer_end(j->k);
+    if (j->tokens.n_end == 0 && end >= 0) j->tokens.end[j->tokens.n_end++] = end;
+}
+
 /* --stop is an id, or a text; if the text is a single token, its id is used. */
 static int read_stop(job *j)
 {
     const char *text = j->args->option[STOP];
-    j->end = j->k == NULL ? -1 : dt_tokenizer_end(j->k);
+    find_end(j);
     j->stop_id = -1;
     if (text == NULL) return CLI_DONE;
     if (*text != 0 && strspn(text, "0123456789") == strlen(text)) {
@@ -319,6 +331,20 @@ static dt_status put(job *j, int32_t id)
     return s;
 }
 
+/* Text for a terminal: what it would obey, apart from ends of lines and tabs, becomes '?'. */
+static dt_status to_screen(void *user, const char *text, size_t bytes)
+{
+    char out[DT_TEXT_JSON];
+    (void)user;
+    for (size_t i = 0, took; i < bytes; i += took) {
+        took = dt_text_json(text + i, bytes - i, out);
+        const bool hidden = out[0] == '\\' && out[1] == 'u';
+        if (!hidden || text[i] == '\n' || text[i] == '\t') fwrite(text + i, 1, took, stdout);
+        else putchar('?');
+    }
+    return ferror(stdout) ? DT_ERR_IO : DT_OK;
+}
+
 /* The status after writing to the stream. Of stdout that cannot be written main tells. */
 static int written(const job *j, dt_status s)
 {
@@ -336,7 +362,7 @@ static ending take(job *j, const dt_tensor *logits, int *status)
         *status = cli_fail_by(j->args, j->ctx);
         return STOPPED;
     }
-    if (id == j->end) return END_TOKEN;
+    if (dt_text_tokens_end(&j->tokens, id)) return END_TOKEN;
     if (id == j->stop_id) return STOPPED;
     *status = add_id(j, &j->made, id);
     if (*status == CLI_DONE) *status = written(j, put(j, id));
@@ -504,12 +530,11 @@ int cli_sample(const cli_args *args)
 {
     job j = { .args = args };
     int64_t threads = 0;
-    j.out.to = args->option[JSON] == NULL ? cli_stdout : NULL;
+    j.out.to = args->option[JSON] != NULL ? NULL : isatty(1) ? to_screen : cli_stdout;
     int status = read_options(&j);
     if (status == CLI_DONE) status = read_integer(args, THREADS, 1, 1024, &threads);
+    if (status == CLI_DONE) status = cli_open(args, (int)threads, &j.ctx);
     if (status != CLI_DONE) return status;
-    j.ctx = cli_ctx(args, (int)threads);
-    if (j.ctx == NULL) return CLI_FAILED;
     status = run(&j);
     dt_ctx_free(j.ctx);
     return status;

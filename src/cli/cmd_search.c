@@ -127,8 +127,9 @@ int cli_search(const cli_args *args)
     int status = read_budget(args, &budget);
     if (status == CLI_DONE) status = cli_read_count(args, SEEDS, 100, &seeds);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_recipe *recipe = NULL; /* read once by itself, so that all of its errors are shown */
     status = cli_read_recipe(args, ctx, 0, false, &recipe);
     dt_recipe_free(recipe);

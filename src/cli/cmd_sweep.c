@@ -156,8 +156,9 @@ int cli_sweep(const cli_args *args)
 {
     int seeds = 0;
     int status = cli_read_count(args, SEEDS, 100, &seeds);
-    dt_ctx *ctx = status == CLI_DONE ? cli_ctx(args, 0) : NULL;
-    if (ctx == NULL) return status == CLI_DONE ? CLI_FAILED : status;
+    dt_ctx *ctx = NULL;
+    if (status == CLI_DONE) status = cli_open(args, 0, &ctx);
+    if (status != CLI_DONE) return status;
     const dt_sweep_source source = { .recipe = { .path = args->words[0],
                                                  .overrides = args->words + 2,
                                                  .n_overrides = args->n_words - 2 },

@@ -207,8 +207,9 @@ static int decode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
 
 int cli_tokenize(const cli_args *args)
 {
-    dt_ctx *ctx = cli_ctx(args, 1);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_tokenizer *k = NULL;
     int status = make_tokenizer(args, ctx, &k);
     if (status == CLI_DONE) status = (args->option[DECODE] != NULL ? decode : encode)(args, ctx, k);

@@ -94,7 +94,8 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     cli_args changed = *args;
     changed.words = words;
     changed.n_words = args->n_words + 1;
-    status = cli_read_recipe(&changed, ctx, 0, false, out);
+    const dt_recipe_source source = { .path = path, .saved = true };
+    status = cli_read_source(&changed, ctx, 1, &source, out);
     free(words);
     return status;
 }
@@ -156,8 +157,9 @@ int cli_train(const cli_args *args)
     if (args->option[RESUME] != NULL && args->option[DRY_RUN] != NULL) {
         return cli_fail(args, CLI_USAGE, "--resume and --dry-run exclude each other");
     }
-    dt_ctx *ctx = cli_ctx(args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_recipe *recipe = NULL;
     int status = read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE) status = run(args, ctx, recipe);

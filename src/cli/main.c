@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const cli_command commands[] = {
@@ -185,6 +186,15 @@ static const cli_command commands[] = {
                      "a safetensors file of inputs and outputs, by name: compare before "
                      "writing",
                      .reads = true },
+                   { "--mean", "LIST",
+                     "the model reads (v - mean) / deviation of each channel, pixels as v = p/255: "
+                     "0.485,0.456,0.406" },
+                   { "--deviation", "LIST", "the same: 0.229,0.224,0.225" },
+                   { "--classes", "LIST|FILE",
+                     "names of the classes that its output has: between commas, or a file with one "
+                     "a line" },
+                   { "--layout", "nchw|nhwc",
+                     "of images in the file; nhwc: channels last, as TensorFlow has them" },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
@@ -270,8 +280,24 @@ static int run_named(int argc, char **argv)
     return c == NULL ? cli_refuse_command(argv[1]) : cli_run(c, argc - 2, argv + 2);
 }
 
+/* Below this the stack of this thread, or of one of ours, may not suffice: rounding by OpenBLAS
+ * needs the most, some 200 KiB. */
+#define LEAST_STACK (512 * 1024)
+
+static bool has_stack(void)
+{
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY) return true;
+    if (stack.rlim_cur >= LEAST_STACK) return true;
+    fprintf(stderr,
+            "detent: the stack is limited to %lld KiB; at least %d must be allowed (ulimit -s)\n",
+            (long long)stack.rlim_cur / 1024, LEAST_STACK / 1024);
+    return false;
+}
+
 int cli_main(int argc, char **argv)
 {
+    if (!has_stack()) return CLI_FAILED;
     if (!open_standard_streams()) {
         fprintf(stderr, "detent: no file can be opened: %s\n", strerror(errno));
         return CLI_FAILED;

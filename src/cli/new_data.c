@@ -4,6 +4,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 /* ---- what there is -------------------------------------------------------------------------- */
@@ -41,23 +42,51 @@ static const kind kinds[] = {
 static bool ends_in(const char *path, const char *ending)
 {
     const size_t n = strlen(path), m = strlen(ending);
-    return n > m && strcmp(path + n - m, ending) == 0;
+    return n > m && strcasecmp(path + n - m, ending) == 0;
+}
+
+/* A pattern whose ending stands for itself in capitals, too: *.[pP][nN][gG]. */
+static void either_case(const char *pattern, char any[64])
+{
+    const char *ending = strstr(pattern, "*.");
+    char *to = any;
+    for (const char *c = pattern; *c != 0 && to < any + 58; c++) {
+        const bool both = ending != NULL && c > ending && *c >= 'a' && *c <= 'z';
+        if (both) to += sprintf(to, "[%c%c]", *c, *c - 'a' + 'A');
+        else *to++ = *c;
+    }
+    *to = 0;
 }
 
 static bool holds(const char *folder, const char *pattern)
 {
-    char path[CLI_PATH];
+    char path[CLI_PATH], any[64];
     glob_t found;
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, pattern);
+    either_case(pattern, any);
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, any);
     if (n < 0 || n >= CLI_PATH || glob(path, GLOB_NOSORT, NULL, &found) != 0) return false;
     globfree(&found);
     return true;
 }
 
+/* Whether a path is a file with this ending; archives may have an array behind it, FILE:NAME. */
+static bool is_file(const char *path, const char *ending)
+{
+    static const char *const archives[] = { ".npz", ".safetensors" };
+    const char *colon = strrchr(path, ':');
+    if (ends_in(path, ending)) return true;
+    for (size_t i = 0; colon != NULL && i < sizeof archives / sizeof archives[0]; i++) {
+        const size_t n = strlen(archives[i]), before = (size_t)(colon - path);
+        if (strcmp(ending, archives[i]) != 0 || before <= n) continue;
+        if (strncmp(colon - n, archives[i], n) == 0) return true;
+    }
+    return false;
+}
+
 static bool is_kind(const kind *k, const char *path)
 {
     if (*k->name != 0) return strcmp(k->name, path) == 0;
-    return k->ending != NULL ? ends_in(path, k->ending) : holds(path, k->inside);
+    return k->ending != NULL ? is_file(path, k->ending) : holds(path, k->inside);
 }
 
 static const kind *find(const char *path)
@@ -109,8 +138,10 @@ static void add_files(const new_data *d, cli_text *out)
     if (d->language) {
         cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
         new_data_quote(out, path, strlen(path));
-        cli_text_add(out, "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
-                          "  context: 64                  # characters that it sees at once\n");
+        cli_text_add(out,
+                     "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
+                     "  context: %-20lld# tokens that it sees at once\n",
+                     (long long)d->context);
         return;
     }
     cli_text_add(out, "  format: tensors\n  train: {x: [");
@@ -121,6 +152,10 @@ static void add_files(const new_data *d, cli_text *out)
         new_data_quote(out, d->target, strlen(d->target));
     }
     cli_text_add(out, "}\n");
+    if (d->channels_last) {
+        cli_text_add(out,
+                     "  layout: nhwc                 # [height, width, channels] in the file\n");
+    }
     if (table && d->target != NULL) {
         cli_text_add(out, "  columns: {target: ");
         add_list(out, d->target);
@@ -167,7 +202,53 @@ void new_data_block(const new_data *d, cli_text *out)
     if (!d->images && !d->language) {
         cli_text_add(out, "  standardize: true            # inputs to mean 0, deviation 1\n");
     }
-    cli_text_add(out, "  validation: 0.1              # held back, to watch training\n");
+    if (d->validation > 0) {
+        cli_text_add(out, "  validation: %-17g# held back, to watch training\n", d->validation);
+        if (d->order != NULL) {
+            cli_text_add(out, "  validation_order: %-11s# %s\n", d->order,
+                         strcmp(d->order, "time") == 0 ? "the last rows; drawn: by data.seed"
+                                                       : "by data.seed; time: the last rows");
+        }
+    }
+}
+
+/* ---- what the data say ----------------------------------------------------------------------- */
+
+#define FEW 20 /* integers that may be classes */
+
+const char *new_data_task(const dt_target_look *look, int64_t rows, const char *name, cli_text *why)
+{
+    const double range = look->most - look->least + 1;
+    const bool dense = range == (double)look->different;
+    const bool repeated = look->different <= rows / 2;
+    const bool often = look->least == 0 && dense && look->different <= rows / 10;
+    const bool classes =
+        look->is_integer && (often || (look->different <= FEW && (repeated || dense)));
+    if (look->columns > 1) {
+        cli_text_add(why, "%s has %lld columns of %s", name, (long long)look->columns,
+                     look->is_bits ? "0 and 1: they are classes, several at once (--task "
+                                     "regression: values)"
+                                   : "numbers: they are values");
+        return look->is_bits ? "multi_label" : "regression";
+    }
+    cli_text_add(why, "%s has %lld different %s in %lld rows: %s", name, (long long)look->different,
+                 look->is_integer ? "integers" : "numbers", (long long)rows,
+                 classes ? "they are classes (--task regression: values)"
+                         : "they are values (--task classification: each is a class)");
+    return classes ? "classification" : "regression";
+}
+
+double new_data_share(int64_t n, int64_t classes)
+{
+    static const double shares[] = { 0.1, 0.2, 0.3, 0.5 };
+    const int count = (int)(sizeof shares / sizeof shares[0]);
+    for (int k = 0; k < 2; k++) { /* first for all classes, then for one example */
+        for (int i = 0; i < count; i++) {
+            const int64_t held = (int64_t)(shares[i] * (double)n);
+            if (held >= (k == 0 && classes > 1 ? classes : 1)) return shares[i];
+        }
+    }
+    return 0;
 }
 
 /* ---- models --------------------------------------------------------------------------------- */

@@ -11,7 +11,11 @@ typedef struct new_data {
     const char *task;   /* as `data.task`, or "language" */
     const char *target; /* of .csv columns "a,b", of arrays the file of targets; NULL: none */
     const char *kind;   /* a short text about what was found; static */
-    bool columns;       /* a table, which needs `target` */
+    double validation;  /* share of the examples that is held back */
+    int64_t context;    /* of texts: tokens */
+    const char *order;  /* data.validation_order of tables and arrays; NULL: not written */
+    bool channels_last; /* arrays [count, height, width, channels] */
+    bool columns;       /* a table or arrays, which need `target` */
     bool language;      /* texts */
     bool images;        /* examples are images of bytes */
     bool tested;        /* the format has test data of its own */
@@ -26,6 +30,13 @@ void new_data_block(const new_data *d, cli_text *out);
 
 /* The block `model`: a small network for the examples of `train`. */
 void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out);
+
+/* Which task fits numbers to predict, as `data.task`, and why: a sentence about `name`. */
+const char *new_data_task(const dt_target_look *look, int64_t rows, const char *name,
+                          cli_text *why);
+
+/* The share of n examples that is held back, so that `classes` may have one each; 0: none. */
+double new_data_share(int64_t n, int64_t classes);
 
 /* Adds n bytes of text as a YAML string in quotes. */
 void new_data_quote(cli_text *out, const char *text, size_t n);

@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
-enum { MOST_VALUES = 12 }; /* columns of a table */
+enum { MOST_VALUES = 12, MOST_ROWS = 50000 }; /* columns and rows of a table */
 
 /* How answers of a target are shown. */
 typedef struct predicted_kind {
@@ -50,6 +51,14 @@ double predicted_share(const float *v, int64_t n, int64_t at)
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += exp((double)v[i] - (double)v[at]);
     return 1 / sum;
+}
+
+/* The probability of class `at`: softmax of the outputs, if these are no probabilities already. */
+static double probability_of(const predicted *p, const float *v, int64_t n, int64_t at)
+{
+    const char *meaning = p->data->meaning;
+    const bool is = meaning != NULL && strcmp(meaning, "probabilities") == 0;
+    return is ? (double)v[at] : predicted_share(v, n, at);
 }
 
 static int64_t size_of(const dt_tensor *x)
@@ -103,7 +112,7 @@ static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
     printf("%lld, \"name\": ", (long long)at);
     cli_json_string(name_of(p, at, text));
     fputs(", \"probability\": ", stdout);
-    cli_json_number(predicted_share(v, n, at));
+    cli_json_number(probability_of(p, v, n, at));
     fputs("}", stdout);
 }
 
@@ -178,10 +187,10 @@ static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example 
     cli_text others = { .used = 0 };
     for (int i = 1; i < found; i++) {
         cli_text_add(&others, "%s%s %.1f %%", i > 1 ? ", " : "", name_of(p, place[i], text),
-                     100 * predicted_share(v, n, place[i]));
+                     100 * probability_of(p, v, n, place[i]));
     }
     cli_table_put(&p->table, name_of(p, place[0], text));
-    cli_table_format(&p->table, "%.1f %%", 100 * predicted_share(v, n, place[0]));
+    cli_table_format(&p->table, "%.1f %%", 100 * probability_of(p, v, n, place[0]));
     cli_table_put(&p->table, others.text);
     return DT_OK;
 }
@@ -192,7 +201,7 @@ static dt_status add_values(dt_ctx *ctx, predicted *p, const predicted_example *
     const float *v = row_of(e->y, e->i);
     char text[24];
     if (v == NULL) return bad_shape(ctx, p, e->y);
-    if (!p->json && p->n == 0) {
+    if (!p->json && p->table.n == 0) {
         memset(p->form, 'r', (size_t)shown + 1);
         p->form[0] = 'l';
         p->form[shown + 1] = 0;
@@ -254,7 +263,7 @@ static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example 
 static bool is_png(const char *path)
 {
     const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".png") == 0;
+    return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
 /* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */
@@ -379,7 +388,7 @@ static void tell_class(const predicted *p, const float *v, int64_t n, cli_text *
     char text[24];
     predicted_largest(v, n, 1, place);
     cli_text_add(out, "%s %.1f %%", name_of(p, place[0], text),
-                 100 * predicted_share(v, n, place[0]));
+                 100 * probability_of(p, v, n, place[0]));
 }
 
 static void tell_values(const predicted *p, const float *v, int64_t n, cli_text *out)
@@ -432,7 +441,7 @@ static dt_status add_several(dt_ctx *ctx, predicted *p, const predicted_example 
 {
     const float *v = row_of(e->y, e->i);
     if (v == NULL || size_of(e->y) != numbers_of(p->data)) return bad_shape(ctx, p, e->y);
-    if (!p->json && p->n == 0) begin_several(p);
+    if (!p->json && p->table.n == 0) begin_several(p);
     put_input(p, e);
     if (p->json) fputs(", \"outputs\": {", stdout);
     for (int i = 0; i < p->data->n_outputs; i++) {
@@ -468,6 +477,13 @@ static const predicted_kind kinds[] = {
     { "several", false, NULL, { NULL }, add_several },
 };
 
+static void put_heads(predicted *p)
+{
+    for (int i = 0; p->kind->form != NULL && !p->json && p->kind->form[i] != 0; i++) {
+        cli_table_put(&p->table, p->kind->heads[i]);
+    }
+}
+
 dt_status predicted_begin(dt_ctx *ctx, predicted *p)
 {
     p->kind = NULL;
@@ -488,9 +504,7 @@ dt_status predicted_begin(dt_ctx *ctx, predicted *p)
                        strerror(errno));
     }
     p->table.form = p->form;
-    for (int i = 0; p->kind->form != NULL && !p->json && p->kind->form[i] != 0; i++) {
-        cli_table_put(&p->table, p->kind->heads[i]);
-    }
+    put_heads(p);
     if (p->kind->form != NULL) snprintf(p->form, sizeof p->form, "%s", p->kind->form);
     if (p->json) putchar('[');
     return DT_OK;
@@ -509,12 +523,16 @@ dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const dt_status s = p->kind->add(ctx, p, e);
     if (s == DT_OK) p->n++;
-    return s;
+    if (s != DT_OK || p->json || p->n % MOST_ROWS != 0) return s;
+    meter_remove();
+    cli_table_print(&p->table); /* memory does not grow with the answers */
+    put_heads(p);
+    return DT_OK;
 }
 
 void predicted_end(predicted *p)
 {
     if (p->json) puts(p->n > 0 ? "\n]" : "]");
-    else if (p->n > 0) cli_table_print(&p->table);
+    else if (p->n % MOST_ROWS > 0) cli_table_print(&p->table);
     else cli_table_free(&p->table);
 }

@@ -19,6 +19,7 @@ typedef struct predicted {
     const char *path; /* the input at hand, lent */
     int64_t count;    /* its examples */
     int64_t n;        /* answers so far */
+    bool assumed;     /* it was said how pixels are given */
 } predicted;
 
 /* An answer: row i of a batch. */

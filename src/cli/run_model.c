@@ -60,7 +60,10 @@ static bool find_final(finding *f)
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
     dt_recipe *recipe = NULL;
-    const dt_recipe_source source = { .path = recipe_path, .leave_files = true, .saved = true };
+    static const char *const reads[] = { "qat", "convert", "model.pack", "model.packing", NULL };
+    const dt_recipe_source source = {
+        .path = recipe_path, .leave_files = true, .saved = true, .reads = reads
+    };
     if (!holds(f, "recipe.yaml", recipe_path)) {
         return f->status == CLI_DONE && holds(f, name, f->path);
     }
@@ -105,8 +108,8 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH])
         snprintf(path, CLI_PATH, "%s", f.word);
         return f.status;
     }
-    f.ctx = cli_ctx(args, 1);
-    if (f.ctx == NULL) return CLI_FAILED;
+    f.status = cli_open(args, 1, &f.ctx);
+    if (f.status != CLI_DONE) return f.status;
     bool found = false;
     for (int i = 0; i < 3 && find[i] != NULL && !found && f.status == CLI_DONE; i++) {
         found = find[i](&f);

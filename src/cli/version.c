@@ -30,8 +30,9 @@ int cli_print_version(int argc, char **argv)
     if (argc > 1 || strcmp(argv[0], "--verbose") != 0) {
         return cli_fail(&args, CLI_USAGE, "usage: detent --version [--verbose]");
     }
-    dt_ctx *ctx = cli_ctx(&args, 0);
-    if (ctx == NULL) return CLI_FAILED;
+    dt_ctx *ctx;
+    const int opened = cli_open(&args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     const dt_status s = dt_build_facts(ctx, print_fact, NULL);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_by(&args, ctx);
     dt_ctx_free(ctx);

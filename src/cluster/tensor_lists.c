@@ -79,7 +79,7 @@ static dt_status make_tensors(const moving *m)
 static dt__segment values_of(dt_tensor *x)
 {
     if (x == NULL) return (dt__segment){ NULL, 0 };
-    return (dt__segment){ (void *)(uintptr_t)dt__data(x),
+    return (dt__segment){ (void *)(uintptr_t)dt__values(x),
                           (size_t)x->count * dt_dtype_size(x->dtype) };
 }
 

@@ -154,6 +154,8 @@ typedef struct dt__registry {
     int64_t n, room;
 } dt__registry;
 
+#define DT__SAID 64 /* lines that a context says once; with more the oldest may be said again */
+
 struct dt_ctx {
     atomic_int refs; /* one of the user, one of each storage, tape and module */
     dt_allocator allocator;
@@ -163,6 +165,7 @@ struct dt_ctx {
     char message[DT__MESSAGE_SIZE];
     dt_logger log;
     void *log_user;
+    uint64_t said[DT__SAID]; /* hashes of lines of dt__say_once; 0: none */
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
     bool blank;  /* initial weights stay 0 and are not drawn: a file overwrites them */
@@ -189,6 +192,8 @@ dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item);
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
 /* Logs one line. */
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
+/* The same, unless the context has said this line: a file may be opened several times. */
+void dt__say_once(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 
 /* Parallel loops of the calling thread (core/threads.h) run on the context's threads until leave,
  * which restores what they ran on before: the value that enter returned. */

@@ -157,3 +157,28 @@ void dt__say(dt_ctx *ctx, const char *format, ...)
     va_end(arguments);
     ctx->log(ctx->log_user, line);
 }
+
+/* FNV-1a, never 0. */
+static uint64_t hash_of(const char *line)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (; *line != 0; line++) h = (h ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
+    return h | 1;
+}
+
+void dt__say_once(dt_ctx *ctx, const char *format, ...)
+{
+    if (ctx->log == NULL) return;
+    char line[DT__MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    const uint64_t hash = hash_of(line);
+    for (int i = 0; i < DT__SAID; i++) {
+        if (ctx->said[i] == hash) return;
+    }
+    memmove(ctx->said + 1, ctx->said, (DT__SAID - 1) * sizeof ctx->said[0]);
+    ctx->said[0] = hash;
+    ctx->log(ctx->log_user, line);
+}

@@ -242,14 +242,53 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
     return DT_OK;
 }
 
+/* Whether x can have views: `who` says so otherwise. */
+static dt_status want_plain(const dt_tensor *x, const char *who)
+{
+    if (x->kind == NULL && x->dtype != DT_I4 && x->storage != NULL) return DT_OK;
+    return dt_fail(x->ctx, DT_ERR_STATE, "%s: a wrapper or an opaque tensor has no views", who);
+}
+
+static void copy_elements(const dt_tensor *from, dt_tensor *to)
+{
+    const size_t size = dt_dtype_size(from->dtype);
+    const char *x = dt__data(from);
+    char *y = dt__data_mut(to);
+    int64_t at[DT_MAX_RANK] = { 0 }, step = 0;
+    for (int64_t i = 0; i < from->count; i++, y += size) {
+        memcpy(y, x + step * (int64_t)size, size);
+        for (int d = from->rank - 1; d >= 0; d--) {
+            step += from->strides[d];
+            if (++at[d] < from->dims[d]) break;
+            step -= from->strides[d] * from->dims[d];
+            at[d] = 0;
+        }
+    }
+}
+
+dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
+{
+    if (dt_is_contiguous(x)) return dt__view(ctx, x, out);
+    DT__TRY(dt__tensor_create_raw(ctx, x->dtype, x->rank, x->dims, out));
+    copy_elements(x, *out);
+    return DT_OK;
+}
+
+dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out)
+{
+    DT__NEED(dt_ctx_of(x), x);
+    DT__NEED(dt_ctx_of(x), out);
+    *out = NULL;
+    DT__TRY(want_plain(x, "contiguous"));
+    return dt__contiguous(x->ctx, x, out);
+}
+
 dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, dt_tensor **out)
 {
     DT__NEED(dt_ctx_of(x), x);
     DT__NEED(dt_ctx_of(x), out);
     *out = NULL;
-    if (x->kind != NULL || x->dtype == DT_I4 || x->storage == NULL) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "narrow: a wrapper or an opaque tensor has no views");
-    }
+    DT__TRY(want_plain(x, "narrow"));
     if (x->grouped) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_STATE,
@@ -374,7 +413,7 @@ bool dt_is_contiguous(const dt_tensor *x)
     return true;
 }
 
-static bool readable(const dt_tensor *x, const char *who)
+bool dt__may_read_data(const dt_tensor *x, const char *who)
 {
     if (x->kind != NULL) {
         dt_fail(x->ctx, DT_ERR_STATE, "%s: a wrapper has no data of its own; take dt_inner(x)",
@@ -393,25 +432,45 @@ static bool readable(const dt_tensor *x, const char *who)
     return true;
 }
 
+bool dt__may_write_data(const dt_tensor *x, const char *who)
+{
+    if (!dt__may_read_data(x, who)) return false;
+    if (x->storage->frozen) {
+        dt_fail(x->ctx, DT_ERR_STATE, "%s: the tensor belongs to a frozen model", who);
+        return false;
+    }
+    if (!x->storage->dequantized) return true;
+    dt_fail(x->ctx, DT_ERR_STATE,
+            "%s: a view of dequantized values; write dt_inner(w) of the wrapper", who);
+    return false;
+}
+
+/* Whether memory order is row-major order. */
+static bool ordered(const dt_tensor *x, const char *who)
+{
+    char text[192];
+    if (dt_is_contiguous(x)) return true;
+    dt_fail(x->ctx, DT_ERR_STATE,
+            "%s: %s is a view whose elements are not in row-major order in memory; "
+            "dt_tensor_contiguous, or dt_contiguous on a tape, gives them so",
+            who, dt__shape_text(x, true, text, sizeof text));
+    return false;
+}
+
+const void *dt__values(const dt_tensor *x) { return ordered(x, "values") ? dt__data(x) : NULL; }
+
+void *dt__values_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__values(x); }
+
 const void *dt_data(const dt_tensor *x)
 {
     if (x == NULL) return NULL;
-    return readable(x, "dt_data") ? dt__data(x) : NULL;
+    return dt__may_read_data(x, "dt_data") && ordered(x, "dt_data") ? dt__data(x) : NULL;
 }
 
 void *dt_data_mut(dt_tensor *x)
 {
     if (x == NULL) return NULL;
-    if (!readable(x, "dt_data_mut")) return NULL;
-    if (x->storage->frozen) {
-        dt_fail(x->ctx, DT_ERR_STATE, "dt_data_mut: the tensor belongs to a frozen model");
-        return NULL;
-    }
-    if (x->storage->dequantized) {
-        dt_fail(x->ctx, DT_ERR_STATE,
-                "dt_data_mut: a view of dequantized values; write dt_inner(w) of the wrapper");
-        return NULL;
-    }
+    if (!dt__may_write_data(x, "dt_data_mut") || !ordered(x, "dt_data_mut")) return NULL;
     x->storage->version++;
     return dt__data_mut(x);
 }

@@ -77,6 +77,8 @@ dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const i
 /* A new dense handle with the same storage, shape and grouping, not on a tape. For wrappers with a
  * storage (the master's), too. */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
+/* dt_tensor_contiguous for a handle of any context, and for wrappers with a storage, too. */
+dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
 /* Replaces the name of x; takes over one reference of `text`, a dt__text or NULL. */
 void dt__set_name(dt_tensor *x, const char *text);
@@ -102,6 +104,10 @@ dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double
 bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
+/* Whether `who` may use the elements of x; else STATE. */
+bool dt__may_read_data(const dt_tensor *x, const char *who);
+bool dt__may_write_data(const dt_tensor *x, const char *who);
+
 /* The first element of a dense tensor, unchecked; NULL if it has no storage, or one without data
  * yet. */
 static inline const void *dt__data(const dt_tensor *x)
@@ -110,6 +116,10 @@ static inline const void *dt__data(const dt_tensor *x)
     return data == NULL ? NULL : data + (size_t)x->offset * dt_dtype_size(x->dtype);
 }
 static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
+/* The same of a contiguous tensor; of another NULL with STATE. Outside of ops, which know their
+ * operands' strides, elements are read and written through these alone. */
+const void *dt__values(const dt_tensor *x);
+void *dt__values_mut(dt_tensor *x);
 static inline int64_t dt__count(const dt_tensor *x) { return x->count; }
 
 #endif

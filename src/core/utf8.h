@@ -13,6 +13,9 @@ uint32_t dt__utf8_get(const unsigned char *p, int n);
 /* Writes the code point `c`; returns the number of bytes. */
 #define DT__UTF8_BYTES 4
 int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
+/* Whether a terminal shows the code point, and does not obey it: no control, no mark of direction,
+ * no separator of lines, nothing that is not assigned (clean.c). */
+bool dt__is_shown(uint32_t c);
 /* Whether all of `text` is UTF-8, or the n bytes at `text`. */
 bool dt__is_utf8(const char *text);
 bool dt__is_utf8_of(const char *text, size_t n);

@@ -2,6 +2,8 @@
 #include "data/array_file.h"
 
 #include "core/byte_order.h"
+#include "core/ending.h"
+#include "core/utf8.h"
 #include "data/file_map.h"
 
 #include <stdio.h>
@@ -17,6 +19,11 @@ static const struct {
     { ".npz", true, dt__npz_open },
     { ".safetensors", true, dt__safetensors_open },
     { ".wav", false, dt__wav_open },
+    { ".flac", false, dt__sound_open },
+    { ".ogg", false, dt__sound_open },
+    { ".opus", false, dt__sound_open },
+    { ".aiff", false, dt__sound_open },
+    { ".aif", false, dt__sound_open },
 };
 
 /* The format of a name, -1: none, by its ending before a ":part"; *length is the length of the
@@ -27,7 +34,7 @@ static int format_of(const char *name, size_t *length)
     for (size_t at = 1; at < n; at++) {
         for (int i = 0; i < DT__COUNT_OF(formats); i++) {
             const size_t m = strlen(formats[i].ending);
-            if (strncmp(name + at, formats[i].ending, m) != 0) continue;
+            if (n - at < m || !dt__is_ending(name + at, formats[i].ending, m)) continue;
             const char next = name[at + m];
             if (next != '\0' && (next != ':' || !formats[i].has_parts)) continue;
             *length = at + m;
@@ -35,6 +42,12 @@ static int format_of(const char *name, size_t *length)
         }
     }
     return -1;
+}
+
+bool dt__is_array_file(const char *name)
+{
+    size_t length;
+    return format_of(name, &length) >= 0;
 }
 
 size_t dt__array_file_length(const char *name)
@@ -57,7 +70,7 @@ dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *
 bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
 {
     int64_t count;
-    const size_t each = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const size_t each = a->text > 0 ? (size_t)a->text : (size_t)dt__array_dtype_of(a->dtype)->bytes;
     return dt__product(a->rank, a->dims, &count) && dt__mul_size((uint64_t)count, each, bytes) &&
            *bytes <= SIZE_MAX / 2;
 }
@@ -77,14 +90,40 @@ static dt_status turn_numbers(dt__array_file *a)
     return DT_OK;
 }
 
+int64_t dt__array_text(const dt__array_file *a, int64_t i, char *text)
+{
+    const uint8_t *at = a->data + i * a->text;
+    int64_t n = a->text / a->unit, used = 0;
+    while (n > 0 && (a->unit == 1 ? at[n - 1] : dt__u32_at(at + 4 * (n - 1))) == 0) n--;
+    for (int64_t k = 0; k < n; k++) {
+        const uint32_t c = a->unit == 1 ? at[k] : dt__u32_at(at + 4 * k);
+        if (used + 4 >= DT__TEXT_MOST || c == 0) return -1;
+        if (a->unit == 1) text[used++] = (char)c;
+        else used += (int64_t)dt__utf8_put(c, text + used);
+    }
+    text[used] = '\0';
+    return dt__is_utf8_of(text, (size_t)used) ? used : -1;
+}
+
 dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
+{
+    DT__TRY(dt__array_file_open_any(ctx, name, a));
+    if (a->text == 0) return DT_OK;
+    return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                          "an array of words, which only classes may be (data.train.y); numbers "
+                          "are wanted");
+}
+
+dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file *a)
 {
     size_t length;
     *a = (dt__array_file){ .ctx = ctx, .name = name };
     const int format = format_of(name, &length);
     if (format < 0) {
-        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                              "a file .npy, .npz, .safetensors, .wav or .csv is wanted");
+        return dt__array_fail(
+            a, DT_ERR_UNSUPPORTED,
+            "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, .ogg, "
+            ".opus, .aiff) is wanted");
     }
     char *path = dt__copy_string(ctx, name);
     if (path == NULL) return DT_ERR_NOMEM;
@@ -96,7 +135,7 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
     a->bytes = map;
     if (map == NULL) return dt__array_fail(a, DT_ERR_FORMAT, "the file is empty");
     DT__TRY(formats[format].open(a));
-    if (DT__BIG_ENDIAN) DT__TRY(turn_numbers(a));
+    if (DT__BIG_ENDIAN && !a->native) DT__TRY(turn_numbers(a));
     if (a->source.storage != NULL) return DT_OK; /* the map is needed no longer */
     a->source.map = map;
     a->source.map_bytes = a->size;

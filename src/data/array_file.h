@@ -1,5 +1,5 @@
-/* Arrays in files: .npy, .npz, .safetensors, .wav. Bytes that are stored as they are, are mapped;
- * what is compressed is inflated into memory. */
+/* Arrays in files: .npy, .npz, .safetensors, and recordings. Bytes that are stored as they are, are
+ * mapped; what is compressed or coded otherwise is read into memory. */
 #ifndef DT__DATA_ARRAY_FILE_H
 #define DT__DATA_ARRAY_FILE_H
 
@@ -13,18 +13,30 @@ typedef struct dt__array_file {
     uint8_t *bytes;   /* the mapped file */
     size_t size;
     int dtype, rank; /* the array */
+    int64_t text;    /* bytes of a text of it, of which `unit` are a character; 0: it has numbers */
+    int unit;        /* 4: code points; 1: UTF-8 */
     int64_t dims[DT_MAX_RANK];
     const uint8_t *data;
-    int64_t rate;            /* of .wav: samples per second; else 0 */
+    int64_t rate;            /* of recordings: samples per second; else 0 */
+    bool cut;                /* a recording that ends where its file does, not where it says */
+    bool native;             /* the numbers are in the order of this machine's bytes */
     dt__array_source source; /* keeps `data`; {0} after its owner took it */
 } dt__array_file;
 
+/* Whether a name has the ending of one of the formats. */
+bool dt__is_array_file(const char *name);
 /* The length of the file's own name in FILE or FILE:PART. */
 size_t dt__array_file_length(const char *name);
 
 /* Opens the array `name`, FILE or FILE:PART. dt__array_file_close must be called also after an
  * error. Errors, naming the file and what would be right: IO, FORMAT, UNSUPPORTED, NOMEM. */
 dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a);
+/* The same; the array may also be of texts. */
+dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file *a);
+/* Text i of an array of texts as UTF-8, without the NULs behind it, into memory of DT__TEXT_MOST;
+ * its length, -1: not UTF-8 or too long. */
+int64_t dt__array_text(const dt__array_file *a, int64_t i, char *text);
+#define DT__TEXT_MOST 4096
 void dt__array_file_close(dt__array_file *a);
 
 /* FORMAT, or another status, with the file's name in front. */
@@ -37,6 +49,7 @@ dt_status dt__npy_open(dt__array_file *a);
 dt_status dt__npz_open(dt__array_file *a);
 dt_status dt__safetensors_open(dt__array_file *a);
 dt_status dt__wav_open(dt__array_file *a);
+dt_status dt__sound_open(dt__array_file *a);
 
 /* Parses the head of an .npy file, of which `n` bytes are there, and sets dtype, rank and dims.
  * *head and *body are the bytes of the head and of the numbers after it. */

@@ -3,6 +3,7 @@
  *     header: a dictionary as Python writes it, {'descr': '<f4', 'fortran_order': False,
  *             'shape': (3, 4), }
  *     numbers in the order of C */
+#include "core/number.h"
 #include "data/array_file.h"
 
 #include <string.h>
@@ -46,6 +47,18 @@ static dt_status read_string(cursor *c, char *text, size_t size)
 
 /* ---- the three entries -------------------------------------------------------------------- */
 
+/* <U11 and |S11, texts of 11 characters. */
+static bool read_text_type(dt__array_file *a, const char *descr)
+{
+    int64_t n;
+    if (strchr("<|=", descr[0]) == NULL || (descr[1] != 'U' && descr[1] != 'S')) return false;
+    if (dt__parse_int(descr + 2, &n) != DT__NUMBER || n < 1 || n > INT32_MAX) return false;
+    a->unit = descr[1] == 'U' ? 4 : 1;
+    a->text = n * a->unit;
+    a->dtype = DT_ARRAY_U8;
+    return true;
+}
+
 static dt_status read_descr(cursor *c, dt__array_file *a)
 {
     static const struct {
@@ -57,7 +70,7 @@ static dt_status read_descr(cursor *c, dt__array_file *a)
         { "u2", DT_ARRAY_U16 }, { "i2", DT_ARRAY_I16 }, { "i4", DT_ARRAY_I32 },
         { "i8", DT_ARRAY_I64 },
     };
-    char text[24];
+    char text[24] = "";
     if (next_is(c, '[')) {
         return dt__array_fail(a, DT_ERR_UNSUPPORTED,
                               "structured numbers; an array of one type is wanted");
@@ -69,6 +82,12 @@ static dt_status read_descr(cursor *c, dt__array_file *a)
                               "x.astype('<%s')",
                               text, text + 1);
     }
+    if (text[1] == 'O') {
+        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                              "an array of Python objects; save words as y.astype(str), numbers as "
+                              "x.astype('<f4')");
+    }
+    if (read_text_type(a, text)) return DT_OK;
     for (int i = 0; i < DT__COUNT_OF(known) && strchr("<|=", text[0]) != NULL; i++) {
         if (strcmp(text + 1, known[i].descr) != 0) continue;
         a->dtype = known[i].dtype;

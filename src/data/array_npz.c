@@ -20,6 +20,8 @@
 #define MOST_COMMENT 65535
 #define MOST_RATIO 1032 /* bytes that deflate can make of one */
 #define NONE32 0xffffffffu
+#define USUAL_RATIO 100              /* of an array to its packed bytes that is allowed, */
+#define HARMLESS ((uint64_t)1 << 24) /* beyond so many bytes */
 
 enum { STORED = 0, DEFLATED = 8 };
 
@@ -178,7 +180,12 @@ static dt_status locate(const dt__array_file *a, member *m)
     m->data = a->bytes + at;
     const bool good =
         m->method == STORED ? m->size == m->packed : m->size / MOST_RATIO <= m->packed;
-    return good ? DT_OK : damaged(a, "the sizes of an array do not fit its compression");
+    if (!good) return damaged(a, "the sizes of an array do not fit its compression");
+    if (m->size <= HARMLESS || m->size / USUAL_RATIO <= m->packed) return DT_OK;
+    return dt__array_fail(a, DT_ERR_FORMAT,
+                          "an array of %llu bytes in %llu packed ones, more than %d times as many; "
+                          "if that is right, save it by numpy.savez, which does not pack",
+                          (unsigned long long)m->size, (unsigned long long)m->packed, USUAL_RATIO);
 }
 
 /* ---- its bytes ---------------------------------------------------------------------------- */

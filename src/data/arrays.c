@@ -2,6 +2,9 @@
  * of rows in memory or in a mapped file, which are converted when a batch is made. */
 #include "data/arrays.h"
 
+#include "data/merging.h"
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -54,13 +57,13 @@ dt_status dt__array_store_keep(dt__array_store *s, const char *name, dt__array_s
     return status;
 }
 
-dt_status dt__array_store_add(dt__array_store *s, const uint8_t *data, int64_t rows)
+dt_status dt__array_store_add(dt__array_store *s, int dtype, const uint8_t *data, int64_t rows)
 {
     DT__TRY(DT__RESERVE(s->ctx, s->recording, s->n_recordings, s->room));
     const int64_t before = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end;
     const int64_t windows = rows == 0 ? 0 : 1 + dt__max_i64(0, rows - s->length) / s->stride;
     s->recording[s->n_recordings++] =
-        (dt__recording){ data, rows, before + windows, (int)s->n_sources - 1 };
+        (dt__recording){ data, rows, before + windows, 0, (int)s->n_sources - 1, dtype };
     return DT_OK;
 }
 
@@ -77,36 +80,64 @@ static int64_t index_of(const dt__array_store *s, int64_t example)
 
 dt__array_place dt__array_place_of(const dt__array_store *s, int64_t example)
 {
-    const int64_t r = index_of(s, example), each = dt__array_dtype_of(s->dtype)->bytes * s->row;
+    const int64_t r = index_of(s, example);
     const dt__recording *in = &s->recording[r];
+    const dt__array_dtype *dtype = dt__array_dtype_of(in->dtype);
+    const int64_t each = dtype->bytes * s->row;
     const int64_t first = s->stride * (example - (r == 0 ? 0 : in[-1].end));
-    return (dt__array_place){ in->data + first * each,
+    return (dt__array_place){ dtype, in->data + first * each,
                               each * dt__min_i64(s->length, in->rows - first),
                               &s->source[in->source] };
 }
 
+void dt__array_channels_last(dt__array_store *s)
+{
+    const int64_t channels = s->dims[s->rank - 1];
+    memmove(s->dims + 1, s->dims, (size_t)(s->rank - 1) * sizeof *s->dims);
+    s->dims[0] = channels;
+    s->channels_last = s->rank > 1;
+}
+
+/* An example whose last dimension in memory, that of channels, becomes the first. */
+static void turn_example(const dt__array_store *s, const dt__array_dtype *dtype,
+                         const uint8_t *from, float *x)
+{
+    const int64_t channels = s->dims[0], places = dt__array_size(s) / channels;
+    float some[64];
+    for (int64_t p = 0; p < places; p++) {
+        for (int64_t c = 0, n; c < channels; c += n) {
+            n = dt__min_i64(DT__COUNT_OF(some), channels - c);
+            dtype->to_f32(from + (p * channels + c) * dtype->bytes, n, some);
+            for (int64_t k = 0; k < n; k++) x[(c + k) * places + p] = some[k];
+        }
+    }
+}
+
 void dt__array_example(const dt__array_store *s, int64_t example, float *x)
 {
-    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
     const dt__array_place place = dt__array_place_of(s, example);
-    const int64_t have = place.bytes / dtype->bytes;
-    dtype->to_f32(place.begin, have, x);
+    const int64_t have = place.bytes / place.dtype->bytes;
+    if (s->channels_last) {
+        turn_example(s, place.dtype, place.begin, x);
+        return;
+    }
+    place.dtype->to_f32(place.begin, have, x);
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
 
 /* Examples of one row that follow each other in a recording are converted at once. */
 void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x)
 {
-    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
     const int64_t size = dt__array_size(s);
-    const bool rows = dt__array_is_rows(s);
+    const bool rows = dt__array_is_rows(s) && !s->channels_last;
     for (int64_t done = 0, count; done < n; done += count) {
         float *to = x + done * size;
         count = 1;
         if (rows) {
             const int64_t end = s->recording[index_of(s, first + done)].end;
             count = dt__min_i64(n - done, end - first - done);
-            dtype->to_f32(dt__array_place_of(s, first + done).begin, count * size, to);
+            const dt__array_place place = dt__array_place_of(s, first + done);
+            place.dtype->to_f32(place.begin, count * size, to);
         } else {
             dt__array_example(s, first + done, to);
         }
@@ -115,8 +146,9 @@ void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, floa
 
 const float *dt__array_floats(const dt__array_store *s, int64_t first, int64_t n)
 {
-    if (s->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s)) return NULL;
-    if (s->recording[index_of(s, first)].end < first + n) return NULL;
+    const dt__recording *in = &s->recording[index_of(s, first)];
+    if (in->dtype != DT_ARRAY_F32 || !dt__array_is_rows(s) || s->channels_last) return NULL;
+    if (in->end < first + n) return NULL;
     const void *at = dt__array_place_of(s, first).begin;
     return (uintptr_t)at % sizeof(float) == 0 ? at : NULL;
 }
@@ -134,27 +166,45 @@ dt__array_channels dt__array_channels_of(const dt__array_store *s)
 /* FORMAT for number `at` of a recording, which is not finite. */
 static dt_status refuse_number(const dt__array_store *s, const dt__recording *in, int64_t at)
 {
-    const dt__array_dtype *dtype = dt__array_dtype_of(s->dtype);
+    const dt__array_dtype *dtype = dt__array_dtype_of(in->dtype);
     const double value = dtype->at(in->data + at * dtype->bytes);
     return dt_fail(s->ctx, DT_ERR_FORMAT,
                    "%s: row %lld, column %lld (counted from 0) is %g; finite numbers of f32 are "
                    "wanted",
-                   s->source[in->source].name, (long long)(at / s->row), (long long)(at % s->row),
-                   value);
+                   s->source[in->source].name, (long long)(in->first + at / s->row),
+                   (long long)(at % s->row), value);
+}
+
+/* FORMAT if f32 merges numbers of a channel. */
+static dt_status refuse_merged(const dt__array_store *s)
+{
+    const dt__array_channels c = dt__array_channels_of(s);
+    const bool is_time = !dt__array_is_rows(s) && s->axis == 0; /* then windows share channels */
+    dt__number_run *run = dt__alloc_array(s->ctx, s->n_recordings, sizeof *run);
+    if (run == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < s->n_recordings; i++) {
+        const dt__recording *in = &s->recording[i];
+        run[i] =
+            (dt__number_run){ s->source[in->source].name, in->dtype, in->data, in->rows * s->row };
+    }
+    const dt_status status = dt__refuse_merged(
+        s->ctx, run, s->n_recordings, is_time ? s->row : c.channels, is_time ? 1 : c.inner);
+    dt__release(s->ctx, run);
+    return status;
 }
 
 dt_status dt__array_store_check(const dt__array_store *s, int64_t known)
 {
-    const int bytes = dt__array_dtype_of(s->dtype)->bytes;
     for (int64_t i = 0; i < s->n_recordings; i++) {
         const dt__recording *in = &s->recording[i];
+        const int bytes = dt__array_dtype_of(in->dtype)->bytes;
         const int64_t before = i == 0 ? 0 : in[-1].end;
         const int64_t skip = s->row * dt__min_i64(in->rows, dt__max_i64(0, known - before));
-        const int64_t bad = dt__first_not_finite(s->ctx, s->dtype, in->data + skip * bytes,
+        const int64_t bad = dt__first_not_finite(s->ctx, in->dtype, in->data + skip * bytes,
                                                  in->rows * s->row - skip);
         if (bad >= 0) return refuse_number(s, in, skip + bad);
     }
-    return DT_OK;
+    return refuse_merged(s);
 }
 
 static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
@@ -165,9 +215,9 @@ static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
     int64_t largest = -1;
     for (int64_t i = 0; i < y->n; i++) {
         const double value = dtype->at((const uint8_t *)y->data + i * dtype->bytes);
-        if (!(value >= 0 && value <= most)) {
+        if (!(value >= 0 && value <= most) || value != floor(value)) {
             return dt_fail(s->ctx, DT_ERR_FORMAT,
-                           "%s: row %lld (counted from 0) is the label %.0f; 0 to %.0f wanted",
+                           "%s: row %lld (counted from 0) is the label %.10g; 0 to %.0f wanted",
                            y->name, (long long)i, value, most);
         }
         label[i] = (int32_t)value;
@@ -188,7 +238,8 @@ static dt_status take_numbers(dt__array_store *s, const dt__array_view *y, bool 
         if (value[i] != 0 && value[i] != 1) bad = i;
     }
     s->outputs = y->outputs;
-    if (bad < 0) return DT_OK;
+    const dt__number_run run = { y->name, y->dtype, y->data, n };
+    if (bad < 0) return dt__refuse_merged(s->ctx, &run, 1, y->outputs, 1);
     return dt_fail(s->ctx, DT_ERR_FORMAT, "%s: row %lld, column %lld (counted from 0) is %g; %s",
                    y->name, (long long)(bad / y->outputs), (long long)(bad % y->outputs),
                    dtype->at((const uint8_t *)y->data + bad * dtype->bytes),
@@ -380,7 +431,7 @@ static dt_status take_x(dt__array_store *s, const dt_arrays *a, int64_t count)
         data = source.storage->data;
     }
     DT__TRY(dt__array_store_keep(s, "arrays: x", source));
-    return dt__array_store_add(s, data, a->count);
+    return dt__array_store_add(s, s->dtype, data, a->count);
 }
 
 static dt_status fill_store(dt__array_store *s, const dt_arrays *a, int64_t count)

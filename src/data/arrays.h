@@ -28,17 +28,20 @@ typedef struct dt__array_source {
 typedef struct dt__recording {
     const uint8_t *data;
     int64_t rows;
-    int64_t end; /* the index after its last example, counted over all recordings */
+    int64_t end;   /* the index after its last example, counted over all recordings */
+    int64_t first; /* its first row in the array of the source, for messages */
     int source;
+    int dtype; /* dt_array_dtype: of the store, or of a sound whose file has another */
 } dt__recording;
 
 /* The arrays of a dataset and of all datasets split from it, reference-counted. */
 typedef struct dt__array_store {
     dt_ctx *ctx;
     int refs;
-    int dtype; /* dt_array_dtype of x */
+    int dtype; /* dt_array_dtype of x, of the first recording */
     int rank;  /* shape of an example */
     int64_t dims[DT_MAX_RANK - 1];
+    bool channels_last;     /* in memory the first of `dims` is the last */
     int axis;               /* the dimension of an example that counts its channels */
     int64_t length, stride; /* rows of an example, and between the first rows of two examples */
     int64_t row;            /* numbers of a row */
@@ -53,6 +56,7 @@ typedef struct dt__array_store {
     char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;
     int64_t rate;                 /* dt_dataset_rate */
+    bool from_sounds;             /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */
 } dt__array_store;
 
@@ -62,8 +66,11 @@ extern const dt__data_kind dt__data_arrays;
 dt__array_store *dt__array_store_create(dt_ctx *ctx);
 void dt__array_store_release(dt__array_store *s); /* NULL is allowed */
 
-/* Adds rows in one piece; their source is the last one added. NOMEM. */
-dt_status dt__array_store_add(dt__array_store *s, const uint8_t *data, int64_t rows);
+/* Says that `dims`, as set, end in the channels: they become the first of an example. */
+void dt__array_channels_last(dt__array_store *s);
+
+/* Adds rows of a dtype in one piece; their source is the last one added. NOMEM. */
+dt_status dt__array_store_add(dt__array_store *s, int dtype, const uint8_t *data, int64_t rows);
 /* Adds a source, whose storage and map it takes over, also after an error. NOMEM. */
 dt_status dt__array_store_keep(dt__array_store *s, const char *name, dt__array_source source);
 
@@ -105,6 +112,7 @@ static inline int64_t dt__array_cells(const dt_dataset *d)
 
 /* Where an example begins in its source, and how many bytes it has there. */
 typedef struct dt__array_place {
+    const dt__array_dtype *dtype;
     const uint8_t *begin;
     int64_t bytes;
     const dt__array_source *source;

@@ -15,11 +15,12 @@ typedef struct conversion {
     float *signal, *split;     /* [samples, channels]; [CHUNK, channels, samples] */
 } conversion;
 
-/* Features [channels, frames, width] of the examples first ... first + n - 1. Samples of 16 bits
- * count as -1 to 1. */
+/* Features [channels, frames, width] of the examples first ... first + n - 1. Samples of 16 bits,
+ * and those of recordings, which have their scale, count as -1 to 1. */
 static dt_status convert(const conversion *c, int64_t first, int64_t n, float *out)
 {
-    const float full = c->d->arrays->dtype == DT_ARRAY_I16 ? 0x1p-15F : 1;
+    const dt__array_store *s = c->d->arrays;
+    const float full = s->dtype == DT_ARRAY_I16 || s->from_sounds ? 0x1p-15F : 1;
     for (int64_t i = 0; i < n; i++) {
         float *to = c->split + i * c->channels * c->samples;
         dt__array_example(c->d->arrays, c->d->first + first + i, c->signal);
@@ -52,7 +53,7 @@ static dt_status fill_store(conversion *c, dt__array_store *s)
     dt__array_source source = { .storage = dt__storage_create(d->ctx, (uint64_t)bytes) };
     if (source.storage == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__array_store_keep(s, "features", source));
-    DT__TRY(dt__array_store_add(s, source.storage->data, d->count));
+    DT__TRY(dt__array_store_add(s, DT_ARRAY_F32, source.storage->data, d->count));
     DT__TRY(copy_targets(d, s));
     float *out = source.storage->data;
     for (int64_t i = 0; i < d->count; i += CHUNK) {

@@ -3,11 +3,15 @@
  * skipped. Numbers are read where they are, other fields are skipped. */
 #include "data/csv_reader.h"
 
+#include "core/byte_mark.h"
+#include "core/json.h"
 #include "core/number.h"
+#include "core/pace.h"
 #include "core/utf8.h"
 #include "data/decimal.h"
 #include "data/input.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
@@ -16,24 +20,22 @@
 /* ---- values ------------------------------------------------------------------------------- */
 
 /* The number of a whole field. */
-static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, float *out)
+static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__decimal *out)
 {
-    bool too_large = false;
     const char *end = f->text + f->n, *at = f->text;
     if (f->n == 0) return dt__csv_refuse(r, f, "is empty; a number is wanted");
     while (at < end && dt__csv_is_blank(*at)) at++;
-    at = dt__decimal_f32(at, end, out, &too_large);
+    at = dt__decimal_read(at, end, out);
     while (at != NULL && at < end && dt__csv_is_blank(*at)) at++;
     if (at != end) return dt__csv_refuse(r, f, "is no number");
-    return too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
+    return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
 
 /* Reads a number; most end where their field does. */
-static dt_status read_number(dt__csv_reader *r, float *out)
+static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 {
-    bool too_large;
-    const char *after = dt__decimal_f32(r->at, r->end, out, &too_large);
-    if (after != NULL && dt__csv_ends_field(r, after) && !too_large) {
+    const char *after = dt__decimal_read(r->at, r->end, out);
+    if (after != NULL && dt__csv_ends_field(r, after) && !out->too_large) {
         r->at += after - r->at;
         return DT_OK;
     }
@@ -46,17 +48,20 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
                             int32_t *out)
 {
     if (f->n == 0) return dt__csv_refuse(r, f, "is empty; a class is wanted");
-    int64_t i = dt__words_find(&c->classes, f->text, f->n);
-    if (i < 0 && c->is_closed) return dt__csv_refuse(r, f, "is no class of the training data");
-    if (i < 0 && c->classes.n == DT__MOST_WORDS) {
-        return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
+    if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
+        return dt__csv_refuse(r, f, "is not UTF-8");
     }
-    if (i < 0 && !dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
-    if (i < 0) i = dt__words_add(r->ctx, &c->classes, f->text, f->n);
-    if (i < 0) return DT_ERR_NOMEM;
-    if (c->is_closed && c->is_integers) dt__parse_int(c->classes.word[i], &i);
-    *out = (int32_t)i;
-    return DT_OK;
+    switch (dt__labels_add(r->ctx, &c->labels, f->text, f->n, out)) {
+    case DT__LABEL_GOOD: return DT_OK;
+    case DT__LABEL_EXCESS:
+        return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
+    case DT__LABEL_UNKNOWN:
+        return dt__csv_refuse(r, f,
+                              c->labels.known.names != NULL ? "is no class of the model"
+                                                            : "is no class of the training data");
+    case DT__LABEL_NOMEM: break;
+    }
+    return DT_ERR_NOMEM;
 }
 
 static bool is_class(const dt__csv_reader *r, const dt__csv_place *p)
@@ -64,19 +69,34 @@ static bool is_class(const dt__csv_reader *r, const dt__csv_place *p)
     return p->role < 0 && r->c[p->table]->target == DT_TARGET_CLASS;
 }
 
+/* Compares a number with those before it in its column, `column` [rows, each] in f32. */
+static dt_status compare(const dt__csv_reader *r, dt__merging *m, const dt__decimal *v,
+                         const float *column, int64_t each)
+{
+    bool missing;
+    DT__TRY(dt__merging_add(r->ctx, m, &v->exact, v->value, &missing));
+    for (int64_t i = 0; i < r->rows && missing; i++) {
+        const dt__exact before = dt__exact_real((double)column[i * each]);
+        DT__TRY(dt__merging_put(r->ctx, m, &before, column[i * each]));
+    }
+    return DT_OK;
+}
+
 /* Puts a number where it goes. */
-static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, float value)
+static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, const dt__decimal *v)
 {
     const dt__csv *c = r->c[p->table];
     const dt__csv_table *t = &r->out[p->table];
-    if (p->role >= 0) {
-        ((float *)t->x->data)[r->rows * c->inputs.n + p->role] = value;
-        return DT_OK;
+    const bool input = p->role >= 0;
+    const int64_t each = input ? c->inputs.n : c->targets.n, at = input ? p->role : -1 - p->role;
+    float *column = (float *)(input ? t->x : t->y)->data + at;
+    column[r->rows * each] = v->value;
+    if (input || c->target == DT_TARGET_VALUES) {
+        return compare(r, &c->merging[input ? at : c->inputs.n + at], v, column, each);
     }
-    ((float *)t->y->data)[r->rows * c->targets.n - 1 - p->role] = value;
-    if (c->target == DT_TARGET_VALUES || value == 0 || value == 1) return DT_OK;
+    if (v->value == 0 || v->value == 1) return DT_OK;
     char digits[32];
-    dt__print_real((double)value, digits);
+    dt__print_real((double)v->value, digits);
     return dt__csv_refuse(r, &(dt__csv_field){ digits, strlen(digits) }, "is neither 0 nor 1");
 }
 
@@ -84,7 +104,7 @@ static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, flo
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__csv_field f;
-    float value;
+    dt__decimal value;
     DT__TRY(dt__csv_take_field(r, &f));
     for (int64_t i = 0; i < n; i++) {
         if (is_class(r, &p[i])) {
@@ -93,7 +113,7 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
             continue;
         }
         DT__TRY(number_of(r, &f, &value));
-        DT__TRY(put_number(r, &p[i], value));
+        DT__TRY(put_number(r, &p[i], &value));
     }
     return DT_OK;
 }
@@ -101,12 +121,12 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
 /* Reads a column that goes to n > 0 places. */
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
-    float value;
+    dt__decimal value;
     for (int64_t i = 0; i < n; i++) {
         if (is_class(r, &p[i])) return read_words(r, p, n);
     }
     DT__TRY(read_number(r, &value));
-    for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], value));
+    for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], &value));
     return DT_OK;
 }
 
@@ -182,16 +202,37 @@ static bool has_row(dt__csv_reader *r)
     return false;
 }
 
+/* Files of a part follow each other. */
+static dt_status begin_merging(const dt__csv_reader *r, dt__csv *c)
+{
+    c->merged = r->path;
+    if (c->merging != NULL) return DT_OK;
+    const int64_t n = c->inputs.n + c->targets.n;
+    c->merging = dt__alloc_array(r->ctx, n, sizeof *c->merging);
+    if (c->merging == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) c->merging[i] = (dt__merging){ .slot = NULL };
+    return DT_OK;
+}
+
 static dt_status read_text(dt__csv_reader *r)
 {
-    static const char mark[] = "\xef\xbb\xbf";
+    size_t mark = 0;
+    DT__TRY(dt__skip_mark(r->ctx, r->path, r->at, (size_t)(r->end - r->at), &mark));
     if (memchr(r->at, 0, (size_t)(r->end - r->at)) != NULL) {
         return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; text in UTF-8 is wanted", r->path);
     }
-    if (r->end - r->at >= 3 && memcmp(r->at, mark, 3) == 0) r->at += 3;
+    r->at += mark;
     if (!has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
     DT__TRY(dt__csv_take_columns(r));
-    while (has_row(r)) DT__TRY(read_row(r));
+    for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
+    const char *const begin = r->at;
+    dt__pace pace = dt__pace_begin();
+    while (has_row(r)) {
+        DT__TRY(read_row(r));
+        if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
+        dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
+                100 * (double)(r->at - begin) / (double)(r->end - begin));
+    }
     if (r->rows > 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': no rows below the header", r->path);
 }
@@ -249,28 +290,12 @@ void dt__csv_table_free(dt__csv_table *t)
 
 /* ---- classes ------------------------------------------------------------------------------ */
 
-/* Whether all words are integers from 0 on. */
-static bool are_integers(dt__csv *c, int64_t *to)
-{
-    c->most = -1;
-    for (int64_t i = 0; i < c->classes.n; i++) {
-        const char *word = c->classes.word[i];
-        const bool digits = *word >= '0' && *word <= '9';
-        if (!digits || dt__parse_int(word, &to[i]) != DT__NUMBER || to[i] >= INT32_MAX)
-            return false;
-        c->most = dt__max_i64(c->most, to[i]);
-    }
-    return true;
-}
-
 dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n)
 {
-    c->is_closed = true;
-    if (c->classes.n == 0) return DT_OK;
-    int64_t *to = dt__alloc_array(c->ctx, c->classes.n, sizeof *to);
+    if (c->labels.is_closed || c->labels.words.n == 0) return DT_OK;
+    int64_t *to = dt__alloc_array(c->ctx, c->labels.words.n, sizeof *to);
     if (to == NULL) return DT_ERR_NOMEM;
-    c->is_integers = are_integers(c, to);
-    const dt_status status = c->is_integers ? DT_OK : dt__words_sort(c->ctx, &c->classes, to);
+    const dt_status status = dt__labels_close(c->ctx, &c->labels, to);
     for (int64_t i = 0; status == DT_OK && i < n; i++) {
         int32_t *label = tables[i].y->data;
         for (int64_t k = 0; k < tables[i].rows; k++) label[k] = (int32_t)to[label[k]];
@@ -279,9 +304,33 @@ dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n)
     return status;
 }
 
+static void end_merging(dt__csv *c)
+{
+    const int64_t n = c->merging == NULL ? 0 : c->inputs.n + c->targets.n;
+    for (int64_t i = 0; i < n; i++) dt__merging_free(c->ctx, &c->merging[i]);
+    dt__release(c->ctx, c->merging);
+    c->merging = NULL;
+}
+
+dt_status dt__csv_check(dt__csv *c)
+{
+    const int64_t n = c->merging == NULL ? 0 : c->inputs.n + c->targets.n;
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < n && s == DT_OK; i++) {
+        char where[DT__MESSAGE_SIZE / 2], shown[DT__SHOWN];
+        const bool input = i < c->inputs.n;
+        const char *name = input ? c->inputs.word[i] : c->targets.word[i - c->inputs.n];
+        snprintf(where, sizeof where, "'%s': column '%s'", c->merged, dt__shown(name, shown));
+        s = dt__merging_check(c->ctx, &c->merging[i], where);
+    }
+    end_merging(c);
+    return s;
+}
+
 void dt__csv_free(dt__csv *c)
 {
+    end_merging(c);
     dt__words_free(c->ctx, &c->inputs);
     dt__words_free(c->ctx, &c->targets);
-    dt__words_free(c->ctx, &c->classes);
+    dt__labels_free(c->ctx, &c->labels);
 }

@@ -1,5 +1,5 @@
 /* Words with numbers: a hash table with linear probing, at most half full. */
-#include "data/csv.h"
+#include "data/labels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +55,13 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-dt_status dt__words_sort(dt_ctx *ctx, dt__words *w, int64_t *to)
+dt_status dt__words_sort(dt_ctx *ctx, dt__words *w, dt__word_order *order, int64_t *to)
 {
     if (w->n == 0) return DT_OK;
     char **before = dt__alloc_array(ctx, w->n, sizeof *before);
     if (before == NULL) return DT_ERR_NOMEM;
     memcpy(before, w->word, (size_t)w->n * sizeof *before);
-    qsort(w->word, (size_t)w->n, sizeof *w->word, by_bytes);
+    qsort(w->word, (size_t)w->n, sizeof *w->word, order == NULL ? by_bytes : order);
     dt_status status = rehash(ctx, w, w->slots);
     for (int64_t i = 0; status == DT_OK && i < w->n; i++) {
         to[i] = dt__words_find(w, before[i], strlen(before[i]));

@@ -31,6 +31,14 @@ static const char *const splits[] = {
     [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
 };
 
+static const char *const layouts[] = {
+    [DT_LAYOUT_AS_IT_IS] = "as_it_is", [DT_LAYOUT_NHWC] = "nhwc", NULL
+};
+static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
+                                      [DT_DATA_ORDER_DRAWN] = "drawn",
+                                      [DT_DATA_ORDER_TIME] = "time",
+                                      NULL };
+
 #define AT(field) .offset = offsetof(dt_augment_options, field)
 
 static const dt_key augment_keys[] = {
@@ -76,8 +84,9 @@ static const dt_key augment_keys[] = {
 
 static const dt_key files_keys[] = {
     { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
-      .text = "files .npy, .npz:NAME, .safetensors:NAME, .wav or .csv, or patterns such as "
-              "run*.npy: arrays of examples, joined, or with data.window recordings, one a file" },
+      .text = "files .npy, .npz:NAME, .safetensors:NAME or .csv, recordings (.wav, .flac, .ogg, "
+              ".opus, .aiff), or patterns such as run*.npy: arrays of examples, joined, or with "
+              "data.window recordings, one a file" },
     { "y", DT_KEY_PATH, AT(y),
       .text = "a file with a target for each example or recording: classes, numbers or bits; "
               "absent: in a column of the .csv" },
@@ -197,13 +206,21 @@ const dt_key dt_data_keys[] = {
               "size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
       .text = "share of the training data that is held back to validate: the last images or lines, "
-              "the end of a text" },
+              "the end of a text; tensors: see data.validation_order" },
     { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
     { "split", DT_KEY_CHOICE, AT(split), .choices = splits, .fallback = "example",
       .text = "tensors: what a validation share keeps together: recording keeps the windows of a "
               "recording on one side" },
+    { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "as_it_is",
+      .text = "tensors: nhwc: examples [height, width, channels] in the files, or [.., channels], "
+              "become [channels, height, width]" },
+    { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
+      .fallback = "auto",
+      .text = "tensors: which examples a validation share holds back: drawn by data.seed, every "
+              "class in proportion (drawn), or the last ones (time), of data in the order of time; "
+              "auto: drawn, of rows and of recordings that a file labels, else time" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = columns_keys,
       .text = "tensors: columns of .csv files" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
@@ -228,7 +245,9 @@ const dt_key dt_data_keys[] = {
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
       .text = "test images or sums; 0: drawn data 2000 (sounds 1000), else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "drawn data: which examples are drawn; those to test with are always others" },
+      .text =
+          "drawn data: which examples are drawn; those to test with are always others; tensors: "
+          "which are held back to validate" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text =
           "what a model makes of an example: its class; of an image: the image without the noise "

@@ -92,6 +92,16 @@ int dt_dataset_label(const dt_dataset *d, int64_t i)
     return -1;
 }
 
+const char *dt__dataset_examples(const dt_dataset *d)
+{
+    const dt__array_store *s = d->arrays;
+    if (s == NULL) return d->kind->examples;
+    if (s->rank == 1 && dt__array_is_rows(s)) return "rows";
+    const bool whole =
+        s->n_recordings > 0 && s->recording[s->n_recordings - 1].end == s->n_recordings;
+    return dt__array_is_rows(s) ? "examples" : whole ? "recordings" : "windows";
+}
+
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled)
 {
     return shuffled && d->kind->shuffled != NULL ? d->kind->shuffled(d) : d->count;
@@ -104,7 +114,7 @@ dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out)
     *out = NULL;
     if (count < 0 || count > d->count) {
         return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: 0 to %lld wanted",
-                       (long long)count, d->kind->examples, (long long)d->count);
+                       (long long)count, dt__dataset_examples(d), (long long)d->count);
     }
     dt_dataset rest = *d, last = *d;
     d->kind->split(&rest, &last, count);

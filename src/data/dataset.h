@@ -99,6 +99,8 @@ dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_
 /* Says that from now on every `batches`th batch is read, as by one of several ranks. */
 void dt__loader_apart(dt_loader *l, int64_t batches);
 
+/* What its examples are, in the plural, for messages: "images", "rows". */
+const char *dt__dataset_examples(const dt_dataset *d);
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 

@@ -112,27 +112,49 @@ static float by_library(const decimal *d)
     return strtof(text, NULL);
 }
 
-const char *dt__decimal_f32(const char *at, const char *end, float *out, bool *too_large)
+/* The number as an integer of 64 bits, if it is one. */
+static bool as_integer(const decimal *d, int64_t *out)
+{
+    uint64_t w = d->w;
+    int64_t e = d->exponent;
+    for (; e < 0 && w % 10 == 0 && w != 0; e++) w /= 10;
+    for (; e > 0 && w <= INT64_MAX / 10; e--) w *= 10;
+    if (w != 0 && (e != 0 || w > INT64_MAX)) return false;
+    *out = d->negative ? -(int64_t)w : (int64_t)w;
+    return true;
+}
+
+static void set_exact(const decimal *d, double magnitude, dt__exact *out)
+{
+    *out = (dt__exact){ .value = d->negative ? -magnitude : magnitude };
+    if (as_integer(d, &out->integer)) out->is_integer = true;
+    else *out = dt__exact_real(out->value);
+}
+
+const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
 {
     decimal d;
     const char *after = scan(at, end, &d);
-    *too_large = false;
+    *out = (dt__decimal){ .too_large = false };
     if (after == NULL) return NULL;
     if (d.w == 0) {
-        *out = d.negative ? -0.0F : 0.0F;
+        out->value = d.negative ? -0.0F : 0.0F;
+        out->exact = dt__exact_integer(0);
         return after;
     }
     if (d.exponent >= -MOST_POWER && d.exponent <= MOST_POWER) {
         const double x =
             d.exponent < 0 ? (double)d.w / powers[-d.exponent] : (double)d.w * powers[d.exponent];
         const float low = (float)moved(x, -4), high = (float)moved(x, 4);
+        set_exact(&d, x, &out->exact);
         if (low == high) {
-            *out = d.negative ? -low : low;
-            *too_large = isinf(low);
+            out->value = d.negative ? -low : low;
+            out->too_large = isinf(low);
             return after;
         }
     }
-    *out = by_library(&d);
-    *too_large = isinf(*out);
+    out->value = by_library(&d);
+    out->too_large = isinf(out->value);
+    if (out->exact.value == 0) out->exact = dt__exact_real((double)out->value);
     return after;
 }

@@ -1,6 +1,7 @@
 /* Reads text files and JSON lines [jsonlines.org]: one JSON value per line, UTF-8. */
 #include "data/documents.h"
 
+#include "core/byte_mark.h"
 #include "core/utf8.h"
 #include "data/input.h"
 
@@ -26,15 +27,18 @@ static dt_status add(dt__documents *c, size_t begin)
 
 /* ---- files -------------------------------------------------------------------------------- */
 
+/* A byte order mark at the beginning says how the text is stored, and is no character of it. */
 static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
 {
-    size_t got = CHUNK;
-    while (got == CHUNK) {
+    size_t got, mark;
+    DT__TRY(dt__input_read(in, chunk, CHUNK, &got));
+    DT__TRY(dt__skip_mark(in->ctx, in->path, chunk, got, &mark));
+    dt__put(to, (const char *)chunk + mark, got - mark);
+    while (got == CHUNK && !to->failed) {
         DT__TRY(dt__input_read(in, chunk, CHUNK, &got));
         dt__put(to, (const char *)chunk, got);
-        if (to->failed) return DT_ERR_NOMEM;
     }
-    return DT_OK;
+    return to->failed ? DT_ERR_NOMEM : DT_OK;
 }
 
 /* Appends a whole file to a text. */

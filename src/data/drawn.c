@@ -55,7 +55,7 @@ static dt_status allocate(const dt__drawing *p, const dt_drawn *o, int64_t bytes
     dt__array_source source = { .storage = dt__storage_create(s->ctx, (uint64_t)bytes) };
     if (source.storage == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__array_store_keep(s, p->name, source));
-    DT__TRY(dt__array_store_add(s, source.storage->data, o->count));
+    DT__TRY(dt__array_store_add(s, DT_ARRAY_F32, source.storage->data, o->count));
     s->outputs = p->outputs;
     s->targets =
         dt__storage_create(s->ctx, (uint64_t)(o->count * p->outputs * (int64_t)sizeof(float)));

@@ -36,7 +36,7 @@ const dt_key dt__features_keys[] = {
       .text = "what a model sees of a signal: the signal itself, log mel energies, or "
               "mel-frequency cepstral coefficients" },
     { "rate", DT_KEY_REAL, AT(rate), .least = 1, .most = 1e6, .fallback = "16000",
-      .text = "samples of the signal a second; sounds and wav have their own" },
+      .text = "samples of the signal a second; sounds and recordings have their own" },
     { "frame_ms", DT_KEY_REAL, AT(frame_ms), .least = 0.01, .most = 1e5, .fallback = "40",
       .text = "length of a frame, in milliseconds" },
     { "step_ms", DT_KEY_REAL, AT(step_ms), .least = 0.01, .most = 1e5, .fallback = "20",

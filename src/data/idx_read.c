@@ -37,7 +37,11 @@ static dt_status check_magic(dt__input *in, const array *a, const uint8_t *head)
     if (head[3] != a->rank) {
         return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': IDX rank %d; %s have rank %d%s", a->path,
                        head[3], a->what, a->rank,
-                       head[3] == 4 - a->rank ? " (are images and labels swapped?)" : "");
+                       head[3] == 4 - a->rank ? " (are images and labels swapped?)"
+                       : head[3] == 4 && a->rank == 3
+                           ? "; images of colours are read from .npy (data.format tensors, where "
+                             "data.layout: nhwc takes [count, height, width, channels])"
+                           : "");
     }
     return DT_OK;
 }

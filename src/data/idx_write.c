@@ -1,6 +1,7 @@
 /* Writes IDX files, gzip if the name ends in .gz. The gzip header contains no name and no time, so
  * equal datasets make equal bytes. Both files are written before either is renamed. */
 #include "core/atomic_file.h"
+#include "core/ending.h"
 #include "data/dataset.h"
 #include "data/zlib_stream.h"
 
@@ -9,11 +10,7 @@
 #define CHUNK ((size_t)1 << 16)
 #define LEVEL 6
 
-static bool wants_gzip(const char *path)
-{
-    const size_t length = strlen(path);
-    return length >= 3 && strcmp(path + length - 3, ".gz") == 0;
-}
+static bool wants_gzip(const char *path) { return dt__ends_in(path, ".gz"); }
 
 /* Deflates `bytes` bytes into the file through `buffer`; `flush` is zlib's. */
 static dt_status deflate_part(dt__new_file *file, z_stream *z, uint8_t *buffer, int flush)

@@ -21,6 +21,7 @@ dt_status dt__image_open(dt_ctx *ctx, const char *path, dt__image_file *f)
     DT__TRY(begins_as_jpeg(ctx, path, &f->is_jpeg));
     const dt_status s =
         f->is_jpeg ? dt__jpeg_open(ctx, path, &f->jpeg) : dt__png_open(ctx, path, &f->png);
+    f->orientation = f->is_jpeg ? f->jpeg.orientation : f->png.orientation;
     f->height = f->is_jpeg ? f->jpeg.height : f->png.height;
     f->width = f->is_jpeg ? f->jpeg.width : f->png.width;
     return s;

@@ -7,7 +7,8 @@
 
 typedef struct dt__image_file {
     const char *path;
-    int64_t height, width;
+    int64_t height, width; /* upright */
+    int orientation;       /* of dt__orientation_read */
     bool is_jpeg;
     dt__png png;
     dt__jpeg jpeg;

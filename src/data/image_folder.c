@@ -3,6 +3,8 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/atomic_file.h"
+#include "core/ending.h"
+#include "core/pace.h"
 #include "core/system_calls.h"
 #include "core/utf8.h"
 #include "data/dataset.h"
@@ -49,11 +51,9 @@ typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
 
 static bool is_image(const char *name, sought what)
 {
-    static const char *const endings[] = { ".png", ".PNG", ".jpg", ".JPG", ".jpeg", ".JPEG" };
-    const size_t n = strlen(name);
-    for (int i = 0; i < (what == PNG_FILES ? 2 : DT__COUNT_OF(endings)); i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && strcmp(name + n - m, endings[i]) == 0) return true;
+    static const char *const endings[] = { ".png", ".jpg", ".jpeg" };
+    for (int i = 0; i < (what == PNG_FILES ? 1 : DT__COUNT_OF(endings)); i++) {
+        if (dt__ends_in(name, endings[i])) return true;
     }
     return false;
 }
@@ -110,8 +110,9 @@ typedef struct reading {
     const dt_png_options *options;
     sought what;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count; /* number of files of all classes */
-    char *first;   /* path of the first image, whose size all others must have */
+    int64_t count;           /* number of files of all classes */
+    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
+    char *first;             /* path of the first image, whose size all others must have */
     dt_dataset d;
 } reading;
 
@@ -219,6 +220,8 @@ static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t la
     if (i == 0) DT__TRY(begin_dataset(r, f));
     uint8_t *to = (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d);
     ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
+    r->turned += f->orientation > DT__UPRIGHT;
+    r->unclear += f->orientation == 0;
     if (!resizes(r) && (f->height != r->d.height || f->width != r->d.width)) {
         return refuse_size(r, f);
     }
@@ -239,6 +242,19 @@ static dt_status read_image(reading *r, int64_t i)
     return status;
 }
 
+static void say_turned(const reading *r)
+{
+    if (r->turned > 0) {
+        dt__say(r->ctx, "'%s': %lld of %lld images are turned upright, as their EXIF data say",
+                r->folder, (long long)r->turned, (long long)r->d.count);
+    }
+    if (r->unclear == 0) return;
+    dt__say(r->ctx,
+            "'%s': the EXIF data of %lld of %lld images are damaged, or give no orientation from 1 "
+            "to 8; these images are read as their pixels lie",
+            r->folder, (long long)r->unclear, (long long)r->d.count);
+}
+
 static dt_status read_images(reading *r)
 {
     names here = { NULL, 0, 0 }, all = { NULL, 0, 0 };
@@ -247,7 +263,14 @@ static dt_status read_images(reading *r)
     names_free(r->ctx, &all);
     DT__TRY(status);
     r->d.count = r->options->count == 0 ? r->count : dt__min_i64(r->options->count, r->count);
-    for (int64_t i = 0; i < r->d.count; i++) DT__TRY(read_image(r, i));
+    dt__pace pace = dt__pace_begin();
+    for (int64_t i = 0; i < r->d.count; i++) {
+        DT__TRY(read_image(r, i));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(r->ctx, "reading '%s': %lld of %lld images", r->folder, (long long)i + 1,
+                (long long)r->d.count);
+    }
+    say_turned(r);
     return DT_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "data/input.h"
 
 #include "core/atomic_file.h"
+#include "core/byte_mark.h"
 #include "core/open_file.h"
 #include "core/system_calls.h"
 
@@ -210,6 +211,14 @@ dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes
     uint8_t *all;
     *text = NULL;
     DT__TRY(dt__input_all(ctx, path, MOST_TEXT, &all, bytes));
+    size_t mark;
+    const dt_status status = dt__skip_mark(ctx, path, all, *bytes, &mark);
+    if (status != DT_OK) {
+        dt__release(ctx, all);
+        return status;
+    }
+    *bytes -= mark;
+    if (mark > 0) memmove(all, all + mark, *bytes);
     all[*bytes] = 0; /* there is room: reading detects the end of a file only with room for more */
     *text = (char *)all;
     return DT_OK;

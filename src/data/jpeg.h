@@ -3,6 +3,7 @@
 #define DT__DATA_JPEG_H
 
 #include "data/input.h"
+#include "data/orientation.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -12,8 +13,9 @@
 typedef struct dt__jpeg {
     dt_ctx *ctx;
     const char *path;
-    int64_t height, width;
-    uint8_t *file; /* its bytes */
+    int64_t height, width; /* upright */
+    int orientation;       /* of dt__orientation_read */
+    uint8_t *file;         /* its bytes */
     size_t file_bytes;
     uint8_t *row; /* [width][depth] */
     int64_t channels;

@@ -53,15 +53,29 @@ static dt_status guarded(dt__jpeg *p, void (*step)(dt__jpeg *))
 
 /* ---- the header ----------------------------------------------------------------------------- */
 
+#define EXIF "Exif\0" /* and its NUL, before the data */
+
+static int read_orientation(const dt__jpeg *p)
+{
+    for (jpeg_saved_marker_ptr m = p->decoder.marker_list; m != NULL; m = m->next) {
+        if (m->data_length < sizeof EXIF || memcmp(m->data, EXIF, sizeof EXIF) != 0) continue;
+        return dt__orientation_read(m->data + sizeof EXIF, m->data_length - sizeof EXIF);
+    }
+    return DT__UPRIGHT;
+}
+
 static void read_header(dt__jpeg *p)
 {
     jpeg_create_decompress(&p->decoder);
     p->decoder.client_data = p;
     p->started = true;
     jpeg_mem_src(&p->decoder, p->file, (unsigned long)p->file_bytes);
+    jpeg_save_markers(&p->decoder, JPEG_APP0 + 1, 0xFFFF);
     jpeg_read_header(&p->decoder, TRUE);
+    p->orientation = read_orientation(p);
     p->height = p->decoder.image_height;
     p->width = p->decoder.image_width;
+    dt__orientation_size(p->orientation, &p->height, &p->width);
 }
 
 static dt_status check_header(const dt__jpeg *p)
@@ -124,12 +138,14 @@ static void read_scans(dt__jpeg *p)
 
 static void put_row(dt__jpeg *p, int64_t y)
 {
-    const int64_t size = p->height * p->width, depth = p->decoder.output_components;
+    const int64_t height = p->decoder.image_height, width = p->decoder.image_width;
+    const int64_t size = height * width, depth = p->decoder.output_components;
+    const dt__turn turn = dt__turn_of(p->orientation, height, width);
     for (int64_t c = 0; c < p->channels; c++) {
-        uint8_t *to = p->to + c * size + y * p->width;
+        uint8_t *to = p->to + c * size + turn.start + y * turn.row;
         const uint8_t *from = p->row;
-        for (int64_t k = 0; k < p->width; k++, from += depth) {
-            to[k] = depth == 1 ? *from : p->channels == 1 ? dt__grey_of(from) : from[c];
+        for (int64_t k = 0; k < width; k++, from += depth, to += turn.column) {
+            *to = depth == 1 ? *from : p->channels == 1 ? dt__grey_of(from) : from[c];
         }
     }
 }
@@ -147,9 +163,9 @@ static void read_pixels(dt__jpeg *p)
         if (p->status != DT_OK) return;
         jpeg_start_output(d, d->input_scan_number);
     }
-    p->row = dt__alloc_array(p->ctx, p->width, (size_t)d->output_components);
+    p->row = dt__alloc_array(p->ctx, (int64_t)d->image_width, (size_t)d->output_components);
     if (p->row == NULL) p->status = DT_ERR_NOMEM;
-    for (int64_t y = 0; y < p->height && p->status == DT_OK; y++) {
+    for (int64_t y = 0; y < (int64_t)d->image_height && p->status == DT_OK; y++) {
         JSAMPROW row = p->row;
         jpeg_read_scanlines(d, &row, 1);
         put_row(p, y);

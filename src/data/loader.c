@@ -92,13 +92,13 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
     }
     if (count < (o->drop_last ? o->batch_size : 1)) {
         return dt_fail(d->ctx, DT_ERR_ARG, "loader: %lld %s do not fill one batch of %lld%s",
-                       (long long)count, d->kind->examples, (long long)o->batch_size,
+                       (long long)count, dt__dataset_examples(d), (long long)o->batch_size,
                        o->drop_last ? ", and a shorter one is left out" : "");
     }
     if (o->balanced && (!o->shuffle || d->target != DT_TARGET_CLASS || d->kind->label == NULL)) {
         return dt_fail(d->ctx, DT_ERR_ARG,
                        "loader: balanced: %s with one class each, shuffled, are wanted",
-                       d->kind->examples);
+                       dt__dataset_examples(d));
     }
     return d->kind->check(d, o);
 }

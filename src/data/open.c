@@ -241,7 +241,7 @@ static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *tr
     const int64_t count = (int64_t)(o->validation * (double)train->count);
     if (count < 1) {
         return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld %s is none", o->validation,
-                       (long long)train->count, train->kind->examples);
+                       (long long)train->count, dt__dataset_examples(train));
     }
     return dt_dataset_split(train, count, validation);
 }
@@ -272,6 +272,10 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "context", !is_text(o->format) || o->context >= 1 },
         { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
         { "split", o->split >= 0 && o->split <= DT_SPLIT_RECORDINGS },
+        { "layout", o->layout >= 0 && o->layout <= DT_LAYOUT_NHWC },
+        { "layout", o->layout == DT_LAYOUT_AS_IT_IS || !o->window.given },
+        { "validation_order",
+          o->validation_order >= 0 && o->validation_order <= DT_DATA_ORDER_TIME },
         { "standardize.axis", o->standard.axis >= 0 && o->standard.axis <= DT_AXIS_LAST },
         { "standardize", (o->standard.mean.n == 0) == (o->standard.deviation.n == 0) },
         { "window.length", !o->window.given || o->window.length >= 1 },

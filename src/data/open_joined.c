@@ -2,6 +2,7 @@
  * the targets of the first output, each further output with the x of the first input, as any other
  * arrays are; so every input is held against the targets by the readers. Then they are joined. */
 #include "core/block_list.h"
+#include "core/ending.h"
 #include "data/array_file.h"
 #include "data/joined.h"
 #include "data/tables.h"
@@ -108,6 +109,7 @@ static void plan_tables(opening *a)
             .ctx = a->ctx,
             .options = &a->columns[i],
             .target = dt__target_of_task(p.out == NULL ? a->o->task : p.out->task),
+            .labels = { .known = p.out == NULL ? a->o->classes : p.out->classes },
             .x_of = i >= a->n_inputs ? first : NULL,
             .y_of = i < a->n_inputs ? first : NULL,
         };
@@ -124,6 +126,7 @@ static dt_status open_pair(opening *a, int i, dt_dataset *data[3])
     o.n_inputs = o.n_outputs = 0;
     for (int k = 0; k < 3; k++) DT__TRY(name_files(a, keys[k], p.in, p.out, files[k]));
     if (p.out != NULL) o.task = p.out->task;
+    if (p.out != NULL) o.classes = p.out->classes;
     if (i >= a->n_inputs) o.standardize = o.standard.given = false; /* nobody reads its x */
     o.columns = a->columns[i];
     return dt__open_with_tables(&o, &a->tables, i, to);

@@ -1,8 +1,11 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
  * steps, one a file or one for each of the first dimension of three. */
+#include "core/ending.h"
+#include "core/pace.h"
 #include "data/array_file.h"
 #include "data/data_options.h"
+#include "data/label_file.h"
 #include "data/tables.h"
 
 #include <string.h>
@@ -14,6 +17,7 @@ typedef struct opening {
     dt_target target;
     dt__tables *tables;
     dt__csv *csv;            /* the one of `tables` that is for this opening */
+    dt__labels labels;       /* of files of targets */
     dt__words folders;       /* classes, where folders label files */
     const dt_dataset *train; /* NULL: it is opened now */
 } opening;
@@ -29,6 +33,8 @@ typedef struct part {
     dt__tensor_names files;
     dt__csv_table *table; /* of each file that is CSV; lent */
     dt__array_store *store;
+    int64_t cut;           /* recordings that end where their files do */
+    const char *first_cut; /* the first of them */
 } part;
 
 /* ---- shapes ------------------------------------------------------------------------------- */
@@ -41,12 +47,6 @@ typedef struct piece {
     const uint8_t *data;
     int64_t rate;
 } piece;
-
-bool dt__ends_in(const char *name, const char *ending)
-{
-    const size_t n = strlen(name), m = strlen(ending);
-    return n > m && strcmp(name + n - m, ending) == 0;
-}
 
 bool dt__is_csv(const char *name)
 {
@@ -79,6 +79,7 @@ static dt_status take_shape(part *p, const piece *x)
     const dt_window *w = &p->all->o->window;
     s->dtype = x->dtype;
     s->rate = x->rate;
+    s->from_sounds = x->rate > 0;
     if (x->rank < 1) return bad_piece(p, x, "at least one dimension is wanted");
     if (w->given) {
         if (x->rank > 3) return bad_piece(p, x, "[time], [time, channels] or several are wanted");
@@ -97,6 +98,10 @@ static dt_status take_shape(part *p, const piece *x)
         if (skipped == 0) s->length = s->stride = x->dims[0];
     }
     s->axis = axis_of(p->all->o->standard.axis, s->rank);
+    if (p->all->o->layout == DT_LAYOUT_NHWC) {
+        dt__array_channels_last(s);
+        if (p->all->o->standard.axis == DT_AXIS_AUTO) s->axis = 0;
+    }
     const int64_t sizes[] = { s->row, s->length, (int64_t)sizeof(double) };
     int64_t bytes;
     if (s->row >= 1 && s->length >= 1 && dt__product(3, sizes, &bytes)) return DT_OK;
@@ -110,7 +115,8 @@ static dt_status check_piece(const part *p, const piece *x)
     const bool windows = p->all->o->window.given;
     int64_t row = 1;
     for (int i = windows && x->rank > 1 ? x->rank - 1 : 1; i < x->rank; i++) row *= x->dims[i];
-    const bool same = x->dtype == s->dtype && x->rate == s->rate && row == s->row &&
+    const bool sounds = x->rate > 0; /* dt__sound_form: of one scale, whatever their dtype is */
+    const bool same = (x->dtype == s->dtype || sounds) && x->rate == s->rate && row == s->row &&
                       (windows || s->length == 1 || x->dims[0] == s->length);
     if (same) return DT_OK;
     char text[160], wanted[160];
@@ -131,8 +137,10 @@ static dt_status add_piece(part *p, const piece *x)
     DT__TRY(check_piece(p, x));
     const bool several = p->all->o->window.given && x->rank == 3;
     const int64_t n = several ? x->dims[0] : 1, rows = x->dims[several ? 1 : 0];
-    const int64_t bytes = rows * s->row * dt__array_dtype_of(s->dtype)->bytes;
-    for (int64_t i = 0; i < n; i++) DT__TRY(dt__array_store_add(s, x->data + i * bytes, rows));
+    const int64_t bytes = rows * s->row * dt__array_dtype_of(x->dtype)->bytes;
+    for (int64_t i = 0; i < n; i++) {
+        DT__TRY(dt__array_store_add(s, x->dtype, x->data + i * bytes, rows));
+    }
     return DT_OK;
 }
 
@@ -147,6 +155,7 @@ static dt_status add_array(part *p, const char *name)
         a.source = (dt__array_source){ 0 };
         status = dt__array_store_keep(p->store, name, source);
     }
+    if (a.cut && p->cut++ == 0) p->first_cut = name;
     piece x = { name, a.dtype, a.rank, { 0 }, a.data, a.rate };
     memcpy(x.dims, a.dims, sizeof x.dims);
     if (status == DT_OK) status = add_piece(p, &x);
@@ -185,9 +194,13 @@ static dt_status read_files(part *p)
 {
     const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
     if (tables) DT__TRY(read_tables(p));
+    dt__pace pace = dt__pace_begin();
     for (int64_t i = 0; i < p->files.n; i++) {
         const char *name = p->files.v[i].path;
         DT__TRY(tables ? add_table(p, name, &p->table[i]) : add_array(p, name));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(p->all->ctx, "reading %s: %lld of %lld files", p->key, (long long)i + 1,
+                (long long)p->files.n);
     }
     const dt__csv *csv = p->all->csv;
     if (tables && csv->options->header) {
@@ -239,21 +252,18 @@ static dt_status targets_of_tables(part *p)
         memcpy(to, p->table[i].y->data, bytes);
         to += bytes;
     }
-    const int64_t classes = csv->is_integers ? csv->most + 1 : csv->classes.n;
     const dt__array_view y = { p->key, labels ? DT_ARRAY_I32 : DT_ARRAY_F32, all, n,
-                               labels ? classes : each };
+                               labels ? csv->labels.classes : each };
     const dt_status status = dt__array_store_targets(p->store, p->all->target, &y);
     dt__release(p->all->ctx, all);
     DT__TRY(status);
-    if (labels && csv->is_integers) return DT_OK;
-    return dt__array_store_names(
-        p->store, (const char *const *)(labels ? csv->classes.word : csv->targets.word));
+    return dt__array_store_names(p->store, labels ? dt__labels_names(&csv->labels)
+                                                  : (const char *const *)csv->targets.word);
 }
 
 static dt_status check_y(const part *p, const dt__array_file *a)
 {
     dt_ctx *ctx = p->all->ctx;
-    const dt__array_dtype *dtype = dt__array_dtype_of(a->dtype);
     const int64_t wanted = targets_wanted(p), k = known_outputs(p);
     const bool labels = p->all->target == DT_TARGET_CLASS;
     char text[160];
@@ -267,10 +277,10 @@ static dt_status check_y(const part *p, const dt__array_file *a)
                        (long long)a->dims[0], (long long)wanted,
                        has_recordings(p) ? "recordings" : "examples");
     }
-    if (labels && !dtype->is_integer) {
+    if (!labels && a->text > 0) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': labels of dtype %s; integers are wanted, or data.task: regression",
-                       a->name, dtype->name);
+                       "'%s': words, which are classes; data.task: classification takes them",
+                       a->name);
     }
     const int64_t each = a->rank == 2 ? a->dims[1] : 1;
     if (labels || (each >= 1 && (k == 0 || k == each))) return DT_OK;
@@ -283,18 +293,32 @@ static dt_status targets_of_file(part *p)
     dt__array_file a;
     char *path = dt__data_path(p->all->ctx, p->all->o->dir, p->y);
     if (path == NULL) return DT_ERR_NOMEM;
-    dt_status status = dt__array_file_open(p->all->ctx, path, &a);
+    dt_status status = dt__array_file_open_any(p->all->ctx, path, &a);
     if (status == DT_OK) status = check_y(p, &a);
-    if (status == DT_OK) {
-        const bool labels = p->all->target == DT_TARGET_CLASS;
-        const int64_t each = a.rank == 2 ? a.dims[1] : 1;
-        const dt__array_view y = { path, a.dtype, a.data, a.dims[0],
-                                   labels ? known_outputs(p) : each };
+    if (status == DT_OK && p->all->target == DT_TARGET_CLASS) {
+        status = dt__label_file_targets(p->store, &p->all->labels, &a);
+    } else if (status == DT_OK) {
+        const dt__array_view y = { path, a.dtype, a.data, a.dims[0], a.rank == 2 ? a.dims[1] : 1 };
         status = dt__array_store_targets(p->store, p->all->target, &y);
     }
     dt__array_file_close(&a);
     dt__release(p->all->ctx, path);
     return status;
+}
+
+/* Names of classes mean neither normal nor anomalous. */
+static dt_status check_anomaly(const part *p, dt_status status)
+{
+    char *const *name = p->store->class_name;
+    if (status != DT_OK || p->all->o->task != DT_DATA_ANOMALY || name == NULL) return status;
+    while (name + 1 < p->store->class_name + p->store->outputs &&
+           (strcmp(*name, "0") == 0 || strcmp(*name, "1") == 0)) {
+        name++;
+    }
+    return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                   "data.task: anomaly: %s has the label '%s'; 0 (normal) and 1 (anomalous) are "
+                   "the labels",
+                   p->key, *name);
 }
 
 static dt_status read_targets(part *p)
@@ -334,6 +358,18 @@ static void say_filled(const part *p)
             p->key, (long long)n, (long long)s->n_recordings, (long long)s->length);
 }
 
+/* Says how many recordings have another size than their headers give. */
+static void say_cut(const part *p)
+{
+    if (p->cut == 0) return;
+    dt__say(p->all->ctx,
+            "%s: %lld of %lld recordings were not ended by their writer, or are cut short: their "
+            "headers give a size that they do not have; they are read to the end of the file "
+            "('%s'%s)",
+            p->key, (long long)p->cut, (long long)p->files.n, p->first_cut,
+            p->cut > 1 ? " and others" : "");
+}
+
 static dt_status read_part(part *p)
 {
     opening *all = p->all;
@@ -351,8 +387,9 @@ static dt_status read_part(part *p)
     if (targets_wanted(p) == 0) {
         return dt_fail(all->ctx, DT_ERR_FORMAT, "'%s' holds no examples", p->files.v[0].path);
     }
+    say_cut(p);
     say_filled(p);
-    return read_targets(p);
+    return check_anomaly(p, read_targets(p));
 }
 
 /* Checks that examples are those of the training data. */
@@ -386,25 +423,6 @@ static dt_status open_part(part *p, dt_dataset **out)
 
 /* ---- all parts ---------------------------------------------------------------------------- */
 
-/* How many of the last examples a share holds: whole recordings, if they are kept together. */
-static dt_status share_of(const dt_dataset *d, const dt_data_options *o, int64_t *count)
-{
-    const dt__array_store *s = d->arrays;
-    const int64_t wanted = (int64_t)(o->validation * (double)d->count);
-    *count = wanted;
-    if (o->split == DT_SPLIT_RECORDINGS && wanted > 0) {
-        int64_t i = s->n_recordings - 1;
-        while (i > 0 && d->count - s->recording[i - 1].end < wanted) i--;
-        *count = d->count - (i == 0 ? 0 : s->recording[i - 1].end);
-    }
-    if (*count >= 1 && *count < d->count) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_CONFIG,
-                   "data.validation: %g of %lld examples in %lld recordings "
-                   "is %s",
-                   o->validation, (long long)d->count, (long long)s->n_recordings,
-                   *count < 1 ? "none" : "all");
-}
-
 static dt_status open_parts(opening *all, dt_dataset **const out[3])
 {
     const dt_data_options *o = all->o;
@@ -430,11 +448,7 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         else if (i == 0) return dt_fail(all->ctx, DT_ERR_CONFIG, "data.train names no files");
         all->train = *out[0];
     }
-    if (o->validation > 0) {
-        int64_t count;
-        DT__TRY(share_of(*out[0], o, &count));
-        DT__TRY(dt_dataset_split(*out[0], count, out[1]));
-    }
+    if (o->validation > 0) DT__TRY(dt__hold_back(*out[0], o, &all->tables->held, out[1]));
     return dt__arrays_finish(o, out);
 }
 
@@ -447,6 +461,11 @@ dt_target dt__target_of_task(int task)
     return targets[task];
 }
 
+dt__labels dt__labels_of_task(int task, const dt_class_names *known)
+{
+    return (dt__labels){ .known = *known, .least = task == DT_DATA_ANOMALY ? 2 : 0 };
+}
+
 dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,
                                dt_dataset **const out[3])
 {
@@ -454,17 +473,27 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .o = o,
                     .target = dt__target_of_task(o->task),
                     .tables = tables,
-                    .csv = &tables->reading[reading] };
-    const dt_status status = open_parts(&all, out);
+                    .csv = &tables->reading[reading],
+                    .labels = dt__labels_of_task(o->task, &o->classes) };
+    dt_status status = dt__labels_begin(all.ctx, &all.labels);
+    if (status == DT_OK) status = dt__labels_begin(all.ctx, &all.csv->labels);
+    for (int64_t i = 0; status == DT_OK && o->classes.names != NULL && i < o->classes.n; i++) {
+        const char *name = o->classes.names[i];
+        if (dt__words_add(all.ctx, &all.folders, name, strlen(name)) < 0) status = DT_ERR_NOMEM;
+    }
+    if (status == DT_OK) status = open_parts(&all, out);
     dt__words_free(all.ctx, &all.folders);
+    dt__labels_free(all.ctx, &all.labels);
     return status;
 }
 
 dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const out[3])
 {
     dt__tables tables = { .ctx = ctx, .n = 1 };
-    tables.reading[0] =
-        (dt__csv){ .ctx = ctx, .options = &o->columns, .target = dt__target_of_task(o->task) };
+    tables.reading[0] = (dt__csv){ .ctx = ctx,
+                                   .options = &o->columns,
+                                   .target = dt__target_of_task(o->task),
+                                   .labels = dt__labels_of_task(o->task, &o->classes) };
     const dt_status status = dt__open_with_tables(o, &tables, 0, out);
     dt__tables_free(&tables);
     return status;

@@ -182,6 +182,21 @@ static dt_status make_part(opening *s, const range *r)
     return status;
 }
 
+/* ---- tokenizers -------------------------------------------------------------------------- */
+
+/* Tokens of the model in a tokenizer of the recipe's. */
+static dt_status take_tokens(opening *s)
+{
+    dt_text_tokens tokens;
+    DT__TRY(dt_text_tokens_parse(s->ctx, s->o->given_tokens, "the model's tokens", &tokens));
+    if (dt__tokenizer_take_tokens(s->tokenizer, &tokens)) return DT_OK;
+    dt__say(s->ctx,
+            "data.tokenizer: tokens that end a text of the model, such as %d, are no added tokens "
+            "of this tokenizer, and end none here",
+            tokens.end[0]);
+    return DT_OK;
+}
+
 /* ---- files of text -------------------------------------------------------------------------- */
 
 static bool is_chars(const opening *s)
@@ -252,13 +267,9 @@ static dt_status cut(const opening *s, dt__documents *c, int64_t *kept)
     return dt__documents_cut(c, i, at);
 }
 
-static dt_status open_tokenizer(opening *s, const dt__documents *train)
+static dt_status open_named(opening *s, const dt__documents *train)
 {
-    const char *name = s->o->tokenizer, *given = s->o->given;
-    if (given != NULL) {
-        return dt_tokenizer_parse(s->ctx, given, strlen(given), "the model's tokenizer",
-                                  &s->tokenizer);
-    }
+    const char *name = s->o->tokenizer;
     if (strcmp(name, "bytes") == 0) return dt_tokenizer_bytes(s->ctx, &s->tokenizer);
     if (strcmp(name, "chars") != 0) return dt_tokenizer_read(s->ctx, name, &s->tokenizer);
     if (train->n > 0) {
@@ -266,6 +277,16 @@ static dt_status open_tokenizer(opening *s, const dt__documents *train)
     }
     return dt_fail(s->ctx, DT_ERR_CONFIG,
                    "data.tokenizer is chars, which are those of data.train, and there is none");
+}
+
+static dt_status open_tokenizer(opening *s, const dt__documents *train)
+{
+    const dt_tokenizer_texts own = { s->o->given, s->o->given_tokens };
+    if (own.tokenizer != NULL) {
+        return dt_tokenizer_of_model(s->ctx, &own, "the model's tokenizer", &s->tokenizer);
+    }
+    DT__TRY(open_named(s, train));
+    return take_tokens(s);
 }
 
 static dt_status make_parts(opening *s, dt__documents *train, const dt__documents *test)
@@ -360,6 +381,7 @@ static dt_status open_token_files(opening *s)
     }
     if (o->tokenizer != NULL) {
         DT__TRY(dt_tokenizer_read(s->ctx, o->tokenizer, &s->tokenizer));
+        DT__TRY(take_tokens(s));
     }
     DT__TRY(open_ids(s, TRAIN, &o->train));
     return open_ids(s, TEST, &o->test);

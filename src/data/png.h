@@ -3,13 +3,15 @@
 #define DT__DATA_PNG_H
 
 #include "data/input.h"
+#include "data/orientation.h"
 
 #include <png.h>
 #include <setjmp.h>
 
 typedef struct dt__png {
     dt_ctx *ctx;
-    int64_t height, width;
+    int64_t height, width; /* upright */
+    int orientation;       /* of dt__orientation_read */
     dt__input in;
     png_structp png;
     png_infop info;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MOST_SIDE 65535U
+#define MOST_PIXELS ((int64_t)1 << 27)
 #define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of a chunk, except pixels */
 #define MOST_RATIO 1032                        /* of deflate: 258 bytes from 2 bits */
 #define SIGNATURE 8
@@ -66,6 +67,14 @@ static dt_status guarded(dt__png *p, void (*step)(dt__png *))
 
 /* ---- the header --------------------------------------------------------------------------- */
 
+/* Of the chunk eXIf, if it comes before the pixels. */
+static int read_orientation(const dt__png *p)
+{
+    png_unknown_chunkp chunk;
+    const int n = png_get_unknown_chunks(p->png, p->info, &chunk);
+    return n < 1 ? DT__UPRIGHT : dt__orientation_read(chunk->data, chunk->size);
+}
+
 static void read_header(dt__png *p)
 {
     p->png =
@@ -80,9 +89,11 @@ static void read_header(dt__png *p)
     png_set_chunk_malloc_max(p->png, MOST_CHUNK);
     png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL,
                                 -1); /* and all descriptive ones */
+    png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_ALWAYS, (png_const_bytep) "eXIf", 1);
     png_set_benign_errors(p->png, 0);
     png_set_read_fn(p->png, p, read_bytes);
     png_read_info(p->png, p->info);
+    p->orientation = read_orientation(p);
     p->height = png_get_image_height(p->png, p->info);
     p->width = png_get_image_width(p->png, p->info);
 }
@@ -90,11 +101,15 @@ static void read_header(dt__png *p)
 static dt_status check_length(dt__png *p)
 {
     const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with its filter byte */
-    if (p->height * row / MOST_RATIO <= p->in.file_size) return DT_OK;
+    if (p->height * row / MOST_RATIO <= p->in.file_size && p->height * p->width <= MOST_PIXELS) {
+        dt__orientation_size(p->orientation, &p->height, &p->width);
+        return DT_OK;
+    }
     return dt_fail(p->ctx, DT_ERR_FORMAT,
-                   "'%s' declares %lld x %lld pixels, more than its %lld bytes can hold",
+                   "'%s' declares %lld x %lld pixels, more than its %lld bytes can hold, or than "
+                   "%lld",
                    p->in.path, (long long)p->height, (long long)p->width,
-                   (long long)p->in.file_size);
+                   (long long)p->in.file_size, (long long)MOST_PIXELS);
 }
 
 dt_status dt__png_open(dt_ctx *ctx, const char *path, dt__png *p)
@@ -132,8 +147,9 @@ static void read_rows(dt__png *p)
 {
     const int passes = png_set_interlace_handling(p->png);
     const size_t row = png_get_rowbytes(p->png, p->info);
+    const int64_t height = png_get_image_height(p->png, p->info);
     for (int pass = 0; pass < passes; pass++) {
-        for (int64_t r = 0; r < p->height; r++) {
+        for (int64_t r = 0; r < height; r++) {
             png_read_row(p->png, p->bytes + (size_t)r * row, NULL);
         }
     }
@@ -149,7 +165,8 @@ static void read_pixels(dt__png *p)
     if (png_get_bit_depth(p->png, p->info) != 8 || (channels != 1 && channels != 3)) {
         png_error(p->png, "its pixels have an unknown form");
     }
-    p->bytes = dt__alloc_array(p->ctx, p->height, png_get_rowbytes(p->png, p->info));
+    p->bytes = dt__alloc_array(p->ctx, png_get_image_height(p->png, p->info),
+                               png_get_rowbytes(p->png, p->info));
     if (p->bytes == NULL) p->status = DT_ERR_NOMEM;
     else read_rows(p);
 }
@@ -157,11 +174,15 @@ static void read_pixels(dt__png *p)
 dt_status dt__png_read(dt__png *p, int64_t channels, uint8_t *to)
 {
     DT__TRY(guarded(p, read_pixels));
-    const int64_t size = p->height * p->width, depth = png_get_channels(p->png, p->info);
-    for (int64_t c = 0; c < channels; c++, to += size) {
+    const int64_t height = png_get_image_height(p->png, p->info);
+    const int64_t width = png_get_image_width(p->png, p->info);
+    const int64_t depth = png_get_channels(p->png, p->info);
+    const dt__turn turn = dt__turn_of(p->orientation, height, width);
+    for (int64_t c = 0; c < channels; c++, to += height * width) {
         const uint8_t *from = p->bytes;
-        for (int64_t k = 0; k < size; k++, from += depth) {
-            to[k] = depth == 1 ? *from : channels == 1 ? dt__grey_of(from) : from[c];
+        for (int64_t k = 0; k < height * width; k++, from += depth) {
+            const int64_t at = turn.start + k / width * turn.row + k % width * turn.column;
+            to[at] = depth == 1 ? *from : channels == 1 ? dt__grey_of(from) : from[c];
         }
     }
     return DT_OK;

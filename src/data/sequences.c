@@ -78,12 +78,20 @@ static int64_t labels(const dt__batch *b, int64_t example)
     return p.n - first_target(&p, b->options);
 }
 
+/* What fills a window behind its text; no label follows it. */
+static int32_t padding_of(const dt_dataset *d)
+{
+    if (d->tokenizer == NULL) return 0;
+    const int32_t pad = dt_tokenizer_tokens(d->tokenizer).pad;
+    const int32_t end = dt_tokenizer_end(d->tokenizer);
+    return pad >= 0 ? pad : end >= 0 ? end : 0;
+}
+
 static void fill(const dt__batch *b)
 {
     const dt_dataset *d = b->d;
     const int64_t offset = offset_of(b);
-    const int32_t end = d->tokenizer == NULL ? -1 : dt_tokenizer_end(d->tokenizer);
-    const int32_t padding = end < 0 ? 0 : end;
+    const int32_t padding = padding_of(d);
     int32_t *x = b->x, *target = b->target;
     for (int64_t i = 0; i < b->n; i++, x += d->context, target += d->context) {
         const dt__sequence p = piece_of(d, offset, dt__batch_example(b, i));

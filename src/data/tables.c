@@ -13,6 +13,7 @@ static dt_status read_files(dt__tables *t, int part, const dt__tensor_names *fil
         for (int k = 0; k < t->n; k++) t->part[part].v[k * files->n + i] = table[k];
         DT__TRY(status);
     }
+    for (int k = 0; k < t->n; k++) DT__TRY(dt__csv_check(&t->reading[k]));
     return DT_OK;
 }
 
@@ -54,5 +55,6 @@ void dt__tables_free(dt__tables *t)
         for (int64_t i = 0; i < n; i++) dt__csv_table_free(&t->part[part].v[i]);
         dt__release(t->ctx, t->part[part].v);
     }
+    dt__held_back_free(t->ctx, &t->held);
     for (int k = 0; k < t->n; k++) dt__csv_free(&t->reading[k]);
 }

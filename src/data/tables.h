@@ -3,6 +3,7 @@
 #define DT__DATA_TABLES_H
 
 #include "data/csv.h"
+#include "data/held_back.h"
 #include "data/data_options.h"
 #include "data/tensor_names.h"
 
@@ -15,7 +16,8 @@ typedef struct dt__tables {
     struct {
         dt__csv_table *v; /* [n][files]; NULL: not read yet */
         int64_t files;
-    } part[3]; /* train, validation, test */
+    } part[3];          /* train, validation, test */
+    dt__held_back held; /* drawn for the first reading, which the others follow */
 } dt__tables;
 
 /* *out becomes the tables of the files for reading k, lent. They are read for all readings where
@@ -25,11 +27,12 @@ dt_status dt__tables_read(dt__tables *t, int part, const dt__tensor_names *files
                           dt__csv_table **out);
 void dt__tables_free(dt__tables *t);
 
-/* Whether a name is longer than its ending; of .csv files also with .gz behind it. */
-bool dt__ends_in(const char *name, const char *ending);
+/* Whether a name ends in .csv, or in .csv.gz. */
 bool dt__is_csv(const char *name);
 /* What the targets of arrays are for a task. */
 dt_target dt__target_of_task(int task);
+/* Labels of a task that nothing is known of but the classes of the model. */
+dt__labels dt__labels_of_task(int task, const dt_class_names *known);
 /* dt__open_tensors with tables that other openings of the same files share; `reading` is the place
  * of its columns there. */
 dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,

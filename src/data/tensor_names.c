@@ -3,6 +3,7 @@
 #include "data/tensor_names.h"
 
 #include "core/atomic_file.h"
+#include "core/ending.h"
 #include "core/utf8.h"
 #include "data/array_file.h"
 #include "data/data_options.h"
@@ -29,14 +30,31 @@ static int by_path(const void *a, const void *b)
     return strcmp(left->path, right->path);
 }
 
-/* A pattern for glob(3): in the folder every character is itself, in the name all but * and ?. */
+/* Where the ending of a name begins, .csv.gz as a whole; n: it has none. */
+static size_t ending_of(const char *name, size_t n)
+{
+    size_t end = dt__ends_in_of(name, n, ".gz") ? n - 3 : n;
+    while (end > 0 && name[end - 1] != '.' && name[end - 1] != '/') end--;
+    return end > 0 && name[end - 1] == '.' ? end : n;
+}
+
+/* A pattern for glob(3): in the folder every character is itself, in the name all but * and ?; of
+ * its ending capitals match, too. */
 static char *pattern_of(dt_ctx *ctx, const char *dir, const char *name, size_t n)
 {
     char *path = dt__data_path(ctx, dir, name);
     if (path == NULL) return NULL;
     const size_t whole = strlen(path) - (strlen(name) - n), folder = whole - n;
-    char *pattern = dt__alloc(ctx, 2 * whole + 1), *to = pattern;
+    const size_t ending = ending_of(path, whole);
+    char *pattern = dt__alloc(ctx, 4 * whole + 1), *to = pattern;
     for (size_t i = 0; pattern != NULL && i < whole; i++) {
+        const char small = dt__small_letter(path[i]);
+        if (i >= ending && small >= 'a' && small <= 'z') {
+            const char both[] = { '[', small, (char)(small - 'a' + 'A'), ']' };
+            memcpy(to, both, sizeof both);
+            to += sizeof both;
+            continue;
+        }
         if (strchr(i < folder ? "*?[\\" : "[\\", path[i]) != NULL) *to++ = '\\';
         *to++ = path[i];
     }
@@ -162,7 +180,7 @@ dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words
     if (to == NULL) return DT_ERR_NOMEM;
     memset(count, 0, (size_t)classes->n * sizeof *count);
     for (int64_t i = 0; i < classes->n; i++) to[i] = i;
-    const dt_status status = closed ? DT_OK : dt__words_sort(ctx, classes, to);
+    const dt_status status = closed ? DT_OK : dt__words_sort(ctx, classes, NULL, to);
     for (int64_t i = 0; i < names->n; i++) {
         dt__tensor_name *name = &names->v[i];
         name->label = to[name->label];

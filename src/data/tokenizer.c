@@ -45,6 +45,7 @@ dt_status dt__tokenizer_new(dt_ctx *ctx, int64_t vocab, size_t bytes, dt_tokeniz
     dt__ctx_retain(ctx);
     atomic_init(&k->refs, 1);
     k->vocab = vocab;
+    k->tokens = DT_NO_TEXT_TOKENS;
     k->before.ctx = k->after.ctx = ctx;
     k->bytes = dt__alloc(ctx, bytes);
     k->token = dt__alloc_array(ctx, vocab, sizeof *k->token);
@@ -276,6 +277,7 @@ int32_t dt_tokenizer_end(const dt_tokenizer *k)
 {
     if (k == NULL) return 0;
     static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
+    if (k->tokens.n_end > 0) return k->tokens.end[0];
     for (int i = 0; i < DT__COUNT_OF(names); i++) {
         const int32_t id = dt_tokenizer_id(k, names[i]);
         if (id >= 0 && k->token[id].special) return id;

@@ -153,7 +153,8 @@ struct dt_tokenizer {
     int32_t *slot; /* hash of the bytes of plain tokens: their ids, or -1 */
     uint32_t mask;
     dt__added added;
-    dt_ids before, after; /* tokens of the template */
+    dt_ids before, after;  /* tokens of the template */
+    dt_text_tokens tokens; /* what its model says of texts */
     dt__steps normalizer, pre_tokenizer;
     dt__bpe bpe;
 };
@@ -169,6 +170,16 @@ int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask);
 dt_status dt__tokenizer_index(dt_tokenizer *k, int32_t *twice);
 /* The plain token with these bytes; -1: none. */
 int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n);
+
+/* ---- tokens of a model (model_tokens.c) ------------------------------------------------------ */
+
+/* Adds an end, unless it is there; false: there is no room. */
+bool dt__text_tokens_add_end(dt_text_tokens *t, int32_t id);
+void dt__text_tokens_put(dt__chars *t, const dt_text_tokens *k);
+bool dt__text_tokens_none(const dt_text_tokens *t);
+/* Gives a tokenizer that is not the model's own those of the model's tokens that are added tokens
+ * of it. False: an end is not. */
+bool dt__tokenizer_take_tokens(dt_tokenizer *k, const dt_text_tokens *from);
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

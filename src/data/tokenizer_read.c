@@ -1,5 +1,6 @@
 /* Reads a tokenizer's JSON: detects its kind, and reads the simple kinds. */
 #include "core/atomic_file.h"
+#include "core/byte_mark.h"
 #include "data/input.h"
 #include "data/tokenizer.h"
 
@@ -201,11 +202,13 @@ dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const 
     if (bytes > MOST_BYTES) {
         return dt_fail(ctx, DT_ERR_FORMAT, "%s: more than %zu bytes", name, MOST_BYTES);
     }
+    size_t mark;
+    DT__TRY(dt__skip_mark(ctx, name, text, bytes, &mark));
     const unsigned char *begin = (const unsigned char *)text;
     char *strings = dt__alloc(ctx, bytes);
     if (strings == NULL) return DT_ERR_NOMEM;
     dt__json j = { .ctx = ctx, .path = name, .what = "the tokenizer", .strings = strings };
-    j.begin = j.at = begin;
+    j.begin = j.at = begin + mark;
     j.end = begin + bytes;
     const dt_status status = read_any(&j, out);
     dt__release(ctx, strings);

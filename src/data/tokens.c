@@ -1,6 +1,7 @@
 /* Files of ids: little-endian u16 or u32, without a header, as other training programs write them.
  * Memory-mapped if possible, so a file may be larger than memory. */
 #include "core/atomic_file.h"
+#include "core/ending.h"
 #include "data/file_map.h"
 
 #include <detent/text.h>
@@ -19,12 +20,7 @@ struct dt_tokens {
     int64_t count;
 };
 
-static int size_by_name(const char *path)
-{
-    static const char wide[] = ".u32.bin";
-    const size_t n = strlen(path), m = sizeof wide - 1;
-    return n >= m && strcmp(path + n - m, wide) == 0 ? 4 : 2;
-}
+static int size_by_name(const char *path) { return dt__ends_in(path, ".u32.bin") ? 4 : 2; }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@ static const char *const dtypes[] = { "f32", "f16", "bf16" };
 
 static int32_t zero_of(const dt_trace_operand *o)
 {
-    if (o->zero_point != NULL) return *(const int8_t *)dt__data(o->zero_point);
+    if (o->zero_point != NULL) return *(const int8_t *)dt__values(o->zero_point);
     return o->quant->is_unsigned ? dt__qmin(o->quant) : 0;
 }
 
@@ -25,7 +25,7 @@ static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
         const dt__c_static *f = &p->fixed[i];
         if (f->scale == o->scale && f->zero_point == o->zero_point) return f->name;
     }
-    const float scale = *(const float *)dt__data(o->scale);
+    const float scale = *(const float *)dt__values(o->scale);
     const int32_t zero = zero_of(o), qmin = dt__qmin(o->quant), qmax = dt__qmax(o->quant);
     snprintf(name.text, sizeof name.text, "&g%lld", (long long)p->n_fixed);
     dt__c_constant(p, "static const code_grid %s = { %s, %s, %d.0f, %d.0f, %d };\n", name.text + 1,

@@ -222,7 +222,7 @@ int dt__c_device_weight(dt__c_program *p, const dt_trace_call *c, int activation
         .x = { x->scale, x->zero_point },
         .y = { y->scale, y->zero_point },
         .w = ((const dt__packed *)w->tensor->ext)->codes,
-        .bias = bias < 0 ? NULL : dt__data(dt_trace_value_at(t, bias)->tensor),
+        .bias = bias < 0 ? NULL : dt__values(dt_trace_value_at(t, bias)->tensor),
         .one_scale = strcmp(c->op->name, "device_linear") == 0 && dt__c_flag(c, "one_scale"),
         .activation = activation
     };

@@ -209,14 +209,24 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     dt__c_end_cmsis(p);
 }
 
-static bool takes_pool(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+/* Pools that CMSIS-NN has not: maxima with gaps, and means that count padding. */
+static bool emit_plain_pool(dt__c_program *p, const dt_trace_call *c)
 {
-    (void)t;
-    for (int i = 0; i < 2; i++) {
-        if (dt__c_int(c, "dilation", i) <= 1) continue;
-        snprintf(why, size, "its windows have gaps");
-        return false;
+    const bool max = strcmp(c->op->name, "device_max_pool2d") == 0;
+    const int64_t gap[] = { dt__c_int(c, "dilation", 0), dt__c_int(c, "dilation", 1) };
+    const bool pads = dt__c_int(c, "padding", 0) > 0 || dt__c_int(c, "padding", 1) > 0;
+    const dt__c_name x = dt__c_value(p, c->in[X].value);
+    if (max && (gap[0] > 1 || gap[1] > 1)) {
+        dt__c_want(p, "device_max_pool_gaps");
+        dt__c_line(p, "device_max_pool_gaps(&s%lld, %lld, %lld, %s, %s);", (long long)p->at,
+                   (long long)dt__max_i64(1, gap[0]), (long long)dt__max_i64(1, gap[1]), x.text,
+                   dt__c_out(p, c, 0).text);
+        return true;
     }
+    if (max || !pads || !dt__c_flag(c, "count_include_pad")) return false;
+    dt__c_want(p, "device_average_padded");
+    dt__c_line(p, "device_average_padded(&s%lld, %d, %s, %s);", (long long)p->at,
+               value(p, c->in[X].value)->zero_point, x.text, dt__c_out(p, c, 0).text);
     return true;
 }
 
@@ -231,7 +241,6 @@ static void emit_pool(dt__c_program *p, const dt_trace_call *c)
         stride[i] =
             dt__c_int(c, "stride", i) != 0 ? dt__c_int(c, "stride", i) : dt__c_int(c, "kernel", i);
     }
-    dt__c_want(p, text);
     dt__c_constant(p,
                    "static const device_pool s%lld = { /* in, out; kernel, stride; padding, "
                    "clamps */\n"
@@ -241,6 +250,8 @@ static void emit_pool(dt__c_program *p, const dt_trace_call *c)
                    (long long)out[1], (long long)out[2], (long long)dt__c_int(c, "kernel", 0),
                    (long long)dt__c_int(c, "kernel", 1), (long long)stride[0], (long long)stride[1],
                    (long long)dt__c_int(c, "padding", 0), (long long)dt__c_int(c, "padding", 1));
+    if (emit_plain_pool(p, c)) return;
+    dt__c_want(p, text);
     dt__c_begin_cmsis(p, "cmsis_pool", (size_t)(in[0] * (int64_t)sizeof(int32_t)));
     dt__c_line(p, "bad |= cmsis_pool(&s%lld, %d, %s, room, %s);", (long long)p->at, max,
                dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
@@ -334,7 +345,9 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
     const int64_t left = pads->n > 0 ? pads->v[0] : 0, top = pads->n > 2 ? pads->v[2] : 0;
     const dt__c_name y = dt__c_out(p, c, 0);
     dt__c_want(p, "device_place");
-    dt__c_line(p, "memset(%s, %d, %lld);", y.text, value(p, c->in[X].value)->zero_point,
+    const double outside = *(const double *)dt__c_field(c, "value");
+    dt__c_line(p, "memset(%s, %d, %lld);", y.text,
+               dt__device_code(outside, range_of(value(p, c->in[X].value))),
                (long long)dt__c_count(p, c->out[0]));
     dt__c_line(p, "device_place(%s, %lld, %lld, %lld, %s + %lld);",
                dt__c_value(p, c->in[X].value).text, (long long)in[1], (long long)(in[2] * in[0]),
@@ -348,8 +361,8 @@ const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emi
                                             { "device_conv_transpose2d", NULL, NULL, emit_conv },
                                             { "device_add", NULL, NULL, emit_pair },
                                             { "device_mul", NULL, NULL, emit_pair },
-                                            { "device_max_pool2d", NULL, takes_pool, emit_pool },
-                                            { "device_avg_pool2d", NULL, takes_pool, emit_pool },
+                                            { "device_max_pool2d", NULL, NULL, emit_pool },
+                                            { "device_avg_pool2d", NULL, NULL, emit_pool },
                                             { "device_softmax", NULL, takes_softmax, emit_softmax },
                                             { "device_reshape", NULL, NULL, emit_reshape },
                                             { "device_concat", NULL, NULL, emit_concat },

@@ -33,7 +33,7 @@ static double value_at(const dt__c_program *p, const dt_trace_call *c, int i, in
 {
     if (i >= c->n_in || c->in[i].value < 0) return absent;
     const dt_tensor *x = dt_trace_value_at(p->trace, c->in[i].value)->tensor;
-    return (double)((const float *)dt__data(x))[k];
+    return (double)((const float *)dt__values(x))[k];
 }
 
 /* y = (x - middle) slope + offset, by the doubles of kernels/plain_batch_norm.inc. */

@@ -39,6 +39,7 @@ void dt__c_line(dt__c_program *p, const char *format, ...)
     }
     dt__c_fail(p, DT__RESERVE(p->ctx, p->line, p->n_lines, p->room_lines));
     if (p->status != DT_OK) return;
+    p->flash += dt__c_descriptor_bytes(text);
     char *line = dt__copy_string(p->ctx, text);
     if (line == NULL) dt__c_fail(p, DT_ERR_NOMEM);
     else p->line[p->n_lines++] = line;
@@ -98,7 +99,7 @@ static dt__c_name plus(const char *base, int64_t offset)
 static void put_repeated(dt__c_program *p, int64_t value, const dt_tensor *x, const char *name)
 {
     const int64_t n = dt__c_count(p, value);
-    const float *from = dt__data(x);
+    const float *from = dt__values(x);
     float *all = dt__alloc_array(p->ctx, n, sizeof *all);
     if (all == NULL) {
         dt__c_fail(p, DT_ERR_NOMEM);
@@ -135,7 +136,7 @@ static dt__c_name table_of(dt__c_program *p, int64_t value)
     }
     if (p->status == DT_OK && x->count != dt__c_count(p, value)) put_repeated(p, value, x, base);
     else if (p->status == DT_OK) {
-        dt__c_floats(p, base, dt__c_comment(v->name, comment), dt__data(x), x->count);
+        dt__c_floats(p, base, dt__c_comment(v->name, comment), dt__values(x), x->count);
     }
     dt_tensor_free(made);
     return plus(base, 0);

@@ -105,6 +105,9 @@ dt_status dt__c_place_values(dt__c_program *p);
 dt_status dt__c_emit_calls(dt__c_program *p);
 /* Copies outputs that lie elsewhere to the caller's memory. */
 void dt__c_copy_outputs(dt__c_program *p);
+/* Bytes of a descriptor, `static const TYPE NAME = { ... }` of 4-byte fields, as on a processor of
+ * 32 bits; 0 of any other text. */
+size_t dt__c_descriptor_bytes(const char *text);
 /* The text that computes a table's checksum. */
 const char *dt__c_check_of(const dt__c_table *t);
 /* Appends rows of a table from number `from` on, until `to` holds `most` bytes and a row is full.

@@ -29,6 +29,28 @@ dt__c_name dt__c_float(float v)
     return name;
 }
 
+size_t dt__c_descriptor_bytes(const char *text)
+{
+    const char *begin = strchr(text, '{');
+    size_t fields = 0;
+    if (strncmp(text, "static const ", 13) != 0 || begin == NULL ||
+        memchr(text, '[', (size_t)(begin - text)) != NULL)
+        return 0;
+    bool comment = false, inside = false; /* inside: of a field */
+    for (const char *c = begin + 1; *c != 0 && *c != '}'; c++) {
+        if (strncmp(c, "/*", 2) == 0) comment = true;
+        if (strncmp(c, "*/", 2) == 0) {
+            comment = false;
+            c++;
+            continue;
+        }
+        if (comment || *c == ' ' || *c == '\n') continue;
+        if (*c != ',' && !inside) fields++;
+        inside = *c != ',';
+    }
+    return 4 * fields;
+}
+
 void dt__c_constant(dt__c_program *p, const char *format, ...)
 {
     va_list args;
@@ -36,7 +58,9 @@ void dt__c_constant(dt__c_program *p, const char *format, ...)
     va_start(args, format);
     const int n = vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (p->status == DT_OK) dt__put(&p->constants, text, (size_t)(n < 0 ? 0 : n));
+    if (p->status != DT_OK) return;
+    dt__put(&p->constants, text, (size_t)(n < 0 ? 0 : n));
+    p->flash += dt__c_descriptor_bytes(text);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

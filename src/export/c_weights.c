@@ -265,7 +265,7 @@ static void put_floats(dt__c_program *p, const dt_trace_value *v, int64_t groups
         const dt_tensor *by_output = made != NULL ? made : x;
         w->rows = groups > 0 ? dt__mapped_rows(&map) : x->dims[0];
         w->columns = x->count / dt__max_i64(1, w->rows);
-        dt__c_floats(p, w->name.text, dt__c_comment(v->name, what), dt__data(by_output),
+        dt__c_floats(p, w->name.text, dt__c_comment(v->name, what), dt__values(by_output),
                      by_output->count);
     }
     dt_tensor_free(made);

@@ -1,5 +1,6 @@
 /* Format c: NAME.h and NAME.c. */
 #include "export/c_write.h"
+#include "export/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,14 @@ void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
     dt__put_text(to, "]");
 }
 
+const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
+{
+    const int64_t *v;
+    const int n = (output ? dt_trace_outputs : dt_trace_inputs)(p->trace, &v);
+    if (n == 1) return NULL;
+    return output ? p->trace->out_name[i] : dt_trace_value_at(p->trace, v[i])->name;
+}
+
 const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
 
 void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
@@ -50,6 +59,14 @@ void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
+/* "left, " */
+static void put_end_name(const dt__c_program *p, bool output, int i, dt__chars *to)
+{
+    char text[DT__C_COMMENT];
+    const char *name = dt__c_end_name(p, output, i);
+    if (name != NULL) dt__c_printf(to, "%.40s, ", dt__c_comment(name, text));
+}
+
 static void put_sizes(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
@@ -66,6 +83,7 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
                          dt__c_given(sides[s].word, i, sides[s].n).text,
                          (long long)dt__c_count(a->p, v[i]),
                          dt__c_given(sides[s].base, i, sides[s].n).text);
+            put_end_name(a->p, s == 1, i, to);
             dt__c_put_extents(a->p, v[i], to);
             dt__put_text(to, " */\n");
         }
@@ -149,7 +167,9 @@ static const char prototypes[] =
     "    /* a number to be quantized is not finite, or too large; y means nothing */\n"
     "    $_NOT_FINITE = 1,\n"
     "    /* the arena is not aligned; nothing was computed */\n"
-    "    $_MISALIGNED = 2\n"
+    "    $_MISALIGNED = 2,\n"
+    "    /* compiled or linked with parts of -ffast-math; nothing was computed */\n"
+    "    $_FAST_MATH = 3\n"
     "};\n\n"
     "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
     " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n";
@@ -158,7 +178,8 @@ static const char checks[] =
     "/* A checksum of all constants. */\n"
     "uint32_t @_checksum(void);\n\n"
     "/* In @_test.c: how many outputs differ in a bit from\n"
-    " * those of detent, plus 1 where a constant was changed. 0 is right. */\n"
+    " * those of detent, plus 1 where a constant was changed. 0 is right. Below 0: -s, where\n"
+    " * @_run returned s and computed nothing, as for an arena that is not aligned. */\n"
     "int @_selftest(void *arena);\n\n";
 
 void dt__c_put_header(const dt__c_about *a, dt__chars *to)
@@ -217,6 +238,7 @@ static void put_run(const dt__c_about *a, dt__chars *to)
     dt__c_put_parameters(a, to);
     dt__put_text(to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
     dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
+    if (!a->p->device) dt__c_put_named(a, to, "    if (check_flags()) return $_FAST_MATH;\n");
     if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
     dt__c_put_pointers(a, to);
     if (a->p->device) dt__c_put_device_room(a, to);

@@ -38,6 +38,8 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to);
 /* NAME.c in front of the constants, and behind them. */
 void dt__c_put_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_model_source(const dt__c_about *a, dt__chars *to);
+/* The program of NAME_test.c; `word` is ARENA or STATE. */
+void dt__c_put_test_main(const dt__c_about *a, const char *word, dt__chars *to);
 void dt__c_put_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_readme(const dt__c_about *a, dt__chars *to);
 
@@ -75,6 +77,8 @@ dt_status dt__c_language_expected(dt__c_about *a);
 
 /* A text in which @ stands for the name and $ for the name of macros. */
 /* "float", or of a model of integers "int8_t". */
+/* The name of input or output i in the model; NULL where it is the only one. */
+const char *dt__c_end_name(const dt__c_program *p, bool output, int i);
 const char *dt__c_element(const dt__c_program *p);
 void dt__c_put_named(const dt__c_about *a, dt__chars *to, const char *text);
 /* Blocks that statements name, as pointers into the bytes at `memory`. */

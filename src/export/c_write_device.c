@@ -23,11 +23,18 @@ const char dt__c_device_end[] = "#if defined(DEVICE_CMSIS_NN)\n"
                                 "    return $_OK;\n}\n";
 
 /* Scale and zero point of an input or output. */
-static void put_range(const dt__c_about *a, const char *word, int64_t value, dt__chars *to)
+static void put_range(const dt__c_about *a, bool output, int i, dt__chars *to)
 {
+    const int64_t *v;
+    const int n = (output ? dt_trace_outputs : dt_trace_inputs)(a->p->trace, &v);
+    const dt__c_name named = dt__c_given(output ? "OUTPUT" : "INPUT", i, n);
+    const char *word = named.text, *name = dt__c_end_name(a->p, output, i);
+    const int64_t value = v[i];
+    char comment[DT__C_COMMENT];
     const dt_trace_value *codes = dt__c_device_codes(a->p->trace, value);
-    dt__c_printf(to, "#define %s_%s_SCALE %s\n#define %s_%s_ZERO %d\n", a->upper, word,
-                 dt__c_float(codes->scale).text, a->upper, word, codes->zero_point);
+    dt__c_printf(to, "#define %s_%s_SCALE %s", a->upper, word, dt__c_float(codes->scale).text);
+    if (name != NULL) dt__c_printf(to, " /* of %.40s */", dt__c_comment(name, comment));
+    dt__c_printf(to, "\n#define %s_%s_ZERO %d\n", a->upper, word, codes->zero_point);
 }
 
 void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to)
@@ -40,7 +47,7 @@ void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to)
         const int64_t *v;
         const int n = (side == 0 ? dt_trace_inputs : dt_trace_outputs)(a->p->trace, &v);
         for (int i = 0; i < n; i++) {
-            put_range(a, dt__c_given(side == 0 ? "INPUT" : "OUTPUT", i, n).text, v[i], to);
+            put_range(a, side == 1, i, to);
         }
     }
 }

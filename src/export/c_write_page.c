@@ -99,7 +99,7 @@ static void put_data(const dt_model_data *d, dt__chars *to)
     }
 }
 
-/* What comes in and goes out: "[128, 6]". */
+/* What comes in and goes out: "| input | [128, 6] |". */
 static void put_sides(const dt__c_about *a, dt__chars *to)
 {
     const struct {
@@ -109,12 +109,18 @@ static void put_sides(const dt__c_about *a, dt__chars *to)
     for (int s = 0; s < DT__COUNT_OF(sides); s++) {
         const int64_t *v;
         const int n = sides[s].of(a->p->trace, &v);
-        dt__c_printf(to, "| %s |", sides[s].word);
         for (int i = 0; i < n; i++) {
-            dt__put_text(to, i > 0 ? ", " : " ");
+            const char *name = dt__c_end_name(a->p, s == 1, i);
+            dt__c_printf(to, "| %s ", sides[s].word);
+            if (name != NULL) {
+                dt__c_printf(to, "`%s`: ", dt__c_given(s == 0 ? "x" : "y", i, n).text);
+                put_escaped(to, name);
+                dt__put_text(to, " ");
+            }
+            dt__put_text(to, "| ");
             dt__c_put_extents(a->p, v[i], to);
+            dt__put_text(to, " |\n");
         }
-        dt__put_text(to, " |\n");
     }
 }
 
@@ -154,11 +160,11 @@ static const dt_trace_call *reader_of(const dt_trace *t, int64_t value)
     return NULL;
 }
 
-static void put_scheme(dt__chars *to, const dt_trace_operand *o)
+static void put_scheme(dt__chars *to, const dt_trace_operand *o, bool coded)
 {
     char text[128];
     if (o->quant == NULL) {
-        dt__put_text(to, "floats");
+        dt__put_text(to, coded ? "int8 codes with one scale and zero point" : "floats");
         return;
     }
     dt_quant_spec quant = *o->quant;
@@ -188,11 +194,12 @@ void dt__c_put_quantization(const dt__c_about *a, dt__chars *to)
             dt__c_printf(to, "%s%lld", d > 0 ? ", " : "", (long long)dt__c_dim(a->p, i, d));
         }
         dt__c_printf(to, "] | %s | ", dt__quant_text(quant, text, sizeof text));
-        put_scheme(to, &c->in[0]);
+        put_scheme(to, &c->in[0], dt_trace_value_at(t, c->in[0].value)->coded);
         dt__put_text(to, " |\n");
     }
-    dt__put_text(to, any ? "\nAll other parameters are floats.\n\n"
-                         : "## Quantization\n\nNone: all parameters are floats.\n\n");
+    dt__put_text(to, !any           ? "## Quantization\n\nNone: all parameters are floats.\n\n"
+                     : a->p->device ? "\nBiases are int32; no parameter is a float.\n\n"
+                                    : "\nAll other parameters are floats.\n\n");
 }
 
 /* ---- the arena ------------------------------------------------------------------------------- */
@@ -273,7 +280,7 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     dt__c_put_quantization(a, to);
     dt__c_printf(to,
                  "## Costs\n\n| | |\n|---|---|\n"
-                 "| flash | %zu bytes of constants, and the code |\n"
+                 "| flash | %zu bytes of constants and descriptors, and the code |\n"
                  "| RAM | %zu bytes, the arena, and the stack |\n"
                  "| multiply-adds | %lld |\n| products of integers | %lld |\n"
                  "| products of floats | %lld |\n| checksum of the constants | %08x |\n\n",

@@ -107,9 +107,10 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
                      dt__c_given("y", i, n_out).text, (long long)dt__c_count(a->p, out[i]));
     }
     dt__c_printf(to,
-                 "    int wrong = %s_checksum() != 0x%08xu;\n"
-                 "    uint32_t example;\n",
-                 a->name, a->p->checksum);
+                 "    int wrong = %s_checksum() != 0x%08xu, status;\n"
+                 "    uint32_t example;\n"
+                 "    if ((uintptr_t)arena %% %s_ARENA_ALIGN != 0) return -%s_MISALIGNED;\n",
+                 a->name, a->p->checksum, a->upper, a->upper);
     dt__c_put_features_check(a, to);
     dt__c_printf(to,
                  "    for (example = 0; example < %d; example++) {\n"
@@ -119,10 +120,14 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
         dt__c_printf(to, "        make_example(&state, %s, %lld);\n",
                      dt__c_given("x", i, n_in).text, (long long)dt__c_count(a->p, in[i]));
     }
-    dt__c_printf(to, "        wrong += %s_run(", a->name);
+    dt__c_printf(to, "        status = %s_run(", a->name);
     for (int i = 0; i < n_in; i++) dt__c_printf(to, "%s, ", dt__c_given("x", i, n_in).text);
     for (int i = 0; i < n_out; i++) dt__c_printf(to, "%s, ", dt__c_given("y", i, n_out).text);
     dt__put_text(to, "arena);\n");
+    if (!a->p->device) {
+        dt__c_put_named(a, to, "        if (status == $_FAST_MATH) return -status;\n");
+    }
+    dt__put_text(to, "        wrong += status;\n");
     for (int i = 0; i < n_out; i++) {
         const long long n = (long long)dt__c_count(a->p, out[i]);
         const dt__c_name y = dt__c_given("y", i, n_out);
@@ -132,24 +137,47 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "    }\n    return wrong;\n}\n");
 }
 
-static void put_main(const dt__c_about *a, dt__chars *to)
+static const char main_head[] =
+    "#ifndef $_NO_MAIN\n#include <stdio.h>\n\n"
+    "/* 64 bytes in front of what the model uses and behind it must not change. */\n"
+    "static uint8_t memory[64 + %_BYTES + 64 + %_ALIGN];\n\n"
+    "int main(void)\n{\n"
+    "    uint8_t *used = memory + 64;\n"
+    "    int wrong, i;\n"
+    "    memset(memory, 0xa5, sizeof memory);\n"
+    "    while ((uintptr_t)used \001 %_ALIGN != 0) used++;\n"
+    "    wrong = @_selftest(used);\n"
+    "    if (wrong == -$_MISALIGNED) {\n"
+    "        printf(\"@: its memory is not aligned to \001d bytes\\n\", %_ALIGN);\n    }\n";
+
+static const char main_flags[] =
+    "    if (wrong == -$_FAST_MATH) {\n"
+    "        printf(\"@: compiled or linked with parts of -ffast-math\\n\");\n    }\n";
+
+static const char main_tail[] = "    if (wrong < 0) return 1;\n"
+                                "    for (i = 0; i < 64; i++) {\n"
+                                "        wrong += used[i - 64] != 0xa5;\n"
+                                "        wrong += used[%_BYTES + i] != 0xa5;\n"
+                                "    }\n"
+                                "    printf(\"@: \001d wrong\\n\", wrong);\n"
+                                "    return wrong != 0;\n}\n#endif\n";
+
+/* In the texts above % is NAME_ARENA or NAME_STATE, and \001 a percent sign. */
+static void put_with(const dt__c_about *a, const char *word, const char *text, dt__chars *to)
 {
-    dt__c_printf(to,
-                 "\n#ifndef %s_NO_MAIN\n#include <stdio.h>\n\n"
-                 "/* 64 bytes in front of the arena and behind it must not change. */\n"
-                 "static union {\n    double align;\n    uint8_t bytes[64 + %s_ARENA_BYTES + 64];\n"
-                 "} memory;\n\n"
-                 "int main(void)\n{\n"
-                 "    int wrong, i;\n"
-                 "    memset(memory.bytes, 0xa5, sizeof memory.bytes);\n"
-                 "    wrong = %s_selftest(memory.bytes + 64);\n"
-                 "    for (i = 0; i < 64; i++) {\n"
-                 "        wrong += memory.bytes[i] != 0xa5;\n"
-                 "        wrong += memory.bytes[64 + %s_ARENA_BYTES + i] != 0xa5;\n"
-                 "    }\n"
-                 "    printf(\"%s: %%d wrong\\n\", wrong);\n"
-                 "    return wrong != 0;\n}\n#endif\n",
-                 a->upper, a->upper, a->name, a->upper, a->name);
+    for (; *text != '\0'; text++) {
+        const char one[] = { *text, '\0' };
+        if (*text == '%') dt__c_printf(to, "%s_%s", a->upper, word);
+        else if (*text == '\001') dt__put_text(to, "%");
+        else dt__c_put_named(a, to, one);
+    }
+}
+
+void dt__c_put_test_main(const dt__c_about *a, const char *word, dt__chars *to)
+{
+    put_with(a, word, main_head, to);
+    if (!a->p->device) put_with(a, word, main_flags, to);
+    put_with(a, word, main_tail, to);
 }
 
 void dt__c_put_test(const dt__c_about *a, dt__chars *to)
@@ -169,5 +197,6 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_test(a, to);
     dt__put_text(to, a->p->device ? tools_of_codes : tools);
     put_selftest(a, to);
-    put_main(a, to);
+    dt__put_text(to, "\n");
+    dt__c_put_test_main(a, "ARENA", to);
 }

@@ -35,11 +35,24 @@ static const char declarations[] =
     "                 int32_t *room);\n\n"
     "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
+/* The token that ends a text, and a test for all of them. */
+static void put_ends(const dt__c_about *a, dt__chars *to)
+{
+    const dt_text_tokens t = dt_tokenizer_tokens(a->tokenizer);
+    const int32_t end = dt_tokenizer_end(a->tokenizer);
+    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n", a->upper,
+                 end);
+    dt__c_printf(to, "#define %s_IS_END(token) ((token) == %d", a->upper, end);
+    for (int i = 1; i < t.n_end; i++) {
+        dt__c_printf(to, "%s(token) == %d", i % 4 == 0 ? " || \\\n    " : " || ", t.end[i]);
+    }
+    dt__put_text(to, ")\n\n");
+}
+
 void dt__c_put_text_header(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_named(a, to, header);
-    dt__c_printf(to, "#define %s_END %d /* the token that ends a text; -1: none */\n\n", a->upper,
-                 dt_tokenizer_end(a->tokenizer));
+    put_ends(a, to);
     dt__c_put_named(a, to, declarations);
 }
 
@@ -130,7 +143,8 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     for (int64_t i = 0; i < n && id != NULL; i++) id[i] = sorted[i].id;
     const bool made = sorted != NULL && id != NULL;
     if (made) put_table(to, "int32_t sorted", id, n, integer_at);
-    dt__c_printf(to, "static const text_tokens tokens = { bytes, start, sorted, %lld };\n",
+    dt__c_printf(to,
+                 "static const text_tokens tokens = { token_bytes, token_start, sorted, %lld };\n",
                  (long long)n);
     dt__release(to->ctx, sorted);
     dt__release(to->ctx, id);
@@ -148,8 +162,8 @@ static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
         if (i < k->vocab) put_decoded(k, &k->token[i], &bytes);
     }
     const bool made = !bytes.failed;
-    if (made) put_table(to, "uint8_t bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
-    if (made) put_table(to, "uint32_t start", start, k->vocab + 1, word_at);
+    if (made) put_table(to, "uint8_t token_bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
+    if (made) put_table(to, "uint32_t token_start", start, k->vocab + 1, word_at);
     dt__release(to->ctx, bytes.bytes);
     dt__release(to->ctx, start);
     return made ? put_sorted(k, to) : DT_ERR_NOMEM;
@@ -302,7 +316,7 @@ static const char functions[] =
 /* The program: a prompt begins as one token for each character or byte, before they are merged. */
 static const char program[] =
     "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
-    "static double state[$_STATE_BYTES / 8];\n"
+    "static uint8_t memory[$_STATE_BYTES + $_STATE_ALIGN];\n"
     "static float logits[$_VOCAB];\n"
     "static int32_t prompt[N_BEFORE + N_PROMPT + N_AFTER], room[$_VOCAB];\n\n"
     "int main(int argc, char **argv)\n{\n"
@@ -311,6 +325,8 @@ static const char program[] =
     "    @_sampling how = { 0.8, 1.0, 0, 0 };\n"
     "    int32_t n = @_encode(text, (int32_t)strlen(text), prompt + N_BEFORE, N_PROMPT);\n"
     "    int32_t i, token, bytes;\n"
+    "    uint8_t *state = memory;\n"
+    "    while ((uintptr_t)state % $_STATE_ALIGN != 0) state++;\n"
     "    if (argc > 3) how.temperature = atof(argv[3]);\n"
     "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
     "    for (i = 0; i < N_BEFORE; i++) prompt[i] = before[i];\n"
@@ -325,7 +341,7 @@ static const char program[] =
     "    fputs(text, stdout);\n"
     "    for (i = 0; i < most; i++) {\n"
     "        token = @_sample(logits, &how, (uint64_t)i, room);\n"
-    "        if (token == $_END) break;\n"
+    "        if ($_IS_END(token)) break;\n"
     "        made = @_decode(token, &bytes);\n"
     "        fwrite(made, 1, (size_t)bytes, stdout);\n"
     "        if (@_next(state, token, logits) != 0) break; /* the context is full */\n"

@@ -5,6 +5,7 @@
 #include "core/refusals.h"
 #include "export/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,6 +128,46 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     return s;
 }
 
+/* ---- another arithmetic ---------------------------------------------------------------------- */
+
+#define QUICK 3e7 /* multiply-adds of an example up to which the difference is measured */
+
+static double work_of(const dt_trace *t)
+{
+    double all = 0;
+    for (int64_t i = 0; i < dt_trace_calls(t); i++) {
+        all += (double)dt_trace_multiply_adds(t, dt_trace_call_at(t, i), 1, 1);
+    }
+    return all;
+}
+
+/* One line about a file that computes otherwise than the model: by how much. */
+static dt_status tell_change(const dt_export_call *call)
+{
+    const dt_export_options *o = call->options;
+    dt_export_difference d[DT_MAX_OUT];
+    int n = 0;
+    char line[200];
+    if (!call->summary->changed || o->note == NULL) return DT_OK;
+    const bool quick = !o->past && work_of(call->trace) <= QUICK;
+    if (quick) DT__TRY(dt_export_verify(call->m, call->info, call->path, d, &n));
+    double absolute = 0, relative = 0;
+    for (int i = 0; i < n; i++) {
+        absolute = fmax(absolute, d[i].absolute);
+        relative = fmax(relative, d[i].relative);
+    }
+    const int used =
+        snprintf(line, sizeof line, "activations have other codes than the model's, or none: ");
+    if (quick) {
+        snprintf(line + used, sizeof line - (size_t)used, DT_DIFFERENCE_TEXT, absolute, relative);
+    } else {
+        snprintf(line + used, sizeof line - (size_t)used,
+                 "--verify measures the largest difference");
+    }
+    o->note(o->user, line);
+    return DT_OK;
+}
+
 static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
 {
     dt_trace *t;
@@ -138,6 +179,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     dt_status s = dt__check_calls(e, t, call->options);
     call->trace = t;
     if (s == DT_OK) s = e->write(call);
+    if (s == DT_OK) s = tell_change(call);
     dt_trace_free(t);
     return s;
 }

@@ -6,6 +6,7 @@
 #include "core/utf8.h"
 #include "data/tokenizer.h"
 #include "export/c_device.h"
+#include "export/c_emit.h"
 #include "export/c_write.h"
 #include "export/exporters.h"
 #include "io/new_folder.h"
@@ -50,7 +51,7 @@ static dt_status make_codes(const dt__c_about *a, uint32_t *state, int64_t value
 {
     const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
     int8_t *codes = dt__alloc_array(a->call->ctx, 2 * x->count + 1, 1), *planes = codes + x->count;
-    float *to = dt__data_mut(x);
+    float *to = dt__values_mut(x);
     if (codes == NULL) return DT_ERR_NOMEM;
     dt__c_example_codes(state, x->count, codes);
     dt__c_device_turn(a->p, value, true, codes, planes);
@@ -70,7 +71,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
         for (int d = 0; d < rank; d++) dims[d] = dt__c_dim(a->p, in[i], d);
         DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
         if (a->p->device) DT__TRY(make_codes(a, &state, in[i], x[i]));
-        else dt__c_example(&state, x[i]->count, dt__data_mut(x[i]));
+        else dt__c_example(&state, x[i]->count, dt__values_mut(x[i]));
     }
     return DT_OK;
 }
@@ -84,7 +85,7 @@ static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
     if (s == DT_OK) s = dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, &dense);
     if (s == DT_OK) {
         dt__copy_tensor(value, dense);
-        memcpy(to, dt__data(dense), (size_t)dense->count * sizeof(float));
+        memcpy(to, dt__values(dense), (size_t)dense->count * sizeof(float));
     }
     dt__codes_release(codes);
     dt_tensor_free(value);
@@ -188,6 +189,7 @@ dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
                        (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
     DT__TRY(check_name(call));
+    if (!p->device) dt__c_want(p, "check_flags");
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
     dt__c_copy_outputs(p);
@@ -391,7 +393,8 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
     if (!call->options->text) return DT_OK;
     const char *text = call->info != NULL ? call->info->tokenizer : NULL;
     if (text != NULL && dt_trace_has_length(call->trace)) {
-        DT__TRY(dt_tokenizer_parse(call->ctx, text, strlen(text), call->path, k));
+        const dt_tokenizer_texts own = { text, call->info->tokens };
+        DT__TRY(dt_tokenizer_of_model(call->ctx, &own, call->path, k));
         return check_tokenizer(call->ctx, k);
     }
     return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,

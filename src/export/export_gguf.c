@@ -4,6 +4,7 @@
 #include "core/atomic_file.h"
 #include "export/exporters.h"
 #include "export/gguf_put.h"
+#include "export/random_inputs.h"
 
 #include <string.h>
 
@@ -104,8 +105,11 @@ static dt_status write(const dt_export_call *call)
         return dt_fail(call->ctx, DT_ERR_STATE,
                        "export: format gguf holds integers; convert the model first");
     }
-    const dt_status s = put(&p);
+    dt_status s = put(&p);
     if (s == DT_OK) summarize(&p);
+    if (s == DT_OK && call->options->gguf_type != DT_GGUF_TRAINED) {
+        s = dt__note_floats(call, "the model's codes of activations are left out");
+    }
     dt__release(p.ctx, p.keys.bytes);
     dt__release(p.ctx, p.tensor);
     dt__kept_free(p.ctx, &p.kept);

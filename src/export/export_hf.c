@@ -1,10 +1,12 @@
 /* Exporter hf: a folder in the format of Hugging Face's transformers (src/io/hf_save.c). */
 #include "export/exporters.h"
+#include "export/random_inputs.h"
 #include "io/hf.h"
 
 static dt_status write(const dt_export_call *e)
 {
-    return dt_hf_save(e->m, e->info, &e->options->hf, e->path);
+    DT__TRY(dt_hf_save(e->m, e->info, &e->options->hf, e->path));
+    return dt__note_floats(e, "activations are floats there, and the model's codes are left out");
 }
 
 static dt_status check(const dt_export_call *e) { return dt__hf_check(e->ctx, e->info, false); }

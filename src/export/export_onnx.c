@@ -81,6 +81,14 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
         snprintf(why, size, "--ops qdq wants static ranges, and its input has a dynamic one");
         return false;
     }
+    for (int i = 0; i < c->n_in && options->onnx_ops == DT_ONNX_NBITS; i++) {
+        const dt_quant_spec *x = c->in[i].quant;
+        if (x == NULL || !x->activation || x->range == DT_RANGE_DYNAMIC) continue;
+        snprintf(why, size,
+                 "--ops nbits leaves activations in float, and the model was trained with a range "
+                 "of its input; --ops plain computes it, and --ops qdq with int8");
+        return false;
+    }
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
@@ -113,30 +121,13 @@ dt__put_port dt__put_port_of(dt__put_model *m, const dt_trace_value *v, const ch
     return port;
 }
 
-/* A name that no earlier port has: two names may be the same without their strange letters. */
-static const char *unique(dt__put_model *m, const char *name, int earlier, const char *const *taken)
-{
-    for (int i = 0; i < earlier; i++) {
-        if (strcmp(taken[i], name) != 0) continue;
-        char *other = dt__put_memory(&m->p, (int64_t)strlen(name) + 16, 1);
-        if (other == NULL) return name;
-        snprintf(other, strlen(name) + 16, "%s_%d", name, earlier);
-        return unique(m, other, earlier, taken);
-    }
-    return name;
-}
-
 static void put_inputs(dt__put_model *m)
 {
     const int64_t *id;
-    const char *taken[DT_MAX_IN];
     const int n = dt_trace_inputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
         const dt_trace_value *v = dt_trace_value_at(m->trace, id[i]);
-        const char *name = dt__put_clean(&m->p, v->name);
-        if (name == NULL) return;
-        taken[i] = unique(m, name, i, taken);
-        const dt__put_port port = dt__put_port_of(m, v, taken[i]);
+        const dt__put_port port = dt__put_port_of(m, v, v->name);
         m->value[id[i]] = dt__put_input(&m->p, &port);
     }
 }
@@ -180,17 +171,13 @@ static void put_first(dt__put_model *m, int n)
     memcpy(out, mine, (size_t)n * sizeof *mine);
 }
 
-/* Outputs of language models are logits, others output, output1, ... */
 static void put_outputs(dt__put_model *m)
 {
     const int64_t *id;
     const int n = dt_trace_outputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
-        char name[32];
-        const char *base = dt_trace_has_length(m->trace) ? "logits" : "output";
-        if (i == 0) snprintf(name, sizeof name, "%s", base);
-        else snprintf(name, sizeof name, "%s%d", base, i);
-        const dt__put_port port = dt__put_port_of(m, dt_trace_value_at(m->trace, id[i]), name);
+        const dt_trace_value *v = dt_trace_value_at(m->trace, id[i]);
+        const dt__put_port port = dt__put_port_of(m, v, m->trace->out_name[i]);
         dt__put_output(&m->p, &port, m->value[id[i]]);
     }
     put_first(m, n);
@@ -198,14 +185,15 @@ static void put_outputs(dt__put_model *m)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), and the
- * tokenizer. */
+/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), the
+ * tokenizer, and the tokens that begin, end and pad texts. */
 static void put_metadata(dt__put_model *m)
 {
-    const dt_model_info *info = m->call->info;
-    const char *const texts[][2] = { { "detent.data", info == NULL ? NULL : info->data },
-                                     { "detent.tokenizer",
-                                       info == NULL ? NULL : info->tokenizer } };
+    static const dt_model_info none = { .family = NULL };
+    const dt_model_info *info = m->call->info == NULL ? &none : m->call->info;
+    const char *const texts[][2] = { { "detent.data", info->data },
+                                     { "detent.tokenizer", info->tokenizer },
+                                     { "detent.tokens", info->tokens } };
     for (int i = 0; i < DT__COUNT_OF(texts); i++) {
         const char *text = texts[i][1];
         if (text != NULL && dt__is_utf8(text)) dt__put_property(&m->p, texts[i][0], text);
@@ -265,6 +253,7 @@ static void summarize(const dt__put_model *m)
         "onnxruntime's results differ by the rounding of biases, and where a code flips"
     };
     const dt_export_options *o = m->call->options;
+    s->changed = m->changed;
     s->exact = !m->near && o->onnx_ops == DT_ONNX_PLAIN;
     s->promise = m->near ? near[o->onnx_ops] : "onnxruntime computes the model's bits";
     if (m->near && o->onnx_ops == DT_ONNX_NBITS && o->accuracy > 0) {
@@ -274,6 +263,28 @@ static void summarize(const dt__put_model *m)
         s->promise =
             "onnxruntime multiplies the same codes: results differ in last bits, and where "
             "one of them flips a code";
+    }
+}
+
+/* A line for what happened in several layers. */
+static void note_totals(const dt__put_model *m)
+{
+    const dt_export_options *o = m->call->options;
+    const struct {
+        const dt__put_total *total;
+        const char *word;
+    } lines[] = { { &m->clipped, "codes of -128 are written as -127" },
+                  { &m->floats, "products stay in float" },
+                  { &m->widened,
+                    "outputs, whose weights are small beside their biases, get a larger "
+                    "scale, so that the biases fit int32" } };
+    for (int i = 0; i < DT__COUNT_OF(lines) && o->note != NULL; i++) {
+        char line[240];
+        const dt__put_total *t = lines[i].total;
+        if (t->layers == 0) continue;
+        snprintf(line, sizeof line, "%lld %s, in %lld layer%s: %s", (long long)t->n, lines[i].word,
+                 (long long)t->layers, t->layers == 1 ? "" : "s", t->names);
+        o->note(o->user, line);
     }
 }
 
@@ -292,6 +303,7 @@ static dt_status write_graph(dt__put_model *m)
     put_metadata(m);
     DT__TRY(dt__put_status(&m->p));
     summarize(m);
+    note_totals(m);
     return dt__put_write(&m->p, m->call->path, &m->call->summary->bytes);
 }
 

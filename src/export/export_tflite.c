@@ -107,16 +107,6 @@ static void find_spatial(dt__lite_model *m)
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
-/* Letters, digits and _ - . / stay. */
-static void clean(char *name)
-{
-    for (char *c = name; *c != 0; c++) {
-        const bool letter = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z');
-        if (!letter && !(*c >= '0' && *c <= '9') && strchr("_-./", *c) == NULL) *c = '_';
-    }
-    if (*name == 0) strcpy(name, "_");
-}
-
 static void note_layout(const dt__lite_model *m, const char *name, const dt__lite_shape *s)
 {
     const dt_export_options *o = m->call->options;
@@ -140,22 +130,14 @@ static void put_inputs(dt__lite_model *m)
         const bool last = m->spatial[id[i]] && v->dtype == DT_F32;
         const dt__lite_shape own = dt__lite_plain_shape(v), image = dt__lite_last_shape(v);
         dt__lite_shape s = own;
-        char name[80];
-        snprintf(name, sizeof name, "%.60s%s", v->name, "");
-        clean(name);
-        for (int k = 0; k < i; k++) {
-            if (!m->p.failed && strcmp(m->p.in_name[k], name) == 0) {
-                snprintf(name + strlen(name), 12, "_%d", i);
-            }
-        }
         if (last && v->rank == 4) s = image;
         if (last && v->rank == 3)
             s = (dt__lite_shape){ 3, { own.dims[0], own.dims[2], own.dims[1] } };
-        int x = dt__lite_result(&m->p, name, &s);
+        int x = dt__lite_result(&m->p, v->name, &s);
         if (x >= 0 && v->dtype != DT_F32) m->p.tensor[x].type = DT__LITE_INT32;
-        dt__lite_input(&m->p, name, x);
+        dt__lite_input(&m->p, v->name, x);
         if (last) {
-            note_layout(m, name, &s);
+            note_layout(m, v->name, &s);
             x = dt__lite_reshaped(m, x, &image, 0);
         }
         m->value[id[i]] = (dt__lite_value){
@@ -185,11 +167,8 @@ static void put_outputs(dt__lite_model *m)
     const int64_t *id;
     const int n = dt_trace_outputs(m->trace, &id);
     for (int i = 0; i < n; i++) {
-        char name[32];
-        if (i == 0) snprintf(name, sizeof name, "output");
-        else snprintf(name, sizeof name, "output%d", i);
-        const int y = put_output(m, id[i], name);
-        dt__lite_output(&m->p, name, y);
+        const char *name = m->trace->out_name[i];
+        dt__lite_output(&m->p, name, put_output(m, id[i], name));
     }
 }
 
@@ -228,6 +207,17 @@ static void tell(const dt__lite_model *m, int64_t n, const char *what)
     o->note(o->user, line);
 }
 
+/* Operators that LiteRT's reference kernels lack in the version that is written. */
+static int64_t count_default_only(const dt__lite_model *m)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->p.ops; i++) {
+        const dt__lite_op *o = &m->p.op[i];
+        n += o->op == DT__LITE_ELU || (o->op == DT__LITE_DEPTHWISE_CONV_2D && o->version > 6);
+    }
+    return n;
+}
+
 /* A network of integers is for one example, as TFLite Micro runs it. */
 static bool is_integer(const dt_trace *t)
 {
@@ -249,12 +239,16 @@ static void summarize(const dt__lite_model *m)
     tell(m, m->weights_only,
          "weights are written as floats: LiteRT would quantize the inputs of integer ones");
     tell(m, m->widened, "weights of at most 4 bits are written with 8: LiteRT's operator has no 4");
+    tell(m, count_default_only(m),
+         "operators that LiteRT's reference kernels lack (ELU, depthwise convolutions of 4 bits); "
+         "its default ones have them");
     tell(m, m->blocks, "group scales: only LiteRT's XNNPACK kernels, its default, compute them");
     const bool integers = is_integer(m->trace);
     s->exact = integers && m->float_products == 0;
     s->promise =
-        integers ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by 1 in "
-                   "places"
+        integers
+            ? "TFLite Micro computes the model's bytes; LiteRT's kernels differ by one code in "
+              "places, and its default ones by up to three"
         : m->pointwise > 0 ? "LiteRT's results differ by the ranges of convolutions of 1 x 1"
         : m->integer_products > 0
             ? "LiteRT's results differ in last bits, and where a code flips"

@@ -112,20 +112,38 @@ static void put_merges(dt__gguf_put *p, const dt_tokenizer *k)
     }
 }
 
+/* Tokens that begin, end and pad texts: `end` and the model's other ends; -1: none. llama.cpp has
+ * three keys for ends, and knows some more by their texts. */
+static void put_ids(dt__gguf_put *p, const dt_text_tokens *t, int32_t begin, int32_t end)
+{
+    static const char *const more[] = { "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id" };
+    int n = 0;
+    if (begin >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
+    if (end >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.eos_token_id", (uint32_t)end);
+    for (int i = 0; i < t->n_end; i++) {
+        if (t->end[i] == end) continue;
+        if (n < DT__COUNT_OF(more)) dt__gguf_key_u32(p, more[n], (uint32_t)t->end[i]);
+        if (n++ != DT__COUNT_OF(more)) continue;
+        dt__gguf_note(p, "GGUF has keys for three tokens that end a text; of the others llama.cpp "
+                         "knows those with usual names");
+    }
+    if (t->pad >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
+}
+
 /* The template of a text: at most a token before it and one behind it. */
 static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
 {
     const bool begins = k->before.n == 1, ends = k->after.n == 1;
     int32_t end = dt_tokenizer_end(k);
-    if (begins) dt__gguf_key_u32(p, "tokenizer.ggml.bos_token_id", (uint32_t)k->before.id[0]);
     dt__gguf_key_bool(p, "tokenizer.ggml.add_bos_token", begins);
     dt__gguf_key_bool(p, "tokenizer.ggml.add_eos_token", ends);
     if (ends) end = k->after.id[0];
     for (int32_t i = 0; end < 0 && i < p->g.vocab; i++) {
         if (type_of(k, i) == DT__GGUF_UNUSED) end = i;
     }
-    if (end >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.eos_token_id", (uint32_t)end);
-    else {
+    put_ids(p, &k->tokens, begins ? k->before.id[0] : k->tokens.begin, end);
+    if (end < 0) {
         dt__gguf_note(
             p, "the tokenizer has no token that ends a text, so llama.cpp ends texts at token 11; "
                "--ignore-eos goes on");
@@ -175,23 +193,31 @@ static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k, const float *s
         dt__gguf_key_text(p, "tokenizer.ggml.model", "rwkv");
         put_vocabulary(p, k, true);
         dt__gguf_key_bool(p, "tokenizer.ggml.add_bos_token", false);
+        put_ids(p, &k->tokens, k->tokens.begin, dt_tokenizer_end(k));
     } else {
         dt__gguf_note(p, "llama.cpp has not this tokenizer: the file has none, and is run on ids");
         dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
+        put_ids(p, &k->tokens, k->tokens.begin, dt_tokenizer_end(k));
     }
+}
+
+static dt_status put_none(dt__gguf_put *p)
+{
+    dt_text_tokens t;
+    DT__TRY(dt_text_tokens_parse(p->ctx, p->call->info->tokens, "the model's tokens", &t));
+    dt__gguf_note(p, "the model has no tokenizer: the file has none, and is run on ids");
+    dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
+    put_ids(p, &t, t.begin, t.n_end > 0 ? t.end[0] : -1);
+    return DT_OK;
 }
 
 dt_status dt__gguf_put_tokens(dt__gguf_put *p)
 {
-    const char *text = p->call->info->tokenizer;
+    const dt_tokenizer_texts own = { p->call->info->tokenizer, p->call->info->tokens };
     dt_tokenizer *k;
     float *score;
-    if (text == NULL) {
-        dt__gguf_note(p, "the model has no tokenizer: the file has none, and is run on ids");
-        dt__gguf_key_text(p, "tokenizer.ggml.model", "no_vocab");
-        return DT_OK;
-    }
-    DT__TRY(dt_tokenizer_parse(p->ctx, text, strlen(text), "the model's tokenizer", &k));
+    if (own.tokenizer == NULL) return put_none(p);
+    DT__TRY(dt_tokenizer_of_model(p->ctx, &own, "the model's tokenizer", &k));
     const dt_status s = dt__gguf_scores(p->ctx, k, &score);
     if (s == DT_OK) put_tokenizer(p, k, score);
     dt__release(p->ctx, score);

@@ -16,6 +16,15 @@ static dt__value f64(dt__put_model *m, double v) { return dt__put_f64(&m->p, v);
 #define MUL(a, b) DT__PUT(&m->p, "Mul", a, b)
 #define DIV(a, b) DT__PUT(&m->p, "Div", a, b)
 
+/* The place of 2^n in a table that begins with 2^-first. That of NaN is `first`: an example that is
+ * not finite must not name a place outside, for which a runtime refuses the whole batch. */
+static dt__value place_of(dt__put_model *m, dt__value n, dt__value first, dt__value zero)
+{
+    dt__put *p = &m->p;
+    n = DT__PUT(p, "Where", DT__PUT(p, "Equal", n, n), n, zero);
+    return dt__put_cast(p, ADD(n, first), DT__PUT_INT32);
+}
+
 /* ---- floats ---------------------------------------------------------------------------------- */
 
 /* 2^(n / 2), rounded down, or the rest of 2^n, of n = -MOST ... MOST. */
@@ -46,7 +55,7 @@ static dt__value exp_of(dt__put_model *m, dt__value x)
     dt__value y = f32(m, 0.0013926184F);
     for (int i = 0; i < DT__COUNT_OF(c); i++) y = ADD(MUL(y, r), f32(m, c[i]));
     y = ADD(ADD(MUL(y, MUL(r, r)), r), f32(m, 1));
-    dt__value k = dt__put_cast(p, ADD(n, f32(m, MOST)), DT__PUT_INT32);
+    dt__value k = place_of(m, n, f32(m, MOST), f32(m, 0));
     y = MUL(y, DT__PUT(p, "Gather", float_powers(m, 0), k));
     return MUL(y, DT__PUT(p, "Gather", float_powers(m, 1), k));
 }
@@ -95,7 +104,7 @@ static dt__value reduced(dt__put_model *m, dt__value x, dt__value *r, dt__value 
     *r = SUB(x, MUL(n, f64(m, 0.69314718055994530942)));
     dt__value y = f64(m, 1.0 / 40320);
     for (int i = 0; i < DT__COUNT_OF(c); i++) y = ADD(MUL(y, *r), f64(m, c[i]));
-    dt__value k = dt__put_cast(p, ADD(n, f64(m, WIDE)), DT__PUT_INT32);
+    dt__value k = place_of(m, n, f64(m, WIDE), f64(m, 0));
     *power = DT__PUT(p, "Gather", wide_powers(m), k);
     return y;
 }

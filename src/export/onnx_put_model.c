@@ -195,7 +195,7 @@ const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i)
 {
     if (!dt__put_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__put_operand(m, c, i)->tensor;
-    return x == NULL || x->dtype != DT_F32 ? NULL : dt__data(x);
+    return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
 
 static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
@@ -210,7 +210,7 @@ static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
                               .type = types[x->dtype],
                               .rank = x->rank,
                               .dims = x->dims,
-                              .data = dt__data(x),
+                              .data = dt__values(x),
                               .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
                               .lent = true };
     return dt__put_tensor(&m->p, &a);
@@ -257,8 +257,9 @@ dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, i
     const dt_trace_operand *o = &c->in[i];
     const dt_trace_value *v = dt__put_operand(m, c, i);
     const dt__put_scheme q = { .quant = o->quant,
-                               .scale = o->scale == NULL ? NULL : dt__data(o->scale),
-                               .zero_point = o->zero_point == NULL ? NULL : dt__data(o->zero_point),
+                               .scale = o->scale == NULL ? NULL : dt__values(o->scale),
+                               .zero_point =
+                                   o->zero_point == NULL ? NULL : dt__values(o->zero_point),
                                .samples = o->sample,
                                .rank = v->rank };
     return dt__put_quantize(&m->p, value_of(m, o->value), &q);
@@ -277,7 +278,10 @@ dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
     const dt_trace_operand *o = &c->in[i];
     if (o->quant == NULL) return value_of(m, o->value);
     if (o->weight) return of_codes(m, c, i);
-    if (m->call->options->onnx_ops == DT_ONNX_NBITS) return value_of(m, o->value);
+    if (m->call->options->onnx_ops == DT_ONNX_NBITS && o->quant->granularity != DT_PER_GROUP) {
+        m->changed = true;
+        return value_of(m, o->value);
+    }
     if (o->quant->granularity == DT_PER_GROUP) {
         const dt__put_blocks b = dt__put_activation_blocks(m, c, i);
         return dt__put_dequantize_blocks(&m->p, &b);
@@ -289,4 +293,22 @@ dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
 void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
 {
     if (i < c->n_out && c->out[i] >= 0) m->value[c->out[i]] = y;
+}
+
+/* ---- totals ---------------------------------------------------------------------------------- */
+
+void dt__put_count(dt__put_total *t, const char *module, int64_t n)
+{
+    size_t used = strlen(t->names);
+    const size_t size = strlen(module);
+    t->n += n;
+    t->layers++;
+    if (t->layers > 1 && used + size + sizeof ", , ..." > sizeof t->names) {
+        if (t->names[used - 1] != '.') memcpy(t->names + used, ", ...", sizeof ", ...");
+        return;
+    }
+    if (used > 0) memcpy(t->names + used, ", ", 2), used += 2;
+    const size_t taken = size < sizeof t->names - 16 ? size : sizeof t->names - 16;
+    memcpy(t->names + used, module, taken);
+    t->names[used + taken] = 0;
 }

@@ -9,6 +9,12 @@
 
 #include <detent/export.h>
 
+/* What is told of all layers in one line. */
+typedef struct dt__put_total {
+    int64_t layers, n;
+    char names[96]; /* of the first of them */
+} dt__put_total;
+
 typedef struct dt__put_model {
     dt__put p;
     const dt_export_call *call;
@@ -23,7 +29,13 @@ typedef struct dt__put_model {
     bool native;                      /* exp, tanh and sigmoid are the runtime's */
     bool near;                        /* an op whose last bits differ from detent's is in it */
     bool blocks;                      /* MatMulNBits of activations in blocks is */
+    bool changed; /* --ops: activations have other codes than the model's, or none */
+    dt__put_total floats, clipped; /* products that stay in float; codes of -128 that do not */
+    dt__put_total widened;         /* outputs whose scale was enlarged for their bias */
 } dt__put_model;
+
+/* Adds a layer. */
+void dt__put_count(dt__put_total *t, const char *module, int64_t n);
 
 /* How an op of a trace is written. */
 typedef struct dt__put_emitter {

@@ -59,14 +59,10 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
-/* Says which product stays in float where others do not. */
-static void note_float(const dt__put_model *m, const dt_trace_call *c)
+/* Counts a product that stays in float where others do not. */
+static void note_float(dt__put_model *m, const dt_trace_call *c)
 {
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (o->note == NULL || o->onnx_ops == DT_ONNX_PLAIN) return;
-    snprintf(line, sizeof line, "%.120s: %s stays in float", c->module, c->op->name);
-    o->note(o->user, line);
+    if (m->call->options->onnx_ops != DT_ONNX_PLAIN) dt__put_count(&m->floats, c->module, 1);
 }
 
 /* The accuracy_level: activations in blocks are what level 4 computes. */
@@ -75,6 +71,7 @@ static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
     const dt_quant_spec *x = c->in[X].quant;
     const bool blocks = x != NULL && x->granularity == DT_PER_GROUP;
     m->blocks = m->blocks || blocks;
+    if (!blocks && (x != NULL || m->call->options->accuracy > 0)) m->changed = true;
     return blocks ? 4 : m->call->options->accuracy;
 }
 
@@ -201,11 +198,12 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
 {
     const dt__put_conv v = conv_of(m, c);
     const float *bias = dt__put_data(m, c, BIAS);
-    const bool integer =
-        dt__put_is_integer(m, c, X, WEIGHT) && (bias != NULL || !dt__put_has(c, BIAS));
+    const bool known = bias != NULL || !dt__put_has(c, BIAS);
+    const bool integer = dt__put_is_integer(m, c, X, WEIGHT) && known;
     dt__put_rows r;
     const bool by_axis = !v.transposed || v.groups == 1; /* a scale for each row */
-    if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && dt__put_takes_qdq(c, X, WEIGHT)) {
+    if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && known &&
+        dt__put_takes_qdq(c, X, WEIGHT)) {
         dt__put_out(m, c, 0, of_pairs(m, c, &v));
         return;
     }

@@ -3,7 +3,8 @@
  *
  *     x        uint8 by the static range, then floats again
  *     weight   codes of -127 ... 127 as uint8 with zero point 128 and a scale a row, then floats
- *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w
+ *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w; where that would leave int32
+ *              beside the sum of products, s_w is enlarged, and the row's codes are divided
  *     y        Conv, ConvTranspose, Gemm or MatMul of these floats
  *
  * Codes of -128 become -127, since kernels of other runtimes are wrong for them. int8 weights would
@@ -12,9 +13,11 @@
 #include "export/onnx_put_model.h"
 
 #include "autograd/op.h"
+#include "ops/device_layer.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { X, WEIGHT, BIAS };
 
@@ -46,8 +49,8 @@ static dt__value input_of(dt__put_model *m, const dt_trace_call *c, dt__value x,
     dt__put *p = &m->p;
     const dt_trace_operand *o = &c->in[X];
     const bool low = o->quant->is_unsigned && o->quant->range == DT_RANGE_LEARNED;
-    const int8_t *zero = o->zero_point == NULL ? NULL : dt__data(o->zero_point);
-    *s = *(const float *)dt__data(o->scale);
+    const int8_t *zero = o->zero_point == NULL ? NULL : dt__values(o->zero_point);
+    *s = *(const float *)dt__values(o->scale);
     dt__value scale = dt__put_f32(p, *s);
     dt__value z = dt__put_u8(p, zero != NULL ? *zero + 128 : low ? 0 : 128);
     return DT__PUT(p, "DequantizeLinear", DT__PUT(p, "QuantizeLinear", x, scale, z), scale, z);
@@ -81,6 +84,41 @@ static uint8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *
         }
     }
     return to;
+}
+
+/* The scale of a row with which its bias fits int32 beside the largest sum of its products: its
+ * own, or a larger one; any where its codes are 0. */
+static float fitting_scale(const dt__put_weight *w, int64_t row, float bias, float s)
+{
+    const int8_t *codes = w->codes + row * w->columns;
+    const double own = (double)w->scale[row], unit = (double)(s * w->scale[row]);
+    double reach = 0;
+    for (int64_t k = 0; k < w->columns; k++) reach += 255 * fabs((double)codes[k]);
+    const bool fits = unit >= 0x1p-126 && fabs((double)bias) / unit + reach < 0x1p31;
+    const double wanted = dt__bias_scale(bias, s);
+    if (reach == 0 && (!fits || bias != 0)) return (float)wanted;
+    return (float)(!fits && wanted > own ? wanted : own);
+}
+
+/* The weight with scales with which its biases fit; *widened rows have other codes. */
+static dt__put_weight fitted(dt__put *p, const dt__put_weight *w, const float *bias, float s,
+                             int64_t *widened)
+{
+    dt__put_weight out = *w;
+    int8_t *codes = dt__put_memory(p, w->rows * w->columns, 1);
+    float *scale = dt__put_memory(p, w->rows, sizeof *scale);
+    *widened = 0;
+    if (bias == NULL || codes == NULL || scale == NULL) return out;
+    memcpy(codes, w->codes, (size_t)(w->rows * w->columns));
+    for (int64_t n = 0; n < w->rows; n++) {
+        scale[n] = fitting_scale(w, n, bias[n], s);
+        const double by = (double)w->scale[n] / (double)scale[n];
+        if (by < 1) dt__rescale_codes(codes + n * w->columns, w->columns, by);
+        *widened += by < 1;
+    }
+    out.codes = codes;
+    out.scale = scale;
+    return out;
 }
 
 static dt__value weight_of(dt__put_model *m, const dt__put_weight *w, const dt__put_conv *v,
@@ -117,8 +155,7 @@ static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float 
     if (bias == NULL) return "";
     for (int64_t n = 0; n < w->rows && !p->failed; n++) {
         scale[n] = s * w->scale[n];
-        const double v = rint((double)bias[n] / (double)scale[n]);
-        q[n] = (int32_t)(v < -2147483647 ? -2147483647 : v > 2147483647 ? 2147483647 : v);
+        q[n] = (int32_t)rint((double)bias[n] / (double)scale[n]);
     }
     dt__value y = DT__PUT(p, "DequantizeLinear", row(p, w, DT__PUT_INT32, q, 1, &w->rows),
                           row(p, w, DT__PUT_FLOAT, scale, 1, &w->rows));
@@ -126,27 +163,20 @@ static dt__value bias_of(dt__put_model *m, const dt__put_weight *w, const float 
     return y;
 }
 
-static void note_clipped(const dt__put_model *m, const dt_trace_call *c, int64_t clipped)
-{
-    const dt_export_options *o = m->call->options;
-    char line[200];
-    if (clipped == 0 || o->note == NULL) return;
-    snprintf(line, sizeof line, "%.120s: %lld codes of -128 are written as -127", c->module,
-             (long long)clipped);
-    o->note(o->user, line);
-}
-
 dt__value dt__put_qdq(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
                       const dt__put_conv *v, dt__value x)
 {
     dt__put *p = &m->p;
     float s;
-    int64_t clipped = 0;
+    int64_t clipped = 0, widened = 0;
     const int rank = dt__put_operand(m, c, X)->rank;
+    const float *given = dt__put_data(m, c, BIAS);
     x = input_of(m, c, x, &s);
-    dt__value weight = weight_of(m, w, v, &clipped);
-    dt__value bias = bias_of(m, w, dt__put_data(m, c, BIAS), s);
-    note_clipped(m, c, clipped);
+    const dt__put_weight wide = fitted(p, w, given, s, &widened);
+    dt__value weight = weight_of(m, &wide, v, &clipped);
+    dt__value bias = bias_of(m, &wide, given, s);
+    if (clipped > 0) dt__put_count(&m->clipped, c->module, clipped);
+    if (widened > 0) dt__put_count(&m->widened, c->module, widened);
     if (v != NULL) return dt__put_conv_floats(p, x, weight, bias, v);
     if (rank == 2) {
         const char *const in[] = { x, weight, bias };

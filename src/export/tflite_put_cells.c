@@ -1,4 +1,5 @@
-/* Cells of recurrent networks in TFLite (kernels/cells.h), step by step as the trace has them. */
+/* Cells of recurrent networks in TFLite (kernels/cells.h), step by step as the trace has them. A
+ * first state is a constant of one example: what reads it broadcasts its rows to the batch. */
 #include "export/tflite_put_model.h"
 
 enum { GI, GH, STATE };
@@ -28,10 +29,10 @@ static void put_gru(dt__lite_model *m, const dt_trace_call *c)
 {
     int gi[3], gh[3];
     cut(m, dt__lite_plain(m, c, GI), 1, 3, gi);
-    cut(m, dt__lite_plain(m, c, GH), 1, 3, gh);
+    cut(m, dt__lite_rows(m, c, GH), 1, 3, gh);
     const int r = SIGMOID(ADD(gi[0], gh[0])), z = SIGMOID(ADD(gi[1], gh[1]));
     const int n = TANH(ADD(gi[2], MUL(r, gh[2])));
-    const int h = dt__lite_plain(m, c, STATE);
+    const int h = dt__lite_rows(m, c, STATE);
     dt__lite_out(m, c, 0, ADD(n, MUL(z, SUB(h, n))), DT__LITE_PLAIN);
 }
 
@@ -39,9 +40,9 @@ static void put_gru(dt__lite_model *m, const dt_trace_call *c)
 static void put_lstm(dt__lite_model *m, const dt_trace_call *c)
 {
     int gate[4], state[2], y[2];
-    const int gi = dt__lite_plain(m, c, GI), gh = dt__lite_plain(m, c, GH);
+    const int gi = dt__lite_plain(m, c, GI), gh = dt__lite_rows(m, c, GH);
     cut(m, ADD(gi, gh), 1, 4, gate);
-    cut(m, dt__lite_plain(m, c, STATE), 0, 2, state);
+    cut(m, dt__lite_rows(m, c, STATE), 0, 2, state);
     const int forget = MUL(SIGMOID(gate[1]), state[1]);
     y[1] = ADD(forget, MUL(SIGMOID(gate[0]), TANH(gate[2])));
     y[0] = MUL(SIGMOID(gate[3]), TANH(y[1]));

@@ -137,14 +137,19 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+/* The tensor of which this one is another shape; -1: none. */
+static int source_of(const dt__lite *p, int tensor)
+{
+    const int64_t op = p->tensor[tensor].op;
+    return op < 0 ? -1 : p->op[op].in[0];
+}
+
 static void put_quantize(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
     if (x->kind == DT_VALUE_INPUT && m->uses[c->in[0].value] == 1 && !m->p.failed) {
-        for (int64_t i = 0; i <= v.tensor; i++) { /* the input, and its other shape */
-            if (m->p.tensor[i].buffer == 0) dt__lite_coded(m, (int)i, y);
-        }
+        for (int i = v.tensor; i >= 0; i = source_of(&m->p, i)) dt__lite_coded(m, i, y);
     } else {
         v.tensor = dt__lite_map(m, DT__LITE_QUANTIZE, v.tensor);
         dt__lite_coded(m, v.tensor, y);
@@ -162,6 +167,16 @@ static void put_dequantize(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out_as(m, c, v);
 }
 
+/* TRANSPOSE_CONV has no groups; a depthwise weight would be read as that of one channel. */
+static bool takes_transposed(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    const dt_device_conv_options *o = c->options;
+    if (o->conv.groups == 1) return dt__lite_takes_layer(t, c, why, size);
+    snprintf(why, size, "%lld groups; the format's transposed convolution of int8 has none",
+             (long long)o->conv.groups);
+    return false;
+}
+
 /* Ops that leave codes as they are have the emitters of floats, whose results take the type of
  * their operand. */
 static void put_as(dt__lite_model *m, const dt_trace_call *c)
@@ -175,40 +190,21 @@ static bool takes_as(const dt_trace *t, const dt_trace_call *c, char *why, size_
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
-/* Padding of a pool of codes is what SAME means, or none. */
-static bool takes_pool(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    if (!takes_as(t, c, why, size)) return false;
-    const dt_pool_options *o = c->options;
-    const dt_trace_value *x = dt_trace_value_at(t, c->in[0].value);
-    const dt_trace_value *y = dt_trace_value_at(t, c->out[0]);
-    bool same = true, valid = true;
-    for (int d = 0; d < 2; d++) {
-        const int64_t stride = o->stride[d] == 0 ? o->kernel[d] : o->stride[d];
-        const int64_t in = x->extent[2 + d].size, out = y->extent[2 + d].size;
-        const int64_t all = (out - 1) * stride + o->kernel[d] - in;
-        valid = valid && o->padding[d] == 0 && all <= 0;
-        same = same && out == dt__ceil_div(in, stride) && dt__max_i64(all, 0) / 2 == o->padding[d];
-    }
-    if (same || valid) return true;
-    snprintf(why, size, "its padding is neither none nor the format's SAME");
-    return false;
-}
-
 const dt__lite_emitter dt__lite_device[] = {
     { "device_quantize", "int8 input, or QUANTIZE", false, NULL, put_quantize },
     { "device_dequantize", "int8 output, or DEQUANTIZE", false, NULL, put_dequantize },
     { "device_linear", "FULLY_CONNECTED", false, dt__lite_takes_layer, dt__lite_put_linear_codes },
     { "device_conv2d", "CONV_2D, DEPTHWISE_CONV_2D, PAD", true, dt__lite_takes_layer,
       dt__lite_put_conv_codes },
-    { "device_conv_transpose2d", "TRANSPOSE_CONV, STRIDED_SLICE", true, dt__lite_takes_layer,
+    { "device_conv_transpose2d", "TRANSPOSE_CONV, STRIDED_SLICE", true, takes_transposed,
       dt__lite_put_conv_codes },
     { "device_add", "ADD", false, NULL, put_add },
     { "device_mul", "MUL", false, NULL, put_mul },
-    { "device_max_pool2d", "MAX_POOL_2D", true, takes_pool, put_as },
-    { "device_avg_pool2d", "AVERAGE_POOL_2D", true, takes_pool, put_as },
+    { "device_max_pool2d", "MAX_POOL_2D, PADV2, STRIDED_SLICE, MAXIMUM", true, takes_as, put_as },
+    { "device_avg_pool2d", "AVERAGE_POOL_2D, PAD, STRIDED_SLICE, CONCATENATION", true, takes_as,
+      put_as },
     { "device_softmax", "SOFTMAX", false, NULL, put_softmax },
-    { "device_pad", "PAD", false, takes_as, put_as },
+    { "device_pad", "PAD, PADV2", false, takes_as, put_as },
     { "device_concat", "CONCATENATION", false, NULL, put_as },
     { "device_reshape", "RESHAPE", false, NULL, put_as },
     { NULL, NULL, false, NULL, NULL },

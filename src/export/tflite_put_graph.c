@@ -216,7 +216,7 @@ static bool keeps_type(dt__lite_operator op)
     static const dt__lite_operator all[] = {
         DT__LITE_RESHAPE,     DT__LITE_TRANSPOSE,       DT__LITE_PAD,
         DT__LITE_PADV2,       DT__LITE_STRIDED_SLICE,   DT__LITE_CONCATENATION,
-        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D,
+        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D, DT__LITE_MAXIMUM,
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         if (all[i] == op) return true;
@@ -239,7 +239,8 @@ int dt__lite_node(dt__lite *p, dt__lite_operator op, const int *in, int n,
     if (keeps_type(op) && n > 0 && in[0] >= 0 && p->tensor[in[0]].buffer == 0) {
         p->tensor[y].type = p->tensor[in[0]].type;
         p->tensor[y].scales = p->tensor[in[0]].scales;
-        if (p->tensor[y].type == DT__LITE_INT8) p->op[p->ops - 1].version = 2;
+        if (p->tensor[y].type == DT__LITE_INT8 && op != DT__LITE_RESHAPE)
+            p->op[p->ops - 1].version = 2; /* RESHAPE has one version for all types */
     }
     return y;
 }
@@ -312,6 +313,9 @@ void dt__lite_output(dt__lite *p, const char *name, int tensor)
 {
     name = copy_text(p, name);
     if (p->failed) return;
+    bool named = p->tensor[tensor].op < 0; /* an input, or a constant */
+    for (int i = 0; i < p->outs; i++) named = named || p->out[i] == tensor;
+    if (!named) p->tensor[tensor].name = name;
     p->out[p->outs] = tensor;
     p->out_name[p->outs++] = name;
 }

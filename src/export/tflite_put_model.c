@@ -31,7 +31,7 @@ const float *dt__lite_data(const dt__lite_model *m, const dt_trace_call *c, int 
 {
     if (!dt__lite_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__lite_operand(m, c, i)->tensor;
-    return x == NULL || x->dtype != DT_F32 ? NULL : dt__data(x);
+    return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
 
 dt__lite_shape dt__lite_plain_shape(const dt_trace_value *v)
@@ -67,19 +67,38 @@ static int64_t same(const void *user, int64_t i)
     return i;
 }
 
-/* A parameter or constant with its own shape. One that holds for any batch has one example. */
+/* The elements of a constant that has one row where it depends on the batch, with all rows of one
+ * example: of the state [h; c] of an LSTM two. */
+static const void *repeated(dt__lite_model *m, const dt_trace_value *v, int64_t count)
+{
+    const dt_tensor *x = v->tensor;
+    const int d = dt__lite_batch_of(v);
+    const size_t each = dt_dtype_size(x->dtype);
+    int64_t inner = 1;
+    for (int i = d + 1; i < x->rank; i++) inner *= x->dims[i];
+    char *to = dt__lite_memory(&m->p, count, each);
+    const char *from = dt__values(x);
+    const int64_t rows = v->extent[d].size;
+    for (int64_t i = 0; i < count && to != NULL; i++) {
+        const int64_t own = i / (inner * rows) * inner + i % inner;
+        memcpy(to + (size_t)i * each, from + (size_t)own * each, each);
+    }
+    return to;
+}
+
+/* A parameter or constant with its own shape. One that depends on the batch is that of one example:
+ * its rows are equal. */
 static int constant_of(dt__lite_model *m, const dt_trace_value *v)
 {
     const dt_tensor *x = v->tensor;
+    const int64_t count = dt_trace_count(v, 1, 1);
     dt__lite_array a = { .name = *v->name == 0 ? NULL : v->name,
                          .type = x->dtype == DT_F32 ? DT__LITE_FLOAT32 : DT__LITE_INT32,
-                         .shape = { .rank = x->rank },
-                         .data = dt__data(x),
-                         .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
+                         .shape = dt__lite_plain_shape(v),
+                         .data = count == x->count ? dt__values(x) : repeated(m, v, count),
+                         .bytes = (size_t)count * dt_dtype_size(x->dtype),
                          .lent = true };
-    memcpy(a.shape.dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
-    if (dt__lite_batch_of(v) >= 0) m->p.batched = false;
-    return dt__lite_constant(&m->p, &a);
+    return a.data == NULL ? -1 : dt__lite_constant(&m->p, &a);
 }
 
 /* The dequantized values of a weight that an op reads as a tensor. */
@@ -132,6 +151,7 @@ static dt__lite_value *value_of(dt__lite_model *m, const dt_trace_call *c, int i
 {
     const dt_trace_value *v = dt__lite_operand(m, c, i);
     dt__lite_value *at = &m->value[c->in[i].value];
+    if (v->tensor != NULL && dt__lite_batch_of(v) >= 0) m->p.batched = false;
     if (at->tensor >= 0 || v->tensor == NULL) return at;
     at->tensor = c->in[i].quant != NULL ? dequantized_of(m, c, i) : constant_of(m, v);
     return at;
@@ -159,6 +179,14 @@ int dt__lite_plain(dt__lite_model *m, const dt_trace_call *c, int i)
     return v->plain;
 }
 
+int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i)
+{
+    const bool batched = m->p.batched;
+    const int x = dt__lite_plain(m, c, i);
+    if (dt__lite_has(c, i) && dt__lite_operand(m, c, i)->tensor != NULL) m->p.batched = batched;
+    return x;
+}
+
 /* A constant that is broadcast to an image: its dimensions are counted from the last. */
 static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
 {
@@ -170,7 +198,7 @@ static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
     }
     const dt__lite_shape to = last_of(&s);
     float *data = dt__lite_memory(&m->p, x->count, sizeof *data);
-    const float *from = dt__data(x);
+    const float *from = dt__values(x);
     const int64_t channels = s.dims[1], pixels = x->count / dt__max_i64(1, s.dims[0] * channels);
     for (int64_t i = 0; i < x->count && data != NULL; i++) {
         const int64_t n = i / (channels * pixels), c = i / pixels % channels, k = i % pixels;

@@ -77,6 +77,8 @@ int dt__lite_last_axis(int rank, int d);
 /* Operand i in the layout of its name; of a quantized weight the dequantized values. */
 int dt__lite_plain(dt__lite_model *m, const dt_trace_call *c, int i);
 int dt__lite_last(dt__lite_model *m, const dt_trace_call *c, int i);
+/* dt__lite_plain for an emitter whose operators broadcast a constant row to the batch. */
+int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i);
 /* Operand i as it is in the file. */
 dt__lite_value dt__lite_as_is(dt__lite_model *m, const dt_trace_call *c, int i);
 /* Whether operand i is in the file with the channels last. */

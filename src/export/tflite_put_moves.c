@@ -84,9 +84,53 @@ static int64_t bound(const dt_trace_call *c, size_t list, int i, int64_t n)
     return dt__min_i64(dt__max_i64(v, 0), n);
 }
 
+/* Whether a slice takes parts *first ... *stop - 1 of a first dimension that has several, each as
+ * long as the batch: steps and halves of states of recurrent networks are such parts. */
+static bool takes_parts(const dt_trace_call *c, const dt_trace_value *from, int64_t *first,
+                        int64_t *stop)
+{
+    const dt_slice_options *o = c->options;
+    const size_t at = offsetof(dt_ints, v);
+    if (from->rank == 0 || from->rank >= DT__LITE_RANK || from->extent[0].batch == 0 ||
+        from->extent[0].size < 2 || o->dims.n != 1 || front(o->dims.v[0], from->rank) != 0 ||
+        (o->steps.n > 0 && o->steps.v[0] != 1)) {
+        return false;
+    }
+    const dt_extent a = dt_trace_option(c, offsetof(dt_slice_options, starts) + at);
+    const dt_extent b = dt_trace_option(c, offsetof(dt_slice_options, stops) + at);
+    *first = a.size;
+    *stop = b.size;
+    return (a.batch == 1 || a.size == 0) && a.size >= 0 && b.batch == 1 && a.size < b.size &&
+           b.size <= from->extent[0].size;
+}
+
+/* x [k * batch, ...] as [k, batch, ...]: then the parts are there for any batch. */
+static int put_parts(dt__lite_model *m, int x, int64_t k, int64_t first, int64_t stop)
+{
+    dt__lite_shape part = dt__lite_shape_of(&m->p, x), whole = part;
+    whole.rank++;
+    memmove(whole.dims + 2, part.dims + 1, (size_t)dt__max_i64(0, part.rank - 1) * sizeof(int64_t));
+    whole.dims[0] = k;
+    whole.dims[1] = 1;
+    x = dt__lite_reshaped(m, x, &whole, 1);
+    dt__lite_slice s = dt__lite_whole(m, x);
+    s.start[0] = first;
+    s.stop[0] = stop;
+    part.dims[0] = stop - first;
+    return dt__lite_reshaped(m, dt__lite_sliced(m, x, &s), &part, 0);
+}
+
 static void put_slice(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_slice_options *o = c->options;
+    int64_t first, stop;
+    const bool parts = takes_parts(c, dt__lite_operand(m, c, 0), &first, &stop);
+    if (parts && !dt__lite_is_last(m, c, 0)) {
+        const int64_t k = dt__lite_operand(m, c, 0)->extent[0].size;
+        const int y = put_parts(m, dt__lite_plain(m, c, 0), k, first, stop);
+        dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
+        return;
+    }
     const bool last = dt__lite_is_last(m, c, 0);
     const dt_trace_value *from = dt__lite_operand(m, c, 0);
     const int x = operand(m, c, 0, last);

@@ -1,5 +1,6 @@
 /* Operators that several emitters of TFLite write. */
 #include "export/tflite_put_model.h"
+#include "ops/device_layer.h"
 
 #include <float.h>
 #include <string.h>
@@ -90,6 +91,19 @@ int dt__lite_sliced(dt__lite_model *m, int x, const dt__lite_slice *s)
     return y;
 }
 
+/* A constant of the type of x; of codes the code of the value. */
+static int constant_like(dt__lite_model *m, int x, float value)
+{
+    const dt__lite_tensor *of = &m->p.tensor[x];
+    if (of->type != DT__LITE_INT8) return dt__lite_float(&m->p, value);
+    const dt__coding_range r = { of->scales.scale[0], of->scales.zero[0] };
+    const int8_t code = (int8_t)dt__device_code((double)value, r);
+    return dt__lite_constant(&m->p, &(dt__lite_array){ .type = DT__LITE_INT8,
+                                                       .data = &code,
+                                                       .bytes = sizeof code,
+                                                       .scales = of->scales });
+}
+
 int dt__lite_padded(dt__lite_model *m, int x, const int64_t *before, const int64_t *after,
                     float value)
 {
@@ -103,8 +117,9 @@ int dt__lite_padded(dt__lite_model *m, int x, const int64_t *before, const int64
     }
     if (memcmp(to.dims, from.dims, (size_t)from.rank * sizeof to.dims[0]) == 0) return x;
     const int at = dt__lite_ints(&m->p, from.rank, 2, pads);
+    if (at < 0) return -1;
     if (value == 0) return DT__LITE(&m->p, PAD, &to, x, at);
-    return DT__LITE(&m->p, PADV2, &to, x, at, dt__lite_float(&m->p, value));
+    return DT__LITE(&m->p, PADV2, &to, x, at, constant_like(m, x, value));
 }
 
 int dt__lite_joined(dt__lite_model *m, const int *x, int n, int axis)

@@ -1,6 +1,8 @@
 /* Pools of TFLite, channels last. A window's part outside of the image does not count in TFLite's
  * SAME, which is taken where it means the same pixels; else a PAD stands in front, and an average
- * that counts other pixels than a whole window is corrected by a constant. */
+ * that counts other pixels than a whole window is corrected by a constant, if it is of floats. Of
+ * codes, windows that reach past the image are pools of their own, of the part of the image that
+ * they see. Windows with gaps are maxima of slices. */
 #include "export/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -19,16 +21,17 @@ static windows windows_of(const dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_pool_options *o = c->options;
     const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
-    windows w = { .counts_padding = o->count_include_pad && !dt__lite_is_device(c) };
+    windows w = { .counts_padding = o->count_include_pad };
     for (int d = 0; d < 2; d++) {
         const int own = d - (4 - x->rank);
         const bool is = own >= 0;
         w.kernel[d] = is ? o->kernel[own] : 1;
         w.stride[d] = !is ? 1 : o->stride[own] == 0 ? o->kernel[own] : o->stride[own];
         w.before[d] = is ? o->padding[own] : 0;
+        w.dilation[d] = is ? dt__max_i64(1, o->dilation[own]) : 1;
         w.in[d] = is ? x->extent[2 + own].size : 1;
         w.out[d] = is ? y->extent[2 + own].size : 1;
-        const int64_t end = (w.out[d] - 1) * w.stride[d] + w.kernel[d];
+        const int64_t end = (w.out[d] - 1) * w.stride[d] + w.dilation[d] * (w.kernel[d] - 1) + 1;
         w.after[d] = dt__max_i64(0, end - w.in[d] - w.before[d]);
     }
     return w;
@@ -46,6 +49,14 @@ static bool is_same(const windows *w)
     return same;
 }
 
+/* x with the windows' padding around it. */
+static int padded(dt__lite_model *m, const windows *w, int x, float outside)
+{
+    const int64_t before[DT__LITE_RANK] = { 0, w->before[0], w->before[1], 0 };
+    const int64_t after[DT__LITE_RANK] = { 0, w->after[0], w->after[1], 0 };
+    return dt__lite_padded(m, x, before, after, outside);
+}
+
 static int pool(dt__lite_model *m, dt__lite_operator op, const windows *w, int x, float outside)
 {
     dt__lite *p = &m->p;
@@ -53,9 +64,7 @@ static int pool(dt__lite_model *m, dt__lite_operator op, const windows *w, int x
     const bool valid = w->before[0] + w->before[1] + w->after[0] + w->after[1] == 0;
     const bool same = !valid && is_same(w) && (op == DT__LITE_MAX_POOL_2D || !w->counts_padding);
     if (!valid && !same) {
-        const int64_t before[DT__LITE_RANK] = { 0, w->before[0], w->before[1], 0 };
-        const int64_t after[DT__LITE_RANK] = { 0, w->after[0], w->after[1], 0 };
-        x = dt__lite_padded(m, x, before, after, outside);
+        x = padded(m, w, x, outside);
     }
     s.dims[1] = w->out[0];
     s.dims[2] = w->out[1];
@@ -69,24 +78,43 @@ static int pool(dt__lite_model *m, dt__lite_operator op, const windows *w, int x
     return y;
 }
 
+/* Maxima of windows with gaps: of slices, one for each row of a window, then for each column. */
+static int max_of_slices(dt__lite_model *m, const windows *w, int x)
+{
+    x = padded(m, w, x, -INFINITY);
+    for (int d = 0; d < 2; d++) {
+        int y = -1;
+        for (int64_t k = 0; k < w->kernel[d] && !m->p.failed; k++) {
+            dt__lite_slice cut = dt__lite_whole(m, x);
+            cut.start[1 + d] = k * w->dilation[d];
+            cut.stop[1 + d] = cut.start[1 + d] + (w->out[d] - 1) * w->stride[d] + 1;
+            cut.step[1 + d] = w->stride[d];
+            const int part = dt__lite_sliced(m, x, &cut);
+            y = k == 0 ? part : dt__lite_with(m, DT__LITE_MAXIMUM, y, part);
+        }
+        x = y;
+    }
+    return x;
+}
+
 static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    const dt_pool_options *o = c->options;
     (void)t;
     for (int i = 1; i < c->n_out; i++) {
         if (c->out[i] < 0) continue;
         snprintf(why, size, "the positions of maxima are read");
         return false;
     }
-    if (o->dilation[0] <= 1 && o->dilation[1] <= 1) return true;
-    snprintf(why, size, "its windows have a dilation");
-    return false;
+    return true;
 }
 
 static void put_max_pool(dt__lite_model *m, const dt_trace_call *c)
 {
     const windows w = windows_of(m, c);
-    const int y = pool(m, DT__LITE_MAX_POOL_2D, &w, dt__lite_last(m, c, 0), -INFINITY);
+    const bool gaps =
+        (w.kernel[0] > 1 && w.dilation[0] > 1) || (w.kernel[1] > 1 && w.dilation[1] > 1);
+    const int x = dt__lite_last(m, c, 0);
+    const int y = gaps ? max_of_slices(m, &w, x) : pool(m, DT__LITE_MAX_POOL_2D, &w, x, -INFINITY);
     dt__lite_out(m, c, 0, y, DT__LITE_LAST);
 }
 
@@ -120,9 +148,74 @@ static int correction(dt__lite_model *m, const windows *w)
                                                 .lent = true });
 }
 
+/* Windows from ... past - 1 along direction d, which lie in the image, or of which one does not:
+ * it becomes what it sees of it. */
+static void cut_windows(windows *w, int d, int64_t from, int64_t past, int64_t place[2])
+{
+    const int64_t first = from * w->stride[d] - w->before[d];
+    const int64_t last = (past - 1) * w->stride[d] - w->before[d] + w->kernel[d];
+    place[0] = dt__max_i64(0, first);
+    place[1] = dt__min_i64(w->in[d], last);
+    if (past == from + 1) w->kernel[d] = w->stride[d] = place[1] - place[0];
+    w->in[d] = place[1] - place[0];
+    w->out[d] = past - from;
+    w->before[d] = w->after[d] = 0;
+}
+
+/* Windows `from` and those behind it that are whole, or window `from` alone: where they end. */
+static int64_t run_of(const windows *w, int d, int64_t from)
+{
+    int64_t i = from;
+    for (; i < w->out[d]; i++) {
+        const int64_t first = i * w->stride[d] - w->before[d];
+        if (first < 0 || first + w->kernel[d] > w->in[d]) break;
+    }
+    return dt__max_i64(i, from + 1);
+}
+
+/* Means along direction d and those behind it, by pools without padding, joined. */
+static int means_of_parts(dt__lite_model *m, const windows *w, int x, int d)
+{
+    if (d == 2) return pool(m, DT__LITE_AVERAGE_POOL_2D, w, x, 0);
+    int *part = dt__lite_memory(&m->p, w->out[d], sizeof *part), n = 0;
+    for (int64_t i = 0, end; i < w->out[d] && part != NULL && !m->p.failed; i = end) {
+        windows own = *w;
+        int64_t place[2];
+        dt__lite_slice cut = dt__lite_whole(m, x);
+        end = run_of(w, d, i);
+        cut_windows(&own, d, i, end, place);
+        cut.start[1 + d] = place[0];
+        cut.stop[1 + d] = place[1];
+        part[n++] = means_of_parts(m, &own, dt__lite_sliced(m, x, &cut), d + 1);
+    }
+    return part == NULL || m->p.failed ? -1 : dt__lite_joined(m, part, n, 1 + d);
+}
+
+/* The mean of codes: padding that counts has the zero point, and no constant corrects it. */
+static int coded_means(dt__lite_model *m, windows w, int x)
+{
+    for (int d = 0; d < 2; d++) {
+        if (w.counts_padding) w.after[d] = w.before[d];
+    }
+    if (w.counts_padding) x = padded(m, &w, x, 0);
+    for (int d = 0; d < 2 && w.counts_padding; d++) {
+        w.in[d] += w.before[d] + w.after[d];
+        w.before[d] = 0;
+        w.after[d] = dt__max_i64(0, (w.out[d] - 1) * w.stride[d] + w.kernel[d] - w.in[d]);
+    }
+    w.counts_padding = false;
+    const bool valid = w.before[0] + w.before[1] + w.after[0] + w.after[1] == 0;
+    return valid || is_same(&w) ? pool(m, DT__LITE_AVERAGE_POOL_2D, &w, x, 0)
+                                : means_of_parts(m, &w, x, 0);
+}
+
 static void put_avg_pool(dt__lite_model *m, const dt_trace_call *c)
 {
     const windows w = windows_of(m, c);
+    if (dt__lite_is_device(c)) {
+        dt__lite_out(m, c, 0, coded_means(m, w, dt__lite_last(m, c, 0)), DT__LITE_LAST);
+        return;
+    }
     int y = pool(m, DT__LITE_AVERAGE_POOL_2D, &w, dt__lite_last(m, c, 0), 0);
     const int factor = is_same(&w) && !w.counts_padding ? -1 : correction(m, &w);
     if (factor >= 0) y = dt__lite_with(m, DT__LITE_MUL, y, factor);

@@ -28,7 +28,7 @@ static bool takes_activation(const dt_trace_operand *a, char *why, size_t size)
     if (q->range != DT_RANGE_DYNAMIC) {
         snprintf(why, size,
                  "its input has a fixed range, but not its output: LiteRT finds ranges of inputs "
-                 "at each call (range: dynamic)");
+                 "at each call (range: dynamic, which qat.target: litert trains)");
         return false;
     }
     const bool rows = a->sample || q->granularity == DT_PER_TOKEN;
@@ -57,7 +57,7 @@ static bool takes_codes(const dt__weight_rows *r, char *why, size_t size)
         if (r->rows.codes[i] != INT8_MIN) continue;
         snprintf(why, size,
                  "its weight has codes of -128, with which kernels of LiteRT compute wrong sums; "
-                 "train with scheme: narrow or bits: 7");
+                 "train with qat.target: litert, scheme: narrow or bits: 7");
         return false;
     }
     for (int64_t i = 0; i < r->n * r->groups && r->groups > 1; i++) {
@@ -78,7 +78,7 @@ static bool takes_groups(const dt_quant_spec *q, bool linear, char *why, size_t 
     if (!linear) {
         snprintf(why, size,
                  "its weight has groups of %lld columns; LiteRT has one scale for each channel of "
-                 "a convolution (granularity: channel)",
+                 "a convolution (granularity: channel, or qat.target: litert)",
                  (long long)q->group_size);
         return false;
     }
@@ -183,7 +183,7 @@ dt_status dt__lite_weight_of(dt__lite_model *m, const dt_trace_call *c, int i, b
                               .columns = 1 };
     for (int d = 1; d < v->rank; d++) out->columns *= v->extent[d].size;
     if (c->in[i].quant == NULL) {
-        out->floats = dt__data(v->tensor);
+        out->floats = dt__values(v->tensor);
         return DT_OK;
     }
     dt_status s = dt__weight_rows_of(m->p.ctx, v->tensor, &c->in[i], &out->r);

@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_SIZE 24 /* bytes of an input's name */
-
 typedef struct recorder {
     dt_trace *t;
     dt_tensor **handle; /* of each value; a reference */
@@ -79,7 +77,7 @@ static bool is_positions(const recorder *r, const dt_tensor *x)
         x->storage == NULL || !dt_is_contiguous(x)) {
         return false;
     }
-    const int32_t *v = dt__data(x);
+    const int32_t *v = dt__values(x);
     for (int64_t i = 0; i < x->count; i++) {
         if (v[i] != i) return false;
     }
@@ -224,8 +222,8 @@ static void fill(dt_tensor *x, int64_t below)
     uint32_t state = 12345;
     for (int64_t i = 0; i < x->count; i++) {
         state = state * 1664525u + 1013904223u;
-        if (x->dtype == DT_I32) ((int32_t *)dt__data_mut(x))[i] = (int32_t)((state >> 8) % below);
-        else ((float *)dt__data_mut(x))[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+        if (x->dtype == DT_I32) ((int32_t *)dt__values_mut(x))[i] = (int32_t)((state >> 8) % below);
+        else ((float *)dt__values_mut(x))[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
     }
 }
 
@@ -241,10 +239,7 @@ static dt_status make_input(recorder *r, const dt_trace_input *in, int i, dt_ten
         DT__TRY(dt__tensor_create_raw(r->t->ctx, in->dtype, in->rank, dims, x));
         fill(*x, in->below > 0 ? in->below : 1);
     }
-    const dt_trace_value v = { .kind = DT_VALUE_INPUT,
-                               .name = in->name != NULL ? in->name
-                                                        : r->t->names + (size_t)i * NAME_SIZE,
-                               .call = -1 };
+    const dt_trace_value v = { .kind = DT_VALUE_INPUT, .name = r->t->names[i].text, .call = -1 };
     DT__TRY(add_value(r, &v, *x, &id));
     r->t->in[r->t->n_in++] = id;
     return DT_OK;
@@ -284,16 +279,15 @@ static dt_status begin(dt_module *m, const dt_trace_options *o, dt_trace *t)
     t->ctx = m->ctx;
     t->m = m;
     dt__ctx_retain(m->ctx);
-    t->names = dt__alloc(m->ctx, DT_MAX_IN * NAME_SIZE);
-    if (t->names == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < o->n_inputs; i++) {
-        if (o->input[i].tokens) {
-            t->tokens = true;
-            t->context = o->input[i].context;
-        }
-        if (i == 0) snprintf(t->names, NAME_SIZE, "input");
-        else snprintf(t->names + (size_t)i * NAME_SIZE, NAME_SIZE, "input%d", i);
+        if (!o->input[i].tokens) continue;
+        t->tokens = true;
+        t->context = o->input[i].context;
     }
+    t->names = dt__alloc_zero(t->ctx, (DT_MAX_IN + DT_MAX_OUT) * sizeof *t->names);
+    if (t->names == NULL) return DT_ERR_NOMEM;
+    dt__trace_names(m, o, t->names);
+    for (int i = 0; i < DT_MAX_OUT; i++) t->out_name[i] = t->names[o->n_inputs + i].text;
     return DT_OK;
 }
 

@@ -7,6 +7,11 @@
 
 #include <detent/export.h>
 
+/* The name of an input or output in exported files: letters, digits and _ - . / */
+typedef struct dt__end_name {
+    char text[224];
+} dt__end_name;
+
 struct dt_trace {
     dt_ctx *ctx;
     dt_module *m; /* lent */
@@ -18,7 +23,8 @@ struct dt_trace {
     int n_in, n_out;
     bool tokens;
     int64_t context;
-    char *names; /* of inputs that have none of their own; owned */
+    const char *out_name[DT_MAX_OUT];
+    dt__end_name *names; /* of inputs, then of outputs; owned */
 };
 
 /* The extents of a run: how many examples, and how many tokens. */
@@ -36,6 +42,11 @@ dt_status dt__trace_join(dt_trace *t, dt_trace *other, const dt__trace_size *siz
                          const dt__trace_size *other_size, int which);
 /* Leaves out what no output depends on, and sets lifetimes. */
 dt_status dt__trace_prune(dt_trace *t);
+
+/* Names inputs and outputs: those of a network with several of them as its recipe has them, else
+ * input, input1, ..., output, output1, ..., of language models logits. None is there twice.
+ * out[DT_MAX_IN + DT_MAX_OUT]: first those of the inputs. */
+void dt__trace_names(const dt_module *m, const dt_trace_options *o, dt__end_name *out);
 
 /* The inputs of a model in `in`, of DT_MAX_IN elements, as its graph or its family describes them.
  * Errors: ARG, those of the family. */

@@ -45,7 +45,7 @@ static bool is_uniform(const dt_tensor *x, int d)
     int64_t inner = 1;
     for (int i = d + 1; i < x->rank; i++) inner *= x->dims[i];
     const size_t bytes = (size_t)inner * dt_dtype_size(x->dtype);
-    const char *at = dt__data(x);
+    const char *at = dt__values(x);
     const int64_t blocks = inner == 0 ? 0 : x->count / inner;
     for (int64_t i = 0; i < blocks; i++) {
         const int64_t first = i - i % x->dims[d];
@@ -152,6 +152,61 @@ static dt_status join_call(const pair *p, int64_t i)
     return DT_OK;
 }
 
+/* ---- examples -------------------------------------------------------------------------------- */
+
+/* Ops that compute along dimensions: an option `dim`, or a list `dims` (none: all). */
+static const struct {
+    const char *op, *option;
+} along[] = { { "softmax", "dim" }, { "log_softmax", "dim" }, { "max", "dim" },
+              { "sum", "dims" },    { "mean", "dims" },       { "slice", "dims" } };
+
+/* Whether dimension d, negative from the end, of a value depends on the batch. */
+static bool is_batch(const dt_trace_value *v, int64_t d)
+{
+    if (d < 0) d += v->rank;
+    return d >= 0 && d < v->rank && v->extent[d].batch != 0;
+}
+
+/* Whether call c computes along a dimension that depends on the batch. */
+static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char *option)
+{
+    const dt_trace_value *x = &t->value[c->in[0].value];
+    if (strcmp(option, "dim") == 0) return is_batch(x, dt__trace_integer(c, "dim"));
+    const dt_ints *dims = dt__trace_list(c, "dims");
+    bool batch = dims->n == 0;
+    for (int i = 0; i < dims->n; i++) batch = batch || is_batch(x, dims->v[i]);
+    if (strcmp(c->op->name, "slice") != 0 || !batch || c->out[0] < 0) return batch;
+    batch = false; /* a slice may take parts that are as long as the batch */
+    for (int i = 0; i < x->rank; i++) batch = batch || is_batch(&t->value[c->out[0]], i);
+    return !batch;
+}
+
+/* No call may read several examples for one, and one dimension of an output grows with the batch,
+ * the second of the states of an LSTM: then an example has the same results in any batch. */
+static dt_status check_examples(const pair *p)
+{
+    const dt_trace *t = p->t;
+    for (int64_t i = 0; i < t->n_calls; i++) {
+        const dt_trace_call *c = &t->call[i];
+        for (int k = 0; k < DT__COUNT_OF(along) && c->n_in > 0 && c->in[0].value >= 0; k++) {
+            if (strcmp(c->op->name, along[k].op) == 0 && joins_examples(t, c, along[k].option))
+                return fail(p, c, "a result of one example");
+        }
+    }
+    for (int i = 0; i < t->n_out; i++) {
+        const dt_trace_value *y = &t->value[t->out[i]];
+        int of_batch = 0;
+        for (int d = 0; d < y->rank; d++) of_batch += y->extent[d].batch;
+        if (of_batch == 1) continue;
+        return dt_fail(
+            t->ctx, DT_ERR_UNSUPPORTED,
+            "trace: output %d must have one dimension that grows with the batch; a layer "
+            "must treat examples alike",
+            i);
+    }
+    return DT_OK;
+}
+
 static bool same_value(const dt_trace_value *a, const dt_trace_value *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank && a->call == b->call;
@@ -174,7 +229,7 @@ dt_status dt__trace_join(dt_trace *t, dt_trace *other, const dt__trace_size *siz
     }
     for (int64_t i = 0; i < t->n_values; i++) DT__TRY(join_value(&p, i));
     for (int64_t i = 0; i < t->n_calls; i++) DT__TRY(join_call(&p, i));
-    return DT_OK;
+    return which == 0 ? check_examples(&p) : DT_OK;
 }
 
 /* ---- pruning --------------------------------------------------------------------------------- */

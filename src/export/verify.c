@@ -5,12 +5,14 @@
 #include "core/open_file.h"
 #include "core/system_calls.h"
 #include "core/tensor.h"
+#include "export/random_inputs.h"
 #include "export/trace.h"
 #include "export/verify_onnx.h"
 #include "export/verify_tflite.h"
 #include "nn/graph.h"
 #include "nn/module.h"
 
+#include <detent/ops.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -20,8 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BATCH 3
-#define LENGTH 7
+#define BATCH 3 /* of dt__random_inputs */
 
 typedef struct verification {
     dt_ctx *ctx;
@@ -41,34 +42,6 @@ typedef struct verification {
 } verification;
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
-
-/* Numbers of about a normal distribution, or indices. The context's streams stay as they are. */
-static void fill(dt_tensor *x, int64_t below, dt__stream *s)
-{
-    for (int64_t i = 0; i < x->count; i++) {
-        if (x->dtype == DT_I32) {
-            ((int32_t *)dt_data_mut(x))[i] = (int32_t)dt__random_below(s, (uint64_t)below);
-        } else {
-            double sum = -2;
-            for (int k = 0; k < 4; k++) sum += dt__random_unit(s);
-            ((float *)dt_data_mut(x))[i] = (float)(sum * 1.7320508075688772);
-        }
-    }
-}
-
-static dt_status make_inputs(verification *v, const dt_model_info *info)
-{
-    dt__stream s = dt__stream_of(0, DT__FOR_USER);
-    DT__TRY(dt__trace_inputs_of(v->m, info, v->in, &v->n_in));
-    for (int i = 0; i < v->n_in; i++) {
-        dt_trace_input *in = &v->in[i];
-        in->dims[0] = BATCH;
-        if (in->tokens) in->dims[1] = in->context > 0 ? dt__min_i64(LENGTH, in->context) : LENGTH;
-        DT__TRY(dt_tensor_create(v->ctx, in->dtype, in->rank, in->dims, &v->x[i]));
-        fill(v->x[i], in->below, &s);
-    }
-    return DT_OK;
-}
 
 /* Input i of the model as the file wants it: tokens may be int64 there. */
 static dt_status give(verification *v, int i)
@@ -139,39 +112,26 @@ static dt_status compare(const verification *v, int i, dt_export_difference *d)
         return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: output %d is %s %s, but float %s of the model",
                        v->path, i, dt__verify_type_name(is->type), own, wanted);
     }
-    const float *a = is->data, *b = dt_data(y);
     double largest = 0;
-    for (int64_t k = 0; k < y->count; k++) {
-        d->equal += memcmp(&a[k], &b[k], sizeof a[k]) == 0;
-        if (a[k] == b[k]) largest = fmax(largest, fabs((double)b[k]));
-        else {
-            const double apart = fabs((double)a[k] - (double)b[k]);
-            if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
-            largest = fmax(largest, fabs((double)b[k]));
-        }
-    }
-    d->relative = largest > 0 ? d->absolute / largest : d->absolute;
+    dt__add_difference(is->data, dt_data(y), y->count, d, &largest);
     return DT_OK;
 }
 
-static dt_status run_model(verification *v)
+/* Keys or values for the next tokens: present.0.key. */
+static bool is_kept(const char *name)
 {
-    DT__TRY(dt_tape_create(v->ctx, &v->tape));
-    dt_no_grad(v->tape, true);
-    const bool training = dt_is_training(v->m);
-    dt_train(v->m, false);
-    const dt_status s = dt_forward_n(v->tape, v->m, v->x, v->n_in, v->y, v->n_out);
-    dt_train(v->m, training);
-    return s;
+    if (strncmp(name, "present.", 8) != 0) return false;
+    name += 8 + strspn(name + 8, "0123456789");
+    return strcmp(name, ".key") == 0 || strcmp(name, ".value") == 0;
 }
 
-/* The outputs of the file that are the model's: all but keys and values for the next tokens. */
+/* The outputs of the file that are the model's: all but those. */
 static dt_status find_outputs(verification *v)
 {
     int n = 0;
     v->n_out = dt__module_outputs(v->m);
     for (int64_t i = 0; i < dt__verify_outputs(v->file); i++) {
-        if (strncmp(dt__verify_output_name(v->file, i), "present", 7) == 0) continue;
+        if (is_kept(dt__verify_output_name(v->file, i))) continue;
         if (n < v->n_out) v->output[n] = i;
         n++;
     }
@@ -185,10 +145,10 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
 {
     DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
     DT__TRY(find_outputs(v));
-    DT__TRY(make_inputs(v, info));
+    DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
     DT__TRY(give_all(v));
     DT__TRY(dt__verify_run(v->file, v->given, v->n_given));
-    DT__TRY(run_model(v));
+    DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
     for (int i = 0; i < v->n_out; i++) DT__TRY(compare(v, i, &out[i]));
     return DT_OK;
 }
@@ -198,10 +158,14 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
 static dt_status verify_tflite(verification *v, const dt_model_info *info, const dt__span *file,
                                dt_export_difference *out)
 {
+    dt__end_name names[DT_MAX_IN + DT_MAX_OUT];
     v->n_out = dt__module_outputs(v->m);
-    DT__TRY(make_inputs(v, info));
-    DT__TRY(run_model(v));
-    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out };
+    DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
+    DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
+    dt__trace_names(
+        v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
+        names);
+    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out, names + v->n_in };
     return dt__verify_tflite(v->ctx, v->path, file, &of, out);
 }
 

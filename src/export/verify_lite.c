@@ -9,6 +9,7 @@
 
 #define MOST_BYTES DT__AT_MOST(UINT64_C(8) << 30)
 #define MOST_WORK 1e13
+#define MOST_COUNT ((int64_t)1 << 40)
 
 static const dt__vlite_operator *const lists[] = { dt__vlite_maps, dt__vlite_products,
                                                    dt__vlite_pools, dt__vlite_moves,
@@ -94,10 +95,28 @@ dt_status dt__vlite_give(dt__vlite *v, int i, const void *data)
     return DT_OK;
 }
 
+bool dt__vlite_is_open(const dt__vlite *v)
+{
+    bool open = v->ins > 0;
+    for (int i = 0; i < v->ins; i++) open = open && v->tensor[v->in[i]].open;
+    return open;
+}
+
+void dt__vlite_resize(dt__vlite *v, int64_t batch)
+{
+    v->resized = true;
+    for (int i = 0; i < v->ins; i++) {
+        dt__vlite_tensor *t = &v->tensor[v->in[i]];
+        t->count = t->dims[0] == 0 ? 0 : t->count / t->dims[0] * batch;
+        t->dims[0] = batch;
+    }
+}
+
 static dt_status run_op(dt__vlite *v, const dt__vlite_op *o)
 {
     const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
     dt__vlite_call c = { .v = v, .op = o, .n_in = o->n_in };
+    v->sized = NULL;
     for (int i = 0; i < o->n_in; i++) {
         const dt__vlite_tensor *t = o->in[i] < 0 ? NULL : &v->tensor[o->in[i]];
         if (t != NULL && t->f == NULL && t->q == NULL) {
@@ -154,8 +173,27 @@ dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...)
                    (long long)c->op->place, dt__vlite_operator_of(c->op->code)->name, text);
 }
 
+/* Gives a result the extents that follow from the operator's inputs. */
+static dt_status size_result(const dt__vlite_call *c, const int64_t *dims)
+{
+    dt__vlite_tensor *y = c->y;
+    c->v->sized = y;
+    if (memcmp(y->dims, dims, (size_t)y->rank * sizeof *dims) == 0) return DT_OK;
+    y->count = 1;
+    for (int i = 0; i < y->rank; i++) {
+        if (dims[i] > 0 && y->count > MOST_COUNT / dims[i])
+            return dt__vlite_refuse(c, "its result is too large");
+        y->dims[i] = dims[i];
+        y->count *= dims[i];
+    }
+    y->f = NULL;
+    y->q = NULL;
+    return dt__vlite_allocate(c->v, y);
+}
+
 dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims)
 {
+    if (c->v->resized && c->v->sized != c->y && c->y->rank == rank) return size_result(c, dims);
     bool same = c->y->rank == rank;
     for (int i = 0; i < rank && same; i++) same = c->y->dims[i] == dims[i];
     return same ? DT_OK : dt__vlite_refuse(c, "its result is declared with other extents");

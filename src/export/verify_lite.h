@@ -7,6 +7,9 @@
  * range for each row (FULLY_CONNECTED) or example (convolutions). Operators of int8 follow TFLite
  * Micro's reference kernels to the bit. Every result must have the extents that the file declares.
  *
+ * An operator's version must be one that LiteRT has. Where a file's signature leaves the batch
+ * open, it can be run with any (dt__vlite_resize), as LiteRT resizes it.
+ *
  * Files are not trusted: sizes are checked, memory and work are limited. */
 #ifndef DT__EXPORT_VERIFY_LITE_H
 #define DT__EXPORT_VERIFY_LITE_H
@@ -32,6 +35,7 @@ typedef struct dt__vlite_tensor {
     float *f;              /* of F32 and F16; NULL: no value yet */
     int32_t *q;            /* of integers */
     bool constant;         /* its value is in the file */
+    bool open;             /* its signature says that dimension 0 may have any extent */
     int64_t scales, block; /* how many; columns of a block, 0: none */
     float *scale;
     int32_t *zero; /* [scales] */
@@ -60,6 +64,10 @@ const dt__vlite_tensor *dt__vlite_input(const dt__vlite *v, int i);
 const dt__vlite_tensor *dt__vlite_output(const dt__vlite *v, int i);
 /* The values of input i, count of them: floats, or integers. They are copied. Errors: NOMEM. */
 dt_status dt__vlite_give(dt__vlite *v, int i, const void *data);
+/* Whether all inputs may have another batch; and gives them that one, after which results have the
+ * extents that follow. Before the first value is given. */
+bool dt__vlite_is_open(const dt__vlite *v);
+void dt__vlite_resize(dt__vlite *v, int64_t batch);
 /* Runs the graph once. Errors: FORMAT, with the operator's place; NOMEM. */
 dt_status dt__vlite_run(dt__vlite *v);
 

@@ -18,10 +18,14 @@ struct dt__vlite {
     int in[DT_MAX_IN], out[DT_MAX_OUT], ins, outs;
     double work;
     dt__vlite_limits most;
+    bool resized;                  /* results take the extents that follow from the inputs */
+    const dt__vlite_tensor *sized; /* the result that the running operator has sized so */
 };
 
 /* The operator of a number; NULL: it is not known. */
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
+/* The newest version of an operator that LiteRT has; 0: none. (verify_lite_versions.c) */
+int dt__vlite_newest(int64_t code);
 /* Memory for a tensor's values. */
 dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);
 /* FORMAT: "<path>: damaged, or no TFLite model: <what> <i>" */

@@ -83,17 +83,17 @@ static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int6
 /* Extents of y: the larger of both. */
 static dt_status check_pair(const dt__vlite_call *c)
 {
-    const dt__vlite_tensor *a = c->in[0], *b = c->in[1], *y = c->y;
-    for (int k = 1; k <= y->rank; k++) {
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    int64_t dims[DT__VLITE_RANK];
+    for (int k = 1; k <= rank; k++) {
         const int64_t p = k <= a->rank ? a->dims[a->rank - k] : 1;
         const int64_t q = k <= b->rank ? b->dims[b->rank - k] : 1;
-        const int64_t n = y->dims[y->rank - k];
-        if ((p != n && p != 1) || (q != n && q != 1) || (p == 1 && q == 1 && n != 1)) {
+        if (p != q && p != 1 && q != 1)
             return dt__vlite_refuse(c, "its operands are not broadcast to its result");
-        }
+        dims[rank - k] = p == 1 ? q : p;
     }
-    if (a->rank <= y->rank && b->rank <= y->rank) return DT_OK;
-    return dt__vlite_refuse(c, "its operands have more dimensions than its result");
+    return dt__vlite_wants(c, rank, dims);
 }
 
 static dt_status run_two(dt__vlite_call *c)
@@ -108,6 +108,27 @@ static dt_status run_two(dt__vlite_call *c)
         c->y->f[i] = (float)dt__vlite_activated(activation, y);
     }
     return DT_OK;
+}
+
+/* MAXIMUM and MINIMUM of codes of one scale. */
+static dt_status run_codes(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *b = c->in[1];
+    DT__TRY(dt__vlite_same_codes(c));
+    if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
+        return dt__vlite_refuse(c, "its operands have different scales");
+    }
+    DT__TRY(check_pair(c));
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int32_t p = c->in[0]->q[spread(c->in[0], c->y, i)], q = b->q[spread(b, c->y, i)];
+        c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
+    }
+    return DT_OK;
+}
+
+static dt_status run_limit(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? run_codes(c) : run_two(c);
 }
 
 static dt_status run_add(dt__vlite_call *c)
@@ -162,8 +183,8 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { 42, "DIV", 2, 2, run_two, { 1 }, divide },
     { 47, "EXP", 1, 1, run_one, { 0 }, exponential },
     { 54, "PRELU", 2, 2, run_two, { 0 }, prelu },
-    { 55, "MAXIMUM", 2, 2, run_two, { 0 }, larger },
-    { 57, "MINIMUM", 2, 2, run_two, { 0 }, smaller },
+    { 55, "MAXIMUM", 2, 2, run_limit, { 0 }, larger },
+    { 57, "MINIMUM", 2, 2, run_limit, { 0 }, smaller },
     { 59, "NEG", 1, 1, run_one, { 0 }, neg },
     { 73, "LOG", 1, 1, run_one, { 0 }, logarithm },
     { 75, "SQRT", 1, 1, run_one, { 0 }, root },

@@ -22,18 +22,27 @@ static void copy(dt__vlite_tensor *y, int64_t to, const dt__vlite_tensor *x, int
     else y->q[to] = x->q[from];
 }
 
+/* The extents of a RESHAPE's list; one of them may be -1, which takes what is left. */
+static dt_status find_shape(const dt__vlite_call *c)
+{
+    int n, open = -1;
+    int64_t dims[2 * DT__VLITE_RANK], rest = c->in[0]->count;
+    DT__TRY(dt__vlite_list(c, 1, &n, dims));
+    for (int i = 0; i < n; i++) {
+        if (dims[i] == -1 && open < 0) open = i;
+        else if (dims[i] > 0 && rest % dims[i] == 0) rest /= dims[i];
+        else if (dims[i] != 0 || c->in[0]->count != 0)
+            return dt__vlite_refuse(c, "its operand has another number of elements than its shape");
+    }
+    if (open >= 0) dims[open] = rest;
+    return dt__vlite_wants(c, n, dims);
+}
+
 static dt_status run_reshape(dt__vlite_call *c)
 {
     DT__TRY(check_kind(c, c->in[0]));
+    if (c->n_in > 1) DT__TRY(find_shape(c));
     if (c->in[0]->count != c->y->count) return dt__vlite_refuse(c, "another number of elements");
-    if (c->n_in > 1) {
-        int n;
-        int64_t dims[2 * DT__VLITE_RANK];
-        DT__TRY(dt__vlite_list(c, 1, &n, dims));
-        bool same = n == c->y->rank;
-        for (int i = 0; i < n && same; i++) same = dims[i] == -1 || dims[i] == c->y->dims[i];
-        if (!same) return dt__vlite_refuse(c, "its result is declared with other extents");
-    }
     for (int64_t i = 0; i < c->y->count; i++) copy(c->y, i, c->in[0], i);
     return DT_OK;
 }
@@ -76,14 +85,15 @@ static places straight(void)
     return p;
 }
 
-/* All elements of y; those that come from outside of x are `outside`. */
-static void move(dt__vlite_tensor *y, const dt__vlite_tensor *x, const places *p, float outside)
+/* All elements of y; those that come from outside of x are `outside`, or element 0 of `code`. */
+static void move(dt__vlite_tensor *y, const dt__vlite_tensor *x, const places *p, float outside,
+                 const dt__vlite_tensor *code)
 {
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t at = from(x, y, p, i);
         if (at >= 0) copy(y, i, x, at);
         else if (y->f != NULL) y->f[i] = outside;
-        else y->q[i] = y->scales > 0 ? y->zero[0] : 0;
+        else y->q[i] = code != NULL ? code->q[0] : y->scales > 0 ? y->zero[0] : 0;
     }
 }
 
@@ -105,7 +115,7 @@ static dt_status run_transpose(dt__vlite_call *c)
     }
     if (n != x->rank || seen != (1u << n) - 1) return dt__vlite_refuse(c, "no order of dimensions");
     DT__TRY(dt__vlite_wants(c, n, dims));
-    move(c->y, x, &p, 0);
+    move(c->y, x, &p, 0, NULL);
     return DT_OK;
 }
 
@@ -130,9 +140,16 @@ static dt_status run_pad(dt__vlite_call *c)
     }
     if (p.mirrored && c->op->option[0] != 0) return dt__vlite_refuse(c, "it repeats the edge");
     DT__TRY(dt__vlite_wants(c, x->rank, dims));
-    const bool given = c->n_in > 2 && c->in[2]->f != NULL && c->in[2]->count == 1;
-    if (c->n_in > 2 && !given) return dt__vlite_refuse(c, "its padding is no float");
-    move(c->y, x, &p, given ? c->in[2]->f[0] : 0);
+    const dt__vlite_tensor *value = c->n_in > 2 ? c->in[2] : NULL;
+    if (value != NULL && (value->count != 1 || value->type != x->type)) {
+        return dt__vlite_refuse(c, "its padding is not a number of the type of its input");
+    }
+    if (value != NULL && x->scales == 1 &&
+        (value->scales != 1 || value->scale[0] != x->scale[0] || value->zero[0] != x->zero[0])) {
+        return dt__vlite_refuse(c, "its padding has another scale or zero point than its input");
+    }
+    const bool is_float = value != NULL && value->f != NULL;
+    move(c->y, x, &p, is_float ? value->f[0] : 0, is_float ? NULL : value);
     return DT_OK;
 }
 
@@ -162,7 +179,7 @@ static dt_status run_slice(dt__vlite_call *c)
         dims[d] = dt__ceil_div(stop - start, list[2][d]);
     }
     DT__TRY(dt__vlite_wants(c, x->rank, dims));
-    move(c->y, x, &p, 0);
+    move(c->y, x, &p, 0, NULL);
     return DT_OK;
 }
 

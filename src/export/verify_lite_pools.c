@@ -13,8 +13,11 @@ static dt_status find(const dt__vlite_call *c, windows *w)
     const dt__vlite_tensor *x = c->in[0], *y = c->y;
     const int64_t *option = c->op->option;
     *w = (windows){ .kernel = { option[4], option[3] }, .stride = { option[2], option[1] } };
-    bool fits =
-        x->rank == 4 && y->rank == 4 && x->dims[0] == y->dims[0] && x->dims[3] == y->dims[3];
+    bool fits = x->rank == 4 && y->rank == 4 && x->dims[3] == y->dims[3];
+    if (fits) {
+        const int64_t dims[] = { x->dims[0], y->dims[1], y->dims[2], y->dims[3] };
+        DT__TRY(dt__vlite_wants(c, 4, dims));
+    }
     for (int d = 0; d < 2 && fits; d++) {
         const int64_t in = x->dims[1 + d], k = w->kernel[d], s = w->stride[d];
         if (k <= 0 || s <= 0 || k > INT32_MAX || s > INT32_MAX) {

@@ -228,6 +228,8 @@ static dt_status run_conv(dt__vlite_call *c)
     if (x->rank != 4 || w->rank != 4 || y->rank != 4) {
         return dt__vlite_refuse(c, "its images have no 4 dimensions");
     }
+    const int64_t dims[] = { x->dims[0], y->dims[1], y->dims[2], y->dims[3] };
+    DT__TRY(dt__vlite_wants(c, 4, dims));
     DT__TRY(begin(&p, c, X, deep ? 3 : 0));
     const int behind = deep ? 1 : 0;
     window v = { .kernel = { w->dims[1], w->dims[2] },
@@ -240,8 +242,7 @@ static dt_status run_conv(dt__vlite_call *c)
     const bool fits = deep ? w->dims[0] == 1 && in > 0 && p.channels % in == 0
                            : w->dims[3] > 0 && in % w->dims[3] == 0 && in > 0 &&
                                  p.channels % (in / w->dims[3]) == 0;
-    if (!fits || !place(&v, option[0] == 0) || y->dims[0] != x->dims[0] ||
-        y->dims[3] != p.channels) {
+    if (!fits || !place(&v, option[0] == 0) || y->dims[3] != p.channels) {
         return dt__vlite_refuse(c, "its result is declared with other extents");
     }
     if (p.coded) DT__TRY(make_factors(&p, false));

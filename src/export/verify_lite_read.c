@@ -10,7 +10,7 @@
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { T_SHAPE, T_TYPE, T_BUFFER, T_QUANTIZATION = 4 };
+enum { T_SHAPE, T_TYPE, T_BUFFER, T_QUANTIZATION = 4, T_SIGNATURE = 7 };
 enum { Q_SCALE = 2, Q_ZERO, Q_DETAILS_TYPE, Q_DETAILS, Q_AXIS };
 
 /* Bits of an element in the file; 0: a type that is not known. */
@@ -115,6 +115,9 @@ static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vve
         }
         t->count *= t->dims[d];
     }
+    const dt__vvector signature = dt__vflat_vector(f, from, T_SIGNATURE, 4);
+    t->open =
+        t->rank > 0 && signature.count == t->rank && dt__vflat_number(f, &signature, 0, 4) == -1;
     DT__TRY(read_scales(v, t, from, i));
     const int64_t buffer = dt__vflat_int(f, from, T_BUFFER, 4, 0);
     if (buffer < 0 || buffer >= buffers->count)
@@ -157,6 +160,12 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     if (known == NULL) {
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED, "%s: operator %lld, which is not known", v->path,
                        (long long)code);
+    }
+    const int64_t version = dt__vflat_int(f, &kind, 2, 4, 1);
+    if (version < 1 || version > dt__vlite_newest(code)) {
+        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: operator %lld (%s) has version %lld; LiteRT has 1 to %d", v->path,
+                       (long long)i, known->name, (long long)version, dt__vlite_newest(code));
     }
     o->place = i;
     o->code = (int)code;

@@ -57,10 +57,15 @@ typedef struct dt__verify_named {
     dt__verify_value value;
 } dt__verify_named;
 
+/* What Cast makes of a real that its integer type does not hold, which ONNX leaves open: an error,
+ * the type's least value (as x86 has it), or 0. */
+enum { DT__VERIFY_OPEN_FAILS, DT__VERIFY_OPEN_LEAST, DT__VERIFY_OPEN_ZERO };
+
 /* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
 typedef struct dt__verify_limits {
     size_t bytes; /* of all values alive */
     double work;  /* elements written, and products of sums */
+    int open;     /* DT__VERIFY_OPEN_... */
 } dt__verify_limits;
 
 typedef struct dt__verify dt__verify;
@@ -152,6 +157,7 @@ dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *
 /* The context, and how many bytes of values the limit leaves. */
 dt_ctx *dt__verify_ctx(const dt__verify_call *c);
 size_t dt__verify_room(const dt__verify_call *c);
+int dt__verify_open_casts(const dt__verify_call *c); /* limits.open */
 
 /* Input i; NULL: absent. */
 const dt__verify_value *dt__verify_in(const dt__verify_call *c, int64_t i);

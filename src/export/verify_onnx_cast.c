@@ -36,6 +36,20 @@ static double real_of(dt__verify_type type, double v)
     return v;
 }
 
+/* An integer of the type, of a real without a fraction. */
+static dt_status whole_of(const dt__verify_row *r, double *v)
+{
+    const dt__verify_type type = r->y->type;
+    const int open = dt__verify_open_casts(r->c);
+    if (*v >= range[type].least && *v <= range[type].largest) return DT_OK;
+    if (open == DT__VERIFY_OPEN_FAILS) {
+        return dt__verify_refuse(r->c, "%s does not hold %.9g: ONNX leaves the result open",
+                                 dt__verify_type_name(type), *v);
+    }
+    *v = open == DT__VERIFY_OPEN_LEAST ? range[type].least : 0;
+    return DT_OK;
+}
+
 static dt_status row_of_reals(const dt__verify_row *r)
 {
     double a[DT__VERIFY_CHUNK];
@@ -46,12 +60,8 @@ static dt_status row_of_reals(const dt__verify_row *r)
         if (type == DT__VERIFY_BOOL) {
             a[i] = a[i] != 0;
         } else {
-            const double cut = trunc(a[i]);
-            if (!(cut >= range[type].least && cut <= range[type].largest)) {
-                return dt__verify_refuse(r->c, "%s does not hold %.9g: ONNX leaves the result open",
-                                         dt__verify_type_name(type), a[i]);
-            }
-            a[i] = cut;
+            a[i] = trunc(a[i]);
+            DT__TRY(whole_of(r, &a[i]));
         }
     }
     dt__verify_store_real(r->y, r->to, r->n, a);

@@ -2,6 +2,7 @@
  * 2^53, and those of floats are rounded once, at their end. */
 #include "export/verify_onnx.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Matrices of a batch: element (row, column) of matrix b is at start + row * rows + column. */
@@ -187,7 +188,7 @@ static dt_status gemm(dt__verify_call *c)
     return DT_OK;
 }
 
-/* ---- com.microsoft MatMulNBits, level 0 ------------------------------------------------------ */
+/* ---- com.microsoft MatMulNBits, levels 0 and 4 ----------------------------------------------- */
 
 /* Code i of a row of `bits` bits each, the low one first. */
 static int code_at(const uint8_t *row, int64_t i, int64_t bits)
@@ -198,6 +199,7 @@ static int code_at(const uint8_t *row, int64_t i, int64_t bits)
 
 typedef struct nbits {
     int64_t k, n, bits, size, blocks;
+    bool coded; /* level 4: rows of the operand are int8 codes in blocks */
     const dt__verify_value *codes, *scales, *zeros, *bias;
 } nbits;
 
@@ -208,6 +210,7 @@ static dt_status read_nbits(const dt__verify_call *c, nbits *w)
                   dt__verify_int(c, "bits", 4),
                   dt__verify_int(c, "block_size", 0),
                   0,
+                  dt__verify_int(c, "accuracy_level", 0) == 4,
                   c->in[1],
                   c->in[2],
                   dt__verify_in(c, 3),
@@ -248,6 +251,18 @@ static void expand_nbits(const nbits *w, double *b)
     }
 }
 
+/* What codes from -127 to 127 say of a row, with a scale for each block. */
+static void round_blocks(const nbits *w, double *a)
+{
+    for (int64_t from = 0; from < w->k; from += w->size) {
+        const int64_t end = dt__min_i64(from + w->size, w->k);
+        double most = 0;
+        for (int64_t k = from; k < end; k++) most = fmax(most, fabs(a[k]));
+        const double scale = (double)(float)(most / 127);
+        for (int64_t k = from; k < end && scale > 0; k++) a[k] = nearbyint(a[k] / scale) * scale;
+    }
+}
+
 static dt_status matmul_nbits(dt__verify_call *c)
 {
     const dt__verify_value *a = c->in[0];
@@ -267,6 +282,7 @@ static dt_status matmul_nbits(dt__verify_call *c)
     expand_nbits(&w, p.b);
     for (int64_t i = 0; i < p.m; i++) {
         dt__verify_load_real(a, i * p.k, 1, p.k, p.a);
+        if (w.coded) round_blocks(&w, p.a);
         multiply_row(&p);
         for (int64_t j = 0; w.bias != NULL && j < p.n; j++) {
             p.sum[j] += dt__verify_real_at(w.bias, j);

@@ -95,13 +95,17 @@ static dt_status quantize(dt__verify_call *c)
     }
     code_range(type, &least, &largest);
     DT__TRY(dt__verify_make(c, 0, type, x->rank, x->dims, &y));
+    const int open = dt__verify_open_casts(c);
     dt__verify_walk w = walk_over(x);
     for (int64_t i = 0; i < x->count; i++, dt__verify_step(&w)) {
         const int64_t at = scale_at(&g, &w);
         double q = dt__verify_real_at(x, i) / dt__verify_real_at(g.scale, at);
         if (x->type != DT__VERIFY_F64) q = (double)(float)q;
         q = rint(q) + zero_at(&g, at);
-        if (isnan(q)) return dt__verify_refuse(c, "NaN has no code");
+        if (isnan(q)) {
+            if (open == DT__VERIFY_OPEN_FAILS) return dt__verify_refuse(c, "NaN has no code");
+            q = open == DT__VERIFY_OPEN_LEAST ? least : 0;
+        }
         q = fmin(fmax(q, least), largest);
         dt__verify_store_real(y, i, 1, &q);
     }

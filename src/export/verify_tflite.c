@@ -1,4 +1,5 @@
 /* Running an exported TFLite file beside its model, example by example. */
+#include "export/random_inputs.h"
 #include "export/verify_tflite.h"
 
 #include "core/atomic_file.h"
@@ -14,15 +15,19 @@ typedef struct comparison {
     dt_ctx *ctx;
     const char *path; /* its tail */
     dt__vlite *file;
-    float *moved; /* room for an example */
+    float *moved; /* room for all values, twice */
     int64_t room;
+    int64_t batch; /* examples of a run */
+    /* Inputs, then outputs, whose extents are those of both layouts, a bit each; and those of them
+     * that have their channels first. */
+    uint64_t either, first;
 } comparison;
 
 /* Whether extents of an example [C, ...] are those of the file's tensor, channels last there or
- * not. Where both are, an image has its channels last. */
-static bool fits(const dt_tensor *x, const dt__vlite_tensor *t, bool last)
+ * not. */
+static bool fits(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, bool last)
 {
-    if (t->rank != x->rank || t->dims[0] != 1) return false;
+    if (t->rank != x->rank || t->dims[0] != k->batch) return false;
     if (last && x->rank < 3) return false;
     bool same = true;
     for (int d = 1; d < x->rank; d++) {
@@ -32,25 +37,32 @@ static bool fits(const dt_tensor *x, const dt__vlite_tensor *t, bool last)
     return same;
 }
 
-static dt_status find_layout(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t,
-                             const char *what, bool *last)
+static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, int end,
+                             bool *last)
 {
     char wanted[160], own[160];
-    *last = fits(x, t, true);
-    if (*last || fits(x, t, false)) return DT_OK;
+    const bool plain = fits(k, x, t, false);
+    *last = fits(k, x, t, true);
+    if (*last && plain && x->dims[1] > 1) {
+        k->either |= UINT64_C(1) << end;
+        *last = (k->first >> end & 1) == 0;
+    }
+    if (*last || plain) return DT_OK;
     dt__dims_text(x->rank, x->dims, wanted, sizeof wanted);
     dt__dims_text(t->rank, t->dims, own, sizeof own);
     return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: %s of the file is %s, of the model %s", k->path,
-                   what, own, wanted);
+                   end < dt__vlite_inputs(k->file) ? "an input" : "an output", own, wanted);
 }
 
-/* An example of [C, pixels] as [pixels, C], or back. */
-static void move(float *to, const float *from, int64_t channels, int64_t pixels, bool back)
+/* The examples of a run of [C, pixels] as [pixels, C], or back. */
+static void move(const comparison *k, float *to, const float *from, const dt_tensor *of, bool back)
 {
-    for (int64_t i = 0; i < channels * pixels; i++) {
-        const int64_t c = i / pixels, p = i % pixels;
-        if (back) to[i] = from[p * channels + c];
-        else to[p * channels + c] = from[i];
+    const int64_t n = of->count / of->dims[0], channels = dt__max_i64(1, of->dims[1]);
+    const int64_t pixels = n / channels;
+    for (int64_t i = 0; i < k->batch * n; i++) {
+        const int64_t c = i % n / pixels, p = i % pixels, at = i / n * n + p * channels + c;
+        if (back) to[i] = from[at];
+        else to[at] = from[i];
     }
 }
 
@@ -75,12 +87,12 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: input %d has another type than the model's",
                        k->path, i);
     }
-    DT__TRY(find_layout(k, x, t, "an input", &last));
+    DT__TRY(find_layout(k, x, t, i, &last));
     const int64_t n = x->count / x->dims[0];
     const char *from = (const char *)dt_data(x) + (size_t)(example * n) * 4;
     const float *floats = (const float *)(const void *)from;
     if (last && real) {
-        move(k->moved, floats, x->dims[1], n / x->dims[1], false);
+        move(k, k->moved, floats, x, false);
         floats = k->moved;
     }
     return coded ? give_codes(k, i, t, floats) : dt__vlite_give(k->file, i, floats);
@@ -88,39 +100,26 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
 
 /* ---- comparison ------------------------------------------------------------------------------ */
 
-static void count(dt_export_difference *d, const float *a, const float *b, int64_t n,
-                  double *largest)
-{
-    for (int64_t i = 0; i < n; i++) {
-        d->equal += memcmp(&a[i], &b[i], sizeof a[i]) == 0;
-        if (a[i] != b[i]) {
-            const double apart = fabs((double)a[i] - (double)b[i]);
-            if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
-        }
-        *largest = fmax(*largest, fabs((double)b[i]));
-    }
-}
-
 static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t example,
                          dt_export_difference *d, double *largest)
 {
     const dt__vlite_tensor *t = dt__vlite_output(k->file, i);
-    const int64_t n = y->count / y->dims[0];
+    const int64_t n = y->count / y->dims[0], all = k->batch * n;
     bool last;
     if (y->dtype != DT_F32 || (t->type != DT__VLITE_F32 && !dt__vlite_is_coded(t))) {
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: output %d is neither float nor int8", k->path,
                        i);
     }
-    DT__TRY(find_layout(k, y, t, "an output", &last));
+    DT__TRY(find_layout(k, y, t, dt__vlite_inputs(k->file) + i, &last));
     float *value = k->moved + k->room / 2;
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < all; j++) {
         value[j] = t->f != NULL ? t->f[j] : (float)(t->q[j] - t->zero[0]) * t->scale[0];
     }
     if (last) {
-        move(k->moved, value, y->dims[1], n / y->dims[1], true);
+        move(k, k->moved, value, y, true);
         value = k->moved;
     }
-    count(d, value, (const float *)dt_data(y) + example * n, n, largest);
+    dt__add_difference(value, (const float *)dt_data(y) + example * n, all, d, largest);
     return DT_OK;
 }
 
@@ -132,12 +131,19 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
                        "%s: %d inputs and %d outputs, but the model has %d and %d", k->path,
                        dt__vlite_inputs(k->file), dt__vlite_outputs(k->file), of->n_in, of->n_out);
     }
+    for (int i = 0; i < of->n_out; i++) {
+        if (of->y[i]->dims[0] == of->x[0]->dims[0]) continue;
+        return dt_fail(k->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: output %d has more rows than the batch: its examples cannot be "
+                       "compared",
+                       k->path, i);
+    }
     for (int i = 0; i < of->n_in; i++) k->room += of->x[i]->count;
     for (int i = 0; i < of->n_out; i++) k->room += of->y[i]->count;
     k->room *= 2;
     k->moved = dt__alloc_array(k->ctx, k->room, sizeof *k->moved);
     if (k->moved == NULL) return DT_ERR_NOMEM;
-    for (int64_t example = 0; example < of->x[0]->dims[0]; example++) {
+    for (int64_t example = 0; example < of->x[0]->dims[0]; example += k->batch) {
         for (int i = 0; i < of->n_in; i++) DT__TRY(give(k, i, of->x[i], example));
         DT__TRY(dt__vlite_run(k->file));
         for (int i = 0; i < of->n_out; i++) {
@@ -145,9 +151,9 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
         }
     }
     for (int i = 0; i < of->n_out; i++) {
-        snprintf(out[i].output, sizeof out[i].output, i == 0 ? "output" : "output%d", i);
+        snprintf(out[i].output, sizeof out[i].output, "%.*s", (int)sizeof out[i].output - 1,
+                 of->name != NULL ? of->name[i].text : "output");
         out[i].values = of->y[i]->count;
-        out[i].relative = largest[i] > 0 ? out[i].absolute / largest[i] : out[i].absolute;
     }
     return DT_OK;
 }
@@ -157,14 +163,70 @@ bool dt__verify_is_tflite(const void *bytes, size_t n)
     return n >= 8 && memcmp((const char *)bytes + 4, "TFL3", 4) == 0;
 }
 
+/* Runs the examples one by one, or all at once where the file leaves the batch open. */
+static dt_status open_and_run(comparison *k, const dt__span *file, const dt__verify_tensors *of,
+                              bool all, dt_export_difference *out)
+{
+    for (int i = 0; i < of->n_out; i++) out[i] = (dt_export_difference){ .values = 0 };
+    k->room = 0;
+    k->batch = 1;
+    dt_status s = dt__vlite_open(k->ctx, k->path, file, NULL, &k->file);
+    if (s == DT_OK && all) {
+        k->batch = dt__vlite_is_open(k->file) ? of->x[0]->dims[0] : 0;
+        dt__vlite_resize(k->file, k->batch);
+    }
+    if (s == DT_OK && k->batch > 0) s = run(k, of, out);
+    dt__release(k->ctx, k->moved);
+    k->moved = NULL;
+    dt__vlite_close(k->file);
+    return s;
+}
+
+#define MOST_EITHER 6 /* ends of both layouts whose layouts are tried */
+
+static double sum_of(const dt_export_difference *d, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += d[i].absolute;
+    return isnan(sum) ? INFINITY : sum;
+}
+
+/* A file does not say which of its ends have their channels last. Where extents do not tell, such
+ * as [4, 4, 4], the layouts with the least differences are those of the file. */
+static dt_status find_ends(comparison *k, const dt__span *file, const dt__verify_tensors *of,
+                           dt_export_difference *out)
+{
+    dt_export_difference other[DT_MAX_OUT];
+    DT__TRY(open_and_run(k, file, of, false, out));
+    uint64_t best = 0, left = k->either;
+    int n = 0;
+    for (uint64_t bits = left; bits != 0; bits &= bits - 1) n++;
+    if (n > MOST_EITHER) return DT_OK;
+    for (uint64_t ends = left; ends != 0 && sum_of(out, of->n_out) > 0; ends = (ends - 1) & left) {
+        k->first = ends;
+        DT__TRY(open_and_run(k, file, of, false, other));
+        if (sum_of(other, of->n_out) >= sum_of(out, of->n_out)) continue;
+        best = ends;
+        memcpy(out, other, (size_t)of->n_out * sizeof *out);
+    }
+    k->first = best;
+    return DT_OK;
+}
+
+/* The differences are those of the examples one by one. All at once, each output must have the same
+ * bits. */
 dt_status dt__verify_tflite(dt_ctx *ctx, const char *path, const dt__span *file,
                             const dt__verify_tensors *of, dt_export_difference *out)
 {
+    dt_export_difference again[DT_MAX_OUT];
     comparison k = { .ctx = ctx, .path = dt__path_tail(path) };
-    for (int i = 0; i < of->n_out; i++) out[i] = (dt_export_difference){ .values = 0 };
-    dt_status s = dt__vlite_open(ctx, k.path, file, NULL, &k.file);
-    if (s == DT_OK) s = run(&k, of, out);
-    dt__release(ctx, k.moved);
-    dt__vlite_close(k.file);
-    return s;
+    DT__TRY(find_ends(&k, file, of, out));
+    DT__TRY(open_and_run(&k, file, of, true, again));
+    for (int i = 0; i < of->n_out && k.batch > 0; i++) {
+        if (again[i].equal == out[i].equal && again[i].absolute == out[i].absolute) continue;
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "%s: %s of %lld examples at once differs from that of each alone", k.path,
+                       again[i].output, (long long)k.batch);
+    }
+    return DT_OK;
 }

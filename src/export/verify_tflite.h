@@ -4,12 +4,13 @@
 
 #include "core/atomic_file.h"
 
-#include <detent/export.h>
+#include "export/trace.h"
 
 /* Inputs of a model and what it makes of them; dimension 0 is the batch. */
 typedef struct dt__verify_tensors {
     dt_tensor *const *x, *const *y;
     int n_in, n_out;
+    const dt__end_name *name; /* of outputs; NULL: they have none */
 } dt__verify_tensors;
 
 /* Whether the bytes are a file of TFLite. */

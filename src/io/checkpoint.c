@@ -519,7 +519,7 @@ static void restore_slots(void *user)
         const size_t size = dt_dtype_size(x->dtype);
         const char *from = l->slot[i].from->data;
         if (x->count == 0) continue;
-        memcpy(dt__data_mut(x), from + (size_t)l->slot[i].first * size, (size_t)x->count * size);
+        memcpy(dt__values_mut(x), from + (size_t)l->slot[i].first * size, (size_t)x->count * size);
     }
 }
 

@@ -3,6 +3,7 @@
 #define DT__IO_GGUF_KEYS_H
 
 #include "core/json.h"
+#include "data/tokenizer.h"
 #include "io/gguf.h"
 
 typedef struct dt__gguf_key {
@@ -69,6 +70,9 @@ typedef struct dt__gguf_pieces {
 /* Writes a vocabulary of sentencepiece as "vocab" and "merges" of a tokenizer.json (gguf_pieces.c).
  * *fits false, with nothing written: a token is too long, or a score is no number. NOMEM. */
 dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__chars *t, bool *fits);
+
+/* The tokens that begin, end and pad texts, of a vocabulary of `vocab`. Errors: FORMAT. */
+dt_status dt__gguf_find_tokens(const dt__gguf_file *g, int64_t vocab, dt_text_tokens *out);
 
 /* Writes the tokenizer as detent's JSON; *there false: there is none, or none that is known here,
  * which is said. Errors: FORMAT, NOMEM. */

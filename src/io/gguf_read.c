@@ -175,23 +175,32 @@ static dt_status keep_dims(reading *r)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* detent.model and detent.tokenizer, one after the other in one text. */
+/* detent.model, detent.tokenizer and detent.tokens, one after the other in one text. */
 static dt_status make_metas(reading *r, dt__chars *t)
 {
     dt_file *file = r->raw.file;
     bool tokenizer;
+    dt_text_tokens tokens;
+    DT__TRY(dt__gguf_find_tokens(&r->raw, r->g.vocab, &tokens));
     dt__gguf_put_options(&r->g, t);
     dt__put(t, "", 1);
     const size_t second = t->used;
     DT__TRY(dt__gguf_put_tokenizer(&r->raw, t, &tokenizer));
     dt__put(t, "", 1);
-    file->meta = dt__alloc_array(file->ctx, 2, sizeof *file->meta);
+    const size_t third = t->used;
+    dt__text_tokens_put(t, &tokens);
+    dt__put(t, "", 1);
+    file->meta = dt__alloc_array(file->ctx, 3, sizeof *file->meta);
     if (file->meta == NULL || t->failed) return DT_ERR_NOMEM;
     file->strings = t->bytes;
     t->bytes = NULL;
-    file->meta[0] = (dt__meta){ DT__KEY_MODEL, file->strings };
-    file->meta[1] = (dt__meta){ DT__KEY_TOKENIZER, file->strings + second };
-    file->meta_count = tokenizer ? 2 : 1;
+    file->meta[file->meta_count++] = (dt__meta){ DT__KEY_MODEL, file->strings };
+    if (tokenizer) {
+        file->meta[file->meta_count++] = (dt__meta){ DT__KEY_TOKENIZER, file->strings + second };
+    }
+    if (!dt__text_tokens_none(&tokens)) {
+        file->meta[file->meta_count++] = (dt__meta){ DT__KEY_TOKENS, file->strings + third };
+    }
     return DT_OK;
 }
 

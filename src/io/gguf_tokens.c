@@ -268,8 +268,14 @@ static dt_status read_end(const writing *w, const char *flag, const char *id, bo
                           int64_t *out)
 {
     bool on;
+    const bool begins = strcmp(id, "tokenizer.ggml.bos_token_id") == 0;
+    const int64_t missing = w->pieces ? (begins ? 1 : 2) : -1; /* llama.cpp's of sentencepiece */
     DT__TRY(dt__gguf_bool(w->g, flag, usual, &on));
-    DT__TRY(dt__gguf_int(w->g, id, -1, out));
+    DT__TRY(dt__gguf_int(w->g, id, missing, out));
+    if (dt__gguf_find(w->g, id) == NULL && *out >= 0 && *out < (int64_t)w->tokens->n &&
+        type_at(w, (uint64_t)*out) != DT__GGUF_CONTROL) {
+        *out = -1;
+    }
     if (!on || *out >= (int64_t)w->tokens->n) *out = -1;
     return DT_OK;
 }
@@ -380,6 +386,49 @@ static dt_status try_pieces(writing *w, bool *there)
                         "number, or tokens can be cut into too many others");
 }
 
+static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t type,
+                            const dt__gguf_key **out)
+{
+    const dt__gguf_key *k = *out = dt__gguf_find(g, name);
+    if (k == NULL || (k->is_array && k->type == type)) return DT_OK;
+    return dt__gguf_fail(g, "key '%s' must be an array of %s", name,
+                         type == DT__GGUF_KEY_STRING ? "strings"
+                         : type == DT__GGUF_KEY_F32  ? "f32"
+                                                     : "i32");
+}
+
+/* ---- tokens that begin, end and pad texts ---------------------------------------------------- */
+
+/* An id that the keys name; -1: none, or a row that stands for no token. */
+static dt_status find_id(const dt__gguf_file *g, const char *key, int64_t vocab, int32_t *out)
+{
+    const dt__gguf_key *types;
+    int64_t id;
+    DT__TRY(dt__gguf_int(g, key, -1, &id));
+    DT__TRY(find_array(g, TYPES, DT__GGUF_KEY_I32, &types));
+    const writing w = { .g = g, .types = types };
+    const bool there = id >= 0 && id < vocab && (types == NULL || (uint64_t)id < types->n) &&
+                       type_at(&w, (uint64_t)id) != DT__GGUF_UNUSED;
+    *out = there ? (int32_t)id : -1;
+    return DT_OK;
+}
+
+dt_status dt__gguf_find_tokens(const dt__gguf_file *g, int64_t vocab, dt_text_tokens *out)
+{
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id" };
+    *out = DT_NO_TEXT_TOKENS;
+    DT__TRY(find_id(g, "tokenizer.ggml.bos_token_id", vocab, &out->begin));
+    DT__TRY(find_id(g, "tokenizer.ggml.padding_token_id", vocab, &out->pad));
+    for (int i = 0; i < DT__COUNT_OF(ends); i++) {
+        int32_t id;
+        DT__TRY(find_id(g, ends[i], vocab, &id));
+        if (id >= 0) dt__text_tokens_add_end(out, id);
+    }
+    return DT_OK;
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 static dt_status put_by_model(writing *w, bool *there)
@@ -398,17 +447,6 @@ static dt_status put_by_model(writing *w, bool *there)
     }
     return leave_out(w, "tokenizer.ggml.pre is none that is known here: gpt-2, llama-bpe, "
                         "dbrx, qwen2");
-}
-
-static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t type,
-                            const dt__gguf_key **out)
-{
-    const dt__gguf_key *k = *out = dt__gguf_find(g, name);
-    if (k == NULL || (k->is_array && k->type == type)) return DT_OK;
-    return dt__gguf_fail(g, "key '%s' must be an array of %s", name,
-                         type == DT__GGUF_KEY_STRING ? "strings"
-                         : type == DT__GGUF_KEY_F32  ? "f32"
-                                                     : "i32");
 }
 
 dt_status dt__gguf_put_tokenizer(const dt__gguf_file *g, dt__chars *t, bool *there)

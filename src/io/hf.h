@@ -7,11 +7,13 @@
 #include "io/model.h"
 
 #include <detent/nn.h>
+#include <detent/text.h>
 
 #define DT__HF_CONFIG "config.json"
 #define DT__HF_SINGLE "model.safetensors"
 #define DT__HF_INDEX "model.safetensors.index.json"
 #define DT__HF_TOKENIZER "tokenizer.json"
+#define DT__HF_EXTRA_MOST ((size_t)16 << 20) /* bytes of a file beside these; Gemma 3 has 1.2 MB */
 #define DT__HF_OWN_TOKENIZER "detent_tokenizer.json" /* a tokenizer of bytes or characters */
 
 /* A file of a folder, in memory. */
@@ -40,8 +42,15 @@ dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **
  * NULL. */
 dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers);
 
+/* Ids that a class's configuration has where config.json says none; -1: none. */
+typedef struct dt__hf_token_defaults {
+    int32_t begin, end, pad;
+} dt__hf_token_defaults;
+
 /* What config.json says. */
 typedef struct dt__hf_model {
+    const char *type; /* model_type */
+    dt__hf_token_defaults tokens;
     bool is_gpt; /* of family gpt; else of llama */
     dt_llama_options llama;
     dt_gpt_options gpt;
@@ -55,17 +64,69 @@ const char *dt__hf_head(bool is_gpt);
 /* Parses config.json. Errors: FORMAT (not JSON, a wrong type, a missing key), UNSUPPORTED (a
  * setting that the family does not have), naming the key. */
 dt_status dt__hf_config_read(dt_ctx *ctx, const dt__hf_text *text, dt__hf_model *out);
+/* A folder that is being opened, or one that was and is being written again. */
+typedef struct dt__hf_place {
+    dt_ctx *ctx;
+    const char *folder;
+    const dt__hf_text *config;
+    const struct dt__hf_origin *origin; /* has its other files; NULL: they are read */
+} dt__hf_place;
+
+/* A file beside config.json and the tokenizer; text NULL: there is none, or it is no UTF-8, which
+ * is said. Errors: IO, FORMAT, NOMEM. */
+typedef struct dt__hf_extra {
+    dt__hf_text it;
+    bool lent;
+} dt__hf_extra;
+dt_status dt__hf_extra_read(const dt__hf_place *p, const char *name, dt__hf_extra *out);
+void dt__hf_extra_free(const dt__hf_place *p, dt__hf_extra *text);
+
+/* Says which keys of the folder's files are not used (hf_keys.c). Errors: UNSUPPORTED (a value that
+ * changes what is computed, of a key that the class does not have), FORMAT, NOMEM. */
+dt_status dt__hf_check_keys(const dt__hf_place *p, const char *class);
+/* The tokens that begin, end and pad texts (hf_tokens.c); `k` NULL: the folder has no tokenizer.
+ * Errors: FORMAT, UNSUPPORTED, NOMEM. */
+dt_status dt__hf_find_tokens(const dt__hf_place *p, const dt__hf_model *model,
+                             const dt_tokenizer *k, dt_text_tokens *out);
+
+/* Compares tokenizer_config.json with the folder's tokenizer (hf_tokenizer.c): where they differ,
+ * the tokenizer is followed, and a line says so. Errors: UNSUPPORTED (ids would differ), FORMAT,
+ * NOMEM. */
+dt_status dt__hf_check_tokenizer(const dt__hf_place *p, const dt_tokenizer *k);
+
 /* Appends the text with `dtype` ("F16") as the dtype of the weights. */
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype);
-/* Appends the text without "quantization_config". */
-dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text);
-/* A new config.json; of a GPT-2, if the options are of family gpt; with `integers` of a class with
- * the family's tensors. UNSUPPORTED if no model class has such options. */
-dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
-                            bool integers);
-/* The names of the tensors of the class that it describes without `integers`; NULL: they have the
- * family's. */
-const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options);
+/* Appends the object without these keys (ended by NULL), and with `added`, which is as from
+ * dt__hf_put_key; NULL: nothing. */
+dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *const *keys,
+                             const char *added);
+
+/* What a new config.json is to be. */
+typedef struct dt__hf_new {
+    const char *dtype;
+    bool integers;    /* a class whose tensors are the family's */
+    const char *type; /* of this class, if it fits; NULL: any */
+} dt__hf_new;
+/* A new config.json; of a GPT-2, if the options are of family gpt. UNSUPPORTED if no model class
+ * has such options. */
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const dt__hf_new *how);
+/* The names of the tensors of the class that it describes; NULL: they have the family's. */
+const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options, const dt__hf_new *how);
+
+/* ---- tokens that are written (hf_put_tokens.c) ----------------------------------------------- */
+
+typedef struct dt__hf_said {
+    const dt_text_tokens *tokens;
+    const dt_tokenizer *tokenizer; /* of the folder; NULL: none that others read */
+} dt__hf_said;
+
+/* Appends keys of config.json, as dt__hf_put_key does. */
+void dt__hf_put_ids(dt__chars *t, const dt_text_tokens *k);
+/* Whether a file of this name says tokens. */
+bool dt__hf_has_tokens(const char *name);
+/* Appends the file text->path with these tokens in place of its own; text->text NULL: a new one.
+ * Errors: FORMAT, NOMEM. */
+dt_status dt__hf_put_said(dt__chars *t, const dt__hf_text *text, const dt__hf_said *s);
 
 /* ---- saving (hf_save.c, hf_join.c) ---------------------------------------------------------- */
 

@@ -22,9 +22,10 @@ static const struct {
     const char *type;
     const dt__hf_names *names;
     dt_status (*read)(dt__json *j, dt_gpt_options *out);
+    dt__hf_token_defaults tokens;
 } gpts[] = {
-    { "gpt2", &dt__hf_gpt2_names, dt__hf_config_read_gpt2 },
-    { "gpt_neox", &dt__hf_neox_names, dt__hf_config_read_neox },
+    { "gpt2", &dt__hf_gpt2_names, dt__hf_config_read_gpt2, { 50256, 50256, -1 } },
+    { "gpt_neox", &dt__hf_neox_names, dt__hf_config_read_neox, { 0, 2, -1 } },
 };
 
 /* By the class, which is read first. */
@@ -44,17 +45,21 @@ static dt_status read_model(dt__json *j, dt__hf_config *c, dt__hf_model *out)
     for (int i = 0; i < DT__COUNT_OF(gpts); i++) {
         if (strcmp(c->model_type, gpts[i].type) != 0) continue;
         out->is_gpt = true;
+        out->type = gpts[i].type;
         out->names = gpts[i].names;
+        out->tokens = gpts[i].tokens;
         return gpts[i].read(j, &out->gpt);
     }
     DT__TRY(dt__hf_config_read_llama(j, c, &out->llama, &found));
     if (found) {
+        out->type = c->of->name;
         out->names = c->of->names;
+        out->tokens = c->of->tokens;
         return DT_OK;
     }
     return dt__hf_refuse(c,
-                         "model_type '%s' is not supported; llama, qwen2, qwen3, mixtral, phi3, "
-                         "olmo2, smollm3, gemma3_text, gpt2 and gpt_neox are",
+                         "model_type '%s' is not supported; llama, mistral, qwen2, qwen3, "
+                         "mixtral, phi3, olmo2, smollm3, gemma3_text, gpt2 and gpt_neox are",
                          dt__shown(c->model_type, shown));
 }
 

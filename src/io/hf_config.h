@@ -39,6 +39,7 @@ typedef struct dt__hf_pattern {
 enum {
     DT__HF_NO_WINDOW,    /* the class ignores it: refused where it would have an effect */
     DT__HF_WINDOW,       /* all layers have it, where it is given */
+    DT__HF_USUAL_WINDOW, /* all layers have it, unless it is null */
     DT__HF_USED_WINDOW,  /* with use_sliding_window, the layers from max_window_layers on */
     DT__HF_TYPED_WINDOW, /* with use_sliding_window, layers that only layer_types can name */
     DT__HF_GEMMA_WINDOW  /* all but every sliding_window_pattern-th; they rotate by another base */
@@ -55,6 +56,7 @@ typedef struct dt__hf_class {
     int64_t
         original; /* default of original_max_position_embeddings; 0: the class has no longrope */
     double theta, eps;
+    dt__hf_token_defaults tokens;
     bool tied;                 /* the default */
     bool after, norm_all;      /* norms of outputs; of all heads together */
     bool gemma;                /* as Gemma 3: norms, gate, scales */
@@ -69,14 +71,15 @@ typedef struct dt__hf_config {
     const dt__hf_class *of;
     const char *model_type, *hidden_act, *hidden_activation;
     int64_t vocab, width, hidden, layers, heads, kv_heads, head_width, context;
-    int64_t pretraining_tp, window, window_layers, experts, top_k;
+    int64_t pretraining_tp, window, window_layers, experts, other_experts, top_k;
     double eps, theta, partial, attention_dropout, balance, jitter, resid_dropout, embed_dropout;
     double query_width, local_theta, soft_scores, soft_logits;
     int64_t window_pattern;
     bool tied, attention_bias, mlp_bias, use_window, bidirectional;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
-    bool has_local_theta, has_soft_scores, has_soft_logits;
-    bool no_window; /* sliding_window is null, which is not its default */
+    bool has_local_theta, has_experts, has_soft_scores, has_soft_logits;
+    /* Keys that are null, which is not their default */
+    bool no_window, no_kv_heads;
     dt__hf_rope scaling, parameters;
     dt__hf_rope local;        /* of rope_parameters, by layer: that of layers with a window */
     dt__hf_pattern full;      /* of layer_types: full_attention */
@@ -118,10 +121,10 @@ int dt__hf_gelu_of(const char *name);
 dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 dt_status dt__hf_config_put_neox(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 
-/* The keys by which a new config.json says which class its model is of; with `plain` one whose
- * tensors have the family's names. UNSUPPORTED: no class has such options. */
-dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain);
-const dt__hf_names *dt__hf_class_names(const dt_llama_options *o);
+/* The keys by which a new config.json says which class its model is of. UNSUPPORTED: no class has
+ * such options. */
+dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf_new *how);
+const dt__hf_names *dt__hf_class_names(const dt_llama_options *o, const dt__hf_new *how);
 
 /* `,`, a line, the key and its value; dt__hf_put_key without a value. */
 void dt__hf_put_key(dt__chars *t, const char *key);

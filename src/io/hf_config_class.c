@@ -4,6 +4,7 @@
 #include "nn/family.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Biases of queries, keys and values, and of attention's output. */
 enum { NO_BIAS, SAME_BIAS, QKV_BIAS };
@@ -17,7 +18,6 @@ typedef struct class
     bool mixed, qk_norm, norm_all, mlp_bias, unrotated,
         gemma;     /* has them; mlp_bias, unrotated: may */
     bool longrope; /* may have it */
-    bool pads;     /* the default of its pad_token_id is beyond a small vocabulary */
     const dt__hf_names *names;
 } class;
 
@@ -29,10 +29,11 @@ static const class classes[] = {
     { "mixtral", "MixtralForCausalLM", .window = ALL_WINDOWS, .mixed = true },
     { "olmo2", "Olmo2ForCausalLM", .norms = DT_BLOCK_NORMS_AFTER, .bias = SAME_BIAS,
       .qk_norm = true, .norm_all = true },
-    { "phi3", "Phi3ForCausalLM", .window = ALL_WINDOWS, .longrope = true, .pads = true,
+    { "phi3", "Phi3ForCausalLM", .window = ALL_WINDOWS, .longrope = true,
       .names = &dt__hf_phi3_names },
+    { "mistral", "MistralForCausalLM", .window = ALL_WINDOWS },
     { "smollm3", "SmolLM3ForCausalLM", .bias = SAME_BIAS, .window = LISTED_WINDOWS,
-      .mlp_bias = true, .unrotated = true, .pads = true },
+      .mlp_bias = true, .unrotated = true },
     { "gemma3_text", "Gemma3ForCausalLM", .norms = DT_BLOCK_NORMS_BOTH, .bias = SAME_BIAS,
       .window = LISTED_WINDOWS, .qk_norm = true, .gemma = true },
 };
@@ -70,17 +71,22 @@ static bool fits(const class *k, const dt_llama_options *o)
            (k->longrope || !o->longrope.given) && fits_gemma(k, &b);
 }
 
-static const class *class_of(const dt_llama_options *o, bool plain)
+/* The class that is asked for, if it fits, else the first that does. */
+static const class *class_of(const dt_llama_options *o, const dt__hf_new *how)
 {
+    const class *first = NULL;
     for (int i = 0; i < DT__COUNT_OF(classes); i++) {
-        if (fits(&classes[i], o) && (classes[i].names == NULL || !plain)) return &classes[i];
+        const class *k = &classes[i];
+        if (!fits(k, o) || (k->names != NULL && how->integers)) continue;
+        if (how->type != NULL && strcmp(how->type, k->type) == 0) return k;
+        if (first == NULL) first = k;
     }
-    return NULL;
+    return first;
 }
 
-const dt__hf_names *dt__hf_class_names(const dt_llama_options *o)
+const dt__hf_names *dt__hf_class_names(const dt_llama_options *o, const dt__hf_new *how)
 {
-    const class *k = class_of(o, false);
+    const class *k = class_of(o, how);
     return k == NULL ? NULL : k->names;
 }
 
@@ -163,11 +169,11 @@ static void put_experts(dt__chars *t, const dt_moe_options *o)
     dt__hf_put_real(t, "router_jitter_noise", 0);
 }
 
-dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain)
+dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf_new *how)
 {
     static const char *const rotates[] = { "0", "1" };
     const dt_block_options b = dt__llama_block(o);
-    const class *k = class_of(o, plain);
+    const class *k = class_of(o, how);
     if (k == NULL) return refuse(t->ctx, o);
     dt__put_text(t, "{\n  \"architectures\": [");
     dt__put_quoted(t, k->class);
@@ -179,7 +185,6 @@ dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, bool plain)
     else dt__hf_put_text(t, "hidden_act", "silu");
     if (!k->mixed && !k->gemma) dt__hf_put_bool(t, "mlp_bias", o->mlp_bias);
     put_windows(t, k, o);
-    if (k->pads) dt__hf_put_null(t, "pad_token_id");
     if (k->unrotated) {
         put_layers(t, "no_rope_layers", o->layers, b.unrotated, rotates);
         if (b.unrotated > 0) dt__hf_put_int(t, "no_rope_layer_interval", b.unrotated);

@@ -9,17 +9,25 @@ typedef struct config {
     const char *activation;
     bool scaled, by_layer, crossed;
     bool has_code, has_quantization;
+    /* Other names of n_positions, n_embd, n_layer, n_head; 0: not there */
+    int64_t context, width, layers, heads;
+    bool has_context, has_width, has_layers, has_heads;
 } config;
 
 #define MOST 1073741824.0
 #define AT(field) .offset = offsetof(config, field)
+#define GIVEN(field) .given = offsetof(config, field)
 
 static const dt_key keys[] = {
     { "vocab_size", DT_KEY_INT, AT(gpt.vocab), .least = 1, .most = MOST },
-    { "n_positions", DT_KEY_INT, AT(gpt.context), .least = 1, .most = MOST },
-    { "n_embd", DT_KEY_INT, AT(gpt.width), .least = 1, .most = MOST },
-    { "n_layer", DT_KEY_INT, AT(gpt.layers), .least = 1, .most = MOST },
-    { "n_head", DT_KEY_INT, AT(gpt.heads), .least = 1, .most = MOST },
+    { "n_positions", DT_KEY_INT, AT(gpt.context), .least = 1, .most = MOST, GIVEN(has_context) },
+    { "n_embd", DT_KEY_INT, AT(gpt.width), .least = 1, .most = MOST, GIVEN(has_width) },
+    { "n_layer", DT_KEY_INT, AT(gpt.layers), .least = 1, .most = MOST, GIVEN(has_layers) },
+    { "n_head", DT_KEY_INT, AT(gpt.heads), .least = 1, .most = MOST, GIVEN(has_heads) },
+    { "max_position_embeddings", DT_KEY_INT, AT(context), .least = 1, .most = MOST },
+    { "hidden_size", DT_KEY_INT, AT(width), .least = 1, .most = MOST },
+    { "num_hidden_layers", DT_KEY_INT, AT(layers), .least = 1, .most = MOST },
+    { "num_attention_heads", DT_KEY_INT, AT(heads), .least = 1, .most = MOST },
     { "n_inner", DT_KEY_INT, AT(gpt.hidden), .least = 1, .most = MOST },
     { "layer_norm_epsilon", DT_KEY_REAL, AT(gpt.eps), .most = 1 },
     { "activation_function", DT_KEY_STRING, AT(activation) },
@@ -47,6 +55,31 @@ int dt__hf_gelu_of(const char *name)
 static dt_status refuse(const dt__json *j, const char *what)
 {
     return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
+}
+
+/* transformers has two names for some keys; both may be there, and agree. */
+static dt_status take_other_names(const dt__json *j, config *c)
+{
+    const struct {
+        const char *name, *other;
+        bool has;
+        int64_t other_value, *value;
+    } key[] = {
+        { "n_positions", "max_position_embeddings", c->has_context, c->context, &c->gpt.context },
+        { "n_embd", "hidden_size", c->has_width, c->width, &c->gpt.width },
+        { "n_layer", "num_hidden_layers", c->has_layers, c->layers, &c->gpt.layers },
+        { "n_head", "num_attention_heads", c->has_heads, c->heads, &c->gpt.heads },
+    };
+    for (int i = 0; i < DT__COUNT_OF(key); i++) {
+        if (key[i].other_value == 0) continue;
+        if (key[i].has && *key[i].value != key[i].other_value) {
+            return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s is %lld, and %s %lld", j->path,
+                           key[i].name, (long long)*key[i].value, key[i].other,
+                           (long long)key[i].other_value);
+        }
+        *key[i].value = key[i].other_value;
+    }
+    return DT_OK;
 }
 
 static dt_status check(const dt__json *j, const config *c)
@@ -85,6 +118,7 @@ dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out)
                           .theta = 1e4 },
                  .scaled = true };
     DT__TRY(dt__hf_read_object(j, keys, &c, read_other));
+    DT__TRY(take_other_names(j, &c));
     DT__TRY(check(j, &c));
     *out = c.gpt;
     out->gelu_erf = c.activation != NULL && dt__hf_gelu_of(c.activation) > 0;

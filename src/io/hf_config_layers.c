@@ -103,8 +103,9 @@ static dt_status find_full(dt__hf_config *c)
 static bool has_window(const dt__hf_config *c)
 {
     switch (c->of->window) {
-    case DT__HF_USED_WINDOW:
-    case DT__HF_TYPED_WINDOW: return c->use_window && !c->no_window;
+    case DT__HF_USED_WINDOW: return c->use_window && !c->no_window;
+    case DT__HF_TYPED_WINDOW: return c->use_window && c->has_window;
+    case DT__HF_USUAL_WINDOW: return !c->no_window;
     case DT__HF_GEMMA_WINDOW: return true;
     default: return c->has_window;
     }
@@ -130,7 +131,8 @@ static dt_status set_window(dt__hf_config *c, dt_block_options *out)
                              "max_position_embeddings %lld, and the class has no windows",
                              (long long)c->window, (long long)c->context);
     }
-    if (c->of->window == DT__HF_WINDOW && p->marked > 0) {
+    const bool all = c->of->window == DT__HF_WINDOW || c->of->window == DT__HF_USUAL_WINDOW;
+    if (all && p->marked > 0) {
         return dt__hf_refuse(c, "layer_types: full_attention, where all layers of the class have "
                                 "the sliding_window");
     }

@@ -35,7 +35,8 @@ static const dt_key config_keys[] = {
     { "sliding_window", DT_KEY_INT, AT(window), .most = MOST, GIVEN(has_window) },
     { "use_sliding_window", DT_KEY_BOOL, AT(use_window) },
     { "max_window_layers", DT_KEY_INT, AT(window_layers), .most = MOST },
-    { "num_local_experts", DT_KEY_INT, AT(experts), .least = 1, .most = MOST },
+    { "num_local_experts", DT_KEY_INT, AT(experts), .least = 1, .most = MOST, GIVEN(has_experts) },
+    { "num_experts", DT_KEY_INT, AT(other_experts), .least = 1, .most = MOST },
     { "num_experts_per_tok", DT_KEY_INT, AT(top_k), .least = 1, .most = MOST },
     { "router_aux_loss_coef", DT_KEY_REAL, AT(balance), .most = 1e6 },
     { "resid_pdrop", DT_KEY_REAL, AT(resid_dropout), .most = 1 },
@@ -58,23 +59,26 @@ static const dt_key config_keys[] = {
 
 static const dt__hf_class classes[] = {
     { "llama", .reads_attention_bias = true, .reads_mlp_bias = true, .context = 2048, .theta = 1e4,
-      .eps = 1e-6 },
+      .eps = 1e-6, .tokens = { 1, 2, -1 } },
+    { "mistral", .window = DT__HF_USUAL_WINDOW, .kv_heads = 8, .context = 131072, .theta = 1e4,
+      .eps = 1e-6, .tokens = { 1, 2, -1 } },
     { "qwen2", .biased = true, .window = DT__HF_USED_WINDOW, .kv_heads = 32, .context = 32768,
-      .theta = 1e4, .eps = 1e-6 },
+      .theta = 1e4, .eps = 1e-6, .tokens = { -1, -1, -1 } },
     { "qwen3", .reads_attention_bias = true, .normed = true, .window = DT__HF_USED_WINDOW,
-      .kv_heads = 32, .head_width = 128, .context = 32768, .theta = 1e4, .eps = 1e-6 },
+      .kv_heads = 32, .head_width = 128, .context = 32768, .theta = 1e4, .eps = 1e-6,
+      .tokens = { -1, -1, -1 } },
     { "mixtral", .mixed = true, .window = DT__HF_WINDOW, .kv_heads = 8, .context = 131072,
-      .theta = 1e6, .eps = 1e-5 },
+      .theta = 1e6, .eps = 1e-5, .tokens = { 1, 2, -1 } },
     { "phi3", .window = DT__HF_WINDOW, .context = 4096, .original = 4096, .theta = 1e4, .eps = 1e-5,
-      .drops = true, .names = &dt__hf_phi3_names },
+      .tokens = { 1, 32000, 32000 }, .drops = true, .names = &dt__hf_phi3_names },
     { "olmo2", .reads_attention_bias = true, .normed = true, .context = 2048, .theta = 1e4,
-      .eps = 1e-5, .after = true, .norm_all = true },
+      .eps = 1e-5, .tokens = { -1, 50279, 1 }, .after = true, .norm_all = true },
     { "smollm3", .reads_attention_bias = true, .reads_mlp_bias = true,
       .window = DT__HF_TYPED_WINDOW, .kv_heads = 4, .context = 32768, .theta = 2e6, .eps = 1e-6,
-      .tied = true, .unrotated = 4 },
+      .tokens = { 128000, 128001, 128004 }, .tied = true, .unrotated = 4 },
     { "gemma3_text", .reads_attention_bias = true, .normed = true, .window = DT__HF_GEMMA_WINDOW,
-      .kv_heads = 4, .head_width = 256, .context = 131072, .theta = 1e6, .eps = 1e-6, .tied = true,
-      .gemma = true },
+      .kv_heads = 4, .head_width = 256, .context = 131072, .theta = 1e6, .eps = 1e-6,
+      .tokens = { 2, 1, 0 }, .tied = true, .gemma = true },
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -119,10 +123,10 @@ static dt_status check_missing(const dt__hf_config *c)
     return dt_fail(c->ctx, DT_ERR_FORMAT, "%s: missing: %s", c->path, text);
 }
 
-/* As given, or the class's default. */
+/* As given, or the class's default; null: as many as there are heads. */
 static int64_t kv_heads_of(const dt__hf_config *c)
 {
-    const int64_t usual = c->of->kv_heads;
+    const int64_t usual = c->no_kv_heads ? 0 : c->of->kv_heads;
     if (c->kv_heads != 0) return c->kv_heads;
     return usual != 0 ? usual : c->heads;
 }
@@ -199,9 +203,14 @@ static dt_status check_gemma(const dt__hf_config *c)
 }
 
 /* Noise during training: no other implementation draws the same. */
-static dt_status check_experts(const dt__hf_config *c)
+static dt_status check_experts(dt__hf_config *c)
 {
     if (!c->of->mixed) return DT_OK;
+    if (c->other_experts != 0 && c->has_experts && c->other_experts != c->experts) {
+        return dt__hf_refuse(c, "num_local_experts is %lld, and num_experts %lld",
+                             (long long)c->experts, (long long)c->other_experts);
+    }
+    if (c->other_experts != 0) c->experts = c->other_experts; /* another name of the key */
     if (c->jitter != 0) {
         return dt__hf_refuse(
             c,
@@ -330,6 +339,7 @@ dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_optio
                           .parameters.partial = 1,
                           .local.partial = 1 };
     DT__TRY(find_null(j, "sliding_window", &c->no_window));
+    DT__TRY(find_null(j, "num_key_value_heads", &c->no_kv_heads));
     DT__TRY(dt__hf_read_object(j, config_keys, c, read_other));
     return translate(c, out);
 }

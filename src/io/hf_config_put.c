@@ -45,7 +45,14 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     return s;
 }
 
-dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text)
+static bool is_one_of(const char *const *keys, const char *key)
+{
+    while (*keys != NULL && strcmp(*keys, key) != 0) keys++;
+    return *keys != NULL;
+}
+
+dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *const *keys,
+                             const char *added)
 {
     dt__json j;
     char *strings;
@@ -60,15 +67,14 @@ dt_status dt__hf_config_plain(dt__chars *t, const dt__hf_text *text)
         const unsigned char *const begin = j.at;
         s = dt__json_key(&j, &key);
         if (s == DT_OK) s = dt__json_skip(&j);
-        const bool left_out = s != DT_OK || strcmp(key, "quantization_config") == 0 ||
-                              strcmp(key, "compression_config") == 0;
-        if (!left_out) {
+        if (s == DT_OK && !is_one_of(keys, key)) {
             dt__put_text(t, first ? "\n  " : ",\n  ");
             dt__put(t, (const char *)begin, (size_t)(j.at - begin));
             first = false;
         }
         if (s == DT_OK) s = dt__json_more(&j, '}', &more);
     }
+    if (added != NULL) dt__put_text(t, added + (first && *added == ','));
     dt__put_text(t, "\n}\n");
     dt__release(t->ctx, strings);
     return s;
@@ -169,10 +175,10 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
     dt__put_text(t, "}");
 }
 
-static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *dtype, bool plain)
+static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const dt__hf_new *how)
 {
     const int64_t heads = o->kv_heads == 0 ? o->heads : o->kv_heads;
-    DT__TRY(dt__hf_put_class(t, o, plain));
+    DT__TRY(dt__hf_put_class(t, o, how));
     dt__hf_put_real(t, "attention_dropout", 0);
     dt__hf_put_int(t, "head_dim", o->head_width == 0 ? o->width / o->heads : o->head_width);
     dt__hf_put_int(t, "hidden_size", o->width);
@@ -186,7 +192,7 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const char *
     else put_rope(t, &o->rope);
     dt__hf_put_real(t, "rope_theta", o->theta);
     dt__hf_put_bool(t, "tie_word_embeddings", o->tied);
-    dt__hf_put_text(t, "torch_dtype", dtype_name(dtype));
+    dt__hf_put_text(t, "torch_dtype", dtype_name(how->dtype));
     dt__hf_put_int(t, "vocab_size", o->vocab);
     dt__put_text(t, "\n}\n");
     return DT_OK;
@@ -200,14 +206,13 @@ static dt_status put_gpt(dt__chars *t, const dt_gpt_options *o, const char *dtyp
     return is_neox(o) ? dt__hf_config_put_neox(t, o, dtype) : dt__hf_config_put_gpt2(t, o, dtype);
 }
 
-dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const char *dtype,
-                            bool integers)
+dt_status dt__hf_config_put(dt__chars *t, bool is_gpt, const void *options, const dt__hf_new *how)
 {
-    return is_gpt ? put_gpt(t, options, dtype_name(dtype)) : put_llama(t, options, dtype, integers);
+    return is_gpt ? put_gpt(t, options, dtype_name(how->dtype)) : put_llama(t, options, how);
 }
 
-const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options)
+const dt__hf_names *dt__hf_names_for(bool is_gpt, const void *options, const dt__hf_new *how)
 {
-    if (!is_gpt) return dt__hf_class_names(options);
+    if (!is_gpt) return dt__hf_class_names(options, how);
     return is_neox(options) ? &dt__hf_neox_names : &dt__hf_gpt2_names;
 }

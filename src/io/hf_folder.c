@@ -1,6 +1,7 @@
 /* A Hugging Face folder as one open file: the tensors of its parts, and metadata as in a model file
  * of detent (detent.model, detent.tokenizer), plus the folder's other contents (detent.hf). So
  * every function that accepts a model file accepts such a folder. */
+#include "data/tokenizer.h"
 #include "io/hf.h"
 #include "io/hf_compressed.h"
 #include "io/model.h"
@@ -81,8 +82,8 @@ static dt_status join(dt_file *file, folder_settings *f)
 /* Texts stored one after the other, each with its NUL; `at` has their offsets. */
 typedef struct metas {
     dt__chars text;
-    const char *key[4]; /* sorted */
-    size_t at[4];
+    const char *key[5]; /* sorted */
+    size_t at[5];
     int n;
 } metas;
 
@@ -92,20 +93,49 @@ static void begin_meta(metas *m, const char *key)
     m->at[m->n++] = m->text.used;
 }
 
-static dt_status put_tokenizer(dt_file *file, const char *folder, dt__chars *t, bool *there)
+static dt_status put_tokenizer(const dt__hf_place *p, dt__chars *t, bool *there)
 {
     dt__hf_text text;
-    DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_TOKENIZER, TOKENIZER_MOST, &text));
+    DT__TRY(dt__hf_text_read(p->ctx, p->folder, DT__HF_TOKENIZER, TOKENIZER_MOST, &text));
     if (text.text == NULL) {
         const char *own = DT__HF_OWN_TOKENIZER;
-        DT__TRY(dt__hf_text_read(file->ctx, folder, own, TOKENIZER_MOST, &text));
+        DT__TRY(dt__hf_text_read(p->ctx, p->folder, own, TOKENIZER_MOST, &text));
     }
     *there = dt__hf_is_text(&text);
     if (*there) dt__put_text(t, text.text);
-    if (text.text != NULL && !*there) {
-        dt__say(file->ctx, "%s: is no UTF-8 and not read", text.path);
-    }
-    dt__hf_text_free(file->ctx, &text);
+    if (text.text != NULL && !*there) dt__say(p->ctx, "%s: is no UTF-8 and not read", text.path);
+    dt__hf_text_free(p->ctx, &text);
+    return DT_OK;
+}
+
+/* One that is not known here is an error where it is needed; *k stays NULL. */
+static dt_status try_tokenizer(const dt__hf_place *p, const char *text, size_t n, dt_tokenizer **k)
+{
+    const dt_status s = dt_tokenizer_parse(p->ctx, text, n, DT__HF_TOKENIZER, k);
+    return s == DT_ERR_NOMEM ? s : DT_OK;
+}
+
+/* The folder's tokenizer, and the tokens that begin, end and pad texts. */
+static dt_status put_texts(const dt__hf_place *p, const dt__hf_model *model, metas *m)
+{
+    dt_text_tokens tokens;
+    dt_tokenizer *k = NULL;
+    bool there;
+    begin_meta(m, DT__KEY_TOKENIZER);
+    const size_t begin = m->text.used;
+    DT__TRY(put_tokenizer(p, &m->text, &there));
+    const size_t n = m->text.used - begin;
+    if (there && !m->text.failed) DT__TRY(try_tokenizer(p, m->text.bytes + begin, n, &k));
+    dt_status s = dt__hf_find_tokens(p, model, k, &tokens);
+    if (s == DT_OK && k != NULL) s = dt__hf_check_tokenizer(p, k);
+    dt_tokenizer_free(k);
+    DT__TRY(s);
+    dt__put(&m->text, "", 1);
+    if (!there) m->n--;
+    if (dt__text_tokens_none(&tokens)) return DT_OK;
+    begin_meta(m, DT__KEY_TOKENS);
+    dt__text_tokens_put(&m->text, &tokens);
+    dt__put(&m->text, "", 1);
     return DT_OK;
 }
 
@@ -125,7 +155,8 @@ static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text
 {
     dt__chars plain = { .ctx = file->ctx };
     dt__hf_text kept = *config;
-    dt_status s = integers ? dt__hf_config_plain(&plain, config) : DT_OK;
+    static const char *const quantized[] = { "quantization_config", "compression_config", NULL };
+    dt_status s = integers ? dt__hf_put_without(&plain, config, quantized, NULL) : DT_OK;
     if (s == DT_OK && integers) {
         kept.text = dt__chars_text(&plain);
         kept.bytes = plain.used;
@@ -144,8 +175,9 @@ static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text 
     dt__hf_model model;
     const dt_key *keys;
     dt_llama_options *o = &model.llama;
-    bool tokenizer;
+    const dt__hf_place place = { file->ctx, folder, config, NULL };
     DT__TRY(dt__hf_config_read(file->ctx, config, &model));
+    DT__TRY(dt__hf_check_keys(&place, model.type));
     f->cutting =
         (dt__hf_cutting){ model.names, o->heads * o->head_width, o->kv_heads * o->head_width, 1 };
     if (model.is_gpt) {
@@ -171,10 +203,7 @@ static dt_status put_metas(dt_file *file, const char *folder, const dt__hf_text 
     dt__put_options(&m->text, keys, options);
     dt__put(&m->text, "}", 2);
     DT__TRY(put_quant(m, f));
-    begin_meta(m, DT__KEY_TOKENIZER);
-    DT__TRY(put_tokenizer(file, folder, &m->text, &tokenizer));
-    dt__put(&m->text, "", 1);
-    m->n -= !tokenizer;
+    DT__TRY(put_texts(&place, &model, m));
     return m->text.failed ? DT_ERR_NOMEM : DT_OK;
 }
 

@@ -41,7 +41,7 @@ typedef struct place {
 static void put_rows(const dt_tensor *x, const place *at, bool turned, const int64_t dims[2],
                      float *to)
 {
-    const float *from = dt__data(x);
+    const float *from = dt__values(x);
     const int64_t columns = x->rank == 2 ? x->dims[1] : 1;
     for (int64_t r = 0; r < x->dims[0]; r++) {
         const int64_t row = at->first + r / at->each * at->apart + r % at->each;

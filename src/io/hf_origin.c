@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXTRA_MOST ((size_t)1 << 20)
-
 /* Files that describe how a model is used, not what it computes; kept if they are plain text. */
 static const char *const extras[] = { "generation_config.json", "special_tokens_map.json",
                                       "tokenizer_config.json", "chat_template.jinja", NULL };
@@ -31,6 +29,29 @@ bool dt__hf_is_text(const dt__hf_text *t)
     return t->text != NULL && strlen(t->text) == t->bytes && dt__is_utf8(t->text);
 }
 
+/* ---- the other files ------------------------------------------------------------------------- */
+
+dt_status dt__hf_extra_read(const dt__hf_place *p, const char *name, dt__hf_extra *out)
+{
+    *out = (dt__hf_extra){ .lent = p->origin != NULL };
+    for (int64_t i = 0; out->lent && i < p->origin->files.n; i++) {
+        const dt__hf_pair *f = &p->origin->files.at[i];
+        if (strcmp(f->key, name) != 0) continue;
+        out->it = (dt__hf_text){ f->key, f->value, strlen(f->value) };
+    }
+    if (out->lent) return DT_OK;
+    DT__TRY(dt__hf_text_read(p->ctx, p->folder, name, DT__HF_EXTRA_MOST, &out->it));
+    if (out->it.text == NULL || dt__hf_is_text(&out->it)) return DT_OK;
+    dt__say_once(p->ctx, "%s: is no UTF-8 and not read", out->it.path);
+    dt__hf_text_free(p->ctx, &out->it);
+    return DT_OK;
+}
+
+void dt__hf_extra_free(const dt__hf_place *p, dt__hf_extra *text)
+{
+    if (!text->lent) dt__hf_text_free(p->ctx, &text->it);
+}
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
@@ -39,7 +60,7 @@ static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
     dt__put_text(t, ",\"files\":{");
     for (int i = 0; extras[i] != NULL; i++) {
         dt__hf_text text;
-        DT__TRY(dt__hf_text_read(file->ctx, folder, extras[i], EXTRA_MOST, &text));
+        DT__TRY(dt__hf_text_read(file->ctx, folder, extras[i], DT__HF_EXTRA_MOST, &text));
         if (dt__hf_is_text(&text)) {
             dt__put_comma(t, &first);
             dt__put_quoted(t, extras[i]);

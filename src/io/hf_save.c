@@ -2,6 +2,7 @@
  * and the other files of the folder that it was read from. */
 #include "core/half.h"
 #include "core/tensor.h"
+#include "data/tokenizer.h"
 #include "io/hf.h"
 #include "io/model.h"
 #include "io/new_folder.h"
@@ -21,6 +22,10 @@ typedef struct saving {
     const dt__hf_form *form; /* NULL: floats */
     bool head_apart;         /* a tied head is quantized, and becomes a weight of its own */
     dt__hf_origin origin;    /* config NULL: the model was not read from a folder */
+    const char *type;        /* model_type of that folder; NULL: none */
+    dt_tokenizer *tokenizer; /* the model's; NULL: none, or none that is known here */
+    dt_text_tokens tokens;   /* that begin, end and pad texts */
+    bool same_tokens;        /* the folder's files say the same */
     dt__saving keep;         /* the writer and the memory that it borrows */
     dt__new_folder folder;
     const dt__naming *naming;
@@ -199,25 +204,38 @@ static dt_status same_options(dt_ctx *ctx, const dt__hf_model *a, const void *b,
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
+#define CONFIG_END "\n}\n" /* of a new config.json */
+
+/* Removes the end of a new config.json, and appends the tokens. */
+static dt_status put_tokens(saving *s, dt__chars *t)
+{
+    if (t->failed) return DT_ERR_NOMEM;
+    t->used -= strlen(CONFIG_END);
+    dt__hf_put_ids(t, &s->tokens);
+    return DT_OK;
+}
+
 /* A new config.json with "quantization_config" as its last key. */
 static dt_status put_form(saving *s, dt__chars *t)
 {
-    static const char end[] = "\n}\n";
     dt_llama_options o = *(const dt_llama_options *)s->info->options;
     o.tied = o.tied && !s->head_apart;
-    DT__TRY(dt__hf_config_put(t, false, &o, "F32", true));
-    if (t->failed) return DT_ERR_NOMEM;
-    t->used -= strlen(end);
+    DT__TRY(dt__hf_config_put(t, false, &o, &(const dt__hf_new){ "F32", true, s->type }));
+    DT__TRY(put_tokens(s, t));
     dt__put_text(t, ",\n  \"quantization_config\": ");
     s->form->put_config(s->form->user, t);
-    dt__put_text(t, end);
+    dt__put_text(t, CONFIG_END);
     return DT_OK;
 }
 
 static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
 {
-    s->names = dt__hf_names_for(s->is_gpt, s->info->options);
-    return dt__hf_config_put(t, s->is_gpt, s->info->options, dtype, false);
+    const dt__hf_new how = { dtype, false, s->type };
+    s->names = dt__hf_names_for(s->is_gpt, s->info->options, &how);
+    DT__TRY(dt__hf_config_put(t, s->is_gpt, s->info->options, &how));
+    DT__TRY(put_tokens(s, t));
+    dt__put_text(t, CONFIG_END);
+    return DT_OK;
 }
 
 /* Dropout is no part of what config.json says of a GPT-2. */
@@ -229,6 +247,15 @@ static dt_status is_same(saving *s, const dt__hf_model *said, bool *same)
     dt_gpt_options o = *(const dt_gpt_options *)s->info->options;
     o.dropout = 0;
     return same_options(s->ctx, said, &o, same);
+}
+
+/* A config.json that was read, with the dtype of the weights. */
+static dt_status put_again(const saving *s, const dt__hf_text *config, const char *dtype,
+                           dt__chars *t)
+{
+    if (strcmp(dtype, s->origin.dtype) != 0) return dt__hf_config_again(t, config, dtype);
+    dt__put_text(t, config->text);
+    return DT_OK;
 }
 
 /* The original config.json if it still describes the model, else a new one; sets s->names. */
@@ -244,9 +271,15 @@ static dt_status put_config(saving *s, dt__chars *t)
     DT__TRY(is_same(s, &said, &same));
     if (!same) return put_new(s, dtype, t);
     s->names = said.names;
-    if (strcmp(dtype, s->origin.dtype) != 0) return dt__hf_config_again(t, &config, dtype);
-    dt__put_text(t, text);
-    return DT_OK;
+    if (s->same_tokens) return put_again(s, &config, dtype, t);
+    dt__chars changed = { .ctx = s->ctx };
+    const dt__hf_said now = { &s->tokens, NULL };
+    dt_status status = dt__hf_put_said(&changed, &config, &now);
+    if (status == DT_OK && dt__chars_text(&changed) == NULL) status = DT_ERR_NOMEM;
+    const dt__hf_text whole = { DT__HF_CONFIG, changed.bytes, changed.used - 1 };
+    if (status == DT_OK) status = put_again(s, &whole, dtype, t);
+    dt__release(s->ctx, changed.bytes);
+    return status;
 }
 
 static dt_status write_config(saving *s)
@@ -260,22 +293,54 @@ static dt_status write_config(saving *s)
 }
 
 /* A tokenizer of bytes or characters has no form that other programs read. */
+static bool is_own(const dt_tokenizer *k)
+{
+    return k != NULL && strcmp(dt_tokenizer_kind(k), "bpe") != 0;
+}
+
 static dt_status write_tokenizer(saving *s, const char *text)
 {
-    dt_tokenizer *k;
-    const dt_status status = dt_tokenizer_parse(s->ctx, text, strlen(text), "tokenizer", &k);
-    if (status == DT_ERR_NOMEM) return status;
-    const bool own = status == DT_OK && strcmp(dt_tokenizer_kind(k), "bpe") != 0;
-    dt_tokenizer_free(k);
-    return write_text(s, own ? DT__HF_OWN_TOKENIZER : DT__HF_TOKENIZER, text, strlen(text));
+    return write_text(s, is_own(s->tokenizer) ? DT__HF_OWN_TOKENIZER : DT__HF_TOKENIZER, text,
+                      strlen(text));
+}
+
+/* A file with the model's tokens; `text` NULL: it is new. */
+static dt_status write_said(saving *s, const char *name, const char *text)
+{
+    dt__chars t = { .ctx = s->ctx };
+    const dt__hf_said now = { &s->tokens, is_own(s->tokenizer) ? NULL : s->tokenizer };
+    const dt__hf_text was = { name, text, text == NULL ? 0 : strlen(text) };
+    dt_status status = dt__hf_put_said(&t, &was, &now);
+    if (status == DT_OK && t.failed) status = DT_ERR_NOMEM;
+    if (status == DT_OK) status = write_text(s, name, t.bytes, t.used);
+    dt__release(s->ctx, t.bytes);
+    return status;
+}
+
+/* Files that say tokens, which the folder did not have. */
+static dt_status write_new(saving *s)
+{
+    static const char *const files[] = { "generation_config.json", "tokenizer_config.json" };
+    for (int i = 0; i < DT__COUNT_OF(files); i++) {
+        bool there = false;
+        for (int64_t k = 0; k < s->origin.files.n; k++) {
+            there |= strcmp(s->origin.files.at[k].key, files[i]) == 0;
+        }
+        const bool of_text = i == 1;
+        if (there || (of_text && (s->tokenizer == NULL || is_own(s->tokenizer)))) continue;
+        DT__TRY(write_said(s, files[i], NULL));
+    }
+    return DT_OK;
 }
 
 static dt_status write_extras(saving *s)
 {
     for (int64_t i = 0; i < s->origin.files.n; i++) {
         const dt__hf_pair *f = &s->origin.files.at[i];
-        DT__TRY(write_text(s, f->key, f->value, strlen(f->value)));
+        if (!s->same_tokens && dt__hf_has_tokens(f->key)) DT__TRY(write_said(s, f->key, f->value));
+        else DT__TRY(write_text(s, f->key, f->value, strlen(f->value)));
     }
+    if (!s->same_tokens && !dt__text_tokens_none(&s->tokens)) DT__TRY(write_new(s));
     return s->info->tokenizer == NULL ? DT_OK : write_tokenizer(s, s->info->tokenizer);
 }
 
@@ -320,7 +385,8 @@ dt_status dt__hf_check(dt_ctx *ctx, const dt_model_info *info, bool integers)
     bool is_gpt;
     DT__TRY(check_family(ctx, info, &is_gpt));
     if (integers) DT__TRY(check_form(ctx, is_gpt));
-    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, "F32", integers);
+    const dt__hf_new how = { "F32", integers, NULL };
+    const dt_status s = dt__hf_config_put(&t, is_gpt, info->options, &how);
     dt__release(ctx, t.bytes);
     return s == DT_OK && t.failed ? DT_ERR_NOMEM : s;
 }
@@ -338,6 +404,46 @@ dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_option
 {
     DT__NEED(dt_module_ctx(m), m);
     return dt__hf_save_as(m, info, options, NULL, folder);
+}
+
+/* ---- what the model and its folder say ------------------------------------------------------- */
+
+static bool are_equal(const dt_text_tokens *a, const dt_text_tokens *b)
+{
+    return a->begin == b->begin && a->pad == b->pad && a->n_end == b->n_end &&
+           memcmp(a->end, b->end, (size_t)a->n_end * sizeof a->end[0]) == 0;
+}
+
+/* Of a model that says nothing the tokenizer knows the end by its name. */
+static void find_end(saving *s)
+{
+    const int32_t end = s->tokenizer == NULL ? -1 : dt_tokenizer_end(s->tokenizer);
+    if (s->info->tokens == NULL && end >= 0) dt__text_tokens_add_end(&s->tokens, end);
+}
+
+static dt_status learn_tokens(saving *s)
+{
+    dt_text_tokens *now = &s->tokens, was;
+    const char *text = s->info->tokenizer;
+    DT__TRY(dt_text_tokens_parse(s->ctx, s->info->tokens, "the model's tokens", now));
+    if (text != NULL) {
+        const dt_status status =
+            dt_tokenizer_parse(s->ctx, text, strlen(text), "tokenizer", &s->tokenizer);
+        if (status == DT_ERR_NOMEM) return status;
+    }
+    if (s->origin.config == NULL) {
+        find_end(s);
+        return DT_OK;
+    }
+    dt__hf_model said;
+    const dt__hf_text config = { DT__HF_CONFIG, s->origin.config, strlen(s->origin.config) };
+    const dt__hf_place place = { s->ctx, NULL, &config, &s->origin };
+    DT__TRY(dt__hf_config_read(s->ctx, &config, &said));
+    s->type = said.type;
+    DT__TRY(dt__hf_find_tokens(&place, &said, s->tokenizer, &was));
+    s->same_tokens = s->info->tokens == NULL || are_equal(now, &was);
+    if (s->info->tokens == NULL) *now = was;
+    return DT_OK;
 }
 
 static bool has_packed_head(const dt_module *m)
@@ -364,6 +470,7 @@ dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_op
     s.naming = o->moe.given ? &dt__hf_mixtral : NULL;
     dt_status status = DT_OK;
     if (info->hf != NULL) status = dt__hf_origin_read(s.ctx, info->hf, &s.origin);
+    if (status == DT_OK) status = learn_tokens(&s);
     if (status == DT_OK) status = write_folder(&s, folder);
     if (status == DT_OK && o->moe.given && o->moe.z > 0) {
         dt__say(s.ctx, "warning: %s: a Mixtral's config.json has no place for moe.z, which is %g",
@@ -372,5 +479,6 @@ dt_status dt__hf_save_as(dt_module *m, const dt_model_info *info, const dt_hf_op
     dt__folder_abandon(&s.folder);
     dt__saving_end(&s.keep);
     dt__hf_origin_free(&s.origin);
+    dt_tokenizer_free(s.tokenizer);
     return status;
 }

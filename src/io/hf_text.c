@@ -2,6 +2,7 @@
  * a link must lead to a file of the folder itself or of `blobs`, where the hub's cache keeps the
  * targets of links in `snapshots/REVISION`. */
 #define _XOPEN_SOURCE 700 /* realpath */
+#include "core/byte_mark.h"
 #include "core/system_calls.h"
 #include "io/hf.h"
 
@@ -121,14 +122,17 @@ void dt__hf_text_free(dt_ctx *ctx, dt__hf_text *text)
 
 dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **strings)
 {
+    size_t mark;
+    *strings = NULL;
+    DT__TRY(dt__skip_mark(ctx, dt__path_tail(text->path), text->text, text->bytes, &mark));
     *strings = dt__alloc_array(ctx, 2, text->bytes + 1); /* a text may be scanned twice */
     if (*strings == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text->text;
     *j = (dt__json){ .ctx = ctx,
                      .path = dt__path_tail(text->path),
                      .what = "the file",
-                     .begin = begin,
-                     .at = begin,
+                     .begin = begin + mark,
+                     .at = begin + mark,
                      .end = begin + text->bytes,
                      .strings = *strings };
     return DT_OK;

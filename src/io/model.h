@@ -16,6 +16,7 @@
 #define DT__KEY_LORA "detent.lora"
 #define DT__KEY_BASE "detent.base" /* of adapters: the file of the weights beside them */
 #define DT__KEY_TOKENIZER "detent.tokenizer"
+#define DT__KEY_TOKENS "detent.tokens"
 #define DT__KEY_DATA "detent.data"
 #define DT__KEY_HF "detent.hf"   /* other contents of a Hugging Face folder: hf_origin.c */
 #define DT__OWN_PREFIX "detent." /* tensors with this prefix are not a model's */

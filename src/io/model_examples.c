@@ -1,8 +1,10 @@
 /* Examples for a model, from files: read by the readers of the training data, brought to the shape
  * that the model's file gives (detent.data), with the features that it names. */
+#include "core/ending.h"
 #include "data/array_file.h"
 #include "data/csv.h"
 #include "data/image_file.h"
+#include "data/tables.h"
 #include "io/model.h"
 
 #include <string.h>
@@ -13,12 +15,6 @@ typedef struct examples {
     const dt_model_data *data;
     int64_t length, channels; /* of a signal that makes an example; 0: these are no signals */
 } examples;
-
-static bool ends_in(const char *path, size_t n, const char *ending)
-{
-    const size_t m = strlen(ending);
-    return n > m && memcmp(path + n - m, ending, m) == 0;
-}
 
 static const char *wanted_text(const examples *e, char text[160])
 {
@@ -51,6 +47,32 @@ static bool ends_alike(const dt__array_file *a, const dt_ints *input)
     const int before = a->rank - input->n;
     if (before < 0 || before > 1) return false;
     return memcmp(a->dims + before, input->v, (size_t)input->n * sizeof *a->dims) == 0;
+}
+
+/* Whether they are [height, width, channels] of a model that reads [channels, height, width], and
+ * nothing else. */
+static bool is_turned(const dt__array_file *a, const dt_ints *input)
+{
+    const int before = a->rank - input->n;
+    bool turned = input->n == 3 && (before == 0 || before == 1) && !ends_alike(a, input);
+    for (int i = 0; i < 3 && turned; i++) turned = a->dims[before + i] == input->v[(i + 1) % 3];
+    return turned;
+}
+
+/* The same numbers, channels first; NULL: NOMEM. */
+static uint8_t *turn(const examples *e, const dt__array_file *a, int64_t count)
+{
+    const int64_t *v = e->data->input.v;
+    const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const int64_t channels = v[0], places = v[1] * v[2];
+    uint8_t *out = dt__alloc_array(e->ctx, count * channels * places, width);
+    for (int64_t i = 0; i < count * channels * places && out != NULL; i++) {
+        const int64_t n = i / (channels * places), c = i / places % channels, p = i % places;
+        const int64_t from = (n * places + p) * channels + c;
+        memcpy(out + (size_t)i * width, a->data + (size_t)from * width, width);
+    }
+    dt__say(e->ctx, "%s: [height, width, channels] is read as [channels, height, width]", e->path);
+    return out;
 }
 
 static dt_status bad_shape(const examples *e, const dt__array_file *a)
@@ -116,6 +138,21 @@ static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **ou
     return s;
 }
 
+static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out);
+
+static dt_status take_turned(const examples *e, const dt__array_file *a, dt_dataset **out)
+{
+    dt__array_file turned = *a;
+    const int64_t count = a->rank > e->data->input.n ? a->dims[0] : 1;
+    uint8_t *own = turn(e, a, count);
+    if (own == NULL) return DT_ERR_NOMEM;
+    turned.data = own;
+    memcpy(turned.dims + (a->rank - 3), e->data->input.v, 3 * sizeof *turned.dims);
+    const dt_status s = take_whole(e, &turned, out);
+    dt__release(e->ctx, own);
+    return s;
+}
+
 /* Bytes for a model of pixels are an image; all other numbers are what they are. */
 static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out)
 {
@@ -157,12 +194,22 @@ static dt_status open_array(examples *e, dt_dataset **out)
     dt__array_file a;
     dt_status s = dt__array_file_open(e->ctx, e->path, &a);
     if (s == DT_OK) s = check_rate(e, &a);
+    if (s == DT_OK && a.cut) {
+        dt__say(e->ctx,
+                "'%s' was not ended by its writer, or is cut short: its header gives a size that "
+                "it does not have; it is read to the end of the file",
+                e->path);
+    }
     if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
         ends_alike(&a, &e->data->input)) {
         s = take_whole(e, &a, out);
+    } else if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
+               is_turned(&a, &e->data->input)) {
+        s = take_turned(e, &a, out);
     } else if (s == DT_OK) {
         s = find_signals(e);
         if (s == DT_OK) s = e->length > 0 ? cut(e, &a, out) : bad_shape(e, &a);
+        if (s == DT_OK) (*out)->arrays->from_sounds = a.rate > 0;
         if (s == DT_OK) s = add_features(e, *out);
     }
     dt__array_file_close(&a);
@@ -197,14 +244,20 @@ static dt_status open_image(const examples *e, dt_dataset **out)
     dt_status s = dt__image_open(e->ctx, e->path, &f);
     const bool image = in->n == 3 && (in->v[0] == 1 || in->v[0] == 3);
     if (s == DT_OK && !image) {
-        s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images",
-                    e->path, wanted_text(e, wants));
+        s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images%s",
+                    e->path, wanted_text(e, wants),
+                    in->n == 3 && (in->v[2] == 1 || in->v[2] == 3)
+                        ? " of [channels, height, width] (detent import has --layout nhwc)"
+                        : "");
     } else if (s == DT_OK && !e->data->resized && (f.height != in->v[1] || f.width != in->v[2])) {
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
                     "'%s': %lld x %lld pixels; the model reads images of %lld x %lld (trained with "
                     "data.size it would resize them)",
                     e->path, (long long)f.width, (long long)f.height, (long long)in->v[2],
                     (long long)in->v[1]);
+    }
+    if (s == DT_OK && f.orientation > DT__UPRIGHT) {
+        dt__say(e->ctx, "'%s' is turned upright, as its EXIF data say", e->path);
     }
     uint8_t *pixels = NULL;
     if (s == DT_OK) {
@@ -241,6 +294,7 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     const dt_ints *in = &e->data->input;
     dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
+    if (s == DT_OK) s = dt__csv_check(&csv);
     if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {
         char wants[160];
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
@@ -262,20 +316,14 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
 static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset **out)
 {
     static const char *const images[] = { ".png", ".jpg", ".jpeg" };
-    static const char *const arrays[] = { ".npy", ".npz", ".safetensors", ".wav" };
-    const size_t n = strlen(e->path), file = dt__array_file_length(e->path);
     for (int i = 0; i < DT__COUNT_OF(images); i++) {
-        if (ends_in(e->path, n, images[i])) return open_image(e, out);
+        if (dt__ends_in(e->path, images[i])) return open_image(e, out);
     }
-    if (ends_in(e->path, n, ".csv") || ends_in(e->path, n, ".csv.gz")) {
-        return open_table(e, columns, out);
-    }
-    for (int i = 0; i < DT__COUNT_OF(arrays); i++) {
-        if (ends_in(e->path, file, arrays[i])) return open_array(e, out);
-    }
+    if (dt__is_csv(e->path)) return open_table(e, columns, out);
+    if (dt__is_array_file(e->path)) return open_array(e, out);
     return dt_fail(e->ctx, DT_ERR_FORMAT,
                    "'%s': the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
-                   ".safetensors, .wav or .csv is wanted",
+                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff is wanted",
                    e->path);
 }
 
@@ -285,8 +333,7 @@ static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char
 {
     dt_dataset *part[DT_MAX_SHAPES] = { NULL };
     dt_join join = { .n_inputs = data->n_inputs, .n_outputs = 1 };
-    const size_t n = strlen(path);
-    if (!ends_in(path, n, ".npz") && !ends_in(path, n, ".safetensors")) {
+    if (!dt__ends_in(path, ".npz") && !dt__ends_in(path, ".safetensors")) {
         return dt_fail(ctx, DT_ERR_FORMAT,
                        "'%s': the model has %d inputs; a file .npz or .safetensors with an array "
                        "for each is wanted",

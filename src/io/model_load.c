@@ -29,18 +29,20 @@ static dt_status read_options(const dt_file *file, dt__json *j, dt_model_info *i
     const size_t size = (info->family->options_size + 15) / 16 * 16;
     j->blocks = &info->memory;
     const char *tokenizer = dt_file_meta(file, DT__KEY_TOKENIZER);
+    const char *tokens = dt_file_meta(file, DT__KEY_TOKENS);
     const char *hf = dt_file_meta(file, DT__KEY_HF);
     const char *data = dt_file_meta(file, DT__KEY_DATA);
     const char *hash = dt_file_meta(file, DT__KEY_HASH);
     const char *base = dt_file_meta(file, DT__KEY_BASE);
-    char *memory =
-        dt__block_list_add(j->ctx, &info->memory,
-                           size + room_of(tokenizer) + room_of(hf) + room_of(data) + room_of(hash) +
-                               room_of(base) + (size_t)(j->end - j->begin) + 1);
+    char *memory = dt__block_list_add(j->ctx, &info->memory,
+                                      size + room_of(tokenizer) + room_of(tokens) + room_of(hf) +
+                                          room_of(data) + room_of(hash) + room_of(base) +
+                                          (size_t)(j->end - j->begin) + 1);
     if (memory == NULL) return DT_ERR_NOMEM;
     info->options = memory;
     j->strings = memory + size;
     info->tokenizer = keep_text(tokenizer, &j->strings);
+    info->tokens = keep_text(tokens, &j->strings);
     info->hf = keep_text(hf, &j->strings);
     info->data = keep_text(data, &j->strings);
     info->hash = keep_text(hash, &j->strings);
@@ -206,11 +208,14 @@ dt_status dt_model_restore(dt_module *m, const char *path)
     return restore(m, path, true);
 }
 
-/* The tokenizer that the model file holds. */
+/* The tokenizer that the model file holds, and the tokens that it names. */
 static dt_status check_tokenizer(const dt_file *file)
 {
     char name[DT__MESSAGE_SIZE / 2];
     dt_tokenizer *k;
+    dt_text_tokens tokens;
+    DT__TRY(
+        dt_text_tokens_parse(file->ctx, dt_file_meta(file, DT__KEY_TOKENS), file->path, &tokens));
     const char *text = dt_file_meta(file, DT__KEY_TOKENIZER);
     if (text == NULL) return DT_OK;
     snprintf(name, sizeof name, "%s: " DT__KEY_TOKENIZER, file->path);

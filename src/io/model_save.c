@@ -67,7 +67,7 @@ static dt_status add_remote(dt__saving *s, const char *name, const dt_tensor *x)
 dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x)
 {
     if (dt__is_spread(x)) return add_remote(s, name, x);
-    if (s->groups.n == 0 || !dt_is_contiguous(x)) return dt_writer_add(s->writer, name, x);
+    if (s->groups.n == 0) return dt_writer_add(s->writer, name, x);
     return dt__saving_add_bytes(s, &(dt_file_entry){ .name = name,
                                                      .dtype = dt__file_dtype_name(x->dtype),
                                                      .rank = x->rank,
@@ -364,6 +364,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     DT__TRY(add_loras(s));
     if (info == NULL || info->family == NULL) return DT_OK;
     DT__TRY(add_text(s, DT__KEY_TOKENIZER, info->tokenizer));
+    DT__TRY(add_text(s, DT__KEY_TOKENS, info->tokens));
     DT__TRY(add_text(s, DT__KEY_DATA, info->data));
     DT__TRY(add_text(s, DT__KEY_HF, info->hf));
     DT__TRY(add_text(s, DT__KEY_BASE, info->base));

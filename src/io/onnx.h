@@ -12,6 +12,8 @@
 #include "core/core.h"
 #include "nn/layer_type.h"
 
+#include <detent/io.h>
+
 #include "io/onnx.pb-c.h"
 
 typedef DtOnnx__Node dt__onnx_node;
@@ -37,6 +39,8 @@ void dt__onnx_close(dt__onnx_file *file);
  * Errors: FORMAT, NOMEM. */
 dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g,
                                 DtOnnx__Graph **out);
+/* Whether a text of a message has a NUL inside. */
+bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *from, size_t n);
 /* Whether the i-th input of the graph is an initializer as well, as in old files. */
 bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
 
@@ -54,6 +58,30 @@ typedef struct dt__onnx_number {
     bool batch;
 } dt__onnx_number;
 
+/* TensorProto.DataType */
+enum {
+    DT__ONNX_FLOAT = 1,
+    DT__ONNX_U8,
+    DT__ONNX_I8,
+    DT__ONNX_U16,
+    DT__ONNX_I16,
+    DT__ONNX_I32,
+    DT__ONNX_I64,
+    DT__ONNX_BOOL = 9,
+    DT__ONNX_F16,
+    DT__ONNX_DOUBLE,
+    DT__ONNX_U32,
+    DT__ONNX_U64,
+    DT__ONNX_BF16 = 16
+};
+
+/* Whether elements of a type are real numbers. */
+static inline bool dt__onnx_is_real(int type)
+{
+    return type == DT__ONNX_FLOAT || type == DT__ONNX_F16 || type == DT__ONNX_DOUBLE ||
+           type == DT__ONNX_BF16;
+}
+
 enum { DT__ONNX_UNSET, DT__ONNX_CONSTANT, DT__ONNX_COMPUTED, DT__ONNX_WRONG };
 
 typedef struct dt__onnx_value {
@@ -62,11 +90,11 @@ typedef struct dt__onnx_value {
     int64_t maker; /* the node that makes it; -1: none */
     int64_t uses;  /* how many inputs of nodes, and outputs of the graph, read it */
     int rank;
-    /* of a constant: float tensors as f, numbers as n */
+    /* of a constant: floats as f; integers, doubles and what depends on the batch size as n */
     int64_t dims[DT_MAX_RANK], count;
     const float *f;
     const dt__onnx_number *n;
-    bool integer;
+    int type;                /* DT__ONNX_FLOAT... */
     const char *initializer; /* its name, if it came from the file; else NULL */
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
     int64_t layer;
@@ -105,6 +133,7 @@ typedef struct dt__onnx_layer {
 typedef struct dt__onnx {
     dt_ctx *ctx;
     const dt__onnx_file *file;
+    const dt_onnx_options *options;
     const DtOnnx__Graph *graph;
     void *blocks;  /* memory of values and layers */
     void **kept;   /* memory of options and their texts */
@@ -131,7 +160,9 @@ dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 
 /* The values of a tensor of the file, as a constant. */
 dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *t, dt__onnx_value *out);
-/* A new constant, for the caller to fill: *f or *n, the other is NULL. */
+/* Rounds a number to a type; false: the type does not hold it, or arithmetic here does not. */
+bool dt__onnx_round(int type, double *value);
+/* A new constant, for the caller to fill: *f or *n, the other is NULL. Its type is FLOAT or I64. */
 dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
                             float **f, dt__onnx_number **n);
 dt__onnx_number dt__onnx_number_at(const dt__onnx_value *v, int64_t i);
@@ -169,6 +200,11 @@ dt_status dt__onnx_list(dt__onnx *g, const char *name, dt_ints *out);
 dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints *out);
 /* An axis counted from the front; refused if a value of this rank has none such. */
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out);
+/* The same; refused if it is in the set already, to which it is added. */
+dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out);
+/* Refuses lists of Slice that do not have one number for each axis. */
+dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
+                              const dt_ints *axes, const dt_ints *steps);
 
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 
@@ -212,19 +248,40 @@ typedef struct dt__onnx_operator {
     const char *name;
     dt__onnx_reader *compute; /* an input is computed; NULL: all must be constant */
     dt__onnx_reader *fold;    /* all inputs are constant; NULL: not known */
-    int least_in;
 } dt__onnx_operator;
 
 const dt__onnx_operator *dt__onnx_operator_of(const char *name);
 
-/* Lines of onnx_operators.inc: an operator, its functions, and its least number of inputs. */
-#define DT__ONNX(name, compute, fold, least) dt__onnx_reader compute, fold;
-#define DT__ONNX_COMPUTED(name, compute, least) dt__onnx_reader compute;
-#define DT__ONNX_CONSTANT(name, fold, least) dt__onnx_reader fold;
+/* Lines of onnx_operators.inc: an operator and its functions. */
+#define DT__ONNX(name, compute, fold) dt__onnx_reader compute, fold;
+#define DT__ONNX_COMPUTED(name, compute) dt__onnx_reader compute;
+#define DT__ONNX_CONSTANT(name, fold) dt__onnx_reader fold;
 #include "io/onnx_operators.inc"
 #undef DT__ONNX
 #undef DT__ONNX_COMPUTED
 #undef DT__ONNX_CONSTANT
+
+/* ---- what nodes may have (onnx_check.c, onnx_attributes.inc) --------------------------------- */
+
+/* Inputs and outputs of an operator from a version on. */
+typedef struct dt__onnx_version {
+    const char *op;
+    int since, least_in, most_in, most_out; /* 0: any number */
+} dt__onnx_version;
+
+typedef struct dt__onnx_attribute_row {
+    const char *op, *name;
+    int type, since, until; /* AttributeProto.AttributeType; versions, 0: the newest */
+    const char *values;     /* that are read: "*" all, else a list; "": it must be absent */
+    bool read;              /* else no value of the list changes anything */
+} dt__onnx_attribute_row;
+
+/* All attributes, and a row without an operator at the end. */
+extern const dt__onnx_attribute_row dt__onnx_attributes[];
+/* NULL: this version has no such operator. */
+const dt__onnx_version *dt__onnx_version_of(const char *op, int64_t opset);
+/* Checks the node that is read against the table: UNSUPPORTED. */
+dt_status dt__onnx_check_node(dt__onnx *g);
 
 /* ---- the whole (onnx_walk.c, onnx_names.c) --------------------------------------------------- */
 
@@ -232,6 +289,11 @@ const dt__onnx_operator *dt__onnx_operator_of(const char *name);
 dt_status dt__onnx_walk(dt__onnx *g);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
+/* What the options or the file say of the numbers that the model reads and gives, as the text that
+ * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
+ * layers of the graph's outputs. Errors: ARG, NOMEM. */
+dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_layer *const *outputs,
+                            const char **out);
 /* A name without blanks and dots at its ends. */
 const char *dt__onnx_clean(dt__onnx *g, const char *name);
 

@@ -33,39 +33,65 @@ dt_status dt__onnx_erf(dt__onnx *g) { return apply(g, "erf"); }
 dt_status dt__onnx_gelu(dt__onnx *g)
 {
     const bool is_tanh = dt__onnx_says(g, "approximate", "tanh", "none");
-    if (is_tanh || dt__onnx_says(g, "approximate", "none", "none")) {
-        return apply(g, is_tanh ? "gelu_tanh" : "gelu");
-    }
-    return dt__onnx_refuse(g, "its approximate is neither none nor tanh");
+    return apply(g, is_tanh ? "gelu_tanh" : "gelu");
 }
 
-dt_status dt__onnx_elu(dt__onnx *g)
+dt_status dt__onnx_elu(dt__onnx *g) { return apply(g, "elu"); /* alpha is 1, by the table */ }
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+#define LARGEST_BOUND 1e20 /* products with 6 / bound keep their bits */
+
+/* relu6((x - from) s) / s for s = 6 / width: what x is above `from`, at most the width. With a
+ * negative width what x is below `from`. */
+static dt_status above(dt__onnx *g, dt__onnx_layer *x, double from, double width,
+                       dt__onnx_layer **out)
 {
-    const double alpha = dt__onnx_real(g, "alpha", 1);
-    return alpha == 1 ? apply(g, "elu") : dt__onnx_refuse(g, "alpha %g; 1 is known", alpha);
+    dt__onnx_layer *l;
+    DT__TRY(dt__onnx_scaled(g, x, 6 / width, -from * (6 / width), &l));
+    DT__TRY(dt__onnx_simple(g, "relu6", l, &l));
+    return dt__onnx_scaled(g, l, width / 6, from, out);
 }
 
-/* min(max(x, low), high) = relu6((x - low) s) / s + low with s = 6 / (high - low) */
+/* min(max(x, low), high). A difference between x and a bound of another magnitude would round x
+ * away, so bounds around 0 take the positive and the negative part of x apart, and others begin at
+ * the one that is nearer to 0:
+ *     min(relu(x), high) + max(-relu(-x), low)      low < 0 < high */
 static dt_status clamp(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer *x, const double at[2])
 {
-    const double s = 6 / (at[1] - at[0]);
-    dt__onnx_layer *l;
-    DT__TRY(dt__onnx_scaled(g, x, s, -at[0] * s, &l));
-    DT__TRY(dt__onnx_simple(g, "relu6", l, &l));
-    DT__TRY(dt__onnx_scaled(g, l, 1 / s, at[0], &l));
+    dt__onnx_layer *l, *part[2];
+    const double width = at[1] - at[0];
+    if (fabs(at[0]) > LARGEST_BOUND || fabs(at[1]) > LARGEST_BOUND) {
+        return dt__onnx_refuse(g, "bounds %g and %g; %g is the largest that is known", at[0], at[1],
+                               LARGEST_BOUND);
+    }
+    if (at[0] >= 0) {
+        DT__TRY(above(g, x, at[0], width, &l));
+        return keep_order(g, v, l);
+    }
+    if (at[1] <= 0) {
+        DT__TRY(above(g, x, at[1], -width, &l));
+        return keep_order(g, v, l);
+    }
+    for (int i = 0; i < 2; i++) DT__TRY(above(g, x, 0, at[1 - i], &part[i]));
+    DT__TRY(dt__onnx_new(g, "add", &l));
+    for (int i = 0; i < 2; i++) dt__onnx_read_from(l, part[i]);
+    DT__TRY(dt__onnx_add(g, l));
     return keep_order(g, v, l);
 }
 
 dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", 0.2f), beta = dt__onnx_real(g, "beta", 0.5);
-    const double unit[2] = { 0, 1 };
+    const double alpha = dt__onnx_real(g, "alpha", (double)0.2f);
+    const double beta = dt__onnx_real(g, "beta", 0.5);
     dt__onnx_layer *l;
-    if (fabs(alpha - 1.0 / 6) < 1e-7 && beta == 0.5) return apply(g, "hardsigmoid");
+    if (alpha == (double)(float)(1.0 / 6) && beta == 0.5) return apply(g, "hardsigmoid");
     if (!isfinite(alpha) || !isfinite(beta)) return dt__onnx_refuse(g, "alpha or beta is infinite");
-    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), alpha, beta, &l));
-    return clamp(g, v, l, unit);
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), 6 * alpha, 6 * beta, &l));
+    DT__TRY(dt__onnx_simple(g, "relu6", l, &l));
+    DT__TRY(dt__onnx_scaled(g, l, 1.0 / 6, 0, &l));
+    return keep_order(g, v, l);
 }
 
 dt_status dt__onnx_clip(dt__onnx *g)
@@ -76,7 +102,8 @@ dt_status dt__onnx_clip(dt__onnx *g)
         const dt__onnx_value *bound = dt__onnx_in(g, 1 + i);
         if (bound != NULL) DT__TRY(dt__onnx_real_of(g, bound, "a bound", &at[i]));
     }
-    const bool below = at[0] > -FLT_MAX, above = at[1] < FLT_MAX;
+    if (isnan(at[0]) || isnan(at[1])) return dt__onnx_refuse(g, "a bound is not a number");
+    const bool below = at[0] > -(double)FLT_MAX, above = at[1] < (double)FLT_MAX;
     if (at[0] == 0 && at[1] == 6) return apply(g, "relu6");
     if (at[0] == 0 && !above) return apply(g, "relu");
     if (!below && !above) return apply(g, "identity");
@@ -98,9 +125,9 @@ static dt_status with_slopes(dt__onnx *g, dt__onnx_layer *x, const float *slope,
 dt_status dt__onnx_leaky_relu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", 0.01);
+    const double alpha = dt__onnx_real(g, "alpha", (double)0.01f);
     dt__onnx_layer *l;
-    if (fabs(alpha - 0.01) < 1e-8) return apply(g, "leaky_relu");
+    if (alpha == (double)0.01f) return apply(g, "leaky_relu");
     float *slope = dt__onnx_memory(g, 1, sizeof *slope);
     if (slope == NULL) return DT_ERR_NOMEM;
     *slope = (float)alpha;
@@ -135,6 +162,11 @@ dt_status dt__onnx_dropout(dt__onnx *g)
     double p = dt__onnx_real(g, "ratio", 0.5);
     dt__onnx_layer *l;
     if (dt__onnx_in(g, 1) != NULL) DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 1), "ratio", &p));
+    const dt__onnx_value *training = dt__onnx_in(g, 2);
+    double trains = 0;
+    if (training != NULL) DT__TRY(dt__onnx_real_of(g, training, "training_mode", &trains));
+    if (trains != 0)
+        return dt__onnx_refuse(g, "with training_mode; export the model in evaluation");
     DT__TRY(dt__onnx_new(g, "dropout", &l));
     ((dt_dropout_layer *)l->options)->p = p;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));

@@ -14,6 +14,8 @@ static const dt__onnx_layer *before(const dt__onnx *g, const dt__onnx_layer *l)
     return g->layer[l->from[0]];
 }
 
+#define NEAR 0x1p-23 /* of factors of 0.5 to 1: their rounding, or that of a reciprocal */
+
 /* Whether l is y = x scale + bias with one number each. */
 static bool is_scaled(const dt__onnx_layer *l, double scale, double bias)
 {
@@ -23,7 +25,7 @@ static bool is_scaled(const dt__onnx_layer *l, double scale, double bias)
         if (l->weight[i].count != 1) return false;
         is[strcmp(l->weight[i].path, "bias") == 0] = (double)l->weight[i].data[0];
     }
-    return fabs(is[0] - scale) < 1e-5 && fabs(is[1] - bias) < 1e-5;
+    return fabs(is[0] - scale) <= NEAR && fabs(is[1] - bias) <= NEAR;
 }
 
 /* Whether l is 1 + erf(x / sqrt 2). */

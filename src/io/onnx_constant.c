@@ -7,19 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-/* TensorProto.DataType */
-enum { FLOAT = 1, U8, I8, U16, I16, I32, I64, BOOL = 9, F16, DOUBLE, U32, U64, BF16 = 16 };
-
-typedef struct data_type {
-    size_t bytes; /* in raw_data; 0: not read */
-    bool floats;
-} data_type;
-
-static const data_type types[] = {
-    [FLOAT] = { 4, true }, [U8] = { 1, false },    [I8] = { 1, false },  [U16] = { 2, false },
-    [I16] = { 2, false },  [I32] = { 4, false },   [I64] = { 8, false }, [BOOL] = { 1, false },
-    [F16] = { 2, true },   [DOUBLE] = { 8, true }, [U32] = { 4, false }, [U64] = { 8, false },
-    [BF16] = { 2, true },
+/* Bytes of an element in raw_data; 0: not read. */
+static const size_t sizes[] = {
+    [DT__ONNX_FLOAT] = 4, [DT__ONNX_U8] = 1,  [DT__ONNX_I8] = 1,     [DT__ONNX_U16] = 2,
+    [DT__ONNX_I16] = 2,   [DT__ONNX_I32] = 4, [DT__ONNX_I64] = 8,    [DT__ONNX_BOOL] = 1,
+    [DT__ONNX_F16] = 2,   [DT__ONNX_U32] = 4, [DT__ONNX_DOUBLE] = 8, [DT__ONNX_U64] = 8,
+    [DT__ONNX_BF16] = 2,
 };
 
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
@@ -45,14 +38,14 @@ static double of_bits(int type, uint64_t bits)
     double d;
     const uint32_t low = (uint32_t)bits;
     switch (type) {
-    case FLOAT: memcpy(&f, &low, sizeof f); return (double)f;
-    case DOUBLE: memcpy(&d, &bits, sizeof d); return d;
-    case F16: return (double)dt__f16_to_f32((uint16_t)bits);
-    case BF16: return (double)dt__bf16_to_f32((uint16_t)bits);
-    case I8: return (int8_t)bits;
-    case I16: return (int16_t)bits;
-    case I32: return (int32_t)low;
-    case I64: return (double)(int64_t)bits;
+    case DT__ONNX_FLOAT: memcpy(&f, &low, sizeof f); return (double)f;
+    case DT__ONNX_DOUBLE: memcpy(&d, &bits, sizeof d); return d;
+    case DT__ONNX_F16: return (double)dt__f16_to_f32((uint16_t)bits);
+    case DT__ONNX_BF16: return (double)dt__bf16_to_f32((uint16_t)bits);
+    case DT__ONNX_I8: return (int8_t)bits;
+    case DT__ONNX_I16: return (int16_t)bits;
+    case DT__ONNX_I32: return (int32_t)low;
+    case DT__ONNX_I64: return (double)(int64_t)bits;
     default: return (double)bits;
     }
 }
@@ -61,11 +54,11 @@ static double of_bits(int type, uint64_t bits)
 static size_t typed_count(const dt__onnx_tensor *t)
 {
     switch (t->data_type) {
-    case FLOAT: return t->n_float_data;
-    case DOUBLE: return t->n_double_data;
-    case I64: return t->n_int64_data;
-    case U32:
-    case U64: return t->n_uint64_data;
+    case DT__ONNX_FLOAT: return t->n_float_data;
+    case DT__ONNX_DOUBLE: return t->n_double_data;
+    case DT__ONNX_I64: return t->n_int64_data;
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return t->n_uint64_data;
     default: return t->n_int32_data;
     }
 }
@@ -73,24 +66,56 @@ static size_t typed_count(const dt__onnx_tensor *t)
 static double typed_at(const dt__onnx_tensor *t, int64_t i)
 {
     switch (t->data_type) {
-    case FLOAT: return (double)t->float_data[i];
-    case DOUBLE: return t->double_data[i];
-    case I64: return (double)t->int64_data[i];
-    case U32:
-    case U64: return (double)t->uint64_data[i];
+    case DT__ONNX_FLOAT: return (double)t->float_data[i];
+    case DT__ONNX_DOUBLE: return t->double_data[i];
+    case DT__ONNX_I64: return (double)t->int64_data[i];
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return (double)t->uint64_data[i];
     default: return of_bits(t->data_type, (uint64_t)(int64_t)t->int32_data[i]);
     }
 }
 
+/* The limits of integers. Those of 64 bits end where doubles skip some of them. */
+typedef struct limits {
+    double least, most;
+} limits;
+
+static const limits integers[] = {
+    [DT__ONNX_U8] = { 0, UINT8_MAX },
+    [DT__ONNX_I8] = { INT8_MIN, INT8_MAX },
+    [DT__ONNX_U16] = { 0, UINT16_MAX },
+    [DT__ONNX_I16] = { INT16_MIN, INT16_MAX },
+    [DT__ONNX_I32] = { INT32_MIN, INT32_MAX },
+    [DT__ONNX_I64] = { -0x1p53 + 1, 0x1p53 - 1 },
+    [DT__ONNX_BOOL] = { 0, 1 },
+    [DT__ONNX_U32] = { 0, UINT32_MAX },
+    [DT__ONNX_U64] = { 0, 0x1p53 - 1 },
+};
+
+bool dt__onnx_round(int type, double *value)
+{
+    switch (type) {
+    case DT__ONNX_DOUBLE: return true;
+    case DT__ONNX_FLOAT: *value = (double)(float)*value; return true;
+    case DT__ONNX_F16: *value = (double)dt__f16_to_f32(dt__f32_to_f16((float)*value)); return true;
+    case DT__ONNX_BF16:
+        *value = (double)dt__bf16_to_f32(dt__f32_to_bf16((float)*value));
+        return true;
+    default: break;
+    }
+    if (type < 0 || type >= DT__COUNT_OF(integers)) return false;
+    return *value >= integers[type].least && *value <= integers[type].most;
+}
+
 /* Checks a tensor; data of another file become its raw_data. */
-static dt_status check(dt__onnx *g, dt__onnx_tensor *t, const data_type **type)
+static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
 {
     char shown[DT__SHOWN];
     int64_t count;
     dt__shown(t->name, shown);
-    const bool known = t->data_type > 0 && t->data_type < DT__COUNT_OF(types);
-    *type = known ? &types[t->data_type] : NULL;
-    if (!known || (*type)->bytes == 0) {
+    const bool known = t->data_type > 0 && t->data_type < DT__COUNT_OF(sizes);
+    const size_t size = known ? sizes[t->data_type] : 0;
+    if (size == 0) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the tensor '%s' has the data type %d; floats and integers are read",
                        g->file->path, shown, t->data_type);
@@ -101,13 +126,19 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t, const data_type **type)
                        "the most",
                        g->file->path, shown, t->n_dims, DT_MAX_RANK);
     }
+    const int forms = (t->raw_data.len > 0) + (typed_count(t) > 0) + (t->data_location != 0);
+    if (t->segment.len > 0 || forms > 1 || t->data_location < 0 || t->data_location > 1) {
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: the tensor '%s' is a segment, or has its data in two places",
+                       g->file->path, shown);
+    }
     if (t->data_location != 0) {
         size_t bytes;
-        if (!dt__mul_size((uint64_t)count, (*type)->bytes, &bytes)) bytes = SIZE_MAX;
+        if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
         DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
     }
-    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / (*type)->bytes : typed_count(t);
-    const bool whole = t->raw_data.len % (*type)->bytes == 0;
+    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / size : typed_count(t);
+    const bool whole = t->raw_data.len % size == 0;
     if (whole && (uint64_t)count == held) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_FORMAT,
                    "%s: the tensor '%s' has %lld elements by its shape, but data of %zu",
@@ -117,19 +148,19 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t, const data_type **type)
 dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
 {
     dt__onnx_tensor own = *from, *t = &own;
-    const data_type *type;
     float *f = NULL;
     dt__onnx_number *n = NULL;
-    DT__TRY(check(g, t, &type));
-    DT__TRY(dt__onnx_constant(g, out, (int)t->n_dims, t->dims, type->floats ? &f : NULL, &n));
-    out->integer = !type->floats;
+    DT__TRY(check(g, t));
+    const bool floats = dt__onnx_is_real(t->data_type) && t->data_type != DT__ONNX_DOUBLE;
+    const size_t size = sizes[t->data_type];
+    DT__TRY(dt__onnx_constant(g, out, (int)t->n_dims, t->dims, floats ? &f : NULL, &n));
+    out->type = t->data_type;
     out->initializer = *t->name == 0 ? NULL : t->name;
     for (int64_t i = 0; i < out->count; i++) {
         const double x =
             t->raw_data.len == 0
                 ? typed_at(t, i)
-                : of_bits(t->data_type,
-                          bits_of(t->raw_data.data + (size_t)i * type->bytes, type->bytes));
+                : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)i * size, size));
         if (f != NULL) f[i] = (float)x;
         else n[i] = (dt__onnx_number){ x, false };
     }
@@ -144,7 +175,7 @@ dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int6
     if (!dt__product(rank, dims, &v->count)) return dt__onnx_refuse(g, "a constant is too large");
     v->kind = DT__ONNX_CONSTANT;
     v->rank = rank;
-    v->integer = f == NULL;
+    v->type = f == NULL ? DT__ONNX_I64 : DT__ONNX_FLOAT;
     v->initializer = NULL;
     v->f = NULL;
     v->n = NULL;
@@ -224,7 +255,7 @@ dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *o
     }
     const dt__onnx_value x = *v;
     DT__TRY(dt__onnx_constant(g, out, x.rank, dims, x.f != NULL ? &f : NULL, &n));
-    out->integer = x.integer;
+    out->type = x.type;
     out->initializer = initializer;
     for (int64_t i = 0; i < x.count; i++) {
         if (f != NULL) f[i] = x.f[from];

@@ -1,9 +1,12 @@
 /* Data of tensors in other files (docs/ExternalData.md of ONNX): external_data says "location", a
- * path inside the model's folder, and may say "offset" and "length" in bytes. */
+ * path inside the model's folder, and may say "offset", "length" in bytes and "checksum", which is
+ * not looked at. Files are those of the folder, as in a Hugging Face folder: no link out of it is
+ * followed. */
 #include "core/atomic_file.h"
 #include "core/block_list.h"
 #include "core/json.h"
 #include "core/system_calls.h"
+#include "io/hf.h"
 #include "io/onnx.h"
 
 #include <errno.h>
@@ -37,6 +40,12 @@ static dt_status read_place(const dt__onnx_tensor *t, place *p)
 {
     for (size_t i = 0; i < t->n_external_data; i++) {
         const char *key = t->external_data[i]->key, *value = t->external_data[i]->value;
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(t->external_data[k]->key, key) != 0) continue;
+            return dt_fail(p->file->ctx, DT_ERR_FORMAT,
+                           "%s: the tensor '%s': its data in another file have a key twice",
+                           p->file->path, p->tensor);
+        }
         if (strcmp(key, "location") == 0) p->location = value;
         if (strcmp(key, "offset") == 0) DT__TRY(number(p, key, value, &p->offset));
         if (strcmp(key, "length") == 0) DT__TRY(number(p, key, value, &p->length));
@@ -78,13 +87,32 @@ static dt_status read_bytes(const place *p, int descriptor, const char *path, vo
     return DT_OK;
 }
 
+/* The path of the file; links lead to files of the folder. */
+static dt_status find_file(const place *p, char **out)
+{
+    dt_ctx *ctx = p->file->ctx;
+    char shown[DT__SHOWN];
+    const char *slash = strrchr(p->file->whole, '/');
+    const int length = slash == NULL             ? 1
+                       : slash == p->file->whole ? 1
+                                                 : (int)(slash - p->file->whole);
+    char *folder = dt__format_string(ctx, "%.*s", length, slash == NULL ? "." : p->file->whole);
+    *out = NULL;
+    if (folder == NULL) return DT_ERR_NOMEM;
+    const dt_status s = dt__hf_path(ctx, folder, p->location, out);
+    dt__release(ctx, folder);
+    if (s != DT_OK || *out != NULL) return s;
+    return dt_fail(ctx, DT_ERR_IO,
+                   "%s: cannot open: the tensor '%s' has its data in it, and there "
+                   "is no such file",
+                   dt__shown(p->location, shown), p->tensor);
+}
+
 static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBinaryData *out)
 {
     dt_ctx *ctx = p->file->ctx;
-    const char *slash = strrchr(p->file->whole, '/');
-    const int folder = slash == NULL ? 0 : (int)(slash - p->file->whole) + 1;
-    char *path = dt__format_string(ctx, "%.*s%s", folder, p->file->whole, p->location);
-    if (path == NULL) return DT_ERR_NOMEM;
+    char *path;
+    DT__TRY(find_file(p, &path));
     struct stat about;
     dt_status s = DT_OK;
     const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define LEAST_OPSET 9
-#define MOST_OPSET 21
+#define MOST_OPSET 28
 #define MOST_NODES 65536 /* and tensors */
 #define MOST_INPUTS 8192
 #define GROWTH 80
@@ -56,6 +56,10 @@ dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g, 
     if (*out == NULL && f->ctx->status == DT_ERR_NOMEM && !f->ctx->pool.limited) {
         return DT_ERR_NOMEM;
     }
+    if (*out != NULL && dt__onnx_has_nul(&dt_onnx__graph__descriptor, g->data, g->len)) {
+        *out = NULL;
+        return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: a text in it has a NUL inside", f->path);
+    }
     if (*out != NULL && (*out)->n_node > 0 && (*out)->n_node <= MOST_NODES) return DT_OK;
     *out = NULL;
     return dt_fail(f->ctx, DT_ERR_FORMAT,
@@ -67,12 +71,19 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
 {
     dt_ctx *ctx = f->ctx;
     f->model = (DtOnnx__Model *)unpack_message(f, &dt_onnx__model__descriptor, bytes, n);
+    if (f->model != NULL && dt__onnx_has_nul(&dt_onnx__model__descriptor, bytes, n)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "%s: a text in it has a NUL inside", f->path);
+    }
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
     const char *looks = dt__looks_like(bytes, n);
+    const bool of_pytorch = looks != NULL && strstr(looks, "PyTorch") != NULL;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: no ONNX file, or a damaged one%s%s: it is no message of protobuf", f->path,
-                   looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks);
+                   "%s: no ONNX file, or a damaged one%s%s: it is no message of protobuf%s",
+                   f->path, looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks,
+                   of_pytorch ? ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', "
+                                "dynamo=False, opset_version=17), with an input x"
+                              : "");
 }
 
 static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
@@ -94,12 +105,25 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     return s;
 }
 
+static bool is_standard(const char *domain)
+{
+    return *domain == 0 || strcmp(domain, "ai.onnx") == 0;
+}
+
 static dt_status check(dt__onnx_file *f)
 {
     const DtOnnx__Model *m = f->model;
+    int imports = 0;
     for (size_t i = 0; i < m->n_opset_import; i++) {
-        const char *domain = m->opset_import[i]->domain;
-        if (*domain == 0 || strcmp(domain, "ai.onnx") == 0) f->opset = m->opset_import[i]->version;
+        if (!is_standard(m->opset_import[i]->domain)) continue;
+        f->opset = m->opset_import[i]->version;
+        imports++;
+    }
+    if (imports != 1) {
+        return dt_fail(f->ctx, DT_ERR_FORMAT,
+                       "%s: it must import one version of the operators of ONNX (opset_import), "
+                       "not %d",
+                       f->path, imports);
     }
     if (m->graph == NULL || m->graph->n_node == 0) {
         return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: no ONNX model: it has no graph, or no nodes",
@@ -111,6 +135,9 @@ static dt_status check(dt__onnx_file *f)
                        "%s: %zu nodes, %zu tensors and %zu inputs; %d, %d and %d are the most",
                        f->path, m->graph->n_node, m->graph->n_initializer, m->graph->n_input,
                        MOST_NODES, MOST_NODES, MOST_INPUTS);
+    }
+    if (m->graph->n_sparse_initializer > 0) {
+        return dt_fail(f->ctx, DT_ERR_UNSUPPORTED, "%s: sparse initializers are not read", f->path);
     }
     if (f->opset >= LEAST_OPSET && f->opset <= MOST_OPSET) return DT_OK;
     return dt_fail(f->ctx, DT_ERR_UNSUPPORTED,

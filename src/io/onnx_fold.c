@@ -62,7 +62,7 @@ static dt_status make(dt__onnx *g, const dt__onnx_value *like, int rank, const i
     *to = (target){ .used = 0 };
     if (rank > DT_MAX_RANK) return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     DT__TRY(dt__onnx_constant(g, out, rank, dims, like->f != NULL ? &to->f : NULL, &to->n));
-    out->integer = like->integer;
+    out->type = like->type;
     return DT_OK;
 }
 
@@ -90,7 +90,10 @@ dt_status dt__onnx_fold_reshape(dt__onnx *g)
     int open = -1;
     DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 1), "the shape", &to));
     for (int i = 0; i < to.n; i++) {
-        if (to.v[i] == 0 && i < v->rank) to.v[i] = v->dims[i];
+        if (to.v[i] == 0 && i < v->rank && dt__onnx_int(g, "allowzero", 0) == 0) {
+            to.v[i] = v->dims[i];
+        }
+        if (to.v[i] == -1 && open >= 0) return dt__onnx_refuse(g, "-1 is twice in the shape");
         if (to.v[i] == -1) open = i;
         else if (to.v[i] < 0 || __builtin_mul_overflow(known, to.v[i], &known)) known = 0;
     }
@@ -103,6 +106,9 @@ dt_status dt__onnx_fold_flatten(dt__onnx *g)
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     int64_t dims[2] = { 1, 1 }, axis = dt__onnx_int(g, "axis", 1);
     if (axis < 0) axis += v->rank;
+    if (axis < 0 || axis > v->rank) {
+        return dt__onnx_refuse(g, "axis %lld of %d dimensions", (long long)axis, v->rank);
+    }
     for (int i = 0; i < v->rank; i++) dims[i < axis ? 0 : 1] *= v->dims[i];
     return with_dims(g, v, 2, dims);
 }
@@ -117,10 +123,12 @@ dt_status dt__onnx_fold_squeeze(dt__onnx *g)
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
     for (int i = 0; i < v->rank; i++) gone[i] = axes.n == 0 && v->dims[i] == 1;
     for (int i = 0; i < axes.n; i++) {
-        DT__TRY(dt__onnx_axis(g, axes.v[i], v->rank, &axis));
-        gone[axis] = true;
+        DT__TRY(dt__onnx_new_axis(g, axes.v[i], v->rank, gone, &axis));
     }
     for (int i = 0; i < v->rank; i++) {
+        if (gone[i] && v->dims[i] != 1) {
+            return dt__onnx_refuse(g, "of dimension %d, whose extent is not 1", i);
+        }
         if (!gone[i]) dims[rank++] = v->dims[i];
     }
     return with_dims(g, v, rank, dims);
@@ -137,9 +145,7 @@ dt_status dt__onnx_fold_unsqueeze(dt__onnx *g)
     const int rank = v->rank + axes.n;
     if (rank > DT_MAX_RANK) return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     for (int i = 0; i < axes.n; i++) {
-        DT__TRY(dt__onnx_axis(g, axes.v[i], rank, &axis));
-        if (added[axis]) return dt__onnx_refuse(g, "an axis is repeated");
-        added[axis] = true;
+        DT__TRY(dt__onnx_new_axis(g, axes.v[i], rank, added, &axis));
     }
     for (int i = 0, from = 0; i < rank; i++) dims[i] = added[i] ? 1 : v->dims[from++];
     return with_dims(g, v, rank, dims);
@@ -152,6 +158,7 @@ dt_status dt__onnx_fold_transpose(dt__onnx *g)
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
+    if (perm.n > v->rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
     for (int i = 0; i < v->rank; i++) {
         const int64_t from = perm.n == 0 ? v->rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= v->rank || seen[from]) {
@@ -179,7 +186,7 @@ dt_status dt__onnx_fold_concat(dt__onnx *g)
             return dt__onnx_refuse(g, "its constants do not fit together");
         }
         if (part != NULL) dims[axis] += part->dims[axis];
-        if (part != NULL && (part->f != NULL) != (v->f != NULL)) {
+        if (part != NULL && (part->type != v->type || (part->f != NULL) != (v->f != NULL))) {
             return dt__onnx_refuse(g, "constants of several types");
         }
     }
@@ -214,6 +221,7 @@ dt_status dt__onnx_fold_slice(dt__onnx *g)
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     dt_ints starts, ends, axes, steps = { .n = 0 };
     target to;
+    bool seen[DT_MAX_RANK] = { false };
     walk w = walk_of(v);
     DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
     DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
@@ -221,12 +229,13 @@ dt_status dt__onnx_fold_slice(dt__onnx *g)
     if (dt__onnx_in(g, 4) != NULL) {
         DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
     }
+    DT__TRY(dt__onnx_check_cuts(g, &starts, &ends, &axes, &steps));
     for (int i = 0; i < starts.n; i++) {
         int axis;
-        DT__TRY(dt__onnx_axis(g, i < axes.n ? axes.v[i] : i, v->rank, &axis));
-        const int64_t step = i < steps.n ? steps.v[i] : 1;
+        DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis));
+        const int64_t step = steps.n > 0 ? steps.v[i] : 1;
         if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
-        cut(&w, axis, starts.v[i], i < ends.n ? ends.v[i] : INT64_MAX, step);
+        cut(&w, axis, starts.v[i], ends.v[i], step);
     }
     DT__TRY(make(g, v, w.rank, w.dims, &to));
     copy(&to, v, &w);
@@ -296,7 +305,9 @@ dt_status dt__onnx_fold_filled(dt__onnx *g)
 {
     const DtOnnx__Attribute *a = dt__onnx_attribute(g, "value");
     const float zero = 0;
-    dt__onnx_value value = { .f = &zero, .count = 1, .kind = DT__ONNX_CONSTANT };
+    dt__onnx_value value = {
+        .f = &zero, .count = 1, .kind = DT__ONNX_CONSTANT, .type = DT__ONNX_FLOAT
+    };
     if (a != NULL && a->t != NULL) DT__TRY(dt__onnx_decode(g, a->t, &value));
     if (value.count != 1) return dt__onnx_refuse(g, "its value must be one number");
     return fill(g, dt__onnx_in(g, 0), &value);
@@ -310,6 +321,15 @@ dt_status dt__onnx_fold_expand(dt__onnx *g)
         return dt__onnx_refuse(g, "of a constant whose elements differ");
     }
     if (v->count < 1) return dt__onnx_refuse(g, "of an empty constant");
+    const int more = (int)(dt__onnx_in(g, 1)->count - v->rank);
+    for (int i = 0; i < v->rank; i++) { /* extents of v that are not 1 stay */
+        if (v->dims[i] == 1 && more >= 0) continue;
+        const dt__onnx_number n = more < 0 ? (dt__onnx_number){ 0, false }
+                                           : dt__onnx_number_at(dt__onnx_in(g, 1), more + i);
+        if (n.batch || n.value != (double)v->dims[i]) {
+            return dt__onnx_refuse(g, "whose result has other extents than its shape says");
+        }
+    }
     return fill(g, dt__onnx_in(g, 1), v);
 }
 
@@ -319,6 +339,7 @@ dt_status dt__onnx_fold_constant(dt__onnx *g)
     dt__onnx_value *out = dt__onnx_out(g, 0);
     float *f;
     dt__onnx_number *n;
+    if (g->node->n_attribute != 1) return dt__onnx_refuse(g, "it must have one attribute");
     if (a != NULL && a->t != NULL) return dt__onnx_decode(g, a->t, out);
     const DtOnnx__Attribute *real = dt__onnx_attribute(g, "value_float");
     const DtOnnx__Attribute *reals = dt__onnx_attribute(g, "value_floats");
@@ -342,8 +363,8 @@ dt_status dt__onnx_fold_constant(dt__onnx *g)
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 /* The batch size occurs at most once in a product, and alone in a sum. False: no such number. */
-static bool calculate(char op, bool integer, dt__onnx_number a, dt__onnx_number b,
-                      dt__onnx_number *y)
+static bool calculate_exactly(char op, bool integer, dt__onnx_number a, dt__onnx_number b,
+                              dt__onnx_number *y)
 {
     if (op == 'P' || op == 'E') {
         const bool equal = a.batch == b.batch && a.value == b.value;
@@ -367,6 +388,16 @@ static bool calculate(char op, bool integer, dt__onnx_number a, dt__onnx_number 
         if ((a.batch ? b.value : a.value) != 0) return false;
     }
     return op != 'D' || b.value != 0;
+}
+
+/* Integers that do not fit their type would wrap around, and those from 2^53 on are not exact: such
+ * operands and results are refused. */
+static bool calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
+                      dt__onnx_number *y)
+{
+    const bool integer = !dt__onnx_is_real(like->type);
+    if (integer && (fabs(a.value) >= 0x1p53 || fabs(b.value) >= 0x1p53)) return false;
+    return calculate_exactly(op, integer, a, b, y) && dt__onnx_round(like->type, &y->value);
 }
 
 /* Extents and distances of v as it broadcasts to `rank` dimensions. */
@@ -425,7 +456,8 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
     const char op = *g->node->op_type;
     const bool numbers = a->n != NULL || b->n != NULL || op == 'E';
     const dt__onnx_value like = { .f = numbers && (op != 'P' || a->n != NULL) ? NULL : a->f,
-                                  .integer = a->integer && (b->integer || op == 'P') };
+                                  .type = op == 'E' ? DT__ONNX_BOOL : a->type };
+    if (op != 'P' && a->type != b->type) return dt__onnx_refuse(g, "of values of two types");
     walk from[2];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
     target to;
@@ -436,7 +468,7 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
         const dt__onnx_number x = dt__onnx_number_at(a, from[0].first);
         const dt__onnx_number y = dt__onnx_number_at(b, from[1].first);
         dt__onnx_number z;
-        if (!calculate(op, like.integer, x, y, &z)) {
+        if (!calculate(op, &like, x, y, &z)) {
             return dt__onnx_refuse(g, "of these numbers, or of the batch size, is not known");
         }
         if (to.f != NULL) to.f[i] = (float)z.value;
@@ -450,7 +482,8 @@ dt_status dt__onnx_fold_where(dt__onnx *g)
 {
     const dt__onnx_value *const v[3] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1), dt__onnx_in(g, 2) };
     const dt__onnx_value like = { .f = v[1]->n != NULL || v[2]->n != NULL ? NULL : v[1]->f,
-                                  .integer = v[1]->integer && v[2]->integer };
+                                  .type = v[1]->type };
+    if (v[1]->type != v[2]->type) return dt__onnx_refuse(g, "of values of two types");
     walk from[3];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
     target to;
@@ -474,6 +507,11 @@ dt_status dt__onnx_fold_range(dt__onnx *g)
     for (int i = 0; i < 3; i++) {
         DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, i), "an end of the range", &end[i]));
     }
+    for (int i = 1; i < 3; i++) {
+        if (dt__onnx_in(g, i)->type != like.type) {
+            return dt__onnx_refuse(g, "of values of two types");
+        }
+    }
     const double n = fmax(ceil((end[1] - end[0]) / end[2]), 0);
     if (!(n <= MOST_FILLED)) {
         return dt__onnx_refuse(g, "of %g elements; %d are the most", n, MOST_FILLED);
@@ -481,7 +519,8 @@ dt_status dt__onnx_fold_range(dt__onnx *g)
     const int64_t count = (int64_t)n;
     DT__TRY(make(g, &like, 1, &count, &to));
     for (int64_t i = 0; i < count; i++) {
-        const double x = end[0] + (double)i * end[2];
+        double x = end[0] + (double)i * end[2];
+        if (!dt__onnx_round(like.type, &x)) return dt__onnx_refuse(g, "of integers that large");
         if (to.f != NULL) to.f[i] = (float)x;
         else to.n[i] = (dt__onnx_number){ x, false };
     }

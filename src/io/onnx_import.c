@@ -133,13 +133,15 @@ static dt_status load(const dt__onnx *g, dt_module *m)
     return DT_OK;
 }
 
-static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **options)
+static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **options,
+                        const char **data)
 {
     dt__onnx_layer *output[DT_MAX_OUT];
     DT__TRY(dt__onnx_walk(g));
     DT__TRY(find_outputs(g, output));
     DT__TRY(dt__onnx_name_layers(g));
     DT__TRY(make_options(g, output, options));
+    DT__TRY(dt__onnx_describe(g, *options, output, data));
     DT__TRY(dt_layers_create(g->ctx, *options, out));
     return load(g, *out);
 }
@@ -148,11 +150,12 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
 #define GROWTH 40
 #define SLACK ((size_t)1 << 30)
 
-static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options)
+static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options,
+                               const char **data)
 {
     dt_ctx *ctx = g->ctx;
     dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
-    const dt_status s = import(g, out, options);
+    const dt_status s = import(g, out, options, data);
     ctx->pool.limit = 0;
     if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: it describes a model many times as large as the file",
@@ -160,9 +163,15 @@ static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options *
 }
 
 /* Weights of modules are not drawn, and random streams stay as they are. */
-static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_info *info)
+static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how, dt_module **out,
+                             dt_model_info *info)
 {
-    dt__onnx g = { .ctx = f->ctx, .file = f, .graph = f->model->graph, .kept = &info->memory };
+    const dt_onnx_options none = { .n_names = 0 };
+    dt__onnx g = { .ctx = f->ctx,
+                   .file = f,
+                   .options = how == NULL ? &none : how,
+                   .graph = f->model->graph,
+                   .kept = &info->memory };
     dt_layers_options *options = NULL;
     dt__stream streams[DT__PURPOSES];
     const bool blank = f->ctx->blank;
@@ -171,7 +180,7 @@ static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_i
     dt_status s = dt_tape_create(f->ctx, &g.tape);
     if (s == DT_OK) {
         g.tape->no_grad = g.tape->shapes_only = true;
-        s = import_within(&g, out, &options);
+        s = import_within(&g, out, &options, &info->data);
     }
     f->ctx->blank = blank;
     memcpy(f->ctx->stream, streams, sizeof streams);
@@ -183,7 +192,8 @@ static dt_status import_file(const dt__onnx_file *f, dt_module **out, dt_model_i
     return s;
 }
 
-dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
+dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
+                         dt_module **out, dt_model_info *info)
 {
     DT__NEED(NULL, ctx);
     DT__NEED(ctx, out);
@@ -192,7 +202,7 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, dt_module **out, dt_mode
     *out = NULL;
     if (info != NULL) *info = own;
     dt_status s = dt__onnx_open(ctx, path, &file);
-    if (s == DT_OK) s = import_file(&file, out, &own);
+    if (s == DT_OK) s = import_file(&file, options, out, &own);
     dt__onnx_close(&file);
     if (s != DT_OK) {
         dt_module_free(*out);

@@ -226,6 +226,11 @@ dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, doubl
     if (number == NULL) return DT_ERR_NOMEM;
     number[0] = (float)scale;
     number[1] = (float)bias;
+    for (int i = 0; i < 2; i++) { /* a float below the normal ones has fewer bits */
+        if (number[i] == 0 ? (i == 0 ? scale : bias) == 0 : isnormal(number[i])) continue;
+        return dt__onnx_refuse(g, "a factor of %g or an addend of %g is beyond the range of floats",
+                               scale, bias);
+    }
     DT__TRY(dt__onnx_new(g, "affine", &l));
     dt_affine_options *o = &((dt_affine_layer *)l->options)->affine;
     o->scale = scale != 1;

@@ -108,9 +108,27 @@ dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints 
     return v == NULL ? dt__onnx_list(g, name, out) : dt__onnx_ints_of(g, v, name, out);
 }
 
+dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
+                              const dt_ints *axes, const dt_ints *steps)
+{
+    const int n = starts->n;
+    if (ends->n != n || (axes->n != 0 && axes->n != n) || (steps->n != 0 && steps->n != n)) {
+        return dt__onnx_refuse(g, "starts, ends, axes and steps differ in number");
+    }
+    return DT_OK;
+}
+
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out)
 {
     *out = (int)(axis < 0 && axis >= -rank ? axis + rank : axis >= 0 && axis < rank ? axis : 0);
     if (axis >= -rank && axis < rank) return DT_OK;
     return dt__onnx_refuse(g, "axis %lld of a value of %d dimensions", (long long)axis, rank);
+}
+
+dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out)
+{
+    DT__TRY(dt__onnx_axis(g, axis, rank, out));
+    if (seen[*out]) return dt__onnx_refuse(g, "axis %d is there twice", *out);
+    seen[*out] = true;
+    return DT_OK;
 }

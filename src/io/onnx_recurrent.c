@@ -3,6 +3,7 @@
  *     GRU   z r h   in the file, r z n in the layer      LSTM   i o f c,   i f g o */
 #include "io/onnx.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define MOST_GATES 4
@@ -23,22 +24,33 @@ typedef struct network {
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
+/* Whether the activations are those that a node without them has. Programs write them in letters of
+ * any size. */
+static bool has_own_activations(const dt__onnx *g, const network *n)
+{
+    static const char *const names[] = { "sigmoid", "tanh", "tanh" };
+    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "activations");
+    const size_t each = n->cell == &gru ? 2 : 3;
+    if (a == NULL) return true;
+    if (a->n_strings != each * (size_t)n->directions) return false;
+    for (size_t i = 0; i < a->n_strings; i++) {
+        const char *wanted = names[i % each];
+        if (a->strings[i].len != strlen(wanted)) return false;
+        for (size_t k = 0; k < a->strings[i].len; k++) {
+            if (tolower(a->strings[i].data[k]) != wanted[k]) return false;
+        }
+    }
+    return true;
+}
+
 static dt_status check_attributes(dt__onnx *g, network *n)
 {
-    static const char *const unknown[] = { "activations", "activation_alpha", "activation_beta",
-                                           "clip" };
-    const bool forward = dt__onnx_says(g, "direction", "forward", "forward");
     n->hidden = dt__onnx_int(g, "hidden_size", 0);
-    n->directions = forward ? 1 : 2;
+    n->directions = dt__onnx_says(g, "direction", "forward", "forward") ? 1 : 2;
     n->batch_first = dt__onnx_int(g, "layout", 0) == 1;
-    if (!forward && !dt__onnx_says(g, "direction", "bidirectional", "forward")) {
-        return dt__onnx_refuse(g, "whose direction is neither forward nor bidirectional");
+    if (!has_own_activations(g, n)) {
+        return dt__onnx_refuse(g, "with activations other than Sigmoid and Tanh in their places");
     }
-    for (int i = 0; i < DT__COUNT_OF(unknown); i++) {
-        if (dt__onnx_attribute(g, unknown[i]) == NULL) continue;
-        return dt__onnx_refuse(g, "with %s", unknown[i]);
-    }
-    if (dt__onnx_int(g, "input_forget", 0) != 0) return dt__onnx_refuse(g, "with input_forget");
     if (n->cell == &gru && dt__onnx_int(g, "linear_before_reset", 0) == 0) {
         return dt__onnx_refuse(
             g, "without linear_before_reset, which PyTorch's gru has, and Keras' with "

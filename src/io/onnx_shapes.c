@@ -1,6 +1,7 @@
 /* Nodes that arrange elements: Reshape, Transpose, Concat, Slice and others. */
 #include "io/onnx.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -11,23 +12,51 @@ dt_status dt__onnx_identity(dt__onnx *g)
     return DT_OK;
 }
 
-/* Between types of floats, and of numbers in shape arithmetic. */
+/* Each element of a constant in another type, as n where it depends on the batch size, or where
+ * floats would not hold it. */
+static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
+{
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    float *f = NULL;
+    dt__onnx_number *n = NULL;
+    bool batch = false;
+    for (int64_t i = 0; i < x->count && x->n != NULL; i++) batch |= x->n[i].batch;
+    const bool floats = dt__onnx_is_real(to) && to != DT__ONNX_DOUBLE && !batch;
+    DT__TRY(dt__onnx_constant(g, out, x->rank, x->dims, floats ? &f : NULL, &n));
+    out->type = to;
+    out->initializer = x->initializer;
+    for (int64_t i = 0; i < x->count; i++) {
+        dt__onnx_number y = dt__onnx_number_at(x, i);
+        if (to == DT__ONNX_BOOL) y.value = y.value != 0;
+        else if (!dt__onnx_is_real(to) && !y.batch) y.value = trunc(y.value);
+        if ((to == DT__ONNX_BOOL && y.batch) || !dt__onnx_round(to, &y.value)) {
+            return dt__onnx_refuse(g, "a number that the type does not hold");
+        }
+        if (f != NULL) f[i] = (float)y.value;
+        else n[i] = y;
+    }
+    return DT_OK;
+}
+
+/* A computed value stays a float: a type of fewer bits would round it. */
 dt_status dt__onnx_cast(dt__onnx *g)
 {
-    enum { FLOAT = 1, INT32 = 6, INT64 = 7, HALF = 10, DOUBLE = 11, BFLOAT = 16 };
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int64_t to = dt__onnx_int(g, "to", 0);
-    const bool floats = to == FLOAT || to == HALF || to == DOUBLE || to == BFLOAT;
-    if (!floats && (x.kind == DT__ONNX_COMPUTED || (to != INT32 && to != INT64))) {
+    const bool wide = to == DT__ONNX_FLOAT || to == DT__ONNX_DOUBLE;
+    if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
+        return dt__onnx_refuse(g,
+                               "to %s, which rounds; values are computed in float: export the "
+                               "model in float32",
+                               to == DT__ONNX_F16 ? "float16" : "bfloat16");
+    }
+    if (!wide && (x.kind == DT__ONNX_COMPUTED ||
+                  (to != DT__ONNX_I32 && to != DT__ONNX_I64 && to != DT__ONNX_BOOL &&
+                   to != DT__ONNX_F16 && to != DT__ONNX_BF16))) {
         return dt__onnx_refuse(g, "to the data type %lld", (long long)to);
     }
+    if (x.kind != DT__ONNX_COMPUTED && x.type != to) return cast_constant(g, &x, (int)to);
     dt__onnx_same(g, 0, &x);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    out->integer = !floats;
-    if (floats || x.f == NULL) return DT_OK;
-    dt__onnx_number *n;
-    DT__TRY(dt__onnx_constant(g, out, x.rank, x.dims, NULL, &n));
-    for (int64_t i = 0; i < x.count; i++) n[i].value = trunc((double)x.f[i]);
     return DT_OK;
 }
 
@@ -52,12 +81,17 @@ dt_status dt__onnx_shape(dt__onnx *g)
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* Whether a shape's first number keeps the batch: the symbol, -1, a copy, or the batch size that
- * the file fixes (1 of files that were traced with one example). */
-static bool keeps_batch(const dt__onnx *g, dt__onnx_number n)
+/* Whether a shape's first number keeps the batch: the symbol, -1, a copy, the batch size that the
+ * file fixes, or 1 where the other numbers are fixed too, so that only one example fits. */
+static bool keeps_batch(const dt__onnx *g, const dt__onnx_value *to)
 {
+    const dt__onnx_number n = dt__onnx_number_at(to, 0);
     if (n.batch) return n.value == 1;
-    return n.value == -1 || n.value == 0 || n.value == 1 || n.value == (double)g->batch;
+    bool open = false;
+    for (int64_t i = 1; i < to->count; i++) open |= dt__onnx_number_at(to, i).value == -1;
+    const bool copies = n.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
+    const bool one = n.value == 1 && g->batch == 0 && !open;
+    return n.value == -1 || copies || one || (g->batch > 0 && n.value == (double)g->batch);
 }
 
 /* The shape of one example that `to` asks for, from that of x. */
@@ -65,13 +99,14 @@ static dt_status resolve(dt__onnx *g, const dt_shape *x, const dt__onnx_value *t
 {
     int64_t count, known = 1;
     int open = -1;
-    if (to->count < 1 || to->count > DT_MAX_RANK || !keeps_batch(g, dt__onnx_number_at(to, 0))) {
+    if (to->count < 1 || to->count > DT_MAX_RANK || !keeps_batch(g, to)) {
         return dt__onnx_refuse(g, "the first dimension of its result is not the batch");
     }
     out->rank = (int)to->count - 1;
     for (int i = 0; i < out->rank; i++) {
         const dt__onnx_number n = dt__onnx_number_at(to, i + 1);
-        out->dims[i] = n.value == 0 && i < x->rank ? x->dims[i] : (int64_t)n.value;
+        const bool copies = n.value == 0 && i < x->rank && dt__onnx_int(g, "allowzero", 0) == 0;
+        out->dims[i] = copies ? x->dims[i] : (int64_t)n.value;
         if (n.batch) return dt__onnx_refuse(g, "its result has the batch twice");
         if (out->dims[i] == -1 && open < 0) open = i;
         else if (out->dims[i] < 1 || __builtin_mul_overflow(known, out->dims[i], &known)) known = 0;
@@ -94,7 +129,7 @@ static dt_status move_batch(dt__onnx *g, const dt__onnx_value *v, const dt__onnx
     DT__TRY(dt__onnx_constant(g, out, 1, &to->count, NULL, &n));
     for (int i = 0; i < to->count; i++) {
         const dt__onnx_number own = dt__onnx_number_at(to, i);
-        const bool copies = i < v->rank && own.value == 0;
+        const bool copies = i < v->rank && own.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
         n[i < at ? i + 1 : i == at ? 0 : i] = copies ? dt__onnx_extent(g, v, i) : own;
         if (i >= at || copies) continue;
         if (own.batch || own.value != dt__onnx_extent(g, v, i).value) {
@@ -191,13 +226,13 @@ dt_status dt__onnx_squeeze(dt__onnx *g)
     dt_ints axes;
     int axis;
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
+    if (axes.n == 0 && g->batch == 1) return dt__onnx_refuse(g, "of a batch of 1, without axes");
     for (int i = 0; i < v.rank; i++) {
         const dt__onnx_number n = dt__onnx_extent(g, &v, i);
         gone[i] = axes.n == 0 && !n.batch && n.value == 1;
     }
     for (int i = 0; i < axes.n; i++) {
-        DT__TRY(dt__onnx_axis(g, axes.v[i], v.rank, &axis));
-        gone[axis] = true;
+        DT__TRY(dt__onnx_new_axis(g, axes.v[i], v.rank, gone, &axis));
     }
     for (int i = v.rank - 1; i >= 0; i--) {
         if (gone[i]) DT__TRY(drop(g, &v, i));
@@ -233,6 +268,7 @@ dt_status dt__onnx_transpose(dt__onnx *g)
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
+    if (perm.n > v->rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
     for (int i = 0; i < v->rank; i++) {
         const int64_t from = perm.n == 0 ? v->rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= v->rank || seen[from]) {
@@ -295,6 +331,7 @@ dt_status dt__onnx_slice(dt__onnx *g)
 {
     dt__onnx_value v = *dt__onnx_in(g, 0);
     dt_ints starts, ends, axes, steps = { .n = 0 };
+    bool seen[DT_MAX_RANK] = { false };
     int axis;
     DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
     DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
@@ -302,12 +339,10 @@ dt_status dt__onnx_slice(dt__onnx *g)
     if (dt__onnx_in(g, 4) != NULL) {
         DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
     }
-    if (ends.n != starts.n || (axes.n != 0 && axes.n != starts.n)) {
-        return dt__onnx_refuse(g, "starts, ends and axes differ in number");
-    }
+    DT__TRY(dt__onnx_check_cuts(g, &starts, &ends, &axes, &steps));
     for (int i = 0; i < starts.n; i++) {
-        const int64_t range[3] = { starts.v[i], ends.v[i], i < steps.n ? steps.v[i] : 1 };
-        DT__TRY(dt__onnx_axis(g, axes.n == 0 ? i : axes.v[i], v.rank, &axis));
+        const int64_t range[3] = { starts.v[i], ends.v[i], steps.n > 0 ? steps.v[i] : 1 };
+        DT__TRY(dt__onnx_new_axis(g, axes.n == 0 ? i : axes.v[i], v.rank, seen, &axis));
         DT__TRY(cut(g, &v, axis, range));
     }
     dt__onnx_same(g, 0, &v);
@@ -328,6 +363,13 @@ dt_status dt__onnx_split(dt__onnx *g)
     if (sizes.n != 0 && sizes.n != n) {
         return dt__onnx_refuse(g, "into %lld, with %d sizes", (long long)n, sizes.n);
     }
+    if (dt__onnx_int(g, "num_outputs", n) != n) {
+        return dt__onnx_refuse(g, "num_outputs is %lld, but it has %lld outputs",
+                               (long long)dt__onnx_int(g, "num_outputs", n), (long long)n);
+    }
+    if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
+        return dt__onnx_refuse(g, "of %lld into %lld equal parts", (long long)extent, (long long)n);
+    }
     for (int i = 0; i < n && first <= extent; i++) {
         const int64_t size = sizes.n > 0 ? sizes.v[i] : (extent + n - 1) / n;
         const int64_t end = size < 0 || size > extent - first ? extent : first + size;
@@ -339,7 +381,7 @@ dt_status dt__onnx_split(dt__onnx *g)
         dt__onnx_same(g, i, &part);
         first = end;
     }
-    return DT_OK;
+    return first == extent ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
 }
 
 /* One index, or indices at equal distances. */
@@ -370,45 +412,53 @@ dt_status dt__onnx_gather(dt__onnx *g)
 
 /* ---- padding and resizing -------------------------------------------------------------------- */
 
-dt_status dt__onnx_pad(dt__onnx *g)
+/* Mode, value, pads and axes of the node. */
+static dt_status read_pad(dt__onnx *g, dt_pad_options *o, dt_ints *pads, dt_ints *axes)
 {
     static const char *const names[] = { "constant", "reflect", "edge", "wrap" };
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt_ints pads, axes = { .n = 0 };
-    double value = dt__onnx_real(g, "value", 0);
-    dt__onnx_layer *l;
-    int mode = 0, axis;
-    while (mode < 4 && !dt__onnx_says(g, "mode", names[mode], "constant")) mode++;
-    if (mode == 4) return dt__onnx_refuse(g, "its mode is not known");
-    DT__TRY(dt__onnx_list_or_in(g, "pads", 1, &pads));
+    int mode = 0;
+    while (mode < 3 && !dt__onnx_says(g, "mode", names[mode], "constant")) mode++;
+    o->mode = mode;
+    o->value = dt__onnx_real(g, "value", 0);
+    axes->n = 0;
+    DT__TRY(dt__onnx_list_or_in(g, "pads", 1, pads));
     if (dt__onnx_in(g, 2) != NULL) {
-        DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 2), "the value", &value));
+        DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 2), "the value", &o->value));
     }
     if (dt__onnx_in(g, 3) != NULL) {
-        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 3), "axes", &axes));
+        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 3), "axes", axes));
     }
-    const int n = axes.n > 0 ? axes.n : v->rank, rank = v->rank - 1;
-    if (pads.n != 2 * n) return dt__onnx_refuse(g, "%d pads for %d dimensions", pads.n, n);
+    if (fabs(o->value) <= (double)FLT_MAX) return DT_OK;
+    return dt__onnx_refuse(g, "by %g, which is not finite", o->value);
+}
+
+dt_status dt__onnx_pad(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0), x = *v;
+    dt_ints pads, axes;
+    dt__onnx_layer *l;
+    int axis;
+    bool seen[DT_MAX_RANK] = { false };
     DT__TRY(dt__onnx_new(g, "pad", &l));
     dt_pad_options *o = &((dt_pad_layer *)l->options)->pad;
-    o->mode = mode;
-    o->value = value;
+    DT__TRY(read_pad(g, o, &pads, &axes));
+    const int n = axes.n > 0 ? axes.n : v->rank, rank = v->rank - 1;
+    if (pads.n != 2 * n) return dt__onnx_refuse(g, "%d pads for %d dimensions", pads.n, n);
     o->pads.n = 2 * rank;
     for (int i = 0; i < n; i++) {
-        DT__TRY(dt__onnx_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, &axis));
+        DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis));
         const int at = rank - v->axis[axis];
+        if (pads.v[i] < 0 || pads.v[n + i] < 0) return dt__onnx_refuse(g, "with pads below 0");
         if (v->axis[axis] == 0 && (pads.v[i] != 0 || pads.v[n + i] != 0)) {
             return dt__onnx_refuse(g, "of the batch");
         }
         if (v->axis[axis] == 0) continue;
         o->pads.v[2 * at] = pads.v[i];
         o->pads.v[2 * at + 1] = pads.v[n + i];
-        if (pads.v[i] < 0 || pads.v[n + i] < 0) return dt__onnx_refuse(g, "with pads below 0");
     }
     while (o->pads.n > 2 && o->pads.v[o->pads.n - 1] == 0 && o->pads.v[o->pads.n - 2] == 0) {
         o->pads.n -= 2;
     }
-    const dt__onnx_value x = *v;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
     dt__onnx_same(g, 0, &x);
@@ -423,7 +473,9 @@ static dt_status factors_of(dt__onnx *g, const dt__onnx_value *v, double factor[
 {
     const bool old = strcmp(g->node->op_type, "Upsample") == 0 || g->file->opset < 11;
     const dt__onnx_value *scales = dt__onnx_in(g, old ? 1 : 2), *sizes = dt__onnx_in(g, 3);
-    if (scales != NULL && scales->count > 0) sizes = NULL;
+    if (scales != NULL && scales->kind == DT__ONNX_CONSTANT && scales->count == 0) scales = NULL;
+    if (sizes != NULL && sizes->kind == DT__ONNX_CONSTANT && sizes->count == 0) sizes = NULL;
+    if (scales != NULL && sizes != NULL) return dt__onnx_refuse(g, "with scales and sizes");
     const dt__onnx_value *given = sizes != NULL ? sizes : scales;
     if (given == NULL || given->kind != DT__ONNX_CONSTANT || given->count != v->rank) {
         return dt__onnx_refuse(g, "wants a constant factor or size for each dimension");

@@ -4,6 +4,7 @@
 #include "core/atomic_file.h"
 
 #include <detent/io.h>
+#include <detent/ops.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ typedef struct verification {
     dt_module *m;
     const DtOnnx__Graph *graph;
     const dt_file *values;
+    bool channels_last;
     dt_tensor *in[DT_MAX_IN];
     int n_in;
 } verification;
@@ -30,6 +32,27 @@ static dt_status want(const verification *v, const char *name, const char *what,
     return dt_file_load(v->values, name, DT_F32, out);
 }
 
+/* [N, H, W, C] of the file as [N, C, H, W], which the model reads. */
+static dt_status put_channels_first(const verification *v, dt_tensor **x)
+{
+    dt_tensor *y;
+    const int64_t *from = (*x)->dims, rows = from[1] * from[2];
+    const int64_t dims[] = { from[0], from[3], from[1], from[2] };
+    DT__TRY(dt_tensor_create(v->ctx, DT_F32, 4, dims, &y));
+    const float *a = dt_data(*x);
+    float *b = dt_data_mut(y);
+    for (int64_t n = 0; n < dims[0]; n++) {
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t c = 0; c < dims[1]; c++) {
+                b[(n * dims[1] + c) * rows + i] = a[(n * rows + i) * dims[1] + c];
+            }
+        }
+    }
+    dt_tensor_free(*x);
+    *x = y;
+    return DT_OK;
+}
+
 static dt_status load_inputs(verification *v)
 {
     for (size_t i = 0; i < v->graph->n_input && v->n_in < DT_MAX_IN; i++) {
@@ -37,6 +60,9 @@ static dt_status load_inputs(verification *v)
         if (dt__onnx_is_initializer(v->graph, name)) continue;
         DT__TRY(want(v, name, "an input", &v->in[v->n_in]));
         v->n_in++;
+        if (v->channels_last && v->in[v->n_in - 1]->rank == 4) {
+            DT__TRY(put_channels_first(v, &v->in[v->n_in - 1]));
+        }
     }
     return DT_OK;
 }
@@ -76,6 +102,8 @@ static dt_status run(verification *v, dt_tape *t, dt_onnx_difference *out)
     DT__TRY(load_inputs(v));
     dt_no_grad(t, true);
     DT__TRY(dt_forward_n(t, v->m, v->in, v->n_in, y, n_out));
+    for (int i = 0; i < n_out; i++) y[i] = dt_contiguous(t, y[i]);
+    DT__TRY(dt_tape_status(t));
     for (int i = 0; i < n_out; i++) DT__TRY(compare(v, v->graph->output[i]->name, y[i], &out[i]));
     return DT_OK;
 }
@@ -104,21 +132,24 @@ static dt_status verify(verification *v, const char *path, dt_onnx_difference *o
 }
 
 dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
-                         dt_onnx_difference out[DT_MAX_OUT], int *n)
+                         const dt_onnx_options *options, dt_onnx_differences *out)
 {
     DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), n);
+    DT__NEED(dt_module_ctx(m), out);
     dt__onnx_file file;
-    *n = 0;
+    out->n = 0;
     dt_status s = dt__onnx_open(dt_module_ctx(m), onnx, &file);
     if (s == DT_OK && file.model->graph->n_output > DT_MAX_OUT) {
         s = dt_fail(file.ctx, DT_ERR_UNSUPPORTED, "%s: more than %d outputs", file.path,
                     DT_MAX_OUT);
     }
     if (s == DT_OK) {
-        verification v = { .ctx = file.ctx, .m = m, .graph = file.model->graph };
-        s = verify(&v, values, out);
-        if (s == DT_OK) *n = (int)file.model->graph->n_output;
+        verification v = { .ctx = file.ctx,
+                           .m = m,
+                           .graph = file.model->graph,
+                           .channels_last = options != NULL && options->channels_last };
+        s = verify(&v, values, out->output);
+        if (s == DT_OK) out->n = (int)file.model->graph->n_output;
     }
     dt__onnx_close(&file);
     return s;

@@ -8,9 +8,9 @@
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-#define DT__ONNX(name, compute, fold, least) { #name, compute, fold, least },
-#define DT__ONNX_COMPUTED(name, compute, least) { #name, compute, NULL, least },
-#define DT__ONNX_CONSTANT(name, fold, least) { #name, NULL, fold, least },
+#define DT__ONNX(name, compute, fold) { #name, compute, fold },
+#define DT__ONNX_COMPUTED(name, compute) { #name, compute, NULL },
+#define DT__ONNX_CONSTANT(name, fold) { #name, NULL, fold },
 static const dt__onnx_operator operators[] = {
 #include "io/onnx_operators.inc"
 };
@@ -127,19 +127,47 @@ static dt_status input_error(dt__onnx *g, const DtOnnx__ValueInfo *in, const cha
                    dt__shown(in->name, shown), text);
 }
 
-/* The first dimension is the batch; the others must be numbers. */
-static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
+/* Of an input [H, W, C] of the file: the model's is [C, H, W], and v has its dimensions in the
+ * file's order. */
+static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
 {
-    enum { FLOAT = 1, HALF = 10, DOUBLE = 11 };
-    const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
-    dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
-    if (l == NULL) return DT_ERR_NOMEM;
+    const int64_t *from = l->shape.dims;
+    l->shape = (dt_shape){ .rank = 3, .dims = { from[2], from[0], from[1] } };
+    v->plain = -1;
+    v->axis[1] = 2;
+    v->axis[2] = 3;
+    v->axis[3] = 1;
+}
+
+/* What the elements of an input are; its layer computes in float. */
+static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
+{
+    char shown[DT__SHOWN];
     if (t == NULL || t->shape == NULL || t->shape->n_dim < 2 || t->shape->n_dim > DT_MAX_RANK) {
         return input_error(g, in, "must be a tensor of a batch and 1 to 7 more dimensions");
     }
-    if (t->elem_type != FLOAT && t->elem_type != HALF && t->elem_type != DOUBLE) {
+    if (t->elem_type == DT__ONNX_F16 || t->elem_type == DT__ONNX_BF16) {
+        return input_error(g, in,
+                           "has floats of 16 bits, in which every result would be rounded; "
+                           "export the model in float32");
+    }
+    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE) {
         return input_error(g, in, "must have floats");
     }
+    if (t->elem_type == DT__ONNX_DOUBLE) {
+        dt__say(g->ctx, "%s: the input '%s' has doubles; the model computes in float",
+                g->file->path, dt__shown(in->name, shown));
+    }
+    return DT_OK;
+}
+
+/* The first dimension is the batch; the others must be numbers. */
+static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
+{
+    const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
+    DT__TRY(check_type(g, in, t));
+    dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
+    if (l == NULL) return DT_ERR_NOMEM;
     l->shape.rank = (int)t->shape->n_dim - 1;
     for (size_t i = 1; i < t->shape->n_dim; i++) {
         const int64_t extent = t->shape->dim[i]->dim_value;
@@ -150,7 +178,11 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
         }
         l->shape.dims[i - 1] = extent;
     }
-    if (t->shape->dim[0]->dim_value > 0) g->batch = t->shape->dim[0]->dim_value;
+    const int64_t batch = t->shape->dim[0]->dim_value;
+    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
+        return input_error(g, in, "has another batch size than the input before it");
+    }
+    if (batch > 0) g->batch = batch;
     l->name = dt__onnx_clean(g, in->name);
     if (l->name == NULL) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
@@ -161,6 +193,7 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
     for (int i = 0; i < v->rank; i++) v->axis[i] = i;
+    if (g->options->channels_last && v->rank == 4) put_channels_first(l, v);
     return DT_OK;
 }
 
@@ -182,26 +215,41 @@ static bool is_standard(const dt__onnx_node *n)
     return *n->domain == 0 || strcmp(n->domain, "ai.onnx") == 0;
 }
 
-/* All nodes whose operator is not known, before anything else is looked at. */
+static dt_status check_node(dt__onnx *g)
+{
+    char text[DT__MESSAGE_SIZE];
+    const dt_status s = dt__onnx_check_node(g);
+    if (s != DT_ERR_UNSUPPORTED) return s;
+    snprintf(text, sizeof text, "%s", dt_error(g->ctx));
+    fault(g, g->node, text);
+    return DT_OK;
+}
+
+/* All nodes whose operator is not known, or that the table refuses, before anything else is looked
+ * at. */
 static dt_status check_operators(dt__onnx *g)
 {
     for (size_t i = 0; i < g->graph->n_node; i++) {
         const dt__onnx_node *n = g->graph->node[i];
+        g->node = n;
         if (!is_standard(n)) fault(g, n, "an operator outside of the standard");
         else if (dt__onnx_operator_of(n->op_type) == NULL) fault(g, n, "the operator is not known");
+        else if (*n->overload != 0) fault(g, n, "an overload of a function");
+        else DT__TRY(check_node(g));
     }
     return report(g);
 }
 
 /* Whether all inputs can be read; *constant: whether all are constant. The results of a node that
  * is wrong are not complained of again. */
-static bool check_inputs(dt__onnx *g, int64_t i, const dt__onnx_operator *o, bool *constant)
+static bool check_inputs(dt__onnx *g, int64_t i, bool *constant)
 {
     const dt__onnx_node *n = g->node;
+    const dt__onnx_version *o = dt__onnx_version_of(n->op_type, g->file->opset);
     char text[200], shown[DT__SHOWN];
     *constant = true;
-    for (size_t k = 0; k < n->n_input || (int)k < o->least_in; k++) {
-        const char *name = k < n->n_input ? n->input[k] : "";
+    for (size_t k = 0; k < n->n_input; k++) {
+        const char *name = n->input[k];
         const dt__onnx_value *v = *name == 0 ? NULL : dt__onnx_find(g, name);
         if (v != NULL && v->kind == DT__ONNX_WRONG) return false;
         if (v != NULL && v->kind != DT__ONNX_UNSET) {
@@ -228,7 +276,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     g->node = g->graph->node[i];
     const dt__onnx_operator *o = dt__onnx_operator_of(g->node->op_type);
     dt_status s = DT_ERR_UNSUPPORTED;
-    if (check_inputs(g, i, o, &constant)) {
+    if (check_inputs(g, i, &constant)) {
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {
             return DT_OK; /* nobody can read it */
@@ -255,6 +303,10 @@ static dt_status read_node(dt__onnx *g, int64_t i)
 dt_status dt__onnx_walk(dt__onnx *g)
 {
     DT__TRY(check_operators(g));
+    if (g->graph->n_quantization_annotation > 0) {
+        dt__say(g->ctx, "%s: notes on quantization are left out; they change no value",
+                g->file->path);
+    }
     DT__TRY(list_values(g));
     DT__TRY(read_initializers(g));
     DT__TRY(read_inputs(g));

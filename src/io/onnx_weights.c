@@ -1,6 +1,7 @@
 /* Nodes with weights: convolutions, products with a matrix, norms. */
 #include "io/onnx.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +61,30 @@ static dt_status read_window(dt__onnx *g, const dt_shape *x, window *w)
     }
     const bool upper = dt__onnx_says(g, "auto_pad", "SAME_UPPER", "NOTSET");
     const bool lower = dt__onnx_says(g, "auto_pad", "SAME_LOWER", "NOTSET");
+    if (pads.n != 0 && !dt__onnx_says(g, "auto_pad", "NOTSET", "NOTSET")) {
+        return dt__onnx_refuse(g, "with pads and auto_pad");
+    }
     if (upper || lower) pad_same(w, x, upper);
+    return DT_OK;
+}
+
+/* The extents that the specification gives the result of a convolution or pool: each window begins
+ * inside of x or of the padding before it. */
+static dt_status check_extents(dt__onnx *g, const dt_shape *x, const window *w, const dt_shape *y)
+{
+    const bool up = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    for (int i = 0; i < w->axes; i++) {
+        const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, stride = w->stride[i];
+        const int64_t room = x->dims[1 + i] + w->before[i] + w->after[i] - reach;
+        int64_t n = (up ? dt__ceil_div(room, stride) : room / stride) + 1;
+        if (up && (n - 1) * stride >= x->dims[1 + i] + w->before[i]) n--;
+        if (room >= 0 && y->dims[1 + i] == n) continue;
+        return dt__onnx_refuse(g,
+                               "whose windows are not those of the layer %s: %lld in "
+                               "dimension %d, expected %lld",
+                               g->layer[g->n_layers - 1]->type->item.name,
+                               (long long)y->dims[1 + i], 2 + i, (long long)n);
+    }
     return DT_OK;
 }
 
@@ -119,7 +143,13 @@ static dt_status read_kernel(dt__onnx *g, const dt__onnx_layer *x, window *w)
     if (w->axes < 1 || w->axes > 2 || x->shape.rank != w->axes + 1) {
         return dt__onnx_refuse(g, "of %d spatial dimensions; 1 and 2 are known", w->axes);
     }
-    for (int i = 0; i < w->axes; i++) w->kernel[i] = weight->dims[2 + i];
+    dt_ints kernel;
+    DT__TRY(dt__onnx_list(g, "kernel_shape", &kernel));
+    for (int i = 0; i < w->axes; i++) {
+        w->kernel[i] = weight->dims[2 + i];
+        if (kernel.n == 0 || (kernel.n == w->axes && kernel.v[i] == w->kernel[i])) continue;
+        return dt__onnx_refuse(g, "kernel_shape is not that of the weight");
+    }
     return read_window(g, &x->shape, w);
 }
 
@@ -129,10 +159,13 @@ dt_status dt__onnx_conv(dt__onnx *g)
     dt__onnx_layer *x, *l;
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(read_kernel(g, x, &w));
+    const dt_shape shape = x->shape;
+    const window whole = w;
     if (!is_even(&w)) DT__TRY(pad_before(g, &w, 0, &x));
     DT__TRY(new_conv(g, w.axes == 1 ? "conv1d" : "conv2d", &w, dt__onnx_in(g, 1)->dims[0], &l));
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(check_extents(g, &shape, &whole, &l->shape));
     dt__onnx_result(g, 0, l);
     return DT_OK;
 }
@@ -145,11 +178,6 @@ dt_status dt__onnx_conv_transpose(dt__onnx *g)
     int64_t channels;
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(read_kernel(g, x, &w));
-    if (dt__onnx_attribute(g, "output_shape") != NULL ||
-        !(dt__onnx_says(g, "auto_pad", "NOTSET", "NOTSET") ||
-          dt__onnx_says(g, "auto_pad", "VALID", "NOTSET"))) {
-        return dt__onnx_refuse(g, "with output_shape or auto_pad; pads are known");
-    }
     if (__builtin_mul_overflow(dt__onnx_in(g, 1)->dims[1], dt__onnx_int(g, "group", 1),
                                &channels)) {
         return dt__onnx_refuse(g, "of too many groups");
@@ -206,6 +234,16 @@ dt_status dt__onnx_matmul(dt__onnx *g)
     return DT_OK;
 }
 
+/* Products that are folded into weights must not leave the range in which floats have 24 bits;
+ * those beside a larger one need fewer. */
+static dt_status keeps_bits(dt__onnx *g, const float *v, int64_t n, const char *factor)
+{
+    float largest = 0;
+    for (int64_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(v[i]));
+    if (largest == 0 || (largest >= FLT_MIN && largest <= FLT_MAX)) return DT_OK;
+    return dt__onnx_refuse(g, "%s times the weights is beyond the range of floats", factor);
+}
+
 /* c times a factor, as one number for each of n outputs. */
 static dt_status outputs_of(dt__onnx *g, const dt__onnx_value *c, int64_t n, double factor,
                             float **out)
@@ -219,7 +257,7 @@ static dt_status outputs_of(dt__onnx *g, const dt__onnx_value *c, int64_t n, dou
     for (int64_t i = 0; i < n; i++) {
         (*out)[i] = (float)((double)data[c->count == 1 ? 0 : i] * factor);
     }
-    return DT_OK;
+    return keeps_bits(g, *out, n, "beta");
 }
 
 static dt_status scale(dt__onnx *g, dt__onnx_value *w, double factor)
@@ -232,7 +270,7 @@ static dt_status scale(dt__onnx *g, dt__onnx_value *w, double factor)
     DT__TRY(dt__onnx_constant(g, w, own.rank, own.dims, &to, NULL));
     w->initializer = own.initializer;
     for (int64_t i = 0; i < w->count; i++) to[i] = (float)((double)from[i] * factor);
-    return DT_OK;
+    return keeps_bits(g, to, w->count, "alpha");
 }
 
 dt_status dt__onnx_gemm(dt__onnx *g)
@@ -241,7 +279,6 @@ dt_status dt__onnx_gemm(dt__onnx *g)
     dt__onnx_layer *x, *l;
     const dt__onnx_value *c = dt__onnx_in(g, 2);
     float *bias;
-    if (dt__onnx_int(g, "transA", 0) != 0) return dt__onnx_refuse(g, "with transA");
     DT__TRY(matrix_of(g, dt__onnx_int(g, "transB", 0) != 0, &w));
     DT__TRY(scale(g, &w, dt__onnx_real(g, "alpha", 1)));
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
@@ -285,6 +322,10 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
 dt_status dt__onnx_batch_norm(dt__onnx *g)
 {
     dt__onnx_layer *x, *l;
+    for (int i = 1; i < 5; i++) {
+        if (dt__onnx_out(g, i) == NULL) continue;
+        return dt__onnx_refuse(g, "with %d outputs, which is its training", i + 1);
+    }
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     if (x->shape.rank < 1) return dt__onnx_refuse(g, "of a value without channels");
     DT__TRY(dt__onnx_new(g, x->shape.rank == 3 ? "batch_norm2d" : "batch_norm1d", &l));
@@ -317,6 +358,23 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
+/* Whether windows with the padding before x on both sides that may reach past it (ceil_mode) are
+ * those of the node: then padding of another size behind x needs no layer, if it does not count. */
+static bool reaches_past(const window *w, const dt_shape *x)
+{
+    for (int i = 0; i < w->axes; i++) {
+        const int64_t n = x->dims[1 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+        const int64_t stride = w->stride[i], before = w->before[i];
+        if (2 * before > reach || reach > n + 2 * before) return false;
+        int64_t windows = (n + 2 * before - reach) / stride + 1;
+        const bool rest = (n + 2 * before - reach) % stride > 0;
+        if (rest && windows * stride < n + before) windows++;
+        if (windows != (n + before + w->after[i] - reach) / stride + 1) return false;
+        if (w->dilation[i] > 1 && (windows - 1) * stride - before >= n - reach) return false;
+    }
+    return true;
+}
+
 /* Padding by zeros that a mean counts, or by values that no maximum is, may be a layer. */
 static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, double value)
 {
@@ -327,15 +385,20 @@ static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, doub
     if (w.axes < 1 || w.axes > 2) return dt__onnx_refuse(g, "of %d dimensions", w.axes);
     DT__TRY(read_list(g, "kernel_shape", w.axes, 0, w.kernel));
     DT__TRY(read_window(g, &x->shape, &w));
+    const dt_shape shape = x->shape;
+    const window whole = w;
     bool even = is_even(&w);
     for (int i = 0; i < w.axes; i++) even &= 2 * w.before[i] <= w.kernel[i];
+    const bool ceil = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    const bool past = !even && !ceil && (!counted || value < 0) && reaches_past(&w, &x->shape);
+    even = even || past;
     if (!even && !counted)
         return dt__onnx_refuse(g, "with padding that is not alike on both sides "
                                   "and not counted");
     if (!even) DT__TRY(pad_before(g, &w, value, &x));
     DT__TRY(dt__onnx_new(g, kind[w.axes - 1], &l));
     dt_pool_options *o = &((dt_pool_layer *)l->options)->pool;
-    o->ceil_mode = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    o->ceil_mode = ceil || past;
     o->count_include_pad = counted;
     for (int i = 0; i < w.axes; i++) {
         o->kernel[i] = w.kernel[i];
@@ -345,6 +408,7 @@ static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, doub
     }
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(check_extents(g, &shape, &whole, &l->shape));
     dt__onnx_result(g, 0, l);
     return DT_OK;
 }
@@ -353,17 +417,12 @@ dt_status dt__onnx_max_pool(dt__onnx *g)
 {
     static const char *const kind[] = { "max_pool1d", "max_pool2d" };
     if (dt__onnx_out(g, 1) != NULL) return dt__onnx_refuse(g, "with indices as a second result");
-    return pool(g, kind, true, -3e38);
+    return pool(g, kind, true, -(double)FLT_MAX);
 }
 
 dt_status dt__onnx_average_pool(dt__onnx *g)
 {
     static const char *const kind[] = { "avg_pool1d", "avg_pool2d" };
-    dt_ints dilations;
-    DT__TRY(dt__onnx_list(g, "dilations", &dilations));
-    for (int i = 0; i < dilations.n; i++) {
-        if (dilations.v[i] != 1) return dt__onnx_refuse(g, "with dilations");
-    }
     return pool(g, kind, dt__onnx_int(g, "count_include_pad", 0) != 0, 0);
 }
 
@@ -424,14 +483,14 @@ dt_status dt__onnx_global_average_pool(dt__onnx *g)
 dt_status dt__onnx_reduce_mean(dt__onnx *g)
 {
     dt__onnx_value v = *dt__onnx_in(g, 0);
-    bool over[DT_MAX_RANK] = { false };
+    bool over[DT_MAX_RANK] = { false }, seen[DT_MAX_RANK] = { false };
     dt__onnx_layer *l;
     dt_ints axes;
     int axis;
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
     if (axes.n == 0) return dt__onnx_refuse(g, "over all dimensions");
     for (int i = 0; i < axes.n; i++) {
-        DT__TRY(dt__onnx_axis(g, axes.v[i], v.rank, &axis));
+        DT__TRY(dt__onnx_new_axis(g, axes.v[i], v.rank, seen, &axis));
         if (v.axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
         over[v.axis[axis]] = true;
     }

@@ -112,10 +112,10 @@ static const pair *pair_of(const char *from, dt_dtype to)
 static dt_status fill(const dt_file *file, const dt_file_entry *e, const pair *p, dt_tensor *x)
 {
     if (p->convert == NULL) {
-        if (e->bytes > 0) memcpy(dt__data_mut(x), e->data, e->bytes);
+        if (e->bytes > 0) memcpy(dt__values_mut(x), e->data, e->bytes);
         return DT_OK;
     }
-    const int64_t good = p->convert(e->count, e->data, dt__data_mut(x));
+    const int64_t good = p->convert(e->count, e->data, dt__values_mut(x));
     if (good == e->count) return DT_OK;
     char text[DT__SHOWN];
     return dt_fail(file->ctx, p->refused, "%s: tensor '%s': element %lld %s", file->path,
@@ -217,7 +217,7 @@ void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x)
     const size_t each = dt_dtype_size(x->dtype);
     const int64_t unit = e->count % DT__GGUF_BLOCK == 0 ? DT__GGUF_BLOCK : 1;
     const unsigned char *from = e->data;
-    char *to = dt__data_mut(x);
+    char *to = dt__values_mut(x);
     for (int64_t done = 0; done < e->count; done += AT_ONCE) {
         const int64_t n = dt__min_i64(AT_ONCE, e->count - done);
         const size_t bytes = e->bytes / (size_t)(e->count / unit) * (size_t)(n / unit);

@@ -159,22 +159,21 @@ dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x)
 {
     DT__NEED(dt_ctx_of(x), w);
     DT__NEED(dt_ctx_of(x), x);
+    DT__TRY(check_text(w, "tensor's name", name));
+    char text[DT__SHOWN];
+    if (x->kind != NULL || x->storage == NULL || x->dtype == DT_I4) {
+        return dt_fail(w->ctx, DT_ERR_STATE, "dt_writer_add: '%s' must be dense and not dropped",
+                       dt__shown(name, text));
+    }
+    dt_tensor *view;
+    DT__TRY(dt__contiguous(w->ctx, x, &view));
     const dt_file_entry entry = {
         .name = name,
         .dtype = dt__file_dtype_name(x->dtype),
         .rank = x->rank,
         .dims = x->dims,
-        .data = dt_data(x),
+        .data = dt_data(view),
     };
-    DT__TRY(check_text(w, "tensor's name", name));
-    char text[DT__SHOWN];
-    if (x->kind != NULL || x->storage == NULL || x->dtype == DT_I4 || !dt_is_contiguous(x)) {
-        return dt_fail(w->ctx, DT_ERR_STATE,
-                       "dt_writer_add: '%s' must be dense, contiguous and not dropped",
-                       dt__shown(name, text));
-    }
-    dt_tensor *view;
-    DT__TRY(dt__view(w->ctx, x, &view));
     const dt_status status = dt_writer_add_bytes(w, &entry);
     if (status != DT_OK) {
         dt_tensor_free(view);

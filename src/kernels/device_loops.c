@@ -93,8 +93,16 @@ static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t exten
     return dt__max_i64(0, dt__min_i64(kernel - skip, room));
 }
 
-static uint8_t mean_of(const dt__windows *p, const uint8_t *x, int64_t i, int64_t j)
+/* Pixels of a window and of the padding that count. */
+static int64_t counted(const dt__windows *p, int d, int64_t i)
 {
+    const int64_t from = i * p->stride[d] - p->padding[d];
+    return dt__min_i64(from + p->kernel[d], p->in[d] + p->padding[d]) - from;
+}
+
+static uint8_t mean_of(const dt__windows *p, const uint8_t *x, int zero, const int64_t at[2])
+{
+    const int64_t i = at[0], j = at[1];
     int64_t row, column, sum = 0;
     const int64_t rows =
         inside(i * p->stride[0] - p->padding[0], p->kernel[0], p->dilation[0], p->in[0], &row);
@@ -104,27 +112,41 @@ static uint8_t mean_of(const dt__windows *p, const uint8_t *x, int64_t i, int64_
         const uint8_t *from = x + (row + a * p->dilation[0]) * p->in[1] + column;
         for (int64_t b = 0; b < columns; b++) sum += from[b * p->dilation[1]];
     }
-    const int64_t n = rows * columns;
+    int64_t n = rows * columns;
     sum -= 128 * n;
+    if (p->count_padding) {
+        const int64_t all = counted(p, 0, i) * counted(p, 1, j);
+        sum += zero * (all - n);
+        n = all;
+    }
     return (uint8_t)((sum > 0 ? sum + n / 2 : sum - n / 2) / n + 128);
 }
 
+typedef struct avg_args {
+    const dt__windows *p;
+    int zero;
+} avg_args;
+
 static void avg_share(const void *args, const dt__share *s)
 {
-    const dt__windows *p = args;
+    const avg_args *of = args;
+    const dt__windows *p = of->p;
     uint8_t *y = (uint8_t *)p->y + s->first * p->out[0] * p->out[1];
     for (int64_t plane = s->first; plane < s->past; plane++) {
         const uint8_t *x = (const uint8_t *)p->x + plane * p->in[0] * p->in[1];
         for (int64_t i = 0; i < p->out[0]; i++) {
-            for (int64_t j = 0; j < p->out[1]; j++) *y++ = mean_of(p, x, i, j);
+            for (int64_t j = 0; j < p->out[1]; j++) {
+                *y++ = mean_of(p, x, of->zero, (const int64_t[]){ i, j });
+            }
         }
     }
 }
 
-void dt__device_avg_codes(const dt__windows *p)
+void dt__device_avg_codes(const dt__windows *p, int zero)
 {
+    const avg_args args = { p, zero };
     const int64_t work = p->out[0] * p->out[1] * (4 + p->kernel[0] * p->kernel[1] / 4);
-    dt__parallel(p->planes, work, avg_share, p);
+    dt__parallel(p->planes, work, avg_share, &args);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */

@@ -36,8 +36,9 @@ typedef struct dt__device_quantizing {
 } dt__device_quantizing;
 void dt__device_quantize_codes(const dt__device_quantizing *q);
 
-/* Means of windows of codes, of the pixels inside of the plane; p->x and p->y are codes. */
-void dt__device_avg_codes(const dt__windows *p);
+/* Means of windows of codes, of the pixels inside of the plane, or of its padding too, whose codes
+ * are `zero`; p->x and p->y are codes. */
+void dt__device_avg_codes(const dt__windows *p, int zero);
 
 typedef struct dt__device_softmax {
     dt__multiplier by; /* shift at least 0 */

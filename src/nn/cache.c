@@ -34,7 +34,7 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
     if (t->status != DT_OK) return NULL;
     dt_status s = dt__tensor_create_raw(t->ctx, DT_I32, 1, &n, &positions);
     if (s == DT_OK) {
-        int32_t *to = dt__data_mut(positions);
+        int32_t *to = dt__values_mut(positions);
         for (int64_t i = 0; i < n; i++) to[i] = (int32_t)(dt__cache_start(t) + i);
         s = dt__tape_lend(t, positions);
     }

@@ -9,6 +9,7 @@
  * kept for that. */
 #include "nn/cache.h"
 
+#include <detent/ops.h>
 #include <limits.h>
 #include <string.h>
 
@@ -98,7 +99,7 @@ static dt_status pass(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
     d->cache.at = 0;
     dt_tensor *x = forward(d, ids, n, last);
     dt_status s = dt_tape_status(d->t);
-    if (s == DT_OK && last) s = take_logits(d, x);
+    if (s == DT_OK && last) s = take_logits(d, dt_contiguous(d->t, x));
     dt_tape_reset(d->t);
     if (s == DT_OK) d->cache.length += n;
     return s;

@@ -74,7 +74,7 @@ int64_t dt__unfolded_channels(const dt_module *layer)
     const dt_tensor *weight = own(layer->norm, "weight");
     int64_t n = 0;
     for (int64_t c = 0; c < weight->count && weight->dtype == DT_F32; c++) {
-        n += ((const float *)dt__data(weight))[c] == 0;
+        n += ((const float *)dt__values(weight))[c] == 0;
     }
     return n;
 }

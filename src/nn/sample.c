@@ -108,7 +108,7 @@ static dt_status check(dt_ctx *ctx, const dt_sampling *o, int64_t k, const dt_te
             o->temperature, (long long)o->top_k, o->top_p, (long long)k);
     }
     if (logits->dtype == DT_F32 && logits->rank == 1 && logits->count > 0 &&
-        logits->count <= INT32_MAX && dt_is_contiguous(logits)) {
+        logits->count <= INT32_MAX) {
         return DT_OK;
     }
     char has[160];

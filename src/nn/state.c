@@ -167,7 +167,7 @@ typedef struct converting {
 
 static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
 {
-    const void *p = dt__data(from);
+    const void *p = dt__values(from);
     for (int64_t k = 0; k < from->count; k++) {
         const double v =
             from->dtype == DT_F32 ? (double)((const float *)p)[k] : ((const double *)p)[k];

@@ -176,7 +176,11 @@ static dt_status check_tensor(const dt_module *m, const char *name, const dt_ten
                        "module %s: '%s' is lent by a tape; a tensor of one's own is wanted",
                        shown(m), name);
     }
-    return DT_OK;
+    if (dt_is_contiguous(x)) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_STATE,
+                   "module %s: '%s' is a view that is not contiguous; dt_tensor_contiguous copies "
+                   "it",
+                   shown(m), name);
 }
 
 static dt_status place_tensor(dt_module *m, const char *name, dt_tensor *x, dt_entry_kind kind)

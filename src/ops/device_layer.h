@@ -22,21 +22,42 @@ typedef struct dt__device_layer {
     int32_t *offset;    /* [rows]: the bias less the sum of codes times (zero point + 128) of x */
     dt__multiplier *by; /* [rows] */
     int least, most;    /* codes of y */
+    int64_t widened;    /* outputs whose weight has a larger scale than that of the operand */
 } dt__device_layer;
 
-/* Computes them. Errors: NUMERIC (a bias, a sum or a multiplier could leave its range, whatever x
- * is), UNSUPPORTED (a weight with groups or zero points), NOMEM; `why` says which output.
- * dt__device_layer_free frees it, also after an error. */
+/* Computes them. Where the bias of an output does not fit beside its largest sum, its weight gets a
+ * larger scale (numerics §8), and codes and scale are those. Errors: NUMERIC (a sum or a multiplier
+ * could leave its range, whatever x is), UNSUPPORTED (a weight with groups or zero points), NOMEM;
+ * `why` says which output. dt__device_layer_free frees it, also after an error. */
 #define DT__DEVICE_WHY 160
 dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__device_layer *out,
                                 char why[DT__DEVICE_WHY]);
+/* The same after in->y, where sums do not fit its scale, has got one that they do (numerics §8). */
+dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_layer *out,
+                               char why[DT__DEVICE_WHY]);
 void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *layer);
+
+/* The scale of a weight with which a bias, in units of the scales of x and weight, has 2^30 steps:
+ * a sum of up to 32768 products fits beside it. At least the least with which the unit is a normal
+ * number. */
+double dt__bias_scale(float bias, float x_scale);
+/* Codes divided by a larger scale's share: codes[k] = rne(codes[k] by). */
+void dt__rescale_codes(int8_t *codes, int64_t n, double by);
+
+/* The code of a real value, as device_quantize computes it; infinities have those of the ends. */
+int dt__device_code(double value, dt__coding_range r);
+
+/* The range with the same ends and a scale that is larger. */
+dt__coding_range dt__device_coarser(dt__coding_range r, double scale);
 
 /* The clamps of an activation (DT_ACT_NONE, RELU, RELU6) as codes of a range. */
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most);
 
-/* False where the scale of y is too small: the factor of y would not be below 1. */
+/* False where the scale of y is too small: the factor of y would not be below 1. The least scale
+ * that is not, of add and mul. */
 bool dt__device_add_make(float a, float b, float y, dt__device_add *out);
+double dt__device_add_scale(float a, float b);
+double dt__device_mul_scale(float a, float b);
 
 /* mul: requantize((a - z_a) (b - z_b), by) + z_y. False where that could leave int32. */
 bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by);

@@ -41,23 +41,46 @@ static dt_status keep_integers(dt_call *c, const dt__device_layer *l)
     return DT_OK;
 }
 
-static dt_status make_integers(dt_call *c, dt__coding_range y)
+/* The weight of the call has the codes of the layer from here on, in backward too. */
+static dt_status use_codes(dt_call *c, const dt__device_layer *l)
 {
-    dt__device_layer l = { 0 };
+    dt__codes *made;
+    const dt__codes *w = c->codes[WEIGHT];
+    const dt__code_matrix from = { l->codes, l->columns, l->scale, 1 };
+    c->state[DT__DEVICE_WIDENED] = l->widened;
+    if (l->widened == 0) return DT_OK;
+    DT__TRY(dt__codes_create(c->ctx, &made));
+    made->rows = w->rows;
+    made->columns = w->columns;
+    made->group = w->group;
+    made->groups = w->groups;
+    made->bits = w->bits;
+    made->integer = w->integer;
+    made->int8_backward = w->int8_backward;
+    made->layout = w->layout;
+    made->map = w->map;
+    made->panels = dt__alloc(c->ctx, w->layout.bytes);
+    if (made->panels != NULL) dt__panel_pack(&w->layout, &from, made->panels);
+    dt__codes_release(c->codes[WEIGHT]);
+    c->codes[WEIGHT] = made;
+    return made->panels != NULL ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* Integers that fit; *y becomes coarser where they would not. */
+static dt_status make_layer(dt_call *c, dt__coding_range *y, dt__device_layer *l)
+{
     char why[DT__DEVICE_WHY];
-    const dt__device_operands of = {
+    dt__device_operands of = {
         .x = dt__range_of_codes(c->codes[X]),
-        .y = y,
+        .y = *y,
         .w = c->codes[WEIGHT],
         .bias = c->in[BIAS] == NULL ? NULL : dt__data(c->arg[BIAS]),
         .one_scale = is_linear(c) && ((const dt_device_linear_options *)c->options)->one_scale,
         .activation = activation_of(c),
     };
-    dt_status s = dt__device_layer_make(c->ctx, &of, &l, why);
-    if (s == DT_OK) s = keep_integers(c, &l);
-    else if (s != DT_ERR_NOMEM) s = dt_refuse(c, s, "%s", why);
-    dt__device_layer_free(c->ctx, &l);
-    return s;
+    const dt_status s = dt__device_layer_fit(c->ctx, &of, l, why);
+    *y = of.y;
+    return s == DT_OK || s == DT_ERR_NOMEM ? s : dt_refuse(c, s, "%s", why);
 }
 
 /* ---- shape ----------------------------------------------------------------------------------- */
@@ -136,10 +159,14 @@ dt_status dt__device_conv_shape(dt_call *c)
     DT__TRY(check_operands(c, &y));
     DT__TRY(extents(c, dims));
     if (c->in[BIAS] != NULL) DT__TRY(dt__want_dims(c, BIAS, 1, dims + 1));
-    DT__TRY(dt__device_result(c, c->in[X]->rank, dims, y));
-    DT__TRY(plan_floats(c));
-    if (!c->coded) return DT_OK;
-    DT__TRY(make_integers(c, y));
+    dt__device_layer l = { 0 };
+    dt_status s = c->coded ? make_layer(c, &y, &l) : DT_OK;
+    if (s == DT_OK) s = dt__device_result(c, c->in[X]->rank, dims, y);
+    if (s == DT_OK) s = plan_floats(c);
+    if (s == DT_OK && c->coded) s = keep_integers(c, &l);
+    if (s == DT_OK && c->coded) s = use_codes(c, &l);
+    dt__device_layer_free(c->ctx, &l);
+    if (s != DT_OK || !c->coded) return s;
     const dt__conv p = geometry_of(c);
     const dt__qconv_codes to = { 0 };
     const dt__qconv q = qconv_of(c, &p, &to);

@@ -24,7 +24,8 @@ static int activation_of(const dt_call *c)
     return ((const dt_device_zip_options *)c->options)->activation;
 }
 
-static dt_status check_factors(const dt_call *c, dt__coding_range y)
+/* The factors must fit: *y becomes coarser where they would not. */
+static dt_status fit_factors(const dt_call *c, dt__coding_range *y)
 {
     dt__device_add add;
     dt__multiplier by;
@@ -34,13 +35,14 @@ static dt_status check_factors(const dt_call *c, dt__coding_range y)
     }
     const float a = dt__range_of_codes(c->codes[A]).scale,
                 b = dt__range_of_codes(c->codes[B]).scale;
-    if (adds(c) ? dt__device_add_make(a, b, y.scale, &add)
-                : dt__device_mul_make(a, b, y.scale, &by)) {
+    if (adds(c) ? dt__device_add_make(a, b, y->scale, &add)
+                : dt__device_mul_make(a, b, y->scale, &by)) {
         return DT_OK;
     }
-    return dt_refuse(c, DT_ERR_NUMERIC,
-                     "the result's scale %.9g is too small for operands of scales %.9g and %.9g",
-                     (double)y.scale, (double)a, (double)b);
+    *y = dt__device_coarser(*y, adds(c) ? dt__device_add_scale(a, b) : dt__device_mul_scale(a, b));
+    if (y->scale <= 0x1p120f) return DT_OK;
+    return dt_refuse(c, DT_ERR_NUMERIC, "operands of scales %.9g and %.9g are too large", (double)a,
+                     (double)b);
 }
 
 dt_status dt__device_zip_shape(dt_call *c)
@@ -53,7 +55,7 @@ dt_status dt__device_zip_shape(dt_call *c)
     DT__TRY(dt__want_dims(c, B, c->in[A]->rank, c->in[A]->dims));
     DT__TRY(dt__device_check_activation(c, activation_of(c)));
     DT__TRY(dt__device_range_of(c, SCALE, &y));
-    DT__TRY(check_factors(c, y));
+    DT__TRY(fit_factors(c, &y));
     dt__device_clamps(activation_of(c), y, &least, &most);
     c->state[0] = least;
     c->state[1] = most;

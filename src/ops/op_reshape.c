@@ -73,6 +73,12 @@ dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)
     return dt_apply(t, &dt__op_reshape, DT__CALL_WITH(&o, x));
 }
 
+dt_tensor *dt_contiguous(dt_tape *t, dt_tensor *x)
+{
+    if (x == NULL || (x->kind == NULL && dt_is_contiguous(x))) return x;
+    return dt_reshape(t, x, x->rank, x->dims);
+}
+
 #define TO(...)                                                                                    \
     &(const options)                                                                               \
     {                                                                                              \

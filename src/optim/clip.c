@@ -41,7 +41,7 @@ static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double
     for (int64_t i = 0; i < n; i++) {
         const dt_tensor *g = params[i].x->grad;
         if (g == NULL) continue;
-        dt__kernels_of(ctx, g->dtype)->sum_squares(g->count, dt__data(g), next);
+        dt__kernels_of(ctx, g->dtype)->sum_squares(g->count, dt__values(g), next);
         next += chunks_of(&params[i]);
     }
     dt__threads_leave(threads);

@@ -70,7 +70,7 @@ static void fill(const dt_optimizer *o, sent to)
         const dt__slot *s = &o->slots[i];
         if (!is_divided(o, s)) continue;
         const chunks c = chunks_of(o, s, dt__cluster_rank(o->cluster));
-        const float *g = (const float *)dt__data(s->p->grad) + dt__slot_first(s);
+        const float *g = (const float *)dt__values(s->p->grad) + dt__slot_first(s);
         const int64_t from = c.first * DT__CHUNK, past = dt__min_i64(c.b, c.past * DT__CHUNK);
         if (past > from) {
             dt__kernels_of(o->ctx, DT_F32)->sum_squares(past - from, g + (from - c.a), to.sum);
@@ -127,7 +127,7 @@ static void place_all(const dt_optimizer *o, sent *all, joint *j)
         const dt_tensor *g = s->p->grad;
         if (g == NULL) continue;
         if (is_divided(o, s)) place(o, s, all, j);
-        else dt__kernels_of(o->ctx, DT_F32)->sum_squares(g->count, dt__data(g), j->partial);
+        else dt__kernels_of(o->ctx, DT_F32)->sum_squares(g->count, dt__values(g), j->partial);
         j->partial += dt__ceil_div(dt__whole_count(s->p), DT__CHUNK);
     }
 }

@@ -131,7 +131,7 @@ static dt_status begin_exchange(dt_optimizer *o)
     }
     for (int64_t i = 0; i < o->n; i++) {
         if (v->tensors[i].count == 0) continue;
-        v->value[i] = dt__data_mut(dt__kind_of(o->slots[i].p)->inner(o->slots[i].p));
+        v->value[i] = dt__values_mut(dt__kind_of(o->slots[i].p)->inner(o->slots[i].p));
     }
     return DT_OK;
 }
@@ -314,7 +314,7 @@ static dt_status fetch_state(dt_optimizer *o, const wish *w, void *to)
     const int64_t k = w->number % DT__STATES;
     const dt_tensor *x = k < DT__MOST_STATES ? s->state[k] : s->average;
     fetching f = {
-        .o = o, .s = s, .own = dt__data(x), .to = to, .size = sizeof(float), .wish = *w
+        .o = o, .s = s, .own = dt__values(x), .to = to, .size = sizeof(float), .wish = *w
     };
     return exchange(&f);
 }
@@ -326,7 +326,7 @@ static dt_status fetch_tensor(dt_optimizer *o, const dt_tensor *x, const wish *w
     dt__slot_range(o, &s, dt__cluster_rank(o->cluster), s.range);
     fetching f = { .o = o,
                    .s = &s,
-                   .own = dt__data(dt__kind_of(x)->inner(s.p)),
+                   .own = dt__values(dt__kind_of(x)->inner(s.p)),
                    .to = to,
                    .size = dt_dtype_size(x->dtype),
                    .wish = *w };

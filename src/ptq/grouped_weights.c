@@ -37,8 +37,8 @@ static dt_status gather(const dt_statistics *s, const dt_tensor *x, const dt__ex
     const int64_t width = s->layer.columns, n = by->first[s->layer.groups];
     int64_t bad = -1;
     DT__TRY(dt__tensor_create_raw(s->ctx, DT_F32, 2, (const int64_t[]){ n, width }, out));
-    float *to = dt__data_mut(*out);
-    const float *from = dt__data(x);
+    float *to = dt__values_mut(*out);
+    const float *from = dt__values(x);
     for (int64_t i = 0; i < n; i++) {
         memcpy(to + i * width, from + by->row[i] * width, (size_t)width * sizeof *to);
     }
@@ -52,7 +52,9 @@ static dt_status check_inputs(const dt_statistics *s, const dt_tensor *x)
 {
     char text[160];
     if (x->kind != NULL || x->storage == NULL || !dt_is_contiguous(x)) {
-        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: inputs must be dense and contiguous");
+        return dt_fail(s->ctx, DT_ERR_ARG,
+                       "statistics: inputs must be dense and contiguous "
+                       "(dt_tensor_contiguous)");
     }
     if (x->dtype != DT_F32) {
         return dt_fail(s->ctx, DT_ERR_DTYPE, "statistics: inputs must be f32, not %s",

@@ -127,7 +127,7 @@ static dt_status make_room(dt__layer *l)
         l->inverse == NULL) {
         return DT_ERR_NOMEM;
     }
-    l->weight = dt__data(l->work->weight);
+    l->weight = dt__values(l->work->weight);
     if (l->work->op == NULL || !dt__is_transposed(l->work->op)) return DT_OK;
     dt__row_map map;
     dt__row_map_of(l->shape.groups, l->work->weight->rank, l->work->weight->dims, &map);

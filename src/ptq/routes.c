@@ -14,7 +14,8 @@ enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 static dt_status check_dense(dt_ctx *ctx, const char *name, const dt_tensor *x)
 {
     if (x == NULL || (x->kind == NULL && x->storage != NULL && dt_is_contiguous(x))) return DT_OK;
-    return dt_fail(ctx, DT_ERR_STATE, "routes: %s must be dense and contiguous", name);
+    return dt_fail(ctx, DT_ERR_STATE,
+                   "routes: %s must be dense and contiguous (dt_tensor_contiguous)", name);
 }
 
 static dt_status check(dt_ctx *ctx, const dt_routes *routes, const dt__routing *r)
@@ -78,13 +79,13 @@ dt_status dt__pair_rows(dt_ctx *ctx, const dt__routed_input *quantized,
         return dt_fail(ctx, DT_ERR_SHAPE, "the two models' inputs differ in shape");
     }
     const int64_t width = x->dims[x->rank - 1], rows = dt__rows(x);
-    DT__TRY(dt_tensor_from(ctx, DT_F32, x->rank, x->dims, dt__data(x), out));
+    DT__TRY(dt_tensor_from(ctx, DT_F32, x->rank, x->dims, dt__values(x), out));
     if (!is_for_rows(plain->index, x)) return DT_OK;
-    float *to = dt__data_mut(*out);
+    float *to = dt__values_mut(*out);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t from = row_of(quantized->index, plain->index, i);
-        const float *row = from < 0 ? (const float *)dt__data(xq) + i * width
-                                    : (const float *)dt__data(x) + from * width;
+        const float *row = from < 0 ? (const float *)dt__values(xq) + i * width
+                                    : (const float *)dt__values(x) + from * width;
         memcpy(to + i * width, row, (size_t)width * sizeof *to);
     }
     return DT_OK;

@@ -85,13 +85,14 @@ dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x,
 {
     const char *name = ops[u->op.kind]->name;
     if (x->kind != NULL || x->storage == NULL || !dt_is_contiguous(x)) {
-        return dt_fail(ctx, DT_ERR_ARG, "%s: its inputs must be dense and contiguous", name);
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "%s: its inputs must be dense and contiguous (dt_tensor_contiguous)", name);
     }
     if (x->dtype != DT_F32) {
         return dt_fail(ctx, DT_ERR_DTYPE, "%s: its inputs must be f32, not %s", name,
                        dt_dtype_name(x->dtype));
     }
-    *out = (dt__inputs){ .of = u, .x = dt__data(x) };
+    *out = (dt__inputs){ .of = u, .x = dt__values(x) };
     return is_linear(u) ? linear_inputs(ctx, x, out) : conv_inputs(ctx, x, out);
 }
 

@@ -35,11 +35,11 @@ static dt_status take_range(making *m)
         return dt_fail(m->ctx, DT_ERR_SHAPE, "quantize %s: %lld scales stand for %lld blocks",
                        m->name, (long long)scale->count, (long long)blocks);
     }
-    memcpy(m->q.scale, dt__data(scale), (size_t)blocks * sizeof(float));
+    memcpy(m->q.scale, dt__values(scale), (size_t)blocks * sizeof(float));
     if (m->q.zero == NULL) return DT_OK;
     const bool low = m->quant->is_unsigned && m->quant->range == DT_RANGE_LEARNED;
     if (zero == NULL) memset(m->q.zero, low ? dt__qmin(m->quant) : 0, (size_t)blocks);
-    else memcpy(m->q.zero, dt__data(zero), (size_t)blocks);
+    else memcpy(m->q.zero, dt__values(zero), (size_t)blocks);
     return DT_OK;
 }
 
@@ -47,9 +47,9 @@ static dt_status quantize(making *m, const dt_tensor *x)
 {
     if (m->like->scale != NULL) {
         DT__TRY(take_range(m));
-        return dt__quantize_given(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
+        return dt__quantize_given(m->ctx, m->quant, &m->cut, dt__values(x), &m->q, m->name);
     }
-    return dt__quantize(m->ctx, m->quant, &m->cut, dt__data(x), &m->q, m->name);
+    return dt__quantize(m->ctx, m->quant, &m->cut, dt__values(x), &m->q, m->name);
 }
 
 /* Buffers for scales and zero points, and the mask where gradients want one. */
@@ -235,7 +235,7 @@ static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes 
 static dt_status make_panels_at_once(making *m, const dt_tensor *x, dt__codes *codes)
 {
     const dt__coding coding = dt__coding_of(m->quant);
-    const dt__panel_source source = { &codes->layout, dt__data(x), &coding, codes->panels,
+    const dt__panel_source source = { &codes->layout, dt__values(x), &coding, codes->panels,
                                       m->q.mask };
     m->q.clipped = dt__quantize_panels(m->ctx, &source);
     if (m->q.clipped >= 0) return DT_OK;
@@ -268,7 +268,7 @@ static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
     }
     codes->residual = dt__alloc_array(m->ctx, x->count, 1);
     if (codes->residual == NULL) return DT_ERR_NOMEM;
-    dt__learned_residual(m->ctx, m->quant, x, *(const float *)dt__data(m->like->scale),
+    dt__learned_residual(m->ctx, m->quant, x, *(const float *)dt__values(m->like->scale),
                          codes->residual);
     return DT_OK;
 }

@@ -38,7 +38,7 @@ bool dt__renew_begin(dt_tensor *x, dt__renewal *r)
     r->codes = codes;
     r->cached = c;
     r->coding = dt__coding_of(&c->how.quant);
-    r->source = (dt__panel_source){ &codes->layout, dt__data(master), &r->coding, codes->panels,
+    r->source = (dt__panel_source){ &codes->layout, dt__values(master), &r->coding, codes->panels,
                                     codes->mask };
     atomic_init(&r->clipped, 0);
     atomic_init(&r->renewed, 0);

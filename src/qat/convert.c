@@ -38,8 +38,8 @@ static bool seen(const conversion *c, const dt_tensor *w)
 /* The rounder gets scales and zero points of a static or learned range. */
 void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point)
 {
-    const float *s = fq->scale == NULL ? NULL : dt__data(fq->scale);
-    const int8_t *z = fq->zero_point == NULL ? NULL : dt__data(fq->zero_point);
+    const float *s = fq->scale == NULL ? NULL : dt__values(fq->scale);
+    const int8_t *z = fq->zero_point == NULL ? NULL : dt__values(fq->zero_point);
     const int64_t share = s == NULL ? 1 : dt__max_i64(1, blocks / dt__max_i64(1, fq->scale->count));
     for (int64_t i = 0; s != NULL && i < blocks; i++) {
         const int64_t at = i / share;
@@ -237,6 +237,13 @@ static dt_status check_range(void *user, const char *path, dt_module *m)
 
 dt_status dt__check_ranges(dt_module *m) { return dt_module_visit_modules(m, check_range, NULL); }
 
+static dt_status tell_widened(void *user, const char *path, dt_module *m)
+{
+    (void)user;
+    (void)path;
+    return dt__device_of(m) == NULL ? DT_OK : dt__device_probe(dt__device_of(m), true);
+}
+
 static dt_status settle_input(void *user, const char *path, dt_module *m)
 {
     (void)user;
@@ -266,6 +273,7 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     }
     c.report.unfolded = dt_unfolded_channels(m);
     dt_status s = dt__check_ranges(m);
+    if (s == DT_OK) s = dt_module_visit_modules(m, tell_widened, NULL);
     if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
     if (s == DT_OK) s = dt_module_visit_modules(m, make_derived, &c);
     if (s == DT_OK) s = dt__merge(m, false);

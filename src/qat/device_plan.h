@@ -29,6 +29,7 @@ typedef struct dt__plan_node {
     int64_t shares;            /* the value whose range the result has; its own: it has a range */
     dt_module *range;          /* a quantizer, where it has one of its own */
     bool joined;               /* a concatenation shares it, whose result is observed */
+    bool told;                 /* dt__device_tell has named its module */
 } dt__plan_node;
 
 typedef struct dt__device {
@@ -71,8 +72,11 @@ void dt__device_unrange(dt__device *d);
 /* Folded norms are computed with their running statistics from now on (device_norms.c). */
 void dt__device_plan_norms(const dt__device *d);
 /* Computes each node whose operands and result have ranges that are known already, on zeros, by
- * itself: NUMERIC, naming all modules whose sums or multipliers do not fit. NOMEM. */
-dt_status dt__device_probe(const dt__device *d);
+ * itself: NUMERIC, naming all modules whose sums or multipliers do not fit. NOMEM. `tells`: by
+ * dt__device_tell, too. */
+dt_status dt__device_probe(const dt__device *d, bool tells);
+/* on_call of a tape: names each layer with a scale that its bias enlarges, once. */
+void dt__device_tell(void *device, const dt_call *c);
 /* From now on the plan runs in place of m's forward, and belongs to m. */
 void dt__device_install(dt__device *d);
 /* The plan of m; NULL where it has none. */

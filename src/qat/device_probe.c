@@ -1,7 +1,9 @@
-/* Whether the integers of a network fit, asked before training where a recipe gives ranges: each
- * node whose operands and result have known ranges runs by itself, on zeros. Its op computes
- * multipliers, biases and the largest sums from scales and weights alone, whatever the input is. */
+/* Whether the integers of a network fit, asked before training where a recipe gives ranges, and
+ * which scales their biases enlarge, told when a model is converted: each node whose operands and
+ * result have known ranges runs by itself, on zeros. Its op computes multipliers, biases and the
+ * largest sums from scales and weights alone, whatever the input is. */
 #include "core/refusals.h"
+#include "ops/device_products.h"
 #include "ops/ops_list.h"
 #include "qat/device_becomes.h"
 #include "qat/device_plan.h"
@@ -14,6 +16,7 @@ typedef struct probe {
     dt_tape *t;
     dt_tensor **value;
     dt__refusals refusals;
+    bool tells;
 } probe;
 
 /* The range of a value where it is known; NULL: it is not, or that of a softmax. */
@@ -51,27 +54,65 @@ static bool begin(probe *p, const dt__plan_node *node, int64_t value)
     return true;
 }
 
+/* A result whose integers do not fit its range has a coarser one: not the range that was given. */
+static void check_range(probe *p, int64_t i, const dt_tensor *y)
+{
+    const dt__quantizer *q = range_of(p->d, DT__PLAN_FIRST + i);
+    float scale;
+    if (p->tells || q == NULL || y == NULL || dt_coded_range(y, &scale, NULL) != DT_OK) return;
+    const float given = *(const float *)dt__values(q->scale);
+    if (scale == given) return;
+    dt__refusals_add(&p->refusals,
+                     "in %s: the result's scale %.9g is too small: its sums fit int32 from %.9g on",
+                     dt__plan_path(p->d->node[i].m), (double)given, (double)scale);
+}
+
 static dt_status try_node(probe *p, int64_t i)
 {
     const dt__plan_node *node = &p->d->node[i];
-    if (begin(p, node, DT__PLAN_FIRST + i)) dt__device_run_node(p->d, p->t, p->value, i);
+    dt_tensor *y = NULL;
+    if (begin(p, node, DT__PLAN_FIRST + i)) y = dt__device_run_node(p->d, p->t, p->value, i);
     const dt_status s = dt_tape_status(p->t);
+    if (s == DT_OK) check_range(p, i, y);
     if (s == DT_ERR_NUMERIC) dt__refusals_add(&p->refusals, "%s", dt_error(p->d->ctx));
     dt_tape_reset(p->t);
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
-dt_status dt__device_probe(const dt__device *d)
+void dt__device_tell(void *device, const dt_call *c)
 {
-    probe p = { .d = d };
+    const dt__device *d = device;
+    const dt_module *m = c->tape->open != NULL ? c->tape->open->m : NULL;
+    const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
+                         c->op == &dt__op_device_conv_transpose2d;
+    if (!product || c->state[DT__DEVICE_WIDENED] == 0) return;
+    for (int64_t i = 0; i < d->n; i++) {
+        if (d->node[i].m != m) continue;
+        if (d->node[i].told) return;
+        d->node[i].told = true;
+        break;
+    }
+    dt__say(c->ctx,
+            "%s: the weights of %lld of %lld outputs are small beside their biases: they get a "
+            "larger scale, with which the biases fit int32",
+            m != NULL ? dt__plan_path(m) : "a layer", (long long)c->state[DT__DEVICE_WIDENED],
+            (long long)c->codes[1]->rows);
+}
+
+dt_status dt__device_probe(const dt__device *d, bool tells)
+{
+    probe p = { .d = d, .tells = tells };
     dt_status s = dt_tape_create(d->ctx, &p.t);
     p.value = dt__alloc_zero(d->ctx, (size_t)(DT__PLAN_FIRST + d->n) * sizeof *p.value);
     if (s == DT_OK && p.value == NULL) s = DT_ERR_NOMEM;
     if (s == DT_OK) dt_no_grad(p.t, true);
+    if (s == DT_OK && tells) p.t->on_call = dt__device_tell;
+    if (s == DT_OK) p.t->on_call_user = (void *)(uintptr_t)d;
     for (int64_t i = 0; i < d->n && s == DT_OK; i++) s = try_node(&p, i);
     dt_tape_free(p.t);
     dt__release(d->ctx, p.value);
     DT__TRY(s);
     return dt__refusals_end(d->ctx, &p.refusals, DT_ERR_NUMERIC,
-                            "prepare: the integers of this model do not fit");
+                            "%s: the integers of this model do not fit",
+                            tells ? "convert" : "prepare");
 }

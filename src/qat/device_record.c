@@ -188,6 +188,37 @@ static void on_forward(void *user, const dt__module_call *call)
     r->status = append(r, &node, call->out[0]);
 }
 
+/* ---- padding below 0 ------------------------------------------------------------------------- */
+
+/* Whether node i pads with a value below 0, which may lie outside of the range of its operand. */
+static bool pads_below(const dt__device *d, int64_t i)
+{
+    const dt__plan_node *node = &d->node[i];
+    return node->op == &dt__op_pad && ((const dt_pad_options *)node->options)->value < 0;
+}
+
+/* A maximum of codes is right for every value of the padding below 0: below the range it is the
+ * lowest code, which is that of no window with a larger one. Nothing else may read such a value. */
+static void check_pads(recorder *r)
+{
+    const dt__device *d = r->d;
+    for (int64_t i = 0; i < d->n; i++) {
+        if (!pads_below(d, i)) continue;
+        bool maxima = d->node[i].last < INT64_MAX;
+        for (int64_t k = i + 1; k < d->n; k++) {
+            for (int in = 0; in < d->node[k].n_in; in++) {
+                const bool reads = d->node[k].in[in] == DT__PLAN_FIRST + i;
+                maxima = maxima && (!reads || d->node[k].op == &dt__op_max_pool2d);
+            }
+        }
+        if (maxima) continue;
+        dt__refusals_add(&r->refusals,
+                         "pad of %s: only zeros can be padded, and numbers below 0 where "
+                         "max_pool2d alone reads them",
+                         dt__plan_path(d->node[i].m));
+    }
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static dt_status find_outputs(recorder *r, dt_tensor *const *y, int n)
@@ -232,9 +263,13 @@ static dt_status run(recorder *r, dt_tape *t, const dt_shape *in, int n_in, dt_t
     const dt_status s = dt_forward_n(t, r->d->m, x, n_in, y, n_out);
     dt_train(r->d->m, training);
     DT__TRY(r->status);
+    if (s == DT_OK && r->refusals.n == 0) {
+        DT__TRY(find_outputs(r, y, n_out));
+        check_pads(r);
+    }
     DT__TRY(dt__refusals_end(r->d->ctx, &r->refusals, DT_ERR_UNSUPPORTED,
                              "prepare: this model cannot be computed by integers alone"));
-    return s == DT_OK ? find_outputs(r, y, n_out) : s;
+    return s;
 }
 
 dt_status dt__device_run_shapes(dt__device *d, const dt_shape *in, int n_in)

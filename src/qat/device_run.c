@@ -94,7 +94,8 @@ static dt_tensor *run_floats(const pass *p, const dt__plan_node *node, dt_tensor
 /* Averages of whole planes, or of equal windows. */
 static dt_tensor *averaged(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
-    dt_pool_options o = { .kernel = { x->dims[2], x->dims[3] }, .dilation = { 1, 1 } };
+    dt_pool_options o = dt_pool_defaults();
+    for (int i = 0; i < 2; i++) o.kernel[i] = x->dims[2 + i];
     if (node->op == &dt__op_avg_pool2d) return dt_device_avg_pool2d(p->t, x, node->options);
     for (int i = 0; i < 2 && node->op == &dt__op_adaptive_avg_pool2d; i++) {
         o.kernel[i] = x->dims[2 + i] / node->dims[2 + i];
@@ -304,9 +305,15 @@ static void run_pass(const dt__device *d, dt_tape *t, dt_tensor *const *in, dt_t
     if (observes && !dt__runs_again(t)) observe_all(&p, in);
     if (t->status != DT_OK) return;
     if (d->enabled && !t->shapes_only) dt__tape_adopt(t, dt__device_check_ranges(d, "forward"));
+    const bool tells = trains && t->on_call == NULL;
+    if (tells) {
+        t->on_call = dt__device_tell;
+        t->on_call_user = (void *)(uintptr_t)d;
+    }
     memset(value, 0, (size_t)(FIRST + d->n) * sizeof *value);
     memcpy(value, in, (size_t)d->n_in * sizeof in[0]);
     run_nodes(&p);
+    if (tells) t->on_call = NULL;
     for (int i = 0; i < d->n_out && t->status == DT_OK; i++) {
         dt_tensor *y = value[d->out[i]];
         out[i] = p.floats ? y : dt_device_dequantize(t, y);

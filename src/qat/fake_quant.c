@@ -81,14 +81,14 @@ static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *u
     dt__cut cut;
     DT__TRY(dt__weight_cut(t->ctx, &fq_of(x)->quant, &shape, &cut));
     if (!dt__is_mapped(map)) {
-        dt__pass_gradient(t->ctx, &cut, used->mask, dt__data(d), dt__data_mut(d));
+        dt__pass_gradient(t->ctx, &cut, used->mask, dt__values(d), dt__values_mut(d));
         return DT_OK;
     }
     float *rows = dt__alloc_array(t->ctx, x->count, sizeof *rows);
     if (rows == NULL) return DT_ERR_NOMEM;
-    dt__rows_gather(map, dt__data(d), rows);
+    dt__rows_gather(map, dt__values(d), rows);
     dt__pass_gradient(t->ctx, &cut, used->mask, rows, rows);
-    dt__rows_scatter(map, rows, dt__data_mut(d));
+    dt__rows_scatter(map, rows, dt__values_mut(d));
     dt__release(t->ctx, rows);
     return DT_OK;
 }

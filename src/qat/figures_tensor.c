@@ -14,7 +14,7 @@
 
 static void compare(const dt_tensor *x, const dt_tensor *dequantized, dt_quant_figures *out)
 {
-    const float *a = dt__data(x), *b = dt__data(dequantized);
+    const float *a = dt__values(x), *b = dt__values(dequantized);
     double signal = 0, noise = 0;
     float bound = 0;
     for (int64_t i = 0; i < x->count; i++) {
@@ -30,7 +30,7 @@ static void compare(const dt_tensor *x, const dt_tensor *dequantized, dt_quant_f
 
 static void fill_bins(const dt_tensor *x, dt_quant_figures *out)
 {
-    const float *a = dt__data(x);
+    const float *a = dt__values(x);
     const double bound = out->bound, factor = bound > 0 ? 0.5 * DT_FIGURE_BINS / bound : 0;
     for (int64_t i = 0; i < x->count; i++) {
         const int bin = (int)(((double)a[i] + bound) * factor);
@@ -106,17 +106,22 @@ static dt_status count_codes(const dt__codes *codes, dt_quant_figures *out)
 
 /* ---- a tensor ------------------------------------------------------------------------------- */
 
+/* The master is a view where a layer's input is one. */
 static dt_status compare_master(dt_tensor *x, const dt__codes *codes, dt_quant_figures *out)
 {
-    dt_tensor *dequantized;
+    dt_tensor *dequantized = NULL, *master;
     const dt__fq *fq = x->ext;
-    const dt_tensor *master = fq->inner->storage != NULL ? fq->inner : x;
-    DT__TRY(dt__dequantized(x->ctx, x, codes, &dequantized));
-    compare(master, dequantized, out);
-    fill_bins(master, out);
-    out->clipped = (double)codes->clipped / (double)dt__max_i64(x->count, 1);
+    const dt_tensor *home = fq->inner->storage != NULL ? fq->inner : x;
+    DT__TRY(dt__contiguous(x->ctx, home, &master));
+    const dt_status s = dt__dequantized(x->ctx, x, codes, &dequantized);
+    if (s == DT_OK) {
+        compare(master, dequantized, out);
+        fill_bins(master, out);
+        out->clipped = (double)codes->clipped / (double)dt__max_i64(x->count, 1);
+    }
+    dt_tensor_free(master);
     dt_tensor_free(dequantized);
-    return DT_OK;
+    return s;
 }
 
 static bool is_enabled(const dt_tensor *x)

@@ -134,7 +134,7 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     const dt__learning l = { .quant = q };
-    const float *values = dt__data(x);
+    const float *values = dt__values(x);
     dt__team *const threads = dt__threads_enter(ctx);
     const learned_residual_args args = { x, scale, residual, kernels, &l, values };
     dt__parallel(chunks_of(x->count), DT__CHUNK, learned_residual_share, &args);
@@ -164,7 +164,7 @@ static dt_status values_of(dt_tensor *x, const dt__codes *used, const float **va
         return DT_OK;
     }
     DT__TRY(dt__matrix_of(fq->inner, &used->map, made));
-    *values = dt__data(*made != NULL ? *made : fq->inner);
+    *values = dt__values(*made != NULL ? *made : fq->inner);
     return DT_OK;
 }
 
@@ -175,16 +175,16 @@ static dt_status learn_rows(dt_tensor *x, dt_tensor *ds, dt_tensor *d, const dt_
     dt__learning l = { .quant = &fq->quant,
                        .blocks = ds->count,
                        .n = ds->count == 0 ? 0 : x->count / ds->count,
-                       .scale = dt__data(fq->scale),
+                       .scale = dt__values(fq->scale),
                        .residual = used->residual,
-                       .ds = dt__data_mut(ds) };
+                       .ds = dt__values_mut(ds) };
     dt_status s = used->residual != NULL ? DT_OK : values_of(x, used, &l.x, &made);
     if (s == DT_OK) s = dt__matrix_of(d, &used->map, &rows);
     if (s == DT_OK) {
-        l.d = dt__data_mut(rows != NULL ? rows : d);
+        l.d = dt__values_mut(rows != NULL ? rows : d);
         s = dt__learn_scales(x->ctx, &l);
     }
-    if (s == DT_OK && rows != NULL) dt__rows_scatter(&used->map, l.d, dt__data_mut(d));
+    if (s == DT_OK && rows != NULL) dt__rows_scatter(&used->map, l.d, dt__values_mut(d));
     dt_tensor_free(made);
     dt_tensor_free(rows);
     return s;
@@ -212,7 +212,7 @@ static float least_of(const dt_quant_spec *q)
 static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, const char *name)
 {
     int64_t bad;
-    kernels->first_nonfinite(x->count, dt__data(x), &bad);
+    kernels->first_nonfinite(x->count, dt__values(x), &bad);
     if (bad < 0) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
                    "quantize %s: element %lld is not finite; only finite values can be quantized",
@@ -250,13 +250,13 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tenso
     const int64_t count = scale->count * chunks_of(n);
     double *partial = dt__alloc_array(x->ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
-    const float *values = dt__data(x);
+    const float *values = dt__values(x);
     dt__team *const threads = dt__threads_enter(x->ctx);
     const learned_begin_args args = { kernels, n, partial, values };
     dt__parallel(count, dt__min_i64(n, DT__CHUNK), learned_begin_share, &args);
     dt__threads_leave(threads);
     const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)dt__max_i64(1, n);
-    float *s = dt__data_mut(scale);
+    float *s = dt__values_mut(scale);
     for (int64_t b = 0; b < scale->count; b++) {
         s[b] = fmaxf((float)(factor * sum_of(n, partial, b)), least_of(q));
     }

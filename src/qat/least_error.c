@@ -94,8 +94,8 @@ static bool set_block(const dt__quantizer *range, const dt__cut *c, const float 
     float lo = 0, hi = 0, inverse;
     kernels->range(n, n, from, &lo, &hi);
     dt__least_error(&range->quant, n, from, &lo, &hi);
-    int8_t *zero = range->zero_point == NULL ? NULL : dt__data_mut(range->zero_point);
-    float *scale = dt__data_mut(range->scale);
+    int8_t *zero = range->zero_point == NULL ? NULL : dt__values_mut(range->zero_point);
+    float *scale = dt__values_mut(range->scale);
     return dt__choose_scales(&range->quant, &(dt__blocks){ 1, &lo, &hi, scale + i, &inverse,
                                                            zero == NULL ? NULL : zero + i });
 }
@@ -123,7 +123,7 @@ static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int6
     const dt__row_map as_it_lies = dt__row_map_of_experts(experts);
     const dt__weight_shape shape = dt__weight_shape_of(x, &as_it_lies);
     DT__TRY(dt__weight_cut(x->ctx, &range->quant, &shape, &cut));
-    const int64_t bad = dt__range_of(x->ctx, &cut, dt__data(x), &lo, &hi);
+    const int64_t bad = dt__range_of(x->ctx, &cut, dt__values(x), &lo, &hi);
     if (bad >= 0) {
         return dt_fail(x->ctx, DT_ERR_NUMERIC,
                        "quantize %s: element %lld is not finite; only finite values have a range",
@@ -131,7 +131,7 @@ static dt_status set_ranges(const dt__quantizer *range, const dt_tensor *x, int6
     }
     const int64_t blocks = dt__cut_blocks(&cut);
     atomic_bool wrong = false;
-    const set_args args = { range, &cut, dt__data(x), &wrong };
+    const set_args args = { range, &cut, dt__values(x), &wrong };
     dt__team *const threads = dt__threads_enter(x->ctx);
     if (blocks > 0) dt__parallel(blocks, 16 * STEPS * (x->count / blocks), set_share, &args);
     dt__threads_leave(threads);

@@ -127,7 +127,7 @@ static range least_error(const batch *b, range r)
 static void keep_values(const batch *b)
 {
     dt_tensor *kept = b->call->arg[VALUES];
-    float *values = dt__data_mut(kept);
+    float *values = dt__values_mut(kept);
     int64_t i = dt__min_i64(b->n, dt__max_i64(0, kept->count - b->seen));
     if (i > 0) memcpy(values + b->seen, b->x, (size_t)i * sizeof *values);
     for (; i < b->n; i++) {
@@ -158,7 +158,7 @@ static range percentile(const batch *b, range r)
     const dt_tensor *kept = b->call->arg[VALUES];
     const int64_t n = dt__min_i64(kept->count, b->seen + b->n);
     keep_values(b);
-    dt__percentile_range(b->quant, dt__data(kept), n, &r.lo, &r.hi);
+    dt__percentile_range(b->quant, dt__values(kept), n, &r.lo, &r.hi);
     return r;
 }
 
@@ -173,7 +173,7 @@ static range (*const observers[])(const batch *b, range r) = {
 
 static dt_status refuse_value(const dt_call *c, int64_t element)
 {
-    const float value = ((const float *)dt__data(c->arg[X]))[element];
+    const float value = ((const float *)dt__values(c->arg[X]))[element];
     return dt_refuse(c, DT_ERR_NUMERIC, "element %lld is %s; only finite values have a range",
                      (long long)element, isnan(value) ? "NaN" : "infinite");
 }
@@ -199,12 +199,12 @@ static dt_status shape(dt_call *c)
     range r = { 0, 0 };
     DT__TRY(dt__want_dtype(c, X, DT_F32));
     DT__TRY(dt__cut_of(c->ctx, c->options, c->arg[X]->rank, c->arg[X]->dims, &cut));
-    const int64_t bad = dt__range_of(c->ctx, &cut, dt__data(c->arg[X]), &r.lo, &r.hi);
+    const int64_t bad = dt__range_of(c->ctx, &cut, dt__values(c->arg[X]), &r.lo, &r.hi);
     if (bad >= 0) return refuse_value(c, bad);
     DT__TRY(check_scale(c, r));
     memcpy(&c->state[0], &r.lo, sizeof r.lo);
     memcpy(&c->state[1], &r.hi, sizeof r.hi);
-    const int64_t seen = *(const int64_t *)dt__data(c->arg[COUNT]), n = c->arg[X]->count;
+    const int64_t seen = *(const int64_t *)dt__values(c->arg[COUNT]), n = c->arg[X]->count;
     if (c->arg[VALUES] == NULL || seen + n <= c->arg[VALUES]->count) return DT_OK;
     uint64_t key;
     c->state[3] = (int64_t)dt__tape_draw(c->tape, DT__FOR_OBSERVERS, (uint64_t)n, &key);
@@ -214,9 +214,9 @@ static dt_status shape(dt_call *c)
 
 static void forward(const dt_call *c)
 {
-    float *lo = dt__data_mut(c->arg[LO]), *hi = dt__data_mut(c->arg[HI]), inverse;
-    int64_t *count = dt__data_mut(c->arg[COUNT]);
-    batch b = { .call = c, .quant = c->options, .x = dt__data(c->arg[X]), .n = c->arg[X]->count };
+    float *lo = dt__values_mut(c->arg[LO]), *hi = dt__values_mut(c->arg[HI]), inverse;
+    int64_t *count = dt__values_mut(c->arg[COUNT]);
+    batch b = { .call = c, .quant = c->options, .x = dt__values(c->arg[X]), .n = c->arg[X]->count };
     if (b.n == 0) return;
     b.seen = *count;
     memcpy(&b.lo, &c->state[0], sizeof b.lo);
@@ -225,9 +225,9 @@ static void forward(const dt_call *c)
     *lo = r.lo;
     *hi = r.hi;
     *count += b.n;
-    int8_t *zero = c->arg[ZERO] == NULL ? NULL : dt__data_mut(c->arg[ZERO]);
+    int8_t *zero = c->arg[ZERO] == NULL ? NULL : dt__values_mut(c->arg[ZERO]);
     dt__choose_scales(b.quant,
-                      &(dt__blocks){ 1, lo, hi, dt__data_mut(c->arg[SCALE]), &inverse, zero });
+                      &(dt__blocks){ 1, lo, hi, dt__values_mut(c->arg[SCALE]), &inverse, zero });
 }
 
 static const dt_op observe = {

@@ -117,7 +117,7 @@ static dt_status act(dt__plan *p)
     if (s == DT_OK && p->device != NULL) s = dt__device_ranges(p->device, dt__plan_device_spec, p);
     if (s == DT_OK && p->device != NULL) {
         dt__device_plan_norms(p->device);
-        s = dt__device_probe(p->device);
+        s = dt__device_probe(p->device, false);
     }
     for (int64_t i = 0; i < p->n && s != DT_OK; i++) change_back(&p->line[i]);
     if (p->device == NULL) return s;

@@ -1,13 +1,33 @@
 /* Which modules dt_prepare quantizes, and by which specs: the preset, then changes for all modules,
  * then the rules that match. */
 #include "core/glob.h"
+#include "nn/conv_layers.h"
 #include "nn/module.h"
 #include "qat/prepare_plan.h"
 
-static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool *on)
+/* Keys that a patch gave. */
+typedef struct given {
+    bool scheme, granularity, quantize;
+} given;
+
+static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool *on, given *keys)
 {
     dt_quant_apply(quant, patch);
     if (patch->has_quantize) *on = patch->quantize;
+    keys->scheme = keys->scheme || patch->has_scheme;
+    keys->granularity = keys->granularity || patch->has_granularity;
+    keys->quantize = keys->quantize || patch->has_quantize;
+}
+
+/* What LiteRT multiplies, where no key says otherwise (docs/litert.md). */
+static void take_litert(dt__plan_line *l, const given *weight, const given *input)
+{
+    const dt__conv_state *conv = dt__conv_state_of(l->module);
+    dt_quant_spec *q = &l->weight_quant;
+    if (!weight->granularity && (conv != NULL || q->bits > 4)) q->granularity = DT_PER_CHANNEL;
+    if (!weight->scheme && q->bits == 8) q->scheme = DT_SCHEME_NARROW;
+    const bool turned = conv != NULL && conv->kind->transposed && conv->layer.conv.groups > 1;
+    if (turned && !input->quantize) l->quantize_input = false;
 }
 
 /* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
@@ -32,8 +52,9 @@ static void decide(dt__plan *p, dt__plan_line *l)
     const dt_module_type *type = dt_module_type_of(l->module);
     take_samples(l);
     if (dt_is_device_preset(o->preset)) dt__device_weight_spec(l->module, &l->weight_quant);
-    apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight);
-    apply_patch(&o->activation, &l->input_quant, &l->quantize_input);
+    given weight = { false }, input = { false };
+    apply_patch(&o->weight, &l->weight_quant, &l->quantize_weight, &weight);
+    apply_patch(&o->activation, &l->input_quant, &l->quantize_input, &input);
     l->sizes_blocks = o->activation.has_group_size;
     const dt_quantizable how = type->quantizable;
     l->selected = how == DT_QUANTIZED_BY_PRESET;
@@ -43,10 +64,11 @@ static void decide(dt__plan *p, dt__plan_line *l)
         p->matched[r] = true;
         l->selected = true;
         if (rule->has_skip) l->skipped = rule->skip;
-        apply_patch(&rule->weight, &l->weight_quant, &l->quantize_weight);
-        apply_patch(&rule->activation, &l->input_quant, &l->quantize_input);
+        apply_patch(&rule->weight, &l->weight_quant, &l->quantize_weight, &weight);
+        apply_patch(&rule->activation, &l->input_quant, &l->quantize_input, &input);
         l->sizes_blocks = l->sizes_blocks || rule->activation.has_group_size;
     }
+    if (o->litert) take_litert(l, &weight, &input);
     if (l->input_quant.granularity == DT_PER_GROUP && !l->sizes_blocks) {
         l->input_quant.group_size = l->weight_quant.group_size;
     }

@@ -41,8 +41,8 @@ static dt_status give_ends(const dt__quantizer *q)
     const float lo = (float)q->quant.low, hi = (float)q->quant.high;
     float inverse;
     const dt__blocks b = { 1,        &lo,
-                           &hi,      dt__data_mut(q->scale),
-                           &inverse, dt__data_mut(q->zero_point) };
+                           &hi,      dt__values_mut(q->scale),
+                           &inverse, dt__values_mut(q->zero_point) };
     if (dt__choose_scales(&q->quant, &b)) return DT_OK;
     return dt_fail(q->scale->ctx, DT_ERR_NUMERIC, "a range of %g ... %g has no finite scale",
                    (double)lo, (double)hi);
@@ -101,7 +101,7 @@ dt_module *dt__quantizer_at(const dt_module *layer, const char *name)
     return NULL;
 }
 
-static int64_t count_of(const dt__quantizer *q) { return *(const int64_t *)dt__data(q->count); }
+static int64_t count_of(const dt__quantizer *q) { return *(const int64_t *)dt__values(q->count); }
 
 bool dt__quantizer_has_seen(const dt__quantizer *q) { return q->count == NULL || count_of(q) > 0; }
 
@@ -122,7 +122,7 @@ void dt__quantizer_fix(dt_module *m)
 
 /* ---- what a file may say -------------------------------------------------------------------- */
 
-static const float *floats(const dt_tensor *x) { return dt__data(x); }
+static const float *floats(const dt_tensor *x) { return dt__values(x); }
 
 static bool scales_are_sound(const dt__quantizer *q)
 {
@@ -136,7 +136,7 @@ static bool scales_are_sound(const dt__quantizer *q)
 
 static bool zeros_are_sound(const dt__quantizer *q)
 {
-    const int8_t *zero = q->zero_point == NULL ? NULL : dt__data(q->zero_point);
+    const int8_t *zero = q->zero_point == NULL ? NULL : dt__values(q->zero_point);
     for (int64_t i = 0; zero != NULL && i < q->zero_point->count; i++) {
         if (zero[i] < dt__qmin(&q->quant) || zero[i] > dt__qmax(&q->quant)) return false;
     }

@@ -77,7 +77,8 @@ dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **
     const dt__weight_shape shape = dt__weight_shape_of(x, map);
     const int rank = dt__matrix_dims(&shape, dims);
     const dt_status s = dt__tensor_create_raw(x->ctx, x->dtype, rank, dims, made);
-    if (s == DT_OK) dt__rows_gather(map, dt__data(copy != NULL ? copy : x), dt__data_mut(*made));
+    if (s == DT_OK)
+        dt__rows_gather(map, dt__values(copy != NULL ? copy : x), dt__values_mut(*made));
     dt_tensor_free(copy);
     return s;
 }

@@ -42,6 +42,7 @@ static void check_family(dt_recipe *r)
 {
     const dt_model_options *m = &r->options.model;
     if (m->family == NULL || m->family->check == NULL || dt__has_bad(r, "model")) return;
+    if (!dt__recipe_reads(r, "model")) return;
     if (r->model_lacks_key || r->init_unread ||
         (r->only_quantizes && dt__node_at(r, "model", NULL) == NULL))
         return;

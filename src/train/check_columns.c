@@ -1,18 +1,11 @@
 /* Checks which keys of `data` belong to tables in .csv files, and which to files that hold several
  * arrays: what would be ignored is an error. */
+#include "core/ending.h"
 #include "train/recipe.h"
-
-#include <string.h>
 
 static bool is_table(const char *name)
 {
-    static const char *const endings[] = { ".csv", ".csv.gz" };
-    const size_t n = name == NULL ? 0 : strlen(name);
-    for (int i = 0; i < DT__COUNT_OF(endings); i++) {
-        const size_t m = strlen(endings[i]);
-        if (n > m && strcmp(name + n - m, endings[i]) == 0) return true;
-    }
-    return false;
+    return name != NULL && (dt__ends_in(name, ".csv") || dt__ends_in(name, ".csv.gz"));
 }
 
 static void refuse(dt_recipe *r, const char *path, const char *whose, const char *files)

@@ -1,4 +1,5 @@
 /* Checks of `data`, and of files that must exist. */
+#include "core/ending.h"
 #include "data/data_options.h"
 #include "io/gguf.h"
 #include "train/choices.h"
@@ -59,6 +60,12 @@ static void check_tensors(dt_recipe *r)
         dt__complain(r, map, "'data.standardize' has %s alone; both are wanted, or neither",
                      d->standard.mean.n == 0 ? "a deviation" : "a mean");
     }
+    dt__node *layout = dt__given(r, "data.layout");
+    if (layout != NULL && d->layout == DT_LAYOUT_NHWC && d->window.given) {
+        dt__complain(r, layout,
+                     "'data.layout' nhwc is of whole examples, and 'data.window' cuts "
+                     "signals [time, channels]");
+    }
     if (split != NULL && d->split == DT_SPLIT_RECORDINGS && d->validation == 0 &&
         !dt__is_bad(r, "data.validation")) {
         dt__complain(r, split, "'data.split' cuts a share, but 'data.validation' is none");
@@ -76,7 +83,7 @@ static int names_wanted(int format)
 static void check_source(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
-    if (dt__node_at(r, "data.train", NULL) != NULL) return;
+    if (!dt__recipe_reads(r, "data") || dt__node_at(r, "data.train", NULL) != NULL) return;
     if (dt__node_at(r, "data", NULL) == NULL) {
         dt_recipe_refuse(r, "data",
                          "missing 'data', which says what is read: its format and files");
@@ -159,10 +166,13 @@ static void check_exists(dt_recipe *r, const char *path, const char *name, bool 
 /* The file of FILE or FILE:NAME. */
 static const char *without_part(dt_recipe *r, const char *name)
 {
-    const char *colon = strstr(name, ".npz:");
-    if (colon == NULL) colon = strstr(name, ".safetensors:");
-    if (colon == NULL) return name;
-    return dt__recipe_format(r, "%.*s", (int)(strchr(colon, ':') - name), name);
+    const char *colon = strchr(name, ':');
+    for (; colon != NULL; colon = strchr(colon + 1, ':')) {
+        const size_t n = (size_t)(colon - name);
+        if (!dt__ends_in_of(name, n, ".npz") && !dt__ends_in_of(name, n, ".safetensors")) continue;
+        return dt__recipe_format(r, "%.*s", (int)n, name);
+    }
+    return name;
 }
 
 static void check_data_files(dt_recipe *r, const char *path, const dt_strings *names)

@@ -56,14 +56,23 @@ static bool takes(const dt_example *have, const dt_example *wanted)
            (!have->exact && have->rank == 1 && have->dims[0] == values_of(wanted));
 }
 
+/* What would make data [height, width, channels] those of a model [channels, height, width]. */
+static const char *layout_for(const dt_example *have, const dt_example *data)
+{
+    bool turned = have->rank == data->rank && have->rank == 3;
+    for (int i = 0; i < 3 && turned; i++) turned = have->dims[(i + 1) % 3] == data->dims[i];
+    return turned ? "; 'data.layout' nhwc reads [height, width, channels]" : "";
+}
+
 static dt_status check_input(fit *f)
 {
     if (takes(&f->have, &f->wanted)) return DT_OK;
     const dt_example flat = { .rank = 1, .dims = { values_of(&f->wanted) } };
     const char *path = path_of(f), *examples = shape_of(f->r, &f->wanted);
-    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit", path,
+    return dt_recipe_refuse(f->r, path, "'%s' is %s, but the %s are %s; %s would fit%s", path,
                             shape_of(f->r, &f->have), kind_of(f->d), examples,
-                            f->have.rank == 1 && !f->have.exact ? shape_of(f->r, &flat) : examples);
+                            f->have.rank == 1 && !f->have.exact ? shape_of(f->r, &flat) : examples,
+                            layout_for(&f->have, &f->wanted));
 }
 
 static const char *const target_names[] = {
@@ -180,9 +189,10 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
     if (in.rank == 0) return refuse_tokens(ctx, path, &in, d);
     const dt_example example = example_of(d);
     if (takes(&in, &example)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the %s of the data are %s",
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: the model takes %s, but the %s of the data are %s%s",
                    path, dt__dims_text(in.rank, in.dims, have, sizeof have), kind_of(d),
-                   dt__dims_text(example.rank, example.dims, wanted, sizeof wanted));
+                   dt__dims_text(example.rank, example.dims, wanted, sizeof wanted),
+                   layout_for(&in, &example));
 }
 
 static dt_status refuse_output(dt_ctx *ctx, const char *path, const dt_example *out,
@@ -209,6 +219,7 @@ dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info
     DT__NEED(ctx, d);
     if (info->family == NULL) return DT_OK;
     DT__TRY(dt__check_examples(ctx, path, info, d));
+    DT__TRY(dt__say_scaling(ctx, path, info->data, d, false));
     if (info->family->shapes == NULL || d->joined != NULL || is_tokens(d)) return DT_OK;
     DT__TRY(info->family->shapes(ctx, info->options, &in, &out));
     return refuse_output(ctx, path, &out, d);

@@ -68,6 +68,8 @@ static const struct {
     { "train.mask", BY_FORMAT, DT__BIT(DT_DATA_JSONL) | DT__BIT(DT_DATA_ADDER) | DT__GIVEN,
       "prompts with completions" },
     { "data.split", BY_FORMAT, DT__TENSORS, "tensors" },
+    { "data.validation_order", BY_FORMAT, DT__TENSORS, "tensors" },
+    { "data.layout", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.inputs", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.outputs", BY_FORMAT, DT__TENSORS, "tensors" },
@@ -77,7 +79,7 @@ static const struct {
     { "data.channels", BY_FORMAT, DT__FOLDERS, "png and folder" },
     { "data.size", BY_FORMAT, DT__FOLDERS, "png and folder" },
     { "data.source", BY_FORMAT, DT__GIVEN, "given" },
-    { "data.seed", BY_FORMAT, DT__DRAWN, "drawn data" },
+    { "data.seed", BY_FORMAT, DT__DRAWN | DT__TENSORS, "drawn data and tensors" },
     { "data.validation", BY_FORMAT, DT__FILES | DT__DRAWN, "formats other than given" },
     { "data.noise", BY_TASK, DT__BIT(DT_DATA_DENOISING), "denoising" },
     { "train.class_weights", BY_TASK,
@@ -105,6 +107,13 @@ static bool is_read(const dt_recipe *r, int i)
                            r->options.data.format,          r->options.data.task,
                            r->options.train.average.name,   r->options.train.spikes.policy };
     return (limited[i].choices & DT__BIT(chosen[limited[i].by])) != 0;
+}
+
+const char *dt__recipe_limited_by_format(int i, int format)
+{
+    if (i >= DT__COUNT_OF(limited)) return NULL;
+    const bool excluded = limited[i].by == BY_FORMAT && !(limited[i].choices & DT__BIT(format));
+    return excluded ? limited[i].path : "";
 }
 
 /* Keys of one input or output, which data.inputs and data.outputs replace. */

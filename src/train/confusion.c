@@ -28,17 +28,19 @@ dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor 
     *out = NULL;
     DT__TRY(check(d, outputs));
     const int64_t n = outputs->dims[0], classes = outputs->dims[1];
-    const float *y = dt_data(outputs);
-    if (y == NULL && n > 0) return dt_error_status(outputs->ctx);
-    dt_tensor *matrix;
-    DT__TRY(
-        dt_tensor_create(outputs->ctx, DT_I64, 2, (const int64_t[]){ classes, classes }, &matrix));
+    dt_tensor *matrix, *values;
+    DT__TRY(dt_tensor_contiguous(outputs, &values));
+    const dt_status s =
+        dt_tensor_create(outputs->ctx, DT_I64, 2, (const int64_t[]){ classes, classes }, &matrix);
+    if (s != DT_OK) return dt_tensor_free(values), s;
+    const float *y = dt_data(values);
     int64_t *count = dt_data_mut(matrix);
     memset(count, 0, (size_t)matrix->count * sizeof *count);
     for (int64_t i = 0; i < n; i++) {
         const int64_t found = dt__first_class(y + i * classes, classes, 1);
         count[dt_dataset_label(d, i) * classes + found]++;
     }
+    dt_tensor_free(values);
     *out = matrix;
     return DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "train/spreading.h"
 #include "train/task.h"
 
+#include <detent/ops.h>
 #include <string.h>
 
 dt_evaluation dt_evaluation_defaults(void) { return (dt_evaluation){ .batch_size = 256 }; }
@@ -58,8 +59,10 @@ static dt_status run_batch(evaluation *e, int64_t i, dt_tensor **of)
     const double before = dt__seconds();
     DT__TRY(e->tally.task->run(&p, of));
     e->seconds += dt__seconds() - before;
-    if (e->o->wanted != DT__WANTS_OUTPUTS || e->tally.task->outputs == NULL) return DT_OK;
-    of[DT__ANSWER_OUTPUT] = e->tally.task->outputs(&p);
+    if (e->o->wanted == DT__WANTS_OUTPUTS && e->tally.task->outputs != NULL) {
+        of[DT__ANSWER_OUTPUT] = e->tally.task->outputs(&p);
+    }
+    for (int k = 0; k < DT__ANSWERS; k++) of[k] = dt_contiguous(e->t, of[k]);
     return dt_tape_status(e->t);
 }
 

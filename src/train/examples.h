@@ -41,6 +41,8 @@ typedef struct dt__picture {
 void dt__put_picture(dt__chars *t, const dt__picture *p);
 /* The picture of an example's x, [1, ...]; null for other shapes. */
 void dt__put_shown_input(const dt__examples *e, const dt_tensor *x);
+/* A string of JSON for files that people look at (dt_text_json). */
+void dt__put_visible(dt__chars *t, const char *text, size_t bytes);
 /* The name of a class, else its number, quoted. */
 void dt__put_class(const dt__examples *e, int64_t k);
 

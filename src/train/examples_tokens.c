@@ -47,7 +47,7 @@ static dt_status put_text(const dt__examples *e, const char *name, const int32_t
     dt__put_text(e->t, ", \"");
     dt__put_text(e->t, name);
     dt__put_text(e->t, "\": ");
-    dt__put_quoted_bytes(e->t, text.used > 0 ? text.bytes : "", text.used);
+    dt__put_visible(e->t, text.used > 0 ? text.bytes : "", text.used);
     dt__release(e->ctx, text.bytes);
     return s;
 }

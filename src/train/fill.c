@@ -64,6 +64,7 @@ static bool is_missed(const dt_recipe *r, dt__fill_place at)
 {
     char block[16] = "";
     if (r->init_unread && strncmp(at.path, "model.", strlen("model.")) == 0) return false;
+    if (!dt__recipe_reads(r, at.path)) return false;
     if (!r->only_quantizes) return true;
     const size_t n = strcspn(at.path, ".");
     if (n < sizeof block) memcpy(block, at.path, n);
@@ -194,5 +195,6 @@ void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options)
 void dt__recipe_fill(dt_recipe *r)
 {
     dt__recipe_fill_table(r, dt_recipe_keys, &r->options);
+    r->options.qat.litert = r->options.qat_schedule.target == DT_RUNTIME_LITERT;
     if (r->root->kind == DT__MAP) check_family(r);
 }

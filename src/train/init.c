@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define PATH_MOST 4096
+
 /* ---- merging --------------------------------------------------------------------------------- */
 
 /* Adds those children of `from` that `to` lacks; recurses into maps. */
@@ -66,6 +68,35 @@ static void take(dt_recipe *r, dt__node *model, dt__node *init, const dt_model_i
     }
 }
 
+/* A folder of a run stands for its weights: float.safetensors, else its newest checkpoint. The path
+ * of the file takes the place of the folder in the recipe. */
+static dt_status find_of_run(dt_recipe *r, dt__node *node)
+{
+    struct stat about;
+    char newest[PATH_MOST];
+    if (node == NULL || node->kind != DT__SCALAR || node->bytes == 0) return DT_OK;
+    if (stat(node->text, &about) != 0 || !S_ISDIR(about.st_mode)) return DT_OK;
+    const char *recipe = dt__recipe_format(r, "%s/recipe.yaml", node->text);
+    const char *weights = dt__recipe_format(r, "%s/float.safetensors", node->text);
+    if (stat(dt__recipe_format(r, "%s/config.json", node->text), &about) == 0) return DT_OK;
+    if (r->out_of_memory || stat(recipe, &about) != 0) return DT_OK;
+    if (stat(weights, &about) != 0) {
+        const char *folder = dt__recipe_format(r, "%s/checkpoints", node->text);
+        const dt_status s = dt_checkpoint_newest(r->ctx, folder, newest, sizeof newest, NULL);
+        if (s != DT_OK && dt_error_of_machine(r->ctx)) return s;
+        if (s != DT_OK) {
+            dt__complain(r, node, "'%s' is a run without weights so far: no good checkpoint",
+                         dt__recipe_quote_text(r, node->text, node->bytes));
+            return DT_OK;
+        }
+        weights = dt__recipe_format(r, "%s", newest);
+    }
+    dt__say(r->ctx, "of the run %s: %s", node->text, weights);
+    node->text = weights;
+    node->bytes = strlen(weights);
+    return DT_OK;
+}
+
 /* Other files, and missing ones, give no options; mistakes in them are reported when weights are
  * loaded. A file that cannot be read now may be readable then, so that is an error here. */
 dt_status dt__recipe_take_init(dt_recipe *r)
@@ -73,6 +104,9 @@ dt_status dt__recipe_take_init(dt_recipe *r)
     struct stat about;
     dt_file *file;
     dt__node *model = NULL, *init = dt__node_at(r, "model.init", NULL);
+    DT__TRY(find_of_run(r, init));
+    DT__TRY(find_of_run(r, dt__node_at(r, "train.distill.teacher", NULL)));
+    if (init != NULL && init->bad) return DT_OK;
     if (init == NULL || init->kind != DT__SCALAR || init->bytes == 0) return DT_OK;
     r->init_unread = stat(init->text, &about) != 0;
     if (r->init_unread && errno != ENOENT && errno != ENOTDIR) {

@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 #include "train/task.h"
 
+#include <detent/ops.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,7 +90,7 @@ dt_tensor *dt__loss(const dt__task *task, const dt__pass *p)
 {
     const dt_loss *own = p->objective.own;
     if (own == NULL) return task->loss(p);
-    dt_tensor *y = dt__answer(p);
+    dt_tensor *y = dt_contiguous(p->t, dt__answer(p));
     dt_tensor *sum = y == NULL ? NULL : own->sum(p->t, y, p->target, own->user);
     if (sum != NULL && sum->rank == 0 && sum->dtype == DT_F32) return sum;
     if (dt_tape_status(p->t) == DT_OK) {

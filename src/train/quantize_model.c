@@ -26,8 +26,8 @@ typedef struct work {
     dt_recipe *recipe;
     const dt_recipe_options *o;
     const dt_quantize_job *job;
-    dt_recipe_options usual;      /* for a recipe without `qat`: with defaults of `qat` */
-    const dt_recipe_options *how; /* `o` or `&usual` */
+    dt_recipe_options *usual;     /* for a recipe without `qat`: with defaults of `qat` */
+    const dt_recipe_options *how; /* `o` or `usual` */
     dt__rounding rounding;
     dt_quantize_summary *summary;
     dt_dataset *train;
@@ -61,7 +61,7 @@ static dt_status open_data(work *w)
         return go_without_data(w);
     }
     const dt_status status =
-        dt_recipe_open_data(w->recipe, w->info.tokenizer, &w->train, &validation, &test);
+        dt_recipe_open_data(w->recipe, &w->info, &w->train, &validation, &test);
     dt_dataset_free(validation);
     dt_dataset_free(test);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
@@ -217,10 +217,12 @@ static dt_status convert(work *w)
 static dt_status open_all(work *w)
 {
     dt_seed(w->ctx, (uint64_t)w->o->run.seed);
-    w->usual = *w->o;
-    w->usual.qat = dt_qat_defaults();
-    w->usual.qat_schedule = dt_qat_schedule_defaults();
-    w->how = w->o->qat.given ? w->o : &w->usual;
+    w->usual = dt__alloc(w->ctx, sizeof *w->usual); /* too large for the stack */
+    if (w->usual == NULL) return DT_ERR_NOMEM;
+    *w->usual = *w->o;
+    w->usual->qat = dt_qat_defaults();
+    w->usual->qat_schedule = dt_qat_schedule_defaults();
+    w->how = w->o->qat.given ? w->o : w->usual;
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));
@@ -291,6 +293,7 @@ static void close_work(work *w)
     dt_model_info_free(w->ctx, &w->info);
     dt__calibration_close(&w->calibration);
     dt_dataset_free(w->train);
+    dt__release(w->ctx, w->usual);
     dt__release(w->ctx, w->partial.path);
     dt__release(w->ctx, w->partial.origin.settings);
 }

@@ -1,5 +1,6 @@
 /* Reads a recipe: its memory, its list of errors, and the order of the steps. */
 #include "core/atomic_file.h"
+#include "core/byte_mark.h"
 #include "core/open_file.h"
 #include "core/system_calls.h"
 #include "io/looks.h"
@@ -219,12 +220,18 @@ bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *co
 /* Complains about a file that is not text: it begins like another kind of file, or contains NUL. */
 static bool is_text(dt_recipe *r, const char *text, size_t bytes)
 {
+    dt__node begin = { .line = 1, .column = 1 };
+    const char *foreign = dt__foreign_mark(text, bytes);
+    if (foreign != NULL) {
+        dt__complain(r, &begin, "it is in %s; UTF-8 is wanted, as `iconv -f %s -t UTF-8` writes it",
+                     foreign, foreign);
+        return false;
+    }
     const char *looks = memchr(text, 0, bytes < 64 ? bytes : 64) != NULL ||
                                 (bytes > 0 && ((unsigned char)text[0] & 0xC0) == 0x80)
                             ? dt__looks_like(text, bytes)
                             : NULL;
     if (looks == NULL) return true;
-    dt__node begin = { .line = 1, .column = 1 };
     dt__complain(r, &begin, "it looks like %s; a %s is a text of YAML", looks, r->what);
     return false;
 }
@@ -262,9 +269,14 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     }
     if (r->root == NULL || r->out_of_memory) return DT_OK;
     dt__recipe_rename(r);
+    const dt__node *format = dt__node_at(r, "data.format", NULL);
+    if (format != NULL && format->kind == DT__SCALAR) {
+        r->file_format = dt__recipe_copy(r, format->text, format->bytes);
+    }
     for (int i = 0; i < source->n_overrides; i++) dt__recipe_override(r, source->overrides[i]);
     for (int i = 0; i < grafts->n; i++) dt__recipe_graft(r, &grafts->graft[i]);
     dt__recipe_rename(r); /* overrides may contain old names too */
+    dt__recipe_leave_out(r);
     r->needs_data = source->use == DT_RECIPE_TO_EVALUATE;
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
@@ -272,6 +284,11 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_init(r));
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
+    /* runs that were made before there was this key have held back the last examples */
+    if (r->saved && r->options.data.format == DT_DATA_TENSORS &&
+        dt__node_at(r, "data.validation_order", NULL) == NULL) {
+        r->options.data.validation_order = DT_DATA_ORDER_TIME;
+    }
     dt__recipe_check(r);
     return DT_OK;
 }
@@ -357,20 +374,15 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
-dt_status dt_recipe_open_data(dt_recipe *r, const char *tokenizer, dt_dataset **train,
-                              dt_dataset **validation, dt_dataset **test)
+dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, validation);
-    DT__NEED(NULL, test);
-    dt_data_options o = r->options.data;
     dt_dataset *unwanted = NULL;
-    o.given = tokenizer;
-    if (r->needs_data) adapt_to_evaluate(r, &o, train != NULL);
+    if (r->needs_data) adapt_to_evaluate(r, o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
-    const bool alone = r->needs_data && take_test_alone(&o, train != NULL);
+    const bool alone = r->needs_data && take_test_alone(o, train != NULL);
     const dt_status s =
-        dt_data_open(r->ctx, &o, train != NULL ? train : &unwanted, validation, test);
+        dt_data_open(r->ctx, o, train != NULL ? train : &unwanted, validation, test);
     if (alone && s == DT_OK) *test = unwanted;
     else dt_dataset_free(unwanted);
     return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));
@@ -405,6 +417,7 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
     if (r == NULL) return DT_ERR_NOMEM;
     r->leave_files = source->leave_files;
     r->saved = source->saved;
+    r->reads = source->reads;
     r->sweep_file = grafts->file == NULL ? "" : dt__recipe_format(r, "%s", grafts->file);
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source, grafts);
     if (status == DT_OK) status = dt__recipe_verdict(r);

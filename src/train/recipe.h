@@ -54,13 +54,15 @@ struct dt_recipe {
     struct dt__chunk *chunks; /* memory of all nodes and strings */
     bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
     const char *file;
-    const char *what;        /* "recipe": what the text is, for messages */
-    const char *sweep_file;  /* where nodes of DT__FROM_SWEEP come from */
-    const char *parsing;     /* the override whose value is being parsed, for its errors */
-    bool leave_files, saved; /* as dt_recipe_source */
-    bool only_quantizes;     /* blocks for training are not required */
-    bool needs_data;         /* but `data` is required */
-    bool model_lacks_key;    /* a required key of `model` is missing */
+    const char *what;         /* "recipe": what the text is, for messages */
+    const char *sweep_file;   /* where nodes of DT__FROM_SWEEP come from */
+    const char *parsing;      /* the override whose value is being parsed, for its errors */
+    bool leave_files, saved;  /* as dt_recipe_source */
+    const char *const *reads; /* as dt_recipe_source */
+    const char *file_format;  /* data.format of the file, before the command line; NULL: none */
+    bool only_quantizes;      /* blocks for training are not required */
+    bool needs_data;          /* but `data` is required */
+    bool model_lacks_key;     /* a required key of `model` is missing */
     dt__node *root;
     dt__complaint *complaints; /* in the order of the file */
     int n_complaints;
@@ -154,12 +156,30 @@ void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
 void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);
 void dt__recipe_check(dt_recipe *r);
+/* Leaves out what the file says besides the keys that are read (read_keys.c). */
+void dt__recipe_leave_out(dt_recipe *r);
+bool dt__recipe_reads(const dt_recipe *r, const char *path);
+/* The key of row i of those that only some formats of data read; "": `format` reads it; NULL: there
+ * is no such row (check_limited.c). */
+const char *dt__recipe_limited_by_format(int i, int format);
 /* The row of a table, among the forms of one key, that reads a node; the first if none does
  * (fill.c). */
 const dt_key *dt__form_of(const dt_key *key, const dt__node *node);
 /* False for a key that the chosen optimizer, schedule, data format or rounder ignores
  * (check_limited.c). */
 bool dt__recipe_applies(const dt_recipe *r, const char *path);
+
+/* ---- data ---- */
+
+/* dt_recipe_open_data with options of the recipe, which are adapted (recipe.c). */
+dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
+                                  dt_dataset **validation, dt_dataset **test);
+/* A line of output for a part of the data ("validation") without an example of some classes;
+ * d may be NULL (data_classes.c). NOMEM. */
+dt_status dt__say_missing_classes(const char *part, const dt_dataset *d);
+
+/* A line of output for training data that look like images [height, width, channels]. */
+void dt__say_layout(const dt_dataset *d);
 
 /* ---- between checks ---- */
 

@@ -37,18 +37,21 @@ static int target_of(const dt__node *node)
 }
 
 /* The other preset of a target that has two: bits of weights, or groups, of one's own. */
-static const char *const second[] = {
-    [DT_RUNTIME_LLAMA_CPP] = "int8-block-int4-weight", [DT_RUNTIME_DEVICE] = "device-int4"
-};
+static const char *const second[] = { [DT_RUNTIME_LLAMA_CPP] = "int8-block-int4-weight",
+                                      [DT_RUNTIME_LITERT] = "int8-dynamic-int8-weight",
+                                      [DT_RUNTIME_DEVICE] = "device-int4" };
 
 /* A preset that is given must be the target's. */
 static void check_preset(dt_recipe *r, int target, const dt__node *given, const char *preset)
 {
     if (given->kind != DT__SCALAR || strcmp(given->text, preset) == 0) return;
     if (second[target] != NULL && strcmp(given->text, second[target]) == 0) return;
-    dt__complain(r, (dt__node *)(uintptr_t)given,
-                 "'qat.preset': 'qat.target: %s' trains with %s; leave one of the two out",
-                 dt__target_names[target], preset);
+    dt__complain(
+        r, (dt__node *)(uintptr_t)given,
+        "'qat.preset': 'qat.target: %s' trains with %s%s%s; take that, or leave one of the "
+        "two keys out",
+        dt__target_names[target], preset, second[target] != NULL ? " or " : "",
+        second[target] != NULL ? second[target] : "");
 }
 
 void dt__recipe_take_target(dt_recipe *r)

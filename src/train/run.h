@@ -154,7 +154,10 @@ typedef struct dt__run {
     char *resolved;       /* text of recipe.yaml */
     char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
+    char *init_data;      /* what model.init was trained on (detent.data), or NULL */
+    bool describes_init;  /* model.init is a file of detent, which says what it was trained on */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
+    char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
     char *data;           /* what the training data are, as dt_model_data_text, or NULL */
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
@@ -211,6 +214,7 @@ dt_status dt__run_open(dt__run *r);
 void dt__run_close(dt__run *r);
 /* A new model as the recipe says. It draws from the context's random streams. */
 dt_status dt__run_model(dt__run *r, dt_module **out);
+dt_status dt__run_plain_model(dt__run *r, dt_module **out); /* without adapters */
 /* Creates what a stage needs, in the state before its first update. */
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
 void dt__run_end_stage(dt__run *r);
@@ -230,6 +234,11 @@ dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
 /* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
  * outputs; FORMAT where they do not fit, and where other data should be joined. */
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
+/* Says on the log where the numbers of the data are not those that the model at `path` reads.
+ * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
+ * the model's are used. Errors: NOMEM. */
+dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
+                          bool trains);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);

@@ -28,7 +28,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
 }
 
 /* What a format of convert.formats cannot hold is found here, not after the training. */
-static dt_status check_formats(dt__run *r, dt_module *trial)
+static dt_status check_each_format(dt__run *r, dt_module *trial)
 {
     const dt_strings *formats = &r->o->convert.formats;
     const dt_model_info info = { .family = r->o->model.family, .options = r->o->model.options };
@@ -43,6 +43,20 @@ static dt_status check_formats(dt__run *r, dt_module *trial)
         return dt_recipe_refuse(r->recipe, path, "%s", words);
     }
     return DT_OK;
+}
+
+/* The converted model, which leaves, has its adapters merged: in their place the trial is one
+ * without. */
+static dt_status check_formats(dt__run *r, dt_module *trial)
+{
+    dt_module *plain = NULL;
+    if (r->o->convert.formats.n == 0) return DT_OK;
+    if (!dt_has_lora(trial)) return check_each_format(r, trial);
+    dt_status s = dt__run_plain_model(r, &plain);
+    if (s == DT_OK && r->o->qat.given && dt_is_prepared(trial)) s = dt_prepare(plain, &r->o->qat);
+    if (s == DT_OK) s = check_each_format(r, plain);
+    dt_module_free(plain);
+    return s;
 }
 
 /* Whether `name` is a relative path whose parts are neither "." nor "..", nor empty, nor longer
@@ -118,8 +132,8 @@ static dt_status check_distill(dt__run *r)
                             "regression, which the data are not");
 }
 
-/* Batch norm of one image with one pixel has no variance. If an epoch ends with a batch of one
- * image, finds out by training on one image whether the model has such a norm. */
+/* Batch norm of one example with one pixel has no variance. If an epoch ends with a batch of one
+ * example, finds out by training on one whether the model has such a norm. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
     const int64_t count = dt_dataset_count(r->train);
@@ -130,9 +144,10 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
     char words[DT__MESSAGE_SIZE];
     snprintf(words, sizeof words, "%s", dt_error(r->ctx));
     return dt_recipe_refuse(r->recipe, "train.batch_size",
-                            "the last of an epoch's batches is a single one of %lld images: %s; "
-                            "another batch size or 'data.train_count' would leave more",
-                            (long long)count, words);
+                            "the last of an epoch's batches is a single one of %lld %s: %s; "
+                            "another batch size%s would leave more",
+                            (long long)count, dt__dataset_examples(r->train), words,
+                            dt_dataset_channels(r->train) > 0 ? " or 'data.train_count'" : "");
 }
 
 static dt_status check_fit(dt__run *r)

@@ -248,8 +248,8 @@ static uint64_t hash_of(const dt_tensor *x)
     const dt__kind *kind = dt__kind_of(x);
     if (dt__is_spread(x)) return 0; /* no other rank has these experts */
     const dt_tensor *inner = kind->inner == NULL ? x : kind->inner((dt_tensor *)(uintptr_t)x);
-    if (dt__data(inner) == NULL) return 0;
-    return XXH3_64bits(dt__data(inner), (size_t)inner->count * dt_dtype_size(inner->dtype));
+    if (dt__values(inner) == NULL) return 0;
+    return XXH3_64bits(dt__values(inner), (size_t)inner->count * dt_dtype_size(inner->dtype));
 }
 
 /* all: the hashes of each rank's n tensors. */

@@ -2,7 +2,10 @@
  * each that has labels. */
 #include "core/json.h"
 #include "core/tensor.h"
+#include "train/examples.h"
 #include "train/run_outputs.h"
+
+#include <string.h>
 
 #define MOST_CLASSES 256
 
@@ -12,7 +15,7 @@ static void put_names(dt__chars *t, const dt_dataset *d, int64_t classes)
     for (int64_t k = 0; k < classes; k++) {
         const char *name = dt_dataset_class_name(d, k);
         if (k > 0) dt__put_text(t, ", ");
-        if (name != NULL) dt__put_quoted(t, name);
+        if (name != NULL) dt__put_visible(t, name, strlen(name));
         else dt__put_integer(t, k);
     }
     dt__put_text(t, "]");

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define MOST_PIXELS (1 << 16) /* of a picture: larger ones are left out */
 
@@ -94,6 +95,17 @@ void dt__put_shown_input(const dt__examples *e, const dt_tensor *x)
     }
 }
 
+void dt__put_visible(dt__chars *t, const char *text, size_t bytes)
+{
+    char out[DT_TEXT_JSON];
+    dt__put_text(t, "\"");
+    for (size_t i = 0, took; i < bytes; i += took) {
+        took = dt_text_json(text + i, bytes - i, out);
+        dt__put_text(t, out);
+    }
+    dt__put_text(t, "\"");
+}
+
 void dt__put_class(const dt__examples *e, int64_t k)
 {
     char number[24];
@@ -102,7 +114,7 @@ void dt__put_class(const dt__examples *e, int64_t k)
         snprintf(number, sizeof number, "%lld", (long long)k);
         name = number;
     }
-    dt__put_quoted(e->t, name);
+    dt__put_visible(e->t, name, strlen(name));
 }
 
 /* ---- examples ------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ static dt_status save(dt__run *r, dt_module *m, const char *own)
     const dt_model_info info = { .family = r->o->model.family,
                                  .options = r->o->model.options,
                                  .tokenizer = r->tokenizer,
+                                 .tokens = r->tokens,
                                  .hf = r->hf,
                                  .grouped = r->o->train.checkpoint.grouped };
     return exists(own) ? DT_OK : dt_model_save(m, &info, own);

@@ -7,6 +7,8 @@
 #include "nn/module.h"
 #include "train/run.h"
 
+#include <detent/ops.h>
+
 typedef struct watched {
     dt_module *m;
     uint64_t hook;
@@ -24,10 +26,11 @@ typedef struct routing {
 static dt_tensor *count(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     int64_t *rows = user;
-    (void)t;
     (void)m;
     if (x->dtype != DT_I32) return x; /* x, not the index */
-    const int32_t *index = dt__data(x);
+    const dt_tensor *values = dt_contiguous(t, x);
+    if (values == NULL) return NULL;
+    const int32_t *index = dt__values(values);
     for (int64_t i = 0; i < x->count; i++) {
         if (index[i] >= 0) rows[index[i]]++;
     }

@@ -3,6 +3,7 @@
 #include "core/system_calls.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
+#include "data/tokenizer.h"
 #include "io/model.h"
 #include "train/run.h"
 #include "train/spreading.h"
@@ -34,9 +35,14 @@ static dt_status make_model(dt__run *r, dt_module **out)
     return status;
 }
 
+dt_status dt__run_plain_model(dt__run *r, dt_module **out)
+{
+    return dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out);
+}
+
 dt_status dt__run_model(dt__run *r, dt_module **out)
 {
-    DT__TRY(dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out));
+    DT__TRY(dt__run_plain_model(r, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
     if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
     if (status == DT_OK) return DT_OK;
@@ -81,20 +87,40 @@ static void log_left_out(const dt__run *r, const dt_file *file)
     dt__say(r->ctx, "model.init: %lld tensors num_batches_tracked are left out", (long long)n);
 }
 
-/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, and
- * a Hugging Face folder's config. */
+/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, the
+ * tokens that begin and end its texts, and a Hugging Face folder's config. */
 static dt_status keep_origin(dt__run *r)
 {
     dt_file *file;
     if (r->o->model.init == NULL) return DT_OK;
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
     log_left_out(r, file);
+    r->describes_init = dt_file_meta(file, DT__KEY_MODEL) != NULL;
     dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->tokens);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->init_data);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
         status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
     }
     dt_file_close(file);
     return status;
+}
+
+/* Keeps the tokens that the data's tokenizer has of the model's. */
+static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
+{
+    const dt_text_tokens tokens = dt_tokenizer_tokens(k);
+    dt__chars t = { .ctx = r->ctx };
+    if (r->tokens == NULL) return DT_OK; /* the model says nothing */
+    dt__release(r->ctx, r->tokens);
+    r->tokens = NULL;
+    dt__text_tokens_put(&t, &tokens);
+    if (dt__chars_text(&t) == NULL) {
+        dt__release(r->ctx, t.bytes);
+        return DT_ERR_NOMEM;
+    }
+    r->tokens = t.bytes;
+    return DT_OK;
 }
 
 /* Keeps the data's tokenizer, for the model's files. */
@@ -103,6 +129,7 @@ static dt_status keep_tokenizer(dt__run *r)
     const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
     dt__chars t = { .ctx = r->ctx };
     if (k == NULL) return DT_OK;
+    DT__TRY(keep_tokens(r, k));
     dt__release(r->ctx, r->tokenizer);
     r->tokenizer = NULL;
     dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
@@ -134,7 +161,8 @@ static dt_status open_data(dt__run *r)
                                     "dt_run was given datasets, which 'data.format' does not "
                                     "choose: it must be 'given', without 'data.source'");
         }
-        return dt_recipe_open_data(r->recipe, r->tokenizer, &r->train, &r->validation, &r->test);
+        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens };
+        return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
     }
     if (c->train == NULL) {
         return dt_recipe_refuse(r->recipe, "data.format",
@@ -171,6 +199,9 @@ static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
     DT__TRY(keep_data(r));
+    if (r->describes_init) {
+        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->init_data, r->train, true));
+    }
     r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
     r->summary->evaluated_on = r->evaluated == r->test         ? "test"
                                : r->evaluated == r->validation ? "validation"
@@ -185,9 +216,14 @@ dt_status dt__run_open(dt__run *r)
                                            count_updates };
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
+    dt__say_layout(r->train);
+    DT__TRY(dt__say_missing_classes("train", r->train));
+    DT__TRY(dt__say_missing_classes("validation", r->validation));
+    DT__TRY(dt__say_missing_classes("test", r->test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
-    if (r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
+    const bool counted = r->recipe->n_complaints == 0;
+    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
         dt__say(r->ctx,
                 "qat.start_step is %lld, but training ends after %lld updates: the float "
                 "weights are rounded and converted as they are",
@@ -273,7 +309,9 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->resolved);
     dt__release(r->ctx, r->base);
     dt__release(r->ctx, r->hf);
+    dt__release(r->ctx, r->init_data);
     dt__release(r->ctx, r->tokenizer);
+    dt__release(r->ctx, r->tokens);
     dt__release(r->ctx, r->data);
     if (r->metrics >= 0) dt__sys_close(r->metrics);
 }

@@ -66,6 +66,7 @@ void dt__run_name_state(dt__run *r)
         .info = { .family = r->o->model.family,
                   .options = r->o->model.options,
                   .tokenizer = r->tokenizer,
+                  .tokens = r->tokens,
                   .data = r->data,
                   .hf = r->hf,
                   .base = r->base,

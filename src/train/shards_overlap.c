@@ -34,7 +34,7 @@ dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to)
         if (grad != NULL) dt__copy_tensor(grad, to->x[i]);
         dt_grad_clear(x);
     }
-    to->data[i] = dt__data_mut(to->x[i]);
+    to->data[i] = dt__values_mut(to->x[i]);
     return DT_OK;
 }
 

@@ -36,7 +36,7 @@ static int64_t find_node(const dt__own_experts *e, int64_t a, int64_t b)
 static void add(const dt__shards *s, const dt_tensor *from, dt_tensor *to)
 {
     dt__team *const threads = dt__threads_enter(s->ctx);
-    dt__kernels_of(s->ctx, DT_F32)->add_into(to->count, dt__data(from), dt__data_mut(to));
+    dt__kernels_of(s->ctx, DT_F32)->add_into(to->count, dt__values(from), dt__values_mut(to));
     dt__threads_leave(threads);
 }
 

@@ -282,7 +282,7 @@ static void load(lane *l)
     for (int64_t i = 0; i < y->n_buffers; i++) {
         dt_tensor *x = y->buffer[i];
         const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
-        if (bytes > 0) memcpy(dt__data_mut(x), from, bytes);
+        if (bytes > 0) memcpy(dt__values_mut(x), from, bytes);
         x->storage->version = l->version[i];
         from += bytes;
     }
@@ -301,7 +301,7 @@ static void store(lane *l)
     for (int64_t i = 0; i < y->n_buffers; i++) {
         const dt_tensor *x = y->buffer[i];
         const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
-        if (bytes > 0) memcpy(to, dt__data(x), bytes);
+        if (bytes > 0) memcpy(to, dt__values(x), bytes);
         l->version[i] = x->storage->version;
         to += bytes;
     }

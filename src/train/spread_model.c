@@ -128,7 +128,7 @@ static dt_status cut(void *user, dt_tensor *x, dt_module *layer)
     const size_t bytes = bytes_of(x, each * n), before = bytes_of(x, each * range[0]);
     dt__storage *storage = dt__storage_create(c->ctx, bytes);
     if (storage == NULL) return DT_ERR_NOMEM;
-    memcpy(storage->data, (const char *)dt__data(x) + before, bytes);
+    memcpy(storage->data, (const char *)dt__values(x) + before, bytes);
     give_all(x, storage, each * n, (int32_t)all);
     return DT_OK;
 }
@@ -167,7 +167,7 @@ static dt_status join(void *user, dt_tensor *x, dt_module *layer)
         j->part[k] = (dt__segment){ at, bytes_of(x, each * (range[1] - range[0])) };
     }
     if (status == DT_OK) {
-        memcpy(j->part[s->rank].data, dt__data(x), j->part[s->rank].bytes);
+        memcpy(j->part[s->rank].data, dt__values(x), j->part[s->rank].bytes);
         status = dt__cluster_gather_parts(s->cluster, "experts", j->part, -1);
     }
     if (status == DT_OK) give_all(x, storage, each * all, 0);

@@ -122,7 +122,7 @@ static void put_row(const dt__asked *a, const dt__rows_head *h, const parts *p, 
 {
     const dt__codes *x = a->codes;
     if (x == NULL) {
-        const float *from = (const float *)dt__data(a->x) + row * a->in;
+        const float *from = (const float *)dt__values(a->x) + row * a->in;
         memcpy(p->x + i * a->in, from, (size_t)a->in * sizeof *from);
         return;
     }
@@ -147,7 +147,7 @@ static void put_assignment(dt__spreading *s, const dt__asked *a, int64_t k)
     p.expert[i] = (int32_t)(expert - range[0]);
     put_row(a, h, &p, i, k / a->per_row);
     if (p.dy == NULL) return;
-    const float *dy = (const float *)dt__data(a->dy) + k * a->out;
+    const float *dy = (const float *)dt__values(a->dy) + k * a->out;
     memcpy(p.dy + i * a->out, dy, (size_t)a->out * sizeof *dy);
 }
 
@@ -176,7 +176,7 @@ static dt_status new_tensor(dt_ctx *ctx, dt_dtype dtype, const int64_t dims[2], 
 {
     DT__TRY(dt__tensor_create_raw(ctx, dtype, dims[1] < 0 ? 1 : 2, dims, out));
     const size_t bytes = (size_t)(*out)->count * dt_dtype_size(dtype);
-    if (from != NULL && bytes > 0) memcpy(dt__data_mut(*out), from, bytes);
+    if (from != NULL && bytes > 0) memcpy(dt__values_mut(*out), from, bytes);
     return DT_OK;
 }
 
@@ -295,7 +295,7 @@ static dt_status backward(serving *v)
         dt_tensor_free(g.bias);
     }
     if (status == DT_OK && g.x != NULL && g.x->count > 0) {
-        memcpy(v->answer, dt__data(g.x), (size_t)g.x->count * sizeof(float));
+        memcpy(v->answer, dt__values(g.x), (size_t)g.x->count * sizeof(float));
     }
     dt_tensor_free(g.x);
     dt_tensor_free(dy);
@@ -351,7 +351,7 @@ static dt_status take_sums(dt__spreading *s, const dt__asked *a)
             row[k] = dt__index_at(a->index, k) < 0 ? -1 : k;
         }
         const dt__row_sums sums = { rows, a->per_row, a->in, row };
-        a->c->kernels->sum_parts(&sums, part, dt__data_mut(a->dx[X]));
+        a->c->kernels->sum_parts(&sums, part, dt__values_mut(a->dx[X]));
     }
     const bool ok = part != NULL && row != NULL;
     dt__release(s->ctx, part);
@@ -362,11 +362,11 @@ static dt_status take_sums(dt__spreading *s, const dt__asked *a)
 dt_status dt__rows_take(dt__spreading *s, const dt__asked *a)
 {
     if (a->dy == NULL) {
-        take_rows(s, a, a->out, dt__data_mut(a->c->y));
+        take_rows(s, a, a->out, dt__values_mut(a->c->y));
         return DT_OK;
     }
     if (a->dx[X] == NULL) return DT_OK;
     if (a->per_row != 1) return take_sums(s, a);
-    take_rows(s, a, a->in, dt__data_mut(a->dx[X]));
+    take_rows(s, a, a->in, dt__values_mut(a->dx[X]));
     return DT_OK;
 }

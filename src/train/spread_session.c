@@ -174,7 +174,7 @@ static dt__asked asked_of(const dt_call *c)
 
 static void forget(dt_tensor *x)
 {
-    if (x != NULL) memset(dt__data_mut(x), 0, (size_t)x->count * sizeof(float));
+    if (x != NULL) memset(dt__values_mut(x), 0, (size_t)x->count * sizeof(float));
 }
 
 /* After an error the ranks are no longer in step: results are 0, and the session ends with it. */

@@ -2,6 +2,7 @@
  *
  * Recipes use maps, lists and scalars, in block or flow style. YAML that can be read in two ways
  * (duplicate keys, aliases, tags, merge keys, several documents) is refused. */
+#include "core/byte_mark.h"
 #include "train/recipe.h"
 
 #include <string.h>
@@ -320,16 +321,14 @@ static bool check_characters(dt_recipe *r, const char *text, size_t bytes, dt__o
 
 dt__node *dt__yaml_parse(dt_recipe *r, const char *text, size_t bytes, dt__origin origin)
 {
-    static const char mark[] = "\xEF\xBB\xBF"; /* a byte order mark, which some editors write */
     dt__node start = { .origin = origin, .line = 1, .column = 1 };
     if (bytes > DT__RECIPE_BYTES) {
         dt__complain(r, &start, "longer than %zu bytes", DT__RECIPE_BYTES);
         return NULL;
     }
-    if (bytes >= 3 && memcmp(text, mark, 3) == 0) {
-        text += 3;
-        bytes -= 3;
-    }
+    const size_t mark = dt__utf8_mark(text, bytes);
+    text += mark;
+    bytes -= mark;
     if (!check_characters(r, text, bytes, origin)) return NULL;
     reader p = { .r = r, .origin = origin };
     if (!yaml_parser_initialize(&p.parser)) {

@@ -197,7 +197,7 @@ static float *outputs(const graph *g, dt_module *m, bool train, int64_t *n)
     FUZZ_HOLDS(dt_tape_create(g->ctx, &t) == DT_OK, "a tape");
     dt_train(m, train);
     dt_no_grad(t, true);
-    const dt_tensor *out = dt_forward(t, m, g->x);
+    dt_tensor *out = dt_contiguous(t, dt_forward(t, m, g->x));
     if (out == NULL) {
         FUZZ_HOLDS(dt_error(g->ctx)[0] != 0, "no message:\n%s", g->text);
     } else {

@@ -13,7 +13,7 @@ static void run(const uint8_t *data, size_t n)
     dt_ctx *ctx = fuzz_ctx(0);
     dt_module *m = NULL, *again = NULL;
     dt_model_info info = { 0 };
-    if (dt_onnx_import(ctx, fuzz_file("a.onnx", data, n), &m, &info) == DT_OK) {
+    if (dt_onnx_import(ctx, fuzz_file("a.onnx", data, n), NULL, &m, &info) == DT_OK) {
         const char *path = fuzz_path("again");
         FUZZ_HOLDS(dt_model_save(m, &info, path) == DT_OK, "not saved: %s", dt_error(ctx));
         FUZZ_HOLDS(dt_model_load(ctx, path, &again, NULL) == DT_OK, "not loaded: %s",

@@ -14,6 +14,30 @@ static void seeds(const fuzz_seeds *s)
         fuzz_seed(s, channels == 1 ? "mono" : "stereo", f.v, f.n);
         file_free(&f);
     }
+    const wav_parts rf64 = { .channels = 2,
+                             .rate = 8000,
+                             .bytes = 3,
+                             .extensible = 1,
+                             .rf64 = 1,
+                             .before = "bext",
+                             .odd = 1,
+                             .said = UINT32_MAX,
+                             .said64 = 12,
+                             .samples = samples,
+                             .size = 12 };
+    file_bytes f = wav_of(&rf64);
+    fuzz_seed(s, "rf64", f.v, f.n);
+    file_free(&f);
+    const wav_parts reals = { .channels = 1,
+                              .rate = 8000,
+                              .bytes = 8,
+                              .real = 1,
+                              .said = 0,
+                              .samples = samples,
+                              .size = 16 };
+    f = wav_of(&reals);
+    fuzz_seed(s, "stream", f.v, f.n);
+    file_free(&f);
 }
 
 const fuzz_target fuzz_target_wav = { "wav", "a recording", run, seeds };

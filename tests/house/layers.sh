@@ -1,7 +1,7 @@
 #!/bin/sh
 # layers.sh SOURCE: a folder of src/ includes itself and lower rows of the table of layers, nothing
 # else; the program sees public headers, its own folder and bench/bench.h; public headers follow the
-# same rows.
+# same rows. Above ops nobody reads elements without asking whether they are in order.
 set -eu
 cd "$1"
 find src include -name '*.[ch]' -o -name '*.inc' | sort | xargs awk '
@@ -25,6 +25,9 @@ FNR == 1 {
     table_row = part[1] == "src" ? rank[own] : public[own]
     if (!known) bad("\"" own "\" has no row in the table of layers")
 }
+# Elements in memory order are those of a view in another one: cache_codes.c goes by its strides.
+known && part[1] == "src" && table_row > rank["ops"] && FILENAME != "src/nn/cache_codes.c" &&
+    /[^_a-z]dt__data(_mut)?\(/ { bad("dt__data is for ops; dt__values refuses views out of order") }
 !known || !/^[ \t]*#[ \t]*include/ { next }
 match($0, /<detent\/[a-z0-9_]+\.h>/) {
     other = substr($0, RSTART + 8, RLENGTH - 11)

@@ -15,7 +15,10 @@ static int quantize_blocks(const float *x, int32_t n, int32_t group, int32_t mos
         inverse = (float)most / a;
         if (scale == 0 || !(inverse <= 0x1.fffffep127f)) scale = inverse = 0;
         bad |= !((float)(most + 1) * scale <= 0x1.fffffep127f);
-        for (; i < end && !bad; i++) q[i] = (int8_t)nearest(rounded(x[i] * inverse));
+        for (; i < end && !bad; i++) {
+            const float whole = nearest(rounded(x[i] * inverse));
+            q[i] = (int8_t)whole;
+        }
         i = end;
         *scales++ = scale;
     }

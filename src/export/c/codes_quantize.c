@@ -7,6 +7,7 @@ static void quantize(const float *x, int32_t n, const code_grid *g, uint8_t *u)
         float v = rounded(x[i] * inverse);
         if (!(v >= low)) v = low;
         if (v > high) v = high;
-        u[i] = (uint8_t)((int32_t)nearest(v) + g->zero);
+        const float whole = nearest(v);
+        u[i] = (uint8_t)((int32_t)whole + g->zero);
     }
 }

@@ -15,7 +15,8 @@ static void product_floats_codes(const weight_matrix *w, int32_t bits, const flo
             float part[2] = { 0, 0 };
             for (; k < end; k++) {
                 const int32_t c = (k - begin) / 4 % 2;
-                part[c] = fma32(x[k], (float)code_at(w, bits, r, k), part[c]);
+                const int32_t code = code_at(w, bits, r, k);
+                part[c] = fma32(x[k], (float)code, part[c]);
             }
             acc = fma32(part[0] + part[1], w->scales[r * groups + at], acc);
         }

@@ -4,7 +4,7 @@
  * A corner is 32 rows of activations by the 32 lanes of a panel: four registers of sums, two of
  * activations, two of codes. A block of a panel is unpacked to the order of tiles once for all rows
  * of a chunk. Sums of a segment go to memory, and are scaled and added by vectors while the next
- * segment's products run. Fewer than 16 rows, and groups that tiles do not fit, are the business of
+ * segment's products run. Fewer than 32 rows, and groups that tiles do not fit, are the business of
  * AVX-512 VNNI. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
@@ -19,7 +19,7 @@
 #define DEPTH 64  /* steps of a block */
 #define CHUNK 128 /* most rows for which a block is unpacked once */
 #define CORNER 32 /* rows of a corner */
-#define FEWEST 16 /* rows for which tiles are used */
+#define FEWEST 32 /* rows for which tiles are used */
 #define SEGMENT INT_MAX
 
 #include "kernels/x86/qgemm_block.inc"

@@ -1,0 +1,34 @@
+/* Endings of file names, which are the same in small letters and in capitals. */
+#ifndef DT__CORE_ENDING_H
+#define DT__CORE_ENDING_H
+
+#include <stdbool.h>
+#include <string.h>
+
+/* ASCII alone, in every locale. */
+static inline char dt__small_letter(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether the text at `at`, of at least m bytes, is `ending`, of m bytes in small letters. */
+static inline bool dt__is_ending(const char *at, const char *ending, size_t m)
+{
+    size_t i = 0;
+    while (i < m && dt__small_letter(at[i]) == ending[i]) i++;
+    return i == m;
+}
+
+/* Whether n bytes of a name are longer than `ending` and end in it. */
+static inline bool dt__ends_in_of(const char *name, size_t n, const char *ending)
+{
+    const size_t m = strlen(ending);
+    return n > m && dt__is_ending(name + n - m, ending, m);
+}
+
+static inline bool dt__ends_in(const char *name, const char *ending)
+{
+    return dt__ends_in_of(name, strlen(name), ending);
+}
+
+#endif

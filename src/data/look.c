@@ -1,0 +1,87 @@
+/* What the targets of arrays look like: how many different numbers there are, and whether rows are
+ * in the order of time. */
+#include "data/arrays.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The names that columns of times have, or parts of them. */
+static bool is_time(const char *name)
+{
+    static const char *const parts[] = { "time", "date", "stamp", "epoch" };
+    static const char *const whole[] = { "t", "year", "month", "day", "hour", "second", "seconds" };
+    char small[64];
+    size_t n = 0;
+    for (; name[n] != 0 && n + 1 < sizeof small; n++)
+        small[n] = (char)tolower((unsigned char)name[n]);
+    small[n] = 0;
+    for (int i = 0; i < DT__COUNT_OF(parts); i++) {
+        if (strstr(small, parts[i]) != NULL) return true;
+    }
+    for (int i = 0; i < DT__COUNT_OF(whole); i++) {
+        if (strcmp(small, whole[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Whether a column rises and never falls. `x` has room for an example. */
+static bool rises(const dt_dataset *d, int64_t column, float *x)
+{
+    float first = 0, before = 0;
+    for (int64_t i = 0; i < d->count; i++) {
+        dt__array_example(d->arrays, d->first + i, x);
+        if (i == 0) first = before = x[column];
+        if (x[column] < before) return false;
+        before = x[column];
+    }
+    return before > first;
+}
+
+static dt_status find_time(const dt_dataset *d, dt_target_look *out)
+{
+    const dt__array_store *s = d->arrays;
+    if (s->column_name == NULL || s->rank != 1) return DT_OK;
+    float *x = dt__alloc_array(d->ctx, dt__array_size(s), sizeof *x);
+    if (x == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < s->n_columns && out->time == NULL; i++) {
+        if (is_time(s->column_name[i]) && rises(d, i, x)) out->time = s->column_name[i];
+    }
+    dt__release(d->ctx, x);
+    return DT_OK;
+}
+
+dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
+{
+    DT__NEED(NULL, d);
+    DT__NEED(d->ctx, out);
+    if (d->kind != &dt__data_arrays || d->count == 0) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "look: arrays are wanted, not %s", d->kind->examples);
+    }
+    *out = (dt_target_look){ .time = NULL };
+    if (d->target != DT_TARGET_VALUES) return find_time(d, out);
+    const int64_t n = d->count * d->arrays->outputs;
+    float *v = dt__alloc_array(d->ctx, n, sizeof *v);
+    if (v == NULL) return DT_ERR_NOMEM;
+    memcpy(v, dt__array_target(d, 0), (size_t)n * sizeof *v);
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    *out = (dt_target_look){ .columns = d->arrays->outputs,
+                             .is_integer = true,
+                             .is_bits = true,
+                             .least = (double)v[0],
+                             .most = (double)v[n - 1] };
+    for (int64_t i = 0; i < n; i++) {
+        out->different += i == 0 || v[i] != v[i - 1];
+        out->is_integer = out->is_integer && v[i] == floorf(v[i]);
+        out->is_bits = out->is_bits && (v[i] == 0 || v[i] == 1);
+    }
+    dt__release(d->ctx, v);
+    return find_time(d, out);
+}

@@ -1,0 +1,307 @@
+/* What `detent new` decides of random files, and that it writes no recipe that is refused; and that
+ * commands judge only the keys that they read. */
+#include "testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DETENT "'" DETENT_BINARY_DIR "/detent' "
+
+static char folder[TEST_PATH];
+static const test_draws draws = { .usual = 60, .sanitized = 6, .quick = 12 };
+
+static int below(int n) { return rand() % n; }
+
+static void run(int status, const char *words, const char *command)
+{
+    char *output;
+    const int found = test_shell(&output, "cd %s && " DETENT "%s </dev/null 2>&1", folder, command);
+    ck_assert_msg(found == status, "detent %s: %d: %s", command, found, output);
+    ck_assert_msg(strstr(output, words) != NULL, "detent %s: no '%s': %s", command, words, output);
+    free(output);
+}
+
+static FILE *file_of(const char *name)
+{
+    char path[TEST_PATH + 40];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    return f;
+}
+
+/* Kinds of targets, and what they are. */
+static const struct {
+    const char *task, *said;
+} kinds[] = {
+    { "regression", "different numbers" },      { "classification", "different integers" },
+    { "classification", "has words" },          { "regression", "different integers" },
+    { "classification", "different integers" },
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* The target of row i: with decimals; integers far apart; words; many integers; 0, 1, ... */
+static void put_target(FILE *f, int kind, int i, int classes)
+{
+    static const char *const words[] = { "rest", "walk", "run fast", "\"a,b\"", "7 up" };
+    const int c = i % classes;
+    if (kind == 0) fprintf(f, "%d.%04d\n", below(50), i);
+    else if (kind == 1) fprintf(f, "%d\n", 100 + 977 * c);
+    else if (kind == 2) fprintf(f, "%s\n", words[c % 5]);
+    else if (kind == 3) fprintf(f, "%d\n", 3 * i + 11);
+    else fprintf(f, "%d\n", c);
+}
+
+START_TEST(tables_get_recipes_that_run)
+{
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(draws); i++) {
+        const int kind = (int)(i % KINDS), classes = 2 + below(4), rows = 21 + below(120);
+        const bool timed = below(3) == 0;
+        char command[200];
+        FILE *f = file_of("t.csv");
+        fprintf(f, "%s,b,target\n", timed ? "time_s" : "a");
+        for (int k = 0; k < rows; k++) {
+            fprintf(f, "%d,%d.5,", timed ? 10 * k : below(1000), below(90));
+            put_target(f, kind, k, classes);
+        }
+        fclose(f);
+        test_shell(NULL, "rm -rf %s/n.yaml %s/runs", folder, folder);
+        run(0, kinds[kind].said, "new n.yaml --data t.csv --target target");
+        test_shell(NULL, "rm -f %s/n.yaml", folder);
+        snprintf(command, sizeof command, "n.yaml: a table, %s", kinds[kind].task);
+        run(0, command, "new n.yaml --data t.csv --target target");
+        run(0, "no errors", "config validate n.yaml");
+        char *text;
+        test_shell(&text, "cat %s/n.yaml", folder);
+        ck_assert_ptr_nonnull(
+            strstr(text, timed ? "validation_order: time" : "validation_order: drawn"));
+        free(text);
+        if (i < KINDS)
+            run(0, "validation",
+                "train n.yaml train.epochs=1 '~qat' '~convert' "
+                "train.float_baseline=false");
+    }
+}
+END_TEST
+
+START_TEST(texts_get_a_context_that_fits)
+{
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(draws); i++) {
+        const int form = (int)(i % 3), lines = 2 + below(30), most = 1 + below(300);
+        const char *name = form == 2 ? "t.txt" : "t.jsonl";
+        FILE *f = file_of(name);
+        for (int k = 0; k < lines; k++) {
+            const int n = 1 + below(most);
+            if (form == 0) fprintf(f, "{\"prompt\": \"%0*d\", \"completion\": \"%d\"}\n", n, k, k);
+            else if (form == 1) fprintf(f, "{\"text\": \"some %0*d\"}\n", n, k);
+            else fprintf(f, "a line %0*d\n", n, k);
+        }
+        fclose(f);
+        char command[80];
+        snprintf(command, sizeof command, "new n.yaml --data %s --bits %s", name,
+                 below(2) ? "8" : "4");
+        test_shell(NULL, "rm -f %s/n.yaml", folder);
+        run(0, "language", command);
+        run(0, "no errors", "config validate n.yaml");
+    }
+}
+END_TEST
+
+START_TEST(eight_bits_are_a_preset)
+{
+    char *text;
+    test_folder(folder);
+    run(0, "n.yaml", "new n.yaml --data table --bits 8");
+    test_shell(&text, "cat %s/n.yaml", folder);
+    ck_assert_ptr_nonnull(strstr(text, "preset: int8-dynamic-int8-weight"));
+    ck_assert_ptr_null(strstr(text, "weight: {bits"));
+    free(text);
+}
+END_TEST
+
+/* ---- keys that a command reads -------------------------------------------------------------- */
+
+/* Lines of a recipe's blocks that are wrong for the data, or wrong at all, and that no command but
+ * train reads. */
+static const char *const wrong[] = {
+    "loss: of_a_program",
+    "mask: all",
+    "sampler: balanced\n  class_weights: balanced",
+    "steps: 5\n  schedule: {warmup_steps: 9}",
+    "optimizer: {momentum: 0.5}",
+    "schedule: {patience: 3}",
+    "distill: {weight: 0.5}",
+    "huber_delta: 2",
+    "no_such_key: 1",
+    "batch_sizes: [1, 2]",
+};
+enum { WRONG = sizeof wrong / sizeof wrong[0] };
+
+static void write_recipe(const char *name, const char *train, bool augmented)
+{
+    FILE *f = file_of(name);
+    fprintf(f,
+            "run: {dir: runs/r}\nmodel: {family: mlp, sizes: [12, 8, 2]}\n"
+            "data: {format: table, task: regression, train_count: 200, test_count: 50%s}\n"
+            "train:\n  epochs: 1\n%s%s\nqat: {preset: int8-dynamic-int4-weight, start_step: 1}\n",
+            augmented ? ", augment: {flip: true, crop: 3}" : "", train[0] == 0 ? "" : "  ", train);
+    fclose(f);
+}
+
+START_TEST(commands_judge_what_they_read)
+{
+    static const char *const commands[] = {
+        "eval runs/r/model.safetensors r.yaml",
+        "eval runs/r",
+        "predict runs/r rows.csv",
+        "inspect runs/r",
+        "export runs/r --format onnx -o e.onnx",
+        "convert runs/r -o c.safetensors",
+        "quantize runs/r/float.safetensors r.yaml -o q.safetensors quantize.rounder=gptq",
+        "report runs/r",
+    };
+    enum { COMMANDS = sizeof commands / sizeof commands[0] };
+    const int first = below(COMMANDS);
+    test_folder(folder);
+    FILE *f = file_of("rows.csv");
+    fputs("a,b,c,d,e,f,g,h,i,j,k,l\n1,2,3,4,5,6,7,8,9,10,11,12\n", f);
+    fclose(f);
+    write_recipe("good.yaml", "", false);
+    run(0, "converted", "train good.yaml");
+    for (int i = 0; i < WRONG; i++) {
+        write_recipe("r.yaml", wrong[i], i % 2 == 0);
+        test_shell(NULL, "cp %s/r.yaml %s/runs/r/recipe.yaml", folder, folder);
+        run(2, "r.yaml:", "config validate r.yaml");
+        for (int k = 0; k < 3; k++) run(0, "", commands[(first + 3 * i + k) % COMMANDS]);
+        test_shell(NULL, "rm -f %s/?.safetensors %s/e.onnx", folder, folder);
+    }
+    run(2, "unknown key 'mosk'", "eval runs/r train.mosk=all");
+    run(2, "'train.mask' belongs to", "eval runs/r train.mask=all");
+    run(2, "unknown key 'tain_count'", "eval runs/r data.tain_count=7");
+}
+END_TEST
+
+/* A run's folder stands for its weights. */
+START_TEST(a_run_is_retrained)
+{
+    test_folder(folder);
+    write_recipe("good.yaml", "", false);
+    run(0, "converted", "train good.yaml");
+    run(0, "of the run runs/r: runs/r/float.safetensors",
+        "train good.yaml model.init=runs/r run.dir=runs/again");
+    test_shell(NULL, "rm %s/runs/r/float.safetensors", folder);
+    run(0, "of the run runs/r: runs/r/checkpoints/",
+        "config validate good.yaml model.init=runs/r run.dir=runs/third");
+}
+END_TEST
+
+/* ---- the environment ------------------------------------------------------------------------ */
+
+START_TEST(wrong_variables_are_named)
+{
+    char *output;
+    test_folder(folder);
+    static const char *const tries[][2] = {
+        { "DETENT_CPU=avx3", "it can be plain, avx2" },
+        { "DETENT_BLAS=mkl", "it can be system" },
+        { "OMP_NUM_THREADS=many", "it can be a number" },
+    };
+    static const char *const commands[] = { "config show r.yaml --summary", "inspect r.yaml",
+                                            "ls --json; exit 1", "train r.yaml --dry-run" };
+    write_recipe("r.yaml", "", false);
+    for (int i = 0; i < 3; i++) {
+        for (int k = 0; k < 4; k++) {
+            const int status = test_shell(&output, "cd %s && %s " DETENT "%s 2>&1", folder,
+                                          tries[i][0], commands[k]);
+            ck_assert_int_ne(status, 0);
+            const bool is_list = k == 2; /* which needs no kernels */
+            ck_assert_msg(is_list || strstr(output, tries[i][1]) != NULL, "%s", output);
+            ck_assert_ptr_null(strstr(output, "out of memory"));
+            free(output);
+        }
+    }
+}
+END_TEST
+
+/* A stack that may not suffice is refused before anything happens; the least one suffices. */
+START_TEST(small_stacks_are_refused)
+{
+#ifdef TEST_SANITIZED
+    test_skip("the least stack: a sanitizer needs more");
+#else
+    char *output;
+    test_folder(folder);
+    write_recipe("r.yaml", "", false);
+    for (int i = 0; i < 4; i++) {
+        const int status =
+            test_shell(&output, "cd %s && ulimit -s %d && " DETENT "train r.yaml 2>&1", folder,
+                       96 + below(400));
+        ck_assert_int_eq(status, 1);
+        ck_assert_msg(strstr(output, "the stack is limited to") != NULL, "%s", output);
+        free(output);
+    }
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && ulimit -s 512 && " DETENT "train r.yaml --quiet >&2 && "
+                                "" DETENT "quantize runs/r/float.safetensors -o q.safetensors "
+                                "r.yaml quantize.rounder=gptq >&2",
+                                folder),
+                     0);
+#endif
+}
+END_TEST
+
+/* JSON has no character that a terminal obeys or hides, and reads as the same text. */
+START_TEST(json_shows_every_character)
+{
+    static const unsigned hidden[] = { 0x07,   0x1B,   0x7F,   0x80,   0x9B,   0x9F,
+                                       0x61C,  0x200E, 0x200F, 0x2028, 0x2029, 0x202A,
+                                       0x202E, 0x2066, 0x2069, 0xFEFF, 0xE0001 };
+    char out[DT_TEXT_JSON];
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        const unsigned c = hidden[i];
+        char text[5] = { 0 }, wanted[DT_TEXT_JSON];
+        size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        static const unsigned char head[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
+        for (size_t k = n; k-- > 0;) {
+            const unsigned bits = c >> 6 * (n - 1 - k);
+            text[k] = (char)(n == 1 ? c : k == 0 ? head[n] | bits : 0x80 | (bits & 0x3F));
+        }
+        if (c < 0x10000) snprintf(wanted, sizeof wanted, "\\u%04x", c);
+        else snprintf(wanted, sizeof wanted, "\\udb40\\udc01");
+        ck_assert_uint_eq(dt_text_json(text, n, out), n);
+        ck_assert_str_eq(out, wanted);
+    }
+    for (int c = 0x80; c < 0x100; c++) { /* bytes that are no UTF-8 */
+        const char text[] = { (char)c, 'a', 0 };
+        ck_assert_uint_eq(dt_text_json(text, 2, out), 1);
+        ck_assert_str_eq(out, "\\ufffd");
+    }
+    static const char *const shown[] = { "a", "~", "\xc3\xa9", "\xe6\xb0\xb4", "\xf0\x9f\x98\x80" };
+    for (int i = 0; i < 5; i++) {
+        ck_assert_uint_eq(dt_text_json(shown[i], strlen(shown[i]), out), strlen(shown[i]));
+        ck_assert_str_eq(out, shown[i]);
+    }
+    ck_assert_uint_eq(dt_text_json("\"", 1, out), 1);
+    ck_assert_str_eq(out, "\\\"");
+    ck_assert_uint_eq(dt_text_json("", 0, out), 0);
+}
+END_TEST
+
+Suite *test_new_suite(void)
+{
+    Suite *suite = suite_create("new");
+    TCase *cases = tcase_create("new");
+    tcase_set_timeout(cases, 300);
+    tcase_add_test(cases, tables_get_recipes_that_run);
+    tcase_add_test(cases, texts_get_a_context_that_fits);
+    tcase_add_test(cases, eight_bits_are_a_preset);
+    tcase_add_test(cases, commands_judge_what_they_read);
+    tcase_add_test(cases, a_run_is_retrained);
+    tcase_add_test(cases, wrong_variables_are_named);
+    tcase_add_test(cases, small_stacks_are_refused);
+    tcase_add_test(cases, json_shows_every_character);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
