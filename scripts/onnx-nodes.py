@@ -82,7 +82,7 @@ def judge(detent, folder, model, values, more=()):
     run = subprocess.run([detent, "import", path, "-o", out, "--verify", data, *more],
                          capture_output=True, text=True, check=False)
     text = run.stdout + run.stderr
-    apart = [float(v) for v in re.findall(r", ([^ ]*) of the largest value", text)]
+    apart = [float(v) for v in re.findall(r"relative to the largest output: ([^ )]*)", text)]
     largest = max(apart, default=math.nan)
     if run.returncode == 0 and largest <= CLOSE:
         return "equal"

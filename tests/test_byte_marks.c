@@ -150,7 +150,9 @@ START_TEST(marks)
     if (readers[_i].text == NULL) {
         char *output = NULL;
         if (!test_golden(golden, "hf/odd/two-shards")) return;
-        ck_assert_int_eq(test_shell(&output, "cp -r '%s' '%s'", golden, path_of("hf")), 0);
+        ck_assert_int_eq(test_shell(&output, "rm -rf '%s' && cp -r '%s' '%s'", path_of("hf"),
+                                    golden, path_of("hf")),
+                         0);
         free(output);
         TEST_OK(r.ctx, dt_text_read(r.ctx, r.path, &kept, &bytes));
     }

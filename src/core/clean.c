@@ -31,7 +31,7 @@ size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON])
     const unsigned char *from = (const unsigned char *)text;
     size_t used = 0;
     if (text == NULL || out == NULL || n == 0) return 0;
-    const int length = dt__utf8_length(from, from + n);
+    const int length = dt__utf8_length(from, from + (n < 4 ? n : 4));
     const uint32_t c = length > 0 ? dt__utf8_get(from, length) : 0xFFFD;
     if (length == 0 || !dt__is_shown(c)) {
         used = put_escape(c, out);

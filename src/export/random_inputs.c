@@ -67,9 +67,10 @@ void dt__add_difference(const float *other, const float *own, int64_t n, dt_expo
         const double apart = fabs((double)other[i] - (double)own[i]);
         d->equal += equal;
         if (!equal && other[i] != own[i] && !(apart <= d->absolute)) d->absolute = apart;
+        if (!isfinite(own[i])) d->absolute = HUGE_VAL;
         *largest = fmax(*largest, fabs((double)own[i]));
     }
-    d->relative = *largest > 0 ? d->absolute / *largest : d->absolute;
+    d->relative = *largest > 0 && *largest < HUGE_VAL ? d->absolute / *largest : d->absolute;
 }
 
 /* ---- floats in the place of codes ------------------------------------------------------------ */

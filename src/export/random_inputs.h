@@ -17,7 +17,7 @@ dt_status dt__outputs_of(dt_module *m, dt_tensor *const *x, int n_in, dt_tape **
                          dt_tensor **y);
 
 /* Adds the differences of n numbers to *d: those with equal bits, and the largest of the others
- * (NaN stays); *largest: the largest magnitude in `own`. */
+ * (infinite where an own one is not finite); *largest: the largest magnitude in `own`. */
 void dt__add_difference(const float *other, const float *own, int64_t n, dt_export_difference *d,
                         double *largest);
 
