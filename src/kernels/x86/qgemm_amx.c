@@ -47,6 +47,7 @@ typedef struct layer {
 static int columns_of(const dt__panel_layout *l)
 {
     if (l->group == DT__TILE_BYTES / 2) return DT__TILE_BYTES / 2;
+    if (l->depth < DT__TILE_BYTES) return 0;
     return l->groups == 1 || l->group % DT__TILE_BYTES == 0 ? DT__TILE_BYTES : 0;
 }
 
