@@ -117,7 +117,7 @@ END_TEST
 
 /* ---- litert ---------------------------------------------------------------------------------- */
 
-static const test_draws draws = { .usual = 60, .sanitized = 6, .quick = 10 };
+static const test_draws draws = { .usual = 60, .sanitized = 2, .quick = 10 };
 
 /* Convolutions, with squeeze-excitation, depthwise and transposed ones; or a row's layers. */
 static void draw(dt__stream *s, char *text, size_t size)

@@ -157,6 +157,7 @@ typedef struct dt_model_data {
     const char *const *columns;
     bool pixels;                  /* examples were images of bytes */
     bool resized;                 /* and files of any size were resized to them (data.size) */
+    bool channels_last;           /* arrays were [height, width, channels] (data.layout) */
     int64_t rate;                 /* samples per second of its recordings; 0: not known */
     dt_features_options features; /* that were computed of signals; kind none: none */
     void *memory;                 /* owned by dt_model_data_parse */

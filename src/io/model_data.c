@@ -3,6 +3,7 @@
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
  *                     "columns": ["age", ...], "pixels": true, "resized": true, "rate": 16000,
+ *                     "channels_last": true,
  *                     "features": { "kind": "mfcc", ... },
  *                     "output": [4], "meaning": "logits",
  *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
@@ -110,6 +111,9 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     put_columns(t, d->arrays);
     if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
     if (d->resized) dt__put_text(t, ", \"resized\": true");
+    if (d->arrays != NULL && d->arrays->channels_last) {
+        dt__put_text(t, ", \"channels_last\": true");
+    }
     if (dt_dataset_rate(d) > 0) {
         dt__put_text(t, ", \"rate\": ");
         dt__put_integer(t, dt_dataset_rate(d));
@@ -308,6 +312,7 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
     if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
     if (strcmp(name, "resized") == 0) return dt__json_bool(j, &out->resized);
+    if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
     if (strcmp(name, "features") == 0)
         return dt__json_options(j, dt__features_keys, &out->features);

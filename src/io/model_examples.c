@@ -49,12 +49,14 @@ static bool ends_alike(const dt__array_file *a, const dt_ints *input)
     return memcmp(a->dims + before, input->v, (size_t)input->n * sizeof *a->dims) == 0;
 }
 
-/* Whether they are [height, width, channels] of a model that reads [channels, height, width], and
- * nothing else. */
-static bool is_turned(const dt__array_file *a, const dt_ints *input)
+/* Whether they are [height, width, channels] of a model that reads [channels, height, width]: by
+ * their extents, and where these fit both, by what the model was trained on. */
+static bool is_turned(const dt__array_file *a, const dt_model_data *data)
 {
+    const dt_ints *input = &data->input;
     const int before = a->rank - input->n;
-    bool turned = input->n == 3 && (before == 0 || before == 1) && !ends_alike(a, input);
+    bool turned = input->n == 3 && (before == 0 || before == 1) &&
+                  (data->channels_last || !ends_alike(a, input));
     for (int i = 0; i < 3 && turned; i++) turned = a->dims[before + i] == input->v[(i + 1) % 3];
     return turned;
 }
@@ -200,12 +202,11 @@ static dt_status open_array(examples *e, dt_dataset **out)
                 "it does not have; it is read to the end of the file",
                 e->path);
     }
-    if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
-        ends_alike(&a, &e->data->input)) {
-        s = take_whole(e, &a, out);
-    } else if (s == DT_OK && e->data->features.kind == DT_FEATURES_NONE &&
-               is_turned(&a, &e->data->input)) {
+    const bool plain = s == DT_OK && e->data->features.kind == DT_FEATURES_NONE;
+    if (plain && is_turned(&a, e->data)) {
         s = take_turned(e, &a, out);
+    } else if (plain && ends_alike(&a, &e->data->input)) {
+        s = take_whole(e, &a, out);
     } else if (s == DT_OK) {
         s = find_signals(e);
         if (s == DT_OK) s = e->length > 0 ? cut(e, &a, out) : bad_shape(e, &a);
