@@ -529,7 +529,7 @@ END_TEST
 #endif
 
 /* libsndfile 1.2 does not free what libvorbis took for a damaged Ogg file. */
-const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libvorbis"; }
 
 Suite *test_sound_files_suite(void)
