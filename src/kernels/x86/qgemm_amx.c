@@ -280,7 +280,6 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
     l.b = (block){ .segment = segments,
                    .scale_dtype = g->layout->scale_dtype,
                    .row = { acc, piece } };
-    l.b.lanes = p->lanes;
     l.b.u = g->u + p->m0 * g->ldu;
     l.b.ldu = g->ldu;
     if (zeros) {
