@@ -1,14 +1,10 @@
 # The benchmark, which sees all of src/ and is not installed, the program, the examples.
-file(GLOB sources CONFIGURE_DEPENDS src/bench/*.c)
-if(simd)
-    file(GLOB written CONFIGURE_DEPENDS src/bench/${simd}/*.c)
-    list(APPEND sources ${written})
-endif()
+detent_sources(sources src/bench)
 add_library(detent_bench STATIC ${sources})
 target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
 
 # ---- the program, the examples, the benchmarks: public headers, and bench/bench.h ---------------
-file(GLOB sources CONFIGURE_DEPENDS src/cli/*.c)
+detent_sources(sources src/cli)
 if(sources AND NOT DETENT_LAYERS)
     list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/cli/entry.c)
     add_library(detent_cli STATIC ${sources})
@@ -17,6 +13,7 @@ if(sources AND NOT DETENT_LAYERS)
     target_link_libraries(detent_cli PRIVATE detent_strict PkgConfig::DETENT_DEPS
         PUBLIC detent_bench)
     add_executable(detent src/cli/entry.c)
+    target_include_directories(detent PRIVATE src)
     target_link_libraries(detent PRIVATE detent_strict detent_cli)
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()

@@ -163,7 +163,7 @@ def main():
     else:
         source = 'src/' + sys.argv[2]
         if source not in found:
-            sys.exit('%s: nothing was counted of it; a file of src/, as io/gguf_read.c' % source)
+            sys.exit('%s: nothing was counted of it; a file of src/, as gguf_read.c' % source)
         print_missed(found[source], source)
 
 

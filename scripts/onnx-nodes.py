@@ -3,7 +3,7 @@ on nodes whose attributes are drawn: each node is equal (to 1e-6 of the largest 
 
     python3 scripts/onnx-nodes.py DETENT FOLDER [DRAWS [SEED]]
 
-Prints counts, and each node that is wrong. First it compares src/io/onnx_attributes.inc with the
+Prints counts, and each node that is wrong. First it compares onnx_attributes.inc with the
 operators of the package. Needs onnx, onnxruntime and numpy (see scripts/check-import)."""
 import collections
 import importlib

@@ -1,7 +1,7 @@
 /* Writers of array files, by their formats' descriptions. */
 #include "array_files.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@ set(emulated kernels sets panels qgemm gemm quant fidelity qlinear integer_linea
     fake_quant optim ops)
 set(costs gemm:7 qlinear:5 qgemm:4 ops:4 kernels:3 linear_act:3) # seconds
 
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/x86/*.c)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/x86/*.c)
 list(APPEND sources ${PROJECT_SOURCE_DIR}/src/kernels/cpu.c ${PROJECT_SOURCE_DIR}/src/kernels/sets.c)
 add_library(detent_kernels_emulated OBJECT ${sources})
 

@@ -2,8 +2,8 @@
 #include "gguf_parse.h"
 #include "testing.h"
 
-#include "core/byte_order.h"
-#include "core/half.h"
+#include "core/text/byte_order.h"
+#include "core/text/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Cases of the kernels of src/kernels/q7.h: codes of gradients, and their products. */
+/* Cases of the kernels of src/kernels/gradients/q7.h: codes of gradients, and their products. */
 #include "kernels_run.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Cases of the kernels that read or write codes and panels. */
 #include "kernels_run.h"
 
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdlib.h>

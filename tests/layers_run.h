@@ -6,7 +6,7 @@
 #include "ops_run.h"
 #include "testing.h"
 
-#include "nn/layer_cases.h"
+#include "nn/lists/layer_cases.h"
 
 #define LAYERS_TENSORS 32 /* parameters and buffers of a case's layer */
 

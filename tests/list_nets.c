@@ -1,7 +1,7 @@
 /* Networks of lists of layers, as a recipe has them. */
 #include "list_nets.h"
 
-#include "nn/graph.h"
+#include "nn/lists/graph.h"
 #include "testing.h"
 
 #include <detent/train.h>

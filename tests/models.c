@@ -1,7 +1,7 @@
 /* Small models for the suites about files. */
 #include "models.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "nn/module.h"
 #include "qat/prepare.h"
 #include "testing.h"

@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "core/core.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Small models of ONNX from text. */
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "onnx_graph.h"
 
 #include <math.h>

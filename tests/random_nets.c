@@ -1,9 +1,9 @@
 /* Draws random networks and builds them. */
 #include "random_nets.h"
 
-#include "io/model.h"
+#include "io/model/model.h"
 #include "nn/fold.h"
-#include "nn/unit.h"
+#include "nn/blocks/unit.h"
 #include "schemes.h"
 #include "testing.h"
 

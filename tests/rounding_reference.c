@@ -1,7 +1,7 @@
 /* The rounders by their definitions, in double (rounding_reference.h). */
 #include "rounding_reference.h"
 
-#include "core/half.h"
+#include "core/text/half.h"
 
 #include <float.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 /* Whether the scheme of q accepts these settings. A refusal must be CONFIG and name the scheme. */
 static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)

@@ -1,7 +1,7 @@
 /* Arrays in files: what writers of the tests wrote is read back; truncated, mutated and hostile
  * files are refused, and what is read stays inside of them. */
 #include "array_files.h"
-#include "data/array_file.h"
+#include "data/files/array_file.h"
 #include "sample.h"
 
 #include <math.h>

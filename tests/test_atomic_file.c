@@ -3,8 +3,8 @@
  * (links, permissions) of a file written in one call. */
 #include "testing.h"
 
-#include "core/atomic_file.h"
-#include "io/new_folder.h"
+#include "core/system/atomic_file.h"
+#include "io/model/new_folder.h"
 
 #include <dirent.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 #include "core/tensor.h"
-#include "nn/calib_cache.h"
+#include "nn/cache/calib_cache.h"
 #include "qat/convert.h"
 
 #include <detent/ops.h>

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "core/core.h"
-#include "nn/unit.h"
+#include "nn/blocks/unit.h"
 
 #include <detent/ops.h>
 #include <detent/ptq.h>

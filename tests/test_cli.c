@@ -3,7 +3,7 @@
 #include "testing.h"
 
 #include "cli/cli.h"
-#include "cli/text.h"
+#include "cli/print/text.h"
 
 #include <jansson.h>
 

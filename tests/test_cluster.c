@@ -506,7 +506,7 @@ START_TEST(the_table_has_every_choice)
     dt_ctx *ctx = sample_context(1);
     int missing = 0;
 #define DT__FAMILY(name) choice_at(&all, "model.family", #name);
-#include "nn/families.inc"
+#include "nn/families/families.inc"
 #undef DT__FAMILY
     for (int i = 0; i < CASES; i++) walk_case(ctx, cases[i].recipe, &all);
     for (int i = 0; i < all.n; i++) {

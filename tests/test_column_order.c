@@ -9,7 +9,7 @@
 
 #include "autograd/codes.h"
 #include "core/tensor.h"
-#include "io/model.h"
+#include "io/model/model.h"
 #include "nn/module.h"
 #include "qat/prepare.h"
 

@@ -10,7 +10,7 @@
 
 #include "autograd/codes.h"
 #include "core/tensor.h"
-#include "io/model.h"
+#include "io/model/model.h"
 #include "qat/prepare.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Tables in CSV files, and decimal numbers. */
-#include "data/csv.h"
-#include "data/decimal.h"
+#include "data/tables/csv.h"
+#include "data/tables/decimal.h"
 #include "sample.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "kernels/sets.h"
-#include "nn/cache.h"
+#include "nn/cache/cache.h"
 
 #include <math.h>
 #include <stdio.h>

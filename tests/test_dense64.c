@@ -1,8 +1,8 @@
 /* The inverse root of positive definite matrices: U^T U = A^-1, against plain sums in double. */
 #include "testing.h"
 
-#include "kernels/blas_library.h"
-#include "kernels/dense64.h"
+#include "kernels/products/blas_library.h"
+#include "kernels/products/dense64.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

@@ -10,10 +10,10 @@
 #include "autograd/tape.h"
 #include "core/tensor.h"
 #include "kernels/sets.h"
-#include "nn/graph.h"
+#include "nn/lists/graph.h"
 #include "nn/module.h"
-#include "qat/device_plan.h"
-#include "qat/scheme.h"
+#include "qat/device/device_plan.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>

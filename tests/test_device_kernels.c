@@ -5,9 +5,9 @@
 #include "core/core.h"
 #include "core/tensor.h"
 #include "kernels/device_loops.h"
-#include "kernels/qconv.h"
+#include "kernels/convolution/qconv.h"
 #include "kernels/sets.h"
-#include "ops/device_layer.h"
+#include "ops/device/device_layer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

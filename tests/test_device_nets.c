@@ -6,9 +6,9 @@
 
 #include "core/tensor.h"
 #include "kernels/sets.h"
-#include "nn/graph.h"
+#include "nn/lists/graph.h"
 #include "nn/module.h"
-#include "qat/device_plan.h"
+#include "qat/device/device_plan.h"
 
 #include <detent/export.h>
 #include <detent/io.h>

@@ -5,8 +5,8 @@
 
 #include "autograd/kind.h"
 #include "core/tensor.h"
-#include "ops/device_layer.h"
-#include "qat/scheme.h"
+#include "ops/device/device_layer.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/device.h>
 #include <detent/qat.h>

@@ -2,9 +2,9 @@
 #include "sample.h"
 #include "sha256.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "data/arrays.h"
-#include "data/dice.h"
+#include "data/drawn/dice.h"
 
 #include <math.h>
 #include <stdio.h>

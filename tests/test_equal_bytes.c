@@ -8,7 +8,7 @@
 #include "fault_runs.h"
 
 #include "core/core.h"
-#include "io/model.h"
+#include "io/model/model.h"
 #include "qat/quantized.h"
 
 #include <detent/io.h>

@@ -5,9 +5,9 @@
 #include "testing.h"
 
 #include "export/exporters.h"
-#include "export/verify_lite.h"
-#include "export/verify_onnx.h"
-#include "nn/layer_cases.h"
+#include "export/verify/tflite/verify_lite.h"
+#include "export/verify/onnx/verify_onnx.h"
+#include "nn/lists/layer_cases.h"
 
 #include <detent/export.h>
 #include <detent/qat.h>

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 #include "core/core.h"
-#include "export/c_program.h"
+#include "export/c/c_program.h"
 
 #include <detent/export.h>
 #include <detent/layers.h>

@@ -1,7 +1,7 @@
-/* The texts of C exports that compute integers alone (src/export/c/device_*.c) against the values
+/* The texts of C exports that compute integers alone (src/export/c/texts/device) against the values
  * that CMSIS-NN computed (golden/device): compiled as one file and loaded into the test. */
 #include "device_golden.h"
-#include "export/c_texts.h"
+#include "export/c/c_texts.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

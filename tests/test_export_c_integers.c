@@ -1,4 +1,4 @@
-/* Models of integers alone as C (src/export/c_emit_device.c): networks of the ops of
+/* Models of integers alone as C (src/export/c/c_emit_device.c): networks of the ops of
  * detent/device.h are exported, compiled and run; the object file has no arithmetic of floats.
  * With DETENT_EXPORTS=FOLDER the exports stay there, for scripts/exports/cmsis_nn.sh. */
 #include "c_folder.h"

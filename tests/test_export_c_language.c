@@ -2,7 +2,7 @@
  * compiled and fed token by token; logits have the bits of the decoder's. */
 #include "random_nets.h"
 
-#include "core/utf8.h"
+#include "core/text/utf8.h"
 #include "testing.h"
 
 #include <detent/export.h>

@@ -1,9 +1,10 @@
-/* The texts of C exports that compute floats (src/export/c) against detent's ops, bit for bit: all
- * are compiled as one file, by several compilers and with the flags that would fuse products with
- * sums, and loaded into the test. */
+/* The texts of C exports that compute floats (src/export/c/texts) against detent's ops, bit for
+ * bit. All are compiled as one file, by several compilers and with the flags that would fuse
+ * products with sums, and loaded into the test. */
 #include "testing.h"
 
 #include "core/core.h"
+#include "export/c/c_texts.h"
 #include "kernels/exp.h"
 
 #include <detent/ops.h>
@@ -220,13 +221,6 @@ static const check checks[] = {
 
 /* ---- compiling ------------------------------------------------------------------------------ */
 
-/* All texts, in their order. */
-static const char *const texts[] = {
-#define DT__C_TEXT(name, needs) #name,
-#include "export/c_texts.inc"
-#undef DT__C_TEXT
-};
-
 static const char doubles[] =
     "#define EACH(name, call) void name(const double *x, int32_t n, double *y); \\\n"
     "void name(const double *x, int32_t n, double *y) \\\n"
@@ -241,9 +235,7 @@ static void write_source(const char *path)
 {
     FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
-    for (int i = 0; i < DT__COUNT_OF(texts); i++) {
-        fprintf(f, "#include \"" DETENT_SOURCE_DIR "/src/export/c/%s.c\"\n", texts[i]);
-    }
+    for (int i = 0; i < dt__c_texts_n; i++) fprintf(f, "%s\n", dt__c_texts[i].text);
     fputs(doubles, f);
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         fprintf(f, "void run_%s(const float *const *x, float *y);\n", checks[i].name);

@@ -8,8 +8,8 @@
 
 #include "core/core.h"
 #include "export/exporters.h"
-#include "export/verify_onnx.h"
-#include "io/onnx.h"
+#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/onnx.h"
 
 #include <detent/ops.h>
 #include <detent/optim.h>

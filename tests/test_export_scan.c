@@ -1,10 +1,10 @@
-/* Steps that repeat as a Scan of ONNX (src/export/onnx_put_scan.c): recurrent networks with all
+/* Steps that repeat as a Scan of ONNX (onnx_put_scan.c): recurrent networks with all
  * their inputs and outputs, run by detent's interpreter beside the model; what does not repeat in
  * equal steps stays as it is. */
 #include "testing.h"
 
-#include "export/verify_onnx.h"
-#include "io/onnx.h"
+#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/onnx.h"
 
 #include <detent/export.h>
 #include <detent/ops.h>

@@ -9,7 +9,7 @@
 
 #include "core/core.h"
 #include "core/tensor.h"
-#include "nn/graph.h"
+#include "nn/lists/graph.h"
 #include "nn/module.h"
 
 #include <detent/export.h>

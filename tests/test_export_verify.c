@@ -2,7 +2,7 @@
  * hand, so that a fault of the exporter and one of the interpreter cannot hide each other. */
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "models.h"
 #include "nn/module.h"
 #include "onnx_graph.h"

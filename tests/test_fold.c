@@ -3,9 +3,9 @@
 #include "testing.h"
 
 #include "core/tensor.h"
-#include "io/model.h"
+#include "io/model/model.h"
 #include "nn/fold.h"
-#include "nn/unit.h"
+#include "nn/blocks/unit.h"
 #include "qat/derived_quant.h"
 
 #include <detent/io.h>

@@ -3,7 +3,7 @@
  * tile grid; equal bits on any number of threads. */
 #include "testing.h"
 
-#include "kernels/blas_library.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
 #include "models.h"
 #include "testing.h"
 
-#include "core/byte_order.h"
-#include "io/gguf_keys.h"
+#include "core/text/byte_order.h"
+#include "io/gguf/gguf_keys.h"
 
 #include <detent/export.h>
 #include <detent/ops.h>

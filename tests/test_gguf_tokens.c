@@ -2,9 +2,9 @@
  * with a reason, and which keys are an error. Whole files are in test_gguf.c. */
 #include "testing.h"
 
-#include "core/byte_order.h"
-#include "io/gguf_keys.h"
-#include "io/safetensors.h"
+#include "core/text/byte_order.h"
+#include "io/gguf/gguf_keys.h"
+#include "io/safetensors/safetensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>

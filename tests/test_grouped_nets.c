@@ -7,7 +7,7 @@
 #include "nn/module.h"
 #include "qat/prepare.h"
 #include "qat/quantized.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <detent/optim.h>
 

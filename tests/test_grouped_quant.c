@@ -5,7 +5,7 @@
 #include "autograd/codes.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 

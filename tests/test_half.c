@@ -2,7 +2,7 @@
  * next to it, against a value computed in double. */
 #include "testing.h"
 
-#include "core/half.h"
+#include "core/text/half.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * unusual folders that load, broken ones that do not), saving, links, damaged settings, exports. */
 #include "testing.h"
 
-#include "io/hf.h"
+#include "io/hf/hf.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

@@ -3,7 +3,7 @@
  * _gemma3.py). */
 #include "testing.h"
 
-#include "io/hf.h"
+#include "io/hf/hf.h"
 
 #include <detent/nn.h>
 

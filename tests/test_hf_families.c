@@ -4,7 +4,7 @@
 #include "models.h"
 #include "testing.h"
 
-#include "io/model.h"
+#include "io/model/model.h"
 
 #include <detent/export.h>
 #include <detent/io.h>

@@ -4,8 +4,8 @@
 
 #include "core/tensor.h"
 #include "data/dataset.h"
-#include "data/tokenizer.h"
-#include "io/hf.h"
+#include "data/text/tokenizer.h"
+#include "io/hf/hf.h"
 
 #include <detent/data.h>
 #include <detent/export.h>

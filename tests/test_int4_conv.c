@@ -5,7 +5,7 @@
 
 #include "autograd/codes.h"
 #include "nn/module.h"
-#include "qat/learned.h"
+#include "qat/schemes/learned.h"
 #include "qat/prepare.h"
 
 #include <detent/ops.h>

@@ -9,7 +9,7 @@
 #include <detent/io.h>
 
 #include "kernels/kernels.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * that is not JSON. The writer is tested by the suites of files. */
 #include "testing.h"
 
-#include "core/json.h"
-#include "core/number.h"
+#include "core/text/json.h"
+#include "core/text/number.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-/* Temporary files of killed programs (core/atomic_file.h) are removed by the next that writes the
+/* Temporary files of killed programs (atomic_file.h) are removed by the next that writes the
  * same file; those of living programs never are. */
 #define _DEFAULT_SOURCE /* flock */
 #include "testing.h"
 
-#include "core/atomic_file.h"
+#include "core/system/atomic_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* Runs every check on every case of every layer of nn.inc. The suite prints a table of layers,
  * cases and checks, and fails on gaps: a layer without known values, whose gradient is never
- * checked, or that refuses nothing. src/nn/layer_cases.h describes cases. */
+ * checked, or that refuses nothing. src/nn/lists/layer_cases.h describes cases. */
 #include "layers_run.h"
 
-#include "io/model.h"
+#include "io/model/model.h"
 
 #include <detent/ptq.h>
 
@@ -630,7 +630,7 @@ static void find_holes(const dt__layer_cases *l, const shown *s, tally *total)
     };
     for (int i = 0; i < DT__COUNT_OF(wanted); i++) {
         if (wanted[i].there) continue;
-        printf("layers: HOLE: add to src/nn/nn_%s.c %s\n", l->name, wanted[i].add);
+        printf("layers: HOLE: add to nn_%s.c %s\n", l->name, wanted[i].add);
         total->holes++;
     }
 }

@@ -6,8 +6,8 @@
 #include <detent/ops.h>
 
 #include "kernels/kernels.h"
-#include "qat/learned.h"
-#include "qat/scheme.h"
+#include "qat/schemes/learned.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "core/core.h"
-#include "io/model.h"
+#include "io/model/model.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 

@@ -2,7 +2,7 @@
  * refused if and only if the definition in merging.h says so, where they are trained on and where a
  * model reads them. */
 #include "array_files.h"
-#include "data/merging.h"
+#include "data/tables/merging.h"
 #include "sample.h"
 
 #include <detent/io.h>

@@ -3,7 +3,7 @@
 #include "models.h"
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "core/core.h"
 #include "qat/quantized.h"
 

@@ -4,10 +4,10 @@
 #include "testing.h"
 
 #include "core/tensor.h"
-#include "qat/least_error.h"
+#include "qat/schemes/least_error.h"
 #include "qat/observe.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

@@ -2,7 +2,7 @@
  * computes what the interpreter of ONNX computes of the same file. */
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "core/core.h"
 #include "onnx_damage.h"
 

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "core/core.h"
-#include "io/onnx.h"
+#include "io/onnx/onnx.h"
 #include "onnx_damage.h"
 #include "png_make.h"
 

@@ -2,7 +2,7 @@
  * groups, and writes that are refused. */
 #include "testing.h"
 
-#include "core/glob.h"
+#include "core/text/glob.h"
 #include "nn/module.h"
 
 #include <detent/io.h>

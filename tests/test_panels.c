@@ -3,7 +3,7 @@
  * for bit, with odd shapes, groups, bits, scale dtypes, largest sums, and numbers of threads. */
 #include "testing.h"
 
-#include "core/half.h"
+#include "core/text/half.h"
 #include "kernels/kernels.h"
 
 #include <math.h>

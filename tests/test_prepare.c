@@ -6,7 +6,7 @@
 #include "autograd/tape.h"
 #include "core/tensor.h"
 #include "qat/prepare.h"
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 #include <detent/nn.h>
 #include <detent/ops.h>

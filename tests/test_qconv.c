@@ -8,7 +8,7 @@
 
 #include "autograd/codes.h"
 #include "core/tensor.h"
-#include "kernels/qconv.h"
+#include "kernels/convolution/qconv.h"
 #include "kernels/sets.h"
 #include "qat/quantized.h"
 

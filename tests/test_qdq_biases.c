@@ -5,7 +5,7 @@
 
 #include "core/tensor.h"
 #include "export/exporters.h"
-#include "export/verify_onnx.h"
+#include "export/verify/onnx/verify_onnx.h"
 
 #include <detent/nn.h>
 #include <detent/ops.h>

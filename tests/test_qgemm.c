@@ -3,7 +3,7 @@
  * compares plain C with the formula. */
 #include "testing.h"
 
-#include "core/half.h"
+#include "core/text/half.h"
 #include "kernels/sets.h"
 
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 
 #include <detent/io.h>
 
-#include "core/half.h"
+#include "core/text/half.h"
 #include "kernels/kernels.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <float.h>
 #include <math.h>
@@ -456,7 +456,7 @@ END_TEST
 START_TEST(the_list_is_in_the_order_of_scheme_numbers)
 {
 #define DT__SCHEME(name, number) ck_assert_ptr_eq(dt__scheme_of(number), &dt__scheme_##name);
-#include "qat/schemes.inc"
+#include "qat/schemes/schemes.inc"
 #undef DT__SCHEME
     ck_assert_ptr_null(dt__scheme_of(-1));
     ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));

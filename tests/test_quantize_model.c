@@ -2,7 +2,7 @@
  * bytes; refused calls; and the same rounders at the end of a run. */
 #include "sample.h"
 
-#include "io/file_apart.h"
+#include "io/safetensors/file_apart.h"
 
 #include <detent/io.h>
 #include <detent/train.h>

@@ -3,10 +3,10 @@
 #include "testing.h"
 
 #include "core/core.h"
-#include "io/tensors_meta.h"
+#include "io/safetensors/tensors_meta.h"
 #include "ptq/keys.h"
 #include "rounding_golden.h"
-#include "train/tensors.h"
+#include "train/quantize/tensors.h"
 
 #include <detent/train.h>
 

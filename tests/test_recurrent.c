@@ -1,5 +1,5 @@
 /* Recurrent networks: values and gradients against PyTorch's (golden/nets), sequences in parts, the
- * last step, what quantization sees of h. Layers' cases are in src/nn/nn_gru.c and nn_lstm.c. */
+ * last step, what quantization sees of h. Layers' cases are in nn_gru.c and nn_lstm.c. */
 #include "ops_run.h"
 #include "testing.h"
 

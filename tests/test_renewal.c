@@ -7,7 +7,7 @@
 #include "autograd/codes.h"
 #include "nn/module.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/ops.h>
 #include <detent/optim.h>

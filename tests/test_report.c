@@ -2,12 +2,12 @@
  * what they do with runs that are damaged, unfinished or none. */
 #include "testing.h"
 
-#include "core/base64.h"
-#include "core/byte_order.h"
-#include "data/png.h"
+#include "core/text/base64.h"
+#include "core/text/byte_order.h"
+#include "data/images/png.h"
 #include "report/page_run.h"
 #include "report/page_text.h"
-#include "train/mirror.h"
+#include "train/run/mirror.h"
 
 #include <detent/report.h>
 #include <detent/train.h>

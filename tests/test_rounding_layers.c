@@ -6,10 +6,10 @@
 #include <detent/ptq.h>
 
 #include "core/tensor.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 #include "ptq/statistics.h"
-#include "qat/least_error.h"
-#include "qat/scheme.h"
+#include "qat/schemes/least_error.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>

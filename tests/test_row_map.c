@@ -8,7 +8,7 @@
 
 #include "autograd/codes.h"
 #include "core/tensor.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 #include "qat/quantized.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Reading safetensors files: the reference files, one file for each rule that can be broken, every
  * truncation and every change of a byte, conversions, and memory that fails. */
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "testing.h"
 
 #include <detent/io.h>

@@ -1,7 +1,7 @@
 /* Writing safetensors files: written files read back equal, the same content gives the same bytes,
  * and a write that fails leaves the old file and no other. */
 #define _XOPEN_SOURCE 700 /* seteuid */
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 #include "testing.h"
 
 #include <detent/io.h>

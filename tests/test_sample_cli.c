@@ -2,7 +2,7 @@
  * JSON, and mistakes in prompts and options. */
 #include "testing.h"
 
-#include "cli/text_stream.h"
+#include "cli/print/text_stream.h"
 
 #include <detent/io.h>
 #include <detent/text.h>

@@ -1,7 +1,7 @@
 /* Recordings: .wav files of every form and with headers that do not say their size, drawn at
  * random; the same numbers by libsndfile; what a data set says of them; other formats. */
 #include "array_files.h"
-#include "data/sound.h"
+#include "data/signals/sound.h"
 #include "sample.h"
 
 #include <detent/io.h>

@@ -6,9 +6,9 @@
 
 #include "core/core.h"
 #include "nn/module.h"
-#include "qat/least_error.h"
+#include "qat/schemes/least_error.h"
 #include "qat/prepare.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/ops.h>
 #include <detent/optim.h>

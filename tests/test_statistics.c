@@ -5,7 +5,7 @@
 #include <detent/ops.h>
 
 #include "core/tensor.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 
 #include <math.h>
 #include <stdio.h>

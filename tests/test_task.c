@@ -3,7 +3,7 @@
 #include "testing.h"
 
 #include "nn/module.h"
-#include "train/task.h"
+#include "train/task/task.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "nn/module.h"
-#include "train/task.h"
+#include "train/task/task.h"
 
 #include <detent/ops.h>
 #include <math.h>

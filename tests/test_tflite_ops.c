@@ -5,7 +5,7 @@
 #include "tflite_files.h"
 
 #include "core/tensor.h"
-#include "export/tflite_put_model.h"
+#include "export/tflite/tflite_put_model.h"
 
 #include <detent/nn.h>
 #include <detent/ops.h>

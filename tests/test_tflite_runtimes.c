@@ -5,8 +5,8 @@
 #include "tflite_files.h"
 
 #include "core/tensor.h"
-#include "export/tflite_put.h"
-#include "export/verify_lite_graph.h"
+#include "export/tflite/tflite_put.h"
+#include "export/verify/tflite/verify_lite_graph.h"
 
 #include <detent/nn.h>
 #include <detent/qat.h>

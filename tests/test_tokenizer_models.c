@@ -2,7 +2,7 @@
  * tokenizers gives random texts (scripts/golden-tokenizers); what is refused, by its path. */
 #include "testing.h"
 
-#include "core/byte_order.h"
+#include "core/text/byte_order.h"
 
 #include <detent/text.h>
 

@@ -225,7 +225,7 @@ START_TEST(bodies_are_all_kinds_of_layers)
 {
     static const char *const kinds[] = {
 #define DT__LAYER(kind) #kind,
-#include "nn/layers.inc"
+#include "nn/lists/layers.inc"
 #undef DT__LAYER
     };
     ck_assert_int_eq(DT__COUNT_OF(kinds), BODIES);

@@ -4,7 +4,7 @@
 #include "testing.h"
 
 #include "core/tensor.h"
-#include "export/verify_tflite.h"
+#include "export/verify/tflite/verify_tflite.h"
 
 #include <detent/export.h>
 

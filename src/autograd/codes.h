@@ -4,7 +4,7 @@
 
 #include "autograd/kind.h"
 #include "kernels/kernels.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 
 #include <detent/ops.h>
 

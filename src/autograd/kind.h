@@ -4,7 +4,7 @@
 #define DT__AUTOGRAD_KIND_H
 
 #include "core/tensor.h"
-#include "kernels/panels.h"
+#include "kernels/products/panels.h"
 
 /* Integer codes of a tensor: src/autograd/codes.h. */
 typedef struct dt__codes dt__codes;

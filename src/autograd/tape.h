@@ -77,7 +77,7 @@ struct dt_tape {
     int64_t n_saved_reads, room_saved_reads;
     const char *where;                  /* path of the running module, a dt__text; NULL outside */
     const struct dt__open_module *open; /* innermost module whose scope is open (nn); NULL: none */
-    /* In a calibration pass (src/nn/calib_cache.h), else NULL: the calibration cache of the batch,
+    /* In a calibration pass (calib_cache.h), else NULL: the calibration cache of the batch,
      * and a function that is called with each operand of each op. */
     struct dt__calib_cache *calib;
     void (*on_read)(dt_tape *t, const dt_tensor *x);
@@ -97,7 +97,7 @@ struct dt_tape {
      * fail: whoever gave it knows. */
     void (*add_norms)(void *user, dt__norm_sums *s);
     void *add_norms_user;
-    struct dt__cache *cache; /* key-value cache of earlier tokens (src/nn/cache.h); NULL: none */
+    struct dt__cache *cache; /* key-value cache of earlier tokens (cache.h); NULL: none */
 };
 
 /* Tells the tape's on_compute. */

@@ -1,6 +1,6 @@
 /* Runs the selected parts with one thread and with all. */
 #include "bench/measure.h"
-#include "kernels/blas_library.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/sets.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"
-#include "kernels/qconv.h"
+#include "kernels/convolution/qconv.h"
 #include "qat/quantized.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * with weights that no cache holds: it cycles through so many copies that they exceed the last
  * cache. Its limit is reading memory. */
 #include "bench/measure.h"
-#include "kernels/blas_library.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>

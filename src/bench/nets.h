@@ -3,7 +3,7 @@
 #define DT__BENCH_NETS_H
 
 #include "bench/measure.h"
-#include "kernels/conv_geometry.h"
+#include "kernels/convolution/conv_geometry.h"
 
 #include <detent/nn.h>
 

@@ -1,8 +1,8 @@
 /* Rows and the machine as text: lines for people, objects of JSON for programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench/measure.h"
-#include "core/number.h"
-#include "kernels/blas_library.h"
+#include "core/text/number.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/machine.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The arguments of a command: options, with the nearest name where one is unknown, and words. */
-#include "arguments.h"
-#include "text.h"
+#include "cli/arguments.h"
+#include "cli/print/text.h"
 
 #include <stdio.h>
 #include <string.h>

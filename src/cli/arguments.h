@@ -2,7 +2,7 @@
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 

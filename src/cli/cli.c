@@ -1,9 +1,9 @@
 /* Helpers of all commands: messages, exit statuses, a context, a recipe from the command line. */
-#include "cli.h"
-#include "meter.h"
-#include "screen.h"
-#include "shipped.h"
-#include "text.h"
+#include "cli/cli.h"
+#include "cli/print/meter.h"
+#include "cli/print/screen.h"
+#include "cli/shipped.h"
+#include "cli/print/text.h"
 
 #include <errno.h>
 #include <math.h>

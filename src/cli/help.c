@@ -1,7 +1,7 @@
 /* What `detent --help`, `detent COMMAND --help` and a wrong command print, from the table of
  * commands in main.c. */
-#include "arguments.h"
-#include "text.h"
+#include "cli/arguments.h"
+#include "cli/print/text.h"
 
 #include <string.h>
 

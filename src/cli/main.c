@@ -1,7 +1,7 @@
 /* The program `detent`: the table of its commands and their options, of which help, man pages and
  * completion are made, and its start. */
-#include "arguments.h"
-#include "text.h"
+#include "cli/arguments.h"
+#include "cli/print/text.h"
 
 #include <detent/sweep.h>
 

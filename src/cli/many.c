@@ -1,8 +1,8 @@
 /* Progress and results of many runs. */
-#include "many.h"
+#include "cli/many.h"
 
-#include "cli.h"
-#include "meter.h"
+#include "cli/cli.h"
+#include "cli/print/meter.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
 #ifndef MANY_H
 #define MANY_H
 
-#include "text.h"
-#include "watch.h"
+#include "cli/print/text.h"
+#include "cli/print/watch.h"
 
 #include <detent/sweep.h>
 

@@ -1,10 +1,10 @@
 /* A line `key: value      # path/recipe.yaml:7` that is too wide moves its comment to the left, and
  * then shows the end of it alone: `key: value  # ...recipe.yaml:7`. Values stay whole, so that what
  * is printed remains the recipe. */
-#include "narrow.h"
+#include "cli/narrow.h"
 
-#include "cli.h"
-#include "screen.h"
+#include "cli/cli.h"
+#include "cli/print/screen.h"
 
 #include <string.h>
 

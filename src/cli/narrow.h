@@ -2,7 +2,7 @@
 #ifndef NARROW_H
 #define NARROW_H
 
-#include "text.h"
+#include "cli/print/text.h"
 
 /* What dt_recipe_show has written of a line so far. Begins as { .width = ... }. */
 typedef struct narrow {

@@ -1,5 +1,5 @@
 /* What a path holds, by its name and what lies in it, and small networks that fit (new_data.h). */
-#include "new_data.h"
+#include "cli/new_data.h"
 
 #include <glob.h>
 #include <stdio.h>

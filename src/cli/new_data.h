@@ -3,8 +3,8 @@
 #ifndef NEW_DATA_H
 #define NEW_DATA_H
 
-#include "cli.h"
-#include "text.h"
+#include "cli/cli.h"
+#include "cli/print/text.h"
 
 typedef struct new_data {
     const char *path;   /* a folder, a file, or the name of drawn data */

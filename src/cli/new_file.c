@@ -1,5 +1,5 @@
 /* Files that a command makes and never replaces: recipes, which somebody may have edited. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <fcntl.h>

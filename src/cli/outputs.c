@@ -1,6 +1,6 @@
 /* Output files of a command: an existing one is replaced as a whole, and stderr says so. */
-#include "cli.h"
-#include "text.h"
+#include "cli/cli.h"
+#include "cli/print/text.h"
 
 #include <stdio.h>
 #include <string.h>

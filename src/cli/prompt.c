@@ -1,6 +1,6 @@
 /* --format: reads the format of prompts that a model was trained on from its file (detent.data). */
-#include "cli.h"
-#include "text.h"
+#include "cli/cli.h"
+#include "cli/print/text.h"
 
 #include <detent/io.h>
 

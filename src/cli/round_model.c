@@ -1,7 +1,7 @@
 /* Post-training quantization of a model, with its report. */
-#include "round_model.h"
+#include "cli/round_model.h"
 
-#include "meter.h"
+#include "cli/print/meter.h"
 
 int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const round_model *r)
 {

@@ -2,7 +2,7 @@
 #ifndef CLI_ROUND_MODEL_H
 #define CLI_ROUND_MODEL_H
 
-#include "rounded.h"
+#include "cli/print/rounded.h"
 
 typedef struct round_model {
     const char *model;

@@ -1,6 +1,6 @@
 /* Finds the model's file if a command is given a run's folder. */
-#include "cli.h"
-#include "text.h"
+#include "cli/cli.h"
+#include "cli/print/text.h"
 
 #include <errno.h>
 #include <stdio.h>

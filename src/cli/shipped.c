@@ -1,5 +1,5 @@
 /* Finds the shipped recipes and their names. */
-#include "shipped.h"
+#include "cli/shipped.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SIGINT and SIGTERM ask a command to save its work and stop. */
-#include "cli.h"
+#include "cli/cli.h"
 
 #include <signal.h>
 

@@ -1,6 +1,6 @@
 /* detent --version, and with --verbose what the program was built of. */
-#include "arguments.h"
-#include "text.h"
+#include "cli/arguments.h"
+#include "cli/print/text.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #include "cluster/launcher.h"
 #include "cluster/intranode.h"
 #include "core/clock.h"
-#include "core/library.h"
+#include "core/system/library.h"
 
 #include <errno.h>
 #include <limits.h>

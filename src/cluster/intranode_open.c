@@ -10,7 +10,7 @@
 
 #ifdef __linux__
 
-#include "core/system_calls.h"
+#include "core/system/system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>

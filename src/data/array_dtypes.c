@@ -2,7 +2,7 @@
 #include "data/array_dtypes.h"
 
 #include "core/threads.h"
-#include "core/half.h"
+#include "core/text/half.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * of rows in memory or in a mapped file, which are converted when a batch is made. */
 #include "data/arrays.h"
 
-#include "data/merging.h"
+#include "data/tables/merging.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * so that the training data are read once. */
 #include "data/arrays.h"
 #include "data/data_options.h"
-#include "data/features.h"
+#include "data/signals/features.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* `data:` of a recipe: its keys. */
 #include "data/data_options.h"
 
-#include "data/features.h"
+#include "data/signals/features.h"
 
 #define MOST_SHIFT 1024
 #define MOST_SCALE 0.99

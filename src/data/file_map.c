@@ -1,9 +1,9 @@
 /* Maps a file into memory: pages are read when they are accessed. */
 #include "data/file_map.h"
 
-#include "core/atomic_file.h"
-#include "core/open_file.h"
-#include "core/system_calls.h"
+#include "core/system/atomic_file.h"
+#include "core/system/open_file.h"
+#include "core/system/system_calls.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
  * no other supported format begins; several gzip members in a row are one stream. */
 #include "data/input.h"
 
-#include "core/atomic_file.h"
-#include "core/byte_mark.h"
-#include "core/open_file.h"
-#include "core/system_calls.h"
+#include "core/system/atomic_file.h"
+#include "core/text/byte_mark.h"
+#include "core/system/open_file.h"
+#include "core/system/system_calls.h"
 
 #include <detent/text.h>
 

@@ -2,7 +2,7 @@
  * and words, are looked up one by one. */
 #include "data/label_file.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <math.h>
 #include <stdio.h>

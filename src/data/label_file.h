@@ -2,7 +2,7 @@
 #ifndef DT__DATA_LABEL_FILE_H
 #define DT__DATA_LABEL_FILE_H
 
-#include "data/array_file.h"
+#include "data/files/array_file.h"
 #include "data/labels.h"
 
 /* Sets the targets of a store to the classes of the labels in `a`, [count] of them, and the names

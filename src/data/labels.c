@@ -1,7 +1,7 @@
 /* Labels and the classes that they name (labels.h). */
 #include "data/labels.h"
 
-#include "core/number.h"
+#include "core/text/number.h"
 
 #include <string.h>
 

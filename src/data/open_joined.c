@@ -2,10 +2,10 @@
  * the targets of the first output, each further output with the x of the first input, as any other
  * arrays are; so every input is held against the targets by the readers. Then they are joined. */
 #include "core/block_list.h"
-#include "core/ending.h"
-#include "data/array_file.h"
+#include "core/text/ending.h"
+#include "data/files/array_file.h"
 #include "data/joined.h"
-#include "data/tables.h"
+#include "data/tables/tables.h"
 
 #include <stdio.h>
 #include <string.h>

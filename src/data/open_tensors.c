@@ -1,12 +1,12 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
  * steps, one a file or one for each of the first dimension of three. */
-#include "core/ending.h"
+#include "core/text/ending.h"
 #include "core/pace.h"
-#include "data/array_file.h"
+#include "data/files/array_file.h"
 #include "data/data_options.h"
 #include "data/label_file.h"
-#include "data/tables.h"
+#include "data/tables/tables.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -1,9 +1,9 @@
 /* The list of exporters, and what all of them have in common: the trace, and the error that lists
  * all that a format cannot express, before anything is written. */
-#include "export/c_program.h"
+#include "export/c/c_program.h"
 #include "export/exporters.h"
 #include "core/refusals.h"
-#include "export/trace.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef DT__IO_DIFFERENCES_H
 #define DT__IO_DIFFERENCES_H
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 /* Names for a message: the first few, and the total number. */
 typedef struct dt__names {

@@ -4,7 +4,7 @@
 #define DT__KERNELS_DEVICE_LOOPS_H
 
 #include "kernels/planes.h"
-#include "kernels/requantize.h"
+#include "kernels/products/requantize.h"
 
 /* Two operands of n codes. residual as of dt__requantizing. */
 typedef struct dt__device_zip {

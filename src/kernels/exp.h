@@ -1,6 +1,6 @@
 /* e^x, e^x - 1, tanh x, log x and 1 - erf x of floats, by operations that every compiler
  * vectorizes: no table, no branch, no call. Exports of format c compute them by the same operations
- * (src/export/c/math_*.c), so nothing here may depend on a C library.
+ * (src/export/c/texts/math), so nothing here may depend on a C library.
  *     n = rne(x / ln 2)      r = x - n ln 2      e^x = 2^n (1 + (r + r^2 p(r)))
  * with |r| <= 0.347. In floats n ln 2 is subtracted in two parts, the first of them exact, and p
  * has five terms with an error of 1e-8: results are within a relative 9e-8 of exact ones, denormal

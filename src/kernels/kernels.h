@@ -15,15 +15,15 @@
 
 #include "core/threads.h"
 #include "kernels/attention_args.h"
-#include "kernels/quantize_rows.h"
-#include "kernels/conv_geometry.h"
-#include "kernels/gemm.h"
+#include "kernels/products/quantize_rows.h"
+#include "kernels/convolution/conv_geometry.h"
+#include "kernels/products/gemm.h"
 #include "kernels/loops.h"
 #include "kernels/moe.h"
-#include "kernels/panels.h"
+#include "kernels/products/panels.h"
 #include "kernels/planes.h"
-#include "kernels/q7.h"
-#include "kernels/requantize.h"
+#include "kernels/gradients/q7.h"
+#include "kernels/products/requantize.h"
 #include "kernels/cells.h"
 
 /* The epilogue of a product: x = x + bias + residual, in that order, then y = max(x, 0) or

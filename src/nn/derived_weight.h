@@ -4,7 +4,7 @@
 #define DT__NN_DERIVED_WEIGHT_H
 
 #include "nn/fold.h"
-#include "nn/lora.h"
+#include "nn/layers/lora.h"
 
 /* The weight and bias that the layer computes with, given its parameters (bias NULL: none). */
 dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight);

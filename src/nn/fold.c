@@ -8,8 +8,8 @@
 #include "nn/fold.h"
 
 #include "autograd/segment.h"
-#include "nn/batch_norm_layers.h"
-#include "nn/conv_layers.h"
+#include "nn/convolution/batch_norm_layers.h"
+#include "nn/convolution/conv_layers.h"
 
 #include <detent/ops.h>
 

@@ -4,7 +4,7 @@
  *
  * A scope drops the tensors that a module made and did not return; their memory is freed as soon as
  * backward does not need it. */
-#include "nn/calib_cache.h"
+#include "nn/cache/calib_cache.h"
 #include "nn/checkpointing.h"
 
 #include <string.h>

@@ -33,11 +33,11 @@ typedef enum dt__folding {
     DT__FOLDED,        /* folded; in training the norm uses batch statistics */
     DT__FOLDED_FROZEN, /* folded with the running statistics, which no longer change */
     /* in an integer network: folded with the running statistics, which the pass in floats that
-     * observes ranges still updates (src/qat/device_norms.c) */
+     * observes ranges still updates (src/qat/device/device_norms.c) */
     DT__FOLDED_PLANNED
 } dt__folding;
 
-/* An adapter: src/nn/lora.h. */
+/* An adapter: src/nn/layers/lora.h. */
 typedef struct dt__lora {
     int64_t rank; /* 0: none */
     double alpha;
@@ -45,7 +45,7 @@ typedef struct dt__lora {
 } dt__lora;
 
 /* What runs in place of a module type's forward from dt_prepare on, and belongs to the module:
- * src/qat/device_plan.h. */
+ * src/qat/device/device_plan.h. */
 typedef struct dt__form {
     void (*run)(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                 dt_tensor **out, int n_out);
@@ -185,7 +185,7 @@ dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, doubl
 /* Says what shape an example of m's only input has; rank 1 to 3. */
 void dt__set_example(dt_module *m, int rank, const int64_t *dims);
 
-/* Every type of src/nn/nn_<name>.c. */
+/* Every type of src/nn/<room>/nn_<name>.c. */
 #define DT__NN(name) extern const dt_module_type dt__nn_##name;
 #include "nn/nn.inc"
 #undef DT__NN

@@ -1,5 +1,5 @@
 /* The number of multiply-adds of a layer. */
-#include "nn/conv_layers.h"
+#include "nn/convolution/conv_layers.h"
 
 /* The extent of a convolution's output along an axis. */
 static int64_t output_extent(const dt_conv_layer *l, int axis, int64_t extent)

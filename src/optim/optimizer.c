@@ -8,7 +8,7 @@
 
 #include "autograd/tape.h"
 #include "autograd/write.h"
-#include "core/glob.h"
+#include "core/text/glob.h"
 #include "nn/module.h"
 
 #include <math.h>

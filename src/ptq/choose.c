@@ -3,7 +3,7 @@
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
  * low and high are the least and largest code minus the zero point, narrowed by bounds. rne rounds
- * half to even; some schemes round half up instead (kernels/quantize_rows.h). The product of q and
+ * half to even; some schemes round half up instead (quantize_rows.h). The product of q and
  * the scale, both floats, is exact in double. */
 #include "ptq/bounds.h"
 

@@ -8,7 +8,7 @@
  * pending updates first. It is then halved recursively: round the first half, update the second
  * half, round it. Refreshed group scales are computed when their group begins. The order of the
  * sums does not depend on the thread. */
-#include "kernels/dense64.h"
+#include "kernels/products/dense64.h"
 #include "ptq/layer.h"
 
 #define FEW 8 /* spans of at most so many columns are not halved */

@@ -11,7 +11,7 @@
  * last diagonal element. All rows of a block are computed together by matrix products. */
 #include "ptq/error.h"
 
-#include "kernels/dense64.h"
+#include "kernels/products/dense64.h"
 
 #include <string.h>
 

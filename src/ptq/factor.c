@@ -1,5 +1,5 @@
-/* The factor of a damped matrix, in the processing order (kernels/dense64.c has the algorithm). */
-#include "kernels/dense64.h"
+/* The factor of a damped matrix, in the processing order (dense64.c has the algorithm). */
+#include "kernels/products/dense64.h"
 #include "ptq/matrix.h"
 
 dt_status dt__make_factor(dt__matrix *m, double scale, double damping)

@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 #include "ptq/layer.h"
 #include "ptq/routes.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Weights that no rounder supports (embeddings) are converted first. Then, repeatedly: the next
  * layer is the first that a batch reaches whose weight is prepared and not yet packed, so
- * everything before it is final. Each batch resumes where it stopped (src/nn/calib_cache.h), in the
+ * everything before it is final. Each batch resumes where it stopped (calib_cache.h), in the
  * float model too if the rounder needs its inputs. The statistics of all batches are summed, and
  * the weight is rounded and packed. Layers that no batch reaches are converted last. */
 #include "core/clock.h"

@@ -3,7 +3,7 @@
 #define DT__PTQ_PTQ_WORK_H
 
 #include "cluster/cluster.h"
-#include "nn/calib_cache.h"
+#include "nn/cache/calib_cache.h"
 #include "ptq/matrix.h"
 #include "ptq/ptq_job.h"
 

@@ -3,12 +3,12 @@
  * its rows are rounded in blocks. docs/rounding.md has the formulas. */
 #include "core/clock.h"
 #include "core/tensor.h"
-#include "kernels/blas_library.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 #include "ptq/bounds.h"
 #include "ptq/layer.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <string.h>

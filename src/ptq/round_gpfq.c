@@ -9,7 +9,7 @@
  * The sums over columns before a block are matrix products with the block's rows of H and G, in
  * processing order. Within a block the same is done for each part; within a part, for each column.
  * */
-#include "kernels/dense64.h"
+#include "kernels/products/dense64.h"
 #include "ptq/matrix.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  * eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H + lambda
  * I)^-1 and U upper, U without its first row and column is the same of H_rest + lambda I, so that
  * one factor serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
-#include "kernels/dense64.h"
+#include "kernels/products/dense64.h"
 #include "core/threads.h"
 #include "ptq/matrix.h"
 

@@ -1,7 +1,7 @@
 /* Settings of rounding: defaults, keys, and which of them contradict each other. */
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>

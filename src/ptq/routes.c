@@ -3,7 +3,7 @@
 
 #include "core/tensor.h"
 #include "ops/ops_list.h"
-#include "ops/routing.h"
+#include "ops/routing/routing.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * with DT_ORDER_GROUP, consecutive in the processing order. */
 #include "kernels/kernels.h"
 #include "ptq/layer.h"
-#include "qat/least_error.h"
-#include "qat/scheme.h"
+#include "qat/schemes/least_error.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 

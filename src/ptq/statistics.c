@@ -7,7 +7,7 @@
 #include "ptq/statistics.h"
 
 #include "core/tensor.h"
-#include "kernels/blas_library.h"
+#include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* The weight op and the rounding options of a model's layer. */
 #include "ptq/target.h"
 
-#include "nn/conv_layers.h"
+#include "nn/convolution/conv_layers.h"
 #include "qat/prepare.h"
 
 #include <stdio.h>

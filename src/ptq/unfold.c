@@ -1,5 +1,5 @@
 /* Unfolds inputs (unfold.h). Both kinds of convolution are one relation between positions of the
- * smaller and the larger image, kernels/conv_geometry.h's y and x:
+ * smaller and the larger image, kernels/convolution/conv_geometry.h's y and x:
  *
  *     place in x = place in y * stride + k * dilation - padding
  *
@@ -8,7 +8,7 @@
 #include "ptq/unfold.h"
 
 #include "core/tensor.h"
-#include "ops/conv_ops.h"
+#include "ops/convolution/conv_ops.h"
 #include "ops/ops_list.h"
 
 #include <string.h>

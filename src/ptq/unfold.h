@@ -51,7 +51,7 @@ typedef struct dt__inputs {
     const dt__unfolding *of;
     const float *x;
     int64_t samples;
-    dt__conv conv; /* of convolutions, as kernels/conv_geometry.h has it */
+    dt__conv conv; /* of convolutions, as kernels/convolution/conv_geometry.h has it */
 } dt__inputs;
 
 /* Of a dense, contiguous tensor, which must outlive it. Errors: SHAPE, DTYPE, ARG. */

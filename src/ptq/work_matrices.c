@@ -1,7 +1,7 @@
 /* The work matrices of a weight: linear [1][out][in]; grouped ones [experts][out][in]; convolutions
  * [G][out/G][in/G kernel]; transposed ones the same, their rows gathered by a row map. */
 #include "core/tensor.h"
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 #include "ptq/unfold.h"
 
 typedef struct kind {

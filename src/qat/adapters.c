@@ -1,10 +1,10 @@
-/* Adapters: which layers get one, and which other parameters are trained. src/nn/lora.c computes.
+/* Adapters: which layers get one, and which other parameters are trained. lora.c computes.
  * All checks and allocations come before the first layer changes. */
 #include "qat/adapters.h"
 
-#include "core/glob.h"
+#include "core/text/glob.h"
 #include "qat/derived_quant.h"
-#include "qat/device_plan.h"
+#include "qat/device/device_plan.h"
 #include "qat/quantizer.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef DT__QAT_ADAPTERS_H
 #define DT__QAT_ADAPTERS_H
 
-#include "nn/lora.h"
+#include "nn/layers/lora.h"
 
 /* From now on only adapters and learned scales and shifts require a gradient; with `rest` all
  * parameters but the weights that have an adapter. */

@@ -5,9 +5,9 @@
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 #include "qat/codes_cache.h"
-#include "qat/learned.h"
+#include "qat/schemes/learned.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * was not written. Making new ones then reports the error with the tensor's name. */
 #include "kernels/kernels.h"
 #include "qat/codes_cache.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 

@@ -7,9 +7,9 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 #include "nn/module.h"
-#include "qat/device_plan.h"
+#include "qat/device/device_plan.h"
 #include "qat/prepare.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 

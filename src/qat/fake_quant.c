@@ -8,9 +8,9 @@
  * [the wrapper that keeps a master: torchao's AffineFakeQuantizedTensor] */
 #include "autograd/codes.h"
 #include "autograd/tape.h"
-#include "qat/learned.h"
+#include "qat/schemes/learned.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 

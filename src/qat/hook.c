@@ -2,7 +2,7 @@
  * a static or learned range, or by the range of its values. */
 #include "autograd/segment.h"
 #include "nn/module.h"
-#include "qat/learned.h"
+#include "qat/schemes/learned.h"
 #include "qat/observe.h"
 #include "qat/prepare.h"
 

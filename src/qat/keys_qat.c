@@ -1,12 +1,12 @@
 /* The keys of `qat` in a recipe, its presets, and how a patch changes a spec. */
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <float.h>
 
 static const char *const scheme_names[DT__SCHEMES + 1] = {
 #define DT__SCHEME(name, number) [number] = #name,
-#include "qat/schemes.inc"
+#include "qat/schemes/schemes.inc"
 #undef DT__SCHEME
 };
 static const char *const granularity_names[] = { "tensor", "channel", "group",

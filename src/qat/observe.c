@@ -12,8 +12,8 @@
 #include "qat/observe.h"
 
 #include "autograd/op.h"
-#include "qat/least_error.h"
-#include "qat/scheme.h"
+#include "qat/schemes/least_error.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <string.h>

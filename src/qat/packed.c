@@ -2,7 +2,7 @@
  * take codes get those that training used, others the dequantized values. Read-only. */
 #include "autograd/tape.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 

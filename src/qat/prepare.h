@@ -2,7 +2,7 @@
 #ifndef DT__QAT_PREPARE_H
 #define DT__QAT_PREPARE_H
 
-#include "kernels/panels.h"
+#include "kernels/products/panels.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 

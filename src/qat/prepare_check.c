@@ -1,11 +1,11 @@
 /* Checks of the plan of dt_prepare: specs against weights and inputs, tied weights, and which
  * layers derive their quantized weight. */
-#include "nn/conv_layers.h"
+#include "nn/convolution/conv_layers.h"
 #include "nn/fold.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 #include "qat/prepare_plan.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,8 @@
 /* Presets for devices in dt_prepare: every layer of such a network computes integers, and every
  * result has a range. */
-#include "core/glob.h"
+#include "core/text/glob.h"
 #include "nn/fold.h"
-#include "nn/graph.h"
+#include "nn/lists/graph.h"
 #include "nn/module.h"
 #include "qat/prepare_plan.h"
 

@@ -1,7 +1,7 @@
 /* Which modules dt_prepare quantizes, and by which specs: the preset, then changes for all modules,
  * then the rules that match. */
-#include "core/glob.h"
-#include "nn/conv_layers.h"
+#include "core/text/glob.h"
+#include "nn/convolution/conv_layers.h"
 #include "nn/module.h"
 #include "qat/prepare_plan.h"
 

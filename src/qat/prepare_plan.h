@@ -4,8 +4,8 @@
 #ifndef DT__QAT_PREPARE_PLAN_H
 #define DT__QAT_PREPARE_PLAN_H
 
-#include "kernels/row_map.h"
-#include "qat/device_plan.h"
+#include "kernels/convolution/row_map.h"
+#include "qat/device/device_plan.h"
 #include "qat/prepare.h"
 
 typedef struct dt__plan_line {

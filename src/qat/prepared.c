@@ -1,7 +1,7 @@
 /* The state of a prepared model: what it computes with, which observers run, and what it is. */
 #include "nn/module.h"
 #include "qat/derived_quant.h"
-#include "qat/device_plan.h"
+#include "qat/device/device_plan.h"
 #include "qat/prepare.h"
 
 void dt__layer_enable(dt_module *m, bool weight, bool input)

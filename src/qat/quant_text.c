@@ -1,6 +1,6 @@
 /* Quantization specs: comparison, and a short text for messages. */
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* Quantizes and dequantizes a whole tensor, row by row, by any scheme (formulas: scheme.h and
- * kernels/quantize_rows.c), and masks its gradient. A row is processed a few groups at a time, so
+ * quantize_rows.c), and masks its gradient. A row is processed a few groups at a time, so
  * that values are still in cache when codes are computed after the range. Threads share the rows;
  * no result depends on how. */
 #include "kernels/kernels.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #define DT__QAT_QUANTIZED_H
 
 #include "autograd/codes.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/qat.h>
 

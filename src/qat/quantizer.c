@@ -4,10 +4,10 @@
  *     <layer>.input.scale  .zero_point  .shift         in every model
  *     <layer>.input.lo  .hi  .count  .values           while batches may still be observed */
 #include "qat/quantizer.h"
-#include "qat/learned.h"
-#include "qat/least_error.h"
+#include "qat/schemes/learned.h"
+#include "qat/schemes/least_error.h"
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <string.h>

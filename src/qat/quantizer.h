@@ -2,7 +2,7 @@
 #ifndef DT__QAT_QUANTIZER_H
 #define DT__QAT_QUANTIZER_H
 
-#include "kernels/row_map.h"
+#include "kernels/convolution/row_map.h"
 #include "nn/module.h"
 
 #include <detent/qat.h>

@@ -1,6 +1,6 @@
 /* dt_set_backward: which layers multiply gradients as integers. The choice is a flag of the layer's
  * quantized weight, which its codes carry to the ops. */
-#include "nn/conv_layers.h"
+#include "nn/convolution/conv_layers.h"
 #include "qat/derived_quant.h"
 #include "qat/prepare.h"
 

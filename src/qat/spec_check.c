@@ -1,6 +1,6 @@
 /* Checks of a quantization spec: which settings exclude each other. Functions of the library, files
  * and recipes ask here, so that all of them refuse the same specs in the same words. */
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <float.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* How weights are cut into rows and groups, by their row maps, and which panels hold them. */
 #include "qat/quantized.h"
-#include "qat/scheme.h"
+#include "qat/schemes/scheme.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* dt_report_compare: runs side by side for a terminal. */
-#include "core/utf8.h"
+#include "core/text/utf8.h"
 #include "report/page_spread.h"
 
 #include <detent/report.h>

@@ -1,6 +1,6 @@
 /* dt_report_write: the page of some runs. One run fills the page; several share a table and the
  * curves, and each has its own parts below. */
-#include "core/atomic_file.h"
+#include "core/system/atomic_file.h"
 #include "report/parts.h"
 
 #include <detent/report.h>

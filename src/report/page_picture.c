@@ -2,7 +2,7 @@
  * Every row of pixels begins with a byte for its filter, 0. */
 #include "report/page_picture.h"
 
-#include "core/base64.h"
+#include "core/text/base64.h"
 
 #include <string.h>
 #include <zlib.h>

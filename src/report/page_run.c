@@ -1,9 +1,9 @@
 /* Reads the folder of a run. Only its recipe must be there. */
 #include "report/page_run.h"
 
-#include "core/atomic_file.h"
-#include "core/json.h"
-#include "core/system_calls.h"
+#include "core/system/atomic_file.h"
+#include "core/text/json.h"
+#include "core/system/system_calls.h"
 
 #include <detent/report.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Texts and numbers of a page. */
 #include "report/page_text.h"
 
-#include "core/number.h"
+#include "core/text/number.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef DT__REPORT_PAGE_TEXT_H
 #define DT__REPORT_PAGE_TEXT_H
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 /* Appends a format's text, in which
  *     %s  a text, escaped for HTML, within attributes too

@@ -1,9 +1,9 @@
-/* JSON as a tree: a recursive descent with the scanner of core/json.h. */
+/* JSON as a tree: a recursive descent with the scanner of core/text/json.h. */
 #include "report/page_tree.h"
 
 #include "core/block_list.h"
-#include "core/json.h"
-#include "core/number.h"
+#include "core/text/json.h"
+#include "core/text/number.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* How to make the run again, and what it left: files, commands, machine, recipe. */
-#include "core/system_calls.h"
+#include "core/system/system_calls.h"
 #include "report/parts.h"
 
 #include <dirent.h>

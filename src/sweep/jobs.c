@@ -6,10 +6,10 @@
 #define _DEFAULT_SOURCE /* flock */
 #include "sweep/jobs.h"
 
-#include "core/atomic_file.h"
-#include "core/system_calls.h"
+#include "core/system/atomic_file.h"
+#include "core/system/system_calls.h"
 #include "report/page_run.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* dt_search: runs with uniform bits, whose float weights give the costs; the choice; its runs. */
 #include "sweep/search.h"
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <math.h>
 #include <stdio.h>

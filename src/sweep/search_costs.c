@@ -6,8 +6,8 @@
 #include "nn/module.h"
 #include "qat/convert.h"
 #include "qat/prepare.h"
-#include "train/recipe.h"
-#include "train/task.h"
+#include "train/recipe/recipe.h"
+#include "train/task/task.h"
 
 #include <math.h>
 #include <string.h>

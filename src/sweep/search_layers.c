@@ -5,7 +5,7 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "qat/convert.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The recipes of a search's runs: that of the search with rules for layers, a folder and a seed. */
 #include "sweep/search.h"
 
-#include "core/json.h"
+#include "core/text/json.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 #define DT__SWEEP_PLAN_H
 
 #include "sweep/jobs.h"
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 /* A range that values are drawn from. */
 typedef struct dt__range {

@@ -1,7 +1,7 @@
 /* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
 #include "sweep/sweep_plan.h"
 
-#include "train/task.h"
+#include "train/task/task.h"
 
 #include <stdio.h>
 #include <string.h>

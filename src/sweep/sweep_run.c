@@ -5,7 +5,7 @@
  * schedule depends on the length. */
 #include "sweep/sweep_plan.h"
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef DT__TRAIN_OUT_H
 #define DT__TRAIN_OUT_H
 
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 typedef struct dt__out {
     dt_sink sink;

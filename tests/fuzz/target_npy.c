@@ -2,7 +2,7 @@
 #include "fuzz.h"
 
 #include "array_files.h"
-#include "data/array_file.h"
+#include "data/files/array_file.h"
 #include "target_arrays.h"
 
 void fuzz_array(const char *name)

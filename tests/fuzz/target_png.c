@@ -2,7 +2,7 @@
  * byte says how many channels are wanted, and whether the image is resized. */
 #include "fuzz.h"
 
-#include "data/image_file.h"
+#include "data/images/image_file.h"
 #include "png_make.h"
 #include "target_image.h"
 

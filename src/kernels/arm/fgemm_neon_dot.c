@@ -46,5 +46,5 @@ DT__INLINE floats load_scales(int dtype, const uint8_t *from, int v)
 
 #define KERNEL(name) dt__##name##__neon_dot
 #define COLUMNS(rows) ((rows) == 1 ? 4 : 2)
-#include "kernels/fgemm_tile.inc"
+#include "kernels/products/fgemm_tile.inc"
 #endif

@@ -12,7 +12,7 @@
  * all rows, a tile of rows at a time; with many rows its codes are made bytes first. */
 #if defined DETENT_SIMD && defined __aarch64__
 #include "kernels/arm/neon.h"
-#include "kernels/qgemm.h"
+#include "kernels/products/qgemm.h"
 
 #include <string.h>
 

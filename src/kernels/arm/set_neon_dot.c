@@ -7,7 +7,7 @@
 #include "kernels/set.inc"
 
 const dt__kernels dt__kernels_neon_dot = {
-#include "kernels/set_plain.inc"
+#include "kernels/plain/set_plain.inc"
 #include "kernels/arm/neon_dot.inc"
 };
 #endif

@@ -14,5 +14,5 @@
 
 #include "kernels/x86/bits_zmm.inc"
 
-#include "kernels/plain_after.inc"
+#include "kernels/plain/plain_after.inc"
 #endif

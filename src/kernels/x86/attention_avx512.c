@@ -9,9 +9,9 @@
 #define LIBM(name) name##f
 #define EXP dt__exp_f32
 
-#include "kernels/plain_attention.inc"
-#include "kernels/plain_attention_short.inc"
-#include "kernels/plain_attention_back.inc"
+#include "kernels/plain/plain_attention.inc"
+#include "kernels/plain/plain_attention_short.inc"
+#include "kernels/plain/plain_attention_back.inc"
 
 #include "kernels/x86/floats_avx512.inc"
 
@@ -26,5 +26,5 @@ DT__INLINE floats load_codes(const int8_t *x)
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)x)));
 }
 
-#include "kernels/x86/tile_vectors.inc"
+#include "kernels/x86/products/tile_vectors.inc"
 #endif

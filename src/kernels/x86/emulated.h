@@ -4,7 +4,7 @@
 #ifndef DT__KERNELS_X86_EMULATED_H
 #define DT__KERNELS_X86_EMULATED_H
 
-#include "core/half.h"
+#include "core/text/half.h"
 
 #include <math.h>
 #include <string.h>

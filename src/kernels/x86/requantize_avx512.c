@@ -5,5 +5,5 @@
 #include <math.h>
 
 #define KERNEL(name) dt__##name##__avx512
-#include "kernels/requantize_row.inc"
+#include "kernels/products/requantize_row.inc"
 #endif

@@ -6,7 +6,7 @@
 #include "kernels/set.inc"
 
 const dt__kernels dt__kernels_avx2 = {
-#include "kernels/set_plain.inc"
+#include "kernels/plain/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 };
 #endif

@@ -7,13 +7,13 @@
 #include "kernels/set.inc"
 
 const dt__kernels dt__kernels_avx512 = {
-#include "kernels/set_plain.inc"
+#include "kernels/plain/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 #include "kernels/x86/avx512.inc"
 };
 
 const dt__kernels dt__kernels_amx = {
-#include "kernels/set_plain.inc"
+#include "kernels/plain/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 #include "kernels/x86/avx512.inc"
 #include "kernels/x86/amx.inc"

@@ -6,7 +6,7 @@
 #include "kernels/set.inc"
 
 const dt__kernels dt__kernels_avx_vnni = {
-#include "kernels/set_plain.inc"
+#include "kernels/plain/set_plain.inc"
 #include "kernels/x86/avx2.inc"
 #include "kernels/x86/avx_vnni.inc"
 };

@@ -1,0 +1,138 @@
+/* detent eval: evaluates a saved model on a recipe's test data, or on its validation data if there
+ * are none. */
+#include "cli/cli.h"
+#include "cli/print/meter.h"
+#include "cli/print/text.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
+
+/* Opens only those data. Missing paths are errors of the recipe. */
+static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
+                     const dt_model_info *info, dt_dataset **test)
+{
+    dt_dataset *validation = NULL;
+    const dt_status s = dt_recipe_open_data(recipe, info, NULL, &validation, test);
+    if (*test == NULL) *test = validation;
+    else dt_dataset_free(validation);
+    if (s == DT_ERR_IO) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
+    if (s != DT_OK) return cli_fail_recipe(args, ctx, recipe);
+    if (*test == NULL) return cli_fail(args, CLI_USAGE, "the recipe has no test data");
+    return CLI_DONE;
+}
+
+/* ---- evaluating ----------------------------------------------------------------------------- */
+
+static void print_json(const dt_metrics *m)
+{
+    for (int i = 0; i < m->n; i++) {
+        printf("%s\"%s\": ", i == 0 ? "{" : ", ", m->metric[i]->name);
+        cli_json_number(m->value[i]);
+    }
+    printf(", \"examples\": %lld, \"samples_per_s\": ", (long long)m->examples);
+    cli_json_number(m->samples_per_s);
+    if (m->tokens_per_s > 0) {
+        fputs(", \"tokens_per_s\": ", stdout);
+        cli_json_number(m->tokens_per_s);
+    }
+    puts("}");
+}
+
+static void print_metrics(const dt_metrics *m)
+{
+    const bool tokens = m->tokens_per_s > 0;
+    cli_text l = { .used = 0 };
+    for (int i = 0; i < m->n; i++) {
+        cli_text_add(&l, "%s %.5f  ", m->metric[i]->name, m->value[i]);
+    }
+    cli_text_add(&l, "examples %lld  %s/s %.0f", (long long)m->examples,
+                 tokens ? "tokens" : "samples", tokens ? m->tokens_per_s : m->samples_per_s);
+    cli_say("%s", l.text);
+}
+
+static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char *path)
+{
+    dt_writer *w;
+    dt_status s = dt_writer_create(ctx, &w);
+    if (s == DT_OK) s = dt_writer_add(w, "output", outputs);
+    if (s == DT_OK) s = dt_writer_write(w, path);
+    dt_writer_free(w);
+    return s;
+}
+
+static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
+                    const dt_dataset *test)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    const dt_recipe_options *o = dt_recipe_get(recipe);
+    const dt_evaluation how = { o->train.eval_batch_size, o->train.metrics };
+    const char *path = args->option[OUTPUTS];
+    dt_metrics metrics;
+    dt_tensor *outputs = NULL;
+    meter_begin("eval", args->option[QUIET] != NULL);
+    dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL ? NULL : &outputs);
+    if (s == DT_OK && path != NULL) s = write_outputs(ctx, outputs, path);
+    dt_tensor_free(outputs);
+    meter_end();
+    if (s != DT_OK) return cli_fail_by(args, ctx);
+    (args->option[JSON] != NULL ? print_json : print_metrics)(&metrics);
+    if (isfinite(metrics.loss)) return CLI_DONE;
+    return cli_fail(args, CLI_NONFINITE, "%s: the loss is not finite: outputs are NaN or infinite",
+                    args->words[0]);
+}
+
+/* Gives the model the numbers it was trained on: mean and deviation of its own file. */
+static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
+                       dt_dataset *test)
+{
+    dt_model_data data;
+    if (info->data == NULL) return CLI_DONE;
+    if (dt_model_data_parse(ctx, info->data, args->words[0], &data) != DT_OK) {
+        return cli_fail_file(args, ctx);
+    }
+    const dt_status s = dt_model_data_standardize(&data, test);
+    dt_model_data_free(ctx, &data);
+    if (s == DT_OK) return CLI_DONE;
+    return cli_fail(args, CLI_BAD_FILE,
+                    "%s: mean and deviation of the model do not fit the data: %s", args->words[0],
+                    dt_error(ctx));
+}
+
+/* Loads the model before the data, so that a bad file fails at once. */
+static int run(const cli_args *args, dt_ctx *ctx)
+{
+    dt_module *m = NULL;
+    dt_recipe *recipe = NULL;
+    dt_dataset *test = NULL;
+    dt_model_info info;
+    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    static const char *const reads[] = { "run",           "data",
+                                         "!data.augment", "train.eval_batch_size",
+                                         "train.metrics", NULL };
+    int status = cli_read_recipe_of(args, ctx, "test data", reads, &recipe);
+    if (status == CLI_DONE) status = open_data(args, ctx, recipe, &info, &test);
+    if (status == CLI_DONE && dt_model_check_data(ctx, args->words[0], &info, test) != DT_OK) {
+        status = cli_fail_file(args, ctx);
+    }
+    if (status == CLI_DONE) status = standardize(args, ctx, &info, test);
+    if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return status;
+}
+
+int cli_eval(const cli_args *args)
+{
+    const int apart = cli_check_apart(args, args->option[OUTPUTS]);
+    if (apart != CLI_DONE) return apart;
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
+    const int status = run(args, ctx);
+    dt_ctx_free(ctx);
+    return status;
+}

@@ -1,0 +1,438 @@
+/* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
+ * one row; the state of a training run is one line. */
+#include "cli/cli.h"
+#include "cli/print/device_table.h"
+#include "cli/print/graph_table.h"
+#include "cli/print/layer_table.h"
+#include "cli/print/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JSON, LAYERS, GRAPH, DEVICE }; /* options, as in main.c */
+
+#define OWN "detent." /* prefix of tensors that are not the model's */
+
+typedef struct row {
+    const char *name, *form; /* a scheme, or a dtype */
+    const char *state;       /* of a quantized weight; "" */
+    bool g_idx;
+    int64_t experts; /* of a grouped weight; 0 */
+    int rank;
+    const int64_t *dims;
+    int64_t count;
+    size_t bytes;
+} row;
+
+typedef struct totals {
+    int64_t rows, values, weights, run_tensors;
+    size_t bytes, weight_bytes, run_bytes;
+} totals;
+
+typedef struct look {
+    const dt_file *file;
+    const dt_file_weights *weights;
+    cli_table text;
+    void (*each)(struct look *l, const row *r);
+    totals sum;
+} look;
+
+static double bits_of(size_t bytes, int64_t count)
+{
+    return count == 0 ? 0 : 8 * (double)bytes / (double)count;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+/* For a grouped weight stored expert by expert: what follows the ".3" of an expert. */
+static const char *skip_expert(const dt_file_weight *w, const char *rest)
+{
+    const size_t n = *rest == '.' && w->experts > 0 ? strspn(rest + 1, "0123456789") : 0;
+    return n == 0 ? rest : rest + 1 + n;
+}
+
+/* Whether an entry is a listed weight or a part of one. */
+static bool is_listed(const look *l, const char *name)
+{
+    static const char *const parts[] = { ".codes", ".scale", ".zero_point", ".g_idx" };
+    for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
+        const dt_file_weight *w = dt_file_weights_at(l->weights, i);
+        const size_t n = strlen(w->name);
+        if (strncmp(w->name, name, n) != 0) continue;
+        const char *rest = skip_expert(w, name + n);
+        if (!w->packed && *rest == 0) return true;
+        for (int k = 0; k < 4 && w->packed; k++) {
+            if (strcmp(rest, parts[k]) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static void visit_weights(look *l)
+{
+    for (int64_t i = 0; i < dt_file_weights_count(l->weights); i++) {
+        const dt_file_weight *w = dt_file_weights_at(l->weights, i);
+        const char *state = *w->rounder != 0 ? w->rounder
+                            : w->packed      ? "packed"
+                            : w->enabled     ? "enabled"
+                                             : "disabled";
+        l->sum.weights += w->count;
+        l->sum.weight_bytes += w->bytes;
+        const row of = { w->name, w->scheme, state,    w->g_idx, w->experts,
+                         w->rank, w->dims,   w->count, w->bytes };
+        l->each(l, &of);
+    }
+}
+
+static void visit_tensors(look *l)
+{
+    for (int64_t i = 0; i < dt_file_count(l->file); i++) {
+        const dt_file_entry *e = dt_file_at(l->file, i);
+        if (strncmp(e->name, OWN, strlen(OWN)) == 0) {
+            l->sum.run_tensors++;
+            l->sum.run_bytes += e->bytes;
+        } else if (!is_listed(l, e->name)) {
+            const row of = {
+                e->name, e->dtype, "", false, 0, e->rank, e->dims, e->count, e->bytes
+            };
+            l->each(l, &of);
+        }
+    }
+}
+
+static void visit(look *l, void (*each)(look *l, const row *r))
+{
+    l->sum = (totals){ .rows = 0 };
+    l->each = each;
+    visit_weights(l);
+    visit_tensors(l);
+}
+
+static void count_row(look *l, const row *r)
+{
+    l->sum.rows++;
+    l->sum.values += r->count;
+    l->sum.bytes += r->bytes;
+}
+
+/* ---- for people ----------------------------------------------------------------------------- */
+
+static void shape_text(const row *r, char text[160])
+{
+    const int first = r->experts > 0; /* "8 x [96,64]" */
+    size_t used = first ? (size_t)snprintf(text, 160, "%lld x [", (long long)r->experts)
+                        : (size_t)snprintf(text, 160, "[");
+    for (int i = first; i < r->rank && used < 130; i++) {
+        used += (size_t)snprintf(text + used, 160 - used, i == first ? "%lld" : ",%lld",
+                                 (long long)r->dims[i]);
+    }
+    snprintf(text + used, 160 - used, "]");
+}
+
+static void form_text(const row *r, char text[112])
+{
+    snprintf(text, 112, "%s%s%s%s", r->form, *r->state == 0 ? "" : ", ", r->state,
+             r->g_idx ? ", g_idx" : "");
+}
+
+static void put_row(look *l, const row *r)
+{
+    char shape[160], form[112];
+    count_row(l, r);
+    shape_text(r, shape);
+    form_text(r, form);
+    cli_table_put(&l->text, r->name);
+    cli_table_put(&l->text, shape);
+    cli_table_put(&l->text, form);
+    cli_table_format(&l->text, "%.2f", bits_of(r->bytes, r->count));
+    cli_table_format(&l->text, "%zu", r->bytes);
+}
+
+/* ---- what the metadata say ------------------------------------------------------------------ */
+
+#define META_COLUMN 16
+
+static void print_entry(const char *name, const char *text)
+{
+    char head[META_COLUMN + 1];
+    snprintf(head, sizeof head, "%s", name);
+    cli_entry(stdout, head, META_COLUMN, text);
+}
+
+/* Prints kind and size of a model's tokenizer; its full text is long. */
+static void print_tokenizer(dt_ctx *ctx, const char *text)
+{
+    dt_tokenizer *k = NULL;
+    cli_text p = { .used = 0 };
+    if (text == NULL) return;
+    if (dt_tokenizer_parse(ctx, text, strlen(text), "detent.tokenizer", &k) == DT_OK) {
+        cli_text_add(&p, "%s, %lld tokens", dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
+    } else {
+        cli_text_add(&p, "damaged");
+    }
+    print_entry("tokenizer", p.text);
+    dt_tokenizer_free(k);
+}
+
+static dt_status add_bytes(void *text, const char *bytes, size_t n)
+{
+    cli_text_add(text, "%.*s", (int)n, bytes);
+    return DT_OK;
+}
+
+/* A token's id and, where a tokenizer is there, its text. */
+static void add_token(cli_text *p, const dt_tokenizer *k, const char *name, int32_t id)
+{
+    cli_text token = { .used = 0 };
+    cli_text_add(p, "%s%s%d", p->used == 0 ? "" : ", ", name, (int)id);
+    if (k == NULL || dt_tokenizer_decode(k, &id, 1, false, add_bytes, &token) != DT_OK) return;
+    dt_text_clean(token.text);
+    if (token.text[0] != 0) cli_text_add(p, " '%s'", token.text);
+}
+
+/* The tokens that begin, end and pad texts. */
+static void print_tokens(dt_ctx *ctx, const dt_file *file)
+{
+    const char *text = dt_file_meta(file, "detent.tokens");
+    const char *tokenizer = dt_file_meta(file, "detent.tokenizer");
+    dt_text_tokens t;
+    dt_tokenizer *k = NULL;
+    cli_text p = { .used = 0 };
+    if (text == NULL) return;
+    if (dt_text_tokens_parse(ctx, text, "detent.tokens", &t) != DT_OK) {
+        print_entry("tokens", "damaged");
+        return;
+    }
+    if (tokenizer != NULL &&
+        dt_tokenizer_parse(ctx, tokenizer, strlen(tokenizer), "", &k) != DT_OK) {
+        k = NULL;
+    }
+    if (t.begin >= 0) add_token(&p, k, "begin ", t.begin);
+    for (int i = 0; i < t.n_end; i++) add_token(&p, k, i == 0 ? "end " : "", t.end[i]);
+    if (t.pad >= 0) add_token(&p, k, "pad ", t.pad);
+    print_entry("tokens", p.used == 0 ? "none" : p.text);
+    dt_tokenizer_free(k);
+}
+
+static void add_numbers(cli_text *p, const double *v, int64_t n)
+{
+    const int64_t shown = n < 4 ? n : 4;
+    for (int64_t i = 0; i < shown; i++) cli_text_add(p, "%s%.5g", i == 0 ? "" : ", ", v[i]);
+    if (n > shown) cli_text_add(p, ", ...");
+}
+
+static void print_standard(const dt_model_data *d)
+{
+    cli_text p = { .used = 0 };
+    cli_text_add(&p, "(v - mean) / deviation, mean ");
+    add_numbers(&p, d->mean, d->channels);
+    cli_text_add(&p, ", deviation ");
+    add_numbers(&p, d->deviation, d->channels);
+    print_entry("standardized", p.text);
+}
+
+/* The format of prompts or completions, on a line. */
+static void print_format(const char *what, const char *format)
+{
+    cli_text p = { .used = 0 };
+    if (format == NULL) return;
+    cli_text_add_name(&p, format);
+    print_entry(what, p.text);
+}
+
+/* What the model reads, and what its outputs mean. */
+static void print_data(dt_ctx *ctx, const char *text)
+{
+    dt_model_data d;
+    cli_text in = { .used = 0 }, out = { .used = 0 };
+    if (text == NULL) return;
+    if (dt_model_data_parse(ctx, text, "detent.data", &d) != DT_OK) {
+        print_entry("data", "damaged");
+        return;
+    }
+    if (d.input.n == 0) {
+        print_format("prompts", d.prompt);
+        print_format("completions", d.completion);
+        dt_model_data_free(ctx, &d);
+        return;
+    }
+    for (int i = 0; i < d.input.n; i++) {
+        cli_text_add(&in, i == 0 ? "[%lld" : ", %lld", (long long)d.input.v[i]);
+    }
+    cli_text_add(&in, d.input.n > 0 ? "]" : "[]");
+    for (int i = 0; i < d.n_inputs && d.n_inputs > 1; i++) {
+        cli_text_add(&in, i == 0 ? ": " : ", ");
+        cli_text_add_name(&in, d.inputs[i].name);
+        for (int k = 0; k < d.inputs[i].input.n; k++) {
+            cli_text_add(&in, k == 0 ? " [%lld" : ", %lld", (long long)d.inputs[i].input.v[k]);
+        }
+        cli_text_add(&in, "]");
+    }
+    if (d.resized) cli_text_add(&in, ", images resized to it");
+    print_entry("input", in.text);
+    if (d.channels > 0) print_standard(&d);
+    cli_text_add(&out, "%s", d.target);
+    for (int64_t i = 0; i < d.n_names && i < 32; i++) {
+        cli_text_add(&out, i == 0 ? ": " : ", ");
+        cli_text_add_name(&out, d.names[i]);
+    }
+    if (d.n_names > 32) cli_text_add(&out, ", ...");
+    for (int i = 0; i < d.n_outputs && d.n_outputs > 1; i++) {
+        cli_text_add(&out, i == 0 ? ": " : ", ");
+        cli_text_add_name(&out, d.outputs[i].name);
+        cli_text_add(&out, " (%s)", d.outputs[i].target);
+    }
+    print_entry("output", out.text);
+    dt_model_data_free(ctx, &d);
+}
+
+/* JSON text, with a space behind each comma outside of strings, where it may be wrapped. */
+static void add_json(cli_text *p, const char *json)
+{
+    const size_t first = p->used;
+    bool inside = false, escaped = false;
+    for (; *json != 0; json++) {
+        cli_text_add(p, "%c%s", *json, *json == ',' && !inside ? " " : "");
+        if (*json == '"' && !escaped) inside = !inside;
+        escaped = *json == '\\' && !escaped;
+    }
+    dt_text_clean(p->text + first);
+    p->used = first + strlen(p->text + first);
+}
+
+static void print_meta(dt_ctx *ctx, const dt_file *file)
+{
+    static const char *const keys[] = { "detent.version", "detent.model" };
+    for (int i = 0; i < 2; i++) {
+        const char *value = dt_file_meta(file, keys[i]);
+        cli_text p = { .used = 0 };
+        if (value == NULL) continue;
+        add_json(&p, value);
+        print_entry(keys[i], p.text);
+    }
+    print_tokenizer(ctx, dt_file_meta(file, "detent.tokenizer"));
+    print_tokens(ctx, file);
+    print_data(ctx, dt_file_meta(file, "detent.data"));
+    const char *base = dt_file_meta(file, "detent.base");
+    cli_text p = { .used = 0 };
+    if (base == NULL) return;
+    add_json(&p, base);
+    print_entry("adapters of", p.text);
+}
+
+static void print_text(look *l, dt_ctx *ctx)
+{
+    static const char *const heads[] = { "tensor", "shape", "form", "bits", "bytes" };
+    l->text.form = "lllrr";
+    for (int i = 0; i < 5; i++) cli_table_put(&l->text, heads[i]);
+    print_meta(ctx, l->file);
+    visit(l, put_row);
+    cli_table_print(&l->text);
+    const totals *t = &l->sum;
+    cli_say("%lld tensors, %lld values, %zu bytes, %.2f bits a value", (long long)t->rows,
+            (long long)t->values, t->bytes, bits_of(t->bytes, t->values));
+    if (t->weights > 0) {
+        cli_say("quantized: %lld weights, %zu bytes, %.2f bits a weight", (long long)t->weights,
+                t->weight_bytes, bits_of(t->weight_bytes, t->weights));
+    }
+    if (t->run_tensors > 0) {
+        cli_say("state of a run: %lld tensors, %zu bytes", (long long)t->run_tensors, t->run_bytes);
+    }
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+static void print_json_row(look *l, const row *r)
+{
+    fputs(l->sum.rows == 0 ? "\n    {\"name\": " : ",\n    {\"name\": ", stdout);
+    count_row(l, r);
+    cli_json_string(r->name);
+    fputs(*r->state == 0 ? ", \"dtype\": " : ", \"scheme\": ", stdout);
+    cli_json_string(r->form);
+    if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
+    if (r->g_idx) fputs(", \"g_idx\": true", stdout);
+    if (r->experts > 0) printf(", \"experts\": %lld", (long long)r->experts);
+    fputs(", \"shape\": [", stdout);
+    for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
+    printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);
+    cli_json_number(bits_of(r->bytes, r->count));
+    fputs("}", stdout);
+}
+
+static void print_json(look *l)
+{
+    const char *key, *value;
+    fputs("{\n  \"metadata\": {", stdout);
+    for (int64_t i = 0; dt_file_meta_at(l->file, i, &key, &value); i++) {
+        fputs(i == 0 ? "\n    " : ",\n    ", stdout);
+        cli_json_string(key);
+        fputs(": ", stdout);
+        cli_json_string(value);
+    }
+    fputs("},\n  \"tensors\": [", stdout);
+    visit(l, print_json_row);
+    const totals *t = &l->sum;
+    printf("],\n  \"total\": {\"tensors\": %lld, \"values\": %lld, \"bytes\": %zu},\n"
+           "  \"quantized\": {\"weights\": %lld, \"bytes\": %zu, \"bits\": ",
+           (long long)t->rows, (long long)t->values, t->bytes, (long long)t->weights,
+           t->weight_bytes);
+    cli_json_number(bits_of(t->weight_bytes, t->weights));
+    printf("},\n  \"run\": {\"tensors\": %lld, \"bytes\": %zu}\n}\n", (long long)t->run_tensors,
+           t->run_bytes);
+}
+
+static dt_status print_part(const cli_args *args, dt_module *m, const dt_model_info *info)
+{
+    const char *graph = args->option[GRAPH];
+    const bool json = args->option[JSON] != NULL;
+    if (args->option[DEVICE] != NULL) return cli_print_device(m, info, json);
+    return graph != NULL ? cli_print_graph(m, info, strcmp(graph, "dot") == 0)
+                         : cli_print_layers(m, info->family, info->options, json);
+}
+
+/* The layers of the model in the file, the ops that it runs, or what it takes on a device. */
+static int print_model(const cli_args *args, dt_ctx *ctx)
+{
+    dt_module *m = NULL;
+    dt_model_info info;
+    const char *graph = args->option[GRAPH];
+    if ((args->option[LAYERS] != NULL) + (graph != NULL) + (args->option[DEVICE] != NULL) > 1) {
+        return cli_fail(args, CLI_USAGE, "--layers, --graph and --device exclude each other");
+    }
+    if (graph != NULL && strcmp(graph, "table") != 0 && strcmp(graph, "dot") != 0) {
+        return cli_fail(args, CLI_USAGE, "--graph must be table or dot, not '%s'", graph);
+    }
+    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    const dt_status s = print_part(args, m, &info);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
+}
+
+int cli_inspect(const cli_args *args)
+{
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 1, &ctx);
+    if (opened != CLI_DONE) return opened;
+    if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
+        args->option[DEVICE] != NULL) {
+        const int printed = print_model(args, ctx);
+        dt_ctx_free(ctx);
+        return printed;
+    }
+    dt_file *file = NULL;
+    dt_file_weights *weights = NULL;
+    int status = CLI_DONE;
+    if (dt_file_open(ctx, args->words[0], &file) != DT_OK ||
+        dt_file_weights_read(file, &weights) != DT_OK) {
+        status = cli_fail_file(args, ctx);
+    } else {
+        look l = { .file = file, .weights = weights };
+        if (args->option[JSON] == NULL) print_text(&l, ctx);
+        else print_json(&l);
+    }
+    dt_file_weights_free(weights);
+    dt_file_close(file);
+    dt_ctx_free(ctx);
+    return status;
+}

@@ -1,0 +1,395 @@
+/* detent new: writes a recipe with comments for data of one's own. What options do not give, it
+ * asks for on a terminal. The data are opened, so that the network fits them. */
+#include "cli/new_data.h"
+
+#include "cli/print/meter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DATA, TASK, TARGET, BITS, FLOAT }; /* options, as in main.c */
+
+#define ANSWER 512
+#define CONTEXT 64   /* of texts */
+#define LONGEST 4096 /* tokens of an example, at most */
+#define PROBE "detent new"
+#define UPDATES 1500 /* of the training that is proposed, about */
+
+/* What was asked for. */
+typedef struct answers {
+    char data[ANSWER], task[ANSWER], target[ANSWER], bits[ANSWER], file[ANSWER];
+} answers;
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+/* An option's value, else the answer to a question, else, of an empty answer or without a terminal,
+ * `usual`. False: there is none. */
+static bool ask(const char *given, const char *question, const char *usual, char answer[ANSWER])
+{
+    snprintf(answer, ANSWER, "%s", given != NULL ? given : "");
+    if (given == NULL && isatty(STDIN_FILENO)) {
+        fprintf(stderr, "%s%s%s%s ", question, usual != NULL ? " [" : "",
+                usual != NULL ? usual : "", usual != NULL ? "]" : "");
+        fflush(stderr);
+        if (fgets(answer, ANSWER, stdin) == NULL) answer[0] = 0;
+        answer[strcspn(answer, "\r\n")] = 0;
+    }
+    if (answer[0] == 0 && usual != NULL) snprintf(answer, ANSWER, "%s", usual);
+    return answer[0] != 0;
+}
+
+static int read_task(const cli_args *args, const new_data *d, const char *usual, answers *a)
+{
+    static const char *const tasks[] = { "classification", "regression", "multi_label", "anomaly",
+                                         "denoising",      "language",   NULL };
+    ask(args->option[TASK], "Task (classification, regression, multi_label, anomaly, denoising)?",
+        usual, a->task);
+    int i = 0;
+    while (tasks[i] != NULL && strcmp(tasks[i], a->task) != 0) i++;
+    if (tasks[i] == NULL) {
+        const char *meant = dt_nearest(tasks, a->task);
+        return cli_fail(args, CLI_USAGE, "--task: no task '%s'%s%s%s", a->task,
+                        meant == NULL ? "" : " (did you mean '", meant == NULL ? "" : meant,
+                        meant == NULL ? "" : "'?)");
+    }
+    if (d->language == (strcmp(a->task, "language") == 0)) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "--task %s: %s is %s", a->task, d->path, d->kind);
+}
+
+static int read_data(const cli_args *args, answers *a, new_data *d)
+{
+    static const char question[] =
+        "Data (a folder of images or sounds; .csv, .npy, .txt, .jsonl; digits, sounds, sensors, "
+        "table)?";
+    if (!ask(args->option[DATA], question, NULL, a->data)) {
+        return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
+    }
+    *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
+    if (!new_data_find(d)) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
+                        ".jpg, CLASS/*.wav, files .csv, .npy, .npz, .npz:NAME, .safetensors, "
+                        ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
+                        a->data);
+    }
+    if (d->columns && !ask(args->option[TARGET],
+                           "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {
+        return cli_fail(args, CLI_USAGE,
+                        "--target is missing: columns of the table, or a file of targets");
+    }
+    if (!d->columns && args->option[TARGET] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--target: %s is %s, which has no columns", d->path,
+                        d->kind);
+    }
+    d->target = d->columns ? a->target : NULL;
+    d->order = d->columns ? "drawn" : NULL;
+    return CLI_DONE;
+}
+
+static int read_bits(const cli_args *args, answers *a)
+{
+    if (args->option[FLOAT] != NULL && args->option[BITS] != NULL) {
+        return cli_fail(args, CLI_USAGE, "--float and --bits exclude each other");
+    }
+    ask(args->option[BITS], "Bits of a weight (2, 3, 4, 8)?", "4", a->bits);
+    if (strlen(a->bits) == 1 && strchr("2348", a->bits[0]) != NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "--bits is '%s', and should be 2, 3, 4 or 8", a->bits);
+}
+
+/* The recipe's file, which must not exist. */
+static int read_file(const cli_args *args, answers *a)
+{
+    ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a->file);
+    for (const char *c = a->file; *c != 0; c++) {
+        if ((unsigned char)*c >= ' ' && *c != 127) continue;
+        return cli_fail(args, CLI_USAGE, "%s: the name of a recipe has no control characters",
+                        a->file);
+    }
+    if (access(a->file, F_OK) == 0) {
+        return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a->file);
+    }
+    return CLI_DONE;
+}
+
+/* ---- the recipe ----------------------------------------------------------------------------- */
+
+/* Opens the training data, by a recipe whose model does not matter, without a word. */
+static dt_status open_data(dt_ctx *ctx, const new_data *d, dt_dataset **train)
+{
+    cli_text probe = { .used = 0 }, data = { .used = 0 };
+    dt_recipe *recipe = NULL;
+    dt_dataset *validation = NULL, *test = NULL;
+    new_data_block(d, &data);
+    cli_text_add(&probe, "run: {dir: x}\nmodel: {family: mlp, sizes: [1, 1]}\n%s", data.text);
+    const dt_recipe_source source = {
+        .path = PROBE, .text = probe.text, .bytes = probe.used, .use = DT_RECIPE_TO_TRAIN
+    };
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    meter_begin("reading the data", false);
+    if (s == DT_OK) s = dt_recipe_open_data(recipe, NULL, train, &validation, &test);
+    meter_end();
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    return s;
+}
+
+/* The error of data that cannot be opened, without its place in a text that nobody has seen. */
+static int fail_open(const cli_args *args, const dt_ctx *ctx)
+{
+    static const char mark[] = ": error: ";
+    const char *text = dt_error(ctx), *after = strstr(text, mark);
+    if (strncmp(text, PROBE, sizeof PROBE - 1) != 0 || after == NULL) {
+        return cli_fail_file(args, ctx);
+    }
+    return cli_fail(args, CLI_USAGE, "%s", after + sizeof mark - 1);
+}
+
+static bool is_number(const char *text)
+{
+    char *end;
+    strtod(text, &end);
+    return end != text && *end == 0;
+}
+
+/* Targets that cannot be opened as numbers: classes where most of their words are no numbers, else
+ * what is wrong with the numbers is the error. */
+static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, const char *name,
+                         cli_text *why)
+{
+    char wrong[1024];
+    new_data probe = *d;
+    dt_dataset *classes = NULL;
+    snprintf(wrong, sizeof wrong, "%s", dt_error(ctx));
+    probe.task = "classification";
+    const dt_status s = open_data(ctx, &probe, &classes);
+    const char *word = NULL;
+    int64_t numbers = 0, n = s == DT_OK ? dt_dataset_classes(classes) : 0;
+    for (int64_t c = 0; c < n; c++) {
+        const char *text = dt_dataset_class_name(classes, c);
+        const bool number = text == NULL || is_number(text);
+        numbers += number;
+        if (!number && word == NULL) word = text;
+    }
+    if (word != NULL) {
+        cli_text_add(why, "%s has words, such as '", name);
+        cli_text_add_name(why, word);
+        cli_text_add(why, "': each is a class");
+    }
+    dt_dataset_free(classes);
+    if (2 * numbers < n) return CLI_DONE;
+    if (s != DT_OK) return fail_open(args, ctx);
+    const char *after = strstr(wrong, ": error: ");
+    return cli_fail(args, CLI_USAGE, "%s (--task classification: each of %lld words is a class)",
+                    after == NULL ? wrong : after + strlen(": error: "), (long long)n);
+}
+
+/* Which task the targets of a table or of arrays suggest: *usual, and why. */
+static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const char **usual,
+                           cli_text *why)
+{
+    new_data probe = *d;
+    dt_dataset *values = NULL;
+    dt_target_look look;
+    cli_text name = { .used = 0 };
+    probe.task = "regression";
+    dt_status s = open_data(ctx, &probe, &values);
+    cli_text_add(&name, "'");
+    cli_text_add_name(&name, d->target);
+    cli_text_add(&name, "'");
+    if (s == DT_ERR_FORMAT || s == DT_ERR_CONFIG || s == DT_ERR_UNSUPPORTED) {
+        return look_at_words(args, ctx, d, name.text, why);
+    }
+    if (s == DT_OK) s = dt_dataset_look(values, &look);
+    if (s == DT_OK) {
+        *usual = new_data_task(&look, dt_dataset_count(values), name.text, why);
+    }
+    dt_dataset_free(values);
+    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
+}
+
+/* Opens texts: with the longest example as context, or one that the text fills. */
+static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
+{
+    static const int contexts[] = { LONGEST, CONTEXT, 32, 16, 8, 4 };
+    static const double shares[] = { 0.1, 0.5, 0 };
+    dt_status s = DT_ERR_CONFIG;
+    for (size_t i = 0; i < 3 * (sizeof contexts / sizeof contexts[0]); i++) {
+        if (s != DT_ERR_CONFIG && s != DT_ERR_FORMAT) break;
+        d->context = contexts[i / 3];
+        d->validation = shares[i % 3];
+        dt_dataset_free(*train);
+        *train = NULL;
+        s = open_data(ctx, d, train);
+        if (s != DT_OK || d->context != LONGEST) continue;
+        const int64_t longest = dt_dataset_context(*train);
+        d->context = longest < CONTEXT ? CONTEXT : longest;
+        if (longest == LONGEST) s = DT_ERR_CONFIG; /* running text, of any length */
+    }
+    return s;
+}
+
+/* Whether examples are [height, width, channels]. */
+static bool is_channels_last(const dt_dataset *train)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const int rank = dt_dataset_input_shape(train, dims);
+    return rank == 3 && dims[2] <= 4 && dims[0] > 4 && dims[1] > 4;
+}
+
+/* Opens the data with what fits them: share, context, layout. */
+static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, dt_dataset **train)
+{
+    dt_status s = d->language ? open_texts(ctx, d, train) : open_data(ctx, d, train);
+    if (s == DT_OK && d->columns && is_channels_last(*train)) {
+        d->channels_last = true;
+        dt_dataset_free(*train);
+        *train = NULL;
+        s = open_data(ctx, d, train);
+    }
+    dt_target_look look = { .time = NULL };
+    if (s == DT_OK && d->order != NULL) s = dt_dataset_look(*train, &look);
+    if (s != DT_OK) return fail_open(args, ctx);
+    if (look.time != NULL) d->order = "time";
+    if (!d->language) {
+        d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
+    }
+    return CLI_DONE;
+}
+
+/* Epochs and updates of about UPDATES updates. */
+static void add_training(const new_data *d, const dt_dataset *train, bool quantized, int bits,
+                         cli_text *out)
+{
+    const int64_t batches = (dt_dataset_count(train) + 63) / 64;
+    int64_t epochs = batches > 0 ? (UPDATES + batches - 1) / batches : 1;
+    if (epochs > 100) epochs = 100;
+    const int64_t updates = d->language ? UPDATES : epochs * batches;
+    cli_text_add(out, "train:\n");
+    if (d->language) cli_text_add(out, "  steps: %d                  # updates\n", UPDATES);
+    else
+        cli_text_add(out, "  epochs: %-21lld# %lld updates\n", (long long)epochs,
+                     (long long)updates);
+    cli_text_add(out,
+                 "  batch_size: %d\n"
+                 "  optimizer: {name: adamw, lr: %s, weight_decay: 0.01}\n"
+                 "  schedule: {name: cosine, warmup_steps: %lld}\n"
+                 "  clip_grad_norm: 1.0\n",
+                 d->language ? 16 : 64, d->language ? "1e-3" : "2e-3",
+                 (long long)(updates / 20 + 1));
+    if (!quantized) return;
+    cli_text_add(out,
+                 "  float_baseline: true         # a float model beside it, to compare\n\n"
+                 "qat:\n"
+                 "  preset: int8-dynamic-int%d-weight   # activations of 8 bits\n",
+                 bits == 8 ? 8 : 4);
+    if (bits < 8) cli_text_add(out, "  weight: {bits: %d}            # of a weight\n", bits);
+    if (d->language && bits < 8) {
+        cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
+                          "embedding too\n");
+    }
+    cli_text_add(out,
+                 "  start_step: %-17lld# before it in float, from it on for integers\n\n"
+                 "convert:\n"
+                 "  output: model.safetensors    # in run.dir\n",
+                 (long long)(updates / 3));
+}
+
+static void add_head(const answers *a, const new_data *d, cli_text *out)
+{
+    char dir[ANSWER + 8];
+    const char *slash = strrchr(a->file, '/'), *name = slash == NULL ? a->file : slash + 1;
+    const size_t n = strcspn(name, ".");
+    snprintf(dir, sizeof dir, "runs/%.*s", n > 0 ? (int)n : 3, n > 0 ? name : "new");
+    cli_text_add(out,
+                 "# %s, %s. detent train %s trains by it;\n"
+                 "# detent config keys lists what else can be set.\n"
+                 "run:\n  dir: ",
+                 d->kind, d->task, a->file);
+    new_data_quote(out, dir, strlen(dir));
+    cli_text_add(out, "\n  seed: 1\n\n");
+}
+
+/* Checks all that `detent train` checks before its first update. */
+static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, const cli_text *text)
+{
+    dt_recipe *recipe = NULL;
+    const dt_run_control control = { .check_only = true };
+    const dt_recipe_source source = { .path = a->file, .text = text->text, .bytes = text->used };
+    dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    if (s == DT_OK) s = dt_run(ctx, recipe, &control, NULL);
+    const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
+    dt_recipe_free(recipe);
+    return status;
+}
+
+/* Says what was decided, and how to choose otherwise. */
+static void say_choices(const answers *a, const new_data *d, const cli_text *why)
+{
+    cli_say("%s: %s, %s", a->file, d->kind, a->task);
+    if (why->used > 0) cli_say("%s", why->text);
+    if (d->order != NULL && d->validation > 0) {
+        const bool last = strcmp(d->order, "time") == 0;
+        cli_say("validation: %s (data.validation_order: %s)",
+                last ? "the last rows, since they are in the order of time"
+                     : "examples drawn by data.seed, classes in proportion",
+                last ? "drawn draws them" : "time takes the last ones");
+    }
+    if (d->channels_last) {
+        cli_say(
+            "layout: [height, width, channels] becomes [channels, height, width] (data.layout)");
+    }
+}
+
+static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, const cli_text *why)
+{
+    cli_text data = { .used = 0 }, out = { .used = 0 };
+    dt_dataset *train = NULL;
+    int status = open_fitting(args, ctx, d, &train);
+    if (status == CLI_DONE) {
+        new_data_block(d, &data);
+        add_head(a, d, &out);
+        new_model_block(d, train, &out);
+        cli_text_add(&out, "\n%s\n", data.text);
+        add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+    }
+    dt_dataset_free(train);
+    if (status == CLI_DONE) status = check_recipe(args, ctx, a, &out);
+    if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
+    if (status != CLI_DONE) return status;
+    say_choices(a, d, why);
+    fflush(stdout); /* before the next line, where both go to one file */
+    cli_tell(stderr, "detent train %s", a->file);
+    return CLI_DONE;
+}
+
+static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
+{
+    new_data d;
+    cli_text why = { .used = 0 };
+    int status = read_data(args, a, &d);
+    const char *usual = status == CLI_DONE && d.language ? "language" : "classification";
+    if (status == CLI_DONE && d.columns && args->option[TASK] == NULL) {
+        status = look_at_targets(args, ctx, &d, &usual, &why);
+    }
+    if (status == CLI_DONE) status = read_task(args, &d, usual, a);
+    if (strcmp(a->task, usual) != 0) why.used = 0; /* chosen otherwise */
+    if (status == CLI_DONE) status = read_bits(args, a);
+    if (status == CLI_DONE) status = read_file(args, a);
+    return status == CLI_DONE ? make(args, ctx, a, &d, &why) : status;
+}
+
+int cli_new(const cli_args *args)
+{
+    answers a = { .data = "" };
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
+    const int status = answer_all(args, ctx, &a);
+    dt_ctx_free(ctx);
+    return status;
+}

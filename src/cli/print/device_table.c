@@ -1,0 +1,105 @@
+/* `inspect --device`: flash and RAM of a model's layers as exported C. */
+#include "cli/print/device_table.h"
+
+#include "cli/print/text.h"
+
+#include <detent/export.h>
+
+#include <stdio.h>
+
+typedef struct table {
+    cli_table text;
+    int64_t rows, multiply_adds;
+    size_t most;
+    char peak[160]; /* the layer with the most RAM */
+} table;
+
+static void shape_text(const dt_shape *s, char text[160])
+{
+    size_t used = (size_t)snprintf(text, 160, "[");
+    for (int i = 0; i < s->rank && used < 130; i++) {
+        used += (size_t)snprintf(text + used, 160 - used, i == 0 ? "%lld" : ", %lld",
+                                 (long long)s->dims[i]);
+    }
+    snprintf(text + used, 160 - used, "]");
+}
+
+static const char *path_of(const dt_cost_row *row)
+{
+    return row->module[0] != 0 ? row->module : "the model";
+}
+
+static void add(table *t, const dt_cost_row *row)
+{
+    t->rows++;
+    t->multiply_adds += row->multiply_adds;
+    if (!row->peak) return;
+    t->most = row->ram;
+    snprintf(t->peak, sizeof t->peak, "%s (%s)", path_of(row), row->op);
+}
+
+static void put_row(void *user, const dt_cost_row *row)
+{
+    table *t = user;
+    char shape[160];
+    add(t, row);
+    shape_text(&row->output, shape);
+    cli_table_put(&t->text, path_of(row));
+    cli_table_put(&t->text, row->op);
+    cli_table_put(&t->text, shape);
+    cli_table_format(&t->text, "%lld", (long long)row->multiply_adds);
+    cli_table_format(&t->text, "%zu", row->flash);
+    cli_table_format(&t->text, "%zu", row->ram);
+    cli_table_put(&t->text, row->peak ? "peak" : "");
+}
+
+static void print_text(table *t, const dt_costs *c)
+{
+    cli_table_print(&t->text);
+    cli_say("flash: %zu bytes of constants, and the code", c->flash);
+    cli_say("RAM: an arena of %zu bytes, and the stack; %s sets the peak with %zu in use", c->arena,
+            t->rows == 0 ? "nothing" : t->peak, t->most);
+    if (c->integers) {
+        cli_say("with CMSIS-NN an arena of %zu bytes, since it wants buffers of its own",
+                c->cmsis_arena);
+    }
+    cli_say("the caller's: %zu bytes of input, %zu of output; %lld multiply-adds", c->input,
+            c->output, (long long)t->multiply_adds);
+}
+
+static void print_json_row(void *user, const dt_cost_row *row)
+{
+    table *t = user;
+    fputs(t->rows == 0 ? "{\n  \"layers\": [\n    {\"layer\": " : ",\n    {\"layer\": ", stdout);
+    add(t, row);
+    cli_json_string(row->module);
+    printf(", \"op\": \"%s\", \"output\": [", row->op);
+    for (int i = 0; i < row->output.rank; i++) {
+        printf(i == 0 ? "%lld" : ", %lld", (long long)row->output.dims[i]);
+    }
+    printf("], \"multiply_adds\": %lld, \"flash\": %zu, \"ram\": %zu, \"peak\": %s}",
+           (long long)row->multiply_adds, row->flash, row->ram, row->peak ? "true" : "false");
+}
+
+static void print_json(const table *t, const dt_costs *c)
+{
+    if (t->rows == 0) fputs("{\n  \"layers\": [", stdout);
+    printf("],\n  \"flash\": %zu, \"arena\": %zu, \"peak\": %zu, \"input\": %zu, \"output\": %zu,\n"
+           "  \"multiply_adds\": %lld, \"cmsis_arena\": ",
+           c->flash, c->arena, t->most, c->input, c->output, (long long)t->multiply_adds);
+    if (c->integers) printf("%zu\n}\n", c->cmsis_arena);
+    else puts("null\n}");
+}
+
+dt_status cli_print_device(dt_module *m, const dt_model_info *info, bool json)
+{
+    static const char *const heads[] = { "layer", "op", "output", "mult-adds", "flash", "RAM", "" };
+    table t = { .text = { .form = "lllorrl" } };
+    dt_costs costs;
+    for (int i = 0; i < 7; i++) cli_table_put(&t.text, heads[i]);
+    const dt_status s = dt_export_costs(m, info, json ? print_json_row : put_row, &t, &costs);
+    if (s == DT_OK && json) print_json(&t, &costs);
+    if (s == DT_OK && !json) print_text(&t, &costs);
+    else cli_table_free(&t.text);
+    return s;
+}

@@ -1,0 +1,11 @@
+/* What a model takes on a device. */
+#ifndef CLI_DEVICE_TABLE_H
+#define CLI_DEVICE_TABLE_H
+
+#include "cli/cli.h"
+
+/* Prints flash and RAM of each layer as C, by dt_export_costs, and which layer sets the peak; or
+ * the same as JSON. Errors: those of dt_export_costs. */
+dt_status cli_print_device(dt_module *m, const dt_model_info *info, bool json);
+
+#endif

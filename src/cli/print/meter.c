@@ -1,0 +1,140 @@
+/* The moving line (meter.h). A lock keeps what the thread draws apart from what others print. */
+#include "cli/print/meter.h"
+
+#include "cli/cli.h"
+
+#include "cli/print/screen.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_SECONDS 0.5
+#define EVERY_SECONDS 0.1
+#define DETAIL 96
+#define LINE 1024
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+
+/* All under the lock. */
+static struct {
+    bool drawn;       /* a line without newline is on the terminal */
+    bool running;     /* the thread draws */
+    pthread_t thread; /* valid while it runs */
+    const char *what;
+    char detail[DETAIL];
+    int64_t done, all;
+    double began;
+    int turn; /* of the sign that shows that time goes on */
+} meter;
+
+bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
+
+/* ---- the line ------------------------------------------------------------------------------- */
+
+/* A line must not reach the last column: there terminals wrap, and \r does not return to its
+ * beginning. */
+static void draw(const char *text)
+{
+    const int fits = (int)screen_fitting(text, screen_width(stderr) - 1);
+    fprintf(stderr, "\r%.*s\033[K", fits, text);
+    fflush(stderr);
+    meter.drawn = true;
+}
+
+static void finish(const char *end)
+{
+    if (meter.drawn) fputs(end, stderr);
+    if (meter.drawn) fflush(stderr);
+    meter.drawn = false;
+}
+
+void meter_draw(const char *text)
+{
+    pthread_mutex_lock(&lock);
+    draw(text);
+    pthread_mutex_unlock(&lock);
+}
+
+void meter_keep(void)
+{
+    pthread_mutex_lock(&lock);
+    finish("\n");
+    pthread_mutex_unlock(&lock);
+}
+
+void meter_remove(void)
+{
+    pthread_mutex_lock(&lock);
+    finish("\r\033[K");
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- work under way ------------------------------------------------------------------------- */
+
+static void draw_work(void)
+{
+    static const char signs[] = "|/-\\";
+    char bar[SCREEN_BAR] = "", time[32], line[LINE], share[SCREEN_BAR + 64] = "";
+    screen_time(time, cli_seconds() - meter.began);
+    if (meter.all > 0) {
+        screen_bar(bar, screen_width(stderr) / 5, (double)meter.done / (double)meter.all);
+        snprintf(share, sizeof share, "%s %lld/%lld  ", bar, (long long)meter.done,
+                 (long long)meter.all);
+    }
+    snprintf(line, sizeof line, "%c %s  %s%s  %.*s", signs[meter.turn++ % 4], meter.what, share,
+             time, DETAIL - 1, meter.detail);
+    draw(line);
+}
+
+/* Until meter_end. */
+static void *redraw(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (meter.running) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)(1e9 * EVERY_SECONDS);
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&ended, &lock, &until);
+        if (meter.running && cli_seconds() - meter.began >= FIRST_SECONDS) draw_work();
+    }
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+void meter_begin(const char *what, bool quiet)
+{
+    if (quiet || !meter_can_move()) return;
+    pthread_mutex_lock(&lock);
+    meter.what = what;
+    meter.detail[0] = 0;
+    meter.done = meter.all = 0;
+    meter.began = cli_seconds();
+    meter.running = pthread_create(&meter.thread, NULL, redraw, NULL) == 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void meter_at(int64_t done, int64_t all, const char *detail)
+{
+    pthread_mutex_lock(&lock);
+    meter.done = done;
+    meter.all = all;
+    snprintf(meter.detail, DETAIL, "%s", detail == NULL ? "" : detail);
+    pthread_mutex_unlock(&lock);
+}
+
+void meter_end(void)
+{
+    pthread_mutex_lock(&lock);
+    const bool ran = meter.running;
+    meter.running = false;
+    pthread_cond_signal(&ended);
+    pthread_mutex_unlock(&lock);
+    if (ran) pthread_join(meter.thread, NULL);
+    meter_remove();
+}

@@ -1,0 +1,48 @@
+/* What `detent predict` shows of a model's answers: a table or JSON; images are written. */
+#ifndef PREDICTED_H
+#define PREDICTED_H
+
+#include "cli/cli.h"
+#include "cli/print/text.h"
+
+enum { PREDICTED_TOP = 16 }; /* most classes or tokens of an answer */
+
+typedef struct predicted {
+    const dt_model_data *data;
+    bool json;
+    int top;            /* classes of an answer */
+    const char *output; /* of images: a .png file, or a folder; NULL: none */
+    /* Set by these functions: */
+    const struct predicted_kind *kind;
+    cli_table table;
+    char form[PREDICTED_TOP];
+    const char *path; /* the input at hand, lent */
+    int64_t count;    /* its examples */
+    int64_t n;        /* answers so far */
+    bool assumed;     /* it was said how pixels are given */
+} predicted;
+
+/* An answer: row i of a batch. */
+typedef struct predicted_example {
+    const dt_tensor *x, *y; /* [batch, ...] */
+    int64_t i;
+    int64_t number; /* of the example in its file */
+} predicted_example;
+
+/* Begins the output for the targets of p->data. Errors: FORMAT (targets that are not known), CONFIG
+ * (p->output is given, and answers are no images), IO. */
+dt_status predicted_begin(dt_ctx *ctx, predicted *p);
+/* The following answers are about this file, of `count` examples. CONFIG where p->output is one
+ * file and there are several images. */
+dt_status predicted_file(dt_ctx *ctx, predicted *p, const char *path, int64_t count);
+/* Errors: SHAPE (answers that do not fit the target), those of writing an image. */
+dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e);
+/* Prints what has come. */
+void predicted_end(predicted *p);
+
+/* The places of the k largest of n numbers, the first of equal ones first. Returns how many. */
+int predicted_largest(const float *v, int64_t n, int k, int64_t place[PREDICTED_TOP]);
+/* exp(v[at]) / sum of exp(v), in double. */
+double predicted_share(const float *v, int64_t n, int64_t at);
+
+#endif

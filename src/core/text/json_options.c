@@ -1,0 +1,500 @@
+/* Options as JSON, by the tables of keys that also describe recipes. An object must have every key
+ * and no others, so that files of other versions cannot be misread. In an item (a layer) a key that
+ * has a default may be missing: it was added after the file was written. */
+#include "core/block_list.h"
+#include "core/text/json.h"
+#include "core/text/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool *given_of(const dt_key *key, void *options)
+{
+    return key->given == 0 ? NULL : (bool *)((char *)options + key->given);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count);
+
+static void put_list(dt__chars *t, const dt_key *key, const char *elements, int64_t count)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int64_t i = 0; i < count; i++) {
+        dt__put_comma(t, &first);
+        dt__put_options(t, key->keys, elements + (size_t)i * key->size);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_ints(dt__chars *t, const dt_ints *list)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
+        dt__put_comma(t, &first);
+        dt__put_integer(t, list->v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+/* A list of one is a number, as in recipes; a length below 0 stands for choice -1 - n. */
+static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
+{
+    bool first = true;
+    if (list->n < 0) {
+        dt__put_quoted(t, key->choices == NULL ? "" : key->choices[-1 - list->n]);
+        return;
+    }
+    if (list->n != 1) dt__put_text(t, "[");
+    for (int i = 0; i < list->n && i < DT_MAX_REALS; i++) {
+        dt__put_comma(t, &first);
+        dt__put_real(t, list->v[i]);
+    }
+    if (list->n != 1) dt__put_text(t, "]");
+}
+
+static void put_strings(dt__chars *t, const dt_strings *list)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, list->v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_shapes(dt__chars *t, const dt_shapes *shapes)
+{
+    bool first = true;
+    if (shapes->n == 1 && shapes->name[0] == NULL) {
+        put_ints(t, &shapes->shape[0]);
+        return;
+    }
+    dt__put_text(t, "{");
+    for (int i = 0; i < shapes->n && i < DT_MAX_SHAPES; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, shapes->name[i] == NULL ? "" : shapes->name[i]);
+        dt__put_text(t, ":");
+        put_ints(t, &shapes->shape[i]);
+    }
+    dt__put_text(t, "}");
+}
+
+static void put_items(dt__chars *t, const dt_item_list *items)
+{
+    bool first = true;
+    dt__put_text(t, "[");
+    for (int64_t i = 0; i < items->n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_options(t, items->v[i].kind->keys, items->v[i].options);
+    }
+    dt__put_text(t, "]");
+}
+
+static int64_t pair_at(const void *field, int i) { return ((const int64_t *)field)[i]; }
+
+/* An invalid index is written as a text that no reader accepts. */
+static void put_choice(dt__chars *t, const char *const *choices, int index)
+{
+    int n = 0;
+    while (choices[n] != NULL) n++;
+    dt__put_quoted(t, index >= 0 && index < n ? choices[index] : "");
+}
+
+static void put_string(dt__chars *t, const char *text)
+{
+    dt__put_quoted(t, text == NULL ? "" : text);
+}
+
+static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count)
+{
+    switch (key->type) {
+    case DT_KEY_BOOL: dt__put_text(t, *(const bool *)field ? "true" : "false"); break;
+    case DT_KEY_INT: dt__put_integer(t, *(const int64_t *)field); break;
+    case DT_KEY_REAL: dt__put_real(t, *(const double *)field); break;
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: put_string(t, *(const char *const *)field); break;
+    case DT_KEY_CHOICE: put_choice(t, key->choices, *(const int *)field); break;
+    case DT_KEY_INTS: put_ints(t, field); break;
+    case DT_KEY_STRINGS: put_strings(t, field); break;
+    case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
+    case DT_KEY_LIST: put_list(t, key, field, count); break;
+    case DT_KEY_SHAPES: put_shapes(t, field); break;
+    case DT_KEY_ITEMS: put_items(t, field); break;
+    case DT_KEY_REALS: put_reals(t, key, field); break;
+    case DT_KEY_PAIR: put_ints(t, &(dt_ints){ 2, { pair_at(field, 0), pair_at(field, 1) } }); break;
+    }
+}
+
+void dt__put_options(dt__chars *t, const dt_key *keys, const void *options)
+{
+    const char *base = options;
+    bool first = true;
+    dt__put_text(t, "{");
+    for (const dt_key *key = keys; key->name != NULL; key++) {
+        if (key->given != 0 && !*(const bool *)(base + key->given)) continue;
+        const int64_t count =
+            key->type == DT_KEY_LIST ? *(const int64_t *)(const void *)(base + key->count) : 0;
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, key->name);
+        dt__put_text(t, ":");
+        put_value(t, key, base + key->offset, count);
+    }
+    dt__put_text(t, "}");
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static dt_status check_range(const dt__json *j, const dt_key *key, double value)
+{
+    if (key->least == 0 && key->most == 0) return DT_OK;
+    if (value >= key->least && value <= key->most) return DT_OK;
+    char least[32], most[32], text[32];
+    dt__print_real(key->least, least);
+    dt__print_real(key->most, most);
+    dt__print_real(value, text);
+    return dt__json_fail(j, "'%s' must be from %s to %s, not %s", key->name, least, most, text);
+}
+
+static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_int(text, out) != DT__NUMBER) {
+        return dt__json_fail(j, "'%s' must be a whole number below 2^63, not %s", key->name, text);
+    }
+    if (key->multiple > 0 && (*out <= 0 || *out % key->multiple != 0)) {
+        return dt__json_fail(j, "'%s' must be a positive multiple of %d, not %s", key->name,
+                             key->multiple, text);
+    }
+    return check_range(j, key, (double)*out);
+}
+
+static dt_status read_real(dt__json *j, const dt_key *key, double *out)
+{
+    char text[DT__NUMBER_TEXT];
+    DT__TRY(dt__json_number(j, text));
+    if (dt__parse_real(text, out) != DT__NUMBER) {
+        return dt__json_fail(j, "'%s' must be a number that fits, not %s", key->name, text);
+    }
+    return check_range(j, key, *out);
+}
+
+const char *dt__choice_now(const dt_key *key, const char *text)
+{
+    for (const char *const *c = key->choices_were; c != NULL && *c != NULL; c += 2) {
+        if (strcmp(c[0], text) == 0) return c[1];
+    }
+    return text;
+}
+
+static dt_status read_choice(dt__json *j, const dt_key *key, int *out)
+{
+    const char *text;
+    DT__TRY(dt__json_string(j, &text));
+    text = dt__choice_now(key, text);
+    for (int i = 0; key->choices[i] != NULL; i++) {
+        *out = i;
+        if (strcmp(key->choices[i], text) == 0) return DT_OK;
+    }
+    char shown[DT__SHOWN];
+    return dt__json_fail(j, "'%s' cannot be '%s'", key->name, dt__shown(text, shown));
+}
+
+static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, int64_t most)
+{
+    if (n >= key->fewest && n <= most) return DT_OK;
+    return dt__json_fail(j, "'%s' must have %d to %lld elements", key->name, key->fewest,
+                         (long long)most);
+}
+
+static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        DT__TRY(read_int(j, key, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_LIST);
+}
+
+static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
+{
+    int choice;
+    if (key->choices != NULL && dt__json_peek(j) == '"') {
+        DT__TRY(read_choice(j, key, &choice));
+        out->n = -1 - choice;
+        return DT_OK;
+    }
+    out->n = 1;
+    if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_REALS) return check_length(j, key, DT_MAX_REALS + 1, DT_MAX_REALS);
+        DT__TRY(read_real(j, key, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_REALS);
+}
+
+static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
+{
+    DT__TRY(dt__json_expect(j, '['));
+    DT__TRY(read_int(j, key, &out[0]));
+    DT__TRY(dt__json_expect(j, ','));
+    DT__TRY(read_int(j, key, &out[1]));
+    return dt__json_expect(j, ']');
+}
+
+static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
+        DT__TRY(dt__json_string(j, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, out->n, DT_MAX_LIST);
+}
+
+static dt_status read_shapes(dt__json *j, const dt_key *key, dt_shapes *out)
+{
+    *out = (dt_shapes){ .n = 0 };
+    if (dt__json_peek(j) == '[') {
+        out->n = 1;
+        return read_ints(j, key, &out->shape[0]);
+    }
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_SHAPES) {
+            return dt__json_fail(j, "'%s' has more than %d shapes", key->name, DT_MAX_SHAPES);
+        }
+        DT__TRY(dt__json_key(j, &out->name[out->n]));
+        DT__TRY(read_ints(j, key, &out->shape[out->n]));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return DT_OK;
+}
+
+/* ---- items ---------------------------------------------------------------------------------- */
+
+#define MOST_ITEMS 65536
+#define MOST_DEPTH 16
+
+typedef struct read_so_far {
+    struct read_so_far *before;
+    dt_list_item item;
+} read_so_far;
+
+static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen);
+
+/* The kind whose name is the first key of the object that comes next. */
+static dt_status find_kind(dt__json *j, const dt_key *key, const dt_item_kind **out)
+{
+    dt__json ahead = *j; /* reads the name only; *j stays where it is */
+    const char *name;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_expect(&ahead, '{'));
+    DT__TRY(dt__json_key(&ahead, &name));
+    for (int i = 0; (*out = key->kinds(i)) != NULL; i++) {
+        if (strcmp((*out)->name, name) == 0) return DT_OK;
+    }
+    return dt__json_fail(j, "'%s': there is no kind '%s'", key->name, dt__shown(name, shown));
+}
+
+static dt_status read_item(dt__json *j, const dt_key *key, dt_list_item *out)
+{
+    uint64_t seen = 0;
+    DT__TRY(find_kind(j, key, &out->kind));
+    const dt_key *keys = out->kind->keys;
+    out->options = dt__block_list_add(j->ctx, j->blocks, out->kind->size);
+    if (out->options == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__default_options(j->ctx, keys, out->options, out->kind->size));
+    DT__TRY(read_fields(j, keys, out->options, &seen));
+    for (int i = 0; keys[i].name != NULL; i++) {
+        const bool required = keys[i].fallback != NULL && strcmp(keys[i].fallback, "!") == 0;
+        if ((seen & (uint64_t)1 << i) != 0 || !required) continue;
+        return dt__json_fail(j, "'%s' of a %s is missing", keys[i].name, out->kind->name);
+    }
+    return DT_OK;
+}
+
+static dt_status read_items(dt__json *j, const dt_key *key, dt_item_list *out)
+{
+    read_so_far *last = NULL;
+    *out = (dt_item_list){ .n = 0 };
+    if (j->blocks == NULL || ++j->depth > MOST_DEPTH) {
+        return dt__json_fail(j, "'%s' is nested more than %d deep", key->name, MOST_DEPTH);
+    }
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (; more; out->n++) {
+        if (out->n == MOST_ITEMS) {
+            return dt__json_fail(j, "'%s' has more than %d items", key->name, MOST_ITEMS);
+        }
+        read_so_far *one = dt__block_list_add(j->ctx, j->blocks, sizeof *one);
+        if (one == NULL) return DT_ERR_NOMEM;
+        one->before = last;
+        last = one;
+        DT__TRY(read_item(j, key, &one->item));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    DT__TRY(check_length(j, key, out->n, MOST_ITEMS));
+    out->v = dt__block_list_add(j->ctx, j->blocks, (size_t)out->n * sizeof *out->v);
+    if (out->v == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = out->n; i > 0; i--, last = last->before) out->v[i - 1] = last->item;
+    j->depth--;
+    return DT_OK;
+}
+
+static dt_status read_list(dt__json *j, const dt_key *key, char *options)
+{
+    int64_t *n = (int64_t *)(void *)(options + key->count);
+    const int64_t most = (int64_t)key->most;
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == most) return check_length(j, key, most + 1, most);
+        DT__TRY(dt__json_options(j, key->keys, options + key->offset + (size_t)*n * key->size));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return check_length(j, key, *n, most);
+}
+
+dt_status dt__json_value(dt__json *j, const dt_key *key, void *options)
+{
+    void *field = (char *)options + key->offset;
+    switch (key->type) {
+    case DT_KEY_BOOL: return dt__json_bool(j, field);
+    case DT_KEY_INT: return read_int(j, key, field);
+    case DT_KEY_REAL: return read_real(j, key, field);
+    case DT_KEY_STRING:
+    case DT_KEY_PATH: return dt__json_string(j, field);
+    case DT_KEY_CHOICE: return read_choice(j, key, field);
+    case DT_KEY_INTS: return read_ints(j, key, field);
+    case DT_KEY_STRINGS: return read_strings(j, key, field);
+    case DT_KEY_MAP: return dt__json_options(j, key->keys, field);
+    case DT_KEY_LIST: return read_list(j, key, options);
+    case DT_KEY_REALS: return read_reals(j, key, field);
+    case DT_KEY_PAIR: return read_pair(j, key, field);
+    case DT_KEY_SHAPES: return read_shapes(j, key, field);
+    case DT_KEY_ITEMS: return read_items(j, key, field);
+    }
+    return dt__json_fail(j, "'%s' is of no known type", key->name);
+}
+
+static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
+{
+    const char *name;
+    char text[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &name));
+    for (int i = 0; keys[i].name != NULL; i++) {
+        const dt_key *key = &keys[i];
+        if (strcmp(key->name, name) != 0 && (key->was == NULL || strcmp(key->was, name) != 0)) {
+            continue;
+        }
+        if ((*seen & (uint64_t)1 << i) != 0)
+            return dt__json_fail(j, "'%s' occurs twice", key->name);
+        *seen |= (uint64_t)1 << i;
+        if (given_of(key, options) != NULL) *given_of(key, options) = true;
+        DT__TRY(dt__json_expect(j, ':'));
+        return dt__json_value(j, key, options);
+    }
+    return dt__json_fail(j, "unknown key '%s'", dt__shown(name, text));
+}
+
+static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(read_field(j, keys, options, seen));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return DT_OK;
+}
+
+dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
+{
+    uint64_t seen = 0;
+    DT__TRY(read_fields(j, keys, options, &seen));
+    for (int i = 0; keys[i].name != NULL; i++) {
+        if ((seen & (uint64_t)1 << i) != 0 || keys[i].given != 0) continue;
+        return dt__json_fail(j, "'%s' is missing", keys[i].name);
+    }
+    return DT_OK;
+}
+
+/* ---- defaults ------------------------------------------------------------------------------- */
+
+/* The default as JSON: words get quotes, and a single number of a PAIR or of a list becomes a
+ * list. */
+static const char *json_of(dt__chars *t, const dt_key *key)
+{
+    const char *text = key->fallback;
+    const bool is_list = text[0] == '[' || text[0] == '{';
+    switch (key->type) {
+    case DT_KEY_STRING:
+    case DT_KEY_PATH:
+    case DT_KEY_CHOICE: dt__put_quoted(t, text); break;
+    case DT_KEY_REALS:
+        if (key->choices != NULL && !is_list) dt__put_quoted(t, text);
+        else dt__put_text(t, text);
+        break;
+    case DT_KEY_PAIR:
+        if (!is_list) dt__put_text(t, "[");
+        dt__put_text(t, text);
+        if (!is_list) dt__put_text(t, ",");
+        if (!is_list) dt__put_text(t, text);
+        if (!is_list) dt__put_text(t, "]");
+        break;
+    default: dt__put_text(t, text); break;
+    }
+    return dt__chars_text(t);
+}
+
+static dt_status set_default(dt_ctx *ctx, const dt_key *key, void *options)
+{
+    dt__chars t = { .ctx = ctx };
+    const char *text = json_of(&t, key);
+    dt_status s = text == NULL ? DT_ERR_NOMEM : DT_OK;
+    if (s == DT_OK && (key->type == DT_KEY_STRING || key->type == DT_KEY_PATH)) {
+        *(const char **)(void *)((char *)options + key->offset) = key->fallback;
+    } else if (s == DT_OK) {
+        char *strings = dt__alloc(ctx, strlen(text) + 1);
+        dt__json j = { .ctx = ctx, .path = "defaults", .what = key->name, .strings = strings };
+        j.begin = j.at = (const unsigned char *)text;
+        j.end = j.begin + strlen(text);
+        s = strings == NULL ? DT_ERR_NOMEM : dt__json_value(&j, key, options);
+        dt__release(ctx, strings);
+    }
+    dt__release(ctx, t.bytes);
+    return s;
+}
+
+/* Maps that may be absent get the defaults of their keys too, for whoever gives them. */
+static dt_status set_defaults(dt_ctx *ctx, const dt_key *keys, void *options)
+{
+    for (const dt_key *key = keys; key->name != NULL; key++) {
+        if (key->type == DT_KEY_MAP) {
+            DT__TRY(set_defaults(ctx, key->keys, (char *)options + key->offset));
+        } else if (key->fallback != NULL && strcmp(key->fallback, "!") != 0) {
+            DT__TRY(set_default(ctx, key, options));
+        }
+    }
+    return DT_OK;
+}
+
+dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size)
+{
+    memset(options, 0, size);
+    return set_defaults(ctx, keys, options);
+}

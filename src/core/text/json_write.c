@@ -1,0 +1,70 @@
+/* JSON text, built in memory. A failed allocation sets a flag, so that callers check once at the
+ * end. */
+#include "core/text/number.h"
+#include "core/text/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void dt__put(dt__chars *t, const char *bytes, size_t n)
+{
+    if (t->failed || n == 0) return;
+    if (n > t->capacity - t->used) {
+        const size_t wanted = 2 * t->capacity + n + 256;
+        char *grown = dt__grow(t->ctx, t->bytes, t->used, wanted);
+        t->failed = grown == NULL;
+        if (t->failed) return;
+        t->bytes = grown;
+        t->capacity = wanted;
+    }
+    memcpy(t->bytes + t->used, bytes, n);
+    t->used += n;
+}
+
+void dt__put_text(dt__chars *t, const char *text) { dt__put(t, text, strlen(text)); }
+
+void dt__put_quoted(dt__chars *t, const char *text) { dt__put_quoted_bytes(t, text, strlen(text)); }
+
+void dt__put_quoted_bytes(dt__chars *t, const char *text, size_t bytes)
+{
+    dt__put_text(t, "\"");
+    for (size_t i = 0; i < bytes; i++) {
+        char escape[8];
+        if (text[i] == '"' || text[i] == '\\') {
+            dt__put(t, (const char[]){ '\\', text[i] }, 2);
+        } else if ((unsigned char)text[i] < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", (unsigned)text[i]);
+            dt__put_text(t, escape);
+        } else {
+            dt__put(t, text + i, 1);
+        }
+    }
+    dt__put_text(t, "\"");
+}
+
+void dt__put_integer(dt__chars *t, int64_t value)
+{
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRId64, value);
+    dt__put_text(t, digits);
+}
+
+void dt__put_real(dt__chars *t, double value)
+{
+    char text[32];
+    dt__print_real(value, text);
+    dt__put_text(t, text);
+}
+
+void dt__put_comma(dt__chars *t, bool *first)
+{
+    if (!*first) dt__put_text(t, ",");
+    *first = false;
+}
+
+const char *dt__chars_text(dt__chars *t)
+{
+    dt__put(t, "", 1);
+    return t->failed ? NULL : t->bytes;
+}

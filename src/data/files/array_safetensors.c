@@ -1,0 +1,143 @@
+/* Finds one tensor in a safetensors file: 8 bytes, the length of the header, then the header in
+ * JSON, then the bytes of all tensors. Models are read by src/io, which also checks that tensors
+ * neither overlap nor leave gaps; here the others are skipped. */
+#include "core/text/json.h"
+#include "data/files/array_file.h"
+
+#include <string.h>
+
+#define HEADER_MOST 100000000 /* the limit of the safetensors library */
+
+typedef struct entry {
+    const char *dtype;
+    int64_t begin, end;
+    int rank;
+    int64_t dims[DT_MAX_RANK];
+} entry;
+
+static dt_status read_shape(dt__json *j, entry *e)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (e->rank = 0; more; e->rank++) {
+        if (e->rank == DT_MAX_RANK) return dt__json_fail(j, "more than %d dimensions", DT_MAX_RANK);
+        DT__TRY(dt__json_integer(j, &e->dims[e->rank]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return DT_OK;
+}
+
+static dt_status read_offsets(dt__json *j, entry *e)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    DT__TRY(dt__json_integer(j, &e->begin));
+    DT__TRY(dt__json_expect(j, ','));
+    DT__TRY(dt__json_integer(j, &e->end));
+    return dt__json_expect(j, ']');
+}
+
+static dt_status read_entry(dt__json *j, entry *e)
+{
+    const char *key;
+    *e = (entry){ .rank = -1, .begin = -1 };
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(dt__json_key(j, &key));
+        if (strcmp(key, "dtype") == 0) DT__TRY(dt__json_string(j, &e->dtype));
+        else if (strcmp(key, "shape") == 0) DT__TRY(read_shape(j, e));
+        else if (strcmp(key, "data_offsets") == 0) DT__TRY(read_offsets(j, e));
+        else return dt__json_fail(j, "a tensor has dtype, shape and data_offsets alone");
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    if (e->dtype != NULL && e->rank >= 0 && e->begin >= 0) return DT_OK;
+    return dt__json_fail(j, "a tensor has dtype, shape and data_offsets");
+}
+
+/* Reads the header up to the wanted tensor; where no name was given, the only one is wanted.
+ * *found counts the tensors that it could be. */
+static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int *found)
+{
+    const char *name;
+    entry one;
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(dt__json_key(j, &name));
+        const bool meta = strcmp(name, "__metadata__") == 0;
+        if (meta || (a->part != NULL && strcmp(name, a->part) != 0)) {
+            DT__TRY(dt__json_skip(j));
+        } else {
+            DT__TRY(read_entry(j, &one));
+            *e = one;
+            ++*found;
+        }
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return dt__json_end(j);
+}
+
+static dt_status take_entry(dt__array_file *a, const entry *e, size_t data_at)
+{
+    const int64_t room = (int64_t)(a->size - data_at);
+    const bool is_bool = strcmp(e->dtype, "BOOL") == 0;
+    a->dtype = 0;
+    while (a->dtype < DT__ARRAY_DTYPES && !is_bool &&
+           strcmp(e->dtype, dt__array_dtype_of(a->dtype)->in_file) != 0) {
+        a->dtype++;
+    }
+    if (is_bool) a->dtype = DT_ARRAY_U8;
+    if (a->dtype == DT__ARRAY_DTYPES) {
+        char shown[DT__SHOWN];
+        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                              "dtype %s; F16, F32, F64, BOOL, U8, I8, U16, I16, I32 or I64 is "
+                              "wanted",
+                              dt__shown(e->dtype, shown));
+    }
+    a->rank = e->rank;
+    memcpy(a->dims, e->dims, sizeof a->dims);
+    size_t bytes;
+    if (e->begin > e->end || e->end > room || !dt__array_bytes(a, &bytes) ||
+        bytes != (size_t)(e->end - e->begin)) {
+        return dt__array_fail(a, DT_ERR_FORMAT,
+                              "the tensor's bytes %lld to %lld do not fit its shape, or the file's "
+                              "%lld",
+                              (long long)e->begin, (long long)e->end, (long long)room);
+    }
+    a->data = a->bytes + data_at + e->begin;
+    return DT_OK;
+}
+
+dt_status dt__safetensors_open(dt__array_file *a)
+{
+    if (a->size < 8)
+        return dt__array_fail(a, DT_ERR_FORMAT, "no safetensors file: %zu bytes", a->size);
+    const uint64_t length = dt__u64_at(a->bytes);
+    if (length > HEADER_MOST || length > a->size - 8) {
+        return dt__array_fail(a, DT_ERR_FORMAT,
+                              "no safetensors file, or cut short: a header of %llu bytes in %zu",
+                              (unsigned long long)length, a->size);
+    }
+    char *strings = dt__alloc(a->ctx, (size_t)length + 1);
+    if (strings == NULL) return DT_ERR_NOMEM;
+    dt__json j = { .ctx = a->ctx,
+                   .path = a->path,
+                   .what = "the header",
+                   .begin = a->bytes + 8,
+                   .at = a->bytes + 8,
+                   .end = a->bytes + 8 + length,
+                   .strings = strings };
+    int found = 0;
+    entry e;
+    dt_status status = find_entry(a, &j, &e, &found);
+    if (status == DT_OK && found != 1) {
+        status = a->part != NULL ? dt__array_fail(a, DT_ERR_FORMAT, "%s tensor of this name",
+                                                  found == 0 ? "no" : "more than one")
+                                 : dt__array_fail(a, DT_ERR_FORMAT,
+                                                  "%d tensors; %s:NAME says which one is wanted",
+                                                  found, a->name);
+    }
+    if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
+    dt__release(a->ctx, strings);
+    return status;
+}

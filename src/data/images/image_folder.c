@@ -1,0 +1,347 @@
+/* A folder of image files by class: folder/<class>/<name>.png or .jpg. Classes, and the files of
+ * each, are in byte order of their names. Image j of a class of n gets the key (j + 1/2) / n; the
+ * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
+ * proportion. */
+#include "core/system/atomic_file.h"
+#include "core/text/ending.h"
+#include "core/pace.h"
+#include "core/system/system_calls.h"
+#include "core/text/utf8.h"
+#include "data/dataset.h"
+#include "data/images/image_file.h"
+#include "data/images/resize.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_SIDE 65535 /* pixels */
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+typedef struct names {
+    char **v;
+    int64_t n, room;
+} names;
+
+static void names_free(dt_ctx *ctx, names *list)
+{
+    for (int64_t i = 0; i < list->n; i++) dt__release(ctx, list->v[i]);
+    dt__release(ctx, list->v);
+    *list = (names){ NULL, 0, 0 };
+}
+
+static dt_status names_add(dt_ctx *ctx, names *list, const char *name)
+{
+    DT__TRY(DT__RESERVE(ctx, list->v, list->n, list->room));
+    list->v[list->n] = dt__copy_string(ctx, name);
+    if (list->v[list->n] == NULL) return DT_ERR_NOMEM;
+    list->n++;
+    return DT_OK;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
+
+static bool is_image(const char *name, sought what)
+{
+    static const char *const endings[] = { ".png", ".jpg", ".jpeg" };
+    for (int i = 0; i < (what == PNG_FILES ? 1 : DT__COUNT_OF(endings)); i++) {
+        if (dt__ends_in(name, endings[i])) return true;
+    }
+    return false;
+}
+
+/* Whether `name` in `folder` has the wanted file type, links followed. */
+static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, sought what,
+                           bool *answer)
+{
+    struct stat about;
+    *answer = false;
+    if (name[0] == '.' || (what != FOLDERS && !is_image(name, what))) return DT_OK;
+    char *path = dt__format_string(ctx, "%s/%s", folder, name);
+    if (path == NULL) return DT_ERR_NOMEM;
+    const int failed = stat(path, &about);
+    const dt_status status = failed ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
+    if (!failed) *answer = what == FOLDERS ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode);
+    dt__release(ctx, path);
+    return status;
+}
+
+static dt_status list_entries(dt_ctx *ctx, DIR *open, const char *folder, sought what, names *out)
+{
+    for (;;) {
+        bool wanted;
+        errno = 0;
+        const struct dirent *entry = readdir(open);
+        if (entry == NULL) return errno == 0 ? DT_OK : dt__file_fail(ctx, "read", folder, errno);
+        DT__TRY(is_sought(ctx, folder, entry->d_name, what, &wanted));
+        if (wanted) DT__TRY(names_add(ctx, out, entry->d_name));
+    }
+}
+
+static dt_status list_folder(dt_ctx *ctx, const char *folder, sought what, names *out)
+{
+    DIR *open = dt__sys_open_folder(folder);
+    if (open == NULL) return dt__file_fail(ctx, "open", folder, errno);
+    const dt_status status = list_entries(ctx, open, folder, what, out);
+    closedir(open);
+    if (out->n > 0) qsort(out->v, (size_t)out->n, sizeof *out->v, by_bytes);
+    return status;
+}
+
+/* ---- classes ------------------------------------------------------------------------------ */
+
+typedef struct class_folder {
+    char *path;
+    names files;
+    int64_t taken; /* number of files already in the dataset */
+} class_folder;
+
+typedef struct reading {
+    dt_ctx *ctx;
+    const char *folder;
+    const dt_png_options *options;
+    sought what;
+    class_folder classes[DT__MOST_CLASSES];
+    int64_t count;           /* number of files of all classes */
+    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
+    char *first;             /* path of the first image, whose size all others must have */
+    dt_dataset d;
+} reading;
+
+static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out)
+{
+    DT__TRY(list_folder(ctx, folder, FOLDERS, out));
+    if (out->n >= 1 && out->n <= DT__MOST_CLASSES) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "'%s' holds %lld folders; one for each class is wanted, 1 to %d", folder,
+                   (long long)out->n, DT__MOST_CLASSES);
+}
+
+static dt_status list_class(reading *r, const names *classes, const char *name)
+{
+    char **found = bsearch(&name, classes->v, (size_t)classes->n, sizeof *classes->v, by_bytes);
+    if (found == NULL) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' is a class of '%s', but not of '%s'", name,
+                       r->folder, r->options->classes);
+    }
+    class_folder *c = &r->classes[found - classes->v];
+    c->path = dt__format_string(r->ctx, "%s/%s", r->folder, name);
+    if (c->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(list_folder(r->ctx, c->path, r->what, &c->files));
+    r->count += c->files.n;
+    if (c->files.n > 0) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' holds no %s", c->path,
+                   r->what == PNG_FILES ? "PNG files, named *.png"
+                                        : "images, named *.png, *.jpg or *.jpeg");
+}
+
+/* The names of the folders are those of the classes. Files are UTF-8, so others are left out. */
+static dt_status keep_names(reading *r, const names *classes)
+{
+    size_t bytes = 0;
+    for (int64_t i = 0; i < classes->n; i++) {
+        bytes += strlen(classes->v[i]) + 1;
+        if (dt__is_utf8(classes->v[i])) continue;
+        dt__say(r->ctx, "'%s': the name of class %lld is not UTF-8; classes have no names",
+                r->folder, (long long)i);
+        return DT_OK;
+    }
+    r->d.class_names = dt__storage_create(r->ctx, bytes);
+    if (r->d.class_names == NULL) return DT_ERR_NOMEM;
+    char *to = r->d.class_names->data;
+    for (int64_t i = 0; i < classes->n; i++) to = stpcpy(to, classes->v[i]) + 1;
+    return DT_OK;
+}
+
+static dt_status list_images(reading *r, names *here, names *all)
+{
+    const char *other = r->options->classes;
+    DT__TRY(list_classes(r->ctx, r->folder, here));
+    if (other != NULL) DT__TRY(list_classes(r->ctx, other, all));
+    const names *classes = other == NULL ? here : all;
+    for (int64_t i = 0; i < here->n; i++) DT__TRY(list_class(r, classes, here->v[i]));
+    r->d.classes = classes->n;
+    return keep_names(r, classes);
+}
+
+/* The class whose next image has the least key, (2 taken + 1) / (2 n). */
+static int64_t next_class(const reading *r)
+{
+    int64_t best = -1;
+    for (int64_t i = 0; i < r->d.classes; i++) {
+        const class_folder *c = &r->classes[i];
+        if (c->taken == c->files.n) continue;
+        const class_folder *b = &r->classes[best < 0 ? i : best];
+        if (best < 0 || (2 * c->taken + 1) * b->files.n < (2 * b->taken + 1) * c->files.n) best = i;
+    }
+    return best;
+}
+
+/* ---- images ------------------------------------------------------------------------------- */
+
+static bool resizes(const reading *r) { return r->options->height > 0; }
+
+/* Allocates memory for the images, of the wanted size or of that of the first. */
+static dt_status begin_dataset(reading *r, const dt__image_file *f)
+{
+    dt_dataset *d = &r->d;
+    d->resized = resizes(r);
+    d->height = resizes(r) ? r->options->height : f->height;
+    d->width = resizes(r) ? r->options->width : f->width;
+    const int64_t dims[] = { d->count, d->channels, d->height, d->width };
+    int64_t bytes;
+    if (!dt__product(4, dims, &bytes)) {
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld images of %lld x %lld pixels", r->folder,
+                       (long long)d->count, (long long)d->height, (long long)d->width);
+    }
+    r->first = dt__copy_string(r->ctx, f->path);
+    return r->first == NULL ? DT_ERR_NOMEM : dt__images_allocate(r->ctx, d);
+}
+
+static dt_status refuse_size(const reading *r, const dt__image_file *f)
+{
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; one size is wanted, or "
+                   "data.size, to which all are resized",
+                   f->path, (long long)f->height, (long long)f->width, r->first,
+                   (long long)r->d.height, (long long)r->d.width);
+}
+
+static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t label)
+{
+    if (i == 0) DT__TRY(begin_dataset(r, f));
+    uint8_t *to = (uint8_t *)r->d.pixels->data + i * dt__dataset_image_bytes(&r->d);
+    ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
+    r->turned += f->orientation > DT__UPRIGHT;
+    r->unclear += f->orientation == 0;
+    if (!resizes(r) && (f->height != r->d.height || f->width != r->d.width)) {
+        return refuse_size(r, f);
+    }
+    return dt__image_read_sized(r->ctx, f, r->d.channels, r->d.height, r->d.width, to);
+}
+
+static dt_status read_image(reading *r, int64_t i)
+{
+    const int64_t label = next_class(r);
+    class_folder *c = &r->classes[label];
+    char *path = dt__format_string(r->ctx, "%s/%s", c->path, c->files.v[c->taken++]);
+    if (path == NULL) return DT_ERR_NOMEM;
+    dt__image_file f;
+    dt_status status = dt__image_open(r->ctx, path, &f);
+    if (status == DT_OK) status = take_image(r, &f, i, label);
+    dt__image_close(&f);
+    dt__release(r->ctx, path);
+    return status;
+}
+
+static void say_turned(const reading *r)
+{
+    if (r->turned > 0) {
+        dt__say(r->ctx, "'%s': %lld of %lld images are turned upright, as their EXIF data say",
+                r->folder, (long long)r->turned, (long long)r->d.count);
+    }
+    if (r->unclear == 0) return;
+    dt__say(r->ctx,
+            "'%s': the EXIF data of %lld of %lld images are damaged, or give no orientation from 1 "
+            "to 8; these images are read as their pixels lie",
+            r->folder, (long long)r->unclear, (long long)r->d.count);
+}
+
+static dt_status read_images(reading *r)
+{
+    names here = { NULL, 0, 0 }, all = { NULL, 0, 0 };
+    const dt_status status = list_images(r, &here, &all);
+    names_free(r->ctx, &here);
+    names_free(r->ctx, &all);
+    DT__TRY(status);
+    r->d.count = r->options->count == 0 ? r->count : dt__min_i64(r->options->count, r->count);
+    dt__pace pace = dt__pace_begin();
+    for (int64_t i = 0; i < r->d.count; i++) {
+        DT__TRY(read_image(r, i));
+        if (!dt__pace_is_due(&pace)) continue;
+        dt__say(r->ctx, "reading '%s': %lld of %lld images", r->folder, (long long)i + 1,
+                (long long)r->d.count);
+    }
+    say_turned(r);
+    return DT_OK;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+dt_png_options dt_png_defaults(void) { return (dt_png_options){ .channels = 3 }; }
+
+static void reading_free(reading *r)
+{
+    dt_ctx *ctx = r->ctx;
+    for (int i = 0; i < DT__MOST_CLASSES; i++) {
+        names_free(ctx, &r->classes[i].files);
+        dt__release(ctx, r->classes[i].path);
+    }
+    dt__release(ctx, r->first);
+    dt__storage_release(r->d.pixels);
+    dt__storage_release(r->d.targets);
+    dt__storage_release(r->d.class_names);
+    dt__release(ctx, r);
+}
+
+static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
+                             const dt_png_options *options, dt_dataset **out)
+{
+    const dt_png_options o = options == NULL ? dt_png_defaults() : *options;
+    *out = NULL;
+    if ((o.channels != 1 && o.channels != 3) || o.count < 0) {
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "reading images: %lld channels, at most %lld images: 1 or 3 channels, and 0 (all) or "
+            "more wanted",
+            (long long)o.channels, (long long)o.count);
+    }
+    if ((o.height == 0) != (o.width == 0) || o.height < 0 || o.width < 0 || o.height > MOST_SIDE ||
+        o.width > MOST_SIDE) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "reading images: a size of %lld x %lld: both 0, or 1 to %d wanted",
+                       (long long)o.height, (long long)o.width, MOST_SIDE);
+    }
+    reading *r = dt__alloc_zero(ctx, sizeof *r);
+    if (r == NULL) return DT_ERR_NOMEM;
+    r->ctx = ctx;
+    r->folder = folder;
+    r->options = &o;
+    r->what = what;
+    r->d = (dt_dataset){ .channels = o.channels, .target = DT_TARGET_CLASS };
+    const dt_status status = read_images(r);
+    if (status == DT_OK) {
+        dt__storage_retain(r->d.pixels); /* wrapping takes over a reference */
+        dt__storage_retain(r->d.targets);
+        if (r->d.class_names != NULL) dt__storage_retain(r->d.class_names);
+    }
+    const dt_status wrapped = status == DT_OK ? dt__images_wrap(ctx, &r->d, out) : status;
+    reading_free(r);
+    return wrapped;
+}
+
+dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                      dt_dataset **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, folder);
+    DT__NEED(ctx, out);
+    return read_folder(ctx, folder, PNG_FILES, options, out);
+}
+
+dt_status dt_folder_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
+                         dt_dataset **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, folder);
+    DT__NEED(ctx, out);
+    return read_folder(ctx, folder, IMAGES, options, out);
+}

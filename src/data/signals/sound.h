@@ -1,0 +1,28 @@
+/* Samples of recordings. All formats give numbers on one scale, that of 16 bits: -32768 to 32767,
+ * with fractions where a sample has more bits. So a model reads a recording in any of them. */
+#ifndef DT__DATA_SOUND_H
+#define DT__DATA_SOUND_H
+
+#include "data/files/array_file.h"
+
+#if defined DETENT_SNDFILE
+#define DT__HAS_SNDFILE true
+#else
+#define DT__HAS_SNDFILE false
+#endif
+
+/* How samples are stored, little-endian, and what they become. */
+typedef struct dt__sound_form {
+    bool real; /* floating point, 1 as full scale */
+    int bytes;
+    dt_array_dtype dtype;
+    void (*convert)(const uint8_t *from, int64_t n, void *to); /* NULL: as they are */
+} dt__sound_form;
+
+/* NULL: there is none. */
+const dt__sound_form *dt__sound_form_of(bool real, int bytes);
+
+/* Sets dtype and data of an array whose shape is known: mapped, or converted into memory. NOMEM. */
+dt_status dt__sound_take(dt__array_file *a, const dt__sound_form *form, const uint8_t *from);
+
+#endif

@@ -1,0 +1,45 @@
+/* Tables in CSV files [RFC 4180]: columns of numbers, and of numbers or words to predict. */
+#ifndef DT__DATA_CSV_H
+#define DT__DATA_CSV_H
+
+#include "data/arrays.h"
+#include "data/labels.h"
+#include "data/tables/merging.h"
+
+/* What is read of all files of a dataset: the first one that is read decides which columns. */
+typedef struct dt__csv {
+    dt_ctx *ctx;
+    const dt_csv_options *options;
+    dt_target target;
+    dt__words inputs, targets; /* names of columns, in the order of the numbers */
+    dt__labels labels;
+    /* Of several readings of the same files: another one with the same inputs or targets, whose
+     * numbers (and classes) this one shares; NULL: it has its own. */
+    const struct dt__csv *x_of, *y_of;
+    dt__merging *merging; /* of its own inputs, then of its targets; NULL: nothing was read */
+    const char *merged;   /* the file that was read last; lent */
+} dt__csv;
+
+/* What one file gave. */
+typedef struct dt__csv_table {
+    int64_t rows;
+    dt__storage *x; /* f32 [rows, inputs], with room for more */
+    dt__storage *y; /* i32 [rows], classes or numbers; or f32 [rows, targets] */
+} dt__csv_table;
+
+/* Reads a file, plain or gzip. dt__csv_table_free must be called also after an error. Errors,
+ * naming file, line and column: IO, FORMAT, CONFIG (data.columns), NOMEM. */
+dt_status dt__csv_read(dt__csv *c, const char *path, dt__csv_table *out);
+/* The same for n readings of one file, which is parsed once; out[n]. */
+dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out);
+void dt__csv_table_free(dt__csv_table *t);
+
+/* After the files of a part of the data: FORMAT, naming the column, if f32 merges its numbers. The
+ * next files are another part. */
+dt_status dt__csv_check(dt__csv *c);
+
+/* After the training files: labels become classes, in `n` tables. NOMEM. */
+dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n);
+void dt__csv_free(dt__csv *c);
+
+#endif

@@ -1,0 +1,53 @@
+/* What readers of CSV files share: where they are, fields, and which columns go where. */
+#ifndef DT__DATA_CSV_READER_H
+#define DT__DATA_CSV_READER_H
+
+#include "data/tables/csv.h"
+
+/* Where the value of a column goes: number `role` of the inputs of table `table`, or from -1 down
+ * target -1 - role. */
+typedef struct dt__csv_place {
+    int64_t column, role;
+    int table;
+} dt__csv_place;
+
+typedef struct dt__csv_reader {
+    dt__csv *const *c;  /* what is read of the file, [n_c] */
+    dt__csv_table *out; /* likewise */
+    int n_c;
+    dt_ctx *ctx;
+    const char *path;
+    char *at, *end;
+    int64_t line, column; /* lines count from 1 */
+    char **name;          /* of the file's columns */
+    int64_t n, room;
+    dt__csv_place *place; /* in the order of columns */
+    int64_t n_places, places_room;
+    int64_t rows, rows_room;
+} dt__csv_reader;
+
+typedef struct dt__csv_field {
+    char *text; /* without quotes */
+    size_t n;
+} dt__csv_field;
+
+/* FORMAT, naming file, line, column and the field. */
+dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const char *why);
+/* Takes the field at r->at. FORMAT. */
+dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f);
+/* After a field: skips a comma, or the end of the line. */
+bool dt__csv_is_last(dt__csv_reader *r);
+
+static inline bool dt__csv_ends_field(const dt__csv_reader *r, const char *c)
+{
+    return c == r->end || *c == ',' || *c == '\n' ||
+           (*c == '\r' && (c + 1 == r->end || c[1] == '\n'));
+}
+
+static inline bool dt__csv_is_blank(char c) { return c == ' ' || c == '\t'; }
+
+/* Reads the header, chooses columns where none are chosen yet, and sets the places of their values.
+ * FORMAT, CONFIG, NOMEM. */
+dt_status dt__csv_take_columns(dt__csv_reader *r);
+
+#endif

@@ -1,0 +1,160 @@
+/* Decimal numbers, correctly rounded to f32. The first 19 digits w and the exponent e give
+ *     d = w 10^e      in double
+ * with four roundings at most, so the true value is within 4 units of d's last place. If both ends
+ * of that interval round to the same f32, so does the true value [the idea of Clinger, "How to read
+ * floating point numbers accurately", 1990]. Otherwise the C library reads "digits e exponent",
+ * a form without a decimal point, which no locale changes. */
+#include "data/tables/decimal.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_DIGITS 19  /* that fit 64 bits */
+#define MOST_POWER 60   /* of ten, in the table */
+#define SIGNIFICANT 160 /* digits that can matter: halves between two f32 have at most 150 */
+#define FAR 100000      /* an exponent beyond every f32 */
+
+static const double powers[MOST_POWER + 1] = {
+    1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22, 1e23, 1e24, 1e25, 1e26, 1e27, 1e28, 1e29, 1e30, 1e31,
+    1e32, 1e33, 1e34, 1e35, 1e36, 1e37, 1e38, 1e39, 1e40, 1e41, 1e42, 1e43, 1e44, 1e45, 1e46, 1e47,
+    1e48, 1e49, 1e50, 1e51, 1e52, 1e53, 1e54, 1e55, 1e56, 1e57, 1e58, 1e59, 1e60,
+};
+
+/* A number as it is written; its first digits are w 10^exponent. */
+typedef struct decimal {
+    bool negative;
+    const char *digits, *digits_end; /* with the point */
+    uint64_t w;                      /* the first 19 significant digits */
+    int64_t exponent;                /* of the last digit of w */
+} decimal;
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Digits from `at` on; in a fraction each one that w takes lowers the exponent. */
+static const char *take_digits(const char *at, const char *end, bool fraction, decimal *d)
+{
+    const uint64_t room = UINT64_C(1000000000000000000); /* 10^18 */
+    for (; at < end && is_digit(*at); at++) {
+        if (d->w < room) {
+            d->w = 10 * d->w + (uint64_t)(*at - '0');
+            d->exponent -= fraction;
+        } else {
+            d->exponent += !fraction;
+        }
+    }
+    return at;
+}
+
+/* [e[-+]digits], or nothing. */
+static const char *take_exponent(const char *at, const char *end, decimal *d)
+{
+    const char *c = at;
+    if (c == end || (*c != 'e' && *c != 'E')) return at;
+    c++;
+    const bool negative = c < end && *c == '-';
+    if (c < end && (*c == '-' || *c == '+')) c++;
+    if (c == end || !is_digit(*c)) return at;
+    int64_t exponent = 0;
+    for (; c < end && is_digit(*c); c++) {
+        if (exponent < FAR) exponent = 10 * exponent + (*c - '0');
+    }
+    d->exponent += negative ? -exponent : exponent;
+    return c;
+}
+
+static const char *scan(const char *at, const char *end, decimal *d)
+{
+    *d = (decimal){ .negative = at < end && *at == '-' };
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    d->digits = at;
+    const char *c = take_digits(at, end, false, d);
+    const bool whole = c > at;
+    bool part = false;
+    if (c < end && *c == '.') {
+        const char *after = take_digits(c + 1, end, true, d);
+        part = after > c + 1;
+        if (whole || part) c = after;
+    }
+    d->digits_end = c;
+    return whole || part ? take_exponent(c, end, d) : NULL;
+}
+
+static double moved(double x, int64_t steps)
+{
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits += steps;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Rounds all digits that matter; a further 1 stands for others that are not 0. */
+static float by_library(const decimal *d)
+{
+    char text[SIGNIFICANT + 32], *to = text;
+    int64_t n = 0;
+    bool more = false;
+    if (d->negative) *to++ = '-';
+    for (const char *c = d->digits; c < d->digits_end; c++) {
+        if (*c == '.' || (n == 0 && *c == '0')) continue;
+        if (n < SIGNIFICANT) *to++ = *c;
+        else more |= *c != '0';
+        n++;
+    }
+    const int64_t kept = n < SIGNIFICANT ? n : SIGNIFICANT,
+                  in_w = n < MOST_DIGITS ? n : MOST_DIGITS;
+    if (more) *to++ = '1';
+    snprintf(to, 28, "e%lld", (long long)(d->exponent - (kept - in_w) - more));
+    return strtof(text, NULL);
+}
+
+/* The number as an integer of 64 bits, if it is one. */
+static bool as_integer(const decimal *d, int64_t *out)
+{
+    uint64_t w = d->w;
+    int64_t e = d->exponent;
+    for (; e < 0 && w % 10 == 0 && w != 0; e++) w /= 10;
+    for (; e > 0 && w <= INT64_MAX / 10; e--) w *= 10;
+    if (w != 0 && (e != 0 || w > INT64_MAX)) return false;
+    *out = d->negative ? -(int64_t)w : (int64_t)w;
+    return true;
+}
+
+static void set_exact(const decimal *d, double magnitude, dt__exact *out)
+{
+    *out = (dt__exact){ .value = d->negative ? -magnitude : magnitude };
+    if (as_integer(d, &out->integer)) out->is_integer = true;
+    else *out = dt__exact_real(out->value);
+}
+
+const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
+{
+    decimal d;
+    const char *after = scan(at, end, &d);
+    *out = (dt__decimal){ .too_large = false };
+    if (after == NULL) return NULL;
+    if (d.w == 0) {
+        out->value = d.negative ? -0.0F : 0.0F;
+        out->exact = dt__exact_integer(0);
+        return after;
+    }
+    if (d.exponent >= -MOST_POWER && d.exponent <= MOST_POWER) {
+        const double x =
+            d.exponent < 0 ? (double)d.w / powers[-d.exponent] : (double)d.w * powers[d.exponent];
+        const float low = (float)moved(x, -4), high = (float)moved(x, 4);
+        set_exact(&d, x, &out->exact);
+        if (low == high) {
+            out->value = d.negative ? -low : low;
+            out->too_large = isinf(low);
+            return after;
+        }
+    }
+    out->value = by_library(&d);
+    out->too_large = isinf(out->value);
+    if (out->exact.value == 0) out->exact = dt__exact_real((double)out->value);
+    return after;
+}

@@ -1,0 +1,18 @@
+/* Decimal numbers in text files. */
+#ifndef DT__DATA_DECIMAL_H
+#define DT__DATA_DECIMAL_H
+
+#include "data/tables/merging.h"
+
+typedef struct dt__decimal {
+    float value;
+    dt__exact exact; /* before it was rounded; fractions within 2^-50 of themselves */
+    bool too_large;  /* beyond the range of f32 */
+} dt__decimal;
+
+/* Reads the longest decimal number at `at`, [-+]digits[.digits][e[-+]digits], with digits on at
+ * least one side of the point, and rounds it to the nearest f32, ties to even, in every locale.
+ * Returns where it ends; NULL if none begins there. */
+const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out);
+
+#endif

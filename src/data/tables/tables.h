@@ -1,0 +1,41 @@
+/* Tables in .csv files of one or more parts of the data, read once for all inputs and outputs. */
+#ifndef DT__DATA_TABLES_H
+#define DT__DATA_TABLES_H
+
+#include "data/tables/csv.h"
+#include "data/held_back.h"
+#include "data/data_options.h"
+#include "data/tables/tensor_names.h"
+
+#define DT__MOST_READINGS (DT_MAX_SHAPES + DT_MAX_JOINED)
+
+typedef struct dt__tables {
+    dt_ctx *ctx;
+    dt__csv reading[DT__MOST_READINGS]; /* columns of an input and of an output, each */
+    int n;
+    struct {
+        dt__csv_table *v; /* [n][files]; NULL: not read yet */
+        int64_t files;
+    } part[3];          /* train, validation, test */
+    dt__held_back held; /* drawn for the first reading, which the others follow */
+} dt__tables;
+
+/* *out becomes the tables of the files for reading k, lent. They are read for all readings where
+ * that is not done; after those of the training data classes are closed. Errors of
+ * dt__csv_read. */
+dt_status dt__tables_read(dt__tables *t, int part, const dt__tensor_names *files, int k,
+                          dt__csv_table **out);
+void dt__tables_free(dt__tables *t);
+
+/* Whether a name ends in .csv, or in .csv.gz. */
+bool dt__is_csv(const char *name);
+/* What the targets of arrays are for a task. */
+dt_target dt__target_of_task(int task);
+/* Labels of a task that nothing is known of but the classes of the model. */
+dt__labels dt__labels_of_task(int task, const dt_class_names *known);
+/* dt__open_tensors with tables that other openings of the same files share; `reading` is the place
+ * of its columns there. */
+dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,
+                               dt_dataset **const out[3]);
+
+#endif

@@ -1,0 +1,193 @@
+/* Names of files with arrays: wildcards are expanded by glob(3), and sorted by bytes, as its own
+ * order depends on the locale. */
+#include "data/tables/tensor_names.h"
+
+#include "core/system/atomic_file.h"
+#include "core/text/ending.h"
+#include "core/text/utf8.h"
+#include "data/files/array_file.h"
+#include "data/data_options.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- patterns ----------------------------------------------------------------------------- */
+
+static dt_status add(dt_ctx *ctx, dt__tensor_names *names, const char *path, const char *part)
+{
+    DT__TRY(DT__RESERVE(ctx, names->v, names->n, names->room));
+    char *copy = dt__format_string(ctx, "%s%s", path, part);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    names->v[names->n++] = (dt__tensor_name){ .path = copy };
+    return DT_OK;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const dt__tensor_name *left = a, *right = b;
+    return strcmp(left->path, right->path);
+}
+
+/* Where the ending of a name begins, .csv.gz as a whole; n: it has none. */
+static size_t ending_of(const char *name, size_t n)
+{
+    size_t end = dt__ends_in_of(name, n, ".gz") ? n - 3 : n;
+    while (end > 0 && name[end - 1] != '.' && name[end - 1] != '/') end--;
+    return end > 0 && name[end - 1] == '.' ? end : n;
+}
+
+/* A pattern for glob(3): in the folder every character is itself, in the name all but * and ?; of
+ * its ending capitals match, too. */
+static char *pattern_of(dt_ctx *ctx, const char *dir, const char *name, size_t n)
+{
+    char *path = dt__data_path(ctx, dir, name);
+    if (path == NULL) return NULL;
+    const size_t whole = strlen(path) - (strlen(name) - n), folder = whole - n;
+    const size_t ending = ending_of(path, whole);
+    char *pattern = dt__alloc(ctx, 4 * whole + 1), *to = pattern;
+    for (size_t i = 0; pattern != NULL && i < whole; i++) {
+        const char small = dt__small_letter(path[i]);
+        if (i >= ending && small >= 'a' && small <= 'z') {
+            const char both[] = { '[', small, (char)(small - 'a' + 'A'), ']' };
+            memcpy(to, both, sizeof both);
+            to += sizeof both;
+            continue;
+        }
+        if (strchr(i < folder ? "*?[\\" : "[\\", path[i]) != NULL) *to++ = '\\';
+        *to++ = path[i];
+    }
+    if (pattern != NULL) *to = '\0';
+    dt__release(ctx, path);
+    return pattern;
+}
+
+/* Folders that are not there match nothing; others must be readable. */
+static int stops_at(const char *path, int error)
+{
+    (void)path;
+    return error != ENOENT && error != ENOTDIR;
+}
+
+static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__tensor_names *names)
+{
+    glob_t found;
+    const int64_t first = names->n;
+    const int failed = glob(pattern, GLOB_NOSORT, stops_at, &found);
+    dt_status status = DT_OK;
+    if (failed == GLOB_NOMATCH) return DT_OK;
+    if (failed == GLOB_NOSPACE) return dt_fail(ctx, DT_ERR_NOMEM, "finding files '%s'", pattern);
+    if (failed != 0) return dt__file_fail(ctx, "find files", pattern, errno);
+    for (size_t i = 0; i < found.gl_pathc && status == DT_OK; i++) {
+        status = add(ctx, names, found.gl_pathv[i], part);
+    }
+    globfree(&found);
+    if (names->n > first) {
+        qsort(names->v + first, (size_t)(names->n - first), sizeof *names->v, by_path);
+    }
+    return status;
+}
+
+static dt_status add_pattern(dt_ctx *ctx, const char *key, const char *dir, const char *name,
+                             dt__tensor_names *names)
+{
+    const int64_t before = names->n;
+    const size_t n = dt__array_file_length(name);
+    char *pattern = pattern_of(ctx, dir, name, n);
+    if (pattern == NULL) return DT_ERR_NOMEM;
+    const dt_status status = expand(ctx, pattern, name + n, names);
+    dt__release(ctx, pattern);
+    DT__TRY(status);
+    if (names->n > before) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "%s: no file matches '%s'%s%s", key, name,
+                   dir == NULL ? "" : " in ", dir == NULL ? "" : dir);
+}
+
+dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
+                               const dt_strings *list, dt__tensor_names *names)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (strpbrk(list->v[i], "*?") != NULL) {
+            DT__TRY(add_pattern(ctx, key, dir, list->v[i], names));
+            continue;
+        }
+        char *path = dt__data_path(ctx, dir, list->v[i]);
+        const dt_status status = path == NULL ? DT_ERR_NOMEM : add(ctx, names, path, "");
+        dt__release(ctx, path);
+        DT__TRY(status);
+    }
+    return DT_OK;
+}
+
+void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
+{
+    for (int64_t i = 0; i < names->n; i++) dt__release(ctx, names->v[i].path);
+    dt__release(ctx, names->v);
+    *names = (dt__tensor_names){ NULL, 0, 0 };
+}
+
+/* ---- labels by folders -------------------------------------------------------------------- */
+
+/* The name of the folder that holds a file; of length 0 if it is not named. */
+static const char *folder_of(const char *path, size_t *n)
+{
+    const char *end = path + dt__array_file_length(path);
+    while (end > path && *end != '/') end--;
+    const char *begin = end;
+    while (begin > path && begin[-1] != '/') begin--;
+    *n = (size_t)(end - begin);
+    return begin;
+}
+
+static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, dt__words *classes, bool closed)
+{
+    size_t n;
+    const char *folder = folder_of(name->path, &n);
+    name->label = dt__words_find(classes, folder, n);
+    if (name->label >= 0) return DT_OK;
+    if (n == 0 || closed) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': its folder '%.*s' is no class%s; files lie in folders of their "
+                       "classes, or 'y' labels them",
+                       name->path, (int)(n < 64 ? n : 64), folder,
+                       closed ? " of the training data" : "");
+    }
+    if (!dt__is_utf8_of(folder, n)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': the name of its folder, its class, is not UTF-8",
+                       name->path);
+    }
+    name->label = dt__words_add(ctx, classes, folder, n);
+    return name->label < 0 ? DT_ERR_NOMEM : DT_OK;
+}
+
+/* By position / others, then by label. */
+static int by_share(const void *a, const void *b)
+{
+    const dt__tensor_name *x = a, *y = b;
+    const int64_t left = x->position * y->others, right = y->position * x->others;
+    if (left != right) return left < right ? -1 : 1;
+    return x->label < y->label ? -1 : x->label > y->label;
+}
+
+dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words *classes)
+{
+    const bool closed = classes->n > 0;
+    for (int64_t i = 0; i < names->n; i++) {
+        DT__TRY(find_label(ctx, &names->v[i], classes, closed));
+    }
+    int64_t *to = dt__alloc_array(ctx, 2 * classes->n, sizeof *to), *count = to + classes->n;
+    if (to == NULL) return DT_ERR_NOMEM;
+    memset(count, 0, (size_t)classes->n * sizeof *count);
+    for (int64_t i = 0; i < classes->n; i++) to[i] = i;
+    const dt_status status = closed ? DT_OK : dt__words_sort(ctx, classes, NULL, to);
+    for (int64_t i = 0; i < names->n; i++) {
+        dt__tensor_name *name = &names->v[i];
+        name->label = to[name->label];
+        name->position = 2 * count[name->label]++ + 1;
+    }
+    for (int64_t i = 0; i < names->n; i++) names->v[i].others = count[names->v[i].label];
+    dt__release(ctx, to);
+    if (names->n > 0) qsort(names->v, (size_t)names->n, sizeof *names->v, by_share);
+    return status;
+}

@@ -1,0 +1,32 @@
+/* The files of a part of the data: patterns expanded, labels by folders. */
+#ifndef DT__DATA_TENSOR_NAMES_H
+#define DT__DATA_TENSOR_NAMES_H
+
+#include "data/tables/csv.h"
+
+typedef struct dt__tensor_name {
+    char *path;       /* with a ":part", if one was named */
+    int64_t label;    /* by its folder */
+    int64_t position; /* 2 j + 1 for file j of its class, */
+    int64_t others;   /* of so many */
+} dt__tensor_name;
+
+typedef struct dt__tensor_names {
+    dt__tensor_name *v;
+    int64_t n, room;
+} dt__tensor_names;
+
+/* Adds the files that `names` of `key` ("data.train") say. Files of a pattern are in byte order.
+ * Errors: CONFIG (no file matches), IO, NOMEM. */
+dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
+                               const dt_strings *names, dt__tensor_names *out);
+
+/* Labels each file by the folder that holds it, and sorts files so that the first and the last of
+ * them hold every class in proportion, as folders of PNG files are. Folders become `classes` in
+ * byte order of their names; if there are classes already, another folder is an error. Errors:
+ * FORMAT, NOMEM. */
+dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words *classes);
+
+void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names);
+
+#endif

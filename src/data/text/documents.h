@@ -1,0 +1,47 @@
+/* Documents before tokenization: text files, or lines of JSON. */
+#ifndef DT__DATA_DOCUMENTS_H
+#define DT__DATA_DOCUMENTS_H
+
+#include "data/text/prompt_format.h"
+
+typedef struct dt__document {
+    size_t begin, end; /* offsets in `text` */
+} dt__document;
+
+/* Documents stored one after the other. A pair is two documents: prompt and completion. */
+typedef struct dt__documents {
+    dt_ctx *ctx;
+    dt__chars text;
+    dt__document *at;
+    int64_t n, room;
+    bool pairs;
+    /* Lines of JSON: how fields become prompts and completions; NULL: the fields "prompt" and
+     * "completion" are these, and running text is "text" */
+    const char *prompt, *completion;
+    dt__fields fields; /* of both */
+} dt__documents;
+
+/* Sets the formats; either may be NULL, both: none. Errors: CONFIG, which begins with the key. */
+dt_status dt__documents_format(dt__documents *c, const char *prompt, const char *completion);
+
+void dt__documents_free(dt__documents *c);
+
+/* Appends a file, plain or gzip, as one document. Errors, naming it: IO, FORMAT (damaged gzip),
+ * NOMEM. */
+dt_status dt__documents_add_text(dt__documents *c, const char *path);
+
+/* Appends the lines of such a file: JSON objects, all with "text", or all with "prompt" and
+ * "completion", or all with the fields of the formats; other fields and empty lines are ignored.
+ * Errors: those above; FORMAT, with the line number, for any other line, and for one whose
+ * completion has empty fields alone. */
+dt_status dt__documents_add_lines(dt__documents *c, const char *path);
+
+/* The offset of the first byte that is not valid UTF-8 in a document, or -1; *number is its line,
+ * from 1. */
+int64_t dt__documents_find_bad(const dt__documents *c, int64_t document, int64_t *number);
+
+/* Splits a document at byte `at` of the text, or at the next boundary between characters. Errors:
+ * NOMEM. */
+dt_status dt__documents_cut(dt__documents *c, int64_t document, size_t at);
+
+#endif

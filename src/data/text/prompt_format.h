@@ -1,0 +1,41 @@
+/* Prompt formats: a text with fields in braces, "Question: {question}\n". A field is replaced by
+ * its value; {{ and }} are braces. */
+#ifndef DT__DATA_PROMPT_FORMAT_H
+#define DT__DATA_PROMPT_FORMAT_H
+
+#include "core/text/json.h"
+
+#define DT__MOST_FIELDS 16
+
+/* A name, or the value of a field. */
+typedef struct dt__run_of_text {
+    const char *bytes; /* NULL: a field without a value */
+    size_t n;
+} dt__run_of_text;
+
+/* Names of fields, each once; they point into the formats. */
+typedef struct dt__fields {
+    int n;
+    dt__run_of_text name[DT__MOST_FIELDS];
+} dt__fields;
+
+/* Adds the fields of a format. Errors, saying what is wrong and at which byte: CONFIG (a brace
+ * without its other, a field without a name, no field, too many). */
+dt_status dt__format_fields(dt_ctx *ctx, const char *format, dt__fields *fields);
+
+/* The place of a name; -1: it is none of the fields. */
+int dt__field_find(const dt__fields *fields, const char *name, size_t n);
+
+/* Appends a format, which dt__format_fields took, with the values of its fields. */
+void dt__format_put(const char *format, const dt__fields *fields, const dt__run_of_text *value,
+                    dt__chars *to);
+/* Whether all fields of the format have empty values. */
+bool dt__format_is_empty(const char *format, const dt__fields *fields,
+                         const dt__run_of_text *value);
+
+/* Reads an object whose members are the fields: strings, each once; others are skipped. *given: how
+ * many there are. Values lie in j->strings. Errors: FORMAT. */
+dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text *value,
+                          int *given);
+
+#endif

@@ -1,0 +1,370 @@
+/* Format c: ops of integers alone (detent/device.h). */
+#include "export/c/c_device.h"
+#include "export/c/c_emit.h"
+#include "export/c/c_views.h"
+#include "ops/device/device_layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { X, WEIGHT };
+
+static const dt_trace_value *value(const dt__c_program *p, int64_t v)
+{
+    return dt_trace_value_at(p->trace, v);
+}
+
+/* Channels, rows and columns; of what is no image, elements and 1. */
+static void extents(const dt__c_program *p, int64_t v, int64_t out[3])
+{
+    const bool image = dt__c_rank(p, v) == 4;
+    out[0] = image ? dt__c_dim(p, v, 1) : dt__c_count(p, v);
+    out[1] = image ? dt__c_dim(p, v, 2) : 1;
+    out[2] = image ? dt__c_dim(p, v, 3) : 1;
+}
+
+static int activation_of(const dt_trace_call *c)
+{
+    return *(const int *)dt__c_field(c, "activation");
+}
+
+static void emit_view(dt__c_program *p, const dt_trace_call *c)
+{
+    (void)p;
+    (void)c;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void emit_linear(dt__c_program *p, const dt_trace_call *c)
+{
+    const int bits = dt__c_device_weight(p, c, activation_of(c), false);
+    const int64_t k = dt__c_count(p, c->in[X].value), n = dt__c_count(p, c->out[0]);
+    const dt__c_name line = dt__c_scratch(p, c, "int16_t", k, sizeof(int16_t));
+    char product[24];
+    snprintf(product, sizeof product, "device_product_i%d", bits);
+    if (bits == 0) return;
+    dt__c_want(p, "device_line");
+    dt__c_want(p, product);
+    p->integer_products++;
+    const dt__c_name x = dt__c_value(p, c->in[X].value);
+    const int zero = value(p, c->in[X].value)->zero_point;
+    if (bits == 8) { /* CMSIS-NN has none of 4 bits with a scale for each output */
+        dt__c_begin_cmsis(p, "cmsis_linear_i8", (size_t)n * sizeof(int32_t));
+        dt__c_line(p, "bad |= cmsis_linear_i8(&w%lld, %s, %d, %lld, room, %s);", (long long)p->at,
+                   x.text, zero, (long long)n, dt__c_out(p, c, 0).text);
+        dt__c_begin_plain(p);
+    }
+    dt__c_line(p, "device_line(%s, %lld, %d, %s);", x.text, (long long)k, zero, line.text);
+    dt__c_line(p, "%s(&w%lld, %s, 0, %lld, %s);", product, (long long)p->at, line.text,
+               (long long)n, dt__c_out(p, c, 0).text);
+    if (bits == 8) dt__c_end_cmsis(p);
+}
+
+/* The constant with the geometry: s<call>. */
+static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in[3],
+                      const int64_t out[3], const int64_t kernel[2])
+{
+    dt__c_want(p, "device_shape");
+    dt__c_constant(p,
+                   "static const device_shape s%lld = { /* in, out, groups; kernel, stride; "
+                   "padding, dilation, zero */\n"
+                   "    %lld, %lld, %lld, %lld, %lld, %lld, %lld,\n"
+                   "    %lld, %lld, %lld, %lld,\n"
+                   "    %lld, %lld, %lld, %lld, %d\n};\n",
+                   (long long)p->at, (long long)in[1], (long long)in[2], (long long)in[0],
+                   (long long)out[1], (long long)out[2], (long long)out[0],
+                   (long long)dt__c_int(c, "groups", 0), (long long)kernel[0], (long long)kernel[1],
+                   (long long)dt__c_int(c, "stride", 0), (long long)dt__c_int(c, "stride", 1),
+                   (long long)dt__c_int(c, "padding", 0), (long long)dt__c_int(c, "padding", 1),
+                   (long long)dt__c_int(c, "dilation", 0), (long long)dt__c_int(c, "dilation", 1),
+                   value(p, c->in[X].value)->zero_point);
+}
+
+/* A product at each output position of each group, of what the kernel reads there. */
+static void put_positions(dt__c_program *p, const dt_trace_call *c, int bits, const int64_t out[3])
+{
+    const bool transposed = strcmp(c->op->name, "device_conv_transpose2d") == 0;
+    const char *patch = transposed ? "device_patch_transposed" : "device_patch";
+    const long long groups = (long long)dt__c_int(c, "groups", 0), each = out[0] / groups;
+    const int64_t weight = c->in[WEIGHT].value;
+    const int64_t columns = dt__c_count(p, weight) / dt__max_i64(1, out[0]);
+    const dt__c_name room = dt__c_scratch(p, c, "int16_t", columns, sizeof(int16_t));
+    char product[24], first[48] = "0", more[48] = "";
+    snprintf(product, sizeof product, "device_product_i%d", bits);
+    dt__c_want(p, patch);
+    dt__c_want(p, product);
+    dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) {", (long long)out[1]);
+    dt__c_line(p, "for (int32_t j = 0; j < %lld; j++) {", (long long)out[2]);
+    if (groups > 1) {
+        dt__c_line(p, "for (int32_t group = 0; group < %lld; group++) {", groups);
+        snprintf(first, sizeof first, "group * %lld", each);
+        snprintf(more, sizeof more, " + group * %lld", each);
+    }
+    dt__c_line(p, "%s(&s%lld, %s, %s, i, j, %s);", patch, (long long)p->at,
+               dt__c_value(p, c->in[X].value).text, groups > 1 ? "group" : "0", room.text);
+    dt__c_line(p, "%s(&w%lld, %s, %s, %lld, %s + (i * %lld + j) * %lld%s);", product,
+               (long long)p->at, room.text, first, each, dt__c_out(p, c, 0).text, (long long)out[2],
+               (long long)out[0], more);
+    for (int k = groups > 1 ? 3 : 2; k > 0; k--) dt__c_line(p, "}");
+}
+
+/* Bytes that CMSIS-NN needs: four lines of what the kernel reads, of 16 bits without MVE, in whole
+ * registers with it; of a depthwise convolution lines of 124 channels, or of all. */
+static size_t room_of(const int64_t in[3], const int64_t kernel[2], bool depthwise)
+{
+    const int64_t taps = kernel[0] * kernel[1], each = dt__max_i64(in[0], depthwise ? 2 * 124 : 1);
+    return (size_t)(4 * ((taps * each + 15) / 16 * 16));
+}
+
+/* Whether CMSIS-NN computes the convolution on every processor. Its depthwise one of 4 bits does
+ * not: odd channels are wrong, and gcc 12 compiles it wrongly for MVE. */
+static bool has_cmsis(const dt_trace_call *c, int bits, bool depthwise)
+{
+    return strcmp(c->op->name, "device_conv2d") == 0 &&
+           (bits == 8 || (!depthwise && dt__c_int(c, "groups", 0) == 1));
+}
+
+static void put_conv(dt__c_program *p, const dt_trace_call *c, int bits, bool depthwise,
+                     const int64_t out[3])
+{
+    char text[24];
+    if (!depthwise) {
+        put_positions(p, c, bits, out);
+        return;
+    }
+    snprintf(text, sizeof text, "device_depthwise_i%d", bits);
+    dt__c_want(p, text);
+    dt__c_line(p, "%s(&s%lld, &w%lld, %s, %s);", text, (long long)p->at, (long long)p->at,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+}
+
+static void emit_conv(dt__c_program *p, const dt_trace_call *c)
+{
+    int64_t in[3], out[3];
+    extents(p, c->in[X].value, in);
+    extents(p, c->out[0], out);
+    const bool transposed = strcmp(c->op->name, "device_conv_transpose2d") == 0;
+    const bool depthwise = !transposed && in[0] > 1 && dt__c_int(c, "groups", 0) == in[0];
+    const int bits = dt__c_device_weight(p, c, activation_of(c), depthwise);
+    const int64_t weight = c->in[WEIGHT].value;
+    const int64_t kernel[] = { dt__c_dim(p, weight, 2), dt__c_dim(p, weight, 3) };
+    if (bits == 0) return;
+    p->integer_products++;
+    put_shape(p, c, in, out, kernel);
+    if (!has_cmsis(c, bits, depthwise)) {
+        put_conv(p, c, bits, depthwise, out);
+        return;
+    }
+    char text[24];
+    snprintf(text, sizeof text, "cmsis_%s_i%d", depthwise ? "depthwise" : "conv", bits);
+    dt__c_begin_cmsis(p, text, room_of(in, kernel, depthwise));
+    dt__c_line(p, "bad |= %s(&s%lld, &w%lld, %s, room, %s);", text, (long long)p->at,
+               (long long)p->at, dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_begin_plain(p);
+    put_conv(p, c, bits, depthwise, out);
+    dt__c_end_cmsis(p);
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+static dt__coding_range range_of(const dt_trace_value *v)
+{
+    return (dt__coding_range){ v->scale, v->zero_point };
+}
+
+static void emit_pair(dt__c_program *p, const dt_trace_call *c)
+{
+    const bool mul = strcmp(c->op->name, "device_mul") == 0;
+    const dt__coding_range a = range_of(value(p, c->in[0].value));
+    const dt__coding_range b = range_of(value(p, c->in[1].value));
+    const dt__coding_range y = range_of(value(p, c->out[0]));
+    dt__device_add by = { .a = { 0 } };
+    const bool fits = mul ? dt__device_mul_make(a.scale, b.scale, y.scale, &by.y)
+                          : dt__device_add_make(a.scale, b.scale, y.scale, &by);
+    int least, most;
+    if (!fits) {
+        dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
+                              "export: %s: the scale of the result is too "
+                              "small",
+                              c->module));
+        return;
+    }
+    dt__device_clamps(activation_of(c), y, &least, &most);
+    dt__c_want(p, c->op->name);
+    dt__c_constant(p,
+                   "static const device_pair s%lld = { /* zeros; a, b, y: multiplier and shift; "
+                   "clamps */\n"
+                   "    %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n};\n",
+                   (long long)p->at, a.zero, b.zero, y.zero, by.a.m, by.a.shift, by.b.m, by.b.shift,
+                   by.y.m, by.y.shift, least, most);
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) dt__c_begin_plain(p);
+        else dt__c_begin_cmsis(p, "cmsis_pair", 0);
+        dt__c_line(p, "%s%s(&s%lld, %s, %s, %lld, %s);", plain ? "device_" : "bad |= cmsis_",
+                   mul ? "mul" : "add", (long long)p->at, dt__c_value(p, c->in[0].value).text,
+                   dt__c_value(p, c->in[1].value).text, (long long)dt__c_count(p, c->out[0]),
+                   dt__c_out(p, c, 0).text);
+    }
+    dt__c_end_cmsis(p);
+}
+
+/* Pools that CMSIS-NN has not: maxima with gaps, and means that count padding. */
+static bool emit_plain_pool(dt__c_program *p, const dt_trace_call *c)
+{
+    const bool max = strcmp(c->op->name, "device_max_pool2d") == 0;
+    const int64_t gap[] = { dt__c_int(c, "dilation", 0), dt__c_int(c, "dilation", 1) };
+    const bool pads = dt__c_int(c, "padding", 0) > 0 || dt__c_int(c, "padding", 1) > 0;
+    const dt__c_name x = dt__c_value(p, c->in[X].value);
+    if (max && (gap[0] > 1 || gap[1] > 1)) {
+        dt__c_want(p, "device_max_pool_gaps");
+        dt__c_line(p, "device_max_pool_gaps(&s%lld, %lld, %lld, %s, %s);", (long long)p->at,
+                   (long long)dt__max_i64(1, gap[0]), (long long)dt__max_i64(1, gap[1]), x.text,
+                   dt__c_out(p, c, 0).text);
+        return true;
+    }
+    if (max || !pads || !dt__c_flag(c, "count_include_pad")) return false;
+    dt__c_want(p, "device_average_padded");
+    dt__c_line(p, "device_average_padded(&s%lld, %d, %s, %s);", (long long)p->at,
+               value(p, c->in[X].value)->zero_point, x.text, dt__c_out(p, c, 0).text);
+    return true;
+}
+
+static void emit_pool(dt__c_program *p, const dt_trace_call *c)
+{
+    const bool max = strcmp(c->op->name, "device_max_pool2d") == 0;
+    const char *text = max ? "device_max_pool" : "device_average_pool";
+    int64_t in[3], out[3], stride[2];
+    extents(p, c->in[X].value, in);
+    extents(p, c->out[0], out);
+    for (int i = 0; i < 2; i++) {
+        stride[i] =
+            dt__c_int(c, "stride", i) != 0 ? dt__c_int(c, "stride", i) : dt__c_int(c, "kernel", i);
+    }
+    dt__c_constant(p,
+                   "static const device_pool s%lld = { /* in, out; kernel, stride; padding, "
+                   "clamps */\n"
+                   "    %lld, %lld, %lld, %lld, %lld,\n    %lld, %lld, %lld, %lld,\n"
+                   "    %lld, %lld, -128, 127\n};\n",
+                   (long long)p->at, (long long)in[1], (long long)in[2], (long long)in[0],
+                   (long long)out[1], (long long)out[2], (long long)dt__c_int(c, "kernel", 0),
+                   (long long)dt__c_int(c, "kernel", 1), (long long)stride[0], (long long)stride[1],
+                   (long long)dt__c_int(c, "padding", 0), (long long)dt__c_int(c, "padding", 1));
+    if (emit_plain_pool(p, c)) return;
+    dt__c_want(p, text);
+    dt__c_begin_cmsis(p, "cmsis_pool", (size_t)(in[0] * (int64_t)sizeof(int32_t)));
+    dt__c_line(p, "bad |= cmsis_pool(&s%lld, %d, %s, room, %s);", (long long)p->at, max,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_begin_plain(p);
+    dt__c_line(p, "%s(&s%lld, %s, %s);", text, (long long)p->at,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
+    dt__c_end_cmsis(p);
+}
+
+static bool takes_softmax(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
+    if (x->rank == 2) return true;
+    snprintf(why, size, "it is over the columns of an image");
+    return false;
+}
+
+static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
+{
+    const int64_t n = dt__c_dim(p, c->in[X].value, -1);
+    dt__device_softmax s;
+    if (!dt__device_softmax_make((double)value(p, c->in[X].value)->scale, &s)) {
+        dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
+                              "export: %s: the scale of its operand is "
+                              "too small",
+                              c->module));
+        return;
+    }
+    dt__c_want(p, "device_softmax");
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) dt__c_begin_plain(p);
+        else dt__c_begin_cmsis(p, "cmsis_softmax", 0);
+        dt__c_line(p, "%s_softmax(%s, %lld, %lld, %d, %d, %d, %s);",
+                   plain ? "device" : "bad |= cmsis", dt__c_value(p, c->in[X].value).text,
+                   (long long)(dt__c_count(p, c->in[X].value) / n), (long long)n, s.by.m,
+                   s.by.shift, s.least, dt__c_out(p, c, 0).text);
+    }
+    dt__c_end_cmsis(p);
+}
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+static void emit_reshape(dt__c_program *p, const dt_trace_call *c)
+{
+    int64_t in[3], out[3];
+    extents(p, c->in[X].value, in);
+    extents(p, c->out[0], out);
+    if (dt__c_is_device_view(p, c)) return;
+    const bool flat = dt__c_rank(p, c->in[X].value) == 4;
+    dt__c_want(p, "device_turn");
+    dt__c_line(p, "device_turn(%s, %lld, %lld, %s);", dt__c_value(p, c->in[X].value).text,
+               (long long)(flat ? in[1] * in[2] : out[0]),
+               (long long)(flat ? in[0] : out[1] * out[2]), dt__c_out(p, c, 0).text);
+}
+
+/* Parts side by side: of each of `rows` rows of the result `n` codes from `first` on. */
+static void emit_concat(dt__c_program *p, const dt_trace_call *c)
+{
+    const int64_t y = c->out[0], dim = dt__c_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
+    int64_t out[3], first = 0;
+    extents(p, y, out);
+    const bool image = dt__c_rank(p, y) == 4;
+    const int64_t all = dt__c_count(p, y);
+    const int64_t rows = !image || dim == 2 ? 1 : dim == 3 ? out[1] : out[1] * out[2];
+    dt__c_want(p, "device_place");
+    for (int i = 0; i < c->n_in; i++) {
+        const int64_t n = dt__c_count(p, c->in[i].value) / rows;
+        dt__c_line(p, "device_place(%s, %lld, %lld, %lld, %s + %lld);",
+                   dt__c_value(p, c->in[i].value).text, (long long)rows, (long long)n,
+                   (long long)(all / rows), dt__c_out(p, c, 0).text, (long long)first);
+        first += n;
+    }
+}
+
+static bool takes_pad(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    const dt_ints *pads = dt__c_field(c, "pads");
+    const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
+    bool takes = x->rank == 4;
+    for (int i = 0; i < pads->n; i++) takes = takes && pads->v[i] >= 0 && (i < 4 || !pads->v[i]);
+    if (!takes) snprintf(why, size, "it pads other than rows and columns of an image");
+    return takes;
+}
+
+static void emit_pad(dt__c_program *p, const dt_trace_call *c)
+{
+    const dt_ints *pads = dt__c_field(c, "pads");
+    int64_t in[3], out[3];
+    extents(p, c->in[X].value, in);
+    extents(p, c->out[0], out);
+    const int64_t left = pads->n > 0 ? pads->v[0] : 0, top = pads->n > 2 ? pads->v[2] : 0;
+    const dt__c_name y = dt__c_out(p, c, 0);
+    dt__c_want(p, "device_place");
+    const double outside = *(const double *)dt__c_field(c, "value");
+    dt__c_line(p, "memset(%s, %d, %lld);", y.text,
+               dt__device_code(outside, range_of(value(p, c->in[X].value))),
+               (long long)dt__c_count(p, c->out[0]));
+    dt__c_line(p, "device_place(%s, %lld, %lld, %lld, %s + %lld);",
+               dt__c_value(p, c->in[X].value).text, (long long)in[1], (long long)(in[2] * in[0]),
+               (long long)(out[2] * out[0]), y.text, (long long)((top * out[2] + left) * out[0]));
+}
+
+const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emit_view },
+                                            { "device_dequantize", NULL, NULL, emit_view },
+                                            { "device_linear", NULL, NULL, emit_linear },
+                                            { "device_conv2d", NULL, NULL, emit_conv },
+                                            { "device_conv_transpose2d", NULL, NULL, emit_conv },
+                                            { "device_add", NULL, NULL, emit_pair },
+                                            { "device_mul", NULL, NULL, emit_pair },
+                                            { "device_max_pool2d", NULL, NULL, emit_pool },
+                                            { "device_avg_pool2d", NULL, NULL, emit_pool },
+                                            { "device_softmax", NULL, takes_softmax, emit_softmax },
+                                            { "device_reshape", NULL, NULL, emit_reshape },
+                                            { "device_concat", NULL, NULL, emit_concat },
+                                            { "device_pad", NULL, takes_pad, emit_pad },
+                                            { 0 } };

@@ -1,0 +1,164 @@
+/* Format c: functions of elements, and of two operands that broadcast. */
+#include "export/c/c_emit.h"
+#include "export/c/c_views.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void emit_gelu(dt__c_program *p, const dt_trace_call *c)
+{
+    const bool tanh = *(const int *)dt__c_field(c, "approximate") != 0;
+    const char *text = tanh ? "map_gelu_tanh" : "map_gelu_erf";
+    dt__c_want(p, text);
+    dt__c_line(p, "%s(%s, %lld, %s);", text, dt__c_in(p, c, 0).text,
+               (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
+}
+
+/* map_<op>(x, n, option, y) */
+static void emit_with(dt__c_program *p, const dt_trace_call *c, const char *key)
+{
+    char text[32];
+    snprintf(text, sizeof text, "map_%s", c->op->name);
+    dt__c_want(p, text);
+    dt__c_line(p, "%s(%s, %lld, %s, %s);", text, dt__c_in(p, c, 0).text,
+               (long long)dt__c_count(p, c->out[0]), dt__c_float((float)dt__c_real(c, key)).text,
+               dt__c_out(p, c, 0).text);
+}
+
+static void emit_leaky(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "slope"); }
+static void emit_elu(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "alpha"); }
+
+/* A bound that is not given is infinite. */
+static dt__c_name bound(double v)
+{
+    const float most = 3.402823466e+38f;
+    return dt__c_float(v > (double)most ? most : v < -(double)most ? -most : (float)v);
+}
+
+static void emit_clamp(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_want(p, "map_clamp");
+    dt__c_line(p, "map_clamp(%s, %lld, %s, %s, %s);", dt__c_in(p, c, 0).text,
+               (long long)dt__c_count(p, c->out[0]), bound(dt__c_real(c, "min")).text,
+               bound(dt__c_real(c, "max")).text, dt__c_out(p, c, 0).text);
+}
+
+static void emit_swiglu(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_want(p, "map_swiglu");
+    dt__c_line(p, "map_swiglu(%s, %s, %lld, %s);", dt__c_in(p, c, 0).text, dt__c_in(p, c, 1).text,
+               (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
+}
+
+static void emit_dropout(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_line(p, "memcpy(%s, %s, %lld);", dt__c_out(p, c, 0).text, dt__c_in(p, c, 0).text,
+               (long long)dt__c_count(p, c->out[0]) * (long long)sizeof(float));
+}
+
+/* The slope of each channel, or one for all. */
+static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
+{
+    const int64_t x = c->in[0].value, all = dt__c_count(p, x);
+    const int64_t n = dt__c_count(p, c->in[1].value);
+    const int rank = dt__c_rank(p, x);
+    int64_t outer = n == 1 || rank < 2 ? 1 : dt__c_dim(p, x, 0);
+    const int64_t inner = all / dt__max_i64(1, outer * n);
+    dt__c_want(p, "map_prelu");
+    dt__c_line(p, "map_prelu(%s, %lld, %lld, %lld, %s, %s);", dt__c_in(p, c, 0).text,
+               (long long)outer, (long long)n, (long long)inner, dt__c_in(p, c, 1).text,
+               dt__c_out(p, c, 0).text);
+}
+
+/* ---- two operands ---------------------------------------------------------------------------- */
+
+/* Strides of operand i over the result's dimensions; 0 where it is repeated. */
+static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64_t *out)
+{
+    const int64_t x = c->in[i].value;
+    const int rank = dt__c_rank(p, c->out[0]), own = dt__c_rank(p, x);
+    int64_t step = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        const int at = d - (rank - own);
+        const int64_t n = at >= 0 ? dt__c_dim(p, x, at) : 1;
+        out[d] = n == 1 ? 0 : step;
+        step *= n;
+    }
+}
+
+/* " + i0 * 64 + i1 * 4" for the dimensions in front of the last. */
+static void offsets(const dt__c_view *v, const int64_t *step, char *to, size_t size)
+{
+    size_t used = 0;
+    to[0] = '\0';
+    for (int d = 0; d + 1 < v->rank; d++) {
+        if (step[d] == 0) continue;
+        used += (size_t)snprintf(to + used, size - used, " + i%d * %lld", d, (long long)step[d]);
+    }
+}
+
+/* Dimensions over which both operands go on evenly become one. */
+static void merge(dt__c_view *v, int64_t *other)
+{
+    dt__c_merge(v, other);
+    if (v->rank > 0) return;
+    v->rank = 1;
+    v->dims[0] = 1;
+    v->strides[0] = other[0] = 1;
+}
+
+static void emit_pair(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_view v = { .rank = dt__c_rank(p, c->out[0]) };
+    int64_t other[DT_MAX_RANK], y[DT_MAX_RANK], n = 1;
+    char text[16], a[160], b[160], to[160];
+    for (int d = 0; d < v.rank; d++) v.dims[d] = dt__c_dim(p, c->out[0], d);
+    strides(p, c, 0, v.strides);
+    strides(p, c, 1, other);
+    merge(&v, other);
+    for (int d = v.rank - 1; d >= 0; d--) {
+        y[d] = n;
+        n *= v.dims[d];
+    }
+    offsets(&v, v.strides, a, sizeof a);
+    offsets(&v, other, b, sizeof b);
+    offsets(&v, y, to, sizeof to);
+    const dt__c_name x0 = dt__c_in(p, c, 0), x1 = dt__c_in(p, c, 1), out = dt__c_out(p, c, 0);
+    snprintf(text, sizeof text, "map_%s", c->op->name);
+    dt__c_want(p, text);
+    for (int d = 0; d + 1 < v.rank; d++) {
+        dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
+    }
+    const int last = v.rank - 1;
+    dt__c_line(p, "%s(%s%s, %lld, %s%s, %lld, %lld, %s%s);", text, x0.text, a,
+               (long long)v.strides[last], x1.text, b, (long long)other[last],
+               (long long)v.dims[last], out.text, to);
+    for (int d = 0; d + 1 < v.rank; d++) dt__c_line(p, "}");
+}
+
+const dt__c_emitter dt__c_emit_maps[] = {
+    { "relu", "map_relu", NULL, NULL },
+    { "relu6", "map_relu6", NULL, NULL },
+    { "hardswish", "map_hardswish", NULL, NULL },
+    { "hardsigmoid", "map_hardsigmoid", NULL, NULL },
+    { "neg", "map_neg", NULL, NULL },
+    { "square", "map_square", NULL, NULL },
+    { "exp", "map_exp", NULL, NULL },
+    { "log", "map_log", NULL, NULL },
+    { "sqrt", "map_sqrt", NULL, NULL },
+    { "tanh", "map_tanh", NULL, NULL },
+    { "sigmoid", "map_sigmoid", NULL, NULL },
+    { "silu", "map_silu", NULL, NULL },
+    { "gelu", NULL, NULL, emit_gelu },
+    { "leaky_relu", NULL, NULL, emit_leaky },
+    { "elu", NULL, NULL, emit_elu },
+    { "prelu", NULL, NULL, emit_prelu },
+    { "clamp", NULL, NULL, emit_clamp },
+    { "swiglu", NULL, NULL, emit_swiglu },
+    { "dropout", NULL, NULL, emit_dropout },
+    { "add", NULL, NULL, emit_pair },
+    { "sub", NULL, NULL, emit_pair },
+    { "mul", NULL, NULL, emit_pair },
+    { "div", NULL, NULL, emit_pair },
+    { 0 },
+};

@@ -1,0 +1,248 @@
+/* Format c: pools, sums, means and maxima. */
+#include "export/c/c_emit.h"
+#include "export/c/c_views.h"
+
+#include "kernels/kernels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static bool takes_one(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    (void)t;
+    for (int i = 1; i < c->n_out; i++) {
+        if (c->out[i] < 0) continue;
+        snprintf(why, size, "the positions of its maxima are read");
+        return false;
+    }
+    return true;
+}
+
+typedef struct windows {
+    int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+} windows;
+
+static int64_t or_else(int64_t v, int64_t other) { return v != 0 ? v : other; }
+
+static windows windows_of(const dt__c_program *p, const dt_trace_call *c, bool dilated)
+{
+    const int64_t x = c->in[0].value, y = c->out[0];
+    const bool lines = dt__c_rank(p, x) == 3;
+    windows w = { .in = { 1 }, .out = { 1 }, .kernel = { 1 }, .stride = { 1 }, .dilation = { 1 } };
+    for (int d = lines ? 1 : 0; d < 2; d++) {
+        const int i = lines ? 0 : d;
+        w.in[d] = dt__c_dim(p, x, 2 + i);
+        w.out[d] = dt__c_dim(p, y, 2 + i);
+        w.kernel[d] = dt__c_int(c, "kernel", i);
+        w.stride[d] = or_else(dt__c_int(c, "stride", i), w.kernel[d]);
+        w.padding[d] = dt__c_int(c, "padding", i);
+        w.dilation[d] = dilated ? or_else(dt__c_int(c, "dilation", i), 1) : 1;
+    }
+    return w;
+}
+
+static void put_windows(dt__c_program *p, const dt_trace_call *c, const windows *w)
+{
+    dt__c_want(p, "pool_shape");
+    dt__c_line(p, "/* planes, in, out; kernel, stride; padding, dilation */");
+    dt__c_line(p,
+               "static const pool_shape windows = { %lld, %lld, %lld, %lld, %lld, %lld, %lld, "
+               "%lld, %lld, %lld, %lld, %lld, %lld };",
+               (long long)dt__c_dim(p, c->in[0].value, 1), (long long)w->in[0], (long long)w->in[1],
+               (long long)w->out[0], (long long)w->out[1], (long long)w->kernel[0],
+               (long long)w->kernel[1], (long long)w->stride[0], (long long)w->stride[1],
+               (long long)w->padding[0], (long long)w->padding[1], (long long)w->dilation[0],
+               (long long)w->dilation[1]);
+}
+
+static void emit_max_pool(dt__c_program *p, const dt_trace_call *c)
+{
+    const windows w = windows_of(p, c, true);
+    const dt__c_name x = dt__c_in(p, c, 0);
+    dt__c_want(p, "pool_max");
+    dt__c_line(p, "{");
+    put_windows(p, c, &w);
+    dt__c_line(p, "max_pool(&windows, %s, %s);", x.text, dt__c_out(p, c, 0).text);
+    dt__c_line(p, "}");
+}
+
+/* 2 x 2 windows side by side: detent adds their pixels without a zero in front, which shows where
+ * all are -0. */
+static bool is_quarter(const windows *w)
+{
+    bool is = true;
+    for (int d = 0; d < 2; d++) {
+        is = is && w->kernel[d] == 2 && w->stride[d] == 2 && w->padding[d] == 0 &&
+             2 * w->out[d] <= w->in[d];
+    }
+    return is;
+}
+
+static void emit_avg_pool(dt__c_program *p, const dt_trace_call *c)
+{
+    const windows w = windows_of(p, c, false);
+    const dt__c_name x = dt__c_in(p, c, 0);
+    dt__c_want(p, "pool_average");
+    dt__c_line(p, "{");
+    put_windows(p, c, &w);
+    dt__c_line(p, "average_pool(&windows, %s, %s, %d, %s);", x.text,
+               is_quarter(&w) ? "-0.0f" : "0.0f", dt__c_flag(c, "count_include_pad"),
+               dt__c_out(p, c, 0).text);
+    dt__c_line(p, "}");
+}
+
+static void emit_adaptive(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__c_want(p, "pool_adaptive");
+    dt__c_resize(p, c, "adaptive_pool");
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+typedef struct reduction {
+    int kept, over; /* numbers of dimensions */
+    int64_t kept_dims[DT_MAX_RANK], kept_strides[DT_MAX_RANK];
+    int64_t over_dims[DT_MAX_RANK], over_strides[DT_MAX_RANK];
+    int64_t line, step, count; /* of the innermost sum; elements of a sum */
+} reduction;
+
+/* As dt__reduction_of: neighbouring dimensions of a kind are one. */
+static reduction reduction_of(const dt__c_program *p, const dt_trace_call *c, const bool *over)
+{
+    const int64_t x = c->in[0].value;
+    int64_t dims[DT_MAX_RANK], step = 1;
+    bool is_over[DT_MAX_RANK];
+    int rank = 0;
+    for (int d = 0; d < dt__c_rank(p, x); d++) {
+        const int64_t n = dt__c_dim(p, x, d);
+        if (n == 1) continue;
+        if (rank > 0 && is_over[rank - 1] == over[d]) {
+            dims[rank - 1] *= n;
+            continue;
+        }
+        dims[rank] = n;
+        is_over[rank++] = over[d];
+    }
+    reduction r = { .line = 1, .step = 0, .count = 1 };
+    for (int d = rank - 1; d >= 0; d--) {
+        if (is_over[d]) r.count *= dims[d];
+        if (is_over[d] && d == rank - 1) {
+            r.line = dims[d];
+            r.step = 1;
+        } else if (is_over[d]) {
+            r.over_dims[r.over] = dims[d];
+            r.over_strides[r.over++] = step;
+        } else {
+            r.kept_dims[r.kept] = dims[d];
+            r.kept_strides[r.kept++] = step;
+        }
+        step *= dims[d];
+    }
+    return r;
+}
+
+/* Loops over dimensions, the outermost first; they were found from the innermost on. */
+static void open_loops(dt__c_program *p, char index, int n, const int64_t *dims)
+{
+    for (int d = n - 1; d >= 0; d--) {
+        dt__c_line(p, "for (int32_t %c%d = 0; %c%d < %lld; %c%d++) {", index, d, index, d,
+                   (long long)dims[d], index, d);
+    }
+}
+
+static size_t add_offsets(char *to, size_t used, size_t size, char index, int n,
+                          const int64_t *strides)
+{
+    for (int d = n - 1; d >= 0; d--) {
+        used += (size_t)snprintf(to + used, size - used, " + %c%d * %lld", index, d,
+                                 (long long)strides[d]);
+    }
+    return used;
+}
+
+static void put_sum(dt__c_program *p, const dt_trace_call *c, const bool *over, bool mean)
+{
+    const reduction r = reduction_of(p, c, over);
+    const dt__c_name x = dt__c_in(p, c, 0), y = dt__c_out(p, c, 0);
+    char at[192], to[192];
+    int64_t strides[DT_MAX_RANK], step = 1;
+    for (int d = 0; d < r.kept; d++) {
+        strides[d] = step;
+        step *= r.kept_dims[d];
+    }
+    size_t used = (size_t)snprintf(at, sizeof at, "%s", x.text);
+    used = add_offsets(at, used, sizeof at, 'i', r.kept, r.kept_strides);
+    add_offsets(at, used, sizeof at, 'j', r.over, r.over_strides);
+    used = (size_t)snprintf(to, sizeof to, "%s", y.text);
+    add_offsets(to, used, sizeof to, 'i', r.kept, strides);
+    open_loops(p, 'i', r.kept, r.kept_dims);
+    dt__c_line(p, "{");
+    dt__c_line(p, "double total = 0;");
+    open_loops(p, 'j', r.over, r.over_dims);
+    if (r.step == 1) {
+        const char *sum = r.line > DT__CHUNK ? "sum_long" : "sum_lanes";
+        dt__c_want(p, sum);
+        dt__c_line(p, "total += %s(%s, %lld);", sum, at, (long long)r.line);
+    } else {
+        dt__c_line(p, "total += (double)(%s)[0];", at);
+    }
+    for (int d = 0; d < r.over; d++) dt__c_line(p, "}");
+    dt__c_line(p, "(%s)[0] = (float)(total / %lld);", to, (long long)(mean ? r.count : 1));
+    dt__c_line(p, "}");
+    for (int d = 0; d < r.kept; d++) dt__c_line(p, "}");
+}
+
+static void reduced(const dt__c_program *p, const dt_trace_call *c, bool *over)
+{
+    const dt_ints *dims = dt__c_ints(c, "dims");
+    const int rank = dt__c_rank(p, c->in[0].value);
+    for (int d = 0; d < rank; d++) over[d] = dims->n == 0;
+    for (int i = 0; i < dims->n; i++) over[dt__c_axis(dims->v[i], rank)] = true;
+}
+
+static void emit_sum(dt__c_program *p, const dt_trace_call *c)
+{
+    bool over[DT_MAX_RANK];
+    reduced(p, c, over);
+    put_sum(p, c, over, strcmp(c->op->name, "mean") == 0);
+}
+
+static void emit_global(dt__c_program *p, const dt_trace_call *c)
+{
+    bool over[DT_MAX_RANK] = { false, false, true, true };
+    put_sum(p, c, over, true);
+}
+
+static void emit_max(dt__c_program *p, const dt_trace_call *c)
+{
+    const int64_t x = c->in[0].value;
+    const int rank = dt__c_rank(p, x), dim = dt__c_axis(dt__c_int(c, "dim", 0), rank);
+    const dt__c_name in = dt__c_in(p, c, 0), out = dt__c_out(p, c, 0);
+    int64_t outer = 1, inner = 1;
+    for (int d = 0; d < dim; d++) outer *= dt__c_dim(p, x, d);
+    for (int d = dim + 1; d < rank; d++) inner *= dt__c_dim(p, x, d);
+    const long long n = (long long)dt__c_dim(p, x, dim);
+    dt__c_want(p, "map_max");
+    dt__c_line(p, "for (int32_t i = 0; i < %lld; i++) {", (long long)(outer * inner));
+    dt__c_line(p, "(%s)[i] = largest(%s + i / %lld * %lld + i %% %lld, %lld, %lld);", out.text,
+               in.text, (long long)inner, n * (long long)inner, (long long)inner, n,
+               (long long)inner);
+    dt__c_line(p, "}");
+}
+
+const dt__c_emitter dt__c_emit_pools[] = {
+    { "max_pool2d", NULL, takes_one, emit_max_pool },
+    { "max_pool1d", NULL, takes_one, emit_max_pool },
+    { "avg_pool2d", NULL, NULL, emit_avg_pool },
+    { "avg_pool1d", NULL, NULL, emit_avg_pool },
+    { "adaptive_avg_pool2d", NULL, NULL, emit_adaptive },
+    { "adaptive_avg_pool1d", NULL, NULL, emit_adaptive },
+    { "global_avg_pool2d", NULL, NULL, emit_global },
+    { "global_avg_pool1d", NULL, NULL, emit_global },
+    { "sum", NULL, NULL, emit_sum },
+    { "mean", NULL, NULL, emit_sum },
+    { "max", NULL, takes_one, emit_max },
+    { 0 },
+};

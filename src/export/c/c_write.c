@@ -1,0 +1,355 @@
+/* Format c: NAME.h and NAME.c. */
+#include "export/c/c_write.h"
+#include "export/trace/trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt__c_name dt__c_given(const char *base, int i, int n)
+{
+    dt__c_name name;
+    if (n == 1) snprintf(name.text, sizeof name.text, "%s", base);
+    else snprintf(name.text, sizeof name.text, "%s%d", base, i);
+    return name;
+}
+
+size_t dt__c_arena_bytes(const dt__c_program *p)
+{
+    return p->arena > 0 ? p->arena : sizeof(double);
+}
+
+void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
+{
+    const int rank = dt__c_rank(p, value);
+    const bool image = p->device && rank == 4; /* channels last */
+    dt__put_text(to, "[");
+    for (int d = 1; d < rank; d++) {
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "",
+                     (long long)dt__c_dim(p, value,
+                                          !image  ? d
+                                          : d < 3 ? d + 1
+                                                  : 1));
+    }
+    dt__put_text(to, "]");
+}
+
+const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
+{
+    const int64_t *v;
+    const int n = (output ? dt_trace_outputs : dt_trace_inputs)(p->trace, &v);
+    if (n == 1) return NULL;
+    return output ? p->trace->out_name[i] : dt_trace_value_at(p->trace, v[i])->name;
+}
+
+const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
+
+void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const int in = dt_trace_inputs(a->p->trace, &v);
+    for (int i = 0; i < in; i++)
+        dt__c_printf(to, "const %s *%s, ", dt__c_element(a->p), dt__c_given("x", i, in).text);
+    const int out = dt_trace_outputs(a->p->trace, &v);
+    for (int i = 0; i < out; i++) {
+        dt__c_printf(to, "%s *%s, ", dt__c_element(a->p), dt__c_given("y", i, out).text);
+    }
+    dt__put_text(to, "void *arena");
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+/* "left, " */
+static void put_end_name(const dt__c_program *p, bool output, int i, dt__chars *to)
+{
+    char text[DT__C_COMMENT];
+    const char *name = dt__c_end_name(p, output, i);
+    if (name != NULL) dt__c_printf(to, "%.40s, ", dt__c_comment(name, text));
+}
+
+static void put_sizes(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const struct {
+        const char *word, *base;
+        int n;
+    } sides[] = { { "INPUTS", "x", dt_trace_inputs(a->p->trace, &v) },
+                  { "OUTPUTS", "y", dt_trace_outputs(a->p->trace, &v) } };
+    for (int s = 0; s < 2; s++) {
+        if (s == 0) dt_trace_inputs(a->p->trace, &v);
+        else dt_trace_outputs(a->p->trace, &v);
+        for (int i = 0; i < sides[s].n; i++) {
+            dt__c_printf(to, "#define %s_%s %lld /* elements of %s, ", a->upper,
+                         dt__c_given(sides[s].word, i, sides[s].n).text,
+                         (long long)dt__c_count(a->p, v[i]),
+                         dt__c_given(sides[s].base, i, sides[s].n).text);
+            put_end_name(a->p, s == 1, i, to);
+            dt__c_put_extents(a->p, v[i], to);
+            dt__put_text(to, " */\n");
+        }
+    }
+    if (a->p->device) dt__c_put_device_sizes(a, to);
+    else dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
+}
+
+/* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
+ * several, as in the names of the arguments. */
+typedef struct known {
+    const dt_model_data *data; /* NULL: nothing */
+    char suffix[24];
+} known;
+
+static known input_at(const dt__c_about *a, int i)
+{
+    known k = { .data = a->data };
+    if (a->data == NULL || a->data->n_inputs == 0) return i == 0 ? k : (known){ .data = NULL };
+    k.data = i < a->data->n_inputs ? &a->data->inputs[i] : NULL;
+    if (a->data->n_inputs > 1) snprintf(k.suffix, sizeof k.suffix, "%d", i);
+    return k;
+}
+
+static known output_at(const dt__c_about *a, int i)
+{
+    known k = { .data = a->data };
+    if (a->data == NULL || a->data->n_outputs < 2) return i == 0 ? k : (known){ .data = NULL };
+    k.data = i < a->data->n_outputs ? &a->data->outputs[i] : NULL;
+    snprintf(k.suffix, sizeof k.suffix, "%d", i);
+    return k;
+}
+
+/* Of a model of integers standardizing is the caller's, who makes codes of what it gives. */
+static bool has_scale(const dt__c_about *a, const known *k)
+{
+    return !a->p->device && k->data != NULL && k->data->channels > 0;
+}
+static bool has_names(const known *k) { return k->data != NULL && k->data->n_names > 0; }
+
+static void declare_standardize(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(
+        to,
+        "/* The model was trained on (v - mean[c]) / deviation[c], c the channel%s%s. Turns "
+        "raw numbers v into\n * that; x may be v. */\n"
+        "void %s_standardize%s(const float *v, float *x);\n\n",
+        k->suffix[0] != 0 ? ", of x" : "", k->suffix, a->name, k->suffix);
+}
+
+static void declare_names(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "#define %s_CLASSES%s %lld\n"
+                 "/* The name of class i; 0 outside of 0 ... %s_CLASSES%s - 1. */\n"
+                 "const char *%s_class_name%s(int i);\n\n",
+                 a->upper, k->suffix, (long long)k->data->n_names, a->upper, k->suffix, a->name,
+                 k->suffix);
+}
+
+static void put_helpers(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_put_features_header(a, to);
+    for (int i = 0; i < DT_MAX_SHAPES; i++) {
+        const known in = input_at(a, i), out = output_at(a, i);
+        if (has_scale(a, &in)) declare_standardize(a, &in, to);
+        if (has_names(&out)) declare_names(a, &out, to);
+    }
+}
+
+static const char title[] = "/* @: a model of detent, without libraries,\n"
+                            " * allocation and global state. README.md says what it takes. */\n"
+                            "#ifndef $_H\n#define $_H\n\n#include <stdint.h>\n\n"
+                            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
+
+static const char prototypes[] =
+    "#define $_ARENA_ALIGN 8 /* an address is a multiple of it */\n\n"
+    "/* What @_run returns. */\n"
+    "enum {\n"
+    "    $_OK = 0,\n"
+    "    /* a number to be quantized is not finite, or too large; y means nothing */\n"
+    "    $_NOT_FINITE = 1,\n"
+    "    /* the arena is not aligned; nothing was computed */\n"
+    "    $_MISALIGNED = 2,\n"
+    "    /* compiled or linked with parts of -ffast-math; nothing was computed */\n"
+    "    $_FAST_MATH = 3\n"
+    "};\n\n"
+    "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
+    " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n";
+
+static const char checks[] =
+    "/* A checksum of all constants. */\n"
+    "uint32_t @_checksum(void);\n\n"
+    "/* In @_test.c: how many outputs differ in a bit from\n"
+    " * those of detent, plus 1 where a constant was changed. 0 is right. Below 0: -s, where\n"
+    " * @_run returned s and computed nothing, as for an arena that is not aligned. */\n"
+    "int @_selftest(void *arena);\n\n";
+
+void dt__c_put_header(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_put_named(a, to, title);
+    put_sizes(a, to);
+    dt__c_put_named(a, to, a->p->device ? dt__c_device_prototypes : prototypes);
+    dt__c_printf(to, "int %s_run(", a->name);
+    dt__c_put_parameters(a, to);
+    dt__put_text(to, ");\n\n");
+    dt__c_put_named(a, to, checks);
+    put_helpers(a, to);
+    dt__put_text(to, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static void put_texts(const dt__c_about *a, dt__chars *to)
+{
+    for (int i = 0; i < dt__c_texts_n; i++) {
+        if (i != 0 && !a->p->wanted[i]) continue;
+        dt__put_text(to, dt__c_texts[i].text);
+        dt__put_text(to, "\n");
+    }
+}
+
+static bool uses_memory(const dt__c_about *a)
+{
+    bool any = false;
+    for (int64_t i = 0; i < a->p->n_blocks; i++) {
+        const dt__c_block *b = &a->p->block[i];
+        any = any || (b->used && b->output < 0);
+    }
+    return any;
+}
+
+/* "    float *const v3 = (float *)(void *)(memory + 128); / * 96 of blocks.0 * /" */
+void dt__c_put_pointers(const dt__c_about *a, dt__chars *to)
+{
+    for (int64_t i = 0; i < a->p->n_blocks; i++) {
+        const dt__c_block *b = &a->p->block[i];
+        char module[DT__C_COMMENT];
+        if (!b->used || b->output >= 0) continue;
+        const dt_trace_call *c = dt_trace_call_at(a->p->trace, b->first / 2);
+        dt__c_printf(to, "    %s *const %s = ", b->type, b->name);
+        if (strcmp(b->type, "uint8_t") == 0) dt__c_printf(to, "memory + %zu;", b->at);
+        else dt__c_printf(to, "(%s *)(void *)(memory + %zu);", b->type, b->at);
+        dt__c_printf(to, " /* %lld of %.32s */\n", (long long)b->n,
+                     c->module[0] != '\0' ? dt__c_comment(c->module, module) : c->op->name);
+    }
+}
+
+static void put_run(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "int %s_run(", a->name);
+    dt__c_put_parameters(a, to);
+    dt__put_text(to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
+    dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
+    if (!a->p->device) dt__c_put_named(a, to, "    if (check_flags()) return $_FAST_MATH;\n");
+    if (uses_memory(a)) dt__put_text(to, "    uint8_t *const memory = (uint8_t *)arena;\n");
+    dt__c_put_pointers(a, to);
+    if (a->p->device) dt__c_put_device_room(a, to);
+    dt__put(to, a->body.bytes, a->body.used);
+    dt__c_put_named(a, to,
+                    a->p->device ? dt__c_device_end : "    return bad ? $_NOT_FINITE : $_OK;\n}\n");
+}
+
+static void put_checksum(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to, "\nuint32_t %s_checksum(void)\n{\n    uint32_t sum = 2166136261u;\n", a->name);
+    for (int64_t i = 0; i < a->p->n_tables; i++) {
+        const dt__c_table *t = &a->p->table[i];
+        dt__c_printf(to, "    sum = %s(sum, %s, %lld);\n", dt__c_check_of(t), t->name,
+                     (long long)t->n);
+    }
+    dt__put_text(to, "    return sum;\n}\n");
+}
+
+static void put_reals(dt__chars *to, const char *name, const double *v, int64_t n)
+{
+    dt__c_printf(to, "    static const float %s[%lld] = {", name, (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        dt__c_printf(to, "%s%s", i % 4 == 0 ? "\n        " : " ", dt__c_float((float)v[i]).text);
+        dt__put_text(to, ",");
+    }
+    dt__put_text(to, "\n    };\n");
+}
+
+/* Channel c of an example is c of `axis`: [outer][channels][inner]. */
+static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    const dt_model_data *d = k->data;
+    int64_t inner = 1, all = 1;
+    for (int i = 0; i < d->input.n; i++) {
+        all *= d->input.v[i];
+        if (i > d->axis) inner *= d->input.v[i];
+    }
+    dt__c_printf(to, "\nvoid %s_standardize%s(const float *v, float *x)\n{\n", a->name, k->suffix);
+    put_reals(to, "mean", d->mean, d->channels);
+    put_reals(to, "deviation", d->deviation, d->channels);
+    char channel[64] = "0";
+    if (d->channels > 1 && inner > 1) {
+        snprintf(channel, sizeof channel, "i / %lld %% %lld", (long long)inner,
+                 (long long)d->channels);
+    } else if (d->channels > 1) {
+        snprintf(channel, sizeof channel, "i %% %lld", (long long)d->channels);
+    }
+    dt__c_printf(to,
+                 "    for (int32_t i = 0; i < %lld; i++) {\n"
+                 "        const int32_t c = %s;\n"
+                 "        x[i] = (v[i] - mean[c]) / deviation[c];\n    }\n}\n",
+                 (long long)all, channel);
+}
+
+/* A string of a stranger: all but letters, digits and a few signs as octal escapes. */
+static void put_string(dt__chars *to, const char *text)
+{
+    dt__put_text(to, "\"");
+    for (; *text != '\0'; text++) {
+        const unsigned char c = (unsigned char)*text;
+        const bool plain = c >= ' ' && c < 127 && strchr("\"\\?%", c) == NULL;
+        if (plain) dt__put(to, text, 1);
+        else dt__c_printf(to, "\\%03o", c);
+    }
+    dt__put_text(to, "\"");
+}
+
+static void put_names(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "\nconst char *%s_class_name%s(int i)\n{\n"
+                 "    static const char *const names[] = {",
+                 a->name, k->suffix);
+    for (int64_t i = 0; i < k->data->n_names; i++) {
+        dt__put_text(to, "\n        ");
+        put_string(to, k->data->names[i]);
+        dt__put_text(to, ",");
+    }
+    dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES%s ? names[i] : 0;\n}\n",
+                 a->upper, k->suffix);
+}
+
+void dt__c_put_source(const dt__c_about *a, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "/* %s: written by detent; README.md says how it was trained. */\n#include "
+                 "\"%s.h\"\n\n",
+                 a->name, a->name);
+    if (a->p->device) {
+        dt__c_put_named(a, to, "#ifdef $_USE_CMSIS_NN\n#define DEVICE_CMSIS_NN\n#endif\n\n");
+    }
+    put_texts(a, to);
+    dt__put(to, a->p->functions.bytes, a->p->functions.used);
+    dt__put_text(to, "/* ---- constants "
+                     "-----------------------------------------------------------------------------"
+                     "- */\n\n");
+}
+
+void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
+{
+    dt__put_text(to, "\n/* ---- the model "
+                     "-----------------------------------------------------------------------------"
+                     "- */\n\n");
+    if (dt_trace_has_length(a->p->trace)) dt__c_put_language_run(a, to);
+    else put_run(a, to);
+    put_checksum(a, to);
+    dt__c_put_features_source(a, to);
+    for (int i = 0; i < DT_MAX_SHAPES; i++) {
+        const known in = input_at(a, i), out = output_at(a, i);
+        if (has_scale(a, &in)) put_standardize(a, &in, to);
+        if (has_names(&out)) put_names(a, &out, to);
+    }
+}

@@ -1,0 +1,76 @@
+/* Codes of a model as blocks of GGUF files (gguf_values.c of src/io has the layouts). Codes and
+ * scales are the model's own: nothing is rounded. Blocks of 256 have one scale for all of their
+ * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. */
+#include "core/text/byte_order.h"
+#include "core/text/half.h"
+#include "export/gguf/gguf_put.h"
+
+#include <string.h>
+
+static unsigned char *put_half(unsigned char *to, float scale)
+{
+    const uint16_t h = dt__f32_to_f16(scale);
+    dt__copy_little(to, &h, sizeof h);
+    return to + sizeof h;
+}
+
+static void put_q8_0(const int8_t *code, float scale, unsigned char *to)
+{
+    memcpy(put_half(to, scale), code, DT__GGUF_BLOCK);
+}
+
+static void put_q4_0(const int8_t *code, float scale, unsigned char *to)
+{
+    const int half = DT__GGUF_BLOCK / 2;
+    to = put_half(to, scale);
+    for (int j = 0; j < half; j++) {
+        to[j] = (unsigned char)((code[j] + 8) | (code[j + half] + 8) << 4);
+    }
+}
+
+/* Two low bits of each code plus `offset`, in 64 bytes. */
+static void put_low_bits(const int8_t *code, int offset, unsigned char *to)
+{
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
+        const int bits = (code[e] + offset) & 3;
+        to[e / 128 * 32 + e % 32] |= (unsigned char)(bits << (e / 32 % 4 * 2));
+    }
+}
+
+static void put_q2_k(const int8_t *code, float scale, unsigned char *to)
+{
+    memset(to, 0, 80);
+    memset(to, 1 | 2 << 4, 16);
+    put_low_bits(code, 2, to + 16);
+    put_half(put_half(to + 80, scale), scale);
+}
+
+static void put_q3_k(const int8_t *code, float scale, unsigned char *to)
+{
+    memset(to, 0, 96);
+    put_low_bits(code, 4, to + 32);
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
+        to[e % 32] |= (unsigned char)((code[e] + 4) >> 2 << (e / 32));
+    }
+    memset(to + 96, 0x11, 8); /* 1 + 32 = 33 in 6 bits, 16 times: low four bits 1, high two 2 */
+    memset(to + 104, 0xaa, 4);
+    put_half(to + 108, scale);
+}
+
+typedef void put_block(const int8_t *code, float scale, unsigned char *to);
+
+static const struct {
+    uint32_t id;
+    put_block *put;
+} blocks[] = { { DT__GGUF_Q8_0, put_q8_0 },
+               { DT__GGUF_Q4_0, put_q4_0 },
+               { DT__GGUF_Q2_K, put_q2_k },
+               { DT__GGUF_Q3_K, put_q3_k } };
+
+void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
+                        unsigned char *to)
+{
+    for (int i = 0; i < DT__COUNT_OF(blocks); i++) {
+        if (blocks[i].id == type->id) blocks[i].put(code, scale, to);
+    }
+}

@@ -1,0 +1,260 @@
+/* Exporter compressed-tensors: a folder that transformers reads with the compressed-tensors
+ * package. For each quantized linear layer NAME of [out, in] weights:
+ *
+ *     pack-quantized  NAME.weight_packed  I32 [out, ceil(in * bits / 32)]: code + 2^(bits-1), bits
+ *                                         in a row of bits, the lowest first
+ *                     NAME.weight_shape   I64 [2]
+ *     int-quantized   NAME.weight         I8 [out, in], a code a byte
+ *                     NAME.weight_zero_point  I8 [out, groups]
+ *     both            NAME.weight_scale   F32 [out, groups]; [1] where all share one
+ *
+ * Weights with zero points are int-quantized, as transformers does not load packed zero points.
+ * Experts are as many layers, NAME...experts.E.w1, .w2 and .w3; transformers makes values of them
+ * when it loads the folder, and does not round their inputs. */
+#include "export/exporters.h"
+#include "export/hf/hf_quant.h"
+#include "io/model/grouped_files.h"
+#include "qat/schemes/scheme.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PACKED "pack-quantized"
+#define BYTES "int-quantized"
+
+static const char *form_of(const dt__hf_quant *q)
+{
+    return dt__has_zero(&q->weight) ? BYTES : PACKED;
+}
+
+/* ---- config.json ---------------------------------------------------------------------------- */
+
+static void put_arguments(dt__chars *t, int64_t bits, bool symmetric, const char *strategy,
+                          int64_t group, bool dynamic)
+{
+    dt__put_text(t, "{\"num_bits\": ");
+    dt__put_integer(t, bits);
+    dt__put_text(t, ", \"type\": \"int\", \"symmetric\": ");
+    dt__put_text(t, symmetric ? "true" : "false");
+    dt__put_text(t, ", \"strategy\": ");
+    dt__put_quoted(t, strategy);
+    dt__put_text(t, ", \"group_size\": ");
+    if (group > 0) dt__put_integer(t, group);
+    else dt__put_text(t, "null");
+    dt__put_text(t, dynamic ? ", \"dynamic\": true" : ", \"dynamic\": false");
+    dt__put_text(t, ", \"actorder\": null, \"block_structure\": null, \"observer\": null, "
+                    "\"observer_kwargs\": {}}");
+}
+
+static const char *strategy_of(const dt__hf_quant *q)
+{
+    return q->whole ? "tensor" : q->group > 0 ? "group" : "channel";
+}
+
+/* All linear layers, if they are of one kind; else their paths, and of experts an expression. */
+static void put_targets(dt__chars *t, const dt__hf_quants *q, int kind)
+{
+    bool first = true, experts = false;
+    if (q->kinds == 1) {
+        dt__put_text(t, "\"Linear\"");
+        return;
+    }
+    for (int64_t i = 0; i < q->n; i++) {
+        if (q->at[i].kind != kind) continue;
+        experts = experts || q->at[i].x->rank != 2;
+        if (q->at[i].x->rank != 2) continue;
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, q->at[i].path);
+    }
+    if (!experts) return;
+    dt__put_comma(t, &first);
+    dt__put_quoted(t, "re:.*experts.*");
+}
+
+static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
+{
+    const dt__hf_quant *first = dt__hf_kind(q, kind);
+    char name[32];
+    snprintf(name, sizeof name, "group_%d", kind);
+    dt__put_quoted(t, name);
+    dt__put_text(t, ": {\"targets\": [");
+    put_targets(t, q, kind);
+    dt__put_text(t, "], \"weights\": ");
+    put_arguments(t, first->weight.bits, !dt__has_zero(&first->weight), strategy_of(first),
+                  first->group, false);
+    dt__put_text(t, ", \"input_activations\": ");
+    if (first->has_input) put_arguments(t, 8, false, "token", 0, true);
+    else dt__put_text(t, "null");
+    dt__put_text(t, ", \"output_activations\": null, \"format\": ");
+    dt__put_quoted(t, form_of(first));
+    dt__put_text(t, "}");
+}
+
+/* Of mixed forms transformers asks each group. */
+static const char *whole_form(const dt__hf_quants *q)
+{
+    for (int kind = 1; kind < q->kinds; kind++) {
+        if (form_of(dt__hf_kind(q, kind)) != form_of(dt__hf_kind(q, 0))) return "mixed-precision";
+    }
+    return form_of(dt__hf_kind(q, 0));
+}
+
+static void put_config(void *user, dt__chars *t)
+{
+    const dt__hf_quants *q = user;
+    bool first = true;
+    dt__put_text(t, "{\"quant_method\": \"compressed-tensors\", \"format\": ");
+    dt__put_quoted(t, whole_form(q));
+    dt__put_text(t,
+                 ", \"quantization_status\": \"compressed\", \"global_compression_ratio\": null, "
+                 "\"kv_cache_scheme\": null, \"ignore\": [");
+    for (int64_t i = 0; i < q->n_plain; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, q->plain[i]);
+    }
+    dt__put_text(t, "], \"config_groups\": {");
+    for (int kind = 0; kind < q->kinds; kind++) {
+        if (kind > 0) dt__put_text(t, ", ");
+        put_group(t, q, kind);
+    }
+    dt__put_text(t, "}}");
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* A row of codes as bits, the first code lowest. */
+static void pack_row(int bits, int64_t n, const int8_t *code, uint32_t *to)
+{
+    const int offset = 1 << (bits - 1);
+    for (int64_t k = 0; k < n; k++) {
+        const uint64_t value = (uint64_t)(code[k] + offset);
+        const int64_t at = k * bits;
+        const uint64_t placed = value << (at % 32);
+        to[at / 32] |= (uint32_t)placed;
+        if (at % 32 + bits > 32) to[at / 32 + 1] |= (uint32_t)(placed >> 32);
+    }
+}
+
+static dt_status add_part(dt__saving *keep, const char *name, const char *suffix,
+                          const dt_file_entry *like)
+{
+    char whole[256];
+    dt_file_entry e = *like;
+    snprintf(whole, sizeof whole, "%s%s", name, suffix);
+    e.name = whole;
+    return dt_writer_add_bytes(keep->writer, &e);
+}
+
+/* A weight of a file, its codes and scales. */
+typedef struct matrix {
+    char name[200];
+    const dt__hf_quant *q;
+    int64_t dims[2];
+    dt_code_rows rows;
+} matrix;
+
+static dt_status add_packed(dt__saving *keep, const matrix *m)
+{
+    const int bits = (int)m->q->weight.bits;
+    const int64_t words = dt__ceil_div(m->dims[1] * bits, 32), two = 2;
+    const size_t bytes = (size_t)(m->dims[0] * words) * sizeof(uint32_t);
+    uint32_t *packed = dt__saving_keep(keep, bytes);
+    int64_t *shape = dt__saving_keep(keep, 2 * sizeof *shape);
+    if (packed == NULL || shape == NULL) return DT_ERR_NOMEM;
+    memset(packed, 0, bytes);
+    memcpy(shape, m->dims, 2 * sizeof *shape);
+    for (int64_t r = 0; r < m->dims[0]; r++) {
+        pack_row(bits, m->dims[1], m->rows.codes + r * m->dims[1], packed + r * words);
+    }
+    const int64_t dims[] = { m->dims[0], words };
+    DT__TRY(add_part(keep, m->name, "_packed",
+                     &(dt_file_entry){ .dtype = "I32", .rank = 2, .dims = dims, .data = packed }));
+    return add_part(keep, m->name, "_shape",
+                    &(dt_file_entry){ .dtype = "I64", .rank = 1, .dims = &two, .data = shape });
+}
+
+static dt_status add_matrix(dt__saving *keep, const matrix *m)
+{
+    const dt__hf_quant *q = m->q;
+    const int64_t one = 1, dims[] = { m->dims[0], q->group > 0 ? m->dims[1] / q->group : 1 };
+    const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };
+    dt_file_entry e = { .dtype = "I8", .rank = 2, .dims = m->dims, .data = m->rows.codes };
+    if (m->rows.zero_point == NULL) {
+        DT__TRY(add_packed(keep, m));
+    } else {
+        DT__TRY(add_part(keep, m->name, "", &e));
+        e = blocks;
+        e.dtype = "I8";
+        e.data = m->rows.zero_point;
+        DT__TRY(add_part(keep, m->name, "_zero_point", &e));
+    }
+    e = blocks;
+    e.dtype = "F32";
+    e.data = m->rows.scale;
+    return add_part(keep, m->name, "_scale", &e);
+}
+
+/* Experts are symmetric. */
+static dt_status add_experts(dt__saving *keep, const char *path, const dt_tensor *x,
+                             const matrix *all)
+{
+    const int64_t groups = all->q->group > 0 ? all->dims[1] / all->q->group : 1;
+    for (int64_t e = 0; e < x->dims[0]; e++) {
+        matrix m = *all;
+        m.rows.codes += e * m.dims[0] * m.dims[1];
+        m.rows.scale += e * m.dims[0] * groups;
+        if (!dt__hf_mixtral.write(path, e, m.name)) return DT_ERR_STATE; /* no name has no expert */
+        DT__TRY(add_matrix(keep, &m));
+    }
+    return DT_OK;
+}
+
+static dt_status add(void *user, dt__saving *keep, const char *name, const dt_tensor *x)
+{
+    matrix m = { .q = dt__hf_quant_of(user, name),
+                 .dims = { x->dims[x->rank - 2], x->dims[x->rank - 1] } };
+    DT__TRY(dt__hf_rows(keep, x, &m.rows));
+    if (x->rank != 2) return add_experts(keep, name, x, &m);
+    snprintf(m.name, sizeof m.name, "%s", name);
+    return add_matrix(keep, &m);
+}
+
+/* ---- the exporter --------------------------------------------------------------------------- */
+
+static dt_status write(const dt_export_call *call)
+{
+    dt__hf_quants q = { .experts = true };
+    if (dt_is_prepared(call->m)) {
+        return dt_fail(call->ctx, DT_ERR_STATE,
+                       "export: format compressed-tensors holds integers; "
+                       "convert the model first");
+    }
+    DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
+    const dt__hf_form form = { .add = add, .put_config = put_config, .user = &q };
+    const dt_hf_options floats = { .dtype = DT_HF_F32 };
+    const dt_status s = dt__hf_save_as(call->m, call->info, &floats, &form, call->path);
+    if (s == DT_OK) call->summary->bytes = dt__hf_bytes(call->path);
+    call->summary->integer_products = q.n;
+    call->summary->float_products = q.n_plain;
+    call->summary->promise = "near: transformers multiplies the values of weights and of inputs "
+                             "that it rounds as detent does, in floats";
+    dt__hf_quants_free(&q);
+    return s;
+}
+
+static dt_status check(const dt_export_call *call)
+{
+    dt__hf_quants q = { .experts = true };
+    DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
+    dt__hf_quants_free(&q);
+    return DT_OK;
+}
+
+const dt_exporter dt__exporter_compressed_tensors = {
+    .name = "compressed-tensors",
+    .text = "a folder of integers for transformers: Llama, Qwen2, Qwen3 and Mixtral",
+    .folder = true,
+    .integers = true,
+    .check = check,
+    .write = write,
+};

@@ -1,0 +1,143 @@
+/* Random inputs of a model, and how far its outputs are from those of floats in the place of codes:
+ *     largest |y' - y|, and the same over the largest |y|
+ * on one batch, where y' is computed with the inputs of layers as they come, and of a prepared
+ * model with its masters. */
+#include "export/trace/random_inputs.h"
+
+#include "core/tensor.h"
+#include "export/trace/trace.h"
+#include "nn/lists/graph.h"
+#include "nn/module.h"
+#include "qat/prepare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH 3
+#define LENGTH 7
+
+static void fill(dt_tensor *x, int64_t below, dt__stream *s)
+{
+    for (int64_t i = 0; i < x->count; i++) {
+        if (x->dtype == DT_I32) {
+            ((int32_t *)dt_data_mut(x))[i] = (int32_t)dt__random_below(s, (uint64_t)below);
+        } else {
+            double sum = -2;
+            for (int k = 0; k < 4; k++) sum += dt__random_unit(s);
+            ((float *)dt_data_mut(x))[i] = (float)(sum * 1.7320508075688772);
+        }
+    }
+}
+
+dt_status dt__random_inputs(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n,
+                            dt_tensor **x)
+{
+    dt__stream s = dt__stream_of(0, DT__FOR_USER);
+    DT__TRY(dt__trace_inputs_of(m, info, in, n));
+    for (int i = 0; i < *n; i++) {
+        in[i].dims[0] = BATCH;
+        if (in[i].tokens) {
+            in[i].dims[1] = in[i].context > 0 ? dt__min_i64(LENGTH, in[i].context) : LENGTH;
+        }
+        DT__TRY(dt_tensor_create(m->ctx, in[i].dtype, in[i].rank, in[i].dims, &x[i]));
+        fill(x[i], in[i].below, &s);
+    }
+    return DT_OK;
+}
+
+dt_status dt__outputs_of(dt_module *m, dt_tensor *const *x, int n_in, dt_tape **tape, dt_tensor **y)
+{
+    DT__TRY(dt_tape_create(m->ctx, tape));
+    dt_no_grad(*tape, true);
+    const bool training = dt_is_training(m);
+    dt_train(m, false);
+    const int n = dt__module_outputs(m);
+    dt_forward_n(*tape, m, x, n_in, y, n);
+    for (int i = 0; i < n; i++) y[i] = dt_contiguous(*tape, y[i]);
+    dt_train(m, training);
+    return dt_tape_status(*tape);
+}
+
+void dt__add_difference(const float *other, const float *own, int64_t n, dt_export_difference *d,
+                        double *largest)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const bool equal = memcmp(&other[i], &own[i], sizeof own[i]) == 0;
+        const double apart = fabs((double)other[i] - (double)own[i]);
+        d->equal += equal;
+        if (!equal && other[i] != own[i] && !(apart <= d->absolute)) d->absolute = apart;
+        if (!isfinite(own[i])) d->absolute = HUGE_VAL;
+        *largest = fmax(*largest, fabs((double)own[i]));
+    }
+    d->relative = *largest > 0 && *largest < HUGE_VAL ? d->absolute / *largest : d->absolute;
+}
+
+/* ---- floats in the place of codes ------------------------------------------------------------ */
+
+typedef struct inputs {
+    bool on;
+    int64_t n; /* that have codes */
+} inputs;
+
+static dt_status set_input(void *user, const char *path, dt_module *m)
+{
+    inputs *s = user;
+    dt__input_hook *hook = dt__input_hook_of(m);
+    (void)path;
+    if (hook == NULL) return DT_OK;
+    hook->enabled = s->on;
+    s->n++;
+    return DT_OK;
+}
+
+/* With codes, or with floats; *n: how many layers have codes. */
+static dt_status set_codes(dt_module *m, bool on, int64_t *n)
+{
+    inputs s = { .on = on };
+    if (dt_is_prepared(m)) DT__TRY(dt_enable(m, on));
+    const dt_status status = dt_module_visit_modules(m, set_input, &s);
+    *n = s.n + dt_is_prepared(m);
+    return status;
+}
+
+static dt_status compare(const dt_export_call *e, dt_export_difference *d, int64_t *n)
+{
+    dt_trace_input in[DT_MAX_IN];
+    dt_tensor *x[DT_MAX_IN] = { NULL }, *own[DT_MAX_OUT] = { NULL }, *other[DT_MAX_OUT] = { NULL };
+    dt_tape *tape[2] = { NULL };
+    int n_in = 0;
+    double largest = 0;
+    dt_status s = dt__random_inputs(e->m, e->info, in, &n_in, x);
+    if (s == DT_OK) s = dt__outputs_of(e->m, x, n_in, &tape[0], own);
+    if (s == DT_OK) s = set_codes(e->m, false, n);
+    if (s == DT_OK) s = dt__outputs_of(e->m, x, n_in, &tape[1], other);
+    int64_t back;
+    const dt_status restored = set_codes(e->m, true, &back);
+    for (int i = 0; s == DT_OK && i < dt__module_outputs(e->m); i++) {
+        dt__add_difference(dt_data(other[i]), dt_data(own[i]), own[i]->count, d, &largest);
+    }
+    for (int i = 0; i < 2; i++) dt_tape_free(tape[i]);
+    for (int i = 0; i < n_in; i++) dt_tensor_free(x[i]);
+    return s != DT_OK ? s : restored;
+}
+
+dt_status dt__note_floats(const dt_export_call *e, const char *what)
+{
+    char line[300];
+    dt_export_difference d = { .values = 0 };
+    int64_t n = 0;
+    if (e->options->note == NULL) return DT_OK;
+    const dt_status s = compare(e, &d, &n);
+    if (s == DT_ERR_NOMEM) return s;
+    e->ctx->status = DT_OK; /* the file does not depend on it */
+    if (s == DT_OK && n == 0) return DT_OK;
+    const size_t used = (size_t)snprintf(line, sizeof line, "%s: ", what);
+    if (s != DT_OK) {
+        snprintf(line + used, sizeof line - used, "how far outputs move was not measured");
+    } else {
+        snprintf(line + used, sizeof line - used, DT_DIFFERENCE_TEXT, d.absolute, d.relative);
+    }
+    e->options->note(e->options->user, line);
+    return DT_OK;
+}

@@ -1,0 +1,275 @@
+/* An interpreter of ONNX graphs (https://github.com/onnx/onnx, docs/Operators.md, opset 21), by
+ * which detent reads its own exports back. It shares nothing with the writer: it knows messages of
+ * ONNX, and neither modules nor traces.
+ *
+ * Nodes run in their order, each by a function of the tables of operators. Results follow the
+ * specification: a float operator is computed in double and rounded once, which for + - * / and
+ * sqrt is IEEE arithmetic of floats; sums of products (MatMul, Conv) are rounded at their end, so
+ * there other programs come near. Integers wrap. What the specification leaves open (a float
+ * that the type of a Cast does not hold) is an error.
+ *
+ * Files are not trusted: sizes are checked, memory and work are limited. */
+#ifndef DT__EXPORT_VERIFY_ONNX_H
+#define DT__EXPORT_VERIFY_ONNX_H
+
+#include "core/core.h"
+#include "io/onnx/onnx.h"
+
+/* Types of elements by their numbers in ONNX (TensorProto.DataType). */
+typedef enum dt__verify_type {
+    DT__VERIFY_F32 = 1,
+    DT__VERIFY_U8 = 2,
+    DT__VERIFY_I8 = 3,
+    DT__VERIFY_I32 = 6,
+    DT__VERIFY_I64 = 7,
+    DT__VERIFY_BOOL = 9,
+    DT__VERIFY_F16 = 10, /* this and BF16: results of Cast alone, kept as floats */
+    DT__VERIFY_F64 = 11,
+    DT__VERIFY_BF16 = 16,
+    DT__VERIFY_U4 = 21,
+    DT__VERIFY_I4 = 22,
+    DT__VERIFY_TYPES
+} dt__verify_type;
+
+/* Sets of types, for tables of operators. */
+#define DT__VERIFY_BIT(type) (1u << DT__VERIFY_##type)
+#define DT__VERIFY_FLOATS (DT__VERIFY_BIT(F32) | DT__VERIFY_BIT(F64))
+#define DT__VERIFY_INDICES (DT__VERIFY_BIT(I32) | DT__VERIFY_BIT(I64))
+#define DT__VERIFY_BYTES (DT__VERIFY_BIT(U8) | DT__VERIFY_BIT(I8))
+#define DT__VERIFY_SIGNED (DT__VERIFY_FLOATS | DT__VERIFY_INDICES | DT__VERIFY_BIT(I8))
+#define DT__VERIFY_NUMBERS (DT__VERIFY_SIGNED | DT__VERIFY_BIT(U8))
+#define DT__VERIFY_PLAIN (DT__VERIFY_NUMBERS | DT__VERIFY_BIT(BOOL))
+#define DT__VERIFY_NIBBLES (DT__VERIFY_BIT(U4) | DT__VERIFY_BIT(I4))
+#define DT__VERIFY_HALVES (DT__VERIFY_BIT(F16) | DT__VERIFY_BIT(BF16))
+#define DT__VERIFY_ANY (DT__VERIFY_PLAIN | DT__VERIFY_NIBBLES | DT__VERIFY_HALVES)
+
+typedef struct dt__verify_value {
+    dt__verify_type type;
+    int rank;
+    int64_t dims[DT_MAX_RANK];
+    int64_t count;
+    void *data; /* row-major; bools and 4-bit integers take a byte each. NULL: no value */
+} dt__verify_value;
+
+/* A value by its name, in the graph's inputs and outputs. */
+typedef struct dt__verify_named {
+    const char *name;
+    dt__verify_value value;
+} dt__verify_named;
+
+/* What Cast makes of a real that its integer type does not hold, which ONNX leaves open: an error,
+ * the type's least value (as x86 has it), or 0. */
+enum { DT__VERIFY_OPEN_FAILS, DT__VERIFY_OPEN_LEAST, DT__VERIFY_OPEN_ZERO };
+
+/* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
+typedef struct dt__verify_limits {
+    size_t bytes; /* of all values alive */
+    double work;  /* elements written, and products of sums */
+    int open;     /* DT__VERIFY_OPEN_... */
+} dt__verify_limits;
+
+typedef struct dt__verify dt__verify;
+
+/* Reads and checks a file: operators of version 21, nodes that are known and in order, names that
+ * are made once, initializers. The caller closes it. Errors: IO; FORMAT; UNSUPPORTED (an operator,
+ * a type); NOMEM. */
+dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits *limits,
+                          dt__verify **out);
+void dt__verify_close(dt__verify *v);
+
+/* Inputs and outputs of the graph in its order; names and declared types. */
+int64_t dt__verify_inputs(const dt__verify *v);
+int64_t dt__verify_outputs(const dt__verify *v);
+const char *dt__verify_input_name(const dt__verify *v, int64_t i);
+dt__verify_type dt__verify_input_type(const dt__verify *v, int64_t i);
+const char *dt__verify_output_name(const dt__verify *v, int64_t i);
+/* Type and extents that input i is declared with: the symbol "batch" is `batch`, any other symbol
+ * 0. False if it has no shape, or elements. */
+bool dt__verify_input_dims(const dt__verify *v, int64_t i, int64_t batch, dt__verify_value *out);
+
+/* Runs the graph. Inputs are copied. Errors: SHAPE, DTYPE (inputs that the graph does not have or
+ * declares otherwise); FORMAT (a node that does not fit its inputs, with its name); NOMEM. */
+dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in);
+/* Output i of the last run, lent until the next one. */
+const dt__verify_value *dt__verify_output(const dt__verify *v, int64_t i);
+
+/* ---- for operators --------------------------------------------------------------------------- */
+
+typedef struct dt__verify_call dt__verify_call;
+
+/* How an operator is run. */
+typedef struct dt__verify_operator {
+    const char *name;
+    dt_status (*run)(dt__verify_call *c);
+    int least_in, most_in;  /* most_in 0: any number */
+    int most_out;           /* 0: any number */
+    int same;               /* of the first `same` inputs all have one type; -1: of all inputs */
+    unsigned types;         /* of input 0 */
+    const char *attributes; /* that are known, each followed by a blank */
+    double (*real)(double a, double b);
+    int64_t (*whole)(int64_t a, int64_t b);
+    double alpha, beta; /* defaults of attributes of these names */
+} dt__verify_operator;
+
+struct dt__verify_call {
+    dt__verify *v;
+    const DtOnnx__Node *node;
+    const dt__verify_operator *op;
+    const dt__verify_value *const *in; /* NULL: absent */
+    int64_t n_in;
+    dt__verify_value *const *out; /* NULL: nobody names it */
+    int64_t n_out;
+    dt__verify *body; /* the graph in attribute `body`; NULL: none */
+};
+
+/* Tables of operators, each with an empty row at its end. */
+extern const dt__verify_operator dt__verify_elementwise[];  /* verify_onnx_elementwise.c */
+extern const dt__verify_operator dt__verify_casts[];        /* verify_onnx_cast.c */
+extern const dt__verify_operator dt__verify_reductions[];   /* verify_onnx_reduce.c */
+extern const dt__verify_operator dt__verify_shapes[];       /* verify_onnx_shapes.c */
+extern const dt__verify_operator dt__verify_selections[];   /* verify_onnx_select.c */
+extern const dt__verify_operator dt__verify_gathers[];      /* verify_onnx_gather.c */
+extern const dt__verify_operator dt__verify_products[];     /* verify_onnx_products.c */
+extern const dt__verify_operator dt__verify_convolutions[]; /* verify_onnx_conv.c */
+extern const dt__verify_operator dt__verify_pools[];        /* verify_onnx_pool.c */
+extern const dt__verify_operator dt__verify_norms[];        /* verify_onnx_norm.c */
+extern const dt__verify_operator dt__verify_quantizers[];   /* verify_onnx_quantize.c */
+extern const dt__verify_operator dt__verify_scans[];        /* verify_onnx_scan.c */
+extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.microsoft, also there */
+
+/* FORMAT with a message about the node; returns the status. */
+dt_status dt__verify_refuse(const dt__verify_call *c, const char *format, ...) DT_PRINTF(2, 3);
+
+/* Makes result i, uninitialized. *out is valid also if nobody names result 0. */
+dt_status dt__verify_make(dt__verify_call *c, int64_t i, dt__verify_type type, int rank,
+                          const int64_t *dims, dt__verify_value **out);
+/* The same with the type and extents of a value. */
+dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_value *like,
+                               dt__verify_value **out);
+/* Counts a * b * d steps of work; refused above the limit. */
+dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
+/* Memory until the node is done: count * size bytes. */
+dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, void **out);
+
+/* Runs the body on its inputs, which are copied; values around it are those of now. */
+dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *in, int64_t n_in);
+
+/* The context, and how many bytes of values the limit leaves. */
+dt_ctx *dt__verify_ctx(const dt__verify_call *c);
+size_t dt__verify_room(const dt__verify_call *c);
+int dt__verify_open_casts(const dt__verify_call *c); /* limits.open */
+
+/* Input i; NULL: absent. */
+const dt__verify_value *dt__verify_in(const dt__verify_call *c, int64_t i);
+
+/* Attributes. */
+const DtOnnx__Attribute *dt__verify_attribute(const dt__verify_call *c, const char *name);
+int64_t dt__verify_int(const dt__verify_call *c, const char *name, int64_t fallback);
+double dt__verify_real(const dt__verify_call *c, const char *name, double fallback);
+/* The place of a text attribute in `choices`, which end with NULL; the first is the default. */
+dt_status dt__verify_choice(const dt__verify_call *c, const char *name, const char *const *choices,
+                            int *out);
+
+/* A list of integers: of an attribute, or of an input that is a vector. */
+#define DT__VERIFY_LIST (2 * DT_MAX_RANK)
+typedef struct dt__verify_list {
+    int n; /* -1: absent */
+    int64_t v[DT__VERIFY_LIST];
+} dt__verify_list;
+
+dt_status dt__verify_attribute_list(const dt__verify_call *c, const char *name,
+                                    dt__verify_list *out);
+dt_status dt__verify_input_list(const dt__verify_call *c, int64_t input, dt__verify_list *out);
+/* An axis counted from the front; refused if there is none such. */
+dt_status dt__verify_axis(const dt__verify_call *c, int64_t axis, int rank, int *out);
+/* Axes as a set; an axis that is named twice is refused. */
+dt_status dt__verify_axes(const dt__verify_call *c, const dt__verify_list *axes, int rank,
+                          bool set[DT_MAX_RANK]);
+/* One integer of an input of one element. */
+dt_status dt__verify_input_int(const dt__verify_call *c, int64_t input, int64_t *out);
+
+/* ---- elements (verify_onnx_values.c) --------------------------------------------------------- */
+
+/* Bytes of an element here; 0: a type that is not known. */
+size_t dt__verify_size(dt__verify_type type);
+const char *dt__verify_type_name(dt__verify_type type);
+static inline bool dt__verify_is_half(dt__verify_type type)
+{
+    return type == DT__VERIFY_F16 || type == DT__VERIFY_BF16;
+}
+
+static inline bool dt__verify_is_real(dt__verify_type type)
+{
+    return type == DT__VERIFY_F32 || type == DT__VERIFY_F64 || dt__verify_is_half(type);
+}
+
+/* n elements, from number `from` on, `step` apart. Reals round, integers wrap. */
+void dt__verify_load_real(const dt__verify_value *x, int64_t from, int64_t step, int64_t n,
+                          double *to);
+void dt__verify_load_whole(const dt__verify_value *x, int64_t from, int64_t step, int64_t n,
+                           int64_t *to);
+void dt__verify_store_real(dt__verify_value *y, int64_t to, int64_t n, const double *from);
+void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const int64_t *from);
+
+static inline double dt__verify_real_at(const dt__verify_value *x, int64_t i)
+{
+    double a;
+    dt__verify_load_real(x, i, 0, 1, &a);
+    return a;
+}
+static inline int64_t dt__verify_whole_at(const dt__verify_value *x, int64_t i)
+{
+    int64_t a;
+    dt__verify_load_whole(x, i, 0, 1, &a);
+    return a;
+}
+
+/* Fills a value from a tensor of the file; its data are allocated. `c` may be NULL, then `what` is
+ * for messages: the tensor's name. */
+dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_bytes,
+                            dt__verify_value *out);
+
+/* The product of extents; false if one is negative, or if the product of those that are not 0 is
+ * above 2^40, so that no arithmetic of places overflows. */
+bool dt__verify_fits(int rank, const int64_t *dims, int64_t *count);
+
+/* Distances of a value's elements, row-major. */
+void dt__verify_strides(const dt__verify_value *x, int64_t stride[DT_MAX_RANK]);
+
+/* ---- rows of several operands (verify_onnx_rows.c) ------------------------------------------- */
+
+#define DT__VERIFY_OPERANDS 3
+#define DT__VERIFY_CHUNK 256
+
+/* A piece of a row: n <= DT__VERIFY_CHUNK elements of each operand, and where they go. */
+typedef struct dt__verify_row {
+    const dt__verify_call *c;
+    const dt__verify_value *x[DT__VERIFY_OPERANDS];
+    int64_t from[DT__VERIFY_OPERANDS], step[DT__VERIFY_OPERANDS];
+    dt__verify_value *y;
+    int64_t to, n;
+    const void *user;
+} dt__verify_row;
+
+typedef dt_status dt__verify_row_function(const dt__verify_row *row);
+
+/* Extents of values broadcast against each other; absent ones (NULL) are passed over. */
+dt_status dt__verify_broadcast(const dt__verify_call *c, const dt__verify_value *const *x,
+                               int64_t n, int *rank, int64_t dims[DT_MAX_RANK]);
+/* Distances of x in a walk over extents that it is broadcast to; refused if it is not. */
+dt_status dt__verify_spread(const dt__verify_call *c, const dt__verify_value *x, int rank,
+                            const int64_t *dims, int64_t stride[DT_MAX_RANK]);
+/* Calls `function` for all pieces of y; operands of `row` are broadcast to y. */
+dt_status dt__verify_rows(dt__verify_row *row, dt__verify_row_function *function);
+
+/* A walk over extents in row-major order; offset[k] follows stride[k]. Zero it, set rank, dims and
+ * strides. */
+typedef struct dt__verify_walk {
+    int rank;
+    int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK];
+    int64_t stride[DT__VERIFY_OPERANDS][DT_MAX_RANK], offset[DT__VERIFY_OPERANDS];
+} dt__verify_walk;
+
+void dt__verify_step(dt__verify_walk *w);
+
+#endif

@@ -1,0 +1,236 @@
+/* Elements of values: reading and writing them by type, tensors of a file, walks. */
+#include "core/text/json.h"
+#include "export/verify/onnx/verify_onnx.h"
+
+#include <string.h>
+
+#define MOST_ELEMENTS ((int64_t)1 << 40)
+
+static const struct {
+    const char *name;
+    size_t bytes; /* of an element here */
+    size_t bits;  /* in raw_data */
+} types[DT__VERIFY_TYPES] = {
+    [DT__VERIFY_F32] = { "float", 4, 32 },     [DT__VERIFY_U8] = { "uint8", 1, 8 },
+    [DT__VERIFY_I8] = { "int8", 1, 8 },        [DT__VERIFY_I32] = { "int32", 4, 32 },
+    [DT__VERIFY_I64] = { "int64", 8, 64 },     [DT__VERIFY_BOOL] = { "bool", 1, 8 },
+    [DT__VERIFY_F64] = { "double", 8, 64 },    [DT__VERIFY_U4] = { "uint4", 1, 4 },
+    [DT__VERIFY_I4] = { "int4", 1, 4 },        [DT__VERIFY_F16] = { "float16", 4, 16 },
+    [DT__VERIFY_BF16] = { "bfloat16", 4, 16 },
+};
+
+size_t dt__verify_size(dt__verify_type type)
+{
+    return (int)type > 0 && type < DT__VERIFY_TYPES ? types[type].bytes : 0;
+}
+
+const char *dt__verify_type_name(dt__verify_type type)
+{
+    return dt__verify_size(type) == 0 ? "a type that is not read" : types[type].name;
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+#define LOAD(type, element)                                                                        \
+    for (int64_t i = 0; i < n; i++) to[i] = (element)((const type *)x->data)[from + i * step];     \
+    break
+
+void dt__verify_load_real(const dt__verify_value *x, int64_t from, int64_t step, int64_t n,
+                          double *to)
+{
+    switch (x->type) {
+    case DT__VERIFY_F16:
+    case DT__VERIFY_BF16:
+    case DT__VERIFY_F32: LOAD(float, double);
+    case DT__VERIFY_F64: LOAD(double, double);
+    case DT__VERIFY_I8:
+    case DT__VERIFY_I4: LOAD(int8_t, double);
+    case DT__VERIFY_I32: LOAD(int32_t, double);
+    case DT__VERIFY_I64: LOAD(int64_t, double);
+    default: LOAD(uint8_t, double);
+    }
+}
+
+void dt__verify_load_whole(const dt__verify_value *x, int64_t from, int64_t step, int64_t n,
+                           int64_t *to)
+{
+    switch (x->type) {
+    case DT__VERIFY_I8:
+    case DT__VERIFY_I4: LOAD(int8_t, int64_t);
+    case DT__VERIFY_I32: LOAD(int32_t, int64_t);
+    case DT__VERIFY_I64: LOAD(int64_t, int64_t);
+    default: LOAD(uint8_t, int64_t);
+    }
+}
+
+#define STORE(type, value)                                                                         \
+    for (int64_t i = 0; i < n; i++) ((type *)y->data)[to + i] = (type)(value);                     \
+    break
+
+void dt__verify_store_real(dt__verify_value *y, int64_t to, int64_t n, const double *from)
+{
+    switch (y->type) {
+    case DT__VERIFY_F16:
+    case DT__VERIFY_BF16:
+    case DT__VERIFY_F32: STORE(float, from[i]);
+    case DT__VERIFY_F64: STORE(double, from[i]);
+    case DT__VERIFY_I8:
+    case DT__VERIFY_I4: STORE(int8_t, from[i]);
+    case DT__VERIFY_I32: STORE(int32_t, from[i]);
+    case DT__VERIFY_I64: STORE(int64_t, from[i]);
+    default: STORE(uint8_t, from[i]);
+    }
+}
+
+/* The low 4 bits as a signed number. */
+static int64_t nibble(int64_t x) { return ((x & 15) ^ 8) - 8; }
+
+void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const int64_t *from)
+{
+    switch (y->type) {
+    case DT__VERIFY_F32: STORE(float, from[i]);
+    case DT__VERIFY_F64: STORE(double, from[i]);
+    case DT__VERIFY_U8: STORE(uint8_t, from[i] & 255);
+    case DT__VERIFY_I8: STORE(int8_t, (uint8_t)from[i]);
+    case DT__VERIFY_I32: STORE(int32_t, (uint32_t)from[i]);
+    case DT__VERIFY_I64: STORE(int64_t, from[i]);
+    case DT__VERIFY_U4: STORE(uint8_t, from[i] & 15);
+    case DT__VERIFY_I4: STORE(int8_t, nibble(from[i]));
+    default: STORE(uint8_t, from[i] != 0);
+    }
+}
+
+/* ---- tensors of the file --------------------------------------------------------------------- */
+
+/* How many bytes, or numbers, the typed field of a tensor holds. */
+static size_t typed_count(const dt__onnx_tensor *t, dt__verify_type type)
+{
+    switch (type) {
+    case DT__VERIFY_F32: return t->n_float_data;
+    case DT__VERIFY_F64: return t->n_double_data;
+    case DT__VERIFY_I64: return t->n_int64_data;
+    default: return t->n_int32_data;
+    }
+}
+
+/* Bits of element i: of raw_data little-endian, two 4-bit integers in a byte, the low one first. */
+static uint64_t raw_bits(const dt__onnx_tensor *t, dt__verify_type type, int64_t i)
+{
+    const uint8_t *raw = t->raw_data.data;
+    if (types[type].bits == 4) return raw[i / 2] >> (i % 2 * 4) & 15;
+    const size_t bytes = types[type].bytes;
+    uint64_t bits = 0;
+    for (size_t k = bytes; k-- > 0;) bits = bits << 8 | raw[(size_t)i * bytes + k];
+    return bits;
+}
+
+static uint64_t typed_bits(const dt__onnx_tensor *t, dt__verify_type type, int64_t i)
+{
+    uint32_t low;
+    uint64_t bits;
+    switch (type) {
+    case DT__VERIFY_F32: memcpy(&low, &t->float_data[i], sizeof low); return low;
+    case DT__VERIFY_F64: memcpy(&bits, &t->double_data[i], sizeof bits); return bits;
+    case DT__VERIFY_I64: return (uint64_t)t->int64_data[i];
+    case DT__VERIFY_U4:
+    case DT__VERIFY_I4: return (uint64_t)(t->int32_data[i / 2] >> (i % 2 * 4)) & 15;
+    default: return (uint64_t)(int64_t)t->int32_data[i];
+    }
+}
+
+static void put_bits(dt__verify_value *y, int64_t i, uint64_t bits)
+{
+    const uint32_t low = (uint32_t)bits;
+    const int64_t whole = (int64_t)bits;
+    if (y->type == DT__VERIFY_F32) memcpy((float *)y->data + i, &low, sizeof low);
+    else if (y->type == DT__VERIFY_F64) memcpy((double *)y->data + i, &bits, sizeof bits);
+    else dt__verify_store_whole(y, i, 1, &whole);
+}
+
+static dt_status check(dt_ctx *ctx, const dt__onnx_tensor *t, const char *shown,
+                       dt__verify_value *out)
+{
+    const dt__verify_type type = (dt__verify_type)t->data_type;
+    if (t->data_location != 0) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED, "the tensor '%s' is in another file", shown);
+    }
+    if (dt__verify_size(type) == 0 || dt__verify_is_half(type)) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED, "the tensor '%s' has the data type %d", shown,
+                       t->data_type);
+    }
+    if (t->n_dims > DT_MAX_RANK || !dt__verify_fits((int)t->n_dims, t->dims, &out->count)) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "the tensor '%s' has %zu dimensions, or is too large; %d are the most",
+                       shown, t->n_dims, DT_MAX_RANK);
+    }
+    const uint64_t per = types[type].bits == 4 ? 2 : 1;
+    const uint64_t wanted = ((uint64_t)out->count + per - 1) / per;
+    const size_t unit = types[type].bytes;
+    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / unit : typed_count(t, type);
+    if (t->raw_data.len % unit != 0 || wanted != held) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "the tensor '%s' has %lld elements by its shape, but data of %zu", shown,
+                       (long long)out->count, held * (size_t)per);
+    }
+    out->type = type;
+    out->rank = (int)t->n_dims;
+    if (t->n_dims > 0) memcpy(out->dims, t->dims, t->n_dims * sizeof t->dims[0]);
+    return DT_OK;
+}
+
+dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_bytes,
+                            dt__verify_value *out)
+{
+    char shown[DT__SHOWN];
+    dt__shown(t->name, shown);
+    *out = (dt__verify_value){ .count = 0 };
+    DT__TRY(check(ctx, t, shown, out));
+    const size_t bytes = types[out->type].bytes; /* the file holds half as many at least */
+    if ((size_t)out->count > most_bytes / bytes) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "the tensor '%s' has %lld elements: too many for %zu "
+                       "bytes",
+                       shown, (long long)out->count, most_bytes);
+    }
+    out->data = dt__alloc_array(ctx, out->count, bytes);
+    if (out->data == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < out->count; i++) {
+        put_bits(out, i,
+                 t->raw_data.len > 0 ? raw_bits(t, out->type, i) : typed_bits(t, out->type, i));
+    }
+    return DT_OK;
+}
+
+bool dt__verify_fits(int rank, const int64_t *dims, int64_t *count)
+{
+    int64_t whole = 1;
+    *count = 1;
+    for (int d = 0; d < rank; d++) {
+        if (dims[d] < 0 || __builtin_mul_overflow(whole, dt__max_i64(dims[d], 1), &whole) ||
+            whole > MOST_ELEMENTS) {
+            return false;
+        }
+        *count *= dims[d];
+    }
+    return true;
+}
+
+/* ---- walks ----------------------------------------------------------------------------------- */
+
+void dt__verify_strides(const dt__verify_value *x, int64_t stride[DT_MAX_RANK])
+{
+    int64_t step = 1;
+    for (int d = x->rank; d-- > 0; step *= x->dims[d]) stride[d] = step;
+}
+
+void dt__verify_step(dt__verify_walk *w)
+{
+    for (int d = w->rank; d-- > 0;) {
+        for (int k = 0; k < DT__VERIFY_OPERANDS; k++) w->offset[k] += w->stride[k][d];
+        if (++w->at[d] < w->dims[d]) return;
+        for (int k = 0; k < DT__VERIFY_OPERANDS; k++) {
+            w->offset[k] -= w->dims[d] * w->stride[k][d];
+        }
+        w->at[d] = 0;
+    }
+}

@@ -1,0 +1,28 @@
+/* Windows that move over one or two dimensions, as convolutions and pools have them. */
+#ifndef DT__EXPORT_VERIFY_ONNX_WINDOW_H
+#define DT__EXPORT_VERIFY_ONNX_WINDOW_H
+
+#include "export/verify/onnx/verify_onnx.h"
+
+#define DT__VERIFY_WINDOW                                                                          \
+    "auto_pad dilations group kernel_shape pads strides ceil_mode count_include_pad "              \
+    "storage_order output_padding output_shape "
+
+/* Of an operand [n, c, h, w]; with one dimension h is 1. Index 0: h, 1: w. */
+typedef struct dt__verify_window {
+    int rank; /* 1 or 2 */
+    int64_t batch, channels;
+    int64_t in[2], out[2];
+    int64_t kernel[2], stride[2], dilation[2], before[2], after[2];
+} dt__verify_window;
+
+/* Reads attributes for the operand and kernel extents `kernel` (NULL: of attribute kernel_shape).
+ * Extents of the result are those of a convolution or pool (with ceil_mode), or with `transposed`
+ * those of ConvTranspose. */
+dt_status dt__verify_window_of(const dt__verify_call *c, const int64_t *kernel, bool transposed,
+                               dt__verify_window *w);
+/* Makes result 0 of `channels` planes. */
+dt_status dt__verify_window_make(dt__verify_call *c, const dt__verify_window *w, int64_t channels,
+                                 dt__verify_type type, dt__verify_value **out);
+
+#endif

@@ -1,0 +1,154 @@
+/* An interpreter of TFLite models, by which detent reads its own exports back. It shares nothing
+ * with the writer: it knows the tables of schema.fbs and the operators' definitions, and neither
+ * modules nor traces.
+ *
+ * One example is run at a time. Floats are computed in double and rounded once for each operator;
+ * products of floats with integer weights quantize their inputs as LiteRT does, int8, asymmetric, a
+ * range for each row (FULLY_CONNECTED) or example (convolutions). Operators of int8 follow TFLite
+ * Micro's reference kernels to the bit. Every result must have the extents that the file declares.
+ *
+ * An operator's version must be one that LiteRT has. Where a file's signature leaves the batch
+ * open, it can be run with any (dt__vlite_resize), as LiteRT resizes it.
+ *
+ * Files are not trusted: sizes are checked, memory and work are limited. */
+#ifndef DT__EXPORT_VERIFY_LITE_H
+#define DT__EXPORT_VERIFY_LITE_H
+
+#include "core/system/atomic_file.h"
+#include "core/core.h"
+
+#include <detent/ops.h>
+
+typedef enum dt__vlite_type {
+    DT__VLITE_F32 = 0,
+    DT__VLITE_F16 = 1,
+    DT__VLITE_I32 = 2,
+    DT__VLITE_I8 = 9,
+    DT__VLITE_I4 = 17
+} dt__vlite_type;
+
+#define DT__VLITE_RANK 6
+
+typedef struct dt__vlite_tensor {
+    int type, rank;
+    int64_t dims[DT__VLITE_RANK], count;
+    float *f;              /* of F32 and F16; NULL: no value yet */
+    int32_t *q;            /* of integers */
+    bool constant;         /* its value is in the file */
+    bool open;             /* its signature says that dimension 0 may have any extent */
+    int64_t scales, block; /* how many; columns of a block, 0: none */
+    float *scale;
+    int32_t *zero; /* [scales] */
+    int axis;
+    int block_scales; /* a tensor */
+} dt__vlite_tensor;
+
+typedef struct dt__vlite dt__vlite;
+
+/* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
+typedef struct dt__vlite_limits {
+    size_t bytes; /* of all values */
+    double work;  /* elements written, and products of sums */
+} dt__vlite_limits;
+
+/* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT,
+ * UNSUPPORTED (an operator, a type, more than one graph), NOMEM. The caller closes *out. */
+dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const dt__span *file,
+                         const dt__vlite_limits *limits, dt__vlite **out);
+void dt__vlite_close(dt__vlite *v);
+
+int dt__vlite_inputs(const dt__vlite *v);
+int dt__vlite_outputs(const dt__vlite *v);
+const dt__vlite_tensor *dt__vlite_input(const dt__vlite *v, int i);
+/* Output i of the last run, lent until the next one; before a run its declared type and extents. */
+const dt__vlite_tensor *dt__vlite_output(const dt__vlite *v, int i);
+/* The values of input i, count of them: floats, or integers. They are copied. Errors: NOMEM. */
+dt_status dt__vlite_give(dt__vlite *v, int i, const void *data);
+/* Whether all inputs may have another batch; and gives them that one, after which results have the
+ * extents that follow. Before the first value is given. */
+bool dt__vlite_is_open(const dt__vlite *v);
+void dt__vlite_resize(dt__vlite *v, int64_t batch);
+/* Runs the graph once. Errors: FORMAT, with the operator's place; NOMEM. */
+dt_status dt__vlite_run(dt__vlite *v);
+
+/* ---- for operators --------------------------------------------------------------------------- */
+
+#define DT__VLITE_IN 1024
+#define DT__VLITE_OPTIONS 8
+
+/* An operator of the file. */
+typedef struct dt__vlite_op {
+    int64_t place;
+    int code;
+    int n_in, n_out;
+    int *in, *out;                     /* -1: left out */
+    int64_t option[DT__VLITE_OPTIONS]; /* of integers, with the defaults of the schema */
+    float real;                        /* option 0 as a float */
+} dt__vlite_op;
+
+typedef struct dt__vlite_call {
+    dt__vlite *v;
+    const dt__vlite_op *op;
+    const dt__vlite_tensor *in[DT__VLITE_IN]; /* NULL: left out */
+    int n_in;
+    dt__vlite_tensor *y; /* the first result, whose memory is there */
+} dt__vlite_call;
+
+typedef struct dt__vlite_operator {
+    int code;
+    const char *name;
+    int least_in, most_in;
+    dt_status (*run)(dt__vlite_call *c);
+    int bytes[DT__VLITE_OPTIONS]; /* of each option: 1, 4, or 0 where there is none */
+    double (*real)(double a, double b);
+} dt__vlite_operator;
+
+/* Tables of operators, each with an empty row at its end. */
+extern const dt__vlite_operator dt__vlite_maps[], dt__vlite_products[], dt__vlite_pools[],
+    dt__vlite_moves[], dt__vlite_sums[];
+
+/* FORMAT with a message about the operator; returns the status. */
+dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...) DT_PRINTF(2, 3);
+/* Whether y has these extents; refused if not. */
+dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims);
+/* All inputs and y have floats; refused if not. */
+dt_status dt__vlite_floats(const dt__vlite_call *c);
+/* Counts steps of work; refused above the limit. */
+dt_status dt__vlite_work(const dt__vlite_call *c, double steps);
+/* Memory until the file is closed; zeroed. */
+void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size);
+dt_ctx *dt__vlite_ctx(const dt__vlite_call *c);
+/* The tensor of an index that was checked when the file was read. */
+const dt__vlite_tensor *dt__vlite_tensor_at(const dt__vlite_call *c, int i);
+/* Integers of a constant input, at most DT__VLITE_RANK * 2 of them. */
+dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to);
+/* An axis counted from the front; refused if there is none such. */
+dt_status dt__vlite_axis(const dt__vlite_call *c, int64_t axis, int rank, int *out);
+/* A float after the fused activation of a number. */
+double dt__vlite_activated(int activation, double x);
+/* Result i of an operator with several. */
+dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
+
+dt_status dt__vlite_matmul(dt__vlite_call *c); /* verify_lite_matmul.c */
+
+/* ---- integers (verify_lite_int8.c) ----------------------------------------------------------- */
+
+/* requantize(v, multiplier, shift) of TFLite with its two roundings; *made = the pair for a real
+ * number. */
+typedef struct dt__vlite_factor {
+    int32_t multiplier;
+    int shift;
+} dt__vlite_factor;
+dt__vlite_factor dt__vlite_factor_of(double real);
+int32_t dt__vlite_requantize(int64_t v, dt__vlite_factor f);
+/* The codes between which an activation keeps a result. */
+void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most);
+dt_status dt__vlite_add_int8(dt__vlite_call *c);
+dt_status dt__vlite_mul_int8(dt__vlite_call *c);
+dt_status dt__vlite_softmax_int8(dt__vlite_call *c);
+/* Whether x is int8 with one scale. */
+bool dt__vlite_is_coded(const dt__vlite_tensor *x);
+/* Whether x and y are, with the same scale and zero point; refused if not. */
+dt_status dt__vlite_same_codes(const dt__vlite_call *c);
+
+#endif

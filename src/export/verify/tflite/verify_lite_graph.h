@@ -1,0 +1,36 @@
+/* A TFLite model as it was read: verify_lite_read.c fills it, verify_lite.c runs it. */
+#ifndef DT__EXPORT_VERIFY_LITE_GRAPH_H
+#define DT__EXPORT_VERIFY_LITE_GRAPH_H
+
+#include "export/verify/verify_flat.h"
+#include "export/verify/tflite/verify_lite.h"
+
+struct dt__vlite {
+    dt_ctx *ctx;
+    const char *path;
+    dt__vflat f;
+    void *blocks;
+    size_t used;
+    dt__vlite_tensor *tensor;
+    int64_t tensors;
+    dt__vlite_op *op;
+    int64_t ops;
+    int in[DT_MAX_IN], out[DT_MAX_OUT], ins, outs;
+    double work;
+    dt__vlite_limits most;
+    bool resized;                  /* results take the extents that follow from the inputs */
+    const dt__vlite_tensor *sized; /* the result that the running operator has sized so */
+};
+
+/* The operator of a number; NULL: it is not known. */
+const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
+/* The newest version of an operator that LiteRT has; 0: none. (verify_lite_versions.c) */
+int dt__vlite_newest(int64_t code);
+/* Memory for a tensor's values. */
+dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);
+/* FORMAT: "<path>: damaged, or no TFLite model: <what> <i>" */
+dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i);
+/* Reads v->f. */
+dt_status dt__vlite_read(dt__vlite *v);
+
+#endif

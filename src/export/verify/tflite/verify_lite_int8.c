@@ -1,0 +1,198 @@
+/* Operators of int8 as TFLite Micro's reference kernels compute them: real numbers as a multiplier
+ * of 31 bits and a shift, with a rounding at the product and one at the shift (numerics.md §8). */
+#include "export/verify/tflite/verify_lite.h"
+
+#include <math.h>
+
+/* ---- requantization -------------------------------------------------------------------------- */
+
+dt__vlite_factor dt__vlite_factor_of(double real)
+{
+    int shift;
+    if (!(real > 0) || isinf(real)) return (dt__vlite_factor){ 0, 0 };
+    int64_t q = (int64_t)round(frexp(real, &shift) * 0x1p31);
+    if (q == (int64_t)1 << 31) {
+        q /= 2;
+        shift++;
+    }
+    if (shift < -31 || shift > 30) return (dt__vlite_factor){ 0, 0 };
+    return (dt__vlite_factor){ (int32_t)q, shift };
+}
+
+static int32_t saturated(int64_t v)
+{
+    return (int32_t)(v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v);
+}
+
+/* a b / 2^31, halves up. */
+static int32_t high(int32_t a, int32_t b)
+{
+    const int64_t v = (int64_t)a * b + ((int64_t)1 << 30);
+    return saturated(v >= 0 ? v / ((int64_t)1 << 31) : -((-v + ((int64_t)1 << 31) - 1) >> 31));
+}
+
+/* v / 2^e, halves away from zero. */
+static int32_t down(int32_t v, int e)
+{
+    const int64_t half = e == 0 ? 0 : (int64_t)1 << (e - 1), one = (int64_t)1 << e;
+    return (int32_t)(v >= 0 ? (v + half) / one : -((-(int64_t)v + half) / one));
+}
+
+int32_t dt__vlite_requantize(int64_t v, dt__vlite_factor f)
+{
+    const int64_t up = f.shift > 0 ? v * ((int64_t)1 << f.shift) : v;
+    return down(high(saturated(up), f.multiplier), f.shift < 0 ? -f.shift : 0);
+}
+
+bool dt__vlite_is_coded(const dt__vlite_tensor *x)
+{
+    return x->type == DT__VLITE_I8 && x->scales == 1;
+}
+
+dt_status dt__vlite_same_codes(const dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    if (dt__vlite_is_coded(x) && dt__vlite_is_coded(y) && x->scale[0] == y->scale[0] &&
+        x->zero[0] == y->zero[0]) {
+        return DT_OK;
+    }
+    return dt__vlite_refuse(c, "its result has another scale or zero point");
+}
+
+static int32_t code_of(float value, const dt__vlite_tensor *y)
+{
+    const float code = roundf(value / y->scale[0]) + (float)y->zero[0];
+    return code < -128 ? -128 : code > 127 ? 127 : (int32_t)code;
+}
+
+void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most)
+{
+    *least = activation == 0 ? -128 : code_of(0, y);
+    *most = activation == 3 ? code_of(6, y) : 127;
+}
+
+/* ---- add, mul -------------------------------------------------------------------------------- */
+
+static dt_status check_pair(const dt__vlite_call *c)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!dt__vlite_is_coded(c->in[i])) return dt__vlite_refuse(c, "its integers have no scale");
+        DT__TRY(dt__vlite_wants(c, c->in[i]->rank, c->in[i]->dims));
+    }
+    return dt__vlite_is_coded(c->y) ? DT_OK : dt__vlite_refuse(c, "its result has no scale");
+}
+
+static int32_t finish(const dt__vlite_call *c, int64_t v)
+{
+    int32_t least, most;
+    dt__vlite_clamps((int)c->op->option[0], c->y, &least, &most);
+    v += c->y->zero[0];
+    return (int32_t)(v < least ? least : v > most ? most : v);
+}
+
+dt_status dt__vlite_add_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    DT__TRY(check_pair(c));
+    const double p = (double)a->scale[0], q = (double)b->scale[0], twice = 2 * fmax(p, q);
+    const dt__vlite_factor of_a = dt__vlite_factor_of(p / twice);
+    const dt__vlite_factor of_b = dt__vlite_factor_of(q / twice);
+    const dt__vlite_factor of_y = dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int64_t left = (int64_t)(a->q[i] - a->zero[0]) * (1 << 20);
+        const int64_t right = (int64_t)(b->q[i] - b->zero[0]) * (1 << 20);
+        const int64_t sum =
+            (int64_t)dt__vlite_requantize(left, of_a) + dt__vlite_requantize(right, of_b);
+        c->y->q[i] = finish(c, dt__vlite_requantize(sum, of_y));
+    }
+    return DT_OK;
+}
+
+dt_status dt__vlite_mul_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    DT__TRY(check_pair(c));
+    const double real = (double)a->scale[0] * (double)b->scale[0] / (double)c->y->scale[0];
+    const dt__vlite_factor by = dt__vlite_factor_of(real);
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int64_t product = (int64_t)(a->q[i] - a->zero[0]) * (b->q[i] - b->zero[0]);
+        c->y->q[i] = finish(c, dt__vlite_requantize(product, by));
+    }
+    return DT_OK;
+}
+
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* e^(a / 2^26), a <= 0, as a fraction of 2^31: Taylor to the fourth power about -1/8 of what is
+ * left of a quarter, times e^-(2^k) for each bit of the quarters. */
+static int32_t exp_of(int32_t a)
+{
+    static const int32_t by[] = { 1672461947, 1302514674, 790015084, 290630308,
+                                  39332535,   720401,     242 };
+    if (a == 0) return INT32_MAX;
+    const int32_t t = (a & 0xffffff) - (1 << 24), rest = t - a;
+    const int32_t x = 32 * t + (1 << 28), x2 = high(x, x), x3 = high(x2, x);
+    const int32_t x4 = down(high(x2, x2), 2);
+    const int32_t tail = high(x4 + x3, 715827883) + x2;
+    int32_t y = 1895147668 + high(1895147668, x + down(tail, 1));
+    for (int k = 0; k < 7; k++) {
+        if ((rest >> (24 + k) & 1) != 0) y = high(y, by[k]);
+    }
+    return y;
+}
+
+/* 1 / (1 + a / 2^31), by three steps of Newton. */
+static int32_t inverse_of(int32_t a)
+{
+    const int32_t d = (int32_t)(((int64_t)a + INT32_MAX + 1) / 2);
+    int32_t x = 1515870810 + high(d, -1010580540);
+    for (int i = 0; i < 3; i++) {
+        const int32_t miss = (1 << 29) - high(d, x);
+        x = saturated((int64_t)x + saturated((int64_t)high(x, miss) * 4));
+    }
+    return saturated((int64_t)x * 2);
+}
+
+static bool softmax_row(const dt__vlite_call *c, int64_t from, int64_t n, dt__vlite_factor f)
+{
+    const int32_t *x = c->in[0]->q + from;
+    const double reach = 31.0 * 0x1p26 / (double)((int64_t)1 << f.shift);
+    const int32_t least = (int32_t)-floor(reach);
+    int32_t largest = -128;
+    int64_t sum = 0;
+    for (int64_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t d = x[i] - largest;
+        const int64_t wide = (int64_t)d * ((int64_t)1 << f.shift);
+        if (d >= least) sum += down(exp_of(high((int32_t)wide, f.multiplier)), 12);
+    }
+    if (sum <= 0 || sum >= (int64_t)1 << 28) return false;
+    int zeros = 0;
+    while (((uint32_t)sum << zeros & 0x80000000u) == 0) zeros++;
+    const int32_t scale = inverse_of((int32_t)(((uint32_t)sum << zeros) - 0x80000000u));
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t d = x[i] - largest;
+        const int64_t wide = (int64_t)d * ((int64_t)1 << f.shift);
+        const int32_t e = d < least ? 0 : exp_of(high((int32_t)wide, f.multiplier));
+        const int32_t code = d < least ? -128 : down(high(scale, e), 35 - zeros) - 128;
+        c->y->q[from + i] = code < -128 ? -128 : code > 127 ? 127 : code;
+    }
+    return true;
+}
+
+dt_status dt__vlite_softmax_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    if (!dt__vlite_is_coded(x) || !dt__vlite_is_coded(y) || y->scale[0] != 0x1p-8f ||
+        y->zero[0] != -128 || c->op->code != 25) {
+        return dt__vlite_refuse(c, "its result is not of scale 1/256 and zero point -128");
+    }
+    const double real = fmin((double)c->op->real * (double)x->scale[0] * 0x1p26, 2147483647.0);
+    const dt__vlite_factor f = dt__vlite_factor_of(real);
+    const int64_t n = x->rank == 0 ? 1 : x->dims[x->rank - 1];
+    if (real < 1) return dt__vlite_refuse(c, "the scale of its input is too small");
+    for (int64_t row = 0; n > 0 && row < x->count / n; row++) {
+        if (!softmax_row(c, row * n, n, f)) return dt__vlite_refuse(c, "its sum is too large");
+    }
+    return DT_OK;
+}

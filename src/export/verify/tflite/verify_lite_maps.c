@@ -1,0 +1,199 @@
+/* Operators of TFLite on elements, alone and in pairs. */
+#include "export/verify/tflite/verify_lite.h"
+
+#include <math.h>
+
+/* ---- one operand ----------------------------------------------------------------------------- */
+
+static double neg(double x, double b) { return (void)b, -x; }
+static double exponential(double x, double b) { return (void)b, exp(x); }
+static double logarithm(double x, double b) { return (void)b, log(x); }
+static double root(double x, double b) { return (void)b, sqrt(x); }
+static double inverse_root(double x, double b) { return (void)b, 1 / sqrt(x); }
+static double square(double x, double b) { return (void)b, x * x; }
+static double hyperbolic(double x, double b) { return (void)b, tanh(x); }
+static double logistic(double x, double b) { return (void)b, 1 / (1 + exp(-x)); }
+static double relu(double x, double b) { return (void)b, dt__vlite_activated(1, x); }
+static double relu6(double x, double b) { return (void)b, dt__vlite_activated(3, x); }
+static double leaky(double x, double slope) { return x < 0 ? slope * x : x; }
+static double elu(double x, double b) { return (void)b, x < 0 ? expm1(x) : x; }
+static double hard_swish(double x, double b)
+{
+    return (void)b, x * dt__vlite_activated(3, x + 3) / 6;
+}
+
+static const dt__vlite_operator *row_of(const dt__vlite_call *c)
+{
+    const dt__vlite_operator *o = dt__vlite_maps;
+    while (o->code != c->op->code) o++;
+    return o;
+}
+
+static dt_status run_one(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    DT__TRY(dt__vlite_floats(c));
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    const dt__vlite_operator *o = row_of(c);
+    for (int64_t i = 0; i < x->count; i++) {
+        c->y->f[i] = (float)o->real((double)x->f[i], (double)c->op->real);
+    }
+    return DT_OK;
+}
+
+static dt_status run_gelu(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    DT__TRY(dt__vlite_floats(c));
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    for (int64_t i = 0; i < x->count; i++) {
+        const double v = (double)x->f[i];
+        const double t = tanh(0.79788456080286536 * (v + 0.044715 * v * v * v));
+        const double y = c->op->option[0] != 0 ? 0.5 * v * (1 + t)
+                                               : 0.5 * v * (1 + erf(v * 0.70710678118654752));
+        c->y->f[i] = (float)y;
+    }
+    return DT_OK;
+}
+
+/* ---- two operands ---------------------------------------------------------------------------- */
+
+static double add(double a, double b) { return a + b; }
+static double sub(double a, double b) { return a - b; }
+static double mul(double a, double b) { return a * b; }
+static double divide(double a, double b) { return a / b; }
+static double larger(double a, double b) { return a > b ? a : b; }
+static double smaller(double a, double b) { return a < b ? a : b; }
+static double prelu(double x, double slope) { return x < 0 ? slope * x : x; }
+
+/* The element of x that goes with element i of y; x is broadcast to y. -1: it is not. */
+static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i)
+{
+    int64_t at = 0, step = 1;
+    for (int k = 1; k <= y->rank; k++) {
+        const int64_t n = y->dims[y->rank - k], own = k <= x->rank ? x->dims[x->rank - k] : 1;
+        if (own != n && own != 1) return -1;
+        if (own != 1) at += i % n * step;
+        i /= n;
+        step *= own;
+    }
+    return x->rank > y->rank ? -1 : at;
+}
+
+/* Extents of y: the larger of both. */
+static dt_status check_pair(const dt__vlite_call *c)
+{
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    int64_t dims[DT__VLITE_RANK];
+    for (int k = 1; k <= rank; k++) {
+        const int64_t p = k <= a->rank ? a->dims[a->rank - k] : 1;
+        const int64_t q = k <= b->rank ? b->dims[b->rank - k] : 1;
+        if (p != q && p != 1 && q != 1)
+            return dt__vlite_refuse(c, "its operands are not broadcast to its result");
+        dims[rank - k] = p == 1 ? q : p;
+    }
+    return dt__vlite_wants(c, rank, dims);
+}
+
+static dt_status run_two(dt__vlite_call *c)
+{
+    DT__TRY(dt__vlite_floats(c));
+    DT__TRY(check_pair(c));
+    const dt__vlite_operator *o = row_of(c);
+    const int activation = o->bytes[0] == 1 ? (int)c->op->option[0] : 0;
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int64_t a = spread(c->in[0], c->y, i), b = spread(c->in[1], c->y, i);
+        const double y = o->real((double)c->in[0]->f[a], (double)c->in[1]->f[b]);
+        c->y->f[i] = (float)dt__vlite_activated(activation, y);
+    }
+    return DT_OK;
+}
+
+/* MAXIMUM and MINIMUM of codes of one scale. */
+static dt_status run_codes(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *b = c->in[1];
+    DT__TRY(dt__vlite_same_codes(c));
+    if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
+        return dt__vlite_refuse(c, "its operands have different scales");
+    }
+    DT__TRY(check_pair(c));
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int32_t p = c->in[0]->q[spread(c->in[0], c->y, i)], q = b->q[spread(b, c->y, i)];
+        c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
+    }
+    return DT_OK;
+}
+
+static dt_status run_limit(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? run_codes(c) : run_two(c);
+}
+
+static dt_status run_add(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
+}
+
+static dt_status run_mul(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? dt__vlite_mul_int8(c) : run_two(c);
+}
+
+/* ---- codes ----------------------------------------------------------------------------------- */
+
+static dt_status run_quantize(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    dt__vlite_tensor *y = c->y;
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    if (x->f == NULL || !dt__vlite_is_coded(y)) {
+        return dt__vlite_refuse(c, "it makes int8 of floats alone");
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        const float code = roundf(x->f[i] / y->scale[0]) + (float)y->zero[0];
+        y->q[i] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
+    }
+    return DT_OK;
+}
+
+static dt_status run_dequantize(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    if (!dt__vlite_is_coded(x) || c->y->f == NULL) {
+        return dt__vlite_refuse(c, "it makes floats of int8 alone");
+    }
+    for (int64_t i = 0; i < x->count; i++) {
+        c->y->f[i] = (float)((double)(x->q[i] - x->zero[0]) * (double)x->scale[0]);
+    }
+    return DT_OK;
+}
+
+const dt__vlite_operator dt__vlite_maps[] = {
+    { 0, "ADD", 2, 2, run_add, { 1 }, add },
+    { 6, "DEQUANTIZE", 1, 1, run_dequantize, { 0 }, NULL },
+    { 14, "LOGISTIC", 1, 1, run_one, { 0 }, logistic },
+    { 18, "MUL", 2, 2, run_mul, { 1 }, mul },
+    { 19, "RELU", 1, 1, run_one, { 0 }, relu },
+    { 21, "RELU6", 1, 1, run_one, { 0 }, relu6 },
+    { 28, "TANH", 1, 1, run_one, { 0 }, hyperbolic },
+    { 41, "SUB", 2, 2, run_two, { 1 }, sub },
+    { 42, "DIV", 2, 2, run_two, { 1 }, divide },
+    { 47, "EXP", 1, 1, run_one, { 0 }, exponential },
+    { 54, "PRELU", 2, 2, run_two, { 0 }, prelu },
+    { 55, "MAXIMUM", 2, 2, run_limit, { 0 }, larger },
+    { 57, "MINIMUM", 2, 2, run_limit, { 0 }, smaller },
+    { 59, "NEG", 1, 1, run_one, { 0 }, neg },
+    { 73, "LOG", 1, 1, run_one, { 0 }, logarithm },
+    { 75, "SQRT", 1, 1, run_one, { 0 }, root },
+    { 76, "RSQRT", 1, 1, run_one, { 0 }, inverse_root },
+    { 92, "SQUARE", 1, 1, run_one, { 0 }, square },
+    { 98, "LEAKY_RELU", 1, 1, run_one, { 4 }, leaky },
+    { 111, "ELU", 1, 1, run_one, { 0 }, elu },
+    { 114, "QUANTIZE", 1, 1, run_quantize, { 0 }, NULL },
+    { 117, "HARD_SWISH", 1, 1, run_one, { 0 }, hard_swish },
+    { 150, "GELU", 1, 1, run_gelu, { 1 }, NULL },
+    { 0, NULL, 0, 0, NULL, { 0 }, NULL },
+};

@@ -1,0 +1,96 @@
+/* Pools of TFLite: what lies outside of an image does not count. */
+#include "export/verify/tflite/verify_lite.h"
+
+#include <math.h>
+
+/* Windows of an image. */
+typedef struct windows {
+    int64_t kernel[2], stride[2], lead[2];
+} windows;
+
+static dt_status find(const dt__vlite_call *c, windows *w)
+{
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    const int64_t *option = c->op->option;
+    *w = (windows){ .kernel = { option[4], option[3] }, .stride = { option[2], option[1] } };
+    bool fits = x->rank == 4 && y->rank == 4 && x->dims[3] == y->dims[3];
+    if (fits) {
+        const int64_t dims[] = { x->dims[0], y->dims[1], y->dims[2], y->dims[3] };
+        DT__TRY(dt__vlite_wants(c, 4, dims));
+    }
+    for (int d = 0; d < 2 && fits; d++) {
+        const int64_t in = x->dims[1 + d], k = w->kernel[d], s = w->stride[d];
+        if (k <= 0 || s <= 0 || k > INT32_MAX || s > INT32_MAX) {
+            return dt__vlite_refuse(c, "its windows have no extent");
+        }
+        const int64_t out = option[0] == 0 ? dt__ceil_div(in, s) : in < k ? 0 : (in - k) / s + 1;
+        const int64_t all = (out - 1) * s + k - in;
+        w->lead[d] = option[0] == 0 && all > 0 ? all / 2 : 0;
+        fits = out == y->dims[1 + d];
+    }
+    return fits ? DT_OK : dt__vlite_refuse(c, "its result is declared with other extents");
+}
+
+/* The pixels of a window that are in the image, in one direction. */
+static void inside(const windows *w, int d, int64_t at, int64_t in, int64_t range[2])
+{
+    const int64_t from = at * w->stride[d] - w->lead[d];
+    range[0] = dt__max_i64(from, 0);
+    range[1] = dt__min_i64(from + w->kernel[d], in);
+}
+
+/* TFLite's division: to the nearest, halves away from zero. */
+static int32_t divided(int64_t sum, int64_t n)
+{
+    return (int32_t)(sum > 0 ? (sum + n / 2) / n : (sum - n / 2) / n);
+}
+
+static void pool(const dt__vlite_call *c, const windows *w, int64_t i, bool most)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    dt__vlite_tensor *y = c->y;
+    const int64_t channels = y->dims[3], columns = y->dims[2], o = i % channels;
+    const int64_t pixel = i / channels % (y->dims[1] * columns);
+    const int64_t image = i / channels / (y->dims[1] * columns);
+    int64_t rows[2], range[2], n = 0, whole = 0;
+    double sum = 0, largest = -INFINITY;
+    inside(w, 0, pixel / columns, x->dims[1], rows);
+    inside(w, 1, pixel % columns, x->dims[2], range);
+    for (int64_t r = rows[0]; r < rows[1]; r++) {
+        for (int64_t s = range[0]; s < range[1]; s++) {
+            const int64_t at = ((image * x->dims[1] + r) * x->dims[2] + s) * channels + o;
+            const double v = x->f != NULL ? (double)x->f[at] : (double)x->q[at];
+            sum += v;
+            whole += x->f != NULL ? 0 : x->q[at];
+            largest = v > largest ? v : largest;
+            n++;
+        }
+    }
+    if (y->f != NULL) {
+        const double v = most ? largest : sum / (double)n;
+        y->f[i] = (float)dt__vlite_activated((int)c->op->option[5], v);
+        return;
+    }
+    int32_t low, high;
+    const int32_t code = n == 0 ? 0 : most ? (int32_t)largest : divided(whole, n);
+    dt__vlite_clamps((int)c->op->option[5], y, &low, &high);
+    y->q[i] = code < low ? low : code > high ? high : code;
+}
+
+static dt_status run_pool(dt__vlite_call *c)
+{
+    windows w;
+    DT__TRY(find(c, &w));
+    DT__TRY(c->in[0]->f != NULL ? dt__vlite_floats(c) : dt__vlite_same_codes(c));
+    const double area = (double)dt__min_i64(w.kernel[0], c->in[0]->dims[1]) *
+                        (double)dt__min_i64(w.kernel[1], c->in[0]->dims[2]);
+    DT__TRY(dt__vlite_work(c, (double)c->y->count * area));
+    for (int64_t i = 0; i < c->y->count; i++) pool(c, &w, i, c->op->code == 17);
+    return DT_OK;
+}
+
+const dt__vlite_operator dt__vlite_pools[] = {
+    { 1, "AVERAGE_POOL_2D", 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
+    { 17, "MAX_POOL_2D", 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
+    { 0, NULL, 0, 0, NULL, { 0 }, NULL },
+};

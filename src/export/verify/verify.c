@@ -1,0 +1,221 @@
+/* Running exported files: dt_export_verify gives an export and its model the same random inputs,
+ * and compares what both compute. */
+#include "core/system/atomic_file.h"
+#include "core/text/json.h"
+#include "core/system/open_file.h"
+#include "core/system/system_calls.h"
+#include "core/tensor.h"
+#include "export/trace/random_inputs.h"
+#include "export/trace/trace.h"
+#include "export/verify/onnx/verify_onnx.h"
+#include "export/verify/tflite/verify_tflite.h"
+#include "nn/lists/graph.h"
+#include "nn/module.h"
+
+#include <detent/ops.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BATCH 3 /* of dt__random_inputs */
+
+typedef struct verification {
+    dt_ctx *ctx;
+    dt_module *m;
+    const char *path; /* its tail */
+    dt__verify *file;
+    int64_t output[DT_MAX_OUT]; /* of the file, for each of the model */
+    dt_trace_input in[DT_MAX_IN];
+    int n_in, n_out;
+    dt_tensor *x[DT_MAX_IN];
+    dt__verify_named *given; /* inputs of the file, whose data are in tensors of `wide` or `x` */
+    int64_t n_given;
+    float none;                 /* where inputs without elements begin */
+    dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
+    dt_tape *tape;
+    dt_tensor *y[DT_MAX_OUT];
+} verification;
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Input i of the model as the file wants it: tokens may be int64 there. */
+static dt_status give(verification *v, int i)
+{
+    const dt__verify_type type = dt__verify_input_type(v->file, i);
+    dt_tensor *x = v->x[i];
+    if (x->dtype == DT_I32 && type == DT__VERIFY_I64) {
+        DT__TRY(dt_tensor_create(v->ctx, DT_I64, x->rank, x->dims, &v->wide[i]));
+        const int32_t *from = dt_data(x);
+        int64_t *to = dt_data_mut(v->wide[i]);
+        for (int64_t k = 0; k < x->count; k++) to[k] = from[k];
+        x = v->wide[i];
+    }
+    dt__verify_value *to = &v->given[i].value;
+    v->given[i].name = dt__verify_input_name(v->file, i);
+    *to = (dt__verify_value){ .type = x->dtype == DT_I64   ? DT__VERIFY_I64
+                                      : x->dtype == DT_I32 ? DT__VERIFY_I32
+                                                           : DT__VERIFY_F32,
+                              .rank = x->rank,
+                              .count = x->count,
+                              .data = (void *)(uintptr_t)dt_data(x) };
+    memcpy(to->dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
+    return DT_OK;
+}
+
+/* An input beyond the model's: keys or values of earlier tokens, of which there are none. */
+static dt_status give_none(verification *v, int64_t i)
+{
+    dt__verify_named *to = &v->given[i];
+    char shown[DT__SHOWN];
+    to->name = dt__verify_input_name(v->file, i);
+    if (strncmp(to->name, "past", 4) != 0 ||
+        !dt__verify_input_dims(v->file, i, BATCH, &to->value)) {
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the model has no input '%s'", v->path,
+                       dt__shown(to->name, shown));
+    }
+    to->value.data = &v->none;
+    return DT_OK;
+}
+
+static dt_status give_all(verification *v)
+{
+    v->n_given = dt__verify_inputs(v->file);
+    if (v->n_given < v->n_in) {
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %lld inputs, but the model has %d", v->path,
+                       (long long)v->n_given, v->n_in);
+    }
+    v->given = dt__alloc_zero(v->ctx, (size_t)v->n_given * sizeof *v->given);
+    if (v->given == NULL) return DT_ERR_NOMEM;
+    for (int i = 0; i < v->n_in; i++) DT__TRY(give(v, i));
+    for (int64_t i = v->n_in; i < v->n_given; i++) DT__TRY(give_none(v, i));
+    return DT_OK;
+}
+
+/* ---- comparison ------------------------------------------------------------------------------ */
+
+static dt_status compare(const verification *v, int i, dt_export_difference *d)
+{
+    const dt__verify_value *is = dt__verify_output(v->file, v->output[i]);
+    const dt_tensor *y = v->y[i];
+    char wanted[160], own[160];
+    *d = (dt_export_difference){ .values = y->count };
+    snprintf(d->output, sizeof d->output, "%s", dt__verify_output_name(v->file, v->output[i]));
+    if (is->type != DT__VERIFY_F32 || is->rank != y->rank ||
+        memcmp(is->dims, y->dims, (size_t)y->rank * sizeof y->dims[0]) != 0) {
+        dt__dims_text(y->rank, y->dims, wanted, sizeof wanted);
+        dt__dims_text(is->rank, is->dims, own, sizeof own);
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: output %d is %s %s, but float %s of the model",
+                       v->path, i, dt__verify_type_name(is->type), own, wanted);
+    }
+    double largest = 0;
+    dt__add_difference(is->data, dt_data(y), y->count, d, &largest);
+    return DT_OK;
+}
+
+/* Keys or values for the next tokens: present.0.key. */
+static bool is_kept(const char *name)
+{
+    if (strncmp(name, "present.", 8) != 0) return false;
+    name += 8 + strspn(name + 8, "0123456789");
+    return strcmp(name, ".key") == 0 || strcmp(name, ".value") == 0;
+}
+
+/* The outputs of the file that are the model's: all but those. */
+static dt_status find_outputs(verification *v)
+{
+    int n = 0;
+    v->n_out = dt__module_outputs(v->m);
+    for (int64_t i = 0; i < dt__verify_outputs(v->file); i++) {
+        if (is_kept(dt__verify_output_name(v->file, i))) continue;
+        if (n < v->n_out) v->output[n] = i;
+        n++;
+    }
+    if (n == v->n_out) return DT_OK;
+    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %d outputs, but the model has %d", v->path, n,
+                   v->n_out);
+}
+
+static dt_status verify_onnx(verification *v, const dt_model_info *info, const char *path,
+                             dt_export_difference *out)
+{
+    DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
+    DT__TRY(find_outputs(v));
+    DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
+    DT__TRY(give_all(v));
+    DT__TRY(dt__verify_run(v->file, v->given, v->n_given));
+    DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
+    for (int i = 0; i < v->n_out; i++) DT__TRY(compare(v, i, &out[i]));
+    return DT_OK;
+}
+
+/* ---- other formats --------------------------------------------------------------------------- */
+
+static dt_status verify_tflite(verification *v, const dt_model_info *info, const dt__span *file,
+                               dt_export_difference *out)
+{
+    dt__end_name names[DT_MAX_IN + DT_MAX_OUT];
+    v->n_out = dt__module_outputs(v->m);
+    DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
+    DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
+    dt__trace_names(
+        v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
+        names);
+    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out, names + v->n_in };
+    return dt__verify_tflite(v->ctx, v->path, file, &of, out);
+}
+
+/* A file tells its format by its first bytes. */
+static dt_status verify(verification *v, const dt_model_info *info, const char *path,
+                        dt_export_difference *out)
+{
+    struct stat about;
+    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return dt__file_fail(v->ctx, "open", v->path, errno);
+    void *bytes = MAP_FAILED;
+    size_t size = 0;
+    dt_status s = DT_OK;
+    if (fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0) {
+        s = dt__whole_size(v->ctx, v->path, about.st_size, &size);
+        if (s == DT_OK) bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    }
+    dt__sys_close(descriptor);
+    DT__TRY(s);
+    const dt__span file = { bytes, bytes == MAP_FAILED ? 0 : size };
+    const bool lite = file.bytes > 0 && dt__verify_is_tflite(file.data, file.bytes);
+    s = lite ? verify_tflite(v, info, &file, out) : verify_onnx(v, info, path, out);
+    if (bytes != MAP_FAILED) munmap(bytes, file.bytes);
+    return s;
+}
+
+dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
+                           dt_export_difference out[DT_MAX_OUT], int *n)
+{
+    DT__NEED(dt_module_ctx(m), n);
+    *n = 0;
+    if (m == NULL) return DT_ERR_ARG;
+    dt_ctx *ctx = dt_module_ctx(m);
+    struct stat about;
+    if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "verify: path is NULL");
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "verify: %s is a folder; files of formats onnx and tflite are run, and a "
+                       "folder of format c tests itself",
+                       path);
+    }
+    verification v = { .ctx = ctx, .m = m, .path = dt__path_tail(path) };
+    const dt_status s = verify(&v, info, path, out);
+    if (s == DT_OK) *n = v.n_out;
+    dt_tape_free(v.tape);
+    for (int i = 0; i < DT_MAX_IN; i++) {
+        dt_tensor_free(v.x[i]);
+        dt_tensor_free(v.wide[i]);
+    }
+    dt__release(ctx, v.given);
+    dt__verify_close(v.file);
+    return s;
+}

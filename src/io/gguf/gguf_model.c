@@ -1,0 +1,396 @@
+/* The model of a GGUF file from its keys and the names of its tensors, as options of a family. A
+ * key of the architecture that is not known here is refused, as it may change what the model
+ * computes. */
+#include "io/gguf/gguf_keys.h"
+
+#include <detent/nn.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST 1073741824
+#define MOST_AMPLITUDE 1e6 /* as family llama has */
+
+typedef struct reading {
+    dt__gguf_file *raw;
+    dt__gguf_model *g;
+} reading;
+
+dt_status dt__gguf_refuse(const dt__gguf_file *raw, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return dt_fail(raw->ctx, DT_ERR_UNSUPPORTED, "%s: %s", raw->file->path, text);
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static dt_status find_arch(const reading *r)
+{
+    const char *text;
+    size_t n;
+    char shown[DT__SHOWN], name[DT__SHOWN] = "";
+    DT__TRY(dt__gguf_text(r->raw, "general.architecture", &text, &n));
+    if (text == NULL) return dt__gguf_fail(r->raw, "key 'general.architecture' is missing");
+    r->g->arch = dt__gguf_arch_named(text, n);
+    if (r->g->arch == NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)dt__min_i64((int64_t)n, DT__SHOWN - 1), text);
+        return dt__gguf_refuse(r->raw, "architecture '%s' is not supported; " DT__GGUF_ARCHS " are",
+                               dt__shown(name, shown));
+    }
+    return DT_OK;
+}
+
+static bool is_arch(const reading *r, const char *name)
+{
+    return strcmp(r->g->arch->name, name) == 0;
+}
+
+/* Keys of the architecture that are read, or change nothing. */
+static const char *const known[] = { "vocab_size",
+                                     "context_length",
+                                     "embedding_length",
+                                     "block_count",
+                                     "feed_forward_length",
+                                     "attention.head_count",
+                                     "attention.head_count_kv",
+                                     "attention.key_length",
+                                     "attention.value_length",
+                                     "attention.layer_norm_epsilon",
+                                     "attention.layer_norm_rms_epsilon",
+                                     "attention.sliding_window",
+                                     "attention.sliding_window_pattern",
+                                     "use_parallel_residual",
+                                     "rope.freq_base_swa",
+                                     "rope.scaling.attn_factor",
+                                     "rope.dimension_count",
+                                     "rope.freq_base",
+                                     "rope.scaling.type",
+                                     "rope.scaling.factor",
+                                     "rope.scaling.original_context_length",
+                                     "rope.scaling.finetuned",
+                                     "expert_count",
+                                     "expert_used_count",
+                                     NULL };
+
+static dt_status check_known(const reading *r)
+{
+    const size_t n = strlen(r->g->arch->name);
+    for (int64_t i = 0; i < r->raw->n_keys; i++) {
+        const dt__gguf_key *k = &r->raw->key[i];
+        bool found =
+            k->bytes <= n || memcmp(k->name, r->g->arch->name, n) != 0 || k->name[n] != '.';
+        for (int j = 0; known[j] != NULL && !found; j++) {
+            found = dt__gguf_is(k->name + n + 1, k->bytes - n - 1, known[j]);
+        }
+        if (found) continue;
+        return dt__gguf_refuse(
+            r->raw, "key '%.*s' is not known here, and may change what the model computes",
+            (int)dt__min_i64((int64_t)k->bytes, 100), k->name);
+    }
+    return DT_OK;
+}
+
+/* -1 for `missing`: the key must be there. */
+static dt_status read_int(const reading *r, const char *key, int64_t missing, int64_t *out)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", r->g->arch->name, key);
+    DT__TRY(dt__gguf_int(r->raw, name, missing, out));
+    if (*out < 0) return dt__gguf_fail(r->raw, "key '%s' is missing", name);
+    if (*out <= MOST) return DT_OK;
+    return dt__gguf_fail(r->raw, "key '%s' is %lld; %d is the most", name, (long long)*out, MOST);
+}
+
+static dt_status read_real(const reading *r, const char *key, double missing, double *out)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", r->g->arch->name, key);
+    DT__TRY(dt__gguf_real(r->raw, name, missing, out));
+    if (*out >= 0) return DT_OK;
+    return dt__gguf_fail(r->raw, "key '%s' is missing, or negative", name);
+}
+
+static dt_status read_sizes(const reading *r)
+{
+    dt__gguf_model *g = r->g;
+    DT__TRY(read_int(r, "context_length", -1, &g->context));
+    DT__TRY(read_int(r, "embedding_length", -1, &g->width));
+    DT__TRY(read_int(r, "block_count", -1, &g->layers));
+    DT__TRY(read_int(r, "feed_forward_length", -1, &g->hidden));
+    DT__TRY(read_int(r, "attention.head_count", -1, &g->heads));
+    DT__TRY(read_int(r, "attention.head_count_kv", g->heads, &g->kv_heads));
+    DT__TRY(read_int(r, "expert_count", 0, &g->experts));
+    DT__TRY(read_int(r, "expert_used_count", g->experts > 0 ? -1 : 0, &g->top_k));
+    if (g->heads < 1 || g->kv_heads < 1 || g->width < 1 || g->heads % g->kv_heads != 0) {
+        return dt__gguf_fail(r->raw, "%lld heads with %lld of keys and values, of width %lld",
+                             (long long)g->heads, (long long)g->kv_heads, (long long)g->width);
+    }
+    DT__TRY(read_int(r, "attention.key_length", g->width / g->heads, &g->head_width));
+    if (g->head_width >= 1 && g->head_width % 2 == 0) return DT_OK;
+    return dt__gguf_fail(r->raw, "heads of width %lld", (long long)g->head_width);
+}
+
+/* Settings that must be as detent has them. */
+static dt_status check_settings(const reading *r)
+{
+    const dt__gguf_model *g = r->g;
+    int64_t values, rotated, window;
+    DT__TRY(read_int(r, "attention.value_length", g->head_width, &values));
+    DT__TRY(read_int(r, "rope.dimension_count", g->head_width, &rotated));
+    DT__TRY(read_int(r, "attention.sliding_window", g->context, &window));
+    if (values != g->head_width)
+        return dt__gguf_refuse(r->raw, "heads of values are as wide as those of keys");
+    if (!g->arch->is_gpt && rotated != g->head_width) {
+        return dt__gguf_refuse(r->raw,
+                               "%lld of a head's %lld values are rotated; all of them can be",
+                               (long long)rotated, (long long)g->head_width);
+    }
+    if (window == 0 || window >= g->context || is_arch(r, "gemma3")) return DT_OK;
+    return dt__gguf_refuse(r->raw, "attention.sliding_window %lld is smaller than the context",
+                           (long long)window);
+}
+
+/* ---- rotation ------------------------------------------------------------------------------- */
+
+/* llama3's scaling, known by its divisors. The context before scaling and the bounds are not in the
+ * file: those of every Llama 3 are tried. */
+static dt_status read_divisors(const reading *r, const dt__gguf_raw *t)
+{
+    dt_rope_options *o = &r->g->rope;
+    const int64_t n = r->g->head_width / 2;
+    float x;
+    *o = (dt_rope_options){ DT_ROPE_LLAMA3, 1, 1, 4, 8192 };
+    if (t->type->id != DT__GGUF_F32 || t->count != n) {
+        return dt__gguf_fail(r->raw, "tensor 'rope_freqs.weight' must be F32[%lld]", (long long)n);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(&x, t->data + (size_t)i * sizeof x, sizeof x);
+        if (!(x >= 1 && x <= 1e6F)) {
+            return dt__gguf_fail(r->raw, "tensor 'rope_freqs.weight': element %lld is %g",
+                                 (long long)i, (double)x);
+        }
+        o->factor = fmax(o->factor, (double)x);
+    }
+    for (; o->original_context > 16; o->original_context /= 2) {
+        int64_t same = 0;
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&x, t->data + (size_t)i * sizeof x, sizeof x);
+            same += fabs((double)x / dt__gguf_rope_factor(r->g, i) - 1) < 1e-4;
+        }
+        if (same == n) return DT_OK;
+    }
+    return dt__gguf_refuse(r->raw, "the divisors of rope_freqs.weight are not those of Llama 3");
+}
+
+static dt_status read_factors(const reading *r, const char *label, dt_reals *out)
+{
+    dt__gguf_raw *t = dt__gguf_tensor_of(r->raw, label);
+    const int64_t n = r->g->head_width / 2;
+    if (t == NULL || t->type->id != DT__GGUF_F32 || t->count != n || n > DT_MAX_REALS) {
+        return dt__gguf_fail(r->raw, "tensor '%s' is missing, or not F32[%lld], or longer than %d",
+                             label, (long long)n, DT_MAX_REALS);
+    }
+    t->used = true;
+    out->n = (int)n;
+    for (int64_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, t->data + (size_t)i * sizeof x, sizeof x);
+        out->v[i] = (double)x;
+        if (x >= 1e-6F && x <= 1e6F) continue;
+        return dt__gguf_fail(r->raw, "tensor '%s': element %lld is %g", label, (long long)i,
+                             (double)x);
+    }
+    return DT_OK;
+}
+
+static dt_status read_longrope(const reading *r, double amplitude)
+{
+    dt_longrope_options *l = &r->g->longrope;
+    if (!is_arch(r, "llama")) {
+        return dt__gguf_refuse(r->raw, "longrope of architecture %s; that of llama is supported",
+                               r->g->arch->name);
+    }
+    if (!(amplitude > 0 && amplitude <= MOST_AMPLITUDE)) { /* 0 would be computed */
+        return dt__gguf_fail(r->raw, "key 'llama.rope.scaling.attn_factor' is %g", amplitude);
+    }
+    *l = (dt_longrope_options){ .given = true, .attention_factor = amplitude };
+    DT__TRY(
+        read_int(r, "rope.scaling.original_context_length", r->g->context, &l->original_context));
+    if (l->original_context < 1) {
+        return dt__gguf_fail(r->raw, "rope.scaling.original_context_length is 0");
+    }
+    DT__TRY(read_factors(r, DT__GGUF_SHORT_FACTORS, &l->short_factor));
+    return read_factors(r, DT__GGUF_LONG_FACTORS, &l->long_factor);
+}
+
+/* Of gptneox: the share of a head that is rotated, and what blocks are. */
+static dt_status read_neox(const reading *r)
+{
+    dt__gguf_model *g = r->g;
+    DT__TRY(read_int(r, "rope.dimension_count", g->head_width, &g->rotated));
+    if (g->rotated < 2 || g->rotated > g->head_width || g->rotated % 2 != 0) {
+        return dt__gguf_fail(r->raw, "key 'gptneox.rope.dimension_count' is %lld of %lld",
+                             (long long)g->rotated, (long long)g->head_width);
+    }
+    DT__TRY(dt__gguf_bool(r->raw, "gptneox.use_parallel_residual", true, &g->parallel));
+    return dt__gguf_bool(r->raw, DT__GGUF_GELU, true, &g->gelu_erf);
+}
+
+static dt_status read_rotation(const reading *r)
+{
+    const char *text;
+    size_t n;
+    char name[96];
+    double amplitude;
+    dt_rope_options *o = &r->g->rope;
+    *o = (dt_rope_options){ DT_ROPE_PLAIN, 1, 1, 4, 8192 };
+    r->g->theta = 10000;
+    if (is_arch(r, "gpt2")) return DT_OK;
+    DT__TRY(read_real(r, "rope.freq_base", 10000, &r->g->theta));
+    DT__TRY(read_real(r, "rope.scaling.attn_factor", 1, &amplitude));
+    snprintf(name, sizeof name, "%s.rope.scaling.type", r->g->arch->name);
+    DT__TRY(dt__gguf_text(r->raw, name, &text, &n));
+    dt__gguf_raw *divisors = dt__gguf_tensor_of(r->raw, "rope_freqs.weight");
+    if (divisors != NULL) {
+        divisors->used = true;
+        if (text == NULL || dt__gguf_is(text, n, "none")) return read_divisors(r, divisors);
+        return dt__gguf_refuse(r->raw, "rope.scaling.type and rope_freqs.weight together");
+    }
+    if (text != NULL && dt__gguf_is(text, n, "longrope")) return read_longrope(r, amplitude);
+    if (amplitude != 1) {
+        return dt__gguf_refuse(r->raw, "rope.scaling.attn_factor %g without longrope", amplitude);
+    }
+    if (text == NULL || dt__gguf_is(text, n, "none")) return DT_OK;
+    if (!dt__gguf_is(text, n, "linear") || r->g->arch->is_gpt) {
+        return dt__gguf_refuse(r->raw, "key '%s': %s is supported", name,
+                               r->g->arch->is_gpt ? "none" : "linear, longrope and none");
+    }
+    o->scaling = DT_ROPE_LINEAR;
+    return read_real(r, "rope.scaling.factor", -1, &o->factor);
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static dt_status read_gemma3(const reading *r)
+{
+    dt_block_options *b = &r->g->block;
+    *b = (dt_block_options){ .given = true,
+                             .norms = DT_BLOCK_NORMS_BOTH,
+                             .norm_plus_one = true,
+                             .activation = DT_GATE_GELU_TANH,
+                             .scaled_tokens = true,
+                             .query_width = dt__gguf_query_width(r->g) };
+    DT__TRY(read_int(r, "attention.sliding_window", 0, &b->window));
+    if (b->window == 0) return DT_OK;
+    DT__TRY(read_real(r, "rope.freq_base_swa", 10000, &b->local_theta));
+    return read_int(r, "attention.sliding_window_pattern", DT__GGUF_FULL_EVERY, &b->full_every);
+}
+
+static dt_status read_block(const reading *r)
+{
+    dt_block_options *b = &r->g->block;
+    if (is_arch(r, "gptneox")) return read_neox(r);
+    if (is_arch(r, "gemma3")) return read_gemma3(r);
+    if (is_arch(r, "smollm3") && r->g->layers >= DT__GGUF_UNROTATED) {
+        *b = (dt_block_options){ .given = true, .unrotated = DT__GGUF_UNROTATED };
+    }
+    if (is_arch(r, "olmo2")) {
+        *b =
+            (dt_block_options){ .given = true, .norms = DT_BLOCK_NORMS_AFTER, .qk_norm_all = true };
+    }
+    return DT_OK;
+}
+
+static bool has(const reading *r, const char *name)
+{
+    return dt__gguf_tensor_of(r->raw, name) != NULL;
+}
+
+static dt_status describe(const reading *r)
+{
+    dt__gguf_model *g = r->g;
+    DT__TRY(find_arch(r));
+    DT__TRY(check_known(r));
+    DT__TRY(read_sizes(r));
+    DT__TRY(check_settings(r));
+    DT__TRY(read_rotation(r));
+    DT__TRY(read_block(r));
+    DT__TRY(read_real(
+        r, g->arch->is_gpt ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+        -1, &g->eps));
+    const dt__gguf_raw *tokens = dt__gguf_tensor_of(r->raw, "token_embd.weight");
+    if (tokens == NULL || tokens->rank != 2) {
+        return dt__gguf_fail(r->raw, "tensor 'token_embd.weight' is missing, or no matrix");
+    }
+    g->vocab = tokens->dims[0];
+    g->tied = !has(r, "output.weight");
+    g->qkv_bias = has(r, "blk.0.attn_q.bias");
+    g->out_bias = has(r, "blk.0.attn_output.bias");
+    g->mlp_bias = has(r, "blk.0.ffn_up.bias");
+    g->qk_norm = has(r, "blk.0.attn_q_norm.weight");
+    g->biased = g->arch->is_gpt && (has(r, "blk.0.attn_qkv.bias") || g->mlp_bias);
+    return DT_OK;
+}
+
+/* A share of a head of which family gpt makes this number of elements. */
+static double share_of(const dt__gguf_model *g)
+{
+    const double width = (double)g->head_width, share = (double)g->rotated / width;
+    return (int64_t)(width * share) < g->rotated ? nextafter(share, 2) : share;
+}
+
+void dt__gguf_put_options(const dt__gguf_model *g, dt__chars *t)
+{
+    const dt_gpt_options gpt = { .vocab = g->vocab,
+                                 .context = g->context,
+                                 .layers = g->layers,
+                                 .heads = g->heads,
+                                 .width = g->width,
+                                 .hidden = g->hidden,
+                                 .bias = g->biased,
+                                 .tied = g->tied,
+                                 .eps = g->eps,
+                                 .rotated = share_of(g),
+                                 .theta = g->theta,
+                                 .parallel = g->parallel,
+                                 .gelu_erf = g->gelu_erf };
+    const dt_llama_options llama = {
+        .vocab = g->vocab,
+        .context = g->context,
+        .layers = g->layers,
+        .heads = g->heads,
+        .width = g->width,
+        .hidden = g->hidden,
+        .kv_heads = g->kv_heads,
+        .head_width = g->head_width,
+        .tied = g->tied,
+        .qkv_bias = g->qkv_bias,
+        .out_bias = g->out_bias,
+        .mlp_bias = g->mlp_bias,
+        .qk_norm = g->qk_norm,
+        .theta = g->theta,
+        .eps = g->eps,
+        .rope = g->rope,
+        .block = g->block,
+        .longrope = g->longrope,
+        .moe = { .given = g->experts > 0,
+                 .experts = g->experts,
+                 .top_k = g->top_k,
+                 .normalize = true,
+                 .balance = 0.01 },
+    };
+    dt__put_text(t, g->arch->is_gpt ? "{\"gpt\":" : "{\"llama\":");
+    dt__put_options(t, g->arch->is_gpt ? dt_gpt_keys : dt_llama_keys,
+                    g->arch->is_gpt ? (const void *)&gpt : &llama);
+    dt__put_text(t, "}");
+}
+
+dt_status dt__gguf_read_model(dt__gguf_file *raw, dt__gguf_model *g)
+{
+    return describe(&(reading){ raw, g });
+}

@@ -1,0 +1,67 @@
+/* Values of blocks in GGUF files [ggml]. d and m are f16; a block's elements are in order but for
+ * what is said.
+ *
+ *     Q8_0   d, 32 codes                             x = code d
+ *     Q4_0   d, 16 bytes: byte j has code j + 8 and, above it, code j + 16 plus 8    x = code d
+ *     Q2_K   16 bytes for 16 elements each: s, and n above it; 64 bytes of codes; d, m
+ *                                                    x = (d s) code - (m n)
+ *     Q3_K   32 bytes of high bits; 64 bytes of low ones; s of 16 elements each, 6 bits plus 32, in
+ *            12 bytes; d                             x = d s (code - 4)
+ *
+ * Of a block of 256, element e = 128 h + 32 j + l has its two low bits at bit 2 j of byte 32 h + l,
+ * and its third at bit 4 h + j of byte l. The low four bits of s of part p are in byte p % 8, above
+ * each other; its high two are at bit 2 (p / 4) of byte 8 + p % 4. */
+#include "core/text/byte_order.h"
+#include "core/text/half.h"
+#include "io/gguf/gguf.h"
+
+static float half_at(const unsigned char *from)
+{
+    uint16_t h;
+    dt__copy_little(&h, from, sizeof h);
+    return dt__f16_to_f32(h);
+}
+
+void dt__gguf_q8_0(const unsigned char *from, float *x)
+{
+    const float d = half_at(from);
+    for (int j = 0; j < DT__GGUF_BLOCK; j++) x[j] = (float)(int8_t)from[2 + j] * d;
+}
+
+void dt__gguf_q4_0(const unsigned char *from, float *x)
+{
+    const float d = half_at(from);
+    const int half = DT__GGUF_BLOCK / 2;
+    for (int j = 0; j < half; j++) {
+        x[j] = (float)((from[2 + j] & 15) - 8) * d;
+        x[j + half] = (float)((from[2 + j] >> 4) - 8) * d;
+    }
+}
+
+/* Two bits of element e. */
+static int low_bits(const unsigned char *codes, int e)
+{
+    return codes[e / 128 * 32 + e % 32] >> (e / 32 % 4 * 2) & 3;
+}
+
+void dt__gguf_q2_k(const unsigned char *from, float *x)
+{
+    const unsigned char *part = from, *codes = from + 16;
+    const float d = half_at(from + 80), m = half_at(from + 82);
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
+        const float s = d * (float)(part[e / 16] & 15), n = m * (float)(part[e / 16] >> 4);
+        x[e] = s * (float)low_bits(codes, e) - n;
+    }
+}
+
+void dt__gguf_q3_k(const unsigned char *from, float *x)
+{
+    const unsigned char *high = from, *codes = from + 32, *part = from + 96;
+    const float d = half_at(from + 108);
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
+        const int p = e / 16, low = part[p % 8] >> (p / 8 * 4) & 15;
+        const int s = (low | (part[8 + p % 4] >> (p / 4 * 2) & 3) << 4) - 32;
+        const int code = low_bits(codes, e) | (high[e % 32] >> (e / 32) & 1) << 2;
+        x[e] = d * (float)s * (float)(code - 4);
+    }
+}

@@ -1,0 +1,45 @@
+/* Folders of compressed-tensors: settings of quantization_config, and weights as detent's codes. */
+#ifndef DT__IO_HF_COMPRESSED_H
+#define DT__IO_HF_COMPRESSED_H
+
+#include "io/hf/hf.h"
+
+/* How tensors are quantized: num_bits, strategy, ... */
+typedef struct dt__hf_arguments {
+    bool given;
+    int64_t bits, group; /* group 0: none */
+    bool symmetric, dynamic;
+    const char *type, *strategy; /* NULL: absent */
+} dt__hf_arguments;
+
+/* A group of layers with the same settings; their names are "Linear", paths, or "re:" and an
+ * expression. */
+typedef struct dt__hf_group {
+    dt__hf_arguments weight, input;
+    const char *format; /* NULL: that of the whole */
+    const char **target;
+    int64_t n, room;
+} dt__hf_group;
+
+typedef struct dt__hf_groups {
+    dt_ctx *ctx;
+    const char *path; /* of config.json, for messages */
+    const char *method, *format;
+    dt__hf_group *at;
+    int64_t n, room;
+    char *strings;
+} dt__hf_groups;
+
+/* Reads "quantization_config" of config.json, if it is compressed-tensors'; else out->n is 0.
+ * Errors: FORMAT, UNSUPPORTED (a setting that detent has not: which), NOMEM. */
+dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_groups *out);
+void dt__hf_groups_free(dt__hf_groups *g);
+
+/* Adds codes, scales and zero points of a layer to the folder, if `e` is its first tensor; *taken:
+ * `e` is one of such a layer's, and needs nothing else. Appends to `quant` (detent.quant). */
+dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_file_entry *e,
+                               const dt__hf_groups *g, dt__chars *quant, bool *taken);
+/* Whether the parts hold the head as integers, which ties it to nothing. */
+bool dt__hf_has_integer_head(const dt_file *folder);
+
+#endif

@@ -1,0 +1,232 @@
+/* The tokens that begin, end and pad the texts of a Hugging Face folder's model. Each is what the
+ * first of these files says of it, as transformers reads them: generation_config.json, config.json
+ * (eos_token_id: an id or a list of ids), tokenizer_config.json, special_tokens_map.json
+ * (eos_token: a text, or an object with a `content`); else the default of the model's class, where
+ * that is an added token of the tokenizer. null, false, an empty list and a negative id say
+ * nothing; an id beyond the vocabulary is an end that never comes. Of several ends the first is
+ * that of tokenizer_config.json, with which prompts and completions are written. */
+#include "data/text/tokenizer.h"
+#include "io/hf/hf.h"
+
+#include <string.h>
+
+enum { BEGIN, END, PAD, KINDS };
+static const char *const id_keys[KINDS] = { "bos_token_id", "eos_token_id", "pad_token_id" };
+static const char *const text_keys[KINDS] = { "bos_token", "eos_token", "pad_token" };
+
+typedef struct finding {
+    dt_ctx *ctx;
+    const dt_tokenizer *k; /* NULL: the folder has none that is known here */
+    int64_t vocab;         /* of the model */
+    dt_text_tokens *to;
+    dt_text_tokens by_text; /* what tokenizer_config.json says */
+    const char *path;       /* of the current file */
+    bool decided[KINDS];    /* a file said an id, which the model may not have */
+    bool silent;            /* the folder was opened before, and lines were said then */
+} finding;
+
+static bool is_known(const dt_text_tokens *t, int kind)
+{
+    return kind == END ? t->n_end > 0 : (kind == BEGIN ? t->begin : t->pad) >= 0;
+}
+
+/* Adds an id; one that the model cannot have is said. */
+static dt_status add_id(finding *f, dt_text_tokens *to, int kind, int64_t id)
+{
+    if (id < 0) return DT_OK;
+    if (to == f->to) f->decided[kind] = true;
+    if (id >= f->vocab && f->silent) return DT_OK;
+    if (id >= f->vocab) {
+        dt__say_once(f->ctx,
+                     "warning: %s: %s %lld is beyond the vocabulary of %lld tokens, and is "
+                     "not used",
+                     f->path, id_keys[kind], (long long)id, (long long)f->vocab);
+        return DT_OK;
+    }
+    if (kind == BEGIN) to->begin = (int32_t)id;
+    if (kind == PAD) to->pad = (int32_t)id;
+    if (kind != END || dt__text_tokens_add_end(to, (int32_t)id)) return DT_OK;
+    return dt_fail(f->ctx, DT_ERR_UNSUPPORTED, "%s: %s: more than %d ids", f->path, id_keys[kind],
+                   DT_MOST_ENDS);
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+static bool is_nothing(dt__json *j)
+{
+    static const char word[] = "false";
+    if (dt__json_null(j)) return true;
+    if (dt__json_peek(j) != 'f') return false;
+    const size_t n = sizeof word - 1;
+    const bool found = (size_t)(j->end - j->at) >= n && memcmp(j->at, word, n) == 0;
+    if (found) j->at += n;
+    return found;
+}
+
+static dt_status read_one(finding *f, dt__json *j, int kind)
+{
+    int64_t id;
+    const char c = dt__json_peek(j);
+    if (c != '-' && (c < '0' || c > '9')) {
+        return dt__json_fail(j, "%s must be an id%s, or null", id_keys[kind],
+                             kind == END ? ", or a list of ids" : "");
+    }
+    DT__TRY(dt__json_signed(j, &id));
+    return add_id(f, f->to, kind, id);
+}
+
+static dt_status read_ids(finding *f, dt__json *j, int kind)
+{
+    if (is_nothing(j)) return DT_OK;
+    if (!dt__json_next(j, '[')) return read_one(f, j, kind);
+    bool more = !dt__json_next(j, ']');
+    for (int n = 0; more; n++) {
+        if (n > 0 && kind != END) {
+            return dt__json_fail(j, "%s has several ids; one is supported", id_keys[kind]);
+        }
+        DT__TRY(read_one(f, j, kind));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return DT_OK;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* Reads "text" or {"content": "text", ...}; *text NULL: neither. */
+static dt_status read_text(dt__json *j, const char *key, const char **text)
+{
+    *text = NULL;
+    if (is_nothing(j)) return DT_OK;
+    if (dt__json_peek(j) == '"') return dt__json_string(j, text);
+    if (!dt__json_next(j, '{')) {
+        return dt__json_fail(j, "%s must be a text, an object with a content, or null", key);
+    }
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        const char *name;
+        DT__TRY(dt__json_key(j, &name));
+        if (strcmp(name, "content") == 0) DT__TRY(dt__json_string(j, text));
+        else DT__TRY(dt__json_skip(j));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return DT_OK;
+}
+
+static dt_status read_by_text(finding *f, dt__json *j, int kind)
+{
+    const char *text;
+    char shown[DT__SHOWN];
+    DT__TRY(read_text(j, text_keys[kind], &text));
+    if (text == NULL || *text == 0 || f->k == NULL) return DT_OK;
+    const int32_t id = dt_tokenizer_id(f->k, text);
+    if (id >= 0) return add_id(f, f->to, kind, id);
+    if (f->silent) return DT_OK;
+    dt__say_once(f->ctx, "warning: %s: %s '%s' is no token of the tokenizer, and is not used",
+                 f->path, text_keys[kind], dt__shown(text, shown));
+    return DT_OK;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+typedef dt_status read_value(finding *f, dt__json *j, int kind);
+
+static dt_status read_object(finding *f, dt__json *j, const char *const *keys, read_value *read)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        const char *name;
+        int kind = 0;
+        char *const strings = j->strings;
+        DT__TRY(dt__json_key(j, &name));
+        while (kind < KINDS && strcmp(keys[kind], name) != 0) kind++;
+        const bool wanted = kind < KINDS && !is_known(f->to, kind) && !f->decided[kind];
+        DT__TRY(wanted ? read(f, j, kind) : dt__json_skip(j));
+        j->strings = strings;
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return dt__json_end(j);
+}
+
+/* What is still unknown, from one file. */
+static dt_status read_file(finding *f, const dt__hf_text *text, bool ids)
+{
+    dt__json j;
+    char *strings;
+    DT__TRY(dt__hf_scan(f->ctx, text, &j, &strings));
+    f->path = j.path;
+    const dt_status s =
+        read_object(f, &j, ids ? id_keys : text_keys, ids ? read_ids : read_by_text);
+    dt__release(f->ctx, strings);
+    return s;
+}
+
+static dt_status read_extra(finding *f, const dt__hf_place *p, const char *name, bool ids)
+{
+    dt__hf_extra text;
+    dt_status s = dt__hf_extra_read(p, name, &text);
+    if (s == DT_OK && text.it.text != NULL) s = read_file(f, &text.it, ids);
+    dt__hf_extra_free(p, &text);
+    return s;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* Texts fill what ids left open; the end that they name comes first. */
+static void take_texts(finding *f)
+{
+    const dt_text_tokens *by = &f->by_text;
+    dt_text_tokens *to = f->to;
+    if (!f->decided[BEGIN]) to->begin = by->begin;
+    if (!f->decided[PAD]) to->pad = by->pad;
+    if (by->n_end == 0) return;
+    if (!f->decided[END]) dt__text_tokens_add_end(to, by->end[0]);
+    for (int i = 1; i < to->n_end; i++) {
+        if (to->end[i] != by->end[0]) continue;
+        memmove(to->end + 1, to->end, (size_t)i * sizeof to->end[0]);
+        to->end[0] = by->end[0];
+    }
+}
+
+/* Texts are read of every kind, whatever ids say. */
+static dt_status read_texts(finding *f, const dt__hf_place *p, const char *name)
+{
+    finding apart = *f;
+    apart.to = &f->by_text;
+    memset(apart.decided, 0, sizeof apart.decided);
+    return read_extra(&apart, p, name, false);
+}
+
+static void take_defaults(finding *f, const dt__hf_token_defaults *d)
+{
+    const int32_t id[KINDS] = { d->begin, d->end, d->pad };
+    for (int kind = 0; kind < KINDS && f->k != NULL; kind++) {
+        const bool added = id[kind] >= 0 && id[kind] < f->k->vocab && f->k->token[id[kind]].added;
+        if (is_known(f->to, kind) || f->decided[kind] || !added || id[kind] >= f->vocab) continue;
+        add_id(f, f->to, kind, id[kind]);
+    }
+}
+
+static dt_status find(finding *f, const dt__hf_place *p, const dt__hf_token_defaults *usual)
+{
+    DT__TRY(read_extra(f, p, "generation_config.json", true));
+    DT__TRY(read_file(f, p->config, true));
+    DT__TRY(read_texts(f, p, "tokenizer_config.json"));
+    DT__TRY(read_texts(f, p, "special_tokens_map.json"));
+    take_texts(f);
+    take_defaults(f, usual);
+    return DT_OK;
+}
+
+dt_status dt__hf_find_tokens(const dt__hf_place *p, const dt__hf_model *model,
+                             const dt_tokenizer *k, dt_text_tokens *out)
+{
+    *out = DT_NO_TEXT_TOKENS;
+    finding f = { .ctx = p->ctx,
+                  .k = k,
+                  .vocab = model->is_gpt ? model->gpt.vocab : model->llama.vocab,
+                  .to = out,
+                  .silent = p->origin != NULL,
+                  .by_text = DT_NO_TEXT_TOKENS };
+    return find(&f, p, &model->tokens);
+}

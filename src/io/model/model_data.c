@@ -1,0 +1,493 @@
+/* What a model was trained on, in its file, so that a program needs nothing else to use it:
+ *
+ *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
+ *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
+ *                     "columns": ["age", ...], "pixels": true, "resized": true, "rate": 16000,
+ *                     "channels_last": true,
+ *                     "features": { "kind": "mfcc", ... },
+ *                     "output": [4], "meaning": "logits",
+ *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
+ *                     "outputs": [{ "name": "kind", "target": "classes", ... }, ...] }
+ *
+ *     detent.data = { "target": "tokens", "prompt": "Q: {question}", "completion": "{answer}" }
+ *
+ * All but target and, unless that is tokens, input may be missing. inputs and outputs are there
+ * where a model has several: `input` and `output` are then those of packed examples and answers,
+ * in this order. */
+#include "core/block_list.h"
+#include "core/text/number.h"
+#include "data/signals/features.h"
+#include "data/joined.h"
+#include "data/text/prompt_format.h"
+#include "io/model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const targets[] = {
+    [DT_TARGET_CLASS] = "classes",   [DT_TARGET_IMAGE] = "images",    [DT_TARGET_MASK] = "masks",
+    [DT_TARGET_TOKENS] = "tokens",   [DT_TARGET_VALUES] = "values",   [DT_TARGET_BITS] = "bits",
+    [DT_TARGET_ANOMALY] = "anomaly", [DT_TARGET_SEVERAL] = "several",
+};
+
+/* What an answer is. */
+static const char *const meanings[] = {
+    [DT_TARGET_CLASS] = "logits", [DT_TARGET_IMAGE] = "image",
+    [DT_TARGET_MASK] = "logits",  [DT_TARGET_VALUES] = "values",
+    [DT_TARGET_BITS] = "logits",  [DT_TARGET_ANOMALY] = "reconstruction",
+};
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void put_reals(dt__chars *t, const char *name, int64_t n, const double *v)
+{
+    bool first = true;
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": [");
+    for (int64_t i = 0; i < n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_real(t, v[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_axis(dt__chars *t, int axis)
+{
+    dt__put_text(t, ", \"axis\": ");
+    dt__put_integer(t, axis);
+}
+
+static void put_standard(dt__chars *t, const dt_dataset *d)
+{
+    const double *mean, *deviation;
+    const dt_reals *pixels[] = { &d->mean, &d->deviation };
+    if (dt_dataset_standard(d, &mean, &deviation)) {
+        put_axis(t, d->arrays->axis);
+        put_reals(t, "mean", dt_dataset_array_channels(d), mean);
+        put_reals(t, "deviation", dt_dataset_array_channels(d), deviation);
+    } else if (d->mean.n > 0 || d->deviation.n > 0) {
+        double v[DT_MAX_REALS];
+        const int n = (int)dt__max_i64(d->mean.n, d->deviation.n);
+        put_axis(t, 0);
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < n; i++) {
+                v[i] = pixels[k]->n == 0 ? k : pixels[k]->v[pixels[k]->n == 1 ? 0 : i];
+            }
+            put_reals(t, k == 0 ? "mean" : "deviation", n, v);
+        }
+    }
+}
+
+static void put_names(dt__chars *t, const dt_dataset *d)
+{
+    bool first = true;
+    if (dt_dataset_class_name(d, 0) == NULL) return;
+    dt__put_text(t, ", \"names\": [");
+    for (int64_t i = 0; i < dt_dataset_outputs(d); i++) {
+        const char *name = dt_dataset_class_name(d, i);
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, name == NULL ? "" : name);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_columns(dt__chars *t, const dt__array_store *s)
+{
+    bool first = true;
+    if (s == NULL || s->column_name == NULL) return;
+    dt__put_text(t, ", \"columns\": [");
+    for (int64_t i = 0; i < s->n_columns; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, s->column_name[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+/* How files become examples. */
+static void put_reading(dt__chars *t, const dt_dataset *d)
+{
+    put_columns(t, d->arrays);
+    if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
+    if (d->resized) dt__put_text(t, ", \"resized\": true");
+    if (d->arrays != NULL && d->arrays->channels_last) {
+        dt__put_text(t, ", \"channels_last\": true");
+    }
+    if (dt_dataset_rate(d) > 0) {
+        dt__put_text(t, ", \"rate\": ");
+        dt__put_integer(t, dt_dataset_rate(d));
+    }
+    if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
+    dt__put_text(t, ", \"features\": ");
+    dt__put_options(t, dt__features_keys, &d->arrays->features);
+}
+
+static void put_dims(dt__chars *t, const char *name, int rank, const int64_t *dims)
+{
+    bool first = true;
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": [");
+    for (int i = 0; i < rank; i++) {
+        dt__put_comma(t, &first);
+        dt__put_integer(t, dims[i]);
+    }
+    dt__put_text(t, "]");
+}
+
+static void put_input(dt__chars *t, const dt_dataset *d)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const int rank = dt_dataset_input_shape(d, dims);
+    put_dims(t, "input", rank, dims);
+    put_standard(t, d);
+    put_reading(t, d);
+}
+
+/* The shape of an answer: [classes] or [numbers]; for masks with the size behind it; else that of
+ * the example. */
+static void put_output(dt__chars *t, const dt_dataset *d)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    const dt_target target = dt_dataset_target(d);
+    int rank = dt_dataset_input_shape(d, dims);
+    if (target != DT_TARGET_IMAGE && target != DT_TARGET_ANOMALY) {
+        dims[0] = dt_dataset_outputs(d);
+        if (target != DT_TARGET_MASK) rank = 1;
+    }
+    put_names(t, d);
+    put_dims(t, "output", rank, dims);
+    dt__put_text(t, ", \"meaning\": ");
+    dt__put_quoted(t, meanings[target]);
+}
+
+static void begin_side(dt__chars *t, bool *first, const dt__joined_part *part)
+{
+    dt__put_text(t, *first ? "{\"name\": " : ", {\"name\": ");
+    dt__put_quoted(t, part->name);
+    *first = false;
+}
+
+static void put_sides(dt__chars *t, const dt__joined *j)
+{
+    bool first = true;
+    dt__put_text(t, ", \"inputs\": [");
+    for (int i = 0; i < j->n_inputs; i++) {
+        begin_side(t, &first, &j->input[i]);
+        put_input(t, &j->input[i].data);
+        dt__put_text(t, "}");
+    }
+    first = true;
+    dt__put_text(t, "], \"outputs\": [");
+    for (int i = 0; i < j->n_outputs; i++) {
+        begin_side(t, &first, &j->output[i]);
+        dt__put_text(t, ", \"target\": ");
+        dt__put_quoted(t, targets[dt_dataset_target(&j->output[i].data)]);
+        put_output(t, &j->output[i].data);
+        dt__put_text(t, "}");
+    }
+    dt__put_text(t, "]");
+}
+
+/* How fields became prompts and completions. */
+static void put_formats(dt__chars *t, const dt_dataset *d)
+{
+    const char *const formats[][2] = { { ", \"prompt\": ", d->prompt },
+                                       { ", \"completion\": ", d->completion } };
+    for (int i = 0; i < DT__COUNT_OF(formats); i++) {
+        if (formats[i][1] == NULL) continue;
+        dt__put_text(t, formats[i][0]);
+        dt__put_quoted(t, formats[i][1]);
+    }
+}
+
+dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
+{
+    DT__NEED(NULL, d);
+    DT__NEED(NULL, sink);
+    const bool formatted = d->prompt != NULL || d->completion != NULL;
+    if (dt_dataset_target(d) == DT_TARGET_TOKENS && !formatted) return DT_OK;
+    dt__chars t = { .ctx = d->ctx };
+    dt__put_text(&t, "{\"target\": ");
+    dt__put_quoted(&t, targets[dt_dataset_target(d)]);
+    if (formatted) put_formats(&t, d);
+    else put_input(&t, d);
+    if (!formatted && dt_dataset_target(d) != DT_TARGET_SEVERAL) put_output(&t, d);
+    if (d->joined != NULL) put_sides(&t, d->joined);
+    dt__put_text(&t, "}");
+    const dt_status s = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    dt__release(d->ctx, t.bytes);
+    return s;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+#define MOST_NAMES 65536
+
+/* The list that comes next: finite numbers, or strings, of `size` bytes each; grows in blocks that
+ * live as long as the result. */
+static dt_status read_list(dt__json *j, void **blocks, bool strings, int64_t *n, const void **out)
+{
+    int64_t room = 0;
+    char *v = NULL;
+    const size_t size = strings ? sizeof(char *) : sizeof(double);
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == MOST_NAMES) return dt__json_fail(j, "more than %d entries", MOST_NAMES);
+        if (*n == room) {
+            room = room == 0 ? 16 : 2 * room;
+            char *larger = dt__block_list_add(j->ctx, blocks, (size_t)room * size);
+            if (larger == NULL) return DT_ERR_NOMEM;
+            if (*n > 0) memcpy(larger, v, (size_t)*n * size);
+            v = larger;
+        }
+        char *place = v + (size_t)*n * size, text[DT__NUMBER_TEXT];
+        if (strings) {
+            DT__TRY(dt__json_string(j, (const char **)(void *)place));
+        } else {
+            DT__TRY(dt__json_number(j, text));
+            if (dt__parse_real(text, (double *)(void *)place) != DT__NUMBER) {
+                return dt__json_fail(j, "the number %s is too large", text);
+            }
+        }
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    *out = v;
+    return DT_OK;
+}
+
+static dt_status read_dims(dt__json *j, const char *name, dt_ints *out)
+{
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (out->n = 0; more; out->n++) {
+        if (out->n == DT_MAX_RANK - 1)
+            return dt__json_fail(j, "'%s' has too many dimensions", name);
+        DT__TRY(dt__json_integer(j, &out->v[out->n]));
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    return DT_OK;
+}
+
+/* What is being read: an object, and the memory of all of them. */
+typedef struct reading {
+    dt_model_data *out;
+    void **memory;
+    int64_t n[2]; /* means and deviations */
+    bool inner;   /* one of `inputs` or `outputs` */
+} reading;
+
+static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out);
+
+static dt_status read_field(dt__json *j, const char *name, reading *r)
+{
+    int64_t axis, *n = r->n;
+    dt_model_data *out = r->out;
+    if (strcmp(name, "target") == 0) return dt__json_string(j, &out->target);
+    if (strcmp(name, "input") == 0) return read_dims(j, name, &out->input);
+    if (strcmp(name, "output") == 0) return read_dims(j, name, &out->output);
+    if (strcmp(name, "meaning") == 0) return dt__json_string(j, &out->meaning);
+    if (strcmp(name, "name") == 0) return dt__json_string(j, &out->name);
+    if (strcmp(name, "inputs") == 0 && !r->inner) {
+        return read_sides(j, r, DT_MAX_SHAPES, &out->n_inputs, &out->inputs);
+    }
+    if (strcmp(name, "outputs") == 0 && !r->inner) {
+        return read_sides(j, r, DT_MAX_JOINED, &out->n_outputs, &out->outputs);
+    }
+    if (strcmp(name, "names") == 0) {
+        return read_list(j, r->memory, true, &out->n_names, (const void **)&out->names);
+    }
+    if (strcmp(name, "columns") == 0) {
+        return read_list(j, r->memory, true, &out->n_columns, (const void **)&out->columns);
+    }
+    if (strcmp(name, "mean") == 0) {
+        return read_list(j, r->memory, false, &n[0], (const void **)&out->mean);
+    }
+    if (strcmp(name, "deviation") == 0) {
+        return read_list(j, r->memory, false, &n[1], (const void **)&out->deviation);
+    }
+    if (strcmp(name, "prompt") == 0) return dt__json_string(j, &out->prompt);
+    if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
+    if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
+    if (strcmp(name, "resized") == 0) return dt__json_bool(j, &out->resized);
+    if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);
+    if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
+    if (strcmp(name, "features") == 0)
+        return dt__json_options(j, dt__features_keys, &out->features);
+    if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* of a later version */
+    DT__TRY(dt__json_integer(j, &axis));
+    if (axis >= DT_MAX_RANK) return dt__json_fail(j, "'axis' is not a dimension");
+    out->axis = (int)axis;
+    return DT_OK;
+}
+
+static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const int64_t n[2])
+{
+    bool good = n[0] == n[1];
+    good = good && (n[0] <= 1 || (d->axis < d->input.n && d->input.v[d->axis] == n[0]));
+    for (int64_t i = 0; i < n[0] && good; i++) {
+        good = isfinite(d->mean[i]) && isfinite(d->deviation[i]) && d->deviation[i] > 0;
+    }
+    if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
+        return dt__json_fail(j, "columns must be as many as numbers of an example");
+    }
+    for (int i = 0; i < d->input.n && good; i++) good = d->input.v[i] >= 1;
+    for (int i = 0; i < d->output.n && good; i++) good = d->output.v[i] >= 1;
+    if (good) return DT_OK;
+    return dt__json_fail(j,
+                         "as many means as positive deviations, one or one a channel, and extents "
+                         "of at least 1 must be there");
+}
+
+static dt_status read_object(dt__json *j, reading *r)
+{
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        const char *name;
+        DT__TRY(dt__json_key(j, &name));
+        DT__TRY(read_field(j, name, r));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    r->out->channels = r->n[0];
+    return check_scaling(j, r->out, r->n);
+}
+
+/* The list of a model's inputs or outputs. */
+static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out)
+{
+    dt_model_data *v = dt__block_list_add(j->ctx, r->memory, (size_t)most * sizeof *v);
+    if (v == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__json_expect(j, '['));
+    bool more = !dt__json_next(j, ']');
+    for (*n = 0; more; ++*n) {
+        if (*n == most) return dt__json_fail(j, "more than %d inputs or outputs", most);
+        reading one = { .out = &v[*n], .memory = r->memory, .inner = true };
+        DT__TRY(read_object(j, &one));
+        if (v[*n].name == NULL) return dt__json_fail(j, "an input or output has no name");
+        DT__TRY(dt__json_more(j, ']', &more));
+    }
+    *out = v;
+    return DT_OK;
+}
+
+static int64_t numbers_of(const dt_ints *dims)
+{
+    int64_t n = 1, bytes;
+    const int64_t extra = (int64_t)sizeof(double);
+    for (int i = 0; i < dims->n; i++) {
+        const int64_t both[] = { n, dims->v[i], extra };
+        if (!dt__product(3, both, &bytes)) return -1;
+        n = bytes / extra;
+    }
+    return n;
+}
+
+/* Packed examples have the numbers of all inputs. */
+static bool sides_fit(const dt_model_data *d)
+{
+    int64_t all = 0;
+    for (int i = 0; i < d->n_inputs; i++) {
+        const int64_t n = d->inputs[i].input.n == 0 ? -1 : numbers_of(&d->inputs[i].input);
+        if (n < 0 || all > INT64_MAX - n) return false;
+        all += n;
+    }
+    for (int i = 0; i < d->n_outputs; i++) {
+        if (d->outputs[i].target == NULL || d->outputs[i].output.n == 0) return false;
+    }
+    return d->n_inputs == 0 || all == numbers_of(&d->input);
+}
+
+static dt_status check_formats(const dt__json *j, const dt_model_data *d)
+{
+    char words[DT__MESSAGE_SIZE / 2];
+    const char *const formats[] = { d->prompt, d->completion };
+    dt__fields fields = { 0 };
+    for (int i = 0; i < DT__COUNT_OF(formats); i++) {
+        const dt_status s =
+            formats[i] == NULL ? DT_OK : dt__format_fields(j->ctx, formats[i], &fields);
+        if (s != DT_ERR_CONFIG) DT__TRY(s);
+        if (s == DT_OK) continue;
+        snprintf(words, sizeof words, "%s", dt_error(j->ctx));
+        return dt__json_fail(j, "the format of %s: %s", i == 0 ? "prompts" : "completions", words);
+    }
+    return DT_OK;
+}
+
+static dt_status read_all(dt__json *j, dt_model_data *out)
+{
+    reading r = { .out = out, .memory = &out->memory };
+    DT__TRY(read_object(j, &r));
+    DT__TRY(dt__json_end(j));
+    const bool tokens = out->target != NULL && strcmp(out->target, "tokens") == 0;
+    if (out->target == NULL || (out->input.n == 0 && !tokens)) {
+        return dt__json_fail(j, "target and input must be there");
+    }
+    if (tokens) return check_formats(j, out);
+    if (sides_fit(out)) return DT_OK;
+    return dt__json_fail(j, "inputs, outputs and the packed 'input' do not fit");
+}
+
+dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name, dt_model_data *out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, text);
+    DT__NEED(ctx, out);
+    const size_t n = strlen(text);
+    *out = (dt_model_data){ .target = NULL };
+    char *strings = dt__block_list_add(ctx, &out->memory, n + 1);
+    if (strings == NULL) return DT_ERR_NOMEM;
+    dt__json j = { .ctx = ctx, .path = name, .what = DT__KEY_DATA, .strings = strings };
+    j.begin = j.at = (const unsigned char *)text;
+    j.end = j.begin + n;
+    const dt_status s = read_all(&j, out);
+    if (s != DT_OK) dt_model_data_free(ctx, out);
+    return s;
+}
+
+void dt_model_data_free(dt_ctx *ctx, dt_model_data *data)
+{
+    if (data == NULL) return;
+    dt__block_list_free(ctx, &data->memory);
+    *data = (dt_model_data){ .target = NULL };
+}
+
+/* Each input of joined arrays, by its name. */
+static dt_status standardize_joined(const dt_model_data *data, const dt__joined *j)
+{
+    for (int i = 0; i < j->n_inputs; i++) {
+        int k = 0;
+        while (k < data->n_inputs && strcmp(data->inputs[k].name, j->input[i].name) != 0) k++;
+        if (k == data->n_inputs) {
+            return dt_fail(j->ctx, DT_ERR_ARG, "the model was trained without an input '%s'",
+                           j->input[i].name);
+        }
+        /* the part is a dataset of its own, of which the join holds the only handle */
+        dt_dataset *part = (dt_dataset *)(uintptr_t)&j->input[i].data;
+        DT__TRY(dt_model_data_standardize(&data->inputs[k], part));
+    }
+    return DT_OK;
+}
+
+dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
+{
+    DT__NEED(NULL, data);
+    DT__NEED(NULL, d);
+    dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
+    if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
+    if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (dt_dataset_array_channels(d) > 0) {
+        return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);
+    }
+    if (data->channels > DT_MAX_REALS) {
+        return dt_fail(d->ctx, DT_ERR_ARG, "the model has %lld channels, the images %lld",
+                       (long long)data->channels, (long long)dt_dataset_channels(d));
+    }
+    for (int64_t i = 0; i < data->channels; i++) {
+        v[0].v[v[0].n++] = data->mean[i];
+        v[1].v[v[1].n++] = data->deviation[i];
+    }
+    return dt_dataset_normalize(d, &v[0], &v[1]);
+}

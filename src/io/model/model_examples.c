@@ -1,0 +1,381 @@
+/* Examples for a model, from files: read by the readers of the training data, brought to the shape
+ * that the model's file gives (detent.data), with the features that it names. */
+#include "core/text/ending.h"
+#include "data/files/array_file.h"
+#include "data/tables/csv.h"
+#include "data/images/image_file.h"
+#include "data/tables/tables.h"
+#include "io/model/model.h"
+
+#include <string.h>
+
+typedef struct examples {
+    dt_ctx *ctx;
+    const char *path;
+    const dt_model_data *data;
+    int64_t length, channels; /* of a signal that makes an example; 0: these are no signals */
+} examples;
+
+static const char *wanted_text(const examples *e, char text[160])
+{
+    return dt__dims_text(e->data->input.n, e->data->input.v, text, 160);
+}
+
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+/* A dataset of `count` examples, with labels that mean nothing. */
+static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
+{
+    int32_t *labels = dt__alloc_zero(e->ctx, (uint64_t)(a->count + 1) * sizeof *labels);
+    if (labels == NULL) return DT_ERR_NOMEM;
+    a->axis = e->data->channels > 0 && e->length == 0 ? e->data->axis : -1;
+    a->target = DT_TARGET_CLASS;
+    a->y_dtype = DT_ARRAY_I32;
+    a->y = labels;
+    a->outputs = 1;
+    dt_status s = dt_dataset_from_arrays(e->ctx, a, out);
+    dt__release(e->ctx, labels);
+    if (s == DT_OK) return DT_OK;
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(e->ctx));
+    return dt_fail(e->ctx, s == DT_ERR_ARG ? DT_ERR_FORMAT : s, "'%s': %s", e->path, words);
+}
+
+/* Whether the last dimensions of the array are those of an example. */
+static bool ends_alike(const dt__array_file *a, const dt_ints *input)
+{
+    const int before = a->rank - input->n;
+    if (before < 0 || before > 1) return false;
+    return memcmp(a->dims + before, input->v, (size_t)input->n * sizeof *a->dims) == 0;
+}
+
+/* Whether they are [height, width, channels] of a model that reads [channels, height, width]: by
+ * their extents, and where these fit both, by what the model was trained on. */
+static bool is_turned(const dt__array_file *a, const dt_model_data *data)
+{
+    const dt_ints *input = &data->input;
+    const int before = a->rank - input->n;
+    bool turned = input->n == 3 && (before == 0 || before == 1) &&
+                  (data->channels_last || !ends_alike(a, input));
+    for (int i = 0; i < 3 && turned; i++) turned = a->dims[before + i] == input->v[(i + 1) % 3];
+    return turned;
+}
+
+/* The same numbers, channels first; NULL: NOMEM. */
+static uint8_t *turn(const examples *e, const dt__array_file *a, int64_t count)
+{
+    const int64_t *v = e->data->input.v;
+    const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;
+    const int64_t channels = v[0], places = v[1] * v[2];
+    uint8_t *out = dt__alloc_array(e->ctx, count * channels * places, width);
+    for (int64_t i = 0; i < count * channels * places && out != NULL; i++) {
+        const int64_t n = i / (channels * places), c = i / places % channels, p = i % places;
+        const int64_t from = (n * places + p) * channels + c;
+        memcpy(out + (size_t)i * width, a->data + (size_t)from * width, width);
+    }
+    dt__say(e->ctx, "%s: [height, width, channels] is read as [channels, height, width]", e->path);
+    return out;
+}
+
+static dt_status bad_shape(const examples *e, const dt__array_file *a)
+{
+    char has[160], wants[160];
+    dt__dims_text(a->rank, a->dims, has, sizeof has);
+    return dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': shape %s; the model reads examples of %s%s",
+                   e->path, has, wanted_text(e, wants),
+                   e->length > 0 ? ", or signals [samples, channels]" : "");
+}
+
+/* The length and the channels of signals that make examples. */
+static dt_status find_signals(examples *e)
+{
+    const dt_model_data *d = e->data;
+    dt_features *f;
+    if (d->features.kind == DT_FEATURES_NONE) {
+        e->length = d->input.n <= 2 ? d->input.v[0] : 0;
+        e->channels = d->input.n == 2 ? d->input.v[1] : 1;
+        return DT_OK;
+    }
+    if (d->input.n != 3) {
+        return dt_fail(e->ctx, DT_ERR_FORMAT,
+                       "the model has features of signals, but reads no "
+                       "[channels, frames, numbers]");
+    }
+    DT__TRY(dt_features_create(e->ctx, &d->features, &f));
+    /* frames grow by at most one a sample: find the shortest signal that has as many as wanted */
+    int64_t low = 0, high = 1;
+    while (dt_features_frames(f, high) < d->input.v[1] && high < INT64_MAX / 4) high *= 2;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (dt_features_frames(f, middle) < d->input.v[1]) low = middle;
+        else high = middle;
+    }
+    dt_features_free(f);
+    e->length = high;
+    e->channels = d->input.v[0];
+    return DT_OK;
+}
+
+/* Cuts a signal [samples] or [samples, channels] into windows. */
+static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **out)
+{
+    const int64_t channels = a->rank == 2 ? a->dims[1] : 1, rows = a->rank > 0 ? a->dims[0] : 0;
+    if (a->rank < 1 || a->rank > 2 || channels != e->channels || rows < 1) return bad_shape(e, a);
+    const int64_t bytes = (int64_t)dt__array_dtype_of(a->dtype)->bytes;
+    const int64_t count = dt__max_i64(1, rows / e->length);
+    const int64_t sizes[] = { count, e->length, channels, bytes };
+    int64_t all;
+    if (!dt__product(4, sizes, &all)) return bad_shape(e, a);
+    dt_arrays signals = { .count = count, .x_dtype = (dt_array_dtype)a->dtype };
+    signals.rank = e->data->features.kind != DT_FEATURES_NONE ? 2 : e->data->input.n;
+    signals.dims[0] = e->length;
+    signals.dims[1] = channels;
+    const int64_t there = dt__min_i64(all, rows * channels * bytes);
+    void *x = dt__alloc_zero(e->ctx, (uint64_t)all);
+    if (x == NULL) return DT_ERR_NOMEM;
+    memcpy(x, a->data, (size_t)there);
+    signals.x = x;
+    const dt_status s = make(e, &signals, out);
+    dt__release(e->ctx, x);
+    return s;
+}
+
+static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out);
+
+static dt_status take_turned(const examples *e, const dt__array_file *a, dt_dataset **out)
+{
+    dt__array_file turned = *a;
+    const int64_t count = a->rank > e->data->input.n ? a->dims[0] : 1;
+    uint8_t *own = turn(e, a, count);
+    if (own == NULL) return DT_ERR_NOMEM;
+    turned.data = own;
+    memcpy(turned.dims + (a->rank - 3), e->data->input.v, 3 * sizeof *turned.dims);
+    const dt_status s = take_whole(e, &turned, out);
+    dt__release(e->ctx, own);
+    return s;
+}
+
+/* Bytes for a model of pixels are an image; all other numbers are what they are. */
+static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out)
+{
+    const dt_ints *input = &e->data->input;
+    const int64_t count = a->rank > input->n ? a->dims[0] : 1;
+    if (count < 1) return dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': no examples in it", e->path);
+    if (e->data->pixels && a->dtype == DT_ARRAY_U8 && input->n == 3) {
+        uint8_t *labels = dt__alloc_zero(e->ctx, (uint64_t)count);
+        if (labels == NULL) return DT_ERR_NOMEM;
+        const dt_images images = { count,           input->v[0], input->v[1], input->v[2],
+                                   DT_TARGET_CLASS, 1,           a->data,     labels };
+        const dt_status s = dt_dataset_create(e->ctx, &images, out);
+        dt__release(e->ctx, labels);
+        return s;
+    }
+    dt_arrays arrays = { .count = count, .rank = input->n, .x_dtype = (dt_array_dtype)a->dtype };
+    memcpy(arrays.dims, input->v, (size_t)input->n * sizeof *arrays.dims);
+    arrays.x = a->data;
+    return make(e, &arrays, out);
+}
+
+static dt_status check_rate(const examples *e, const dt__array_file *a)
+{
+    const int64_t wanted = e->data->rate;
+    if (a->rate == 0 || wanted == 0 || a->rate == wanted) return DT_OK;
+    return dt_fail(e->ctx, DT_ERR_FORMAT,
+                   "'%s': %lld samples a second; the model was trained with %lld", e->path,
+                   (long long)a->rate, (long long)wanted);
+}
+
+static dt_status add_features(const examples *e, dt_dataset *d)
+{
+    if (e->data->features.kind == DT_FEATURES_NONE) return DT_OK;
+    return dt_dataset_features(d, &e->data->features);
+}
+
+static dt_status open_array(examples *e, dt_dataset **out)
+{
+    dt__array_file a;
+    dt_status s = dt__array_file_open(e->ctx, e->path, &a);
+    if (s == DT_OK) s = check_rate(e, &a);
+    if (s == DT_OK && a.cut) {
+        dt__say(e->ctx,
+                "'%s' was not ended by its writer, or is cut short: its header gives a size that "
+                "it does not have; it is read to the end of the file",
+                e->path);
+    }
+    const bool plain = s == DT_OK && e->data->features.kind == DT_FEATURES_NONE;
+    if (plain && is_turned(&a, e->data)) {
+        s = take_turned(e, &a, out);
+    } else if (plain && ends_alike(&a, &e->data->input)) {
+        s = take_whole(e, &a, out);
+    } else if (s == DT_OK) {
+        s = find_signals(e);
+        if (s == DT_OK) s = e->length > 0 ? cut(e, &a, out) : bad_shape(e, &a);
+        if (s == DT_OK) (*out)->arrays->from_sounds = a.rate > 0;
+        if (s == DT_OK) s = add_features(e, *out);
+    }
+    dt__array_file_close(&a);
+    return s;
+}
+
+/* ---- images and tables ---------------------------------------------------------------------- */
+
+/* The pixels of an image of the model's size, to be released; NULL: failed. */
+static uint8_t *take_pixels(const examples *e, dt__image_file *f)
+{
+    const int64_t *in = e->data->input.v;
+    int64_t bytes;
+    if (!dt__product(3, in, &bytes) || in[1] > 65535 || in[2] > 65535) {
+        dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads images of %lld x %lld pixels",
+                e->path, (long long)in[2], (long long)in[1]);
+        return NULL;
+    }
+    uint8_t *pixels = dt__alloc(e->ctx, (uint64_t)bytes);
+    if (pixels == NULL) return NULL;
+    if (dt__image_read_sized(e->ctx, f, in[0], in[1], in[2], pixels) == DT_OK) return pixels;
+    dt__release(e->ctx, pixels);
+    return NULL;
+}
+
+static dt_status open_image(const examples *e, dt_dataset **out)
+{
+    const dt_ints *in = &e->data->input;
+    static const uint8_t label[1] = { 0 };
+    dt__image_file f;
+    char wants[160];
+    dt_status s = dt__image_open(e->ctx, e->path, &f);
+    const bool image = in->n == 3 && (in->v[0] == 1 || in->v[0] == 3);
+    if (s == DT_OK && !image) {
+        s = dt_fail(e->ctx, DT_ERR_FORMAT, "'%s': the model reads examples of %s, no images%s",
+                    e->path, wanted_text(e, wants),
+                    in->n == 3 && (in->v[2] == 1 || in->v[2] == 3)
+                        ? " of [channels, height, width] (detent import has --layout nhwc)"
+                        : "");
+    } else if (s == DT_OK && !e->data->resized && (f.height != in->v[1] || f.width != in->v[2])) {
+        s = dt_fail(e->ctx, DT_ERR_FORMAT,
+                    "'%s': %lld x %lld pixels; the model reads images of %lld x %lld (trained with "
+                    "data.size it would resize them)",
+                    e->path, (long long)f.width, (long long)f.height, (long long)in->v[2],
+                    (long long)in->v[1]);
+    }
+    if (s == DT_OK && f.orientation > DT__UPRIGHT) {
+        dt__say(e->ctx, "'%s' is turned upright, as its EXIF data say", e->path);
+    }
+    uint8_t *pixels = NULL;
+    if (s == DT_OK) {
+        pixels = take_pixels(e, &f);
+        s = pixels == NULL ? dt_error_status(e->ctx) : DT_OK;
+    }
+    if (s == DT_OK) {
+        const dt_images images = { 1, in->v[0], in->v[1], in->v[2], DT_TARGET_CLASS,
+                                   1, pixels,   label };
+        s = dt_dataset_create(e->ctx, &images, out);
+    }
+    dt__release(e->ctx, pixels);
+    dt__image_close(&f);
+    return s;
+}
+
+/* The columns that the model was trained on, where its file names them. */
+static dt_status name_columns(const examples *e, dt__csv *csv)
+{
+    for (int64_t i = 0; i < e->data->n_columns; i++) {
+        const char *name = e->data->columns[i];
+        if (dt__words_add(e->ctx, &csv->inputs, name, strlen(name)) < 0) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
+static dt_status open_table(const examples *e, const dt_csv_options *columns, dt_dataset **out)
+{
+    const dt_csv_options every = { .header = true };
+    dt_csv_options inputs = columns == NULL ? every : *columns;
+    inputs.target = (dt_strings){ .n = 0 };
+    dt__csv csv = { .ctx = e->ctx, .options = &inputs, .target = DT_TARGET_VALUES };
+    dt__csv_table t = { .rows = 0 };
+    const dt_ints *in = &e->data->input;
+    dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
+    if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
+    if (s == DT_OK) s = dt__csv_check(&csv);
+    if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {
+        char wants[160];
+        s = dt_fail(e->ctx, DT_ERR_FORMAT,
+                    "'%s': %lld columns of numbers; the model reads examples of %s", e->path,
+                    (long long)csv.inputs.n, wanted_text(e, wants));
+    }
+    if (s == DT_OK) {
+        dt_arrays rows = { .count = t.rows, .rank = 1, .x_dtype = DT_ARRAY_F32, .x = t.x->data };
+        rows.dims[0] = in->v[0];
+        s = make(e, &rows, out);
+    }
+    dt__csv_table_free(&t);
+    dt__csv_free(&csv);
+    return s;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset **out)
+{
+    static const char *const images[] = { ".png", ".jpg", ".jpeg" };
+    for (int i = 0; i < DT__COUNT_OF(images); i++) {
+        if (dt__ends_in(e->path, images[i])) return open_image(e, out);
+    }
+    if (dt__is_csv(e->path)) return open_table(e, columns, out);
+    if (dt__is_array_file(e->path)) return open_array(e, out);
+    return dt_fail(e->ctx, DT_ERR_FORMAT,
+                   "'%s': the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
+                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff is wanted",
+                   e->path);
+}
+
+/* Several inputs are arrays of their names in one file. */
+static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char *path,
+                              dt_dataset **out)
+{
+    dt_dataset *part[DT_MAX_SHAPES] = { NULL };
+    dt_join join = { .n_inputs = data->n_inputs, .n_outputs = 1 };
+    if (!dt__ends_in(path, ".npz") && !dt__ends_in(path, ".safetensors")) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': the model has %d inputs; a file .npz or .safetensors with an array "
+                       "for each is wanted",
+                       path, data->n_inputs);
+    }
+    dt_status s = DT_OK;
+    for (int i = 0; i < data->n_inputs && s == DT_OK; i++) {
+        char *name = dt__format_string(ctx, "%s:%s", path, data->inputs[i].name);
+        if (name == NULL) s = DT_ERR_NOMEM;
+        if (s == DT_OK) s = dt_model_data_open(ctx, &data->inputs[i], name, NULL, &part[i]);
+        dt__release(ctx, name);
+        join.input[i] = (dt_joined_input){ data->inputs[i].name, part[i] };
+    }
+    join.output[0] = (dt_joined_output){
+        .name = "output", .data = part[0], .weight = 1, .class_weights = { .n = DT_WEIGHTS_NONE }
+    };
+    if (s == DT_OK) s = dt_dataset_join(ctx, &join, out);
+    if (s == DT_ERR_ARG) {
+        char words[DT__MESSAGE_SIZE];
+        strcpy(words, dt_error(ctx));
+        s = dt_fail(ctx, DT_ERR_FORMAT, "'%s': %s", path, words);
+    }
+    for (int i = 0; i < data->n_inputs; i++) dt_dataset_free(part[i]);
+    return s;
+}
+
+dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char *path,
+                             const dt_csv_options *columns, dt_dataset **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, data);
+    DT__NEED(ctx, path);
+    DT__NEED(ctx, out);
+    if (data->n_inputs == 1) data = &data->inputs[0];
+    examples e = { .ctx = ctx, .path = path, .data = data };
+    *out = NULL;
+    if (data->n_inputs > 1) return open_several(ctx, data, path, out);
+    dt_status s = open_any(&e, columns, out);
+    if (s == DT_OK) s = dt_model_data_standardize(data, *out);
+    if (s == DT_OK) return DT_OK;
+    dt_dataset_free(*out);
+    *out = NULL;
+    return s;
+}

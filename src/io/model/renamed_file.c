@@ -1,0 +1,145 @@
+/* Weights of a file whose tensors have other names than the model's. The first rule that matches a
+ * whole name renames the tensor, or leaves it out. */
+#include "io/model/model.h"
+#include "nn/module.h"
+
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUPS 10 /* \0 ... \9 */
+
+typedef struct renaming {
+    const dt_file *file;
+    const dt_name_rule *rule;
+    int64_t n_rules, n_ready;
+    regex_t regex[DT_MAX_NAME_RULES];
+    bool used[DT_MAX_NAME_RULES];
+    dt_file view;
+} renaming;
+
+dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, rule);
+    DT__NEED(ctx, rule->from);
+    regex_t regex;
+    char why[160];
+    const int error = regcomp(&regex, rule->from, REG_EXTENDED);
+    if (error != 0) {
+        regerror(error, &regex, why, sizeof why);
+        return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s' is no extended regular expression: %s",
+                       rule->from, why);
+    }
+    const int groups = (int)regex.re_nsub;
+    regfree(&regex);
+    for (const char *at = rule->to == NULL ? "" : rule->to; *at != 0; at++) {
+        if (*at != '\\') continue;
+        if (*++at == '\\' || (*at >= '0' && *at <= '9' && *at - '0' <= groups)) continue;
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "'%.80s': \\0 to \\%d, parts of '%.80s', and \\\\ are known", rule->to,
+                       groups, rule->from);
+    }
+    if (rule->skip == (rule->to == NULL || *rule->to == 0)) return DT_OK;
+    return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s': either the new name `to` or `skip` is wanted",
+                   rule->from);
+}
+
+/* The new name in the view's memory; NULL: NOMEM. */
+static const char *replaced(renaming *r, const dt_name_rule *rule, const char *name,
+                            const regmatch_t *part)
+{
+    size_t n = 1;
+    for (const char *at = rule->to; *at != 0; at++) {
+        const bool group = *at == '\\' && at[1] != '\\';
+        const regmatch_t *p = group ? &part[at[1] - '0'] : NULL;
+        n += p == NULL ? 1 : p->rm_so < 0 ? 0 : (size_t)(p->rm_eo - p->rm_so);
+        at += *at == '\\';
+    }
+    char *text = dt__keep(r->file->ctx, &r->view.kept, n), *to = text;
+    for (const char *at = rule->to; text != NULL && *at != 0; at++) {
+        const bool group = *at == '\\' && at[1] != '\\';
+        const regmatch_t *p = group ? &part[at[1] - '0'] : NULL;
+        at += *at == '\\';
+        if (p == NULL) *to++ = *at;
+        else if (p->rm_so >= 0) {
+            memcpy(to, name + p->rm_so, (size_t)(p->rm_eo - p->rm_so));
+            to += p->rm_eo - p->rm_so;
+        }
+    }
+    if (text != NULL) *to = 0;
+    return text;
+}
+
+/* Adds an entry to the view under its new name, unless it is left out. */
+static dt_status take(renaming *r, const dt_file_entry *e)
+{
+    dt_file_entry *to = &r->view.entry[r->view.count];
+    regmatch_t part[GROUPS];
+    *to = *e;
+    for (int64_t i = 0; i < r->n_rules; i++) {
+        if (regexec(&r->regex[i], e->name, GROUPS, part, 0) != 0) continue;
+        if (part[0].rm_so != 0 || e->name[part[0].rm_eo] != 0) continue;
+        r->used[i] = true;
+        if (r->rule[i].skip) return DT_OK;
+        to->name = replaced(r, &r->rule[i], e->name, part);
+        if (to->name == NULL) return DT_ERR_NOMEM;
+        break;
+    }
+    r->view.count++;
+    return DT_OK;
+}
+
+static dt_status rename_all(renaming *r)
+{
+    dt_ctx *ctx = r->file->ctx;
+    const int64_t n = r->file->count;
+    for (; r->n_ready < r->n_rules; r->n_ready++) {
+        DT__TRY(dt_name_rule_check(ctx, &r->rule[r->n_ready]));
+        if (regcomp(&r->regex[r->n_ready], r->rule[r->n_ready].from, REG_EXTENDED) == 0) continue;
+        return dt_fail(ctx, DT_ERR_NOMEM, "no memory for a regular expression");
+    }
+    r->view.entry = dt__alloc_array(ctx, n, sizeof *r->view.entry);
+    r->view.by_name = dt__alloc_array(ctx, n, sizeof *r->view.by_name);
+    if (r->view.entry == NULL || r->view.by_name == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < n; i++) DT__TRY(take(r, &r->file->entry[i]));
+    for (int64_t i = 0; i < r->n_rules; i++) {
+        if (r->used[i]) continue;
+        return dt_fail(ctx, DT_ERR_CONFIG, "%s: '%.80s' matches the name of no tensor",
+                       r->file->path, r->rule[i].from);
+    }
+    for (int64_t i = 0; i < r->view.count; i++) r->view.by_name[i] = &r->view.entry[i];
+    if (r->view.count > 0) {
+        qsort(r->view.by_name, (size_t)r->view.count, sizeof *r->view.by_name, dt__by_entry_name);
+    }
+    return DT_OK;
+}
+
+dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule, int64_t n)
+{
+    DT__NEED(NULL, m);
+    if (n > 0) DT__NEED(m->ctx, rule);
+    dt_ctx *ctx = m->ctx;
+    dt_file *file;
+    if (n < 0 || n > DT_MAX_NAME_RULES) {
+        return dt_fail(ctx, DT_ERR_ARG, "%lld rules for names; 0 to %d can be", (long long)n,
+                       DT_MAX_NAME_RULES);
+    }
+    if (n == 0) return dt_model_load_weights(m, path);
+    DT__TRY(dt_file_open(ctx, path, &file));
+    renaming r = { .file = file, .rule = rule, .n_rules = n, .view = *file };
+    r.view.entry = NULL;
+    r.view.by_name = NULL;
+    r.view.kept = NULL;
+    r.view.count = 0;
+    dt_status s = dt_file_check(file);
+    if (s == DT_OK) s = rename_all(&r);
+    const dt__restoring restoring = { .file = &r.view, .m = m };
+    if (s == DT_OK) s = dt__restore(&restoring);
+    while (r.n_ready > 0) regfree(&r.regex[--r.n_ready]);
+    dt__release(ctx, r.view.entry);
+    dt__release(ctx, (void *)r.view.by_name);
+    dt__kept_free(ctx, &r.view.kept);
+    dt_file_close(file);
+    return s;
+}

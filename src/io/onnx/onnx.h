@@ -1,0 +1,300 @@
+/* Reading ONNX models (https://github.com/onnx/onnx, docs/IR.md and docs/Operators.md) as models of
+ * family `layers`.
+ *
+ * Nodes are read in their order. A value of the graph is either a constant or computed by a layer.
+ * Constants of constants are computed at once, so arithmetic of shapes disappears; the batch size
+ * is a symbol in it. A computed value remembers the order of its dimensions: a Transpose only
+ * changes that order, and the layer `permute` is made when a reader needs another one. Layers that
+ * no output needs are left out in the end. */
+#ifndef DT__IO_ONNX_H
+#define DT__IO_ONNX_H
+
+#include "core/core.h"
+#include "nn/lists/layer_type.h"
+
+#include <detent/io.h>
+
+#include "io/onnx.pb-c.h"
+
+typedef DtOnnx__Node dt__onnx_node;
+typedef DtOnnx__Tensor dt__onnx_tensor;
+
+/* ---- files (onnx_file.c) --------------------------------------------------------------------- */
+
+typedef struct dt__onnx_file {
+    dt_ctx *ctx;
+    const char *path;     /* for messages, lent */
+    const char *whole;    /* with its folder, lent */
+    void *blocks;         /* memory of the model */
+    DtOnnx__Model *model; /* with a graph */
+    int64_t opset;
+    size_t size; /* in bytes */
+} dt__onnx_file;
+
+/* Reads a file; dt__onnx_close frees it, also after an error: IO; FORMAT; UNSUPPORTED (the version
+ * of the operators); NOMEM. */
+dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out);
+void dt__onnx_close(dt__onnx_file *file);
+/* The graph inside of an attribute, in memory of the file; it has nodes. `g` NULL: there is none.
+ * Errors: FORMAT, NOMEM. */
+dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g,
+                                DtOnnx__Graph **out);
+/* Whether a text of a message has a NUL inside. */
+bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *from, size_t n);
+/* Whether the i-th input of the graph is an initializer as well, as in old files. */
+bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
+
+/* The data of a tensor that lie in another file of the same folder (onnx_external.c), `bytes` of
+ * them, in *out: memory of the block list *blocks. Errors: UNSUPPORTED (a name that leaves the
+ * folder), FORMAT (fewer bytes, or another number), IO, NOMEM. */
+dt_status dt__onnx_external(const dt__onnx_file *file, const dt__onnx_tensor *t, size_t bytes,
+                            void **blocks, ProtobufCBinaryData *out);
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* A number of shape arithmetic: `value`, times the batch size if `batch`. */
+typedef struct dt__onnx_number {
+    double value;
+    bool batch;
+} dt__onnx_number;
+
+/* TensorProto.DataType */
+enum {
+    DT__ONNX_FLOAT = 1,
+    DT__ONNX_U8,
+    DT__ONNX_I8,
+    DT__ONNX_U16,
+    DT__ONNX_I16,
+    DT__ONNX_I32,
+    DT__ONNX_I64,
+    DT__ONNX_BOOL = 9,
+    DT__ONNX_F16,
+    DT__ONNX_DOUBLE,
+    DT__ONNX_U32,
+    DT__ONNX_U64,
+    DT__ONNX_BF16 = 16
+};
+
+/* Whether elements of a type are real numbers. */
+static inline bool dt__onnx_is_real(int type)
+{
+    return type == DT__ONNX_FLOAT || type == DT__ONNX_F16 || type == DT__ONNX_DOUBLE ||
+           type == DT__ONNX_BF16;
+}
+
+enum { DT__ONNX_UNSET, DT__ONNX_CONSTANT, DT__ONNX_COMPUTED, DT__ONNX_WRONG };
+
+typedef struct dt__onnx_value {
+    const char *name;
+    int kind;
+    int64_t maker; /* the node that makes it; -1: none */
+    int64_t uses;  /* how many inputs of nodes, and outputs of the graph, read it */
+    int rank;
+    /* of a constant: floats as f; integers, doubles and what depends on the batch size as n */
+    int64_t dims[DT_MAX_RANK], count;
+    const float *f;
+    const dt__onnx_number *n;
+    int type;                /* DT__ONNX_FLOAT... */
+    const char *initializer; /* its name, if it came from the file; else NULL */
+    /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
+    int64_t layer;
+    int axis[DT_MAX_RANK];
+    int64_t plain; /* a layer that computes it in this order of dimensions; -1: none yet */
+} dt__onnx_value;
+
+/* ---- layers ---------------------------------------------------------------------------------- */
+
+#define DT__ONNX_WEIGHTS 10
+
+typedef struct dt__onnx_weight {
+    const char *path; /* "weight", "layers.0.ih.bias" */
+    const float *data;
+    int64_t count;
+} dt__onnx_weight;
+
+typedef struct dt__onnx_layer {
+    const dt_layer_type *type; /* NULL: an input, or erf, which family `layers` lacks */
+    void *options;             /* begin with a dt_layer_head */
+    const dt__onnx_node *node; /* NULL: an input */
+    const char *hint;          /* its path by the names of initializers; NULL: none */
+    const char *wanted;        /* the hint, or a name by the node */
+    const char *name;          /* set at the end; of an input at once */
+    int64_t from[DT_MAX_IN];
+    int n_from;
+    int64_t index;
+    dt_shape shape; /* of the result */
+    dt__onnx_weight weight[DT__ONNX_WEIGHTS];
+    int n_weights;
+    bool live; /* an output needs it */
+} dt__onnx_layer;
+
+#define DT__ONNX_FAULTS 700
+
+typedef struct dt__onnx {
+    dt_ctx *ctx;
+    const dt__onnx_file *file;
+    const dt_onnx_options *options;
+    const DtOnnx__Graph *graph;
+    void *blocks;  /* memory of values and layers */
+    void **kept;   /* memory of options and their texts */
+    dt_tape *tape; /* for shapes */
+    dt__onnx_value *value;
+    int64_t n_values; /* sorted by name */
+    dt__onnx_layer **layer;
+    int64_t n_layers, room_layers;
+    int64_t batch;             /* a fixed batch size of the inputs; 0: none */
+    const dt__onnx_node *node; /* the one that is read */
+    int64_t n_faults;
+    char faults[DT__ONNX_FAULTS];
+    size_t faults_used;
+} dt__onnx;
+
+/* Memory that lives as long as the reading; NULL: NOMEM. */
+void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size);
+/* A text in the memory of options; NULL: NOMEM. */
+const char *dt__onnx_text(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
+/* UNSUPPORTED with a message about the node that is read; returns the status. */
+dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
+
+/* ---- constants (onnx_constant.c) ------------------------------------------------------------- */
+
+/* The values of a tensor of the file, as a constant. */
+dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *t, dt__onnx_value *out);
+/* Rounds a number to a type; false: the type does not hold it, or arithmetic here does not. */
+bool dt__onnx_round(int type, double *value);
+/* A new constant, for the caller to fill: *f or *n, the other is NULL. Its type is FLOAT or I64. */
+dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
+                            float **f, dt__onnx_number **n);
+dt__onnx_number dt__onnx_number_at(const dt__onnx_value *v, int64_t i);
+/* A constant of whole numbers without the batch size. `what` is for messages. */
+dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *what, dt_ints *out);
+/* One real number. */
+dt_status dt__onnx_real_of(dt__onnx *g, const dt__onnx_value *v, const char *what, double *out);
+/* Float values of a constant. */
+dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *what,
+                             const float **out);
+/* A constant with dimensions in another order. */
+dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
+                              dt__onnx_value *out);
+
+/* ---- nodes (onnx_node.c) --------------------------------------------------------------------- */
+
+/* Input i of the node that is read; NULL: absent. */
+const dt__onnx_value *dt__onnx_in(dt__onnx *g, int i);
+/* Its result i; NULL: nobody wants it. */
+dt__onnx_value *dt__onnx_out(dt__onnx *g, int i);
+/* Makes result i another name of a value. */
+void dt__onnx_same(dt__onnx *g, int i, const dt__onnx_value *v);
+/* Makes result i that of a layer, whose dimensions it has in the same order. */
+void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l);
+dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name);
+
+const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name);
+int64_t dt__onnx_int(const dt__onnx *g, const char *name, int64_t fallback);
+double dt__onnx_real(const dt__onnx *g, const char *name, double fallback);
+/* Whether the text of an attribute is this one; `fallback` is what it is where it is absent. */
+bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const char *fallback);
+/* A list of integers, empty where it is absent. */
+dt_status dt__onnx_list(dt__onnx *g, const char *name, dt_ints *out);
+/* A list that is an attribute in old versions and an input in newer ones. */
+dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints *out);
+/* An axis counted from the front; refused if a value of this rank has none such. */
+dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out);
+/* The same; refused if it is in the set already, to which it is added. */
+dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out);
+/* Refuses lists of Slice that do not have one number for each axis. */
+dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
+                              const dt_ints *axes, const dt_ints *steps);
+
+/* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
+
+dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v);
+/* Extent of a dimension of a computed value; of the batch: {1, true}. */
+dt__onnx_number dt__onnx_extent(const dt__onnx *g, const dt__onnx_value *v, int i);
+/* A layer of a kind with default options, which is not added yet. */
+dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out);
+void dt__onnx_read_from(dt__onnx_layer *l, const dt__onnx_layer *from);
+/* Copies nothing: the data live as long as the reading. */
+dt_status dt__onnx_weigh(dt__onnx *g, dt__onnx_layer *l, const char *path, const dt__onnx_value *v);
+dt_status dt__onnx_weigh_floats(dt__onnx *g, dt__onnx_layer *l, const char *path, const float *data,
+                                int64_t count);
+/* The path of a module from the name of its initializer: "features.0" of "features.0.weight". */
+dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer, bool whole);
+/* Adds it, with the shape of its result. */
+dt_status dt__onnx_add(dt__onnx *g, dt__onnx_layer *l);
+/* A layer without options of its own, reading another one. */
+dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
+                          dt__onnx_layer **out);
+/* The layer whose result is v with its dimensions in order, batch first. */
+dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **out);
+/* A layer that gives the elements of `from` another shape; `from` itself if it has that shape. */
+dt_status dt__onnx_reshaped(dt__onnx *g, dt__onnx_layer *from, const dt_shape *shape,
+                            dt__onnx_layer **out);
+dt_status dt__onnx_permuted(dt__onnx *g, dt__onnx_layer *from, const int *order,
+                            dt__onnx_layer **out);
+dt_status dt__onnx_sliced(dt__onnx *g, dt__onnx_layer *from, int dim, const int64_t range[3],
+                          dt__onnx_layer **out);
+/* y = x scale + bias with two numbers. */
+dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, double bias,
+                          dt__onnx_layer **out);
+bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
+
+/* ---- nodes by kind --------------------------------------------------------------------------- */
+
+typedef dt_status dt__onnx_reader(dt__onnx *g);
+
+/* How an operator is read. */
+typedef struct dt__onnx_operator {
+    const char *name;
+    dt__onnx_reader *compute; /* an input is computed; NULL: all must be constant */
+    dt__onnx_reader *fold;    /* all inputs are constant; NULL: not known */
+} dt__onnx_operator;
+
+const dt__onnx_operator *dt__onnx_operator_of(const char *name);
+
+/* Lines of onnx_operators.inc: an operator and its functions. */
+#define DT__ONNX(name, compute, fold) dt__onnx_reader compute, fold;
+#define DT__ONNX_COMPUTED(name, compute) dt__onnx_reader compute;
+#define DT__ONNX_CONSTANT(name, fold) dt__onnx_reader fold;
+#include "io/onnx/onnx_operators.inc"
+#undef DT__ONNX
+#undef DT__ONNX_COMPUTED
+#undef DT__ONNX_CONSTANT
+
+/* ---- what nodes may have (onnx_check.c, onnx_attributes.inc) --------------------------------- */
+
+/* Inputs and outputs of an operator from a version on. */
+typedef struct dt__onnx_version {
+    const char *op;
+    int since, least_in, most_in, most_out; /* 0: any number */
+} dt__onnx_version;
+
+typedef struct dt__onnx_attribute_row {
+    const char *op, *name;
+    int type, since, until; /* AttributeProto.AttributeType; versions, 0: the newest */
+    const char *values;     /* that are read: "*" all, else a list; "": it must be absent */
+    bool read;              /* else no value of the list changes anything */
+} dt__onnx_attribute_row;
+
+/* All attributes, and a row without an operator at the end. */
+extern const dt__onnx_attribute_row dt__onnx_attributes[];
+/* NULL: this version has no such operator. */
+const dt__onnx_version *dt__onnx_version_of(const char *op, int64_t opset);
+/* Checks the node that is read against the table: UNSUPPORTED. */
+dt_status dt__onnx_check_node(dt__onnx *g);
+
+/* ---- the whole (onnx_walk.c, onnx_names.c) --------------------------------------------------- */
+
+/* Reads all nodes. Errors: FORMAT, UNSUPPORTED, with all nodes that are not known. */
+dt_status dt__onnx_walk(dt__onnx *g);
+/* Names the live layers. */
+dt_status dt__onnx_name_layers(dt__onnx *g);
+/* What the options or the file say of the numbers that the model reads and gives, as the text that
+ * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
+ * layers of the graph's outputs. Errors: ARG, NOMEM. */
+dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_layer *const *outputs,
+                            const char **out);
+/* A name without blanks and dots at its ends. */
+const char *dt__onnx_clean(dt__onnx *g, const char *name);
+
+#endif

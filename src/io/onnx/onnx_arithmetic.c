@@ -1,0 +1,279 @@
+/* Sums and products: of two computed values the layers add, sub and mul; with a constant the layer
+ * affine, or the bias of the layer before. Some products are parts of an activation:
+ *     silu(x) = x sigmoid(x)      hardswish(x) = x hardsigmoid(x)
+ *     gelu(x) = x (1 + erf(x / sqrt 2)) / 2, whatever factor is multiplied first */
+#include "io/onnx/onnx.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- functions that are spelled out ---------------------------------------------------------- */
+
+static const dt__onnx_layer *before(const dt__onnx *g, const dt__onnx_layer *l)
+{
+    return g->layer[l->from[0]];
+}
+
+#define NEAR 0x1p-23 /* of factors of 0.5 to 1: their rounding, or that of a reciprocal */
+
+/* Whether l is y = x scale + bias with one number each. */
+static bool is_scaled(const dt__onnx_layer *l, double scale, double bias)
+{
+    double is[2] = { 1, 0 };
+    if (!dt__onnx_is(l, "affine")) return false;
+    for (int i = 0; i < l->n_weights; i++) {
+        if (l->weight[i].count != 1) return false;
+        is[strcmp(l->weight[i].path, "bias") == 0] = (double)l->weight[i].data[0];
+    }
+    return fabs(is[0] - scale) <= NEAR && fabs(is[1] - bias) <= NEAR;
+}
+
+/* Whether l is 1 + erf(x / sqrt 2). */
+static bool is_bell(const dt__onnx *g, const dt__onnx_layer *l, const dt__onnx_layer *x)
+{
+    if (!is_scaled(l, 1, 1)) return false;
+    l = before(g, l);
+    if (l->type != NULL || l->node == NULL || strcmp(l->node->op_type, "Erf") != 0) return false;
+    l = before(g, l);
+    return is_scaled(l, sqrt(0.5), 0) && before(g, l) == x;
+}
+
+/* The activation that the product of two layers is, and its operand *x; NULL: none. */
+static const char *function_of(const dt__onnx *g, dt__onnx_layer *const in[2], dt__onnx_layer **x)
+{
+    for (int i = 0; i < 2; i++) {
+        const dt__onnx_layer *gate = in[1 - i];
+        *x = in[i];
+        if (gate->n_from == 1 && before(g, gate) == *x) {
+            if (dt__onnx_is(gate, "sigmoid")) return "silu";
+            if (dt__onnx_is(gate, "hardsigmoid")) return "hardswish";
+        }
+        if (!is_scaled(*x, 0.5, 0)) continue;
+        *x = g->layer[in[i]->from[0]];
+        if (is_bell(g, gate, *x)) return "gelu";
+    }
+    return NULL;
+}
+
+/* The x of a product x (1 + erf(x / sqrt 2)); NULL: it is none. */
+static dt__onnx_layer *doubled_gelu(const dt__onnx *g, const dt__onnx_layer *l)
+{
+    if (!dt__onnx_is(l, "mul") || l->n_from != 2) return NULL;
+    for (int i = 0; i < 2; i++) {
+        dt__onnx_layer *x = g->layer[l->from[i]];
+        if (is_bell(g, g->layer[l->from[1 - i]], x)) return x;
+    }
+    return NULL;
+}
+
+/* ---- two computed values --------------------------------------------------------------------- */
+
+/* Sets result 0 to that of l, with the order of dimensions of v. */
+static void keep_order(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_layer *l)
+{
+    const dt__onnx_value x = *v;
+    dt__onnx_same(g, 0, &x);
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    out->layer = l->index;
+    out->plain = -1;
+}
+
+static dt_status join(dt__onnx *g, const char *kind)
+{
+    const dt__onnx_value *v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
+    dt__onnx_layer *in[2], *l, *x;
+    bool alike = v[0]->rank == v[1]->rank;
+    for (int i = 0; alike && i < v[0]->rank; i++) alike = v[0]->axis[i] == v[1]->axis[i];
+    for (int i = 0; i < 2; i++) {
+        in[i] = dt__onnx_maker(g, v[i]);
+        if (!alike) DT__TRY(dt__onnx_plain(g, v[i], &in[i]));
+    }
+    if (v[0]->rank != v[1]->rank) {
+        return dt__onnx_refuse(g, "of values with %d and %d dimensions", v[0]->rank, v[1]->rank);
+    }
+    const char *function = strcmp(kind, "mul") == 0 ? function_of(g, in, &x) : NULL;
+    if (function != NULL) {
+        DT__TRY(dt__onnx_simple(g, function, x, &l));
+    } else {
+        DT__TRY(dt__onnx_new(g, kind, &l));
+        for (int i = 0; i < 2; i++) dt__onnx_read_from(l, in[i]);
+        DT__TRY(dt__onnx_add(g, l));
+    }
+    if (alike) keep_order(g, v[0], l);
+    else dt__onnx_result(g, 0, l);
+    return DT_OK;
+}
+
+/* ---- with a constant ------------------------------------------------------------------------- */
+
+/* The constant c in the order of dimensions of v's layer, without the batch. */
+static dt_status arrange(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c,
+                         dt__onnx_value *out)
+{
+    dt__onnx_value whole = *c;
+    const int more = v->rank - c->rank;
+    int order[DT_MAX_RANK];
+    if (more < 0) return dt__onnx_refuse(g, "a constant of %d dimensions", c->rank);
+    for (int i = 0; i < v->rank; i++) whole.dims[i] = i < more ? 1 : c->dims[i - more];
+    whole.rank = v->rank;
+    for (int i = 0; i < v->rank; i++) {
+        const dt__onnx_number n = dt__onnx_extent(g, v, i);
+        order[v->axis[i]] = i;
+        if (whole.dims[i] == 1 || (!n.batch && (double)whole.dims[i] == n.value)) continue;
+        return dt__onnx_refuse(g, "a constant of %lld in dimension %d, where the value has %g",
+                               (long long)whole.dims[i], i, n.value);
+    }
+    DT__TRY(dt__onnx_transposed(g, &whole, order, out));
+    out->rank--;
+    for (int i = 0; i < out->rank; i++) out->dims[i] = out->dims[i + 1];
+    return DT_OK;
+}
+
+/* Whether c is one addend for each output of a layer that has no bias, and that nobody else reads:
+ * channels are the first dimension of an image, features the last. */
+static bool is_bias_of(const dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+{
+    const dt__onnx_layer *l = dt__onnx_maker(g, v);
+    const bool linear = dt__onnx_is(l, "linear");
+    const bool alone = v->uses == 1 && v->maker >= 0 && g->graph->node[v->maker] == l->node;
+    if (!alone || l->n_weights != 1 || l->shape.rank < 1) return false;
+    if (!linear && (l->type == NULL || strncmp(l->type->item.name, "conv", 4) != 0)) return false;
+    const int axis = linear ? l->shape.rank - 1 : 0;
+    return c->count == l->shape.dims[axis] && c->rank == l->shape.rank && c->dims[axis] == c->count;
+}
+
+static dt_status add_bias(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+{
+    dt__onnx_layer *l = dt__onnx_maker(g, v);
+    const bool linear = dt__onnx_is(l, "linear");
+    if (linear) ((dt_linear_layer *)l->options)->bias = true;
+    else ((dt_conv_item *)l->options)->bias = true;
+    DT__TRY(dt__onnx_weigh(g, l, "bias", c));
+    const dt__onnx_value x = *v;
+    dt__onnx_same(g, 0, &x);
+    return DT_OK;
+}
+
+/* Result 0 is v c (`path` "weight") or v + c ("bias"). Numbers of the file that have a module's
+ * name are parameters. */
+static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c,
+                               const char *path)
+{
+    const bool adds = strcmp(path, "bias") == 0;
+    dt__onnx_layer *x = dt__onnx_maker(g, v), *l = doubled_gelu(g, x);
+    dt__onnx_value own = { .name = c->name };
+    const float *data;
+    DT__TRY(dt__onnx_floats_of(g, c, "the constant", &data));
+    if (!adds && l != NULL && c->count == 1 && data[0] == 0.5f) {
+        DT__TRY(dt__onnx_simple(g, "gelu", l, &l));
+        keep_order(g, v, l);
+        return DT_OK;
+    }
+    DT__TRY(arrange(g, v, c, &own));
+    if (adds && is_bias_of(g, v, &own)) return add_bias(g, v, &own);
+    while (own.rank > 0 && own.dims[0] == 1) {
+        own.rank--;
+        memmove(own.dims, own.dims + 1, (size_t)own.rank * sizeof own.dims[0]);
+    }
+    DT__TRY(dt__onnx_new(g, "affine", &l));
+    dt_affine_options *o = &((dt_affine_layer *)l->options)->affine;
+    o->scale = !adds;
+    o->bias = adds;
+    o->shape.n = own.rank > 0 ? own.rank : 1;
+    o->shape.v[0] = 1;
+    for (int i = 0; i < own.rank; i++) o->shape.v[i] = own.dims[i];
+    DT__TRY(dt__onnx_weigh(g, l, path, &own));
+    o->trained = own.count > 1 && own.initializer != NULL;
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    keep_order(g, v, l);
+    return DT_OK;
+}
+
+/* c with f applied to each element. */
+static dt_status each(dt__onnx *g, const dt__onnx_value *c, float (*f)(float), dt__onnx_value *out)
+{
+    const float *from;
+    float *to;
+    const char *initializer = c->initializer;
+    DT__TRY(dt__onnx_floats_of(g, c, "the constant", &from));
+    *out = (dt__onnx_value){ .name = c->name };
+    DT__TRY(dt__onnx_constant(g, out, c->rank, c->dims, &to, NULL));
+    out->initializer = initializer;
+    for (int64_t i = 0; i < out->count; i++) to[i] = f(from[i]);
+    return DT_OK;
+}
+
+static float negative(float x) { return -x; }
+static float reciprocal(float x) { return 1 / x; }
+
+/* ---- the four operators ---------------------------------------------------------------------- */
+
+static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CONSTANT; }
+
+dt_status dt__onnx_sum(dt__onnx *g)
+{
+    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
+    if (is_constant(a)) return with_constant(g, b, a, "bias");
+    return is_constant(b) ? with_constant(g, a, b, "bias") : join(g, "add");
+}
+
+dt_status dt__onnx_product(dt__onnx *g)
+{
+    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
+    if (is_constant(a)) return with_constant(g, b, a, "weight");
+    return is_constant(b) ? with_constant(g, a, b, "weight") : join(g, "mul");
+}
+
+dt_status dt__onnx_difference(dt__onnx *g)
+{
+    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
+    dt__onnx_value c;
+    dt__onnx_layer *l;
+    if (is_constant(b)) {
+        DT__TRY(each(g, b, negative, &c));
+        return with_constant(g, a, &c, "bias");
+    }
+    if (!is_constant(a)) return join(g, "sub");
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, b), -1, 0, &l));
+    dt__onnx_value minus = *b; /* c - x = -x + c */
+    minus.layer = l->index;
+    minus.plain = -1;
+    return with_constant(g, &minus, a, "bias");
+}
+
+#define MOST_POWER 16
+
+/* x^n as products of layers, ((x x) x) ... */
+dt_status dt__onnx_power(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0), *exponent = dt__onnx_in(g, 1);
+    double n;
+    if (!is_constant(exponent) || is_constant(v)) {
+        return dt__onnx_refuse(g, "with a computed exponent is not known");
+    }
+    DT__TRY(dt__onnx_real_of(g, exponent, "the exponent", &n));
+    if (n < 1 || n > MOST_POWER || n != floor(n)) {
+        return dt__onnx_refuse(g, "with the exponent %g; whole ones of 1 to %d are known", n,
+                               MOST_POWER);
+    }
+    dt__onnx_layer *x = dt__onnx_maker(g, v), *l = x;
+    for (double i = 1; i < n; i++) {
+        dt__onnx_layer *so_far = l;
+        DT__TRY(dt__onnx_new(g, "mul", &l));
+        dt__onnx_read_from(l, so_far);
+        dt__onnx_read_from(l, x);
+        DT__TRY(dt__onnx_add(g, l));
+    }
+    keep_order(g, v, l);
+    return DT_OK;
+}
+
+dt_status dt__onnx_quotient(dt__onnx *g)
+{
+    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
+    dt__onnx_value c;
+    if (!is_constant(b)) return dt__onnx_refuse(g, "by a computed value is not known");
+    DT__TRY(each(g, b, reciprocal, &c));
+    return with_constant(g, a, &c, "weight");
+}

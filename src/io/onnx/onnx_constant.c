@@ -1,0 +1,271 @@
+/* Constants: tensors of the file, and questions about them. */
+#include "core/block_list.h"
+#include "core/text/half.h"
+#include "core/text/json.h"
+#include "io/onnx/onnx.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bytes of an element in raw_data; 0: not read. */
+static const size_t sizes[] = {
+    [DT__ONNX_FLOAT] = 4, [DT__ONNX_U8] = 1,  [DT__ONNX_I8] = 1,     [DT__ONNX_U16] = 2,
+    [DT__ONNX_I16] = 2,   [DT__ONNX_I32] = 4, [DT__ONNX_I64] = 8,    [DT__ONNX_BOOL] = 1,
+    [DT__ONNX_F16] = 2,   [DT__ONNX_U32] = 4, [DT__ONNX_DOUBLE] = 8, [DT__ONNX_U64] = 8,
+    [DT__ONNX_BF16] = 2,
+};
+
+void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
+{
+    size_t bytes;
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
+    return dt__block_list_add(g->ctx, &g->blocks, bytes);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Little-endian bytes as an unsigned number. */
+static uint64_t bits_of(const uint8_t *raw, size_t n)
+{
+    uint64_t bits = 0;
+    for (size_t i = n; i-- > 0;) bits = bits << 8 | raw[i];
+    return bits;
+}
+
+static double of_bits(int type, uint64_t bits)
+{
+    float f;
+    double d;
+    const uint32_t low = (uint32_t)bits;
+    switch (type) {
+    case DT__ONNX_FLOAT: memcpy(&f, &low, sizeof f); return (double)f;
+    case DT__ONNX_DOUBLE: memcpy(&d, &bits, sizeof d); return d;
+    case DT__ONNX_F16: return (double)dt__f16_to_f32((uint16_t)bits);
+    case DT__ONNX_BF16: return (double)dt__bf16_to_f32((uint16_t)bits);
+    case DT__ONNX_I8: return (int8_t)bits;
+    case DT__ONNX_I16: return (int16_t)bits;
+    case DT__ONNX_I32: return (int32_t)low;
+    case DT__ONNX_I64: return (double)(int64_t)bits;
+    default: return (double)bits;
+    }
+}
+
+/* How many elements the typed fields hold for a type, if raw_data is absent. */
+static size_t typed_count(const dt__onnx_tensor *t)
+{
+    switch (t->data_type) {
+    case DT__ONNX_FLOAT: return t->n_float_data;
+    case DT__ONNX_DOUBLE: return t->n_double_data;
+    case DT__ONNX_I64: return t->n_int64_data;
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return t->n_uint64_data;
+    default: return t->n_int32_data;
+    }
+}
+
+static double typed_at(const dt__onnx_tensor *t, int64_t i)
+{
+    switch (t->data_type) {
+    case DT__ONNX_FLOAT: return (double)t->float_data[i];
+    case DT__ONNX_DOUBLE: return t->double_data[i];
+    case DT__ONNX_I64: return (double)t->int64_data[i];
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return (double)t->uint64_data[i];
+    default: return of_bits(t->data_type, (uint64_t)(int64_t)t->int32_data[i]);
+    }
+}
+
+/* The limits of integers. Those of 64 bits end where doubles skip some of them. */
+typedef struct limits {
+    double least, most;
+} limits;
+
+static const limits integers[] = {
+    [DT__ONNX_U8] = { 0, UINT8_MAX },
+    [DT__ONNX_I8] = { INT8_MIN, INT8_MAX },
+    [DT__ONNX_U16] = { 0, UINT16_MAX },
+    [DT__ONNX_I16] = { INT16_MIN, INT16_MAX },
+    [DT__ONNX_I32] = { INT32_MIN, INT32_MAX },
+    [DT__ONNX_I64] = { -0x1p53 + 1, 0x1p53 - 1 },
+    [DT__ONNX_BOOL] = { 0, 1 },
+    [DT__ONNX_U32] = { 0, UINT32_MAX },
+    [DT__ONNX_U64] = { 0, 0x1p53 - 1 },
+};
+
+bool dt__onnx_round(int type, double *value)
+{
+    switch (type) {
+    case DT__ONNX_DOUBLE: return true;
+    case DT__ONNX_FLOAT: *value = (double)(float)*value; return true;
+    case DT__ONNX_F16: *value = (double)dt__f16_to_f32(dt__f32_to_f16((float)*value)); return true;
+    case DT__ONNX_BF16:
+        *value = (double)dt__bf16_to_f32(dt__f32_to_bf16((float)*value));
+        return true;
+    default: break;
+    }
+    if (type < 0 || type >= DT__COUNT_OF(integers)) return false;
+    return *value >= integers[type].least && *value <= integers[type].most;
+}
+
+/* Checks a tensor; data of another file become its raw_data. */
+static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
+{
+    char shown[DT__SHOWN];
+    int64_t count;
+    dt__shown(t->name, shown);
+    const bool known = t->data_type > 0 && t->data_type < DT__COUNT_OF(sizes);
+    const size_t size = known ? sizes[t->data_type] : 0;
+    if (size == 0) {
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: the tensor '%s' has the data type %d; floats and integers are read",
+                       g->file->path, shown, t->data_type);
+    }
+    if (t->n_dims > DT_MAX_RANK || !dt__product((int)t->n_dims, t->dims, &count)) {
+        return dt_fail(g->ctx, DT_ERR_FORMAT,
+                       "%s: the tensor '%s' has %zu dimensions, or is too large; %d dimensions are "
+                       "the most",
+                       g->file->path, shown, t->n_dims, DT_MAX_RANK);
+    }
+    const int forms = (t->raw_data.len > 0) + (typed_count(t) > 0) + (t->data_location != 0);
+    if (t->segment.len > 0 || forms > 1 || t->data_location < 0 || t->data_location > 1) {
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: the tensor '%s' is a segment, or has its data in two places",
+                       g->file->path, shown);
+    }
+    if (t->data_location != 0) {
+        size_t bytes;
+        if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
+        DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
+    }
+    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / size : typed_count(t);
+    const bool whole = t->raw_data.len % size == 0;
+    if (whole && (uint64_t)count == held) return DT_OK;
+    return dt_fail(g->ctx, DT_ERR_FORMAT,
+                   "%s: the tensor '%s' has %lld elements by its shape, but data of %zu",
+                   g->file->path, shown, (long long)count, held);
+}
+
+dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
+{
+    dt__onnx_tensor own = *from, *t = &own;
+    float *f = NULL;
+    dt__onnx_number *n = NULL;
+    DT__TRY(check(g, t));
+    const bool floats = dt__onnx_is_real(t->data_type) && t->data_type != DT__ONNX_DOUBLE;
+    const size_t size = sizes[t->data_type];
+    DT__TRY(dt__onnx_constant(g, out, (int)t->n_dims, t->dims, floats ? &f : NULL, &n));
+    out->type = t->data_type;
+    out->initializer = *t->name == 0 ? NULL : t->name;
+    for (int64_t i = 0; i < out->count; i++) {
+        const double x =
+            t->raw_data.len == 0
+                ? typed_at(t, i)
+                : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)i * size, size));
+        if (f != NULL) f[i] = (float)x;
+        else n[i] = (dt__onnx_number){ x, false };
+    }
+    return DT_OK;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
+                            float **f, dt__onnx_number **n)
+{
+    if (!dt__product(rank, dims, &v->count)) return dt__onnx_refuse(g, "a constant is too large");
+    v->kind = DT__ONNX_CONSTANT;
+    v->rank = rank;
+    v->type = f == NULL ? DT__ONNX_I64 : DT__ONNX_FLOAT;
+    v->initializer = NULL;
+    v->f = NULL;
+    v->n = NULL;
+    for (int i = 0; i < rank; i++) v->dims[i] = dims[i];
+    void *data = dt__onnx_memory(g, v->count, f != NULL ? sizeof **f : sizeof **n);
+    if (data == NULL) return DT_ERR_NOMEM;
+    if (f != NULL) v->f = *f = data;
+    else v->n = *n = data;
+    return DT_OK;
+}
+
+dt__onnx_number dt__onnx_number_at(const dt__onnx_value *v, int64_t i)
+{
+    if (v->n != NULL) return v->n[i];
+    return (dt__onnx_number){ (double)v->f[i], false };
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *what, dt_ints *out)
+{
+    out->n = 0;
+    if (v->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "%s must be constant", what);
+    if (v->count > DT_MAX_LIST) {
+        return dt__onnx_refuse(g, "%s has %lld elements; %d are the most", what,
+                               (long long)v->count, DT_MAX_LIST);
+    }
+    for (int64_t i = 0; i < v->count; i++) {
+        const dt__onnx_number x = dt__onnx_number_at(v, i);
+        if (x.batch || floor(x.value) != x.value) {
+            return dt__onnx_refuse(g, "%s must have whole numbers that do not depend on the batch",
+                                   what);
+        }
+        const bool most = x.value >= 0x1p62, least = x.value <= -0x1p62;
+        out->v[out->n++] = most ? INT64_MAX : least ? -INT64_MAX : (int64_t)x.value;
+    }
+    return DT_OK;
+}
+
+dt_status dt__onnx_real_of(dt__onnx *g, const dt__onnx_value *v, const char *what, double *out)
+{
+    if (v->kind != DT__ONNX_CONSTANT || v->count != 1 || dt__onnx_number_at(v, 0).batch) {
+        return dt__onnx_refuse(g, "%s must be one constant number", what);
+    }
+    *out = dt__onnx_number_at(v, 0).value;
+    return DT_OK;
+}
+
+dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *what,
+                             const float **out)
+{
+    *out = v->f;
+    if (v->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "%s must be constant", what);
+    if (v->f != NULL) return DT_OK;
+    float *f = dt__onnx_memory(g, v->count, sizeof *f);
+    if (f == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < v->count; i++) {
+        if (v->n[i].batch) return dt__onnx_refuse(g, "%s depends on the batch", what);
+        f[i] = (float)v->n[i].value;
+    }
+    *out = f;
+    return DT_OK;
+}
+
+dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
+                              dt__onnx_value *out)
+{
+    int64_t dims[DT_MAX_RANK], stride[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 }, step = 1, from = 0;
+    int64_t own[DT_MAX_RANK];
+    float *f = NULL;
+    dt__onnx_number *n = NULL;
+    const char *initializer = v->initializer;
+    for (int i = v->rank - 1; i >= 0; step *= v->dims[i--]) own[i] = step;
+    for (int i = 0; i < v->rank; i++) {
+        dims[i] = v->dims[order[i]];
+        stride[i] = own[order[i]];
+    }
+    const dt__onnx_value x = *v;
+    DT__TRY(dt__onnx_constant(g, out, x.rank, dims, x.f != NULL ? &f : NULL, &n));
+    out->type = x.type;
+    out->initializer = initializer;
+    for (int64_t i = 0; i < x.count; i++) {
+        if (f != NULL) f[i] = x.f[from];
+        else n[i] = x.n[from];
+        for (int d = x.rank - 1; d >= 0; d--) {
+            from += stride[d];
+            if (++at[d] < dims[d]) break;
+            from -= dims[d] * stride[d];
+            at[d] = 0;
+        }
+    }
+    return DT_OK;
+}

@@ -1,0 +1,214 @@
+/* dt_onnx_import: from the layers that a graph became to a model. */
+#include "core/block_list.h"
+#include "io/onnx/onnx.h"
+#include "nn/families/family.h"
+#include "nn/module.h"
+
+#include <detent/io.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+static void mark(dt__onnx *g, dt__onnx_layer *output)
+{
+    output->live = true;
+    for (int64_t i = g->n_layers - 1; i >= 0; i--) {
+        const dt__onnx_layer *l = g->layer[i];
+        for (int k = 0; k < l->n_from && l->live; k++) g->layer[l->from[k]]->live = true;
+    }
+}
+
+/* The layer of an output of the graph, with its dimensions in order. */
+static dt_status output_of(dt__onnx *g, const char *name, dt__onnx_layer **out)
+{
+    const dt__onnx_value *v = dt__onnx_find(g, name);
+    char text[DT__MESSAGE_SIZE];
+    if (v == NULL || v->kind != DT__ONNX_COMPUTED) {
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: the output '%.60s' is not computed from an input", g->file->path, name);
+    }
+    const dt_status s = dt__onnx_plain(g, v, out);
+    if (s == DT_ERR_NOMEM) return s;
+    snprintf(text, sizeof text, "%s", dt_error(g->ctx));
+    if (s == DT_OK) return (*out)->node == NULL ? dt__onnx_simple(g, "identity", *out, out) : s;
+    return dt_fail(g->ctx, s, "%s: the output '%.60s' %s", g->file->path, name, text);
+}
+
+static dt_status find_outputs(dt__onnx *g, dt__onnx_layer *out[DT_MAX_OUT])
+{
+    const DtOnnx__Graph *graph = g->graph;
+    if (graph->n_output < 1 || graph->n_output > DT_MAX_OUT) {
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %zu outputs; 1 to %d are read",
+                       g->file->path, graph->n_output, DT_MAX_OUT);
+    }
+    for (size_t i = 0; i < graph->n_output; i++) {
+        DT__TRY(output_of(g, graph->output[i]->name, &out[i]));
+        mark(g, out[i]);
+    }
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        const dt__onnx_layer *l = g->layer[i];
+        if (l->node == NULL && !l->live) {
+            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: nothing reads the input '%s'",
+                           g->file->path, l->name);
+        }
+        if (l->node == NULL || l->type != NULL || !l->live) continue;
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: 1 node cannot be read: Erf '%.60s' is known as a part of gelu only",
+                       g->file->path, l->node->name);
+    }
+    return DT_OK;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* The list of layers; one that reads the layer before it does not name it. */
+static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs)
+{
+    const int64_t alone = n_inputs == 1 ? 0 : -1;
+    int64_t before = alone;
+    o->layers.v = dt__block_list_add(g->ctx, g->kept, (size_t)g->n_layers * sizeof *o->layers.v);
+    if (o->layers.v == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = n_inputs; i < g->n_layers; i++) {
+        const dt__onnx_layer *l = g->layer[i];
+        if (!l->live) continue;
+        dt_layer_head *head = l->options;
+        head->name = l->name;
+        head->from.n = l->n_from == 1 && l->from[0] == before ? 0 : l->n_from;
+        for (int k = 0; k < head->from.n; k++) head->from.v[k] = g->layer[l->from[k]]->name;
+        o->layers.v[o->layers.n++] = (dt_list_item){ &l->type->item, l->options };
+        before = i;
+    }
+    return DT_OK;
+}
+
+static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, dt_layers_options **options)
+{
+    dt_layers_options *o = dt__block_list_add(g->ctx, g->kept, sizeof *o);
+    if (o == NULL) return DT_ERR_NOMEM;
+    *options = o;
+    int64_t n = 0;
+    while (n < g->n_layers && g->layer[n]->node == NULL) {
+        const dt__onnx_layer *l = g->layer[n];
+        o->input.name[n] = l->name;
+        o->input.shape[n].n = l->shape.rank;
+        memcpy(o->input.shape[n++].v, l->shape.dims, (size_t)l->shape.rank * sizeof(int64_t));
+    }
+    o->input.n = (int)n;
+    DT__TRY(list_layers(g, o, n));
+    const size_t n_out = g->graph->n_output;
+    const void *last = o->layers.v[o->layers.n - 1].options;
+    if (n_out == 1 && out[0]->options == last) return DT_OK;
+    for (size_t i = 0; i < n_out; i++) o->output.v[o->output.n++] = out[i]->name;
+    return DT_OK;
+}
+
+/* ---- the model ------------------------------------------------------------------------------- */
+
+static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_module *m)
+{
+    dt_module *own = dt_module_at(m, l->name);
+    if (own == NULL) return dt_error_status(g->ctx);
+    for (int i = 0; i < l->n_weights; i++) {
+        const dt__onnx_weight *w = &l->weight[i];
+        dt_tensor *x = dt_param(own, w->path);
+        if (x == NULL) return dt_error_status(g->ctx);
+        if (dt_count(x) != w->count) {
+            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
+                           "%s: %s.%s has %lld numbers; %lld are wanted", g->file->path, l->name,
+                           w->path, (long long)w->count, (long long)dt_count(x));
+        }
+        memcpy(dt_data_mut(x), w->data, (size_t)w->count * sizeof *w->data);
+    }
+    return DT_OK;
+}
+
+static dt_status load(const dt__onnx *g, dt_module *m)
+{
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        const dt__onnx_layer *l = g->layer[i];
+        if (l->live && l->type != NULL) DT__TRY(load_layer(g, l, m));
+    }
+    return DT_OK;
+}
+
+static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **options,
+                        const char **data)
+{
+    dt__onnx_layer *output[DT_MAX_OUT];
+    DT__TRY(dt__onnx_walk(g));
+    DT__TRY(find_outputs(g, output));
+    DT__TRY(dt__onnx_name_layers(g));
+    DT__TRY(make_options(g, output, options));
+    DT__TRY(dt__onnx_describe(g, *options, output, data));
+    DT__TRY(dt_layers_create(g->ctx, *options, out));
+    return load(g, *out);
+}
+
+/* How much memory the model may take, as extents of a hostile file could ask for any. */
+#define GROWTH 40
+#define SLACK ((size_t)1 << 30)
+
+static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options,
+                               const char **data)
+{
+    dt_ctx *ctx = g->ctx;
+    dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
+    const dt_status s = import(g, out, options, data);
+    ctx->pool.limit = 0;
+    if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: it describes a model many times as large as the file",
+                   g->file->path);
+}
+
+/* Weights of modules are not drawn, and random streams stay as they are. */
+static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how, dt_module **out,
+                             dt_model_info *info)
+{
+    const dt_onnx_options none = { .n_names = 0 };
+    dt__onnx g = { .ctx = f->ctx,
+                   .file = f,
+                   .options = how == NULL ? &none : how,
+                   .graph = f->model->graph,
+                   .kept = &info->memory };
+    dt_layers_options *options = NULL;
+    dt__stream streams[DT__PURPOSES];
+    const bool blank = f->ctx->blank;
+    memcpy(streams, f->ctx->stream, sizeof streams);
+    f->ctx->blank = true;
+    dt_status s = dt_tape_create(f->ctx, &g.tape);
+    if (s == DT_OK) {
+        g.tape->no_grad = g.tape->shapes_only = true;
+        s = import_within(&g, out, &options, &info->data);
+    }
+    f->ctx->blank = blank;
+    memcpy(f->ctx->stream, streams, sizeof streams);
+    dt_tape_free(g.tape);
+    dt__block_list_free(f->ctx, &g.blocks);
+    dt__release(f->ctx, g.layer);
+    info->family = &dt__family_layers;
+    info->options = options;
+    return s;
+}
+
+dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
+                         dt_module **out, dt_model_info *info)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    dt__onnx_file file;
+    dt_model_info own = { .family = NULL };
+    *out = NULL;
+    if (info != NULL) *info = own;
+    dt_status s = dt__onnx_open(ctx, path, &file);
+    if (s == DT_OK) s = import_file(&file, options, out, &own);
+    dt__onnx_close(&file);
+    if (s != DT_OK) {
+        dt_module_free(*out);
+        *out = NULL;
+    }
+    if (s == DT_OK && info != NULL) *info = own;
+    else dt_model_info_free(ctx, &own);
+    return s;
+}

@@ -1,0 +1,246 @@
+/* Makes the layers that nodes become. The shape of a result is that of the layer's own module,
+ * which is made without drawing weights and freed again. */
+#include "core/block_list.h"
+#include "io/onnx/onnx.h"
+#include "nn/lists/layers_build.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_LAYERS 16384
+
+const char *dt__onnx_text(dt__onnx *g, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const int length = vsnprintf(NULL, 0, format, arguments);
+    char *text = length < 0 ? NULL : dt__block_list_add(g->ctx, g->kept, (size_t)length + 1);
+    if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    return text;
+}
+
+dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v)
+{
+    return g->layer[v->layer];
+}
+
+dt__onnx_number dt__onnx_extent(const dt__onnx *g, const dt__onnx_value *v, int i)
+{
+    const int axis = v->axis[i];
+    if (axis == 0) return (dt__onnx_number){ 1, true };
+    return (dt__onnx_number){ (double)dt__onnx_maker(g, v)->shape.dims[axis - 1], false };
+}
+
+bool dt__onnx_is(const dt__onnx_layer *l, const char *kind)
+{
+    return l->type != NULL && strcmp(l->type->item.name, kind) == 0;
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out)
+{
+    const dt_item_kind *item = dt_layer_kind(kind);
+    dt__onnx_layer *l = *out = dt__onnx_memory(g, 1, sizeof *l);
+    if (l == NULL) return DT_ERR_NOMEM;
+    l->node = g->node;
+    if (item == NULL) return DT_OK; /* erf */
+    l->type = (const dt_layer_type *)((const char *)item - offsetof(dt_layer_type, item));
+    l->options = dt__block_list_add(g->ctx, g->kept, item->size);
+    return l->options == NULL ? DT_ERR_NOMEM : dt_layer_defaults(g->ctx, item, l->options);
+}
+
+void dt__onnx_read_from(dt__onnx_layer *l, const dt__onnx_layer *from)
+{
+    l->from[l->n_from++] = from->index;
+}
+
+dt_status dt__onnx_weigh_floats(dt__onnx *g, dt__onnx_layer *l, const char *path, const float *data,
+                                int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(data[i])) return dt__onnx_refuse(g, "a weight is not finite");
+    }
+    l->weight[l->n_weights++] = (dt__onnx_weight){ path, data, count };
+    return DT_OK;
+}
+
+dt_status dt__onnx_weigh(dt__onnx *g, dt__onnx_layer *l, const char *path, const dt__onnx_value *v)
+{
+    const float *data;
+    DT__TRY(dt__onnx_floats_of(g, v, "a weight", &data));
+    DT__TRY(dt__onnx_weigh_floats(g, l, path, data, v->count));
+    return dt__onnx_hint(g, l, v->initializer, false);
+}
+
+/* A weight that several nodes read is one tensor there, and a copy in each layer here. */
+static void say_copied(const dt__onnx *g, const dt__onnx_value *v)
+{
+    dt__say(g->ctx,
+            "'%s' is read by %lld nodes: each layer gets a copy of its own, and training changes "
+            "them apart",
+            v->initializer, (long long)v->uses);
+}
+
+dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer, bool whole)
+{
+    if (initializer == NULL || l->hint != NULL || strpbrk(initializer, ":/ ") != NULL) return DT_OK;
+    const char *dot = strrchr(initializer, '.');
+    const dt__onnx_value *v = dt__onnx_find(g, initializer);
+    if (v != NULL && v->uses > 1) { /* programs join equal tensors of several layers */
+        if (v->rank > 1) say_copied(g, v);
+        return DT_OK;
+    }
+    if (dot == NULL || dot == initializer) return DT_OK;
+    const char *end = whole ? initializer + strlen(initializer) : dot;
+    if (end - initializer > INT_MAX) return DT_OK;
+    l->hint = dt__onnx_text(g, "%.*s", (int)(end - initializer), initializer);
+    if (l->hint == NULL) return DT_ERR_NOMEM;
+    l->hint = dt__onnx_clean(g, l->hint);
+    return l->hint == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status infer(dt__onnx *g, dt__onnx_layer *l)
+{
+    dt_shape in[DT_MAX_IN];
+    dt_module *m = NULL;
+    for (int i = 0; i < l->n_from; i++) in[i] = g->layer[l->from[i]]->shape;
+    if (l->type == NULL) {
+        l->shape = in[0];
+        return DT_OK;
+    }
+    dt_status s = l->type->create(g->ctx, l->options, in, l->n_from, &m);
+    if (s == DT_OK) s = dt__layer_shape(g->tape, m, in, l->n_from, &l->shape);
+    dt_module_free(m);
+    return s;
+}
+
+dt_status dt__onnx_add(dt__onnx *g, dt__onnx_layer *l)
+{
+    if (g->n_layers >= MOST_LAYERS) return dt__onnx_refuse(g, "more than %d layers", MOST_LAYERS);
+    DT__TRY(infer(g, l));
+    DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
+    l->index = g->n_layers;
+    g->layer[g->n_layers++] = l;
+    return DT_OK;
+}
+
+/* ---- common layers --------------------------------------------------------------------------- */
+
+dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
+                          dt__onnx_layer **out)
+{
+    DT__TRY(dt__onnx_new(g, kind, out));
+    dt__onnx_read_from(*out, from);
+    return dt__onnx_add(g, *out);
+}
+
+dt_status dt__onnx_permuted(dt__onnx *g, dt__onnx_layer *from, const int *order,
+                            dt__onnx_layer **out)
+{
+    dt__onnx_layer *l;
+    *out = from;
+    bool moves = false;
+    for (int i = 0; i <= from->shape.rank; i++) moves |= order[i] != i;
+    if (!moves) return DT_OK;
+    DT__TRY(dt__onnx_new(g, "permute", &l));
+    dt_ints *dims = &((dt_dims_layer *)l->options)->dims;
+    dims->n = from->shape.rank + 1;
+    for (int i = 0; i < dims->n; i++) dims->v[i] = order[i];
+    dt__onnx_read_from(l, from);
+    *out = l;
+    return dt__onnx_add(g, l);
+}
+
+dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **out)
+{
+    dt__onnx_value *own = dt__onnx_find(g, v->name);
+    if (v->kind != DT__ONNX_COMPUTED) {
+        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is wanted", v->name);
+    }
+    if (v->axis[0] != 0) {
+        int at = 0;
+        while (v->axis[at] != 0) at++;
+        return dt__onnx_refuse(g,
+                               "reads a value whose dimension %d is the batch; it must be the "
+                               "first",
+                               at);
+    }
+    if (v->plain >= 0) {
+        *out = g->layer[v->plain];
+        return DT_OK;
+    }
+    DT__TRY(dt__onnx_permuted(g, dt__onnx_maker(g, v), v->axis, out));
+    own->plain = (*out)->index;
+    return DT_OK;
+}
+
+static bool same_shape(const dt_shape *a, const dt_shape *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]) == 0;
+}
+
+dt_status dt__onnx_reshaped(dt__onnx *g, dt__onnx_layer *from, const dt_shape *shape,
+                            dt__onnx_layer **out)
+{
+    dt__onnx_layer *l;
+    while (dt__onnx_is(from, "reshape")) from = g->layer[from->from[0]];
+    *out = from;
+    if (same_shape(&from->shape, shape)) return DT_OK;
+    DT__TRY(dt__onnx_new(g, "reshape", &l));
+    dt_ints *dims = &((dt_dims_layer *)l->options)->dims;
+    dims->n = shape->rank;
+    memcpy(dims->v, shape->dims, (size_t)shape->rank * sizeof shape->dims[0]);
+    dt__onnx_read_from(l, from);
+    *out = l;
+    return dt__onnx_add(g, l);
+}
+
+dt_status dt__onnx_sliced(dt__onnx *g, dt__onnx_layer *from, int dim, const int64_t range[3],
+                          dt__onnx_layer **out)
+{
+    dt__onnx_layer *l;
+    *out = from;
+    if (range[0] == 0 && range[1] >= from->shape.dims[dim - 1] && range[2] == 1) return DT_OK;
+    DT__TRY(dt__onnx_new(g, "slice", &l));
+    dt_slice_layer *o = l->options;
+    o->dim = dim;
+    o->start = range[0];
+    o->stop = range[1];
+    o->step = range[2];
+    dt__onnx_read_from(l, from);
+    *out = l;
+    return dt__onnx_add(g, l);
+}
+
+dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, double bias,
+                          dt__onnx_layer **out)
+{
+    dt__onnx_layer *l;
+    float *number = dt__onnx_memory(g, 2, sizeof *number);
+    if (number == NULL) return DT_ERR_NOMEM;
+    number[0] = (float)scale;
+    number[1] = (float)bias;
+    for (int i = 0; i < 2; i++) { /* a float below the normal ones has fewer bits */
+        if (number[i] == 0 ? (i == 0 ? scale : bias) == 0 : isnormal(number[i])) continue;
+        return dt__onnx_refuse(g, "a factor of %g or an addend of %g is beyond the range of floats",
+                               scale, bias);
+    }
+    DT__TRY(dt__onnx_new(g, "affine", &l));
+    dt_affine_options *o = &((dt_affine_layer *)l->options)->affine;
+    o->scale = scale != 1;
+    o->bias = bias != 0;
+    o->trained = false;
+    *out = from;
+    if (!o->scale && !o->bias) return DT_OK;
+    if (o->scale) DT__TRY(dt__onnx_weigh_floats(g, l, "weight", &number[0], 1));
+    if (o->bias) DT__TRY(dt__onnx_weigh_floats(g, l, "bias", &number[1], 1));
+    dt__onnx_read_from(l, from);
+    *out = l;
+    return dt__onnx_add(g, l);
+}

@@ -1,0 +1,134 @@
+/* Questions about the node that is read: inputs, results, attributes. */
+#include "core/text/json.h"
+#include "io/onnx/onnx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const dt_status s = dt__fail_v(g->ctx, DT_ERR_UNSUPPORTED, format, arguments);
+    va_end(arguments);
+    return s;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int by_name(const void *key, const void *element)
+{
+    return strcmp(key, ((const dt__onnx_value *)element)->name);
+}
+
+dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name)
+{
+    return bsearch(name, g->value, (size_t)g->n_values, sizeof *g->value, by_name);
+}
+
+const dt__onnx_value *dt__onnx_in(dt__onnx *g, int i)
+{
+    if (i < 0 || (size_t)i >= g->node->n_input || *g->node->input[i] == 0) return NULL;
+    return dt__onnx_find(g, g->node->input[i]);
+}
+
+dt__onnx_value *dt__onnx_out(dt__onnx *g, int i)
+{
+    if ((size_t)i >= g->node->n_output || *g->node->output[i] == 0) return NULL;
+    return dt__onnx_find(g, g->node->output[i]);
+}
+
+void dt__onnx_same(dt__onnx *g, int i, const dt__onnx_value *v)
+{
+    dt__onnx_value *out = dt__onnx_out(g, i);
+    if (out == NULL) return;
+    const dt__onnx_value own = *out;
+    *out = *v;
+    out->name = own.name;
+    out->maker = own.maker;
+    out->uses = own.uses;
+}
+
+void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l)
+{
+    dt__onnx_value *out = dt__onnx_out(g, i);
+    if (out == NULL) return;
+    out->kind = DT__ONNX_COMPUTED;
+    out->layer = out->plain = l->index;
+    out->rank = l->shape.rank + 1;
+    for (int d = 0; d < out->rank; d++) out->axis[d] = d;
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name)
+{
+    for (size_t i = 0; i < g->node->n_attribute; i++) {
+        if (strcmp(g->node->attribute[i]->name, name) == 0) return g->node->attribute[i];
+    }
+    return NULL;
+}
+
+int64_t dt__onnx_int(const dt__onnx *g, const char *name, int64_t fallback)
+{
+    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    return a == NULL ? fallback : a->i;
+}
+
+double dt__onnx_real(const dt__onnx *g, const char *name, double fallback)
+{
+    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    return a == NULL ? fallback : (double)a->f;
+}
+
+bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const char *fallback)
+{
+    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    if (a == NULL) return strcmp(text, fallback) == 0;
+    return a->s.len == strlen(text) && memcmp(a->s.data, text, a->s.len) == 0;
+}
+
+dt_status dt__onnx_list(dt__onnx *g, const char *name, dt_ints *out)
+{
+    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    out->n = 0;
+    if (a == NULL) return DT_OK;
+    if (a->n_ints > DT_MAX_LIST) {
+        return dt__onnx_refuse(g, "%s has %zu elements; %d are the most", name, a->n_ints,
+                               DT_MAX_LIST);
+    }
+    for (size_t i = 0; i < a->n_ints; i++) out->v[out->n++] = a->ints[i];
+    return DT_OK;
+}
+
+dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints *out)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, input);
+    return v == NULL ? dt__onnx_list(g, name, out) : dt__onnx_ints_of(g, v, name, out);
+}
+
+dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
+                              const dt_ints *axes, const dt_ints *steps)
+{
+    const int n = starts->n;
+    if (ends->n != n || (axes->n != 0 && axes->n != n) || (steps->n != 0 && steps->n != n)) {
+        return dt__onnx_refuse(g, "starts, ends, axes and steps differ in number");
+    }
+    return DT_OK;
+}
+
+dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out)
+{
+    *out = (int)(axis < 0 && axis >= -rank ? axis + rank : axis >= 0 && axis < rank ? axis : 0);
+    if (axis >= -rank && axis < rank) return DT_OK;
+    return dt__onnx_refuse(g, "axis %lld of a value of %d dimensions", (long long)axis, rank);
+}
+
+dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out)
+{
+    DT__TRY(dt__onnx_axis(g, axis, rank, out));
+    if (seen[*out]) return dt__onnx_refuse(g, "axis %d is there twice", *out);
+    seen[*out] = true;
+    return DT_OK;
+}

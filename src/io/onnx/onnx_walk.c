@@ -1,0 +1,315 @@
+/* Walks over the nodes of a graph in their order. */
+#include "core/text/json.h"
+#include "io/onnx/onnx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+#define DT__ONNX(name, compute, fold) { #name, compute, fold },
+#define DT__ONNX_COMPUTED(name, compute) { #name, compute, NULL },
+#define DT__ONNX_CONSTANT(name, fold) { #name, NULL, fold },
+static const dt__onnx_operator operators[] = {
+#include "io/onnx/onnx_operators.inc"
+};
+
+const dt__onnx_operator *dt__onnx_operator_of(const char *name)
+{
+    for (int i = 0; i < DT__COUNT_OF(operators); i++) {
+        if (strcmp(operators[i].name, name) == 0) return &operators[i];
+    }
+    return NULL;
+}
+
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+/* Notes that the node is wrong. The message has the first faults and the number of all. */
+static void fault(dt__onnx *g, const dt__onnx_node *n, const char *text)
+{
+    char name[DT__SHOWN], type[DT__SHOWN];
+    g->n_faults++;
+    const size_t room = sizeof g->faults - g->faults_used;
+    const int length = snprintf(g->faults + g->faults_used, room, "%s%s '%s': %.320s",
+                                g->faults_used == 0 ? "" : "; ", dt__shown(n->op_type, type),
+                                dt__shown(*n->name != 0     ? n->name
+                                          : n->n_output > 0 ? n->output[0]
+                                                            : "",
+                                          name),
+                                text);
+    if (length >= 0 && (size_t)length < room) g->faults_used += (size_t)length;
+    else g->faults[g->faults_used] = 0;
+}
+
+static dt_status report(dt__onnx *g)
+{
+    if (g->n_faults == 0) return DT_OK;
+    return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %lld node%s cannot be read: %s", g->file->path,
+                   (long long)g->n_faults, g->n_faults == 1 ? "" : "s", g->faults);
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(((const dt__onnx_value *)left)->name, ((const dt__onnx_value *)right)->name);
+}
+
+static void name_values(dt__onnx *g)
+{
+    const DtOnnx__Graph *graph = g->graph;
+    const dt__onnx_value blank = { .maker = -1, .plain = -1 };
+    int64_t n = 0;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        g->value[n] = blank;
+        g->value[n++].name = graph->initializer[i]->name;
+    }
+    for (size_t i = 0; i < graph->n_input; i++) {
+        if (dt__onnx_is_initializer(graph, graph->input[i]->name)) continue;
+        g->value[n] = blank;
+        g->value[n++].name = graph->input[i]->name;
+    }
+    for (size_t i = 0; i < graph->n_node; i++) {
+        for (size_t k = 0; k < graph->node[i]->n_output; k++) {
+            if (*graph->node[i]->output[k] == 0) continue;
+            g->value[n] = blank;
+            g->value[n].maker = (int64_t)i;
+            g->value[n++].name = graph->node[i]->output[k];
+        }
+    }
+    g->n_values = n;
+    qsort(g->value, (size_t)n, sizeof *g->value, by_name);
+}
+
+static dt_status list_values(dt__onnx *g)
+{
+    const DtOnnx__Graph *graph = g->graph;
+    char shown[DT__SHOWN];
+    int64_t most = (int64_t)(graph->n_initializer + graph->n_input);
+    for (size_t i = 0; i < graph->n_node; i++) most += (int64_t)graph->node[i]->n_output;
+    g->value = dt__onnx_memory(g, most, sizeof *g->value);
+    if (g->value == NULL) return DT_ERR_NOMEM;
+    name_values(g);
+    for (int64_t i = 1; i < g->n_values; i++) {
+        if (strcmp(g->value[i - 1].name, g->value[i].name) != 0) continue;
+        return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: two values have the name '%s'", g->file->path,
+                       dt__shown(g->value[i].name, shown));
+    }
+    for (size_t i = 0; i < graph->n_node; i++) {
+        for (size_t k = 0; k < graph->node[i]->n_input; k++) {
+            dt__onnx_value *v = dt__onnx_find(g, graph->node[i]->input[k]);
+            if (v != NULL) v->uses++;
+        }
+    }
+    for (size_t i = 0; i < graph->n_output; i++) {
+        dt__onnx_value *v = dt__onnx_find(g, graph->output[i]->name);
+        if (v != NULL) v->uses++;
+    }
+    return DT_OK;
+}
+
+static dt_status read_initializers(dt__onnx *g)
+{
+    for (size_t i = 0; i < g->graph->n_initializer; i++) {
+        const dt__onnx_tensor *t = g->graph->initializer[i];
+        DT__TRY(dt__onnx_decode(g, t, dt__onnx_find(g, t->name)));
+    }
+    return DT_OK;
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static dt_status input_error(dt__onnx *g, const DtOnnx__ValueInfo *in, const char *text)
+{
+    char shown[DT__SHOWN];
+    return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: the input '%s' %s", g->file->path,
+                   dt__shown(in->name, shown), text);
+}
+
+/* Of an input [H, W, C] of the file: the model's is [C, H, W], and v has its dimensions in the
+ * file's order. */
+static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
+{
+    const int64_t *from = l->shape.dims;
+    l->shape = (dt_shape){ .rank = 3, .dims = { from[2], from[0], from[1] } };
+    v->plain = -1;
+    v->axis[1] = 2;
+    v->axis[2] = 3;
+    v->axis[3] = 1;
+}
+
+/* What the elements of an input are; its layer computes in float. */
+static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
+{
+    char shown[DT__SHOWN];
+    if (t == NULL || t->shape == NULL || t->shape->n_dim < 2 || t->shape->n_dim > DT_MAX_RANK) {
+        return input_error(g, in, "must be a tensor of a batch and 1 to 7 more dimensions");
+    }
+    if (t->elem_type == DT__ONNX_F16 || t->elem_type == DT__ONNX_BF16) {
+        return input_error(g, in,
+                           "has floats of 16 bits, in which every result would be rounded; "
+                           "export the model in float32");
+    }
+    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE) {
+        return input_error(g, in, "must have floats");
+    }
+    if (t->elem_type == DT__ONNX_DOUBLE) {
+        dt__say(g->ctx, "%s: the input '%s' has doubles; the model computes in float",
+                g->file->path, dt__shown(in->name, shown));
+    }
+    return DT_OK;
+}
+
+/* The first dimension is the batch; the others must be numbers. */
+static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
+{
+    const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
+    DT__TRY(check_type(g, in, t));
+    dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
+    if (l == NULL) return DT_ERR_NOMEM;
+    l->shape.rank = (int)t->shape->n_dim - 1;
+    for (size_t i = 1; i < t->shape->n_dim; i++) {
+        const int64_t extent = t->shape->dim[i]->dim_value;
+        if (extent < 1 || extent > INT32_MAX) {
+            return input_error(g, in,
+                               "must have numbers as dimensions, besides the batch; export "
+                               "it with fixed sizes");
+        }
+        l->shape.dims[i - 1] = extent;
+    }
+    const int64_t batch = t->shape->dim[0]->dim_value;
+    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
+        return input_error(g, in, "has another batch size than the input before it");
+    }
+    if (batch > 0) g->batch = batch;
+    l->name = dt__onnx_clean(g, in->name);
+    if (l->name == NULL) return DT_ERR_NOMEM;
+    DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
+    l->index = g->n_layers;
+    g->layer[g->n_layers++] = l;
+    dt__onnx_value *v = dt__onnx_find(g, in->name);
+    v->kind = DT__ONNX_COMPUTED;
+    v->layer = v->plain = l->index;
+    v->rank = l->shape.rank + 1;
+    for (int i = 0; i < v->rank; i++) v->axis[i] = i;
+    if (g->options->channels_last && v->rank == 4) put_channels_first(l, v);
+    return DT_OK;
+}
+
+static dt_status read_inputs(dt__onnx *g)
+{
+    for (size_t i = 0; i < g->graph->n_input; i++) {
+        const DtOnnx__ValueInfo *in = g->graph->input[i];
+        if (!dt__onnx_is_initializer(g->graph, in->name)) DT__TRY(read_input(g, in));
+    }
+    if (g->n_layers >= 1 && g->n_layers <= DT_MAX_SHAPES) return DT_OK;
+    return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %lld inputs; 1 to %d are read", g->file->path,
+                   (long long)g->n_layers, DT_MAX_SHAPES);
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static bool is_standard(const dt__onnx_node *n)
+{
+    return *n->domain == 0 || strcmp(n->domain, "ai.onnx") == 0;
+}
+
+static dt_status check_node(dt__onnx *g)
+{
+    char text[DT__MESSAGE_SIZE];
+    const dt_status s = dt__onnx_check_node(g);
+    if (s != DT_ERR_UNSUPPORTED) return s;
+    snprintf(text, sizeof text, "%s", dt_error(g->ctx));
+    fault(g, g->node, text);
+    return DT_OK;
+}
+
+/* All nodes whose operator is not known, or that the table refuses, before anything else is looked
+ * at. */
+static dt_status check_operators(dt__onnx *g)
+{
+    for (size_t i = 0; i < g->graph->n_node; i++) {
+        const dt__onnx_node *n = g->graph->node[i];
+        g->node = n;
+        if (!is_standard(n)) fault(g, n, "an operator outside of the standard");
+        else if (dt__onnx_operator_of(n->op_type) == NULL) fault(g, n, "the operator is not known");
+        else if (*n->overload != 0) fault(g, n, "an overload of a function");
+        else DT__TRY(check_node(g));
+    }
+    return report(g);
+}
+
+/* Whether all inputs can be read; *constant: whether all are constant. The results of a node that
+ * is wrong are not complained of again. */
+static bool check_inputs(dt__onnx *g, int64_t i, bool *constant)
+{
+    const dt__onnx_node *n = g->node;
+    const dt__onnx_version *o = dt__onnx_version_of(n->op_type, g->file->opset);
+    char text[200], shown[DT__SHOWN];
+    *constant = true;
+    for (size_t k = 0; k < n->n_input; k++) {
+        const char *name = n->input[k];
+        const dt__onnx_value *v = *name == 0 ? NULL : dt__onnx_find(g, name);
+        if (v != NULL && v->kind == DT__ONNX_WRONG) return false;
+        if (v != NULL && v->kind != DT__ONNX_UNSET) {
+            *constant &= v->kind == DT__ONNX_CONSTANT;
+            continue;
+        }
+        if (*name == 0 && (int)k >= o->least_in) continue;
+        const char *why = *name == 0      ? "is absent"
+                          : v == NULL     ? "is nowhere made"
+                          : v->maker >= i ? "is made by a later node; nodes must be sorted, "
+                                            "and no cycle can be"
+                                          : "is a result that is not read";
+        snprintf(text, sizeof text, "its input %zu '%s' %s", k, dt__shown(name, shown), why);
+        fault(g, n, text);
+        return false;
+    }
+    return true;
+}
+
+static dt_status read_node(dt__onnx *g, int64_t i)
+{
+    bool constant;
+    char text[DT__MESSAGE_SIZE];
+    g->node = g->graph->node[i];
+    const dt__onnx_operator *o = dt__onnx_operator_of(g->node->op_type);
+    dt_status s = DT_ERR_UNSUPPORTED;
+    if (check_inputs(g, i, &constant)) {
+        dt__onnx_reader *read = constant ? o->fold : o->compute;
+        if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {
+            return DT_OK; /* nobody can read it */
+        }
+        if (read == NULL) {
+            s = dt__onnx_refuse(g, constant ? "of constants is not known"
+                                            : "of a computed value is not known");
+        } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_gru && read != dt__onnx_lstm) {
+            s = dt__onnx_refuse(g, "its first result has no name");
+        } else {
+            s = read(g);
+        }
+        if (s == DT_ERR_NOMEM) return s;
+        snprintf(text, sizeof text, "%s", dt_error(g->ctx));
+        if (s != DT_OK) fault(g, g->node, text);
+    }
+    for (size_t k = 0; k < g->node->n_output && s != DT_OK; k++) {
+        dt__onnx_value *out = dt__onnx_out(g, (int)k);
+        if (out != NULL) out->kind = DT__ONNX_WRONG;
+    }
+    return DT_OK;
+}
+
+dt_status dt__onnx_walk(dt__onnx *g)
+{
+    DT__TRY(check_operators(g));
+    if (g->graph->n_quantization_annotation > 0) {
+        dt__say(g->ctx, "%s: notes on quantization are left out; they change no value",
+                g->file->path);
+    }
+    DT__TRY(list_values(g));
+    DT__TRY(read_initializers(g));
+    DT__TRY(read_inputs(g));
+    for (size_t i = 0; i < g->graph->n_node; i++) DT__TRY(read_node(g, (int64_t)i));
+    return report(g);
+}

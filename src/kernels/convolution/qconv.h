@@ -1,0 +1,64 @@
+/* Convolutions of integer codes.
+ *
+ * Convolution as a packed product (panels.h, numerics §2). Each output position of a sample is a
+ * row of activations, whose columns are the taps of its group's channels:
+ *
+ *     u[m][c * taps + k] = code of x[n, c] at tap k of position m; outside x, the code of 0
+ *
+ * A transposed convolution is one such product for each of its phases (qconv_gather.h). Each thread
+ * gathers one tile of positions at a time in its scratch, and multiplies it with all outputs. The
+ * sum of an output does not depend on the tiles, nor on the number of threads. */
+#ifndef DT__KERNELS_QCONV_H
+#define DT__KERNELS_QCONV_H
+
+#include "kernels/convolution/conv_geometry.h"
+#include "kernels/kernels.h"
+
+/* Results as codes of one scale and zero point, by numerics §8: requantized sums of
+ * (u - zu) q. Rows of the weight have one piece, and all samples one zu. */
+typedef struct dt__qconv_codes {
+    const int32_t *offset;    /* [output channels]: the bias less zu times the row's sum of codes */
+    const dt__multiplier *by; /* [output channels] */
+    int zero, least, most;
+    uint8_t *u;       /* images, codes plus 128 */
+    int64_t ldu;      /* bytes of a sample of u */
+    int8_t *residual; /* images, contiguous, as of dt__requantizing; or NULL */
+} dt__qconv_codes;
+
+typedef struct dt__qconv {
+    const dt__conv *conv;
+    bool transposed;                /* the adjoint: u are codes of y, the result is x */
+    const dt__panel_layout *layout; /* rows are output channels */
+    const void *panels;
+    const uint8_t *u; /* [batch][ldu]: contiguous images; DT__STEP bytes behind them may be read */
+    int64_t ldu;
+    const float *sx; /* [batch] */
+    const int32_t *zu;
+    const float *bias;            /* [output channels], or NULL */
+    float *y;                     /* images */
+    const dt__qconv_codes *codes; /* in place of y; NULL: y */
+    int threads;                  /* at most */
+    void *scratch;                /* dt__qconv_scratch bytes, aligned to 64 */
+} dt__qconv;
+
+/* Sums of a tile, and where its positions are in the images of results. */
+typedef struct dt__code_tile {
+    int rows;                         /* positions, at most DT__CODE_TILE */
+    int64_t outputs, first, channels; /* of the tile; the first one; of all groups */
+    const int32_t *sum;               /* [outputs][ld] */
+    int64_t ld;
+    const int64_t *at; /* [rows]: in an image of the first output, samples contiguous */
+    int64_t plane;     /* from an output's image to the next */
+    int64_t every;     /* between neighbouring positions */
+} dt__code_tile;
+#define DT__CODE_TILE 96
+/* Requantizes a tile and writes its codes. */
+void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const dt__code_tile *t);
+
+/* Reads only the operands' extents. */
+size_t dt__qconv_scratch(const dt__qconv *q);
+void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q);
+/* Gathers code by code, for any geometry; reference for the faster ways. */
+void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q);
+
+#endif

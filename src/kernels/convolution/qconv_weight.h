@@ -1,0 +1,24 @@
+/* A convolution's weight in the form that tiles multiply (dt__qtile). */
+#ifndef DT__KERNELS_QCONV_WEIGHT_H
+#define DT__KERNELS_QCONV_WEIGHT_H
+
+#include "kernels/convolution/qconv_gather.h"
+
+/* What the phases of a group share, and what is a phase's own. Octets begin with the group's first
+ * output. */
+typedef struct dt__octets {
+    const dt__qconv *q;
+    int64_t row, rows; /* outputs of the group */
+    float *scale, *ksum;
+} dt__octets;
+
+/* Fills one octet's scales and ksum. */
+void dt__octet_scales(const dt__octets *o, int64_t octet);
+/* Fills one octet's codes of a phase, w [octets][words][DT__OCTET][4]. */
+void dt__octet_codes(const dt__octets *o, int64_t octet, const dt__conv_words *words, uint8_t *w);
+/* The same where words leave out columns: also the sums of the codes of each piece that are there,
+ * [octets][pieces][DT__OCTET]. */
+void dt__octet_some_codes(const dt__octets *o, int64_t octet, const dt__conv_words *words,
+                          uint8_t *w, int32_t *present);
+
+#endif

@@ -1,0 +1,101 @@
+/* The gated mlp of a llama block [Shazeer 2020].      y = down(f(gate(x)) up(x))
+ * f is silu, in one op with the product (swiglu), or gelu_tanh (Gemma). */
+#include "nn/lists/layer_cases.h"
+#include "nn/blocks/transformer.h"
+
+#include <string.h>
+
+typedef struct mlp {
+    dt_module *first[2]; /* gate and up */
+    dt_module *down;
+    bool gelu; /* f is gelu_tanh */
+} mlp;
+
+static dt_tensor *gated(dt_tape *t, const mlp *s, dt_tensor *gate, dt_tensor *up)
+{
+    if (!s->gelu) return dt_swiglu(t, gate, up);
+    dt_tensor *f = dt_gelu(t, gate, DT_GELU_TANH);
+    return dt__then(t, f, dt_mul(t, f, up));
+}
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const mlp *s = dt_module_state(m);
+    dt_tensor *part[2];
+    (void)n_in;
+    (void)n_out;
+    dt_forward_each(t, s->first, 2, in[0], part);
+    dt_tensor *x = gated(t, s, part[0], part[1]);
+    for (int i = 0; i < 2; i++) dt__drop_step(t, part[i], x);
+    out[0] = dt__then(t, x, dt_forward(t, s->down, x));
+}
+
+const dt_module_type dt__nn_gated_mlp = { .name = "gated_mlp", .forward = forward };
+
+static dt_status build(dt_module *m, const dt__mlp_plan *p)
+{
+    mlp *s = dt_module_state(m);
+    const dt__linear_plan first = { p->width, p->hidden, p->bias, p->deviation[0] };
+    const dt__linear_plan down = { p->hidden, p->width, p->bias, p->deviation[1] };
+    s->gelu = strcmp(p->activation, "gelu_tanh") == 0;
+    DT__TRY(dt__add_linear(m, p->name[DT__GATE], &first, &s->first[0]));
+    DT__TRY(dt__add_linear(m, p->name[DT__UP], &first, &s->first[1]));
+    return dt__add_linear(m, p->name[DT__DOWN], &down, &s->down);
+}
+
+dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
+{
+    dt_module *m;
+    *out = NULL;
+    DT__TRY(dt_module_create(ctx, &dt__nn_gated_mlp, sizeof(mlp), &m));
+    return dt__layer_done(build(m, plan), m, out);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
+{
+    const dt__mlp_plan plan = { .name = { "up", "down", "gate" },
+                                .width = 6,
+                                .hidden = 10,
+                                .bias = true,
+                                .activation = activation,
+                                .deviation = { 0.5, 0.3 } };
+    return dt__gated_mlp_create(ctx, &plan, out);
+}
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "silu", out); }
+static dt_status make_gelu(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "gelu_tanh", out); }
+
+static dt_tensor *layer_of(dt_tape *t, dt_module *m, const char *weight, const char *bias,
+                           dt_tensor *x)
+{
+    return dt_linear(t, x, dt_param(m, weight), dt_param(m, bias));
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *gate = layer_of(t, m, "gate.weight", "gate.bias", in[0]);
+    dt_tensor *up = layer_of(t, m, "up.weight", "up.bias", in[0]);
+    return layer_of(t, m, "down.weight", "down.bias", dt_swiglu(t, gate, up));
+}
+
+static dt_tensor *plain_gelu(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *gate = layer_of(t, m, "gate.weight", "gate.bias", in[0]);
+    dt_tensor *up = layer_of(t, m, "up.weight", "up.bias", in[0]);
+    dt_tensor *x = dt_mul(t, dt_gelu(t, gate, DT_GELU_TANH), up);
+    return layer_of(t, m, "down.weight", "down.bias", x);
+}
+
+#define STATE "gate.weight gate.bias up.weight up.bias down.weight down.bias"
+
+static const dt__layer_case cases[] = {
+    { "a batch", make, .in = { { { 2, 5, 6 } } }, .state = STATE, .plain = plain,
+      .first = { { "gate.weight", -2, 2 }, { "gate.bias", 0, 0 }, { "down.weight", -1, 1 } } },
+    { "by gelu", make_gelu, .in = { { { 2, 5, 6 } } }, .state = STATE, .plain = plain_gelu },
+    { "another width", make, .in = { { { 2, 5, 7 } } }, .state = STATE, .fails = DT_ERR_SHAPE,
+      .says = "linear" },
+};
+DT__LAYER_CASES(gated_mlp, cases)

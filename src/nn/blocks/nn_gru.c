@@ -1,0 +1,154 @@
+/* Gated recurrent unit [Cho et al. 2014]: src/nn/blocks/recurrent.c with the cell dt_gru_cell. */
+#include "nn/lists/layer_cases.h"
+#include "nn/blocks/recurrent.h"
+
+const dt_module_type dt__nn_gru = { .name = "gru", .forward = dt__recurrent_forward };
+
+static const dt__cell_kind kind = { "gru", &dt__nn_gru, 3, 1, dt_gru_cell };
+
+dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
+    return dt__recurrent_create(ctx, &kind, layer, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__RECURRENT_KEYS("gru"), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__recurrent_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(gru, "gated recurrent unit over [time, width]", dt_recurrent_item, layer_keys, 1, 1,
+               .create = layer_create);
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .bias = true };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_tiny(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 1, .hidden = 1, .layers = 1, .bias = true, .last = true };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_stack(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 3, 5, .layers = 2, .bidirectional = true, .bias = true };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_last(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 6, 33, .layers = 2, .bidirectional = true, .last = true };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 2, 8, .layers = 3, .bias = true, .dropout = 0.25 };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_no_width(dt_ctx *ctx, dt_module **out)
+{
+    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .layers = 1 }, out);
+}
+
+static dt_status make_no_layer(dt_ctx *ctx, dt_module **out)
+{
+    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .hidden = 4 }, out);
+}
+
+static dt_status make_huge(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 3, .hidden = INT64_MAX / 2, .layers = 1 };
+    return dt_gru_create(ctx, &l, out);
+}
+
+static dt_status make_idle(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .dropout = 0.5 };
+    return dt_gru_create(ctx, &l, out);
+}
+
+/* One step after the other, from zeros, by linear and gru_cell; y by joining all steps. */
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *h, *y = NULL;
+    if (dt_tensor_create(t->ctx, in[0]->dtype, 2, (const int64_t[]){ 2, 4 }, &h) != DT_OK ||
+        dt__tape_adopt(t, dt__tape_lend(t, h)) != DT_OK) {
+        return NULL;
+    }
+    for (int64_t i = 0; i < in[0]->dims[1]; i++) {
+        const dt_slice_options now = { { 1, { 1 } }, { 1, { i } }, { 1, { i + 1 } }, { 0, { 0 } } };
+        dt_tensor *x = dt_reshape(t, dt_slice(t, in[0], &now), 2, (const int64_t[]){ 2, 3 });
+        dt_tensor *gi =
+            dt_linear(t, x, dt_param(m, "layers.0.ih.weight"), dt_param(m, "layers.0.ih.bias"));
+        dt_tensor *gh =
+            dt_linear(t, h, dt_param(m, "layers.0.hh.weight"), dt_param(m, "layers.0.hh.bias"));
+        h = dt_gru_cell(t, gi, gh, h);
+        dt_tensor *one = dt_reshape(t, h, 3, (const int64_t[]){ 2, 1, 4 });
+        y = y == NULL ? one : dt_concat(t, (dt_tensor *[]){ y, one }, 2, 1);
+    }
+    return y;
+}
+
+#define OF(layer) layer ".weight " layer ".bias"
+#define ONE OF("layers.0.ih") " " OF("layers.0.hh")
+#define BOTH(i)                                                                                    \
+    OF("layers." i ".ih")                                                                          \
+    " " OF("layers." i ".hh") " " OF("layers." i ".ih_reverse") " " OF("layers." i ".hh_reverse")
+
+static const dt__layer_case cases[] = {
+    { "all steps", make, .in = { { { 2, 19, 3 } } }, .state = ONE, .plain = plain,
+      .first = { { "layers.0.ih.weight", -0.5, 0.5 },
+                 { "layers.0.hh.weight", -0.5, 0.5 },
+                 { "layers.0.ih.bias", -0.5, 0.5 } } },
+    /* r = z = 1/2, n = tanh(2 x + r (4 h + 1)) = tanh(2) */
+    { "one step", make_tiny,
+      .in = { { { 1, 1, 1 }, .given = true, .values = { 0.5 } },
+              { { 1, 1, 1 }, .given = true, .values = { 0.25 } } },
+      .state = ONE,
+      .given = { { "layers.0.ih.weight", { 0, 0, 2 } },
+                 { "layers.0.ih.bias", { 0, 0, 0 } },
+                 { "layers.0.hh.weight", { 0, 0, 4 } },
+                 { "layers.0.hh.bias", { 0, 0, 1 } } },
+      .n_y = 1, .y = { 0.6070137900379085 } },
+    { "two layers, both ways", make_stack, .in = { { { 2, 4, 3 } }, { { 4, 2, 5 } } }, .n_out = 2,
+      .state = BOTH("0") " " BOTH("1") },
+    { "the last step, no bias", make_last, .in = { { { 3, 17, 6 } } }, .n_out = 2, .rough = true,
+      .state = "layers.0.ih.weight layers.0.hh.weight layers.0.ih_reverse.weight "
+               "layers.0.hh_reverse.weight layers.1.ih.weight layers.1.hh.weight "
+               "layers.1.ih_reverse.weight layers.1.hh_reverse.weight" },
+    { "dropout", make_dropping, .in = { { { 2, 3, 2 } } }, .random = true,
+      .state = ONE
+      " " OF("layers.1.ih") " " OF("layers.1.hh") " " OF("layers.2.ih") " " OF("layers.2.hh") },
+    { "no sequence", make, .in = { { { 2, 0, 3 }, 3 } }, .state = ONE, .fails = DT_ERR_SHAPE,
+      .says = "at least one time step" },
+    { "one vector", make, .in = { { { 2, 3 } } }, .state = ONE, .fails = DT_ERR_SHAPE,
+      .says = "module layer (gru): [batch, time, width]" },
+    { "another width", make, .in = { { { 2, 5, 4 } } }, .state = ONE, .fails = DT_ERR_SHAPE,
+      .says = "layers.0.ih" },
+    { "another state", make, .in = { { { 2, 5, 3 } }, { { 2, 4 } } }, .state = ONE,
+      .fails = DT_ERR_SHAPE, .says = "an initial state [1,2,4] is wanted" },
+    { "states of an lstm", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } }, { { 1, 2, 4 } } },
+      .state = ONE, .fails = DT_ERR_ARG, .says = "3 inputs; x, or x and all 1" },
+    { "outputs of an lstm", make, .in = { { { 2, 5, 3 } } }, .n_out = 3, .state = ONE,
+      .fails = DT_ERR_ARG, .says = "3 outputs; there are 2" },
+    { "no width", make_no_width, .fails = DT_ERR_ARG, .says = "gru: the hidden width is 0" },
+    { "no layer", make_no_layer, .fails = DT_ERR_ARG, .says = "gru: the number of layers is 0" },
+    { "too large", make_huge, .fails = DT_ERR_ARG, .says = "too large" },
+    { "dropout in one layer", make_idle, .fails = DT_ERR_ARG, .says = "dropout 0.5 has no effect" },
+};
+DT__LAYER_CASES(gru, cases)

@@ -1,0 +1,130 @@
+/* Long short-term memory [Hochreiter and Schmidhuber 1997]: src/nn/blocks/recurrent.c with the cell
+ * dt_lstm_cell. */
+#include "nn/lists/layer_cases.h"
+#include "nn/blocks/recurrent.h"
+
+const dt_module_type dt__nn_lstm = { .name = "lstm", .forward = dt__recurrent_forward };
+
+static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, dt_lstm_cell };
+
+dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
+    return dt__recurrent_create(ctx, &kind, layer, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__RECURRENT_KEYS("lstm"), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__recurrent_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(lstm, "long short-term memory over [time, width]", dt_recurrent_item, layer_keys, 1,
+               1, .create = layer_create);
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .bias = true };
+    return dt_lstm_create(ctx, &l, out);
+}
+
+static dt_status make_tiny(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { .in = 1, .hidden = 1, .layers = 1, .bias = true, .last = true };
+    return dt_lstm_create(ctx, &l, out);
+}
+
+static dt_status make_stack(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 3, 5, .layers = 2, .bidirectional = true };
+    return dt_lstm_create(ctx, &l, out);
+}
+
+static dt_status make_last(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 6, 33, .layers = 2, .bias = true, .last = true };
+    return dt_lstm_create(ctx, &l, out);
+}
+
+static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
+{
+    const dt_recurrent_layer l = { 2, 8, .layers = 2, .bias = true, .dropout = 0.25 };
+    return dt_lstm_create(ctx, &l, out);
+}
+
+static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
+{
+    return dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out);
+}
+
+/* One step after the other, from zeros, by linear and lstm_cell; y by joining all steps. */
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    dt_tensor *state, *y = NULL;
+    if (dt_tensor_create(t->ctx, in[0]->dtype, 2, (const int64_t[]){ 4, 4 }, &state) != DT_OK ||
+        dt__tape_adopt(t, dt__tape_lend(t, state)) != DT_OK) {
+        return NULL;
+    }
+    const dt_slice_options upper = { { 1, { 0 } }, { 1, { 0 } }, { 1, { 2 } }, { 0, { 0 } } };
+    for (int64_t i = 0; i < in[0]->dims[1]; i++) {
+        const dt_slice_options now = { { 1, { 1 } }, { 1, { i } }, { 1, { i + 1 } }, { 0, { 0 } } };
+        dt_tensor *x = dt_reshape(t, dt_slice(t, in[0], &now), 2, (const int64_t[]){ 2, 3 });
+        dt_tensor *gi =
+            dt_linear(t, x, dt_param(m, "layers.0.ih.weight"), dt_param(m, "layers.0.ih.bias"));
+        dt_tensor *gh = dt_linear(t, dt_slice(t, state, &upper), dt_param(m, "layers.0.hh.weight"),
+                                  dt_param(m, "layers.0.hh.bias"));
+        state = dt_lstm_cell(t, gi, gh, state);
+        dt_tensor *one = dt_reshape(t, dt_slice(t, state, &upper), 3, (const int64_t[]){ 2, 1, 4 });
+        y = y == NULL ? one : dt_concat(t, (dt_tensor *[]){ y, one }, 2, 1);
+    }
+    return y;
+}
+
+#define OF(layer) layer ".weight " layer ".bias"
+#define PLAIN(i) OF("layers." i ".ih") " " OF("layers." i ".hh")
+#define BOTH(i)                                                                                    \
+    "layers." i ".ih.weight layers." i ".hh.weight layers." i ".ih_reverse.weight layers." i       \
+    ".hh_reverse.weight"
+
+static const dt__layer_case cases[] = {
+    { "all steps", make, .in = { { { 2, 19, 3 } } }, .state = PLAIN("0"), .plain = plain,
+      .first = { { "layers.0.ih.weight", -0.5, 0.5 },
+                 { "layers.0.hh.weight", -0.5, 0.5 },
+                 { "layers.0.hh.bias", -0.5, 0.5 } } },
+    /* i = f = o = 1/2, g = tanh(2 x + 4 h + 1) = tanh(3): c' = c / 2 + g / 2, h' = tanh(c') / 2 */
+    { "one step", make_tiny,
+      .in = { { { 1, 1, 1 }, .given = true, .values = { 0.5 } },
+              { { 1, 1, 1 }, .given = true, .values = { 0.25 } },
+              { { 1, 1, 1 }, .given = true, .values = { 0.5 } } },
+      .state = PLAIN("0"),
+      .given = { { "layers.0.ih.weight", { 0, 0, 2, 0 } },
+                 { "layers.0.ih.bias", { 0, 0, 0, 0 } },
+                 { "layers.0.hh.weight", { 0, 0, 4, 0 } },
+                 { "layers.0.hh.bias", { 0, 0, 1, 0 } } },
+      .n_y = 1, .y = { 0.316835751601735 } },
+    { "two layers, both ways", make_stack,
+      .in = { { { 2, 4, 3 } }, { { 4, 2, 5 } }, { { 4, 2, 5 } } }, .n_out = 3,
+      .state = BOTH("0") " " BOTH("1") },
+    { "the last step", make_last, .in = { { { 3, 17, 6 } } }, .n_out = 2, .rough = true,
+      .state = PLAIN("0") " " PLAIN("1") },
+    { "dropout", make_dropping, .in = { { { 2, 3, 2 } } }, .random = true,
+      .state = PLAIN("0") " " PLAIN("1") },
+    { "another width", make, .in = { { { 2, 5, 4 } } }, .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
+      .says = "layers.0.ih" },
+    { "h without c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } } }, .state = PLAIN("0"),
+      .fails = DT_ERR_ARG, .says = "2 inputs; x, or x and all 2" },
+    { "another c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } }, { { 1, 1, 4 } } },
+      .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
+      .says = "an initial state [1,2,4] is wanted, not f32[1,1,4]" },
+    { "no inputs", make_no_inputs, .fails = DT_ERR_ARG, .says = "lstm: the number of inputs is 0" },
+};
+DT__LAYER_CASES(lstm, cases)

@@ -1,0 +1,415 @@
+/* Recurrent networks (recurrent.h). A layer computes the products of all time steps with its input
+ * by one call of the linear layer `ih`, then goes through the steps:
+ *     gh = hh(h)      state = cell(gi of this step, gh, state)      h = the first rows of state
+ * Both are children, so hooks, quantization, adapters and rounders reach them as any linear layer;
+ * codes of the weight of hh are made once, as for any weight that is read several times.
+ *
+ * Within a network time comes first, [T, N, width]: then the rows of a step are adjacent, and no
+ * step copies. Where no initial state is given the first step takes the bias for gh: zeros would be
+ * multiplied for nothing, and a range that observed them would begin too small. */
+#include "nn/blocks/recurrent.h"
+
+#include "nn/blocks/blocks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define DIRECTIONS 2 /* at most */
+
+/* A layer: a module of its own, whose children are the products of each direction. Inputs are x
+ * [T, N, width] and, unless they are zero, the initial state of each direction; outputs the final
+ * state of each direction and, where it is wanted, h of all steps, [T, N, directions hidden]. */
+typedef struct layer {
+    const dt__cell_kind *kind;
+    int64_t hidden;
+    int directions;
+    dt_module *ih[DIRECTIONS], *hh[DIRECTIONS];
+} layer;
+
+typedef struct network {
+    const dt__cell_kind *kind;
+    dt_recurrent_layer options;
+    int directions;
+    dt_module *layers;  /* the list */
+    dt_module *dropout; /* between layers; NULL: none */
+} network;
+
+/* ---- parts of tensors ------------------------------------------------------------------------ */
+
+/* Rows first ... first + n - 1 of x. */
+static dt_tensor *rows_of(dt_tape *t, dt_tensor *x, int64_t first, int64_t n)
+{
+    const dt_slice_options o = { .dims = { 1, { 0 } },
+                                 .starts = { 1, { first } },
+                                 .stops = { 1, { first + n } } };
+    return dt_slice(t, x, &o);
+}
+
+/* Part i of a state: 0 is h. */
+static dt_tensor *part_of(dt_tape *t, const dt__cell_kind *kind, dt_tensor *state, int i)
+{
+    if (state == NULL || kind->states == 1) return state;
+    const int64_t n = state->dims[0] / kind->states;
+    return rows_of(t, state, i * n, n);
+}
+
+static dt_tensor *zeros(dt_tape *t, dt_dtype dtype, int64_t rows, int64_t columns)
+{
+    dt_tensor *x = NULL;
+    if (t->status != DT_OK) return NULL;
+    dt_status s = dt_tensor_create(t->ctx, dtype, 2, (const int64_t[]){ rows, columns }, &x);
+    if (s == DT_OK) s = dt__tape_lend(t, x);
+    return dt__tape_adopt(t, s) == DT_OK ? x : NULL;
+}
+
+/* The n parts one below the other, by ops that take DT_MAX_IN each; drops the parts but `keep`,
+ * or none if that is NULL. Overwrites `part`. */
+static dt_tensor *join(dt_tape *t, dt_tensor **part, int64_t n, const dt_tensor *keep)
+{
+    while (n > 1 && t->status == DT_OK) {
+        int64_t made = 0;
+        for (int64_t i = 0; i < n; i += DT_MAX_IN) {
+            const int64_t some = dt__min_i64(DT_MAX_IN, n - i);
+            dt_tensor *y = some == 1 ? part[i] : dt_concat(t, part + i, (int)some, 0);
+            for (int64_t k = i; k < i + some; k++) {
+                if (keep != NULL && part[k] != keep) dt__drop_step(t, part[k], y);
+            }
+            part[made++] = y;
+        }
+        n = made;
+    }
+    return t->status == DT_OK ? part[0] : NULL;
+}
+
+/* ---- a layer --------------------------------------------------------------------------------- */
+
+/* One direction of a layer over one sequence. */
+typedef struct scan {
+    dt_tape *t;
+    const layer *l;
+    int direction;
+    int64_t steps, rows; /* T, N */
+    dt_tensor *gi;       /* [T N, gates hidden] */
+    dt_tensor *initial;  /* NULL: zeros */
+    dt_tensor **h;       /* [T], to be filled; NULL: not wanted */
+} scan;
+
+/* What hh gives for zeros. */
+static dt_tensor *product_of_zeros(const scan *s)
+{
+    dt_tensor *x = zeros(s->t, s->gi->dtype, s->rows, s->l->kind->gates * s->l->hidden);
+    dt_tensor *bias = x == NULL ? NULL : dt__module_bias(s->t, s->l->hh[s->direction]);
+    return bias == NULL ? x : dt__then(s->t, x, dt_add(s->t, x, bias));
+}
+
+/* The state after the step at time `at`. */
+static dt_tensor *step(const scan *s, int64_t at, dt_tensor *gh, dt_tensor *state)
+{
+    dt_tensor *gi = rows_of(s->t, s->gi, at * s->rows, s->rows);
+    dt_tensor *next = s->l->kind->step(s->t, gi, gh, state);
+    dt__drop_step(s->t, gi, next);
+    return dt__then(s->t, gh, next);
+}
+
+/* Runs all steps; returns the final state. */
+static dt_tensor *run_scan(const scan *s)
+{
+    const dt__cell_kind *kind = s->l->kind;
+    dt_module *hh = s->l->hh[s->direction];
+    dt_tensor *state = s->initial, *gh = NULL;
+    if (state == NULL) {
+        state = zeros(s->t, s->gi->dtype, kind->states * s->rows, s->l->hidden);
+        gh = product_of_zeros(s);
+    }
+    dt_tensor *h = part_of(s->t, kind, state, 0);
+    for (int64_t i = 0; i < s->steps && s->t->status == DT_OK; i++) {
+        const int64_t at = s->direction == 0 ? i : s->steps - 1 - i;
+        if (i > 0 || s->initial != NULL) gh = dt_forward(s->t, hh, h);
+        dt_tensor *next = step(s, at, gh, state);
+        if (h != state) dt__drop_step(s->t, state, next);
+        if (s->h == NULL || i == 0) dt__drop_step(s->t, h, next);
+        state = next;
+        h = part_of(s->t, kind, state, 0);
+        if (s->h != NULL) s->h[at] = h;
+    }
+    return state;
+}
+
+/* h of all steps, [T, N, hidden], in *y unless that is NULL; returns the final state. */
+static dt_tensor *run_direction(scan *s, dt_tensor *x, dt_tensor **y)
+{
+    dt_ctx *ctx = s->t->ctx;
+    dt_tensor *gi = dt_forward(s->t, s->l->ih[s->direction], x);
+    if (gi == NULL) return NULL;
+    const int64_t dims[] = { s->steps * s->rows, gi->dims[2] };
+    s->gi = dt__then(s->t, gi, dt_reshape(s->t, gi, 2, dims));
+    s->h = y == NULL ? NULL : dt__alloc_array(ctx, s->steps, sizeof(dt_tensor *));
+    if (y != NULL && s->h == NULL) dt__tape_adopt(s->t, DT_ERR_NOMEM);
+    dt_tensor *state = s->t->status == DT_OK ? run_scan(s) : NULL;
+    if (state != NULL) dt__drop_step(s->t, s->gi, state);
+    if (state != NULL && y != NULL) {
+        dt_tensor *all = join(s->t, s->h, s->steps, state);
+        const int64_t out[] = { s->steps, s->rows, s->l->hidden };
+        *y = dt_reshape(s->t, all, 3, out);
+        if (all != state) dt__drop_step(s->t, all, *y);
+    }
+    dt__release(ctx, s->h);
+    return state;
+}
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    const layer *l = dt_module_state(m);
+    dt_tensor *y[DIRECTIONS] = { NULL };
+    const bool wanted = n_out > l->directions;
+    for (int d = 0; d < l->directions && t->status == DT_OK; d++) {
+        scan s = { .t = t,
+                   .l = l,
+                   .direction = d,
+                   .steps = in[0]->dims[0],
+                   .rows = in[0]->dims[1],
+                   .initial = n_in > 1 ? in[1 + d] : NULL };
+        out[d] = run_direction(&s, in[0], wanted ? &y[d] : NULL);
+    }
+    if (!wanted || t->status != DT_OK) return;
+    out[l->directions] = l->directions == 1 ? y[0] : dt_concat(t, y, DIRECTIONS, -1);
+}
+
+static const dt_module_type layer_type = {
+    .name = "recurrent_layer",
+    .forward = forward,
+    .block = true,
+    .repeats = true,
+};
+
+/* ---- the network ----------------------------------------------------------------------------- */
+
+static dt_status refuse(dt_tape *t, const dt_module *m, const dt_tensor *x, const char *wanted)
+{
+    char is[160];
+    dt_describe(x, is, sizeof is);
+    return dt_tape_fail(t, DT_ERR_SHAPE, "module %s (%s): %s is wanted, not %s", m->path,
+                        m->type->name, wanted, is);
+}
+
+static dt_status check(dt_tape *t, const dt_module *m, dt_tensor *const *in, int n_in, int n_out)
+{
+    const network *s = m->state;
+    const int states = s->kind->states;
+    if (n_in != 1 && n_in != 1 + states) {
+        return dt_tape_fail(t, DT_ERR_ARG,
+                            "module %s (%s): %d inputs; x, or x and all %d initial states, are "
+                            "wanted",
+                            m->path, m->type->name, n_in, states);
+    }
+    if (n_out > 1 + states) {
+        return dt_tape_fail(t, DT_ERR_ARG, "module %s (%s): %d outputs; there are %d", m->path,
+                            m->type->name, n_out, 1 + states);
+    }
+    if (in[0]->rank != 3 || in[0]->dims[1] < 1) {
+        return refuse(t, m, in[0], "[batch, time, width] with at least one time step");
+    }
+    for (int i = 1; i < n_in; i++) {
+        const int64_t dims[] = { s->options.layers * s->directions, in[0]->dims[0],
+                                 s->options.hidden };
+        char wanted[120];
+        snprintf(wanted, sizeof wanted, "an initial state [%lld,%lld,%lld]", (long long)dims[0],
+                 (long long)dims[1], (long long)dims[2]);
+        const bool fits = in[i]->rank == 3 && in[i]->dims[0] == dims[0] &&
+                          in[i]->dims[1] == dims[1] && in[i]->dims[2] == dims[2];
+        if (!fits) return refuse(t, m, in[i], wanted);
+    }
+    return DT_OK;
+}
+
+/* A forward pass of a network. */
+typedef struct pass {
+    dt_tape *t;
+    const network *s;
+    int64_t rows;
+    dt_tensor *const *initial; /* h and c of all directions, [all, N, hidden]; NULL: zeros */
+    dt_tensor **final;         /* the final state of each direction */
+} pass;
+
+static int64_t all_directions(const network *s) { return s->options.layers * s->directions; }
+
+/* The initial state of direction `place` of all. */
+static dt_tensor *initial_of(const pass *p, int64_t place)
+{
+    dt_tensor *part[2] = { NULL };
+    const int states = p->s->kind->states;
+    const int64_t dims[] = { all_directions(p->s) * p->rows, p->s->options.hidden };
+    for (int i = 0; i < states; i++) {
+        part[i] = rows_of(p->t, dt_reshape(p->t, p->initial[i], 2, dims), place * p->rows, p->rows);
+    }
+    return states == 1 ? part[0] : dt_concat(p->t, part, states, 0);
+}
+
+/* Runs layer i on x, [T, N, width]. Returns h of all steps; NULL where nobody wants them. */
+static dt_tensor *run_layer(const pass *p, int64_t i, dt_tensor *x)
+{
+    const network *s = p->s;
+    const int n = s->directions;
+    const bool ends = i + 1 == s->options.layers, wanted = !ends || !s->options.last;
+    dt_tensor *in[1 + DIRECTIONS] = { x }, *out[1 + DIRECTIONS] = { NULL };
+    for (int d = 0; d < n && p->initial != NULL; d++) in[1 + d] = initial_of(p, i * n + d);
+    if (p->t->status != DT_OK) return NULL;
+    dt_forward_n(p->t, s->layers->children[i], in, p->initial != NULL ? 1 + n : 1, out,
+                 wanted ? n + 1 : n);
+    for (int d = 0; d < n; d++) p->final[i * n + d] = out[d];
+    if (!wanted || ends || s->dropout == NULL) return wanted ? out[n] : NULL;
+    return dt__then(p->t, out[n], dt_forward(p->t, s->dropout, out[n]));
+}
+
+/* Part i of all final states, [all directions, N, hidden]. */
+static dt_tensor *final_states(const pass *p, int i)
+{
+    const int64_t n = all_directions(p->s), dims[] = { n, p->rows, p->s->options.hidden };
+    dt_tensor **part = dt__alloc_array(p->t->ctx, n, sizeof(dt_tensor *));
+    if (part == NULL) {
+        dt__tape_adopt(p->t, DT_ERR_NOMEM);
+        return NULL;
+    }
+    for (int64_t k = 0; k < n; k++) part[k] = part_of(p->t, p->s->kind, p->final[k], i);
+    dt_tensor *all = join(p->t, part, n, NULL);
+    dt__release(p->t->ctx, part);
+    return dt_reshape(p->t, all, 3, dims);
+}
+
+/* h of the last layer's final states, [N, directions hidden]. */
+static dt_tensor *last_of(const pass *p)
+{
+    const int n = p->s->directions;
+    dt_tensor *h[DIRECTIONS];
+    for (int d = 0; d < n; d++) {
+        h[d] = part_of(p->t, p->s->kind, p->final[all_directions(p->s) - n + d], 0);
+    }
+    return n == 1 ? h[0] : dt_concat(p->t, h, n, -1);
+}
+
+/* x with its first two dimensions exchanged, without gaps. */
+static dt_tensor *exchange(dt_tape *t, dt_tensor *x)
+{
+    dt_tensor *view = dt_permute(t, x, (const int64_t[]){ 1, 0, 2 });
+    return view == NULL ? NULL : dt__then(t, view, dt_reshape(t, view, view->rank, view->dims));
+}
+
+static void run(const pass *p, dt_tensor *x, dt_tensor **out, int n_out)
+{
+    dt_tensor *y = exchange(p->t, x);
+    for (int64_t i = 0; i < p->s->options.layers && p->t->status == DT_OK; i++) {
+        dt_tensor *before = y;
+        y = run_layer(p, i, before);
+        dt__drop_step(p->t, before, y);
+    }
+    if (p->t->status != DT_OK) return;
+    out[0] = p->s->options.last ? last_of(p) : exchange(p->t, y);
+    for (int i = 1; i < n_out; i++) out[i] = final_states(p, i - 1);
+}
+
+void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                           dt_tensor **out, int n_out)
+{
+    const network *s = dt_module_state(m);
+    if (check(t, m, in, n_in, n_out) != DT_OK) return;
+    pass p = { .t = t, .s = s, .rows = in[0]->dims[0], .initial = n_in > 1 ? in + 1 : NULL };
+    p.final = dt__alloc_array(t->ctx, all_directions(s), sizeof(dt_tensor *));
+    if (p.final != NULL) run(&p, in[0], out, n_out);
+    else dt__tape_adopt(t, DT_ERR_NOMEM);
+    dt__release(t->ctx, p.final);
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+/* A linear layer to all gates; PyTorch draws the weights of both products by the hidden width. */
+static dt_status add_product(dt_module *m, const char *name, int64_t in, const network *s,
+                             dt_module **lent)
+{
+    const int64_t hidden = s->options.hidden;
+    const double bound = 1.0 / sqrt((double)hidden);
+    dt_module *made = NULL;
+    const dt_status status =
+        dt_linear_create(m->ctx, in, s->kind->gates * hidden, s->options.bias, &made);
+    DT__TRY(dt__add_made(m, name, status, made, lent));
+    for (int64_t i = 0; i < made->n_entries; i++) {
+        DT__TRY(dt__draw_uniform(made->entries[i].x, DT__FOR_INIT, -bound, bound));
+    }
+    return DT_OK;
+}
+
+static dt_status add_layer(dt_module *list, const network *s, int64_t in)
+{
+    static const char *const name[DIRECTIONS][2] = { { "ih", "hh" },
+                                                     { "ih_reverse", "hh_reverse" } };
+    dt_module *m;
+    DT__TRY(dt__add_item(list, &layer_type, sizeof(layer), &m));
+    layer *l = dt_module_state(m);
+    *l = (layer){ .kind = s->kind, .hidden = s->options.hidden, .directions = s->directions };
+    for (int d = 0; d < s->directions; d++) {
+        DT__TRY(add_product(m, name[d][0], in, s, &l->ih[d]));
+        DT__TRY(add_product(m, name[d][1], s->options.hidden, s, &l->hh[d]));
+    }
+    return DT_OK;
+}
+
+static dt_status build(dt_module *m, const network *s)
+{
+    network *state = dt_module_state(m);
+    *state = *s;
+    DT__TRY(dt__add_child(m, "layers", &dt__nn_list, 0, &state->layers));
+    for (int64_t i = 0; i < s->options.layers; i++) {
+        const int64_t in = i == 0 ? s->options.in : s->directions * s->options.hidden;
+        DT__TRY(add_layer(state->layers, s, in));
+    }
+    if (s->options.dropout == 0) return DT_OK;
+    dt_module *made = NULL;
+    const dt_status status = dt_dropout_create(m->ctx, s->options.dropout, &made);
+    return dt__add_made(m, "dropout", status, made, &state->dropout);
+}
+
+#define MOST_HIDDEN ((int64_t)1 << 40) /* so that no product of extents overflows */
+
+static dt_status check_options(dt_ctx *ctx, const char *name, const dt_recurrent_layer *o)
+{
+    DT__TRY(dt__want_extent(ctx, name, "the number of inputs", o->in));
+    DT__TRY(dt__want_extent(ctx, name, "the hidden width", o->hidden));
+    DT__TRY(dt__want_extent(ctx, name, "the number of layers", o->layers));
+    DT__TRY(dt__want_share(ctx, name, "dropout", o->dropout));
+    if (o->hidden > MOST_HIDDEN || o->in > MOST_HIDDEN) {
+        return dt_fail(ctx, DT_ERR_ARG, "%s: %lld inputs and a hidden width of %lld are too large",
+                       name, (long long)o->in, (long long)o->hidden);
+    }
+    if (o->layers > 1 || o->dropout == 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG,
+                   "%s: dropout %g has no effect: it acts between layers, and there is one", name,
+                   o->dropout);
+}
+
+dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
+                               const dt_recurrent_layer *options, dt_module **out)
+{
+    dt_module *m;
+    *out = NULL;
+    DT__TRY(check_options(ctx, kind->name, options));
+    const network s = { .kind = kind,
+                        .options = *options,
+                        .directions = options->bidirectional ? DIRECTIONS : 1 };
+    DT__TRY(dt_module_create(ctx, kind->type, sizeof(network), &m));
+    return dt__layer_done(build(m, &s), m, out);
+}
+
+dt_recurrent_layer dt_recurrent_defaults(void)
+{
+    return (dt_recurrent_layer){ .layers = 1, .bias = true };
+}
+
+dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
+                                     const dt_shape *in, dt_module **out)
+{
+    dt_recurrent_layer o = ((const dt_recurrent_item *)options)->network;
+    *out = NULL;
+    DT__TRY(dt__want_example_rank(ctx, kind->name, in, 2));
+    o.in = in->dims[1];
+    return dt__recurrent_create(ctx, kind, &o, out);
+}

@@ -1,0 +1,59 @@
+/* Recurrent networks: layers that run a cell over the time steps of a sequence, in one or both
+ * directions, stacked. gru and lstm differ in their cells alone. */
+#ifndef DT__NN_RECURRENT_H
+#define DT__NN_RECURRENT_H
+
+#include "nn/lists/layer_type.h"
+
+typedef struct dt__cell_kind {
+    const char *name;
+    const dt_module_type *type; /* of the whole network */
+    int gates;                  /* products are [N, gates hidden] */
+    int states;                 /* a state is [states N, hidden]; its first N rows are h */
+    /* The next state from the products with x and with h, and the state. */
+    dt_tensor *(*step)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state);
+} dt__cell_kind;
+
+/* dt_gru_create, dt_lstm_create. `kind` is constant. */
+dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
+                               const dt_recurrent_layer *options, dt_module **out);
+/* forward of such networks' types */
+void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
+                           dt_tensor **out, int n_out);
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+#define DT__RECURRENT_AT(field) offsetof(dt_recurrent_item, network.field)
+
+#define DT__RECURRENT_KEYS(kind)                                                                   \
+    DT__LAYER_HEAD(kind, dt_recurrent_item),                                                       \
+        { "hidden",                                                                                \
+          DT_KEY_INT,                                                                              \
+          DT__RECURRENT_AT(hidden),                                                                \
+          .least = 1,                                                                              \
+          .most = 1 << 16,                                                                         \
+          .fallback = "!",                                                                         \
+          .text = "extent of the hidden state, in each direction" },                               \
+        { "layers",                                                                                \
+          DT_KEY_INT,                                                                              \
+          DT__RECURRENT_AT(layers),                                                                \
+          .least = 1,                                                                              \
+          .most = 256,                                                                             \
+          .fallback = "1",                                                                         \
+          .text = "number of layers, one above the other" },                                       \
+        { "bias", DT_KEY_BOOL, DT__RECURRENT_AT(bias), .fallback = "true",                         \
+          .text = "whether its products have a bias" },                                            \
+        { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
+          .text = "a second direction, from the last step to the first" },                         \
+        { "last", DT_KEY_BOOL, DT__RECURRENT_AT(last), .fallback = "false",                        \
+          .text = "the result is that of the last step, in place of all steps" },                  \
+    {                                                                                              \
+        "dropout", DT_KEY_REAL, DT__RECURRENT_AT(dropout), .most = 0.9999, .fallback = "0",        \
+                                                           .text = "dropout between its layers"    \
+    }
+
+/* dt_layer_type.create of such kinds. */
+dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
+                                     const dt_shape *in, dt_module **out);
+
+#endif

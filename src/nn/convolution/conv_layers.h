@@ -1,0 +1,61 @@
+/* The common part of the four convolution layers: everything but the op. */
+#ifndef DT__NN_CONV_LAYERS_H
+#define DT__NN_CONV_LAYERS_H
+
+#include "nn/lists/layer_type.h"
+#include "nn/module.h"
+
+#include <detent/ops.h>
+
+typedef dt_tensor *dt__conv_op(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                               const dt_conv_options *options);
+
+typedef struct dt__conv_kind {
+    const dt_module_type *type;
+    dt__conv_op *op;
+    int axes; /* spatial dimensions: 2 or 1 */
+    bool transposed;
+} dt__conv_kind;
+
+/* The state of such a layer. */
+typedef struct dt__conv_state {
+    const dt__conv_kind *kind;
+    dt_conv_layer layer;
+} dt__conv_state;
+
+/* The state of m; NULL if m is no convolution. */
+const dt__conv_state *dt__conv_state_of(const dt_module *m);
+
+/* dt_module_type.transposed_groups of the transposed types. */
+int64_t dt__conv_groups(const dt_module *m);
+/* dt_module_type.forward of all four. */
+void dt__conv_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                  int n_out);
+dt_status dt__conv_create(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_layer *layer,
+                          dt_module **out);
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+#define DT__CONV_EXTENT(field, low, first, about)                                                  \
+    .offset = offsetof(dt_conv_item, field), .least = low, .most = 1 << 16, .fallback = first,     \
+    .text = about
+
+/* Keys of a convolution; `type` is DT_KEY_INT in one dimension and DT_KEY_PAIR in two. */
+#define DT__CONV_KEYS(kind, type)                                                                  \
+    DT__LAYER_HEAD(kind, dt_conv_item),                                                            \
+        { "out", DT_KEY_INT, DT__CONV_EXTENT(out, 1, "!", "output channels") },                    \
+        { "kernel", type, DT__CONV_EXTENT(kernel, 1, "3", "extent of the kernel") },               \
+        { "stride", type, DT__CONV_EXTENT(stride, 1, "1", "step of the kernel") },                 \
+        { "padding", type, DT__CONV_EXTENT(padding, 0, "0", "zeros before and after x") },         \
+        { "dilation", type,                                                                        \
+          DT__CONV_EXTENT(dilation, 1, "1", "distance of the kernel's elements") },                \
+    {                                                                                              \
+        "groups", DT_KEY_INT,                                                                      \
+            DT__CONV_EXTENT(groups, 1, "1", "groups of channels; as many as channels: depthwise")  \
+    }
+
+/* dt_layer_type.create of a kind of convolution. */
+dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const void *options,
+                                const dt_shape *in, dt_module **out);
+
+#endif

@@ -1,0 +1,79 @@
+/* 1d convolution: src/nn/convolution/conv_layers.c. */
+#include "nn/convolution/conv_layers.h"
+#include "nn/lists/layer_cases.h"
+
+const dt_module_type dt__nn_conv1d = {
+    .name = "conv1d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+};
+
+static const dt__conv_kind kind = { &dt__nn_conv1d, dt_conv1d, 1, false };
+
+dt_status dt_conv1d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
+    return dt__conv_create(ctx, &kind, layer, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__CONV_KEYS("conv1d", DT_KEY_INT),
+    DT__LAYER_AFTER(dt_conv_item),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__conv_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(conv1d, "convolution of signals [channels, length]", dt_conv_item, layer_keys, 1, 1,
+               .create = layer_create, .after = offsetof(dt_conv_item, after), .part = "conv");
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt_conv_layer usual = {
+    .in = 4,
+    .out = 6,
+    .kernel = { 4, 2 },
+    .bias = true,
+    .conv = { .stride = { 2, 3 }, .padding = { 1, 0 }, .dilation = { 1, 1 }, .groups = 2 },
+};
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_conv1d_create(ctx, &usual, out); }
+
+static dt_status make_plain(dt_ctx *ctx, dt_module **out)
+{
+    const dt_conv_layer l = { .in = 4, .out = 3, .kernel = { 3, 3 }, .conv = dt_conv_defaults() };
+    return dt_conv1d_create(ctx, &l, out);
+}
+
+static dt_status make_bad(dt_ctx *ctx, dt_module **out)
+{
+    dt_conv_layer l = usual;
+    l.conv.groups = 4;
+    return dt_conv1d_create(ctx, &l, out);
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    return dt_conv1d(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &usual.conv);
+}
+
+static const dt__layer_case cases[] = {
+    { "all options", make, .in = { { { 2, 4, 6 } } }, .state = "weight bias", .plain = plain,
+      .first = { { "weight", -0.353553391, 0.353553391 }, { "bias", -0.353553391, 0.353553391 } } },
+    { "no bias", make_plain, .in = { { { 2, 4, 6 } } }, .state = "weight" },
+    { "groups that do not divide", make_bad, .fails = DT_ERR_ARG,
+      .says = "conv1d: 4 groups do not divide 4 and 6" },
+    { "other channels", make, .in = { { { 2, 3, 6 } } }, .state = "weight bias",
+      .fails = DT_ERR_SHAPE, .says = "conv1d" },
+};
+DT__LAYER_CASES(conv1d, cases)

@@ -1,0 +1,90 @@
+/* 2d transposed convolution: src/nn/convolution/conv_layers.c. */
+#include "nn/convolution/conv_layers.h"
+#include "nn/lists/layer_cases.h"
+
+const dt_module_type dt__nn_conv_transpose2d = {
+    .name = "conv_transpose2d",
+    .forward = dt__conv_run,
+    .quantizable = DT_QUANTIZED_BY_PRESET,
+    .samples = true,
+    .transposed_groups = dt__conv_groups,
+};
+
+static const dt__conv_kind kind = { &dt__nn_conv_transpose2d, dt_conv_transpose2d, 2, true };
+
+dt_status dt_conv_transpose2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, layer);
+    DT__NEED(ctx, out);
+    return dt__conv_create(ctx, &kind, layer, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__CONV_KEYS("conv_transpose2d", DT_KEY_PAIR),
+    { "output_padding", DT_KEY_PAIR,
+      DT__CONV_EXTENT(output_padding, 0, "0", "zeros added at the end of y") },
+    DT__LAYER_AFTER(dt_conv_item),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)n_in;
+    return dt__conv_layer_create(ctx, &kind, options, in, out);
+}
+
+DT__LAYER_TYPE(conv_transpose2d, "transposed convolution of images [channels, height, width]",
+               dt_conv_item, layer_keys, 1, 1, .create = layer_create,
+               .after = offsetof(dt_conv_item, after), .part = "conv");
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt_conv_layer usual = {
+    .in = 4,
+    .out = 6,
+    .kernel = { 4, 2 },
+    .bias = true,
+    .conv = { .stride = { 2, 3 },
+              .padding = { 1, 0 },
+              .dilation = { 1, 1 },
+              .groups = 2,
+              .output_padding = { 1, 2 } },
+};
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_conv_transpose2d_create(ctx, &usual, out);
+}
+
+static dt_status make_plain(dt_ctx *ctx, dt_module **out)
+{
+    const dt_conv_layer l = { .in = 4, .out = 3, .kernel = { 3, 3 }, .conv = dt_conv_defaults() };
+    return dt_conv_transpose2d_create(ctx, &l, out);
+}
+
+static dt_status make_bad(dt_ctx *ctx, dt_module **out)
+{
+    dt_conv_layer l = usual;
+    l.conv.groups = 4;
+    return dt_conv_transpose2d_create(ctx, &l, out);
+}
+
+static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
+{
+    return dt_conv_transpose2d(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &usual.conv);
+}
+
+static const dt__layer_case cases[] = {
+    { "all options", make, .in = { { { 2, 4, 6, 5 } } }, .state = "weight bias", .plain = plain,
+      .first = { { "weight", -0.204124145, 0.204124145 }, { "bias", -0.204124145, 0.204124145 } } },
+    { "no bias", make_plain, .in = { { { 2, 4, 6, 5 } } }, .state = "weight" },
+    { "groups that do not divide", make_bad, .fails = DT_ERR_ARG,
+      .says = "conv_transpose2d: 4 groups do not divide 4 and 6" },
+    { "other channels", make, .in = { { { 2, 3, 6, 5 } } }, .state = "weight bias",
+      .fails = DT_ERR_SHAPE, .says = "conv_transpose2d" },
+};
+DT__LAYER_CASES(conv_transpose2d, cases)

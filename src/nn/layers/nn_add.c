@@ -1,0 +1,53 @@
+/* Sum of two or more inputs, broadcast against each other as in PyTorch. */
+#include "nn/lists/layer_cases.h"
+#include "nn/lists/layer_type.h"
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    dt_tensor *y = in[0];
+    (void)m;
+    (void)n_out;
+    for (int i = 1; i < n_in; i++)
+        y = i == 1 ? dt_add(t, y, in[i]) : dt__then(t, y, dt_add(t, y, in[i]));
+    out[0] = y;
+}
+
+const dt_module_type dt__nn_add = { .name = "add", .forward = forward };
+
+dt_status dt_add_create(dt_ctx *ctx, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt_module_create(ctx, &dt__nn_add, 0, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = { DT__LAYER_HEAD("add", dt_plain_layer), { 0 } };
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    (void)options;
+    (void)in;
+    (void)n_in;
+    return dt_add_create(ctx, out);
+}
+
+DT__LAYER_TYPE(add, "sum of its inputs, broadcast", dt_plain_layer, layer_keys, 2, 16,
+               .create = layer_create);
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static const dt__layer_case cases[] = {
+    { "values", dt_add_create,
+      .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
+              { { 1, 2, 1 }, .given = true, .values = { 2, -1 } } },
+      .n_y = 4, .y = { 3, 4, 2, 3 } },
+    { "a batch", dt_add_create, .in = { { { 3, 2, 5 } }, { { 3, 2, 5 } } } },
+    { "shapes that do not join", dt_add_create, .in = { { { 2, 3 } }, { { 2, 4 } } },
+      .fails = DT_ERR_SHAPE, .says = "add" },
+};
+DT__LAYER_CASES(add, cases)

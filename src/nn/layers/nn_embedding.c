@@ -1,0 +1,70 @@
+/* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1) */
+#include "nn/lists/layer_cases.h"
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_embedding(t, dt_module_weight(t, m), in[0]);
+}
+
+const dt_module_type dt__nn_embedding = {
+    .name = "embedding",
+    .forward = forward,
+    .quantizable = DT_QUANTIZED_WEIGHT_ONLY,
+};
+
+static dt_status build(dt_module *m, int64_t count, int64_t width)
+{
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 2, (const int64_t[]){ count, width }, &x));
+    return dt__draw_normal(x, DT__FOR_INIT, 0.0, 1.0);
+}
+
+dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    *out = NULL;
+    DT__TRY(dt__want_extent(ctx, "embedding", "the number of rows", count));
+    DT__TRY(dt__want_extent(ctx, "embedding", "the width", width));
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &dt__nn_embedding, 0, &m));
+    return dt__layer_done(build(m, count, width), m, out);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_embedding_create(ctx, 4, 2, out); }
+static dt_status make_large(dt_ctx *ctx, dt_module **out)
+{
+    return dt_embedding_create(ctx, 100, 50, out);
+}
+static dt_status make_empty(dt_ctx *ctx, dt_module **out)
+{
+    return dt_embedding_create(ctx, 0, 2, out);
+}
+static dt_status make_flat(dt_ctx *ctx, dt_module **out)
+{
+    return dt_embedding_create(ctx, 4, 0, out);
+}
+
+#define ROWS                                                                                       \
+    {                                                                                              \
+        { 3 }, .dtype = DT_I32, .given = true, .values = { 3, 0, 3 }                               \
+    }
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { ROWS }, .state = "weight",
+      .given = { { "weight", { 1, 2, 3, 4, 5, 6, 7, 8 } } }, .n_y = 6, .y = { 7, 8, 1, 2, 7, 8 } },
+    { "a batch", make, .in = { { { 2, 5 }, .dtype = DT_I32, .high = 4 } }, .state = "weight" },
+    { "first values", make_large, .in = { { { 9 }, .dtype = DT_I32, .high = 100 } },
+      .state = "weight", .first = { { "weight", -5.5, 5.5 } }, .rough = true },
+    { "no rows", make_empty, .fails = DT_ERR_ARG, .says = "embedding: the number of rows" },
+    { "no width", make_flat, .fails = DT_ERR_ARG, .says = "embedding: the width" },
+    { "no such row", make, .in = { { { 1 }, .dtype = DT_I32, .given = true, .values = { 4 } } },
+      .state = "weight", .fails = DT_ERR_ARG, .says = "embedding" },
+};
+DT__LAYER_CASES(embedding, cases)

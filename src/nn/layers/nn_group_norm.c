@@ -1,0 +1,100 @@
+/* Group norm over groups of channels of each image.      y = (x - mean) / sqrt(var + eps) * w + b
+ * [Wu and He 2018]; weight 1 and bias 0 of [channels]. */
+#include "nn/lists/layer_cases.h"
+#include "nn/lists/layer_type.h"
+#include "nn/module.h"
+
+static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
+                    int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = dt_group_norm(t, in[0], dt_module_weight(t, m), dt__entry_find(m, "bias")->x,
+                           dt_module_state(m));
+}
+
+const dt_module_type dt__nn_group_norm = { .name = "group_norm", .forward = forward };
+
+static dt_status build(dt_module *m, int64_t channels)
+{
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 1, &channels, &x));
+    DT__TRY(dt_fill(x, 1.0));
+    return dt__new_param(m, "bias", 1, &channels, &x);
+}
+
+dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
+                               dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    *out = NULL;
+    DT__TRY(dt__want_extent(ctx, "group_norm", "the number of groups", groups));
+    DT__TRY(dt__want_extent(ctx, "group_norm", "the number of channels", channels));
+    DT__TRY(dt__want_share(ctx, "group_norm", "eps", eps));
+    if (channels % groups != 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "group_norm: %lld groups do not divide %lld channels",
+                       (long long)groups, (long long)channels);
+    }
+    dt_module *m;
+    DT__TRY(dt_module_create(ctx, &dt__nn_group_norm, sizeof(dt_group_norm_options), &m));
+    *(dt_group_norm_options *)dt_module_state(m) = (dt_group_norm_options){ groups, eps };
+    return dt__layer_done(build(m, channels), m, out);
+}
+
+/* ---- in recipes ----------------------------------------------------------------------------- */
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("group_norm", dt_norm_layer),
+    DT__LAYER_GROUPS(dt_norm_layer, norms),
+    DT__LAYER_EPS(dt_norm_layer, norms),
+    { 0 },
+};
+
+static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
+                              dt_module **out)
+{
+    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
+    (void)n_in;
+    if (in->rank < 1) return dt__want_example_rank(ctx, "group_norm", in, 1);
+    return dt_group_norm_create(ctx, o->groups, in->dims[0], o->eps, out);
+}
+
+DT__LAYER_TYPE(group_norm, "group norm over groups of channels", dt_norm_layer, layer_keys, 1, 1,
+               .create = layer_create);
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+static dt_status make(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 1, 2, 0.0, out);
+}
+
+static dt_status make_two(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 2, 6, 1e-5, out);
+}
+
+static dt_status make_odd(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 2, 3, 1e-5, out);
+}
+
+static dt_status make_none(dt_ctx *ctx, dt_module **out)
+{
+    return dt_group_norm_create(ctx, 0, 3, 1e-5, out);
+}
+
+static const dt__layer_case cases[] = {
+    { "values", make, .in = { { { 1, 2, 1, 2 }, .given = true, .values = { 1, 3, 3, 1 } } },
+      .state = "weight bias", .given = { { "weight", { 2, 3 } }, { "bias", { 1, -1 } } }, .n_y = 4,
+      .y = { -1, 3, 2, -4 } },
+    { "two groups", make_two, .in = { { { 2, 6, 3, 2 } } }, .state = "weight bias",
+      .first = { { "weight", 1, 1 }, { "bias", 0, 0 } } },
+    { "groups that do not divide", make_odd, .fails = DT_ERR_ARG,
+      .says = "2 groups do not divide 3" },
+    { "no groups", make_none, .fails = DT_ERR_ARG, .says = "group_norm: the number of groups" },
+    { "other channels", make_two, .in = { { { 2, 5, 3, 2 } } }, .state = "weight bias",
+      .fails = DT_ERR_SHAPE, .says = "group_norm" },
+};
+DT__LAYER_CASES(group_norm, cases)

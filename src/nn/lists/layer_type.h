@@ -1,0 +1,88 @@
+/* For the files of layers: tables of keys and kinds of family `layers`. */
+#ifndef DT__NN_LAYER_TYPE_H
+#define DT__NN_LAYER_TYPE_H
+
+#include "nn/module.h"
+
+#include <detent/layers.h>
+
+/* The first two keys of every kind: its name, and what it reads. */
+#define DT__LAYER_HEAD(kind, options)                                                              \
+    { kind, DT_KEY_STRING, offsetof(options, head.name), .text = "name of the layer" },            \
+    {                                                                                              \
+        "from", DT_KEY_STRINGS, offsetof(options, head.from),                                      \
+            .fallback = "[]", .text = "layers or inputs to read; none: the layer before"           \
+    }
+
+/* Keys of a layer that works along one dimension (dt_dim_layer). */
+#define DT__DIM_KEYS(kind)                                                                         \
+    DT__LAYER_HEAD(kind, dt_dim_layer),                                                            \
+    {                                                                                              \
+        "dim", DT_KEY_INT, offsetof(dt_dim_layer, dim),                                            \
+            .least = -DT_MAX_RANK, .most = DT_MAX_RANK - 1, .fallback = "-1",                      \
+            .text = "dimension; 0 is the batch, 1 the channels, -1 the last"                       \
+    }
+
+/* Keys of a norm behind a layer, or of a norm alone. */
+#define DT__LAYER_GROUPS(options, field)                                                           \
+    {                                                                                              \
+        "norm_groups", DT_KEY_INT, offsetof(options, field.groups),                                \
+            .least = 1, .most = 1 << 16, .fallback = "4",                                          \
+            .text = "group norm: number of groups of channels"                                     \
+    }
+#define DT__LAYER_MOMENTUM(options, field)                                                         \
+    {                                                                                              \
+        "momentum", DT_KEY_REAL, offsetof(options, field.momentum),                                \
+            .most = 1, .fallback = "0.1",                                                          \
+            .text = "batch norm: weight of a batch in the running statistics"                      \
+    }
+#define DT__LAYER_EPS(options, field)                                                              \
+    {                                                                                              \
+        "eps", DT_KEY_REAL, offsetof(options, field.eps), .most = 1, .fallback = "1e-5",           \
+                                                          .text = "norm: added to the variance"    \
+    }
+
+/* Keys of dt_layer_after, and of the bias that depends on it. */
+#define DT__LAYER_AFTER(options)                                                                   \
+    { "bias", DT_KEY_BOOL, offsetof(options, bias), .given = offsetof(options, has_bias),          \
+      .text = "whether it has a bias; default: unless a norm follows" },                           \
+        { "norm",                                                                                  \
+          DT_KEY_CHOICE,                                                                           \
+          offsetof(options, after.norm),                                                           \
+          .choices = dt_layer_norm_names,                                                          \
+          .fallback = "none",                                                                      \
+          .text = "normalization behind it" },                                                     \
+        { "activation",                                                                            \
+          DT_KEY_CHOICE,                                                                           \
+          offsetof(options, after.activation),                                                     \
+          .choices = dt_activation_names,                                                          \
+          .fallback = "identity",                                                                  \
+          .text = "activation behind it" },                                                        \
+        DT__LAYER_GROUPS(options, after.norms), DT__LAYER_MOMENTUM(options, after.norms),          \
+        DT__LAYER_EPS(options, after.norms)
+
+/* Defines dt__layer_<kind>; the rest are further fields. */
+#define DT__LAYER_TYPE(kind, about, options, key_table, least, most, ...)                          \
+    extern const dt_layer_type dt__layer_##kind;                                                   \
+    const dt_layer_type dt__layer_##kind = {                                                       \
+        .item = { #kind, about, key_table, sizeof(options) },                                      \
+        .least_in = least,                                                                         \
+        .most_in = most,                                                                           \
+        __VA_ARGS__,                                                                               \
+    }
+
+/* Whether a layer with these options has a bias. */
+static inline bool dt__layer_bias(bool has_bias, bool bias, const dt_layer_after *after)
+{
+    return has_bias ? bias : after->norm == 0;
+}
+
+/* ARG unless an input has `rank` dimensions besides the batch. */
+dt_status dt__want_example_rank(dt_ctx *ctx, const char *kind, const dt_shape *in, int rank);
+
+/* `repeat`, the only kind that is no dt_layer_type (src/nn/families/family_layers.c). */
+extern const dt_item_kind dt__repeat_kind;
+/* The kinds of the activations, which nn_activation.c makes from its list; NULL past the last. */
+const dt_layer_type *dt__activation_layer_at(int i);
+
+#endif

@@ -1,0 +1,97 @@
+/* Attention to keys and values that are int8 codes, one scale a key and head (decoders keep them
+ * so; docs/numerics.md §2).
+ *     s = scale (q codes_k^T) scale_k      p = softmax(s)      y = (p scale_v) codes_v
+ * Sums go on term by term as in op_attention.c. It has no gradient. */
+#include "ops/attention/attention_call.h"
+#include "ops/ops_list.h"
+
+enum { Q = DT__ATTENTION_Q, K = DT__ATTENTION_K, V = DT__ATTENTION_V, K_SCALE, V_SCALE, OPERANDS };
+
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, OPERANDS, OPERANDS));
+    DT__TRY(dt__attention_shape(c));
+    const int64_t *k = c->in[K]->dims;
+    for (int i = K; i <= V; i++) DT__TRY(dt__want_dtype(c, i, DT_I8));
+    for (int i = K_SCALE; i <= V_SCALE; i++) {
+        DT__TRY(dt__want_dtype(c, i, c->in[Q]->dtype));
+        DT__TRY(dt__want_dims(c, i, 3, k));
+    }
+    return DT_OK;
+}
+
+static void forward(const dt_call *c)
+{
+    dt__attention a = dt__attention_of(c);
+    a.k_scale = dt__heads_of(c->arg[K_SCALE]);
+    a.v_scale = dt__heads_of(c->arg[V_SCALE]);
+    c->kernels->attention(&a);
+}
+
+const dt_op dt__op_attention_int8 = {
+    .name = "attention_int8",
+    .text = "attention to keys k k_scale and values v v_scale: int8 codes, a scale for each key "
+            "and head",
+    .in_name = { "q", "k", "v", "k_scale", "v_scale" },
+    .out_name = { "y", "lse" },
+    .strided = true,
+    .options_size = sizeof(dt_attention_options),
+    .defaults = &dt__attention_options,
+    .keys = dt__attention_keys,
+    .shape = shape,
+    .forward = forward,
+};
+
+#define CODES(...)                                                                                 \
+    {                                                                                              \
+        __VA_ARGS__, .low = -127, .high = 128, .dtype = DT_I8                                      \
+    }
+#define GIVEN(...) .given = true, .values = { __VA_ARGS__ }
+
+/* Scores are ln 3 and 0: p is 3/4 and 1/4. */
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 1, 2, 1, 1 }, GIVEN(5, 1.0986122886681098) },
+              CODES({ 1, 2, 1, 1 }, GIVEN(-2, 0)),
+              CODES({ 1, 2, 1, 1 }, GIVEN(16, -64)),
+              { { 1, 2, 1 }, GIVEN(-0.5, 3) },
+              { { 1, 2, 1 }, GIVEN(0.25, -0.125) } },
+      .n_y = 2, .y = { 4, 5 } },
+    { "grouped", .in = { { { 2, 5, 4, 3 } },
+                         CODES({ 2, 5, 2, 3 }),
+                         CODES({ 2, 5, 2, 3 }),
+                         { { 2, 5, 2 } },
+                         { { 2, 5, 2 } } } },
+    { "one query", .in = { { { 1, 1, 6, 16 } },
+                           CODES({ 1, 70, 2, 16 }),
+                           CODES({ 1, 70, 2, 16 }),
+                           { { 1, 70, 2 } },
+                           { { 1, 70, 2 } } } },
+    { "no queries", .in = { { { 2, 0, 2, 3 } },
+                            CODES({ 2, 4, 2, 3 }),
+                            CODES({ 2, 4, 2, 3 }),
+                            { { 2, 4, 2 } },
+                            { { 2, 4, 2 } } } },
+    { "floats",
+      .in = { { { 1, 2, 1, 1 } },
+              { { 1, 2, 1, 1 } },
+              CODES({ 1, 2, 1, 1 }),
+              { { 1, 2, 1 } },
+              { { 1, 2, 1 } } },
+      .fails = DT_ERR_DTYPE, .says = "k must be i8" },
+    { "scales' shape",
+      .in = { { { 1, 2, 2, 4 } },
+              CODES({ 1, 2, 2, 4 }),
+              CODES({ 1, 2, 2, 4 }),
+              { { 1, 2, 2 } },
+              { { 1, 2, 1 } } },
+      .fails = DT_ERR_SHAPE, .says = "v_scale must be [1,2,2]" },
+    { "values' shape",
+      .in = { { { 1, 2, 2, 4 } },
+              CODES({ 1, 2, 2, 4 }),
+              CODES({ 1, 3, 2, 4 }),
+              { { 1, 2, 2 } },
+              { { 1, 2, 2 } } },
+      .fails = DT_ERR_SHAPE, .says = "v must be [1,2,2,4]" },
+};
+DT__CASES(attention_int8, cases)

@@ -1,0 +1,62 @@
+/* The common part of the ops of integer networks, op_device_*.c (numerics §8).
+ *
+ * With a coded operand an op computes integers and its result is coded (`coded` of the call); with
+ * plain operands it computes the same in floats, without codes and ranges, which is the function
+ * whose gradient backward gives. */
+#ifndef DT__OPS_DEVICE_OPS_H
+#define DT__OPS_DEVICE_OPS_H
+
+#include "autograd/op.h"
+#include "ops/device/device_layer.h"
+
+#include <detent/device.h>
+
+/* takes_codes: of operand i a coded tensor's codes; of a weight (`weight`) its codes where x,
+ * operand 0, has some. */
+bool dt__device_takes_codes(const dt_call *c, int i);
+
+/* Checks the operands of a range from operand `at` on: scale, zero point, ends; reads it where the
+ * call is coded. ends may be missing. Errors: DTYPE, SHAPE, NUMERIC. */
+dt_status dt__device_range_of(const dt_call *c, int at, dt__coding_range *out);
+
+/* Makes result 0 of these dims. With codes: coded, with what backward needs as result 1; else
+ * dense. */
+dt_status dt__device_result(dt_call *c, int rank, const int64_t *dims, dt__coding_range r);
+/* Where forward writes the residuals of result 0; NULL: backward needs none. */
+int8_t *dt__device_residual(const dt_call *c);
+enum { DT__DEVICE_RESIDUAL = 1 };
+
+extern const char *const dt__device_activation_names[]; /* up to relu6, by DT_ACT_... */
+/* ARG for other activations than none, relu and relu6. */
+dt_status dt__device_check_activation(const dt_call *c, int activation);
+/* y = activation(y), of floats. */
+void dt__device_activate(const dt_call *c, int activation);
+
+/* What backward begins with: d = dy where the result was not clamped, else 0, in `to`; and the
+ * gradient of the ends, operand `ends`, where it is wanted. */
+typedef struct dt__device_back {
+    int activation;
+    int ends; /* number of that operand */
+    int most; /* the clamp of the codes */
+} dt__device_back;
+void dt__device_mask(const dt_call *c, const dt__device_back *b, const dt_tensor *dy, void *to,
+                     dt_tensor *const *dx);
+/* Bytes of d, rounded up so that scratch goes on behind it. */
+size_t dt__device_mask_bytes(const dt_call *c);
+
+/* A tensor of the shape of `like` on memory of somebody else, for calls of other ops' functions. */
+typedef struct dt__borrowed {
+    dt__storage storage;
+    dt_tensor x;
+} dt__borrowed;
+dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data);
+
+/* Ops that copy codes, or choose among them, by the functions of an op of floats, `base`: it gets
+ * the differences of codes and zero point as floats, which are exact. Its options are those of the
+ * call. The result has the range `r`; all operands have the zero point of operand 0. */
+dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_range r);
+void dt__device_through(const dt_call *c, const dt_op *base);
+/* The same where base's results are codes divided by `scale`: they are multiplied by it again. */
+void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale);
+
+#endif

@@ -1,0 +1,78 @@
+/* 2d transposed convolution of codes, as a device computes it: numerics §8, device_products.c. */
+#include "ops/device/device_products.h"
+#include "ops/ops_list.h"
+
+static const dt_key keys[] = {
+    DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),
+    DT__CONV_OUTPUT_PADDING(DT_KEY_PAIR, "0, 0"),
+    DT__DEVICE_ACTIVATION_KEY(dt_device_conv_options),
+    { 0 },
+};
+
+static const dt_device_conv_options defaults = {
+    .conv = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 },
+};
+
+const dt_op dt__op_device_conv_transpose2d = {
+    .name = "device_conv_transpose2d",
+    .text = "conv_transpose2d of int8 codes, requantized",
+    DT__DEVICE_PRODUCT_OPERANDS,
+    .options_size = sizeof(dt_device_conv_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = dt__device_conv_shape,
+    .forward = dt__device_conv_forward,
+    .forward_codes = dt__device_conv_forward_codes,
+    .backward = dt__device_conv_backward,
+    .scratch = dt__device_conv_scratch,
+};
+
+dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                      const dt_device_range *range,
+                                      const dt_device_conv_options *options)
+{
+    return dt__device_apply(t, &dt__op_device_conv_transpose2d, x, weight, bias, range, options);
+}
+
+#define SCALE                                                                                      \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 1 }                                                      \
+    }
+#define ZERO                                                                                       \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
+    }
+#define ENDS                                                                                       \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { -128, 127 }                                              \
+    }
+
+static const dt_device_conv_options relu6 = { .conv = { .stride = { 2, 1 },
+                                                        .padding = { 1, 0 },
+                                                        .dilation = { 1, 1 },
+                                                        .groups = 2 },
+                                              .activation = DT_ACT_RELU6 },
+                                    tanh_after = { .conv = { .stride = { 1, 1 },
+                                                             .dilation = { 1, 1 },
+                                                             .groups = 1 },
+                                                   .activation = DT_ACT_TANH };
+
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 1, 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
+              { { 1, 1, 2, 2 }, .given = true, .values = { 1, 0, -1, 2 } },
+              { { 1 }, .given = true, .values = { 3 } },
+              SCALE,
+              ZERO,
+              ENDS },
+      .n_y = 9, .y = { 4, 5, 3, 5, 7, 7, 0, 5, 11 } },
+    { "groups, without bias and ends",
+      .in = { { { 2, 4, 5, 6 } }, { { 4, 3, 3, 2 } }, { .absent = true }, SCALE, ZERO }, .n_in = 5,
+      .options = &relu6, .rough = true },
+    { "no images", .in = { { { 0, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO } },
+    { "channels", .in = { { { 1, 3, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO },
+      .fails = DT_ERR_SHAPE, .says = "weight takes 2" },
+    { "activation", .in = { { { 1, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO },
+      .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
+};
+DT__CASES(device_conv_transpose2d, cases)

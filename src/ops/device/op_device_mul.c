@@ -1,0 +1,50 @@
+/* y = a * b of coded tensors of one shape: numerics §8, device_zip.c. */
+#include "ops/device/device_zip.h"
+#include "ops/ops_list.h"
+
+const dt_op dt__op_device_mul = {
+    .name = "device_mul",
+    .text = "a * b of int8 codes, requantized",
+    DT__DEVICE_ZIP_OPERANDS,
+    .saves = { .arg = { DT_VALUE, DT_VALUE }, .y = DT_VALUE },
+    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } },
+};
+
+dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b, const dt_device_range *range,
+                         const dt_device_zip_options *options)
+{
+    return dt__device_zip_apply(t, &dt__op_device_mul, a, b, range, options);
+}
+
+#define SCALE                                                                                      \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 1 }                                                      \
+    }
+#define ZERO                                                                                       \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
+    }
+#define ENDS                                                                                       \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { -128, 127 }                                              \
+    }
+
+static const dt_device_zip_options relu6 = { .activation = DT_ACT_RELU6 },
+                                   tanh_after = { .activation = DT_ACT_TANH };
+
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { 2, -1 } },
+              SCALE,
+              ZERO,
+              ENDS },
+      .n_y = 2, .y = { 2, -2 } },
+    { "relu6", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, SCALE, ZERO }, .options = &relu6,
+      .rough = true },
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, SCALE, ZERO } },
+    { "broadcast", .in = { { { 2, 3 } }, { { 3 } }, SCALE, ZERO }, .fails = DT_ERR_SHAPE },
+    { "activation", .in = { { { 2 } }, { { 2 } }, SCALE, ZERO }, .options = &tanh_after,
+      .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
+};
+DT__CASES(device_mul, cases)

@@ -1,0 +1,82 @@
+/* Codes with the code of a value around them (numerics §8): pad of codes. A value below the range
+ * has its lowest code, which no maximum is. */
+#include "ops/device/device_ops.h"
+#include "ops/ops_list.h"
+
+#include <math.h>
+
+static const dt_pad_options defaults = { .mode = DT_PAD_CONSTANT };
+
+static const dt_key keys[] = {
+    { "pads", DT_KEY_INTS, .offset = offsetof(dt_pad_options, pads), .least = INT32_MIN,
+      .most = INT32_MAX, .fallback = "!", .text = "before and after, from the last dimension on" },
+    { "value", DT_KEY_REAL, .offset = offsetof(dt_pad_options, value), .fallback = "0",
+      .text = "of the padding" },
+    { 0 },
+};
+
+static dt_status shape(dt_call *c)
+{
+    const dt_pad_options *o = c->options;
+    const dt__coding_range none = { 1, 0 };
+    if (o->mode != DT_PAD_CONSTANT || isnan(o->value)) {
+        return dt_refuse(c, DT_ERR_ARG, "only a number can be padded");
+    }
+    return dt__device_through_shape(c, &dt__op_pad,
+                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
+}
+
+static void forward(const dt_call *c) { dt__op_pad.forward(c); }
+
+/* The op of floats pads differences from the zero point. */
+static void forward_codes(const dt_call *c)
+{
+    const dt__coding_range r = dt__range_of_codes(c->codes[0]);
+    dt_pad_options o = *(const dt_pad_options *)c->options;
+    dt_call inner = *c;
+    o.value = dt__device_code(o.value, r) - r.zero;
+    inner.options = &o;
+    dt__device_through(&inner, &dt__op_pad);
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    dt__op_pad.backward(c, dy, dx);
+}
+
+const dt_op dt__op_device_pad = {
+    .name = "device_pad",
+    .text = "the codes, and that of a value around them",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .role = { DT_CODES },
+    .ungrouped = true,
+    .options_size = sizeof(dt_pad_options),
+    .defaults = &defaults,
+    .keys = keys,
+    .takes_codes = dt__device_takes_codes,
+    .shape = shape,
+    .forward = forward,
+    .forward_codes = forward_codes,
+    .backward = backward,
+};
+
+dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options)
+{
+    return dt_apply(t, &dt__op_device_pad, &x, 1, options);
+}
+
+static const dt_pad_options around = { .pads = { 2, { 1, 2 } } },
+                            seven = { .pads = { 2, { 1, 2 } }, .value = 7 },
+                            mirror = { .pads = { 2, { 1, 1 } }, .mode = DT_PAD_REFLECT };
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } } }, .options = &around,
+      .n_y = 5, .y = { 0, 1, 3, 0, 0 } },
+    { "empty", .in = { { { 0, 2 } } }, .options = &around },
+    { "another value", .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } } }, .options = &seven,
+      .n_y = 5, .y = { 7, 1, 3, 7, 7 } },
+    { "reflected", .in = { { { 1, 3 } } }, .options = &mirror, .fails = DT_ERR_ARG,
+      .says = "only a number" },
+};
+DT__CASES(device_pad, cases)

@@ -1,0 +1,79 @@
+/* The mean absolute error.      l = sum of |x - target|, over n for the mean
+ *     dx = sign(x - target) dl / n, dtarget = -dx */
+#include "ops/ops_list.h"
+#include "ops/elementwise/pointwise.h"
+
+typedef struct options {
+    int reduction;
+} options;
+
+static const options defaults = { DT_REDUCE_MEAN };
+
+static const dt_key keys[] = {
+    { "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction), .choices = dt__reductions,
+      .fallback = "mean", .text = "the mean over all elements, or their sum" },
+    { 0 },
+};
+
+static dt_status shape(dt_call *c)
+{
+    DT__TRY(dt__want_operands(c, 2, 2));
+    return dt__pointwise_shape(c, ((const options *)c->options)->reduction);
+}
+
+static dt__pointwise problem(const dt_call *c)
+{
+    return dt__pointwise_of(c, ((const options *)c->options)->reduction);
+}
+
+static void forward(const dt_call *c)
+{
+    const dt__pointwise p = problem(c);
+    c->kernels->l1_loss(&p, dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    const dt__pointwise p = problem(c);
+    dt__pointwise_backward(&p, dy, dx, c->kernels->l1_loss_backward);
+}
+
+const dt_op dt__op_l1_loss = {
+    .name = "l1_loss",
+    .text = "the mean or sum of |x - target|",
+    .in_name = { "x", "target" },
+    .out_name = { "loss" },
+    .saves = { .arg = { DT_VALUE, DT_VALUE } },
+    .options_size = sizeof(options),
+    .defaults = &defaults,
+    .keys = keys,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+};
+
+dt_tensor *dt_l1_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
+{
+    return dt_apply(t, &dt__op_l1_loss, DT__CALL_WITH(&(options){ reduction }, x, target));
+}
+
+#define BY(reduction)                                                                              \
+    &(const options) { reduction }
+
+static const dt__case cases[] = {
+    { "values",
+      .in = { { { 3 }, .given = true, .values = { 1, 2, 4 } },
+              { { 3 }, .given = true, .values = { 0, 5, 4 } } },
+      .n_y = 1, .y = { 4.0 / 3 }, .rough = true },
+    { "mean", .in = { { { 5 }, .low = 1, .high = 2 }, { { 5 } } } },
+    { "summed", .in = { { { 3, 7 } }, { { 3, 7 }, .low = 1, .high = 2 } },
+      .options = BY(DT_REDUCE_SUM) },
+    { "long", .in = { { { 50000 } }, { { 50000 } } }, .rough = true },
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM), .n_y = 1,
+      .y = { 0 } },
+    { "shape", .in = { { { 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
+      .says = "target must be [3]" },
+    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = BY(2), .fails = DT_ERR_ARG },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(l1_loss, cases)

@@ -1,0 +1,31 @@
+/* The mean of each plane of x [N, C, H, W]: pool_ops.c. */
+#include "ops/ops_list.h"
+#include "ops/pool/pool_ops.h"
+
+const dt_op dt__op_global_avg_pool2d = {
+    .name = "global_avg_pool2d",
+    .text = "the mean of each plane",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .shape = dt__global_avg_pool2d_shape,
+    .forward = dt__global_avg_pool_forward,
+    .backward = dt__global_avg_pool_backward,
+    .scratch = dt__global_avg_pool_scratch,
+};
+
+dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x)
+{
+    return dt_apply(t, &dt__op_global_avg_pool2d, DT__CALL(x));
+}
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 1, 2, 2, 2 }, .given = true, .values = { 1, 2, 3, 4, 5, 5, 5, 7 } } },
+      .n_y = 2, .y = { 2.5, 5.5 } },
+    { "random", .in = { { { 2, 3, 4, 5 } } } },
+    { "threads", .in = { { { 4, 8, 33, 31 } } }, .rough = true },
+    { "no images", .in = { { { 0, 2, 4, 4 } } } },
+    { "no pixels", .in = { { { 2, 3, 0, 4 } } }, .fails = DT_ERR_SHAPE, .says = "without a pixel" },
+    { "rank", .in = { { { 3, 4, 4 } } }, .fails = DT_ERR_SHAPE, .says = "rank 3" },
+    { "integers", .in = { { { 1, 1, 2, 2 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(global_avg_pool2d, cases)

@@ -1,0 +1,30 @@
+/* The products of grouped_linear: each expert of a grouped weight by the rows that are routed to
+ * it. Operands are values or integer codes. */
+#ifndef DT__OPS_GROUPED_GEMM_H
+#define DT__OPS_GROUPED_GEMM_H
+
+#include "autograd/codes.h"
+#include "ops/routing/routing.h"
+
+/* Bytes of a part of scratch, rounded up so that the next part is aligned. */
+static inline size_t dt__scratch_part(size_t bytes)
+{
+    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
+}
+
+/* A call of the op: x [..., in], weight [experts, out, in], bias [experts, out] or NULL. */
+typedef struct dt__grouped {
+    const dt_call *c;
+    int x, weight, bias, offsets, index; /* numbers of the operands */
+    dt__routing routing;                 /* sizes from the shape function; lists not yet made */
+} dt__grouped;
+
+/* Bytes of c->scratch for forward and for backward. */
+size_t dt__grouped_forward_scratch(const dt__grouped *g);
+size_t dt__grouped_backward_scratch(const dt__grouped *g);
+/* y [assignments, out], the bias added; assignments without an expert give 0. */
+void dt__grouped_forward(const dt__grouped *g, void *y);
+/* The gradients dx[x], dx[weight] and dx[bias], those that are not NULL. */
+void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx);
+
+#endif

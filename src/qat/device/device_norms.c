@@ -1,0 +1,25 @@
+/* Batch norms that an integer network folds. Its integers are those of the running statistics,
+ *     W' = W f      b' = β + (b - μ) f      f = γ / sqrt(var + eps),
+ * in training too. As long as ranges follow batches, a pass in floats goes before the integers; in
+ * it a norm has the batch's statistics and updates the running ones, as in training without
+ * quantization, and the ranges see its results. */
+#include "nn/fold.h"
+#include "qat/device/device_plan.h"
+
+#include <detent/ops.h>
+
+bool dt__device_warms(const dt__plan_node *node)
+{
+    return node->m->folding == DT__FOLDED_PLANNED && dt_is_training(node->m->norm);
+}
+
+dt_tensor *dt__device_warm(dt_tape *t, const dt__plan_node *node, dt_tensor *x)
+{
+    dt_module *m = node->m;
+    m->folding = DT__FOLDED; /* as the presets train that keep floats between layers */
+    dt_tensor *const in[] = { x, dt_module_weight(t, m), dt__module_bias(t, m) };
+    dt_tensor *y = dt_apply(t, node->op, in, in[2] == NULL ? 2 : 3, node->options);
+    y = dt_forward(t, m->norm, y);
+    m->folding = DT__FOLDED_PLANNED;
+    return y;
+}

@@ -1,0 +1,330 @@
+/* dt_quantize_model: post-training quantization of a model. Prepares it by the recipe's `qat`, then
+ * converts it layer by layer; a rounder chooses the codes by calibration data (src/ptq).
+ *
+ * Of several ranks each has the whole model; rank 0 writes.
+ *
+ * After each layer OUT.partial is rewritten, and a later call with the same file, data and settings
+ * continues from it. A packed layer gives the same bits after a round trip through a file, so the
+ * result is that of an uninterrupted call. */
+#include "core/clock.h"
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "io/safetensors/file_apart.h"
+#include "core/text/json.h"
+#include "nn/module.h"
+#include "ptq/matrix.h"
+#include "qat/derived_quant.h"
+#include "train/shards/agree.h"
+#include "train/quantize/partial.h"
+#include "train/recipe/recipe.h"
+#include "train/quantize/quantize_report.h"
+#include "train/quantize/rounding.h"
+#include "train/run/run.h"
+
+typedef struct work {
+    dt_ctx *ctx;
+    dt_recipe *recipe;
+    const dt_recipe_options *o;
+    const dt_quantize_job *job;
+    dt_recipe_options *usual;     /* for a recipe without `qat`: with defaults of `qat` */
+    const dt_recipe_options *how; /* `o` or `usual` */
+    dt__rounding rounding;
+    dt_quantize_summary *summary;
+    dt_dataset *train;
+    dt__calibration calibration;
+    dt_module *m, *reference; /* model to quantize; its float reference or NULL */
+    dt_model_info info;
+    dt__partial partial;
+    dt__cluster *cluster; /* NULL: this process alone */
+    dt_logger log;        /* the context's, which ranks but 0 do not use meanwhile */
+} work;
+
+static bool writes(const work *w) { return dt__cluster_rank(w->cluster) == 0; }
+
+/* ---- inputs -------------------------------------------------------------------------------- */
+
+/* CONFIG if the rounder needs data; nearest needs none. */
+static dt_status go_without_data(work *w)
+{
+    w->rounding = dt__rounding_of(w->o, w->job->converts, 0);
+    w->calibration = (dt__calibration){ .ctx = w->ctx };
+    if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return DT_OK;
+    return dt_recipe_refuse(w->recipe, "quantize.rounder",
+                            "this rounder needs data to calibrate with: give a recipe with 'data'");
+}
+
+/* Opens the data. Files missing on the disk are errors of the recipe. */
+static dt_status open_data(work *w)
+{
+    dt_dataset *validation = NULL, *test = NULL;
+    if (!w->recipe->needs_data && dt__node_at(w->recipe, "data", NULL) == NULL) {
+        return go_without_data(w);
+    }
+    const dt_status status =
+        dt_recipe_open_data(w->recipe, &w->info, &w->train, &validation, &test);
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
+    w->rounding = dt__rounding_of(w->o, w->job->converts, dt__dataset_epoch(w->train, true));
+    if (dt__needs_data(dt__method_of(w->rounding.options.rounder))) {
+        w->summary->samples = w->rounding.choice.samples;
+    }
+    return dt__recipe_blame(
+        w->recipe, "data", DT_ERR_ARG,
+        dt__calibration_open(&w->calibration, w->ctx, w->train, &w->rounding.choice));
+}
+
+static dt_status check_model(work *w, dt_module *m)
+{
+    const char *path = w->job->model;
+    if (dt_is_converted(m)) {
+        return dt_fail(
+            w->ctx, DT_ERR_FORMAT,
+            "%s: weights of it are integers already; give a float model or a QAT checkpoint", path);
+    }
+    if (dt_is_prepared(m)) {
+        if (w->job->converts) return DT_OK;
+        dt__say(w->ctx, "%s is prepared: its own settings are used, 'qat' is not read", path);
+        return DT_OK;
+    }
+    if (w->o->qat.given) return dt_recipe_check_model(w->recipe, m);
+    dt__say(w->ctx, "the recipe has no 'qat': what becomes integers is as its defaults say");
+    return DT_OK;
+}
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+static dt_status prepare(work *w, dt_module *m)
+{
+    DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->how->qat)));
+    if (!dt_is_observed(m)) return DT_OK;
+    if (w->train != NULL) return dt__observe_ranges(m, w->train, w->o);
+    return dt_recipe_refuse(w->recipe, "qat",
+                            "static ranges need data to be observed on: give a recipe with 'data'");
+}
+
+/* Loads the source. A float model becomes the reference; the model to quantize is then a partial
+ * result, or the source loaded again and prepared. */
+static dt_status begin(work *w)
+{
+    const char *path = w->job->model;
+    DT__TRY(dt__partial_load(&w->partial, &w->m, w->summary));
+    w->summary->resumed = w->summary->n;
+    if (dt_is_prepared(w->reference)) {
+        if (w->m != NULL) dt_module_free(w->reference);
+        else w->m = w->reference;
+        w->reference = NULL;
+    } else if (w->m == NULL) {
+        DT__TRY(dt_model_load(w->ctx, path, &w->m, NULL));
+        DT__TRY(prepare(w, w->m));
+    }
+    if (w->summary->resumed == 0) return DT_OK;
+    dt__say(w->ctx, "%s: going on behind %lld weights", w->partial.path,
+            (long long)w->summary->resumed);
+    return DT_OK;
+}
+
+/* The settings that the result depends on besides file and batches, as text to compare. */
+static dt_status describe(work *w, char **out)
+{
+    dt__chars t = { .ctx = w->ctx };
+    char *text = dt__rounding_text(w->ctx, &w->rounding);
+    if (text == NULL) return DT_ERR_NOMEM;
+    dt__put_text(&t, text);
+    dt__release(w->ctx, text);
+    if (!dt_is_prepared(w->reference)) dt__put_options(&t, dt__qat_block_keys, w->how);
+    if (dt__chars_text(&t) == NULL) {
+        dt__release(w->ctx, t.bytes);
+        return DT_ERR_NOMEM;
+    }
+    *out = t.bytes;
+    return DT_OK;
+}
+
+static dt_status open_partial(work *w)
+{
+    dt__partial *p = &w->partial;
+    p->ctx = w->ctx;
+    p->path = dt__format_string(w->ctx, "%s.partial", w->job->output);
+    if (p->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__file_apart(w->ctx, w->job->output, w->job->model));
+    DT__TRY(dt__file_apart(w->ctx, p->path, w->job->model));
+    DT__TRY(describe(w, &p->origin.settings));
+    DT__TRY(dt__partial_hash(w->ctx, w->job->model, p->origin.source));
+    return dt__calibration_hash(&w->calibration, p->origin.calibration);
+}
+
+/* ---- layer by layer ------------------------------------------------------------------------- */
+
+static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    work *w = user;
+    const bool first = dt_param_path(w->m, x) == path;
+    w->summary->wanted += kind == DT_PARAM && first && (dt_is_fake_quant(x) || dt_is_packed(x));
+    return DT_OK;
+}
+
+static dt_status count_derived(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    ((work *)user)->summary->wanted += dt__derived_quant(m) != NULL;
+    return DT_OK;
+}
+
+static dt_status keep(work *w)
+{
+    if (!writes(w)) return DT_OK;
+    return dt__partial_save(&w->partial, w->m, &w->info, w->summary);
+}
+
+static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
+{
+    work *w = user;
+    const dt_quantize_job *job = w->job;
+    const dt_quantize_summary *s = w->summary;
+    DT__TRY(dt__report_add(w->summary, w->m, path, report));
+    DT__TRY(keep(w));
+    if (job->weight != NULL && writes(w)) job->weight(job->user, s);
+    if (job->stop == NULL || s->n == s->wanted || !job->stop(job->user)) return DT_OK;
+    return dt_fail(
+        w->ctx, DT_ERR_INTERRUPTED,
+        "interrupted behind %s, %lld of %lld weights; %s holds them, and the same command "
+        "goes on",
+        path, (long long)s->n, (long long)s->wanted, w->partial.path);
+}
+
+static dt_status convert(work *w)
+{
+    dt_quantize_summary *s = w->summary;
+    const dt__rounding_job job = { .m = w->m,
+                                   .reference = w->reference,
+                                   .calibration = &w->calibration,
+                                   .cluster = w->cluster,
+                                   .done = weight_done,
+                                   .user = w };
+    DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
+    dt_module_visit(w->m, count_weight, w);
+    dt_module_visit_modules(w->m, count_derived, w);
+    DT__TRY(keep(w)); /* finds an unwritable path before the work */
+    if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
+    dt__report_total(s);
+    if (!writes(w)) return DT_OK;
+    DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));
+    dt__partial_remove(w->partial.ctx, w->partial.path);
+    return DT_OK;
+}
+
+static dt_status open_all(work *w)
+{
+    dt_seed(w->ctx, (uint64_t)w->o->run.seed);
+    w->usual = dt__alloc(w->ctx, sizeof *w->usual); /* too large for the stack */
+    if (w->usual == NULL) return DT_ERR_NOMEM;
+    *w->usual = *w->o;
+    w->usual->qat = dt_qat_defaults();
+    w->usual->qat_schedule = dt_qat_schedule_defaults();
+    w->how = w->o->qat.given ? w->o : w->usual;
+    DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
+    DT__TRY(check_model(w, w->reference));
+    DT__TRY(open_data(w));
+    if (w->train != NULL) {
+        DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
+    }
+    return open_partial(w);
+}
+
+/* Ranks go from layer to layer together: STATE if OUT.partial is there for some of them alone. */
+static dt_status check_begin(const work *w)
+{
+    const int ranks = dt__cluster_ranks(w->cluster);
+    const int64_t own = w->summary->resumed;
+    if (w->cluster == NULL) return DT_OK;
+    int64_t *all = dt__alloc_array(w->ctx, ranks, sizeof *all);
+    if (all == NULL) return DT_ERR_NOMEM;
+    dt_status s = dt__cluster_gather(w->cluster, "how much is done", &own, sizeof own, all);
+    for (int k = 1; k < ranks && s == DT_OK; k++) {
+        if (all[k] == all[0]) continue;
+        s = dt_fail(w->ctx, DT_ERR_STATE,
+                    "%s: rank %d reads %lld finished weights in it, rank 0 reads %lld: all ranks "
+                    "must see the same file; or delete it",
+                    w->partial.path, k, (long long)all[k], (long long)all[0]);
+    }
+    dt__release(w->ctx, all);
+    return s;
+}
+
+static dt_status quantize(work *w)
+{
+    const dt_status status = open_all(w);
+    const dt__agreement a = {
+        .cluster = w->cluster,
+        .recipe = w->recipe,
+        .data = { w->train },
+        .model = w->partial.origin.source,
+    };
+    DT__TRY(dt__agree(&a, status));
+    DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, begin(w))); /* before the file is written */
+    DT__TRY(check_begin(w));
+    return convert(w);
+}
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+static dt_status join(work *w)
+{
+    if (w->job->cluster) DT__TRY(dt__cluster_open(w->ctx, w->o->cluster.timeout, &w->cluster));
+    if (writes(w)) return DT_OK;
+    w->log = w->ctx->log;
+    w->ctx->log = NULL; /* rank 0 says what all would say */
+    return DT_OK;
+}
+
+static void leave(work *w, dt_status status)
+{
+    w->summary->rank = dt__cluster_rank(w->cluster);
+    w->summary->by_itself = status != DT_OK && !dt__cluster_has_ended(w->cluster);
+    if (w->log != NULL) w->ctx->log = w->log;
+    dt__cluster_close(w->cluster, !w->summary->by_itself);
+}
+
+static void close_work(work *w)
+{
+    dt_module_free(w->m);
+    dt_module_free(w->reference);
+    dt_model_info_free(w->ctx, &w->info);
+    dt__calibration_close(&w->calibration);
+    dt_dataset_free(w->train);
+    dt__release(w->ctx, w->usual);
+    dt__release(w->ctx, w->partial.path);
+    dt__release(w->ctx, w->partial.origin.settings);
+}
+
+dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,
+                            dt_quantize_summary *summary)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, recipe);
+    DT__NEED(ctx, job);
+    dt_quantize_summary unwanted;
+    const dt_recipe_options *o = dt_recipe_get(recipe);
+    work w = { .ctx = ctx, .recipe = recipe, .o = o, .job = job };
+    w.summary = summary != NULL ? summary : &unwanted;
+    *w.summary = (dt_quantize_summary){ .ctx = ctx };
+    if (dt_recipe_error_count(recipe) > 0) {
+        return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
+    }
+    const int threads = ctx->threads;
+    if (o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)o->run.threads));
+    const double before = dt__seconds();
+    dt_memory_reset_peak(ctx);
+    dt_status status = join(&w);
+    if (status == DT_OK) {
+        status = dt__cluster_meet(w.cluster, DT__LAST_MEETING, quantize(&w));
+        leave(&w, status);
+    }
+    w.summary->seconds = dt__seconds() - before;
+    w.summary->peak_memory = (int64_t)dt_memory_of(ctx).peak;
+    close_work(&w);
+    const dt_status back = dt__threads_set(ctx, threads);
+    if (summary == NULL) dt_quantize_summary_free(&unwanted);
+    return status == DT_OK ? back : status;
+}

@@ -1,0 +1,341 @@
+/* The keys of a recipe: joins the tables of its blocks. */
+#include "data/data_options.h"
+#include "ptq/keys.h"
+#include "qat/quantized.h"
+#include "train/recipe/recipe.h"
+
+#include <detent/io.h>
+
+static const char *const nonfinite_names[] = { "stop", "skip", NULL };
+static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
+static const char *const average_names[] = { "none", "ema", "epochs", NULL };
+static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
+static const char *const mask_names[] = { "completion", "all", NULL };
+static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
+static const char *const shard_choices[] = { "auto", "on", "off", NULL };
+static const char *const experts_names[] = { "everywhere", "spread", NULL };
+static const char *const finish_names[] = { "last", "best", NULL };
+
+#define AT(field) .offset = offsetof(dt_run_options, field)
+
+static const dt_key run_keys[] = {
+    { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .resumable = true,
+      .text = "folder that the run makes and fills" },
+    { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "seed of initial weights, order of the data, augmentation, dropout" },
+    { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
+      .text = "threads of the loops, without influence on results; 0: OMP_NUM_THREADS, else one "
+              "per processor" },
+    { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
+      .text = "whether the run ends with report.html, a page about it" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_cluster_options, field)
+
+static const dt_key cluster_keys[] = {
+    { "bucket_mb", DT_KEY_REAL, AT(bucket_mb), .least = 0.001, .most = 512, .fallback = "4",
+      .resumable = true,
+      .text = "MiB of a bucket: the part of the gradient that ranks add up at once" },
+    { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
+      .resumable = true,
+      .text = "seconds after which a rank that sends nothing counts as missing, and the run ends; "
+              "0: never" },
+    { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
+      .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
+    { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
+      .fallback = "auto", .resumable = true,
+      .text =
+          "on: each rank updates a part of the parameters and has the optimizer's state of that "
+          "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
+    { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
+      .text = "with `train.shards`: batch norms have the statistics of all shards of a batch, "
+              "instead of each shard's own" },
+    { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
+      .resumable = true,
+      .text = "spread: each rank has a share of the experts of every mixture, with their gradients "
+              "and optimizer state, and rows go to the rank that has their expert. The bits are "
+              "the same" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_name_rule, field)
+
+static const dt_key name_keys[] = {
+    { "from", DT_KEY_STRING, AT(from), .fallback = "!",
+      .text = "extended regular expression that matches the whole name of a tensor in the file" },
+    { "to", DT_KEY_STRING, AT(to),
+      .text = "its name in the model; \\1 to \\9 are what parentheses of `from` matched" },
+    { "skip", DT_KEY_BOOL, AT(skip), .fallback = "false",
+      .text = "such tensors are left out, in place of `to`" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_model_options, field)
+
+const dt_key dt_model_keys[] = {
+    { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
+    { "init", DT_KEY_PATH, AT(init),
+      .text =
+          "safetensors or GGUF file, or Hugging Face folder of the initial weights, else they are "
+          "random; options of the model that are not given are taken from it" },
+    { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
+      .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
+      .text = "names of tensors in the file of `init`, where they are not those of the model; the "
+              "first rule that matches a name counts" },
+    { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
+      .text =
+          "weights of `init` are packed when they are read and never held as floats; `adapters` "
+          "are trained beside them. Integers keep their settings, floats become int4 of the "
+          "default preset" },
+    { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
+      .given = offsetof(dt_model_options, packing.given),
+      .text = "likewise, of floats, by these settings" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_checkpoint_options, field)
+
+static const dt_key checkpoint_keys[] = {
+    { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates between two checkpoints; 0: only at the end" },
+    { "every_minutes", DT_KEY_REAL, AT(every_minutes), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "minutes between two checkpoints, besides those by updates; 0: none by time" },
+    { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
+      .text = "how many of the newest are kept; 0: all" },
+    { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
+      .text = "also keep best.safetensors, the state at the best evaluation" },
+    { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
+      .choices_were = (const char *const[]){ "members", "experts", NULL },
+      .text = "form of a grouped parameter P in these files and in the run's models: stacked: one "
+              "tensor P; experts: P.0, P.1 and so on" },
+    { 0 },
+};
+
+static const dt_key evaluate_keys[] = {
+    { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
+      .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates between two evaluations; 0: at the end of each epoch, of language models as "
+              "often as costs a tenth of the time" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_early_stopping_options, field)
+
+static const dt_key early_stopping_keys[] = {
+    { "patience", DT_KEY_INT, AT(patience), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "stop after so many evaluations in a row without improvement; 0: never" },
+    { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "smallest decrease of the validation loss that counts as improvement" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_log_options, field)
+
+static const dt_key log_keys[] = {
+    { "every_steps", DT_KEY_INT, AT(every_steps), .least = 1, .most = DT_NO_LIMIT, .fallback = "50",
+      .text = "updates between two lines of metrics.jsonl" },
+    { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
+      .fallback = "200",
+      .text =
+          "updates between two lines of metrics.jsonl with figures of every layer, counted from "
+          "the first update of QAT; besides, after that one and the last; 0: none" },
+    { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
+      .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
+    { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
+      .text = "also write an event file for TensorBoard" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_spike_options, field)
+
+static const dt_key spike_keys[] = {
+    { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
+      .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
+              "run ends" },
+    { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
+      .text =
+          "a loss is a spike if it is so many standard deviations above the mean; the deviation "
+          "counts as at least a hundredth of the mean" },
+    { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
+      .text = "updates that mean and deviation look back on; the first ones of a phase are no "
+              "spikes" },
+    { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
+      .text = "lower: factor on the learning rate, from that update on" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_average_options, field)
+
+static const dt_key average_keys[] = {
+    { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
+      .text = "ema: exponential moving average of the parameters after each update; epochs: the "
+              "mean of the parameters after each of the last epochs" },
+    { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
+      .text =
+          "ema: share of the average that stays at an update; a smaller one in the first updates" },
+    { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
+      .text = "epochs: how many of the last epochs" },
+    { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
+      .text = "training batches that the averaged model sees at the end, for its norms' running "
+              "statistics and its observers; 0: those of the last update stay" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_distill_settings, field)
+
+static const dt_key distill_keys[] = {
+    { "weight", DT_KEY_REAL, AT(weight), .most = 1, .fallback = "0.5",
+      .text = "weight of the teacher's loss; that of the labels' loss is 1 - weight" },
+    { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
+      .text = "T: logits of teacher and model are divided by it before the softmax" },
+    { "teacher", DT_KEY_PATH, AT(teacher),
+      .text = "file or Hugging Face folder of the teacher, used from the first update on; else the "
+              "float weights at qat.start_step, used from there on" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_train_options, field)
+
+static const dt_key train_keys[] = {
+    { "epochs", DT_KEY_INT, AT(epochs), .least = 1, .most = DT_NO_LIMIT, .fallback = "10",
+      .resumable = true, .text = "passes over the training data" },
+    { "steps", DT_KEY_INT, AT(steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "number of updates, in place of epochs; 0: follows from epochs" },
+    { "batch_size", DT_KEY_INT, AT(batch_size), .least = 1, .most = 1 << 20, .fallback = "64",
+      .text = "examples per batch" },
+    { "eval_batch_size", DT_KEY_INT, AT(eval_batch_size), .least = 1, .most = 1 << 20,
+      .fallback = "256", .text = "examples per batch in evaluation" },
+    { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
+      .text = "gradient accumulation: batches per update" },
+    { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
+      .text = "parts that each batch is cut into, whose gradients are added in a fixed tree: the "
+              "number of ranks divides it, and does not change the result; 0: one for each rank" },
+    { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
+    { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
+      .text = "the learning rate over time" },
+    { "clip_grad_norm", DT_KEY_REAL, AT(clip_grad_norm), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "largest global norm of the gradients; 0: no clipping" },
+    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
+      .text = "share of each label that is spread over all classes" },
+    { "loss", DT_KEY_STRING, AT(loss),
+      .text =
+          "regression: mse (mean squared error), mae (mean absolute error), or huber; or a loss "
+          "that the program has registered; absent: regression mse, else the task's" },
+    { "metrics", DT_KEY_STRINGS, AT(metrics),
+      .text = "metrics that the program has registered, besides the task's" },
+    { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
+      .text = "loss huber: largest error that is squared" },
+    { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
+      .fallback = "none", .fewest = 1,
+      .text =
+          "factor of each class in the loss of training: none, balanced (examples / (classes "
+          "times the class's examples)), or a list; multi_label: of the positive bits, balanced: "
+          "zeros / ones" },
+    { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
+      .text = "examples of an epoch: each once (shuffle), or as many as that, drawn so that all "
+              "classes are equally frequent (balanced; of classification)" },
+    { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
+      .text = "prompts with completions: whether the loss of training counts the tokens of "
+              "completions, or all tokens but the first; evaluation counts completions" },
+    { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
+      .given = offsetof(dt_train_options, distill.given),
+      .text = "distillation from a float teacher: language models, classification, regression" },
+    { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
+      .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
+    { "spikes", DT_KEY_MAP, AT(spikes), .keys = spike_keys, .resumable = true,
+      .text = "what to do when a loss is far above the earlier ones" },
+    { "average", DT_KEY_MAP, AT(average), .keys = average_keys,
+      .text = "averages of the parameters, which are evaluated, compared and converted in place of "
+              "the parameters" },
+    { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
+      .text = "also train a float model for as many updates, to compare; it is kept as "
+              "baseline.safetensors" },
+    { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
+      .text = "when the model is evaluated on the validation data" },
+    { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
+      .text = "ends training when the validation loss no longer improves" },
+    { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
+      .text = "the weights that are compared and converted: of the last update, or of the best "
+              "evaluation" },
+    { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
+      .text =
+          "activation checkpointing: keep only the inputs of the model's blocks and run the blocks "
+          "again in backward: less memory, more time, the same bits" },
+    { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
+      .text = "under QAT, how gradients of quantized layers are multiplied: in float, or as "
+              "integers in linear layers and experts but for the first and the last layer, or "
+              "(int8-all) in these and in convolutions too" },
+    { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
+      .text = "when the state of the training is saved" },
+    { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
+      .text = "what is logged during training" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_convert_options, field)
+
+static const dt_key convert_keys[] = {
+    { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
+      .text = "file of the converted model, inside run.dir" },
+    { "formats", DT_KEY_STRINGS, AT(formats),
+      .text = "formats of `detent export` to which the model will be exported: c, hf, onnx, "
+              "onnx-nbits, "
+              "onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
+              "compressed-tensors, torchao; what one of them cannot hold is an error before "
+              "training" },
+    DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
+    { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
+      .text = "training data for the rounder's statistics" },
+    { 0 },
+};
+
+/* Block `qat` fills two structs, so offsets are those in the struct that contains both. */
+#define DT__OF_QAT(field) offsetof(dt_recipe_options, qat.field)
+#define DT__OF_SCHEDULE(field) offsetof(dt_recipe_options, qat_schedule.field)
+const dt_key dt__qat_block_keys[] = {
+#include "qat/keys_qat.inc"
+};
+
+dt_qat_schedule dt_qat_schedule_defaults(void)
+{
+    return (dt_qat_schedule){ .calibrate_batches = 16 };
+}
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_recipe_options, field)
+
+const dt_key dt_recipe_keys[] = {
+    { "run", DT_KEY_MAP, AT(run), .keys = run_keys, .text = "folder, seed and threads of the run" },
+    { "model", DT_KEY_MAP, AT(model), .keys = dt_model_keys, .text = "what is trained" },
+    { "data", DT_KEY_MAP, AT(data), .keys = dt_data_keys, .text = "what it is trained on" },
+    { "train", DT_KEY_MAP, AT(train), .keys = train_keys, .text = "how it is trained" },
+    { "qat", DT_KEY_MAP, .keys = dt__qat_block_keys,
+      .given = offsetof(dt_recipe_options, qat.given),
+      .text = "quantization-aware training; without this block the model stays float" },
+    { "adapters", DT_KEY_MAP, AT(adapters), .keys = dt_lora_keys,
+      .given = offsetof(dt_recipe_options, adapters.given),
+      .text =
+          "low-rank adapters (LoRA), trained in place of the weights; converting or merging adds "
+          "them to the weights" },
+    { "convert", DT_KEY_MAP, AT(convert), .keys = convert_keys,
+      .text = "the integer model at the end" },
+    { "cluster", DT_KEY_MAP, AT(cluster), .keys = cluster_keys,
+      .text = "runs of several ranks, started by a launcher of MPI" },
+    { "quantize", DT_KEY_MAP, AT(quantize), .keys = dt_quantize_keys,
+      .given = offsetof(dt_recipe_options, quantize.given),
+      .text = "post-training quantization, as by `detent quantize`; a recipe with only this block "
+              "needs no `run`, `model` and `data`" },
+    { 0 },
+};

@@ -1,0 +1,154 @@
+/* Suggestions for misspelt keys, by the least number of letters to insert, delete, replace, or swap
+ * with their neighbour (optimal string alignment distance). */
+#include "train/recipe/recipe.h"
+
+#include <string.h>
+
+/* ---- suggestions -------------------------------------------------------------------------- */
+
+#define LONGEST_WORD 40
+
+static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
+
+/* Ignores case, and equates '-' and '_'. */
+static int fold(char c) { return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
+
+static bool same(char a, char b) { return fold(a) == fold(b); }
+
+static int distance(const char *a, const char *b)
+{
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    int row[3][LONGEST_WORD + 1];
+    if (n > LONGEST_WORD || m > LONGEST_WORD) return LONGEST_WORD;
+    for (int j = 0; j <= m; j++) row[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            const int differs = !same(a[i - 1], b[j - 1]);
+            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differs);
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]) &&
+                before[j - 2] + 1 < now[j]) {
+                now[j] = before[j - 2] + 1;
+            }
+        }
+    }
+    return row[n % 3][m];
+}
+
+/* The largest distance at which a word is suggested. */
+static int tolerance(const char *word)
+{
+    const size_t n = strlen(word);
+    return n <= 3 ? 1 : n <= 6 ? 2 : 3;
+}
+
+/* What other tools call our keys. */
+static const struct {
+    const char *theirs, *ours;
+} synonyms[] = {
+    { "learning_rate", "lr" },
+    { "batch", "batch_size" },
+    { "wd", "weight_decay" },
+    { "warmup", "warmup_steps" },
+    { "betas", "beta1" },
+    { "hidden", "sizes" },
+    { "layers", "sizes" },
+    { "layers", "blocks" },
+    { "classes", "outputs" },
+    { "num_classes", "outputs" },
+    { "kernel_size", "kernel" },
+    { "channels", "out" },
+    { "filters", "out" },
+    { "input_shape", "image" },
+    { "max_grad_norm", "clip_grad_norm" },
+    { "clip", "clip_grad_norm" },
+    { "gradient_accumulation_steps", "accumulate" },
+    { "output_dir", "dir" },
+    { "num_threads", "threads" },
+    { "random_seed", "seed" },
+    { "pretrained", "init" },
+    { "checkpoint_path", "init" },
+    { "arch", "family" },
+    { "std", "deviation" },
+    { "max_steps", "steps" },
+    { "num_epochs", "epochs" },
+    { "optim", "optimizer" },
+    { "num_bits", "bits" },
+    { "quantization", "qat" },
+    { "grad_clip", "clip_grad_norm" },
+};
+
+/* The least distance of `word` to `name` or to a synonym of it. */
+static int nearness(const char *word, const char *name)
+{
+    int best = distance(word, name);
+    for (int i = 0; i < DT__COUNT_OF(synonyms); i++) {
+        if (strcmp(synonyms[i].ours, name) != 0) continue;
+        const int d = distance(word, synonyms[i].theirs);
+        if (d < best) best = d;
+    }
+    return best;
+}
+
+const char *dt_nearest(const char *const *choices, const char *word)
+{
+    if (choices == NULL) return NULL;
+    if (word == NULL) return NULL;
+    const char *best = NULL;
+    int least = tolerance(word) + 1;
+    for (; *choices != NULL; choices++) {
+        const int d = distance(word, *choices);
+        if (d >= least) continue;
+        least = d;
+        best = *choices;
+    }
+    return best;
+}
+
+/* The path of a key with exactly this name below `keys`, or NULL. */
+static const char *find_elsewhere(dt_recipe *r, const dt_key *keys, const char *prefix,
+                                  const char *name)
+{
+    for (const dt_key *k = keys; k != NULL && k->name != NULL; k++) {
+        const char *path = dt__recipe_join(r, prefix, k->name);
+        if (nearness(name, k->name) == 0) return path;
+        if (k->type == DT_KEY_LIST) path = dt__recipe_join(r, path, "N");
+        if (k->keys != NULL) {
+            const char *found = find_elsewhere(r, k->keys, path, name);
+            if (found != NULL) return found;
+        }
+    }
+    return NULL;
+}
+
+const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const *keys, int n_keys,
+                            const char *name)
+{
+    const char *best = NULL;
+    int least = tolerance(name) + 1;
+    for (int i = 0; i < n_keys; i++) {
+        for (const dt_key *k = keys[i]; k->name != NULL; k++) {
+            const int d = nearness(name, k->name);
+            if (d >= least) continue;
+            least = d;
+            best = k->name;
+        }
+    }
+    if (best != NULL && least <= 1) return best;
+    const bool in_model = strncmp(here, "model", strlen("model")) == 0;
+    const char *elsewhere = NULL; /* below the map before anywhere else */
+    for (int i = 0; elsewhere == NULL && i < n_keys; i++) {
+        elsewhere = find_elsewhere(r, keys[i], here, name);
+    }
+    if (elsewhere == NULL && !in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
+    for (int i = 0; elsewhere == NULL && dt_family_at(i) != NULL; i++) {
+        elsewhere = find_elsewhere(r, dt_family_at(i)->keys, "model", name);
+    }
+    if (elsewhere == NULL && in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
+    const size_t n = strlen(here);
+    const bool same_map =
+        elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && (n == 0 || elsewhere[n] == '.') &&
+        strchr(elsewhere + n + (n > 0), '.') == NULL; /* of another kind of file, of a list's map */
+    return elsewhere != NULL && !same_map ? elsewhere : best;
+}

@@ -1,0 +1,191 @@
+/* Evaluation: runs a model over a dataset, in order, without gradients; task.h has the metrics.
+ * Ranks of a cluster run batches in turn. Rank 0 counts the examples of all in their order, so that
+ * sums have the bits of one rank, and tells the others the metrics. */
+#include "cluster/cluster.h"
+#include "core/clock.h"
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "train/shards/spreading.h"
+#include "train/task/task.h"
+
+#include <detent/ops.h>
+#include <string.h>
+
+dt_evaluation dt_evaluation_defaults(void) { return (dt_evaluation){ .batch_size = 256 }; }
+
+typedef struct evaluation {
+    const dt__evaluation *o;
+    dt_ctx *ctx;
+    int64_t examples, batches;
+    int rank, ranks;
+    dt_loader *loader;
+    dt_tape *t;
+    dt_tensor *outputs; /* NULL: not made yet */
+    double seconds;     /* in the model */
+    dt__tally tally;
+    dt__tensor_list *all; /* [ranks]: what examples are counted by */
+    dt_status added;      /* how counting them went */
+} evaluation;
+
+/* ---- a batch -------------------------------------------------------------------------------- */
+
+/* Copies the outputs for the latest examples into a tensor for the whole dataset. */
+static dt_status keep(evaluation *e, const dt_tensor *y)
+{
+    if (e->o->wanted == DT__WANTS_METRICS) return DT_OK;
+    if (e->outputs == NULL) {
+        int64_t dims[DT_MAX_RANK];
+        memcpy(dims, y->dims, sizeof dims);
+        dims[0] = dt_dataset_count(e->o->d);
+        DT__TRY(dt_tensor_create(e->ctx, DT_F32, y->rank, dims, &e->outputs));
+    }
+    const float *from = dt_data(y);
+    float *to = dt_data_mut(e->outputs);
+    if (from == NULL || to == NULL) return dt_error_status(e->ctx);
+    const int64_t n = y->dims[0], each = y->count / n;
+    memcpy(to + (e->tally.examples - n) * each, from, (size_t)y->count * sizeof *to);
+    return DT_OK;
+}
+
+/* Runs batch i. */
+static dt_status run_batch(evaluation *e, int64_t i, dt_tensor **of)
+{
+    dt__pass p = { .t = e->t, .m = e->o->m, .d = e->o->d };
+    dt_tape_reset(e->t);
+    DT__TRY(dt_loader_seek(e->loader, (dt_position){ .batch = i }));
+    DT__TRY(dt_loader_next(e->loader, &p.x, &p.target));
+    memset(of, 0, DT__ANSWERS * sizeof(dt_tensor *));
+    of[DT__ANSWER_TARGET] = p.target;
+    const double before = dt__seconds();
+    DT__TRY(e->tally.task->run(&p, of));
+    e->seconds += dt__seconds() - before;
+    if (e->o->wanted == DT__WANTS_OUTPUTS && e->tally.task->outputs != NULL) {
+        of[DT__ANSWER_OUTPUT] = e->tally.task->outputs(&p);
+    }
+    for (int k = 0; k < DT__ANSWERS; k++) of[k] = dt_contiguous(e->t, of[k]);
+    return dt_tape_status(e->t);
+}
+
+static dt_status add_batch(evaluation *e, dt_tensor *const *of)
+{
+    DT__TRY(e->tally.task->add(&e->tally, of));
+    return keep(e, of[DT__ANSWER_OUTPUT] != NULL ? of[DT__ANSWER_OUTPUT] : of[DT__ANSWER]);
+}
+
+/* ---- all batches ---------------------------------------------------------------------------- */
+
+/* Counts the batches of all ranks, which rank 0 has. */
+static dt_status add_all(evaluation *e)
+{
+    for (int k = 0; k < e->ranks; k++) {
+        if (e->all[k].n > 0) DT__TRY(add_batch(e, e->all[k].x));
+    }
+    return DT_OK;
+}
+
+/* A batch of each rank, from batch `first` on. */
+static dt_status run_round(evaluation *e, int64_t first)
+{
+    dt_tensor *of[DT__ANSWERS];
+    const bool mine = first + e->rank < e->batches;
+    dt__tensor_post post = { .what = "the answers of a batch", .status = e->added };
+    if (post.status == DT_OK) post.status = dt__spread_begin(e->ctx, e->o->m);
+    if (post.status == DT_OK && mine) post.status = run_batch(e, first + e->rank, of);
+    const dt_status served = dt__spread_end(e->ctx, DT_OK); /* also after an error: see below */
+    if (post.status == DT_OK) post.status = served;
+    post.given = (dt__tensor_list){ of, mine ? DT__ANSWERS : 0 };
+    const dt_status status = dt__cluster_tensors(e->o->cluster, &post, e->all);
+    if (status == DT_OK && e->rank == 0) e->added = add_all(e);
+    dt__tensor_lists_free(e->o->cluster, e->all);
+    return status;
+}
+
+/* `status`: how opening it went on this rank. */
+static dt_status run(evaluation *e, dt_status status)
+{
+    e->all = dt__alloc_zero(e->ctx, (size_t)e->ranks * sizeof *e->all);
+    e->added = status == DT_OK && e->all == NULL ? DT_ERR_NOMEM : status;
+    DT__TRY(dt__cluster_meet(e->o->cluster, DT__MEETING, e->added));
+    for (int64_t i = 0; i < e->batches; i += e->ranks) DT__TRY(run_round(e, i));
+    return dt__cluster_meet(e->o->cluster, DT__MEETING, e->added);
+}
+
+/* ---- metrics -------------------------------------------------------------------------------- */
+
+typedef struct told {
+    double value[DT_MAX_METRICS], loss, seconds;
+    int64_t examples;
+} told;
+
+static dt_status put_metrics(evaluation *e, dt_metrics *m)
+{
+    DT__TRY(dt__cluster_meet(e->o->cluster, DT__MEETING, dt__tally_metrics(&e->tally, m)));
+    told t = { .loss = m->loss, .seconds = e->seconds, .examples = m->examples };
+    memcpy(t.value, m->value, sizeof t.value);
+    DT__TRY(dt__cluster_tell(e->o->cluster, "metrics", &t, sizeof t));
+    memcpy(m->value, t.value, sizeof t.value);
+    m->loss = t.loss;
+    m->examples = t.examples;
+    dt__put_speed(m, e->o->d, t.seconds);
+    return DT_OK;
+}
+
+static dt_status evaluate(evaluation *e, dt_metrics *metrics)
+{
+    const dt__evaluation *o = e->o;
+    const dt_loader_options batches = { .batch_size = o->options->batch_size };
+    *metrics = (dt_metrics){ 0 };
+    if (dt_dataset_count(o->d) == 0) {
+        return dt_fail(e->ctx, DT_ERR_ARG, "evaluate: the dataset is empty");
+    }
+    const bool was_training = dt_is_training(o->m);
+    DT__TRY(dt__arrange(o->m, o->d));
+    dt_status status = dt__tally_open(e->ctx, o->d, &e->tally);
+    e->tally.m = o->m;
+    if (status == DT_OK) {
+        status = dt__tally_add_own(&e->tally, "train.metrics", &o->options->metrics);
+    }
+    if (status == DT_OK) status = dt_loader_create(o->d, &batches, &e->loader);
+    if (status == DT_OK) status = dt_tape_create(e->ctx, &e->t);
+    if (status == DT_OK) {
+        dt__loader_apart(e->loader, e->ranks);
+        e->batches = dt__ceil_div(e->examples, o->options->batch_size);
+        dt_no_grad(e->t, true);
+        dt_train(o->m, false);
+    }
+    status = run(e, status);
+    dt_train(o->m, was_training);
+    if (status == DT_OK) status = put_metrics(e, metrics);
+    dt__tally_close(&e->tally);
+    dt_tape_free(e->t);
+    dt_loader_free(e->loader);
+    dt__release(e->ctx, e->all);
+    return status;
+}
+
+dt_status dt__evaluate(const dt__evaluation *o, dt_metrics *metrics, dt_tensor **out)
+{
+    evaluation e = { .o = o, .ctx = dt_module_ctx(o->m) };
+    e.examples = o->examples > 0 ? o->examples : dt_dataset_count(o->d);
+    e.rank = dt__cluster_rank(o->cluster);
+    e.ranks = dt__cluster_ranks(o->cluster);
+    if (out != NULL) *out = NULL;
+    const dt_status status = evaluate(&e, metrics);
+    if (status == DT_OK && out != NULL) *out = e.outputs;
+    else dt_tensor_free(e.outputs);
+    return status;
+}
+
+dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
+                      dt_metrics *metrics, dt_tensor **outputs)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), d);
+    DT__NEED(dt_module_ctx(m), metrics);
+    const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
+    const dt__evaluation e = { .m = m,
+                               .d = d,
+                               .options = &o,
+                               .wanted = outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS };
+    return dt__evaluate(&e, metrics, outputs);
+}

@@ -1,0 +1,21 @@
+/* Copies of metrics.jsonl in other forms: metrics.csv, and events for TensorBoard. */
+#ifndef DT__TRAIN_MIRROR_H
+#define DT__TRAIN_MIRROR_H
+
+#include "core/text/json.h"
+#include "report/page_tree.h"
+
+/* A row of a CSV file (RFC 4180): the fields of `line` that `columns` (ended by NULL) names, empty
+ * where it lacks one. */
+void dt__put_csv_row(dt__chars *t, const dt__branch *line, const char *const *columns);
+void dt__put_csv_head(dt__chars *t, const char *const *columns);
+
+/* Appends records of an event file: the first one; the numbers of a line of metrics, at this time
+ * in seconds since 1970. Tags are the fields' names, of layers "layers/PATH/weight/snr". */
+void dt__put_events_head(dt__chars *t, double time);
+void dt__put_events(dt__chars *t, const dt__branch *line, double time);
+
+/* CRC-32C (Castagnoli) of a text. */
+uint32_t dt__crc32c(const void *data, size_t bytes);
+
+#endif

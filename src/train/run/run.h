@@ -1,0 +1,512 @@
+/* The parts of a run, for src/train alone. run.c calls them in order:
+ *     run_setup.c    data, model, optimizer
+ *     run_check.c    errors that are found before anything is written
+ *     run_packed.c   model.pack: packed weights under the adapters
+ *     run_folder.c   run.dir and its small files
+ *     run_state.c    what a checkpoint holds, saving, resuming
+ *     run_teacher.c  train.distill: the teacher model
+ *     run_ranges.c   prepares the model, and sets and freezes static ranges
+ *     run_weights.c  train.class_weights
+ *     run_step.c     one update, and values that are not finite
+ *     run_spikes.c   train.spikes: losses far above those before
+ *     run_average.c  train.average: averages of the parameters
+ *     run_buffers.c  buffers that an update writes, restored if it is skipped
+ *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
+ *     run_rate.c     the learning rate of an update
+ *     run_best.c     validation: the best evaluation, early stopping
+ *     run_routing.c  evaluation, and how rows are spread over experts
+ *     run_compare.c  evaluates float, rounded, trained and converted models
+ *     run_confusion.c  confusion.json
+ *     run_layers.c   figures of layers during QAT, layers-begin.json, layers-end.json
+ *     run_sensitivity.c  sensitivity.json
+ *     run_examples.c   examples.json
+ *     run_machine.c    machine.json
+ *     run_memory.c     the memory of each rank
+ *     shards.h         train.shards, and runs of several ranks
+ *     run_mirror.c   metrics.csv, events for TensorBoard
+ *     run_summary.c  sizes, summary.json
+ *     run_dry.c      a run that writes nothing */
+#ifndef DT__TRAIN_RUN_H
+#define DT__TRAIN_RUN_H
+
+#include "cluster/cluster.h"
+#include "core/text/json.h"
+#include "train/recipe/recipe.h"
+#include "train/task/task.h"
+
+#include <detent/io.h>
+
+/* A run has one stage or two: with train.float_baseline the baseline is trained first. */
+typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
+
+/* Counters and values that a checkpoint saves. */
+typedef enum dt__counter {
+    DT__COUNT_STAGE,
+    DT__COUNT_STEP,           /* updates done in this stage */
+    DT__COUNT_PREPARED,       /* 1: the model is prepared */
+    DT__COUNT_LINES,          /* of metrics.jsonl */
+    DT__COUNT_SINCE,          /* updates since the latest line */
+    DT__COUNT_LIMITED,        /* of them, those whose gradient was clipped */
+    DT__COUNT_SKIPPED,        /* updates skipped: values not finite, or spikes */
+    DT__COUNT_BASELINE_STEPS, /* updates of the finished baseline */
+    DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
+    DT__COUNT_WAITED,         /* evaluations since then */
+    DT__COUNT_STOPPED,        /* 1: training ended early */
+    DT__COUNT_PLATEAU_SEEN,   /* these four: of dt_plateau */
+    DT__COUNT_PLATEAU_WAITED,
+    DT__COUNT_PLATEAU_COOLING,
+    DT__COUNT_REDUCTIONS,
+    DT__COUNT_SPIKES,
+    DT__COUNT_SPIKES_SEEN, /* losses in mean and variance */
+    DT__COUNT_LOWERED,     /* times that a spike lowered the rate */
+    DT__COUNT_AVERAGED,    /* parameters' values in their averages */
+    DT__COUNTS
+} dt__counter;
+
+typedef enum dt__value {
+    DT__VALUE_LOSS_SUM, /* since the latest line */
+    DT__VALUE_NORM_SUM,
+    DT__VALUE_BEST_LOSS, /* of the best evaluation; 0: none yet */
+    DT__VALUE_PLATEAU_BEST,
+    DT__VALUE_SPIKES_MEAN,
+    DT__VALUE_SPIKES_VARIANCE,
+    DT__VALUE_RESULTS /* first of metrics of float, then of ptq */
+} dt__value;
+
+#define DT__VALUES (DT__VALUE_RESULTS + 2 * DT_MAX_METRICS)
+
+/* The largest and the smallest share of a layer's rows that one expert got, over all layers. */
+typedef struct dt__experts {
+    bool any; /* the model has experts */
+    double busiest, idlest;
+} dt__experts;
+
+/* The batches of an update. */
+typedef struct dt__batch_range {
+    dt__stream stream[DT__PURPOSES]; /* before them */
+    dt_position position;
+    int64_t batches, examples;
+    double labels; /* or the sum of their weights */
+} dt__batch_range;
+
+/* What an update computed. */
+typedef struct dt__update_result {
+    double loss, norm, lr;
+    double factor; /* factor of gradient clipping */
+    int64_t samples;
+    bool skipped; /* loss or gradient was not finite, or a spike: no parameter was written */
+} dt__update_result;
+
+/* Bytes of a rank's memory while it trained. */
+typedef struct dt__rank_memory {
+    double peak; /* of all tensors */
+    double weights, gradient, optimizer;
+    double activations; /* the rest of `peak`: activations, codes, examples, scratch */
+} dt__rank_memory;
+
+typedef struct dt__run {
+    dt_ctx *ctx;
+    dt_recipe *recipe;
+    const dt_recipe_options *o;
+    dt_run_control control;
+    dt_run_summary *summary;
+    /* the other ranks */
+    struct dt__cluster *cluster;  /* NULL: there are none */
+    struct dt__shards *shards;    /* NULL: an update has one shard */
+    struct dt__spreading *spread; /* cluster.experts: spread; else NULL */
+    int64_t n_shards;
+    dt_logger log;           /* the context's: ranks but 0 do not use it meanwhile */
+    bool together;           /* every rank ends with the error that this one has */
+    bool asked_to_stop;      /* a rank was */
+    bool asked_to_save;      /* by rank 0, whose clock says so */
+    dt__rank_memory *memory; /* of each rank, when training has ended; else NULL */
+    /* data */
+    dt_dataset *train, *validation, *test;
+    const dt_dataset *evaluated; /* for the results at the end */
+    const dt__task *task;
+    const dt_metric *metric[DT_MAX_METRICS];
+    int n_metrics;
+    int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
+    int64_t range_params;              /* parameters that are learned scales, not weights */
+    int64_t start;                     /* update before which the main stage prepares its model */
+    /* the current stage */
+    dt_module *model;
+    dt_module *teacher; /* of train.distill, once it is used; else NULL */
+    dt_optimizer *optimizer;
+    dt_loader *loader;
+    dt_tape *tape;
+    dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
+    dt_tensor *part[DT__PARTS]; /* weights of the parts of a loss */
+    /* Of each output: the loss, and the weights of its classes; NULL: none. */
+    dt__objective objective[DT_MAX_JOINED];
+    dt_tensor *weight[DT_MAX_JOINED];
+    dt_schedule schedule;
+    struct dt__saved_buffer *saved; /* copies of buffers; NULL: not wanted, or none */
+    int64_t n_saved;
+    uint64_t saved_at; /* the model's change counter when `kept` was made */
+    dt_named_count count[DT__COUNTS];
+    dt_named_value value[DT__VALUES];
+    int n_values;
+    char value_name[DT__VALUES][DT_MAX_METRIC_NAME];
+    dt_training_state state;
+    /* files */
+    char *checkpoints[2]; /* folder of each stage */
+    char *resolved;       /* text of recipe.yaml */
+    char *base;           /* with model.pack: detent.base of its files; else NULL */
+    char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
+    char *init_data;      /* what model.init was trained on (detent.data), or NULL */
+    bool describes_init;  /* model.init is a file of detent, which says what it was trained on */
+    char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
+    char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
+    char *data;           /* what the training data are, as dt_model_data_text, or NULL */
+    bool rewrite;         /* recipe.yaml differs in resumable keys */
+    int metrics;          /* descriptor of metrics.jsonl; -1: closed */
+    /* progress */
+    double opened;                 /* time at which dt_run was called */
+    double began;                  /* time at which this process began to train */
+    int64_t trained;               /* updates made by this process */
+    int64_t samples;               /* examples in them */
+    double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
+    double saved_clock;            /* time of the latest checkpoint */
+    double line_clock;             /* time of the latest line of metrics */
+    int64_t line_samples;          /* examples since then */
+    int64_t line_trained;          /* `trained` then */
+    dt__cluster_costs line_costs;  /* what communication had cost then */
+    double validated;              /* the latest validation loss of this process; NaN: none */
+    double first_metric;           /* metric[0] of that evaluation */
+    dt__experts experts;           /* of that evaluation */
+    dt__update_result latest;
+} dt__run;
+
+#define DT__RUN_PATH 4096
+
+static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
+static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
+/* Metric i of a result that is known before the end (float, ptq). */
+static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
+{
+    const int first = which == DT_RUN_PTQ ? r->n_metrics : 0;
+    return &r->value[DT__VALUE_RESULTS + first + i].value;
+}
+
+/* Writes run.dir/name into path. IO if it is too long. */
+dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH]);
+/* "baseline", "float" or "qat". */
+const char *dt__run_phase(const dt__run *r);
+
+/* Whether the main stage makes updates in float: before it prepares the model, or without `qat`. */
+bool dt__run_trains_in_float(const dt__run *r);
+/* What the first rows of the table compare with. */
+dt_float_weights dt__run_float_weights(const dt__run *r);
+/* Whether the weights are trained when they are prepared, in this run or in model.init, and not
+ * random. Static ranges are then calibrated before the first QAT update. */
+bool dt__run_prepares_trained(const dt__run *r);
+
+/* ---- run_packed.c ---- */
+
+/* The model of packed weights, without adapters, with model.pack. Where the run has a folder, the
+ * weights are kept there, and r->base names them. */
+dt_status dt__run_packed_model(dt__run *r, dt_module **out);
+
+/* ---- run_setup.c ---- */
+
+dt_status dt__run_open(dt__run *r);
+void dt__run_close(dt__run *r);
+/* A new model as the recipe says. It draws from the context's random streams. */
+dt_status dt__run_model(dt__run *r, dt_module **out);
+dt_status dt__run_plain_model(dt__run *r, dt_module **out); /* without adapters */
+/* Creates what a stage needs, in the state before its first update. */
+dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
+void dt__run_end_stage(dt__run *r);
+dt_status dt__run_loader(dt__run *r);
+
+/* ---- run_check.c ---- */
+
+typedef dt_status dt__run_test(dt__run *r);
+
+/* Runs all n tests, so that every error gets into the recipe's list. CONFIG does not stop it; other
+ * errors do. */
+dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n);
+/* All checks before a run's first file is written. CONFIG with all errors in the recipe's list. */
+dt_status dt__run_check(dt__run *r);
+/* check_fit.c: CONFIG where the recipe's model does not fit the data. */
+dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
+/* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
+ * outputs; FORMAT where they do not fit, and where other data should be joined. */
+dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
+/* Says on the log where the numbers of the data are not those that the model at `path` reads.
+ * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
+ * the model's are used. Errors: NOMEM. */
+dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
+                          bool trains);
+/* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
+dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
+                             const dt_dataset *d);
+
+/* ---- run_folder.c ---- */
+
+/* Creates run.dir, or opens an existing one to resume. */
+dt_status dt__run_folder(dt__run *r);
+/* The folders of its checkpoints. NOMEM. */
+dt_status dt__run_name_folders(dt__run *r);
+/* For a dry run: logs that run.dir exists, which a real run refuses. */
+void dt__run_predict_folder(dt__run *r);
+/* Rewrites recipe.yaml if a resumed run changed it. Called once it is certain that the run
+ * continues. */
+dt_status dt__run_keep_recipe(dt__run *r);
+/* Appends a line, newline included, to metrics.jsonl. */
+dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
+/* fsync of metrics.jsonl. */
+dt_status dt__run_sync(dt__run *r);
+/* Creates the folders of a file's path. */
+dt_status dt__run_make_parents(dt_ctx *ctx, const char *path);
+/* Whether the folder is there and holds nothing, or temporary files alone: a run that was killed
+ * before it had a recipe. IO where it cannot be read. */
+dt_status dt__run_is_unbegun(dt_ctx *ctx, const char *dir, bool *unbegun);
+/* Truncates metrics.jsonl after `lines` lines. */
+dt_status dt__run_truncate(dt__run *r, int64_t lines);
+dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes);
+/* Writes a file that the report shows, without waiting for the disk. NOMEM if the text failed. */
+dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *text);
+/* A dt_sink that appends to a dt__chars. */
+dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
+
+/* ---- differ.c ---- */
+
+/* The path of the first key that differs and is not resumable (with `all`, of any key); "" if there
+ * is none. It lives as long as `a`. */
+const char *dt__recipe_difference(dt_recipe *a, const dt_recipe *b, bool all);
+/* The resumable keys, "a, b and c"; lives as long as `r`. */
+const char *dt__recipe_resumable(dt_recipe *r);
+
+/* ---- run_state.c ---- */
+
+void dt__run_name_state(dt__run *r);
+/* dt_checkpoint_load, where experts are spread, too. */
+dt_status dt__run_load(dt__run *r, const char *path);
+dt_status dt__run_save(dt__run *r);
+/* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
+dt_status dt__run_resume(dt__run *r, bool *found);
+
+/* ---- run_teacher.c ---- */
+
+/* Whether the teacher is the run's own model at qat.start_step. */
+bool dt__run_teaches_itself(const dt__run *r);
+/* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
+dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
+
+/* ---- run_ranges.c ---- */
+
+/* Prepares m as the recipe says. `trained`: calibrates static ranges of activations with some
+ * batches first; else the first updates initialize them. */
+dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
+/* After preparing, or resuming a prepared model: train.backward, and what the log says of it. */
+dt_status dt__run_set_backward(dt__run *r);
+/* Before an update: freezes observers and folded norms, and recomputes static ranges of weights, at
+ * the steps that the recipe gives. */
+dt_status dt__run_update_ranges(dt__run *r);
+
+/* ---- run_step.c ---- */
+
+dt_status dt__run_update(dt__run *r, dt__update_result *u);
+/* Forward and backward of one batch; adds its loss, which is not divided by labels. */
+dt_status dt__run_batch(dt__run *r, dt_tensor *x, dt_tensor *target, double *loss);
+/* What the loss of the batch needs that the loader lent last; with `share` the parts' weights are
+ * written. */
+dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out);
+
+/* ---- shards.c ---- */
+
+static inline bool dt__run_is_sharded(const dt__run *r) { return r->shards != NULL; }
+/* Of a stage: makes r->shards where an update has several. NOMEM. */
+dt_status dt__shards_open(dt__run *r);
+void dt__shards_close(dt__run *r);
+/* The gradient of the update by all shards, and the sum of their losses. NUMERIC, also where the
+ * value that is not finite is another rank's. */
+dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss);
+/* After NUMERIC, and again while results are checked: the message of the first shard that has
+ * one. */
+dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE]);
+
+/* ---- run_cluster.c ---- */
+
+/* Joins the other ranks, and finds the number of shards. */
+dt_status dt__run_join(dt__run *r);
+/* After opening, with its status: an error of any rank becomes that of all, and whatever differs
+ * between ranks is an error. */
+dt_status dt__run_agree(dt__run *r, dt_status status);
+/* Whether this rank writes files: rank 0. */
+bool dt__run_writes(const dt__run *r);
+/* Runs `work` on all ranks, which share some of it (dt__cluster_meet); an error of any rank is that
+ * of all. */
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r));
+/* Runs `work` on rank 0, while the others wait; all return its status. */
+dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r));
+/* What this rank tells the others with its shards, as a set of DT__FLAG_... */
+int64_t dt__run_flags(dt__run *r);
+void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
+/* Whether this rank was asked to stop. */
+bool dt__run_wants_to_stop(dt__run *r);
+/* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
+dt_status dt__run_compare_ranks(dt__run *r);
+/* Makes the optimizer of r->model, which ranks share if cluster.shard_optimizer says so. */
+dt_status dt__run_optimizer(dt__run *r);
+/* With cluster.experts: spread, on several ranks: opens what they exchange rows by. NOMEM. */
+dt_status dt__run_open_spread(dt__run *r);
+/* CONFIG where cluster.experts does not fit the model or the number of ranks. */
+dt_status dt__run_check_spread(dt__run *r);
+/* Leaves this rank its share of the experts of r->model; gives it all of them. All ranks together.
+ * The optimizer has the state of a rank's own in either case. NOMEM, STATE. */
+dt_status dt__run_cut_experts(dt__run *r);
+dt_status dt__run_join_experts(dt__run *r);
+/* After training: frees the optimizer, and gives all ranks the whole model, which is then
+ * evaluated, rounded and written as without cluster.experts. */
+dt_status dt__run_end_spread(dt__run *r);
+/* Leaves the other ranks; `status`: how the run ended. */
+void dt__run_leave(dt__run *r, dt_status status);
+
+/* ---- run_rate.c ---- */
+
+/* The learning rate of the next update. */
+double dt__run_rate(dt__run *r);
+/* Tells schedule plateau the loss of an evaluation; logs where the rate is reduced. */
+void dt__run_plateau(dt__run *r, double loss);
+/* Losses before the model is prepared are not compared with later ones. */
+void dt__run_forget_plateau(dt__run *r);
+/* CONFIG if a group of train.optimizer.groups matches no parameter of m, or all are frozen. */
+dt_status dt__run_check_groups(dt__run *r, dt_module *m);
+
+/* ---- run_spikes.c ---- */
+
+/* Takes the loss of an update into mean and deviation, and says whether it is a spike, which it
+ * counts and logs. */
+bool dt__run_is_spike(dt__run *r, double loss);
+/* Losses before the model is prepared are not compared with later ones. */
+void dt__run_forget_spikes(dt__run *r);
+
+/* ---- run_average.c ---- */
+
+/* After an update: averages the parameters, if train.average wants it now. */
+dt_status dt__run_average(dt__run *r);
+/* Exchanges parameters and their averages, where there are any. */
+dt_status dt__run_swap_average(dt__run *r);
+/* Puts the averages in place of the parameters, and lets statistics of norms follow. */
+dt_status dt__run_take_average(dt__run *r);
+/* The opposite. */
+dt_status dt__run_leave_average(dt__run *r);
+
+/* ---- run_buffers.c ---- */
+
+typedef enum dt__buffers_task { DT__BUFFERS_SAVE, DT__BUFFERS_RESTORE } dt__buffers_task;
+
+/* Allocates copies of the model's buffers, if updates may be skipped or parameters are averaged. */
+dt_status dt__run_open_buffers(dt__run *r);
+void dt__run_close_buffers(dt__run *r);
+/* Copies the model's buffers, or restores them from the copies. */
+dt_status dt__run_buffers(dt__run *r, dt__buffers_task task);
+
+/* ---- run_loop.c ---- */
+
+/* The state after the latest update. */
+dt_progress dt__run_progress(const dt__run *r);
+
+/* Whether train.checkpoint.every_minutes have passed, by this rank's clock. */
+bool dt__run_is_late(const dt__run *r);
+/* Trains until `end` updates are done, or until early stopping. */
+dt_status dt__run_until(dt__run *r, int64_t end);
+/* A line of metrics.jsonl: begins an object with step, epoch and phase; ends it and appends it to
+ * the file. */
+void dt__run_begin_line(dt__run *r, dt__chars *t);
+dt_status dt__run_end_line(dt__run *r, dt__chars *t);
+
+/* ---- run_best.c ---- */
+
+/* CONFIG if the recipe needs evaluations and there are no validation data. */
+dt_status dt__run_check_evaluation(dt__run *r);
+/* Evaluates if the recipe asks for an evaluation after the latest update. */
+dt_status dt__run_validate(dt__run *r);
+/* After the last update of a stage: restores the best weights, if train.finish_with is best. */
+dt_status dt__run_take_best(dt__run *r);
+
+/* ---- run_routing.c ---- */
+
+/* dt_evaluate of the stage's model on the validation data; *experts gets the shares of experts. */
+dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics *metrics,
+                           dt__experts *experts);
+
+/* ---- run_weights.c ---- */
+
+/* Makes r->weight as train.class_weights or data.outputs say. CONFIG if a list does not fit the
+ * classes. */
+dt_status dt__run_open_weights(dt__run *r);
+void dt__run_close_weights(dt__run *r);
+/* Finds r->objective by name. CONFIG. */
+dt_status dt__run_find_objectives(dt__run *r);
+/* What the update of the loader's next `batches` batches divides the sum of losses by: their
+ * labels, or the sum of the labels' weights. */
+double dt__run_divisor(dt__run *r, int64_t batches);
+
+/* ---- run_confusion.c ---- */
+
+/* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
+ * labels of examples, or classes are many. */
+dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs);
+
+/* ---- run_mirror.c ---- */
+
+/* Makes metrics.csv and events for TensorBoard, where the recipe wants them, from the lines of
+ * metrics.jsonl. */
+dt_status dt__run_begin_mirror(dt__run *r);
+/* Adds a line of metrics to both. */
+dt_status dt__run_mirror(dt__run *r, const char *line, size_t bytes);
+
+/* ---- run_layers.c ---- */
+
+/* After an update: writes layers-begin.json after the first one of QAT, and a line with figures of
+ * the layers where train.log.layers_every_steps asks for one. */
+dt_status dt__run_log_layers(dt__run *r);
+/* Writes figures of the layers, with their histograms, to run.dir/name. */
+dt_status dt__run_write_layers(dt__run *r, const char *name);
+
+/* ---- what the report shows besides; nothing is written without run.report ---- */
+
+/* Evaluates the prepared model with each layer in float, and leaves it as it was. */
+dt_status dt__run_write_sensitivity(dt__run *r);
+/* `outputs`: answers of m for all evaluated examples. */
+dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
+/* `seconds`: of this call so far. */
+dt_status dt__run_write_machine(dt__run *r, double seconds);
+/* Removes it from the folder of a run that goes on. */
+dt_status dt__run_forget_machine(dt__run *r);
+
+/* ---- run_compare.c ---- */
+
+/* Evaluates the float model and the same rounded to nearest, and stores both results. */
+dt_status dt__run_compare_float(dt__run *r);
+/* Evaluates the trained model, converts it, compares outputs bit for bit, and writes the final
+ * files. */
+dt_status dt__run_finish(dt__run *r);
+/* Bytes of the model's tensors; `as_packed`: as if wrapped weights were packed. */
+int64_t dt__module_bytes(dt_module *m, bool as_packed);
+/* The same of the module at `path` and those below it; NULL: all. */
+int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
+
+/* ---- run_memory.c ---- */
+
+/* After training: the memory of all ranks to r->memory, and a line about it for each. */
+dt_status dt__run_measure_memory(dt__run *r);
+/* Bytes of gradients that this rank has at most. */
+dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes);
+
+/* ---- run_dry.c ---- */
+
+dt_status dt__run_dry(dt__run *r);
+/* Parameters and sizes of a model, prepared or not, into the summary. */
+void dt__run_describe(dt__run *r, dt_module *m);
+/* Counts the multiply-adds of one example. Leaves counting hooks in the model: do not use it
+ * further. */
+dt_status dt__run_count_products(dt__run *r, dt_module *trial);
+/* Runs m on one example of zeros, in the mode it is in. */
+dt_status dt__run_one_example(dt__run *r, dt_module *m);
+
+#endif

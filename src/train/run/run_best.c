@@ -1,0 +1,225 @@
+/* Validation during training: a line of metrics.jsonl for each evaluation, the best evaluation and
+ * its checkpoint, early stopping.
+ *
+ * Best evaluation and patience are counted in the last phase of a stage only. With qat, evaluations
+ * before qat.start_step do not count: a quantized model may never reach the loss of the float one.
+ * The baseline stage counts its own. */
+#include "cluster/cluster.h"
+#include "core/clock.h"
+#include "core/system/atomic_file.h"
+#include "train/run/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define BEST "best.safetensors"
+
+/* Whether a file of the best evaluation is written; whether the best evaluation is tracked. */
+static bool keeps_best(const dt__run *r)
+{
+    return r->o->train.checkpoint.best || r->o->train.finish_with == DT_FINISH_BEST;
+}
+
+static bool looks_for_best(const dt__run *r)
+{
+    return keeps_best(r) || r->o->train.early_stopping.patience > 0;
+}
+
+static bool is_last_phase(dt__run *r)
+{
+    const bool baseline = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
+    return baseline || *dt__run_count(r, DT__COUNT_PREPARED) == r->o->qat.given;
+}
+
+dt_status dt__run_check_evaluation(dt__run *r)
+{
+    const dt_train_options *o = &r->o->train;
+    const struct {
+        const char *path;
+        bool wanted;
+    } keys[] = {
+        { "train.evaluate.every_steps", o->evaluate.every_steps > 0 },
+        { "train.early_stopping.patience", o->early_stopping.patience > 0 },
+        { "train.finish_with", o->finish_with == DT_FINISH_BEST },
+        { "train.checkpoint.best", o->checkpoint.best },
+        { "train.schedule.name", o->schedule.name == DT_PLATEAU },
+    };
+    for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
+        if (!keys[i].wanted) continue;
+        return dt_recipe_refuse(r->recipe, keys[i].path,
+                                "'%s' wants data to evaluate on; 'data.validation' holds some back",
+                                keys[i].path);
+    }
+    if (o->early_stopping.least_improvement == 0 || o->early_stopping.patience > 0) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.early_stopping.least_improvement",
+                            "'train.early_stopping.least_improvement' does nothing without "
+                            "'train.early_stopping.patience'");
+}
+
+/* ---- evaluations ---------------------------------------------------------------------------- */
+
+static dt_status best_path(dt__run *r, char path[DT__RUN_PATH])
+{
+    const char *folder = r->checkpoints[*dt__run_count(r, DT__COUNT_STAGE)];
+    const int n = snprintf(path, DT__RUN_PATH, "%s/" BEST, folder);
+    if (n > 0 && n < DT__RUN_PATH) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_IO, "the path of '" BEST "' in run.dir is too long");
+}
+
+static dt_status write_best(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    DT__TRY(best_path(r, path));
+    DT__TRY(dt__run_make_parents(r->ctx, path));
+    DT__TRY(dt__run_sync(r));
+    return dt_checkpoint_save(&r->state, path);
+}
+
+static dt_status compare_to_best(dt__run *r, double loss)
+{
+    const dt_early_stopping_options *o = &r->o->train.early_stopping;
+    int64_t *best = dt__run_count(r, DT__COUNT_BEST_STEP),
+            *waited = dt__run_count(r, DT__COUNT_WAITED);
+    double *best_loss = dt__run_value(r, DT__VALUE_BEST_LOSS);
+    if (!looks_for_best(r) || !is_last_phase(r)) return DT_OK;
+    const bool better = *best == 0 || *best_loss - loss > o->least_improvement;
+    if (better && isfinite(loss)) {
+        *best = *dt__run_count(r, DT__COUNT_STEP);
+        *waited = 0;
+        *best_loss = loss;
+        return keeps_best(r) ? dt__run_alone(r, write_best) : DT_OK;
+    }
+    ++*waited;
+    if (o->patience == 0 || *waited < o->patience) return DT_OK;
+    *dt__run_count(r, DT__COUNT_STOPPED) = 1;
+    dt__say(r->ctx,
+            "%s: training ends early at step %lld: %lld evaluations in a row were not better",
+            dt__run_phase(r), (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)*waited);
+    return DT_OK;
+}
+
+static void put_share(dt__chars *t, const char *name, double share)
+{
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_real(t, share);
+}
+
+/* Evaluates, on all ranks, and writes the line of metrics. */
+static dt_status measure(dt__run *r)
+{
+    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
+    dt_metrics m;
+    dt__chars t;
+    DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));
+    dt__run_begin_line(r, &t);
+    for (int i = 0; i < m.n; i++) {
+        if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
+        dt__put_text(&t, ", \"validation_");
+        dt__put_text(&t, m.metric[i]->name);
+        dt__put_text(&t, "\": ");
+        dt__put_real(&t, m.value[i]);
+    }
+    if (r->experts.any) {
+        put_share(&t, "busiest_expert", r->experts.busiest);
+        put_share(&t, "idlest_expert", r->experts.idlest);
+    }
+    DT__TRY(dt__run_end_line(r, &t));
+    r->validated = m.loss;
+    r->first_metric = m.value[0];
+    if (r->control.evaluated != NULL) {
+        const dt_progress p = dt__run_progress(r);
+        r->control.evaluated(r->control.user, &p, &m);
+    }
+    return DT_OK;
+}
+
+/* Of the averaged parameters, where there are averages. */
+static dt_status measure_average(dt__run *r)
+{
+    DT__TRY(dt__run_swap_average(r));
+    DT__TRY(dt__run_together(r, measure));
+    return dt__run_swap_average(r);
+}
+
+static dt_status evaluate(dt__run *r)
+{
+    const double before = dt__seconds();
+    dt_tape_reset(r->tape);
+    DT__TRY(measure_average(r));
+    dt__run_plateau(r, r->validated);
+    const dt_status status = compare_to_best(r, r->validated);
+    r->line_clock += dt__seconds() - before;
+    return status;
+}
+
+#define LEAST_APART 50 /* updates between evaluations that no key asks for */
+#define MOST_SHARE 0.1 /* of the time, for these */
+
+/* Updates between evaluations. Without a key it is an epoch, but epochs of language models may take
+ * hours: theirs come as often as costs a tenth of the time, an example forward being a third of an
+ * example trained. The number depends on the data alone, not on the length of the run. */
+static int64_t period_of(const dt__run *r)
+{
+    const dt_train_options *o = &r->o->train;
+    if (o->evaluate.every_steps > 0) return o->evaluate.every_steps;
+    if (dt_dataset_context(r->train) == 0) return r->per_epoch;
+    const double trained = 3 * (double)o->batch_size * (double)o->accumulate;
+    const double updates = ceil((double)dt_dataset_count(r->validation) / trained / MOST_SHARE);
+    if (updates >= (double)r->per_epoch) return r->per_epoch;
+    return dt__min_i64(r->per_epoch, dt__max_i64(LEAST_APART, (int64_t)updates));
+}
+
+/* Whether the last update is followed by an evaluation wherever it falls. */
+static bool evaluates_the_end(const dt__run *r)
+{
+    return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->train) > 0 ||
+           looks_for_best(r);
+}
+
+dt_status dt__run_validate(dt__run *r)
+{
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    if (r->validation == NULL) return DT_OK;
+    const bool at_end = step == r->steps && evaluates_the_end(r);
+    return at_end || step % period_of(r) == 0 ? evaluate(r) : DT_OK;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* Begins the stage again with the state of the best evaluation; counters stay as they are, but for
+ * that of the averages, which come with the state. */
+static dt_status go_back(dt__run *r)
+{
+    char path[DT__RUN_PATH];
+    int64_t count[DT__COUNTS];
+    DT__TRY(best_path(r, path));
+    for (int i = 0; i < DT__COUNTS; i++) count[i] = r->count[i].value;
+    dt__run_end_stage(r);
+    DT__TRY(dt__run_begin_stage(r, (dt__stage)count[DT__COUNT_STAGE]));
+    DT__TRY(dt__run_load(r, path));
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    count[DT__COUNT_AVERAGED] = *dt__run_count(r, DT__COUNT_AVERAGED);
+    for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = count[i];
+    if (step == count[DT__COUNT_BEST_STEP]) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "%s: of step %lld, but the best evaluation of this run was at step %lld", path,
+                   (long long)step, (long long)count[DT__COUNT_BEST_STEP]);
+}
+
+dt_status dt__run_take_best(dt__run *r)
+{
+    const int64_t best = *dt__run_count(r, DT__COUNT_BEST_STEP);
+    if (r->o->train.finish_with != DT_FINISH_BEST) return DT_OK;
+    if (best == 0) {
+        dt__say(r->ctx, "%s: there was no evaluation: the run ends with the weights that it has",
+                dt__run_phase(r));
+        return DT_OK;
+    }
+    dt__say(r->ctx, "%s: the run ends with the weights of step %lld, whose validation loss is %.6g",
+            dt__run_phase(r), (long long)best, *dt__run_value(r, DT__VALUE_BEST_LOSS));
+    return best == *dt__run_count(r, DT__COUNT_STEP) ? DT_OK : go_back(r);
+}

@@ -1,0 +1,73 @@
+/* Copies of a model's buffers, such as the running statistics of batch norm. A forward pass writes
+ * them, so a skipped update must restore them, and so must a look at the averaged model. */
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "train/run/run.h"
+
+#include <string.h>
+
+struct dt__saved_buffer {
+    dt_tensor *x; /* the model's buffer */
+    dt_tensor *copy;
+};
+
+static dt_status count(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    (void)path;
+    (void)x;
+    *(int64_t *)user += kind == DT_BUFFER;
+    return DT_OK;
+}
+
+static dt_status add(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    dt__run *r = user;
+    (void)path;
+    if (kind != DT_BUFFER) return DT_OK;
+    struct dt__saved_buffer *b = &r->saved[r->n_saved++];
+    *b = (struct dt__saved_buffer){ .x = x };
+    return dt_tensor_create(r->ctx, x->dtype, x->rank, x->dims, &b->copy);
+}
+
+dt_status dt__run_open_buffers(dt__run *r)
+{
+    int64_t n = 0;
+    const dt_train_options *o = &r->o->train;
+    const bool skips = o->nonfinite == DT_NONFINITE_SKIP || o->spikes.policy == DT_SPIKES_SKIP;
+    if (!skips && o->average.name == DT_AVERAGE_NONE) return DT_OK;
+    r->saved_at = dt__module_changes(r->model);
+    DT__TRY(dt_module_visit(r->model, count, &n));
+    if (n == 0) return DT_OK;
+    r->saved = dt__alloc_array(r->ctx, n, sizeof *r->saved);
+    return r->saved == NULL ? DT_ERR_NOMEM : dt_module_visit(r->model, add, r);
+}
+
+void dt__run_close_buffers(dt__run *r)
+{
+    for (int64_t i = 0; i < r->n_saved; i++) dt_tensor_free(r->saved[i].copy);
+    dt__release(r->ctx, r->saved);
+    r->saved = NULL;
+    r->n_saved = 0;
+}
+
+/* Allocates the copies again if the model's tensors changed: dt_prepare and loading a prepared
+ * checkpoint add buffers. */
+static dt_status update_list(dt__run *r)
+{
+    if (r->saved_at == dt__module_changes(r->model)) return DT_OK;
+    dt__run_close_buffers(r);
+    return dt__run_open_buffers(r);
+}
+
+dt_status dt__run_buffers(dt__run *r, dt__buffers_task task)
+{
+    if (task == DT__BUFFERS_SAVE) DT__TRY(update_list(r));
+    for (int64_t i = 0; i < r->n_saved; i++) {
+        const struct dt__saved_buffer *b = &r->saved[i];
+        const void *from = dt_data(task == DT__BUFFERS_SAVE ? b->x : b->copy);
+        void *to = dt_data_mut(task == DT__BUFFERS_SAVE ? b->copy : b->x);
+        if (from == NULL || to == NULL) return dt_error_status(r->ctx);
+        memcpy(to, from, (size_t)b->x->count * dt_dtype_size(b->x->dtype));
+    }
+    return DT_OK;
+}

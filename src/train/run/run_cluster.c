@@ -1,0 +1,290 @@
+/* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all.
+ * Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that all
+ * of them see. */
+#include "cluster/cluster.h"
+
+#include "autograd/kind.h"
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "optim/optimizer.h"
+#include "train/shards/agree.h"
+#include "train/shards/shards.h"
+#include "train/shards/spreading.h"
+
+#include <detent/detent.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+enum { DT__FLAG_STOP = 1, DT__FLAG_SAVE = 2 };
+
+bool dt__run_writes(const dt__run *r) { return dt__cluster_rank(r->cluster) == 0; }
+
+bool dt__run_wants_to_stop(dt__run *r)
+{
+    return r->control.stop != NULL && r->control.stop(r->control.user);
+}
+
+int64_t dt__run_flags(dt__run *r)
+{
+    if (r->cluster == NULL) return 0;
+    return (dt__run_wants_to_stop(r) ? DT__FLAG_STOP : 0) |
+           (dt__run_is_late(r) ? DT__FLAG_SAVE : 0);
+}
+
+void dt__run_take_flags(dt__run *r, int rank, int64_t flags)
+{
+    if (flags & DT__FLAG_STOP) r->asked_to_stop = true;
+    if (rank == 0) r->asked_to_save = (flags & DT__FLAG_SAVE) != 0;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+static dt_status find_shards(dt__run *r)
+{
+    const int ranks = dt__cluster_ranks(r->cluster);
+    if (r->o->train.shards == 0 && ranks > 1) r->recipe->options.train.shards = ranks;
+    r->n_shards = dt__max_i64(1, r->o->train.shards);
+    if (r->n_shards % ranks == 0) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.shards",
+                            "'train.shards' is %lld, which %d ranks do not divide",
+                            (long long)r->n_shards, ranks);
+}
+
+dt_status dt__run_join(dt__run *r)
+{
+    if (r->control.cluster && !r->control.dry_run) {
+        DT__TRY(dt__cluster_open(r->ctx, r->o->cluster.timeout, &r->cluster));
+    }
+    r->summary->rank = dt__cluster_rank(r->cluster);
+    r->summary->ranks = dt__cluster_ranks(r->cluster);
+    if (r->cluster == NULL) return find_shards(r);
+    r->log = r->ctx->log;
+    if (dt__run_writes(r)) {
+        dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
+                dt__cluster_is_intranode(r->cluster) ? "read each other's memory"
+                                                     : "exchange messages of MPI");
+        return DT_OK;
+    }
+    r->control.progress = NULL;
+    r->control.evaluated = NULL;
+    r->ctx->log = NULL; /* rank 0 says what all would say */
+    return DT_OK;
+}
+
+void dt__run_leave(dt__run *r, dt_status status)
+{
+    if (r->cluster == NULL) return;
+    if (dt__cluster_has_ended(r->cluster)) r->together = true;
+    r->summary->by_itself = status != DT_OK && !r->together;
+    r->ctx->log = r->log;
+    dt__cluster_close(r->cluster, !r->summary->by_itself);
+    r->cluster = NULL;
+    /* Launchers end all ranks as soon as one has failed, and show its status: rank 0 shall be the
+     * first, on a busy machine, too. */
+    const struct timespec a_moment = { .tv_sec = 2 };
+    if (status != DT_OK && r->together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
+}
+
+dt_status dt__run_agree(dt__run *r, dt_status status)
+{
+    if (r->cluster == NULL) return status;
+    if (status == DT_OK) status = find_shards(r);
+    const dt__agreement a = { .cluster = r->cluster,
+                              .recipe = r->recipe,
+                              .data = { r->train, r->validation, r->test },
+                              .resume = r->control.resume };
+    return dt__agree(&a, status);
+}
+
+/* ---- work of all, and of rank 0 -------------------------------------------------------------- */
+
+static dt_status conclude(dt__run *r, dt_status status)
+{
+    return dt__cluster_meet(r->cluster, DT__LAST_MEETING, status);
+}
+
+dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
+{
+    return conclude(r, work(r));
+}
+
+dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
+{
+    const bool parts = dt__optimizer_has_parts(r->optimizer);
+    dt_status status = DT_OK;
+    if (r->cluster == NULL) return work(r);
+    if (dt__run_writes(r)) {
+        status = work(r);
+        if (parts) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+    } else if (parts) {
+        status = dt__optimizer_serve(r->optimizer);
+    }
+    return conclude(r, status);
+}
+
+dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
+{
+    const dt__shards *s = r->shards;
+    if (s == NULL) return DT_OK;
+    const int ranks = dt__cluster_ranks(r->cluster);
+    char *all = dt__alloc_array(r->ctx, ranks, DT__MESSAGE_SIZE);
+    if (all == NULL) return DT_ERR_NOMEM;
+    const dt_status status = dt__cluster_gather(r->cluster, "the values that are not finite",
+                                                s->words, DT__MESSAGE_SIZE, all);
+    const char *first = all;
+    while (first < all + (ranks - 1) * DT__MESSAGE_SIZE && *first == 0) first += DT__MESSAGE_SIZE;
+    memcpy(words, first, DT__MESSAGE_SIZE);
+    dt__release(r->ctx, all);
+    return status;
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static dt_status fetch(void *run, const dt_tensor *x, const int64_t part[2], void *to)
+{
+    const dt__run *r = run;
+    return dt__optimizer_fetch_tensor(r->optimizer, x, part, to);
+}
+
+dt_status dt__run_open_spread(dt__run *r)
+{
+    if (r->cluster == NULL || r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
+    DT__TRY(dt__spreading_open(r->ctx, r->cluster, &r->spread));
+    r->spread->fetch = fetch;
+    r->spread->fetch_user = r;
+    return DT_OK;
+}
+
+static dt_status find_fewest(void *user, dt_tensor *x, dt_module *layer)
+{
+    int64_t *fewest = user;
+    if (x != dt__entry_find(layer, "weight")->x) return DT_OK;
+    if (*fewest == 0 || x->dims[0] < *fewest) *fewest = x->dims[0];
+    return DT_OK;
+}
+
+dt_status dt__run_check_spread(dt__run *r)
+{
+    int64_t fewest = 0;
+    const int ranks = dt__cluster_ranks(r->cluster);
+    if (r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
+    DT__TRY(dt__spread_visit(r->model, find_fewest, &fewest));
+    if (fewest == 0) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' wants a model with mixtures of experts, "
+                                "which this one lacks");
+    }
+    if (dt__packs(&r->o->model)) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' does not go with 'model.pack', whose "
+                                "weights are packed on every rank");
+    }
+    if (r->o->cluster.sync_norm) {
+        return dt_recipe_refuse(r->recipe, "cluster.experts",
+                                "'cluster.experts: spread' does not go with 'cluster.sync_norm', "
+                                "by which shards run in step");
+    }
+    if (fewest >= ranks) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "cluster.experts",
+                            "'cluster.experts: spread' gives each of %d ranks an expert, but a "
+                            "mixture has %lld",
+                            ranks, (long long)fewest);
+}
+
+dt_status dt__run_cut_experts(dt__run *r) { return dt__spread_cut(r->ctx, r->model); }
+
+dt_status dt__run_join_experts(dt__run *r)
+{
+    if (r->spread == NULL) return DT_OK;
+    dt_tape_reset(r->tape);
+    return dt__spread_join(r->ctx, r->model);
+}
+
+dt_status dt__run_end_spread(dt__run *r)
+{
+    if (r->spread == NULL) return DT_OK;
+    dt_zero_grad(r->model);
+    dt__shards_close(r);
+    dt_optimizer_free(r->optimizer);
+    r->optimizer = r->state.optimizer = NULL;
+    return dt__run_join_experts(r);
+}
+
+/* ---- the optimizer --------------------------------------------------------------------------- */
+
+#define SHARED_FROM ((int64_t)32 << 20) /* bytes of state that a rank would have alone */
+
+/* With `auto`, where the state takes so much that memory and the time of the update count: results
+ * are the same. */
+static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
+{
+    int64_t elements = 0, n;
+    const dt__param *params;
+    const int choice = r->o->cluster.shard_optimizer;
+    if (choice != DT_SHARD_AUTO) return choice == DT_SHARD_ON;
+    if (dt__module_params(r->model, &params, &n) != DT_OK) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (dt__is_spread(params[i].x)) continue;
+        if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
+    }
+    return elements * dt__optimizer_states(o) * (int64_t)sizeof(float) >= SHARED_FROM;
+}
+
+dt_status dt__run_optimizer(dt__run *r)
+{
+    dt_optimizer_options o = r->o->train.optimizer;
+    o.average = r->o->train.average.name != DT_AVERAGE_NONE;
+    const bool shared = r->cluster != NULL && shares_optimizer(r, &o);
+    const dt__optimizer_ranks ranks = { r->cluster, shared };
+    return dt__optimizer_create_for(r->model, &o, &ranks, &r->optimizer);
+}
+
+/* ---- the weights of all ranks ---------------------------------------------------------------- */
+
+static uint64_t hash_of(const dt_tensor *x)
+{
+    const dt__kind *kind = dt__kind_of(x);
+    if (dt__is_spread(x)) return 0; /* no other rank has these experts */
+    const dt_tensor *inner = kind->inner == NULL ? x : kind->inner((dt_tensor *)(uintptr_t)x);
+    if (dt__values(inner) == NULL) return 0;
+    return XXH3_64bits(dt__values(inner), (size_t)inner->count * dt_dtype_size(inner->dtype));
+}
+
+/* all: the hashes of each rank's n tensors. */
+static dt_status compare_hashes(dt__run *r, const dt__param *params, int64_t n, const uint64_t *all)
+{
+    for (int k = 1; k < dt__cluster_ranks(r->cluster); k++) {
+        for (int64_t i = 0; i < n; i++) {
+            if (all[k * n + i] == all[i]) continue;
+            r->together = true;
+            return dt_fail(r->ctx, DT_ERR_STATE,
+                           "step %lld: the weights of rank %d differ from those of rank 0, first "
+                           "in %s: a machine computes wrongly, or differently; the newest "
+                           "checkpoint is of an earlier step",
+                           (long long)*dt__run_count(r, DT__COUNT_STEP), k, params[i].path);
+        }
+    }
+    return DT_OK;
+}
+
+dt_status dt__run_compare_ranks(dt__run *r)
+{
+    const dt__param *params;
+    int64_t n;
+    const int64_t every = r->o->cluster.check_steps;
+    if (r->cluster == NULL || every == 0) return DT_OK;
+    if (*dt__run_count(r, DT__COUNT_STEP) % every != 0) return DT_OK;
+    DT__TRY(dt__module_params(r->model, &params, &n));
+    const int ranks = dt__cluster_ranks(r->cluster);
+    uint64_t *all = dt__alloc_array(r->ctx, n * (ranks + 1), sizeof *all);
+    if (all == NULL) return DT_ERR_NOMEM;
+    uint64_t *own = all + n * ranks;
+    for (int64_t i = 0; i < n; i++) own[i] = hash_of(params[i].x);
+    dt_status s =
+        dt__cluster_gather(r->cluster, "the hashes of weights", own, (size_t)n * sizeof *own, all);
+    if (s == DT_OK) s = compare_hashes(r, params, n, all);
+    dt__release(r->ctx, all);
+    return s;
+}

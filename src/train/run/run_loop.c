@@ -1,0 +1,188 @@
+/* The training loop: updates, lines of metrics.jsonl, checkpoints, progress, stopping. */
+#include "core/clock.h"
+#include "core/text/json.h"
+#include "train/run/run.h"
+
+#include <math.h>
+
+/* ---- lines --------------------------------------------------------------------------------- */
+
+static void put_field(dt__chars *t, const char *name, double value)
+{
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    dt__put_real(t, value);
+}
+
+void dt__run_begin_line(dt__run *r, dt__chars *t)
+{
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+    *t = (dt__chars){ .ctx = r->ctx };
+    dt__put_text(t, "{\"step\": ");
+    dt__put_integer(t, step);
+    put_field(t, "epoch", (double)step / (double)r->per_epoch);
+    dt__put_text(t, ", \"phase\": ");
+    dt__put_quoted(t, dt__run_phase(r));
+}
+
+dt_status dt__run_end_line(dt__run *r, dt__chars *t)
+{
+    dt__put_text(t, "}\n");
+    dt_status status = t->failed ? DT_ERR_NOMEM : dt__run_append(r, t->bytes, t->used);
+    if (status == DT_OK) status = dt__run_mirror(r, t->bytes, t->used);
+    dt__release(r->ctx, t->bytes);
+    if (status == DT_OK) ++*dt__run_count(r, DT__COUNT_LINES);
+    return status;
+}
+
+/* Of several ranks: means over updates of this process since the latest line. */
+static void put_communication(dt__run *r, dt__chars *t)
+{
+    const dt__cluster_costs now = dt__cluster_costs_of(r->cluster), *before = &r->line_costs;
+    const double n = (double)(r->trained - r->line_trained);
+    if (r->cluster != NULL && n > 0) {
+        put_field(t, "communication_ms", 1e3 * (now.busy - before->busy) / n);
+        put_field(t, "exposed_ms", 1e3 * (now.waited - before->waited) / n);
+        put_field(t, "sent_bytes", (now.sent - before->sent) / n);
+    }
+    r->line_costs = now;
+    r->line_trained = r->trained;
+}
+
+/* Means over the updates since the latest line. */
+static dt_status write_line(dt__run *r, const dt__update_result *u)
+{
+    const double now = dt__seconds();
+    const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
+    dt__chars t;
+    dt__run_begin_line(r, &t);
+    if (since > 0) { /* else all updates were skipped */
+        put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
+        put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
+        put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
+    }
+    put_field(&t, "lr", u->lr);
+    put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
+    const double seconds = now - r->line_clock;
+    const double speed = seconds > 0 ? (double)r->line_samples / seconds : 0;
+    const int64_t context = dt_dataset_context(r->train);
+    if (r->o->train.spikes.policy != DT_SPIKES_IGNORE) {
+        put_field(&t, "spikes", (double)*dt__run_count(r, DT__COUNT_SPIKES));
+    }
+    put_field(&t, "samples_per_s", speed);
+    if (context > 0) put_field(&t, "tokens_per_s", speed * (double)context);
+    put_communication(r, &t);
+    *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
+    *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
+    r->line_clock = now;
+    r->line_samples = 0;
+    return dt__run_end_line(r, &t);
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+dt_progress dt__run_progress(const dt__run *r)
+{
+    const int64_t step = r->count[DT__COUNT_STEP].value;
+    const bool before_main = r->count[DT__COUNT_STAGE].value == DT__BASELINE;
+    const int64_t left = r->steps - step + (before_main ? r->steps : 0);
+    const double seconds = dt__seconds() - r->began;
+    const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
+    const dt__cluster_costs costs = dt__cluster_costs_of(r->cluster);
+    const double n = r->trained == 0 ? 1 : (double)r->trained;
+    return (dt_progress){
+        .phase = dt__run_phase(r),
+        .step = step,
+        .steps = r->steps,
+        .loss = r->latest.loss,
+        .lr = r->latest.lr,
+        .validation_loss = r->validated,
+        .metric = isnan(r->validated) || r->n_metrics < 2 ? NULL : r->metric[0],
+        .metric_value = r->first_metric,
+        .busiest_expert = r->experts.any ? r->experts.busiest : 0,
+        .idlest_expert = r->experts.any ? r->experts.idlest : 0,
+        .samples_per_s = speed,
+        .tokens_per_s = speed * (double)dt_dataset_context(r->train),
+        .seconds_left = r->trained == 0 ? 0 : (double)left * seconds / (double)r->trained,
+        .memory = dt_memory_of(r->ctx).held,
+        .communication_ms = 1e3 * costs.busy / n,
+        .exposed_ms = 1e3 * costs.waited / n,
+        .sent = costs.sent / n,
+    };
+}
+
+static void report(dt__run *r, const dt__update_result *u)
+{
+    r->latest = *u;
+    if (r->control.progress == NULL) return;
+    const dt_progress p = dt__run_progress(r);
+    r->control.progress(r->control.user, &p);
+}
+
+static void count(dt__run *r, const dt__update_result *u)
+{
+    const double limit = r->o->train.clip_grad_norm;
+    r->trained++;
+    r->samples += u->samples;
+    r->line_samples += u->samples;
+    ++*dt__run_count(r, DT__COUNT_STEP);
+    if (u->skipped) {
+        ++*dt__run_count(r, DT__COUNT_SKIPPED);
+        return;
+    }
+    ++*dt__run_count(r, DT__COUNT_SINCE);
+    *dt__run_count(r, DT__COUNT_LIMITED) += limit > 0 && limit / (u->norm + 1e-6) < 1;
+    *dt__run_value(r, DT__VALUE_LOSS_SUM) += u->loss;
+    *dt__run_value(r, DT__VALUE_NORM_SUM) += u->norm;
+}
+
+bool dt__run_is_late(const dt__run *r)
+{
+    const double minutes = r->o->train.checkpoint.every_minutes;
+    return minutes > 0 && dt__seconds() - r->saved_clock >= 60 * minutes;
+}
+
+/* Whether a checkpoint follows the latest update. */
+static bool is_due(dt__run *r)
+{
+    const dt_checkpoint_options *o = &r->o->train.checkpoint;
+    const bool by_time = r->cluster == NULL ? dt__run_is_late(r) : r->asked_to_save;
+    return by_time ||
+           (o->every_steps > 0 && *dt__run_count(r, DT__COUNT_STEP) % o->every_steps == 0);
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static dt_status stop(dt__run *r)
+{
+    DT__TRY(dt__run_save(r));
+    r->together = true;
+    return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
+                   "interrupted at step %lld of %lld (%s); a checkpoint was saved in %s",
+                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps,
+                   dt__run_phase(r), r->o->run.dir);
+}
+
+dt_status dt__run_until(dt__run *r, int64_t end)
+{
+    const dt_train_options *o = &r->o->train;
+    dt__update_result u;
+    while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
+        if (r->cluster == NULL ? dt__run_wants_to_stop(r) : r->asked_to_stop) return stop(r);
+        DT__TRY(dt__run_update_ranges(r));
+        DT__TRY(dt__run_update(r, &u));
+        count(r, &u);
+        DT__TRY(dt__run_average(r));
+        DT__TRY(dt__run_compare_ranks(r));
+        const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
+        const bool logged = step % o->log.every_steps == 0 || step == r->steps;
+        if (logged) DT__TRY(write_line(r, &u));
+        DT__TRY(dt__run_log_layers(r));
+        DT__TRY(dt__run_validate(r));
+        if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
+        report(r, &u);
+        if (is_due(r)) DT__TRY(dt__run_save(r));
+    }
+    return DT_OK;
+}

@@ -1,0 +1,120 @@
+/* Preparing a model in a run, and its ranges after that: freezing observers and folded norms, and
+ * recomputing static ranges of weights. Static activation ranges of a trained model are observed on
+ * some training batches, in float, before its first quantized pass. */
+#include "core/tensor.h"
+#include "io/model/model.h"
+#include "train/quantize/calibration.h"
+#include "train/run/run.h"
+#include "train/shards/spreading.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static dt_status create_only(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    (void)user;
+    (void)slot;
+    (void)path;
+    (void)x;
+    return DT_OK;
+}
+
+/* Allocates the optimizer's state of new parameters (learned ranges, shifts) now, so that the first
+ * update allocates nothing: the memory plan of the next forward pass relies on that. */
+static dt_status make_state(dt__run *r, const dt_module *m)
+{
+    return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
+}
+
+/* Where model.init is a folder of integers, the model begins with its scales. */
+static dt_status take_scales(dt__run *r, dt_module *m)
+{
+    int64_t taken, all;
+    if (r->o->model.init == NULL || r->o->model.n_map > 0) return DT_OK;
+    DT__TRY(dt__ranges_take(m, r->o->model.init, &taken, &all));
+    if (all == 0) return DT_OK;
+    dt__say(r->ctx, "model.init: the scales of %lld of %lld integer weights are taken%s",
+            (long long)taken, (long long)all,
+            taken == all ? ""
+                         : "; others follow from the weights (qat.weight: {range: static}, with "
+                           "the folder's bits and groups, takes them)");
+    return DT_OK;
+}
+
+dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
+{
+    DT__TRY(dt_prepare(m, &r->o->qat));
+    if (dt__is_cut(m)) DT__TRY(dt__spread_cut(r->ctx, m));
+    DT__TRY(take_scales(r, m));
+    DT__TRY(make_state(r, m));
+    const int64_t zeros = dt_unfolded_channels(m);
+    if (zeros > 0) {
+        dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",
+                (long long)zeros);
+    }
+    if (!trained || !dt_is_observed(m)) return DT_OK;
+    DT__TRY(dt__spread_begin(r->ctx, m));
+    return dt__spread_end(r->ctx, dt__observe_ranges(m, r->train, r->o));
+}
+
+/* What the log says of the layers that do not get integers. */
+typedef struct layers {
+    int64_t integers, dx_alone, others;
+    char names[160]; /* of the others */
+} layers;
+
+static dt_status count_layer(void *user, const char *path, dt_module *m)
+{
+    layers *l = user;
+    const int how = dt_gradients_of(m);
+    l->integers += how == DT_GRADIENTS_INT8;
+    l->dx_alone += how == DT_GRADIENTS_INT8_DX;
+    if (how != DT_GRADIENTS_FLOAT || dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) {
+        return DT_OK;
+    }
+    const size_t used = strlen(l->names);
+    const bool fits = used + strlen(path) + 8 < sizeof l->names;
+    if (fits) snprintf(l->names + used, sizeof l->names - used, "%s%s", used > 0 ? ", " : "", path);
+    else if (used > 4 && l->names[used - 1] != '.') memcpy(l->names + used, ", ...", 6);
+    l->others++;
+    return DT_OK;
+}
+
+dt_status dt__run_set_backward(dt__run *r)
+{
+    layers l = { 0 };
+    if (r->o->train.backward == DT_BACKWARD_FLOAT) return DT_OK;
+    DT__TRY(dt_set_backward(r->model, r->o->train.backward));
+    DT__TRY(dt_module_visit_modules(r->model, count_layer, &l));
+    dt__say(r->ctx,
+            "gradients are multiplied as integers in %lld layers%s%.0lld, in float in %lld%s%s",
+            (long long)l.integers, l.dx_alone > 0 ? ", those of inputs alone in " : "",
+            (long long)l.dx_alone, (long long)l.others, l.others > 0 ? ": " : "", l.names);
+    return DT_OK;
+}
+
+/* A freezing step before qat.start_step is due at qat.start_step. */
+static bool is_due(dt__run *r, int64_t wanted)
+{
+    return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
+}
+
+/* The step at which folded norms freeze; 0: never. Integers have no statistics of a batch, so
+ * gradients do not see that a norm follows its input: in networks for devices norms follow until
+ * 1/200 of their initial statistics is left (momentum 0.1), and no longer. */
+static int64_t norm_step(const dt__run *r)
+{
+    const int64_t given = r->o->qat_schedule.freeze_norm_step;
+    return given == 0 && dt_is_device_preset(r->o->qat.preset) ? r->start + 50 : given;
+}
+
+dt_status dt__run_update_ranges(dt__run *r)
+{
+    const int64_t refresh = r->o->qat_schedule.refresh_steps;
+    const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->start;
+    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
+    if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
+    if (is_due(r, norm_step(r))) dt_norms_freeze(r->model, true);
+    return is_due(r, r->o->qat_schedule.freeze_observer_step) ? dt_observers_freeze(r->model, true)
+                                                              : DT_OK;
+}

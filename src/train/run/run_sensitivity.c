@@ -1,0 +1,137 @@
+/* sensitivity.json: what each layer's quantization costs the loss. Each layer alone is put back
+ * into float, its weight or weight and input, and the prepared model is evaluated:
+ *
+ *     gain = loss of the whole quantized model - loss with this layer in float
+ *
+ * on the first examples of the data that the run is evaluated on. Their number is such that all of
+ * it takes about a hundredth of the work of training, but at least a few. */
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "qat/convert.h"
+#include "qat/prepare.h"
+#include "train/run/run.h"
+
+#include <math.h>
+
+#define MOST_EXAMPLES 1024
+#define FEWEST_EXAMPLES 16
+
+typedef struct layer {
+    dt_module *m;
+    double without_weight, without; /* loss with the weight, and with all of it, in float */
+} layer;
+
+typedef struct sensitivity {
+    dt__run *r;
+    layer *layer;
+    int64_t n, room, examples;
+    int64_t batch; /* examples of a batch */
+    double loss;
+} sensitivity;
+
+static dt_status add_layer(void *user, const char *path, dt_module *m)
+{
+    sensitivity *s = user;
+    (void)path;
+    if (dt__weight_to_convert(m) == NULL) return DT_OK;
+    DT__TRY(DT__RESERVE(s->r->ctx, s->layer, s->n, s->room));
+    s->layer[s->n++] = (layer){ .m = m };
+    return DT_OK;
+}
+
+/* Forward and backward of an example take as long as three evaluations. */
+static int64_t count_examples(const sensitivity *s)
+{
+    const dt__run *r = s->r;
+    const double trained = (double)r->steps * (double)r->o->train.batch_size * 3;
+    const double passes = 100 * (double)(2 * s->n + 1);
+    const double wanted = fmin(fmax(trained / passes, FEWEST_EXAMPLES), MOST_EXAMPLES);
+    const int64_t n = dt__min_i64((int64_t)wanted, dt_dataset_count(r->evaluated));
+    return n < s->batch ? n : n / s->batch * s->batch;
+}
+
+static dt_status measure(const sensitivity *s, double *loss)
+{
+    dt_metrics m;
+    const dt_evaluation how = { .batch_size = dt__min_i64(s->batch, s->examples) };
+    const dt__evaluation e = { .m = s->r->model,
+                               .d = s->r->evaluated,
+                               .options = &how,
+                               .examples = s->examples,
+                               .cluster = s->r->cluster };
+    const dt_status status = dt__evaluate(&e, &m, NULL);
+    *loss = status == DT_OK ? m.loss : (double)NAN;
+    return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */
+}
+
+static dt_status measure_layer(const sensitivity *s, layer *l)
+{
+    dt__layer_enable(l->m, false, true);
+    dt_status status = measure(s, &l->without_weight);
+    dt__layer_enable(l->m, false, false);
+    if (status == DT_OK) status = measure(s, &l->without);
+    dt__layer_enable(l->m, true, true);
+    return status;
+}
+
+static void put_gain(dt__chars *t, const char *name, double gain)
+{
+    dt__put_text(t, ", \"");
+    dt__put_text(t, name);
+    dt__put_text(t, "\": ");
+    if (isfinite(gain)) dt__put_real(t, gain);
+    else dt__put_text(t, "null");
+}
+
+static void put_layer(const sensitivity *s, dt__chars *t, const layer *l)
+{
+    const dt__fq *weight = dt__weight_to_convert(l->m);
+    const dt__input_hook *input = dt__input_hook_of(l->m);
+    dt__put_text(t, "{\"path\": ");
+    dt__put_quoted(t, l->m->path);
+    dt__put_text(t, ", \"bits\": ");
+    dt__put_integer(t, weight->quant.bits);
+    dt__put_text(t, ", \"input_bits\": ");
+    dt__put_integer(t, input == NULL ? 32 : input->quant.bits);
+    dt__put_text(t, ", \"elements\": ");
+    dt__put_integer(t, dt__entry_find(l->m, "weight")->x->count);
+    put_gain(t, "weight_gain", s->loss - l->without_weight);
+    put_gain(t, "gain", s->loss - l->without);
+    dt__put_text(t, "}");
+}
+
+static dt_status write_file(const sensitivity *s)
+{
+    dt__run *r = s->r;
+    dt__chars t = { .ctx = r->ctx };
+    if (!dt__run_writes(r)) return DT_OK;
+    dt__put_text(&t, "{\"evaluated_on\": ");
+    dt__put_quoted(&t, r->summary->evaluated_on);
+    dt__put_text(&t, ", \"examples\": ");
+    dt__put_integer(&t, s->examples);
+    put_gain(&t, "loss", s->loss);
+    dt__put_text(&t, ", \"layers\": [");
+    for (int64_t i = 0; i < s->n; i++) {
+        dt__put_text(&t, i > 0 ? ",\n  " : "\n  ");
+        put_layer(s, &t, &s->layer[i]);
+    }
+    dt__put_text(&t, "\n]}\n");
+    const dt_status status = dt__run_write_shown(r, "sensitivity.json", &t);
+    dt__release(r->ctx, t.bytes);
+    return status;
+}
+
+dt_status dt__run_write_sensitivity(dt__run *r)
+{
+    sensitivity s = { .r = r, .batch = r->o->train.eval_batch_size };
+    if (!r->o->run.report) return DT_OK;
+    dt_status status = dt_module_visit_modules(r->model, add_layer, &s);
+    s.examples = count_examples(&s);
+    if (status == DT_OK) status = measure(&s, &s.loss);
+    for (int64_t i = 0; i < s.n && status == DT_OK; i++) {
+        status = measure_layer(&s, &s.layer[i]);
+    }
+    if (status == DT_OK) status = write_file(&s);
+    dt__release(r->ctx, s.layer);
+    return status;
+}

@@ -1,0 +1,317 @@
+/* Before the first update: data, model, optimizer, loader. */
+#include "core/text/json.h"
+#include "core/system/system_calls.h"
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "data/text/tokenizer.h"
+#include "io/model/model.h"
+#include "train/run/run.h"
+#include "train/shards/spreading.h"
+
+#include <unistd.h>
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+/* Weights that a file has are not drawn before, but the stream moves on as if they were. */
+static dt_status create_model(dt__run *r, dt_module **out)
+{
+    const dt_model_options *m = &r->o->model;
+    const bool before = r->ctx->blank;
+    r->ctx->blank = m->init != NULL && m->n_map == 0;
+    const dt_status status = m->family->create(r->ctx, m->options, out);
+    r->ctx->blank = before;
+    return status;
+}
+
+static dt_status make_model(dt__run *r, dt_module **out)
+{
+    const dt_model_options *m = &r->o->model;
+    DT__TRY(create_model(r, out));
+    if (m->init == NULL) return DT_OK;
+    const dt_status status = dt_model_load_renamed(*out, m->init, m->map, m->n_map);
+    if (status == DT_OK) return DT_OK;
+    dt_module_free(*out);
+    *out = NULL;
+    return status;
+}
+
+dt_status dt__run_plain_model(dt__run *r, dt_module **out)
+{
+    return dt__packs(&r->o->model) ? dt__run_packed_model(r, out) : make_model(r, out);
+}
+
+dt_status dt__run_model(dt__run *r, dt_module **out)
+{
+    DT__TRY(dt__run_plain_model(r, out));
+    dt_status status = dt_recipe_adapt(r->recipe, *out);
+    if (status == DT_OK) status = dt_freeze_groups(*out, &r->o->train.optimizer);
+    if (status == DT_OK) return DT_OK;
+    dt_module_free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static dt_status count_updates(dt__run *r)
+{
+    int64_t most;
+    const dt_train_options *t = &r->o->train;
+    r->batches = dt__ceil_div(dt__dataset_epoch(r->train, true), t->batch_size);
+    r->per_epoch = dt__ceil_div(r->batches, t->accumulate);
+    const int64_t passes[] = { t->epochs, r->per_epoch };
+    if (!dt__product(2, passes, &most)) {
+        return dt_recipe_refuse(r->recipe, "train.epochs",
+                                "%lld epochs are more than can be counted", (long long)t->epochs);
+    }
+    r->steps = t->steps > 0 ? t->steps : most;
+    r->start = r->o->qat.given ? dt__min_i64(r->o->qat_schedule.start_step, r->steps) : r->steps;
+    r->schedule = t->schedule;
+    if (r->schedule.total_steps == 0) r->schedule.total_steps = r->steps;
+    return DT_OK;
+}
+
+static dt_status keep_text(const dt_file *file, const char *key, char **out)
+{
+    const char *text = dt_file_meta(file, key);
+    if (text != NULL) *out = dt__copy_string(file->ctx, text);
+    return text == NULL || *out != NULL ? DT_OK : DT_ERR_NOMEM;
+}
+
+/* Logs tensors of model.init that are not loaded. */
+static void log_left_out(const dt__run *r, const dt_file *file)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < dt_file_count(file); i++) n += dt__is_batch_count(dt_file_at(file, i));
+    if (n == 0) return;
+    dt__say(r->ctx, "model.init: %lld tensors num_batches_tracked are left out", (long long)n);
+}
+
+/* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, the
+ * tokens that begin and end its texts, and a Hugging Face folder's config. */
+static dt_status keep_origin(dt__run *r)
+{
+    dt_file *file;
+    if (r->o->model.init == NULL) return DT_OK;
+    DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
+    log_left_out(r, file);
+    r->describes_init = dt_file_meta(file, DT__KEY_MODEL) != NULL;
+    dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->tokens);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->init_data);
+    if (status == DT_OK && r->o->data.tokenizer == NULL) {
+        status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
+    }
+    dt_file_close(file);
+    return status;
+}
+
+/* Keeps the tokens that the data's tokenizer has of the model's. */
+static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
+{
+    const dt_text_tokens tokens = dt_tokenizer_tokens(k);
+    dt__chars t = { .ctx = r->ctx };
+    if (r->tokens == NULL) return DT_OK; /* the model says nothing */
+    dt__release(r->ctx, r->tokens);
+    r->tokens = NULL;
+    dt__text_tokens_put(&t, &tokens);
+    if (dt__chars_text(&t) == NULL) {
+        dt__release(r->ctx, t.bytes);
+        return DT_ERR_NOMEM;
+    }
+    r->tokens = t.bytes;
+    return DT_OK;
+}
+
+/* Keeps the data's tokenizer, for the model's files. */
+static dt_status keep_tokenizer(dt__run *r)
+{
+    const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
+    dt__chars t = { .ctx = r->ctx };
+    if (k == NULL) return DT_OK;
+    DT__TRY(keep_tokens(r, k));
+    dt__release(r->ctx, r->tokenizer);
+    r->tokenizer = NULL;
+    dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
+    if (status == DT_OK && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
+    if (status == DT_OK) r->tokenizer = t.bytes;
+    else dt__release(r->ctx, t.bytes);
+    return status;
+}
+
+/* Keeps what the training data say of their examples, for the model's files. */
+static dt_status keep_data(dt__run *r)
+{
+    dt__chars t = { .ctx = r->ctx };
+    dt_status status = dt_model_data_text(r->train, dt__run_collect, &t);
+    if (status == DT_OK && t.used > 0 && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
+    if (status == DT_OK) r->data = t.bytes;
+    else dt__release(r->ctx, t.bytes);
+    return status;
+}
+
+/* The datasets of the recipe, or those that the program gives. */
+static dt_status open_data(dt__run *r)
+{
+    const dt_run_control *c = &r->control;
+    const bool given = c->train != NULL || c->validation != NULL || c->test != NULL;
+    if (r->o->data.format != DT_DATA_GIVEN || r->o->data.source != NULL) {
+        if (given) {
+            return dt_recipe_refuse(r->recipe, "data.format",
+                                    "dt_run was given datasets, which 'data.format' does not "
+                                    "choose: it must be 'given', without 'data.source'");
+        }
+        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens };
+        return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
+    }
+    if (c->train == NULL) {
+        return dt_recipe_refuse(r->recipe, "data.format",
+                                "'data.format' given: a program gives the datasets to dt_run; "
+                                "here there are none");
+    }
+    r->train = c->train;
+    r->validation = c->validation;
+    r->test = c->test;
+    return DT_OK;
+}
+
+static dt_status check_sides(dt__run *r)
+{
+    const dt_model_options *m = &r->o->model;
+    const dt_dataset *const data[] = { r->train, r->validation, r->test };
+    for (int i = 0; i < 3; i++) {
+        if (data[i] == NULL) continue;
+        DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_FORMAT,
+                                 dt__check_joined(m->family, m->options, data[i])));
+    }
+    return DT_OK;
+}
+
+static dt_status find_metrics(dt__run *r)
+{
+    return dt__recipe_blame(
+        r->recipe, "train.metrics", DT_ERR_CONFIG,
+        dt__task_metrics(r->evaluated, &r->o->train.metrics, r->metric, &r->n_metrics));
+}
+
+/* What the run is evaluated on, and what follows from the data for the model's files. */
+static dt_status take_data(dt__run *r)
+{
+    DT__TRY(keep_tokenizer(r));
+    DT__TRY(keep_data(r));
+    if (r->describes_init) {
+        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->init_data, r->train, true));
+    }
+    r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
+    r->summary->evaluated_on = r->evaluated == r->test         ? "test"
+                               : r->evaluated == r->validation ? "validation"
+                                                               : "train";
+    r->task = dt__task_of(r->train);
+    return DT_OK;
+}
+
+dt_status dt__run_open(dt__run *r)
+{
+    static dt__run_test *const tests[] = { check_sides, find_metrics, dt__run_find_objectives,
+                                           count_updates };
+    DT__TRY(keep_origin(r));
+    DT__TRY(open_data(r));
+    dt__say_layout(r->train);
+    DT__TRY(dt__say_missing_classes("train", r->train));
+    DT__TRY(dt__say_missing_classes("validation", r->validation));
+    DT__TRY(dt__say_missing_classes("test", r->test));
+    DT__TRY(take_data(r));
+    DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
+    const bool counted = r->recipe->n_complaints == 0;
+    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
+        dt__say(r->ctx,
+                "qat.start_step is %lld, but training ends after %lld updates: the float "
+                "weights are rounded and converted as they are",
+                (long long)r->o->qat_schedule.start_step, (long long)r->steps);
+    }
+    dt_seed(r->ctx, (uint64_t)r->o->run.seed);
+    return dt__run_check(r);
+}
+
+/* ---- a stage -------------------------------------------------------------------------------- */
+
+dt_status dt__run_loader(dt__run *r)
+{
+    const dt_loader_options options = { .batch_size = r->o->train.batch_size,
+                                        .shuffle = true,
+                                        .balanced = r->o->train.sampler == DT_SAMPLER_BALANCED,
+                                        .seed = (uint64_t)r->o->run.seed,
+                                        .augment = r->o->data.augment,
+                                        .prompts = r->o->train.mask == DT_MASK_ALL };
+    return dt__recipe_blame(r->recipe, options.balanced ? "train.sampler" : "data", DT_ERR_ARG,
+                            dt_loader_create(r->train, &options, &r->loader));
+}
+
+dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
+{
+    dt_seed(r->ctx, (uint64_t)r->o->run.seed);
+    for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = 0;
+    if (stage == DT__BASELINE) {
+        for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
+    }
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) *dt__run_value(r, i) = 0;
+    *dt__run_count(r, DT__COUNT_STAGE) = stage;
+    DT__TRY(dt__run_model(r, &r->model));
+    DT__TRY(dt__run_cut_experts(r));
+    DT__TRY(dt__run_optimizer(r));
+    DT__TRY(dt__run_loader(r));
+    DT__TRY(dt_tape_create(r->ctx, &r->tape));
+    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
+    for (int i = 0; i < DT__PARTS; i++) {
+        DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->part[i]));
+    }
+    DT__TRY(dt__run_open_weights(r));
+    DT__TRY(dt__run_open_buffers(r));
+    dt_train(r->model, true);
+    dt__run_name_state(r);
+    DT__TRY(dt__shards_open(r));
+    return dt__run_open_teacher(r, r->model, false);
+}
+
+void dt__run_end_stage(dt__run *r)
+{
+    dt_tape_free(r->tape);
+    dt__shards_close(r);
+    dt__run_close_buffers(r);
+    dt_optimizer_free(r->optimizer);
+    dt_loader_free(r->loader);
+    dt_tensor_free(r->share);
+    for (int i = 0; i < DT__PARTS; i++) {
+        dt_tensor_free(r->part[i]);
+        r->part[i] = NULL;
+    }
+    dt__run_close_weights(r);
+    dt_module_free(r->model);
+    dt_module_free(r->teacher);
+    r->teacher = NULL;
+    r->tape = NULL;
+    r->optimizer = NULL;
+    r->loader = NULL;
+    r->share = NULL;
+    r->model = NULL;
+}
+
+void dt__run_close(dt__run *r)
+{
+    dt__release(r->ctx, r->memory);
+    r->memory = NULL;
+    dt__run_end_stage(r);
+    dt__spreading_close(r->spread);
+    r->spread = NULL;
+    dt_dataset *const data[] = { r->train, r->validation, r->test };
+    for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
+    for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
+    dt__release(r->ctx, r->resolved);
+    dt__release(r->ctx, r->base);
+    dt__release(r->ctx, r->hf);
+    dt__release(r->ctx, r->init_data);
+    dt__release(r->ctx, r->tokenizer);
+    dt__release(r->ctx, r->tokens);
+    dt__release(r->ctx, r->data);
+    if (r->metrics >= 0) dt__sys_close(r->metrics);
+}

@@ -1,0 +1,240 @@
+/* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
+ * have a folder of their own; a run whose main stage has none yet resumes from them. */
+#include "cluster/cluster.h"
+#include "core/system/atomic_file.h"
+#include "core/clock.h"
+#include "train/run/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *const counters[] = {
+    [DT__COUNT_STAGE] = "stage",
+    [DT__COUNT_STEP] = "step",
+    [DT__COUNT_PREPARED] = "prepared",
+    [DT__COUNT_LINES] = "lines",
+    [DT__COUNT_SINCE] = "since",
+    [DT__COUNT_LIMITED] = "limited",
+    [DT__COUNT_SKIPPED] = "skipped",
+    [DT__COUNT_BASELINE_STEPS] = "baseline_steps",
+    [DT__COUNT_BEST_STEP] = "best_step",
+    [DT__COUNT_WAITED] = "waited",
+    [DT__COUNT_STOPPED] = "stopped",
+    [DT__COUNT_PLATEAU_SEEN] = "plateau_seen",
+    [DT__COUNT_PLATEAU_WAITED] = "plateau_waited",
+    [DT__COUNT_PLATEAU_COOLING] = "plateau_cooling",
+    [DT__COUNT_REDUCTIONS] = "reductions",
+    [DT__COUNT_SPIKES] = "spikes",
+    [DT__COUNT_SPIKES_SEEN] = "spikes_seen",
+    [DT__COUNT_LOWERED] = "lowered",
+    [DT__COUNT_AVERAGED] = "averaged",
+};
+
+static const char *const values[] = {
+    [DT__VALUE_LOSS_SUM] = "loss_sum",       [DT__VALUE_NORM_SUM] = "norm_sum",
+    [DT__VALUE_BEST_LOSS] = "best_loss",     [DT__VALUE_PLATEAU_BEST] = "plateau_best",
+    [DT__VALUE_SPIKES_MEAN] = "spikes_mean", [DT__VALUE_SPIKES_VARIANCE] = "spikes_variance",
+};
+
+static void name_value(dt__run *r, const char *whose, const char *name)
+{
+    const int i = r->n_values++;
+    snprintf(r->value_name[i], sizeof r->value_name[i], "%s.%s", whose, name);
+    r->value[i].name = r->value_name[i];
+}
+
+/* Names of the task's metrics: "float.accuracy" and so on. */
+static void name_values(dt__run *r)
+{
+    static const char *const whose[] = { "float", "ptq" };
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) r->value[i].name = values[i];
+    r->n_values = DT__VALUE_RESULTS;
+    for (int i = 0; i < DT__COUNT_OF(whose); i++) {
+        for (int k = 0; k < r->n_metrics; k++) name_value(r, whose[i], r->metric[k]->name);
+    }
+}
+
+void dt__run_name_state(dt__run *r)
+{
+    for (int i = 0; i < DT__COUNTS; i++) r->count[i].name = counters[i];
+    name_values(r);
+    r->state = (dt_training_state){
+        .module = r->model,
+        .info = { .family = r->o->model.family,
+                  .options = r->o->model.options,
+                  .tokenizer = r->tokenizer,
+                  .tokens = r->tokens,
+                  .data = r->data,
+                  .hf = r->hf,
+                  .base = r->base,
+                  .grouped = r->o->train.checkpoint.grouped },
+        .optimizer = r->optimizer,
+        .loaders = &r->loader,
+        .n_loaders = 1,
+        .counts = r->count,
+        .n_counts = DT__COUNTS,
+        .values = r->value,
+        .n_values = r->n_values,
+        .recipe = r->resolved,
+    };
+}
+
+dt_status dt__run_load(dt__run *r, const char *path)
+{
+    DT__TRY(dt__run_join_experts(r));
+    DT__TRY(dt_checkpoint_load(&r->state, path));
+    return dt__run_cut_experts(r);
+}
+
+static dt_status save(dt__run *r)
+{
+    const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
+    const int error = stage == DT__BASELINE ? dt__make_folder(r->checkpoints[DT__MAIN]) : 0;
+    if (error != 0 && error != EEXIST) {
+        return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], error);
+    }
+    DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
+    return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
+                                   *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
+}
+
+dt_status dt__run_save(dt__run *r)
+{
+    dt_tape_reset(r->tape);
+    r->saved_clock = dt__seconds();
+    return dt__run_alone(r, save);
+}
+
+/* The newest valid checkpoint of a stage; *found false if there is none. */
+static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bool *found)
+{
+    *found = false;
+    const dt_status status =
+        dt_checkpoint_newest(r->ctx, r->checkpoints[stage], path, DT__RUN_PATH, NULL);
+    *found = status == DT_OK;
+    if (status != DT_ERR_IO || dt_error_of_machine(r->ctx)) return status;
+    return DT_OK; /* no folder, or no valid file in it */
+}
+
+/* Checks that the checkpoint's recipe is this run's; equal shapes would not suffice. */
+static dt_status check_origin(dt__run *r, const char *path)
+{
+    dt_file *file;
+    dt_recipe *its = NULL;
+    DT__TRY(dt_file_open(r->ctx, path, &file));
+    const char *text = dt_checkpoint_recipe(file), *key = "";
+    const dt_recipe_source source = { .path = path,
+                                      .text = text == NULL ? "" : text,
+                                      .bytes = text == NULL ? 0 : strlen(text),
+                                      .leave_files = true,
+                                      .saved = true };
+    dt_status status = dt_recipe_read(r->ctx, &source, &its);
+    if (status == DT_OK) key = dt__recipe_difference(r->recipe, its, false);
+    if (status == DT_ERR_CONFIG) {
+        status = dt_fail(r->ctx, DT_ERR_FORMAT, "%s: no checkpoint of a run: %s", path,
+                         text == NULL ? "it holds no recipe" : dt_recipe_error_at(its, 0));
+    } else if (*key != 0) {
+        status = dt_fail(r->ctx, DT_ERR_FORMAT,
+                         "%s: a checkpoint of another run: '%s' of its recipe "
+                         "differs",
+                         path, key);
+    }
+    dt_recipe_free(its);
+    dt_file_close(file);
+    return status;
+}
+
+/* The name of the first counter with an impossible value; NULL: all are consistent. */
+static const char *find_wrong(dt__run *r, dt__stage stage)
+{
+    const dt_position at = dt_loader_position(r->loader);
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP),
+                  since = *dt__run_count(r, DT__COUNT_SINCE);
+    const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
+    for (int i = 0; i < DT__COUNTS; i++) {
+        if (r->count[i].value < 0) return counters[i];
+    }
+    if (*dt__run_count(r, DT__COUNT_STAGE) != (int64_t)stage) return counters[DT__COUNT_STAGE];
+    if (at.epoch != step / r->per_epoch ||
+        dt__ceil_div(at.batch, r->o->train.accumulate) != step % r->per_epoch ||
+        dt_optimizer_updates(r->optimizer) > step) {
+        return counters[DT__COUNT_STEP];
+    }
+    if (*dt__run_count(r, DT__COUNT_PREPARED) != dt_is_prepared(r->model)) {
+        return counters[DT__COUNT_PREPARED];
+    }
+    if (since > step) return counters[DT__COUNT_SINCE];
+    if (*dt__run_count(r, DT__COUNT_LIMITED) > since) return counters[DT__COUNT_LIMITED];
+    if (*dt__run_count(r, DT__COUNT_SKIPPED) - before > step) return counters[DT__COUNT_SKIPPED];
+    if (*dt__run_count(r, DT__COUNT_AVERAGED) > step) return counters[DT__COUNT_AVERAGED];
+    if (*dt__run_value(r, DT__VALUE_SPIKES_VARIANCE) < 0) return values[DT__VALUE_SPIKES_VARIANCE];
+    if (*dt__run_count(r, DT__COUNT_BEST_STEP) > step) return counters[DT__COUNT_BEST_STEP];
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) {
+        if (!isfinite(*dt__run_value(r, i))) return values[i];
+    }
+    return NULL;
+}
+
+static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
+{
+    const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
+    const char *wrong = find_wrong(r, stage);
+    if (wrong != NULL) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT,
+                       "%s: its counter '%s' does not fit the rest of it, nor "
+                       "the run",
+                       path, wrong);
+    }
+    if (before > 0 && before != r->steps) {
+        return dt_recipe_refuse(r->recipe, "train.epochs",
+                                "'train.epochs' makes %lld updates, but the float baseline is over "
+                                "and had %lld",
+                                (long long)r->steps, (long long)before);
+    }
+    if (*dt__run_count(r, DT__COUNT_STEP) <= r->steps) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.epochs",
+                            "'train.epochs' makes %lld updates, but the run has done %lld already",
+                            (long long)r->steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
+}
+
+/* The checkpoint that rank 0 finds, for all. */
+typedef struct chosen {
+    char path[DT__RUN_PATH];
+    int32_t stage, found;
+} chosen;
+
+static dt_status choose(dt__run *r, chosen *c)
+{
+    bool found;
+    c->stage = DT__MAIN;
+    DT__TRY(newest(r, DT__MAIN, c->path, &found));
+    if (!found && r->o->train.float_baseline) {
+        c->stage = DT__BASELINE;
+        DT__TRY(newest(r, DT__BASELINE, c->path, &found));
+    }
+    c->found = found;
+    return DT_OK;
+}
+
+dt_status dt__run_resume(dt__run *r, bool *found)
+{
+    chosen c = { .found = false };
+    if (dt__run_writes(r)) DT__TRY(choose(r, &c));
+    DT__TRY(dt__cluster_tell(r->cluster, "the newest checkpoint", &c, sizeof c));
+    const dt__stage stage = (dt__stage)c.stage;
+    const char *path = c.path;
+    *found = c.found != 0;
+    if (!*found) {
+        dt__say(r->ctx, "%s: no good checkpoint: the run begins anew", r->o->run.dir);
+        return DT_OK;
+    }
+    DT__TRY(check_origin(r, path));
+    DT__TRY(dt__run_begin_stage(r, stage));
+    DT__TRY(dt__run_load(r, path));
+    DT__TRY(check_resumed(r, stage, path));
+    dt__say(r->ctx, "going on from %s", path);
+    return DT_OK;
+}

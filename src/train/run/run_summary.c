@@ -1,0 +1,295 @@
+/* The sizes of a run's model, and summary.json. */
+#include "autograd/kind.h"
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "core/text/json.h"
+#include "nn/module.h"
+#include "qat/derived_quant.h"
+#include "qat/quantized.h"
+#include "qat/quantizer.h"
+#include "qat/schemes/scheme.h"
+#include "train/run/run.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    dt_module *m;
+    bool as_packed;
+    const char *below; /* count what lies in this module only; NULL: all */
+    int64_t bytes;
+} sizes;
+
+static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
+
+/* Codes of 2, 4 or 8 bits in rows of whole bytes; a scale per group; a zero point per group if the
+ * scheme has one. */
+static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, const dt__row_map *map)
+{
+    dt__cut cut;
+    const dt__weight_shape shape = dt__weight_shape_of(x, map);
+    if (dt__weight_cut(x->ctx, quant, &shape, &cut) != DT_OK) return 0;
+    const int64_t bits = quant->bits <= 2 ? 2 : quant->bits <= 4 ? 4 : 8;
+    const int64_t scale = dt__scale_dtype(quant) == DT_SCALE_F32 ? 4 : 2;
+    const int64_t zero = dt__scheme_of(quant->scheme)->has_zero ? 1 : 0;
+    return cut.rows * (dt__ceil_div(cut.columns * bits, 8) + cut.groups * (scale + zero));
+}
+
+/* Bytes of a tensor of a static or learned range. A converted model keeps scale, zero point and
+ * shift of inputs and results; scales of a weight are counted with the weight. */
+static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
+                           const dt_tensor *x)
+{
+    const bool stays = s->as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
+    if (!stays || strcmp(holder->name, "weight") == 0) return 0;
+    return bytes_of(x);
+}
+
+/* Bytes that converting a derived weight adds to the layer: a folded norm adds a bias, if the layer
+ * has none. Adapters are not counted at all. */
+static int64_t derived_bytes(const dt_module *layer)
+{
+    if (dt__has_lora(layer) || dt__entry_find(layer, "bias") != NULL) return 0;
+    return bytes_of(dt__entry_find(layer->norm, "bias")->x);
+}
+
+/* Whether converting removes the module: a norm that is folded into a derived weight. */
+static bool is_removed(const dt_module *m)
+{
+    const dt_module *layer = m->normed;
+    return layer != NULL && dt__derived_quant(layer) != NULL && !dt__has_lora(layer) &&
+           layer->folding != DT__APART;
+}
+
+static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    sizes *s = user;
+    (void)kind;
+    const size_t n = s->below == NULL ? 0 : strlen(s->below);
+    if (n > 0 && (strncmp(path, s->below, n) != 0 || path[n] != '.')) return DT_OK;
+    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
+    const char *name;
+    dt_module *holder = dt__holder(s->m, path, &name);
+    const dt__quantizer *range = dt__quantizer_of(holder);
+    if (range != NULL) {
+        s->bytes += range_bytes(s, holder, range, x);
+        return DT_OK;
+    }
+    const dt__fq *derived = dt__derived_quant(holder);
+    if (s->as_packed && is_removed(holder)) return DT_OK;
+    if (s->as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return DT_OK;
+    const dt_quant_spec *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
+    if (s->as_packed && derived != NULL && strcmp(name, "weight") == 0) {
+        s->bytes += packed_bytes(x, &derived->quant, &derived->map) + derived_bytes(holder);
+    } else if (quant != NULL) {
+        s->bytes += packed_bytes(x, quant, dt__row_map_of_weight(x));
+    } else {
+        s->bytes += bytes_of(x);
+    }
+    return DT_OK;
+}
+
+int64_t dt__module_bytes(dt_module *m, bool as_packed)
+{
+    return dt__bytes_below(m, NULL, as_packed);
+}
+
+int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed)
+{
+    sizes s = { .m = m, .as_packed = as_packed, .below = path };
+    dt_module_visit(m, add_tensor, &s);
+    return s.bytes;
+}
+
+/* Counts the parameters of adapters. */
+static dt_status count_adapter(void *user, const char *path, dt_module *m)
+{
+    int64_t *n = user;
+    (void)path;
+    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_a")->x->count;
+    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_b")->x->count;
+    return DT_OK;
+}
+
+/* Counts the parameters of learned ranges. */
+static dt_status count_range(void *user, const char *path, dt_module *m)
+{
+    int64_t *n = user;
+    (void)path;
+    for (int64_t i = 0; i < m->n_entries && dt__quantizer_of(m) != NULL; i++) {
+        if (m->entries[i].kind == DT_PARAM) *n += m->entries[i].x->count;
+    }
+    return DT_OK;
+}
+
+void dt__run_describe(dt__run *r, dt_module *m)
+{
+    int64_t adapters = 0;
+    dt_module_visit_modules(m, count_adapter, &adapters);
+    r->range_params = 0;
+    dt_module_visit_modules(m, count_range, &r->range_params);
+    r->summary->parameters = dt_param_count(m) - adapters;
+    r->summary->trained = dt_trained_count(m);
+    r->summary->float_bytes = dt__module_bytes(m, false);
+    r->summary->quantized_bytes = dt__module_bytes(m, true);
+}
+
+/* ---- products ------------------------------------------------------------------------------- */
+
+static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    (void)t;
+    *(int64_t *)user += dt__module_products(m, x);
+    return x;
+}
+
+static dt_status watch(void *user, const char *path, dt_module *m)
+{
+    (void)path;
+    return dt_hook_add(m, DT_SITE_INPUT, add_products, user, NULL, NULL);
+}
+
+dt_status dt__run_one_example(dt__run *r, dt_module *m)
+{
+    dt__side side, target;
+    r->train->kind->sides(r->train, &side, &target);
+    int64_t dims[DT_MAX_RANK] = { 1 };
+    memcpy(dims + 1, side.dims, (size_t)side.rank * sizeof *dims);
+    dt_tensor *x = NULL;
+    dt_tape *t = NULL;
+    dt_status status = dt_tensor_create(r->ctx, side.dtype, side.rank + 1, dims, &x);
+    if (status == DT_OK) status = dt_fill(x, 0);
+    if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
+    if (status == DT_OK) {
+        dt_no_grad(t, true);
+        dt_forward(t, m, x);
+        status = dt_tape_status(t);
+    }
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    return status;
+}
+
+dt_status dt__run_count_products(dt__run *r, dt_module *trial)
+{
+    DT__TRY(dt_module_visit_modules(trial, watch, &r->summary->multiply_adds));
+    dt_train(trial, false);
+    const dt_status status = dt__run_one_example(r, trial);
+    dt_train(trial, true);
+    return status;
+}
+
+/* ---- summary.json --------------------------------------------------------------------------- */
+
+static void put_name(dt__chars *t, const char *name)
+{
+    dt__put_text(t, ", ");
+    dt__put_quoted(t, name);
+    dt__put_text(t, ": ");
+}
+
+static void put_number(dt__chars *t, double value)
+{
+    if (isfinite(value)) dt__put_real(t, value);
+    else dt__put_text(t, "null"); /* JSON has neither NaN nor infinity */
+}
+
+static void put_bool(dt__chars *t, const char *name, bool value)
+{
+    put_name(t, name);
+    dt__put_text(t, value ? "true" : "false");
+}
+
+/* null where it is not known: another process evaluated. */
+static void put_speed(dt__chars *t, double speed) { put_number(t, speed > 0 ? speed : NAN); }
+
+static void put_result(dt__chars *t, const dt_run_result *result)
+{
+    const dt_metrics *m = &result->metrics;
+    dt__put_text(t, "{");
+    for (int i = 0; i < m->n; i++) {
+        if (i > 0) dt__put_text(t, ", ");
+        dt__put_quoted(t, m->metric[i]->name);
+        dt__put_text(t, ": ");
+        put_number(t, m->value[i]);
+    }
+    put_name(t, "bytes");
+    dt__put_integer(t, result->bytes);
+    put_name(t, "bits_per_weight");
+    put_number(t, result->bits_per_weight);
+    put_name(t, "samples_per_s");
+    put_speed(t, result->metrics.samples_per_s);
+    if (result->metrics.tokens_per_s > 0) {
+        put_name(t, "tokens_per_s");
+        put_number(t, result->metrics.tokens_per_s);
+    }
+}
+
+/* What early stopping and the best evaluation decided. */
+static void put_training(dt__chars *t, const dt_run_summary *summary)
+{
+    dt__put_text(t, ",\n  \"training\": {\"steps\": ");
+    dt__put_integer(t, summary->steps);
+    put_bool(t, "stopped_early", summary->stopped_early);
+    put_name(t, "best_step");
+    dt__put_integer(t, summary->best_step);
+    put_bool(t, "ends_with_best", summary->ends_with_best);
+    dt__put_text(t, "}");
+}
+
+/* Which weights a result is about, and what was proved of it. */
+static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender which)
+{
+    static const char *const weights[] = {
+        [DT_FLOAT_NONE] = "none",         [DT_FLOAT_TRAINED] = "trained",
+        [DT_FLOAT_BASELINE] = "baseline", [DT_FLOAT_AT_START] = "start_step",
+        [DT_FLOAT_INIT] = "init",         [DT_FLOAT_ADAPTED] = "adapters"
+    };
+    if (which == DT_RUN_FLOAT || which == DT_RUN_PTQ) {
+        put_name(t, "weights");
+        dt__put_quoted(t, weights[summary->float_weights]);
+    }
+    if (which != DT_RUN_CONVERTED) return;
+    put_bool(t, "same_bits_as_qat", summary->same_bits_as_qat);
+    put_bool(t, "same_bits_from_file", summary->same_bits_from_file);
+    put_name(t, "rounder");
+    dt__put_quoted(t, summary->rounder);
+}
+
+dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink, void *user)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, summary);
+    DT__NEED(ctx, sink);
+    static const char *const names[DT_CONTENDERS] = { "float", "ptq", "qat", "converted" };
+    dt__chars t = { .ctx = ctx };
+    for (int i = 0; i < DT_CONTENDERS; i++) {
+        dt__put_text(&t, i == 0 ? "{\n  " : ",\n  ");
+        dt__put_quoted(&t, names[i]);
+        dt__put_text(&t, ": ");
+        if (!summary->result[i].given) {
+            dt__put_text(&t, "null");
+            continue;
+        }
+        put_result(&t, &summary->result[i]);
+        put_origin(&t, summary, (dt_contender)i);
+        dt__put_text(&t, "}");
+    }
+    if (summary->evaluated_on != NULL) {
+        dt__put_text(&t, ",\n  \"evaluated_on\": ");
+        dt__put_quoted(&t, summary->evaluated_on);
+    }
+    if (summary->best_step > 0) put_training(&t, summary);
+    if (summary->trained != summary->parameters) {
+        dt__put_text(&t, ",\n  \"parameters\": ");
+        dt__put_integer(&t, summary->parameters);
+        dt__put_text(&t, ",\n  \"trained_parameters\": ");
+        dt__put_integer(&t, summary->trained);
+    }
+    dt__put_text(&t, "\n}\n");
+    const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);
+    dt__release(ctx, t.bytes);
+    return status;
+}

@@ -1,0 +1,76 @@
+/* train.distill: distillation from a teacher [Hinton et al. 2015],
+ *     loss = (1 - weight) CE(labels) + weight T^2 KL(teacher || model)      (at temperature T)
+ *     loss = (1 - weight) distance(target) + weight distance(teacher)       (regression)
+ * The teacher is another model, used from the first update on; or the float weights at
+ * qat.start_step. The run writes those to float.safetensors before it prepares the model and loads
+ * them from there, so that a resumed run has the same teacher. */
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "train/run/run.h"
+
+#include <string.h>
+
+bool dt__run_teaches_itself(const dt__run *r)
+{
+    const dt_distill_settings *d = &r->o->train.distill;
+    return d->given && d->teacher == NULL && r->o->qat.given;
+}
+
+static dt_status check_language(dt__run *r, const dt_module *m, const char *path)
+{
+    const dt_language *own = m->type->language, *other = r->teacher->type->language;
+    if (own == NULL || other == NULL) {
+        return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is no language model",
+                                own == NULL ? "model" : path);
+    }
+    const int64_t vocab = own->vocab(m), tokens = dt_dataset_context(r->train);
+    if (other->vocab(r->teacher) != vocab) {
+        return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                                "'%s' has a vocabulary of %lld, the model one of %lld", path,
+                                (long long)other->vocab(r->teacher), (long long)vocab);
+    }
+    if (other->context(r->teacher) >= tokens) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                            "'%s' takes %lld tokens, but examples have %lld", path,
+                            (long long)other->context(r->teacher), (long long)tokens);
+}
+
+/* The teacher must take the examples and give what the model gives. */
+static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char *path)
+{
+    char its[160], ours[160];
+    dt_example in, wanted, found;
+    const dt_model_options *m = &r->o->model;
+    DT__TRY(dt__recipe_blame(r->recipe, "train.distill.teacher", DT_ERR_FORMAT,
+                             dt__check_examples(r->ctx, path, info, r->train)));
+    if (m->family->shapes == NULL || info->family->shapes == NULL) return DT_OK;
+    DT__TRY(m->family->shapes(r->ctx, m->options, &in, &wanted));
+    DT__TRY(info->family->shapes(r->ctx, info->options, &in, &found));
+    dt__dims_text(wanted.rank, wanted.dims, ours, sizeof ours);
+    dt__dims_text(found.rank, found.dims, its, sizeof its);
+    if (strcmp(its, ours) == 0) return DT_OK;
+    return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                            "'%s' has outputs %s, the model has %s", path, its, ours);
+}
+
+static dt_status load(dt__run *r, const dt_module *m, const char *path)
+{
+    dt_model_info info;
+    DT__TRY(dt_model_load(r->ctx, path, &r->teacher, &info));
+    dt_train(r->teacher, false);
+    const dt_status status =
+        r->task == &dt__task_tokens ? check_language(r, m, path) : check_shapes(r, &info, path);
+    dt_model_info_free(r->ctx, &info);
+    return status;
+}
+
+dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
+{
+    char path[DT__RUN_PATH];
+    const dt_distill_settings *d = &r->o->train.distill;
+    if (!d->given || r->teacher != NULL) return DT_OK;
+    if (d->teacher != NULL) return load(r, m, d->teacher);
+    if (!prepared || !dt__run_teaches_itself(r)) return DT_OK;
+    DT__TRY(dt__run_path(r, "float.safetensors", path));
+    return load(r, m, path);
+}

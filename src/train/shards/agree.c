@@ -1,0 +1,125 @@
+/* What must be the same on all ranks. */
+#include "train/shards/agree.h"
+
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "io/safetensors/safetensors.h"
+#include "kernels/machine.h"
+#include "train/run/run.h"
+
+#include <detent/detent.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* What a rank says of itself before the run begins. */
+typedef struct card {
+    char version[32], kernels[32], processor[DT__PROCESSOR];
+    char model[DT__HASH_DIGITS + 1]; /* of the file that is quantized */
+    uint64_t recipe, data;
+    int64_t resume;
+} card;
+
+#define HASHED ((int64_t)64 << 20) /* bytes of examples that are all read; of more, some */
+
+/* Adds examples without augmentation: all, or batches that are evenly spread. */
+static dt_status hash_examples(const dt_dataset *d, uint64_t *h)
+{
+    dt_loader *l;
+    dt_tensor *x, *target;
+    const dt_loader_options o = { .batch_size = dt__min_i64(dt_dataset_count(d), 64) };
+    DT__TRY(dt_loader_create(d, &o, &l));
+    const int64_t n = dt_loader_batches(l), count[2] = { dt_dataset_count(d), n };
+    *h = XXH3_64bits_withSeed(count, sizeof count, *h);
+    int64_t step = 1;
+    dt_status s = DT_OK;
+    for (int64_t i = 0; i < n && s == DT_OK; i += step) {
+        s = dt_loader_seek(l, (dt_position){ .batch = i });
+        if (s == DT_OK) s = dt_loader_next(l, &x, &target);
+        if (s != DT_OK) break;
+        const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
+        *h = XXH3_64bits_withSeed(dt_data(x), bytes, *h);
+        *h = XXH3_64bits_withSeed(dt_data(target),
+                                  (size_t)target->count * dt_dtype_size(target->dtype), *h);
+        step = dt__max_i64(1, n * (int64_t)bytes / HASHED);
+    }
+    dt_loader_free(l);
+    return s;
+}
+
+static dt_status hash_recipe(const dt__agreement *a, uint64_t *hash)
+{
+    dt__chars t = { .ctx = dt__cluster_ctx(a->cluster) };
+    const dt_status s = dt_recipe_json(a->recipe, dt__run_collect, &t);
+    if (s == DT_OK) *hash = XXH3_64bits(t.bytes, t.used);
+    dt__release(t.ctx, t.bytes);
+    return s;
+}
+
+static dt_status hash_data(const dt__agreement *a, uint64_t *hash)
+{
+    *hash = 0;
+    for (int i = 0; i < DT__COUNT_OF(a->data); i++) {
+        if (a->data[i] != NULL) DT__TRY(hash_examples(a->data[i], hash));
+    }
+    return DT_OK;
+}
+
+static dt_status fill(const dt__agreement *a, dt_status status, card *c)
+{
+    *c = (card){ .resume = a->resume };
+    snprintf(c->version, sizeof c->version, "%s", dt_version());
+    snprintf(c->kernels, sizeof c->kernels, "%s", dt_kernels_name(dt__cluster_ctx(a->cluster)));
+    if (a->model != NULL) snprintf(c->model, sizeof c->model, "%s", a->model);
+    dt__processor(c->processor);
+    if (status == DT_OK) status = hash_recipe(a, &c->recipe);
+    return status == DT_OK ? hash_data(a, &c->data) : status;
+}
+
+/* What differs between two ranks; NULL: nothing. */
+static const char *difference(const card *a, const card *b)
+{
+    if (strcmp(a->version, b->version) != 0) return "another version of detent";
+    if (strcmp(a->kernels, b->kernels) != 0) return "another instruction set";
+    if (strcmp(a->processor, b->processor) != 0) return "another processor";
+    if (strcmp(a->model, b->model) != 0) return "another model";
+    if (a->resume != b->resume) return "another opinion of --resume";
+    if (a->recipe != b->recipe) return "another recipe";
+    return a->data != b->data ? "other data" : NULL;
+}
+
+static dt_status compare(dt__cluster *c, const card *cards)
+{
+    for (int k = 1; k < dt__cluster_ranks(c); k++) {
+        const char *what = difference(&cards[0], &cards[k]);
+        if (what == NULL) continue;
+        return dt_fail(dt__cluster_ctx(c), DT_ERR_STATE,
+                       "rank %d has %s than rank 0 (%s, %s, %s; rank 0: %s, %s, %s): all ranks "
+                       "must have the same",
+                       k, what, cards[k].version, cards[k].kernels, cards[k].processor,
+                       cards[0].version, cards[0].kernels, cards[0].processor);
+    }
+    return DT_OK;
+}
+
+/* A rank that differs is found by all, but only a last meeting ends all. */
+static dt_status exchange(const dt__agreement *a, dt_status status, card *cards)
+{
+    dt__cluster *c = a->cluster;
+    card *own = &cards[dt__cluster_ranks(c)];
+    status = dt__cluster_meet(c, DT__LAST_MEETING, fill(a, status, own));
+    if (status != DT_OK) return status;
+    DT__TRY(dt__cluster_gather(c, "what ranks have", own, sizeof *own, cards));
+    return dt__cluster_meet(c, DT__LAST_MEETING, compare(c, cards));
+}
+
+dt_status dt__agree(const dt__agreement *a, dt_status status)
+{
+    if (a->cluster == NULL) return status;
+    dt_ctx *ctx = dt__cluster_ctx(a->cluster);
+    card *cards = dt__alloc_array(ctx, dt__cluster_ranks(a->cluster) + 1, sizeof *cards);
+    if (cards == NULL) return DT_ERR_NOMEM;
+    status = exchange(a, status, cards);
+    dt__release(ctx, cards);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* cluster.experts: spread, for src/train alone: each rank has a share of the experts of every
+ * mixture, and multiplies the rows of all ranks by them.
+ *     spread_model.c    which tensors are spread; cutting a model down to a share, and joining it
+ *     spread_session.c  rounds of messages while models run
+ *     spread_rows.c     what the messages hold
+ *     shards_spread.c   gradients of the shares, summed over shards */
+#ifndef DT__TRAIN_SPREADING_H
+#define DT__TRAIN_SPREADING_H
+
+#include "autograd/spread.h"
+#include "cluster/cluster.h"
+#include "nn/module.h"
+#include "ops/products/grouped_owned.h"
+
+/* What a message asks for. */
+typedef enum dt__asking {
+    DT__ASKS_NOTHING, /* the rank's own pass is through */
+    DT__ASKS_FORWARD,
+    DT__ASKS_BACKWARD,
+    DT__ASKS_THE_END /* the rank has failed, and will not answer again */
+} dt__asking;
+
+/* Goes before the rows. Rows are floats, or codes as dt__codes has them. */
+typedef struct dt__rows_head {
+    int32_t asks, layer;
+    int64_t rows;
+    int32_t no_grad, wants_x, wants_weight, wants_bias;
+    int32_t coded, bits, integer, blocks, packed, has_zero, has_zero_u, unused;
+    int64_t columns, group, groups, stride;
+} dt__rows_head;
+
+/* A block that grows. */
+typedef struct dt__rows_room {
+    char *data;
+    size_t bytes, room;
+} dt__rows_room;
+
+/* A mixture's layer of which each rank has some experts: its weight and all that is cut with it. */
+typedef struct dt__spread_layer {
+    dt_tensor *weight, *bias; /* lent; bias NULL: none */
+    int64_t first, past;      /* numbers of its tensors in the session's list */
+} dt__spread_layer;
+
+/* Of a call of grouped_linear, the rows of each rank. */
+typedef struct dt__asked {
+    const dt_call *c; /* NULL: no call */
+    const dt_tensor *dy;
+    dt_tensor *const *dx;
+    dt_tensor *index, *x;
+    dt__codes *codes;
+    int64_t assignments, per_row, in, out;
+} dt__asked;
+
+typedef struct dt__spreading {
+    dt__spread link; /* what ops and files see */
+    dt_ctx *ctx;
+    dt__cluster *cluster;
+    int rank, ranks;
+    dt_status (*fetch)(void *user, const dt_tensor *x, const int64_t part[2], void *to);
+    void *fetch_user;
+    /* of the session */
+    bool open;
+    dt_status status; /* of serving: the first error */
+    dt_status lost;   /* why the ranks are no longer in step */
+    dt_tape *tape;
+    dt__spread_layer *layers;
+    int64_t n_layers, room_layers;
+    dt_tensor **tensor; /* all that is spread in the model, lent */
+    int64_t n_tensors, room_tensors;
+    dt_tensor **slot; /* [ranks][n_tensors]: gradients from the rows of each other rank */
+    /* Where a tensor gets one gradient from each rank in the session: takes it as soon as it is
+     * there, of tensor[i]. NULL: they stay in their slots. */
+    dt_status (*on_gradient)(void *user, int rank, int64_t i, dt_tensor **grad);
+    void *on_gradient_user;
+    dt__rows_head *send, *receive;               /* [ranks], as those below */
+    dt__rows_room *out, *in, *answer, *answered; /* rows to and of, results for and from a rank */
+    int64_t *cursor;
+} dt__spreading;
+
+/* ---- spread_session.c ---- */
+
+/* NOMEM. */
+dt_status dt__spreading_open(dt_ctx *ctx, dt__cluster *c, dt__spreading **out);
+void dt__spreading_close(dt__spreading *s); /* NULL is allowed */
+/* The context's; NULL: experts are not spread. */
+dt__spreading *dt__spreading_of(const dt_ctx *ctx);
+
+/* Around every pass of a model of which experts are spread; all ranks together, each with passes of
+ * its own, or none. Between them nothing else may be sent. end serves the others until all are
+ * through, and returns `status`, how the rank's own passes went, or the session's error; with
+ * another `status` than OK and NUMERIC the session ends at once, on all ranks with an error. A
+ * model whose experts are all here has no session. Errors of begin: NOMEM. */
+dt_status dt__spread_begin(dt_ctx *ctx, dt_module *m);
+dt_status dt__spread_end(dt_ctx *ctx, dt_status status);
+
+/* ---- spread_rows.c ---- */
+
+uint64_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l);
+uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l);
+/* Enlarges the block to `bytes`, and DT__STEP that may be read behind them. NOMEM. */
+dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes);
+/* The rank that has an expert of a call. */
+int dt__rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert);
+/* Fills the heads and the blocks of rows for all ranks. NOMEM. */
+dt_status dt__rows_ask(dt__spreading *s, const dt__asked *a);
+/* Answers the rows of rank k. `a`: the call of this rank, whose own gradients it takes. */
+dt_status dt__rows_serve(dt__spreading *s, int k, const dt__asked *a);
+/* Puts the answers in their places. NOMEM. */
+dt_status dt__rows_take(dt__spreading *s, const dt__asked *a);
+
+/* ---- spread_model.c ---- */
+
+/* Leaves of each mixture of m the experts of this rank. Of a module that was cut, tensors that were
+ * added since have these experts alone, and are told so. NOMEM. */
+bool dt__is_cut(dt_module *m);
+dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m);
+/* All ranks together: all experts are everywhere. NOMEM, STATE. */
+dt_status dt__spread_join(dt_ctx *ctx, dt_module *m);
+/* dt__spread.experts_of */
+int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p);
+/* Calls `visit` for each tensor of m that is spread, or can be, in the order of their numbers;
+ * `layer`: the number of its layer. */
+typedef dt_status dt__visit_spread(void *user, dt_tensor *x, dt_module *layer);
+dt_status dt__spread_visit(dt_module *m, dt__visit_spread *visit, void *user);
+
+#endif

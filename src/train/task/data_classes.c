@@ -1,0 +1,191 @@
+/* The classes of a model, by which labels are read, and classes that a part of the data lacks. */
+#include "core/text/json.h"
+#include "data/joined.h"
+#include "train/recipe/recipe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what a model tells apart --------------------------------------------------------------- */
+
+static int64_t first_of(const dt_example *e) { return e->rank >= 1 ? e->dims[0] : 0; }
+
+/* The numbers of classes, by the shapes of outputs. */
+static dt_status count_classes(dt_ctx *ctx, const dt_family *family, const void *options,
+                               dt_data_options *o)
+{
+    dt_example in, out;
+    dt_model_sides sides = { .n_out = 0 };
+    if (family == NULL) return DT_OK;
+    if (o->n_outputs > 0 && family->sides != NULL) {
+        DT__TRY(family->sides(ctx, options, &sides));
+        for (int64_t i = 0; i < o->n_outputs; i++) {
+            for (int k = 0; k < sides.n_out; k++) {
+                const char *name = sides.out_name[k];
+                if (name == NULL || strcmp(name, o->outputs[i].name) != 0) continue;
+                o->outputs[i].classes.n = first_of(&sides.out[k]);
+            }
+        }
+    } else if (family->shapes != NULL) {
+        DT__TRY(family->shapes(ctx, options, &in, &out));
+        o->classes.n = first_of(&out);
+        if (o->n_outputs == 1) o->outputs[0].classes.n = o->classes.n;
+    }
+    return DT_OK;
+}
+
+static void name_classes(dt_class_names *c, const dt_model_data *of)
+{
+    if (of->target == NULL || strcmp(of->target, "classes") != 0 || of->n_names == 0) return;
+    *c = (dt_class_names){ of->n_names, of->names };
+}
+
+/* Their names, which `data` keeps. */
+static void take_names(const dt_model_data *data, dt_data_options *o)
+{
+    name_classes(&o->classes, data);
+    if (o->n_outputs == 1) name_classes(&o->outputs[0].classes, data);
+    for (int64_t i = 0; i < o->n_outputs; i++) {
+        for (int k = 0; k < data->n_outputs; k++) {
+            if (strcmp(data->outputs[k].name, o->outputs[i].name) != 0) continue;
+            name_classes(&o->outputs[i].classes, &data->outputs[k]);
+        }
+    }
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* The number of a class of the model; -1: it has none of this name. */
+static int64_t named(const dt_model_data *m, const char *name)
+{
+    int64_t k = 0;
+    while (k < m->n_names && strcmp(m->names[k], name) != 0) k++;
+    return k < m->n_names ? k : -1;
+}
+
+/* Folders number their classes by themselves: FORMAT where these are other numbers than the
+ * model's, and a line of output for a class that the model does not name. */
+static dt_status compare_names(const dt_dataset *d, const dt_model_data *m)
+{
+    if (d == NULL || d->joined != NULL || d->target != DT_TARGET_CLASS || m->n_names == 0) {
+        return DT_OK;
+    }
+    for (int64_t c = 0; c < d->classes; c++) {
+        char shown[DT__SHOWN], other[DT__SHOWN];
+        const char *name = dt_dataset_class_name(d, c);
+        if (name == NULL) return DT_OK;
+        const int64_t k = named(m, name);
+        if (k == c || (c < m->n_names && strcmp(m->names[c], name) == 0)) continue;
+        if (k >= 0) {
+            return dt_fail(d->ctx, DT_ERR_FORMAT,
+                           "'%s' is class %lld of the data, but class %lld of the model: the data "
+                           "must have a folder for each class of the model, in its order",
+                           dt__shown(name, shown), (long long)c, (long long)k);
+        }
+        dt__say(d->ctx, "warning: class %lld of the data is '%s', of the model '%s'", (long long)c,
+                dt__shown(name, shown), c < m->n_names ? dt__shown(m->names[c], other) : "none");
+    }
+    return DT_OK;
+}
+
+/* What a model that is read from a file says of the data, in `data` and o. */
+static dt_status ask_model(dt_recipe *r, const dt_model_info *model, dt_model_data *data,
+                           dt_data_options *o)
+{
+    const bool tensors = o->format == DT_DATA_TENSORS;
+    o->given = model->tokenizer;
+    o->given_tokens = model->tokens;
+    if (tensors) DT__TRY(count_classes(r->ctx, model->family, model->options, o));
+    if (model->data == NULL) return DT_OK;
+    DT__TRY(dt_model_data_parse(r->ctx, model->data, "the model", data));
+    take_names(data, o);
+    return DT_OK;
+}
+
+/* Classes of the model that the data for it lack. */
+static dt_status compare_classes(const dt_model_data *m, bool trains, const dt_dataset *validation,
+                                 const dt_dataset *test)
+{
+    if (!trains) DT__TRY(compare_names(test != NULL ? test : validation, m));
+    return test != NULL ? dt__say_missing_classes("test", test)
+                        : dt__say_missing_classes("validation", validation);
+}
+
+dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
+                              dt_dataset **validation, dt_dataset **test)
+{
+    DT__NEED(NULL, r);
+    DT__NEED(NULL, validation);
+    DT__NEED(NULL, test);
+    dt_model_data data = { .target = NULL };
+    dt_data_options o = r->options.data;
+    const dt_model_options *own = &r->options.model;
+    const bool read = model != NULL && model->family != NULL;
+    dt_status s = model == NULL ? DT_OK : ask_model(r, model, &data, &o);
+    if (s == DT_OK && !read && !r->only_quantizes && o.format == DT_DATA_TENSORS) {
+        s = count_classes(r->ctx, own->family, own->options, &o);
+    }
+    if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
+    if (s == DT_OK && read) s = compare_classes(&data, train != NULL, *validation, *test);
+    dt_model_data_free(r->ctx, &data);
+    return s;
+}
+
+/* ---- classes without examples --------------------------------------------------------------- */
+
+#define SHOWN 8 /* classes that a line names */
+
+static void add_name(const dt_dataset *d, int64_t c, bool first, char *text, size_t size)
+{
+    char shown[DT__SHOWN];
+    const char *name = dt_dataset_class_name(d, c);
+    const size_t used = strlen(text);
+    const char *comma = first ? "" : ", ";
+    if (name == NULL) snprintf(text + used, size - used, "%s%lld", comma, (long long)c);
+    else snprintf(text + used, size - used, "%s%s", comma, dt__shown(name, shown));
+}
+
+static dt_status say_missing(const char *part, const char *output, const dt_dataset *d)
+{
+    char names[SHOWN * (DT__SHOWN + 4)] = "";
+    int64_t missing = 0;
+    if (d->target != DT_TARGET_CLASS || d->kind->label == NULL || d->count == 0) return DT_OK;
+    uint8_t *seen = dt__alloc_zero(d->ctx, (size_t)dt__max_i64(1, d->classes));
+    if (seen == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < d->count; i++) seen[d->kind->label(d, i)] = 1;
+    for (int64_t c = 0; c < d->classes; c++) {
+        if (seen[c]) continue;
+        if (missing < SHOWN) add_name(d, c, missing == 0, names, sizeof names);
+        missing++;
+    }
+    dt__release(d->ctx, seen);
+    if (missing == 0) return DT_OK;
+    dt__say(d->ctx, "warning: data.%s%s%s has no example of %lld of %lld classes: %s%s", part,
+            output == NULL ? "" : ", output ", output == NULL ? "" : output, (long long)missing,
+            (long long)d->classes, names, missing > SHOWN ? ", ..." : "");
+    return DT_OK;
+}
+
+void dt__say_layout(const dt_dataset *d)
+{
+    const dt__array_store *s = d->arrays;
+    if (s == NULL || s->rank != 3 || s->channels_last || s->dims[2] > 4) return;
+    if (s->dims[0] <= 4 || s->dims[1] <= 4) return;
+    char text[160];
+    dt__say(d->ctx,
+            "data.train: examples %s are read as %lld channels; data.layout: nhwc reads [height, "
+            "width, channels]",
+            dt__dims_text(s->rank, s->dims, text, sizeof text), (long long)s->dims[0]);
+}
+
+dt_status dt__say_missing_classes(const char *part, const dt_dataset *d)
+{
+    if (d == NULL) return DT_OK;
+    const dt__joined *j = d->joined;
+    if (j == NULL) return say_missing(part, NULL, d);
+    for (int i = 0; i < j->n_outputs; i++) {
+        const dt_dataset view = dt__joined_view(d, &j->output[i]);
+        DT__TRY(say_missing(part, j->n_outputs > 1 ? j->output[i].name : NULL, &view));
+    }
+    return DT_OK;
+}

@@ -1,0 +1,53 @@
+/* examples.json of a run: examples of the evaluated data and what the model at the run's end makes
+ * of them, by the kind of targets, for the report. */
+#ifndef DT__TRAIN_EXAMPLES_H
+#define DT__TRAIN_EXAMPLES_H
+
+#include "core/text/json.h"
+#include "train/task/task.h"
+
+typedef struct dt__examples {
+    dt_ctx *ctx;
+    dt__chars *t;
+    const dt_dataset *d;
+    dt_module *m;      /* of which `y` are the outputs */
+    const float *y;    /* outputs or answers, [examples, each] */
+    int64_t n, each;   /* examples; numbers of an output */
+    dt_loader *loader; /* of the data, one example a batch */
+    bool no_pictures;  /* its x is not what the model sees */
+} dt__examples;
+
+/* Each appends fields of the object: `"name": value`, without a comma at the end. */
+dt_status dt__examples_of_classes(const dt__examples *e);
+dt_status dt__examples_of_images(const dt__examples *e);
+dt_status dt__examples_of_masks(const dt__examples *e);
+dt_status dt__examples_of_values(const dt__examples *e);
+dt_status dt__examples_of_tokens(const dt__examples *e);
+dt_status dt__examples_of_bits(const dt__examples *e);
+dt_status dt__examples_of_anomaly(const dt__examples *e);
+
+/* Example i as evaluation sees it, [1, ...], lent until the next call. */
+dt_status dt__examples_at(const dt__examples *e, int64_t i, dt_tensor **x, dt_tensor **target);
+
+/* Numbers as a picture: [height][width] of 1 or 3 channels, channels first. */
+typedef struct dt__picture {
+    int64_t channels, height, width;
+    const float *value;
+    double black, white; /* the values that are shown so; equal: the least and the largest */
+} dt__picture;
+
+/* Appends {"width": ..., "height": ..., "channels": ..., "bytes": "<base64>"}, or null where an
+ * example cannot be shown: its shape is no picture's, or it is too large. */
+void dt__put_picture(dt__chars *t, const dt__picture *p);
+/* The picture of an example's x, [1, ...]; null for other shapes. */
+void dt__put_shown_input(const dt__examples *e, const dt_tensor *x);
+/* A string of JSON for files that people look at (dt_text_json). */
+void dt__put_visible(dt__chars *t, const char *text, size_t bytes);
+/* The name of a class, else its number, quoted. */
+void dt__put_class(const dt__examples *e, int64_t k);
+
+/* The positions of the `wanted` largest costs, larger ones first: place[wanted]. Returns how many
+ * of them are above `least`. */
+int64_t dt__largest(const double *cost, int64_t n, double least, int64_t wanted, int64_t *place);
+
+#endif

@@ -1,0 +1,64 @@
+/* Targets that are bits (multi-label classification); outputs are logits, one a label.
+ *     loss              = binary cross entropy, the mean over all bits
+ *     macro_f1          = mean over labels of 2 |P and T| / (|P| + |T|): P the examples whose logit
+ *                         is above 0 (probability above 1/2), T those with the label. A label
+ *                         without either does not count
+ *     average_precision = mean over labels that occur of the area under the curve of precision over
+ *                         recall (train/task/ranking.h) */
+#include "train/task/task.h"
+
+#include <detent/ops.h>
+#include <math.h>
+
+enum { COST };
+
+static dt_tensor *loss(const dt__pass *p)
+{
+    dt_tensor *y = dt__answer(p);
+    return dt_bce_with_logits(p->t, y, p->target, p->weight, DT_REDUCE_SUM);
+}
+
+static void count(dt__tally *s, const float *y, const void *target)
+{
+    const float *bits = target;
+    for (int64_t i = 0; i < s->places; i++) {
+        const double x = (double)y[i];
+        const bool wanted = bits[i] == 1, found = x > 0;
+        s->sum[COST] += log1p(exp(-fabs(x))) + (x > 0 ? x : 0) - (wanted ? x : 0);
+        s->region[DT__WANTED][i] += wanted;
+        s->region[DT__FOUND][i] += found;
+        s->region[DT__BOTH][i] += wanted && found;
+        s->scored[s->n_scored++] = (dt__scored){ x, (int32_t)i, wanted };
+    }
+}
+
+static double mean_loss(const dt__tally *s)
+{
+    return s->sum[COST] / ((double)s->examples * (double)s->places);
+}
+
+static double average_precision(const dt__tally *s)
+{
+    double sum = 0, n = 0;
+    dt__rank(s->scored, s->n_scored);
+    for (int64_t i = 0; i < s->places; i++) {
+        if (s->region[DT__WANTED][i] == 0) continue;
+        sum += dt__average_precision(s->scored + i * s->examples, s->examples);
+        n++;
+    }
+    return sum / n;
+}
+
+#define PERCENT .unit = "%", .scale = 100, .decimals = 2, .larger_is_better = true
+
+const dt__task dt__task_bits = {
+    .measure = { { { "macro_f1", "macro f1", PERCENT }, dt__mean_overlap, 0 },
+                 { { "average_precision", "ap", PERCENT }, average_precision, 0 },
+                 { { "loss", "loss", .scale = 1, .decimals = 4 }, mean_loss, 0 } },
+    .counts_places = true,
+    .scores = true,
+    .loss = loss,
+    .run = dt__run_outputs,
+    .add = dt__add_outputs,
+    .count = count,
+};
