@@ -143,6 +143,14 @@ static void clamp(kernel_run *r, void (*f)(int64_t, double, double, const void *
     KERNEL_CALL(r, f(n, least, least + 1, x, y));
 }
 
+static void where(kernel_run *r, void (*f)(const dt__where *, void *))
+{
+    const int64_t n = kernel_size(r), a_step = n % 2, b_step = n % 3 == 0;
+    float *x = kernel_floats(r, n), *a = kernel_floats(r, a_step == 1 ? n : 1);
+    float *b = kernel_floats(r, b_step == 1 ? n : 1), *y = kernel_result(r, n);
+    KERNEL_CALL(r, f(&(dt__where){ n, x, a, b, a_step, b_step }, y));
+}
+
 static void clamp_backward(kernel_run *r,
                            void (*f)(int64_t, double, double, const void *, const void *, void *))
 {
@@ -1344,6 +1352,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(add_strided, add_strided, 0)                                                              \
     CASE(first_nonfinite, first_nonfinite, 0)                                                      \
     CASE(neg, unary, 0)                                                                            \
+    CASE(abs, unary, 0)                                                                            \
+    CASE(erf, unary, 0)                                                                            \
     CASE(exp, unary, 0)                                                                            \
     CASE(log, unary, 0)                                                                            \
     CASE(sqrt, unary, 0)                                                                           \
@@ -1357,6 +1367,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(hardswish, unary, 0)                                                                      \
     CASE(hardsigmoid, unary, 0)                                                                    \
     CASE(elu, unary, 0)                                                                            \
+    CASE(abs_backward, unary_backward, 0)                                                          \
+    CASE(erf_backward, unary_backward, 0)                                                          \
     CASE(sqrt_backward, unary_backward, 0)                                                         \
     CASE(square_backward, unary_backward, 0)                                                       \
     CASE(tanh_backward, unary_backward, 0)                                                         \
@@ -1381,6 +1393,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(prelu_terms, unary_backward, 0)                                                           \
     CASE(scale, factor, 0)                                                                         \
     CASE(shift, shift, 0)                                                                          \
+    CASE(where, where, 0)                                                                          \
     CASE(clamp, clamp, 0)                                                                          \
     CASE(clamp_backward, clamp_backward, 0)                                                        \
     CASE(relu, relu, 0)                                                                            \

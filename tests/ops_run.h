@@ -34,7 +34,8 @@ typedef struct ops_setup {
     ops_layout layout;
     int wrapped; /* index of the operand that `wrap` concerns */
     ops_wrap wrap;
-    int passes; /* number of forward and backward passes, whose gradients add up; 0: 1 */
+    bool lowered; /* as the calls of its `lower`, down to primitives */
+    int passes;   /* number of forward and backward passes, whose gradients add up; 0: 1 */
 } ops_setup;
 
 /* Values as doubles, row-major; NULL: there are none. */

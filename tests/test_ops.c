@@ -509,12 +509,54 @@ static mark wrapped(const subject *s)
     return m;
 }
 
+/* ---- the calls of `lower` -------------------------------------------------------------------- */
+
+/* Leaves out elements where an operand is 0: |x| has a kink there. */
+static void leave_out_zeros(const subject *s, int i, dt_dtype real, ops_values *a, ops_values *b)
+{
+    dt_ctx *ctx;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    dt_tensor *x = ops_operand(ctx, s->k, i, real);
+    for (int64_t e = 0; e < x->count; e++) {
+        if (ops_at(x, e) == 0) a->v[e] = b->v[e] = 0;
+    }
+    dt_tensor_free(x);
+    dt_ctx_free(ctx);
+}
+
+/* Result and gradients of the primitives that the op means: in f64 those of the op but for
+ * rounding, in f32 near. */
+static mark lowered(const subject *s)
+{
+    if (s->op->lower == NULL) return NONE;
+    mark m = GOOD;
+    for (int real = DT_F32; real <= DT_F64; real++) {
+        const double bound = real == DT_F32 ? 1e-5 : 1e-12;
+        ops_outcome want, o;
+        ops_run(&(ops_setup){ s->op, s->k, .real = (dt_dtype)real }, &want);
+        ops_run(&(ops_setup){ s->op, s->k, .real = (dt_dtype)real, .lowered = true }, &o);
+        bool near = o.status == want.status && ops_near(o.y, want.y, bound, bound);
+        for (int i = 0; i < ops_count(s->k) && near && !s->k->rough; i++) {
+            if (want.grad[i].v == NULL) continue;
+            near = o.grad[i].n == want.grad[i].n;
+            if (near) leave_out_zeros(s, i, (dt_dtype)real, &o.grad[i], &want.grad[i]);
+            near = near && ops_near(o.grad[i], want.grad[i], bound, bound);
+        }
+        if (!near) complain(s->op, s->k, "its calls give other results: %s", o.message);
+        if (!near) m = BAD;
+        ops_free(&o);
+        ops_free(&want);
+    }
+    return m;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const check checks[] = {
     { "values", values, true },    { "gradient", gradient, false }, { "adds up", adds_up, false },
     { "layouts", layouts, false }, { "f32~f64", precision, false }, { "threads", threads, false },
     { "memory", memory, false },   { "wrapped", wrapped, false },   { "sets", sets, true },
+    { "lowered", lowered, false },
 };
 
 #define CHECKS DT__COUNT_OF(checks)

@@ -97,6 +97,9 @@ typedef struct dt_trace_options {
     /* Ops check shapes and compute nothing: constants have no values, and ranges need not have been
      * observed. For questions about formats before a model is trained. */
     bool shapes_only;
+    /* What an op becomes in a format (dt_exporter). One that becomes nothing is traced as the calls
+     * of its `lower`, where it has that. NULL: every op is traced as it is. */
+    const char *(*becomes)(const char *op);
 } dt_trace_options;
 
 /* Runs a module in evaluation, without gradients and without fused ops, and writes down each call

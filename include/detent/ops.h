@@ -103,6 +103,11 @@ struct dt_op {
      * the op is in-place or not differentiable. */
     void (*backward)(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
     size_t (*scratch)(const dt_call *c); /* bytes of workspace for backward; NULL: none */
+    /* What the op means in evaluation, as calls of other ops: writes its result to out[0], and each
+     * further result that a model may read. An operand that is not given is NULL. An error is the
+     * tape's. Formats that have no such operator export these calls, and tests compare them with
+     * forward and backward. NULL: the op is a primitive. */
+    void (*lower)(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out);
 };
 
 /* Runs `op` on n_in operands. Returns its first result, lent by the tape; NULL with the error on
@@ -114,6 +119,10 @@ DT_API dt_tensor *dt_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in, in
  * fewer. Only the first has a gradient. Returns the tape's status. */
 DT_API dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                             const void *options, dt_tensor **out, int n_out);
+
+/* For `lower`: a tensor without dimensions of this value, in the dtype of `like`, lent by the tape.
+ * NULL if `like` is NULL, or NOMEM. */
+DT_API dt_tensor *dt_number(dt_tape *t, const dt_tensor *like, double value);
 
 /* For ops with `strided`: element [0, ..., 0] of an operand, whose other elements are dt_stride
  * apart. NULL as of dt_data. */
@@ -152,6 +161,13 @@ DT_API dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x);    /* y = tanh(x) */
 DT_API dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x); /* y = 1 / (1 + e^-x) */
 
 DT_API dt_tensor *dt_silu(dt_tape *t, dt_tensor *x); /* y = x / (1 + e^-x) */
+
+DT_API dt_tensor *dt_abs(dt_tape *t, dt_tensor *x); /* y = |x|; the derivative at 0 is 0 */
+DT_API dt_tensor *dt_erf(dt_tape *t, dt_tensor *x); /* y = 2/sqrt(pi) times the integral of
+                                                     * e^-s^2 from 0 to x */
+
+/* y = a where x > 0, else b; NaN is not above 0. a and b have x's dims, or one element. */
+DT_API dt_tensor *dt_where(dt_tape *t, dt_tensor *x, dt_tensor *a, dt_tensor *b);
 
 /* y = gate / (1 + e^-gate) * up; both of one shape. */
 DT_API dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up);

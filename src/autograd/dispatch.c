@@ -457,6 +457,35 @@ static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in,
     return DT_OK;
 }
 
+dt_tensor *dt_number(dt_tape *t, const dt_tensor *like, double value)
+{
+    dt_tensor *x = NULL;
+    if (t == NULL || t->status != DT_OK) return NULL;
+    DT__NEED_OP(t, like);
+    dt_status s = dt__tensor_create_raw(t->ctx, like->dtype, 0, NULL, &x);
+    if (s == DT_OK) {
+        if (like->dtype == DT_F64) *(double *)dt__data_mut(x) = value;
+        else *(float *)dt__data_mut(x) = (float)value;
+        s = dt__tape_lend(t, x);
+    }
+    if (s != DT_OK) dt__tape_adopt(t, s);
+    return s == DT_OK ? x : NULL;
+}
+
+static bool is_lowered(const dt_tape *t, const dt_op *op)
+{
+    return op->lower != NULL && t->lowers != NULL && t->lowers(t->lowers_user, op);
+}
+
+static dt_status lower(const dt_call *c, dt_tensor **out, int n_out)
+{
+    dt_tensor *in[DT_MAX_IN] = { NULL }, *y[DT_MAX_OUT] = { NULL };
+    memcpy(in, c->in, sizeof c->in);
+    c->op->lower(c->tape, in, c->options, y);
+    for (int i = 0; i < n_out; i++) out[i] = y[i];
+    return c->tape->status;
+}
+
 /* An in-place op has no results and returns its first operand. */
 dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in,
                      const void *options, dt_tensor **out, int n_out)
@@ -472,6 +501,7 @@ dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in
     dt_status s = check_inputs(t, op, in, n_in);
     if (s == DT_OK) {
         memcpy(c.in, in, (size_t)n_in * sizeof in[0]);
+        if (is_lowered(t, op)) return lower(&c, out, n_out);
         s = run(&c);
     }
     if (s != DT_OK) return dt__tape_adopt(t, s);

@@ -87,6 +87,9 @@ struct dt_tape {
     /* Called after each op, before operands are freed; modules are then not fused. NULL: none. */
     void (*on_call)(void *user, const dt_call *c);
     void *on_call_user;
+    /* Whether an op runs as the calls of its `lower`, if it has that; NULL: none does. */
+    bool (*lowers)(void *user, const dt_op *op);
+    void *lowers_user;
     /* Called when an op begins to compute, and when it has computed; NULL: none. */
     void (*on_compute)(void *user, const dt_op *op, bool begins);
     void *on_compute_user;

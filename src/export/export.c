@@ -122,7 +122,7 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
     };
     if (e->check != NULL) DT__TRY(e->check(&call));
     if (!e->traced) return DT_OK;
-    DT__TRY(dt_trace_model(m, info, true, &t));
+    DT__TRY(dt__trace_for(m, info, e, true, &t));
     const dt_status s = dt__check_calls(e, t, &o);
     dt_trace_free(t);
     return s;
@@ -175,7 +175,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
         return dt_fail(call->ctx, DT_ERR_STATE,
                        "export: format %s holds integers; convert the model first", e->name);
     }
-    DT__TRY(dt_trace_model(call->m, call->info, false, &t));
+    DT__TRY(dt__trace_for(call->m, call->info, e, false, &t));
     dt_status s = dt__check_calls(e, t, call->options);
     call->trace = t;
     if (s == DT_OK) s = e->write(call);
@@ -253,7 +253,7 @@ dt_status dt_export_costs(dt_module *m, const dt_model_info *info, dt_cost_fn ea
         return dt_fail(ctx, DT_ERR_STATE,
                        "costs: they are those of integers; convert the model first");
     }
-    DT__TRY(dt_trace_model(m, info, false, &t));
+    DT__TRY(dt__trace_for(m, info, &dt__exporter_c, false, &t));
     const dt_export_call call = {
         .ctx = ctx, .m = m, .info = info, .trace = t, .options = &o, .path = ""
     };

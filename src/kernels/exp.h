@@ -134,11 +134,11 @@ static inline float dt__log_f32(float x)
     return (float)(v > 0 ? y : v == 0 ? -(double)INFINITY : (double)NAN);
 }
 
-/* The complement of the error function, 1 - erf x, also where that is tiny: for a = |x|
+/* The complement of the error function of |v|, 1 - erf |v|, also where that is tiny: for a = |v|
  *     e^(-a^2) p((a - 3) / (a + 3)), p a polynomial with a relative error of 5e-11. */
-static inline float dt__erfc_f32(float x)
+static inline double dt__erfc_tail(double v)
 {
-    const double v = (double)x, size = fabs(v), a = size > 11 ? 11 : size;
+    const double size = fabs(v), a = size > 11 ? 11 : size;
     const double t = (a - 3) / (a + 3);
     double p = -1.272057613340478e-06;
     p = p * t - 9.984228359755892e-06;
@@ -154,8 +154,22 @@ static inline float dt__erfc_f32(float x)
     p = p * t + 0.24560380200334497;
     p = p * t - 0.32623356000439707;
     p = p * t + 0.17900115117986248;
-    const double tail = dt__exp_series(-(a * a)) * p;
+    return dt__exp_series(-(a * a)) * p;
+}
+
+static inline float dt__erfc_f32(float x)
+{
+    const double v = (double)x, tail = dt__erfc_tail(v);
     return (float)(v < 0 ? 2 - tail : tail);
+}
+
+/* The error function; near 0, where 1 - erfc cancels, by its power series. */
+static inline float dt__erf_f32(float x)
+{
+    const double v = (double)x, s = v * v, far = 1 - dt__erfc_tail(v);
+    const double near =
+        v * (1.12837916709551257390 - s * (0.37612638903183752 - s * 0.11283791670955126));
+    return (float)(s < 1e-3 ? near : v < 0 ? -far : far);
 }
 
 /* sin x and cos x for |x| < 2^31, within 2e-16 of exact ones:

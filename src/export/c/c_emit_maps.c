@@ -70,6 +70,16 @@ static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
                dt__c_out(p, c, 0).text);
 }
 
+static void emit_where(dt__c_program *p, const dt_trace_call *c)
+{
+    const int64_t n = dt__c_count(p, c->out[0]);
+    dt__c_want(p, "map_where");
+    dt__c_line(p, "map_where(%s, %lld, %s, %d, %s, %d, %s);", dt__c_in(p, c, 0).text, (long long)n,
+               dt__c_in(p, c, 1).text, dt__c_count(p, c->in[1].value) == 1 ? 0 : 1,
+               dt__c_in(p, c, 2).text, dt__c_count(p, c->in[2].value) == 1 ? 0 : 1,
+               dt__c_out(p, c, 0).text);
+}
+
 /* ---- two operands ---------------------------------------------------------------------------- */
 
 /* Strides of operand i over the result's dimensions; 0 where it is repeated. */
@@ -142,6 +152,9 @@ const dt__c_emitter dt__c_emit_maps[] = {
     { "hardswish", "map_hardswish", NULL, NULL },
     { "hardsigmoid", "map_hardsigmoid", NULL, NULL },
     { "neg", "map_neg", NULL, NULL },
+    { "abs", "map_abs", NULL, NULL },
+    { "erf", "map_erf", NULL, NULL },
+    { "where", NULL, NULL, emit_where },
     { "square", "map_square", NULL, NULL },
     { "exp", "map_exp", NULL, NULL },
     { "log", "map_log", NULL, NULL },

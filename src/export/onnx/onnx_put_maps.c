@@ -37,6 +37,8 @@ SAME2(put_sub, "Sub")
 SAME2(put_mul, "Mul")
 SAME2(put_div, "Div")
 SAME(put_neg, "Neg")
+SAME(put_abs, "Abs")
+NEAR(put_erf, "Erf")
 SAME(put_sqrt, "Sqrt")
 SAME(put_relu, "Relu")
 BY(put_exp, dt__put_exp)
@@ -117,6 +119,12 @@ static void put_elu(dt__put_model *m, const dt_trace_call *c)
     done(m, c, DT__PUT(p, "Where", DT__PUT(p, "Less", number(m, 0), x), x, below));
 }
 
+static void put_where(dt__put_model *m, const dt_trace_call *c)
+{
+    dt__value above = DT__PUT(&m->p, "Less", number(m, 0), X), a = dt__put_in(m, c, 1);
+    done(m, c, DT__PUT(&m->p, "Where", above, a, dt__put_in(m, c, 2)));
+}
+
 /* The slope of a channel goes with dimension 1. */
 static void put_prelu(dt__put_model *m, const dt_trace_call *c)
 {
@@ -154,6 +162,9 @@ const dt__put_emitter dt__put_maps[] = {
     { "mul", "Mul", NULL, put_mul },
     { "div", "Div", NULL, put_div },
     { "neg", "Neg", NULL, put_neg },
+    { "abs", "Abs", NULL, put_abs },
+    { "erf", "Erf", NULL, put_erf },
+    { "where", "Less, Where", NULL, put_where },
     { "exp", "as exp.h, or Exp", NULL, put_exp },
     { "log", "Log", NULL, put_log },
     { "sqrt", "Sqrt", NULL, put_sqrt },

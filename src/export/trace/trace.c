@@ -259,6 +259,12 @@ static dt_status find_outputs(recorder *r, dt_tensor *const *y, int n)
     return DT_OK;
 }
 
+static bool lowers(void *user, const dt_op *op)
+{
+    const dt_trace_options *o = user;
+    return o->becomes != NULL && o->becomes(op->name) == NULL;
+}
+
 static dt_status run(recorder *r, const dt_trace_options *o, dt_tape *tape, dt_tensor **x)
 {
     dt_tensor *y[DT_MAX_OUT];
@@ -268,6 +274,8 @@ static dt_status run(recorder *r, const dt_trace_options *o, dt_tape *tape, dt_t
     tape->shapes_only = o->shapes_only;
     tape->on_call = on_call;
     tape->on_call_user = r;
+    tape->lowers = lowers;
+    tape->lowers_user = (void *)(uintptr_t)o;
     dt_train(r->t->m, false);
     const dt_status s = dt_forward_n(tape, r->t->m, x, o->n_inputs, y, n_out);
     if (r->status != DT_OK) return r->status;

@@ -32,6 +32,9 @@ typedef struct dt__trace_size {
     int64_t batch, length;
 } dt__trace_size;
 
+/* dt_trace_model for an exporter: what it lacks is traced as the calls of `lower`. */
+dt_status dt__trace_for(dt_module *m, const dt_model_info *info, const dt_exporter *e,
+                        bool shapes_only, dt_trace **out);
 /* Records one run; extents are numbers. */
 dt_status dt__trace_record(dt_module *m, const dt_trace_options *o, const dt__trace_size *size,
                            dt_trace **out);

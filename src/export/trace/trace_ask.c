@@ -112,16 +112,23 @@ dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_
     return DT_OK;
 }
 
-dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only, dt_trace **out)
+dt_status dt__trace_for(dt_module *m, const dt_model_info *info, const dt_exporter *e,
+                        bool shapes_only, dt_trace **out)
 {
-    DT__NEED(dt_module_ctx(m), out);
     dt_trace_input in[DT_MAX_IN];
     dt_trace_options o = { .input = in, .shapes_only = shapes_only };
+    if (e != NULL) o.becomes = e->becomes;
     *out = NULL;
     if (m == NULL) return DT_ERR_ARG;
     DT__TRY(dt__trace_inputs_of(m, info, in, &o.n_inputs));
     o.n_outputs = dt__module_outputs(m);
     return dt_trace_create(m, &o, out);
+}
+
+dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only, dt_trace **out)
+{
+    DT__NEED(dt_module_ctx(m), out);
+    return dt__trace_for(m, info, NULL, shapes_only, out);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */

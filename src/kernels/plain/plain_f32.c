@@ -15,6 +15,7 @@ _Static_assert(FLT_EVAL_METHOD == 0,
 #define TANH dt__tanh_f32
 #define LOG dt__log_f32
 #define ERFC dt__erfc_f32
+#define ERF dt__erf_f32
 #define FUSED(a, b, c) fmaf(a, b, c)
 #include "kernels/plain/plain.inc"
 

@@ -10,6 +10,7 @@
 #define TANH tanh
 #define LOG log
 #define ERFC erfc
+#define ERF erf
 #define FUSED(a, b, c) ((a) * (b) + (c)) /* fma of doubles is a call on x86, and slow */
 #include "kernels/plain/plain.inc"
 

@@ -39,6 +39,14 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                                    dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *below = dt_exp(t, dt_clamp(t, in[0], -INFINITY, 0));
+    below = dt_sub(t, below, dt_number(t, in[0], 1));
+    below = dt_mul(t, below, dt_number(t, in[0], ((const options *)given)->alpha));
+    out[0] = dt_where(t, in[0], in[0], below);
+}
+
 const dt_op dt__op_elu = {
     .name = "elu",
     .text = "y = x where x > 0, else alpha (e^x - 1)",
@@ -52,6 +60,7 @@ const dt_op dt__op_elu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_elu(dt_tape *t, dt_tensor *x, double alpha)

@@ -45,6 +45,20 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     else c->kernels->gelu_erf_backward(dt__count(dy), x, up, dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *x = in[0];
+    if (((const options *)given)->approximate == DT_GELU_ERF) {
+        dt_tensor *erf = dt_erf(t, dt_mul(t, x, dt_number(t, x, 0.70710678118654752440)));
+        dt_tensor *y = dt_mul(t, x, dt_add(t, erf, dt_number(t, x, 1)));
+        out[0] = dt_mul(t, y, dt_number(t, x, 0.5));
+        return;
+    }
+    dt_tensor *cube = dt_mul(t, dt_mul(t, dt_mul(t, x, dt_number(t, x, 0.044715)), x), x);
+    dt_tensor *u = dt_mul(t, dt_add(t, x, cube), dt_number(t, x, 1.59576912160573071176));
+    out[0] = dt_mul(t, x, dt_sigmoid(t, u));
+}
+
 const dt_op dt__op_gelu = {
     .name = "gelu",
     .text = "y = x (1 + erf(x / sqrt 2)) / 2, or the same by tanh",
@@ -58,6 +72,7 @@ const dt_op dt__op_gelu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)

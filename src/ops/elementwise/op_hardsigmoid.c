@@ -16,6 +16,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                                      dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    dt_tensor *x = dt_add(t, in[0], dt_number(t, in[0], 3));
+    out[0] = dt_div(t, dt_relu6(t, x), dt_number(t, in[0], 6));
+}
+
 const dt_op dt__op_hardsigmoid = {
     .name = "hardsigmoid",
     .text = "y = min(max(x + 3, 0), 6) / 6",
@@ -26,6 +33,7 @@ const dt_op dt__op_hardsigmoid = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_hardsigmoid(dt_tape *t, dt_tensor *x)

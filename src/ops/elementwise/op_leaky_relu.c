@@ -43,6 +43,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                            dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const double slope = ((const options *)given)->slope;
+    out[0] = dt_where(t, in[0], in[0], dt_mul(t, in[0], dt_number(t, in[0], slope)));
+}
+
 const dt_op dt__op_leaky_relu = {
     .name = "leaky_relu",
     .text = "y = x where x > 0, else slope x",
@@ -56,6 +62,7 @@ const dt_op dt__op_leaky_relu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope)

@@ -3,6 +3,8 @@
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
+#include <math.h>
+
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__shape_like(c, 0));
@@ -22,6 +24,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->mask(dt__count(dy), dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_clamp(t, in[0], 0, INFINITY);
+}
+
 const dt_op dt__op_relu = {
     .name = "relu",
     .text = "y = max(x, 0)",
@@ -32,6 +40,7 @@ const dt_op dt__op_relu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_relu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_relu, DT__CALL(x)); }

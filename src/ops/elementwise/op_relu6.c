@@ -23,6 +23,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->mask(dt__count(dy), dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_clamp(t, in[0], 0, 6);
+}
+
 const dt_op dt__op_relu6 = {
     .name = "relu6",
     .text = "y = min(max(x, 0), 6)",
@@ -33,6 +39,7 @@ const dt_op dt__op_relu6 = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_relu6(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_relu6, DT__CALL(x)); }

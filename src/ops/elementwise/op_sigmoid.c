@@ -15,6 +15,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                                  dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    dt_tensor *e = dt_exp(t, dt_neg(t, dt_abs(t, in[0]))), *one = dt_number(t, in[0], 1);
+    out[0] = dt_div(t, dt_where(t, dt_neg(t, in[0]), e, one), dt_add(t, one, e));
+}
+
 const dt_op dt__op_sigmoid = {
     .name = "sigmoid",
     .text = "y = 1 / (1 + e^-x)",
@@ -25,6 +32,7 @@ const dt_op dt__op_sigmoid = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)

@@ -16,6 +16,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                               dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_mul(t, in[0], dt_sigmoid(t, in[0]));
+}
+
 const dt_op dt__op_silu = {
     .name = "silu",
     .text = "y = x / (1 + e^-x)",
@@ -26,6 +32,7 @@ const dt_op dt__op_silu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_silu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_silu, DT__CALL(x)); }

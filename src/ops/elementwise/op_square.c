@@ -15,6 +15,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                                 dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_mul(t, in[0], in[0]);
+}
+
 const dt_op dt__op_square = {
     .name = "square",
     .text = "y = x^2",
@@ -25,6 +31,7 @@ const dt_op dt__op_square = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_square(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_square, DT__CALL(x)); }

@@ -29,6 +29,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->swiglu_backward(&s);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_mul(t, dt_silu(t, in[0]), in[1]);
+}
+
 const dt_op dt__op_swiglu = {
     .name = "swiglu",
     .text = "y = gate / (1 + e^-gate) * up",
@@ -39,6 +45,7 @@ const dt_op dt__op_swiglu = {
     .forward = forward,
     .backward = backward,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up)

@@ -1,0 +1,44 @@
+/* The error function, element by element.
+ *     y = 2 / sqrt(pi) times the integral of e^-s^2 from 0 to x      dx = dy 2 / sqrt(pi) e^-x^2 */
+#include "autograd/op.h"
+#include "ops/ops_list.h"
+
+static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
+
+static void forward(const dt_call *c)
+{
+    c->kernels->erf(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
+}
+
+static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
+{
+    c->kernels->erf_backward(dt__count(dy), dt__data(c->arg[0]), dt__data(dy), dt__data_mut(dx[0]));
+}
+
+const dt_op dt__op_erf = {
+    .name = "erf",
+    .text = "y = erf(x)",
+    .in_name = { "x" },
+    .out_name = { "y" },
+    .saves = { .arg = { DT_VALUE } },
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .over_dy = { true },
+};
+
+dt_tensor *dt_erf(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_erf, DT__CALL(x)); }
+
+static const dt__case cases[] = {
+    { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.25, 0, 1e-4, 0.75 } } },
+      .n_y = 5,
+      .y = { -0.99532226501895273, -0.27632639016823690, 0, 1.1283791633342486e-4,
+             0.71115563365351511 } },
+    { "far out", .in = { { { 4 }, .given = true, .values = { -60, -9, 9, 60 } } }, .n_y = 4,
+      .y = { -1, -1, 1, 1 } },
+    { "random", .in = { { { 2, 3, 4 }, .low = -3, .high = 3 } } },
+    { "long", .in = { { { 40003 }, .low = -3, .high = 3 } }, .rough = true },
+    { "empty", .in = { { { 0, 3 } } } },
+    { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
+};
+DT__CASES(erf, cases)
