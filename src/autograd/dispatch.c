@@ -477,13 +477,14 @@ static bool is_lowered(const dt_tape *t, const dt_op *op)
     return op->lower != NULL && t->lowers != NULL && t->lowers(t->lowers_user, op);
 }
 
-static dt_status lower(const dt_call *c, dt_tensor **out, int n_out)
+/* False: the call does not lower; it runs as it is. */
+static bool lower(const dt_call *c, dt_tensor **out, int n_out)
 {
-    dt_tensor *in[DT_MAX_IN] = { NULL }, *y[DT_MAX_OUT] = { NULL };
-    memcpy(in, c->in, sizeof c->in);
-    c->op->lower(c->tape, in, c->options, y);
+    dt_tensor *y[DT_MAX_OUT] = { NULL };
+    if (!is_lowered(c->tape, c->op)) return false;
+    c->op->lower(c->tape, c->in, c->options, y);
     for (int i = 0; i < n_out; i++) out[i] = y[i];
-    return c->tape->status;
+    return y[0] != NULL || c->tape->status != DT_OK;
 }
 
 /* An in-place op has no results and returns its first operand. */
@@ -501,7 +502,7 @@ dt_status dt_apply_n(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in
     dt_status s = check_inputs(t, op, in, n_in);
     if (s == DT_OK) {
         memcpy(c.in, in, (size_t)n_in * sizeof in[0]);
-        if (is_lowered(t, op)) return lower(&c, out, n_out);
+        if (lower(&c, out, n_out)) return t->status;
         s = run(&c);
     }
     if (s != DT_OK) return dt__tape_adopt(t, s);

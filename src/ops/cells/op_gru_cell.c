@@ -48,6 +48,24 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->gru_cell_backward(&cell, dt__data(dy), d);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    dt_tensor *gi[3], *gh[3], *one = dt_number(t, in[H], 1);
+    const int64_t n = in[H]->dims[1];
+    for (int k = 0; k < 3; k++) {
+        const dt_slice_options gate = {
+            { 1, { 1 } }, { 1, { k * n } }, { 1, { (k + 1) * n } }, { 0, { 0 } }
+        };
+        gi[k] = dt_slice(t, in[GI], &gate);
+        gh[k] = dt_slice(t, in[GH], &gate);
+    }
+    dt_tensor *r = dt_sigmoid(t, dt_add(t, gi[0], gh[0]));
+    dt_tensor *z = dt_sigmoid(t, dt_add(t, gi[1], gh[1]));
+    dt_tensor *y = dt_tanh(t, dt_add(t, gi[2], dt_mul(t, r, gh[2])));
+    out[0] = dt_add(t, dt_mul(t, dt_sub(t, one, z), y), dt_mul(t, z, in[H]));
+}
+
 const dt_op dt__op_gru_cell = {
     .name = "gru_cell",
     .text = "y = (1 - z) n + z h, r and z = sigmoid(gi + gh), n = tanh(gi_n + r gh_n)",
@@ -59,6 +77,7 @@ const dt_op dt__op_gru_cell = {
     .forward = forward,
     .backward = backward,
     .over_dy = { false, false, true },
+    .lower = lower,
 };
 
 dt_tensor *dt_gru_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *h)

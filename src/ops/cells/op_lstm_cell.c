@@ -51,6 +51,26 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->lstm_cell_backward(&cell, dt__data(dy), d);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    dt_tensor *gate[4];
+    const int64_t rows = in[GI]->dims[0], n = in[STATE]->dims[1];
+    for (int k = 0; k < 4; k++) {
+        const dt_slice_options o = {
+            { 1, { 1 } }, { 1, { k * n } }, { 1, { (k + 1) * n } }, { 0, { 0 } }
+        };
+        dt_tensor *sum = dt_add(t, dt_slice(t, in[GI], &o), dt_slice(t, in[GH], &o));
+        gate[k] = k == 2 ? dt_tanh(t, sum) : dt_sigmoid(t, sum);
+    }
+    const dt_slice_options half = {
+        { 1, { 0 } }, { 1, { rows } }, { 1, { 2 * rows } }, { 0, { 0 } }
+    };
+    dt_tensor *c = dt_mul(t, gate[1], dt_slice(t, in[STATE], &half));
+    c = dt_add(t, c, dt_mul(t, gate[0], gate[2]));
+    out[0] = dt_concat(t, (dt_tensor *[]){ dt_mul(t, gate[3], dt_tanh(t, c)), c }, 2, 0);
+}
+
 const dt_op dt__op_lstm_cell = {
     .name = "lstm_cell",
     .text = "h' = o tanh(c'), c' = f c + i g, i, f and o = sigmoid(gi + gh), g = tanh(gi_g + gh_g)",
@@ -62,6 +82,7 @@ const dt_op dt__op_lstm_cell = {
     .forward = forward,
     .backward = backward,
     .over_dy = { false, false, true },
+    .lower = lower,
 };
 
 dt_tensor *dt_lstm_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state)

@@ -1,11 +1,21 @@
 /* 1d convolution.      y[n,o,i] = b[o] + sum of x[n, c, i s - p + k d] w[o,c,k] */
 #include "ops/convolution/conv_codes.h"
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 
 static const dt_key keys[] = {
     DT__CONV_KEYS(DT_KEY_INT, "1", "0"),
     { 0 },
 };
+
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_conv_options o = *(const dt_conv_options *)given;
+    o.stride[1] = o.dilation[1] = 1;
+    o.padding[1] = o.output_padding[1] = 0;
+    dt_tensor *x = dt__line_to_plane(t, in[0]), *weight = dt__line_to_plane(t, in[1]);
+    out[0] = dt__plane_to_line(t, dt_conv2d(t, x, weight, in[DT__CONV_BIAS], &o));
+}
 
 const dt_op dt__op_conv1d = {
     .name = "conv1d",
@@ -26,6 +36,7 @@ const dt_op dt__op_conv1d = {
     .takes_codes = dt__conv_takes_codes,
     .backward = dt__conv_backward,
     .scratch = dt__conv_backward_scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_conv1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

@@ -2,12 +2,23 @@
  *     y[n, o, i s - p + k d] += x[n,c,i] w[c,o,k], and b[o] */
 #include "ops/convolution/conv_codes.h"
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 
 static const dt_key keys[] = {
     DT__CONV_KEYS(DT_KEY_INT, "1", "0"),
     DT__CONV_OUTPUT_PADDING(DT_KEY_INT, "0"),
     { 0 },
 };
+
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_conv_options o = *(const dt_conv_options *)given;
+    o.stride[1] = o.dilation[1] = 1;
+    o.padding[1] = o.output_padding[1] = 0;
+    dt_tensor *x = dt__line_to_plane(t, in[0]), *weight = dt__line_to_plane(t, in[1]);
+    dt_tensor *y = dt_conv_transpose2d(t, x, weight, in[DT__CONV_BIAS], &o);
+    out[0] = dt__plane_to_line(t, y);
+}
 
 const dt_op dt__op_conv_transpose1d = {
     .name = "conv_transpose1d",
@@ -28,6 +39,7 @@ const dt_op dt__op_conv_transpose1d = {
     .takes_codes = dt__conv_takes_codes,
     .backward = dt__conv_backward,
     .scratch = dt__conv_backward_scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_conv_transpose1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

@@ -62,6 +62,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     if (dx[X] != NULL) c->kernels->prelu_backward(&p, dt__data(dy), dt__data_mut(dx[X]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    dt_tensor *x = in[X], *slope = in[SLOPE];
+    int64_t dims[DT_MAX_RANK] = { slope->dims[0] };
+    int rank = x->rank == 0 ? 0 : 1;
+    for (int i = 2; i < x->rank && slope->dims[0] != 1; i++) dims[rank++] = 1;
+    dt_tensor *below = dt_mul(t, x, dt_reshape(t, slope, rank, dims));
+    out[0] = dt_where(t, x, x, below);
+}
+
 const dt_op dt__op_prelu = {
     .name = "prelu",
     .text = "y = x where x > 0, else slope[c] x",
@@ -73,6 +84,7 @@ const dt_op dt__op_prelu = {
     .backward = backward,
     .scratch = scratch,
     .over_dy = { true },
+    .lower = lower,
 };
 
 dt_tensor *dt_prelu(dt_tape *t, dt_tensor *x, dt_tensor *slope)

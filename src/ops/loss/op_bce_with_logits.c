@@ -4,6 +4,8 @@
  *     dx = (1 - t - (1 + (w - 1) t) sigmoid(-x)) dl / n
  * log(1 + exp(-x)) is max(-x, 0) + log1p(exp(-|x|)), which no x overflows. */
 #include "ops/ops_list.h"
+
+#include <math.h>
 #include "ops/elementwise/pointwise.h"
 
 typedef struct options {
@@ -48,6 +50,20 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     dt__pointwise_backward(&p, dy, dx, c->kernels->bce_with_logits_backward);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *x = in[0], *target = in[1], *one = dt_number(t, x, 1), *factor = one;
+    if (in[2] != NULL) {
+        factor = dt_add(t, dt_mul(t, target, dt_sub(t, in[2], one)), one);
+    }
+    dt_tensor *tail = dt_log(t, dt_add(t, one, dt_exp(t, dt_neg(t, dt_abs(t, x)))));
+    tail = dt_add(t, dt_clamp(t, dt_neg(t, x), 0, INFINITY), tail);
+    dt_tensor *e = dt_mul(t, dt_sub(t, one, target), x);
+    e = dt_add(t, e, dt_mul(t, factor, tail));
+    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
+    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+}
+
 const dt_op dt__op_bce_with_logits = {
     .name = "bce_with_logits",
     .text = "the mean or sum of (1 - target) x + (1 + (pos_weight - 1) target) log(1 + exp(-x))",
@@ -62,6 +78,7 @@ const dt_op dt__op_bce_with_logits = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_bce_with_logits(dt_tape *t, dt_tensor *x, dt_tensor *target, dt_tensor *pos_weight,

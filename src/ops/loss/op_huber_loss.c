@@ -51,6 +51,16 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     dt__pointwise_backward(&p, dy, dx, c->kernels->huber_loss_backward);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const options *o = given;
+    dt_tensor *e = dt_sub(t, in[0], in[1]), *near = dt_clamp(t, e, -o->delta, o->delta);
+    dt_tensor *half = dt_mul(t, dt_square(t, near), dt_number(t, e, 0.5)); /* e^2 / 2 there */
+    dt_tensor *far = dt_sub(t, dt_abs(t, e), dt_abs(t, near));
+    e = dt_add(t, half, dt_mul(t, far, dt_number(t, e, o->delta)));
+    out[0] = o->reduction == DT_REDUCE_MEAN ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+}
+
 const dt_op dt__op_huber_loss = {
     .name = "huber_loss",
     .text = "the mean or sum of e^2 / 2 where |e| <= delta, else delta (|e| - delta / 2), "
@@ -64,6 +74,7 @@ const dt_op dt__op_huber_loss = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_huber_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, double delta, int reduction)

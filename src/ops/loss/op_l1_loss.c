@@ -38,6 +38,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     dt__pointwise_backward(&p, dy, dx, c->kernels->l1_loss_backward);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *e = dt_abs(t, dt_sub(t, in[0], in[1]));
+    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
+    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+}
+
 const dt_op dt__op_l1_loss = {
     .name = "l1_loss",
     .text = "the mean or sum of |x - target|",
@@ -50,6 +57,7 @@ const dt_op dt__op_l1_loss = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_l1_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)

@@ -50,6 +50,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     }
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *e = dt_square(t, dt_sub(t, in[0], in[1]));
+    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
+    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+}
+
 const dt_op dt__op_mse = {
     .name = "mse",
     .text = "the mean or sum of (x - target)^2",
@@ -62,6 +69,7 @@ const dt_op dt__op_mse = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)

@@ -214,3 +214,23 @@ dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operand
     DT__NEED_OP(t, operands);
     return apply(t, &dt__op_batch_norm2d, x, operands, options);
 }
+
+void dt__batch_norm_lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    const dt_batch_norm_options *o = options;
+    if (o->training) return; /* the statistics are written */
+    dt_tensor *v[FACTOR + 1] = { NULL }, *x = in[X];
+    int64_t dims[DT_MAX_RANK] = { x->dims[1] };
+    for (int i = 2; i < x->rank; i++) dims[i - 1] = 1;
+    for (int i = WEIGHT; i <= FACTOR; i++) {
+        if (in[i] != NULL && i != RESIDUAL) v[i] = dt_reshape(t, in[i], x->rank - 1, dims);
+    }
+    if (in[FACTOR] != NULL) x = dt_div(t, x, v[FACTOR]);
+    x = dt_sub(t, x, v[RUNNING_MEAN]);
+    x = dt_div(t, x, dt_sqrt(t, dt_add(t, v[RUNNING_VAR], dt_number(t, in[X], o->eps))));
+    if (in[WEIGHT] != NULL) x = dt_mul(t, x, v[WEIGHT]);
+    if (in[BIAS] != NULL) x = dt_add(t, x, v[BIAS]);
+    if (in[RESIDUAL] != NULL) x = dt_add(t, x, in[RESIDUAL]);
+    if (o->activation == DT_ACT_RELU) x = dt_relu(t, x);
+    out[0] = o->activation == DT_ACT_RELU6 ? dt_relu6(t, x) : x;
+}

@@ -14,6 +14,8 @@ void dt__batch_norm_forward(const dt_call *c);
 size_t dt__batch_norm_scratch(const dt_call *c);
 void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
+void dt__batch_norm_lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out);
+
 /* Defines the op; the file must define the shape function `shape`. */
 #define DT__BATCH_NORM(op_name)                                                                    \
     const dt_op dt__op_##op_name = {                                                               \
@@ -37,6 +39,7 @@ void dt__batch_norm_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         .forward = dt__batch_norm_forward,                                                         \
         .backward = dt__batch_norm_backward,                                                       \
         .scratch = dt__batch_norm_scratch,                                                         \
+        .lower = dt__batch_norm_lower,                                                             \
     };
 
 #endif

@@ -81,6 +81,22 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->group_norm_backward(&g, dt__data(dy), d);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const dt_group_norm_options *o = given;
+    dt_tensor *x = in[0];
+    const int64_t inner = x->dims[0] == 0 ? 0 : x->count / x->dims[0] / dt__max_i64(1, o->groups);
+    const dt_layer_norm_options row = { 1, o->eps };
+    const int64_t groups[] = { x->dims[0], o->groups, inner };
+    int64_t channels[DT_MAX_RANK] = { x->dims[1] };
+    for (int i = 2; i < x->rank; i++) channels[i - 1] = 1;
+    dt_tensor *y = dt_layer_norm(t, dt_reshape(t, x, 3, groups), NULL, NULL, &row);
+    y = dt_reshape(t, y, x->rank, x->dims);
+    if (in[1] != NULL) y = dt_mul(t, y, dt_reshape(t, in[1], x->rank - 1, channels));
+    if (in[2] != NULL) y = dt_add(t, y, dt_reshape(t, in[2], x->rank - 1, channels));
+    out[0] = y;
+}
+
 const dt_op dt__op_group_norm = {
     .name = "group_norm",
     .text = "y = (x - mean) / sqrt(var + eps) * weight + bias per sample and group of channels",
@@ -96,6 +112,7 @@ const dt_op dt__op_group_norm = {
     .forward = forward,
     .backward = backward,
     .scratch = scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

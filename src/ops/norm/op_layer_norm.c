@@ -64,6 +64,18 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->layer_norm_backward(&l, dt__data(dy), d);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const dt_layer_norm_options *o = given;
+    dt_reduce_options row = { { (int)o->normalized_dims, { 0 } }, true };
+    for (int i = 0; i < row.dims.n; i++) row.dims.v[i] = -1 - i;
+    dt_tensor *x = dt_sub(t, in[0], dt_mean(t, in[0], &row));
+    dt_tensor *var = dt_mean(t, dt_square(t, x), &row);
+    x = dt_div(t, x, dt_sqrt(t, dt_add(t, var, dt_number(t, x, o->eps))));
+    if (in[1] != NULL) x = dt_mul(t, x, in[1]);
+    out[0] = in[2] != NULL ? dt_add(t, x, in[2]) : x;
+}
+
 const dt_op dt__op_layer_norm = {
     .name = "layer_norm",
     .text = "y = (x - mean) / sqrt(var + eps) * weight + bias over a row",
@@ -76,6 +88,7 @@ const dt_op dt__op_layer_norm = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

@@ -55,6 +55,14 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->rms_norm_backward(&m, dt__data(dy), d);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *x = in[0], *eps = dt_number(t, x, ((const options *)given)->eps);
+    dt_tensor *mean = dt_mean(t, dt_square(t, x), &(dt_reduce_options){ { 1, { -1 } }, true });
+    x = dt_div(t, x, dt_sqrt(t, dt_add(t, mean, eps)));
+    out[0] = in[1] != NULL ? dt_mul(t, x, in[1]) : x;
+}
+
 const dt_op dt__op_rms_norm = {
     .name = "rms_norm",
     .text = "y = x / sqrt(mean of x^2 + eps) * weight over the last dimension",
@@ -67,6 +75,7 @@ const dt_op dt__op_rms_norm = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps)

@@ -2,6 +2,7 @@
  *     y[.., i] = mean of x[.., floor(i L / length) ... ceil((i+1) L / length) - 1]
  *     dx = sum of dy / n over the bins that contain x, n the bin's number of elements */
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 #include "ops/pool/resize_ops.h"
 
 static void forward(const dt_call *c)
@@ -16,6 +17,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->adaptive_avg_pool_backward(&r, dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const int64_t length = ((const dt__size_options *)given)->size[0];
+    dt_tensor *y = dt_adaptive_avg_pool2d(t, dt__line_to_plane(t, in[0]), length, 1);
+    out[0] = dt__plane_to_line(t, y);
+}
+
 const dt_op dt__op_adaptive_avg_pool1d = {
     .name = "adaptive_avg_pool1d",
     .text = "the means of bins that divide each line",
@@ -27,6 +35,7 @@ const dt_op dt__op_adaptive_avg_pool1d = {
     .shape = dt__size_shape1d,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_adaptive_avg_pool1d(dt_tape *t, dt_tensor *x, int64_t length)

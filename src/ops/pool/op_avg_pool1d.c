@@ -1,5 +1,6 @@
 /* The mean of each window of the lines of x [N, C, L]: pool_ops.c. */
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 #include "ops/pool/pool_ops.h"
 
 static const dt_key keys[] = {
@@ -7,6 +8,15 @@ static const dt_key keys[] = {
     DT__AVG_POOL_KEY,
     { 0 },
 };
+
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_pool_options o = *(const dt_pool_options *)given;
+    o.kernel[1] = o.dilation[1] = 1;
+    o.stride[1] = o.padding[1] = 0;
+    dt_tensor *x = dt__line_to_plane(t, in[0]);
+    out[0] = dt__plane_to_line(t, dt_avg_pool2d(t, x, &o));
+}
 
 const dt_op dt__op_avg_pool1d = {
     .name = "avg_pool1d",
@@ -19,6 +29,7 @@ const dt_op dt__op_avg_pool1d = {
     .shape = dt__avg_pool1d_shape,
     .forward = dt__avg_pool_forward,
     .backward = dt__avg_pool_backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_avg_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *options)

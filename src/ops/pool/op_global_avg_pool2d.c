@@ -2,6 +2,12 @@
 #include "ops/ops_list.h"
 #include "ops/pool/pool_ops.h"
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
+{
+    (void)options;
+    out[0] = dt_mean(t, in[0], &(dt_reduce_options){ { 2, { 2, 3 } }, false });
+}
+
 const dt_op dt__op_global_avg_pool2d = {
     .name = "global_avg_pool2d",
     .text = "the mean of each plane",
@@ -11,6 +17,7 @@ const dt_op dt__op_global_avg_pool2d = {
     .forward = dt__global_avg_pool_forward,
     .backward = dt__global_avg_pool_backward,
     .scratch = dt__global_avg_pool_scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_global_avg_pool2d(dt_tape *t, dt_tensor *x)

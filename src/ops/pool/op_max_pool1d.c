@@ -1,5 +1,6 @@
 /* The largest pixel of each window of the lines of x [N, C, L]: pool_ops.c. */
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 #include "ops/pool/pool_ops.h"
 
 static const dt_key keys[] = {
@@ -7,6 +8,15 @@ static const dt_key keys[] = {
     DT__MAX_POOL_KEY,
     { 0 },
 };
+
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_pool_options o = ((const dt__max_pool_options *)given)->pool;
+    o.kernel[1] = o.dilation[1] = 1;
+    o.stride[1] = o.padding[1] = 0;
+    dt_tensor *x = dt__line_to_plane(t, in[0]);
+    out[0] = dt__plane_to_line(t, dt_max_pool2d(t, x, &o, NULL));
+}
 
 const dt_op dt__op_max_pool1d = {
     .name = "max_pool1d",
@@ -20,6 +30,7 @@ const dt_op dt__op_max_pool1d = {
     .shape = dt__max_pool1d_shape,
     .forward = dt__max_pool_forward,
     .backward = dt__max_pool_backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_max_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *o, dt_tensor **index)

@@ -1,6 +1,7 @@
 /* Nearest-neighbour resampling of the lines of x [N, C, L] to another length.
  *     y[.., i] = x[.., floor(i L / length)]      dx = sum of dy over the elements that copy x */
 #include "ops/ops_list.h"
+#include "ops/shape/view.h"
 #include "ops/pool/resize_ops.h"
 
 static void forward(const dt_call *c)
@@ -15,6 +16,13 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->upsample_backward(&r, dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const int64_t length = ((const dt__size_options *)given)->size[0];
+    dt_tensor *y = dt_upsample_nearest(t, dt__line_to_plane(t, in[0]), length, 1);
+    out[0] = dt__plane_to_line(t, y);
+}
+
 const dt_op dt__op_upsample_nearest1d = {
     .name = "upsample_nearest1d",
     .text = "lines resampled to another length by nearest neighbour",
@@ -27,6 +35,7 @@ const dt_op dt__op_upsample_nearest1d = {
     .shape = dt__size_shape1d,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_upsample_nearest1d(dt_tape *t, dt_tensor *x, int64_t length)

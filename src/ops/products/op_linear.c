@@ -225,6 +225,32 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
+/* An activation as an op of its own. */
+static dt_tensor *activated(dt_tape *t, dt_tensor *x, int activation)
+{
+    typedef dt_tensor *function(dt_tape * t, dt_tensor * x);
+    static function *const functions[] = { NULL,         dt_relu,       NULL,    NULL,
+                                           dt_tanh,      dt_sigmoid,    dt_silu, dt_relu6,
+                                           dt_hardswish, dt_hardsigmoid };
+    if (activation == DT_ACT_NONE) return x;
+    if (activation == DT_ACT_ELU) return dt_elu(t, x, 1);
+    if (activation == DT_ACT_GELU) return dt_gelu(t, x, DT_GELU_ERF);
+    if (activation == DT_ACT_GELU_TANH) return dt_gelu(t, x, DT_GELU_TANH);
+    return functions[activation](t, x);
+}
+
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *x = in[X], *y, *weight = in[WEIGHT];
+    const int64_t row[] = { 1, x->count };
+    if (x->rank == 1) x = dt_reshape(t, x, 2, row);
+    y = dt_matmul(t, x, dt_transpose(t, weight, 0, 1));
+    if (in[X]->rank == 1) y = dt_reshape(t, y, 1, weight->dims);
+    if (in[BIAS] != NULL) y = dt_add(t, y, in[BIAS]);
+    if (in[RESIDUAL] != NULL) y = dt_add(t, y, in[RESIDUAL]);
+    out[0] = activated(t, y, ((const options *)given)->activation);
+}
+
 const dt_op dt__op_linear = {
     .name = "linear",
     .text = "y = activation(x W^T + bias + residual)",
@@ -245,6 +271,7 @@ const dt_op dt__op_linear = {
     .takes_codes = dt__linear_takes_codes,
     .backward = backward,
     .scratch = scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_linear_act(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

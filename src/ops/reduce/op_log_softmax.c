@@ -15,6 +15,15 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->log_softmax_backward(&l, dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const int64_t dim = ((const dt__dim_options *)given)->dim;
+    if (in[0]->count == 0) return;
+    dt_tensor *x = dt_sub(t, in[0], dt_max(t, in[0], dim, true, NULL));
+    dt_tensor *all = dt_sum(t, dt_exp(t, x), &(dt_reduce_options){ { 1, { dim } }, true });
+    out[0] = dt_sub(t, x, dt_log(t, all));
+}
+
 const dt_op dt__op_log_softmax = {
     .name = "log_softmax",
     .text = "y = x - max - log(sum of exp(x - max)) along `dim`",
@@ -27,6 +36,7 @@ const dt_op dt__op_log_softmax = {
     .shape = dt__along_shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_log_softmax(dt_tape *t, dt_tensor *x, int64_t dim)

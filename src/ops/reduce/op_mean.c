@@ -16,6 +16,14 @@ static size_t scratch(const dt_call *c)
     return (size_t)c->out[0]->count * dt_dtype_size(c->out[0]->dtype);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    dt_tensor *sum = dt_sum(t, in[0], given);
+    if (sum == NULL) return;
+    const double n = (double)in[0]->count / (double)dt__max_i64(1, sum->count);
+    out[0] = dt_div(t, sum, dt_number(t, in[0], n));
+}
+
 const dt_op dt__op_mean = {
     .name = "mean",
     .text = "the mean over `dims`",
@@ -28,6 +36,7 @@ const dt_op dt__op_mean = {
     .forward = forward,
     .backward = backward,
     .scratch = scratch,
+    .lower = lower,
 };
 
 dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)

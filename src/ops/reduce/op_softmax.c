@@ -17,6 +17,17 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     c->kernels->softmax_backward(&l, dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0]));
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const int64_t dim = ((const dt__dim_options *)given)->dim;
+    if (in[0]->count == 0) return;
+    dt_tensor *most = dt_max(t, in[0], dim, true, NULL);
+    most = dt_clamp(t, most, -3e38, INFINITY); /* of -inf alone */
+    dt_tensor *e = dt_exp(t, dt_sub(t, in[0], most));
+    dt_tensor *all = dt_sum(t, e, &(dt_reduce_options){ { 1, { dim } }, true });
+    out[0] = dt_div(t, e, dt_clamp(t, all, 1e-30, INFINITY)); /* 0 / 1e-30; else it is above 1 */
+}
+
 const dt_op dt__op_softmax = {
     .name = "softmax",
     .text = "y = exp(x - max) / sum of exp(x - max) along `dim`",
@@ -29,6 +40,7 @@ const dt_op dt__op_softmax = {
     .shape = dt__along_shape,
     .forward = forward,
     .backward = backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)

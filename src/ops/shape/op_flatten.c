@@ -37,6 +37,20 @@ static dt_status shape(dt_call *c)
     return dt__reshaped(c, rank, dims);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const options *o = given;
+    const int from = in[0]->rank, start = (int)(o->start < 0 ? o->start + from : o->start);
+    const int end = (int)(o->end < 0 ? o->end + from : o->end);
+    int64_t dims[DT_MAX_RANK] = { 1 };
+    int rank = from == 0;
+    for (int d = 0; d < from; d++) {
+        if (d > start && d <= end) dims[rank - 1] *= in[0]->dims[d];
+        else dims[rank++] = in[0]->dims[d];
+    }
+    out[0] = dt_reshape(t, in[0], rank, dims);
+}
+
 const dt_op dt__op_flatten = {
     .name = "flatten",
     .text = "merges dimensions `start_dim` ... `end_dim` into one",
@@ -50,6 +64,7 @@ const dt_op dt__op_flatten = {
     .shape = shape,
     .forward = dt__reshaped_forward,
     .backward = dt__reshaped_backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end)

@@ -26,6 +26,17 @@ static dt_status shape(dt_call *c)
     return dt__permuted(c, order);
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    const options *o = given;
+    const int rank = in[0]->rank;
+    const int64_t a = o->dim0 < 0 ? o->dim0 + rank : o->dim0;
+    const int64_t b = o->dim1 < 0 ? o->dim1 + rank : o->dim1;
+    int64_t order[DT_MAX_RANK];
+    for (int d = 0; d < rank; d++) order[d] = d == a ? b : d == b ? a : d;
+    out[0] = dt_permute(t, in[0], order);
+}
+
 const dt_op dt__op_transpose = {
     .name = "transpose",
     .text = "swaps dimensions dim0 and dim1: a view",
@@ -39,6 +50,7 @@ const dt_op dt__op_transpose = {
     .shape = shape,
     .forward = dt__view_forward,
     .backward = dt__permuted_backward,
+    .lower = lower,
 };
 
 dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1)

@@ -57,3 +57,14 @@ void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *con
     (void)c;
     memcpy(dt__data_mut(dx[0]), dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
 }
+
+dt_tensor *dt__line_to_plane(dt_tape *t, dt_tensor *x)
+{
+    if (x == NULL) return NULL;
+    return dt_reshape(t, x, 4, (const int64_t[]){ x->dims[0], x->dims[1], x->dims[2], 1 });
+}
+
+dt_tensor *dt__plane_to_line(dt_tape *t, dt_tensor *x)
+{
+    return x == NULL ? NULL : dt_reshape(t, x, 3, x->dims);
+}

@@ -18,4 +18,8 @@ void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *con
 /* The forward of views: does nothing. */
 void dt__view_forward(const dt_call *c);
 
+/* For `lower` of ops on lines: x [N, C, L] as images [N, C, L, 1], and back. NULL stays NULL. */
+dt_tensor *dt__line_to_plane(dt_tape *t, dt_tensor *x);
+dt_tensor *dt__plane_to_line(dt_tape *t, dt_tensor *x);
+
 #endif
