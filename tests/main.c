@@ -1,5 +1,7 @@
 /* The runner: `detent-test` runs every suite, `detent-test TOPIC ...` those named, and
- * `detent-test --list` names them. Check runs each test in a process of its own, so a crash is one
+ * `detent-test --list` names them. `detent-test TOPIC CASE ...` runs tests of a suite by name, or
+ * members of what it runs over, such as an op or a layer; `--list TOPIC` names them. A word behind
+ * a suite that is both a case of it and a suite is the case. Check runs each test in a process of its own, so a crash is one
  * failure. Under a sanitizer, and with CK_FORK=no, for a debugger, all run in this process: a third
  * of the time of sanitized tests went into starting and ending processes, each of which is searched
  * for leaks. CK_FORK=yes tells which of a suite's tests leaks. A test may print a report of its own
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct entry {
     const char *topic;
@@ -27,15 +30,22 @@ typedef struct counts {
     int passed, failed, skipped;
 } counts;
 
-static void run(const entry *e, counts *all)
+static void run(const entry *e, char *const *names, int n, counts *all)
 {
+    test_choice only = { .name = names, .n = n };
+    test_choose(n > 0 ? &only : NULL);
     SRunner *runner = srunner_create(e->suite());
     srunner_run_all(runner, CK_SILENT);
     counts c = { .failed = srunner_ntests_failed(runner), .skipped = (int)test_skips() };
     c.passed = srunner_ntests_run(runner) - c.failed - c.skipped;
     if (c.failed > 0) srunner_print(runner, CK_NORMAL);
     srunner_free(runner);
-    printf("%-20s %d passed, %d failed, %d skipped\n", e->topic, c.passed, c.failed, c.skipped);
+    char title[200];
+    int used = snprintf(title, sizeof title, "%s", e->topic);
+    for (int i = 0; i < n && used < (int)sizeof title; i++) {
+        used += snprintf(title + used, sizeof title - (size_t)used, " %s", names[i]);
+    }
+    printf("%-20s %d passed, %d failed, %d skipped\n", title, c.passed, c.failed, c.skipped);
     all->passed += c.passed;
     all->failed += c.failed;
     all->skipped += c.skipped;
@@ -48,6 +58,63 @@ static const entry *find(const char *topic)
     return e->topic == NULL ? NULL : e;
 }
 
+/* Makes the suite without running it. Returns how many tests it has for the names. */
+static int look(const entry *e, test_choice choice)
+{
+    test_choose(&choice);
+    srunner_free(srunner_create(e->suite()));
+    test_choose(NULL);
+    return choice.added;
+}
+
+/* How many of the arguments, from the first on, are cases of the suite. */
+static int count_cases(const entry *e, char *const *names, int n)
+{
+    int k = 0;
+    while (k < n && look(e, (test_choice){ .name = names + k, .n = 1 }) > 0) k++;
+    return k;
+}
+
+static int list(const char *topic)
+{
+    const entry *e = topic == NULL ? entries : find(topic);
+    if (e == NULL) return -1;
+    if (topic != NULL) look(e, (test_choice){ .list = true });
+    for (; topic == NULL && e->topic != NULL; e++) puts(e->topic);
+    return 0;
+}
+
+/* Says that no suite, or no case of the suite in front of it, is called so, and what there is. */
+static int refuse(const char *name, const entry *before)
+{
+    fflush(stdout);
+    fprintf(stderr, "detent-test: no suite '%s'", name);
+    if (before != NULL) fprintf(stderr, ", and no case of that name in '%s'", before->topic);
+    fprintf(stderr, "; %s:\n", before == NULL ? "the suites" : "its cases");
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    list(before == NULL ? NULL : before->topic);
+    return 2;
+}
+
+/* Arguments are suites, each with cases of it behind it. */
+static int run_named(int n, char **names, counts *all)
+{
+    const entry *e = NULL;
+    for (int i = 0; i < n; i++) { /* nothing runs where a name is unknown */
+        const entry *next = find(names[i]);
+        if (next == NULL) return refuse(names[i], e);
+        e = next;
+        i += count_cases(e, names + i + 1, n - i - 1);
+    }
+    for (int i = 0; i < n;) {
+        e = find(names[i++]);
+        const int cases = count_cases(e, names + i, n - i);
+        run(e, names + i, cases, all);
+        i += cases;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a test's process must not print our lines again */
@@ -55,20 +122,15 @@ int main(int argc, char **argv)
 #ifdef TEST_SANITIZED
     if (getenv("CK_FORK") == NULL) test_share_process();
 #endif
-    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-        for (const entry *e = entries; e->topic != NULL; e++) puts(e->topic);
-        return EXIT_SUCCESS;
-    }
-    for (int i = 1; i < argc; i++) {
-        if (find(argv[i]) != NULL) continue;
-        fprintf(stderr, "detent-test: no suite '%s'; --list names them\n", argv[i]);
-        return 2;
+    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+        return list(argv[2]) == 0 ? EXIT_SUCCESS : refuse(argv[2], NULL);
     }
     test_begin();
     counts all = { 0 };
-    for (int i = 1; i < argc; i++) run(find(argv[i]), &all);
-    for (const entry *e = entries; argc == 1 && e->topic != NULL; e++) run(e, &all);
+    const int status = run_named(argc - 1, argv + 1, &all);
+    for (const entry *e = entries; argc == 1 && e->topic != NULL; e++) run(e, NULL, 0, &all);
     test_end();
+    if (status != 0) return status;
     if (argc != 2) {
         printf("%d passed, %d failed, %d skipped\n", all.passed, all.failed, all.skipped);
     }

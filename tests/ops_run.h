@@ -84,7 +84,4 @@ bool ops_near(ops_values a, ops_values b, double relative, double absolute);
  * Prints a row for each; returns the number of failures, and counts cases and values. */
 int ops_golden(const dt_op *op, int *cases, int *compared);
 
-/* Returns the text that docs/ops.md should have, to be freed. */
-char *ops_markdown(const dt_op *const *ops, int n);
-
 #endif

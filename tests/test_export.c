@@ -1,4 +1,4 @@
-/* Exporters in general: the table of docs/export.md, what is refused and how, convert.formats. */
+/* Exporters in general: what is refused and how, convert.formats. */
 #include "models.h"
 #include "testing.h"
 
@@ -10,85 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-
-static const dt_op *const all[] = {
-#define DT__OP(name) &dt__op_##name,
-#include "ops/ops.inc"
-#undef DT__OP
-};
-
-/* ---- the page -------------------------------------------------------------------------------- */
-
-#define BEGIN "<!-- ops: begin, by DETENT_UPDATE=1 detent-test export -->\n"
-#define END "<!-- ops: end -->\n"
-
-/* Ops of training alone: losses, updates, what draws numbers. */
-static bool is_of_training(const dt_op *op)
-{
-    static const char *const losses[] = { "cross_entropy", "linear_cross_entropy", "distill", "mse",
-                                          "bce_with_logits" };
-    const size_t n = strlen(op->name);
-    bool is =
-        op->random || op->name[n - 1] == '_' || (n > 5 && strcmp(op->name + n - 5, "_loss") == 0);
-    for (int i = 0; i < DT__COUNT_OF(losses); i++) is = is || strcmp(op->name, losses[i]) == 0;
-    return is;
-}
-
-static size_t table_of(char *text, size_t room)
-{
-    size_t used = (size_t)snprintf(text, room, BEGIN "| op |");
-    int count[32] = { 0 }, traced = 0, ops = 0;
-    const dt_exporter *e;
-    for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-        ck_assert_int_lt(k, DT__COUNT_OF(count));
-        if (e->traced) used += (size_t)snprintf(text + used, room - used, " `%s` |", e->name);
-        traced += e->traced;
-    }
-    used += (size_t)snprintf(text + used, room - used, "\n|---|");
-    for (int k = 0; k < traced; k++) used += (size_t)snprintf(text + used, room - used, "---|");
-    used += (size_t)snprintf(text + used, room - used, "\n");
-    for (int i = 0; i < DT__COUNT_OF(all); i++) {
-        if (is_of_training(all[i])) continue;
-        ops++;
-        used += (size_t)snprintf(text + used, room - used, "| `%s` |", all[i]->name);
-        for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-            if (!e->traced) continue;
-            const char *to = e->becomes(all[i]->name);
-            count[k] += to != NULL;
-            used += (size_t)snprintf(text + used, room - used, " %s |", to == NULL ? "-" : to);
-        }
-        used += (size_t)snprintf(text + used, room - used, "\n");
-    }
-    for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-        if (!e->traced) continue;
-        used += (size_t)snprintf(text + used, room - used, "\n`%s` has %d of %d ops.\n", e->name,
-                                 count[k], ops);
-    }
-    return used + (size_t)snprintf(text + used, room - used, END);
-}
-
-START_TEST(the_table_is_up_to_date)
-{
-    static char want[1 << 15];
-    char path[TEST_PATH];
-    ck_assert(table_of(want, sizeof want) < sizeof want);
-    test_join(path, DETENT_SOURCE_DIR, "docs/export.md");
-    char *page = test_read_file(path, NULL);
-    const char *from = strstr(page, BEGIN), *to = strstr(page, END);
-    ck_assert_msg(from != NULL && to != NULL, "docs/export.md has no place for the table of ops");
-    const size_t n = (size_t)(to - from) + strlen(END);
-    if (getenv("DETENT_UPDATE") != NULL) {
-        char *whole = malloc(strlen(page) + sizeof want);
-        sprintf(whole, "%.*s%s%s", (int)(from - page), page, want, to + strlen(END));
-        test_write_text(path, whole);
-        free(whole);
-    } else {
-        ck_assert_msg(n == strlen(want) && memcmp(from, want, n) == 0,
-                      "the table of docs/export.md is old; DETENT_UPDATE=1 detent-test export");
-    }
-    free(page);
-}
-END_TEST
 
 /* ---- what a format lacks --------------------------------------------------------------------- */
 
@@ -302,7 +223,6 @@ Suite *test_export_suite(void)
 {
     Suite *s = suite_create("export");
     TCase *c = tcase_create("exports");
-    tcase_add_test(c, the_table_is_up_to_date);
     tcase_add_loop_test(c, all_that_is_missing_is_one_error, 0, 2);
     tcase_add_loop_test(c, prepared_models_are_checked_and_not_written, 0, 2);
     tcase_add_test(c, wrong_arguments_are_errors);

@@ -17,6 +17,8 @@ static const char *const names[] = {
 #undef DT__KERNEL_F32
 };
 
+static const char *kernel_name(int i) { return names[i]; }
+
 static const kernel_case *find(const kernel_case *list, const char *name)
 {
     while (list->name != NULL && strcmp(list->name, name) != 0) list++;
@@ -235,7 +237,7 @@ Suite *test_kernels_suite(void)
 {
     Suite *s = suite_create("kernels");
     TCase *c = tcase_create("equivalence");
-    tcase_add_loop_test(c, every_set_equals_plain_c, 0, DT__COUNT_OF(names));
+    tcase_add_named_test(c, every_set_equals_plain_c, DT__COUNT_OF(names), kernel_name);
     tcase_add_test(c, every_case_has_a_kernel);
     tcase_add_test(c, wrong_kernels_are_noticed);
     tcase_add_loop_test(c, reaching_behind_an_operand_is_fatal, 0, 2);

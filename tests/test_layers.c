@@ -21,6 +21,8 @@ static const dt__layer_cases *const all[] = {
 #undef DT__NN
 };
 
+static const char *layer_name(int i) { return all[i]->name; }
+
 typedef enum mark { NONE, GOOD, BAD } mark;
 
 /* A check of one case. NONE where it does not apply. */
@@ -655,7 +657,7 @@ Suite *test_layers_suite(void)
 {
     Suite *s = suite_create("layers");
     TCase *c = tcase_create("table");
-    tcase_add_loop_test(c, every_layer_every_case_every_check, 0, DT__COUNT_OF(all));
+    tcase_add_named_test(c, every_layer_every_case_every_check, DT__COUNT_OF(all), layer_name);
     suite_add_tcase(s, c);
     return s;
 }

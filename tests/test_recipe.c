@@ -768,20 +768,6 @@ START_TEST(the_schema_is_json)
 }
 END_TEST
 
-START_TEST(the_page_is_up_to_date)
-{
-    static text page;
-    page.n = 0;
-    dt_ctx *ctx = create_ctx();
-    TEST_OK(ctx, dt_recipe_markdown(ctx, take, &page));
-    char *stands = test_read_file(DETENT_SOURCE_DIR "/docs/recipe.md", NULL);
-    ck_assert_msg(strcmp(stands, page.bytes) == 0,
-                  "docs/recipe.md is old: detent config keys > docs/recipe.md");
-    free(stands);
-    dt_ctx_free(ctx);
-}
-END_TEST
-
 /* ---- the tables ---------------------------------------------------------------------------- */
 
 static void check_table(const dt_key *keys, const char *path)
@@ -971,7 +957,6 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_can_be_read);
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
-    tcase_add_test(values, the_page_is_up_to_date);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");

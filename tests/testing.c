@@ -172,6 +172,60 @@ TCase *test_case_create(const char *name)
     return c;
 }
 
+/* ---- choice of tests ------------------------------------------------------------------------- */
+
+static test_choice *chosen;
+
+void test_choose(test_choice *choice) { chosen = choice; }
+
+/* The first index from `from` on whose case is called so, or `to`. "test:3" is the test's index. */
+static int named_case(const char *wanted, const TTest *test, int from, int to,
+                      const char *(*name)(int))
+{
+    const size_t n = strlen(test->name);
+    int i = from;
+    if (strncmp(wanted, test->name, n) == 0 && wanted[n] == ':') {
+        char number[16];
+        for (; i < to; i++) {
+            snprintf(number, sizeof number, "%d", i);
+            if (strcmp(number, wanted + n + 1) == 0) break;
+        }
+        return i;
+    }
+    if (name == NULL) return to;
+    while (i < to && strcmp(name(i), wanted) != 0) i++;
+    return i;
+}
+
+static void list_cases(const TTest *test, int from, int to, const char *(*name)(int))
+{
+    static const char *(*listed)(int);
+    puts(test->name);
+    if (name == NULL || name == listed) return; /* several tests may run over one list */
+    for (int i = from; i < to; i++) printf("    %s\n", name(i));
+    listed = name;
+}
+
+void test_add(TCase *c, const TTest *test, int signal, int exit, int from, int to,
+              const char *(*name)(int))
+{
+    if (chosen == NULL) {
+        (_tcase_add_test)(c, test, signal, exit, from, to);
+        return;
+    }
+    if (chosen->list) list_cases(test, from, to, name);
+    for (int k = 0; k < chosen->n; k++) {
+        const char *wanted = chosen->name[k];
+        const bool whole = strcmp(wanted, test->name) == 0;
+        for (int i = from; i < to; i++) {
+            if (!whole) i = named_case(wanted, test, i, to, name);
+            if (i == to) break;
+            (_tcase_add_test)(c, test, signal, exit, i, i + 1);
+            chosen->added++;
+        }
+    }
+}
+
 void test_skip(const char *format, ...)
 {
     va_list arguments;

@@ -15,6 +15,25 @@
 /* Check's tcase_create; test_skip then tells its tests apart, where they share a process too. */
 TCase *test_case_create(const char *name);
 
+/* Check's tcase_add_test and its kin, which leave out what the runner was not asked for
+ * (`detent-test TOPIC CASE`). tcase_add_named_test runs `test` for each index below n, and name(i)
+ * names the case, such as an op: it is asked for by that name or by that of the test. */
+void test_add(TCase *c, const TTest *test, int signal, int exit, int from, int to,
+              const char *(*name)(int));
+#define _tcase_add_test(c, test, signal, exit, from, to)                                           \
+    test_add(c, test, signal, exit, from, to, NULL)
+#define tcase_add_named_test(c, test, n, name) test_add(c, test, 0, 0, 0, n, name)
+
+/* What suites that are made from now on hold: the tests and cases of these names. NULL: all. Each
+ * has the number of tests that were added for it; with `list` no test is, and every name is
+ * printed. */
+typedef struct test_choice {
+    char *const *name;
+    int n, added;
+    bool list;
+} test_choice;
+void test_choose(test_choice *choice);
+
 /* All tests run in this process. One that takes longer than 600 seconds, 7200 with
  * DETENT_TESTS=all, ends it. */
 void test_share_process(void);
