@@ -35,21 +35,34 @@ static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n
 static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
                     float *inverse, int8_t *zero)
 {
-    const float qmin = (float)-(1 << (q->bits - 1)), qmax = -qmin - 1;
+    const float qmin = (float)-(1 << (q->bits - 1)), qmax = -qmin - 1, most = fmaxf(-lo, hi);
+    const double step = ((double)hi - (double)lo) / (double)(qmax - qmin);
     *zero = 0;
-    if (q->scheme == DT_SCHEME_Q4_0) {
-        const float d = e * -0.125f, stored = dt__round_f16(d);
-        *scale = stored;
-        *inverse = stored == 0 ? 0 : 1 / d;
+    switch (q->scheme) {
+    case DT_SCHEME_Q4_0:
+        *scale = dt__round_f16(e * -0.125f);
+        *inverse = *scale == 0 ? 0 : 1 / (e * -0.125f);
         return;
+    case DT_SCHEME_Q8_0:
+        *scale = most / qmax;
+        *inverse = *scale == 0 || isinf(qmax / most) ? 0 : qmax / most;
+        if (*inverse == 0) *scale = 0;
+        return;
+    case DT_SCHEME_SYMMETRIC: *scale = most / ((qmax - qmin) / 2); break;
+    case DT_SCHEME_SYMMETRIC_NO_CLIP: *scale = fmaxf(lo / qmin, hi / qmax); break;
+    case DT_SCHEME_ASYMMETRIC: *scale = (hi - lo) / (qmax - qmin); break;
+    case DT_SCHEME_DEVICE: *scale = hi == lo ? 1 : (float)step; break;
+    case DT_SCHEME_NARROW: *scale = most > 0 ? most / qmax : 1; break;
+    default: ck_abort_msg("add the formula of scheme %d here", q->scheme);
     }
-    if (q->scheme == DT_SCHEME_SYMMETRIC) *scale = fmaxf(-lo, hi) / ((qmax - qmin) / 2);
-    if (q->scheme == DT_SCHEME_SYMMETRIC_NO_CLIP) *scale = fmaxf(lo / qmin, hi / qmax);
-    if (q->scheme == DT_SCHEME_ASYMMETRIC) *scale = (hi - lo) / (qmax - qmin);
     *scale = fmaxf(*scale, FLT_MIN);
     *inverse = 1 / *scale;
-    if (q->scheme != DT_SCHEME_ASYMMETRIC) return;
-    *zero = (int8_t)fminf(fmaxf(qmin - rintf(lo / *scale), qmin), qmax);
+    if (q->scheme == DT_SCHEME_ASYMMETRIC) {
+        *zero = (int8_t)fminf(fmaxf(qmin - rintf(lo / *scale), qmin), qmax);
+    }
+    if (q->scheme == DT_SCHEME_DEVICE && hi > lo) {
+        *zero = (int8_t)(fmin(round(-(double)lo / step), (double)(qmax - qmin)) + (double)qmin);
+    }
 }
 
 /* The block of a row's columns whose group is `group`, with values `v` in place of the weight's. */

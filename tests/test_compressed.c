@@ -5,10 +5,12 @@
 #include "testing.h"
 
 #include "io/model/model.h"
+#include "qat/quantized.h"
 
 #include <detent/export.h>
 #include <detent/text.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -330,6 +332,35 @@ START_TEST(folders_have_the_model_s_bits)
     config_says(&t, "quantization_config", false);
     TEST_OK(t.ctx, dt_hf_load(t.ctx, again, &m, &info));
     ck_assert(!dt_is_converted(m));
+    dt_model_info_free(t.ctx, &info);
+    dt_module_free(m);
+    drop(&t);
+}
+END_TEST
+
+/* Blocks of scheme q4_0 whose largest value is negative have a positive scale, and blocks of zeros
+ * have scale -0: a layer of these alone is still q4_0 when its folder is read. */
+START_TEST(blocks_of_zeros_are_q4_0)
+{
+    made t;
+    dt_module *m;
+    dt_model_info info;
+    const dt_qat_options q = qat_of(&schemes[6]);
+    make_float(&t);
+    dt_tensor *w = dt_param(t.m, "model.layers.0.mlp.up_proj.weight");
+    float *x = dt_data_mut(w);
+    for (int64_t i = 0; i < dt_count(w); i++) x[i] = i < 32 ? 0 : -fabsf(x[i]);
+    TEST_OK(t.ctx, dt_prepare(t.m, &q));
+    TEST_OK(t.ctx, dt_convert(t.m, NULL, NULL));
+    TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
+    TEST_OK(t.ctx, dt_hf_load(t.ctx, t.path, &m, &info));
+    for (int i = 0; i < LAYERS; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s.weight", layers[i]);
+        const dt_quant_spec *spec = dt__quant_of(dt_param(m, path));
+        ck_assert_msg(spec->scheme == DT_SCHEME_Q4_0, "%s has scheme %d", path, (int)spec->scheme);
+    }
+    same_logits(t.m, m);
     dt_model_info_free(t.ctx, &info);
     dt_module_free(m);
     drop(&t);
@@ -663,6 +694,7 @@ Suite *test_compressed_suite(void)
     tcase_add_loop_test(c, compressed_tensors_hold_the_weights, 0, SCHEMES);
     tcase_add_loop_test(c, torchao_holds_the_weights, 0, SCHEMES);
     tcase_add_loop_test(c, folders_have_the_model_s_bits, 0, SCHEMES);
+    tcase_add_test(c, blocks_of_zeros_are_q4_0);
     tcase_add_loop_test(c, experts_are_integers, 0, SCHEMES - 1);
     tcase_add_loop_test(c, training_begins_with_the_folder, 0, SCHEMES);
     tcase_add_loop_test(c, settings_of_folders, 0, (int)(sizeof settings / sizeof settings[0]));

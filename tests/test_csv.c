@@ -157,6 +157,31 @@ START_TEST(names_are_utf8)
 }
 END_TEST
 
+/* Blanks around a number do not count, in quotes as little as without. */
+START_TEST(blanks_around_numbers)
+{
+    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } } };
+    static const char *const blanks[] = { "", " ", "\t", " \t  " };
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 2 * 4 * 4; i++) {
+        char text[80];
+        const char *quote = i % 2 ? "\"" : "", *before = blanks[i / 2 % 4], *after = blanks[i / 8];
+        snprintf(text, sizeof text, "a,b,y\n%s%s-2.5%s%s,4,%s%s7%s%s\n", quote, before, after,
+                 quote, quote, before, after, quote);
+        test_write_text(path_of("b.csv"), text);
+        dt__csv c = reader(ctx, &o, DT_TARGET_VALUES);
+        dt__csv_table t;
+        const dt_status status = dt__csv_read(&c, path_of("b.csv"), &t);
+        TEST_EACH(status == DT_OK, "%s%s", text, dt_error(ctx));
+        const float *x = t.x->data, *y = t.y->data;
+        TEST_EACH(t.rows == 1 && x[0] == -2.5f && x[1] == 4 && y[0] == 7, "%s", text);
+        dt__csv_table_free(&t);
+        dt__csv_free(&c);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Several readings of one file give what each gives by itself; those that share inputs or targets
  * have the same memory. A column may be an input here, a class there and a number elsewhere. */
 START_TEST(several_readings)
@@ -377,6 +402,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, forms_of_numbers);
     tcase_add_test(cases, a_table);
     tcase_add_test(cases, names_are_utf8);
+    tcase_add_test(cases, blanks_around_numbers);
     tcase_add_test(cases, several_readings);
     tcase_add_loop_test(cases, integers, 0, 2);
     tcase_add_loop_test(cases, many_rows, 0, 2);

@@ -345,6 +345,61 @@ START_TEST(test_every_input)
 }
 END_TEST
 
+enum { GROUPS = 3, GROUP_ROWS = 2, GROUP_COLUMNS = 6 };
+
+/* Rounds GROUPS matrices as one convolution, or one of them as a linear layer. */
+static dt_round_report report_of(dt_ctx *ctx, const float *values, bool whole)
+{
+    const int64_t dims[] = { whole ? GROUPS * GROUP_ROWS : GROUP_ROWS, GROUP_COLUMNS, 1, 1 };
+    const dt_quant_spec q = { .scheme = DT_SCHEME_SYMMETRIC,
+                              .bits = 4,
+                              .granularity = DT_PER_CHANNEL };
+    dt_weight_op op = { .kind = DT_WEIGHT_CONV2D, .conv = dt_conv_defaults() };
+    op.conv.groups = whole ? GROUPS : 1;
+    dt_round_report report;
+    dt_rounded *out;
+    dt_tensor *w;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, 4, dims, values, &w));
+    const dt_round_work work = { .name = "grouped", .weight = w, .op = &op, .quant = &q };
+    TEST_OK(ctx, dt_round(ctx, &work, &out, &report));
+    dt_rounded_free(ctx, out);
+    dt_tensor_free(w);
+    return report;
+}
+
+/* The bits of a convolution in groups are those of the group that needs the most, wherever it is. */
+START_TEST(test_groups)
+{
+    enum { ALL = GROUPS * GROUP_ROWS * GROUP_COLUMNS, EACH = ALL / GROUPS };
+    dt_ctx *ctx = context(1);
+    dt__stream s = dt__stream_of(7, DT__FOR_USER);
+    int places[GROUPS] = { 0 };
+    for (int i = 0; i < 60; i++) {
+        float w[ALL];
+        int64_t bits = 0, sum = 0;
+        int largest = 0;
+        for (int g = 0; g < GROUPS; g++) { /* the lower the power, the larger the codes */
+            const double power = 12 * dt__random_unit(&s);
+            for (int k = 0; k < EACH; k++) {
+                w[g * EACH + k] = (float)pow(dt__random_unit(&s), power);
+            }
+            const dt_round_report one = report_of(ctx, w + g * EACH, false);
+            if (one.accumulator_bits > bits) largest = g;
+            bits = dt__max_i64(bits, one.accumulator_bits);
+            sum = dt__max_i64(sum, one.sum_bits);
+        }
+        places[largest]++;
+        const dt_round_report all = report_of(ctx, w, true);
+        TEST_EACH(all.accumulator_bits == bits && all.sum_bits == sum,
+                  "layer %d: %lld and %lld bits, its groups need %lld and %lld", i,
+                  (long long)all.accumulator_bits, (long long)all.sum_bits, (long long)bits,
+                  (long long)sum);
+    }
+    for (int g = 0; g < GROUPS; g++) ck_assert_int_gt(places[g], 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Where no damping makes a matrix positive definite, nearest is bounded too. */
 START_TEST(test_fallback)
 {
@@ -457,6 +512,7 @@ Suite *test_rounding_bounds_suite(void)
     tcase_add_test(t, test_threshold_of_long_groups);
     tcase_add_test(t, test_room);
     tcase_add_test(t, test_every_input);
+    tcase_add_test(t, test_groups);
     tcase_add_test(t, test_fallback);
     tcase_add_test(t, test_mistakes);
     tcase_add_loop_test(t, test_allocations, DT_ROUND_A2GPTQ, DT_ROUND_A2QRONOS + 1);

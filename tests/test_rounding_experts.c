@@ -235,7 +235,7 @@ static bool is_expert(const dt_rounded *all, int64_t e, const dt_rounded *one)
 }
 
 typedef struct totals {
-    int64_t unseen, samples, changed, kept, dead, zeros;
+    int64_t unseen, samples, changed, kept, dead, zeros, bits;
     double error;
 } totals;
 
@@ -255,6 +255,7 @@ static void compare_experts(const grouped *g, uint64_t seed)
                             sum.kept + one.kept_nearest,
                             sum.dead + one.dead,
                             sum.zeros + one.zeros_kept,
+                            dt__max_i64(sum.bits, one.accumulator_bits),
                             sum.error + one.error * one.error };
         } else {
             const bool named = report.unseen_experts.v[sum.unseen++] == e;
@@ -271,6 +272,9 @@ static void compare_experts(const grouped *g, uint64_t seed)
                   report.kept_nearest == sum.kept && report.dead == sum.dead &&
                   test_near(report.error, sqrt(sum.error), 0, 1e-12),
               "layer %llu: the report adds up to something else", (unsigned long long)seed);
+    TEST_EACH(sum.unseen > 0 || report.accumulator_bits == sum.bits,
+              "layer %llu: %lld bits, experts apart %lld", (unsigned long long)seed,
+              (long long)report.accumulator_bits, (long long)sum.bits);
     TEST_EACH(!bounded || report.accumulator_bits <= g->options.accumulator.bits,
               "layer %llu: accumulators of %lld bits", (unsigned long long)seed,
               (long long)report.accumulator_bits);

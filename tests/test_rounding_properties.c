@@ -4,6 +4,7 @@
 
 #include "core/tensor.h"
 #include "ptq/matrix.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,19 +28,22 @@ static int64_t draw(dt__stream *s, int64_t least, int64_t most)
 
 /* ---- random settings ------------------------------------------------------------------------ */
 
+/* Every scheme of schemes.inc, with settings that it takes. */
 static dt_quant_spec draw_quant(dt__stream *s)
 {
     static const int64_t bits[] = { 2, 3, 4, 8 };
     dt_quant_spec q = dt_weight_quant_defaults();
-    q.bits = bits[draw(s, 0, 3)];
-    q.scheme = (int)draw(s, DT_SCHEME_SYMMETRIC, DT_SCHEME_Q4_0);
-    q.granularity = (int)draw(s, DT_PER_TENSOR, DT_PER_GROUP);
-    q.group_size = draw(s, 3, 16);
-    q.is_unsigned = q.scheme == DT_SCHEME_ASYMMETRIC && draw(s, 0, 1) == 1;
-    if (q.scheme != DT_SCHEME_Q4_0) return q;
-    q.bits = 4;
-    q.granularity = DT_PER_GROUP;
-    q.group_size = 32;
+    dt__quant_fault fault = { .text = "" };
+    q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
+    for (int i = 0; i < 1000; i++) {
+        q.bits = bits[draw(s, 0, 3)];
+        q.granularity = (int)draw(s, DT_PER_TENSOR, DT_PER_GROUP);
+        q.group_size = draw(s, 0, 3) == 0 ? 32 : draw(s, 3, 16);
+        q.is_unsigned = draw(s, 0, 1) == 1;
+        if (dt__quant_is_valid(&q, DT__QUANT_TENSOR, &fault)) return q;
+    }
+    ck_abort_msg("scheme %s takes none of these settings: %s", dt__scheme_of(q.scheme)->name,
+                 fault.text);
     return q;
 }
 

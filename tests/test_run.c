@@ -2,6 +2,7 @@
  * recipe, and failing allocations. */
 #include "run_jobs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -258,6 +259,63 @@ START_TEST(validation_is_reported_every_epoch)
 }
 END_TEST
 
+/* Numbers called `key` in the lines of metrics.jsonl; returns their count. */
+static int numbers_of(const char *dir, const char *key, double *out, int most)
+{
+    char words[40], *metrics = job_metrics(dir);
+    int n = 0;
+    snprintf(words, sizeof words, "\"%s\":", key);
+    for (const char *at = metrics; (at = strstr(at, words)) != NULL && n < most; n++) {
+        at += strlen(words);
+        out[n] = strtod(at, NULL);
+    }
+    free(metrics);
+    return n;
+}
+
+/* `clipped` is the share of the line's updates whose norm is beyond the limit. A line for each
+ * update tells the norms, on which a limit between them is chosen; limits do not change the first
+ * norm, and lines for several updates change nothing. */
+START_TEST(clipped_updates_are_counted)
+{
+    char folder[TEST_PATH], limit[60];
+    double norm[24], each[24], share[24], least = INFINITY, most = 0;
+    test_folder(folder);
+    job free_run = { .dir = job_path(folder, "free"),
+                     .overrides = { "~qat", "train.log.every_steps=1",
+                                    "train.clip_grad_norm=1e9" } };
+    job_run(&free_run);
+    const int n = numbers_of(free_run.dir, "grad_norm", norm, 24);
+    ck_assert_int_eq(n, 20);
+    ck_assert_int_eq(numbers_of(free_run.dir, "clipped", each, 24), n);
+    for (int i = 0; i < n; i++) {
+        ck_assert_double_eq(each[i], 0);
+        least = fmin(least, norm[i]);
+        most = fmax(most, norm[i]);
+    }
+    const double between = sqrt(least * most);
+    snprintf(limit, sizeof limit, "train.clip_grad_norm=%.17g", between);
+    job single = { .dir = job_path(folder, "single"),
+                   .overrides = { "~qat", "train.log.every_steps=1", limit } };
+    job several = { .dir = job_path(folder, "several"),
+                    .overrides = { "~qat", "train.log.every_steps=4", limit } };
+    job_run(&single);
+    job_run(&several);
+    ck_assert_int_eq(numbers_of(single.dir, "grad_norm", norm, 24), n);
+    ck_assert_int_eq(numbers_of(single.dir, "clipped", each, 24), n);
+    ck_assert_int_eq(numbers_of(several.dir, "clipped", share, 24), n / 4);
+    double clipped = 0;
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(each[i] == (norm[i] + 1e-6 > between), "update %d: %g of a norm of %g", i,
+                      each[i], norm[i]);
+        clipped += each[i];
+        if (i % 4 < 3) continue;
+        ck_assert_double_eq(share[i / 4], (each[i - 3] + each[i - 2] + each[i - 1] + each[i]) / 4);
+    }
+    ck_assert(clipped > 0 && clipped < n);
+}
+END_TEST
+
 /* Frozen parameters keep their first bits. */
 START_TEST(frozen_parameters_do_not_change)
 {
@@ -461,6 +519,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, without_float_steps_there_is_no_float_row);
     tcase_add_test(all, disabled_qat_trains_as_float_does);
     tcase_add_test(all, validation_is_reported_every_epoch);
+    tcase_add_test(all, clipped_updates_are_counted);
     tcase_add_test(all, frozen_parameters_do_not_change);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, threads_change_no_bit);
