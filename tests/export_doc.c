@@ -1,4 +1,4 @@
-/* Writes the table of docs/export.md: what becomes of each op in every format that exports a trace. */
+/* Writes the table of docs/export.md: what becomes of each op in formats that export a trace. */
 #include "pages.h"
 
 #include "ops/ops_list.h"

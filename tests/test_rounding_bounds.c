@@ -367,7 +367,7 @@ static dt_round_report report_of(dt_ctx *ctx, const float *values, bool whole)
     return report;
 }
 
-/* The bits of a convolution in groups are those of the group that needs the most, wherever it is. */
+/* The bits of a convolution in groups are those of the group that needs the most. */
 START_TEST(test_groups)
 {
     enum { ALL = GROUPS * GROUP_ROWS * GROUP_COLUMNS, EACH = ALL / GROUPS };
