@@ -20,24 +20,32 @@ typedef struct drawn {
     int label[MOST];          /* of each row, an index of `name` */
     char name[CLASSES][TEXT]; /* in the order that classes should have */
     bool integers, numbers;   /* all names are integers; they are 0 to classes - 1 */
+    bool spelled;             /* a name is written in several ways */
 } drawn;
 
 static int below(int n) { return rand() % n; }
 
-/* Kinds: 0 numbers of classes, 1 from 1 on, 2 far apart, 3 below 0, 4 words, 5 words of digits that
- * are no numbers. Names ascend as numbers, or as bytes. */
+enum { KINDS = 8 };
+
+/* Kinds: 0 numbers of classes, 1 from 1 on, 2 far apart, 3 below 0, 4 words, 5 numbers beside a
+ * word, which are words, 6 numbers of classes and 7 fractions, each row's written in its own way.
+ * Names ascend as numbers, or as bytes. */
 static drawn draw(int kind, bool sorted)
 {
     static const char *const words[CLASSES] = { "Z",   "a",  "a b", "ant",         "b\xc3\xa9",
                                                 "c,d", "no", "yes", "\xe6\xb0\xb4" };
-    drawn d = { .classes = 2 + below(CLASSES - 2), .integers = kind < 4, .numbers = kind == 0 };
+    drawn d = { .classes = 2 + below(CLASSES - 2),
+                .integers = kind < 4,
+                .numbers = kind == 0 || kind == 6,
+                .spelled = kind >= 6 };
     d.n = d.classes * 4 + below(MOST - CLASSES * 4);
     int at = kind == 3 ? -50 : kind == 1 ? 1 : kind == 2 ? 10000 : 0;
     for (int i = 0; i < d.classes; i++) {
         if (kind == 4) snprintf(d.name[i], TEXT, "%s", words[i]);
-        else if (kind == 5) snprintf(d.name[i], TEXT, "0%d", i);
+        else if (kind == 5) snprintf(d.name[i], TEXT, i + 1 < d.classes ? "0%d" : "a", i);
+        else if (kind == 7) snprintf(d.name[i], TEXT, "%d.%d", at / 10, 1 + at % 9);
         else snprintf(d.name[i], TEXT, "%d", at);
-        at += kind < 2 ? 1 : 1 + below(9000);
+        at += kind == 7 ? 10 : kind < 2 || kind == 6 ? 1 : 1 + below(9000);
     }
     for (int i = 0; i < d.n; i++) d.label[i] = i < 2 * d.classes ? i % d.classes : below(d.classes);
     for (int i = d.n - 1; i > 0; i--) {
@@ -68,6 +76,23 @@ static void write_bytes(const char *name, file_bytes f)
     file_free(&f);
 }
 
+/* A name as row i has it: as it is, or a number with a sign, zeros on both sides or an exponent. */
+static const char *spelling(const drawn *d, int i)
+{
+    static char text[2 * TEXT];
+    const char *name = d->name[d->label[i]];
+    const int way = d->spelled ? (i < 2 * d->classes ? i / d->classes : below(5)) : 0;
+    const char *point = strchr(name, '.');
+    if (way == 1) snprintf(text, sizeof text, "%s%s", name, point == NULL ? ".0" : "00");
+    else if (way == 2) snprintf(text, sizeof text, "+%s", name);
+    else if (way == 3) snprintf(text, sizeof text, "00%s", name);
+    else if (way == 4 && point == NULL) snprintf(text, sizeof text, "%s00E-2", name);
+    else if (way == 4)
+        snprintf(text, sizeof text, "%.*s%se-1", (int)(point - name), name, point + 1);
+    else snprintf(text, sizeof text, "%s", name);
+    return text;
+}
+
 /* A table whose first column is the row's number, and x of the same numbers as an array. */
 static void write_table(const drawn *d)
 {
@@ -77,7 +102,7 @@ static void write_table(const drawn *d)
     fputs("\xef\xbb\xbfrow,kind\r\n", f);
     for (int i = 0; i < d->n; i++) {
         x[i] = (float)i;
-        fprintf(f, "%d,\"%s\"\r\n", i, d->name[d->label[i]]);
+        fprintf(f, "%d,\"%s\"\r\n", i, spelling(d, i));
     }
     fclose(f);
     snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 1), }",
@@ -107,7 +132,7 @@ static void write_labels(const drawn *d, int form)
     int64_t numbers[MOST];
     char header[120];
     for (int i = 0; i < d->n; i++) {
-        const char *name = d->name[d->label[i]];
+        const char *name = spelling(d, i);
         memset(bytes[i], 0, TEXT);
         snprintf(bytes[i], TEXT, "%s", name);
         to_points(name, points[i]);
@@ -169,14 +194,14 @@ static void opened_free(opened *p)
     for (int i = 0; i < 3; i++) dt_dataset_free(p->part[i]);
 }
 
-/* Words, integers with gaps, and numbers of classes mean the same in every kind of file, and each
+/* Words, integers with gaps, numbers of classes, and numbers by their values mean the same in every kind of file, and each
  * row has its own label wherever it goes. */
 START_TEST(labels_are_the_same_in_every_file)
 {
     dt_ctx *ctx = sample_context(1);
     test_folder(folder);
     for (int64_t i = 0; i < test_count(draws); i++) {
-        const int kind = (int)(i % 6);
+        const int kind = (int)(i % KINDS);
         const drawn d = draw(kind, i % 2 == 1);
         write_table(&d);
         for (int form = 0; form < 4; form++) { /* a table, |S, <U, <i8 */
@@ -211,7 +236,7 @@ START_TEST(shares_have_every_class)
     dt_ctx *ctx = sample_context(1);
     test_folder(folder);
     for (int64_t i = 0; i < test_count(draws); i++) {
-        const drawn d = draw((int)(i % 6), true);
+        const drawn d = draw((int)(i % KINDS), true);
         opened p, other, last;
         int64_t in[2][CLASSES] = { { 0 } };
         write_table(&d);
@@ -268,6 +293,57 @@ START_TEST(a_model_decides)
     test_write_text(path_of("u.csv"), "row,kind\n1,6\n");
     o.test_tensors = (dt_tensor_files){ true, { 1, { "u.csv" } }, NULL };
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'6' is no class of the training data", open_parts(ctx, &o, &p));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* A model whose names are numbers, and a test part, read other spellings by value; names of which
+ * one is a word are words; numbers of 30 digits are as different as they look. */
+START_TEST(values_decide_later)
+{
+    static const char *const numbers[] = { "-0.5", "1.0", "7" }, *const old[] = { "1", "1.0" },
+                             *const words[] = { "01", "a" };
+    static const struct {
+        const char *const *names;
+        int64_t n;
+        const char *label;
+        int wanted; /* -1: refused */
+    } cases[] = {
+        { numbers, 3, "-5e-1", 0 }, { numbers, 3, "1", 1 },  { numbers, 3, "0700e-2", 2 },
+        { numbers, 3, "2", -1 },    { numbers, 3, "x", -1 }, { old, 2, "1.0", 1 },
+        { old, 2, "1", 0 },         { old, 2, "01", -1 },    { words, 2, "01", 0 },
+        { words, 2, "1", -1 },      { words, 2, "0", -1 },
+    };
+    dt_ctx *ctx = sample_context(1);
+    opened p;
+    test_folder(folder);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[80];
+        dt_data_options o = options_of(true);
+        o.classes = (dt_class_names){ cases[i].n, cases[i].names };
+        snprintf(text, sizeof text, "row,kind\n1,%s\n", cases[i].label);
+        test_write_text(path_of("t.csv"), text);
+        if (cases[i].wanted < 0) {
+            TEST_FAILS(ctx, DT_ERR_FORMAT, "is no class of the model", open_parts(ctx, &o, &p));
+            continue;
+        }
+        TEST_OK(ctx, open_parts(ctx, &o, &p));
+        ck_assert_int_eq(dt_dataset_label(p.part[0], 0), cases[i].wanted);
+        opened_free(&p);
+    }
+    dt_data_options o = options_of(true);
+    o.test_tensors = (dt_tensor_files){ true, { 1, { "u.csv" } }, NULL };
+    test_write_text(path_of("t.csv"),
+                    "row,kind\n1,123456789012345678901234567890\n2,123456789012345678901234567891\n"
+                    "3,1e2\n4,100.0\n5,04\n6,04\n");
+    test_write_text(path_of("u.csv"), "row,kind\n1,4\n2,+1E+2\n");
+    TEST_OK(ctx, open_parts(ctx, &o, &p));
+    ck_assert_int_eq(dt_dataset_classes(p.part[0]), 4);
+    ck_assert_str_eq(dt_dataset_class_name(p.part[0], 0), "04"); /* as it is always written */
+    ck_assert_str_eq(dt_dataset_class_name(p.part[0], 1), "100");
+    ck_assert_int_eq(dt_dataset_label(p.part[2], 0), 0);
+    ck_assert_int_eq(dt_dataset_label(p.part[2], 1), 1);
+    opened_free(&p);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -358,9 +434,9 @@ static dt_status open_words(dt_ctx *ctx, void *user)
 
 START_TEST(every_allocation)
 {
-    bool table = _i == 0;
+    bool table = _i % 2 == 0;
     test_folder(folder);
-    const drawn d = draw(4, true);
+    const drawn d = draw(_i < 2 ? 4 : 7, true);
     write_table(&d);
     write_labels(&d, 1);
     test_every_allocation(open_words, &table);
@@ -375,8 +451,9 @@ Suite *test_labels_suite(void)
     tcase_add_test(cases, labels_are_the_same_in_every_file);
     tcase_add_test(cases, shares_have_every_class);
     tcase_add_test(cases, a_model_decides);
+    tcase_add_test(cases, values_decide_later);
     tcase_add_test(cases, channels_come_first);
-    tcase_add_loop_test(cases, every_allocation, 0, 2);
+    tcase_add_loop_test(cases, every_allocation, 0, 4);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -2,25 +2,37 @@
 #include "data/labels.h"
 
 #include "core/text/number.h"
+#include "data/value_text.h"
 
 #include <string.h>
 
-/* An integer as dt__print_integer would write it: 07 and 1.0 are words. */
-static bool is_integer(const char *word, int64_t *value)
+/* The integer of a value's text: a value that has a fraction, or is too large, is none. */
+static bool is_integer(const char *value, int64_t *out)
 {
-    const char *digits = word + (*word == '-');
-    if (*digits < '0' || *digits > '9' || (*digits == '0' && (digits[1] != 0 || *word == '-'))) {
-        return false;
-    }
-    return dt__parse_int(word, value) == DT__NUMBER;
+    return dt__parse_int(value, out) == DT__NUMBER;
 }
 
-static int by_number(const void *a, const void *b)
+static int by_value(const void *a, const void *b)
 {
-    int64_t x = 0, y = 0;
-    is_integer(*(char *const *)a, &x);
-    is_integer(*(char *const *)b, &y);
-    return (x > y) - (x < y);
+    return dt__value_compare(*(char *const *)a, *(char *const *)b);
+}
+
+/* Fills l->values with the values of all words, and to[i] with the number of that of word i; with
+ * nothing where a word is not a number. */
+static dt_status take_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
+{
+    char text[DT__VALUE_TEXT];
+    for (int64_t i = 0; i < l->words.n; i++) {
+        const char *word = l->words.word[i];
+        if (!dt__value_text(word, strlen(word), text)) {
+            dt__words_free(ctx, &l->values);
+            return DT_OK;
+        }
+        const int64_t v = dt__words_add(ctx, &l->values, text, strlen(text));
+        if (v < 0) return DT_ERR_NOMEM;
+        if (to != NULL) to[i] = v;
+    }
+    return DT_OK;
 }
 
 dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l)
@@ -33,26 +45,35 @@ dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l)
     l->is_closed = true;
     l->classes = l->known.n;
     l->is_numbers = l->words.n < l->known.n; /* two classes have one name */
+    DT__TRY(take_values(ctx, l, NULL));
+    if (l->values.n < l->words.n) dt__words_free(ctx, &l->values); /* or one value */
     return DT_OK;
+}
+
+/* Whether a name is a number: then numbers are names, and not the numbers of classes. */
+static bool has_number(const dt__labels *l)
+{
+    char value[DT__VALUE_TEXT];
+    for (int64_t i = 0; i < l->words.n; i++) {
+        if (dt__value_text(l->words.word[i], strlen(l->words.word[i]), value)) return true;
+    }
+    return false;
 }
 
 /* The class of a closed label; -1: none. Where a model's names are no numbers, the numbers of its
  * classes are labels too. */
 static int64_t class_of(const dt__labels *l, const char *text, size_t bytes)
 {
-    char word[24];
-    int64_t value;
+    char value[DT__VALUE_TEXT];
+    int64_t number;
     const int64_t named = l->is_numbers ? -1 : dt__words_find(&l->words, text, bytes);
-    if (named >= 0) return named;
-    if (bytes >= sizeof word) return -1;
-    memcpy(word, text, bytes);
-    word[bytes] = '\0';
-    if (!is_integer(word, &value) || value < 0 || value >= l->classes) return -1;
-    if (l->is_numbers) return value;
-    for (int64_t i = 0, number; i < l->words.n; i++) {
-        if (l->known.names == NULL || is_integer(l->words.word[i], &number)) return -1;
+    if (named >= 0 || !dt__value_text(text, bytes, value)) return named;
+    if (!l->is_numbers && l->values.n > 0) {
+        return dt__words_find(&l->values, value, strlen(value));
     }
-    return value;
+    if (!is_integer(value, &number) || number < 0 || number >= l->classes) return -1;
+    if (!l->is_numbers && (l->known.names == NULL || has_number(l))) return -1;
+    return number;
 }
 
 dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
@@ -77,21 +98,49 @@ bool dt__labels_are_numbers(const dt__labels *l, int64_t most, bool all)
     return (all && most < INT32_MAX) || most < dt__max_i64(l->known.n, l->least);
 }
 
+/* Sorts the values, and names each: as it is written, where that is in one way, else by its text.
+ * to[i], the value of word i, becomes its class. */
+static dt_status name_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
+{
+    const int64_t n = l->values.n;
+    dt__words names = { .n = 0 };
+    int64_t *order = dt__alloc_array(ctx, 2 * n, sizeof *order), *word = order + n;
+    dt_status s = order == NULL ? DT_ERR_NOMEM : dt__words_sort(ctx, &l->values, by_value, order);
+    for (int64_t i = 0; s == DT_OK && i < n; i++) word[i] = -1;
+    for (int64_t i = 0; s == DT_OK && i < l->words.n; i++) {
+        to[i] = order[to[i]];
+        word[to[i]] = word[to[i]] == -1 ? i : -2;
+    }
+    for (int64_t c = 0; s == DT_OK && c < n; c++) {
+        const char *name = word[c] >= 0 ? l->words.word[word[c]] : l->values.word[c];
+        if (dt__words_add(ctx, &names, name, strlen(name)) < 0) s = DT_ERR_NOMEM;
+    }
+    dt__release(ctx, order);
+    dt__words_free(ctx, s == DT_OK ? &l->words : &names);
+    if (s == DT_OK) l->words = names;
+    return s;
+}
+
 dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to)
 {
-    const int64_t n = l->words.n;
-    int64_t least = INT64_MAX, most = -1;
-    bool integers = true;
     if (l->is_closed) return DT_OK;
+    DT__TRY(take_values(ctx, l, to));
+    const int64_t n = l->values.n;
+    int64_t least = INT64_MAX, most = -1;
+    bool integers = n > 0;
     l->is_closed = true;
-    for (int64_t i = 0; i < n && integers; i++) {
-        integers = is_integer(l->words.word[i], &to[i]);
-        least = dt__min_i64(least, to[i]);
-        most = dt__max_i64(most, to[i]);
+    for (int64_t i = 0, v; i < n && integers; i++) {
+        integers = is_integer(l->values.word[i], &v);
+        if (integers) least = dt__min_i64(least, v);
+        if (integers) most = dt__max_i64(most, v);
     }
     l->is_numbers = integers && least >= 0 && dt__labels_are_numbers(l, most, most == n - 1);
-    l->classes = l->is_numbers ? dt__max_i64(most + 1, l->least) : n;
-    return l->is_numbers ? DT_OK : dt__words_sort(ctx, &l->words, integers ? by_number : NULL, to);
+    l->classes = l->is_numbers ? dt__max_i64(most + 1, l->least) : n > 0 ? n : l->words.n;
+    for (int64_t i = 0; l->is_numbers && i < l->words.n; i++) {
+        is_integer(l->values.word[to[i]], &to[i]);
+    }
+    if (l->is_numbers) return DT_OK;
+    return n > 0 ? name_values(ctx, l, to) : dt__words_sort(ctx, &l->words, NULL, to);
 }
 
 const char *const *dt__labels_names(const dt__labels *l)
@@ -99,4 +148,8 @@ const char *const *dt__labels_names(const dt__labels *l)
     return l->is_numbers ? NULL : (const char *const *)l->words.word;
 }
 
-void dt__labels_free(dt_ctx *ctx, dt__labels *l) { dt__words_free(ctx, &l->words); }
+void dt__labels_free(dt_ctx *ctx, dt__labels *l)
+{
+    dt__words_free(ctx, &l->words);
+    dt__words_free(ctx, &l->values);
+}

@@ -2,9 +2,11 @@
  *
  *     0, 1, ... n-1, all of them there             are the numbers of n classes
  *     integers below the outputs of the model      likewise; some classes may have no example
- *     other integers (1, 2, 3; 10001, 94110)       name classes, in the order of the numbers
+ *     other numbers (1, 2, 3; 10001, 94110)        name classes, in the order of the numbers
  *     words                                        name classes, in the order of their bytes
  *
+ * Labels are numbers if all of them are. Then equal numbers are one class, however they are written:
+ * 1, 01, +1, 1.0, 1e0. Its name is the number, or what is written where that is always the same.
  * Other parts of the data, and a model that is evaluated, have the classes that there are then. */
 #ifndef DT__DATA_LABELS_H
 #define DT__DATA_LABELS_H
@@ -35,6 +37,7 @@ void dt__words_free(dt_ctx *ctx, dt__words *w);
 
 typedef struct dt__labels {
     dt__words words;
+    dt__words values;     /* of names that are numbers, in their order; none: a name is a word */
     dt_class_names known; /* what is known of the model; lent */
     int64_t least;        /* classes at least, of labels that are numbers */
     bool is_closed;       /* other labels are errors */
