@@ -294,6 +294,33 @@ START_TEST(mismatching_checkpoints_are_refused)
 }
 END_TEST
 
+/* A counter that is newer than the checkpoint keeps its value; others are wanted. */
+START_TEST(an_older_checkpoint_is_read)
+{
+    dt_file *f;
+    run r, same;
+    int64_t step = -1, since = -1;
+    open_run(&r, &plans[0], 1);
+    steps(&r, &plans[0], 3);
+    r.state.n_counts = 1;
+    TEST_OK(r.ctx, dt_checkpoint_save(&r.state, path));
+    TEST_OK(r.ctx, dt_file_open(r.ctx, path, &f));
+    TEST_OK(r.ctx, dt_checkpoint_count(f, "step", &step));
+    TEST_OK(r.ctx, dt_checkpoint_count(f, "since", &since));
+    ck_assert(step == 3 && since == -1);
+    dt_file_close(f);
+    close_run(&r);
+    open_run(&r, &plans[0], 2);
+    r.counts[1] = (dt_named_count){ .name = "since", .value = 77, .is_newer = true };
+    TEST_OK(r.ctx, dt_checkpoint_load(&r.state, path));
+    ck_assert(r.counts[0].value == 3 && r.counts[1].value == 77);
+    close_run(&r);
+    open_run(&r, &plans[0], 1);
+    open_run(&same, &plans[0], 1);
+    refused(&r, &same, DT_ERR_FORMAT, "no since");
+}
+END_TEST
+
 START_TEST(a_model_file_is_no_checkpoint)
 {
     const plan p = plans[0];
@@ -548,6 +575,7 @@ Suite *test_checkpoint_suite(void)
     tcase_add_loop_test(c, training_resumes_bit_for_bit, 0, DT__COUNT_OF(plans));
     tcase_add_test(c, mismatching_checkpoints_are_refused);
     tcase_add_test(c, a_model_file_is_no_checkpoint);
+    tcase_add_test(c, an_older_checkpoint_is_read);
     tcase_add_test(c, two_counters_of_one_name_are_refused);
     tcase_add_loop_test(c, damaged_parts_are_refused, 0, DT__COUNT_OF(bads));
     tcase_add_test(c, check_reads_checkpoints);

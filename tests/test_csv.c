@@ -91,7 +91,9 @@ static dt__csv reader(dt_ctx *ctx, const dt_csv_options *o, dt_target target)
 
 START_TEST(a_table)
 {
-    static const dt_csv_options o = { true, { 2, { "c*", "a" } }, { 1, { "kind, of" } } };
+    static const dt_csv_options o = {
+        true, { 2, { "c*", "a" } }, { 1, { "kind, of" } }, { 0, { NULL } }
+    };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
@@ -134,7 +136,7 @@ END_TEST
 /* Names end up in files that are UTF-8. */
 START_TEST(names_are_utf8)
 {
-    static const dt_csv_options o = { true, { 1, { "a" } }, { 1, { "kind" } } };
+    static const dt_csv_options o = { true, { 1, { "a" } }, { 1, { "kind" } }, { 0, { NULL } } };
     static const struct {
         const char *text, *words;
     } all[] = {
@@ -188,11 +190,11 @@ START_TEST(several_readings)
 {
     enum { READINGS = 5 };
     static const dt_csv_options o[READINGS] = {
-        { true, { 2, { "a", "c" } }, { 1, { "kind" } } },
-        { true, { 1, { "b" } }, { 1, { "kind" } } },
-        { true, { 2, { "a", "c" } }, { 2, { "b", "d" } } },
-        { true, { 2, { "c", "a" } }, { 1, { "kind" } } },
-        { true, { 1, { "*" } }, { 1, { "kind" } } },
+        { true, { 2, { "a", "c" } }, { 1, { "kind" } }, { 0, { NULL } } },
+        { true, { 1, { "b" } }, { 1, { "kind" } }, { 0, { NULL } } },
+        { true, { 2, { "a", "c" } }, { 2, { "b", "d" } }, { 0, { NULL } } },
+        { true, { 2, { "c", "a" } }, { 1, { "kind" } }, { 0, { NULL } } },
+        { true, { 1, { "*" } }, { 1, { "kind" } }, { 0, { NULL } } },
     };
     static const dt_target target[READINGS] = { DT_TARGET_CLASS, DT_TARGET_CLASS, DT_TARGET_VALUES,
                                                 DT_TARGET_VALUES, DT_TARGET_VALUES };
@@ -235,7 +237,7 @@ END_TEST
  * are the numbers of its classes. */
 START_TEST(integers)
 {
-    static const dt_csv_options o = { false, { 0, { NULL } }, { 1, { "1" } } };
+    static const dt_csv_options o = { false, { 0, { NULL } }, { 1, { "1" } }, { 0, { NULL } } };
     static const int32_t y[2][3] = { { 1, 0, 1 }, { 10, 2, 10 } };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
@@ -261,7 +263,9 @@ END_TEST
 START_TEST(many_rows)
 {
     enum { ROWS = 5000, COLUMNS = 7 };
-    static const dt_csv_options o = { true, { 0, { NULL } }, { 2, { "c5", "c6" } } };
+    static const dt_csv_options o = {
+        true, { 0, { NULL } }, { 2, { "c5", "c6" } }, { 0, { NULL } }
+    };
     dt_ctx *ctx = sample_context(1);
     FILE *f = fopen(path_of("m.csv"), "w");
     for (int c = 0; c < COLUMNS; c++)
@@ -312,7 +316,7 @@ START_TEST(refused)
         { "\n\r\n", DT_ERR_FORMAT, "an empty table" },
         { "", DT_ERR_FORMAT, "an empty table" },
     };
-    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } } };
+    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } }, { 0, { NULL } } };
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
         dt__csv c = reader(ctx, &o, DT_TARGET_BITS);
@@ -322,7 +326,7 @@ START_TEST(refused)
         dt__csv_table_free(&t);
         dt__csv_free(&c);
     }
-    static const dt_csv_options both = { true, { 1, { "y" } }, { 1, { "y" } } };
+    static const dt_csv_options both = { true, { 1, { "y" } }, { 1, { "y" } }, { 0, { NULL } } };
     dt__csv c = reader(ctx, &both, DT_TARGET_BITS);
     dt__csv_table t;
     test_write_text(path_of("r.csv"), "y\n1\n");
@@ -344,7 +348,7 @@ static const char sample_text[] =
 
 static dt_status read_sample(dt_ctx *ctx, void *user)
 {
-    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } } };
+    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } }, { 0, { NULL } } };
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
     dt_status status = dt__csv_read(&c, user, &t);

@@ -127,6 +127,7 @@ typedef struct dt_target_look {
     bool is_integer, is_bits;   /* all of them */
     double least, most;
     const char *time; /* a named column of x that looks like a time and never falls; NULL: none */
+    dt_strings index; /* columns of a table that number its rows and tell nothing else */
 } dt_target_look;
 
 /* Looks at the targets of arrays, of DT_TARGET_VALUES (of others *out has no numbers), and at the
@@ -217,7 +218,21 @@ typedef struct dt_csv_options {
     bool header;       /* the first line names the columns; else their names are 0, 1, ... */
     dt_strings inputs; /* names, or patterns with * and ?; none: all columns but the targets */
     dt_strings target; /* one name of a class, or several of numbers or bits */
+    dt_strings exclude; /* names or patterns: columns that are no inputs */
 } dt_csv_options;
+
+/* What the first row of a table is. */
+typedef enum dt_first_row {
+    DT_ROW_NAMES,
+    DT_ROW_PROGRESSION, /* numbers in equal steps, which may be names: 400, 405, 410 */
+    DT_ROW_DATA         /* numbers in every column of numbers: there is no header */
+} dt_first_row;
+
+/* Looks at the first rows of a .csv file, plain or gzip. place[i] becomes the column that the first
+ * row names names->v[i], counted from 0, or -1; [names->n]. *columns becomes the number of columns.
+ * Errors: IO, FORMAT, NOMEM. */
+DT_API dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names,
+                             int64_t *place, int64_t *columns, dt_first_row *out);
 
 /* ---- images --------------------------------------------------------------------------------- */
 
@@ -492,7 +507,7 @@ typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_sp
 
 /* NHWC: the last dimension of an example in a file is that of its channels, and becomes the
  * first. */
-typedef enum dt_data_layout { DT_LAYOUT_AS_IT_IS, DT_LAYOUT_NHWC } dt_data_layout;
+typedef enum dt_data_layout { DT_LAYOUT_NCHW, DT_LAYOUT_NHWC } dt_data_layout;
 
 /* Which examples a validation share of tensors holds back. AUTO: DRAWN of rows and of
  * whole recordings that a file labels, else TIME. DRAWN: by data.seed, every class in proportion.

@@ -354,6 +354,7 @@ DT_API const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_
 typedef struct dt_named_count {
     const char *name;
     int64_t value;
+    bool is_newer; /* a checkpoint may lack it: loading leaves the value then */
 } dt_named_count;
 
 typedef struct dt_named_value {
@@ -390,6 +391,9 @@ DT_API dt_status dt_checkpoint_load(dt_training_state *s, const char *path);
 
 /* The recipe of a checkpoint's run, lent by the file; NULL if none was saved. */
 DT_API const char *dt_checkpoint_recipe(const dt_file *file);
+/* *value becomes a counter of a checkpoint; it stays as it is where there is none of this name.
+ * Errors: FORMAT (not a checkpoint), NOMEM. */
+DT_API dt_status dt_checkpoint_count(const dt_file *file, const char *name, int64_t *value);
 
 /* Saves as `folder`/step-0000000500.safetensors, and creates the folder if it is missing. When the
  * file is safely on disk, deletes all but the newest `keep` of the checkpoints up to this step

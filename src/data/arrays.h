@@ -55,6 +55,7 @@ typedef struct dt__array_store {
     char **class_name;          /* [outputs]; NULL: none */
     char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;
+    bool is_table;                /* of a file .csv */
     int64_t rate;                 /* dt_dataset_rate */
     bool from_sounds;             /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */

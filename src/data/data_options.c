@@ -31,9 +31,7 @@ static const char *const splits[] = {
     [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
 };
 
-static const char *const layouts[] = {
-    [DT_LAYOUT_AS_IT_IS] = "as_it_is", [DT_LAYOUT_NHWC] = "nhwc", NULL
-};
+static const char *const layouts[] = { [DT_LAYOUT_NCHW] = "nchw", [DT_LAYOUT_NHWC] = "nhwc", NULL };
 static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
                                       [DT_DATA_ORDER_DRAWN] = "drawn",
                                       [DT_DATA_ORDER_TIME] = "time",
@@ -105,6 +103,9 @@ static const dt_key columns_keys[] = {
     { "target", DT_KEY_STRINGS, AT(target),
       .text = "the column that is predicted, with integers or words for classes; regression and "
               "multi_label: one or several" },
+    { "exclude", DT_KEY_STRINGS, AT(exclude),
+      .text = "columns that are not given to the model, such as the number of a row: names, or "
+              "patterns" },
     { 0 },
 };
 
@@ -213,8 +214,11 @@ const dt_key dt_data_keys[] = {
     { "split", DT_KEY_CHOICE, AT(split), .choices = splits, .fallback = "example",
       .text = "tensors: what a validation share keeps together: recording keeps the windows of a "
               "recording on one side" },
-    { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "as_it_is",
-      .text = "tensors: nhwc: examples [height, width, channels] in the files, or [.., channels], "
+    { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "nchw",
+      .choices_were = (const char *const[]){ "as_it_is", "nchw", NULL },
+      .text = "tensors: nchw: examples are read as they are in the files, images as [channels, "
+              "height, width]; nhwc: examples [height, width, channels] in the files, or [.., "
+              "channels], "
               "become [channels, height, width]" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",

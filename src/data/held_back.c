@@ -10,6 +10,7 @@
 
 #include "core/shuffle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- how many of each class ----------------------------------------------------------------- */
@@ -234,10 +235,12 @@ static int64_t last_share(const dt_dataset *d, const dt_data_options *o)
 static dt_status check_count(const dt_dataset *d, const dt_data_options *o, int64_t count)
 {
     if (count >= 1 && count < d->count) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_CONFIG,
-                   "data.validation: %g of %lld examples in %lld recordings "
-                   "is %s",
-                   o->validation, (long long)d->count, (long long)d->arrays->n_recordings,
+    const dt__array_store *s = d->arrays;
+    const bool whole = !dt__array_is_rows(s) || s->target_each_recording;
+    char in[40] = "";
+    if (whole) snprintf(in, sizeof in, " in %lld recordings", (long long)s->n_recordings);
+    return dt_fail(d->ctx, DT_ERR_CONFIG, "data.validation: %g of %lld %s%s is %s", o->validation,
+                   (long long)d->count, whole ? "examples" : dt__dataset_examples(d), in,
                    count < 1 ? "none" : "all");
 }
 

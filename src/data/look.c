@@ -1,6 +1,7 @@
-/* What the targets of arrays look like: how many different numbers there are, and whether rows are
- * in the order of time. */
+/* What the targets of arrays look like: how many different numbers there are, whether rows are in
+ * the order of time, and which columns number them. */
 #include "data/arrays.h"
+#include "data/index_column.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -58,6 +59,28 @@ static dt_status find_time(const dt_dataset *d, dt_target_look *out)
     return DT_OK;
 }
 
+/* The columns that number the rows, where others are left. */
+static dt_status find_index(const dt_dataset *d, dt_target_look *out)
+{
+    const dt__array_store *s = d->arrays;
+    const int64_t names = s->column_name == NULL ? 1 : s->n_columns;
+    dt_status status = DT_OK;
+    if (!s->is_table || s->rank != 1 || s->row < 2) return DT_OK;
+    float *x = dt__alloc_array(d->ctx, d->count, (size_t)s->row * sizeof *x);
+    if (x == NULL) return DT_ERR_NOMEM;
+    dt__array_examples(s, d->first, d->count, x);
+    for (int64_t i = 0; status == DT_OK && i < names && out->index.n < DT_MAX_LIST; i++) {
+        bool counts = false;
+        const char *name = s->column_name == NULL ? NULL : s->column_name[i];
+        const dt__column c = { x + i, d->count, s->row };
+        status = dt__is_index_column(d->ctx, name, &c, &counts);
+        if (counts) out->index.v[out->index.n++] = name == NULL ? "0" : name;
+    }
+    if (out->index.n == s->row) out->index.n = 0;
+    dt__release(d->ctx, x);
+    return status;
+}
+
 dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
 {
     DT__NEED(NULL, d);
@@ -66,17 +89,17 @@ dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
         return dt_fail(d->ctx, DT_ERR_ARG, "look: arrays are wanted, not %s", d->kind->examples);
     }
     *out = (dt_target_look){ .time = NULL };
+    DT__TRY(find_index(d, out));
     if (d->target != DT_TARGET_VALUES) return find_time(d, out);
     const int64_t n = d->count * d->arrays->outputs;
     float *v = dt__alloc_array(d->ctx, n, sizeof *v);
     if (v == NULL) return DT_ERR_NOMEM;
     memcpy(v, dt__array_target(d, 0), (size_t)n * sizeof *v);
     qsort(v, (size_t)n, sizeof *v, by_value);
-    *out = (dt_target_look){ .columns = d->arrays->outputs,
-                             .is_integer = true,
-                             .is_bits = true,
-                             .least = (double)v[0],
-                             .most = (double)v[n - 1] };
+    out->columns = d->arrays->outputs;
+    out->is_integer = out->is_bits = true;
+    out->least = (double)v[0];
+    out->most = (double)v[n - 1];
     for (int64_t i = 0; i < n; i++) {
         out->different += i == 0 || v[i] != v[i - 1];
         out->is_integer = out->is_integer && v[i] == floorf(v[i]);

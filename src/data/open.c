@@ -273,7 +273,7 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
         { "context", o->context <= (int64_t)DT__MOST_CONTEXT },
         { "split", o->split >= 0 && o->split <= DT_SPLIT_RECORDINGS },
         { "layout", o->layout >= 0 && o->layout <= DT_LAYOUT_NHWC },
-        { "layout", o->layout == DT_LAYOUT_AS_IT_IS || !o->window.given },
+        { "layout", o->layout == DT_LAYOUT_NCHW || !o->window.given },
         { "validation_order",
           o->validation_order >= 0 && o->validation_order <= DT_DATA_ORDER_TIME },
         { "standardize.axis", o->standard.axis >= 0 && o->standard.axis <= DT_AXIS_LAST },

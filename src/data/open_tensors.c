@@ -2,9 +2,11 @@
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
  * steps, one a file or one for each of the first dimension of three. */
 #include "core/text/ending.h"
+#include "core/text/json.h"
 #include "core/pace.h"
 #include "data/files/array_file.h"
 #include "data/data_options.h"
+#include "data/index_column.h"
 #include "data/label_file.h"
 #include "data/tables/tables.h"
 
@@ -190,6 +192,30 @@ static dt_status read_tables(part *p)
     return dt__tables_read(all->tables, p->number, &p->files, k, &p->table);
 }
 
+/* Says which inputs number the rows of each file. */
+static dt_status say_index(const part *p)
+{
+    const dt__csv *csv = p->all->csv;
+    char shown[DT__SHOWN];
+    for (int64_t k = 0; k < csv->inputs.n && csv->inputs.n > 1; k++) {
+        bool counts = true;
+        const char *name = csv->inputs.word[k];
+        if (!csv->options->header && strcmp(name, "0") != 0) continue;
+        for (int64_t i = 0; i < p->store->n_recordings && counts; i++) {
+            const dt__recording *r = &p->store->recording[i];
+            const dt__column c = { (const float *)r->data + k, r->rows, csv->inputs.n };
+            DT__TRY(
+                dt__is_index_column(p->all->ctx, csv->options->header ? name : NULL, &c, &counts));
+        }
+        if (!counts) continue;
+        dt__say(p->all->ctx,
+                "warning: %s: the input '%s' numbers the rows of '%s': a model learns the order of "
+                "the file by it; data.columns.exclude: ['%s'] leaves it out",
+                p->key, dt__shown(name, shown), p->files.v[0].path, shown);
+    }
+    return DT_OK;
+}
+
 static dt_status read_files(part *p)
 {
     const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
@@ -203,6 +229,8 @@ static dt_status read_files(part *p)
                 (long long)p->files.n);
     }
     const dt__csv *csv = p->all->csv;
+    p->store->is_table = tables;
+    if (tables && p->all->train == NULL && csv->x_of == NULL) DT__TRY(say_index(p));
     if (tables && csv->options->header) {
         DT__TRY(dt__array_store_columns(p->store, (const char *const *)csv->inputs.word,
                                         csv->inputs.n));

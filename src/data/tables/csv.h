@@ -13,6 +13,8 @@ typedef struct dt__csv {
     dt_target target;
     dt__words inputs, targets; /* names of columns, in the order of the numbers */
     dt__labels labels;
+    bool names_given;  /* `inputs` are those of a model */
+    bool finds_header; /* a first row of numbers is no header */
     /* Of several readings of the same files: another one with the same inputs or targets, whose
      * numbers (and classes) this one shares; NULL: it has its own. */
     const struct dt__csv *x_of, *y_of;

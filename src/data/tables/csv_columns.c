@@ -6,6 +6,7 @@
 #include "core/text/json.h"
 #include "core/text/number.h"
 #include "core/text/utf8.h"
+#include "data/value_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,12 +92,18 @@ static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
     return DT_OK;
 }
 
-/* The names of the first line, or without a header the numbers 0, 1, ... */
-static dt_status read_names(dt__csv_reader *r)
+/* Whether all of the n fields' texts are numbers. */
+static bool are_numbers(char *const *name, int64_t n)
 {
-    char *const begin = r->at;
-    const int64_t line = r->line;
-    const bool header = r->c[0]->options->header;
+    char value[DT__VALUE_TEXT];
+    int64_t i = 0;
+    while (i < n && dt__value_text(name[i], strlen(name[i]), value)) i++;
+    return i == n && n > 0;
+}
+
+/* The names of the first line, or without a header the numbers 0, 1, ... */
+static dt_status read_fields(dt__csv_reader *r, bool header)
+{
     bool last = false;
     for (int64_t i = 0; !last; i++) {
         dt__csv_field f;
@@ -110,34 +117,110 @@ static dt_status read_names(dt__csv_reader *r)
         DT__TRY(add_name(r, &f));
         last = dt__csv_is_last(r);
     }
+    return DT_OK;
+}
+
+static void forget_names(dt__csv_reader *r)
+{
+    for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
+    r->n = 0;
+}
+
+/* The same for a file that may have no header: quotes that are read are moved, so a row of numbers
+ * is read again only if it has none. */
+dt_status dt__csv_read_names(dt__csv_reader *r)
+{
+    char *const begin = r->at;
+    const int64_t line = r->line;
+    bool header = r->c[0]->options->header;
+    DT__TRY(read_fields(r, header));
+    const bool quoted = memchr(begin, '"', (size_t)(r->at - begin)) != NULL;
+    if (header && r->c[0]->finds_header && !quoted && are_numbers(r->name, r->n)) {
+        header = dt__csv_is_progression(r->name, r->n);
+        dt__say(r->ctx,
+                header ? "'%s': the first row, numbers in equal steps, is taken for a header"
+                       : "'%s': the first row consists of numbers, and is read as the others",
+                r->path);
+    }
+    if (!header && r->c[0]->options->header) {
+        forget_names(r);
+        r->at = begin;
+        DT__TRY(read_fields(r, false));
+    }
     r->line = header ? r->line + 1 : line;
     if (!header) r->at = begin;
     return DT_OK;
 }
 
+/* "a, b, c, ..." of n names. */
+static const char *list_names(char *const *name, int64_t n, char text[DT__CSV_LIST])
+{
+    char shown[DT__SHOWN];
+    size_t used = 0;
+    text[0] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (used + DT__SHOWN + 8 >= DT__CSV_LIST) {
+            snprintf(text + used, DT__CSV_LIST - used, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(text + used, DT__CSV_LIST - used, "%s%s", i == 0 ? "" : ", ",
+                                 dt__shown(name[i], shown));
+    }
+    return text;
+}
+
+/* What the names of a file suggest that is wrong with it. */
+static const char *advice(const dt__csv_reader *r)
+{
+    if (!r->c[0]->options->header) return "";
+    if (r->n == 1 && strpbrk(r->name[0], ";\t|") != NULL) {
+        return "; its fields are separated by another character, but a comma is expected";
+    }
+    return are_numbers(r->name, r->n) ? "; its first row consists of numbers, as of a file without "
+                                        "a header (data.columns.header: false)"
+                                      : "";
+}
+
 static dt_status no_column(const dt__csv_reader *r, const char *key, const char *pattern)
 {
-    char all[256], shown[DT__SHOWN];
-    size_t used = 0;
-    all[0] = '\0';
-    for (int64_t i = 0; i < r->n && used + DT__SHOWN + 8 < sizeof all; i++) {
-        const char *name = dt__shown(r->name[i], shown);
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : ", ", name);
+    char all[DT__CSV_LIST], shown[DT__SHOWN];
+    return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is no column of '%s' (%s)%s", key,
+                   dt__shown(pattern, shown), r->path, list_names(r->name, r->n, all), advice(r));
+}
+
+static bool is_excluded(const dt__csv *c, const char *name)
+{
+    const dt_strings *patterns = &c->options->exclude;
+    int i = 0;
+    while (i < patterns->n && !dt__glob_match(patterns->v[i], name)) i++;
+    return i < patterns->n;
+}
+
+/* Every name that is excluded must be there: a wrong one would leave the column in. */
+static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
+{
+    const dt_strings *patterns = &c->options->exclude;
+    for (int i = 0; i < patterns->n; i++) {
+        int64_t k = 0;
+        while (k < r->n && !dt__glob_match(patterns->v[i], r->name[k])) k++;
+        if (k == r->n) return no_column(r, "exclude", patterns->v[i]);
     }
-    return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is no column of '%s' (%s%s)", key,
-                   dt__shown(pattern, shown), r->path, all,
-                   used + DT__SHOWN + 8 < sizeof all ? "" : ", ...");
+    return DT_OK;
 }
 
 /* Adds the columns that match a pattern, targets excepted. */
 static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const char *pattern,
                         dt__words *list)
 {
-    int64_t found = 0;
+    int64_t found = 0, excluded = 0;
     bool are_targets = false;
     for (int64_t i = 0; i < r->n; i++) {
         const size_t n = strlen(r->name[i]);
         if (!dt__glob_match(pattern, r->name[i])) continue;
+        if (list == &c->inputs && is_excluded(c, r->name[i])) {
+            excluded++;
+            continue;
+        }
         if (list == &c->inputs && dt__words_find(&c->targets, r->name[i], n) >= 0) {
             are_targets = true;
             if (strcmp(pattern, r->name[i]) != 0) continue;
@@ -154,13 +237,35 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
                        "input is left",
                        r->path, pattern);
     }
+    if (found == 0 && excluded > 0) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns.exclude: no input is left of the columns of '%s' that '%s' "
+                       "matches",
+                       r->path, pattern);
+    }
     return found > 0 ? DT_OK : no_column(r, key, pattern);
+}
+
+/* Says that names which are numbers may be data. Names that the recipe gives are names. */
+static void say_numbers(const dt__csv_reader *r, const dt__csv *c)
+{
+    char list[DT__CSV_LIST];
+    if (!c->options->header || c->options->inputs.n > 0) return;
+    if (!are_numbers(c->inputs.word, c->inputs.n)) return;
+    const bool steps = dt__csv_is_progression(c->inputs.word, c->inputs.n);
+    list_names(r->name, r->n, list);
+    dt__say(r->ctx,
+            "%s'%s': the first row, %s, is read as names of columns%s; "
+            "data.columns.header: false reads it as %s",
+            steps ? "" : "warning: ", r->path, list, steps ? "" : ", but consists of numbers",
+            steps ? "data" : "the data that it seems to be");
 }
 
 /* Of the first file: which columns are read. */
 static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
 {
     const dt_csv_options *o = c->options;
+    DT__TRY(check_excluded(r, c));
     for (int i = 0; i < o->target.n; i++) {
         DT__TRY(choose(r, c, "target", o->target.v[i], &c->targets));
     }
@@ -168,6 +273,7 @@ static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
         DT__TRY(choose(r, c, "inputs", o->inputs.v[i], &c->inputs));
     }
     if (o->inputs.n == 0) DT__TRY(choose(r, c, "inputs", "*", &c->inputs));
+    say_numbers(r, c);
     if (c->target != DT_TARGET_CLASS || c->targets.n <= 1) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_CONFIG,
                    "data.columns.target: %lld columns; a class is in one (data.task: regression or "
@@ -180,6 +286,27 @@ static dt_status add_place(dt__csv_reader *r, int64_t column, int table, int64_t
     DT__TRY(DT__RESERVE(r->ctx, r->place, r->n_places, r->places_room));
     r->place[r->n_places++] = (dt__csv_place){ column, role, table };
     return DT_OK;
+}
+
+/* Names the columns that a file lacks; seen[i] is 0 for them. */
+static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const int64_t *seen)
+{
+    char lacking[DT__CSV_LIST], all[DT__CSV_LIST];
+    const int64_t wanted = c->inputs.n + c->targets.n;
+    int64_t n = 0;
+    char **name = dt__alloc_array(r->ctx, wanted, sizeof *name);
+    if (name == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < wanted; i++) {
+        if (seen[i] > 0) continue;
+        name[n++] = i < c->inputs.n ? c->inputs.word[i] : c->targets.word[i - c->inputs.n];
+    }
+    dt_fail(r->ctx, DT_ERR_FORMAT,
+            "'%s' lacks %lld of the %lld columns that %s: %s; its columns are %s%s", r->path,
+            (long long)n, (long long)wanted,
+            c->names_given ? "the model reads" : "the first file of the training data has",
+            list_names(name, n, lacking), list_names(r->name, r->n, all), advice(r));
+    dt__release(r->ctx, name);
+    return DT_ERR_FORMAT;
 }
 
 /* Finds the columns of reading k; `seen` has a place for every input and target. */
@@ -203,9 +330,7 @@ static dt_status find_places(dt__csv_reader *r, int k, int64_t *seen)
         DT__TRY(add_place(r, i, k, input >= 0 ? input : -1 - target));
     }
     const int64_t wanted = c->inputs.n + c->targets.n;
-    if (found == wanted) return DT_OK;
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' has %lld of the %lld columns of the first file",
-                   r->path, (long long)found, (long long)wanted);
+    return found == wanted ? DT_OK : lack_columns(r, c, seen);
 }
 
 static dt_status take_places(dt__csv_reader *r, int k)
@@ -229,7 +354,7 @@ static int by_column(const void *a, const void *b)
 
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
-    DT__TRY(read_names(r));
+    DT__TRY(dt__csv_read_names(r));
     for (int k = 0; k < r->n_c; k++) {
         if (r->c[k]->inputs.n == 0) DT__TRY(choose_columns(r, r->c[k]));
         DT__TRY(take_places(r, k));

@@ -46,6 +46,13 @@ static inline bool dt__csv_ends_field(const dt__csv_reader *r, const char *c)
 
 static inline bool dt__csv_is_blank(char c) { return c == ' ' || c == '\t'; }
 
+#define DT__CSV_LIST 256 /* a list of names in a message */
+
+/* Reads the names of the first line, or without a header the numbers 0, 1, ... FORMAT, NOMEM. */
+dt_status dt__csv_read_names(dt__csv_reader *r);
+/* Whether at least three names are numbers in equal steps. */
+bool dt__csv_is_progression(char *const *name, int64_t n);
+
 /* Reads the header, chooses columns where none are chosen yet, and sets the places of their values.
  * FORMAT, CONFIG, NOMEM. */
 dt_status dt__csv_take_columns(dt__csv_reader *r);

@@ -419,18 +419,34 @@ static dt_status check_counters(const loading *l)
     const dt_training_state *s = l->s;
     const run_names *has = &l->parts.names;
     const char *lost = NULL;
+    int counts = has->counts.n; /* and those that it may lack */
     for (int i = 0; i < s->n_counts; i++) {
-        if (index_of(&has->counts, s->counts[i].name) < 0) lost = s->counts[i].name;
+        if (index_of(&has->counts, s->counts[i].name) >= 0) continue;
+        if (s->counts[i].is_newer) counts++;
+        else lost = s->counts[i].name;
     }
     for (int i = 0; i < s->n_values; i++) {
         if (index_of(&has->values, s->values[i].name) < 0) lost = s->values[i].name;
     }
-    if (lost == NULL && has->counts.n == s->n_counts && has->values.n == s->n_values) return DT_OK;
+    if (lost == NULL && counts == s->n_counts && has->values.n == s->n_values) return DT_OK;
     return dt_fail(l->ctx, DT_ERR_FORMAT,
                    "%s: a checkpoint of another kind of run: it has %d and "
                    "%d counters, and must have %d and %d%s%s",
                    l->parts.file->path, has->counts.n, has->values.n, s->n_counts, s->n_values,
                    lost == NULL ? "" : "; no ", lost == NULL ? "" : lost);
+}
+
+dt_status dt_checkpoint_count(const dt_file *file, const char *name, int64_t *value)
+{
+    DT__NEED(NULL, file);
+    DT__NEED(file->ctx, name);
+    DT__NEED(file->ctx, value);
+    parts p = { .file = NULL };
+    const dt_status s = read_parts(file, &p);
+    const int at = s == DT_OK ? index_of(&p.names.counts, name) : -1;
+    if (at >= 0) memcpy(value, (const char *)p.counts->data + (size_t)at * 8, 8);
+    free_parts(&p, file->ctx);
+    return s;
 }
 
 static dt_position position_at(const loading *l, int i)
@@ -486,6 +502,7 @@ static void restore_counters(const loading *l)
     const dt_training_state *s = l->s;
     for (int i = 0; i < s->n_counts; i++) {
         const int at = index_of(&l->parts.names.counts, s->counts[i].name);
+        if (at < 0) continue;
         memcpy(&s->counts[i].value, (const char *)l->parts.counts->data + (size_t)at * 8, 8);
     }
     for (int i = 0; i < s->n_values; i++) {

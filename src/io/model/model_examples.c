@@ -294,6 +294,8 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     dt__csv_table t = { .rows = 0 };
     const dt_ints *in = &e->data->input;
     dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
+    csv.names_given = csv.inputs.n > 0;
+    csv.finds_header = inputs.inputs.n == 0 && csv.inputs.n == 0;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
     if (s == DT_OK) s = dt__csv_check(&csv);
     if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {

@@ -4,6 +4,7 @@
  *     run_packed.c   model.pack: packed weights under the adapters
  *     run_folder.c   run.dir and its small files
  *     run_state.c    what a checkpoint holds, saving, resuming
+ *     run_content.c  whether a checkpoint's data are still the same
  *     run_teacher.c  train.distill: the teacher model
  *     run_ranges.c   prepares the model, and sets and freezes static ranges
  *     run_weights.c  train.class_weights
@@ -60,6 +61,10 @@ typedef enum dt__counter {
     DT__COUNT_SPIKES_SEEN, /* losses in mean and variance */
     DT__COUNT_LOWERED,     /* times that a spike lowered the rate */
     DT__COUNT_AVERAGED,    /* parameters' values in their averages */
+    /* what it is trained and validated on; older checkpoints lack these */
+    DT__COUNT_EXAMPLES,
+    DT__COUNT_TRAIN_HASH,
+    DT__COUNT_VALIDATION_HASH,
     DT__COUNTS
 } dt__counter;
 
@@ -149,6 +154,7 @@ typedef struct dt__run {
     int n_values;
     char value_name[DT__VALUES][DT_MAX_METRIC_NAME];
     dt_training_state state;
+    int64_t content[DT__COUNTS - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
     /* files */
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
@@ -243,6 +249,13 @@ dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
 
+/* ---- run_content.c ---- */
+
+/* Sets the counters of what the data hold, which a checkpoint keeps. */
+void dt__run_set_content(dt__run *r);
+/* FORMAT where the checkpoint was trained on other data than r->train and r->validation. */
+dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint);
+
 /* ---- run_folder.c ---- */
 
 /* Creates run.dir, or opens an existing one to resume. */
@@ -282,6 +295,7 @@ const char *dt__recipe_resumable(dt_recipe *r);
 /* ---- run_state.c ---- */
 
 void dt__run_name_state(dt__run *r);
+const char *dt__run_counter_name(dt__counter i); /* as a checkpoint has it */
 /* dt_checkpoint_load, where experts are spread, too. */
 dt_status dt__run_load(dt__run *r, const char *path);
 dt_status dt__run_save(dt__run *r);

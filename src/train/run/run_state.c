@@ -31,6 +31,9 @@ static const char *const counters[] = {
     [DT__COUNT_SPIKES_SEEN] = "spikes_seen",
     [DT__COUNT_LOWERED] = "lowered",
     [DT__COUNT_AVERAGED] = "averaged",
+    [DT__COUNT_EXAMPLES] = "train_examples",
+    [DT__COUNT_TRAIN_HASH] = "train_hash",
+    [DT__COUNT_VALIDATION_HASH] = "validation_hash",
 };
 
 static const char *const values[] = {
@@ -38,6 +41,8 @@ static const char *const values[] = {
     [DT__VALUE_BEST_LOSS] = "best_loss",     [DT__VALUE_PLATEAU_BEST] = "plateau_best",
     [DT__VALUE_SPIKES_MEAN] = "spikes_mean", [DT__VALUE_SPIKES_VARIANCE] = "spikes_variance",
 };
+
+const char *dt__run_counter_name(dt__counter i) { return counters[i]; }
 
 static void name_value(dt__run *r, const char *whose, const char *name)
 {
@@ -59,7 +64,10 @@ static void name_values(dt__run *r)
 
 void dt__run_name_state(dt__run *r)
 {
-    for (int i = 0; i < DT__COUNTS; i++) r->count[i].name = counters[i];
+    for (int i = 0; i < DT__COUNTS; i++) {
+        r->count[i].name = counters[i];
+        r->count[i].is_newer = i >= DT__COUNT_EXAMPLES;
+    }
     name_values(r);
     r->state = (dt_training_state){
         .module = r->model,
@@ -96,6 +104,7 @@ static dt_status save(dt__run *r)
     if (error != 0 && error != EEXIST) {
         return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], error);
     }
+    dt__run_set_content(r);
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
     return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
@@ -142,6 +151,7 @@ static dt_status check_origin(dt__run *r, const char *path)
                          "differs",
                          path, key);
     }
+    if (status == DT_OK) status = dt__run_check_content(r, file);
     dt_recipe_free(its);
     dt_file_close(file);
     return status;

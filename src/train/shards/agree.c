@@ -1,8 +1,7 @@
 /* What must be the same on all ranks. */
 #include "train/shards/agree.h"
 
-#include "core/tensor.h"
-#include "data/dataset.h"
+#include "data/content_hash.h"
 #include "io/safetensors/safetensors.h"
 #include "kernels/machine.h"
 #include "train/run/run.h"
@@ -20,33 +19,6 @@ typedef struct card {
     int64_t resume;
 } card;
 
-#define HASHED ((int64_t)64 << 20) /* bytes of examples that are all read; of more, some */
-
-/* Adds examples without augmentation: all, or batches that are evenly spread. */
-static dt_status hash_examples(const dt_dataset *d, uint64_t *h)
-{
-    dt_loader *l;
-    dt_tensor *x, *target;
-    const dt_loader_options o = { .batch_size = dt__min_i64(dt_dataset_count(d), 64) };
-    DT__TRY(dt_loader_create(d, &o, &l));
-    const int64_t n = dt_loader_batches(l), count[2] = { dt_dataset_count(d), n };
-    *h = XXH3_64bits_withSeed(count, sizeof count, *h);
-    int64_t step = 1;
-    dt_status s = DT_OK;
-    for (int64_t i = 0; i < n && s == DT_OK; i += step) {
-        s = dt_loader_seek(l, (dt_position){ .batch = i });
-        if (s == DT_OK) s = dt_loader_next(l, &x, &target);
-        if (s != DT_OK) break;
-        const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
-        *h = XXH3_64bits_withSeed(dt_data(x), bytes, *h);
-        *h = XXH3_64bits_withSeed(dt_data(target),
-                                  (size_t)target->count * dt_dtype_size(target->dtype), *h);
-        step = dt__max_i64(1, n * (int64_t)bytes / HASHED);
-    }
-    dt_loader_free(l);
-    return s;
-}
-
 static dt_status hash_recipe(const dt__agreement *a, uint64_t *hash)
 {
     dt__chars t = { .ctx = dt__cluster_ctx(a->cluster) };
@@ -56,13 +28,14 @@ static dt_status hash_recipe(const dt__agreement *a, uint64_t *hash)
     return s;
 }
 
-static dt_status hash_data(const dt__agreement *a, uint64_t *hash)
+static uint64_t hash_data(const dt__agreement *a)
 {
-    *hash = 0;
+    uint64_t hash = 0;
     for (int i = 0; i < DT__COUNT_OF(a->data); i++) {
-        if (a->data[i] != NULL) DT__TRY(hash_examples(a->data[i], hash));
+        const uint64_t all[2] = { hash, a->data[i] == NULL ? 0 : dt__content_hash(a->data[i]) };
+        hash = XXH3_64bits(all, sizeof all);
     }
-    return DT_OK;
+    return hash;
 }
 
 static dt_status fill(const dt__agreement *a, dt_status status, card *c)
@@ -72,8 +45,9 @@ static dt_status fill(const dt__agreement *a, dt_status status, card *c)
     snprintf(c->kernels, sizeof c->kernels, "%s", dt_kernels_name(dt__cluster_ctx(a->cluster)));
     if (a->model != NULL) snprintf(c->model, sizeof c->model, "%s", a->model);
     dt__processor(c->processor);
-    if (status == DT_OK) status = hash_recipe(a, &c->recipe);
-    return status == DT_OK ? hash_data(a, &c->data) : status;
+    if (status != DT_OK) return status;
+    c->data = hash_data(a);
+    return hash_recipe(a, &c->recipe);
 }
 
 /* What differs between two ranks; NULL: nothing. */

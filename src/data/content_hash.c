@@ -1,0 +1,102 @@
+/* A hash of the content of datasets (content_hash.h): XXH3 of each piece of memory or of a mapped
+ * file, seeded with the hash of those before it. Where all pieces have more than 256 MiB, of each
+ * one every k-th block of 4096 bytes is read, the first one always. */
+#include "data/content_hash.h"
+
+#include "data/arrays.h"
+#include "data/joined.h"
+
+#include <xxhash.h>
+
+#define WHOLE ((int64_t)256 << 20)
+#define BLOCK 4096
+#define AT_ONCE 1024 /* ids of a file */
+
+typedef struct hashing {
+    uint64_t hash;
+    int64_t step; /* every so many blocks are read */
+} hashing;
+
+static hashing begin(uint64_t hash, int64_t all)
+{
+    return (hashing){ XXH3_64bits_withSeed(&all, sizeof all, hash), 1 + all / WHOLE };
+}
+
+static void add(hashing *h, const void *data, int64_t bytes)
+{
+    const int64_t each = h->step == 1 ? dt__max_i64(bytes, 1) : BLOCK;
+    h->hash = XXH3_64bits_withSeed(&bytes, sizeof bytes, h->hash);
+    for (int64_t at = 0; at < bytes; at += h->step * each) {
+        const size_t n = (size_t)dt__min_i64(each, bytes - at);
+        h->hash = XXH3_64bits_withSeed((const uint8_t *)data + at, n, h->hash);
+    }
+}
+
+static void add_storage(hashing *h, const dt__storage *s)
+{
+    if (s != NULL) add(h, s->data, (int64_t)s->bytes);
+}
+
+static uint64_t hash_arrays(const dt__array_store *s, uint64_t hash)
+{
+    int64_t all = 0;
+    const int64_t form[] = { s->rank, s->row, s->length, s->stride, s->n_recordings, s->outputs };
+    for (int64_t i = 0; i < s->n_recordings; i++) {
+        const dt__recording *r = &s->recording[i];
+        all += r->rows * s->row * dt__array_dtype_of(r->dtype)->bytes;
+    }
+    hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash), all);
+    for (int64_t i = 0; i < s->n_recordings; i++) {
+        const dt__recording *r = &s->recording[i];
+        add(&h, r->data, r->rows * s->row * dt__array_dtype_of(r->dtype)->bytes);
+    }
+    add_storage(&h, s->targets);
+    return h.hash;
+}
+
+static uint64_t hash_images(const dt_dataset *d, uint64_t hash)
+{
+    const int64_t form[] = { d->channels, d->height, d->width };
+    hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash),
+                      d->pixels == NULL ? 0 : (int64_t)d->pixels->bytes);
+    add_storage(&h, d->pixels);
+    add_storage(&h, d->targets);
+    return h.hash;
+}
+
+static void add_ids(hashing *h, const dt_tokens *file)
+{
+    int32_t ids[AT_ONCE];
+    const int64_t n = dt_tokens_count(file);
+    for (int64_t at = 0; at < n; at += h->step * AT_ONCE) {
+        const int64_t some = dt__min_i64(AT_ONCE, n - at);
+        if (dt_tokens_read(file, at, some, ids) != DT_OK) return;
+        h->hash = XXH3_64bits_withSeed(ids, (size_t)some * sizeof *ids, h->hash);
+    }
+}
+
+static uint64_t hash_tokens(const dt_dataset *d, uint64_t hash)
+{
+    const dt__token_store *s = d->store;
+    const int64_t form[] = { d->context, d->begin, d->length };
+    const int64_t bytes = dt__token_store_count(s) * (int64_t)sizeof *s->ids.id;
+    hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash), bytes);
+    if (s->file == NULL) add(&h, s->ids.id, bytes);
+    else add_ids(&h, s->file);
+    add_storage(&h, d->pieces);
+    return h.hash;
+}
+
+uint64_t dt__content_hash(const dt_dataset *d)
+{
+    const int64_t part[] = { d->count, d->first, d->classes, (int64_t)d->target };
+    uint64_t hash = XXH3_64bits(part, sizeof part);
+    const dt__joined *j = d->joined;
+    for (int i = 0; j != NULL && i < j->n_inputs + j->n_outputs; i++) {
+        const dt__joined_part *p = i < j->n_inputs ? &j->input[i] : &j->output[i - j->n_inputs];
+        hash = hash_arrays(p->data.arrays, hash);
+    }
+    if (d->arrays != NULL) return hash_arrays(d->arrays, hash);
+    if (d->store != NULL) return hash_tokens(d, hash);
+    return j == NULL ? hash_images(d, hash) : hash;
+}

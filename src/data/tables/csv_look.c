@@ -1,0 +1,117 @@
+/* What the first rows of a table say about it (dt_csv_look). There is no header where the first row
+ * has a number in every column whose next rows are numbers, unless those are in equal steps, as the
+ * wavelengths of a spectrum or the numbers 0, 1, ... of columns are. */
+#include "core/text/byte_mark.h"
+#include "data/tables/csv_reader.h"
+#include "data/tables/decimal.h"
+#include "data/input.h"
+#include "data/value_text.h"
+
+#include <string.h>
+
+#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
+#define ROWS 64 /* that are looked at */
+
+static bool is_number(const char *text, size_t n)
+{
+    char value[DT__VALUE_TEXT];
+    return dt__value_text(text, n, value);
+}
+
+bool dt__csv_is_progression(char *const *name, int64_t n)
+{
+    double before = 0, step = 0;
+    for (int64_t i = 0; i < n; i++) {
+        dt__decimal d;
+        dt__decimal_read(name[i], name[i] + strlen(name[i]), &d);
+        const double v = d.exact.value;
+        if (i == 1) step = v - before;
+        if (i > 1 && (v - before - step > 1e-6 * step || v - before - step < -1e-6 * step)) {
+            return false;
+        }
+        before = v;
+    }
+    return n > 2 && step > 0;
+}
+
+/* Clears numeric[c] where a row has something else; rows of other lengths are not looked at. */
+static dt_status read_rows(dt__csv_reader *r, bool *numeric)
+{
+    for (int row = 0; row < ROWS && r->at < r->end; row++) {
+        bool last = false;
+        for (r->column = 0; !last && r->column < r->n; r->column++) {
+            dt__csv_field f;
+            DT__TRY(dt__csv_take_field(r, &f));
+            last = dt__csv_is_last(r);
+            if (last && r->column == 0 && f.n == 0 && r->n > 1) continue; /* an empty line */
+            if (!is_number(f.text, f.n)) numeric[r->column] = false;
+        }
+        r->line++;
+        if (!last) break;
+    }
+    return DT_OK;
+}
+
+static dt_status decide(dt__csv_reader *r, dt_first_row *out)
+{
+    bool *numeric = dt__alloc_array(r->ctx, r->n, sizeof *numeric);
+    char **of = dt__alloc_array(r->ctx, r->n, sizeof *of); /* the names of columns of numbers */
+    dt_status s = numeric == NULL || of == NULL ? DT_ERR_NOMEM : DT_OK;
+    int64_t numbers = 0, columns = 0;
+    for (int64_t i = 0; s == DT_OK && i < r->n; i++) numeric[i] = true;
+    if (s == DT_OK && r->at < r->end) s = read_rows(r, numeric);
+    else if (s == DT_OK) memset(numeric, 0, (size_t)r->n * sizeof *numeric);
+    for (int64_t i = 0; s == DT_OK && i < r->n; i++) {
+        if (!numeric[i]) continue;
+        of[columns++] = r->name[i];
+        numbers += is_number(r->name[i], strlen(r->name[i]));
+    }
+    if (s == DT_OK && columns > 0 && numbers == columns) {
+        *out = dt__csv_is_progression(of, columns) ? DT_ROW_PROGRESSION : DT_ROW_DATA;
+    }
+    dt__release(r->ctx, of);
+    dt__release(r->ctx, numeric);
+    return s;
+}
+
+static void find(const dt__csv_reader *r, const dt_strings *names, int64_t *place)
+{
+    for (int i = 0; i < names->n; i++) {
+        place[i] = -1;
+        for (int64_t k = r->n - 1; k >= 0; k--) {
+            if (strcmp(r->name[k], names->v[i]) == 0) place[i] = k;
+        }
+    }
+}
+
+dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, int64_t *place,
+                      int64_t *columns, dt_first_row *out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, path);
+    DT__NEED(ctx, names);
+    DT__NEED(ctx, place);
+    DT__NEED(ctx, columns);
+    DT__NEED(ctx, out);
+    static const dt_csv_options header = { .header = true };
+    dt__csv csv = { .ctx = ctx, .options = &header }, *one = &csv;
+    uint8_t *text;
+    size_t bytes, mark = 0;
+    *columns = 0;
+    *out = DT_ROW_NAMES;
+    for (int i = 0; i < names->n; i++) place[i] = -1;
+    DT__TRY(dt__input_all(ctx, path, MOST_BYTES, &text, &bytes));
+    dt_status s = dt__skip_mark(ctx, path, (const char *)text, bytes, &mark);
+    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path, .line = 1 };
+    r.at = (char *)text + mark;
+    r.end = (char *)text + bytes;
+    while (r.at < r.end && (*r.at == '\r' || *r.at == '\n')) r.at++;
+    if (s == DT_OK && r.at < r.end) s = dt__csv_read_names(&r);
+    if (s == DT_OK) find(&r, names, place);
+    if (s == DT_OK && r.n > 0) s = decide(&r, out);
+    *columns = r.n;
+    for (int64_t i = 0; i < r.n; i++) dt__release(ctx, r.name[i]);
+    dt__release(ctx, r.name);
+    dt__release(ctx, text);
+    return s;
+}

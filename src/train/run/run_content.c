@@ -1,0 +1,60 @@
+/* What a run is trained on, by the number of examples and hashes of their content. A checkpoint keeps
+ * them, so that a run does not go on with other data under the same names: the split, the order of
+ * examples, means and deviations would be those of the new data, the weights those of the old. */
+#include "data/content_hash.h"
+#include "io/safetensors/safetensors.h"
+#include "train/run/run.h"
+
+enum { EXAMPLES, TRAIN_HASH, VALIDATION_HASH, CONTENTS };
+
+/* Positive, as every counter is. */
+static int64_t hash_of(const dt_dataset *d)
+{
+    return d == NULL ? 0 : (int64_t)(dt__content_hash(d) >> 2) + 1;
+}
+
+static void compute(dt__run *r)
+{
+    if (r->content[TRAIN_HASH] != 0) return;
+    r->content[EXAMPLES] = dt_dataset_count(r->train);
+    r->content[TRAIN_HASH] = hash_of(r->train);
+    r->content[VALIDATION_HASH] = hash_of(r->validation);
+}
+
+void dt__run_set_content(dt__run *r)
+{
+    compute(r);
+    for (int i = 0; i < CONTENTS; i++) *dt__run_count(r, DT__COUNT_EXAMPLES + i) = r->content[i];
+}
+
+dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
+{
+    static const char go_on[] = "; restore the files, or begin a new run, which may take the "
+                                "weights of this one by model.init";
+    int64_t was[CONTENTS] = { 0 };
+    for (int i = 0; i < CONTENTS; i++) {
+        const char *name = dt__run_counter_name(DT__COUNT_EXAMPLES + i);
+        DT__TRY(dt_checkpoint_count(checkpoint, name, &was[i]));
+    }
+    if (was[TRAIN_HASH] == 0) return DT_OK; /* an older one */
+    compute(r);
+    if (was[EXAMPLES] != r->content[EXAMPLES]) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT,
+                       "%s: the training data have changed: it was trained on %lld %s, and now "
+                       "there are %lld%s",
+                       checkpoint->path, (long long)was[EXAMPLES], dt__dataset_examples(r->train),
+                       (long long)r->content[EXAMPLES], go_on);
+    }
+    if (was[TRAIN_HASH] != r->content[TRAIN_HASH]) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT,
+                       "%s: the training data have changed: there are %lld %s as before, but with "
+                       "other content, or in another order%s",
+                       checkpoint->path, (long long)was[EXAMPLES], dt__dataset_examples(r->train),
+                       go_on);
+    }
+    if (was[VALIDATION_HASH] == r->content[VALIDATION_HASH]) return DT_OK;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "%s: the validation data have changed, with which the best evaluation is "
+                   "found%s",
+                   checkpoint->path, go_on);
+}
