@@ -224,8 +224,8 @@ typedef struct dt_csv_options {
 /* What the first row of a table is. */
 typedef enum dt_first_row {
     DT_ROW_NAMES,
-    DT_ROW_PROGRESSION, /* numbers in equal steps, which may be names: 400, 405, 410 */
-    DT_ROW_DATA         /* numbers in every column of numbers: there is no header */
+    DT_ROW_UNSURE, /* numbers in equal steps, or unlike those below: 400, 405, 410 may be names */
+    DT_ROW_DATA    /* numbers in every column of numbers: there is no header */
 } dt_first_row;
 
 /* Looks at the first rows of a .csv file, plain or gzip. place[i] becomes the column that the first

@@ -86,18 +86,29 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
-int cli_open(const cli_args *args, int threads, dt_ctx **out)
+static int open_with(const cli_args *args, const dt_ctx_options *options, dt_ctx **out)
 {
-    dt_ctx_options options = dt_ctx_defaults();
-    options.threads = threads;
-    options.log = note;
     *out = NULL;
-    if (dt_ctx_create(out, &options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
+    if (dt_ctx_create(out, options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
     const int status = check_environment(args, *out);
     if (status == CLI_DONE) return status;
     dt_ctx_free(*out);
     *out = NULL;
     return status;
+}
+
+int cli_open(const cli_args *args, int threads, dt_ctx **out)
+{
+    dt_ctx_options options = dt_ctx_defaults();
+    options.threads = threads;
+    options.log = note;
+    return open_with(args, &options, out);
+}
+
+int cli_open_quiet(const cli_args *args, dt_ctx **out)
+{
+    const dt_ctx_options options = dt_ctx_defaults();
+    return open_with(args, &options, out);
 }
 
 dt_status cli_stdout(void *user, const char *text, size_t bytes)

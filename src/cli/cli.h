@@ -108,6 +108,8 @@ int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 double cli_seconds(void);
 /* *out: a context that prints notes on stderr; NULL after a message, whose status is returned. */
 int cli_open(const cli_args *args, int threads, dt_ctx **out);
+/* The same without a line of output, to try something. */
+int cli_open_quiet(const cli_args *args, dt_ctx **out);
 /* A dt_sink that writes text to stdout. IO if that fails. */
 dt_status cli_stdout(void *user, const char *text, size_t bytes);
 /* The exit status after writing with cli_stdout. */

@@ -131,10 +131,23 @@ static void add_list(cli_text *out, const char *text)
     cli_text_add(out, "]");
 }
 
+bool new_data_is_table(const new_data *d)
+{
+    return ends_in(d->path, ".csv") || ends_in(d->path, ".csv.gz");
+}
+
+static void add_columns(const new_data *d, cli_text *out)
+{
+    cli_text_add(out, "  columns: {%starget: ", d->no_header ? "header: false, " : "");
+    add_list(out, d->target);
+    if (d->exclude != NULL) cli_text_add(out, ", exclude: %s", d->exclude);
+    cli_text_add(out, "}           # inputs: [...] chooses others\n");
+}
+
 static void add_files(const new_data *d, cli_text *out)
 {
     const char *path = d->path;
-    const bool table = ends_in(path, ".csv") || ends_in(path, ".csv.gz");
+    const bool table = new_data_is_table(d);
     if (d->language) {
         cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
         new_data_quote(out, path, strlen(path));
@@ -156,11 +169,7 @@ static void add_files(const new_data *d, cli_text *out)
         cli_text_add(out,
                      "  layout: nhwc                 # [height, width, channels] in the file\n");
     }
-    if (table && d->target != NULL) {
-        cli_text_add(out, "  columns: {target: ");
-        add_list(out, d->target);
-        cli_text_add(out, "}           # inputs: [...] chooses others\n");
-    }
+    if (table && d->target != NULL) add_columns(d, out);
 }
 
 static void add_folder(const new_data *d, const kind *k, cli_text *out)

@@ -7,23 +7,28 @@
 #include "cli/print/text.h"
 
 typedef struct new_data {
-    const char *path;   /* a folder, a file, or the name of drawn data */
-    const char *task;   /* as `data.task`, or "language" */
-    const char *target; /* of .csv columns "a,b", of arrays the file of targets; NULL: none */
-    const char *kind;   /* a short text about what was found; static */
-    double validation;  /* share of the examples that is held back */
-    int64_t context;    /* of texts: tokens */
-    const char *order;  /* data.validation_order of tables and arrays; NULL: not written */
-    bool channels_last; /* arrays [count, height, width, channels] */
-    bool columns;       /* a table or arrays, which need `target` */
-    bool language;      /* texts */
-    bool images;        /* examples are images of bytes */
-    bool tested;        /* the format has test data of its own */
+    const char *path;    /* a folder, a file, or the name of drawn data */
+    const char *task;    /* as `data.task`, or "language" */
+    const char *target;  /* of .csv columns "a,b", of arrays the file of targets; NULL: none */
+    const char *kind;    /* a short text about what was found; static */
+    double validation;   /* share of the examples that is held back */
+    int64_t context;     /* of texts: tokens */
+    const char *order;   /* data.validation_order of tables and arrays; NULL: not written */
+    bool no_header;      /* of a table: its first row is data */
+    const char *exclude; /* columns of a table that are no inputs, as a list of YAML; NULL: none */
+    bool channels_last;  /* arrays [count, height, width, channels] */
+    bool columns;        /* a table or arrays, which need `target` */
+    bool language;       /* texts */
+    bool images;         /* examples are images of bytes */
+    bool tested;         /* the format has test data of its own */
 } new_data;
 
 /* Finds out what d->path is; sets kind, columns, language, images and tested. False: nothing that
  * is known. */
 bool new_data_find(new_data *d);
+
+/* Whether d->path is a table. */
+bool new_data_is_table(const new_data *d);
 
 /* The block `data` for it. */
 void new_data_block(const new_data *d, cli_text *out);

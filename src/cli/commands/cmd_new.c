@@ -156,6 +156,17 @@ static bool is_number(const char *text)
     return end != text && *end == 0;
 }
 
+/* A number such as 3,14. */
+static bool has_decimal_comma(const char *text)
+{
+    char copy[40];
+    snprintf(copy, sizeof copy, "%s", text);
+    char *comma = strchr(copy, ',');
+    if (comma == NULL || comma == copy || comma[1] == 0 || strchr(text, '.') != NULL) return false;
+    *comma = '.';
+    return is_number(copy);
+}
+
 /* Targets that cannot be opened as numbers: classes where most of their words are no numbers, else
  * what is wrong with the numbers is the error. */
 static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, const char *name,
@@ -168,11 +179,12 @@ static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, c
     probe.task = "classification";
     const dt_status s = open_data(ctx, &probe, &classes);
     const char *word = NULL;
-    int64_t numbers = 0, n = s == DT_OK ? dt_dataset_classes(classes) : 0;
+    int64_t numbers = 0, commas = 0, n = s == DT_OK ? dt_dataset_classes(classes) : 0;
     for (int64_t c = 0; c < n; c++) {
         const char *text = dt_dataset_class_name(classes, c);
         const bool number = text == NULL || is_number(text);
         numbers += number;
+        commas += !number && has_decimal_comma(text);
         if (!number && word == NULL) word = text;
     }
     if (word != NULL) {
@@ -181,12 +193,97 @@ static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, c
         cli_text_add(why, "': each is a class");
     }
     dt_dataset_free(classes);
+    if (2 * commas > n) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s has numbers with a decimal comma; write them with a point (--task "
+                        "classification: each of %lld words is a class)",
+                        name, (long long)n);
+    }
     if (2 * numbers < n) return CLI_DONE;
     if (s != DT_OK) return fail_open(args, ctx);
     const char *after = strstr(wrong, ": error: ");
     return cli_fail(args, CLI_USAGE, "%s (--task classification: each of %lld words is a class)",
                     after == NULL ? wrong : after + strlen(": error: "), (long long)n);
 }
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+/* What was found out about a table beside its targets. */
+typedef struct table {
+    char target[ANSWER];
+    cli_text exclude, header, index; /* a list of YAML; lines of output */
+} table;
+
+/* Columns of a table without a header have numbers: a target by its text in the first row becomes
+ * one. */
+static int number_targets(const cli_args *args, new_data *d, const dt_strings *names,
+                          const int64_t *place, int64_t columns, table *t)
+{
+    size_t used = 0;
+    for (int i = 0; i < names->n; i++) {
+        char *end;
+        const long number = strtol(names->v[i], &end, 10);
+        const bool is_place = end != names->v[i] && *end == 0 && number >= 0 && number < columns;
+        if (!is_place && place[i] < 0) {
+            return cli_fail(args, CLI_USAGE,
+                            "--target: '%s' is no column: the first row of %s consists of numbers, "
+                            "so it is no header, and the columns are 0 to %lld",
+                            names->v[i], d->path, (long long)columns - 1);
+        }
+        const long long at = is_place ? number : (long long)place[i];
+        const int n = snprintf(t->target + used, ANSWER - used, "%s%lld", i > 0 ? "," : "", at);
+        used += n > 0 ? (size_t)n : 0;
+        if (!is_place) {
+            cli_text_add(&t->header, "%s'%s' is column %lld", i > 0 ? ", " : "; ", names->v[i], at);
+        }
+    }
+    d->target = t->target;
+    return CLI_DONE;
+}
+
+/* Finds out whether a table has a header. What is wrong with the file is said when it is read. */
+static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
+{
+    char copy[ANSWER];
+    dt_strings names = { .n = 0 };
+    int64_t place[DT_MAX_LIST], columns;
+    dt_first_row row;
+    if (!new_data_is_table(d)) return CLI_DONE;
+    snprintf(copy, sizeof copy, "%s", d->target);
+    for (char *at = copy; at != NULL && names.n < DT_MAX_LIST;) {
+        char *comma = strchr(at, ',');
+        if (comma != NULL) *comma = 0;
+        names.v[names.n++] = at;
+        at = comma == NULL ? NULL : comma + 1;
+    }
+    if (dt_csv_look(ctx, d->path, &names, place, &columns, &row) != DT_OK) return CLI_DONE;
+    if (row != DT_ROW_DATA) return CLI_DONE;
+    d->no_header = true;
+    cli_text_add(&t->header,
+                 "header: none, since the first row consists of numbers (data.columns.header); the "
+                 "columns are 0 to %lld",
+                 (long long)columns - 1);
+    return number_targets(args, d, &names, place, columns, t);
+}
+
+/* Leaves out the columns that number the rows. */
+static void leave_out_index(const dt_target_look *look, new_data *d, table *t)
+{
+    if (look->index.n == 0) return;
+    for (int i = 0; i < look->index.n; i++) {
+        cli_text_add(&t->exclude, i == 0 ? "[" : ", ");
+        new_data_quote(&t->exclude, look->index.v[i], strlen(look->index.v[i]));
+        cli_text_add(&t->index, "%s'", i == 0 ? "index: " : ", ");
+        cli_text_add_name(&t->index, look->index.v[i]);
+        cli_text_add(&t->index, "'");
+    }
+    cli_text_add(&t->exclude, "]");
+    cli_text_add(&t->index, " number%s the rows and %s no input (data.columns.exclude)",
+                 look->index.n == 1 ? "s" : "", look->index.n == 1 ? "is" : "are");
+    d->exclude = t->exclude.text;
+}
+
+/* ---- the task ------------------------------------------------------------------------------- */
 
 /* Which task the targets of a table or of arrays suggest: *usual, and why. */
 static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const char **usual,
@@ -242,7 +339,8 @@ static bool is_channels_last(const dt_dataset *train)
 }
 
 /* Opens the data with what fits them: share, context, layout. */
-static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, dt_dataset **train)
+static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t,
+                        dt_dataset **train)
 {
     dt_status s = d->language ? open_texts(ctx, d, train) : open_data(ctx, d, train);
     if (s == DT_OK && d->columns && is_channels_last(*train)) {
@@ -253,8 +351,14 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, dt_datas
     }
     dt_target_look look = { .time = NULL };
     if (s == DT_OK && d->order != NULL) s = dt_dataset_look(*train, &look);
+    if (s == DT_OK && look.time != NULL) d->order = "time";
+    leave_out_index(&look, d, t);
+    if (s == DT_OK && d->exclude != NULL) {
+        dt_dataset_free(*train);
+        *train = NULL;
+        s = open_data(ctx, d, train);
+    }
     if (s != DT_OK) return fail_open(args, ctx);
-    if (look.time != NULL) d->order = "time";
     if (!d->language) {
         d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
     }
@@ -314,9 +418,12 @@ static void add_head(const answers *a, const new_data *d, cli_text *out)
     cli_text_add(out, "\n  seed: 1\n\n");
 }
 
-/* Checks all that `detent train` checks before its first update. */
-static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, const cli_text *text)
+/* Checks all that `detent train` checks before its first update, and says what it would say. */
+static int check_recipe(const cli_args *args, const answers *a, const cli_text *text)
 {
+    dt_ctx *ctx;
+    const int opened = cli_open(args, 0, &ctx);
+    if (opened != CLI_DONE) return opened;
     dt_recipe *recipe = NULL;
     const dt_run_control control = { .check_only = true };
     const dt_recipe_source source = { .path = a->file, .text = text->text, .bytes = text->used };
@@ -324,19 +431,24 @@ static int check_recipe(const cli_args *args, dt_ctx *ctx, const answers *a, con
     if (s == DT_OK) s = dt_run(ctx, recipe, &control, NULL);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_recipe(args, ctx, recipe);
     dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
     return status;
 }
 
 /* Says what was decided, and how to choose otherwise. */
-static void say_choices(const answers *a, const new_data *d, const cli_text *why)
+static void say_choices(const answers *a, const new_data *d, const table *t, const cli_text *why)
 {
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
     if (why->used > 0) cli_say("%s", why->text);
+    if (t->header.used > 0) cli_say("%s", t->header.text);
+    if (t->index.used > 0) cli_say("%s", t->index.text);
     if (d->order != NULL && d->validation > 0) {
         const bool last = strcmp(d->order, "time") == 0;
         cli_say("validation: %s (data.validation_order: %s)",
                 last ? "the last rows, since they are in the order of time"
-                     : "examples drawn by data.seed, classes in proportion",
+                : strcmp(d->task, "classification") == 0
+                    ? "examples drawn by data.seed, classes in proportion"
+                    : "examples drawn by data.seed",
                 last ? "drawn draws them" : "time takes the last ones");
     }
     if (d->channels_last) {
@@ -345,11 +457,12 @@ static void say_choices(const answers *a, const new_data *d, const cli_text *why
     }
 }
 
-static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, const cli_text *why)
+static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, table *t,
+                const cli_text *why)
 {
     cli_text data = { .used = 0 }, out = { .used = 0 };
     dt_dataset *train = NULL;
-    int status = open_fitting(args, ctx, d, &train);
+    int status = open_fitting(args, ctx, d, t, &train);
     if (status == CLI_DONE) {
         new_data_block(d, &data);
         add_head(a, d, &out);
@@ -358,10 +471,10 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, cons
         add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
     }
     dt_dataset_free(train);
-    if (status == CLI_DONE) status = check_recipe(args, ctx, a, &out);
+    if (status == CLI_DONE) status = check_recipe(args, a, &out);
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
     if (status != CLI_DONE) return status;
-    say_choices(a, d, why);
+    say_choices(a, d, t, why);
     fflush(stdout); /* before the next line, where both go to one file */
     cli_tell(stderr, "detent train %s", a->file);
     return CLI_DONE;
@@ -370,8 +483,10 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, cons
 static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
 {
     new_data d;
+    table t = { .target = "" };
     cli_text why = { .used = 0 };
     int status = read_data(args, a, &d);
+    if (status == CLI_DONE && d.columns) status = look_at_header(args, ctx, &d, &t);
     const char *usual = status == CLI_DONE && d.language ? "language" : "classification";
     if (status == CLI_DONE && d.columns && args->option[TASK] == NULL) {
         status = look_at_targets(args, ctx, &d, &usual, &why);
@@ -380,14 +495,14 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     if (strcmp(a->task, usual) != 0) why.used = 0; /* chosen otherwise */
     if (status == CLI_DONE) status = read_bits(args, a);
     if (status == CLI_DONE) status = read_file(args, a);
-    return status == CLI_DONE ? make(args, ctx, a, &d, &why) : status;
+    return status == CLI_DONE ? make(args, ctx, a, &d, &t, &why) : status;
 }
 
 int cli_new(const cli_args *args)
 {
     answers a = { .data = "" };
     dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
+    const int opened = cli_open_quiet(args, &ctx);
     if (opened != CLI_DONE) return opened;
     const int status = answer_all(args, ctx, &a);
     dt_ctx_free(ctx);

@@ -170,7 +170,7 @@ static const char *list_names(char *const *name, int64_t n, char text[DT__CSV_LI
 }
 
 /* What the names of a file suggest that is wrong with it. */
-static const char *advice(const dt__csv_reader *r)
+const char *dt__csv_advice(const dt__csv_reader *r)
 {
     if (!r->c[0]->options->header) return "";
     if (r->n == 1 && strpbrk(r->name[0], ";\t|") != NULL) {
@@ -185,7 +185,8 @@ static dt_status no_column(const dt__csv_reader *r, const char *key, const char 
 {
     char all[DT__CSV_LIST], shown[DT__SHOWN];
     return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is no column of '%s' (%s)%s", key,
-                   dt__shown(pattern, shown), r->path, list_names(r->name, r->n, all), advice(r));
+                   dt__shown(pattern, shown), r->path, list_names(r->name, r->n, all),
+                   dt__csv_advice(r));
 }
 
 static bool is_excluded(const dt__csv *c, const char *name)
@@ -304,7 +305,7 @@ static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const i
             "'%s' lacks %lld of the %lld columns that %s: %s; its columns are %s%s", r->path,
             (long long)n, (long long)wanted,
             c->names_given ? "the model reads" : "the first file of the training data has",
-            list_names(name, n, lacking), list_names(r->name, r->n, all), advice(r));
+            list_names(name, n, lacking), list_names(r->name, r->n, all), dt__csv_advice(r));
     dt__release(r->ctx, name);
     return DT_ERR_FORMAT;
 }

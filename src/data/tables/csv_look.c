@@ -1,12 +1,14 @@
 /* What the first rows of a table say about it (dt_csv_look). There is no header where the first row
- * has a number in every column whose next rows are numbers, unless those are in equal steps, as the
- * wavelengths of a spectrum or the numbers 0, 1, ... of columns are. */
+ * has a number in every column whose next rows are numbers. It may be one all the same where these
+ * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or where
+ * most are far outside of the range below them, as years are. */
 #include "core/text/byte_mark.h"
 #include "data/tables/csv_reader.h"
 #include "data/tables/decimal.h"
 #include "data/input.h"
 #include "data/value_text.h"
 
+#include <math.h>
 #include <string.h>
 
 #define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
@@ -34,43 +36,75 @@ bool dt__csv_is_progression(char *const *name, int64_t n)
     return n > 2 && step > 0;
 }
 
-/* Clears numeric[c] where a row has something else; rows of other lengths are not looked at. */
-static dt_status read_rows(dt__csv_reader *r, bool *numeric)
+/* What the rows below the first one have in a column. */
+typedef struct below {
+    bool numeric;
+    double low, high;
+} below;
+
+static bool read_number(const char *text, size_t n, double *out)
 {
-    for (int row = 0; row < ROWS && r->at < r->end; row++) {
+    dt__decimal d;
+    if (!is_number(text, n)) return false;
+    while (n > 0 && dt__csv_is_blank(*text)) text++, n--;
+    dt__decimal_read(text, text + n, &d);
+    *out = d.exact.value;
+    return true;
+}
+
+static void add_value(below *c, const dt__csv_field *f)
+{
+    double v = 0;
+    c->numeric = c->numeric && read_number(f->text, f->n, &v);
+    c->low = v < c->low ? v : c->low;
+    c->high = v > c->high ? v : c->high;
+}
+
+static dt_status read_rows(dt__csv_reader *r, below *column)
+{
+    int rows = 0;
+    for (; rows < ROWS && r->at < r->end; rows++) {
         bool last = false;
         for (r->column = 0; !last && r->column < r->n; r->column++) {
             dt__csv_field f;
             DT__TRY(dt__csv_take_field(r, &f));
             last = dt__csv_is_last(r);
             if (last && r->column == 0 && f.n == 0 && r->n > 1) continue; /* an empty line */
-            if (!is_number(f.text, f.n)) numeric[r->column] = false;
+            add_value(&column[r->column], &f);
         }
         r->line++;
         if (!last) break;
     }
+    for (int64_t i = 0; i < r->n && rows == 0; i++) column[i].numeric = false;
     return DT_OK;
+}
+
+static dt_first_row row_of(dt__csv_reader *r, const below *column, char **numbers)
+{
+    int64_t all = 0, near = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        double v, range = column[i].high - column[i].low;
+        if (!column[i].numeric) continue;
+        if (!read_number(r->name[i], strlen(r->name[i]), &v)) return DT_ROW_NAMES;
+        numbers[all++] = r->name[i];
+        near += v >= column[i].low - range && v <= column[i].high + range;
+    }
+    if (all == 0) return DT_ROW_NAMES;
+    return dt__csv_is_progression(numbers, all) || 2 * near < all ? DT_ROW_UNSURE : DT_ROW_DATA;
 }
 
 static dt_status decide(dt__csv_reader *r, dt_first_row *out)
 {
-    bool *numeric = dt__alloc_array(r->ctx, r->n, sizeof *numeric);
-    char **of = dt__alloc_array(r->ctx, r->n, sizeof *of); /* the names of columns of numbers */
-    dt_status s = numeric == NULL || of == NULL ? DT_ERR_NOMEM : DT_OK;
-    int64_t numbers = 0, columns = 0;
-    for (int64_t i = 0; s == DT_OK && i < r->n; i++) numeric[i] = true;
-    if (s == DT_OK && r->at < r->end) s = read_rows(r, numeric);
-    else if (s == DT_OK) memset(numeric, 0, (size_t)r->n * sizeof *numeric);
+    below *columns = dt__alloc_array(r->ctx, r->n, sizeof *columns);
+    char **numbers = dt__alloc_array(r->ctx, r->n, sizeof *numbers);
+    dt_status s = columns == NULL || numbers == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t i = 0; s == DT_OK && i < r->n; i++) {
-        if (!numeric[i]) continue;
-        of[columns++] = r->name[i];
-        numbers += is_number(r->name[i], strlen(r->name[i]));
+        columns[i] = (below){ true, INFINITY, -INFINITY };
     }
-    if (s == DT_OK && columns > 0 && numbers == columns) {
-        *out = dt__csv_is_progression(of, columns) ? DT_ROW_PROGRESSION : DT_ROW_DATA;
-    }
-    dt__release(r->ctx, of);
-    dt__release(r->ctx, numeric);
+    if (s == DT_OK) s = read_rows(r, columns);
+    if (s == DT_OK) *out = row_of(r, columns, numbers);
+    dt__release(r->ctx, numbers);
+    dt__release(r->ctx, columns);
     return s;
 }
 

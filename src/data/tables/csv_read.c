@@ -27,7 +27,12 @@ static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__
     while (at < end && dt__csv_is_blank(*at)) at++;
     at = dt__decimal_read(at, end, out);
     while (at != NULL && at < end && dt__csv_is_blank(*at)) at++;
-    if (at != end) return dt__csv_refuse(r, f, "is no number");
+    const bool comma = at != NULL && at < end && *at == ',' && at + 1 < end;
+    if (at != end) {
+        return dt__csv_refuse(r, f,
+                              comma ? "is no number: a decimal point is expected, not a comma"
+                                    : "is no number");
+    }
     return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
 
@@ -164,8 +169,9 @@ static dt_status make_room(dt__csv_reader *r)
 
 static dt_status wrong_count(const dt__csv_reader *r, int64_t n, const char *there)
 {
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; %lld are wanted",
-                   r->path, (long long)r->line, there, (long long)n, (long long)r->n);
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; %lld are wanted%s",
+                   r->path, (long long)r->line, there, (long long)n, (long long)r->n,
+                   dt__csv_advice(r));
 }
 
 static dt_status read_row(dt__csv_reader *r)

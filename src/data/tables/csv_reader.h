@@ -50,6 +50,8 @@ static inline bool dt__csv_is_blank(char c) { return c == ' ' || c == '\t'; }
 
 /* Reads the names of the first line, or without a header the numbers 0, 1, ... FORMAT, NOMEM. */
 dt_status dt__csv_read_names(dt__csv_reader *r);
+/* What the names of a file suggest that is wrong with it, behind a message, or "". */
+const char *dt__csv_advice(const dt__csv_reader *r);
 /* Whether at least three names are numbers in equal steps. */
 bool dt__csv_is_progression(char *const *name, int64_t n);
 

@@ -176,7 +176,7 @@ dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset *
                                   dt_dataset **validation, dt_dataset **test);
 /* A line of output for a part of the data ("validation") without an example of some classes;
  * d may be NULL (data_classes.c). NOMEM. */
-dt_status dt__say_missing_classes(const char *part, const dt_dataset *d);
+dt_status dt__say_targets(const char *part, const dt_dataset *d);
 
 /* A line of output for training data that look like images [height, width, channels]. */
 void dt__say_layout(const dt_dataset *d);

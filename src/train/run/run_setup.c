@@ -217,9 +217,9 @@ dt_status dt__run_open(dt__run *r)
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
     dt__say_layout(r->train);
-    DT__TRY(dt__say_missing_classes("train", r->train));
-    DT__TRY(dt__say_missing_classes("validation", r->validation));
-    DT__TRY(dt__say_missing_classes("test", r->test));
+    DT__TRY(dt__say_targets("train", r->train));
+    DT__TRY(dt__say_targets("validation", r->validation));
+    DT__TRY(dt__say_targets("test", r->test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const bool counted = r->recipe->n_complaints == 0;

@@ -1,5 +1,7 @@
-/* The classes of a model, by which labels are read, and classes that a part of the data lacks. */
+/* The classes of a model, by which labels are read, classes that a part of the data lacks, and
+ * targets that are always the same. */
 #include "core/text/json.h"
+#include "core/text/number.h"
 #include "data/joined.h"
 #include "train/recipe/recipe.h"
 
@@ -107,8 +109,7 @@ static dt_status compare_classes(const dt_model_data *m, bool trains, const dt_d
                                  const dt_dataset *test)
 {
     if (!trains) DT__TRY(compare_names(test != NULL ? test : validation, m));
-    return test != NULL ? dt__say_missing_classes("test", test)
-                        : dt__say_missing_classes("validation", validation);
+    return test != NULL ? dt__say_targets("test", test) : dt__say_targets("validation", validation);
 }
 
 dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
@@ -166,6 +167,64 @@ static dt_status say_missing(const char *part, const char *output, const dt_data
     return DT_OK;
 }
 
+/* ---- targets that are always the same ------------------------------------------------------- */
+
+static bool has_labels(const dt_dataset *d)
+{
+    return d->target == DT_TARGET_CLASS && d->kind->label != NULL;
+}
+
+/* Number k of the target of example i, or its class. */
+static double target_of(const dt_dataset *d, int64_t i, int64_t k)
+{
+    return has_labels(d) ? d->kind->label(d, i)
+                         : (double)((const float *)dt__array_target(d, i))[k];
+}
+
+static bool is_same(const dt_dataset *d, int64_t k)
+{
+    int64_t i = 1;
+    while (i < d->count && target_of(d, i, k) == target_of(d, 0, k)) i++;
+    return i >= d->count && d->count > 1;
+}
+
+/* "the target 'b' is 0" and so on; of several the first one. */
+static void describe_same(const dt_dataset *d, int64_t k, char *text, size_t size)
+{
+    char value[DT__SHOWN + 4] = "", shown[DT__SHOWN];
+    const char *name = has_labels(d) ? NULL : dt_dataset_class_name(d, k);
+    if (has_labels(d)) add_name(d, d->kind->label(d, 0), true, value, sizeof value);
+    else dt__print_real(target_of(d, 0, k), value);
+    snprintf(text, size, "%s%s%s%s is %s", has_labels(d) ? "the class" : "the target",
+             name == NULL ? "" : " '", name == NULL ? "" : dt__shown(name, shown),
+             name == NULL ? "" : "'", value);
+}
+
+/* Says that targets are one value, or one class: false if they are not. */
+static bool say_same(const char *part, const char *output, const dt_dataset *d)
+{
+    char text[2 * DT__SHOWN + 60], others[60] = "";
+    const bool numbers = d->target == DT_TARGET_VALUES || d->target == DT_TARGET_BITS;
+    const int64_t columns = has_labels(d)                  ? 1
+                            : numbers && d->arrays != NULL ? d->arrays->outputs
+                                                           : 0;
+    int64_t same = 0;
+    for (int64_t k = 0; k < columns; k++) {
+        if (is_same(d, k) && same++ == 0) describe_same(d, k, text, sizeof text);
+    }
+    if (same == 0) return false;
+    if (same > 1) {
+        snprintf(others, sizeof others, " (%lld more are the same everywhere)",
+                 (long long)same - 1);
+    }
+    dt__say(d->ctx,
+            "warning: data.%s%s%s: %s in all of %lld %s%s: a model that ignores its input is right "
+            "there, so its results say nothing",
+            part, output == NULL ? "" : ", output ", output == NULL ? "" : output, text,
+            (long long)d->count, dt__dataset_examples(d), others);
+    return true;
+}
+
 void dt__say_layout(const dt_dataset *d)
 {
     const dt__array_store *s = d->arrays;
@@ -178,14 +237,20 @@ void dt__say_layout(const dt_dataset *d)
             dt__dims_text(s->rank, s->dims, text, sizeof text), (long long)s->dims[0]);
 }
 
-dt_status dt__say_missing_classes(const char *part, const dt_dataset *d)
+static dt_status say_targets(const char *part, const char *output, const dt_dataset *d)
+{
+    return say_same(part, output, d) && has_labels(d) ? DT_OK : say_missing(part, output, d);
+}
+
+/* Says what is wrong with the targets of a part of the data. */
+dt_status dt__say_targets(const char *part, const dt_dataset *d)
 {
     if (d == NULL) return DT_OK;
     const dt__joined *j = d->joined;
-    if (j == NULL) return say_missing(part, NULL, d);
+    if (j == NULL) return say_targets(part, NULL, d);
     for (int i = 0; i < j->n_outputs; i++) {
         const dt_dataset view = dt__joined_view(d, &j->output[i]);
-        DT__TRY(say_missing(part, j->n_outputs > 1 ? j->output[i].name : NULL, &view));
+        DT__TRY(say_targets(part, j->n_outputs > 1 ? j->output[i].name : NULL, &view));
     }
     return DT_OK;
 }
