@@ -232,7 +232,11 @@ bool cli_lies_in_run(const char *model)
 
 bool cli_is_override(const char *word) { return word[0] == '~' || strchr(word, '=') != NULL; }
 
-const char *const cli_rounding_reads[] = {
+const char *const cli_rounding_reads[] = { "run",     "data",         "!data.augment",
+                                           "qat",     "model.family", "quantize",
+                                           "convert", "cluster",      NULL };
+
+const char *const cli_observing_reads[] = {
     "run",          "data",     "!data.augment", "qat",     "train.batch_size",
     "model.family", "quantize", "convert",       "cluster", NULL
 };

@@ -145,6 +145,7 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
                        const char *const *reads, dt_recipe **out);
 /* What `quantize` and `convert` read of a recipe (dt_recipe_source). */
 extern const char *const cli_rounding_reads[];
+extern const char *const cli_observing_reads[]; /* the same where ranges are observed */
 
 /* ---- outputs.c ---- */
 

@@ -365,6 +365,17 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t
     return CLI_DONE;
 }
 
+/* A size of batches that leaves no single example, of which batch norm has no variance. */
+static int batch_size(const new_data *d, const dt_dataset *train)
+{
+    static const int sizes[] = { 64, 48, 60, 56 };
+    const int64_t all = dt_dataset_count(train);
+    const int64_t n = all - (int64_t)(d->validation * (double)all);
+    int i = 0;
+    while (i < 3 && n > sizes[i] && (n - 1) % sizes[i] == 0) i++;
+    return d->language ? 16 : sizes[i];
+}
+
 /* Epochs and updates of about UPDATES updates. */
 static void add_training(const new_data *d, const dt_dataset *train, bool quantized, int bits,
                          cli_text *out)
@@ -383,7 +394,7 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
                  "  optimizer: {name: adamw, lr: %s, weight_decay: 0.01}\n"
                  "  schedule: {name: cosine, warmup_steps: %lld}\n"
                  "  clip_grad_norm: 1.0\n",
-                 d->language ? 16 : 64, d->language ? "1e-3" : "2e-3",
+                 batch_size(d, train), d->language ? "1e-3" : "2e-3",
                  (long long)(updates / 20 + 1));
     if (!quantized) return;
     cli_text_add(out,

@@ -90,6 +90,33 @@ static bool has_recipe(const cli_args *args)
     return false;
 }
 
+/* Whether the range of an activation may be static: observed on data. */
+static bool observes(const dt_qat_options *o)
+{
+    dt_quant_spec weight, activation = { .range = DT_RANGE_DYNAMIC };
+    const bool quantized = dt_qat_preset(o->preset, &weight, &activation);
+    const int own = o->activation.has_range ? o->activation.quant.range : activation.range;
+    bool any = (quantized || o->activation.has_range) && own != DT_RANGE_DYNAMIC;
+    for (int64_t i = 0; i < o->n_rules; i++) {
+        const dt_quant_patch *p = &o->rules[i].activation;
+        any = any || (p->has_range && p->quant.range != DT_RANGE_DYNAMIC);
+    }
+    return o->given && any;
+}
+
+/* Reads the recipe. Batches of training are read where static ranges are observed. */
+static int read_own(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
+{
+    static const char what[] = "'qat' and its data";
+    if (!has_recipe(args)) return read_recipe(args, ctx, out);
+    const int status = cli_read_recipe_of(args, ctx, what, cli_rounding_reads, out);
+    if (status != CLI_DONE) return status;
+    if (!observes(&dt_recipe_get(*out)->qat)) return CLI_DONE;
+    dt_recipe_free(*out);
+    *out = NULL;
+    return cli_read_recipe_of(args, ctx, what, cli_observing_reads, out);
+}
+
 static int quantize_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_recipe *recipe = NULL;
@@ -100,9 +127,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
                         "packed; %s is of files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
-    int status = has_recipe(args) ? cli_read_recipe_of(args, ctx, "'qat' and its data",
-                                                       cli_rounding_reads, &recipe)
-                                  : read_recipe(args, ctx, &recipe);
+    int status = read_own(args, ctx, &recipe);
     if (status == CLI_DONE) status = round_model_run(args, ctx, recipe, &r);
     dt_recipe_free(recipe);
     return status;

@@ -251,7 +251,7 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
 static void say_numbers(const dt__csv_reader *r, const dt__csv *c)
 {
     char list[DT__CSV_LIST];
-    if (!c->options->header || c->options->inputs.n > 0) return;
+    if (!c->options->header || c->finds_header || c->options->inputs.n > 0) return;
     if (!are_numbers(c->inputs.word, c->inputs.n)) return;
     const bool steps = dt__csv_is_progression(c->inputs.word, c->inputs.n);
     list_names(r->name, r->n, list);

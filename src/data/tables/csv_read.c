@@ -101,7 +101,7 @@ static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, con
     }
     if (v->value == 0 || v->value == 1) return DT_OK;
     char digits[32];
-    dt__print_real((double)v->value, digits);
+    dt__print_real(v->exact.value, digits);
     return dt__csv_refuse(r, &(dt__csv_field){ digits, strlen(digits) }, "is neither 0 nor 1");
 }
 

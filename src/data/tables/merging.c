@@ -149,20 +149,33 @@ static void print_exact(const dt__exact *v, char text[32])
     else dt__print_real(v->value, text);
 }
 
+/* Whether the numbers would be different in f32 if the least one were 0: integers below 2^24, or
+ * fractions where the offset is most of them. */
+static bool offset_helps(const dt__value_range *r)
+{
+    const double most = fmax(fabs(r->low), fabs(r->high)), range = r->high - r->low;
+    return r->real ? range < most / 4 : range < SMALL;
+}
+
 dt_status dt__merging_check(dt_ctx *ctx, const dt__merging *m, const char *where)
 {
     if (!m->found || m->wide || !dt__range_is_strict(&m->range)) return DT_OK;
-    char first[32], second[32], both[32], low[32];
+    char first[32], second[32], both[32], low[32], advice[128];
     const dt__exact rounded = dt__exact_real((double)m->both);
-    const dt__exact offset = dt__exact_real(floor(m->range.low));
+    const dt__exact least = dt__exact_real(floor(m->range.low));
     print_exact(&m->pair[0], first);
     print_exact(&m->pair[1], second);
     print_exact(&rounded, both);
-    print_exact(&offset, low);
+    print_exact(&least, low);
+    snprintf(advice, sizeof advice,
+             offset_helps(&m->range) ? "subtract an offset, such as %s, before the numbers are "
+                                       "stored, or use a larger unit"
+                                     : "use a larger unit%.0s, or leave the column out if it only "
+                                       "numbers the rows",
+             low);
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: %s and %s are both %s in f32, which models compute with; subtract an "
-                   "offset, such as %s, before the numbers are stored, or use a larger unit",
-                   where, first, second, both, low);
+                   "%s: %s and %s are both %s in f32, which models compute with; %s", where, first,
+                   second, both, advice);
 }
 
 /* ---- arrays ------------------------------------------------------------------------------- */

@@ -83,6 +83,10 @@ static void compare(dt_ctx *ctx, const char *path, const dt_model_data *model,
         return;
     }
     if (scale_alike(model, data) || (!trains && is_plain(data))) return;
+    if (!trains && !data->pixels && !model->pixels) {
+        dt__say(ctx, "data.standardize: the mean and deviation of %s are used", path);
+        return;
+    }
     describe(model, own, sizeof own);
     describe(data, theirs, sizeof theirs);
     dt__say(ctx, "%s reads %s; the recipe gives it %s%s", path, own, theirs,

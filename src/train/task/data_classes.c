@@ -237,9 +237,40 @@ void dt__say_layout(const dt_dataset *d)
             dt__dims_text(s->rank, s->dims, text, sizeof text), (long long)s->dims[0]);
 }
 
+/* A number such as 3,14. */
+static bool has_decimal_comma(const char *name)
+{
+    const char *c = name + (*name == '-' || *name == '+');
+    const size_t whole = strspn(c, "0123456789");
+    return whole > 0 && c[whole] == ',' && c[whole + 1] != 0 &&
+           strspn(c + whole + 1, "0123456789") == strlen(c + whole + 1);
+}
+
+/* Says that most classes look like numbers with a decimal comma; false if they do not. */
+static bool say_commas(const char *part, const dt_dataset *d)
+{
+    int64_t n = 0;
+    const char *one = NULL;
+    for (int64_t c = 0; d->target == DT_TARGET_CLASS && c < d->classes; c++) {
+        const char *name = dt_dataset_class_name(d, c);
+        if (name == NULL || !has_decimal_comma(name)) continue;
+        if (n == 0) one = name;
+        n++;
+    }
+    if (one == NULL || 2 * n < d->classes) return false;
+    if (strcmp(part, "train") != 0) return true; /* said already */
+    char shown[DT__SHOWN];
+    dt__say(d->ctx,
+            "warning: data.train: %lld of %lld classes, such as '%s', look like numbers with a "
+            "decimal comma; numbers to predict (data.task: regression) are written with a point",
+            (long long)n, (long long)d->classes, dt__shown(one, shown));
+    return true;
+}
+
 static dt_status say_targets(const char *part, const char *output, const dt_dataset *d)
 {
-    return say_same(part, output, d) && has_labels(d) ? DT_OK : say_missing(part, output, d);
+    const bool one_class = say_same(part, output, d) && has_labels(d);
+    return one_class || say_commas(part, d) ? DT_OK : say_missing(part, output, d);
 }
 
 /* Says what is wrong with the targets of a part of the data. */
