@@ -194,8 +194,8 @@ static void opened_free(opened *p)
     for (int i = 0; i < 3; i++) dt_dataset_free(p->part[i]);
 }
 
-/* Words, integers with gaps, numbers of classes, and numbers by their values mean the same in every kind of file, and each
- * row has its own label wherever it goes. */
+/* Words, integers with gaps, numbers of classes, and numbers by their values mean the same in every
+ * kind of file, and each row has its own label wherever it goes. */
 START_TEST(labels_are_the_same_in_every_file)
 {
     dt_ctx *ctx = sample_context(1);

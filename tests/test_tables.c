@@ -112,7 +112,7 @@ START_TEST(resuming_sees_other_data)
 }
 END_TEST
 
-/* ---- what a table is -------------------------------------------------------------------------- */
+/* ---- what a table is ------------------------------------------------------------------------- */
 
 static const test_draws drawn = { .usual = 12, .sanitized = 2, .quick = 6 };
 
@@ -267,7 +267,7 @@ START_TEST(targets_that_are_the_same_are_said)
 }
 END_TEST
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 START_TEST(messages_name_what_is_wrong)
 {

@@ -215,9 +215,9 @@ DT_API dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **
 
 /* Which columns of a CSV file are read. */
 typedef struct dt_csv_options {
-    bool header;       /* the first line names the columns; else their names are 0, 1, ... */
-    dt_strings inputs; /* names, or patterns with * and ?; none: all columns but the targets */
-    dt_strings target; /* one name of a class, or several of numbers or bits */
+    bool header;        /* the first line names the columns; else their names are 0, 1, ... */
+    dt_strings inputs;  /* names, or patterns with * and ?; none: all columns but the targets */
+    dt_strings target;  /* one name of a class, or several of numbers or bits */
     dt_strings exclude; /* names or patterns: columns that are no inputs */
 } dt_csv_options;
 
@@ -231,8 +231,8 @@ typedef enum dt_first_row {
 /* Looks at the first rows of a .csv file, plain or gzip. place[i] becomes the column that the first
  * row names names->v[i], counted from 0, or -1; [names->n]. *columns becomes the number of columns.
  * Errors: IO, FORMAT, NOMEM. */
-DT_API dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names,
-                             int64_t *place, int64_t *columns, dt_first_row *out);
+DT_API dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, int64_t *place,
+                             int64_t *columns, dt_first_row *out);
 
 /* ---- images --------------------------------------------------------------------------------- */
 

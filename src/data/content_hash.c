@@ -32,13 +32,16 @@ static void add(hashing *h, const void *data, int64_t bytes)
     }
 }
 
-static void add_storage(hashing *h, const dt__storage *s)
+/* The first n parts of a storage, which may have room for more. */
+static void add_storage(hashing *h, const dt__storage *s, int64_t n, int64_t each)
 {
-    if (s != NULL) add(h, s->data, (int64_t)s->bytes);
+    if (s != NULL) add(h, s->data, n * each);
 }
 
-static uint64_t hash_arrays(const dt__array_store *s, uint64_t hash)
+static uint64_t hash_arrays(const dt_dataset *d, uint64_t hash)
 {
+    const dt__array_store *s = d->arrays;
+    const int64_t examples = s->n_recordings == 0 ? 0 : s->recording[s->n_recordings - 1].end;
     int64_t all = 0;
     const int64_t form[] = { s->rank, s->row, s->length, s->stride, s->n_recordings, s->outputs };
     for (int64_t i = 0; i < s->n_recordings; i++) {
@@ -50,17 +53,18 @@ static uint64_t hash_arrays(const dt__array_store *s, uint64_t hash)
         const dt__recording *r = &s->recording[i];
         add(&h, r->data, r->rows * s->row * dt__array_dtype_of(r->dtype)->bytes);
     }
-    add_storage(&h, s->targets);
+    add_storage(&h, s->targets, s->target_each_recording ? s->n_recordings : examples,
+                dt__array_cells(d) * (int64_t)sizeof(float));
     return h.hash;
 }
 
 static uint64_t hash_images(const dt_dataset *d, uint64_t hash)
 {
     const int64_t form[] = { d->channels, d->height, d->width };
-    hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash),
-                      d->pixels == NULL ? 0 : (int64_t)d->pixels->bytes);
-    add_storage(&h, d->pixels);
-    add_storage(&h, d->targets);
+    const int64_t n = d->first + d->count, each = dt__dataset_image_bytes(d);
+    hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash), n * each);
+    add_storage(&h, d->pixels, n, each);
+    add_storage(&h, d->targets, n, dt__dataset_target_bytes(d));
     return h.hash;
 }
 
@@ -83,7 +87,7 @@ static uint64_t hash_tokens(const dt_dataset *d, uint64_t hash)
     hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash), bytes);
     if (s->file == NULL) add(&h, s->ids.id, bytes);
     else add_ids(&h, s->file);
-    add_storage(&h, d->pieces);
+    add_storage(&h, d->pieces, d->first + d->count, (int64_t)sizeof(dt__sequence));
     return h.hash;
 }
 
@@ -94,9 +98,9 @@ uint64_t dt__content_hash(const dt_dataset *d)
     const dt__joined *j = d->joined;
     for (int i = 0; j != NULL && i < j->n_inputs + j->n_outputs; i++) {
         const dt__joined_part *p = i < j->n_inputs ? &j->input[i] : &j->output[i - j->n_inputs];
-        hash = hash_arrays(p->data.arrays, hash);
+        hash = hash_arrays(&p->data, hash);
     }
-    if (d->arrays != NULL) return hash_arrays(d->arrays, hash);
+    if (d->arrays != NULL) return hash_arrays(d, hash);
     if (d->store != NULL) return hash_tokens(d, hash);
     return j == NULL ? hash_images(d, hash) : hash;
 }

@@ -1,7 +1,7 @@
 /* What the first rows of a table say about it (dt_csv_look). There is no header where the first row
  * has a number in every column whose next rows are numbers. It may be one all the same where these
- * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or where
- * most are far outside of the range below them, as years are. */
+ * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or
+ * where most are far outside of the range below them, as years are. */
 #include "core/text/byte_mark.h"
 #include "data/tables/csv_reader.h"
 #include "data/tables/decimal.h"

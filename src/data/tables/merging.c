@@ -154,7 +154,7 @@ static void print_exact(const dt__exact *v, char text[32])
 static bool offset_helps(const dt__value_range *r)
 {
     const double most = fmax(fabs(r->low), fabs(r->high)), range = r->high - r->low;
-    return r->real ? range < most / 4 : range < SMALL;
+    return range < most / 4 || (!r->real && range < SMALL);
 }
 
 dt_status dt__merging_check(dt_ctx *ctx, const dt__merging *m, const char *where)
