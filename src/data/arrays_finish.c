@@ -65,7 +65,7 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
             (i == 0 ? mean : deviation)[c] = given[i]->v[given[i]->n == 1 ? 0 : c];
         }
     }
-    /* numbers that f32 merges are an error before a constant channel is said, which they may cause */
+    /* numbers that f32 merges are refused before a constant channel is said, their effect */
     if (status == DT_OK && !checked) status = check_numbers(out, (*out[0])->count);
     if (status == DT_OK && given[0]->n == 0) status = dt_dataset_measure(*out[0], mean, deviation);
     for (int i = 0; i < 3 && status == DT_OK; i++) {

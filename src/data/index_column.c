@@ -1,5 +1,5 @@
-/* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a model
- * that reads one learns the order of the file. */
+/* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a
+ * model that reads one learns the order of the file. */
 #include "data/index_column.h"
 
 #include <ctype.h>

@@ -5,8 +5,9 @@
  *     other numbers (1, 2, 3; 10001, 94110)        name classes, in the order of the numbers
  *     words                                        name classes, in the order of their bytes
  *
- * Labels are numbers if all of them are. Then equal numbers are one class, however they are written:
- * 1, 01, +1, 1.0, 1e0. Its name is the number, or what is written where that is always the same.
+ * Labels are numbers if all of them are. Then equal numbers are one class, however they are
+ * written: 1, 01, +1, 1.0, 1e0. Its name is the number, or what is written where that is always
+ * the same.
  * Other parts of the data, and a model that is evaluated, have the classes that there are then. */
 #ifndef DT__DATA_LABELS_H
 #define DT__DATA_LABELS_H

@@ -174,8 +174,8 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path);
 /* dt_recipe_open_data with options of the recipe, which are adapted (recipe.c). */
 dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
                                   dt_dataset **validation, dt_dataset **test);
-/* A line of output for a part of the data ("validation") without an example of some classes;
- * d may be NULL (data_classes.c). NOMEM. */
+/* Lines of output for a part of the data ("validation") that lacks classes, or whose targets are
+ * always the same; d may be NULL (data_classes.c). NOMEM. */
 dt_status dt__say_targets(const char *part, const dt_dataset *d);
 
 /* A line of output for training data that look like images [height, width, channels]. */

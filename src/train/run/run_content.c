@@ -1,6 +1,7 @@
-/* What a run is trained on, by the number of examples and hashes of their content. A checkpoint keeps
- * them, so that a run does not go on with other data under the same names: the split, the order of
- * examples, means and deviations would be those of the new data, the weights those of the old. */
+/* What a run is trained on, by the number of examples and hashes of their content. A checkpoint
+ * keeps them, so that a run does not go on with other data under the same names: the split, the
+ * order of examples, means and deviations would be those of the new data, the weights those of the
+ * old. */
 #include "data/content_hash.h"
 #include "io/safetensors/safetensors.h"
 #include "train/run/run.h"

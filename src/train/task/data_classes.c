@@ -273,7 +273,6 @@ static dt_status say_targets(const char *part, const char *output, const dt_data
     return one_class || say_commas(part, d) ? DT_OK : say_missing(part, output, d);
 }
 
-/* Says what is wrong with the targets of a part of the data. */
 dt_status dt__say_targets(const char *part, const dt_dataset *d)
 {
     if (d == NULL) return DT_OK;
