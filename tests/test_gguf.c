@@ -619,6 +619,52 @@ START_TEST(scaled_rotations)
 }
 END_TEST
 
+/* The divisor of frequency i of a head of `width`. */
+static double llama3_divisor(const dt_llama_options *o, int64_t i, int64_t width)
+{
+    const dt_rope_options *r = &o->rope;
+    const double length = 2 * acos(-1) * pow(o->theta, 2.0 * (double)i / (double)width);
+    const double turns = (double)r->original_context / length;
+    if (turns > r->high_freq_factor) return 1;
+    if (turns < r->low_freq_factor) return r->factor;
+    const double s = (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    return 1 / ((1 - s) / r->factor + s);
+}
+
+static double drawn_between(double least, double most)
+{
+    return least * pow(most / least, (double)rand() / (double)RAND_MAX);
+}
+
+/* Any factor, bounds and context: the model that is read rotates as the one that was written. */
+START_TEST(drawn_llama3_scalings_are_read_again)
+{
+    for (int64_t k = 0; k < test_count(((test_draws){ 60, 3, 20 })); k++) {
+        made t;
+        dt_model_info info;
+        dt_module *m;
+        struct variant v = variants[1];
+        const double low = drawn_between(0.1, 8);
+        const double factor = k % 5 == 0 ? (double)k + 1 : drawn_between(1.01, 200);
+        v.llama.theta = drawn_between(50, 1e6);
+        v.llama.rope =
+            (dt_rope_options){ DT_ROPE_LLAMA3, factor, low, low * drawn_between(1.02, 30),
+                               (int64_t)drawn_between(2, 1e5) };
+        make_float(&t, &v);
+        TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+        TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
+        const dt_llama_options *back = info.options;
+        for (int64_t i = 0; i < 8; i++) { /* heads of 16 */
+            const double want = llama3_divisor(&v.llama, i, 16);
+            TEST_NEAR(llama3_divisor(back, i, 16) / want, 1, 0, 2e-5);
+        }
+        dt_model_info_free(t.ctx, &info);
+        dt_module_free(m);
+        drop(&t);
+    }
+}
+END_TEST
+
 static bool is_file_error(dt_status s)
 {
     return s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED || s == DT_ERR_IO;
@@ -1300,7 +1346,7 @@ static const struct {
     { "linear", "llama.rope.scaling.factor", REAL, -2, NULL, "is missing, or negative",
       DT_ERR_FORMAT },
     { "llama3", "rope_freqs.weight", ELEMENT, 0.5, NULL, "element 0 is 0.5", DT_ERR_FORMAT },
-    { "llama3", "rope_freqs.weight", ELEMENT, 77, NULL, "not those of Llama 3",
+    { "llama3", "rope_freqs.weight", ELEMENT, 77, NULL, "do not follow the formula",
       DT_ERR_UNSUPPORTED },
     { "gemma3", "gemma3.attention.sliding_window", NUMBER, 0, NULL, NULL, DT_OK },
     { "pythia", "gptneox.rope.dimension_count", NUMBER, 0, NULL, "is 0 of 16", DT_ERR_FORMAT },
@@ -1498,6 +1544,7 @@ Suite *test_gguf_suite(void)
     tcase_add_loop_test(c, files_hold_the_model, 0, VARIANTS);
     tcase_add_loop_test(c, files_are_read, 0, VARIANTS);
     tcase_add_loop_test(c, scaled_rotations, 0, 2);
+    tcase_add_test(c, drawn_llama3_scalings_are_read_again);
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
     tcase_add_loop_test(c, byte_pairs, 0, 3);
     tcase_add_loop_test(c, pieces, 0, 4);

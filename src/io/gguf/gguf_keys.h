@@ -60,6 +60,9 @@ dt_status dt__gguf_refuse(const dt__gguf_file *g, const char *format, ...) DT_PR
 /* The model that the keys and the names of tensors describe (gguf_model.c). Errors: FORMAT,
  * UNSUPPORTED. */
 dt_status dt__gguf_read_model(dt__gguf_file *raw, dt__gguf_model *g);
+/* llama3's scaling from rope_freqs.weight (gguf_rope.c). Errors: FORMAT, UNSUPPORTED. */
+dt_status dt__gguf_read_divisors(const dt__gguf_file *raw, dt__gguf_model *g,
+                                 const dt__gguf_raw *t);
 /* Its family and options as detent.model has them. */
 void dt__gguf_put_options(const dt__gguf_model *g, dt__chars *t);
 

@@ -157,36 +157,6 @@ static dt_status check_settings(const reading *r)
 
 /* ---- rotation ------------------------------------------------------------------------------- */
 
-/* llama3's scaling, known by its divisors. The context before scaling and the bounds are not in the
- * file: those of every Llama 3 are tried. */
-static dt_status read_divisors(const reading *r, const dt__gguf_raw *t)
-{
-    dt_rope_options *o = &r->g->rope;
-    const int64_t n = r->g->head_width / 2;
-    float x;
-    *o = (dt_rope_options){ DT_ROPE_LLAMA3, 1, 1, 4, 8192 };
-    if (t->type->id != DT__GGUF_F32 || t->count != n) {
-        return dt__gguf_fail(r->raw, "tensor 'rope_freqs.weight' must be F32[%lld]", (long long)n);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        memcpy(&x, t->data + (size_t)i * sizeof x, sizeof x);
-        if (!(x >= 1 && x <= 1e6F)) {
-            return dt__gguf_fail(r->raw, "tensor 'rope_freqs.weight': element %lld is %g",
-                                 (long long)i, (double)x);
-        }
-        o->factor = fmax(o->factor, (double)x);
-    }
-    for (; o->original_context > 16; o->original_context /= 2) {
-        int64_t same = 0;
-        for (int64_t i = 0; i < n; i++) {
-            memcpy(&x, t->data + (size_t)i * sizeof x, sizeof x);
-            same += fabs((double)x / dt__gguf_rope_factor(r->g, i) - 1) < 1e-4;
-        }
-        if (same == n) return DT_OK;
-    }
-    return dt__gguf_refuse(r->raw, "the divisors of rope_freqs.weight are not those of Llama 3");
-}
-
 static dt_status read_factors(const reading *r, const char *label, dt_reals *out)
 {
     dt__gguf_raw *t = dt__gguf_tensor_of(r->raw, label);
@@ -258,7 +228,9 @@ static dt_status read_rotation(const reading *r)
     dt__gguf_raw *divisors = dt__gguf_tensor_of(r->raw, "rope_freqs.weight");
     if (divisors != NULL) {
         divisors->used = true;
-        if (text == NULL || dt__gguf_is(text, n, "none")) return read_divisors(r, divisors);
+        if (text == NULL || dt__gguf_is(text, n, "none")) {
+            return dt__gguf_read_divisors(r->raw, r->g, divisors);
+        }
         return dt__gguf_refuse(r->raw, "rope.scaling.type and rope_freqs.weight together");
     }
     if (text != NULL && dt__gguf_is(text, n, "longrope")) return read_longrope(r, amplitude);

@@ -227,11 +227,37 @@ static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
+/* transformers loads an adapter that lies in the folder by itself: the base alone is another model.
+ * Without its config the weights are not loaded there, either. */
+static dt_status check_adapter(dt_file *file, const char *folder)
+{
+    static const char *const weights[] = { "adapter_model.safetensors", "adapter_model.bin" };
+    char *config, *path;
+    DT__TRY(dt__hf_path(file->ctx, folder, "adapter_config.json", &config));
+    if (config != NULL) {
+        dt__release(file->ctx, config);
+        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: adapter_config.json: adapters of PEFT are not read. Merge it into the "
+                       "base (peft: merge_and_unload(), then save_pretrained() to another folder), "
+                       "or move its files out of the folder to use the base alone",
+                       file->path);
+    }
+    for (int i = 0; i < DT__COUNT_OF(weights); i++) {
+        DT__TRY(dt__hf_path(file->ctx, folder, weights[i], &path));
+        if (path == NULL) continue;
+        dt__release(file->ctx, path);
+        dt__say(file->ctx, "%s: %s is not read; an adapter_config.json is not there", file->path,
+                weights[i]);
+    }
+    return DT_OK;
+}
+
 static dt_status open_folder(dt_file *file, const char *folder)
 {
     dt__hf_text config;
     file->path = dt__copy_string(file->ctx, dt__path_tail(folder));
     if (file->path == NULL) return DT_ERR_NOMEM;
+    DT__TRY(check_adapter(file, folder));
     DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_CONFIG, CONFIG_MOST, &config));
     if (config.text == NULL) {
         return dt_fail(file->ctx, DT_ERR_IO,
