@@ -528,6 +528,39 @@ START_TEST(values_of_other_classes_are_refused)
 }
 END_TEST
 
+/* An adapter of PEFT makes another model of the folder; weights without a config do not. */
+START_TEST(adapters_are_not_left_out)
+{
+    static const char *const weights[] = { "adapter_model.safetensors", "adapter_model.bin" };
+    static const char *const texts[] = { "{}", "{\"peft_type\": \"LORA\", \"r\": 2}", "no JSON",
+                                         "" };
+    static char said[LINES];
+    char folder[TEST_PATH];
+    make_folder(folder);
+    for (int i = 0; i < 16; i++) {
+        const bool config = i < 8, base = i % 2 == 0;
+        dt_ctx *ctx = make_context(said);
+        dt_module *m;
+        write_file(folder, "config.json", base ? "{" CONFIG "}" : NULL);
+        write_file(folder, "adapter_config.json", config ? texts[i / 2] : NULL);
+        for (int k = 0; k < 2; k++) write_file(folder, weights[k], i >> (1 + k) & 1 ? "" : NULL);
+        if (config) {
+            TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "merge_and_unload",
+                       dt_hf_load(ctx, folder, &m, NULL));
+        } else if (base) {
+            TEST_OK(ctx, dt_hf_load(ctx, folder, &m, NULL));
+            dt_module_free(m);
+            for (int k = 0; k < 2; k++) {
+                ck_assert((strstr(said, weights[k]) != NULL) == (i >> (1 + k) & 1));
+            }
+        } else {
+            TEST_FAILS(ctx, DT_ERR_IO, "no model's folder", dt_hf_load(ctx, folder, &m, NULL));
+        }
+        end_context(ctx);
+    }
+}
+END_TEST
+
 /* Folders of transformers, and those that are written here, have known keys alone. */
 START_TEST(known_folders_say_nothing)
 {
@@ -649,6 +682,7 @@ Suite *test_hf_said_suite(void)
     tcase_add_test(c, a_tokenizer_s_own_file_is_followed);
     tcase_add_test(c, long_files_are_read);
     tcase_add_test(c, values_of_other_classes_are_refused);
+    tcase_add_test(c, adapters_are_not_left_out);
     tcase_add_loop_test(c, known_folders_say_nothing, 0, 11);
     tcase_add_test(c, sampling_ends_at_any_of_them);
     tcase_add_test(c, completions_end_with_it);

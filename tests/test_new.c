@@ -1,5 +1,7 @@
 /* What `detent new` decides of random files, and that it writes no recipe that is refused; and that
  * commands judge only the keys that they read. */
+#include "array_files.h"
+#include "png_make.h"
 #include "testing.h"
 
 #include <stdio.h>
@@ -105,6 +107,64 @@ START_TEST(texts_get_a_context_that_fits)
         test_shell(NULL, "rm -f %s/n.yaml", folder);
         run(0, "language", command);
         run(0, "no errors", "config validate n.yaml");
+    }
+}
+END_TEST
+
+/* Folders in which every class has files of drawn endings; what is chosen reads all of them. */
+static const struct {
+    const char *ending, *pattern; /* pattern NULL: an image */
+} endings[] = { { "png", NULL },  { "PNG", NULL },      { "jpg", NULL },     { "JPG", NULL },
+                { "jpeg", NULL }, { "wav", "*/*.wav" }, { "WAV", "*/*.wav" } };
+
+static void put_class(const char *class, unsigned chosen, bool images)
+{
+    static const png_make_options o = { PNG_GREY, 8, .width = 8, .height = 8 };
+    static uint8_t file[PNG_MAKE_MOST];
+    static const int16_t samples[64] = { 1 };
+    char path[TEST_PATH + 64];
+    const size_t n = png_make(&o, file); /* the first bytes decide what it is, not the name */
+    file_bytes wav = wav_file(1, 8000, samples, 64);
+    for (int i = 0; i < (int)(sizeof endings / sizeof endings[0]); i++) {
+        if (images != (endings[i].pattern == NULL) || !(chosen >> i & 1)) continue;
+        for (int k = 0; k < 3; k++) {
+            snprintf(path, sizeof path, "%s/d/%s/%d.%s", folder, class, k, endings[i].ending);
+            if (images) test_write_file(path, file, n);
+            else test_write_file(path, wav.v, wav.n);
+        }
+    }
+    file_free(&wav);
+}
+
+static bool is_chosen(unsigned chosen, int first, int last)
+{
+    return (chosen >> first & ((2U << (last - first)) - 1)) != 0;
+}
+
+START_TEST(folders_get_a_format_that_reads_them)
+{
+    test_folder(folder);
+    for (int64_t k = 0; k < test_count(draws) / 4; k++) {
+        const bool images = k % 3 != 0, train = images && below(3) != 0;
+        const unsigned chosen = images ? 1U + (unsigned)below(31) : 32U << below(2);
+        const char *const at = train ? "train/" : "";
+        char *text, class[40];
+        test_shell(NULL, "rm -rf %s/d %s/n.yaml && mkdir -p %s/d/%sa %s/d/%sb", folder, folder,
+                   folder, at, folder, at);
+        for (int c = 0; c < 2; c++) {
+            snprintf(class, sizeof class, "%s%c", at, "ab"[c]);
+            put_class(class, chosen, images);
+        }
+        if (!images) test_shell(NULL, "touch %s/d/a/x.mp3", folder);
+        run(0, images ? "folders of images" : "recordings in .mp3 are not read",
+            "new n.yaml --data d");
+        test_shell(&text, "cat %s/n.yaml", folder);
+        const bool png = train && !is_chosen(chosen, 2, 4);
+        const char *wanted = !images ? "train: ['*/*.wav']"
+                             : png   ? "format: png\n"
+                                     : "format: folder\n";
+        ck_assert_msg(strstr(text, wanted) != NULL, "%s", text);
+        free(text);
     }
 }
 END_TEST
@@ -296,6 +356,7 @@ Suite *test_new_suite(void)
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, texts_get_a_context_that_fits);
+    tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);

@@ -207,6 +207,106 @@ START_TEST(order)
 }
 END_TEST
 
+/* ---- what is left out ----------------------------------------------------------------------- */
+
+static void note(void *user, const char *line)
+{
+    char *said = user;
+    const size_t used = strlen(said);
+    snprintf(said + used, 1024 - used, "%s\n", line);
+}
+
+/* Drawn files of a class: how many are images, and which are not read. */
+typedef struct drawn_files {
+    int png, jpeg, folders, other[4];
+} drawn_files;
+
+static const char *const other_endings[] = { ".bmp", ".webp", ".tif", "" };
+
+static int draw(int n) { return rand() % 3 == 0 ? 0 : rand() % n; }
+
+/* In capitals or not; JPEG is what the first bytes say, so these are PNG files. */
+static void put_files(const char *folder, const char *class, int n, const char *ending)
+{
+    char name[64], capitals[8] = "";
+    for (int i = 0; ending[i] != 0; i++) {
+        capitals[i] = (char)(ending[i] >= 'a' ? ending[i] - 32 : ending[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "%s/x%d%s", class, i, rand() % 2 ? ending : capitals);
+        put_numbered(folder, name, 0, i);
+    }
+}
+
+static void draw_class(const char *folder, const char *class, drawn_files *all)
+{
+    static const char *const silent[] = { ".DS_Store", "Thumbs.db", "desktop.ini", ".cache.png" };
+    char name[64];
+    const drawn_files f = { 1 + draw(4), draw(4), draw(3), { draw(4), draw(3), draw(2), draw(2) } };
+    make_folder(folder, class);
+    put_files(folder, class, f.png, ".png");
+    put_files(folder, class, f.jpeg, rand() % 2 ? ".jpg" : ".jpeg");
+    for (int k = 0; k < 4; k++) put_files(folder, class, f.other[k], other_endings[k]);
+    for (int i = 0; i < f.folders; i++) {
+        snprintf(name, sizeof name, "%s/sub%d.png", class, i);
+        make_folder(folder, name);
+        put_files(folder, name, 2, ".png");
+    }
+    snprintf(name, sizeof name, "%s/%s", class, silent[rand() % 4]);
+    put_numbered(folder, name, 0, 0);
+    all->png += f.png;
+    all->jpeg += f.jpeg;
+    all->folders += f.folders;
+    for (int k = 0; k < 4; k++) all->other[k] += f.other[k];
+}
+
+/* One line for the files of classes that a format does not read, with counts by ending. */
+static void check_said(const char *said, const drawn_files *f, bool png)
+{
+    char words[64];
+    const int others = f->other[0] + f->other[1] + f->other[2] + f->other[3];
+    const int files = others + (png ? f->jpeg : 0);
+    if (files + f->folders == 0) {
+        ck_assert_str_eq(said, "");
+        return;
+    }
+    ck_assert_ptr_nonnull(strstr(said, "in the folders of classes are not read"));
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+    for (int k = 0; k < 4; k++) {
+        const char *name = k < 3 ? other_endings[k] : "without ending";
+        snprintf(words, sizeof words, "%d %s", f->other[k], name);
+        ck_assert_msg((strstr(said, words) != NULL) == (f->other[k] > 0), "%s in %s", words, said);
+    }
+    snprintf(words, sizeof words, ": %d file%s (", files, files == 1 ? "" : "s");
+    ck_assert_msg((strstr(said, words) != NULL) == (files > 0), "%s in %s", words, said);
+    snprintf(words, sizeof words, " %d folder%s", f->folders, f->folders == 1 ? "" : "s");
+    ck_assert_msg((strstr(said, words) != NULL) == (f->folders > 0), "%s in %s", words, said);
+}
+
+START_TEST(files_that_are_not_read_are_said)
+{
+    char folder[TEST_PATH], said[1024];
+    for (int64_t k = 0; k < test_count(((test_draws){ 20, 3, 8 })); k++) {
+        drawn_files f = { .png = 0 };
+        test_folder(folder);
+        draw_class(folder, "a", &f);
+        draw_class(folder, "b", &f);
+        for (int png = 0; png < 2; png++) {
+            dt_ctx *ctx;
+            dt_dataset *d;
+            said[0] = 0;
+            const dt_ctx_options options = { .log = note, .log_user = said };
+            ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+            TEST_OK(ctx, (png ? dt_png_read : dt_folder_read)(ctx, folder, NULL, &d));
+            ck_assert_int_eq(dt_dataset_count(d), f.png + (png ? 0 : f.jpeg));
+            check_said(said, &f, png);
+            dt_dataset_free(d);
+            dt_ctx_free(ctx);
+        }
+    }
+}
+END_TEST
+
 typedef struct opened {
     dt_dataset *train, *validation, *test;
 } opened;
@@ -518,6 +618,7 @@ Suite *test_png_suite(void)
     tcase_add_loop_test(good, every_form, 0, DT__COUNT_OF(forms));
     tcase_add_test(good, order);
     tcase_add_test(good, names_without_utf8);
+    tcase_add_test(good, files_that_are_not_read_are_said);
     tcase_add_test(good, recipe);
     suite_add_tcase(s, good);
     TCase *bad = tcase_create("bad");

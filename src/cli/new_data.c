@@ -18,6 +18,12 @@ typedef struct kind {
     bool columns, language, images, tested;
 } kind;
 
+/* Recordings, a folder for each class; several endings may be there. */
+#define SOUNDS(ending)                                                                             \
+    {                                                                                              \
+        "", NULL, "*/*" ending, "folders of recordings", false, false, false, false                \
+    }
+
 static const kind kinds[] = {
     { "digits", NULL, NULL, "drawn digits", false, false, true, true },
     { "sounds", NULL, NULL, "drawn sounds", false, false, false, true },
@@ -30,11 +36,17 @@ static const kind kinds[] = {
     { "", ".safetensors", NULL, "arrays", true, false, false, false },
     { "", ".txt", NULL, "text", false, true, false, false },
     { "", ".jsonl", NULL, "lines of JSON", false, true, false, false },
-    { "", NULL, "train/*/*.png", "folders of images", false, false, true, true },
     { "", NULL, "train/*/*.jp*g", "folders of images", false, false, true, true },
+    { "", NULL, "test/*/*.jp*g", "folders of images", false, false, true, true },
+    { "", NULL, "train/*/*.png", "folders of images", false, false, true, true },
     { "", NULL, "*/*.png", "folders of images", false, false, true, false },
     { "", NULL, "*/*.jp*g", "folders of images", false, false, true, false },
-    { "", NULL, "*/*.wav", "folders of recordings", false, false, false, false },
+    SOUNDS(".wav"),
+    SOUNDS(".flac"),
+    SOUNDS(".ogg"),
+    SOUNDS(".opus"),
+    SOUNDS(".aiff"),
+    SOUNDS(".aif"),
     { "", NULL, "train-images*idx3-ubyte*", "images of IDX files", false, false, true, true },
     { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
 };
@@ -172,15 +184,34 @@ static void add_files(const new_data *d, cli_text *out)
     if (table && d->target != NULL) add_columns(d, out);
 }
 
+static bool is_sounds(const kind *k)
+{
+    return k->inside != NULL && k->inside[0] == '*' && !k->images;
+}
+
+/* Recordings of all endings that are there. */
+static void add_sounds(const new_data *d, cli_text *out)
+{
+    bool first = true;
+    cli_text_add(out, "  format: tensors\n  dir: ");
+    new_data_quote(out, d->path, strlen(d->path));
+    cli_text_add(out, "\n  train: [");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (!is_sounds(&kinds[i]) || !holds(d->path, kinds[i].inside)) continue;
+        cli_text_add(out, "%s'%s'", first ? "" : ", ", kinds[i].inside);
+        first = false;
+    }
+    cli_text_add(out, "]\n");
+}
+
 static void add_folder(const new_data *d, const kind *k, cli_text *out)
 {
-    static const char *const formats[][2] = { { "train/*/*.png", "png" },
-                                              { "train/*/*.jp*g", "folder" },
-                                              { "*/*.png", "folder" },
-                                              { "*/*.jp*g", "folder" },
-                                              { "train-images*idx3-ubyte*", "idx" },
-                                              { "data_batch_1.bin*", "cifar10" },
-                                              { "*/*.wav", "tensors" } };
+    static const char *const formats[][2] = {
+        { "train/*/*.png", "png" },        { "train/*/*.jp*g", "folder" },
+        { "test/*/*.jp*g", "folder" },     { "*/*.png", "folder" },
+        { "*/*.jp*g", "folder" },          { "train-images*idx3-ubyte*", "idx" },
+        { "data_batch_1.bin*", "cifar10" }
+    };
     const bool resized = k->images && (k->inside[0] == '*' || ends_in(k->inside, ".jp*g"));
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i][0], k->inside) == 0) {
@@ -189,7 +220,6 @@ static void add_folder(const new_data *d, const kind *k, cli_text *out)
     }
     new_data_quote(out, d->path, strlen(d->path));
     cli_text_add(out, "\n");
-    if (ends_in(k->inside, ".wav")) cli_text_add(out, "  train: ['*/*.wav']\n");
     if (!resized) return;
     if (k->inside[0] == '*') cli_text_add(out, "  train: [.]                   # CLASS/IMAGE\n");
     cli_text_add(out, "  size: 32                     # height and width of all images\n");
@@ -201,6 +231,7 @@ void new_data_block(const new_data *d, cli_text *out)
     cli_text_add(out, "data:                          # %s\n", d->kind);
     if (*k->name != 0) cli_text_add(out, "  format: %s\n", k->name);
     else if (k->ending != NULL) add_files(d, out);
+    else if (is_sounds(k)) add_sounds(d, out);
     else add_folder(d, k, out);
     if (!d->language && strcmp(d->task, "classification") != 0) {
         cli_text_add(out, "  task: %s\n", d->task);
@@ -218,6 +249,18 @@ void new_data_block(const new_data *d, cli_text *out)
                          strcmp(d->order, "time") == 0 ? "the last rows; drawn: by data.seed"
                                                        : "by data.seed; time: the last rows");
         }
+    }
+}
+
+void new_data_unread(const new_data *d, cli_text *out)
+{
+    static const char *const sounds[] = { ".mp3", ".m4a", ".aac", ".wma", ".mp4", ".webm",
+                                          ".amr", ".caf", ".au",  ".oga", ".w64", NULL };
+    const kind *k = find(d->path);
+    for (int i = 0; is_sounds(k) && sounds[i] != NULL; i++) {
+        char pattern[16];
+        snprintf(pattern, sizeof pattern, "*/*%s", sounds[i]);
+        if (holds(d->path, pattern)) cli_text_add(out, out->used > 0 ? ", %s" : "%s", sounds[i]);
     }
 }
 

@@ -33,6 +33,9 @@ bool new_data_is_table(const new_data *d);
 /* The block `data` for it. */
 void new_data_block(const new_data *d, cli_text *out);
 
+/* The endings of recordings that are there and that nothing reads: ".mp3, .m4a"; else nothing. */
+void new_data_unread(const new_data *d, cli_text *out);
+
 /* The block `model`: a small network for the examples of `train`. */
 void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out);
 

@@ -70,11 +70,12 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
     }
     *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
     if (!new_data_find(d)) {
-        return cli_fail(args, CLI_BAD_FILE,
-                        "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
-                        ".jpg, CLASS/*.wav, files .csv, .npy, .npz, .npz:NAME, .safetensors, "
-                        ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
-                        a->data);
+        return cli_fail(
+            args, CLI_BAD_FILE,
+            "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
+            ".jpg, CLASS/*.wav or .flac, files .csv, .npy, .npz, .npz:NAME, .safetensors, "
+            ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
+            a->data);
     }
     if (d->columns && !ask(args->option[TARGET],
                            "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {
@@ -453,6 +454,9 @@ static void say_choices(const answers *a, const new_data *d, const table *t, con
     if (why->used > 0) cli_say("%s", why->text);
     if (t->header.used > 0) cli_say("%s", t->header.text);
     if (t->index.used > 0) cli_say("%s", t->index.text);
+    cli_text unread = { .used = 0 };
+    new_data_unread(d, &unread);
+    if (unread.used > 0) cli_say("%s: recordings in %s are not read", d->path, unread.text);
     if (d->order != NULL && d->validation > 0) {
         const bool last = strcmp(d->order, "time") == 0;
         cli_say("validation: %s (data.validation_order: %s)",

@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "data/images/image_file.h"
 #include "data/images/resize.h"
+#include "data/unread.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -49,6 +50,8 @@ static int by_bytes(const void *a, const void *b)
 
 typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
 
+#define ENDINGS "*.png, *.jpg or *.jpeg"
+
 static bool is_image(const char *name, sought what)
 {
     static const char *const endings[] = { ".png", ".jpg", ".jpeg" };
@@ -58,40 +61,58 @@ static bool is_image(const char *name, sought what)
     return false;
 }
 
-/* Whether `name` in `folder` has the wanted file type, links followed. */
-static dt_status is_sought(dt_ctx *ctx, const char *folder, const char *name, sought what,
-                           bool *answer)
+/* What a list takes and what it leaves out; NULL: that is not counted. */
+typedef struct listing {
+    const char *folder;
+    sought what;
+    names *out;
+    dt__unread *unread;
+} listing;
+
+/* Whether an entry is left out without being looked at. */
+static bool is_passed(const listing *l, const char *name)
+{
+    if (l->unread != NULL) return dt__unread_is_silent(name);
+    return name[0] == '.' || (l->what != FOLDERS && !is_image(name, l->what));
+}
+
+/* Takes an entry of the wanted kind, links followed. Of files beside folders, images are counted. */
+static dt_status list_entry(dt_ctx *ctx, const listing *l, const char *name)
 {
     struct stat about;
-    *answer = false;
-    if (name[0] == '.' || (what != FOLDERS && !is_image(name, what))) return DT_OK;
-    char *path = dt__format_string(ctx, "%s/%s", folder, name);
+    if (is_passed(l, name)) return DT_OK;
+    char *path = dt__format_string(ctx, "%s/%s", l->folder, name);
     if (path == NULL) return DT_ERR_NOMEM;
     const int failed = stat(path, &about);
     const dt_status status = failed ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
-    if (!failed) *answer = what == FOLDERS ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode);
     dt__release(ctx, path);
-    return status;
+    DT__TRY(status);
+    const bool folder = S_ISDIR(about.st_mode), file = S_ISREG(about.st_mode);
+    const bool folders = l->what == FOLDERS, image = is_image(name, folders ? IMAGES : l->what);
+    if (folders ? folder : file && image) return names_add(ctx, l->out, name);
+    if (l->unread == NULL || (folders && !image)) return DT_OK;
+    if (folder) l->unread->folders++;
+    else dt__unread_add(l->unread, name);
+    return DT_OK;
 }
 
-static dt_status list_entries(dt_ctx *ctx, DIR *open, const char *folder, sought what, names *out)
+static dt_status list_entries(dt_ctx *ctx, DIR *open, const listing *l)
 {
     for (;;) {
-        bool wanted;
         errno = 0;
         const struct dirent *entry = readdir(open);
-        if (entry == NULL) return errno == 0 ? DT_OK : dt__file_fail(ctx, "read", folder, errno);
-        DT__TRY(is_sought(ctx, folder, entry->d_name, what, &wanted));
-        if (wanted) DT__TRY(names_add(ctx, out, entry->d_name));
+        if (entry == NULL) return errno == 0 ? DT_OK : dt__file_fail(ctx, "read", l->folder, errno);
+        DT__TRY(list_entry(ctx, l, entry->d_name));
     }
 }
 
-static dt_status list_folder(dt_ctx *ctx, const char *folder, sought what, names *out)
+static dt_status list_folder(dt_ctx *ctx, const listing *l)
 {
-    DIR *open = dt__sys_open_folder(folder);
-    if (open == NULL) return dt__file_fail(ctx, "open", folder, errno);
-    const dt_status status = list_entries(ctx, open, folder, what, out);
+    DIR *open = dt__sys_open_folder(l->folder);
+    if (open == NULL) return dt__file_fail(ctx, "open", l->folder, errno);
+    const dt_status status = list_entries(ctx, open, l);
     closedir(open);
+    names *out = l->out;
     if (out->n > 0) qsort(out->v, (size_t)out->n, sizeof *out->v, by_bytes);
     return status;
 }
@@ -110,15 +131,16 @@ typedef struct reading {
     const dt_png_options *options;
     sought what;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count;           /* number of files of all classes */
-    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
-    char *first;             /* path of the first image, whose size all others must have */
+    int64_t count;             /* number of files of all classes */
+    int64_t turned, unclear;   /* images whose EXIF data say so, or are damaged */
+    dt__unread unread, beside; /* in the folders of classes; images beside these */
+    char *first;               /* path of the first image, whose size all others must have */
     dt_dataset d;
 } reading;
 
-static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out)
+static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out, dt__unread *beside)
 {
-    DT__TRY(list_folder(ctx, folder, FOLDERS, out));
+    DT__TRY(list_folder(ctx, &(listing){ folder, FOLDERS, out, beside }));
     if (out->n >= 1 && out->n <= DT__MOST_CLASSES) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
                    "'%s' holds %lld folders; one for each class is wanted, 1 to %d", folder,
@@ -135,12 +157,11 @@ static dt_status list_class(reading *r, const names *classes, const char *name)
     class_folder *c = &r->classes[found - classes->v];
     c->path = dt__format_string(r->ctx, "%s/%s", r->folder, name);
     if (c->path == NULL) return DT_ERR_NOMEM;
-    DT__TRY(list_folder(r->ctx, c->path, r->what, &c->files));
+    DT__TRY(list_folder(r->ctx, &(listing){ c->path, r->what, &c->files, &r->unread }));
     r->count += c->files.n;
     if (c->files.n > 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' holds no %s", c->path,
-                   r->what == PNG_FILES ? "PNG files, named *.png"
-                                        : "images, named *.png, *.jpg or *.jpeg");
+                   r->what == PNG_FILES ? "PNG files, named *.png" : "images, named " ENDINGS);
 }
 
 /* The names of the folders are those of the classes. Files are UTF-8, so others are left out. */
@@ -164,8 +185,8 @@ static dt_status keep_names(reading *r, const names *classes)
 static dt_status list_images(reading *r, names *here, names *all)
 {
     const char *other = r->options->classes;
-    DT__TRY(list_classes(r->ctx, r->folder, here));
-    if (other != NULL) DT__TRY(list_classes(r->ctx, other, all));
+    DT__TRY(list_classes(r->ctx, r->folder, here, &r->beside));
+    if (other != NULL) DT__TRY(list_classes(r->ctx, other, all, NULL));
     const names *classes = other == NULL ? here : all;
     for (int64_t i = 0; i < here->n; i++) DT__TRY(list_class(r, classes, here->v[i]));
     r->d.classes = classes->n;
@@ -255,6 +276,21 @@ static void say_turned(const reading *r)
             r->folder, (long long)r->unclear, (long long)r->d.count);
 }
 
+static void say_unread(const reading *r)
+{
+    char text[256];
+    const bool png = r->what == PNG_FILES;
+    dt__unread_text(&r->unread, text, sizeof text);
+    if (*text != 0) {
+        dt__say(r->ctx, "'%s': %s in the folders of classes are not read; images are named %s",
+                r->folder, text, png ? "*.png (format: folder reads JPEG too)" : ENDINGS);
+    }
+    dt__unread_text(&r->beside, text, sizeof text);
+    if (*text != 0) {
+        dt__say(r->ctx, "'%s': %s beside the folders of classes are not read", r->folder, text);
+    }
+}
+
 static dt_status read_images(reading *r)
 {
     names here = { NULL, 0, 0 }, all = { NULL, 0, 0 };
@@ -271,6 +307,7 @@ static dt_status read_images(reading *r)
                 (long long)r->d.count);
     }
     say_turned(r);
+    say_unread(r);
     return DT_OK;
 }
 
