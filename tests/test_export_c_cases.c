@@ -39,7 +39,7 @@ START_TEST(the_page_says_what_the_file_says)
     static const char *const said[] = {
         "| family | mlp |\n",
         "| target | classes |\n",
-        "| classes | a\\|b, \\<script\\>, _\\#\\# c\\*/, \xc3\xa9 |\n",
+        "| classes | a\\|b, \\<script\\>, \\\\u000a\\#\\# c\\*/, \xc3\xa9 |\n",
         "| mean | 0.5, 0, ",
         "| layers.0.weight | [9, 12] | int4 symmetric group 32 | int8 asymmetric per token",
         "| head.weight | [4, 9] | ",

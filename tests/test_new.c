@@ -1,11 +1,13 @@
 /* What `detent new` decides of random files, and that it writes no recipe that is refused; and that
  * commands judge only the keys that they read. */
 #include "array_files.h"
+#include "core/text/utf8.h"
 #include "png_make.h"
 #include "testing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #define DETENT "'" DETENT_BINARY_DIR "/detent' "
 
@@ -312,14 +314,54 @@ START_TEST(small_stacks_are_refused)
 }
 END_TEST
 
+static const unsigned hidden[] = { 0x07,   0x1B,   0x7F,   0x80,   0x9B,   0x9F,
+                                   0x61C,  0x200E, 0x200F, 0x2028, 0x2029, 0x202A,
+                                   0x202E, 0x2066, 0x2069, 0xFEFF, 0xE0001 };
+enum { HIDDEN = sizeof hidden / sizeof hidden[0] };
+
+/* No page, source, table or line has a character of a class's name that would be obeyed there. */
+START_TEST(names_are_shown_and_not_obeyed)
+{
+    static const char *const shown[] = {
+        "new n.yaml --data d",
+        "train n.yaml train.epochs=1 run.dir=r '~qat' '~convert' train.float_baseline=false",
+        "predict r d/train/*/0.png",
+        "predict r --json d/train/*/0.png",
+        "export r --format c -o x",
+        "compare r r",
+        "inspect r",
+    };
+    char class[64], path[TEST_PATH + 80], *all, text[DT__UTF8_BYTES + 1];
+    test_folder(folder);
+    test_shell(NULL, "mkdir -p %s/d/train", folder);
+    for (int c = 0; c < HIDDEN; c++) {
+        text[dt__utf8_put(hidden[c], text)] = 0;
+        snprintf(class, sizeof class, "train/%c%s%c", 'a' + below(26), text, 'a' + below(26));
+        snprintf(path, sizeof path, "%s/d/%s", folder, class);
+        ck_assert_int_eq(mkdir(path, 0777), 0);
+        put_class(class, 1, true);
+    }
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        test_shell(NULL, "cd %s && " DETENT "%s </dev/null >>all 2>&1", folder, shown[i]);
+    }
+    test_shell(&all, "cd %s && cat all r/report.html x/README.md x/x.c x/x.h", folder);
+    ck_assert_ptr_nonnull(strstr(all, "\\u202e"));
+    ck_assert_ptr_nonnull(strstr(all, "x_class_name"));
+    ck_assert_ptr_nonnull(strstr(all, "</html>"));
+    for (int c = 0; c < HIDDEN; c++) {
+        text[dt__utf8_put(hidden[c], text)] = 0;
+        const char *at = strstr(all, text);
+        ck_assert_msg(at == NULL, "U+%04X: %.60s", hidden[c], at == NULL ? "" : at);
+    }
+    free(all);
+}
+END_TEST
+
 /* JSON has no character that a terminal obeys or hides, and reads as the same text. */
 START_TEST(json_shows_every_character)
 {
-    static const unsigned hidden[] = { 0x07,   0x1B,   0x7F,   0x80,   0x9B,   0x9F,
-                                       0x61C,  0x200E, 0x200F, 0x2028, 0x2029, 0x202A,
-                                       0x202E, 0x2066, 0x2069, 0xFEFF, 0xE0001 };
     char out[DT_TEXT_JSON];
-    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+    for (int i = 0; i < HIDDEN; i++) {
         const unsigned c = hidden[i];
         char text[5] = { 0 }, wanted[DT_TEXT_JSON];
         size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -362,6 +404,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, a_run_is_retrained);
     tcase_add_test(cases, wrong_variables_are_named);
     tcase_add_test(cases, small_stacks_are_refused);
+    tcase_add_test(cases, names_are_shown_and_not_obeyed);
     tcase_add_test(cases, json_shows_every_character);
     suite_add_tcase(suite, cases);
     return suite;

@@ -21,19 +21,19 @@ typedef struct comparing {
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-/* A text cut to the columns, with spaces behind it unless it is the line's last. Control characters
- * become '?'. */
+/* A text cut to the columns, with spaces behind it unless it is the line's last. What a terminal
+ * would obey becomes '?'. */
 static void put_cell(dt__chars *t, const char *text, int columns, bool last)
 {
-    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+    char out[DT_TEXT_JSON];
+    bool hidden;
     int length = 0, shown = 0;
-    for (const unsigned char *c = at; c < end; c++) length += (*c & 0xc0) != 0x80;
+    const char *const end = text + strlen(text);
+    for (const char *c = text; c < end; c++) length += ((unsigned char)*c & 0xc0) != 0x80;
     const int most = length > columns ? columns - 1 : columns;
-    for (; at < end && shown < most; shown++) {
-        const int n = dt__utf8_length(at, end);
-        if (n == 0 || *at < 0x20 || *at == 0x7f) dt__put_text(t, "?");
-        else dt__put(t, (const char *)at, (size_t)n);
-        at += n == 0 ? 1 : n;
+    for (; text < end && shown < most; shown++) {
+        text += dt__visible(text, (size_t)(end - text), out, &hidden);
+        dt__put_text(t, hidden ? "?" : out);
     }
     if (length > columns) dt__put_text(t, "…");
     shown += length > columns;

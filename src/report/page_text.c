@@ -2,6 +2,7 @@
 #include "report/page_text.h"
 
 #include "core/text/number.h"
+#include "core/text/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,18 +10,22 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Characters that a page would obey, such as marks of direction, become escapes. */
 static void put_escaped(dt__chars *t, const char *text)
 {
-    for (const char *c = text; *c != 0; c++) {
-        switch (*c) {
+    char out[DT_TEXT_JSON];
+    bool hidden;
+    for (size_t n = strlen(text), took; n > 0; text += took, n -= took) {
+        took = dt__visible(text, n, out, &hidden);
+        switch (*text) {
         case '&': dt__put_text(t, "&amp;"); break;
         case '<': dt__put_text(t, "&lt;"); break;
         case '>': dt__put_text(t, "&gt;"); break;
         case '"': dt__put_text(t, "&quot;"); break;
         case '\'': dt__put_text(t, "&#39;"); break;
-        default:
-            if ((unsigned char)*c >= 0x20 || *c == '\n' || *c == '\t') dt__put(t, c, 1);
-            else dt__put_text(t, "?");
+        case '\n':
+        case '\t': dt__put(t, text, 1); break;
+        default: dt__put_text(t, out);
         }
     }
 }

@@ -119,12 +119,14 @@ static void print_table(graph *g)
 
 /* ---- DOT ------------------------------------------------------------------------------------- */
 
-/* A name from a file within a label: quotes and backslashes are escaped. */
+/* A name from a file within a label: quotes, backslashes and what no terminal shows are escaped. */
 static void print_label(const char *name)
 {
-    for (; *name != 0; name++) {
-        if (*name == '"' || *name == '\\') putchar('\\');
-        putchar((unsigned char)*name < 0x20 ? '?' : *name);
+    char out[DT_TEXT_JSON];
+    for (size_t n = strlen(name), took; n > 0; name += took, n -= took) {
+        took = dt_text_json(name, n, out);
+        if (out[0] == '\\' && out[1] == 'u') putchar('\\');
+        fputs(out, stdout);
     }
 }
 

@@ -26,22 +26,26 @@ static size_t put_escape(uint32_t c, char *out)
     return (size_t)sprintf(out, "\\u%04x\\u%04x", 0xD800 | v >> 10, 0xDC00 | (v & 0x3FF));
 }
 
-size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON])
+size_t dt__visible(const char *text, size_t n, char *out, bool *hidden)
 {
     const unsigned char *from = (const unsigned char *)text;
-    size_t used = 0;
-    if (text == NULL || out == NULL || n == 0) return 0;
     const int length = dt__utf8_length(from, from + (n < 4 ? n : 4));
     const uint32_t c = length > 0 ? dt__utf8_get(from, length) : 0xFFFD;
-    if (length == 0 || !dt__is_shown(c)) {
-        used = put_escape(c, out);
-    } else {
-        if (c == '"' || c == '\\') out[used++] = '\\';
-        memcpy(out + used, text, (size_t)length);
-        used += (size_t)length;
-    }
+    size_t used = (size_t)length;
+    *hidden = length == 0 || !dt__is_shown(c);
+    if (*hidden) used = put_escape(c, out);
+    else memcpy(out, text, used);
     out[used] = 0;
     return length > 0 ? (size_t)length : 1;
+}
+
+size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON])
+{
+    bool hidden;
+    if (text == NULL || out == NULL || n == 0) return 0;
+    if (*text != '"' && *text != '\\') return dt__visible(text, n, out, &hidden);
+    memcpy(out, (const char[]){ '\\', *text, 0 }, 3);
+    return 1;
 }
 
 void dt_text_clean(char *text)

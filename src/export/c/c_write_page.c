@@ -9,15 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text in a cell: signs that Markdown reads get a backslash, control characters become _. */
+/* Text in a cell: signs that Markdown reads get a backslash, and what no
+ * page shows is escaped. */
 static void put_escaped(dt__chars *to, const char *text)
 {
-    const bool readable = dt__is_utf8(text);
-    for (; *text != '\0'; text++) {
-        const unsigned char c = (unsigned char)*text;
-        const bool plain = c >= ' ' && c != 127 && (c < 127 || readable);
-        if (plain && strchr("\\`*_{}[]<>()#!|&~$", c) != NULL) dt__put_text(to, "\\");
-        dt__put(to, plain ? text : "_", 1);
+    char out[DT_TEXT_JSON];
+    bool hidden;
+    for (size_t n = strlen(text), took; n > 0; text += took, n -= took) {
+        took = dt__visible(text, n, out, &hidden);
+        if (hidden || strchr("\\`*_{}[]<>()#!|&~$", *text) != NULL) dt__put_text(to, "\\");
+        dt__put_text(to, out);
     }
 }
 
