@@ -380,6 +380,45 @@ START_TEST(hostile_archives)
 }
 END_TEST
 
+/* Tensors of drawn places: those that share bytes are refused, whichever is wanted. */
+START_TEST(overlapping_tensors)
+{
+    dt_ctx *ctx = sample_context(1);
+    int apart = 0, refused = 0;
+    for (int k = 0; k < 200; k++) {
+        char header[512] = "{";
+        int begin[4], bytes[4];
+        bool overlap = false;
+        const int n = 2 + rand() % 3, wanted = rand() % n;
+        for (int i = 0; i < n; i++) {
+            begin[i] = rand() % 20;
+            bytes[i] = rand() % 6;
+            for (int j = 0; j < i && bytes[i] > 0; j++) {
+                overlap |= bytes[j] > 0 && begin[i] < begin[j] + bytes[j] &&
+                           begin[j] < begin[i] + bytes[i];
+            }
+            const size_t used = strlen(header);
+            snprintf(header + used, sizeof header - used,
+                     "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}%s",
+                     i > 0 ? "," : "", i, bytes[i], begin[i], begin[i] + bytes[i],
+                     i == n - 1 ? "}" : "");
+        }
+        char name[40];
+        opened o;
+        file_bytes f = safetensors_file(header, numbers, sizeof numbers, 4);
+        snprintf(name, sizeof name, "o.safetensors:t%d", wanted);
+        const dt_status s = open_bytes(ctx, &o, name, &f);
+        ck_assert_msg(s == (overlap ? DT_ERR_FORMAT : DT_OK), "%s: %s", header, dt_error(ctx));
+        if (overlap) ck_assert_ptr_nonnull(strstr(dt_error(ctx), "two tensors overlap"));
+        overlap ? refused++ : apart++;
+        dt__array_file_close(&o.file);
+        file_free(&f);
+    }
+    ck_assert(apart > 20 && refused > 20);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status open_form(dt_ctx *ctx, void *user)
 {
     opened o;
@@ -413,6 +452,7 @@ Suite *test_array_files_suite(void)
     tcase_add_test(bad, bombs);
     tcase_add_test(bad, packed_too_well);
     tcase_add_test(bad, hostile_archives);
+    tcase_add_test(bad, overlapping_tensors);
     suite_add_tcase(suite, good);
     suite_add_tcase(suite, bad);
     return suite;

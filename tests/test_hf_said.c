@@ -528,6 +528,33 @@ START_TEST(values_of_other_classes_are_refused)
 }
 END_TEST
 
+/* Values that name no token are said, of what begins and ends texts; the next file decides. */
+START_TEST(ids_that_are_none_are_said)
+{
+    static const char *const values[] = { "-1", "[]", "[-1]", "[ ]", "-100", "[-1, 7]", "7" };
+    static char said[LINES];
+    char folder[TEST_PATH], text[1024];
+    make_folder(folder);
+    for (int i = 0; i < 7; i++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            if (kind != END && *values[i] == '[') continue;
+            dt_ctx *ctx = make_context(said);
+            dt_file *file;
+            snprintf(text, sizeof text, "{\"%s\": %s}", id_keys[kind], values[i]);
+            write_file(folder, "generation_config.json", text);
+            snprintf(text, sizeof text, "{" CONFIG ", \"%s\": 9}", id_keys[kind]);
+            write_file(folder, "config.json", text);
+            TEST_OK(ctx, dt_file_open(ctx, folder, &file));
+            dt_file_close(file);
+            const bool none = kind != PAD && i < 6;
+            ck_assert_msg((strstr(said, "and is not used") != NULL) == none, "%s: %s", text, said);
+            ck_assert_msg(!none || strstr(said, "generation_config.json") != NULL, "%s", said);
+            end_context(ctx);
+        }
+    }
+}
+END_TEST
+
 /* An adapter of PEFT makes another model of the folder; weights without a config do not. */
 START_TEST(adapters_are_not_left_out)
 {
@@ -682,6 +709,7 @@ Suite *test_hf_said_suite(void)
     tcase_add_test(c, a_tokenizer_s_own_file_is_followed);
     tcase_add_test(c, long_files_are_read);
     tcase_add_test(c, values_of_other_classes_are_refused);
+    tcase_add_test(c, ids_that_are_none_are_said);
     tcase_add_test(c, adapters_are_not_left_out);
     tcase_add_loop_test(c, known_folders_say_nothing, 0, 11);
     tcase_add_test(c, sampling_ends_at_any_of_them);

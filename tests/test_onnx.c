@@ -485,7 +485,7 @@ static const call calls[] = {
     { "F -o F/m.safetensors", 4, "A Hugging Face folder needs no import", false },
     { "O/cnn.onnx -o F/m.safetensors --mean 0.5,x", 2, "--mean is '0.5,x'; expected numbers",
       false },
-    { "O/cnn.onnx -o F/m.safetensors --deviation 0", 2, "deviations above 0", false },
+    { "O/cnn.onnx -o F/m.safetensors --deviation 0", 2, "deviation is 0; it must be above 0", false },
     { "O/cnn.onnx -o F/m.safetensors --layout chw", 2, "there are nchw and nhwc", false },
     { "O/cnn.onnx -o F/m.safetensors --classes ,", 2, "--classes has no name", false },
     { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is no file", false },

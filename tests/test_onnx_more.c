@@ -305,6 +305,32 @@ static DtOnnx__Model *outside(const char *location, const char *offset, const ch
     return m;
 }
 
+/* Keys that are not known may move the data. */
+START_TEST(keys_of_data_in_other_files)
+{
+    static char *const keys[] = { "basepath", "Offset", "prepacked", "sha1", "" };
+    static const float values[4] = { 1, 2, 3, 4 };
+    char file[TEST_PATH];
+    dt_module *imported;
+    DtOnnx__Model *m;
+    test_join(file, folder, "keys.bin");
+    test_write_file(file, values, sizeof values);
+    for (int i = 0; i < 6; i++) {
+        m = outside("keys.bin", "0", "16");
+        DtOnnx__Tensor *w = m->graph->initializer[0];
+        w->external_data[i % 3 == 0 ? 1 : 2]->key = i < 5 ? keys[i] : "checksum";
+        if (i < 5) {
+            refuses(m, "of its data in another file is not supported");
+            continue;
+        }
+        w->external_data[2]->value = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+        write_model(m);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, NULL));
+        dt_module_free(imported);
+    }
+}
+END_TEST
+
 START_TEST(data_in_other_files)
 {
     static const float values[] = { 9, 1, 2, 3, 4 };
@@ -511,6 +537,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, large_broadcasts);
     tcase_add_test(c, pools_with_padding);
     tcase_add_test(c, data_in_other_files);
+    tcase_add_test(c, keys_of_data_in_other_files);
     suite_add_tcase(s, c);
     return s;
 }

@@ -515,8 +515,31 @@ START_TEST(options_are_recorded)
     TEST_FAILS(ctx, DT_ERR_ARG, "of 4 channels", dt_onnx_import(ctx, path, &o, &imported, NULL));
     o.mean.n = 1;
     o.deviation.v[0] = 0;
-    TEST_FAILS(ctx, DT_ERR_ARG, "deviations above 0",
+    TEST_FAILS(ctx, DT_ERR_ARG, "deviation is 0; it must be above 0",
                dt_onnx_import(ctx, path, &o, &imported, NULL));
+    static const double bad[] = { NAN, INFINITY, -INFINITY, 1e39, -1e39, 1e300 };
+    static const double bad_deviation[] = {
+        NAN, INFINITY, 0, -0.0, -1, 1e39, 1e-39, 1e-60, 1e-300
+    };
+    static const double good[] = { 1e-37, 3e38, 1, 255 };
+    for (int i = 0; i < 19; i++) {
+        const bool mean = i < 6, is_good = i >= 15;
+        o.mean.v[0] = mean ? bad[i] : 0;
+        o.deviation.v[0] = mean ? 1 : is_good ? good[i - 15] : bad_deviation[i - 6];
+        const dt_status s = dt_onnx_import(ctx, path, &o, &imported, NULL);
+        ck_assert_msg(s == (is_good ? DT_OK : DT_ERR_ARG), "%d: %s", i, dt_error(ctx));
+        if (is_good) dt_module_free(imported);
+        else ck_assert_ptr_nonnull(strstr(dt_error(ctx), mean ? "mean is " : "deviation is "));
+    }
+    static const char *const not_utf8[] = { "\xff", "caf\xe9", "\xc3", "\xed\xa0\x80", "a\x80z" };
+    const char *named[4] = { "a", "b", "c", "d" };
+    o = (dt_onnx_options){ .names = named, .n_names = 4 };
+    for (int i = 0; i < 5; i++) {
+        named[i % 4] = not_utf8[i];
+        TEST_FAILS(ctx, DT_ERR_ARG, "is not valid UTF-8",
+                   dt_onnx_import(ctx, path, &o, &imported, NULL));
+        named[i % 4] = "\xc3\xa9";
+    }
     o = (dt_onnx_options){ .channels_last = true };
     TEST_FAILS(ctx, DT_ERR_ARG, "three dimensions", dt_onnx_import(ctx, path, &o, &imported, NULL));
 }

@@ -96,6 +96,28 @@ START_TEST(shares_are_those_of_the_definition)
 }
 END_TEST
 
+/* A top_k that keeps all tokens is no top_k: the draws are the same. */
+START_TEST(all_tokens_are_one_setting)
+{
+    static const int64_t all[] = { VOCAB, VOCAB + 1, 1 << 20, INT64_MAX };
+    for (int c = 0; c < 8; c++) {
+        float x[VOCAB];
+        random_logits((uint64_t)(100 + c), x);
+        dt_tensor *logits = logits_of(VOCAB, x);
+        dt_sampling s = { .temperature = 0.25 * (c + 1), .top_p = c % 2 == 0 ? 1 : 0.8 };
+        s.seed = (uint64_t)c;
+        for (int64_t k = 0; k < 200; k++) {
+            s.top_k = 0;
+            const int32_t id = draw(&s, k, logits);
+            s.top_k = all[k % 4];
+            TEST_EACH(draw(&s, k, logits) == id, "top_k %lld, draw %lld", (long long)s.top_k,
+                      (long long)k);
+        }
+        dt_tensor_free(logits);
+    }
+}
+END_TEST
+
 START_TEST(a_draw_depends_on_seed_number_and_logits)
 {
     float x[VOCAB];
@@ -172,6 +194,7 @@ Suite *test_sampling_suite(void)
     TCase *c = tcase_create("sampling");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, shares_are_those_of_the_definition);
+    tcase_add_test(c, all_tokens_are_one_setting);
     tcase_add_test(c, a_draw_depends_on_seed_number_and_logits);
     tcase_add_test(c, ties_go_to_the_lower_id);
     tcase_add_test(c, mistakes_are_refused);

@@ -229,6 +229,45 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Samples in several chunks: the others are not left out. */
+START_TEST(several_chunks_of_samples)
+{
+    static const char *const between[] = { "", "LIST", "fact", "junk" };
+    static const int16_t samples[8] = { 1, 2, 3 };
+    dt_ctx *ctx = sample_context(1);
+    dt__array_file a;
+    for (int i = 0; i < 64; i++) {
+        const int bytes = 1 + rand() % 2, size = bytes * (1 + rand() % 7), gap = rand() % 9;
+        const int second = rand() % 3 * bytes;
+        const bool is_cut = second > 0 && rand() % 4 == 0;
+        const wav_parts w = { .channels = 1,
+                              .rate = RATE,
+                              .bytes = bytes,
+                              .said = (uint32_t)size,
+                              .samples = samples,
+                              .size = (size_t)size };
+        file_bytes f = wav_of(&w);
+        if (size % 2 == 1 && rand() % 2) file_put(&f, "", 1);
+        if (*between[i % 4] != 0) {
+            file_text(&f, between[i % 4]);
+            file_number(&f, (uint64_t)gap, 4);
+            file_put(&f, "\0\0\0\0\0\0\0\0\0", (size_t)(gap + gap % 2));
+        }
+        file_text(&f, "data");
+        file_number(&f, (uint64_t)second + (is_cut ? 100 : 0), 4);
+        file_put(&f, samples, (size_t)second);
+        test_write_file(path_of("two.wav"), f.v, f.n);
+        file_free(&f);
+        const dt_status s = dt__array_file_open(ctx, path_of("two.wav"), &a);
+        ck_assert_msg(s == (second > 0 ? DT_ERR_UNSUPPORTED : DT_OK), "%d: %s", i, dt_error(ctx));
+        if (s != DT_OK) ck_assert_ptr_nonnull(strstr(dt_error(ctx), "several chunks"));
+        else ck_assert_int_eq(a.dims[0], size / bytes);
+        dt__array_file_close(&a);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- data sets ---------------------------------------------------------------------------- */
 
 static char said[4096];
@@ -540,6 +579,7 @@ Suite *test_sound_files_suite(void)
     tcase_add_loop_test(c, drawn, 0, DT__COUNT_OF(kinds));
     tcase_add_test(c, without_samples);
     tcase_add_test(c, refused);
+    tcase_add_test(c, several_chunks_of_samples);
     tcase_add_test(c, data_set);
     tcase_add_test(c, for_a_model);
 #if defined DETENT_SNDFILE

@@ -221,18 +221,20 @@ static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad,
     return status;
 }
 
-static void tell_form(const cli_args *args, const dt_exporter *e, const dt_export_options *o,
-                      dt_module *m)
+/* What is written in place of the model's own form, as a sentence about `from`; NULL: that form. */
+static const char *form_written(const dt_exporter *e, const dt_export_options *o, dt_module *m)
 {
+    if ((e->traced || e->integers) && dt_is_prepared(m)) {
+        return "is prepared, not converted; its converted form was written";
+    }
     if (e->floats && dt_is_prepared(m) && !o->hf.dequantize) {
-        cli_tell(stderr,
-                 "detent export: the weights before they are quantized are written; --dequantize "
-                 "writes what their integers say");
+        return "is prepared; the weights before they are quantized were written, --dequantize "
+               "writes what their integers say";
     }
     if (e->floats && dt_is_converted(m)) {
-        cli_tell(stderr, "detent export: %s is converted; the values of its integers are written",
-                 args->words[0]);
+        return "is converted; the values of its integers were written";
     }
+    return NULL;
 }
 
 static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
@@ -243,12 +245,9 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     const bool verified = args->option[VERIFY] != NULL;
     cli_text bad = { .used = 0 };
     cli_text_add(&bad, "%s.bad", to);
-    tell_form(args, e, o, m);
-    if ((e->traced || e->integers) && dt_is_prepared(m)) {
-        cli_tell(stderr,
-                 "detent export: %s is prepared, not converted; its converted form is written",
-                 from);
-        if (dt_convert(m, NULL, NULL) != DT_OK) return cli_fail_by(args, ctx);
+    const char *form = form_written(e, o, m);
+    if ((e->traced || e->integers) && dt_is_prepared(m) && dt_convert(m, NULL, NULL) != DT_OK) {
+        return cli_fail_by(args, ctx);
     }
     meter_begin("export", args->option[QUIET] != NULL);
     const dt_status s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
@@ -257,6 +256,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
     if (s != DT_OK) return cli_fail_by(args, ctx);
+    if (form != NULL) cli_tell(stderr, "detent export: %s %s", from, form);
     cli_say("%s: %s of %s", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);
     return verified ? verify_and_rename(args, ctx, bad.text, m, info, summary.exact) : CLI_DONE;

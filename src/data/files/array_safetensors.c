@@ -4,6 +4,7 @@
 #include "core/text/json.h"
 #include "data/files/array_file.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define HEADER_MOST 100000000 /* the limit of the safetensors library */
@@ -54,9 +55,62 @@ static dt_status read_entry(dt__json *j, entry *e)
     return dt__json_fail(j, "a tensor has dtype, shape and data_offsets");
 }
 
-/* Reads the header up to the wanted tensor; where no name was given, the only one is wanted.
- * *found counts the tensors that it could be. */
-static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int *found)
+/* Reads where another tensor lies. */
+static dt_status read_span(dt__json *j, entry *e)
+{
+    const char *key;
+    *e = (entry){ .begin = -1 };
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        DT__TRY(dt__json_key(j, &key));
+        DT__TRY(strcmp(key, "data_offsets") == 0 ? read_offsets(j, e) : dt__json_skip(j));
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return e->begin >= 0 ? DT_OK : dt__json_fail(j, "a tensor has data_offsets");
+}
+
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+/* Where all tensors lie: of no two in the same bytes. */
+typedef struct spans {
+    dt_ctx *ctx;
+    span *v;
+    int64_t n, room;
+} spans;
+
+static dt_status add_span(spans *all, const entry *e)
+{
+    if (e->begin >= e->end) return DT_OK; /* empty, or refused where it is wanted */
+    DT__TRY(DT__RESERVE(all->ctx, all->v, all->n, all->room));
+    all->v[all->n++] = (span){ e->begin, e->end };
+    return DT_OK;
+}
+
+static int by_begin(const void *left, const void *right)
+{
+    const span *a = left, *b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static dt_status check_apart(const dt__array_file *a, const spans *all)
+{
+    if (all->n > 0) qsort(all->v, (size_t)all->n, sizeof *all->v, by_begin);
+    for (int64_t i = 1; i < all->n; i++) {
+        if (all->v[i].begin >= all->v[i - 1].end) continue;
+        return dt__array_fail(a, DT_ERR_FORMAT,
+                              "two tensors overlap: bytes %lld to %lld, and %lld to %lld",
+                              (long long)all->v[i - 1].begin, (long long)all->v[i - 1].end,
+                              (long long)all->v[i].begin, (long long)all->v[i].end);
+    }
+    return DT_OK;
+}
+
+/* Reads the header; where no name was given, the only tensor is wanted. *found counts the tensors
+ * that it could be. */
+static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int *found, spans *all)
 {
     const char *name;
     entry one;
@@ -64,11 +118,14 @@ static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int 
     bool more = !dt__json_next(j, '}');
     while (more) {
         DT__TRY(dt__json_key(j, &name));
-        const bool meta = strcmp(name, "__metadata__") == 0;
-        if (meta || (a->part != NULL && strcmp(name, a->part) != 0)) {
+        if (strcmp(name, "__metadata__") == 0) {
             DT__TRY(dt__json_skip(j));
+        } else if (a->part != NULL && strcmp(name, a->part) != 0) {
+            DT__TRY(read_span(j, &one));
+            DT__TRY(add_span(all, &one));
         } else {
             DT__TRY(read_entry(j, &one));
+            DT__TRY(add_span(all, &one));
             *e = one;
             ++*found;
         }
@@ -129,7 +186,8 @@ dt_status dt__safetensors_open(dt__array_file *a)
                    .strings = strings };
     int found = 0;
     entry e;
-    dt_status status = find_entry(a, &j, &e, &found);
+    spans all = { .ctx = a->ctx };
+    dt_status status = find_entry(a, &j, &e, &found, &all);
     if (status == DT_OK && found != 1) {
         status = a->part != NULL ? dt__array_fail(a, DT_ERR_FORMAT, "%s tensor of this name",
                                                   found == 0 ? "no" : "more than one")
@@ -138,6 +196,8 @@ dt_status dt__safetensors_open(dt__array_file *a)
                                                   found, a->name);
     }
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
+    if (status == DT_OK) status = check_apart(a, &all);
+    dt__release(a->ctx, all.v);
     dt__release(a->ctx, strings);
     return status;
 }

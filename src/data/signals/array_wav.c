@@ -67,6 +67,20 @@ static bool are_chunks(const uint8_t *p, size_t n)
     return n == 0;
 }
 
+/* Whether further samples are in the n bytes of chunks at p; the last may be cut short. */
+static bool has_samples(const uint8_t *p, size_t n)
+{
+    while (n >= 8) {
+        size_t size = dt__u32_at(p + 4);
+        if (memcmp(p, "data", 4) == 0 && size > 0 && n > 8) return true;
+        if (size >= n - 8) return false;
+        size += size % 2 == 1;
+        p += 8 + size;
+        n -= 8 + size;
+    }
+    return false;
+}
+
 /* The samples, where `declared` bytes of `left` are said to be. */
 static dt_status read_data(dt__array_file *a, const header *h, const uint8_t *p, uint64_t declared,
                            size_t left)
@@ -80,6 +94,11 @@ static dt_status read_data(dt__array_file *a, const header *h, const uint8_t *p,
                               size, each);
     }
     if (size == 0) return dt__array_fail(a, DT_ERR_FORMAT, "a recording without samples");
+    const size_t filled = size < left ? size + size % 2 : left;
+    if (has_samples(p + size, left - size) || has_samples(p + filled, left - filled)) {
+        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                              "it has several chunks of samples (data); one is read");
+    }
     a->dims[0] = (int64_t)(size / each);
     return dt__sound_take(a, dt__sound_form_of(h->format == FLOAT, h->bytes), p);
 }

@@ -2,9 +2,10 @@
  * first of these files says of it, as transformers reads them: generation_config.json, config.json
  * (eos_token_id: an id or a list of ids), tokenizer_config.json, special_tokens_map.json
  * (eos_token: a text, or an object with a `content`); else the default of the model's class, where
- * that is an added token of the tokenizer. null, false, an empty list and a negative id say
- * nothing; an id beyond the vocabulary is an end that never comes. Of several ends the first is
- * that of tokenizer_config.json, with which prompts and completions are written. */
+ * that is an added token of the tokenizer. null and false say nothing; an empty list and a negative
+ * id neither, and a line names them; an id beyond the vocabulary is an end that never comes. Of
+ * several ends the first is that of tokenizer_config.json, with which prompts and completions are
+ * written. */
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
@@ -30,10 +31,18 @@ static bool is_known(const dt_text_tokens *t, int kind)
     return kind == END ? t->n_end > 0 : (kind == BEGIN ? t->begin : t->pad) >= 0;
 }
 
+/* A value that is no token: the next file decides. */
+static dt_status say_nothing(finding *f, int kind, const char *what)
+{
+    if (kind == PAD || f->silent) return DT_OK; /* -1 is a usual word for no padding */
+    dt__say_once(f->ctx, "warning: %s: %s is %s, and is not used", f->path, id_keys[kind], what);
+    return DT_OK;
+}
+
 /* Adds an id; one that the model cannot have is said. */
 static dt_status add_id(finding *f, dt_text_tokens *to, int kind, int64_t id)
 {
-    if (id < 0) return DT_OK;
+    if (id < 0) return say_nothing(f, kind, "a negative id");
     if (to == f->to) f->decided[kind] = true;
     if (id >= f->vocab && f->silent) return DT_OK;
     if (id >= f->vocab) {
@@ -80,6 +89,7 @@ static dt_status read_ids(finding *f, dt__json *j, int kind)
     if (is_nothing(j)) return DT_OK;
     if (!dt__json_next(j, '[')) return read_one(f, j, kind);
     bool more = !dt__json_next(j, ']');
+    if (!more) return say_nothing(f, kind, "an empty list");
     for (int n = 0; more; n++) {
         if (n > 0 && kind != END) {
             return dt__json_fail(j, "%s has several ids; one is supported", id_keys[kind]);

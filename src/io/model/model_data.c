@@ -328,7 +328,8 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
     bool good = n[0] == n[1];
     good = good && (n[0] <= 1 || (d->axis < d->input.n && d->input.v[d->axis] == n[0]));
     for (int64_t i = 0; i < n[0] && good; i++) {
-        good = isfinite(d->mean[i]) && isfinite(d->deviation[i]) && d->deviation[i] > 0;
+        good = isfinite((float)d->mean[i]) && isfinite((float)d->deviation[i]) &&
+               (float)d->deviation[i] > 0;
     }
     if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
         return dt__json_fail(j, "columns must be as many as numbers of an example");

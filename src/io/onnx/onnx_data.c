@@ -10,6 +10,7 @@
  * What is found but cannot be used is said in one line. */
 #include "core/block_list.h"
 #include "core/text/json.h"
+#include "core/text/utf8.h"
 #include "io/onnx/onnx.h"
 
 #include <math.h>
@@ -60,17 +61,28 @@ static bool parse_reals(const char *text, double factor, dt_reals *out)
 
 static int64_t channels_of(const known *k) { return k->input == NULL ? 0 : k->input->v[0]; }
 
-/* Whether lists are one number, or one for each channel, and deviations are above 0. */
-static bool scaling_fits(const known *k, const dt_reals *mean, const dt_reals *deviation)
+/* Whether lists are one number, or one for each channel, of a model with one input. */
+static bool counts_fit(const known *k, const dt_reals *mean, const dt_reals *deviation)
 {
-    const dt_reals *const list[] = { mean, deviation };
-    for (int i = 0; i < 2; i++) {
-        if (list[i]->n > 1 && list[i]->n != channels_of(k)) return false;
-        for (int c = 0; c < list[i]->n; c++) {
-            if (!isfinite(list[i]->v[c]) || (i == 1 && !(list[i]->v[c] > 0))) return false;
-        }
+    const int most = mean->n > deviation->n ? mean->n : deviation->n;
+    if (k->input == NULL) return false;
+    return (mean->n <= 1 || mean->n == channels_of(k)) &&
+           (deviation->n <= 1 || deviation->n == channels_of(k)) && most > 0;
+}
+
+/* Whether (v - mean) / deviation is computed in f32; *bad is the first number with which it is not,
+ * which is a deviation if the result is 1. */
+static int find_bad(const dt_reals *mean, const dt_reals *deviation, double *bad)
+{
+    for (int i = 0; i < mean->n; i++) {
+        *bad = mean->v[i];
+        if (!isfinite((float)*bad)) return 0;
     }
-    return true;
+    for (int i = 0; i < deviation->n; i++) {
+        *bad = deviation->v[i];
+        if (!(*bad > 0) || !isfinite((float)*bad) || !isfinite((float)(1 / *bad))) return 1;
+    }
+    return -1;
 }
 
 /* Fills both lists up to one length. */
@@ -96,11 +108,13 @@ static void take_scale(known *k, const char *mean_key, const char *deviation_key
     const char *text[] = { property(k->g, mean_key), property(k->g, deviation_key) };
     dt_reals list[2] = { { .n = 0 }, { .n = 0 } };
     if (k->scaled || (text[0] == NULL && text[1] == NULL)) return;
-    bool good = k->input != NULL;
+    bool good = true;
+    double bad;
     for (int i = 0; i < 2; i++) good &= text[i] == NULL || parse_reals(text[i], factor, &list[i]);
     for (int c = 0; c < list[0].n && is_image(k); c++) good &= list[0].v[c] <= 1;
     const char *key = text[0] != NULL ? mean_key : deviation_key;
-    if (good && scaling_fits(k, &list[0], &list[1])) scale(k, &list[0], &list[1]);
+    good = good && counts_fit(k, &list[0], &list[1]) && find_bad(&list[0], &list[1], &bad) < 0;
+    if (good) scale(k, &list[0], &list[1]);
     else say_left_out(k, key, "expected numbers for each channel, of pixels from 0 to 1");
 }
 
@@ -194,6 +208,27 @@ static dt_status bad_option(const known *k, const char *format, ...)
     return s;
 }
 
+/* Numbers of the options are floats in f32, and names are UTF-8. */
+static dt_status check_numbers(const known *k)
+{
+    static const char *const name[] = { "mean", "deviation" };
+    const dt_onnx_options *o = k->g->options;
+    double bad;
+    const int which = find_bad(&o->mean, &o->deviation, &bad);
+    if (which >= 0) {
+        return bad_option(k, "%s is %g; it must be %s", name[which], bad,
+                          which == 0 ? "finite in f32"
+                                     : "above 0, and it and 1 / deviation finite in f32");
+    }
+    for (int64_t i = 0; i < o->n_names; i++) {
+        char shown[DT__SHOWN];
+        if (dt__is_utf8(o->names[i])) continue;
+        return bad_option(k, "classes: name %lld, '%s', is not valid UTF-8", (long long)i + 1,
+                          dt__shown(o->names[i], shown));
+    }
+    return DT_OK;
+}
+
 static dt_status take_options(known *k)
 {
     const dt_onnx_options *o = k->g->options;
@@ -205,12 +240,13 @@ static dt_status take_options(known *k)
     if (o->channels_last && !turned) {
         return bad_option(k, "layout nhwc: no input has three dimensions besides the batch");
     }
-    if (numbers > 0 && (k->input == NULL || !scaling_fits(k, &o->mean, &o->deviation))) {
+    if (numbers > 0 && !counts_fit(k, &o->mean, &o->deviation)) {
         return bad_option(k,
                           "mean and deviation: %d and %d numbers; expected one, or one for each "
-                          "of %lld channels, of a model with one input, and deviations above 0",
+                          "of %lld channels, of a model with one input",
                           o->mean.n, o->deviation.n, (long long)channels_of(k));
     }
+    DT__TRY(check_numbers(k));
     if (o->n_names > 0 && o->n_names != k->classes) {
         return bad_option(k,
                           "classes: %lld names; the model has %lld numbers in its one output, "

@@ -1,6 +1,6 @@
 /* Data of tensors in other files (docs/ExternalData.md of ONNX): external_data says "location", a
  * path inside the model's folder, and may say "offset", "length" in bytes and "checksum", which is
- * not looked at. Files are those of the folder, as in a Hugging Face folder: no link out of it is
+ * not compared: a line says so. Other keys, "basepath" among them, are refused. Files are those of the folder, as in a Hugging Face folder: no link out of it is
  * followed. */
 #include "core/system/atomic_file.h"
 #include "core/block_list.h"
@@ -36,6 +36,26 @@ static dt_status number(const place *p, const char *key, const char *text, uint6
                    key);
 }
 
+static dt_status read_key(place *p, const char *key, const char *value)
+{
+    char shown[DT__SHOWN];
+    if (strcmp(key, "offset") == 0) return number(p, key, value, &p->offset);
+    if (strcmp(key, "length") == 0) return number(p, key, value, &p->length);
+    if (strcmp(key, "location") == 0) {
+        p->location = value;
+        return DT_OK;
+    }
+    if (strcmp(key, "checksum") == 0) {
+        dt__say_once(p->file->ctx, "%s: the checksums of data in other files are not compared",
+                     p->file->path);
+        return DT_OK;
+    }
+    return dt_fail(p->file->ctx, DT_ERR_UNSUPPORTED,
+                   "%s: the tensor '%s': '%s' of its data in another file is not supported; "
+                   "location, offset and length are",
+                   p->file->path, p->tensor, dt__shown(key, shown));
+}
+
 static dt_status read_place(const dt__onnx_tensor *t, place *p)
 {
     for (size_t i = 0; i < t->n_external_data; i++) {
@@ -46,9 +66,7 @@ static dt_status read_place(const dt__onnx_tensor *t, place *p)
                            "%s: the tensor '%s': its data in another file have a key twice",
                            p->file->path, p->tensor);
         }
-        if (strcmp(key, "location") == 0) p->location = value;
-        if (strcmp(key, "offset") == 0) DT__TRY(number(p, key, value, &p->offset));
-        if (strcmp(key, "length") == 0) DT__TRY(number(p, key, value, &p->length));
+        DT__TRY(read_key(p, key, value));
     }
     if (p->location != NULL && *p->location != 0) return DT_OK;
     return dt_fail(p->file->ctx, DT_ERR_FORMAT,

@@ -375,6 +375,25 @@ static bool reaches_past(const window *w, const dt_shape *x)
     return true;
 }
 
+/* Of auto_pad SAME onnxruntime computes the padding of a pool from the kernel without its dilation,
+ * and begins inside of x where strides are larger than the kernel, unlike the specification. */
+static dt_status check_same(dt__onnx *g, const dt_shape *x, const window *w)
+{
+    const bool upper = dt__onnx_says(g, "auto_pad", "SAME_UPPER", "NOTSET");
+    if (!upper && !dt__onnx_says(g, "auto_pad", "SAME_LOWER", "NOTSET")) return DT_OK;
+    for (int i = 0; i < w->axes; i++) {
+        const int64_t n = x->dims[1 + i], windows = dt__ceil_div(n, w->stride[i]);
+        const int64_t all = (windows - 1) * w->stride[i] + w->kernel[i] - n;
+        const bool dilated = w->dilation[i] > 1 && w->kernel[i] > 1;
+        if (!dilated && all >= (upper ? -1 : -2)) continue;
+        return dt__onnx_refuse(g,
+                               "with auto_pad and %s in dimension %d, of which onnxruntime "
+                               "computes other windows than ONNX says; give pads",
+                               dilated ? "dilations" : "strides larger than the kernel", 2 + i);
+    }
+    return DT_OK;
+}
+
 /* Padding by zeros that a mean counts, or by values that no maximum is, may be a layer. */
 static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, double value)
 {
@@ -385,6 +404,7 @@ static dt_status pool(dt__onnx *g, const char *const kind[2], bool counted, doub
     if (w.axes < 1 || w.axes > 2) return dt__onnx_refuse(g, "of %d dimensions", w.axes);
     DT__TRY(read_list(g, "kernel_shape", w.axes, 0, w.kernel));
     DT__TRY(read_window(g, &x->shape, &w));
+    DT__TRY(check_same(g, &x->shape, &w));
     const dt_shape shape = x->shape;
     const window whole = w;
     bool even = is_even(&w);

@@ -153,12 +153,12 @@ dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k, const dt
     DT__TRY(best_of(ctx, n, x, id));
     if (o.temperature == 0) return DT_OK;
     ranking r = { x, n, n, NULL, (double)x[*id], o.temperature };
-    if (o.top_k > 0 || o.top_p < 1) {
+    const int64_t most = o.top_k > 0 ? dt__min_i64(o.top_k, n) : n;
+    if (most < n || o.top_p < 1) {
         r.id = dt__alloc_array(ctx, n, sizeof(int32_t));
         if (r.id == NULL) return DT_ERR_NOMEM;
         build_heap(&r);
     }
-    const int64_t most = o.top_k > 0 ? dt__min_i64(o.top_k, n) : n;
     *id = pick(&r, apply_top_p(&r, most, o.top_p), draw(o.seed, k));
     dt__release(ctx, r.id);
     return DT_OK;

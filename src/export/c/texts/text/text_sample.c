@@ -13,12 +13,13 @@ static int32_t text_sample(const float *x, int32_t n, double temperature, int32_
     if (!(temperature > 0)) return best;
     r.x = x;
     r.n = r.left = n;
-    r.id = top_k > 0 || top_p < 1 ? room : 0;
+    top_k = top_k > 0 && top_k < n ? top_k : n;
+    r.id = top_k < n || top_p < 1 ? room : 0;
     r.most = (double)x[best];
     r.temperature = temperature;
     for (i = 0; r.id && i < n; i++) r.id[i] = i;
     for (i = n / 2; r.id && i-- > 0;) text_sift(&r, i);
-    kept = text_top_p(&r, top_k > 0 && top_k < n ? top_k : n, top_p);
+    kept = text_top_p(&r, top_k, top_p);
     for (i = 0; i < kept; i++) whole += text_weight(&r, text_ranked(&r, i));
     last = text_ranked(&r, 0); /* rounding may leave u past the end */
     for (i = 0; i < kept && !(sum > rounded_double(u * whole)); i++) {
