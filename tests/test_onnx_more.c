@@ -8,6 +8,7 @@
 
 #include <detent/export.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static dt_ctx *ctx;
 static test_memory memory;
@@ -443,6 +444,46 @@ static DtOnnx__Model *drawn_pool(uint64_t *state, char attributes[200])
     return m;
 }
 
+/* Pools whose windows onnxruntime computes otherwise than the specification says. */
+START_TEST(pools_that_runtimes_compute_otherwise)
+{
+    static const char *const ops[] = { "MaxPool", "AveragePool" };
+    int refused = 0, read = 0;
+    for (int i = 0; i < 120; i++) {
+        char x[512], attributes[160];
+        const int n = 4 + rand() % 9, kernel = 1 + rand() % 4, stride = 1 + rand() % 4;
+        const int dilation = 1 + rand() % 2;
+        const bool upper = rand() % 2;
+        int at = snprintf(x, sizeof x, "f32 1 1 %d %d:", n, n);
+        for (int k = 0; k < n * n; k++) at += snprintf(x + at, sizeof x - (size_t)at, " 0");
+        snprintf(attributes, sizeof attributes,
+                 "kernel_shape=[%d,%d] strides=[%d,%d] dilations=[%d,%d] auto_pad=SAME_%s", kernel,
+                 kernel, stride, stride, dilation, dilation, upper ? "UPPER" : "LOWER");
+        const int windows = (n + stride - 1) / stride, pads = (windows - 1) * stride + kernel - n;
+        const bool other = (dilation > 1 && kernel > 1) || pads < (upper ? -1 : -2);
+        const onnx_case relu = { .op = "Relu", .in = { x }, .out = { "f32 1 1 1 1: 0" } };
+        DtOnnx__Model *m = onnx_model(&relu);
+        m->graph->node[0]->output[0] = "h";
+        if (i % 2 == 1 && dilation > 1) m->opset_import[0]->version = 19;
+        onnx_node(m, ops[i % 2], attributes, "h", "y");
+        open_batch(m);
+        const DtOnnx__Shape *y = m->graph->output[0]->type->tensor_type->shape;
+        for (size_t d = 0; d < y->n_dim; d++) {
+            y->dim[d]->dim_value = 0;
+            y->dim[d]->dim_param = (char *[]){ "batch", "channels", "rows", "columns" }[d];
+        }
+        write_model(m);
+        const bool is_read = import_one(ctx, NULL) == DT_OK;
+        const bool named = strstr(dt_error(ctx), "onnxruntime computes other windows") != NULL;
+        ck_assert_msg(other ? !is_read && (named || i % 2 == 1) : is_read || !named, "%d: %s: %s",
+                      n, attributes, dt_error(ctx));
+        is_read ? read++ : refused++;
+        onnx_forget();
+    }
+    ck_assert(read > 10 && refused > 10);
+}
+END_TEST
+
 /* SAME of pools, and pads of two sizes: a file is read and computes the same, or a mean does not
  * count its padding, and windows that reach past the image are others. */
 START_TEST(pools_with_padding)
@@ -536,6 +577,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, a_batch_may_be_second);
     tcase_add_test(c, large_broadcasts);
     tcase_add_test(c, pools_with_padding);
+    tcase_add_test(c, pools_that_runtimes_compute_otherwise);
     tcase_add_test(c, data_in_other_files);
     tcase_add_test(c, keys_of_data_in_other_files);
     suite_add_tcase(s, c);
