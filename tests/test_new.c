@@ -150,7 +150,8 @@ START_TEST(folders_get_a_format_that_reads_them)
         const bool images = k % 3 != 0, train = images && below(3) != 0;
         const unsigned chosen = images ? 1U + (unsigned)below(31) : 32U << below(2);
         const char *const at = train ? "train/" : "";
-        char *text, class[40];
+        static const char *const parts[] = { "val", "valid", "validation" };
+        char *text, class[40], words[40];
         test_shell(NULL, "rm -rf %s/d %s/n.yaml && mkdir -p %s/d/%sa %s/d/%sb", folder, folder,
                    folder, at, folder, at);
         for (int c = 0; c < 2; c++) {
@@ -158,7 +159,12 @@ START_TEST(folders_get_a_format_that_reads_them)
             put_class(class, chosen, images);
         }
         if (!images) test_shell(NULL, "touch %s/d/a/x.mp3", folder);
-        run(0, images ? "folders of images" : "recordings in .mp3 are not read",
+        if (train) test_shell(NULL, "cp -r %s/d/train %s/d/%s", folder, folder, parts[k % 3]);
+        snprintf(words, sizeof words, "d: %s is not read", parts[k % 3]);
+        run(0,
+            !images ? "recordings in .mp3 are not read"
+            : train ? words
+                    : "folders of images",
             "new n.yaml --data d");
         test_shell(&text, "cat %s/n.yaml", folder);
         const bool png = train && !is_chosen(chosen, 2, 4);
@@ -167,6 +173,32 @@ START_TEST(folders_get_a_format_that_reads_them)
                                      : "format: folder\n";
         ck_assert_msg(strstr(text, wanted) != NULL, "%s", text);
         free(text);
+    }
+}
+END_TEST
+
+/* What Git LFS leaves in place of a file is no data, and no model. */
+START_TEST(pointers_of_lfs_are_no_data)
+{
+    static const char *const names[] = { "p.csv", "p.txt",         "p.jsonl",   "p.npy",
+                                         "p.npz", "p.safetensors", "d/a/0.png", "d/a/0.jpg",
+                                         "m",     "q.gguf" };
+    test_folder(folder);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char command[120];
+        const bool columns = strstr("p.npy p.npz p.safetensors p.csv", names[i]) != NULL;
+        const bool model = *names[i] == 'm' || *names[i] == 'q';
+        test_shell(NULL, "rm -rf %s/d && mkdir -p %s/d/a", folder, folder);
+        FILE *f = file_of(names[i]);
+        fprintf(f, "version https://git-lfs.github.com/spec/v1\noid sha256:%064x\nsize %d\n",
+                (unsigned)rand(), 1 + below(100000));
+        fclose(f);
+        if (model) snprintf(command, sizeof command, "inspect %s", names[i]);
+        else {
+            snprintf(command, sizeof command, "new n.yaml --data %s%s",
+                     *names[i] == 'd' ? "d" : names[i], columns ? " --target p.csv" : "");
+        }
+        run(4, "pointer of Git LFS", command);
     }
 }
 END_TEST
@@ -399,6 +431,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, texts_get_a_context_that_fits);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
+    tcase_add_test(cases, pointers_of_lfs_are_no_data);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);

@@ -270,7 +270,7 @@ static void check_said(const char *said, const drawn_files *f, bool png)
         ck_assert_str_eq(said, "");
         return;
     }
-    ck_assert_ptr_nonnull(strstr(said, "in the folders of classes are not read"));
+    ck_assert_ptr_nonnull(strstr(said, "not read in the folders of classes: "));
     ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
     for (int k = 0; k < 4; k++) {
         const char *name = k < 3 ? other_endings[k] : "without ending";

@@ -252,8 +252,20 @@ void new_data_block(const new_data *d, cli_text *out)
     }
 }
 
+/* Folders of images beside train/ that are not the one of test data. */
+static void find_parts(const new_data *d, cli_text *out)
+{
+    static const char *const names[] = { "val", "valid", "validation", "dev", "eval", NULL };
+    for (int i = 0; d->tested && names[i] != NULL; i++) {
+        char pattern[32];
+        snprintf(pattern, sizeof pattern, "%s/*/*", names[i]);
+        if (holds(d->path, pattern)) cli_text_add(out, out->used > 0 ? ", %s" : "%s", names[i]);
+    }
+}
+
 void new_data_unread(const new_data *d, cli_text *out)
 {
+    if (d->images && find(d->path)->inside != NULL) find_parts(d, out);
     static const char *const sounds[] = { ".mp3", ".m4a", ".aac", ".wma", ".mp4", ".webm",
                                           ".amr", ".caf", ".au",  ".oga", ".w64", NULL };
     const kind *k = find(d->path);

@@ -33,7 +33,8 @@ bool new_data_is_table(const new_data *d);
 /* The block `data` for it. */
 void new_data_block(const new_data *d, cli_text *out);
 
-/* The endings of recordings that are there and that nothing reads: ".mp3, .m4a"; else nothing. */
+/* What is there and not read: endings of recordings (".mp3, .m4a"), folders beside train/ ("val");
+ * else nothing. */
 void new_data_unread(const new_data *d, cli_text *out);
 
 /* The block `model`: a small network for the examples of `train`. */

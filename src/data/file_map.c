@@ -23,8 +23,10 @@ static dt_status map_descriptor(dt_ctx *ctx, const char *path, int descriptor, v
     if (*size == 0) return DT_OK;
     void *map = mmap(NULL, *size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (map == MAP_FAILED) return dt__file_fail(ctx, "map", path, errno);
-    *bytes = map;
-    return DT_OK;
+    const dt_status s = dt__check_fetched(ctx, path, map, *size);
+    if (s == DT_OK) *bytes = map;
+    else munmap(map, *size);
+    return s;
 }
 
 dt_status dt__map_file(dt_ctx *ctx, const char *path, void **bytes, size_t *size)

@@ -40,6 +40,7 @@ dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in)
     in->buffer = dt__alloc(ctx, CHUNK);
     if (in->buffer == NULL) return DT_ERR_NOMEM;
     DT__TRY(refill(in));
+    DT__TRY(dt__check_fetched(ctx, path, in->buffer, in->have));
     if (in->have < 2 || in->buffer[0] != 0x1f || in->buffer[1] != 0x8b) return DT_OK;
     in->z = dt__zlib_stream(ctx);
     if (inflateInit2(&in->z, 15 + 16) != Z_OK) {

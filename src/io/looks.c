@@ -2,6 +2,8 @@
  * and files of other programs. */
 #include "io/looks.h"
 
+#include "core/system/open_file.h"
+
 #include <string.h>
 
 static const struct {
@@ -9,6 +11,7 @@ static const struct {
     size_t bytes;
     const char *looks;
 } kinds[] = {
+    { DT__LFS_POINTER, sizeof DT__LFS_POINTER - 1, "a pointer of Git LFS; git lfs pull fetches it" },
     { "PK\x03\x04", 4, "a .pt file of PyTorch, or another zip archive" },
     { "\x80\x02", 2, "a pickle, as PyTorch wrote them before 1.6" },
     { "GGUF", 4, "a GGUF file" },

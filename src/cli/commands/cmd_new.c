@@ -456,7 +456,12 @@ static void say_choices(const answers *a, const new_data *d, const table *t, con
     if (t->index.used > 0) cli_say("%s", t->index.text);
     cli_text unread = { .used = 0 };
     new_data_unread(d, &unread);
-    if (unread.used > 0) cli_say("%s: recordings in %s are not read", d->path, unread.text);
+    if (unread.used > 0 && d->images) {
+        cli_say("%s: %s is not read; data.test: [%s] reads it as test data", d->path, unread.text,
+                unread.text);
+    } else if (unread.used > 0) {
+        cli_say("%s: recordings in %s are not read", d->path, unread.text);
+    }
     if (d->order != NULL && d->validation > 0) {
         const bool last = strcmp(d->order, "time") == 0;
         cli_say("validation: %s (data.validation_order: %s)",

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,6 +58,15 @@ static dt_status check(dt_ctx *ctx, const char *path, int descriptor, int64_t *s
     if (S_ISDIR(about.st_mode)) return dt__file_fail(ctx, "read", path, EISDIR);
     if (S_ISFIFO(about.st_mode)) return await_writer(ctx, path, descriptor);
     return dt_fail(ctx, DT_ERR_IO, "'%s': a device; a file is wanted", path);
+}
+
+dt_status dt__check_fetched(dt_ctx *ctx, const char *path, const void *bytes, size_t n)
+{
+    const size_t m = sizeof DT__LFS_POINTER - 1;
+    if (n < m || memcmp(bytes, DT__LFS_POINTER, m) != 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "'%s' is a pointer of Git LFS, not the file itself, which git lfs pull fetches",
+                   path);
 }
 
 dt_status dt__open_file(dt_ctx *ctx, const char *path, int *descriptor, int64_t *size)

@@ -4,6 +4,12 @@
 
 #include "core/core.h"
 
+/* How the text begins that Git LFS leaves in place of a file that was not fetched. */
+#define DT__LFS_POINTER "version https://git-lfs.github.com/spec/"
+/* FORMAT: the file, which begins with these n bytes, is such a text, which no reader of data may
+ * take for data. */
+dt_status dt__check_fetched(dt_ctx *ctx, const char *path, const void *bytes, size_t n);
+
 /* Opens a regular file, or a pipe into which somebody writes, and says its size, -1 of a pipe.
  * Errors: IO, also of folders, of devices, which may have no end, and of pipes without a writer,
  * which would block for ever. */

@@ -83,12 +83,14 @@ static dt_status list_entry(dt_ctx *ctx, const listing *l, const char *name)
     if (is_passed(l, name)) return DT_OK;
     char *path = dt__format_string(ctx, "%s/%s", l->folder, name);
     if (path == NULL) return DT_ERR_NOMEM;
-    const int failed = stat(path, &about);
-    const dt_status status = failed ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
+    const bool folders = l->what == FOLDERS, image = is_image(name, folders ? IMAGES : l->what);
+    const bool failed = stat(path, &about) != 0;
+    const bool wanted = folders || image; /* a dead link of another name is not read, either */
+    const dt_status status = failed && wanted ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
     dt__release(ctx, path);
     DT__TRY(status);
-    const bool folder = S_ISDIR(about.st_mode), file = S_ISREG(about.st_mode);
-    const bool folders = l->what == FOLDERS, image = is_image(name, folders ? IMAGES : l->what);
+    const bool folder = !failed && S_ISDIR(about.st_mode);
+    const bool file = !failed && S_ISREG(about.st_mode);
     if (folders ? folder : file && image) return names_add(ctx, l->out, name);
     if (l->unread == NULL || (folders && !image)) return DT_OK;
     if (folder) l->unread->folders++;
@@ -282,12 +284,12 @@ static void say_unread(const reading *r)
     const bool png = r->what == PNG_FILES;
     dt__unread_text(&r->unread, text, sizeof text);
     if (*text != 0) {
-        dt__say(r->ctx, "'%s': %s in the folders of classes are not read; images are named %s",
-                r->folder, text, png ? "*.png (format: folder reads JPEG too)" : ENDINGS);
+        dt__say_once(r->ctx, "'%s': not read in the folders of classes: %s; images are named %s",
+                     r->folder, text, png ? "*.png (format: folder reads JPEG too)" : ENDINGS);
     }
     dt__unread_text(&r->beside, text, sizeof text);
     if (*text != 0) {
-        dt__say(r->ctx, "'%s': %s beside the folders of classes are not read", r->folder, text);
+        dt__say_once(r->ctx, "'%s': not read beside the folders of classes: %s", r->folder, text);
     }
 }
 

@@ -283,9 +283,22 @@ static bool has(const reading *r, const char *name)
     return dt__gguf_tensor_of(r->raw, name) != NULL;
 }
 
+/* A part of a model has the keys of all of it; without its head it would pass for a tied one. */
+static dt_status check_whole(const reading *r)
+{
+    int64_t parts;
+    DT__TRY(dt__gguf_int(r->raw, "split.count", 1, &parts));
+    if (parts <= 1) return DT_OK;
+    return dt__gguf_refuse(r->raw,
+                           "one of %lld files of a split model (split.count); llama-gguf-split "
+                           "--merge makes one file of them",
+                           (long long)parts);
+}
+
 static dt_status describe(const reading *r)
 {
     dt__gguf_model *g = r->g;
+    DT__TRY(check_whole(r));
     DT__TRY(find_arch(r));
     DT__TRY(check_known(r));
     DT__TRY(read_sizes(r));
