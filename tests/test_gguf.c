@@ -1310,6 +1310,51 @@ START_TEST(foreign_architectures)
 END_TEST
 
 /* Other numbers and texts at keys and in tensors of files that were written. */
+/* Appends a key of an integer of `bytes` bytes, little-endian. */
+static size_t put_key(char *to, const char *name, uint32_t type, uint64_t value, int bytes)
+{
+    const uint64_t n = strlen(name);
+    for (int i = 0; i < 8; i++) to[i] = (char)(n >> 8 * i);
+    memcpy(to + 8, name, n);
+    for (int i = 0; i < 4; i++) to[8 + n + (unsigned)i] = (char)(type >> 8 * i);
+    for (int i = 0; i < bytes; i++) to[12 + n + (unsigned)i] = (char)(value >> 8 * i);
+    return 12 + n + (unsigned)bytes;
+}
+
+/* One of several files is not the model, even where a tied head could be meant. */
+START_TEST(parts_of_a_split_model)
+{
+    static const struct {
+        uint32_t type;
+        int bytes;
+    } forms[] = { { 2, 2 }, { 3, 2 }, { 4, 4 }, { 5, 4 }, { 10, 8 }, { 11, 8 } };
+    made t;
+    size_t size;
+    make_small(&t);
+    char *bytes = test_read_file(t.path, &size), *whole = malloc(size + 128);
+    for (int i = 0; i < 36; i++) {
+        char other[40] = "general.";
+        const uint64_t parts = i % 3 == 0 ? (uint64_t)(i % 2) : 2 + (uint64_t)(rand() % 900);
+        const int form = i % 6;
+        size_t used = 24;
+        memcpy(whole, bytes, used);
+        whole[16] = (char)(bytes[16] + 2); /* the number of keys */
+        used += put_key(whole + used, "split.count", forms[form].type, parts, forms[form].bytes);
+        const size_t rest = 64 - (used - 24) - 13; /* what follows stays aligned */
+        memset(other + 8, 'x', rest - 8);
+        used += put_key(whole + used, other, 0, 1, 1);
+        ck_assert_uint_eq(used, 24 + 64);
+        memcpy(whole + used, bytes + 24, size - 24);
+        test_write_file(t.path, whole, size + 64);
+        if (parts < 2) TEST_OK(t.ctx, load(t.ctx, t.path));
+        else TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "of a split model", load(t.ctx, t.path));
+    }
+    free(whole);
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
 enum { NUMBER, REAL, TEXT, ELEMENT };
 static const struct {
     const char *variant, *name;
@@ -1561,6 +1606,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, a_file_may_have_no_tensors);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_test(c, parts_of_a_split_model);
     tcase_add_loop_test(c, foreign_values, 0, (int)(sizeof other_values / sizeof other_values[0]));
     tcase_add_loop_test(c, foreign_amplitudes, 0, 2);
     tcase_add_loop_test(c, foreign_architectures, 0,

@@ -528,6 +528,36 @@ START_TEST(values_of_other_classes_are_refused)
 }
 END_TEST
 
+/* Tokens of added_tokens.json that the tokenizer does not have are said, where no decoder is. */
+START_TEST(other_added_tokens_are_said)
+{
+    static char said[LINES];
+    char folder[TEST_PATH], text[256], id[24], word[24];
+    dt__stream s = { .key = 31 };
+    make_folder(folder);
+    for (int i = 0; i < 24; i++) {
+        dt_ctx *ctx = make_context(said);
+        dt_file *file;
+        const int at = below(&s, 4), shift = below(&s, 2), decoder = below(&s, 3) == 0;
+        snprintf(text, sizeof text, "{\"%s\": %d, \"<|a|>\": %d}", added[at], ADDED + at + shift,
+                 ADDED);
+        write_file(folder, "added_tokens.json", text);
+        write_file(folder, "tokenizer_config.json",
+                   decoder ? "{\"added_tokens_decoder\": {}}" : "{}");
+        snprintf(id, sizeof id, "token %d is", ADDED + at + shift);
+        snprintf(word, sizeof word, "'%s'", added[at]);
+        if (at > 0) {
+            TEST_OK(ctx, dt_file_open(ctx, folder, &file));
+            dt_file_close(file);
+            const bool other = shift == 1 && !decoder;
+            ck_assert_msg((strstr(said, id) != NULL) == other, "%s: %s", text, said);
+            ck_assert_msg((strstr(said, word) != NULL) == other, "%s: %s", text, said);
+        }
+        end_context(ctx);
+    }
+}
+END_TEST
+
 /* Values that name no token are said, of what begins and ends texts; the next file decides. */
 START_TEST(ids_that_are_none_are_said)
 {
@@ -709,6 +739,7 @@ Suite *test_hf_said_suite(void)
     tcase_add_test(c, a_tokenizer_s_own_file_is_followed);
     tcase_add_test(c, long_files_are_read);
     tcase_add_test(c, values_of_other_classes_are_refused);
+    tcase_add_test(c, other_added_tokens_are_said);
     tcase_add_test(c, ids_that_are_none_are_said);
     tcase_add_test(c, adapters_are_not_left_out);
     tcase_add_loop_test(c, known_folders_say_nothing, 0, 11);

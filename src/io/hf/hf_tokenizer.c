@@ -4,6 +4,7 @@
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ typedef struct checking {
     const dt__hf_place *p;
     const dt_tokenizer *k;
     const char *path;
+    bool has_decoder; /* added_tokens_decoder, instead of which added_tokens.json is not read */
     said said;
 } checking;
 
@@ -45,21 +47,29 @@ static dt_status read_flag(dt__json *j, const char *name, flags *f)
     return dt__json_skip(j);
 }
 
-static void compare(const checking *c, const char *key, const flags *f)
+/* The token of this id, if it has this text; else a line, and NULL. */
+static const dt__token *find_token(const checking *c, const char *key, const char *text)
 {
     char *end, shown[DT__SHOWN];
     const long id = strtol(key, &end, 10);
-    const bool is_id = end != key && *end == 0 && id >= 0 && id < c->k->vocab;
+    const bool is_id =
+        end != key && *end == 0 && id >= 0 && id < c->k->vocab && c->k->token != NULL;
     const dt__token *t = is_id ? &c->k->token[id] : NULL;
-    const size_t n = strlen(f->content);
+    const size_t n = strlen(text);
+    if (t != NULL && t->there && t->n == n && memcmp(c->k->bytes + t->at, text, n) == 0) return t;
+    dt__say_once(c->p->ctx,
+                 "warning: %s: added token %.20s is '%s', which tokenizer.json does not have "
+                 "there: it is not used",
+                 c->path, key, dt__shown(text, shown));
+    return NULL;
+}
+
+static void compare(const checking *c, const char *key, const flags *f)
+{
+    char shown[DT__SHOWN];
+    const dt__token *t = find_token(c, key, f->content);
     dt__shown(f->content, shown);
-    if (t == NULL || !t->there || t->n != n || memcmp(c->k->bytes + t->at, f->content, n) != 0) {
-        dt__say_once(c->p->ctx,
-                     "warning: %s: added token %.20s is '%s', which tokenizer.json does not have "
-                     "there: it is not used",
-                     c->path, key, shown);
-        return;
-    }
+    if (t == NULL) return;
     if (t->added && t->special == f->special && t->left == f->left && t->right == f->right) return;
     dt__say_once(c->p->ctx,
                  "warning: %s: added token '%s' has other flags (special, lstrip, rstrip) than in "
@@ -107,7 +117,10 @@ static dt_status read_key(dt__json *j, const char *name, checking *c)
     if (strcmp(name, "add_bos_token") == 0) return read_bool(j, &s->has_begin, &s->begin);
     if (strcmp(name, "add_eos_token") == 0) return read_bool(j, &s->has_end, &s->end);
     if (strcmp(name, "add_prefix_space") == 0) return read_bool(j, &there, &s->prefix);
-    if (strcmp(name, "added_tokens_decoder") == 0) return read_decoder(j, c);
+    if (strcmp(name, "added_tokens_decoder") == 0) {
+        c->has_decoder = true;
+        return read_decoder(j, c);
+    }
     if (strcmp(name, "tokenizer_class") != 0 || dt__json_null(j)) return dt__json_skip(j);
     return dt__json_string(j, &s->class);
 }
@@ -156,19 +169,52 @@ static dt_status check(const checking *c)
                    s->class);
 }
 
-dt_status dt__hf_check_tokenizer(const dt__hf_place *p, const dt_tokenizer *k)
+static dt_status read_own(dt__json *j, checking *c)
+{
+    DT__TRY(read_object(j, c));
+    return check(c);
+}
+
+/* added_tokens.json of older folders: {"text": id, ...}. */
+static dt_status read_added(dt__json *j, checking *c)
+{
+    char id[24];
+    int64_t n;
+    DT__TRY(dt__json_expect(j, '{'));
+    bool more = !dt__json_next(j, '}');
+    while (more) {
+        const char *text;
+        char *const strings = j->strings;
+        DT__TRY(dt__json_key(j, &text));
+        DT__TRY(dt__json_signed(j, &n));
+        snprintf(id, sizeof id, "%lld", (long long)n);
+        find_token(c, id, text);
+        j->strings = strings;
+        DT__TRY(dt__json_more(j, '}', &more));
+    }
+    return dt__json_end(j);
+}
+
+typedef dt_status reader(dt__json *j, checking *c);
+
+static dt_status read_file(checking *c, const char *name, reader *read)
 {
     dt__hf_extra text;
     dt__json j;
     char *strings = NULL;
-    DT__TRY(dt__hf_extra_read(p, "tokenizer_config.json", &text));
+    DT__TRY(dt__hf_extra_read(c->p, name, &text));
     if (text.it.text == NULL) return DT_OK;
-    checking c = { .p = p, .k = k };
-    dt_status s = dt__hf_scan(p->ctx, &text.it, &j, &strings);
-    c.path = j.path;
-    if (s == DT_OK) s = read_object(&j, &c);
-    if (s == DT_OK) s = check(&c);
-    dt__release(p->ctx, strings);
-    dt__hf_extra_free(p, &text);
+    dt_status s = dt__hf_scan(c->p->ctx, &text.it, &j, &strings);
+    c->path = j.path;
+    if (s == DT_OK) s = read(&j, c);
+    dt__release(c->p->ctx, strings);
+    dt__hf_extra_free(c->p, &text);
     return s;
+}
+
+dt_status dt__hf_check_tokenizer(const dt__hf_place *p, const dt_tokenizer *k)
+{
+    checking c = { .p = p, .k = k };
+    DT__TRY(read_file(&c, "tokenizer_config.json", read_own));
+    return c.has_decoder ? DT_OK : read_file(&c, "added_tokens.json", read_added);
 }
