@@ -11,7 +11,8 @@ static const struct {
     size_t bytes;
     const char *looks;
 } kinds[] = {
-    { DT__LFS_POINTER, sizeof DT__LFS_POINTER - 1, "a pointer of Git LFS; git lfs pull fetches it" },
+    { DT__LFS_POINTER, sizeof DT__LFS_POINTER - 1,
+      "a pointer of Git LFS; git lfs pull fetches it" },
     { "PK\x03\x04", 4, "a .pt file of PyTorch, or another zip archive" },
     { "\x80\x02", 2, "a pickle, as PyTorch wrote them before 1.6" },
     { "GGUF", 4, "a GGUF file" },

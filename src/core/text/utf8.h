@@ -16,9 +16,9 @@ int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
 /* Whether a terminal shows the code point, and does not obey it: no control, no mark of direction,
  * no separator of lines, nothing that is not assigned (clean.c). */
 bool dt__is_shown(uint32_t c);
-/* The character at the front of n > 0 bytes as a page or a terminal can show it: itself, or, *hidden,
- * \u and four digits of what none shows, of U+FFFD in place of a byte that is no UTF-8. `out` has
- * room as for dt_text_json. Returns the bytes of the text that it took. */
+/* The character at the front of n > 0 bytes as a page or a terminal can show it: itself, or,
+ * *hidden, \u and four digits of what none shows, of U+FFFD in place of a byte that is not UTF-8.
+ * `out` has room as for dt_text_json. Returns the bytes of the text that it took. */
 size_t dt__visible(const char *text, size_t n, char *out, bool *hidden);
 /* Whether all of `text` is UTF-8, or the n bytes at `text`. */
 bool dt__is_utf8(const char *text);

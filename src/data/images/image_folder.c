@@ -76,7 +76,7 @@ static bool is_passed(const listing *l, const char *name)
     return name[0] == '.' || (l->what != FOLDERS && !is_image(name, l->what));
 }
 
-/* Takes an entry of the wanted kind, links followed. Of files beside folders, images are counted. */
+/* Takes an entry of the wanted kind, links followed. Beside folders only images are counted. */
 static dt_status list_entry(dt_ctx *ctx, const listing *l, const char *name)
 {
     struct stat about;

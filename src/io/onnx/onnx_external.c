@@ -1,7 +1,7 @@
 /* Data of tensors in other files (docs/ExternalData.md of ONNX): external_data says "location", a
  * path inside the model's folder, and may say "offset", "length" in bytes and "checksum", which is
- * not compared: a line says so. Other keys, "basepath" among them, are refused. Files are those of the folder, as in a Hugging Face folder: no link out of it is
- * followed. */
+ * not compared: a line says so. Other keys, "basepath" among them, are refused. Files are those of
+ * the folder, as in a Hugging Face folder: no link out of it is followed. */
 #include "core/system/atomic_file.h"
 #include "core/block_list.h"
 #include "core/text/json.h"
