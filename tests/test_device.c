@@ -529,12 +529,13 @@ START_TEST(calls_that_would_wrap)
         dt_device_add(t, coded(t, x, 0.5f, 0), coded(t, x, 0.5f, 0), &fine, NULL),
         dt_device_mul(t, coded(t, x, 0.5f, 0), coded(t, x, 0.5f, 0), &fine, NULL),
     };
+    const float most[] = { 0.5f / 127 / 255, 0.5f / 63, 0.25f * 2.001f };
     for (int i = 0; i < 3; i++) {
         float scale;
         TEST_OK(ctx, dt_tape_status(t));
         TEST_OK(ctx, dt_coded_range(coarser[i], &scale, NULL));
         ck_assert_float_gt(scale, 1e-9f);
-        ck_assert_float_lt(scale, 1e-4f);
+        ck_assert_float_lt(scale, most[i]);
     }
     dt_tape_reset(t);
     dt_device_add(t, coded(t, x, 0.5f, 0), x, &usual, NULL);

@@ -1,6 +1,7 @@
-/* Biases that do not fit int32 beside weights that are small or 0 (numerics §8): layers of networks
- * of integers are within a bound of their values in floats. Whole networks of such channels are in
- * test_device_nets.c. */
+/* Integers that do not fit (numerics §8): biases beside weights that are small or 0, and results
+ * whose ranges are tiny beside those of what they are computed with, as of constant data. Layers of
+ * networks of integers are within a bound of their values in floats, and their factors within what
+ * kernels take. Whole networks of such channels are in test_device_nets.c. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -57,6 +58,7 @@ typedef struct layer {
     int64_t in, out, groups, kernel;
     double s_x;
     int z_x;
+    double spread;         /* of x about 0, as a share of its range; 0: all are 0 */
     int64_t rows, columns; /* of the weight */
 } layer;
 
@@ -75,6 +77,7 @@ static layer draw_layer(uint64_t *state)
     }
     l.s_x = power(state, -6, 3);
     l.z_x = (int)below(state, 256) - 128;
+    l.spread = below(state, 4) == 0 ? 0 : below(state, 4) == 0 ? power(state, -6, 0) : 1;
     l.rows = l.out;
     l.columns = l.in / l.groups * l.kernel * l.kernel;
     return l;
@@ -197,6 +200,16 @@ static void check_bound(const layer *l, const values *v)
     }
 }
 
+/* XNNPACK takes factors below 256. */
+static void check_factors(const layer *l, const values *v)
+{
+    for (int64_t o = 0; o < l->rows; o++) {
+        const double factor = l->s_x * weight_scale(l, v->w, o) / v->s_y;
+        TEST_EACH(factor < 256, "kind %d, one scale %d, output %lld: a factor of %g", l->kind,
+                  (int)l->one_scale, (long long)o, factor);
+    }
+}
+
 static dt_tensor *weight_of(dt_ctx *ctx, const layer *l, const float *rows)
 {
     const int64_t linear[] = { l->rows, l->columns };
@@ -217,7 +230,8 @@ static void check_layer(dt_ctx *ctx, uint64_t *state)
     draw_rows(state, rows, l.rows, l.columns, bias);
     dt_tensor *w = weight_of(ctx, &l, rows), *b = tensor(ctx, DT_F32, 1, &l.rows, bias), *x, *ones;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, l.kind == 0 ? 2 : 4, dims, &x));
-    TEST_OK(ctx, dt_fill_uniform(x, (-128 - l.z_x) * l.s_x, (127 - l.z_x) * l.s_x));
+    TEST_OK(ctx, dt_fill_uniform(x, l.spread * (-128 - l.z_x) * l.s_x,
+                                 l.spread * (127 - l.z_x) * l.s_x));
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F64, dt_rank(w), w->dims, &ones));
     TEST_OK(ctx, dt_fill(ones, 1));
     dt_device_range of_x = range(ctx, l.s_x, l.z_x);
@@ -241,6 +255,7 @@ static void check_layer(dt_ctx *ctx, uint64_t *state)
     v.s_y = (double)s_y;
     v.got = dt_device_dequantize(t, got);
     check_bound(&l, &v);
+    check_factors(&l, &v);
     dt_tensor *const all[] = { w, b, x, ones, x64, w64, b64, size };
     for (int i = 0; i < DT__COUNT_OF(all); i++) dt_tensor_free(all[i]);
     free_range(&of_x);
@@ -260,12 +275,71 @@ START_TEST(layers_are_near)
 }
 END_TEST
 
+/* ---- sums and products ----------------------------------------------------------------------- */
+
+/* Codes of a and b are all that there are; the range of y is any, often far too small. LiteRT's
+ * kernels have results of 16 bits before the clamp. */
+static void check_zip(dt_ctx *ctx, uint64_t *state)
+{
+    enum { N = 64 };
+    const int64_t n = N;
+    const bool adds = below(state, 2) == 0;
+    float value[2][N], s_y;
+    double s[2];
+    int z[2], z_y;
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_device_range r[3];
+    dt_tensor *x[2];
+    for (int i = 0; i < 2; i++) {
+        s[i] = (double)(float)power(state, -5, 2);
+        z[i] = (int)below(state, 256) - 128;
+        r[i] = range(ctx, s[i], z[i]);
+        for (int k = 0; k < N; k++) {
+            const int64_t code = below(state, 4) == 0 ? 255 * below(state, 2) : below(state, 256);
+            value[i][k] = (float)((double)(code - 128 - z[i]) * s[i]);
+        }
+        x[i] = tensor(ctx, DT_F32, 1, &n, value[i]);
+    }
+    const double whole = adds ? fmax(s[0], s[1]) : s[0] * s[1];
+    r[2] = range(ctx, whole * power(state, -9, 3), (int)below(state, 256) - 128);
+    dt_tensor *a = dt_device_quantize(t, x[0], &r[0]), *b = dt_device_quantize(t, x[1], &r[1]);
+    dt_tensor *y = adds ? dt_device_add(t, a, b, &r[2], NULL) : dt_device_mul(t, a, b, &r[2], NULL);
+    TEST_OK(ctx, dt_tape_status(t));
+    TEST_OK(ctx, dt_coded_range(y, &s_y, &z_y));
+    const float *got = dt_data(dt_device_dequantize(t, y));
+    for (int k = 0; k < N; k++) {
+        const double p = (double)value[0][k], q = (double)value[1][k];
+        const double real = adds ? p + q : p * q, steps = real / (double)s_y;
+        const double clamped = fmax(-128 - z_y, fmin(127 - z_y, steps)) * (double)s_y;
+        TEST_EACH(fabs(steps) + 128 < 0x1p15, "%s of scales %g and %g, y %g: %g steps",
+                  adds ? "add" : "mul", s[0], s[1], (double)s_y, steps);
+        TEST_EACH(fabs((double)got[k] - clamped) <= 0.76 * (double)s_y, "%s: %g, not %g, of %g",
+                  adds ? "add" : "mul", (double)got[k], clamped, (double)s_y);
+    }
+    for (int i = 0; i < 3; i++) free_range(&r[i]);
+    dt_tensor_free(x[0]);
+    dt_tensor_free(x[1]);
+    dt_tape_free(t);
+}
+
+START_TEST(sums_and_products_have_16_bits)
+{
+    dt_ctx *ctx;
+    uint64_t state = 5;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    for (int64_t i = 0; i < test_count(draws); i++) check_zip(ctx, &state);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_device_biases_suite(void)
 {
     Suite *s = suite_create("device_biases");
     TCase *c = tcase_create("biases");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, layers_are_near);
+    tcase_add_test(c, sums_and_products_have_16_bits);
     suite_add_tcase(s, c);
     return s;
 }

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define LEAST_UNIT 0x1.00001p-8 /* of y's scale, in those of x and weight: factors are below 256 */
+#define COARSER 4               /* attempts */
+
 int dt__device_code(double value, dt__coding_range r)
 {
     const float code = roundf((float)value / r.scale) + (float)r.zero;
@@ -147,6 +150,10 @@ static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64
         const double wanted = wanted_scale(&of, zeros);
         most = wanted > most ? wanted : most;
     }
+    /* without a bias the result is 0, with any scale */
+    if (zeros && most == 0 && (double)in->x.scale * LEAST_UNIT > (double)in->y.scale) {
+        most = (double)in->y.scale / (double)in->x.scale;
+    }
     if (!(most > 0) || (!zeros && most <= (double)l->scale[from])) return;
     for (int64_t o = from; o < past; o++) rescale(l, o, (float)most);
 }
@@ -191,9 +198,19 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
     return DT_OK;
 }
 
-/* The scale of the result with which every output fits: with 2^30 for three times the largest sum
+/* The least scale of the result with which XNNPACK takes every factor. */
+static double factors_result(const dt__device_operands *in, const dt__device_layer *l)
+{
+    double most = 0;
+    for (int64_t o = 0; o < l->rows; o++) {
+        most = fmax(most, (double)in->x.scale * (double)l->scale[o]);
+    }
+    return (double)(float)(most * LEAST_UNIT);
+}
+
+/* The scale of the result with which every sum fits: with 2^30 for three times the largest sum
  * and 1024, a bias at its limit fits beside its sum, also after a left shift. */
-static double fitting_result(const dt__device_operands *in, const dt__device_layer *l)
+static double sums_result(const dt__device_operands *in, const dt__device_layer *l)
 {
     double most = 0;
     for (int64_t o = 0; o < l->rows; o++) {
@@ -207,15 +224,22 @@ static double fitting_result(const dt__device_operands *in, const dt__device_lay
 dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_layer *out,
                                char why[DT__DEVICE_WHY])
 {
-    dt_status s = dt__device_layer_make(ctx, in, out, why);
-    if (s != DT_ERR_NUMERIC) return s;
-    const dt__code_matrix to = { out->codes, out->columns, out->scale, 1 };
-    dt__panel_unpack(&in->w->layout, in->w->panels, &to); /* as they were */
-    const double scale = fitting_result(in, out);
-    if (!(scale > (double)in->y.scale)) return s;
-    in->y = dt__device_coarser(in->y, scale);
-    dt__device_layer_free(ctx, out);
-    return dt__device_layer_make(ctx, in, out, why);
+    for (int i = 0; i <= COARSER; i++) {
+        const dt_status s = dt__device_layer_make(ctx, in, out, why);
+        if (s != DT_OK && s != DT_ERR_NUMERIC) return s;
+        double scale = s == DT_OK ? factors_result(in, out) : 0;
+        if (s == DT_OK && scale <= (double)in->y.scale) return DT_OK;
+        if (s == DT_ERR_NUMERIC) {
+            const dt__code_matrix to = { out->codes, out->columns, out->scale, 1 };
+            dt__panel_unpack(&in->w->layout, in->w->panels, &to); /* as they were */
+            scale = fmax(sums_result(in, out), factors_result(in, out));
+        }
+        if (!(scale > (double)in->y.scale)) return s;
+        in->y = dt__device_coarser(in->y, scale);
+        dt__device_layer_free(ctx, out);
+        *out = (dt__device_layer){ .rows = 0 };
+    }
+    return refuse(why, DT_ERR_NUMERIC, 0, "the scale of the result is too small");
 }
 
 /* ---- elementwise ---------------------------------------------------------------------------- */
@@ -231,10 +255,13 @@ bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
 
 double dt__device_add_scale(float a, float b)
 {
-    return 2 * (double)(a > b ? a : b) * 0x1.00001p-20;
+    return (double)(a > b ? a : b) * 0x1.00001p-6; /* 510 * 64 + 127 < 2^15 */
 }
 
-double dt__device_mul_scale(float a, float b) { return (double)a * (double)b * 0x1p-14; }
+double dt__device_mul_scale(float a, float b)
+{
+    return (double)a * (double)b * 0x1.00001p1; /* 255 * 255 / 2 + 127 < 2^15 */
+}
 
 bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by)
 {

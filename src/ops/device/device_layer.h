@@ -32,7 +32,8 @@ typedef struct dt__device_layer {
 #define DT__DEVICE_WHY 160
 dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__device_layer *out,
                                 char why[DT__DEVICE_WHY]);
-/* The same after in->y, where sums do not fit its scale, has got one that they do (numerics §8). */
+/* The same after in->y, where sums or factors do not fit its scale, has got one that they do
+ * (numerics §8). */
 dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_layer *out,
                                char why[DT__DEVICE_WHY]);
 void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *layer);
@@ -53,9 +54,11 @@ dt__coding_range dt__device_coarser(dt__coding_range r, double scale);
 /* The clamps of an activation (DT_ACT_NONE, RELU, RELU6) as codes of a range. */
 void dt__device_clamps(int activation, dt__coding_range y, int *least, int *most);
 
-/* False where the scale of y is too small: the factor of y would not be below 1. The least scale
- * that is not, of add and mul. */
+/* False where the scale of y is too small: the factor of y would not be below 1. */
 bool dt__device_add_make(float a, float b, float y, dt__device_add *out);
+
+/* The least scale of y with which LiteRT's kernels, which add and multiply in 16 bits, compute add
+ * and mul. */
 double dt__device_add_scale(float a, float b);
 double dt__device_mul_scale(float a, float b);
 

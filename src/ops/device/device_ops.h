@@ -25,6 +25,9 @@ dt_status dt__device_result(dt_call *c, int rank, const int64_t *dims, dt__codin
 /* Where forward writes the residuals of result 0; NULL: backward needs none. */
 int8_t *dt__device_residual(const dt_call *c);
 enum { DT__DEVICE_RESIDUAL = 1 };
+/* A call's state: outputs whose scale is larger than the weight's; whether the result's scale is
+ * larger than the operand `scale`. */
+enum { DT__DEVICE_WIDENED = 2, DT__DEVICE_COARSER };
 
 extern const char *const dt__device_activation_names[]; /* up to relu6, by DT_ACT_... */
 /* ARG for other activations than none, relu and relu6. */

@@ -79,6 +79,7 @@ static dt_status make_layer(dt_call *c, dt__coding_range *y, dt__device_layer *l
         .activation = activation_of(c),
     };
     const dt_status s = dt__device_layer_fit(c->ctx, &of, l, why);
+    c->state[DT__DEVICE_COARSER] = of.y.scale > y->scale;
     *y = of.y;
     return s == DT_OK || s == DT_ERR_NOMEM ? s : dt_refuse(c, s, "%s", why);
 }

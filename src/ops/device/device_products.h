@@ -6,10 +6,6 @@
 #include "ops/device/device_ops.h"
 
 enum { DT__DEVICE_SCALE = 3, DT__DEVICE_ZERO, DT__DEVICE_ENDS };
-enum {
-    DT__DEVICE_WIDENED = 2
-}; /* a call's state: outputs whose scale is larger than the weight's */
-
 /* x, weight, bias, scale, zero_point, ends. */
 #define DT__DEVICE_PRODUCT_OPERANDS                                                                \
     .in_name = { "x", "weight", "bias", "scale", "zero_point", "ends" },                           \

@@ -25,21 +25,18 @@ static int activation_of(const dt_call *c)
 }
 
 /* The factors must fit: *y becomes coarser where they would not. */
-static dt_status fit_factors(const dt_call *c, dt__coding_range *y)
+static dt_status fit_factors(dt_call *c, dt__coding_range *y)
 {
-    dt__device_add add;
-    dt__multiplier by;
     if (!c->coded) return DT_OK;
     if (c->codes[A] == NULL || c->codes[B] == NULL) {
         return dt_refuse(c, DT_ERR_ARG, "one operand is coded, the other is not");
     }
     const float a = dt__range_of_codes(c->codes[A]).scale,
                 b = dt__range_of_codes(c->codes[B]).scale;
-    if (adds(c) ? dt__device_add_make(a, b, y->scale, &add)
-                : dt__device_mul_make(a, b, y->scale, &by)) {
-        return DT_OK;
-    }
-    *y = dt__device_coarser(*y, adds(c) ? dt__device_add_scale(a, b) : dt__device_mul_scale(a, b));
+    const double least = adds(c) ? dt__device_add_scale(a, b) : dt__device_mul_scale(a, b);
+    if ((double)y->scale >= least) return DT_OK;
+    *y = dt__device_coarser(*y, least);
+    c->state[DT__DEVICE_COARSER] = 1;
     if (y->scale <= 0x1p120f) return DT_OK;
     return dt_refuse(c, DT_ERR_NUMERIC, "operands of scales %.9g and %.9g are too large", (double)a,
                      (double)b);

@@ -1,5 +1,5 @@
 /* Whether the integers of a network fit, asked before training where a recipe gives ranges, and
- * which scales their biases enlarge, told when a model is converted: each node whose operands and
+ * which scales are enlarged for them, told when a model is converted: each node whose operands and
  * result have known ranges runs by itself, on zeros. Its op computes multipliers, biases and the
  * largest sums from scales and weights alone, whatever the input is. */
 #include "core/refusals.h"
@@ -62,9 +62,10 @@ static void check_range(probe *p, int64_t i, const dt_tensor *y)
     if (p->tells || q == NULL || y == NULL || dt_coded_range(y, &scale, NULL) != DT_OK) return;
     const float given = *(const float *)dt__values(q->scale);
     if (scale == given) return;
-    dt__refusals_add(&p->refusals,
-                     "in %s: the result's scale %.9g is too small: its sums fit int32 from %.9g on",
-                     dt__plan_path(p->d->node[i].m), (double)given, (double)scale);
+    dt__refusals_add(
+        &p->refusals,
+        "in %s: the result's scale %.9g is too small: integers and kernels take it from %.9g on",
+        dt__plan_path(p->d->node[i].m), (double)given, (double)scale);
 }
 
 static dt_status try_node(probe *p, int64_t i)
@@ -79,24 +80,40 @@ static dt_status try_node(probe *p, int64_t i)
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
-void dt__device_tell(void *device, const dt_call *c)
+/* False: it was called before. */
+static bool is_new(const dt__device *d, const dt_module *m)
 {
-    const dt__device *d = device;
-    const dt_module *m = c->tape->open != NULL ? c->tape->open->m : NULL;
-    const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
-                         c->op == &dt__op_device_conv_transpose2d;
-    if (!product || c->state[DT__DEVICE_WIDENED] == 0) return;
     for (int64_t i = 0; i < d->n; i++) {
         if (d->node[i].m != m) continue;
-        if (d->node[i].told) return;
+        const bool told = d->node[i].told;
         d->node[i].told = true;
-        break;
+        return !told;
     }
-    dt__say(c->ctx,
-            "%s: the weights of %lld of %lld outputs are small beside their biases: they get a "
-            "larger scale, with which the biases fit int32",
-            m != NULL ? dt__plan_path(m) : "a layer", (long long)c->state[DT__DEVICE_WIDENED],
-            (long long)c->codes[1]->rows);
+    return true;
+}
+
+void dt__device_tell(void *device, const dt_call *c)
+{
+    const dt_module *m = c->tape->open != NULL ? c->tape->open->m : NULL;
+    const char *path = m != NULL ? dt__plan_path(m) : "a layer";
+    const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
+                         c->op == &dt__op_device_conv_transpose2d;
+    const bool zip = c->op == &dt__op_device_add || c->op == &dt__op_device_mul;
+    const int64_t widened = product ? c->state[DT__DEVICE_WIDENED] : 0;
+    const bool coarser = (product || zip) && c->state[DT__DEVICE_COARSER] != 0;
+    if ((widened == 0 && !coarser) || !is_new(device, m)) return;
+    if (widened > 0) {
+        dt__say(c->ctx,
+                "%s: the weights of %lld of %lld outputs are small beside their biases: they get a "
+                "larger scale, with which the biases fit int32",
+                path, (long long)widened, (long long)c->codes[1]->rows);
+    }
+    if (coarser) {
+        dt__say(c->ctx,
+                "%s: the range of its result is tiny beside those of what it computes with: its "
+                "scale becomes larger, %.3g, as kernels take it",
+                path, (double)dt__range_of_codes(dt__coded_codes(c->y)).scale);
+    }
 }
 
 dt_status dt__device_probe(const dt__device *d, bool tells)

@@ -82,6 +82,12 @@ static dt_status check_pair(const dt__vlite_call *c)
     return dt__vlite_is_coded(c->y) ? DT_OK : dt__vlite_refuse(c, "its result has no scale");
 }
 
+/* LiteRT's kernels requantize sums and products in 16 bits, which wrap. */
+static dt_status refuse_narrow(const dt__vlite_call *c)
+{
+    return dt__vlite_refuse(c, "its result's scale is too small: LiteRT's kernels have 16 bits");
+}
+
 static int32_t finish(const dt__vlite_call *c, int64_t v)
 {
     int32_t least, most;
@@ -95,6 +101,7 @@ dt_status dt__vlite_add_int8(dt__vlite_call *c)
     const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
     DT__TRY(check_pair(c));
     const double p = (double)a->scale[0], q = (double)b->scale[0], twice = 2 * fmax(p, q);
+    if (!(twice <= 128 * (double)c->y->scale[0])) return refuse_narrow(c);
     const dt__vlite_factor of_a = dt__vlite_factor_of(p / twice);
     const dt__vlite_factor of_b = dt__vlite_factor_of(q / twice);
     const dt__vlite_factor of_y = dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
@@ -113,6 +120,7 @@ dt_status dt__vlite_mul_int8(dt__vlite_call *c)
     const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
     DT__TRY(check_pair(c));
     const double real = (double)a->scale[0] * (double)b->scale[0] / (double)c->y->scale[0];
+    if (!(real <= 0.5)) return refuse_narrow(c);
     const dt__vlite_factor by = dt__vlite_factor_of(real);
     for (int64_t i = 0; i < c->y->count; i++) {
         const int64_t product = (int64_t)(a->q[i] - a->zero[0]) * (b->q[i] - b->zero[0]);

@@ -39,6 +39,10 @@ static dt_status make_factors(product *p, bool linear)
         const float single = x->scale[0] * w->scale[0];
         const double both =
             linear && w->scales == 1 ? (double)single : (double)x->scale[0] * scale_at(w, o);
+        if (!(both < 256 * (double)y->scale[0])) {
+            return dt__vlite_refuse(p->c, "the factor of a channel is not below 256, which XNNPACK "
+                                          "does not take");
+        }
         p->factor[o] = dt__vlite_factor_of(both / (double)y->scale[0]);
     }
     dt__vlite_clamps(p->activation, y, &p->least, &p->most);
