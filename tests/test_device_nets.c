@@ -256,6 +256,45 @@ START_TEST(nearly_dead_channels)
 }
 END_TEST
 
+/* Data that are all 0, all one number, or tiny: results have tiny ranges, and still the bits of all
+ * forms and of a TFLite file are the same (the interpreter refuses what LiteRT's kernels do not
+ * take). */
+START_TEST(constant_data)
+{
+    const net *n = &nets[_i];
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        uint64_t state = 4 * (uint64_t)_i + seed;
+        char path[TEST_PATH];
+        scene s;
+        int64_t count;
+        int outs = 0;
+        dt_export_difference d[DT_MAX_OUT];
+        open_scene(&s, n, 1, UINT64_MAX);
+        if (seed < 2) TEST_OK(s.ctx, dt_fill(s.x, seed == 0 ? 0 : drawn(&state, -3, 3)));
+        else TEST_OK(s.ctx, dt_fill_uniform(s.x, -pow(10, drawn(&state, -9, -2)), 0));
+        if (seed % 2 == 0) TEST_OK(s.ctx, dt_module_visit(s.m, deaden, &state));
+        float *want =
+            prepared_answers(&s, _i % 2 == 0 ? DT_DEVICE_INT8 : DT_DEVICE_INT4, false, &count);
+        TEST_OK(s.ctx, dt_convert(s.m, NULL, NULL));
+        same(n, "constant data, converted", &s, s.m, want);
+        dt_recipe *r = read_model(s.ctx, n->layers);
+        const dt_model_options *o = &dt_recipe_get(r)->model;
+        const dt_model_info info = { .family = o->family, .options = o->options };
+        test_folder(path);
+        test_join(path, path, "m.tflite");
+        TEST_OK(s.ctx, dt_export(s.m, &info, "tflite", NULL, path, NULL));
+        TEST_OK(s.ctx, dt_export_verify(s.m, &info, path, d, &outs));
+        for (int i = 0; i < outs; i++) {
+            ck_assert_msg(d[i].equal == d[i].values, "%s, seed %d: %lld of %lld equal", n->name,
+                          (int)seed, (long long)d[i].equal, (long long)d[i].values);
+        }
+        dt_recipe_free(r);
+        free(want);
+        close_scene(&s);
+    }
+}
+END_TEST
+
 /* The same bits of all parameters after training: with a number of threads, and where backward runs
  * the network again. */
 START_TEST(threads_and_checkpointing)
@@ -665,6 +704,7 @@ Suite *test_device_nets_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, forms_agree, 0, 2 * DT__COUNT_OF(nets));
     tcase_add_loop_test(c, nearly_dead_channels, 0, DT__COUNT_OF(nets));
+    tcase_add_loop_test(c, constant_data, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, threads_and_checkpointing, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, sets_agree, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, costs_are_those_of_the_export, 0, DT__COUNT_OF(nets));
