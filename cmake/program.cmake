@@ -72,7 +72,8 @@ endif()
 target_link_libraries(bench-grid PRIVATE PkgConfig::OPENBLAS)
 
 # what scripts/check-exports draws its grid with
-add_executable(detent-grid scripts/exports/grid/grid.c scripts/exports/grid/draw.c)
+add_executable(detent-grid scripts/exports/grid/grid.c scripts/exports/grid/draw.c
+    scripts/exports/grid/language.c)
 target_link_libraries(detent-grid PRIVATE detent_strict detent_${linked} m)
 set_target_properties(detent-grid PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 

@@ -1,6 +1,8 @@
 /* What llama.cpp makes of a GGUF file, for scripts/check-exports.
  *
- *   llama_run logits MODEL IDS LENGTH OUT    logits (f32) of all tokens of rows of LENGTH ids (i32)
+ *   llama_run logits MODEL IDS LENGTH OUT [ROWS]
+ *                                            logits (f32) of all tokens of rows of LENGTH ids (i32),
+ *                                            ROWS at once, each of a sequence of its own
  *   llama_run greedy MODEL IDS N             N ids after those of a file, each the most likely one
  *   llama_run text MODEL TEXT OUT            ids (i32) of a text
  *   llama_run quantize MODEL OUT TYPE        all matrices (--pure) in q4_0, q3_k or q2_k
@@ -46,10 +48,12 @@ static struct llama_model *load(const char *path)
     return m;
 }
 
-static struct llama_context *context_of(struct llama_model *m, int length)
+static struct llama_context *context_of(struct llama_model *m, int length, int rows)
 {
     struct llama_context_params p = llama_context_default_params();
-    p.n_ctx = p.n_batch = p.n_ubatch = (uint32_t)length;
+    p.n_ctx = p.n_batch = p.n_ubatch = (uint32_t)(length * rows);
+    p.n_seq_max = (uint32_t)rows;
+    p.kv_unified = true; /* the size of a sequence's context is not rounded */
     p.n_threads = p.n_threads_batch = 1;
     p.type_k = p.type_v = GGML_TYPE_F32;
     p.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
@@ -58,36 +62,42 @@ static struct llama_context *context_of(struct llama_model *m, int length)
     return c;
 }
 
-/* Logits of all n ids that follow `past` earlier ones. */
-static void feed(struct llama_context *c, const int32_t *id, int n, int past)
+/* Logits of all ids of rows, each of n ids that follow `past` earlier ones. */
+static void feed_rows(struct llama_context *c, const int32_t *id, int n, int past, int rows)
 {
-    struct llama_batch b = llama_batch_init(n, 0, 1);
-    b.n_tokens = n;
-    for (int i = 0; i < n; i++) {
+    struct llama_batch b = llama_batch_init(n * rows, 0, 1);
+    b.n_tokens = n * rows;
+    for (int i = 0; i < n * rows; i++) {
         b.token[i] = id[i];
-        b.pos[i] = past + i;
+        b.pos[i] = past + i % n;
         b.n_seq_id[i] = 1;
-        b.seq_id[i][0] = 0;
+        b.seq_id[i][0] = i / n;
         b.logits[i] = 1;
     }
     if (llama_decode(c, b) != 0) exit(1);
     llama_batch_free(b);
 }
 
+static void feed(struct llama_context *c, const int32_t *id, int n, int past)
+{
+    feed_rows(c, id, n, past, 1);
+}
+
 static int logits(char **v)
 {
     size_t bytes;
-    const int length = atoi(v[4]);
+    const int length = atoi(v[4]), most = v[6] == NULL ? 1 : atoi(v[6]);
     struct llama_model *m = load(v[2]);
-    struct llama_context *c = context_of(m, length);
+    struct llama_context *c = context_of(m, length, most);
     const int32_t *id = read_file(v[3], &bytes);
     const size_t vocab = (size_t)llama_vocab_n_tokens(llama_model_get_vocab(m));
     const size_t rows = bytes / sizeof *id / (size_t)length;
     FILE *out = fopen(v[5], "wb");
-    for (size_t r = 0; r < rows && out != NULL; r++) {
+    for (size_t r = 0, now; r < rows && out != NULL; r += now) {
+        now = rows - r < (size_t)most ? rows - r : (size_t)most;
         llama_memory_clear(llama_get_memory(c), true);
-        feed(c, id + r * (size_t)length, length, 0);
-        for (int i = 0; i < length; i++) {
+        feed_rows(c, id + r * (size_t)length, length, 0, (int)now);
+        for (int i = 0; i < length * (int)now; i++) {
             fwrite(llama_get_logits_ith(c, i), sizeof(float), vocab, out);
         }
     }
@@ -102,7 +112,7 @@ static int greedy(char **v)
     int32_t *id = read_file(v[3], &bytes);
     const struct llama_vocab *vocab = llama_model_get_vocab(m);
     int here = (int)(bytes / sizeof *id), past = 0;
-    struct llama_context *c = context_of(m, here + n);
+    struct llama_context *c = context_of(m, here + n, 1);
     for (int i = 0; i < n; i++) {
         feed(c, id, here, past);
         const float *y = llama_get_logits_ith(c, here - 1);
@@ -165,7 +175,7 @@ static int time_it(char **v)
     struct llama_model *m = load(v[2]);
     const int32_t *id = read_file(v[3], &bytes);
     const int here = (int)(bytes / sizeof *id);
-    struct llama_context *c = context_of(m, here + n);
+    struct llama_context *c = context_of(m, here + n, 1);
     double all = 1e9, each = 1e9;
     for (int run = 0; run < 20; run++) {
         llama_memory_clear(llama_get_memory(c), true);
@@ -185,7 +195,7 @@ int main(int n, char **v)
 {
     llama_log_set(say, NULL);
     llama_backend_init();
-    if (n == 6 && strcmp(v[1], "logits") == 0) return logits(v);
+    if ((n == 6 || n == 7) && strcmp(v[1], "logits") == 0) return logits(v);
     if (n == 5 && strcmp(v[1], "greedy") == 0) return greedy(v);
     if (n == 5 && strcmp(v[1], "text") == 0) return tokenize(v);
     if (n == 5 && strcmp(v[1], "quantize") == 0) return quantize(v);

@@ -192,6 +192,10 @@ static void put_rest(writer *w, grid_random *r, const grid_subject *of, bool lan
                "test: {x: x.npy, y: y.npy}}\n");
     if (of->key == NULL) return;
     put(w, "qat: {%s: %s", of->key, of->value);
+    if (language && grid_chance(r, 0.5)) { /* as files of other programs have it */
+        put(w, ", weight: {%s}}\n", grid_chance(r, 0.5) ? "scheme: q4_0" : "scale_dtype: f16");
+        return;
+    }
     const dt_key *const keys[] = { dt_weight_quant_keys, dt_activation_quant_keys };
     for (int i = 0; i < 2; i++) { /* of weights more often than of activations */
         if (!grid_chance(r, i == 0 ? 0.4 : 0.2)) continue;
@@ -261,6 +265,39 @@ static bool draw_layers(dt_ctx *ctx, grid_random *r, const grid_subject *of, wri
     return true;
 }
 
+/* A language model: its architecture's keys, sizes, and some of the family's other keys. */
+static void put_base(writer *w, grid_random *r, const grid_subject *of)
+{
+    grid_size size[GRID_SIZES];
+    const char *p = of->base->keys;
+    put(w, "model: {family: %s", of->family->name);
+    grid_base_sizes(of->base, r, size);
+    for (int i = 0; i < GRID_SIZES; i++) {
+        if (size[i].name != NULL) put(w, ", %s: %lld", size[i].name, (long long)size[i].value);
+    }
+    while (*p != 0) { /* without keys that stay at their default */
+        const char *end = strstr(p, ": ~");
+        const size_t n = strcspn(p, ",{");
+        if (end != NULL && end < p + n) {
+            p += n;
+        } else {
+            int depth = 0;
+            put(w, ", ");
+            for (; *p != 0 && (depth > 0 || *p != ','); p++) {
+                depth += *p == '{' || *p == '[' ? 1 : *p == '}' || *p == ']' ? -1 : 0;
+                put(w, "%c", *p);
+            }
+        }
+        if (*p == ',') p += strlen(", ");
+    }
+    for (const dt_key *k = of->family->keys; k->name != NULL; k++) {
+        if (!is_drawn(k) || !grid_base_leaves(of->base, k->name) || !grid_chance(r, 0.12)) continue;
+        put(w, ", %s: ", k->name);
+        put_value(w, r, k);
+    }
+    put(w, "}\n");
+}
+
 static bool is_language(const dt_family *f)
 {
     for (const dt_key *k = f->keys; k->name != NULL; k++) {
@@ -277,6 +314,8 @@ static bool draw_once(dt_ctx *ctx, grid_random *r, const grid_subject *of, char 
     *text = 0;
     if (of->layer != NULL) {
         if (!draw_layers(ctx, r, of, &w)) return false;
+    } else if (of->base != NULL) {
+        put_base(&w, r, of);
     } else {
         put(&w, "model: {family: %s", of->family->name);
         put_keys(&w, r, of->family->keys, 0.3);

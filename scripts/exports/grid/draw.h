@@ -16,10 +16,30 @@ double grid_normal(grid_random *r);
 
 #define GRID_TEXT 16384
 
+/* A language model of a known architecture: language.c. */
+typedef struct grid_base {
+    const char *name, *family;
+    const char *keys; /* of block `model`; `~` leaves one at its default */
+} grid_base;
+
+typedef struct grid_size {
+    const char *name; /* a key; NULL: none */
+    int64_t value;
+} grid_size;
+
+#define GRID_SIZES 7
+
+const grid_base *grid_base_at(int i); /* NULL past the last */
+bool grid_is_base(const char *family);
+/* Whether a key of the family may be drawn. */
+bool grid_base_leaves(const grid_base *b, const char *name);
+void grid_base_sizes(const grid_base *b, grid_random *r, grid_size out[GRID_SIZES]);
+
 /* What a network must contain. */
 typedef struct grid_subject {
     const dt_item_kind *layer; /* a kind of layer that it has; NULL: it is of a family of its own */
     const dt_family *family;   /* layers, or that family */
+    const grid_base *base;     /* of a language model; or NULL */
     const char *key, *value;   /* of block `qat`: "preset" or "target"; NULL: floats */
 } grid_subject;
 

@@ -5,12 +5,13 @@
  *
  * A network has a kind of layer of the program's list, or is of another family, and a preset or
  * target of the program's list, or floats: all pairs are one round, and further rounds draw other
- * options. It is trained for two updates, converted, and written in every format that has one file,
- * in each of its forms. FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one
+ * options. Language models are of the architectures of language.c. A network is trained for two
+ * updates, converted, and written in every format that has a runtime here, in each of its forms. FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one
  * for each file, or for the reason why there is none. */
 #include "draw.h"
 
 #include <detent/export.h>
+#include <detent/io.h>
 #include <detent/layers.h>
 #include <detent/optim.h>
 
@@ -75,7 +76,8 @@ static int length_of(const char *const *list)
     return n;
 }
 
-/* Kinds of layers, then families but `layers`. */
+/* Kinds of layers, then families but `layers`, then architectures of language models in place of
+ * their families. */
 static bool subject_of(int i, grid_subject *out)
 {
     int layers = 0;
@@ -89,7 +91,14 @@ static bool subject_of(int i, grid_subject *out)
     out->layer = NULL;
     for (int k = 0; dt_family_at(k) != NULL; k++) {
         out->family = dt_family_at(k);
-        if (strcmp(out->family->name, "layers") != 0 && i-- == 0) return true;
+        const char *name = out->family->name;
+        if (strcmp(name, "layers") != 0 && !grid_is_base(name) && i-- == 0) return true;
+    }
+    for (int k = 0; (out->base = grid_base_at(k)) != NULL; k++) {
+        for (int f = 0; (out->family = dt_family_at(f)) != NULL; f++) {
+            if (strcmp(out->family->name, out->base->family) == 0) break;
+        }
+        if (i-- == 0) return true;
     }
     return false;
 }
@@ -405,6 +414,30 @@ static void put_verified(FILE *f, net *n, const char *path, const char *format)
     fprintf(f, ", \"verified\": [%lld, %lld, %g]", (long long)equal, (long long)all, apart);
 }
 
+/* What the program reads of a file it wrote: FOLDER/NUMBER.FILE-y0 are its outputs. */
+static void put_read(FILE *f, net *n, int number, const char *path, const char *folder)
+{
+    net read = *n;
+    dt_model_info info = { 0 };
+    char name[64];
+    const char *kind = strrchr(path, '/') + 1;
+    snprintf(name, sizeof name, "%s-y", kind);
+    if (dt_model_load(n->ctx, path, &read.m, &info) != DT_OK) {
+        put_text(f, "unread", dt_error(n->ctx));
+        return;
+    }
+    if (compute(&read)) {
+        save(folder, number, name, 0, read.y[0],
+             (size_t)count_of(&n->out[0], LARGEST, n->tokens) * sizeof(float));
+        put_text(f, "read", name);
+    } else {
+        put_text(f, "unread", "its outputs are not finite");
+    }
+    free(read.y[0]);
+    dt_module_free(read.m);
+    dt_model_info_free(n->ctx, &info);
+}
+
 static void export_as(FILE *f, net *n, int number, const char *format, const char *form,
                       dt_export_options *o, const char *folder)
 {
@@ -432,11 +465,19 @@ static void export_as(FILE *f, net *n, int number, const char *format, const cha
                 summary.exact ? "true" : "false", summary.integer_products == 0 ? "true" : "false",
                 summary.changed ? "true" : "false");
         put_verified(f, n, path, format);
+        if (strcmp(format, "gguf") == 0) put_read(f, n, number, path, folder);
     }
     fputs("}\n", f);
 }
 
-/* Each exporter of one file, in each form. */
+/* What transformers reads. */
+static bool is_folder(const char *name)
+{
+    return strcmp(name, "hf") == 0 || strcmp(name, "compressed-tensors") == 0 ||
+           strcmp(name, "torchao") == 0;
+}
+
+/* Each exporter that has a runtime here, in each form. */
 static void export_all(FILE *f, net *n, int number, const char *folder)
 {
     const dt_exporter *e;
@@ -453,7 +494,7 @@ static void export_all(FILE *f, net *n, int number, const char *folder)
             for (o.gguf_type = 0; dt_gguf_types[o.gguf_type] != NULL; o.gguf_type++) {
                 export_as(f, n, number, e->name, dt_gguf_types[o.gguf_type], &o, folder);
             }
-        } else if (strcmp(e->name, "tflite") == 0) {
+        } else if (strcmp(e->name, "tflite") == 0 || (n->below > 0 && is_folder(e->name))) {
             export_as(f, n, number, e->name, "", &o, folder);
         }
     }
@@ -561,7 +602,10 @@ static void make_one(FILE *f, int number, uint64_t seed, const char *folder)
     subject_of(number % all, &s);
     set_arithmetic(&s, number / all % arithmetics());
     fprintf(f, "{\"net\": %d, \"subject\": \"%s\", \"arithmetic\": \"%s\"}\n", number,
-            s.layer != NULL ? s.layer->name : s.family->name, s.key == NULL ? "float" : s.value);
+            s.layer != NULL  ? s.layer->name
+            : s.base != NULL ? s.base->name
+                             : s.family->name,
+            s.key == NULL ? "float" : s.value);
     bool done = false;
     for (int i = 0; i < MOST_ATTEMPTS && !done; i++) {
         done = attempt(f, ctx, &r, &s, number, folder, i >= ATTEMPTS);

@@ -9,19 +9,24 @@ runtime has one batch size of the list, drawn by SEED. A cell is
     near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6
              of an example's range changes in it (of tokens 5e-6 of the largest output); where
              codes may flip, four codes of the largest output, or 4 times what noise of a code of
-             the input changes; and two codes of an int8 output more
+             the input changes; and two codes of an int8 output more. Of llama.cpp: LANGUAGE
     refused  the program wrote no file and said why; or the file is for one example alone, or not
              for these kernels, as the program said, and the runtime refuses it, too
     other    all else: a runtime that does not load the file, another number of examples, values out
              of bounds, bits that were promised and differ, detent's own interpreter (--verify) of
              another opinion than the runtime, a layer that could not be drawn. Each is printed.
-Exit status 1: there are others. A runtime that ends its process is an `other`, and a new process
+llama.cpp's logits are compared with those that detent computes of the GGUF file, and of a file as
+it was trained with the model's; `read again` compares the two. transformers runs folders.
+
+Behind the table are the distinct reasons of refused cells. Exit status 1: there are others. A runtime that ends its process is an `other`, and a new process
 goes on behind that file.
 
 Versions: scripts/exports/requirements.txt.
 """
 import argparse
 import collections
+import functools
+import importlib.util
 import json
 import os
 import pathlib
@@ -38,6 +43,12 @@ ALONE = "for one example alone"
 LITE = ("xnnpack", "builtin", "reference")
 BLOCKS = "only LiteRT's XNNPACK kernels"  # of lines of the export
 NO_REFERENCE = "LiteRT's reference kernels lack"
+FOLDERS = ("hf", "compressed-tensors", "torchao")
+# Bounds of language models in other programs, of the largest logit: floats; weights in f16, and so
+# the activations beside them; gelu as a table in f16, or by tanh in place of erf; activations in
+# blocks of int8.
+LANGUAGE = {"floats": 2e-5, "f16": 2e-3, "gelu": 2e-3, "blocks": 4 / 127}
+REASONS = 40
 
 
 class Refused(Exception):
@@ -60,9 +71,24 @@ def largest_of(y):
     return max((float(np.abs(v).max()) for v in y if v.size), default=0.0)
 
 
-def bound_of(net, file, y):
+def language_bound(net, file, runtime):
+    """Of the largest logit."""
+    gelu = re.search(r"gelu_tanh|family: gpt", net["recipe"]) is not None
+    if file["format"] == "gguf":
+        kind = "floats" if file["floats"] else "blocks"
+        if kind == "floats" and file["form"] == "f16":
+            kind = "f16"
+        elif kind == "floats" and gelu and runtime == "llama.cpp":
+            kind = "gelu"
+        return LANGUAGE[kind]
+    return LANGUAGE["floats"] if net["bits"] == 0 else 4 / (2 ** net["bits"] - 1)
+
+
+def bound_of(net, file, y, runtime):
     """The largest difference of a cell that is near."""
     largest = largest_of(y)
+    if file["format"] in ("gguf", *FOLDERS):
+        return language_bound(net, file, runtime) * largest
     least = max(2e-6 * largest, 1e-20)
     floats = file["floats"] and not file["changed"] and net["bits"] == 0
     if floats:  # tokens have no noise
@@ -199,12 +225,37 @@ def llama(file, net, runtime, batch):
     def run(x):
         ids, out = pathlib.Path(file["file"] + ".ids"), pathlib.Path(file["file"] + ".out")
         x[0].astype("<i4").tofile(ids)
-        subprocess.run([program, "logits", file["file"], ids, str(x[0].shape[1]), out], check=True,
-                       capture_output=True)
+        subprocess.run([program, "logits", file["file"], ids, str(x[0].shape[1]), out, str(batch)],
+                       check=True, capture_output=True)
         y = np.fromfile(out, np.float32).reshape(*x[0].shape, -1)
         return [y]
 
     return run
+
+
+@functools.lru_cache(1)
+def folder_model(path):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(1)
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+
+
+def transformers(file, net, runtime, batch):
+    import torch
+
+    def run(x):
+        with torch.no_grad():
+            ids = torch.from_numpy(x[0].astype(np.int64))
+            return [folder_model(file["file"])(ids).logits.numpy()]
+
+    return run
+
+
+def has_transformers():
+    return all(importlib.util.find_spec(n) for n in ("transformers", "compressed_tensors",
+                                                     "torchao"))
 
 
 def runtimes_of(file):
@@ -212,7 +263,11 @@ def runtimes_of(file):
     if file["format"] == "onnx":
         yield "onnxruntime", onnxruntime
     elif file["format"] == "gguf":
-        yield "llama.cpp", llama
+        if runtimes_of.llama:
+            yield "llama.cpp", llama
+    elif file["format"] in FOLDERS:
+        if has_transformers():
+            yield "transformers", transformers
     else:
         for kernels in LITE:
             yield kernels, litert
@@ -256,10 +311,23 @@ def judge(file, net, x, y, runtime, make, batch):
         return "equal", ""
     if (file["exact"] or SAME in file["promise"]) and runtime not in LITE:
         return "other", f"promised bits: {same} of {total}, {apart:.3g} apart"
-    bound = bound_of(net, file, y) + 2 * getattr(run, "step", 0.0)
+    return within(apart, bound_of(net, file, y, runtime) + 2 * getattr(run, "step", 0.0), y)
+
+
+def within(apart, bound, y):
     largest = largest_of(y)
     text = f"{apart / max(largest, 1e-30):.2g} of the largest {largest:.3g}, bound {bound:.3g}"
     return ("near" if apart <= bound else "other"), text
+
+
+def read_again(net, file, y, own):
+    """A GGUF file as detent reads it, which has the model's weights."""
+    same, total, apart = compare(own[0], y[0])
+    if same == total:
+        return "equal", ""
+    floats = LANGUAGE["f16" if file["form"] == "f16" else "floats"]
+    return within(apart, largest_of(y) * max(floats, language_bound(net, file, "detent"),
+                                             4 / (2 ** net["bits"] - 1) if net["bits"] else 0), y)
 
 
 def verified(net, file, y):
@@ -315,9 +383,13 @@ def cells(folder, net, file, form, base, sample, report):
     said = verified(net, file, y)
     if said is not None:
         report([*base, form, "--verify", 0, *said])
+    if "unread" in file:
+        report([*base, form, "read again", 0, "refused", file["unread"].split(": ", 1)[-1]])
+    elif "read" in file:
+        own = load(folder, net, file["read"], net["outputs"], False)
+        report([*base, form, "read again", 0, *read_again(net, file, y, own)])
+        y = y if file["form"] == "trained" else own
     for runtime, make in runtimes_of(file):
-        if make is llama and not runtimes_of.llama:
-            continue
         for batch in batches_of(net, sample, f"{base} {form} {runtime}"):
             report([*base, form, runtime, batch, *judge(file, net, x, y, runtime, make, batch)])
 
@@ -349,7 +421,7 @@ def worker(folder, part, parts, sample):
     chosen = [lines[k] for k in own]
 
     def report(number, cell):
-        print(json.dumps([number, cell]), flush=True)
+        print("cell", json.dumps([number, cell]), flush=True)
 
     work(folder, chosen, first, sample, report)
 
@@ -365,9 +437,9 @@ def supervise(arguments, part):
         process.stdin.close()
         cell = None
         for text in process.stdout:
-            if not text.startswith("["):
+            if not text.startswith("cell "):
                 continue
-            number, cell = json.loads(text)
+            number, cell = json.loads(text[5:])
             if cell is None:
                 first = number + 1
             else:
@@ -392,14 +464,35 @@ def table(found, say):
     total = collections.Counter()
     for (form, runtime), c in sorted(count.items()):
         total.update(c)
-        if runtime != "-" or form != "-":
-            d = sorted(apart[form, runtime]) or [0]
-            far = f"{d[len(d) // 2]:.1g}, {d[-1]:.1g}" if c["near"] else ""
-            say(f"| {form} | {runtime} | {sum(c.values())} | {c['equal']} | {c['near']} | {far} | "
-                f"{c['refused']} | {c['other']} |")
-    say(f"| all | | {sum(total.values())} | {total['equal']} | {total['near']} | | "
+        d = sorted(apart[form, runtime]) or [0]
+        far = f"{d[len(d) // 2]:.1g}, {d[-1]:.1g}" if c["near"] else ""
+        say(f"| {form} | {runtime} | {sum(c.values())} | {c['equal']} | {c['near']} | {far} | "
+            f"{c['refused']} | {c['other']} |")
+    say(f"| sum | | {sum(total.values())} | {total['equal']} | {total['near']} | | "
         f"{total['refused']} | {total['other']} |")
     return total
+
+
+def reason_of(text):
+    """The first reason of a refusal, without names and numbers."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    first = lines[1] if len(lines) > 1 and lines[0].endswith(":") else lines[0]
+    first = re.sub(r"^(prepare|hf|export|trace): ", "", first)
+    first = re.sub(r"^\S+ in (the model|\S+) \([^)]*\): ", "", first)
+    first = re.sub(r"^\w+(\.\w+)+( and \d+ more)?: ", "", first)
+    first = re.sub(r"^\w+ of l\d\S*: ", "", first)
+    return re.sub(r"\d+(\.\d+)?(e-?\d+)?", "N", first)
+
+
+def reasons(found, say):
+    count = collections.Counter()
+    for *_, form, runtime, _, verdict, text in found:
+        if verdict == "refused":
+            count[form.split()[0], reason_of(text)] += 1
+    say(f"\n{len(count)} reasons of refused cells, by format")
+    for (form, reason), n in count.most_common(REASONS):
+        say(f"{n:6} {form}: {reason}")
+    return count
 
 
 def main():
@@ -423,6 +516,7 @@ def main():
         found = sum(pool.map(lambda part: supervise(arguments, part), range(args.jobs)), [])
     (args.folder / "cells.json").write_text(json.dumps(found, indent=0))
     total = table(found, print)
+    reasons(found, print)
     for cell in found:
         if cell[6] == "other":
             print("other:", *cell[:6], "|", cell[7])

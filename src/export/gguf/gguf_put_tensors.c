@@ -59,7 +59,10 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
         snprintf(why, sizeof why, "scheme %s has zero points; blocks of llama.cpp here have none",
                  dt__scheme_of(q->scheme)->name);
     } else if (dt__scale_dtype(q) != DT_SCALE_F16) {
-        snprintf(why, sizeof why, "scales of blocks are f16 (scale_dtype: f16, or scheme: q4_0)");
+        snprintf(
+            why, sizeof why,
+            "scales of blocks are f16 (scale_dtype: f16, or scheme: q4_0, in training); --type "
+            "f16 or f32 holds any");
     } else if (wanted == DT_GGUF_Q4_0 && q->bits > 4) {
         snprintf(why, sizeof why, "%d bits; Q4_0 has 4", (int)q->bits);
     } else if (dt_is_packed(x) && dt__codes_op_groups(((const dt__packed *)x->ext)->codes) > 0) {

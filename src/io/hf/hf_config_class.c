@@ -46,7 +46,7 @@ static bool fits_gemma(const class *k, const dt_block_options *b)
                b->query_width == 0 && b->local_theta == 0;
     }
     return b->norm_plus_one && b->activation == DT_GATE_GELU_TANH && b->scaled_tokens &&
-           b->query_width > 0 && (b->window > 0) == (b->local_theta > 0);
+           (b->window > 0) == (b->local_theta > 0);
 }
 
 static bool fits_bias(const class *k, const dt_llama_options *o)
@@ -147,13 +147,15 @@ static void put_windows(dt__chars *t, const class *k, const dt_llama_options *o)
     }
 }
 
-static void put_gemma(dt__chars *t, const dt_block_options *b)
+static void put_gemma(dt__chars *t, const dt_llama_options *o, const dt_block_options *b)
 {
+    const int64_t head = o->head_width == 0 ? o->width / o->heads : o->head_width;
+    const double query = b->query_width == 0 ? (double)head : b->query_width;
     dt__hf_put_text(t, "hidden_activation", "gelu_pytorch_tanh");
-    if (b->query_width == floor(b->query_width)) { /* transformers 5 wants an integer */
-        dt__hf_put_int(t, "query_pre_attn_scalar", (int64_t)b->query_width);
+    if (query == floor(query)) { /* transformers 5 wants an integer */
+        dt__hf_put_int(t, "query_pre_attn_scalar", (int64_t)query);
     } else {
-        dt__hf_put_real(t, "query_pre_attn_scalar", b->query_width);
+        dt__hf_put_real(t, "query_pre_attn_scalar", query);
     }
     dt__hf_put_real(t, "rope_local_base_freq", b->window > 0 ? b->local_theta : 1e4);
     dt__hf_put_null(t, "attn_logit_softcapping");
@@ -181,7 +183,7 @@ dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf
     dt__hf_put_text(t, "model_type", k->type);
     if (k->mixed) put_experts(t, &o->moe);
     if (!k->mixed) dt__hf_put_bool(t, "attention_bias", o->qkv_bias);
-    if (k->gemma) put_gemma(t, &b);
+    if (k->gemma) put_gemma(t, o, &b);
     else dt__hf_put_text(t, "hidden_act", "silu");
     if (!k->mixed && !k->gemma) dt__hf_put_bool(t, "mlp_bias", o->mlp_bias);
     put_windows(t, k, o);
