@@ -40,6 +40,9 @@ double grid_normal(grid_random *r)
 typedef struct writer {
     char *text;
     size_t used;
+    int64_t inputs; /* of a network of layers: 1, `input`; 2, `a` and `b` */
+    int64_t layers;
+    int64_t output; /* a layer that is an output beside the last; -1: none */
 } writer;
 
 static void put(writer *w, const char *format, ...)
@@ -82,7 +85,8 @@ static void put_names(writer *w, grid_random *r, int64_t layers)
     for (int64_t i = 0; i < n; i++) {
         const int64_t k = grid_pick(r, -1, layers - 1);
         put(w, "%s", i > 0 ? ", " : "");
-        if (k < 0) put(w, "input");
+        if (k < 0 && w->inputs == 1) put(w, "input");
+        else if (k < 0) put(w, grid_chance(r, 0.5) ? "a" : "b");
         else put(w, "l%lld", (long long)k);
     }
     put(w, "]");
@@ -183,13 +187,23 @@ static dt_status read_recipe(dt_ctx *ctx, const char *text, dt_recipe **recipe)
     return s;
 }
 
+static void put_data(writer *w)
+{
+    const bool several = w->inputs > 1 || w->output >= 0;
+    const char *file = several ? "x: x.npz" : "x: x.npy, y: y.npy";
+    put(w, "data: {format: tensors, train: {%s}, test: {%s}", file, file);
+    if (w->inputs > 1) put(w, ", inputs: [{name: a}, {name: b}]");
+    if (w->output < 0) put(w, ", task: regression}\n");
+    else
+        put(w, ", outputs: [{name: l%lld, task: regression}, {name: l%lld, task: regression}]}\n",
+            (long long)w->output, (long long)w->layers - 1);
+}
+
 static void put_rest(writer *w, grid_random *r, const grid_subject *of, bool language)
 {
     put(w, "run: {dir: none}\n");
     if (language) put(w, "data: {format: tokens, dir: none, train: [t], test: [t], context: 4}\n");
-    else
-        put(w, "data: {format: tensors, task: regression, train: {x: x.npy, y: y.npy}, "
-               "test: {x: x.npy, y: y.npy}}\n");
+    else put_data(w);
     if (of->key == NULL) return;
     put(w, "qat: {%s: %s", of->key, of->value);
     if (language && grid_chance(r, 0.5)) { /* as files of other programs have it */
@@ -206,9 +220,9 @@ static void put_rest(writer *w, grid_random *r, const grid_subject *of, bool lan
     put(w, "}\n");
 }
 
-static void put_input(writer *w, grid_random *r)
+static void put_shape(writer *w, grid_random *r, int64_t rank)
 {
-    const int64_t rank = grid_pick(r, 1, 3), most = rank == 1 ? 40 : rank == 2 ? 16 : 9;
+    const int64_t most = rank == 1 ? 40 : rank == 2 ? 16 : 9;
     put(w, "[");
     for (int64_t d = 0; d < rank; d++) {
         put(w, "%s%lld", d > 0 ? ", " : "",
@@ -217,11 +231,31 @@ static void put_input(writer *w, grid_random *r)
     put(w, "]");
 }
 
+static void put_input(writer *w, grid_random *r)
+{
+    const int64_t rank = grid_pick(r, 1, 3);
+    w->inputs = grid_chance(r, 0.15) ? 2 : 1;
+    if (w->inputs == 1) {
+        put_shape(w, r, rank);
+        return;
+    }
+    char shape[64];
+    const size_t before = w->used;
+    put_shape(w, r, rank);
+    snprintf(shape, sizeof shape, "%s", w->text + before);
+    w->used = before;
+    put(w, "{a: %s, b: ", shape);
+    if (grid_chance(r, 0.7)) put(w, "%s", shape); /* of one shape, so that they can be joined */
+    else put_shape(w, r, grid_pick(r, 1, 3));
+    put(w, "}");
+}
+
 /* Appends a layer to a list that has `n` already: ", {conv2d: l1, out: 4}". */
 static void put_layer(writer *w, grid_random *r, const dt_item_kind *kind, int64_t n)
 {
     put(w, "%s{%s: l%lld", n > 0 ? ", " : "", kind->name, (long long)n);
-    if (grid_chance(r, 0.2) || (grid_chance(r, 0.5) && n > 0 && strlen(kind->name) < 4) ||
+    const bool first = n == 0 && w->inputs > 1;
+    if (first || grid_chance(r, 0.2) || (grid_chance(r, 0.5) && n > 0 && strlen(kind->name) < 4) ||
         strcmp(kind->name, "concat") == 0) {
         put(w, ", from: ");
         put_names(w, r, n);
@@ -237,11 +271,26 @@ static const dt_item_kind *any_kind(grid_random *r)
     return dt_layer_kind_at((int)grid_pick(r, 0, n - 1));
 }
 
+/* Whether the program reads what is there so far, with an end; `text` of GRID_TEXT bytes. */
+static bool is_recipe(dt_ctx *ctx, const writer *list, char *text, const char *end)
+{
+    dt_recipe *recipe = NULL;
+    writer w = *list;
+    w.text = text;
+    memcpy(text, list->text, list->used + 1);
+    put(&w, "%s\nrun: {dir: none}\n", end);
+    put_data(&w);
+    const bool made = read_recipe(ctx, text, &recipe) == DT_OK;
+    dt_recipe_free(recipe);
+    return made;
+}
+
 /* Layers one by one, each until the program accepts the list. */
 static bool draw_layers(dt_ctx *ctx, grid_random *r, const grid_subject *of, writer *list)
 {
     const int64_t all = grid_pick(r, 1, LAYERS), place = grid_pick(r, 0, all - 1);
     char text[GRID_TEXT];
+    list->output = -1;
     put(list, "model: {family: layers, input: ");
     put_input(list, r);
     put(list, ", layers: [");
@@ -249,17 +298,22 @@ static bool draw_layers(dt_ctx *ctx, grid_random *r, const grid_subject *of, wri
         const size_t before = list->used;
         bool made = false;
         for (int i = 0; i < ATTEMPTS && !made; i++) {
-            dt_recipe *recipe = NULL;
             list->used = before;
+            list->layers = n + 1;
             put_layer(list, r, n == place ? of->layer : any_kind(r), n);
-            snprintf(text, sizeof text,
-                     "run: {dir: none}\n%s]}\ndata: {format: tensors, task: regression, "
-                     "train: {x: x, y: y}, test: {x: x, y: y}}\n",
-                     list->text);
-            made = read_recipe(ctx, text, &recipe) == DT_OK;
-            dt_recipe_free(recipe);
+            made = is_recipe(ctx, list, text, "]}");
         }
         if (!made) return false;
+    }
+    const size_t before = list->used;
+    list->output = all > 1 && grid_chance(r, 0.25) ? grid_pick(r, 0, all - 2) : -1;
+    if (list->output >= 0) {
+        put(list, "], output: [l%lld, l%lld", (long long)list->output, (long long)all - 1);
+        if (!is_recipe(ctx, list, text, "]}")) {
+            list->output = -1;
+            list->used = before;
+            list->text[before] = 0;
+        }
     }
     put(list, "]}\n");
     return true;
@@ -310,7 +364,7 @@ static bool is_language(const dt_family *f)
 static bool draw_once(dt_ctx *ctx, grid_random *r, const grid_subject *of, char *text,
                       dt_recipe **recipe)
 {
-    writer w = { .text = text };
+    writer w = { .text = text, .inputs = 1, .output = -1 };
     *text = 0;
     if (of->layer != NULL) {
         if (!draw_layers(ctx, r, of, &w)) return false;

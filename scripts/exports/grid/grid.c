@@ -415,14 +415,17 @@ static void put_verified(FILE *f, net *n, const char *path, const char *format)
 }
 
 /* What the program reads of a file it wrote: FOLDER/NUMBER.FILE-y0 are its outputs. */
-static void put_read(FILE *f, net *n, int number, const char *path, const char *folder)
+static void put_read(FILE *f, net *n, int number, const char *format, const char *path,
+                     const char *folder)
 {
     net read = *n;
     dt_model_info info = { 0 };
     char name[64];
     const char *kind = strrchr(path, '/') + 1;
     snprintf(name, sizeof name, "%s-y", kind);
-    if (dt_model_load(n->ctx, path, &read.m, &info) != DT_OK) {
+    const bool folder_of_floats = strcmp(format, "hf") == 0;
+    if ((folder_of_floats ? dt_hf_load(n->ctx, path, &read.m, &info)
+                          : dt_model_load(n->ctx, path, &read.m, &info)) != DT_OK) {
         put_text(f, "unread", dt_error(n->ctx));
         return;
     }
@@ -465,7 +468,9 @@ static void export_as(FILE *f, net *n, int number, const char *format, const cha
                 summary.exact ? "true" : "false", summary.integer_products == 0 ? "true" : "false",
                 summary.changed ? "true" : "false");
         put_verified(f, n, path, format);
-        if (strcmp(format, "gguf") == 0) put_read(f, n, number, path, folder);
+        if (strcmp(format, "gguf") == 0 || strcmp(format, "hf") == 0) {
+            put_read(f, n, number, format, path, folder);
+        }
     }
     fputs("}\n", f);
 }

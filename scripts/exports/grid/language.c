@@ -7,8 +7,8 @@
 static const grid_base bases[] = {
     { "Llama", "llama", "" },
     { "Llama 3", "llama",
-      "rope: {scaling: llama3, factor: 4, low_freq_factor: 1, high_freq_factor: 4, "
-      "original_context: 4}, block: {window: 0}" },
+      "rope: {scaling: llama3, factor: 8, low_freq_factor: 1, high_freq_factor: 4, "
+      "original_context: 8192}, block: {window: 0}" },
     { "Mistral", "llama", "tied: false, qkv_bias: false" },
     { "Qwen2", "llama", "qkv_bias: true, out_bias: false, mlp_bias: false, moe: ~, block: ~" },
     { "Qwen3", "llama",
@@ -27,7 +27,7 @@ static const grid_base bases[] = {
       "scaled_tokens: true, window: 3, full_every: 3, local_theta: 500}" },
     { "Phi-3", "llama",
       "heads: 4, width: 32, head_width: 8, kv_heads: 2, qk_norm: false, moe: ~, rope: ~, block: ~, "
-      "longrope: {original_context: 16, short_factor: [1, 1.1, 1.3, 2], long_factor: [1, 2, 4, "
+      "longrope: {original_context: 4096, short_factor: [1, 1.1, 1.3, 2], long_factor: [1, 2, 4, "
       "8]}" },
     { "GPT-2", "gpt", "rotated: 0, parallel: false, gelu_erf: false, theta: 10000" },
     { "Pythia", "gpt", "rotated: 0.5, parallel: true, theta: 10000, tied: false, bias: true" },

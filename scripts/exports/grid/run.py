@@ -9,14 +9,16 @@ runtime has one batch size of the list, drawn by SEED. A cell is
     near     within its bound: of floats 2e-6 of the largest output, or 8 times what noise of 1e-6
              of an example's range changes in it (of tokens 5e-6 of the largest output); where
              codes may flip, four codes of the largest output, or 4 times what noise of a code of
-             the input changes; and two codes of an int8 output more. Of llama.cpp: LANGUAGE
+             the input changes; and two codes of an int8 output more. Language models: LANGUAGE
     refused  the program wrote no file and said why; or the file is for one example alone, or not
              for these kernels, as the program said, and the runtime refuses it, too
     other    all else: a runtime that does not load the file, another number of examples, values out
              of bounds, bits that were promised and differ, detent's own interpreter (--verify) of
              another opinion than the runtime, a layer that could not be drawn. Each is printed.
-llama.cpp's logits are compared with those that detent computes of the GGUF file, and of a file as
-it was trained with the model's; `read again` compares the two. transformers runs folders.
+Logits of GGUF files and of folders of floats are compared with those that detent computes of the
+file, and of a GGUF file as it was trained with the model's; `read again` compares the two where the
+model has no codes of activations. Where codes of tokens' activations may flip, the bound is of the
+root of the mean square, and OUTLIER times as much of the largest for each value.
 
 Behind the table are the distinct reasons of refused cells. Exit status 1: there are others. A runtime that ends its process is an `other`, and a new process
 goes on behind that file.
@@ -44,11 +46,12 @@ LITE = ("xnnpack", "builtin", "reference")
 BLOCKS = "only LiteRT's XNNPACK kernels"  # of lines of the export
 NO_REFERENCE = "LiteRT's reference kernels lack"
 FOLDERS = ("hf", "compressed-tensors", "torchao")
-# Bounds of language models in other programs, of the largest logit: floats; weights in f16, and so
-# the activations beside them; gelu as a table in f16, or by tanh in place of erf; activations in
-# blocks of int8.
+# Bounds of language models in other programs: floats, of the largest logit; and of the root of the
+# mean square: weights in f16, and so the activations beside them; gelu as a table in f16, or by
+# tanh in place of erf; activations in blocks of int8.
 LANGUAGE = {"floats": 2e-5, "f16": 2e-3, "gelu": 2e-3, "blocks": 4 / 127}
 REASONS = 40
+OUTLIER = 16  # a value may differ by so many of such bounds
 
 
 class Refused(Exception):
@@ -71,8 +74,10 @@ def largest_of(y):
     return max((float(np.abs(v).max()) for v in y if v.size), default=0.0)
 
 
-def language_bound(net, file, runtime):
-    """Of the largest logit."""
+def kind_of(net, file, runtime):
+    """A key of LANGUAGE, or None: codes of activations."""
+    if "unread" in file and net["bits"]:
+        return None  # the file leaves them out, and nothing says what it computes
     gelu = re.search(r"gelu_tanh|family: gpt", net["recipe"]) is not None
     if file["format"] == "gguf":
         kind = "floats" if file["floats"] else "blocks"
@@ -80,15 +85,15 @@ def language_bound(net, file, runtime):
             kind = "f16"
         elif kind == "floats" and gelu and runtime == "llama.cpp":
             kind = "gelu"
-        return LANGUAGE[kind]
-    return LANGUAGE["floats"] if net["bits"] == 0 else 4 / (2 ** net["bits"] - 1)
+        return kind
+    return "floats" if net["bits"] == 0 else None
 
 
-def bound_of(net, file, y, runtime):
+def bound_of(net, file, y):
     """The largest difference of a cell that is near."""
     largest = largest_of(y)
     if file["format"] in ("gguf", *FOLDERS):
-        return language_bound(net, file, runtime) * largest
+        return LANGUAGE["floats"] * largest
     least = max(2e-6 * largest, 1e-20)
     floats = file["floats"] and not file["changed"] and net["bits"] == 0
     if floats:  # tokens have no noise
@@ -106,7 +111,12 @@ def compare(got, want):
     want = np.ascontiguousarray(want, np.float32)
     apart = np.abs(got.astype(np.float64) - want)
     same = int(np.sum((got.view(np.int32) == want.view(np.int32)) | ((got == 0) & (want == 0))))
-    return same, want.size, float(apart.max()) if want.size else 0.0
+    return same, want.size, float(apart.max()) if want.size else 0.0, root_mean(apart)
+
+
+def root_mean(v):
+    """The root of the mean square."""
+    return float(np.sqrt(np.mean(np.square(v, dtype=np.float64)))) if v.size else 0.0
 
 
 # ---- runtimes: each gives a function of the inputs of a batch -----------------------------------
@@ -130,6 +140,12 @@ def onnxruntime(file, net, runtime, batch):
 
 def is_last(file, name):
     return re.search(rf"^{re.escape(name)}: \[.*\], channels last$", file["notes"], re.M)
+
+
+def output_of(net, k):
+    """The name of output k."""
+    named = re.search(r"\], output: \[(.*?)\]", net["recipe"])
+    return named[1].split(", ")[k] if named else "output" if k == 0 else f"output{k}"
 
 
 def codes(x, detail):
@@ -174,7 +190,9 @@ def litert(file, net, runtime, batch):
     names = [d["name"] for d in given]
 
     def run(x):
+        own = {p["name"]: v for p, v in zip(net["inputs"], x)}
         for d, name, v in zip(given, names, x):
+            v = own.get(name, v)
             v = to_file(v, is_last(file, name))
             i.set_tensor(d["index"], codes(v, d) if d["dtype"] == np.int8 else v)
         i.invoke()
@@ -183,7 +201,7 @@ def litert(file, net, runtime, batch):
             y = i.get_tensor(d["index"])
             if d["dtype"] == np.int8:
                 y = values(y, *d["quantization"])
-            out.append(from_file(y, is_last(file, "output" if k == 0 else f"output{k}")))
+            out.append(from_file(y, is_last(file, output_of(net, k))))
         return out
 
     run.step = max((float(d["quantization"][0]) for d in results if d["dtype"] == np.int8),
@@ -211,7 +229,7 @@ def micro(file, net, runtime, batch):
                 i.set_input(codes(one, detail("in", k)), k)
             i.invoke()
             rows.append([from_file(values(i.get_output(k), *detail("out", k)["quantization"]),
-                                   is_last(file, "output" if k == 0 else f"output{k}"))
+                                   is_last(file, output_of(net, k)))
                          for k in range(len(net["outputs"]))])
         return [np.concatenate(r) for r in zip(*rows)]
 
@@ -239,7 +257,9 @@ def folder_model(path):
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    # experts one by one: torch's product of groups wants rows of 16 bytes
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32,
+                                                experts_implementation="eager").eval()
 
 
 def transformers(file, net, runtime, batch):
@@ -307,11 +327,35 @@ def judge(file, net, x, y, runtime, make, batch):
         return "other", text
     same, total = (sum(p[k] for p in parts) for k in (0, 1))
     apart = max(p[2] for p in parts)
+    mean = root_mean(np.array([p[3] for p in parts]))
     if same == total:
         return "equal", ""
     if (file["exact"] or SAME in file["promise"]) and runtime not in LITE:
         return "other", f"promised bits: {same} of {total}, {apart:.3g} apart"
-    return within(apart, bound_of(net, file, y, runtime) + 2 * getattr(run, "step", 0.0), y)
+    if net["inputs"][0]["int"] and not is_float(net, file, runtime):
+        return within_mean(apart, mean, coarse_bound(net, file, runtime), want)
+    return within(apart, bound_of(net, file, y) + 2 * getattr(run, "step", 0.0), y)
+
+
+def is_float(net, file, runtime):
+    """Of tokens: whether no code may flip."""
+    if file["format"] in ("gguf", *FOLDERS):
+        return kind_of(net, file, runtime) == "floats"
+    return file["floats"] and not file["changed"] and net["bits"] == 0
+
+
+def coarse_bound(net, file, runtime):
+    kind = kind_of(net, file, runtime) if file["format"] in ("gguf", *FOLDERS) else None
+    return LANGUAGE[kind] if kind else 4 / (2 ** (net["bits"] or 8) - 1)
+
+
+def within_mean(apart, mean, bound, want):
+    size = max(root_mean(w) for w in want)
+    share = apart / max(largest_of(want), 1e-30)
+    text = f"{share:.2g} of the largest, {mean / max(size, 1e-30):.2g} of the "
+    text += f"mean, bound {bound:.3g}"
+    return ("near" if mean <= bound * size and apart <= OUTLIER * bound * largest_of(want) else
+            "other"), text
 
 
 def within(apart, bound, y):
@@ -321,13 +365,13 @@ def within(apart, bound, y):
 
 
 def read_again(net, file, y, own):
-    """A GGUF file as detent reads it, which has the model's weights."""
-    same, total, apart = compare(own[0], y[0])
+    """A file of floats or blocks as detent reads it, which has the model's weights."""
+    same, total, apart, mean = compare(own[0], y[0])
     if same == total:
         return "equal", ""
-    floats = LANGUAGE["f16" if file["form"] == "f16" else "floats"]
-    return within(apart, largest_of(y) * max(floats, language_bound(net, file, "detent"),
-                                             4 / (2 ** net["bits"] - 1) if net["bits"] else 0), y)
+    if file["form"] == "f16":
+        return within_mean(apart, mean, LANGUAGE["f16"], y)
+    return within(apart, LANGUAGE["floats"] * largest_of(y), y)
 
 
 def verified(net, file, y):
@@ -387,7 +431,8 @@ def cells(folder, net, file, form, base, sample, report):
         report([*base, form, "read again", 0, "refused", file["unread"].split(": ", 1)[-1]])
     elif "read" in file:
         own = load(folder, net, file["read"], net["outputs"], False)
-        report([*base, form, "read again", 0, *read_again(net, file, y, own)])
+        if net["bits"] == 0:  # else the file leaves out codes of activations
+            report([*base, form, "read again", 0, *read_again(net, file, y, own)])
         y = y if file["form"] == "trained" else own
     for runtime, make in runtimes_of(file):
         for batch in batches_of(net, sample, f"{base} {form} {runtime}"):
