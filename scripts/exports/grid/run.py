@@ -20,8 +20,8 @@ file, and of a GGUF file as it was trained with the model's; `read again` compar
 model has no codes of activations. Where codes of tokens' activations may flip, the bound is of the
 root of the mean square, and OUTLIER times as much of the largest for each value.
 
-Behind the table are the distinct reasons of refused cells. Exit status 1: there are others. A runtime that ends its process is an `other`, and a new process
-goes on behind that file.
+Behind the table are the distinct reasons of refused cells. Exit status 1: there are others. A
+runtime that ends its process is an `other`, and a new process goes on behind that file.
 
 Versions: scripts/exports/requirements.txt.
 """
