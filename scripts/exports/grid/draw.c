@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ATTEMPTS 400 /* of one layer */
+#define ATTEMPTS 80 /* of one layer */
 #define LAYERS 3
-#define NETWORKS 40   /* attempts of whole networks of layers */
+#define NETWORKS 200  /* attempts of whole networks of layers */
 #define FAMILIES 3000 /* likewise of other families, whose keys are drawn at once */
 
 /* splitmix64 (Steele, Lea, Flood, 2014) */
