@@ -618,6 +618,65 @@ START_TEST(weights_are_in_memory_once)
 }
 END_TEST
 
+/* Logits of 5 ids. */
+static dt_tensor *logits_of_ids(dt_ctx *ctx, dt_tape *t, dt_module *m)
+{
+    const int64_t dims[] = { 1, 5 };
+    const int32_t ids[] = { 3, 1, 4, 1, 5 };
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, dims, ids, &x));
+    dt_train(m, false);
+    dt_tensor *y = dt_contiguous(t, dt_forward(t, m, x));
+    TEST_OK(ctx, dt_tape_status(t));
+    dt_tensor_free(x);
+    return y;
+}
+
+/* The width of a head is a folder's query_pre_attn_scalar. */
+START_TEST(gemma_without_query_width)
+{
+    dt_llama_options o = { .vocab = 9,
+                           .context = 8,
+                           .layers = 3,
+                           .heads = 2,
+                           .width = 12,
+                           .hidden = 10,
+                           .kv_heads = 1,
+                           .qk_norm = true,
+                           .eps = 1e-6,
+                           .theta = 1e4 };
+    o.head_width = _i == 0 ? 0 : 4;
+    o.block = (dt_block_options){ .given = true,
+                                  .norms = DT_BLOCK_NORMS_BOTH,
+                                  .norm_plus_one = true,
+                                  .activation = DT_GATE_GELU_TANH,
+                                  .scaled_tokens = true,
+                                  .window = 3,
+                                  .full_every = 2,
+                                  .local_theta = 100 };
+    o.rope = (dt_rope_options){ .factor = 1 };
+    char to[TEST_PATH];
+    dt_ctx *ctx;
+    dt_tape *t;
+    dt_module *m, *again;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    TEST_OK(ctx, dt_llama_create(ctx, &o, &m));
+    const dt_model_info info = { .family = dt_family_named(ctx, "llama"), .options = &o };
+    test_folder(to);
+    test_join(to, to, "gemma");
+    TEST_OK(ctx, dt_hf_save(m, &info, NULL, to));
+    TEST_OK(ctx, dt_hf_load(ctx, to, &again, NULL));
+    const dt_tensor *y = logits_of_ids(ctx, t, m), *z = logits_of_ids(ctx, t, again);
+    ck_assert_mem_eq(dt_data(y), dt_data(z), (size_t)dt_count(y) * sizeof(float));
+    dt_module_free(again);
+    dt_module_free(m);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_hf_families_suite(void)
 {
     Suite *s = suite_create("hf_families");
@@ -631,6 +690,7 @@ Suite *test_hf_families_suite(void)
     tcase_add_loop_test(c, exports_write_or_refuse, 0, NAMES);
     tcase_add_loop_test(c, a_setting_is_seen, 0, (int)(sizeof edits / sizeof *edits));
     tcase_add_test(c, su_is_longrope);
+    tcase_add_loop_test(c, gemma_without_query_width, 0, 2);
     tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
     tcase_add_loop_test(c, weights_are_in_memory_once, 0, 2);
     tcase_add_test(c, turned_matrices_are_read_once);
