@@ -9,8 +9,9 @@
 #include <string.h>
 
 #define ATTEMPTS 80 /* of one layer */
+#define SETTINGS 8  /* of the quantization */
 #define LAYERS 3
-#define NETWORKS 200  /* attempts of whole networks of layers */
+#define NETWORKS 40   /* attempts of whole networks of layers */
 #define FAMILIES 3000 /* likewise of other families, whose keys are drawn at once */
 
 /* splitmix64 (Steele, Lea, Flood, 2014) */
@@ -376,7 +377,7 @@ static bool draw_once(dt_ctx *ctx, grid_random *r, const grid_subject *of, char 
         put(&w, "}\n");
     }
     const size_t model = w.used;
-    for (int i = 0; i < ATTEMPTS; i++) { /* the quantization */
+    for (int i = 0; i < SETTINGS; i++) { /* the quantization */
         w.used = model;
         put_rest(&w, r, of, of->layer == NULL && is_language(of->family));
         if (read_recipe(ctx, text, recipe) == DT_OK) return true;

@@ -23,7 +23,7 @@
 #define LARGEST 100       /* examples of the largest batch */
 #define MOST_VALUES 20000 /* of an example's inputs and of its outputs */
 #define NOISES 3
-#define ATTEMPTS 40       /* of a network until one that is refused is taken */
+#define ATTEMPTS 12       /* of a network until one that is refused is taken */
 #define MOST_ATTEMPTS 300 /* until one can be made */
 
 static const int64_t batches[] = { 1, 2, 7 };
