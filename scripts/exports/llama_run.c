@@ -1,8 +1,8 @@
 /* What llama.cpp makes of a GGUF file, for scripts/check-exports.
  *
  *   llama_run logits MODEL IDS LENGTH OUT [ROWS]
- *                                            logits (f32) of all tokens of rows of LENGTH ids (i32),
- *                                            ROWS at once, each of a sequence of its own
+ *                                            logits (f32) of all tokens of rows of LENGTH ids
+ *                                            (i32), ROWS at once, each a sequence of its own
  *   llama_run greedy MODEL IDS N             N ids after those of a file, each the most likely one
  *   llama_run text MODEL TEXT OUT            ids (i32) of a text
  *   llama_run quantize MODEL OUT TYPE        all matrices (--pure) in q4_0, q3_k or q2_k

@@ -6,8 +6,9 @@
  * A network has a kind of layer of the program's list, or is of another family, and a preset or
  * target of the program's list, or floats: all pairs are one round, and further rounds draw other
  * options. Language models are of the architectures of language.c. A network is trained for two
- * updates, converted, and written in every format that has a runtime here, in each of its forms. FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one
- * for each file, or for the reason why there is none. */
+ * updates, converted, and written in every format that has a runtime here, in each of its forms.
+ * FOLDER/FIRST.jsonl has a line for each network, with its recipe, and one for each file, or for
+ * the reason why there is none. */
 #include "draw.h"
 
 #include <detent/export.h>
