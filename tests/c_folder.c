@@ -14,8 +14,12 @@ dt_status c_trace_of(const c_subject *o, dt_trace **out)
         in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = dt_rank(o->x[i]), .dims = { 1 } };
         for (int d = 1; d < in[i].rank; d++) in[i].dims[d] = dt_dim(o->x[i], d);
     }
-    return dt_trace_create(
-        o->m, &(dt_trace_options){ .input = in, .n_inputs = o->n_in, .n_outputs = o->n_out }, out);
+    return dt_trace_create(o->m,
+                           &(dt_trace_options){ .input = in,
+                                                .n_inputs = o->n_in,
+                                                .n_outputs = o->n_out,
+                                                .becomes = dt_exporter_named("c")->becomes },
+                           out);
 }
 
 dt_status c_export(const c_subject *o, const dt_model_info *info, const char *path)

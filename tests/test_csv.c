@@ -162,7 +162,9 @@ END_TEST
 /* Blanks around a number do not count, in quotes as little as without. */
 START_TEST(blanks_around_numbers)
 {
-    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } } };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 2, { "a", "b" } },
+                                      .target = { 1, { "y" } } };
     static const char *const blanks[] = { "", " ", "\t", " \t  " };
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < 2 * 4 * 4; i++) {

@@ -215,7 +215,10 @@ static dt_status export_one(dt_ctx *ctx, void *user)
     test_remove(s->path);
     dt_status status = make(ctx, s, &m);
     const int n_out = s->layer != NULL && s->layer->n_out > 0 ? s->layer->n_out : 1;
-    const dt_trace_options o = { .input = in, .n_inputs = inputs_of(s, in), .n_outputs = n_out };
+    const dt_trace_options o = { .input = in,
+                                 .n_inputs = inputs_of(s, in),
+                                 .n_outputs = n_out,
+                                 .becomes = dt_exporter_named(s->form->format)->becomes };
     if (status == DT_OK) status = dt_trace_create(m, &o, &t);
     if (status == DT_OK) status = write_trace(ctx, s, m, t);
     if (status == DT_OK) status = read_back(ctx, s);

@@ -8,6 +8,7 @@
 
 #include "core/core.h"
 #include "export/exporters.h"
+#include "export/trace/trace.h"
 #include "export/verify/onnx/verify_onnx.h"
 #include "io/onnx/onnx.h"
 
@@ -64,9 +65,10 @@ static dt_trace *trace_of(dt_module *m, const random_net *d, const dt_tensor *x)
     const dt_model_info info = { .family = d->family, .options = &d->options };
     dt_trace_input in = { .dtype = x->dtype, .rank = x->rank, .dims = { 1 } };
     for (int i = 1; i < x->rank; i++) in.dims[i] = x->dims[i];
-    const dt_trace_options o = { .input = &in, .n_inputs = 1 };
+    const dt_exporter *e = dt_exporter_named("onnx");
+    const dt_trace_options o = { .input = &in, .n_inputs = 1, .becomes = e->becomes };
     const dt_status s =
-        d->family != NULL ? dt_trace_model(m, &info, false, &t) : dt_trace_create(m, &o, &t);
+        d->family != NULL ? dt__trace_for(m, &info, e, false, &t) : dt_trace_create(m, &o, &t);
     ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed,
                   dt_error(dt_module_ctx(m)));
     return t;
@@ -398,7 +400,11 @@ START_TEST(modules_of_programs)
     TEST_OK(e.ctx, dt_fill_uniform(e.x, -3, 5));
     e.y = output_of(e.m, e.x);
     TEST_OK(e.ctx,
-            dt_trace_create(e.m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &e.trace));
+            dt_trace_create(e.m,
+                            &(dt_trace_options){ .input = &in,
+                                                 .n_inputs = 1,
+                                                 .becomes = dt_exporter_named("onnx")->becomes },
+                            &e.trace));
     TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
     check_outputs(&d, &e, path, false);
     example_free(&e);
@@ -421,7 +427,11 @@ START_TEST(norms_compute_their_activation)
     TEST_OK(e.ctx, dt_fill_normal(e.x, 0, 1));
     e.y = output_of(e.m, e.x);
     TEST_OK(e.ctx,
-            dt_trace_create(e.m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &e.trace));
+            dt_trace_create(e.m,
+                            &(dt_trace_options){ .input = &in,
+                                                 .n_inputs = 1,
+                                                 .becomes = dt_exporter_named("onnx")->becomes },
+                            &e.trace));
     TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
     check_outputs(&d, &e, path, false);
     example_free(&e);
@@ -529,7 +539,12 @@ START_TEST(hostile_names)
     for (int i = 0; i < 2; i++) {
         in[i] = (dt_trace_input){ .name = given[i], .dtype = DT_F32, .rank = 2, .dims = { 1, 3 } };
     }
-    TEST_OK(ctx, dt_trace_create(m, &(dt_trace_options){ .input = in, .n_inputs = 2 }, &t));
+    TEST_OK(ctx,
+            dt_trace_create(m,
+                            &(dt_trace_options){ .input = in,
+                                                 .n_inputs = 2,
+                                                 .becomes = dt_exporter_named("onnx")->becomes },
+                            &t));
     TEST_OK(ctx, export_to(m, t, path, &summary));
     dt__onnx_file f;
     TEST_OK(ctx, dt__onnx_open(ctx, path, &f));

@@ -55,7 +55,10 @@ static dt_tensor *input_of(const subject *s, int i, int64_t batch)
 static void export_one(const subject *s, dt_export_summary *summary)
 {
     dt_trace *t;
-    const dt_trace_options o = { .input = s->in, .n_inputs = s->n_in, .n_outputs = s->n_out };
+    const dt_trace_options o = { .input = s->in,
+                                 .n_inputs = s->n_in,
+                                 .n_outputs = s->n_out,
+                                 .becomes = dt_exporter_named("onnx")->becomes };
     const dt_export_options options = dt_export_defaults();
     TEST_OK(ctx, dt_trace_create(s->m, &o, &t));
     const dt_export_call call = {
@@ -232,7 +235,9 @@ static dt_status export_gru(dt_ctx *own, void *user)
 {
     const dt_recurrent_layer o = { .in = 3, .hidden = 4, .layers = 1, .last = true };
     const dt_trace_input in = { .dtype = DT_F32, .rank = 3, .dims = { 1, 9, 3 } };
-    const dt_trace_options trace = { .input = &in, .n_inputs = 1 };
+    const dt_trace_options trace = { .input = &in,
+                                     .n_inputs = 1,
+                                     .becomes = dt_exporter_named("onnx")->becomes };
     const dt_export_options options = dt_export_defaults();
     dt_export_summary summary;
     dt_trace *t = NULL;

@@ -414,7 +414,12 @@ START_TEST(hostile_names)
     for (int i = 0; i < 2; i++) {
         in[i] = (dt_trace_input){ .name = given[i], .dtype = DT_F32, .rank = 2, .dims = { 1, 3 } };
     }
-    TEST_OK(ctx, dt_trace_create(m, &(dt_trace_options){ .input = in, .n_inputs = 2 }, &t));
+    TEST_OK(ctx,
+            dt_trace_create(m,
+                            &(dt_trace_options){ .input = in,
+                                                 .n_inputs = 2,
+                                                 .becomes = dt_exporter_named("tflite")->becomes },
+                            &t));
     const dt_export_options o = dt_export_defaults();
     const dt_export_call call = {
         .ctx = ctx, .m = m, .trace = t, .options = &o, .path = path, .summary = &summary

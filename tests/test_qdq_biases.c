@@ -101,7 +101,12 @@ static void write_file(dt_ctx *ctx, const layer *l, const char *path, int64_t *n
     dt_export_summary summary;
     dt_trace *t;
     for (int d = 1; d < in.rank; d++) in.dims[d] = l->x->dims[d];
-    TEST_OK(ctx, dt_trace_create(l->m, &(dt_trace_options){ .input = &in, .n_inputs = 1 }, &t));
+    TEST_OK(ctx,
+            dt_trace_create(l->m,
+                            &(dt_trace_options){ .input = &in,
+                                                 .n_inputs = 1,
+                                                 .becomes = dt_exporter_named("onnx")->becomes },
+                            &t));
     o.onnx_ops = DT_ONNX_QDQ;
     o.note = count_note;
     o.user = notes;

@@ -4,6 +4,7 @@
 #include "testing.h"
 
 #include "core/tensor.h"
+#include "export/trace/trace.h"
 #include "export/verify/tflite/verify_tflite.h"
 
 #include <detent/export.h>
@@ -17,15 +18,16 @@ static dt_trace *trace_of(const tflite_subject *s)
     dt_ctx *ctx = dt_module_ctx(s->m);
     dt_trace_input in[DT_MAX_IN];
     dt_trace *t;
+    const dt_exporter *e = dt_exporter_named("tflite");
     if (s->info != NULL) {
-        TEST_OK(ctx, dt_trace_model(s->m, s->info, false, &t));
+        TEST_OK(ctx, dt__trace_for(s->m, s->info, e, false, &t));
         return t;
     }
     for (int i = 0; i < s->n_in; i++) {
         in[i] = (dt_trace_input){ .dtype = s->x[i]->dtype, .rank = s->x[i]->rank, .dims = { 1 } };
         for (int d = 1; d < s->x[i]->rank; d++) in[i].dims[d] = s->x[i]->dims[d];
     }
-    const dt_trace_options o = { .input = in, .n_inputs = s->n_in };
+    const dt_trace_options o = { .input = in, .n_inputs = s->n_in, .becomes = e->becomes };
     TEST_OK(ctx, dt_trace_create(s->m, &o, &t));
     return t;
 }

@@ -46,25 +46,6 @@ NEAR(put_log, "Log")
 BY(put_tanh, dt__put_tanh)
 BY(put_sigmoid, dt__put_sigmoid)
 
-static void put_square(dt__put_model *m, const dt_trace_call *c)
-{
-    dt__value x = X;
-    done(m, c, DT__PUT(&m->p, "Mul", x, x));
-}
-
-static dt__value silu_of(dt__put_model *m, dt__value x)
-{
-    return DT__PUT(&m->p, "Mul", x, dt__put_sigmoid(m, x));
-}
-
-static void put_silu(dt__put_model *m, const dt_trace_call *c) { done(m, c, silu_of(m, X)); }
-
-static void put_swiglu(dt__put_model *m, const dt_trace_call *c)
-{
-    dt__value gate = silu_of(m, X);
-    done(m, c, DT__PUT(&m->p, "Mul", gate, dt__put_in(m, c, 1)));
-}
-
 /* ---- pieces of lines ------------------------------------------------------------------------- */
 
 static dt__value clip(dt__put_model *m, dt__value x, double least, double most)
@@ -73,26 +54,9 @@ static dt__value clip(dt__put_model *m, dt__value x, double least, double most)
                    isinf(most) ? "" : number(m, most));
 }
 
-static dt__value hard_sigmoid(dt__put_model *m, dt__value x)
-{
-    return clip(m, DT__PUT(&m->p, "Add", x, number(m, 3)), 0, 6);
-}
-
 dt__value dt__put_relu6(dt__put_model *m, dt__value x) { return clip(m, x, 0, 6); }
 
 static void put_relu6(dt__put_model *m, const dt_trace_call *c) { done(m, c, dt__put_relu6(m, X)); }
-
-static void put_hardsigmoid(dt__put_model *m, const dt_trace_call *c)
-{
-    done(m, c, DT__PUT(&m->p, "Div", hard_sigmoid(m, X), number(m, 6)));
-}
-
-static void put_hardswish(dt__put_model *m, const dt_trace_call *c)
-{
-    dt__value x = X;
-    dt__value y = DT__PUT(&m->p, "Mul", x, hard_sigmoid(m, x));
-    done(m, c, DT__PUT(&m->p, "Div", y, number(m, 6)));
-}
 
 static void put_clamp(dt__put_model *m, const dt_trace_call *c)
 {
@@ -168,16 +132,11 @@ const dt__put_emitter dt__put_maps[] = {
     { "exp", "as exp.h, or Exp", NULL, put_exp },
     { "log", "Log", NULL, put_log },
     { "sqrt", "Sqrt", NULL, put_sqrt },
-    { "square", "Mul", NULL, put_square },
     { "tanh", "as exp.h, or Tanh", NULL, put_tanh },
     { "sigmoid", "as exp.h, or Sigmoid", NULL, put_sigmoid },
-    { "silu", "sigmoid, Mul", NULL, put_silu },
-    { "swiglu", "sigmoid, Mul", NULL, put_swiglu },
     { "relu", "Relu", NULL, put_relu },
     { "leaky_relu", "LeakyRelu", NULL, put_leaky_relu },
     { "relu6", "Clip", NULL, put_relu6 },
-    { "hardswish", "Add, Clip, Mul, Div", NULL, put_hardswish },
-    { "hardsigmoid", "Add, Clip, Div", NULL, put_hardsigmoid },
     { "elu", "as exp.h; Where", NULL, put_elu },
     { "prelu", "PRelu", NULL, put_prelu },
     { "gelu", "Erf, or sigmoid; Mul, Add", NULL, put_gelu },

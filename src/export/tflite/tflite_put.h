@@ -64,6 +64,7 @@ enum {
     X(RESIZE_NEAREST_NEIGHBOR, 97, 74, -1, 1)                                                      \
     X(LEAKY_RELU, 98, 75, -1, 1)                                                                   \
     X(MIRROR_PAD, 100, 77, -1, 1)                                                                  \
+    X(ABS, 101, 78, -1, 1)                                                                         \
     X(ELU, 111, 0, -1, 1)                                                                          \
     X(QUANTIZE, 114, 89, -1, 1)                                                                    \
     X(HARD_SWISH, 117, 91, -1, 1)                                                                  \

@@ -22,11 +22,8 @@ static void put_map(dt__lite_model *m, const dt_trace_call *c, int (*f)(dt__lite
 #define SAME(name, op)                                                                             \
     static int name##_of(dt__lite_model *m, int x) { return dt__lite_map(m, DT__LITE_##op, x); }   \
     static void put_##name(dt__lite_model *m, const dt_trace_call *c) { put_map(m, c, name##_of); }
-/* A function of this file. */
-#define BY(name)                                                                                   \
-    static void put_##name(dt__lite_model *m, const dt_trace_call *c) { put_map(m, c, name##_of); }
-
 SAME(neg, NEG)
+SAME(abs, ABS)
 SAME(exp, EXP)
 SAME(log, LOG)
 SAME(sqrt, SQRT)
@@ -34,21 +31,6 @@ SAME(square, SQUARE)
 SAME(tanh, TANH)
 SAME(sigmoid, LOGISTIC)
 SAME(hardswish, HARD_SWISH)
-
-static int silu_of(dt__lite_model *m, int x)
-{
-    return dt__lite_with(m, DT__LITE_MUL, x, sigmoid_of(m, x));
-}
-BY(silu)
-
-/* relu6(x + 3) / 6 */
-static int hardsigmoid_of(dt__lite_model *m, int x)
-{
-    const int y = dt__lite_with(m, DT__LITE_ADD, x, number(m, 3));
-    dt__lite_fuse(&m->p, y, DT__LITE_FUSED_RELU6);
-    return dt__lite_with(m, DT__LITE_MUL, y, number(m, 1.0 / 6));
-}
-BY(hardsigmoid)
 
 /* Whether the operand's tensor is read by this call alone. */
 static bool is_last_use(const dt__lite_model *m, const dt_trace_call *c)
@@ -183,32 +165,23 @@ TWO(sub, SUB)
 TWO(mul, MUL)
 TWO(div, DIV)
 
-static void put_swiglu(dt__lite_model *m, const dt_trace_call *c)
-{
-    const int gate = silu_of(m, dt__lite_plain(m, c, 0));
-    const int y = dt__lite_with(m, DT__LITE_MUL, gate, dt__lite_plain(m, c, 1));
-    dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
-}
-
 const dt__lite_emitter dt__lite_maps[] = {
     { "add", "ADD", false, NULL, put_add },
     { "sub", "SUB", false, NULL, put_sub },
     { "mul", "MUL", false, NULL, put_mul },
     { "div", "DIV", false, NULL, put_div },
     { "neg", "NEG", false, NULL, put_neg },
+    { "abs", "ABS", false, NULL, put_abs },
     { "exp", "EXP", false, NULL, put_exp },
     { "log", "LOG", false, NULL, put_log },
     { "sqrt", "SQRT", false, NULL, put_sqrt },
     { "square", "SQUARE", false, NULL, put_square },
     { "tanh", "TANH", false, NULL, put_tanh },
     { "sigmoid", "LOGISTIC", false, NULL, put_sigmoid },
-    { "silu", "LOGISTIC, MUL", false, NULL, put_silu },
-    { "swiglu", "LOGISTIC, MUL", false, NULL, put_swiglu },
     { "relu", "fused, or RELU", false, NULL, put_relu },
     { "leaky_relu", "LEAKY_RELU", false, NULL, put_leaky_relu },
     { "relu6", "fused, or RELU6", false, NULL, put_relu6 },
     { "hardswish", "HARD_SWISH", false, NULL, put_hardswish },
-    { "hardsigmoid", "ADD, MUL", false, NULL, put_hardsigmoid },
     { "elu", "ELU", false, NULL, put_elu },
     { "prelu", "PRELU", false, NULL, put_prelu },
     { "gelu", "GELU", false, NULL, put_gelu },

@@ -95,6 +95,18 @@ static bool is_hidden_view(const recorder *r, const dt_tensor *x)
     return false;
 }
 
+/* The constant without dimensions that has x's bits; -1: none. */
+static int64_t equal_number(const recorder *r, const dt_tensor *x)
+{
+    const bool number = x->kind == NULL && x->rank == 0 && x->storage != NULL && !r->shapes_only;
+    for (int64_t i = 0; i < r->t->n_values && number; i++) {
+        const dt_trace_value *v = &r->t->value[i];
+        if (v->kind != DT_VALUE_CONSTANT || v->rank != 0 || v->dtype != x->dtype) continue;
+        if (memcmp(dt__values(v->tensor), dt__values(x), dt_dtype_size(x->dtype)) == 0) return i;
+    }
+    return -1;
+}
+
 static dt_status find(recorder *r, const dt_call *c, dt_tensor *x, int64_t *id)
 {
     for (*id = r->t->n_values - 1; *id >= 0; --*id) {
@@ -105,6 +117,8 @@ static dt_status find(recorder *r, const dt_call *c, dt_tensor *x, int64_t *id)
         v.tensor = x;
         return add_value(r, &v, x, id);
     }
+    *id = equal_number(r, x);
+    if (*id >= 0) return DT_OK;
     if (is_positions(r, x)) {
         v = (dt_trace_value){ .kind = DT_VALUE_POSITIONS, .name = "", .call = -1 };
         return add_value(r, &v, x, id);

@@ -6,6 +6,7 @@
 /* ---- one operand ----------------------------------------------------------------------------- */
 
 static double neg(double x, double b) { return (void)b, -x; }
+static double magnitude(double x, double b) { return (void)b, fabs(x); }
 static double exponential(double x, double b) { return (void)b, exp(x); }
 static double logarithm(double x, double b) { return (void)b, log(x); }
 static double root(double x, double b) { return (void)b, sqrt(x); }
@@ -186,6 +187,7 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { 55, "MAXIMUM", 2, 2, run_limit, { 0 }, larger },
     { 57, "MINIMUM", 2, 2, run_limit, { 0 }, smaller },
     { 59, "NEG", 1, 1, run_one, { 0 }, neg },
+    { 101, "ABS", 1, 1, run_one, { 0 }, magnitude },
     { 73, "LOG", 1, 1, run_one, { 0 }, logarithm },
     { 75, "SQRT", 1, 1, run_one, { 0 }, root },
     { 76, "RSQRT", 1, 1, run_one, { 0 }, inverse_root },

@@ -46,6 +46,7 @@ static const struct {
     { 97, 4 },  /* RESIZE_NEAREST_NEIGHBOR */
     { 98, 2 },  /* LEAKY_RELU */
     { 100, 3 }, /* MIRROR_PAD */
+    { 101, 5 }, /* ABS */
     { 111, 1 }, /* ELU */
     { 114, 6 }, /* QUANTIZE */
     { 117, 1 }, /* HARD_SWISH */
