@@ -95,9 +95,22 @@ for name in $(grep -ohE '\b(src|tests|include|examples|configs|scripts)/[A-Za-z0
     [ -e "$name" ] || complain "no file $name, but a page names it"
 done
 
-# Keys of recipes, as docs/recipe.md lists them: N stands for a place in a list.
-awk -F '`' '/^## `/ { block = $2 } /^\| `/ && block != "" { print block "." $2 }' docs/recipe.md |
-    sed 's/\.N\b//g' > "$scratch/keys"
+# Keys of recipes, as docs/recipe.md lists them: N stands for a place in a list. A row "keys of
+# [`qat.weight`]" has the keys of that place.
+awk -F '`' '
+    /^## `/ { block = $2 }
+    /^\| `/ && block != "" {
+        key[++n] = block "." $2
+        if ($3 ~ /^ \| keys of \[$/) { from[++aliases] = $4 "."; to[aliases] = key[n] "." }
+    }
+    END {
+        for (round = 1; round <= 2; round++) for (a = 1; a <= aliases; a++) {
+            last = n
+            for (i = 1; i <= last; i++) if (index(key[i], from[a]) == 1)
+                key[++n] = to[a] substr(key[i], length(from[a]) + 1)
+        }
+        for (i = 1; i <= n; i++) print key[i]
+    }' docs/recipe.md | sed 's/\.N\b//g' | sort -u > "$scratch/keys"
 # shellcheck disable=SC2046,SC2086 # lists of words
 for key in $(grep -ohE '`(train|qat|convert|quantize|cluster)\.[a-z_0-9.]+`' \
     $(printf '%s\n' $pages | grep -vE 'plan|recipe') | tr -d '`' | grep -vE '\.(h|bin)$' |

@@ -331,7 +331,8 @@ static const char introduction[] =
     "  has at most 1 MiB and is nested at most 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory. `data.dir` is put before data "
-    "files.\n";
+    "files.\n"
+    "- Keys that several places have are listed once: *keys of* names that place.\n";
 
 static void write_range(dt__out *o, const dt_key *key)
 {
@@ -369,6 +370,10 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_ITEMS] = "list of layers",
         [DT_KEY_LIST] = "list of maps",
     };
+    if (key->choices == dt_activation_names) {
+        dt__out_text(o, "[activation](#activations)");
+        return;
+    }
     for (int i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
         dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
@@ -378,47 +383,90 @@ static void write_words(dt__out *o, const dt_key *key)
     if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
 }
 
-/* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
- * `resumable`: a key above is resumable. */
-static void write_rows(dt__out *o, const dt_key *keys, const char *prefix, bool resumable)
+/* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight"; with or
+ * without keys that are another form of one (`model.pack` as a map). */
+static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms, char path[160])
 {
+    const size_t n = strlen(path);
     for (const dt_key *k = keys; k->name != NULL; k++) {
-        char path[96];
-        const size_t n = strlen(prefix), m = strlen(k->name);
-        if (n + m + 4 > sizeof path) continue;
-        memcpy(path, prefix, n);
-        memcpy(path + n, k->name, m + 1);
-        if (k->type != DT_KEY_MAP) {
-            dt__out_format(o, "| `%s` | ", path);
-            write_words(o, k);
-            dt__out_text(o, " | ");
-            if (is_required(k)) {
-                dt__out_text(o, "required");
-            } else if (k->fallback != NULL && *k->fallback != 0) {
-                dt__out_format(o, "`%s`", k->fallback);
-            }
-            dt__out_text(o, " | ");
-            dt__out_text(o, k->text);
-            if (k->was != NULL) dt__out_format(o, " (was `%s`)", k->was);
-            if (resumable || k->resumable) dt__out_text(o, " (resumable)");
-            dt__out_text(o, " |\n");
-        }
-        if (k->keys != NULL) {
-            memcpy(path + n + m, k->type == DT_KEY_LIST ? ".N." : ".",
-                   k->type == DT_KEY_LIST ? 4 : 2);
-            write_rows(o, k->keys, path, resumable || k->resumable);
-        }
+        if (k->keys == NULL || (k->other_form && !other_forms)) continue;
+        snprintf(path + n, 160 - n, "%s%s%s", n > 0 ? "." : "", k->name,
+                 k->type == DT_KEY_LIST ? ".N" : "");
+        if (k->keys == table || find_table(k->keys, table, other_forms, path)) return true;
+    }
+    path[n] = 0;
+    return false;
+}
+
+/* Where a table of keys is described: the first of its places that is not another form of a key,
+ * else the first. Empty: a table outside of blocks, as those of families. */
+static void find_home(const dt_key *table, char path[160])
+{
+    path[0] = 0;
+    if (!find_table(dt_recipe_keys, table, false, path)) {
+        find_table(dt_recipe_keys, table, true, path);
     }
 }
 
-static void write_section(dt__out *o, const char *title, const char *text, const dt_key *keys)
+static void write_key_row(dt__out *o, const dt_key *k, const char *path, bool resumable)
+{
+    dt__out_format(o, "| `%s` | ", path);
+    write_words(o, k);
+    dt__out_text(o, " | ");
+    if (is_required(k)) {
+        dt__out_text(o, "required");
+    } else if (k->fallback != NULL && *k->fallback != 0) {
+        dt__out_format(o, "`%s`", k->fallback);
+    }
+    dt__out_text(o, " | ");
+    dt__out_text(o, k->text);
+    if (k->was != NULL) dt__out_format(o, " (was `%s`)", k->was);
+    if (resumable || k->resumable) dt__out_text(o, " (resumable)");
+    dt__out_text(o, " |\n");
+}
+
+/* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
+ * Keys that another place has, too, are described at one of them, and the others refer to it.
+ * `resumable`: a key above is resumable. */
+static void write_rows(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
+                       bool resumable)
+{
+    for (const dt_key *k = keys; k->name != NULL; k++) {
+        char path[96], whole[160], home[160];
+        const bool is_list = k->type == DT_KEY_LIST;
+        snprintf(path, sizeof path, "%s%s", prefix, k->name);
+        if (k->type != DT_KEY_MAP) write_key_row(o, k, path, resumable);
+        if (k->keys == NULL) continue;
+        snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
+        find_home(k->keys, home);
+        if (home[0] != 0 && strcmp(home, whole) != 0) {
+            dt__out_format(o, "| `%s%s` | keys of [`%s`](#%.*s) |  | %s |\n", path,
+                           is_list ? ".N" : "", home, (int)strcspn(home, "."), home, k->text);
+            continue;
+        }
+        snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
+        write_rows(o, k->keys, block, path, resumable || k->resumable);
+    }
+}
+
+static void write_section(dt__out *o, const dt_key *block, const char *title, const char *text,
+                          const dt_key *keys)
 {
     dt__out_format(o, "\n## %s\n\n", title);
     const char first = *text;
     dt__out_format(o, "%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
     dt__out_text(o, text + 1);
     dt__out_text(o, ".\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
-    write_rows(o, keys, "", false);
+    write_rows(o, keys, block->name, "", false);
+}
+
+static void write_activations(dt__out *o)
+{
+    dt__out_text(o, "\n## Activations\n\n");
+    for (int i = 0; dt_activation_names[i] != NULL; i++) {
+        dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", dt_activation_names[i]);
+    }
+    dt__out_text(o, ".\n");
 }
 
 /* Every kind of layer, with the keys that all of them have said once. */
@@ -439,7 +487,7 @@ static void write_kinds(dt__out *o)
         dt__out_text(o, " |\n");
         for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
             const dt_key one[] = { *k, { 0 } };
-            if (strcmp(k->name, "from") != 0) write_rows(o, one, prefix, false);
+            if (strcmp(k->name, "from") != 0) write_rows(o, one, "layers", prefix, false);
         }
     }
 }
@@ -454,15 +502,17 @@ dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
         char title[64] = "`";
         strncat(title, k->name, 40);
         strcat(title, "`");
-        write_section(&o, title, k->text, k->keys);
+        write_section(&o, k, title, k->text, k->keys);
         const dt_family *family;
         for (int i = 0; k->keys == dt_model_keys && (family = dt_family_at(i)) != NULL; i++) {
             char name[80] = "`model` of family `";
             strncat(name, family->name, 40);
             strcat(name, "`");
-            write_section(&o, name, family->text, family->keys);
+            write_section(&o, k, name, family->text, family->keys);
         }
-        if (k->keys == dt_model_keys) write_kinds(&o);
+        if (k->keys != dt_model_keys) continue;
+        write_activations(&o);
+        write_kinds(&o);
     }
     return o.status;
 }
