@@ -19,7 +19,7 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     keys->quantize = keys->quantize || patch->has_quantize;
 }
 
-/* What LiteRT multiplies, where no key says otherwise (docs/litert.md). */
+/* What LiteRT multiplies, where no key says otherwise (docs/runtimes.md). */
 static void take_litert(dt__plan_line *l, const given *weight, const given *input)
 {
     const dt__conv_state *conv = dt__conv_state_of(l->module);
