@@ -95,13 +95,13 @@ for name in $(grep -ohE '\b(src|tests|include|examples|configs|scripts)/[A-Za-z0
     [ -e "$name" ] || complain "no file $name, but a page names it"
 done
 
-# Keys of recipes, as docs/recipe.md lists them: N stands for a place in a list. A row "keys of
-# [`qat.weight`]" has the keys of that place.
+# Keys of recipes, as docs/recipe.md lists them: N stands for a place in a list. A line "keys of
+# [`qat.weight`]" stands for the keys of that place.
 awk -F '`' '
     /^## `/ { block = $2 }
-    /^\| `/ && block != "" {
+    /^- `/ && block != "" {
         key[++n] = block "." $2
-        if ($3 ~ /^ \| keys of \[$/) { from[++aliases] = $4 "."; to[aliases] = key[n] "." }
+        if ($3 ~ /^: keys of \[$/) { from[++aliases] = $4 "."; to[aliases] = key[n] "." }
     }
     END {
         for (round = 1; round <= 2; round++) for (a = 1; a <= aliases; a++) {

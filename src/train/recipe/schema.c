@@ -332,7 +332,8 @@ static const char introduction[] =
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory. `data.dir` is put before data "
     "files.\n"
-    "- Keys that several places have are listed once: *keys of* names that place.\n";
+    "- Keys that several places have are listed once: *keys of* names that place.\n"
+    "- In parentheses: what the key takes, then its default, or *required*.\n";
 
 static void write_range(dt__out *o, const dt_key *key)
 {
@@ -408,44 +409,46 @@ static void find_home(const dt_key *table, char path[160])
     }
 }
 
-static void write_key_row(dt__out *o, const dt_key *k, const char *path, bool resumable)
+/* "type; required", "type; default" or the type alone. */
+static void write_takes(dt__out *o, const dt_key *k)
 {
-    dt__out_format(o, "| `%s` | ", path);
     write_words(o, k);
-    dt__out_text(o, " | ");
-    if (is_required(k)) {
-        dt__out_text(o, "required");
-    } else if (k->fallback != NULL && *k->fallback != 0) {
-        dt__out_format(o, "`%s`", k->fallback);
-    }
-    dt__out_text(o, " | ");
+    if (is_required(k)) dt__out_text(o, "; required");
+    else if (k->fallback != NULL && *k->fallback != 0) dt__out_format(o, "; `%s`", k->fallback);
+}
+
+static void write_line(dt__out *o, const dt_key *k, const char *path, bool resumable)
+{
+    dt__out_format(o, "- `%s` (", path);
+    write_takes(o, k);
+    dt__out_text(o, "): ");
     dt__out_text(o, k->text);
     if (k->was != NULL) dt__out_format(o, " (was `%s`)", k->was);
     if (resumable || k->resumable) dt__out_text(o, " (resumable)");
-    dt__out_text(o, " |\n");
+    dt__out_text(o, "\n");
 }
 
-/* Writes a row per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
+/* Writes a line per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
  * Keys that another place has, too, are described at one of them, and the others refer to it.
  * `resumable`: a key above is resumable. */
-static void write_rows(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
-                       bool resumable)
+static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
+                        bool resumable)
 {
     for (const dt_key *k = keys; k->name != NULL; k++) {
         char path[96], whole[160], home[160];
         const bool is_list = k->type == DT_KEY_LIST;
         snprintf(path, sizeof path, "%s%s", prefix, k->name);
-        if (k->type != DT_KEY_MAP) write_key_row(o, k, path, resumable);
+        if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
         if (k->keys == NULL) continue;
         snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
         find_home(k->keys, home);
         if (home[0] != 0 && strcmp(home, whole) != 0) {
-            dt__out_format(o, "| `%s%s` | keys of [`%s`](#%.*s) |  | %s |\n", path,
-                           is_list ? ".N" : "", home, (int)strcspn(home, "."), home, k->text);
+            dt__out_format(o, "- `%s%s`: keys of [`%s`](#%.*s): %s\n", path, is_list ? ".N" : "",
+                           home, (int)strcspn(home, "."), home, k->text);
             continue;
         }
         snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
-        write_rows(o, k->keys, block, path, resumable || k->resumable);
+        write_lines(o, k->keys, block, path, resumable || k->resumable);
     }
 }
 
@@ -456,8 +459,8 @@ static void write_section(dt__out *o, const dt_key *block, const char *title, co
     const char first = *text;
     dt__out_format(o, "%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
     dt__out_text(o, text + 1);
-    dt__out_text(o, ".\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
-    write_rows(o, keys, block->name, "", false);
+    dt__out_text(o, ".\n\n");
+    write_lines(o, keys, block->name, "", false);
 }
 
 static void write_activations(dt__out *o)
@@ -469,26 +472,67 @@ static void write_activations(dt__out *o)
     dt__out_text(o, ".\n");
 }
 
-/* Every kind of layer, with the keys that all of them have said once. */
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Whether the page says the same of both keys. */
+static bool is_same(const dt_key *a, const dt_key *b)
+{
+    return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
+           a->most == b->most && a->multiple == b->multiple && a->choices == b->choices &&
+           is_same_text(a->fallback, b->fallback) && is_same_text(a->text, b->text);
+}
+
+static bool has_same(const dt_item_kind *kind, const dt_key *key)
+{
+    const dt_key *k = kind->keys + 1;
+    while (k->name != NULL && !is_same(k, key)) k++;
+    return k->name != NULL;
+}
+
+/* A line for a key of kind `at`, with all kinds that have the same one; none if an earlier kind has
+ * it, which has written the line. `from` is said once, in front of the list. */
+static void write_layer_key(dt__out *o, int at, const dt_key *key)
+{
+    const dt_item_kind *kind;
+    if (strcmp(key->name, "from") == 0) return;
+    for (int i = 0; i < at; i++) {
+        if (has_same(dt_layer_kind_at(i), key)) return;
+    }
+    dt__out_format(o, "- `%s` of", key->name);
+    for (int i = at; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        if (has_same(kind, key)) dt__out_format(o, "%s `%s`", i > at ? "," : "", kind->name);
+    }
+    dt__out_text(o, " (");
+    write_takes(o, key);
+    dt__out_format(o, "): %s\n", key->text);
+}
+
+/* Every kind of layer with the names of its keys, then each key once. */
 static void write_kinds(dt__out *o)
 {
     const dt_item_kind *kind;
-    dt__out_text(o,
-                 "\n## Layers of `model.layers`\n\n"
-                 "A layer is a map whose first key is its kind and whose value is the layer's "
-                 "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
-                 "`from` names the\nlayers or inputs that it reads; without it, it reads the "
-                 "layer before.\n\n| layer, key | type | default | meaning |\n|---|---|---|---|\n");
+    dt__out_text(o, "\n## Layers of `model.layers`\n\n"
+                    "A layer is a map whose first key is its kind and whose value is the layer's "
+                    "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
+                    "`from` names the\nlayers or inputs that it reads; without it, it reads the "
+                    "layer before. The kinds, each with its other keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
-        char prefix[64];
-        snprintf(prefix, sizeof prefix, "%s.", kind->name);
-        dt__out_format(o, "| **`%s`** | | | ", kind->name);
+        dt__out_format(o, "- **`%s`**: ", kind->name);
         dt__out_text(o, kind->text);
-        dt__out_text(o, " |\n");
+        const char *between = ". ";
         for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
-            const dt_key one[] = { *k, { 0 } };
-            if (strcmp(k->name, "from") != 0) write_rows(o, one, "layers", prefix, false);
+            if (strcmp(k->name, "from") == 0) continue;
+            dt__out_format(o, "%s`%s`", between, k->name);
+            between = ", ";
         }
+        dt__out_text(o, "\n");
+    }
+    dt__out_text(o, "\n### Keys of layers\n\n");
+    for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) write_layer_key(o, i, k);
     }
 }
 
