@@ -324,7 +324,7 @@ static const char introduction[] =
     "  each value comes from. `~key` removes a key. `qat.rules.0.skip=true` reaches into a list.\n"
     "- `detent config schema` prints a JSON schema, which editors use to complete and to check.\n"
     "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
-    "  number is wanted, `no` is a string where a string is wanted. Only `true` and `false` are\n"
+    "  number is expected, `no` is a string where a string is expected. Only `true` and `false` are\n"
     "  booleans; quotes make a string. Numbers are decimal, `64`, `-1`, `0.1`, `3e-4`.\n"
     "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
     "recipe\n"
