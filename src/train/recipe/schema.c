@@ -343,9 +343,9 @@ static void write_range(dt__out *o, const dt_key *key)
     if (least == 0 && !above) {
         dt__out_text(o, ", not negative");
     } else if (below && above) {
-        dt__out_text(o, ", ");
+        dt__out_text(o, " ");
         dt__out_real(o, least);
-        dt__out_text(o, " to ");
+        dt__out_text(o, "…");
         dt__out_real(o, most);
     } else {
         dt__out_text(o, below ? ", at least " : ", at most ");
