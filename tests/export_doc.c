@@ -49,6 +49,7 @@ static void say_op(FILE *f, const dt_op *op, int *count)
     for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
         if (!e->traced) continue;
         const char *to = e->becomes(op->name);
+        if (to == NULL && op->lower != NULL) to = "its calls";
         fprintf(f, " %s |", to == NULL ? "-" : to);
         *count++ += to != NULL;
     }
