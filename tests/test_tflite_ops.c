@@ -35,6 +35,7 @@ typedef struct op_case {
     ONE(name) { return dt_##name(t, x[0], x[1]); }
 
 MAP(neg)
+MAP(abs)
 MAP(exp)
 MAP(square)
 MAP(tanh)
@@ -201,6 +202,7 @@ ONE(lstm_cell)
 
 static const op_case op_cases[] = {
     { "neg", ROWS, neg_of },
+    { "abs", ROWS, abs_of },
     { "exp", ROWS, exp_of },
     { "log", ROWS, log_of },
     { "sqrt", IMAGE, sqrt_of },

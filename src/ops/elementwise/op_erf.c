@@ -1,33 +1,8 @@
 /* The error function, element by element.
  *     y = 2 / sqrt(pi) times the integral of e^-s^2 from 0 to x      dx = dy 2 / sqrt(pi) e^-x^2 */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
+#include "ops/elementwise/unary.h"
 
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
-
-static void forward(const dt_call *c)
-{
-    c->kernels->erf(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    c->kernels->erf_backward(dt__count(dy), dt__data(c->arg[0]), dt__data(dy), dt__data_mut(dx[0]));
-}
-
-const dt_op dt__op_erf = {
-    .name = "erf",
-    .text = "y = erf(x)",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .arg = { DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .over_dy = { true },
-};
-
-dt_tensor *dt_erf(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_erf, DT__CALL(x)); }
+DT__UNARY(erf, "y = erf(x)", DT__OPERAND, NULL)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.25, 0, 1e-4, 0.75 } } },

@@ -1,20 +1,6 @@
 /* The swish in three pieces, element by element (Howard et al. 2019).
  *     y = x min(max(x + 3, 0), 6) / 6      dx = dy (x <= -3 ? 0 : x < 3 ? x / 3 + 1/2 : 1) */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
-
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
-
-static void forward(const dt_call *c)
-{
-    c->kernels->hardswish(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    c->kernels->hardswish_backward(dt__count(dy), dt__data(c->arg[0]), dt__data(dy),
-                                   dt__data_mut(dx[0]));
-}
+#include "ops/elementwise/unary.h"
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
 {
@@ -23,23 +9,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
     out[0] = dt_div(t, dt_mul(t, in[0], gate), dt_number(t, in[0], 6));
 }
 
-const dt_op dt__op_hardswish = {
-    .name = "hardswish",
-    .text = "y = x min(max(x + 3, 0), 6) / 6",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .arg = { DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .over_dy = { true },
-    .lower = lower,
-};
-
-dt_tensor *dt_hardswish(dt_tape *t, dt_tensor *x)
-{
-    return dt_apply(t, &dt__op_hardswish, DT__CALL(x));
-}
+DT__UNARY(hardswish, "y = x min(max(x + 3, 0), 6) / 6", DT__OPERAND, lower)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -4, -3, -1.5, 0, 3 } } }, .n_y = 5,

@@ -1,20 +1,6 @@
 /* The sigmoid linear unit (SiLU, swish), element by element (Elfwing et al. 2017).
  *     y = x s      dx = dy s (1 + x (1 - s))      s = 1 / (1 + e^-x) */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
-
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
-
-static void forward(const dt_call *c)
-{
-    c->kernels->silu(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    c->kernels->silu_backward(dt__count(dy), dt__data(c->arg[0]), dt__data(dy),
-                              dt__data_mut(dx[0]));
-}
+#include "ops/elementwise/unary.h"
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
 {
@@ -22,20 +8,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
     out[0] = dt_mul(t, in[0], dt_sigmoid(t, in[0]));
 }
 
-const dt_op dt__op_silu = {
-    .name = "silu",
-    .text = "y = x / (1 + e^-x)",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .arg = { DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .over_dy = { true },
-    .lower = lower,
-};
-
-dt_tensor *dt_silu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_silu, DT__CALL(x)); }
+DT__UNARY(silu, "y = x / (1 + e^-x)", DT__OPERAND, lower)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 4 }, .given = true, .values = { -2, 0, 1, 3 } } }, .n_y = 4,

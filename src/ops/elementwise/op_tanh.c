@@ -1,33 +1,7 @@
 /* tanh, element by element.      y = tanh(x)      dx = dy * (1 - y^2) */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
+#include "ops/elementwise/unary.h"
 
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
-
-static void forward(const dt_call *c)
-{
-    c->kernels->tanh(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    c->kernels->tanh_backward(dt__count(dy), dt__data(c->out[0]), dt__data(dy),
-                              dt__data_mut(dx[0]));
-}
-
-const dt_op dt__op_tanh = {
-    .name = "tanh",
-    .text = "y = tanh(x)",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .y = DT_VALUE },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .over_dy = { true },
-};
-
-dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_tanh, DT__CALL(x)); }
+DT__UNARY(tanh, "y = tanh(x)", DT__RESULT, NULL)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
