@@ -37,7 +37,7 @@
 #define LAYERS 2
 #define MOST_NODES 16 /* of a tape */
 
-/* ---- memory: a program may end where a library returns an error -------------------------------- */
+/* ---- memory: a program may end where a library returns an error ------------------------------ */
 
 static void *zeros(int64_t count, size_t size)
 {
@@ -49,7 +49,7 @@ static void *zeros(int64_t count, size_t size)
 
 static float *floats(int64_t count) { return zeros(count, sizeof(float)); }
 
-/* ---- quantization ------------------------------------------------------------------------------ */
+/* ---- quantization ---------------------------------------------------------------------------- */
 
 /* code = clamp(rne(x / scale), min - zero, max - zero) + zero, x / scale being x * (1 / scale) */
 static int8_t encode(float x, float inverse, int zero, int min, int max)
@@ -111,7 +111,7 @@ static void free_rows(row_codes *r)
     free(r->zero);
 }
 
-/* ---- parameters and the FakeQuantTensor --------------------------------------------------------- */
+/* ---- parameters and the FakeQuantTensor ------------------------------------------------------ */
 
 typedef struct parameter {
     int count;
@@ -154,7 +154,7 @@ static float weight_at(const fake_quant_tensor *w, int n, int k)
     return decode(w->codes[at], 0, w->scale[n * w->groups + k / GROUP]);
 }
 
-/* ---- products: y = x W^T + bias ---------------------------------------------------------------- */
+/* ---- products: y = x W^T + bias -------------------------------------------------------------- */
 
 /* What the integer product reads of a weight. A packed one has two codes in a byte, the first in
  * the low half, each row padded to a byte. */
@@ -227,7 +227,7 @@ static void float_product(const fake_quant_tensor *w, const float *bias, int row
     }
 }
 
-/* ---- the tape ---------------------------------------------------------------------------------- */
+/* ---- the tape -------------------------------------------------------------------------------- */
 
 typedef struct layer layer;
 typedef struct node node;
@@ -282,7 +282,7 @@ static node *data(tape *t, int rows, int columns, const float *x)
     return y;
 }
 
-/* ---- operations -------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 /* y = max(x, 0)      dx = dy where x > 0, else 0 */
 static void relu_backward(node *y)
@@ -398,7 +398,7 @@ static float mean_square(node *y, const float *target)
     return (float)(lane[0] / n);
 }
 
-/* ---- the optimizer ----------------------------------------------------------------------------- */
+/* ---- the optimizer --------------------------------------------------------------------------- */
 
 /* Gradient descent with momentum, in place:      b = momentum b + g      p = p - rate b */
 static void sgd(parameter *p, float rate, float momentum, bool first)
@@ -411,7 +411,7 @@ static void sgd(parameter *p, float rate, float momentum, bool first)
     }
 }
 
-/* ---- packing ----------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 /* A layer to ship: 4 bits a weight, a float a group. */
 static weight_codes pack(const layer *l)
@@ -455,7 +455,7 @@ static void packed_forward(const weight_codes p[LAYERS], int rows, const float *
     free(h);
 }
 
-/* ---- the network, its data, and the program ---------------------------------------------------- */
+/* ---- the network, its data, and the program -------------------------------------------------- */
 
 typedef struct settings {
     uint32_t seed;
