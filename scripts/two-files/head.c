@@ -1,0 +1,26 @@
+/* Formulas are computed as they are written: no product and sum becomes one operation, since results
+ * are promised bit for bit. */
+#ifdef __FAST_MATH__
+#error "-ffast-math changes results: compile detent.c without it"
+#endif
+#if defined __clang__
+#pragma STDC FP_CONTRACT OFF
+#elif defined __GNUC__ && !defined __STRICT_ANSI__ /* with -std=c17 it is the default */
+#pragma GCC optimize("fp-contract=off")
+#endif
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+/* What a compiler cannot know: `omp simd` helps with -fopenmp-simd; the cases of detent's tests are
+ * in these files; texts of errors are cut on purpose, and what a refusal leaves unset is not read. */
+#if defined __GNUC__
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#pragma GCC diagnostic ignored "-Wunused-const-variable"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC diagnostic ignored "-Wformat-truncation"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include "detent.h"
+

@@ -1,0 +1,132 @@
+/* What detent.c lacks: a single process has no other ranks, and formats and tokenizers that are not
+ * in it are refused by name. */
+#include "cluster/cluster.h"
+#include "io/gguf/gguf.h"
+#include "io/hf/hf.h"
+
+#include <detent/text.h>
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+bool dt__is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+dt_status dt__hf_open(dt_ctx *ctx, const char *folder, dt_file **out)
+{
+    *out = NULL;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "'%s' is a folder: detent.c reads files of detent and safetensors, and only the "
+                   "whole library reads folders of Hugging Face",
+                   folder);
+}
+
+dt_status dt__gguf_read(dt_file *file)
+{
+    return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                   "'%s' is a GGUF file, which only the whole library reads, not detent.c",
+                   file->path);
+}
+
+dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
+                             dt_tokenizer **out)
+{
+    (void)text;
+    (void)bytes;
+    if (out != NULL) *out = NULL;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "%s: only the whole library has tokenizers, not detent.c", name);
+}
+
+void dt_tokenizer_free(dt_tokenizer *k) { (void)k; }
+
+dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name, dt_text_tokens *out)
+{
+    *out = DT_NO_TEXT_TOKENS;
+    if (text == NULL) return DT_OK;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "%s: only the whole library reads tokens of texts, not detent.c", name);
+}
+
+/* ---- ranks: there is one, so nothing below that exchanges is called ---------------------------- */
+
+int dt__cluster_rank(const dt__cluster *c)
+{
+    (void)c;
+    return 0;
+}
+
+int dt__cluster_ranks(const dt__cluster *c)
+{
+    (void)c;
+    return 1;
+}
+
+void dt__range_of_rank(const dt__bucket_tensor *x, int rank, int ranks, int64_t range[2])
+{
+    (void)rank;
+    (void)ranks;
+    range[0] = 0;
+    range[1] = x->count;
+}
+
+dt_status dt__buckets_make(dt_ctx *ctx, dt__cluster *c, const dt__buckets_plan *plan,
+                           dt__buckets *out)
+{
+    (void)c;
+    (void)plan;
+    (void)out;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "detent.c has no ranks");
+}
+
+void dt__buckets_free(dt__buckets *b) { (void)b; }
+
+void dt__bucket_post(dt__bucket *b, dt__bucket_task task)
+{
+    (void)b;
+    (void)task;
+}
+
+void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
+{
+    (void)c;
+    (void)job;
+}
+
+dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
+{
+    (void)c;
+    (void)job;
+    return DT_OK;
+}
+
+bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
+{
+    (void)c;
+    (void)x;
+    return true;
+}
+
+dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t bytes)
+{
+    (void)c;
+    (void)what;
+    (void)data;
+    (void)bytes;
+    return DT_OK;
+}
+
+dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__segment *part,
+                                   int to)
+{
+    (void)c;
+    (void)what;
+    (void)part;
+    (void)to;
+    return DT_OK;
+}
