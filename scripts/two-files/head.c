@@ -18,7 +18,9 @@
 #pragma GCC diagnostic ignored "-Wunused-const-variable"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-#if defined __GNUC__ && !defined __clang__
+#if defined __clang__
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* fields left out on purpose */
+#elif defined __GNUC__
 #pragma GCC diagnostic ignored "-Wformat-truncation"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
