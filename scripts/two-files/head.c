@@ -1,4 +1,4 @@
-/* Formulas are computed as they are written: no product and sum becomes one operation, since results
+/* Formulas are computed as they are written, and no product and sum becomes one operation: results
  * are promised bit for bit. */
 #ifdef __FAST_MATH__
 #error "-ffast-math changes results: compile detent.c without it"
@@ -11,15 +11,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-/* What a compiler cannot know: `omp simd` helps with -fopenmp-simd; the cases of detent's tests are
- * in these files; texts of errors are cut on purpose, and what a refusal leaves unset is not read. */
+/* `omp simd` is for -fopenmp-simd, and cases are for detent's tests. */
 #if defined __GNUC__
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #pragma GCC diagnostic ignored "-Wunused-const-variable"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
+/* Fields are left out on purpose, as texts of errors are cut; what a refusal leaves unset is not
+ * read. */
 #if defined __clang__
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers" /* fields left out on purpose */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #elif defined __GNUC__
 #pragma GCC diagnostic ignored "-Wformat-truncation"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -53,7 +53,7 @@ dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name, 
                    "%s: only the whole library reads tokens of texts, not detent.c", name);
 }
 
-/* ---- ranks: there is one, so nothing below that exchanges is called ---------------------------- */
+/* ---- ranks: there is one, so nothing that exchanges is called -------------------------------- */
 
 int dt__cluster_rank(const dt__cluster *c)
 {
