@@ -26,4 +26,3 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include "detent.h"
-

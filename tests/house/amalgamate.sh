@@ -1,9 +1,10 @@
 #!/bin/sh
 # amalgamate.sh SOURCE LIBRARY: scripts/amalgamate makes two files that compile without a warning
-# and without another library, with threads and without; detent.h is C++ too. Every example that needs
-# nothing else is built with them and with the library, in the folder LIBRARY, prints the same and
-# writes the same bytes. To save time they train for few steps, and nothing is optimized.
-# DETENT_TESTS=all optimizes, runs them as they are, and once more without threads.
+# and without another library, with threads and without; detent.h is C++ too, and detent.c has all
+# that it declares. Every example that needs nothing else is built with them and with the library,
+# in the folder LIBRARY, prints the same and writes the same bytes. To save time they train for few
+# steps, and nothing is optimized. DETENT_TESTS=all optimizes, runs them as they are, and once more
+# without threads.
 set -eu
 command -v python3 > /dev/null || { echo 'python3 is missing'; exit 77; }
 source=$(cd "$1" && pwd)
@@ -37,6 +38,17 @@ echo '#include "detent.h"' > header.cc
 "${CXX:-c++}" -std=c++17 -Wall -Wextra -Werror -fsyntax-only header.cc
 if command -v clang-14 > /dev/null; then
     clang-14 -std=c17 -Wall -Wextra -Werror -fsyntax-only detent.c
+fi
+
+# What detent.h declares.
+nm detent.o | sed -n 's/.* [A-Z] \(dt_\)/\1/p' | sort > defined
+awk '/DT_API/ { text = "" } { text = text $0 } text ~ /DT_API/ && /;/ {
+    if (match(text, /dt_[a-z0-9_]+ *[(;[]/)) print substr(text, RSTART, RLENGTH - 1); text = "" }' \
+    detent.h | tr -d ' ' | sort -u > declared
+[ "$(grep -c . declared)" -ge 300 ] || { echo 'detent.h has hardly a function'; exit 1; }
+if comm -23 declared defined | grep .; then
+    echo 'detent.c lacks these functions of detent.h'
+    exit 1
 fi
 
 # The headers that an example includes are those of detent.h.
