@@ -56,7 +56,8 @@ is_core() {
     of_detent=$(sed -n 's|^#include <detent/\(.*\)\.h>.*|\1|p' "$1")
     [ "$of_detent" ] || return 1
     for header in $of_detent; do
-        grep -q "^#ifndef DETENT_$(echo "$header" | tr a-z A-Z)_H" detent.h || return 1
+        guard=DETENT_$(echo "$header" | tr '[:lower:]' '[:upper:]')_H
+        grep -q "^#ifndef $guard" detent.h || return 1
     done
 }
 
