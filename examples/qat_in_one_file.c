@@ -232,7 +232,8 @@ static void float_product(const fake_quant_tensor *w, const float *bias, int row
 typedef struct layer layer;
 typedef struct node node;
 
-/* A result of an operation, and how its gradient becomes that of its operands. */
+/* A result of an operation, and how its gradient becomes that of its operand. One operation reads
+ * each node, so gradients are written, not added to. */
 struct node {
     int rows, columns;
     float *value, *gradient;
@@ -318,8 +319,8 @@ static node *fake_quantize(tape *t, node *x)
     return y;
 }
 
-/* A layer has a hook that runs before its forward, on its input. QAT is this hook, and the enabled
- * FakeQuantTensor: the layer itself has no code for it. */
+/* A layer has a hook that runs before its forward, on its input. QAT is this hook, which gives the
+ * input codes, and the enabled FakeQuantTensor. */
 struct layer {
     fake_quant_tensor weight;
     parameter bias;
