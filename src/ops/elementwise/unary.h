@@ -11,14 +11,14 @@
 #define DT__OPERAND arg[0]
 #define DT__RESULT out[0]
 
-/* Defines the op and its public function. `meaning` is its `lower`, or NULL. */
+/* Defines the op. `meaning` is its `lower`, or NULL. */
 #define DT__UNARY(op_name, formula, reads, meaning)                                                \
-    static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }                            \
-    static void forward(const dt_call *c)                                                          \
+    static dt_status op_name##_shape(dt_call *c) { return dt__shape_like(c, 0); }                  \
+    static void op_name##_forward(const dt_call *c)                                                \
     {                                                                                              \
         c->kernels->op_name(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));             \
     }                                                                                              \
-    static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
+    static void op_name##_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)    \
     {                                                                                              \
         c->kernels->op_name##_backward(dt__count(dy), dt__data(c->reads), dt__data(dy),            \
                                        dt__data_mut(dx[0]));                                       \
@@ -29,15 +29,11 @@
         .in_name = { "x" },                                                                        \
         .out_name = { "y" },                                                                       \
         .saves = { .reads = DT_VALUE },                                                            \
-        .shape = shape,                                                                            \
-        .forward = forward,                                                                        \
-        .backward = backward,                                                                      \
+        .shape = op_name##_shape,                                                                  \
+        .forward = op_name##_forward,                                                              \
+        .backward = op_name##_backward,                                                            \
         .over_dy = { true },                                                                       \
         .lower = meaning,                                                                          \
-    };                                                                                             \
-    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x)                                              \
-    {                                                                                              \
-        return dt_apply(t, &dt__op_##op_name, DT__CALL(x));                                        \
-    }
+    };
 
 #endif
