@@ -27,27 +27,27 @@ static void forward(const dt_call *c)
     c->kernels->where(&w, dt__data_mut(c->y));
 }
 
+/* A zero, and a value for each element of the result. */
 static size_t scratch(const dt_call *c)
 {
-    return (size_t)c->out[0]->count * dt_dtype_size(c->out[0]->dtype);
+    return (size_t)(c->out[0]->count + 1) * dt_dtype_size(c->out[0]->dtype);
 }
 
-/* dy where the operand was chosen, else 0; of one element the sum. */
+/* dy where the operand was chosen, else 0; of one element for all the sum. */
 static void pass(const dt_call *c, const dt_tensor *dy, int i, dt_tensor *dx)
 {
-    const bool one = dx->count != dy->count;
-    void *to = one ? c->scratch : dt__data_mut(dx);
-    void *zero = dt__data_mut(dx); /* read before it is written, where it is not `to` */
-    c->kernels->fill(1, 0, one ? zero : c->scratch);
-    const void *none = one ? zero : c->scratch;
+    const bool summed = dx->count != dy->count;
+    const void *zero = c->scratch;
+    void *to = summed ? (char *)c->scratch + dt_dtype_size(dy->dtype) : dt__data_mut(dx);
+    c->kernels->fill(1, 0, c->scratch);
     const dt__where w = { dy->count,
                           dt__data(c->arg[X]),
-                          i == A ? dt__data(dy) : none,
-                          i == A ? none : dt__data(dy),
+                          i == A ? dt__data(dy) : zero,
+                          i == A ? zero : dt__data(dy),
                           i == A,
                           i == B };
     c->kernels->where(&w, to);
-    if (!one) return;
+    if (!summed) return;
     c->kernels->sum(&(dt__reduce){ .rank = 1,
                                    .dims = { dy->count },
                                    .over = { true },
