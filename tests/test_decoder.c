@@ -135,7 +135,8 @@ static void check_in_context(uint64_t seed, form f, int64_t least)
 
 START_TEST(logits_have_the_bits_of_one_pass)
 {
-    for (uint64_t seed = 0; seed < 60; seed++) {
+    const int64_t n = test_networks((test_draws){ .usual = 60, .sanitized = 12 });
+    for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
         for (form f = PLAIN; f < FORMS; f++) check_in_context(seed, f, 1);
     }
 }
@@ -480,6 +481,9 @@ static void logits_behind(dt_module *m, int cache, const int32_t *ids, const int
     dt_decoder_free(d);
 }
 
+/* One length of as many; other windows have other lengths. */
+static const test_draws length_steps = { .usual = 1, .sanitized = 4 };
+
 /* Any pieces of a text have one result, in floats that of one pass. */
 START_TEST(windows_take_any_pieces)
 {
@@ -491,7 +495,8 @@ START_TEST(windows_take_any_pieces)
     float got[40], want[40];
     draw_text((uint64_t)_i, ids);
     dt_module *m = windowed_llama(ctx, TEXT, kinds[_i].window, kinds[_i].full_every);
-    for (int k = 0; k < DT__COUNT_OF(lengths); k++) {
+    const int64_t step = test_count(length_steps);
+    for (int64_t k = _i % step; k < DT__COUNT_OF(lengths); k += step) {
         const int64_t n = lengths[k], pieces[] = { 1, 61, n };
         float *whole = pass(m, ids, n);
         for (int cache = 0; cache < DT_CACHES; cache++) {

@@ -268,7 +268,8 @@ static void check_encoding(const dt_tokenizer *k, void *library)
     encode_function *encode = (encode_function *)function_of(library, "story_encode");
     decode_function *decode = (decode_function *)function_of(library, "story_decode");
     dt__stream s = dt__stream_of(5, DT__FOR_USER);
-    for (int i = 0; i < 2000; i++) {
+    const int64_t draws = test_count((test_draws){ .usual = 2000, .sanitized = 100 });
+    for (int i = 0; i < draws; i++) {
         char text[LONGEST];
         int32_t got[LONGEST];
         dt_ids want = { 0 };
@@ -298,7 +299,8 @@ static void check_sampling(void *library, int64_t vocab)
     int32_t *room = malloc((size_t)vocab * sizeof *room);
     dt_tensor *logits;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &vocab, &logits));
-    for (int i = 0; i < 3000; i++) {
+    const int64_t draws = test_count((test_draws){ .usual = 3000, .sanitized = 168 });
+    for (int i = 0; i < draws; i++) {
         float *x = dt_data_mut(logits);
         for (int64_t k = 0; k < vocab; k++) x[k] = (float)dt__random_below(&s, 50) * 0.2F;
         const sampling how = { (double)(i % 4) * 0.4, i % 3 == 0 ? 1 : 0.3 * (i % 3), i % 7,
@@ -352,6 +354,13 @@ static void same_program(dt_module *m, const dt_model_info *info, const char *fo
     free(out);
 }
 
+/* What is exported has no sanitizer: there it need only run. */
+#ifdef TEST_SANITIZED
+#define LEVEL "-O0"
+#else
+#define LEVEL "-O2"
+#endif
+
 START_TEST(text_is_that_of_the_tokenizer)
 {
     char folder[TEST_PATH], path[TEST_PATH], page[TEST_PATH], json[1 << 18] = "";
@@ -375,11 +384,12 @@ START_TEST(text_is_that_of_the_tokenizer)
     test_folder(folder);
     test_join(path, folder, "out");
     TEST_OK(ctx, dt_export(m, &info, "c", &options, path, NULL));
-    const int status = test_shell(NULL,
-                                  "cd '%s' && cc -O2 -std=c99 -pedantic -Wall -Wextra -Wconversion "
-                                  "-Werror story.c story_text.c -DSTORY_MAIN -o story && ./story x "
-                                  "3 > out.txt && cc -O2 -shared -fPIC story_text.c -o text.so",
-                                  path);
+    const int status =
+        test_shell(NULL,
+                   "cd '%s' && cc " LEVEL " -std=c99 -pedantic -Wall -Wextra -Wconversion "
+                   "-Werror story.c story_text.c -DSTORY_MAIN -o story && ./story x "
+                   "3 > out.txt && cc " LEVEL " -shared -fPIC story_text.c -o text.so",
+                   path);
     ck_assert_msg(status == 0, "%s does not compile and run", tokenizers[_i]);
     same_program(m, &info, path);
     test_join(page, path, "README.md");

@@ -121,31 +121,35 @@ static void discard(product *p)
     free(p->c0);
 }
 
-/* Element (i, k) of a matrix held as x[i step + k], or transposed, as x[k step + i]. */
-static int64_t place(bool transposed, int64_t step, int64_t i, int64_t k)
-{
-    return transposed ? k * step + i : i * step + k;
-}
-
-/* Element (i, j) in the stated order. */
+/* Element (i, j) in the stated order. Row i of a, and column j of b, have a step between terms. */
 static double element(const product *p, int64_t i, int64_t j)
 {
     const dt__gemm *g = &p->g;
-    double sum = g->accumulate ? get(p->dtype, p->c0, i * g->ldc + j) : 0;
-    for (int64_t k = 0; k < g->k; k++) {
-        const int64_t at = place(g->trans_a, g->lda, i, k), by = place(!g->trans_b, g->ldb, j, k);
-        const double a = get(p->dtype, p->a, at), b = get(p->dtype, p->b, by);
-        sum = p->dtype == DT_F64 ? sum + a * b : (double)fmaf((float)a, (float)b, (float)sum);
+    const int64_t step = g->trans_a ? g->lda : 1, next = g->trans_b ? 1 : g->ldb;
+    const int64_t at = g->trans_a ? i : i * g->lda, by = g->trans_b ? j * g->ldb : j;
+    const double c = g->accumulate ? get(p->dtype, p->c0, i * g->ldc + j) : 0;
+    if (p->dtype == DT_F64) {
+        const double *a = (const double *)p->a + at, *b = (const double *)p->b + by;
+        double sum = c;
+        for (int64_t k = 0; k < g->k; k++) sum += a[k * step] * b[k * next];
+        return sum;
     }
-    return sum;
+    const float *a = (const float *)p->a + at, *b = (const float *)p->b + by;
+    float sum = (float)c;
+    for (int64_t k = 0; k < g->k; k++) sum = fmaf(a[k * step], b[k * next], sum);
+    return (double)sum;
 }
 
-/* Every element of c, also those between rows, which must stay. */
+/* Of how many elements of c one is computed anew. */
+static const test_draws element_steps = { .usual = 1, .sanitized = 13 };
+
+/* Elements of c, also those between rows, which must stay. */
 static void check(const product *p)
 {
     const dt__gemm *g = &p->g;
+    const int64_t step = p->c_count > 1000 ? test_count(element_steps) : 1;
     for (int64_t i = 0; i < g->m; i++) {
-        for (int64_t j = 0; j < g->ldc; j++) {
+        for (int64_t j = i % step; j < g->ldc; j += step) {
             const int64_t at = i * g->ldc + j;
             const double want = j < g->n ? element(p, i, j) : get(p->dtype, p->c0, at);
             const double got = get(p->dtype, p->c, at);
@@ -185,6 +189,8 @@ static const shape shapes[] = {
 
 /* One shape of as many; others have their turn with other transpositions. */
 static const test_draws shape_steps = { .usual = 1, .quick = 2, .sanitized = 4 };
+static const test_draws which_steps = { .usual = 1,
+                                        .sanitized = 3 }; /* of operands from a source */
 
 START_TEST(equals_a_triple_loop)
 {
@@ -212,11 +218,12 @@ START_TEST(sources_fill_operands_block_by_block)
     const int64_t step = test_count(shape_steps);
     for (int64_t s = _i / 2 % step; s < DT__COUNT_OF(shapes) + DT__COUNT_OF(more); s += step) {
         const bool usual = s < DT__COUNT_OF(shapes);
-        for (int which = 1; which < 4; which++) {
+        const int64_t by = test_count(which_steps);
+        for (int64_t which = 1 + (_i / 2 + s / step) % by; which < 4; which += by) {
             product p =
                 make(dtype, usual ? shapes[s] : more[s - DT__COUNT_OF(shapes)], _i / 2, &stream);
             filled f;
-            fill(&p, which, &f);
+            fill(&p, (int)which, &f);
             run(ctx, dtype, &f.g);
             check(&p);
             discard(&p);
@@ -328,7 +335,8 @@ START_TEST(sinks_take_every_element_once)
         p.g.c_sink = &sink;
         p.g.c = NULL;
         run(ctx, DT_F32, &p.g);
-        for (int64_t i = 0; i < p.c_count; i++) {
+        const int64_t step = p.c_count > 1000 ? test_count(element_steps) : 1;
+        for (int64_t i = s; i < p.c_count; i += step) {
             const float want = (float)element(&p, i / p.s.n, i % p.s.n) + bias[i % p.s.n];
             TEST_EACH(to.y[i] == want, "element %lld: %g, not %g", (long long)i, to.y[i], want);
         }

@@ -197,14 +197,25 @@ START_TEST(blocks_change_no_bit_of_an_integer_head)
 }
 END_TEST
 
-/* Under a sanitizer as many rows as are two blocks of doubles, or with a teacher of floats. */
+/* Under a sanitizer as many rows as are two blocks: of floats, or half as many of doubles or with
+ * a teacher. */
 static const test_draws rows = { .usual = 300, .sanitized = 132 };
+static const test_draws wide_rows = { .usual = 300, .sanitized = 70 };
+static const test_draws doubles = { .usual = 2, .sanitized = 1 }; /* without a teacher, and with */
 
 START_TEST(blocks_agree_on_every_road)
 {
     for (int road = 0; road < ROADS; road++) {
-        for (int teacher = 0; teacher < 2; teacher++) {
-            setup s = { test_count(rows), 12, 8705, road, 2, ENTROPY, .teacher = teacher == 1 };
+        const int64_t kinds = road == DOUBLES ? test_count(doubles) : 2;
+        for (int teacher = 0; teacher < kinds; teacher++) {
+            const bool wide = road == DOUBLES || teacher == 1;
+            setup s = { test_count(wide ? wide_rows : rows),
+                        12,
+                        8705,
+                        road,
+                        2,
+                        ENTROPY,
+                        .teacher = teacher == 1 };
             s.options.label_smoothing = 0.1;
             s.options.distill = teacher == 1 ? 0.3 : 0;
             s.options.temperature = 2;
@@ -226,10 +237,18 @@ START_TEST(blocks_agree_on_every_road)
 }
 END_TEST
 
+static const test_draws road_steps = { .usual = 1, .sanitized = INTEGER - FLOATS };
+
 START_TEST(threads_change_no_bit)
 {
-    for (int road = FLOATS; road <= INTEGER; road++) {
-        setup s = { 132, 20, 8705, road, 1, ENTROPY, .teacher = true };
+    for (int road = FLOATS; road <= INTEGER; road += (int)test_count(road_steps)) {
+        setup s = { test_count((test_draws){ .usual = 132, .sanitized = 70 }),
+                    20,
+                    8705,
+                    road,
+                    1,
+                    ENTROPY,
+                    .teacher = true };
         s.options.distill = 0.5;
         outcome a, b;
         run(&s, false, &a);

@@ -283,7 +283,7 @@ static void check_roads(const random_net *d, const char *path)
 }
 
 /* One network of as many: each is quantized four times. */
-static const test_draws road_steps = { .usual = 1, .sanitized = 2 };
+static const test_draws road_steps = { .usual = 1, .sanitized = 4 };
 
 START_TEST(caching_threads_and_interruptions_change_no_bit)
 {
@@ -326,7 +326,8 @@ START_TEST(errors_of_layers_are_smaller)
     o.rounding.rounder = DT_ROUND_GPTQ;
     o.done = add_error;
     o.user = &e;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    const int64_t n = test_networks((test_draws){ .usual = 20, .sanitized = 5 });
+    for (uint64_t seed = 1; seed <= (uint64_t)n; seed++) {
         const random_net d = random_net_of_family(seed, names[_i]);
         prepared p;
         prepare_net(&p, &d, 2);
@@ -334,7 +335,7 @@ START_TEST(errors_of_layers_are_smaller)
         free_net(&p);
     }
     const double ratio = exp((e.rounded - e.nearest) / (double)e.layers);
-    ck_assert_int_gt(e.layers, 90);
+    ck_assert_int_gt(e.layers, 9 * n / 2);
     ck_assert_int_eq(e.worse, 0);
     ck_assert_msg(ratio < 0.9, "gptq / nearest is %g over %d layers", ratio, (int)e.layers);
 }
@@ -344,7 +345,8 @@ END_TEST
  * fetched once a layer; a module without children runs once a batch, a layer twice. */
 START_TEST(no_layer_is_computed_twice)
 {
-    for (uint64_t seed = 1; seed <= 10; seed++) {
+    const int64_t nets = test_networks((test_draws){ .usual = 10, .sanitized = 3 });
+    for (uint64_t seed = 1; seed <= (uint64_t)nets; seed++) {
         random_net d = random_net_of_family(seed, families[_i]);
         prepared p;
         dt_ptq_report report;

@@ -293,7 +293,7 @@ static const char *const rounders[] = { "quantize.rounder=gptq", "quantize.round
 #define ROUNDERS ((int)(sizeof rounders / sizeof rounders[0]))
 
 /* Under a sanitizer each rounder runs on one of as many networks. */
-static const test_draws net_steps = { .usual = 1, .sanitized = 2 };
+static const test_draws net_steps = { .usual = 1, .sanitized = 4 };
 
 /* Every rounder on every network: the same bytes on one and three threads, and a valid file. */
 START_TEST(threads_change_no_byte)

@@ -303,6 +303,9 @@ START_TEST(updates_weigh_by_labels)
 }
 END_TEST
 
+/* Under a sanitizer one case in three is cut and resumed; all run. */
+static const test_draws cut_steps = { .usual = 1, .sanitized = 3 };
+
 /* Experts together with other settings of a recipe: the run resumes bit for bit; the converted
  * model has the bits of the trained one, or after a rounder those of its file. */
 START_TEST(experts_work_with_all_other_settings)
@@ -331,14 +334,16 @@ START_TEST(experts_work_with_all_other_settings)
     test_join(parts.dir, folder, "parts");
     whole.threads = 1;
     run(&whole);
-    parts.stop_at = 5;
-    parts.wanted = DT_ERR_INTERRUPTED;
-    run(&parts);
-    parts.stop_at = 0;
-    parts.wanted = DT_OK;
-    parts.resume = true;
-    run(&parts);
-    assert_same_file(whole.dir, parts.dir, "model.safetensors");
+    if (_i % test_count(cut_steps) == 0) {
+        parts.stop_at = 5;
+        parts.wanted = DT_ERR_INTERRUPTED;
+        run(&parts);
+        parts.stop_at = 0;
+        parts.wanted = DT_OK;
+        parts.resume = true;
+        run(&parts);
+        assert_same_file(whole.dir, parts.dir, "model.safetensors");
+    }
     ck_assert(cases[_i].rounds ? whole.summary.same_bits_from_file
                                : whole.summary.same_bits_as_qat);
 }
