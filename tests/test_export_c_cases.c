@@ -263,10 +263,15 @@ static dt_module *quantized(const scheme *k, int layers, dt_tensor **x)
     return m;
 }
 
+/* Under a sanitizer each scheme has either images or rows; as many of both. */
+static const test_draws kinds_of_layers = { .usual = 1, .sanitized = 2 };
+
 START_TEST(schemes_have_the_same_bits)
 {
+    const int64_t step = test_count(kinds_of_layers);
     for (int i = _i; i < DT__COUNT_OF(schemes); i += 2) {
         for (int layers = IMAGES; layers <= ROWS; layers++) {
+            if ((i / 2 + layers) % step != 0) continue;
             dt_tensor *x;
             dt_module *m = quantized(&schemes[i], layers, &x);
             c_check_model(m, x, COMPILER, schemes[i].name);
