@@ -268,6 +268,38 @@ START_TEST(several_chunks_of_samples)
 }
 END_TEST
 
+/* Two formats in front of the samples: none is taken for the right one. */
+START_TEST(several_formats)
+{
+    static const int16_t samples[8] = { 1, 2, 3 };
+    dt_ctx *ctx = sample_context(1);
+    dt__array_file a;
+    for (int i = 0; i < 8; i++) {
+        const int bytes = 1 + i % 2;
+        const uint32_t size = (uint32_t)(bytes * (1 + i % 3));
+        const wav_parts w = { .channels = 1,
+                              .rate = RATE,
+                              .bytes = bytes,
+                              .said = size,
+                              .samples = samples,
+                              .size = size };
+        file_bytes f = wav_of(&w), two = { 0 };
+        const size_t head = 12, format = 8 + 16; /* "RIFF" size "WAVE", "fmt " size format */
+        ck_assert_mem_eq(f.v + head, "fmt ", 4);
+        file_put(&two, f.v, head + format);
+        file_put(&two, f.v + head, f.n - head);
+        two.v[head + format + 12] ^= (uint8_t)(i / 4); /* the same format, or another rate */
+        test_write_file(path_of("formats.wav"), two.v, two.n);
+        file_free(&two);
+        file_free(&f);
+        TEST_FAILS(ctx, DT_ERR_FORMAT, "several format chunks",
+                   dt__array_file_open(ctx, path_of("formats.wav"), &a));
+        dt__array_file_close(&a);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- data sets ---------------------------------------------------------------------------- */
 
 static char said[4096];
@@ -580,6 +612,7 @@ Suite *test_sound_files_suite(void)
     tcase_add_test(c, without_samples);
     tcase_add_test(c, refused);
     tcase_add_test(c, several_chunks_of_samples);
+    tcase_add_test(c, several_formats);
     tcase_add_test(c, data_set);
     tcase_add_test(c, for_a_model);
 #if defined DETENT_SNDFILE

@@ -18,9 +18,9 @@
 /* What the chunks before the samples say. */
 typedef struct header {
     uint32_t format, bits;
-    int bytes;         /* of a sample; 0: there was no format */
-    uint64_t size64;   /* of the samples, in RF64 */
-    bool is_64, known; /* known: by this reader */
+    int bytes;                /* of a sample; 0: there was no format */
+    uint64_t size64;          /* of the samples, in RF64 */
+    bool is_64, given, known; /* given: by a chunk; known: by this reader */
 } header;
 
 /* The subformats that are formats have this GUID behind their number. */
@@ -29,6 +29,10 @@ static const uint8_t guid[14] = { 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38
 static dt_status read_format(dt__array_file *a, const uint8_t *p, size_t size, header *h)
 {
     if (size < 16) return dt__array_fail(a, DT_ERR_FORMAT, "a format chunk of %zu bytes", size);
+    if (h->given) {
+        return dt__array_fail(a, DT_ERR_FORMAT, "it has several format chunks; one is expected");
+    }
+    h->given = true;
     const uint32_t channels = dt__u16_at(p + 2), align = dt__u16_at(p + 12);
     h->format = dt__u16_at(p);
     h->bits = dt__u16_at(p + 14);
