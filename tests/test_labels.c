@@ -348,6 +348,34 @@ START_TEST(values_decide_later)
 }
 END_TEST
 
+/* NaN among numbers is a missing value, and among words a word. */
+START_TEST(missing_numbers_are_no_class)
+{
+    static const char *const missing[] = { "nan", "NaN", "NAN", "-nan", "+NaN" };
+    static const char *const others[] = { "1", "1.50", "-3", "1e2", "cat" };
+    dt_ctx *ctx = sample_context(1);
+    opened p;
+    test_folder(folder);
+    for (int i = 0; i < 25; i++) {
+        const dt_data_options o = options_of(true);
+        const char *other = others[i % 5];
+        char text[80];
+        snprintf(text, sizeof text, "row,kind\n1,%s\n2,2\n3,%s\n4,%s\n", other, missing[i / 5],
+                 other);
+        test_write_text(path_of("t.csv"), text);
+        if (i % 5 < 4) {
+            TEST_FAILS(ctx, DT_ERR_FORMAT, "a missing value is not a class",
+                       open_parts(ctx, &o, &p));
+            continue;
+        }
+        TEST_OK(ctx, open_parts(ctx, &o, &p));
+        ck_assert_int_eq(dt_dataset_classes(p.part[0]), 3);
+        opened_free(&p);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status collect(void *user, const char *text, size_t bytes)
 {
     return strlen(strncat(user, text, bytes)) < 1000 ? DT_OK : DT_ERR_NOMEM;
@@ -452,6 +480,7 @@ Suite *test_labels_suite(void)
     tcase_add_test(cases, shares_have_every_class);
     tcase_add_test(cases, a_model_decides);
     tcase_add_test(cases, values_decide_later);
+    tcase_add_test(cases, missing_numbers_are_no_class);
     tcase_add_test(cases, channels_come_first);
     tcase_add_loop_test(cases, every_allocation, 0, 4);
     suite_add_tcase(suite, cases);

@@ -107,7 +107,7 @@ static dt_status name_classes(const dt__array_file *a, dt__labels *l, int32_t *l
     int64_t *to = dt__alloc_array(a->ctx, l->words.n, sizeof *to);
     if (to == NULL) return DT_ERR_NOMEM;
     const dt_status status = dt__labels_close(a->ctx, l, to);
-    for (int64_t i = 0; i < n; i++) label[i] = (int32_t)to[label[i]];
+    for (int64_t i = 0; i < n && status == DT_OK; i++) label[i] = (int32_t)to[label[i]];
     dt__release(a->ctx, to);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "data/value_text.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* The integer of a value's text: a value that has a fraction, or is too large, is none. */
 static bool is_integer(const char *value, int64_t *out)
@@ -15,6 +16,33 @@ static bool is_integer(const char *value, int64_t *out)
 static int by_value(const void *a, const void *b)
 {
     return dt__value_compare(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whether a label is NaN, as numbers that are missing are written. */
+static bool is_nan_text(const char *word)
+{
+    word += *word == '-' || *word == '+';
+    return strcasecmp(word, "nan") == 0;
+}
+
+/* A missing value among numbers is not a class. Beside another word numbers are words, and so is
+ * it. */
+static dt_status check_missing(dt_ctx *ctx, const dt__labels *l)
+{
+    char value[DT__VALUE_TEXT];
+    const char *missing = NULL;
+    bool number = false;
+    for (int64_t i = 0; i < l->words.n; i++) {
+        const char *word = l->words.word[i];
+        if (is_nan_text(word)) missing = word;
+        else if (dt__value_text(word, strlen(word), value)) number = true;
+        else return DT_OK;
+    }
+    if (missing == NULL || !number) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "data: a label is '%s', and all others are numbers: a missing value is not a "
+                   "class; leave out the rows that have it",
+                   missing);
 }
 
 /* Fills l->values with the values of all words, and to[i] with the number of that of word i; with
@@ -125,6 +153,7 @@ dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to)
 {
     if (l->is_closed) return DT_OK;
     DT__TRY(take_values(ctx, l, to));
+    if (l->values.n == 0) DT__TRY(check_missing(ctx, l));
     const int64_t n = l->values.n;
     int64_t least = INT64_MAX, most = -1;
     bool integers = n > 0;

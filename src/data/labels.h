@@ -59,7 +59,7 @@ typedef enum dt__label_fault {
 dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
                                int32_t *out);
 /* After the training data: decides what the words are; to[i] becomes the class of word i, [n].
- * Nothing happens to labels that are closed. NOMEM. */
+ * Nothing happens to labels that are closed. FORMAT: NaN among numbers; NOMEM. */
 dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to);
 /* Labels that are numbers 0 to most of classes; `all` occur. False: they name classes. */
 bool dt__labels_are_numbers(const dt__labels *l, int64_t most, bool all);
