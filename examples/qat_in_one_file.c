@@ -598,11 +598,16 @@ static bool packed_is_equal(const network *net, const settings *s, const float *
 int main(int argc, char **argv)
 {
     settings s = { 1, 72, 40, 4, 512, 32, 400, 200, 0.05f, 0.9f };
-    if (argc > 1) s.seed = (uint32_t)strtoul(argv[1], NULL, 10);
+    char none[] = "", *end = none;
+    if (argc > 1) s.seed = (uint32_t)strtoul(argv[1], &end, 10);
+    if (argc > 5 || *end != 0) {
+        fprintf(stderr, "usage: %s [seed [inputs [hidden [outputs]]]], all numbers\n", argv[0]);
+        return 2;
+    }
     int *const sizes[] = { &s.inputs, &s.hidden, &s.outputs };
     for (int i = 0; i < 3 && i + 2 < argc; i++) {
-        const long size = strtol(argv[i + 2], NULL, 10);
-        if (size < 2 || size > 1024) {
+        const long size = strtol(argv[i + 2], &end, 10);
+        if (*end != 0 || size < 2 || size > 1024) {
             fprintf(stderr, "a size must be a number in 2 ... 1024, not '%s'\n", argv[i + 2]);
             return 2;
         }

@@ -208,12 +208,35 @@ START_TEST(the_file_and_the_library_have_the_same_bits)
 }
 END_TEST
 
+/* Words that are not numbers, sizes that are too small or large, and one word too many. */
+START_TEST(wrong_arguments_are_refused)
+{
+    static const char *const given[][6] = {
+        { "seed" },
+        { "--help" },
+        { "1x" },
+        { "1", "40x" },
+        { "1", "8", "1" },
+        { "1", "8", "8", "1025" },
+        { "1", "8", "", "2" },
+        { "1", "8", "8", "2", "2" },
+    };
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        char *argv[8] = { "one" };
+        int argc = 1;
+        for (int k = 0; given[i][k] != NULL; k++) argv[argc++] = (char *)(uintptr_t)given[i][k];
+        ck_assert_int_eq(dt_one_file_main(argc, argv), 2);
+    }
+}
+END_TEST
+
 Suite *test_one_file_suite(void)
 {
     Suite *s = suite_create("one_file");
     TCase *c = tcase_create("bits");
     tcase_add_loop_test(c, the_file_and_the_library_have_the_same_bits, 0,
                         (int)test_count((test_draws){ .usual = 40, .sanitized = 4, .quick = 10 }));
+    tcase_add_test(c, wrong_arguments_are_refused);
     suite_add_tcase(s, c);
     return s;
 }
