@@ -13,6 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
 strict='-std=c17 -Wall -Wextra -Werror'
+if "$source/scripts/amalgamate" --help 2>/dev/null; then exit 1; fi
 "$source/scripts/amalgamate" "$work"
 cd "$work"
 
