@@ -232,6 +232,51 @@ START_TEST(what_is_missing_is_named)
 }
 END_TEST
 
+/* Ops whose `lower` comes back to them: one calls itself, two call each other. */
+static const dt_op circles[3];
+
+static void call_self(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    out[0] = dt_apply(t, &circles[0], in, 1, given);
+}
+
+static void call_next(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    out[0] = dt_apply(t, &circles[2], in, 1, given);
+}
+
+static void call_first(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    out[0] = dt_relu(t, dt_apply(t, &circles[1], in, 1, given));
+}
+
+#define CIRCLE(title, to)                                                                          \
+    {                                                                                              \
+        .name = title, .in_name = { "x" }, .out_name = { "y" }, .options_size = sizeof(options),   \
+        .defaults = &defaults, .keys = keys, .shape = like_x, .forward = relu2, .lower = to        \
+    }
+
+static const dt_op circles[3] = { CIRCLE("self", call_self), CIRCLE("one", call_next),
+                                  CIRCLE("other", call_first) };
+
+START_TEST(lowering_without_an_end_is_refused)
+{
+    open_chain(0, 1);
+    chain *c = dt_module_state(m);
+    c->op[_i] = &circles[_i];
+    const dt_trace_input in = { .dtype = DT_F32,
+                                .rank = 3,
+                                .dims = { 1, dt_dim(x, 1), dt_dim(x, 2) } };
+    const dt_trace_options o = { .input = &in,
+                                 .n_inputs = 1,
+                                 .becomes = dt_exporter_named("onnx")->becomes };
+    dt_trace *t = NULL;
+    TEST_FAILS(ctx, DT_ERR_STATE, "must not come back to itself", dt_trace_create(m, &o, &t));
+    dt_trace_free(t);
+    close_chain();
+}
+END_TEST
+
 Suite *test_lower_suite(void)
 {
     Suite *s = suite_create("lower");
@@ -241,6 +286,7 @@ Suite *test_lower_suite(void)
     tcase_add_test(c, onnx_has_their_bits);
     tcase_add_test(c, tflite_is_near);
     tcase_add_test(c, what_is_missing_is_named);
+    tcase_add_loop_test(c, lowering_without_an_end_is_refused, 0, 3);
     suite_add_tcase(s, c);
     return s;
 }

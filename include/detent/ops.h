@@ -106,8 +106,9 @@ struct dt_op {
     /* What the op means in evaluation, as calls of other ops: writes its result to out[0], and each
      * further result that a model may read. An operand that is not given is NULL. An error is the
      * tape's; a call that has no such meaning, as one that writes statistics, leaves out[0] as it
-     * is. Formats that have no such operator export these calls, and tests compare them with
-     * forward and backward. NULL: the op is a primitive. */
+     * is. A `lower` that comes back to its own op is STATE. Formats that have no such operator
+     * export these calls, and tests compare them with forward and backward. NULL: the op is a
+     * primitive. */
     void (*lower)(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out);
 };
 

@@ -477,12 +477,24 @@ static bool is_lowered(const dt_tape *t, const dt_op *op)
     return op->lower != NULL && t->lowers != NULL && t->lowers(t->lowers_user, op);
 }
 
+/* The most calls of `lower` within each other: an op that comes back to itself has no end. */
+#define MOST_LOWERED 32
+
 /* False: the call does not lower; it runs as it is. */
 static bool lower(const dt_call *c, dt_tensor **out, int n_out)
 {
     dt_tensor *y[DT_MAX_OUT] = { NULL };
     if (!is_lowered(c->tape, c->op)) return false;
+    if (c->tape->lowered == MOST_LOWERED) {
+        dt_tape_fail(c->tape, DT_ERR_STATE,
+                     "%s: its lower calls ops whose lowers call others, more than %d deep; one "
+                     "must not come back to itself",
+                     c->op->name, MOST_LOWERED);
+        return true;
+    }
+    c->tape->lowered++;
     c->op->lower(c->tape, c->in, c->options, y);
+    c->tape->lowered--;
     for (int i = 0; i < n_out; i++) out[i] = y[i];
     return y[0] != NULL || c->tape->status != DT_OK;
 }

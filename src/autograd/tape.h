@@ -90,6 +90,7 @@ struct dt_tape {
     /* Whether an op runs as the calls of its `lower`, if it has that; NULL: none does. */
     bool (*lowers)(void *user, const dt_op *op);
     void *lowers_user;
+    int lowered; /* calls of `lower` that are running, within each other */
     /* Called when an op begins to compute, and when it has computed; NULL: none. */
     void (*on_compute)(void *user, const dt_op *op, bool begins);
     void *on_compute_user;
