@@ -438,6 +438,43 @@ START_TEST(norms_compute_their_activation)
 }
 END_TEST
 
+/* Rows and blocks of zeros, of which relu makes many. */
+START_TEST(blocks_of_zeros_are_numbers)
+{
+    static const int presets[] = { DT_INT8_BLOCK_INT4_WEIGHT, DT_INT8_DYNAMIC_INT4_WEIGHT,
+                                   DT_INT8_DYNAMIC_INT8_WEIGHT };
+    const random_net d = { .seed = 0 };
+    const int64_t dims[] = { 3, 64 };
+    const dt_trace_input in = { .name = "x", .dtype = DT_F32, .rank = 2, .dims = { 1, 64 } };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_export_summary summary;
+    example e = { .ctx = NULL };
+    dt_qat_options qat = dt_qat_defaults();
+    qat.preset = presets[_i];
+    test_folder(folder);
+    test_join(path, folder, "zeros.onnx");
+    TEST_OK(NULL, dt_ctx_create(&e.ctx, NULL));
+    TEST_OK(e.ctx, dt_linear_create(e.ctx, 64, 5, true, &e.m));
+    TEST_OK(e.ctx, dt_prepare(e.m, &qat));
+    TEST_OK(e.ctx, dt_convert(e.m, NULL, NULL));
+    TEST_OK(e.ctx, dt_tensor_create(e.ctx, DT_F32, 2, dims, &e.x));
+    TEST_OK(e.ctx, dt_fill_normal(e.x, 0, 1));
+    float *x = dt_data_mut(e.x);
+    for (int i = 0; i < 64; i++) {
+        x[i] = i % 2 == 0 ? -0.0F : 0; /* a row */
+        if (i < 32) x[64 + i] = 0;     /* a block */
+    }
+    e.y = output_of(e.m, e.x);
+    const dt_exporter *to = dt_exporter_named("onnx");
+    const dt_trace_options o = { .input = &in, .n_inputs = 1, .becomes = to->becomes };
+    TEST_OK(e.ctx, dt_trace_create(e.m, &o, &e.trace));
+    TEST_OK(e.ctx, export_to(e.m, e.trace, path, &summary));
+    check_outputs(&d, &e, path, false);
+    example_free(&e);
+    test_remove(folder);
+}
+END_TEST
+
 /* ---- what can go wrong ----------------------------------------------------------------------- */
 
 static const int64_t sizes[] = { 12, 9, 4, 0 };
@@ -565,6 +602,7 @@ Suite *test_export_onnx_suite(void)
     tcase_add_test(networks, experts_in_blocks);
     tcase_add_loop_test(networks, modules_of_programs, 0, 2);
     tcase_add_loop_test(networks, norms_compute_their_activation, 0, 3);
+    tcase_add_loop_test(networks, blocks_of_zeros_are_numbers, 0, 3);
     tcase_set_timeout(bad, 300);
     tcase_add_checked_fixture(bad, open_ctx, close_ctx);
     tcase_add_test(bad, every_allocation);

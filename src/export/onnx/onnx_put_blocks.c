@@ -24,7 +24,8 @@ static void put_block(dt__put *p, const dt_quant_spec *q, dt__value x, dt__value
     dt__value axes = DT__PUT_I64(p, -1);
     dt__value lo = DT__PUT(p, "Min", DT__PUT(p, "ReduceMin", x, axes), dt__put_f32(p, 0));
     dt__value hi = DT__PUT(p, "Max", DT__PUT(p, "ReduceMax", x, axes), dt__put_f32(p, 0));
-    dt__value a = DT__PUT(p, "Max", DT__PUT(p, "Neg", lo), hi);
+    /* Of zeros of both signs Max may give either, and 1 / -0 is below every number. */
+    dt__value a = DT__PUT(p, "Abs", DT__PUT(p, "Max", DT__PUT(p, "Neg", lo), hi));
     dt__value inverse = DT__PUT(p, "Div", dt__put_f32(p, most), a);
     dt__value none = DT__PUT(p, "Less", dt__put_f32(p, FLT_MAX), inverse);
     dt__value scale = stored(p, q, DT__PUT(p, "Div", a, dt__put_f32(p, most)));

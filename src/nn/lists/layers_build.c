@@ -94,6 +94,9 @@ static dt_status append(const layer *l, dt_module *holder, const char *name, dt_
     dt_shape out;
     DT__TRY(dt__add_made(holder, name, DT_OK, part, &part));
     DT__TRY(dt__layer_shape(s->b->tape, part, in, n_in, &out));
+    for (int d = 0; d < out.rank; d++) {
+        if (out.dims[d] == 0) return dt_fail(s->b->ctx, DT_ERR_SHAPE, "no element would be left");
+    }
     for (int i = 0; i < n_in; i++) {
         node.in[i] = first ? l->number[i] : *number;
         node.same_shapes &= memcmp(&in[i], &out, sizeof out) == 0;

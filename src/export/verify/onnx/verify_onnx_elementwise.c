@@ -13,6 +13,8 @@ static double real_mul(double a, double b) { return a * b; }
 static double real_div(double a, double b) { return a / b; }
 static double real_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 static double real_max(double a, double b) { return isnan(a) || a > b ? a : b; }
+/* Operator Max leaves the sign of zero open: this takes the one that a file may not rely on. */
+static double real_larger(double a, double b) { return a == 0 && b == 0 ? -0.0 : real_max(a, b); }
 static double real_prelu(double x, double slope) { return x < 0 ? x * slope : x; }
 
 static double real_neg(double x, double b) { return (void)b, -x; }
@@ -233,7 +235,7 @@ const dt__verify_operator dt__verify_elementwise[] = {
     BINARY("Div", NUMBERS, real_div, whole_div),
     BINARY("PRelu", NUMBERS, real_prelu, whole_prelu),
     FOLD("Min", NUMBERS, real_min, whole_min),
-    FOLD("Max", NUMBERS, real_max, whole_max),
+    FOLD("Max", NUMBERS, real_larger, whole_max),
     COMPARE("Equal", PLAIN, is_equal, whole_equal),
     COMPARE("Less", NUMBERS, is_less, whole_less),
     COMPARE("LessOrEqual", NUMBERS, is_less_or_equal, whole_less_or_equal),
