@@ -16,9 +16,9 @@ runtime has one batch size of the list, drawn by SEED. A cell is
              of bounds, bits that were promised and differ, detent's own interpreter (--verify) of
              another opinion than the runtime, a layer that could not be drawn. Each is printed.
 Logits of GGUF files and of folders of floats are compared with those that detent computes of the
-file, and of a GGUF file as it was trained with the model's; `read again` compares the two where the
-model has no codes of activations. Where codes of tokens' activations may flip, the bound is of the
-root of the mean square, and OUTLIER times as much of the largest for each value.
+file, and of a GGUF file with activations in blocks with the model's; `read again` compares the two
+where the model has no codes of activations. Where codes of tokens' activations may flip, the bound
+is of the root of the mean square, and OUTLIER times as much of the largest for each value.
 
 Behind the table are the distinct reasons of refused cells. Exit status 1: there are others. A
 runtime that ends its process is an `other`, and a new process goes on behind that file.
@@ -51,6 +51,7 @@ FOLDERS = ("hf", "compressed-tensors", "torchao")
 # tanh in place of erf; activations in blocks of int8.
 LANGUAGE = {"floats": 2e-5, "f16": 2e-3, "gelu": 2e-3, "blocks": 4 / 127}
 REASONS = 40
+WHOLE = re.compile(r"activation: \{[^}]*granularity: tensor")
 OUTLIER = 16  # a value may differ by so many of such bounds
 
 
@@ -99,7 +100,26 @@ def bound_of(net, file, y):
     if floats:  # tokens have no noise
         return max(least, 8 * net["last_bits"]) if "last_bits" in net else 5e-6 * largest
     code = 1 / (2 ** (net["bits"] or 8) - 1)  # of --accuracy-level 4 of floats
-    return max(4 * code * largest, 4 * net.get("step", 0), least)
+    return max(4 * code * largest * noises(file), 4 * net.get("step", 0), least)
+
+
+@functools.lru_cache(4)
+def products(path):
+    """The MatMulNBits of a file, also in bodies."""
+    import onnx
+
+    def count(graph):
+        return sum((n.op_type == "MatMulNBits") + sum(count(a.g) for a in n.attribute
+                                                      if a.type == onnx.AttributeProto.GRAPH)
+                   for n in graph.node)
+
+    return count(onnx.load(path).graph)
+
+
+def noises(file):
+    """Level 4 rounds the inputs of each product to int8 by itself, as the model does not: the errors
+    of n products, which are independent, add as the root of n."""
+    return max(1, products(file["file"])) ** 0.5 if file.get("form") == "nbits-4" else 1
 
 
 def compare(got, want):
@@ -333,7 +353,8 @@ def judge(file, net, x, y, runtime, make, batch):
     if (file["exact"] or SAME in file["promise"]) and runtime not in LITE:
         return "other", f"promised bits: {same} of {total}, {apart:.3g} apart"
     if net["inputs"][0]["int"] and not is_float(net, file, runtime):
-        return within_mean(apart, mean, coarse_bound(net, file, runtime), want)
+        bound = coarse_bound(net, file, runtime) * noises(file)
+        return within_mean(apart, mean, bound, want)
     return within(apart, bound_of(net, file, y) + 2 * getattr(run, "step", 0.0), y)
 
 
@@ -387,6 +408,8 @@ def verified(net, file, y):
 
 
 def batches_of(net, sample, key):
+    if not net.get("same", True):
+        return net["batches"][-1:]  # ranges are those of the batch that was computed
     if sample is None:
         return net["batches"]
     return [random.Random(f"{sample} {key}").choice(net["batches"])]
@@ -402,7 +425,11 @@ def work(folder, lines, first, sample, report):
         if "undrawn" in line:
             report(number, [*base, "-", "-", 0, "other", "no such network: " + line["undrawn"]])
         elif "same" in line and not line["same"]:
-            report(number, [*base, "-", "detent", 0, "other", "batch sizes change bits"])
+            whole = (WHOLE.search(net["recipe"]) is not None and "static" not in base[2] and
+                     not re.search("range: (static|learned)", net["recipe"]))
+            report(number, [*base, "-", "detent", 0, "refused" if whole else "other",
+                            "one range for a batch: its size changes bits, by definition" if whole
+                            else "batch sizes change bits"])
         elif "broken" in line:
             report(number, [*base, form, "-", 0, "other", line["broken"] + ": " + line["refused"]])
         elif "refused" in line and "format" not in line:
@@ -433,7 +460,8 @@ def cells(folder, net, file, form, base, sample, report):
         own = load(folder, net, file["read"], net["outputs"], False)
         if net["bits"] == 0:  # else the file leaves out codes of activations
             report([*base, form, "read again", 0, *read_again(net, file, y, own)])
-        y = y if file["form"] == "trained" else own
+        # static and dynamic ranges of rows are not in a GGUF file; blocks are
+        y = y if file["form"] == "trained" and "block" in base[2] else own
     for runtime, make in runtimes_of(file):
         for batch in batches_of(net, sample, f"{base} {form} {runtime}"):
             report([*base, form, runtime, batch, *judge(file, net, x, y, runtime, make, batch)])
