@@ -117,8 +117,8 @@ def products(path):
 
 
 def noises(file):
-    """Level 4 rounds the inputs of each product to int8 by itself, as the model does not: the errors
-    of n products, which are independent, add as the root of n."""
+    """Level 4 rounds the inputs of each product to int8 by itself, as the model does not: errors of
+    n products, which are independent, add as the root of n."""
     return max(1, products(file["file"])) ** 0.5 if file.get("form") == "nbits-4" else 1
 
 
