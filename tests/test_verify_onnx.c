@@ -125,47 +125,27 @@ START_TEST(values)
 }
 END_TEST
 
-static bool has_values(const char *op)
-{
-    for (size_t i = 0; i < (size_t)onnx_case_count; i++) {
-        const char *colon = strchr(onnx_cases[i].op, ':');
-        const char *name = colon == NULL ? onnx_cases[i].op : colon + 1;
-        if (onnx_cases[i].fails == NULL && strcmp(name, op) == 0) return true;
-    }
-    return false;
-}
-
-/* Whether a text has this word. */
-static bool has_word(const char *text, const char *word)
-{
-    const size_t n = strlen(word);
-    for (const char *at = text; (at = strstr(at, word)) != NULL; at += n) {
-        if (strchr(" ,(;", at[-1]) != NULL && strchr(" ,(;:\n", at[n]) != NULL) return true;
-    }
-    return false;
-}
-
-/* Every operator of the tables has a case with values, and exports write it: their list is the head
- * of export_onnx.c. */
+/* Every operator of the tables has a case with values. */
 START_TEST(all_operators)
 {
     static const dt__verify_operator *const tables[] = {
-        dt__verify_elementwise, dt__verify_casts,        dt__verify_reductions,
-        dt__verify_shapes,      dt__verify_selections,   dt__verify_gathers,
-        dt__verify_products,    dt__verify_convolutions, dt__verify_pools,
-        dt__verify_softmaxes,   dt__verify_quantizers,   dt__verify_microsoft,
+        dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
+        dt__verify_selections,  dt__verify_gathers, dt__verify_products,   dt__verify_convolutions,
+        dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_microsoft,
         dt__verify_scans,
     };
-    char *text = test_read_file(DETENT_SOURCE_DIR "/src/export/onnx/export_onnx.c", NULL);
-    *strstr(text, "/* ---- emitters") = 0;
     int n = 0;
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         for (const dt__verify_operator *op = tables[t]; op->name != NULL; op++, n++) {
-            TEST_EACH(has_values(op->name), "no case of %s", op->name);
-            TEST_EACH(has_word(text, op->name), "no export has %s", op->name);
+            bool found = false;
+            for (size_t i = 0; i < (size_t)onnx_case_count; i++) {
+                const char *colon = strchr(onnx_cases[i].op, ':');
+                const char *name = colon == NULL ? onnx_cases[i].op : colon + 1;
+                found = found || (onnx_cases[i].fails == NULL && strcmp(name, op->name) == 0);
+            }
+            TEST_EACH(found, "no case of %s", op->name);
         }
     }
-    free(text);
     printf("verify_onnx: %d operators, %zu cases\n", n, (size_t)onnx_case_count);
 }
 END_TEST
@@ -273,10 +253,9 @@ END_TEST
 /* Elements written and read of a pool: 2 + 4; the steps are allowed, one less is not. */
 START_TEST(work_is_limited)
 {
-    static const onnx_case pool = { .op = "MaxPool",
-                                    .attributes = "kernel_shape=[2]",
+    static const onnx_case pool = { .op = "GlobalAveragePool",
                                     .in = { "=f32 1 2 2: 1 2 3 5" },
-                                    .out = { "f32 1 2 1: 2 5" } };
+                                    .out = { "f32 1 2 1: 1.5 4" } };
     write_model(onnx_model(&pool));
     for (int less = 0; less < 2; less++) {
         const dt__verify_limits few = { .bytes = 1 << 20, .work = 6 - less };

@@ -132,7 +132,7 @@ extern const dt__verify_operator dt__verify_gathers[];      /* verify_onnx_gathe
 extern const dt__verify_operator dt__verify_products[];     /* verify_onnx_products.c */
 extern const dt__verify_operator dt__verify_convolutions[]; /* verify_onnx_conv.c */
 extern const dt__verify_operator dt__verify_pools[];        /* verify_onnx_pool.c */
-extern const dt__verify_operator dt__verify_softmaxes[];    /* verify_onnx_softmax.c */
+extern const dt__verify_operator dt__verify_norms[];        /* verify_onnx_norm.c */
 extern const dt__verify_operator dt__verify_quantizers[];   /* verify_onnx_quantize.c */
 extern const dt__verify_operator dt__verify_scans[];        /* verify_onnx_scan.c */
 extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.microsoft, also there */
@@ -154,6 +154,9 @@ dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, voi
 /* Runs the body on its inputs, which are copied; values around it are those of now. */
 dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *in, int64_t n_in);
 
+/* The context, and how many bytes of values the limit leaves. */
+dt_ctx *dt__verify_ctx(const dt__verify_call *c);
+size_t dt__verify_room(const dt__verify_call *c);
 int dt__verify_open_casts(const dt__verify_call *c); /* limits.open */
 
 /* Input i; NULL: absent. */

@@ -90,7 +90,10 @@ static dt_status cast_to(dt__verify_call *c, int64_t to)
 
 static dt_status cast(dt__verify_call *c) { return cast_to(c, dt__verify_int(c, "to", 0)); }
 
+static dt_status cast_like(dt__verify_call *c) { return cast_to(c, (int64_t)c->in[1]->type); }
+
 const dt__verify_operator dt__verify_casts[] = {
     { "Cast", cast, 1, 1, 1, 1, DT__VERIFY_ANY, "to saturate ", NULL, NULL, 0, 0 },
+    { "CastLike", cast_like, 2, 2, 1, 1, DT__VERIFY_ANY, "saturate ", NULL, NULL, 0, 0 },
     { .name = NULL },
 };

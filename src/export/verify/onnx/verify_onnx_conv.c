@@ -128,6 +128,39 @@ static dt_status convolution(dt__verify_call *c)
     return DT_OK;
 }
 
+static dt_status convolution_of_integers(dt__verify_call *c)
+{
+    conv v;
+    dt__verify_value *y;
+    const dt__verify_value *zero_x = dt__verify_in(c, 2), *zero_w = dt__verify_in(c, 3);
+    DT__TRY(read_conv(c, false, &v));
+    if ((DT__VERIFY_BYTES >> c->in[1]->type & 1) == 0 ||
+        (zero_x != NULL && (zero_x->count != 1 || zero_x->type != c->in[0]->type)) ||
+        (zero_w != NULL && zero_w->count != 1 && zero_w->count != v.out_channels) ||
+        (zero_w != NULL && zero_w->type != c->in[1]->type)) {
+        return dt__verify_refuse(c, "the kernel or zero points do not fit");
+    }
+    DT__TRY(dt__verify_window_make(c, &v.w, v.out_channels, DT__VERIFY_I32, &y));
+    DT__TRY(conv_room(c, &v, y, 1));
+    const int64_t each = c->in[1]->count / v.out_channels;
+    for (int64_t i = 0; zero_w != NULL && i < c->in[1]->count; i++) {
+        v.kernel[i] -= dt__verify_real_at(zero_w, zero_w->count == 1 ? 0 : i / each);
+    }
+    const double zero = zero_x == NULL ? 0 : dt__verify_real_at(zero_x, 0);
+    for (int64_t i = 0; i < v.w.batch * v.out_channels; i++) {
+        if (i % v.out_channels == 0) {
+            load_example(c, &v, i / v.out_channels);
+            for (int64_t k = 0; k < v.w.channels * pixels(&v); k++) v.x[k] -= zero;
+        }
+        convolve(&v, i % v.out_channels);
+        for (int64_t o = 0; o < results(&v); o++) {
+            const int64_t sum = (int64_t)v.y[o];
+            dt__verify_store_whole(y, i * results(&v) + o, 1, &sum);
+        }
+    }
+    return DT_OK;
+}
+
 /* y[o] += k x[i] where o = i stride - before + tap dilation */
 static void spread_tap(const conv *v, const double *x, double k, int64_t t, double *y)
 {
@@ -177,6 +210,8 @@ static dt_status transposed_convolution(dt__verify_call *c)
 
 const dt__verify_operator dt__verify_convolutions[] = {
     { "Conv", convolution, 2, 3, 1, 3, DT__VERIFY_FLOATS, DT__VERIFY_WINDOW, NULL, NULL, 0, 0 },
+    { "ConvInteger", convolution_of_integers, 2, 4, 1, 1, DT__VERIFY_BYTES, DT__VERIFY_WINDOW, NULL,
+      NULL, 0, 0 },
     { "ConvTranspose", transposed_convolution, 2, 3, 1, 3, DT__VERIFY_FLOATS, DT__VERIFY_WINDOW,
       NULL, NULL, 0, 0 },
     { .name = NULL },

@@ -58,8 +58,43 @@ static dt_status pool(dt__verify_call *c, bool mean)
 }
 
 static dt_status max_pool(dt__verify_call *c) { return pool(c, false); }
+static dt_status average_pool(dt__verify_call *c) { return pool(c, true); }
+
+static dt_status global_pool(dt__verify_call *c, bool mean)
+{
+    const dt__verify_value *x = c->in[0];
+    int64_t dims[DT_MAX_RANK], size = 1;
+    dt__verify_value *y;
+    if (x->rank < 3) return dt__verify_refuse(c, "an operand of %d dimensions", x->rank);
+    for (int d = 0; d < x->rank; d++) {
+        dims[d] = d < 2 ? x->dims[d] : 1;
+        if (d >= 2) size *= x->dims[d];
+    }
+    DT__TRY(dt__verify_make(c, 0, x->type, x->rank, dims, &y));
+    DT__TRY(dt__verify_work(c, (double)x->count, 1, 1));
+    for (int64_t i = 0; i < y->count; i++) {
+        double sum = 0, largest = -(double)INFINITY;
+        for (int64_t k = 0; k < size; k++) {
+            const double a = dt__verify_real_at(x, i * size + k);
+            sum += a;
+            if (isnan(a) || a > largest) largest = a;
+        }
+        const double a = mean ? sum / (double)size : largest;
+        dt__verify_store_real(y, i, 1, &a);
+    }
+    return DT_OK;
+}
+
+static dt_status global_max_pool(dt__verify_call *c) { return global_pool(c, false); }
+static dt_status global_average_pool(dt__verify_call *c) { return global_pool(c, true); }
+
 const dt__verify_operator dt__verify_pools[] = {
     { "MaxPool", max_pool, 1, 1, 2, 1, DT__VERIFY_FLOATS | DT__VERIFY_BYTES, DT__VERIFY_WINDOW,
       NULL, NULL, 0, 0 },
+    { "AveragePool", average_pool, 1, 1, 1, 1, DT__VERIFY_FLOATS, DT__VERIFY_WINDOW, NULL, NULL, 0,
+      0 },
+    { "GlobalMaxPool", global_max_pool, 1, 1, 1, 1, DT__VERIFY_FLOATS, NULL, NULL, NULL, 0, 0 },
+    { "GlobalAveragePool", global_average_pool, 1, 1, 1, 1, DT__VERIFY_FLOATS, NULL, NULL, NULL, 0,
+      0 },
     { .name = NULL },
 };

@@ -132,10 +132,41 @@ static dt_status dequantize(dt__verify_call *c)
     return DT_OK;
 }
 
+/* Of a whole tensor, to uint8, each step in float:
+ *     scale = (max(x, 0) - min(x, 0)) / 255        zero = clamp(rint(-min / scale)) */
+static dt_status quantize_dynamically(dt__verify_call *c)
+{
+    const dt__verify_value *x = c->in[0];
+    dt__verify_value *y, *scale, *zero;
+    float low = 0, high = 0;
+    if (c->n_out != 3 || c->out[1] == NULL || c->out[2] == NULL) {
+        return dt__verify_refuse(c, "it has three outputs");
+    }
+    DT__TRY(dt__verify_make(c, 0, DT__VERIFY_U8, x->rank, x->dims, &y));
+    DT__TRY(dt__verify_make(c, 1, DT__VERIFY_F32, 0, NULL, &scale));
+    DT__TRY(dt__verify_make(c, 2, DT__VERIFY_U8, 0, NULL, &zero));
+    const float *from = x->data;
+    for (int64_t i = 0; i < x->count; i++) {
+        low = fminf(low, from[i]);
+        high = fmaxf(high, from[i]);
+    }
+    const float s = (high - low) / 255;
+    const float z = s == 0 ? 0 : fminf(fmaxf(rintf(-low / s), 0), 255);
+    *(float *)scale->data = s;
+    *(uint8_t *)zero->data = (uint8_t)z;
+    for (int64_t i = 0; i < x->count; i++) {
+        const float q = s == 0 ? z : rintf(from[i] / s) + z;
+        ((uint8_t *)y->data)[i] = (uint8_t)fminf(fmaxf(q, 0), 255);
+    }
+    return DT_OK;
+}
+
 const dt__verify_operator dt__verify_quantizers[] = {
     { "QuantizeLinear", quantize, 2, 3, 1, 2, DT__VERIFY_FLOATS | DT__VERIFY_BIT(I32),
       "axis block_size output_dtype saturate ", NULL, NULL, 0, 0 },
     { "DequantizeLinear", dequantize, 2, 3, 1, 1, CODES | DT__VERIFY_BIT(I32), "axis block_size ",
       NULL, NULL, 0, 0 },
+    { "DynamicQuantizeLinear", quantize_dynamically, 1, 1, 3, 1, DT__VERIFY_BIT(F32), NULL, NULL,
+      NULL, 0, 0 },
     { .name = NULL },
 };

@@ -42,10 +42,9 @@ static const dt__verify_operator *in_table(const dt__verify_operator *table, con
 static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
 {
     static const dt__verify_operator *const tables[] = {
-        dt__verify_elementwise, dt__verify_casts,        dt__verify_reductions,
-        dt__verify_shapes,      dt__verify_selections,   dt__verify_gathers,
-        dt__verify_products,    dt__verify_convolutions, dt__verify_pools,
-        dt__verify_softmaxes,   dt__verify_quantizers,   dt__verify_scans,
+        dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
+        dt__verify_selections,  dt__verify_gathers, dt__verify_products,   dt__verify_convolutions,
+        dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_scans,
     };
     const dt__verify_operator *op = NULL;
     if (strcmp(node->domain, "com.microsoft") == 0) {

@@ -9,9 +9,18 @@
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 static double real_sum(double a, double x) { return a + x; }
+static double real_product(double a, double x) { return a * x; }
+static double real_squares(double a, double x) { return a + x * x; }
+static double real_absolutes(double a, double x) { return a + fabs(x); }
 static double real_least(double a, double x) { return isnan(a) || a < x ? a : x; }
 static double real_largest(double a, double x) { return isnan(a) || a > x ? a : x; }
 static int64_t whole_sum(int64_t a, int64_t x) { return (int64_t)((uint64_t)a + (uint64_t)x); }
+static int64_t whole_product(int64_t a, int64_t x) { return (int64_t)((uint64_t)a * (uint64_t)x); }
+static int64_t whole_squares(int64_t a, int64_t x) { return whole_sum(a, whole_product(x, x)); }
+static int64_t whole_absolutes(int64_t a, int64_t x)
+{
+    return whole_sum(a, x < 0 ? whole_product(x, -1) : x);
+}
 static int64_t whole_least(int64_t a, int64_t x) { return a < x ? a : x; }
 static int64_t whole_largest(int64_t a, int64_t x) { return a > x ? a : x; }
 
@@ -129,6 +138,37 @@ static int64_t row_start(const axis_rows *r, int64_t i)
     return i / r->step * r->step * r->length + i % r->step;
 }
 
+static dt_status cumulative_sum(dt__verify_call *c)
+{
+    int axis;
+    int64_t given;
+    dt__verify_value *y;
+    const dt__verify_value *x = c->in[0];
+    DT__TRY(dt__verify_input_int(c, 1, &given));
+    DT__TRY(dt__verify_axis(c, given, x->rank, &axis));
+    DT__TRY(dt__verify_make_like(c, 0, x, &y));
+    const bool before = dt__verify_int(c, "exclusive", 0) != 0;
+    const bool back = dt__verify_int(c, "reverse", 0) != 0;
+    const axis_rows r = rows_along(x, axis);
+    for (int64_t i = 0; i < r.n && r.length > 0; i++) {
+        double sum = 0;
+        int64_t whole = 0;
+        for (int64_t k = 0; k < r.length; k++) {
+            const int64_t at = row_start(&r, i) + (back ? r.length - 1 - k : k) * r.step;
+            const double old = sum;
+            const int64_t old_whole = whole;
+            sum += dt__verify_real_at(x, at);
+            whole = whole_sum(whole, dt__verify_whole_at(x, at));
+            if (dt__verify_is_real(x->type)) {
+                dt__verify_store_real(y, at, 1, before ? &old : &sum);
+            } else {
+                dt__verify_store_whole(y, at, 1, before ? &old_whole : &whole);
+            }
+        }
+    }
+    return DT_OK;
+}
+
 /* One element with its place, for sorting; `sign` -1 turns the order around. */
 typedef struct place {
     double key;
@@ -237,10 +277,18 @@ static dt_status arg_extreme(dt__verify_call *c)
 const dt__verify_operator dt__verify_reductions[] = {
     REDUCE("ReduceSum", SIGNED, real_sum, whole_sum, 0),
     REDUCE("ReduceMean", FLOATS, real_sum, whole_sum, 0),
+    REDUCE("ReduceProd", SIGNED, real_product, whole_product, 1),
+    REDUCE("ReduceSumSquare", SIGNED, real_squares, whole_squares, 0),
+    REDUCE("ReduceL1", SIGNED, real_absolutes, whole_absolutes, 0),
+    REDUCE("ReduceL2", FLOATS, real_squares, whole_squares, 0),
     REDUCE("ReduceMin", NUMBERS, real_least, whole_least, (double)INFINITY),
     REDUCE("ReduceMax", NUMBERS, real_largest, whole_largest, -(double)INFINITY),
+    { "CumSum", cumulative_sum, 2, 2, 1, 1, DT__VERIFY_FLOATS | DT__VERIFY_INDICES,
+      "exclusive reverse ", NULL, NULL, 0, 0 },
     { "TopK", top_k, 2, 2, 2, 1, DT__VERIFY_NUMBERS, "axis largest sorted ", NULL, NULL, 0, 0 },
     { "ArgMax", arg_extreme, 1, 1, 1, 1, DT__VERIFY_NUMBERS, "axis keepdims select_last_index ",
+      NULL, NULL, 0, 0 },
+    { "ArgMin", arg_extreme, 1, 1, 1, 1, DT__VERIFY_NUMBERS, "axis keepdims select_last_index ",
       NULL, NULL, 0, 0 },
     { .name = NULL },
 };

@@ -57,7 +57,11 @@ dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d
                : dt__verify_refuse(c, "more than %g steps of work", c->v->limits.work);
 }
 
+dt_ctx *dt__verify_ctx(const dt__verify_call *c) { return c->v->ctx; }
+
 int dt__verify_open_casts(const dt__verify_call *c) { return c->v->limits.open; }
+
+size_t dt__verify_room(const dt__verify_call *c) { return c->v->limits.bytes - c->v->bytes; }
 
 dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, void **out)
 {

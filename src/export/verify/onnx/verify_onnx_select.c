@@ -149,7 +149,7 @@ static dt_status split(dt__verify_call *c)
                              (long long)x->dims[axis]);
 }
 
-/* ---- Pad ------------------------------------------------------------------------------------- */
+/* ---- Pad, Tile ------------------------------------------------------------------------------- */
 
 enum { CONSTANT, REFLECT, EDGE, WRAP };
 
@@ -201,9 +201,117 @@ static dt_status pad(dt__verify_call *c)
     return make(c, 0, x, &s);
 }
 
+static dt_status tile(dt__verify_call *c)
+{
+    const dt__verify_value *x = c->in[0];
+    dt__verify_list times;
+    selection s;
+    DT__TRY(dt__verify_input_list(c, 1, &times));
+    if (times.n != x->rank) return dt__verify_refuse(c, "%d repeats", times.n);
+    DT__TRY(select_all(c, x, &s));
+    for (int d = 0; d < x->rank; d++) {
+        int64_t n = 0;
+        if (times.v[d] < 0 || __builtin_mul_overflow(times.v[d], x->dims[d], &n)) {
+            return dt__verify_refuse(c, "%lld repeats", (long long)times.v[d]);
+        }
+        DT__TRY(select_some(c, &s, d, n));
+        for (int64_t k = 0; k < n; k++) s.table[d][k] = k % x->dims[d];
+    }
+    return make(c, 0, x, &s);
+}
+
+/* ---- Resize, to the nearest element ---------------------------------------------------------- */
+
+typedef struct resizing {
+    int place, nearest; /* of the lists below */
+} resizing;
+
+static const char *const places[] = { "half_pixel", "asymmetric", "align_corners",
+                                      "pytorch_half_pixel", NULL };
+static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil",
+                                         NULL };
+
+/* Element of n that element i of `to` takes. */
+static int64_t nearest(const resizing *r, int64_t i, int64_t n, int64_t to, double scale)
+{
+    const double x = (double)i;
+    double at = (x + 0.5) / scale - 0.5;
+    if (r->place == 1) at = x / scale;
+    if (r->place == 2) at = to == 1 ? 0 : x * (double)(n - 1) / (double)(to - 1);
+    if (r->place == 3 && to == 1) at = 0;
+    const double down = floor(at), up = ceil(at);
+    if (r->nearest == 2) at = down;
+    else if (r->nearest == 3) at = up;
+    else if (at - down == 0.5) at = r->nearest == 0 ? down : up;
+    else at = floor(at + 0.5);
+    return (int64_t)fmax(0, fmin(at, (double)(n - 1)));
+}
+
+static dt_status resize_axis(dt__verify_call *c, const resizing *r, selection *s, int d, int i)
+{
+    const dt__verify_value *scales = dt__verify_in(c, 2), *sizes = dt__verify_in(c, 3);
+    const int64_t n = s->dims[d];
+    double scale, to;
+    if (sizes != NULL && sizes->count > 0) {
+        to = (double)dt__verify_whole_at(sizes, i);
+        scale = to / (double)n;
+    } else {
+        scale = dt__verify_real_at(scales, i);
+        to = floor((double)n * scale);
+    }
+    if (!(scale > 0 && to >= 0 && to < 0x1p31)) {
+        return dt__verify_refuse(c, "a scale of %g", scale);
+    }
+    DT__TRY(select_some(c, s, d, (int64_t)to));
+    for (int64_t k = 0; k < (int64_t)to; k++) {
+        s->table[d][k] = nearest(r, k, n, (int64_t)to, scale);
+    }
+    return DT_OK;
+}
+
+static dt_status resize(dt__verify_call *c)
+{
+    static const char *const modes[] = { "nearest", NULL }, *const policies[] = { "stretch", NULL };
+    const dt__verify_value *x = c->in[0];
+    const dt__verify_value *scales = dt__verify_in(c, 2), *sizes = dt__verify_in(c, 3);
+    dt__verify_list axes;
+    bool seen[DT_MAX_RANK];
+    int unused;
+    resizing r;
+    selection s;
+    DT__TRY(dt__verify_choice(c, "mode", modes, &unused));
+    DT__TRY(dt__verify_choice(c, "keep_aspect_ratio_policy", policies, &unused));
+    DT__TRY(dt__verify_choice(c, "coordinate_transformation_mode", places, &r.place));
+    DT__TRY(dt__verify_choice(c, "nearest_mode", roundings, &r.nearest));
+    DT__TRY(dt__verify_attribute_list(c, "axes", &axes));
+    if (axes.n < 0) {
+        axes.n = x->rank;
+        for (int i = 0; i < axes.n; i++) axes.v[i] = i;
+    }
+    DT__TRY(dt__verify_axes(c, &axes, x->rank, seen));
+    const bool by_size = sizes != NULL && sizes->count > 0;
+    const dt__verify_value *given = by_size ? sizes : scales;
+    if (given == NULL || given->count != axes.n ||
+        given->type != (by_size ? DT__VERIFY_I64 : DT__VERIFY_F32)) {
+        return dt__verify_refuse(c, "neither scales nor sizes fit its axes");
+    }
+    DT__TRY(select_all(c, x, &s));
+    for (int i = 0; i < axes.n; i++) {
+        const int d = (int)(axes.v[i] < 0 ? axes.v[i] + x->rank : axes.v[i]);
+        DT__TRY(resize_axis(c, &r, &s, d, i));
+    }
+    return make(c, 0, x, &s);
+}
+
+#define RESIZE                                                                                     \
+    "mode keep_aspect_ratio_policy coordinate_transformation_mode nearest_mode axes "              \
+    "antialias cubic_coeff_a exclude_outside extrapolation_value "
+
 const dt__verify_operator dt__verify_selections[] = {
     { "Slice", slice, 3, 5, 1, 1, DT__VERIFY_PLAIN, NULL, NULL, NULL, 0, 0 },
     { "Split", split, 1, 2, 0, 1, DT__VERIFY_PLAIN, "axis num_outputs ", NULL, NULL, 0, 0 },
     { "Pad", pad, 2, 4, 1, 1, DT__VERIFY_PLAIN, "mode ", NULL, NULL, 0, 0 },
+    { "Tile", tile, 2, 2, 1, 1, DT__VERIFY_PLAIN, NULL, NULL, NULL, 0, 0 },
+    { "Resize", resize, 1, 4, 1, 1, DT__VERIFY_PLAIN, RESIZE, NULL, NULL, 0, 0 },
     { .name = NULL },
 };

@@ -46,6 +46,37 @@ static dt_status reshape(dt__verify_call *c)
     return with_dims(c, to.n, to.v);
 }
 
+static dt_status flatten(dt__verify_call *c)
+{
+    const dt__verify_value *x = c->in[0];
+    int64_t dims[2] = { 1, 1 }, axis = dt__verify_int(c, "axis", 1);
+    if (axis < -x->rank || axis > x->rank) {
+        return dt__verify_refuse(c, "axis %lld of %d dimensions", (long long)axis, x->rank);
+    }
+    if (axis < 0) axis += x->rank;
+    for (int d = 0; d < x->rank; d++) dims[d < axis ? 0 : 1] *= x->dims[d];
+    return with_dims(c, 2, dims);
+}
+
+static dt_status squeeze(dt__verify_call *c)
+{
+    const dt__verify_value *x = c->in[0];
+    dt__verify_list axes;
+    bool gone[DT_MAX_RANK];
+    int64_t dims[DT_MAX_RANK];
+    int rank = 0;
+    DT__TRY(dt__verify_input_list(c, 1, &axes));
+    DT__TRY(dt__verify_axes(c, &axes, x->rank, gone));
+    for (int d = 0; d < x->rank; d++) {
+        if (axes.n < 0) gone[d] = x->dims[d] == 1;
+        if (!gone[d]) dims[rank++] = x->dims[d];
+        else if (x->dims[d] != 1) {
+            return dt__verify_refuse(c, "axis %d has %lld elements", d, (long long)x->dims[d]);
+        }
+    }
+    return with_dims(c, rank, dims);
+}
+
 static dt_status unsqueeze(dt__verify_call *c)
 {
     const dt__verify_value *x = c->in[0];
@@ -155,6 +186,68 @@ static dt_status concat(dt__verify_call *c)
     return DT_OK;
 }
 
+/* [n, c, h b, w b] and [n, c b b, h, w]; DCR: the channel is the slower part, CRD: the faster. */
+static dt_status rearrange(dt__verify_call *c, bool to_depth, bool crd)
+{
+    const dt__verify_value *x = c->in[0];
+    const int64_t b = dt__verify_int(c, "blocksize", 0);
+    dt__verify_value *y;
+    if (x->rank != 4 || b < 1 || b > 4096 ||
+        (to_depth ? x->dims[2] % b + x->dims[3] % b : x->dims[1] % (b * b)) != 0) {
+        return dt__verify_refuse(c, "the extents do not fit blocks of %lld", (long long)b);
+    }
+    const int64_t channels = to_depth ? x->dims[1] : x->dims[1] / (b * b);
+    const int64_t h = to_depth ? x->dims[2] / b : x->dims[2];
+    const int64_t w = to_depth ? x->dims[3] / b : x->dims[3];
+    const int64_t deep[4] = { x->dims[0], channels * b * b, h, w };
+    const int64_t wide[4] = { x->dims[0], channels, h * b, w * b };
+    DT__TRY(dt__verify_make(c, 0, x->type, 4, to_depth ? deep : wide, &y));
+    const int64_t dims[6] = { x->dims[0], channels, h, b, w, b };
+    const size_t size = dt__verify_size(x->type);
+    dt__verify_walk walk = { .rank = 6 };
+    memcpy(walk.dims, dims, sizeof dims);
+    for (int64_t i = 0; i < y->count; i++, dt__verify_step(&walk)) { /* i: the wide element */
+        const int64_t *at = walk.at;
+        const int64_t block = at[3] * b + at[5];
+        const int64_t plane = crd ? at[1] * b * b + block : block * channels + at[1];
+        const int64_t k = ((at[0] * deep[1] + plane) * h + at[2]) * w + at[4];
+        memcpy((char *)y->data + (size_t)(to_depth ? k : i) * size,
+               (const char *)x->data + (size_t)(to_depth ? i : k) * size, size);
+    }
+    return DT_OK;
+}
+
+static dt_status space_to_depth(dt__verify_call *c) { return rearrange(c, true, false); }
+
+static dt_status depth_to_space(dt__verify_call *c)
+{
+    static const char *const modes[] = { "DCR", "CRD", NULL };
+    int mode;
+    DT__TRY(dt__verify_choice(c, "mode", modes, &mode));
+    return rearrange(c, false, mode == 1);
+}
+
+/* Zeros above (below) the diagonal k. */
+static dt_status triangle(dt__verify_call *c)
+{
+    const dt__verify_value *x = c->in[0];
+    dt__verify_value *y;
+    int64_t k = 0;
+    if (dt__verify_in(c, 1) != NULL) DT__TRY(dt__verify_input_int(c, 1, &k));
+    if (x->rank < 2) return dt__verify_refuse(c, "an operand of %d dimensions", x->rank);
+    DT__TRY(identity(c));
+    y = c->out[0];
+    const bool upper = dt__verify_int(c, "upper", 1) != 0;
+    const int64_t h = x->dims[x->rank - 2], w = x->dims[x->rank - 1];
+    const size_t size = dt__verify_size(x->type);
+    k = dt__max_i64(-h, dt__min_i64(k, w));
+    for (int64_t i = 0; i < y->count; i++) {
+        const int64_t right = i % w - i / w % h;
+        if (upper ? right < k : right > k) memset((char *)y->data + (size_t)i * size, 0, size);
+    }
+    return DT_OK;
+}
+
 /* ---- shapes and constants -------------------------------------------------------------------- */
 
 static dt_status shape(dt__verify_call *c)
@@ -167,6 +260,72 @@ static dt_status shape(dt__verify_call *c)
     dt__verify_value *y;
     DT__TRY(dt__verify_make(c, 0, DT__VERIFY_I64, 1, &n, &y));
     dt__verify_store_whole(y, 0, n, x->dims + from);
+    return DT_OK;
+}
+
+static dt_status size_of(dt__verify_call *c)
+{
+    dt__verify_value *y;
+    DT__TRY(dt__verify_make(c, 0, DT__VERIFY_I64, 0, NULL, &y));
+    dt__verify_store_whole(y, 0, 1, &c->in[0]->count);
+    return DT_OK;
+}
+
+/* The tensor of attribute `value` as a value in memory of the node. */
+static dt_status tensor_of(dt__verify_call *c, const DtOnnx__Attribute *a, dt__verify_value *out)
+{
+    dt__verify_value x;
+    void *kept;
+    dt_ctx *ctx = dt__verify_ctx(c);
+    if (a->t == NULL) return dt__verify_refuse(c, "its value is no tensor");
+    DT__TRY(dt__verify_decode(ctx, a->t, dt__verify_room(c), &x));
+    const size_t bytes = (size_t)x.count * dt__verify_size(x.type);
+    const dt_status s = dt__verify_scratch(c, (int64_t)bytes, 1, &kept);
+    if (s == DT_OK) memcpy(kept, x.data, bytes);
+    dt__release(ctx, x.data);
+    x.data = kept;
+    *out = x;
+    return s;
+}
+
+static dt_status constant_of_shape(dt__verify_call *c)
+{
+    static const float zero = 0;
+    const DtOnnx__Attribute *a = dt__verify_attribute(c, "value");
+    dt__verify_value v = { .type = DT__VERIFY_F32, .count = 1, .data = (void *)&zero }, *y;
+    dt__verify_list to;
+    DT__TRY(dt__verify_input_list(c, 0, &to));
+    if (a != NULL) DT__TRY(tensor_of(c, a, &v));
+    if (v.count != 1) return dt__verify_refuse(c, "its value is not one element");
+    for (int d = 0; d < to.n; d++) {
+        if (to.v[d] < 0) return dt__verify_refuse(c, "it is no shape");
+    }
+    DT__TRY(dt__verify_make(c, 0, v.type, to.n, to.v, &y));
+    const size_t size = dt__verify_size(v.type);
+    for (int64_t i = 0; i < y->count; i++) {
+        memcpy((char *)y->data + (size_t)i * size, v.data, size);
+    }
+    return DT_OK;
+}
+
+static dt_status constant(dt__verify_call *c)
+{
+    if (c->node->n_attribute != 1) return dt__verify_refuse(c, "it wants one attribute");
+    const DtOnnx__Attribute *a = c->node->attribute[0];
+    dt__verify_value v = { .type = DT__VERIFY_I64, .rank = 0 }, *y;
+    if (strcmp(a->name, "value") == 0) {
+        DT__TRY(tensor_of(c, a, &v));
+    } else {
+        const bool list = a->name[strlen(a->name) - 1] == 's';
+        const bool real = strncmp(a->name, "value_float", 11) == 0;
+        if (real) v.type = DT__VERIFY_F32;
+        v.rank = list;
+        v.dims[0] = (int64_t)(real ? a->n_floats : a->n_ints);
+        v.data = list ? (real ? (void *)a->floats : (void *)a->ints)
+                      : (real ? (void *)&a->f : (void *)&a->i);
+    }
+    DT__TRY(dt__verify_make_like(c, 0, &v, &y));
+    if (y->count > 0) memcpy(y->data, v.data, (size_t)y->count * dt__verify_size(v.type));
     return DT_OK;
 }
 
@@ -200,11 +359,22 @@ static dt_status range(dt__verify_call *c)
 const dt__verify_operator dt__verify_shapes[] = {
     { "Identity", identity, 1, 1, 1, 1, DT__VERIFY_ANY, NULL, NULL, NULL, 0, 0 },
     { "Reshape", reshape, 2, 2, 1, 1, DT__VERIFY_ANY, "allowzero ", NULL, NULL, 0, 0 },
+    { "Flatten", flatten, 1, 1, 1, 1, DT__VERIFY_ANY, "axis ", NULL, NULL, 0, 0 },
+    { "Squeeze", squeeze, 1, 2, 1, 1, DT__VERIFY_ANY, NULL, NULL, NULL, 0, 0 },
     { "Unsqueeze", unsqueeze, 2, 2, 1, 1, DT__VERIFY_ANY, NULL, NULL, NULL, 0, 0 },
     { "Transpose", transpose, 1, 1, 1, 1, DT__VERIFY_ANY, "perm ", NULL, NULL, 0, 0 },
     { "Expand", expand, 2, 2, 1, 1, DT__VERIFY_PLAIN, NULL, NULL, NULL, 0, 0 },
     { "Concat", concat, 1, 0, 1, -1, DT__VERIFY_PLAIN, "axis ", NULL, NULL, 0, 0 },
+    { "SpaceToDepth", space_to_depth, 1, 1, 1, 1, DT__VERIFY_PLAIN, "blocksize ", NULL, NULL, 0,
+      0 },
+    { "DepthToSpace", depth_to_space, 1, 1, 1, 1, DT__VERIFY_PLAIN, "blocksize mode ", NULL, NULL,
+      0, 0 },
+    { "Trilu", triangle, 1, 2, 1, 1, DT__VERIFY_PLAIN, "upper ", NULL, NULL, 0, 0 },
     { "Shape", shape, 1, 1, 1, 1, DT__VERIFY_ANY, "start end ", NULL, NULL, 0, 0 },
+    { "Size", size_of, 1, 1, 1, 1, DT__VERIFY_ANY, NULL, NULL, NULL, 0, 0 },
+    { "ConstantOfShape", constant_of_shape, 1, 1, 1, 1, DT__VERIFY_BIT(I64), "value ", NULL, NULL,
+      0, 0 },
+    { "Constant", constant, 0, 0, 1, 0, DT__VERIFY_ANY, CONSTANTS, NULL, NULL, 0, 0 },
     { "Range", range, 3, 3, 1, 3, DT__VERIFY_FLOATS | DT__VERIFY_INDICES, NULL, NULL, NULL, 0, 0 },
     { .name = NULL },
 };
