@@ -20,7 +20,8 @@ import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 write_safetensors = importlib.import_module("onnx-values").write_safetensors
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../src/io/onnx/onnx_attributes.inc")
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                     "../src/io/onnx/onnx_attributes.inc")
 NEWEST, CLOSE = 28, 1e-6
 
 
