@@ -277,6 +277,36 @@ START_TEST(lowering_without_an_end_is_refused)
 }
 END_TEST
 
+/* A result without elements is refused by every format: runtimes differ in what they make of it. */
+static void run_slice(dt_tape *t, dt_module *own, dt_tensor *const *in, int n_in, dt_tensor **out,
+                      int n_out)
+{
+    (void)own;
+    (void)n_in;
+    (void)n_out;
+    const dt_slice_options none = { { 1, { 1 } }, { 1, { 2 } }, { 1, { 2 } }, { 0, { 0 } } };
+    out[0] = dt_slice(t, in[0], &none);
+}
+
+START_TEST(results_without_elements)
+{
+    static const dt_module_type type = { .name = "nothing", .forward = run_slice };
+    static const char *const formats[] = { "c", "onnx", "tflite" };
+    const dt_trace_input in = { .dtype = DT_F32, .rank = 2, .dims = { 1, 4 } };
+    const dt_exporter *e = dt_exporter_named(formats[_i]);
+    const dt_trace_options o = { .input = &in, .n_inputs = 1, .becomes = e->becomes };
+    const dt_export_options as = dt_export_defaults();
+    dt_trace *t;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_module_create(ctx, &type, 0, &m));
+    TEST_OK(ctx, dt_trace_create(m, &o, &t));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "its result has no elements", dt__check_calls(e, t, &as));
+    dt_trace_free(t);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_lower_suite(void)
 {
     Suite *s = suite_create("lower");
@@ -286,6 +316,7 @@ Suite *test_lower_suite(void)
     tcase_add_test(c, onnx_has_their_bits);
     tcase_add_test(c, tflite_is_near);
     tcase_add_test(c, what_is_missing_is_named);
+    tcase_add_loop_test(c, results_without_elements, 0, 3);
     tcase_add_loop_test(c, lowering_without_an_end_is_refused, 0, 3);
     suite_add_tcase(s, c);
     return s;

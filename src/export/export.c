@@ -55,6 +55,16 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
 
 /* ---- what a format cannot express ------------------------------------------------------------ */
 
+/* Whether a result has no elements in any batch: runtimes differ in what they make of it. */
+static bool is_empty(const dt_trace *t, const dt_trace_call *c)
+{
+    for (int i = 0; i < c->n_out; i++) {
+        const dt_trace_value *v = dt_trace_value_at(t, c->out[i]);
+        if (v != NULL && dt_trace_count(v, 1, 1) == 0) return true;
+    }
+    return false;
+}
+
 dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
 {
     dt__refusals r = { .used = 0 };
@@ -62,7 +72,8 @@ dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_expo
     for (int64_t i = 0; i < t->n_calls && e->expresses != NULL; i++) {
         const dt_trace_call *c = &t->call[i];
         char why[200] = "the format has no such op";
-        if (e->expresses(t, c, o, why, sizeof why)) continue;
+        if (is_empty(t, c)) snprintf(why, sizeof why, "its result has no elements");
+        else if (e->expresses(t, c, o, why, sizeof why)) continue;
         if (t->ctx->status == DT_ERR_NOMEM) return DT_ERR_NOMEM;
         dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
                          c->module[0] != 0 ? c->module : "the model", c->type, why);
