@@ -134,7 +134,7 @@ START_TEST(rows_of_gemm)
     onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
     onnx_weight(m, "c", "f32 3 1: 1 2 3");
     onnx_node(m, "Gemm", NULL, "h w c", "y");
-    refuses(m, "C is no row of 3");
+    refuses(m, "C is not a row of 3");
 }
 END_TEST
 
@@ -364,7 +364,7 @@ START_TEST(data_in_other_files)
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "-4", NULL));
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is not a number",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("nothing.bin", NULL, NULL));
     TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open",

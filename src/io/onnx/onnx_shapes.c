@@ -268,11 +268,12 @@ dt_status dt__onnx_transpose(dt__onnx *g)
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
-    if (perm.n > v->rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+    if (perm.n > v->rank)
+        return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
     for (int i = 0; i < v->rank; i++) {
         const int64_t from = perm.n == 0 ? v->rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= v->rank || seen[from]) {
-            return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+            return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
         }
         seen[from] = true;
         out.axis[i] = v->axis[from];
@@ -478,7 +479,7 @@ static dt_status factors_of(dt__onnx *g, const dt__onnx_value *v, double factor[
     if (scales != NULL && sizes != NULL) return dt__onnx_refuse(g, "with scales and sizes");
     const dt__onnx_value *given = sizes != NULL ? sizes : scales;
     if (given == NULL || given->kind != DT__ONNX_CONSTANT || given->count != v->rank) {
-        return dt__onnx_refuse(g, "wants a constant factor or size for each dimension");
+        return dt__onnx_refuse(g, "requires a constant factor or size for each dimension");
     }
     for (int i = 0; i < v->rank; i++) {
         const dt__onnx_number n = dt__onnx_number_at(given, i), own = dt__onnx_extent(g, v, i);
