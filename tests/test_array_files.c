@@ -240,7 +240,8 @@ START_TEST(hostile_npy)
         const char *header, *text;
     } cases[] = {
         { "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3), }", "x.astype('<f4')" },
-        { "{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }", "dtype '<c8'; float16" },
+        { "{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3), }",
+          "dtype '<c8'; expected float16" },
         { "{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }", "y.astype(str)" },
         { "{'descr': '<u8', 'fortran_order': False, 'shape': (2, 3), }", "dtype '<u8'" },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,), }", "structured" },
@@ -252,7 +253,7 @@ START_TEST(hostile_npy)
         { DESCR "'shape': (99999999999999999999, 0), }", "an extent below 2^63" },
         { DESCR "'shape': (-2, 3), }", "an extent" },
         { DESCR "'shape': (1, 1, 1, 1, 1, 1, 1, 2, 3), }", "more than 8 dimensions" },
-        { DESCR "'shape': (2, 3) 5}", "'}' wanted" },
+        { DESCR "'shape': (2, 3) 5}", "expected '}'" },
         { DESCR "'shape': 6}", "a shape" },
         { DESCR "}", "descr, fortran_order and shape" },
         { DESCR "'shape': (2, 3), 'more': 1}", "each once" },

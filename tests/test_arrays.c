@@ -225,7 +225,7 @@ START_TEST(refused)
         const char *text;
     } wanted[] = {
         { DT_ERR_ARG, "-1 examples" },
-        { DT_ERR_ARG, "wanted" },
+        { DT_ERR_ARG, "expected" },
         { DT_ERR_ARG, "rank 0" },
         { DT_ERR_ARG, "rank 8" },
         { DT_ERR_ARG, "[2,0]" },
@@ -234,13 +234,13 @@ START_TEST(refused)
         { DT_ERR_ARG, "dtypes 9 and" },
         { DT_ERR_ARG, "labels f32" },
         { DT_ERR_ARG, "-1 classes" },
-        { DT_ERR_FORMAT, "row 2 (counted from 0) is the label 7; 0 to 6" },
+        { DT_ERR_FORMAT, "row 2 (counted from 0) is the label 7; expected 0 to 6" },
         { DT_ERR_ARG, "kind 2" },
         { DT_ERR_ARG, "0 numbers" },
         { DT_ERR_FORMAT, "row 1, column 2 (counted from 0) is nan" },
         { DT_ERR_FORMAT, "row 0, column 1 " },
-        { DT_ERR_FORMAT, "row 2, column 0 (counted from 0) is 0.5; 0 or 1" },
-        { DT_ERR_FORMAT, "row 2, column 0 (counted from 0) is nan; finite" },
+        { DT_ERR_FORMAT, "row 2, column 0 (counted from 0) is 0.5; expected 0 or 1" },
+        { DT_ERR_FORMAT, "row 2, column 0 (counted from 0) is nan; expected finite" },
     };
     dt_arrays c[DT__COUNT_OF(wanted)];
     for (int i = 0; i < DT__COUNT_OF(wanted); i++) c[i] = squares();
@@ -554,7 +554,7 @@ START_TEST(bad_augmentation)
         dt_augment_options a;
         const char *text;
     } cases[] = {
-        { 2, { .shift = 2 }, "shift 2 of signals of 2 time steps: 0 to 1" },
+        { 2, { .shift = 2 }, "shift 2 of signals of 2 time steps: expected 0 to 1" },
         { 2, { .shift = -1 }, "shift -1" },
         { 2, { .crop = 1, .shift = 1 }, "the same movement" },
         { 2, { .time_mask = 2 }, "time_mask 2" },

@@ -246,7 +246,7 @@ START_TEST(mixtures_are_refused)
     dt_loader_options o = { .batch_size = 7, .augment = { .cutmix = 1 } };
     TEST_FAILS(ctx, DT_ERR_ARG, "whose targets are classes", dt_loader_create(masks, &o, &l));
     o.augment.cutmix = 2.5;
-    TEST_FAILS(ctx, DT_ERR_ARG, "0 to 2 wanted", dt_loader_create(images, &o, &l));
+    TEST_FAILS(ctx, DT_ERR_ARG, "expected 0 to 2", dt_loader_create(images, &o, &l));
     dt_dataset_free(masks);
     dt_dataset_free(images);
     dt_ctx_free(ctx);
@@ -259,9 +259,9 @@ START_TEST(refused)
         dt_augment_options a;
         const char *text;
     } cases[] = {
-        { { .rotation = 181 }, "augment.rotation 181: 0 to 180" },
+        { { .rotation = 181 }, "augment.rotation 181: expected 0 to 180" },
         { { .rotation = -1 }, "rotation -1" },
-        { { .brightness = 1.5 }, "brightness 1.5: 0 to 1" },
+        { { .brightness = 1.5 }, "brightness 1.5: expected 0 to 1" },
         { { .contrast = NAN }, "contrast" },
         { { .erasing = 2 }, "erasing 2" },
     };

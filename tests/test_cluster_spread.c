@@ -173,7 +173,7 @@ static const struct {
     { "train.shards=4 cluster.sync_norm=true", "does not go with 'cluster.sync_norm'", 1 },
     { "train.shards=4 'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: "
       "16, hidden: 16}'",
-      "wants a model with mixtures of experts", 1 },
+      "requires a model with mixtures of experts", 1 },
     { "train.shards=4 'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: "
       "16, hidden: 16, moe: {experts: 3, top_k: 1}}'",
       "gives each of 4 ranks an expert, but a mixture has 3", 4 },

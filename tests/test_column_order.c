@@ -169,29 +169,29 @@ static dt_tensor *input_of(const kind *k)
     return x;
 }
 
-enum { INTEGER, SIMULATED, ZERO_POINTS, FLOAT_INPUT, FOUR_BITS, ROADS };
-static const char *const roads[] = { "integer", "simulated", "zero points", "float input",
-                                     "4-bit input" };
+enum { INTEGER, SIMULATED, ZERO_POINTS, FLOAT_INPUT, FOUR_BITS, VARIANTS };
+static const char *const variants[] = { "integer", "simulated", "zero points", "float input",
+                                        "4-bit input" };
 
-static dt_qat_options options_of(int road)
+static dt_qat_options options_of(int variant)
 {
     dt_qat_options o = dt_qat_defaults();
-    o.preset = road == FLOAT_INPUT ? DT_INT4_WEIGHT : DT_INT8_DYNAMIC_INT4_WEIGHT;
-    if (road == SIMULATED) o.forward = DT_FORWARD_SIMULATED;
+    o.preset = variant == FLOAT_INPUT ? DT_INT4_WEIGHT : DT_INT8_DYNAMIC_INT4_WEIGHT;
+    if (variant == SIMULATED) o.forward = DT_FORWARD_SIMULATED;
     o.weight.has_group_size = true;
     o.weight.quant.group_size = 8;
-    o.weight.has_scheme = road == ZERO_POINTS;
+    o.weight.has_scheme = variant == ZERO_POINTS;
     o.weight.quant.scheme = DT_SCHEME_ASYMMETRIC;
-    o.activation.has_bits = road == FOUR_BITS;
+    o.activation.has_bits = variant == FOUR_BITS;
     o.activation.quant.bits = 4;
     return o;
 }
 
 /* Prepared and converted by a dealer, which stores the groups that it gave. */
-static dt_module *converted(const kind *k, int road, dealer *d)
+static dt_module *converted(const kind *k, int variant, dealer *d)
 {
     dt_module *m = model_of(k);
-    const dt_qat_options o = options_of(road);
+    const dt_qat_options o = options_of(variant);
     TEST_OK(ctx, dt_prepare(m, &o));
     TEST_OK(ctx, dt_convert(m, &(dt_rounder){ "dealer", round_dealt, d }, NULL));
     return m;
@@ -376,10 +376,10 @@ static void near_all(const double *got, const double *want, int64_t n, double wi
 
 /* Compares with the product of the dequantized weight and x, in double. The integer form's terms
  * are those of codes + 128, of at most 510 of x's steps; sums of floats are of `columns` terms. */
-static void check_outcome(const kind *k, int road, dt_module *m, const dealer *d)
+static void check_outcome(const kind *k, int variant, dt_module *m, const dealer *d)
 {
     char what[120];
-    snprintf(what, sizeof what, "%s, %s", k->name, roads[road]);
+    snprintf(what, sizeof what, "%s, %s", k->name, variants[variant]);
     dt_tensor *x = input_of(k), *x64 = input_image(m, x);
     dt_module *plain = double_model(k, m);
     outcome got = pass(m, x), want = pass(plain, x64);
@@ -397,13 +397,13 @@ static void check_outcome(const kind *k, int road, dt_module *m, const dealer *d
 START_TEST(every_layer_multiplies_its_dequantized_weight)
 {
     const kind *k = &kinds[_i];
-    for (int road = 0; road < ROADS; road++) {
+    for (int variant = 0; variant < VARIANTS; variant++) {
         dealer d = dealer_of(DEALT, _i);
-        dt_module *m = converted(k, road, &d);
+        dt_module *m = converted(k, variant, &d);
         ck_assert_int_eq(has_order(m), d.groups > 1);
-        check_image(k, m, &d, roads[road]);
+        check_image(k, m, &d, variants[variant]);
         check_tiles(m, &d);
-        check_outcome(k, road, m, &d);
+        check_outcome(k, variant, m, &d);
         dt_module_free(m);
         forget(&d);
     }
@@ -710,9 +710,9 @@ START_TEST(files_hold_orders)
     const kind *k = &kinds[_i];
     char again[TEST_PATH];
     test_join(again, folder, "again.safetensors");
-    for (int road = 0; road < ROADS; road++) {
+    for (int variant = 0; variant < VARIANTS; variant++) {
         dealer d = dealer_of(DEALT, _i);
-        dt_module *m = converted(k, road, &d);
+        dt_module *m = converted(k, variant, &d);
         TEST_OK(ctx, dt_model_save(m, NULL, path));
         check_entry(k, &d);
         dt_module *copy = loaded(k, path);

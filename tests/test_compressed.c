@@ -160,7 +160,7 @@ static const dt_file_entry *entry(const dt_file *f, const char *layer, const cha
     char name[128];
     snprintf(name, sizeof name, "%s%s", layer, part);
     const dt_file_entry *e = dt_file_find(f, name);
-    ck_assert_msg(e != NULL && strcmp(e->dtype, dtype) == 0, "%s is no %s", name, dtype);
+    ck_assert_msg(e != NULL && strcmp(e->dtype, dtype) == 0, "%s is not of %s", name, dtype);
     return e;
 }
 

@@ -173,7 +173,7 @@ static void must_be_near(const problem *a, const problem *b, const char *which)
 
 static const test_draws draws = { .usual = 150, .sanitized = 40 };
 
-START_TEST(every_road_is_near_doubles)
+START_TEST(every_path_is_near_doubles)
 {
     dt_ctx *fast = context(2, UINT64_MAX), *plain = context(2, 0);
     uint64_t state = (uint64_t)_i;
@@ -187,7 +187,7 @@ START_TEST(every_road_is_near_doubles)
         solve(plain, plain->kernels[DT_F32], &p);
         solve(plain, plain->kernels[DT_F64], &d);
         must_be_near(&p, &d, "plain C");
-        must_be_near(&f, &d, "the fast road");
+        must_be_near(&f, &d, "the fast path");
         close_problem(&f);
         close_problem(&p);
         close_problem(&d);
@@ -319,9 +319,9 @@ END_TEST
 Suite *test_conv_suite(void)
 {
     Suite *s = suite_create("conv");
-    TCase *c = tcase_create("roads");
+    TCase *c = tcase_create("paths");
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, every_road_is_near_doubles, 0, 2);
+    tcase_add_loop_test(c, every_path_is_near_doubles, 0, 2);
     tcase_add_test(c, threads_change_no_bit);
     tcase_add_test(c, a_shape_is_prepared_once);
     tcase_add_loop_test(c, sources_write_inputs_and_outputs_on_demand, 0, 2);

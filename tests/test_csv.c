@@ -299,13 +299,14 @@ START_TEST(refused)
         dt_status status;
         const char *message;
     } cases[] = {
-        { "a,b,y\n1,,0\n", DT_ERR_FORMAT, "line 2, column 2 ('b'): '' is empty; a number" },
+        { "a,b,y\n1,,0\n", DT_ERR_FORMAT,
+          "line 2, column 2 ('b'): '' is empty; expected a number" },
         { "a,b,y\n1,2,\n", DT_ERR_FORMAT, "line 2, column 3 ('y'): '' is empty" },
         { "a,b,y\n1,2,1\n1,x2,1\n", DT_ERR_FORMAT, "line 3, column 2 ('b'): 'x2' is not a number" },
         { "a,b,y\n1,2 3,1\n", DT_ERR_FORMAT, "'2 3' is not a number" },
         { "a,b,y\n1,nan,1\n", DT_ERR_FORMAT, "'nan' is not a number" },
         { "a,b,y\n1,1e39,1\n", DT_ERR_FORMAT, "'1e39' is beyond the range" },
-        { "a,b,y\n1,2\n", DT_ERR_FORMAT, "line 2 has 2 fields; 3" },
+        { "a,b,y\n1,2\n", DT_ERR_FORMAT, "line 2 has 2 fields; expected 3" },
         { "a,b,y\n1,2,1,4\n", DT_ERR_FORMAT, "line 2 has more than 3 fields" },
         { "a,b,y\n1,\"2,1\n3,4,5", DT_ERR_FORMAT,
           "line 2, column 2 ('b'): '2,1?3,4,5' begins with" },

@@ -54,7 +54,7 @@ START_TEST(bad_datasets)
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
         dt_dataset *d = NULL;
-        TEST_FAILS(ctx, DT_ERR_ARG, "wanted", dt_dataset_create(ctx, &cases[i], &d));
+        TEST_FAILS(ctx, DT_ERR_ARG, "expected", dt_dataset_create(ctx, &cases[i], &d));
         ck_assert_ptr_null(d);
     }
     dt_ctx_free(ctx);
@@ -568,7 +568,7 @@ START_TEST(bad_normalization)
     dt_ctx *ctx = sample_context(1);
     dt_dataset *d = random_images(ctx, DT_TARGET_CLASS);
     for (int i = 0; i < DT__COUNT_OF(bad); i++) {
-        TEST_FAILS(ctx, DT_ERR_ARG, "wanted",
+        TEST_FAILS(ctx, DT_ERR_ARG, "expected",
                    dt_dataset_normalize(d, &bad[i].mean, &bad[i].deviation));
     }
     dt_dataset_free(d);

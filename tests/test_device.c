@@ -595,7 +595,7 @@ static void refuse_chain(dt_ctx *ctx, dt_module *second, dt_module *third, dt_st
     o.n_inputs = words == NULL ? 0 : 1;
     if (words == NULL) o.inputs = NULL;
     ck_assert_int_eq(dt_prepare(m, &o), status);
-    words = words == NULL ? "wants the shapes of the model's inputs" : words;
+    words = words == NULL ? "requires the shapes of the model's inputs" : words;
     ck_assert_msg(strstr(dt_error(ctx), words) != NULL, "%s", dt_error(ctx));
     ck_assert(!dt_is_prepared(m));
     dt_module_free(m);

@@ -177,7 +177,7 @@ START_TEST(targets_are_checked)
         const dt_drawn masks = { 4, 0, DT_TARGET_MASK, false },
                        none = { -1, 0, DT_TARGET_CLASS, false },
                        many = { INT64_MAX / 8, 0, DT_TARGET_CLASS, false };
-        TEST_FAILS(ctx, DT_ERR_ARG, "wanted", creators[i](ctx, &masks, &d));
+        TEST_FAILS(ctx, DT_ERR_ARG, "expected", creators[i](ctx, &masks, &d));
         TEST_FAILS(ctx, DT_ERR_ARG, "at least 0", creators[i](ctx, &none, &d));
         TEST_FAILS(ctx, DT_ERR_ARG, "examples", creators[i](ctx, &many, &d));
         ck_assert_ptr_null(d);

@@ -75,7 +75,7 @@ static const row rows[] = {
     { 2, "no such file", "detent train rows.yaml run.dir=x data.train.x=nowhere.csv" },
     { 2, "no such file", "detent train r.yaml run.dir=x model.init=nowhere" },
     { 2, "'run' exists", "detent train r.yaml" },
-    { 2, "holds no run to resume", "detent train r.yaml run.dir=nowhere --resume" },
+    { 2, "has no run to resume", "detent train r.yaml run.dir=nowhere --resume" },
     /* 3: a value that is not finite */
     { 3, "is not finite",
       "detent train r.yaml run.dir=x 'train.optimizer={name: sgd, lr: 1e38}' --quiet" },
@@ -100,7 +100,7 @@ static const row rows[] = {
     { 4, "nowhere", "detent cp nowhere x" },
     { 4, "nowhere", "detent config show nowhere" },
     { 4, "nowhere/x", "detent convert run/checkpoints/step-0000000006.safetensors -o nowhere/x" },
-    { 4, "holds no run to resume", "detent train . --resume" },
+    { 4, "has no run to resume", "detent train . --resume" },
     /* 4: malformed, damaged, another model's */
     { 4, "rows.csv", "detent inspect rows.csv" },
     { 4, "damaged",
@@ -125,7 +125,7 @@ static const row rows[] = {
       "{ printf '\\104\\0\\0\\0\\0\\0\\0\\0'; printf %s '{\"\\u009b31m\\u202e\":{\"dtype\":"
       "\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}'; } > x; detent inspect x" },
     { 0, "same_bits_as_qat", "ulimit -v 100000; timeout 20 detent train r.yaml run.dir=x --quiet" },
-    { 1, "OpenBLAS wants",
+    { 1, "OpenBLAS needs",
       "ulimit -v 100000; timeout 20 detent quantize run/float.safetensors r.yaml -o x "
       "quantize.rounder=gptq" },
     /* 130: interrupted, with a checkpoint saved */

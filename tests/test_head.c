@@ -15,11 +15,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { FLOATS, DOUBLES, INTEGER, SIMULATED, WEIGHTS_ONLY, INPUTS_ONLY, ROADS };
+enum { FLOATS, DOUBLES, INTEGER, SIMULATED, WEIGHTS_ONLY, INPUTS_ONLY, PATHS };
 
 typedef struct setup {
     int64_t rows, width, classes;
-    int road;
+    int path;
     int threads;
     dt_linear_cross_entropy_options options;
     bool teacher;
@@ -39,7 +39,7 @@ static dt_tensor *operand(outcome *o, const setup *s, int64_t rows, int64_t colu
 {
     dt_tensor *x;
     const int64_t dims[2] = { rows, columns };
-    const dt_dtype dtype = s->road == DOUBLES ? DT_F64 : DT_F32;
+    const dt_dtype dtype = s->path == DOUBLES ? DT_F64 : DT_F32;
     TEST_OK(o->ctx, dt_tensor_create(o->ctx, dtype, columns == 0 ? 1 : 2, dims, &x));
     TEST_OK(o->ctx, dt_fill_normal(x, 0, 1));
     TEST_OK(o->ctx, dt_set_requires_grad(x, true));
@@ -71,8 +71,8 @@ static void open(const setup *s, outcome *o)
     o->in[TEACHER_WEIGHT] = operand(o, s, s->classes, s->width + 1);
     make_labels(o, s);
     const dt_quant_spec quant = dt_weight_quant_defaults();
-    if (s->road >= INTEGER && s->road != INPUTS_ONLY) {
-        const dt__fq fq = { .quant = quant, .simulated = s->road == SIMULATED };
+    if (s->path >= INTEGER && s->path != INPUTS_ONLY) {
+        const dt__fq fq = { .quant = quant, .simulated = s->path == SIMULATED };
         TEST_OK(o->ctx, dt__fq_wrap(o->in[WEIGHT], &fq));
     }
 }
@@ -112,9 +112,9 @@ static void run(const setup *s, bool whole, outcome *o)
     open(s, o);
     const dt__fq fq = { .quant = dt_activation_quant_defaults(),
                         .enabled = true,
-                        .simulated = s->road == SIMULATED };
+                        .simulated = s->path == SIMULATED };
     dt_tensor *x = o->in[X];
-    if (s->road >= INTEGER && s->road != WEIGHTS_ONLY) x = dt__fake_quant_as(o->t, x, &fq);
+    if (s->path >= INTEGER && s->path != WEIGHTS_ONLY) x = dt__fake_quant_as(o->t, x, &fq);
     const dt_head_operands in = { x,
                                   o->in[WEIGHT],
                                   o->in[BIAS],
@@ -159,17 +159,17 @@ static double apart(const dt_tensor *a, const dt_tensor *b)
 
 START_TEST(one_block_has_the_bits_of_linear_and_cross_entropy)
 {
-    for (int road = 0; road < ROADS; road++) {
+    for (int path = 0; path < PATHS; path++) {
         for (int few = 0; few < 2; few++) {
-            const setup s = { few ? 7 : 90, 48, 65, road, 2, ENTROPY };
+            const setup s = { few ? 7 : 90, 48, 65, path, 2, ENTROPY };
             outcome a, b;
             run(&s, false, &a);
             run(&s, true, &b);
-            TEST_EACH(same_bits(a.loss, b.loss), "road %d: loss %.9g, not %.9g", road,
+            TEST_EACH(same_bits(a.loss, b.loss), "path %d: loss %.9g, not %.9g", path,
                       at(a.loss, 0), at(b.loss, 0));
             for (int i = X; i <= BIAS; i++) {
                 TEST_EACH(same_bits(dt_grad(a.in[i]), dt_grad(b.in[i])),
-                          "road %d: gradient of operand %d", road, i);
+                          "path %d: gradient of operand %d", path, i);
             }
             close(&a);
             close(&b);
@@ -203,16 +203,16 @@ static const test_draws rows = { .usual = 300, .sanitized = 132 };
 static const test_draws wide_rows = { .usual = 300, .sanitized = 70 };
 static const test_draws doubles = { .usual = 2, .sanitized = 1 }; /* without a teacher, and with */
 
-START_TEST(blocks_agree_on_every_road)
+START_TEST(blocks_agree_on_every_path)
 {
-    for (int road = 0; road < ROADS; road++) {
-        const int64_t kinds = road == DOUBLES ? test_count(doubles) : 2;
+    for (int path = 0; path < PATHS; path++) {
+        const int64_t kinds = path == DOUBLES ? test_count(doubles) : 2;
         for (int teacher = 0; teacher < kinds; teacher++) {
-            const bool wide = road == DOUBLES || teacher == 1;
+            const bool wide = path == DOUBLES || teacher == 1;
             setup s = { test_count(wide ? wide_rows : rows),
                         12,
                         8705,
-                        road,
+                        path,
                         2,
                         ENTROPY,
                         .teacher = teacher == 1 };
@@ -222,12 +222,12 @@ START_TEST(blocks_agree_on_every_road)
             outcome a, b;
             run(&s, false, &a);
             run(&s, true, &b);
-            const double within = road == DOUBLES ? 1e-12 : 5e-6;
-            TEST_EACH(apart(a.loss, b.loss) < within, "road %d: loss %.9g, not %.9g", road,
+            const double within = path == DOUBLES ? 1e-12 : 5e-6;
+            TEST_EACH(apart(a.loss, b.loss) < within, "path %d: loss %.9g, not %.9g", path,
                       at(a.loss, 0), at(b.loss, 0));
             for (int i = X; i <= BIAS; i++) {
                 TEST_EACH(apart(dt_grad(a.in[i]), dt_grad(b.in[i])) < within,
-                          "road %d: gradient of operand %d, %g apart", road, i,
+                          "path %d: gradient of operand %d, %g apart", path, i,
                           apart(dt_grad(a.in[i]), dt_grad(b.in[i])));
             }
             close(&a);
@@ -237,15 +237,15 @@ START_TEST(blocks_agree_on_every_road)
 }
 END_TEST
 
-static const test_draws road_steps = { .usual = 1, .sanitized = INTEGER - FLOATS };
+static const test_draws path_steps = { .usual = 1, .sanitized = INTEGER - FLOATS };
 
 START_TEST(threads_change_no_bit)
 {
-    for (int road = FLOATS; road <= INTEGER; road += (int)test_count(road_steps)) {
+    for (int path = FLOATS; path <= INTEGER; path += (int)test_count(path_steps)) {
         setup s = { test_count((test_draws){ .usual = 132, .sanitized = 70 }),
                     20,
                     8705,
-                    road,
+                    path,
                     1,
                     ENTROPY,
                     .teacher = true };
@@ -254,9 +254,9 @@ START_TEST(threads_change_no_bit)
         run(&s, false, &a);
         s.threads = 3;
         run(&s, false, &b);
-        TEST_EACH(same_bits(a.loss, b.loss) && same_bits(a.row_loss, b.row_loss), "road %d", road);
+        TEST_EACH(same_bits(a.loss, b.loss) && same_bits(a.row_loss, b.row_loss), "path %d", path);
         for (int i = X; i <= BIAS; i++) {
-            TEST_EACH(same_bits(dt_grad(a.in[i]), dt_grad(b.in[i])), "road %d, operand %d", road,
+            TEST_EACH(same_bits(dt_grad(a.in[i]), dt_grad(b.in[i])), "path %d, operand %d", path,
                       i);
         }
         close(&a);
@@ -447,7 +447,7 @@ Suite *test_head_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, one_block_has_the_bits_of_linear_and_cross_entropy);
     tcase_add_test(c, blocks_change_no_bit_of_an_integer_head);
-    tcase_add_test(c, blocks_agree_on_every_road);
+    tcase_add_test(c, blocks_agree_on_every_path);
     tcase_add_test(c, threads_change_no_bit);
     tcase_add_test(c, losses_and_classes_are_given_row_by_row);
     tcase_add_test(c, logits_never_exist_whole);

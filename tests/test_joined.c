@@ -650,7 +650,7 @@ static const struct {
     const char *words;
 } bad_joins[] = {
     { 0, 3, { "left", "right", "kind", "level", "bits" }, 1, 1, -1, "0 inputs and 3 outputs" },
-    { 2, 0, { "left", "right", "kind", "level", "bits" }, 1, 1, -1, "expected 1 to 4" },
+    { 2, 0, { "left", "right", "kind", "level", "bits" }, 1, 1, -1, "and 1 to 4" },
     { 2, 3, { "left", "left", "kind", "level", "bits" }, 1, 1, -1, "two inputs 'left'" },
     { 2, 3, { "left", "right", "kind", "level", "kind" }, 1, 1, -1, "two outputs 'kind'" },
     { 2, 3, { "left", "", "kind", "level", "bits" }, 1, 1, -1, "input 1 has no name" },
@@ -796,7 +796,7 @@ static const struct {
     { { "data.outputs.2.tensor=level" }, "!a label for each example" },
     { { "data.outputs.2.tensor=floats" }, "!which is not an integer" },
     { { "data.outputs.2.tensor=negative" }, "!is the label" },
-    { { "data.outputs.0.tensor=level" }, "expected !0 or 1" },
+    { { "data.outputs.0.tensor=level" }, "!expected 0 or 1" },
     { { "data.outputs.1.tensor=bits" }, "output 'level' of the model is [2], the data's [3]" },
     { { "train.class_weights=balanced" }, "'train.class_weights' is for one input and output" },
     { { "train.loss=mae" }, "'train.loss' is for one input and output" },
@@ -809,8 +809,8 @@ static const struct {
     { { "data.augment.flip=true" }, "are for images, not for arrays" },
     { { "data.augment.shift=2" }, "augment.shift 2 of signals of 2 time steps" },
     { { "data.augment.jitter=-1" }, "'data.augment.jitter'" },
-    { { "data.train.x=table.csv" }, "no column" },
-    { { "data.train.x=[train.safetensors, test.safetensors]" }, "2 files of x; one" },
+    { { "data.train.x=table.csv" }, "not a column" },
+    { { "data.train.x=[train.safetensors, test.safetensors]" }, "2 files of x; expected one" },
     { { "data.train.x=\"train.safetensors:left\"" }, "names no file that holds several" },
     { { "data.test.x=table.csv" }, "data.test" },
     { { "data.format=table", "~data.train", "~data.test" }, "'data.inputs' belongs to tensors" },

@@ -410,15 +410,15 @@ START_TEST(bad_settings)
     dt_tensor *x = normal(ctx, 4, 40, true), *scale;
     dt_quant_spec q = learned(4, false, 0);
     q.scheme = DT_SCHEME_ASYMMETRIC;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "wants scheme symmetric", dt_learned_scale(x, &q, &scale));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "requires scheme symmetric", dt_learned_scale(x, &q, &scale));
     q = learned(4, false, 0);
     q.is_unsigned = true;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "are signed", dt_learned_scale(x, &q, &scale));
     q = learned(4, false, 7);
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "no way to save", dt_learned_scale(x, &q, &scale));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "not a way to save", dt_learned_scale(x, &q, &scale));
     q = learned(4, false, 0);
     ck_assert_ptr_null(dt_fake_quant(t, x, &q, true));
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "wants a scale"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "requires a scale"));
     dt_tape_reset(t);
     ck_assert_ptr_null(dt_fake_quant_learned(t, x, &q, NULL));
     ((float *)dt_data_mut(x))[3] = NAN;

@@ -311,7 +311,7 @@ static const edit packed_edits[] = {
     { REPLACE, QUANT, "\"scheme\":\"symmetric\"", "\"scheme\":\"best\"",
       .words = "'scheme' cannot be" },
     { REPLACE, QUANT, "\"scale_dtype\":\"bf16\"", "\"scale_dtype\":\"f16\"",
-      .words = "its scale is BF16; the scheme wants F16" },
+      .words = "its scale is BF16; the scheme requires F16" },
     { REPLACE, QUANT, "\"scale_dtype\":\"bf16\"", "\"scale_dtype\":\"f64\"",
       .words = "'scale_dtype' cannot be" },
     { REPLACE, QUANT, "\"ste\":\"default\"", "\"ste\":\"none\"", .words = "'ste' cannot be" },

@@ -747,7 +747,8 @@ START_TEST(options_that_do_not_fit_are_refused)
     cnn.norms.groups = 5;
     TEST_FAILS(ctx, DT_ERR_ARG, "5", dt_cnn_create(ctx, &cnn, &m));
     cnn.image.n = 2;
-    TEST_FAILS(ctx, DT_ERR_ARG, "wants channels, height and width", dt_cnn_create(ctx, &cnn, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "requires channels, height and width",
+               dt_cnn_create(ctx, &cnn, &m));
     dt_resnet_options resnet = resnet20();
     resnet.depth = 18;
     TEST_FAILS(ctx, DT_ERR_ARG, "depth 18 does not fit; with 3 widths it is 6 n + 2",

@@ -358,7 +358,7 @@ START_TEST(data_in_other_files)
     TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &plain, NULL));
     dt_module_free(plain);
     write_model(outside("weights.bin", "8", NULL));
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' wants 16 bytes from 8 on, but",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' expects 16 bytes from 8 on, but",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "8", "12"));
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",

@@ -408,7 +408,7 @@ START_TEST(bad_folders)
     expect(ctx, folder, DT_ERR_FORMAT, "/dog'", "holds no PNG files");
     put_png(folder, "dog/1.png", &(png_make_options){ PNG_RGB, 8, .width = 3, .height = 2 });
     expect(ctx, folder, DT_ERR_FORMAT, "/dog/1.png' has 2 x 3 pixels",
-           "/cat/1.png' 2 x 2; one size");
+           "/cat/1.png' 2 x 2; expected one size");
     for (int i = 0; i < 255; i++) {
         snprintf(name, sizeof name, "%d", i);
         make_folder(folder, name);

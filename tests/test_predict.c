@@ -463,7 +463,7 @@ START_TEST(bad_inputs_are_named)
         { 4, "text.npy", "predict digits-2bit text.npy" },
         { 4, "text.wav", "predict digits-2bit text.wav" },
         { 4, "'t.csv': 13 columns of numbers", "predict digits-2bit t.csv" },
-        { 4, "is wanted", "predict digits-2bit picture.gif" },
+        { 4, "expected the name of a file", "predict digits-2bit picture.gif" },
         { 4, "wrong.npy': shape [3,5]; the model reads examples of [1,28,28]",
           "predict digits-2bit wrong.npy" },
         { 4, "nan.npy", "predict digits-2bit nan.npy" },

@@ -231,7 +231,7 @@ START_TEST(mistakes_are_named_and_change_nothing)
                   "head: activations in groups of 32 require a weight in groups");
     o = dt_qat_defaults();
     o.forward = -1;
-    check_refused(&o, DT_ERR_ARG, "-1 is not a forward");
+    check_refused(&o, DT_ERR_ARG, "forward is -1");
 
     ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
     ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);

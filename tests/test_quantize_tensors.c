@@ -879,8 +879,8 @@ START_TEST(bad_files_are_refused)
     TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = weights }));
     TEST_FAILS(ctx, DT_ERR_IO, "it is read; give another output", run((call){ .to = inputs }));
     TEST_FAILS(ctx, DT_ERR_IO, "no-such", run((call){ .to = "/no-such/folder/x" }));
-    TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = folder }));
-    TEST_FAILS(ctx, DT_ERR_IO, "no file", run((call){ .to = "/dev/null" }));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a regular file", run((call){ .to = folder }));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a regular file", run((call){ .to = "/dev/null" }));
     TEST_FAILS(ctx, DT_ERR_IO, "nowhere", run((call){ .calibration = "/nowhere" }));
     test_shell(NULL, "cp %s %s/out.safetensors.partial", inputs, folder);
     test_join(other, folder, "out.safetensors.partial");
@@ -958,7 +958,8 @@ START_TEST(check_finds_mistakes_in_tensor_files)
         { "detent.tensors", "\"bits\":3", "\"bits\":9", NULL, "'bits' must be from 2 to 8" },
         { "detent.tensors", "\"group_size\":5", "\"group_size\":0", NULL, "group_size" },
         { "detent.tensors", "\"group_size\":5", "\"group_size\":7", NULL, "its scale is [6,4]" },
-        { "detent.tensors", "\"packed\"", "\"i8\"", NULL, "its codes is U8; the scheme wants I8" },
+        { "detent.tensors", "\"packed\"", "\"i8\"", NULL,
+          "its codes is U8; the scheme requires I8" },
         { "detent.tensors", "\"g_idx\":true", "\"g_idx\":false", NULL, "a g_idx, of which" },
         { "detent.tensors", "\"groups\":2", "\"groups\":3", NULL,
           "is none of op conv_transpose2d" },

@@ -30,7 +30,7 @@ static const mistake mistakes[] = {
     { { "qat.refresh_steps=9" }, DT_ERR_CONFIG, "no weight has a static range" },
     { { "qat.activation={range: static, granularity: token}" },
       DT_ERR_CONFIG,
-      "wants granularity tensor" },
+      "requires granularity tensor" },
     { { "qat.activation={range: static, observer: percentile, percentile: 30}" },
       DT_ERR_CONFIG,
       "percentile" },
@@ -64,19 +64,23 @@ static const mistake mistakes[] = {
       "freezes every parameter" },
     { { "train.epochs=9000000000000000000" }, DT_ERR_CONFIG, "more than can be counted" },
     { { "convert.output=recipe.yaml" }, DT_ERR_CONFIG, "the run itself writes" },
-    { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=a/../../x" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=a/." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=a/" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=../x.safetensors" }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=a/../../x" }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=a/." }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=a/" }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
     { { "convert.output=./checkpoints" }, DT_ERR_CONFIG, "inside run.dir" },
-    { { "convert.output=/tmp/x.safetensors" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=./recipe.yaml" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=out//m" }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=out/." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=out/.." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
-    { { "convert.output=.." }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=/tmp/x.safetensors" },
+      DT_ERR_CONFIG,
+      "not a name of a file inside run.dir" },
+    { { "convert.output=./recipe.yaml" }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=out//m" }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=out/." }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=out/.." }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
+    { { "convert.output=.." }, DT_ERR_CONFIG, "not a name of a file inside run.dir" },
     { { "convert.output=checkpoints/m" }, DT_ERR_CONFIG, "the run itself writes" },
-    { { "convert.output=out/" LONG LONG LONG }, DT_ERR_CONFIG, "no name of a file inside run.dir" },
+    { { "convert.output=out/" LONG LONG LONG },
+      DT_ERR_CONFIG,
+      "not a name of a file inside run.dir" },
 };
 
 START_TEST(a_mistake_is_found_before_a_file_is_written)
@@ -130,7 +134,7 @@ START_TEST(a_folder_is_not_taken_twice)
     job none = { .dir = job_path(folder, "none"),
                  .resume = true,
                  .wanted = DT_ERR_CONFIG,
-                 .words = "holds no run to resume" };
+                 .words = "has no run to resume" };
     job_run(&j);
     char *before = test_read_file(job_path(j.dir, "recipe.yaml"), NULL);
     job_run(&again);

@@ -287,7 +287,7 @@ START_TEST(invalid_files_are_not_written)
         const char *says;
     } cases[] = {
         { { .name = NULL }, DT_ERR_ARG, "NULL" },
-        { { .name = "\xff" }, DT_ERR_ARG, "no UTF-8" },
+        { { .name = "\xff" }, DT_ERR_ARG, "not UTF-8" },
         { { .name = "__metadata__" }, DT_ERR_ARG, "__metadata__" },
         { { .name = "a" }, DT_ERR_DTYPE, "'a'" },
         { { .name = "a", .dtype = "f32" }, DT_ERR_DTYPE, "'f32'" },
@@ -309,7 +309,7 @@ START_TEST(invalid_files_are_not_written)
     TEST_FAILS(ctx, DT_ERR_ARG, "'k' was given", dt_writer_meta(w, "k", "v"));
     TEST_FAILS(ctx, DT_ERR_ARG, "the writer", dt_writer_meta(w, "detent.xxh3", "v"));
     TEST_FAILS(ctx, DT_ERR_ARG, "the writer", dt_writer_meta(w, "detent.version", "v"));
-    TEST_FAILS(ctx, DT_ERR_ARG, "no UTF-8", dt_writer_meta(w, "l", "\xc3"));
+    TEST_FAILS(ctx, DT_ERR_ARG, "not UTF-8", dt_writer_meta(w, "l", "\xc3"));
     TEST_FAILS(ctx, DT_ERR_ARG, "NULL", dt_writer_meta(w, NULL, "v"));
     TEST_FAILS(ctx, DT_ERR_ARG, "NULL", dt_writer_meta(w, "l", NULL));
     TEST_FAILS(ctx, DT_ERR_ARG, "NULL", dt_writer_write(w, NULL));

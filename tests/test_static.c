@@ -120,11 +120,11 @@ START_TEST(wrong_settings_are_refused)
         dt_quant_patch patch;
         const char *says;
     } bad[] = {
-        { good, "wants granularity tensor" },
-        { good, "no observer" },
+        { good, "requires granularity tensor" },
+        { good, "not an observer" },
         { good, "percentile" },
         { good, "averaging" },
-        { good, "no range" },
+        { good, "not a range" },
     };
     bad[0].patch.quant.granularity = DT_PER_TOKEN;
     bad[0].patch.has_granularity = true;
@@ -416,10 +416,10 @@ START_TEST(damaged_ranges_are_refused)
         { "head.input.scale", &nothing, "a scale" },
         { "head.input.scale", &nan, "a scale" },
         { "head.input.scale", NULL, "missing" },
-        { "head.input.lo", &positive, "no range of numbers" },
-        { "head.input.hi", &nan, "no range of numbers" },
+        { "head.input.lo", &positive, "the observed range is not finite" },
+        { "head.input.hi", &nan, "the observed range is not finite" },
         { "head.input.count", &less, "negative number" },
-        { "head.input.values", values, "no range of numbers" },
+        { "head.input.values", values, "the observed range is not finite" },
         { "head.input.values", NULL, "not there" },
         { "head.input.zero_point", &high, "zero point" },
     };

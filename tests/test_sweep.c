@@ -80,7 +80,7 @@ static const struct {
     { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 3}\n",
       "s.yaml:4:13: error: missing key 'to'" },
     { "method: random\nruns: 2\nkeys:\n  run.seed: {from: 0, to: 9, scale: log}\n",
-      "wants 'from' above 0" },
+      "requires 'from' above 0" },
     { "method: random\nkeys: {run.seed: [1]}\n",
       "s.yaml:1:9: error: method 'random' requires 'runs'" },
     { "runs: 3\nkeys: {run.seed: [1]}\n", "s.yaml:1:7: error: a grid has as many runs as" },

@@ -163,7 +163,7 @@ START_TEST(an_index_is_no_input)
         lacks(output, "warning");
         snprintf(text, sizeof text, "exclude: [%s]", indexes[i].column);
         (indexes[i].found ? has : lacks)(output, indexes[i].found ? text : "exclude");
-        if (indexes[i].found) has(output, "the rows and is not an input");
+        if (indexes[i].found) has(output, "the rows and is no input");
         if (i > 3) continue;
         write_text("t.yaml",
                    "run: {dir: t}\nmodel: {family: mlp, sizes: [2, 3]}\ntrain: {epochs: 1}\n"

@@ -361,7 +361,7 @@ START_TEST(refused)
         { DT_ERR_CONFIG, "data.train names no files" },
         { DT_ERR_CONFIG, "data.standardize.mean: 3 numbers for 2 channels" },
         { DT_ERR_CONFIG, "data.task" },
-        { DT_ERR_CONFIG, "x.npy' is no .csv" },
+        { DT_ERR_CONFIG, "x.npy' is not a .csv" },
         { DT_ERR_CONFIG, "data.test is of .csv, but data.train is not" },
         { DT_ERR_CONFIG, "data.test has classes by folders, but data.train has none" },
         { DT_ERR_CONFIG, "data.train.y and data.columns.target both give targets" },

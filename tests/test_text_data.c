@@ -178,7 +178,7 @@ START_TEST(split)
 {
     dt_ctx *ctx = sample_context(1);
     dt_dataset *d = counted_text(ctx, 50, 7), *last = NULL;
-    TEST_FAILS(ctx, DT_ERR_ARG, "0 to 7 wanted", dt_dataset_split(d, 8, &last));
+    TEST_FAILS(ctx, DT_ERR_ARG, "expected 0 to 7", dt_dataset_split(d, 8, &last));
     TEST_OK(ctx, dt_dataset_split(d, 3, &last));
     ck_assert_int_eq(dt_dataset_count(d), 4);
     ck_assert_int_eq(dt_dataset_count(last), 3);
@@ -545,7 +545,7 @@ static const struct {
     { "{q}", " {a}{b}.", "{\"q\": \"a\", \"b\": \"\", \"a\": \"\"}", DT_ERR_FORMAT,
       "line 1: the completion is empty" },
     { "{q}", "{a}", "{\"q\": \"abcd\", \"a\": \"ef\"}", DT_ERR_CONFIG,
-      "is longer: up to 6 tokens" },
+      "is longer: the longest has 6 tokens" },
 };
 
 START_TEST(formats_are_checked)
@@ -625,7 +625,8 @@ static const struct bad {
       "line 1" },
     { "all too long", "bytes", "{\"prompt\": \"abc\", \"completion\": \"defg\"}\n", NULL,
       DT_DATA_JSONL, 0, DT_ERR_CONFIG,
-      "data.context is 4, but every example of data.train is longer: up to 7 tokens, for which 6" },
+      "data.context is 4, but every example of data.train is longer: the longest has 7 tokens, "
+      "which requires data.context 6" },
     { "no completion", "bytes", "{\"prompt\": \"a\", \"completion\": \"\"}\n", NULL, DT_DATA_JSONL,
       0, DT_ERR_CONFIG, "has no completion" },
     { "no completion of a long prompt", "bytes",

@@ -57,7 +57,7 @@ static const usage_case cases[] = {
     { "a.txt --tokenizer bytes --end", 2, "no token for it" },
     { "a.txt --tokenizer chars --decode", 2, "--decode requires the tokenizer" },
     { "a.txt --tokenizer bytes --decode -o x", 2, "--decode and -o exclude each other" },
-    { "odd.bin --tokenizer bytes --decode", 4, "3 bytes are not multiple" },
+    { "odd.bin --tokenizer bytes --decode", 4, "3 bytes are not a multiple" },
     { "big.bin --tokenizer bytes --decode", 4, "id 1 is 300; the tokenizer has 256" },
     { "none.bin --tokenizer bytes --decode", 4, "none.bin" },
     { "a.txt --tokenizer bytes 2>&1 >/dev/full #", 1, "standard output cannot be written" },

@@ -182,7 +182,7 @@ DT_API dt_tensor *dt_relu(dt_tape *t, dt_tensor *x);
  * backward. */
 DT_API dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope);
 
-/* y = min(max(x, 0), 6); the derivative at 0 and 6 is 0. Keeps y for backward. */
+/* y = min(max(x, 0), 6); the derivative at 0 and 6 is 0. Keeps one bit an element. */
 DT_API dt_tensor *dt_relu6(dt_tape *t, dt_tensor *x);
 
 /* y = min(max(x + 3, 0), 6) / 6; the derivative at -3 and 3 is 0. Keeps y for backward. */

@@ -37,7 +37,8 @@ typedef struct dt_rounding {
     int order;               /* DT_ORDER_...: the order in which columns are rounded */
     double damping;          /* GPTQ: this share of H's mean diagonal is added to the diagonal */
     double damping_absolute; /* GPTQ and Qronos: the absolute number to add; 0: not given */
-    int damping_mean;        /* DT_MEAN_...: over live columns, or all (dead ones as 1) */
+    int damping_mean;        /* DT_MEAN_...: of H's diagonal over the columns that are not 0, or
+                              * over all, with 1 for those that are */
     double alpha;            /* Qronos: damping as a share of the largest eigenvalue */
     int64_t block;           /* columns whose errors are applied to the later ones together */
     int64_t least_rows;      /* an expert with fewer is rounded to nearest; 0: as many as columns */

@@ -45,7 +45,7 @@ int cli_check_kept(const cli_args *args, const char *read)
     return CLI_DONE;
 }
 
-/* Whether a and b name one file, which need not be there: one name in one folder. */
+/* Whether a and b are the same path; the file need not exist. */
 static bool is_one_path(const char *a, const char *b)
 {
     char folder[2][CLI_PATH];

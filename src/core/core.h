@@ -157,7 +157,7 @@ typedef struct dt__registry {
 #define DT__SAID 64 /* lines that a context says once; with more the oldest may be said again */
 
 struct dt_ctx {
-    atomic_int refs; /* one of the user, one of each storage, tape and module */
+    atomic_int refs; /* 1 of the user, and 1 of each storage, tape and module that lives */
     dt_allocator allocator;
     dt__pool pool;
     dt_status status;

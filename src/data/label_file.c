@@ -89,7 +89,9 @@ static dt_status read_label(const dt__array_file *a, dt__labels *l, int64_t i, i
     switch (dt__labels_add(a->ctx, l, text, strlen(text), out)) {
     case DT__LABEL_GOOD: return DT_OK;
     case DT__LABEL_EXCESS:
-        return refuse(a, i, text, "is class 65537; data.task: regression predicts numbers");
+        return refuse(a, i, text,
+                      "is beyond the 65536 classes that there can be; for numeric targets set "
+                      "data.task: regression");
     case DT__LABEL_UNKNOWN:
         return refuse(a, i, text,
                       l->known.names != NULL ? "is not a class of the model"

@@ -103,7 +103,7 @@ static void join(joint *j, int64_t first, int64_t past, const float **from)
     j->n = 0;
 }
 
-/* The partial sums of a slot from what all ranks sent, which it takes from their fronts. */
+/* Pops this slot's partial sums from each rank's receive buffer. */
 static void place(const dt_optimizer *o, const dt__slot *s, sent *all, joint *j)
 {
     j->n = 0;

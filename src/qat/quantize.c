@@ -19,8 +19,6 @@ typedef struct job {
     dt__quantized *out; /* without codes: only scales are computed, and values checked */
 } job;
 
-/* Fewer elements are not worth several threads. */
-
 /* The first bad element or block, as its index, or NONE. */
 #define NONE INT64_MAX
 typedef struct outcome {

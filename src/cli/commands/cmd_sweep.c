@@ -37,7 +37,7 @@ static void put_values(cli_table *t, const dt_sweep *s, const dt_sweep_row *row)
     }
 }
 
-/* Whether recipes are compared on other data than they are shown on. */
+/* Whether selection and reporting use different data splits. */
 static bool is_apart(const dt_sweep_metric *m) { return strcmp(m->chosen_on, m->result_on) != 0; }
 
 /* Columns: run and values; with `m` results on the data that recipes are compared on and, if they

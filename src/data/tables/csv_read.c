@@ -59,7 +59,9 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
     switch (dt__labels_add(r->ctx, &c->labels, f->text, f->n, out)) {
     case DT__LABEL_GOOD: return DT_OK;
     case DT__LABEL_EXCESS:
-        return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
+        return dt__csv_refuse(r, f,
+                              "is beyond the 65536 classes that there can be; for numeric targets "
+                              "set data.task: regression");
     case DT__LABEL_UNKNOWN:
         return dt__csv_refuse(r, f,
                               c->labels.known.names != NULL

@@ -125,11 +125,12 @@ static dt_status collect(opening *s, const range *r, pairs *p)
 {
     for (int64_t i = r->begin; i < r->end; i += 2) DT__TRY(add_pair(s, r, i, p));
     if (p->n == 0) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "data.context is %lld, but every example of data.%s is longer: expected up "
-                       "to %lld tokens, for which %lld",
-                       (long long)s->o->context, part_names[r->part], (long long)p->too_long,
-                       (long long)p->too_long - 1);
+        return dt_fail(
+            s->ctx, DT_ERR_CONFIG,
+            "data.context is %lld, but every example of data.%s is longer: the longest has "
+            "%lld tokens, which requires data.context %lld",
+            (long long)s->o->context, part_names[r->part], (long long)p->too_long,
+            (long long)p->too_long - 1);
     }
     if (p->left_out == 0) return DT_OK;
     dt__say(s->ctx,

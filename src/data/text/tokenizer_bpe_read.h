@@ -1,4 +1,4 @@
-/* Reading of BPE from a tokenizer.json, between its two files. */
+/* Internals shared by tokenizer_bpe_read.c and tokenizer_bpe_added.c. */
 #ifndef DT__DATA_TOKENIZER_BPE_READ_H
 #define DT__DATA_TOKENIZER_BPE_READ_H
 

@@ -36,7 +36,7 @@ static bool overlaps(const dt__c_program *p, int64_t v, int64_t offset, int64_t 
     return at->offset < offset + n && offset < at->offset + dt__c_count(p, v);
 }
 
-/* Whether nobody but `call` reads what lies where value v does from then on. */
+/* Whether `call` is the last reader of v's memory. */
 static bool ends_here(const dt__c_program *p, int64_t v, int64_t call)
 {
     const dt__c_place *at = &p->place[v];

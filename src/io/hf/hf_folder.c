@@ -149,7 +149,7 @@ static dt_status put_quant(metas *m, folder_settings *f)
     return DT_OK;
 }
 
-/* The model is written as floats, if it is: the text that is kept says nothing of integers. */
+/* Keeps config.json without its quantization section, since the model is exported in float. */
 static dt_status put_origin(dt_file *file, const char *folder, const dt__hf_text *config,
                             const dt__hf_model *model, bool integers, metas *m)
 {

@@ -1,4 +1,4 @@
-/* Tensors that other classes of models name, join or turn otherwise than the family has them. A row
+/* Maps the tensor names of Hugging Face to ours; marks tensors that are fused or transposed. A row
  * of a class's table is one tensor of its files and the tensors of the family that it is:
  *
  *     PLAIN    the same

@@ -1,4 +1,4 @@
-/* Tensors that other classes of models name, join or turn otherwise than the family has them. */
+/* Maps the tensor names of Hugging Face to ours; marks tensors that are fused or transposed. */
 #ifndef DT__IO_HF_NAMES_H
 #define DT__IO_HF_NAMES_H
 

@@ -44,7 +44,7 @@ static dt_status add_adapter(const dt__load *l, dt__load_made *made, const dt__m
     return DT_OK;
 }
 
-/* Tensors that a file of adapters lacks are the base's, but for adapters. */
+/* An adapter file may omit base weights, never its own lora_a and lora_b. */
 static dt_status check_there(const dt__load *l, const char *path)
 {
     static const char *const parts[] = { ".lora_a", ".lora_b" };

@@ -113,6 +113,6 @@ static const dt__layer_case cases[] = {
     { "no inputs", make_no_inputs, .fails = DT_ERR_ARG, .says = "the number of inputs" },
     { "no outputs", make_no_outputs, .fails = DT_ERR_ARG, .says = "the number of outputs" },
     { "no index", make, .in = { { { 3, 2 } } }, .state = "weight bias", .fails = DT_ERR_ARG,
-      .says = "grouped_linear: x and an index" },
+      .says = "grouped_linear: expected x and an index" },
 };
 DT__LAYER_CASES(grouped_linear, cases)

@@ -121,7 +121,7 @@ static const dt__layer_case cases[] = {
     { "another width", make, .in = { { { 2, 5, 4 } } }, .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
       .says = "layers.0.ih" },
     { "h without c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } } }, .state = PLAIN("0"),
-      .fails = DT_ERR_ARG, .says = "2 inputs; x, or x and all 2" },
+      .fails = DT_ERR_ARG, .says = "2 inputs; expected x, or x and all 2" },
     { "another c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } }, { { 1, 1, 4 } } },
       .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
       .says = "expected an initial state [1,2,4], not f32[1,1,4]" },

@@ -67,7 +67,7 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_
 /* ---- scales --------------------------------------------------------------------------------- */
 
 /* The nearest float whose fraction is `bits` shorter, ties to even; for normal numbers and
- * infinity. / */
+ * infinity. */
 static inline float shortened(float x, int bits)
 {
     uint32_t u;

@@ -190,8 +190,8 @@ dt_status dt__run_validate(dt__run *r)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Begins the stage again with the state of the best evaluation; counters stay as they are, but for
- * that of the averages, which come with the state. */
+/* Restarts the stage from the state of the best evaluation. Counters are kept, except the counter of
+ * the averages, which is restored with the state. */
 static dt_status go_back(dt__run *r)
 {
     char path[DT__RUN_PATH];

@@ -50,7 +50,7 @@ static dt_status gather(dt__verify_call *c)
     return DT_OK;
 }
 
-/* A walk over the places of index whose offset 0 is the element of x, but along the axis. */
+/* Iterates over the indices; offset 0 is the offset in x with the coordinate of the axis 0. */
 static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
                              const dt__verify_value *index, int *axis, dt__verify_walk *w)
 {
