@@ -134,7 +134,8 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     offsets(&v, other, b, sizeof b);
     offsets(&v, y, to, sizeof to);
     const dt__c_name x0 = dt__c_in(p, c, 0), x1 = dt__c_in(p, c, 1), out = dt__c_out(p, c, 0);
-    snprintf(text, sizeof text, "map_%s", c->op->name);
+    const bool or_equal = strcmp(c->op->name, "greater") == 0 && dt__c_flag(c, "equal");
+    snprintf(text, sizeof text, "map_%s", or_equal ? "not_less" : c->op->name);
     dt__c_want(p, text);
     for (int d = 0; d + 1 < v.rank; d++) {
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
@@ -173,5 +174,7 @@ const dt__c_emitter dt__c_emit_maps[] = {
     { "sub", NULL, NULL, emit_pair },
     { "mul", NULL, NULL, emit_pair },
     { "div", NULL, NULL, emit_pair },
+    { "maximum", NULL, NULL, emit_pair },
+    { "greater", NULL, NULL, emit_pair },
     { 0 },
 };

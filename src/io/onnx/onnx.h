@@ -113,7 +113,7 @@ typedef struct dt__onnx_weight {
 } dt__onnx_weight;
 
 typedef struct dt__onnx_layer {
-    const dt_layer_type *type; /* NULL: an input, or erf, which family `layers` lacks */
+    const dt_layer_type *type; /* NULL: an input */
     void *options;             /* begin with a dt_layer_head */
     const dt__onnx_node *node; /* NULL: an input */
     const char *hint;          /* its path by the names of initializers; NULL: none */
@@ -238,6 +238,25 @@ dt_status dt__onnx_sliced(dt__onnx *g, dt__onnx_layer *from, int dim, const int6
 dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, double bias,
                           dt__onnx_layer **out);
 bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
+
+/* ---- operands that broadcast (onnx_elementwise.c) -------------------------------------------- */
+
+/* A kind of layer; `equal` is its option. */
+typedef struct dt__onnx_form {
+    const char *kind;
+    bool equal;
+} dt__onnx_form;
+
+/* A layer of n values, constants among them where its options are a dt_operands_layer: the first
+ * three at most. *out is its result. */
+dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
+                         int n, dt__onnx_value *out);
+/* Makes result 0 another name of v, unless s is an error; returns s. */
+dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
+/* Result 0 is v c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
+dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+/* One number as a constant. */
+dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out);
 
 /* ---- nodes by kind --------------------------------------------------------------------------- */
 

@@ -526,17 +526,3 @@ dt_status dt__onnx_fold_range(dt__onnx *g)
     }
     return DT_OK;
 }
-
-dt_status dt__onnx_fold_floor(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    target to;
-    DT__TRY(make(g, v, v->rank, v->dims, &to));
-    for (int64_t i = 0; i < v->count; i++) {
-        const dt__onnx_number x = dt__onnx_number_at(v, i);
-        if (x.batch && floor(x.value) != x.value) return dt__onnx_refuse(g, "of the batch size");
-        if (to.f != NULL) to.f[i] = (float)floor(x.value);
-        else to.n[i] = (dt__onnx_number){ floor(x.value), x.batch };
-    }
-    return DT_OK;
-}
