@@ -173,8 +173,9 @@ DT_API dt_tensor *dt_abs(dt_tape *t, dt_tensor *x); /* y = |x|; the derivative a
 DT_API dt_tensor *dt_erf(dt_tape *t, dt_tensor *x); /* y = 2/sqrt(pi) times the integral of
                                                      * e^-s^2 from 0 to x */
 
-/* y = a where x > 0, else b; NaN is not above 0. a and b have x's dims, or one element. */
-DT_API dt_tensor *dt_where(dt_tape *t, dt_tensor *x, dt_tensor *a, dt_tensor *b);
+/* y = a where cond > 0, else b; NaN is not above 0. The three broadcast; cond is of floats or of
+ * DT_U8, and has no gradient. A value that is not chosen reaches neither y nor a gradient. */
+DT_API dt_tensor *dt_where(dt_tape *t, dt_tensor *cond, dt_tensor *a, dt_tensor *b);
 
 /* y = gate / (1 + e^-gate) * up; both of one shape. */
 DT_API dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up);

@@ -407,7 +407,7 @@ typedef struct grouped {
 static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     if (c->n_in <= EXPERT || c->in[EXPERT].value < 0) {
-        return refuse(why, size, "its rows are sorted by expert; an index of experts is wanted");
+        return refuse(why, size, "its rows are sorted by expert; expected an index of experts");
     }
     if (dt_trace_count(value_at(t, c->in[EXPERT].value), 1, 1) > DT__FGEMM_ROWS) {
         return refuse(why, size, "too many rows of an example");

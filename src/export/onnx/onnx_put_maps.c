@@ -1,5 +1,6 @@
 /* Functions of elements in ONNX, with detent's order of operations. */
 #include "export/onnx/onnx_put_model.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
 
@@ -139,7 +140,7 @@ const dt__put_emitter dt__put_maps[] = {
     { "neg", "Neg", NULL, put_neg },
     { "abs", "Abs", NULL, put_abs },
     { "erf", "Erf", NULL, put_erf },
-    { "where", "Less, Where", NULL, put_where },
+    { "where", "Less, Where", dt__trace_takes_floats, put_where },
     { "exp", "as exp.h, or Exp", NULL, put_exp },
     { "log", "Log", NULL, put_log },
     { "sqrt", "Sqrt", NULL, put_sqrt },

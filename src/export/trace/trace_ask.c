@@ -4,6 +4,7 @@
 #include "nn/families/family.h"
 #include "nn/lists/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -362,4 +363,16 @@ const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name)
 {
     dt_key_type type;
     return field(c, name, &type);
+}
+
+bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i].value < 0) continue;
+        const dt_dtype dtype = dt_trace_value_at(t, c->in[i].value)->dtype;
+        if (dtype == DT_F32) continue;
+        snprintf(why, size, "operand %d is %s, not f32", i, dt_dtype_name(dtype));
+        return false;
+    }
+    return true;
 }

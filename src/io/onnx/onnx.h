@@ -253,8 +253,11 @@ dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_
                          int n, dt__onnx_value *out);
 /* Makes result 0 another name of v, unless s is an error; returns s. */
 dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
-/* Result 0 is v c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
+/* Result 0 is v c, or v + c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
 dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+/* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
+dt_status dt__onnx_long_norm(dt__onnx *g);
 /* One number as a constant. */
 dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out);
 

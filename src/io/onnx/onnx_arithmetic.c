@@ -185,6 +185,11 @@ dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_va
     return with_constant(g, v, c, "weight");
 }
 
+dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+{
+    return with_constant(g, v, c, "bias");
+}
+
 /* c with f applied to each element. */
 static dt_status each(dt__onnx *g, const dt__onnx_value *c, float (*f)(float), dt__onnx_value *out)
 {

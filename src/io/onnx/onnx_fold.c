@@ -158,11 +158,12 @@ dt_status dt__onnx_fold_transpose(dt__onnx *g)
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
-    if (perm.n > v->rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+    if (perm.n > v->rank)
+        return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
     for (int i = 0; i < v->rank; i++) {
         const int64_t from = perm.n == 0 ? v->rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= v->rank || seen[from]) {
-            return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+            return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
         }
         seen[from] = true;
         order[i] = (int)from;

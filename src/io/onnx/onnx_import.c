@@ -111,9 +111,9 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
         dt_tensor *x = dt_param(own, w->path);
         if (x == NULL) return dt_error_status(g->ctx);
         if (dt_count(x) != w->count) {
-            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                           "%s: %s.%s has %lld numbers; %lld are wanted", g->file->path, l->name,
-                           w->path, (long long)w->count, (long long)dt_count(x));
+            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %s.%s has %lld numbers; expected %lld",
+                           g->file->path, l->name, w->path, (long long)w->count,
+                           (long long)dt_count(x));
         }
         memcpy(dt_data_mut(x), w->data, (size_t)w->count * sizeof *w->data);
     }

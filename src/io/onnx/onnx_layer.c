@@ -156,7 +156,8 @@ dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **
 {
     dt__onnx_value *own = dt__onnx_find(g, v->name);
     if (v->kind != DT__ONNX_COMPUTED) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is wanted", v->name);
+        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
+                               v->name);
     }
     if (v->axis[0] != 0) {
         int at = 0;

@@ -257,7 +257,7 @@ static dt_status outputs_of(dt__onnx *g, const dt__onnx_value *c, int64_t n, dou
     *out = dt__onnx_memory(g, n, sizeof **out);
     if (*out == NULL) return DT_ERR_NOMEM;
     const bool row = c->count == n && (c->rank == 1 || c->dims[c->rank - 1] == n);
-    if (!row && c->count != 1) return dt__onnx_refuse(g, "C is no row of %lld", (long long)n);
+    if (!row && c->count != 1) return dt__onnx_refuse(g, "C is not a row of %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         (*out)[i] = (float)((double)data[c->count == 1 ? 0 : i] * factor);
     }
@@ -312,7 +312,7 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
         const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
         if (v == NULL) continue; /* the bias of a layer norm: zeros as it is made */
         if (v->count != width) {
-            return dt__onnx_refuse(g, "%s has %lld numbers; %lld are wanted", paths[i],
+            return dt__onnx_refuse(g, "%s has %lld numbers; expected %lld", paths[i],
                                    (long long)v->count, (long long)width);
         }
         DT__TRY(dt__onnx_weigh(g, l, paths[i], v));
@@ -353,9 +353,8 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
     int axis;
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->shape.rank + 1, &axis));
-    if (axis != x->shape.rank || axis == 0) {
-        return dt__onnx_refuse(g, "over several dimensions; the last alone is known");
-    }
+    const bool more = dt__onnx_out(g, 1) != NULL || dt__onnx_out(g, 2) != NULL;
+    if (axis != x->shape.rank || axis == 0 || more) return dt__onnx_long_norm(g);
     DT__TRY(dt__onnx_new(g, "layer_norm", &l));
     return finish_norm(g, l, x);
 }

@@ -97,7 +97,7 @@ DT__PLAIN_OP_LAYER(mul, "product of its inputs, broadcast: a gate [channels, 1, 
 TWO(div, "first operand divided by the second, broadcast", 2, 2);
 TWO(maximum, "the largest of its operands, element by element, broadcast", 14, 0);
 TWO(minimum, "the smallest of its operands, element by element, broadcast", 14, 0);
-TWO(equal, "1 where both operands are equal, else 0; the derivative is 0", 2, 2);
+TWO(equal, "1 where both operands are equal, else 0; derivative 0", 2, 2);
 TWO(matmul, "matrix product of the last two dimensions", 2, 2);
 
 static const dt_key greater_keys[] = {
@@ -106,7 +106,7 @@ static const dt_key greater_keys[] = {
     { "equal", DT_KEY_BOOL, AT(equal), .fallback = "false", .text = "1 also where both are equal" },
     { 0 },
 };
-DT__OP_LAYER(greater, "1 where the first operand is above the second, else 0; the derivative is 0",
+DT__OP_LAYER(greater, "1 where the first operand is above the second, else 0; derivative 0",
              dt_operands_layer, greater_keys, 1, 2, .apply = greater_of, OPERANDS(2));
 
 static const dt_key where_keys[] = { TWO_KEYS(where), CONSTANT(third, "third"), TRAINED, { 0 } };

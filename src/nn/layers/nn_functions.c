@@ -77,10 +77,10 @@ static dt_tensor *mish(dt_tape *t, dt_tensor *x)
     F(abs, dt_abs, "|x|")                                                                          \
     F(reciprocal, reciprocal, "1 / x")                                                             \
     F(erf, dt_erf, "error function")                                                               \
-    F(sign, sign, "1 above 0, -1 below, 0 at 0; the derivative is 0")                                      \
-    F(floor, floor_, "largest whole number that is not above x; the derivative is 0")                      \
-    F(ceil, ceil_, "smallest whole number that is not below x; the derivative is 0")                       \
-    F(round, round_even, "nearest whole number, the even one of two; the derivative is 0")                 \
+    F(sign, sign, "1 above 0, -1 below, 0 at 0; derivative 0")                                     \
+    F(floor, floor_, "largest whole number that is not above x; derivative 0")                     \
+    F(ceil, ceil_, "smallest whole number that is not below x; derivative 0")                      \
+    F(round, round_even, "nearest whole number, the even one of two; derivative 0")                \
     F(softplus, softplus, "log(1 + e^x)")                                                          \
     F(softsign, softsign, "x / (1 + |x|)")                                                         \
     F(mish, mish, "x tanh(log(1 + e^x))")

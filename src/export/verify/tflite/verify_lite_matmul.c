@@ -7,7 +7,7 @@ dt_status dt__vlite_matmul(dt__vlite_call *c)
     DT__TRY(dt__vlite_floats(c));
     if (a->rank < 2 || a->rank != b->rank || a->rank != y->rank || c->op->option[0] != 0 ||
         c->op->option[1] != 0) {
-        return dt__vlite_refuse(c, "its operands are no matrices of one number of dimensions");
+        return dt__vlite_refuse(c, "its operands are not matrices of the same rank");
     }
     const int r = a->rank;
     const int64_t m = a->dims[r - 2], k = a->dims[r - 1], n = b->dims[r - 1];
