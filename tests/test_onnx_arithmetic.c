@@ -62,9 +62,10 @@ static int draw(int n)
 }
 
 typedef struct value {
-    char name[8];
+    char name[16];
     int rank, dims[2]; /* behind the batch; of rank 2 the last one */
     bool exact;        /* no rounding: comparisons and steps of it cannot flip */
+    bool truth;
 } value;
 
 #define VALUES 14
@@ -123,12 +124,22 @@ static const char *pair(const char *a, const char *b)
     return text;
 }
 
-/* Another value that has x's rank; x itself if there is none. */
+/* Whether two values are numbers that broadcast, without their batches meeting other dimensions. */
+static bool fit(const value *a, const value *b)
+{
+    bool fits = a->rank == b->rank && !a->truth && !b->truth;
+    for (int i = 0; i < 2; i++) {
+        fits = fits && (a->dims[i] == b->dims[i] || a->dims[i] == 1 || b->dims[i] == 1);
+    }
+    return fits;
+}
+
+/* Another value that fits x; x itself if there is none. */
 static const value *beside(drawing *d, const value *x)
 {
     for (int i = 0; i < 8; i++) {
         const value *v = &d->v[draw(d->n)];
-        if (v->rank == x->rank) return v;
+        if (fit(v, x)) return v;
     }
     return x;
 }
@@ -203,16 +214,17 @@ static void draw_choice(drawing *d)
     value x = *last(d);
     const value *cond = NULL;
     for (int i = 0; i < d->n; i++) {
-        if (d->v[i].exact && d->v[i].rank == x.rank && (cond == NULL || draw(2))) cond = &d->v[i];
+        if (d->v[i].exact && fit(&d->v[i], &x) && (cond == NULL || draw(2))) cond = &d->v[i];
     }
     if (cond == NULL) return;
     const value own = *cond;
     char in[64];
     value *c = add(d, op[draw(5)], NULL, pair(own.name, constant(d, &own)), &own);
-    if (draw(3) == 0) c = add(d, "Not", NULL, c->name, &own);
+    c->truth = true;
+    if (draw(3) == 0) c = add(d, "Not", NULL, c->name, c);
     const value y = joined(&own, &x);
     snprintf(in, sizeof in, "%s %s %s", c->name, x.name, draw(2) ? "half" : x.name);
-    add(d, "Where", NULL, in, &y);
+    add(d, "Where", NULL, in, &y)->truth = false;
 }
 
 static void draw_reduction(drawing *d)
@@ -257,7 +269,7 @@ static void draw_graph(drawing *d)
     onnx_weight(d->m, "low", "f32: -0.75");
     onnx_weight(d->m, "high", "f32: 0.75");
     onnx_weight(d->m, "column", "f32 3 1: -1 0 0.25");
-    d->v[d->n++] = (value){ "h", 2, { 1, 4 }, true };
+    d->v[d->n++] = (value){ .name = "h", .rank = 2, .dims = { 1, 4 }, .exact = true };
     add(d, "Sub", NULL, "h half", last(d));
     while (d->n < VALUES - 5) parts[draw(DT__COUNT_OF(parts))](d);
 }
@@ -397,7 +409,7 @@ static const struct wrong {
     { "ReduceSum", NULL, "h", "over all dimensions, the batch among them" },
     { "ReduceMax", NULL, "h zero", "over the batch" },
     { "Add", NULL, "h image", "of values with 2 and 3 dimensions" },
-    { "Where", NULL, "image h h", "of values with 3 and 2 dimensions" },
+    { "Where", NULL, "image h h", "of values with 2 and 3 dimensions" },
     { "Max", NULL, "h rows", "a constant with 2 elements along the batch" },
     { "MatMul", NULL, "h h", "must be a matrix" },
     { "LpNormalization", "axis=0", "h", "over the batch" },

@@ -177,6 +177,13 @@ dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *w
 dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
                               dt__onnx_value *out);
 
+/* Arithmetic of numbers (onnx_calculate.c): a letter for an operator of two constants; *truth:
+ * whether results are 0 or 1. */
+char dt__onnx_code_of(const char *op, bool *truth);
+/* Its result in the type of `like`. False: arithmetic here has no such number. */
+bool dt__onnx_calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
+                        dt__onnx_number *y);
+
 /* ---- nodes (onnx_node.c) --------------------------------------------------------------------- */
 
 /* Input i of the node that is read; NULL: absent. */

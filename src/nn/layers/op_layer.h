@@ -1,4 +1,4 @@
-/* Layers that are a function of ops: a kind of layer is a row, made by DT__OP_LAYER, of the function
+/* Layers that are a function of ops: a kind of layer is a row, made by DT__OP_LAYER, of a function
  * on the tape, its options and their keys. The module holds the options. Where a kind has operands
  * that may be constants (dt_operands), these are its buffers or parameters `first`, `second`,
  * `third`. */
