@@ -414,7 +414,7 @@ static const struct wrong {
     { "MatMul", NULL, "h h", "must be a matrix" },
     { "LpNormalization", "axis=0", "h", "over the batch" },
     { "Pow", NULL, "h h", "with a computed exponent" },
-    { "Max", NULL, "h rank", "dimensions" },
+    { "Max", NULL, "h rank", "a constant with 2 elements along the batch" },
     { "Celu", "alpha=-1f", "h", "it must be above 0" },
 };
 

@@ -180,6 +180,11 @@ typedef struct body {
 #kind, "[4, 6]", "  - {linear: l, out: 5}\n  - {" #kind ": k" more "}\n"                   \
     }
 
+#define POSITIVE(kind)                                                                             \
+    {                                                                                              \
+#kind, "[4, 6]", "  - {linear: l, out: 5, activation: sigmoid}\n  - {" #kind ": k}\n"      \
+    }
+
 static const body bodies[] = {
     ROWS(linear, ", out: 4"),
     SIGNALS(conv1d, ", out: 5"),
@@ -234,12 +239,12 @@ static const body bodies[] = {
     ROWS(l2_norm, ", dims: [-1], keepdim: true"),
     ROWS(logsumexp, ", dims: [-1], keepdim: true"),
     ROWS(exp, ""),
-    ROWS(log, ""),
-    ROWS(sqrt, ""),
+    POSITIVE(log),
+    POSITIVE(sqrt),
     ROWS(square, ""),
     ROWS(neg, ""),
     ROWS(abs, ""),
-    ROWS(reciprocal, ""),
+    POSITIVE(reciprocal),
     ROWS(erf, ""),
     ROWS(sign, ""),
     ROWS(floor, ""),

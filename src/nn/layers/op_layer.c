@@ -105,6 +105,7 @@ static dt_status add_constants(dt_module *m, const dt_operands *c)
             DT__TRY(dt__want_extent(m->ctx, m->type->name, "an extent", shape->v[k]));
         }
         DT__TRY(add(m, names[i], shape->n, shape->v, &x));
+        DT__TRY(dt_fill(x, 1));
     }
     return DT_OK;
 }

@@ -1,7 +1,7 @@
 /* Layers that are a function of ops: a kind of layer is a row, made by DT__OP_LAYER, of a function
  * on the tape, its options and their keys. The module holds the options. Where a kind has operands
  * that may be constants (dt_operands), these are its buffers or parameters `first`, `second`,
- * `third`. */
+ * `third`, initially 1. */
 #ifndef DT__NN_OP_LAYER_H
 #define DT__NN_OP_LAYER_H
 
