@@ -230,6 +230,7 @@ static const op_case op_cases[] = {
     { "maximum", PAIR, maximum_of },
     { "swiglu", PAIR, swiglu_of },
     { "matmul", 2, { 3, 3 }, { { 1, 5, 8 }, { 1, 8, 3 } }, matmul_of },
+    { "matmul", 2, { 4, 4 }, { { 1, 2, 5, 8 }, { 1, 1, 8, 3 } }, matmul_of },
     { "softmax", PAIR, softmax_of },
     { "softmax", IMAGE, softmax_channels_of },
     { "softmax", PAIR, softmax_rows_of },

@@ -1,4 +1,4 @@
-/* Comparison of two operands that broadcast.      y = a > b ? 1 : 0, or, with `equal`, a >= b ? 1 : 0
+/* Comparison of two operands that broadcast.      y = a > b ? 1 : 0, with `equal` a >= b ? 1 : 0
  * Nothing is above NaN, nor NaN above anything. The derivative is 0. */
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
