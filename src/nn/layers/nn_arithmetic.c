@@ -113,41 +113,52 @@ static const dt_key where_keys[] = { TWO_KEYS(where), CONSTANT(third, "third"), 
 DT__OP_LAYER(where, "the second operand where the first is above 0, else the third",
              dt_operands_layer, where_keys, 1, 3, .apply = where_of, OPERANDS(3));
 
-#define CREATE(kind)                                                                               \
-    dt_status dt_##kind##_create(dt_ctx *ctx, dt_module **out)                                     \
-    {                                                                                              \
-        DT__NEED(NULL, ctx);                                                                       \
-        DT__NEED(ctx, out);                                                                        \
-        return dt__op_layer_create(ctx, &kind##_op, &(const dt_plain_layer){ .head.name = NULL },  \
-                                   out);                                                           \
-    }
-CREATE(add)
-CREATE(sub)
-CREATE(mul)
+static const dt_plain_layer plain = { .head.name = NULL };
+
+dt_status dt_add_create(dt_ctx *ctx, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt__op_layer_create(ctx, &add_op, &plain, out);
+}
+
+dt_status dt_sub_create(dt_ctx *ctx, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt__op_layer_create(ctx, &sub_op, &plain, out);
+}
+
+dt_status dt_mul_create(dt_ctx *ctx, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt__op_layer_create(ctx, &mul_op, &plain, out);
+}
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-#define MAKE(name, kind, ...) DT__OP_MAKE(name, kind, dt_operands_layer, __VA_ARGS__)
+#define OPERATION(name, kind, ...) DT__OP_MAKE(name, kind, dt_operands_layer, __VA_ARGS__)
 #define EQUAL .equal = true
 #define FIRST(...) .operands.first = { __VA_ARGS__ }
 #define SECOND(...) .operands.second = { __VA_ARGS__ }
 #define THIRD(...) .operands.third = { __VA_ARGS__ }
-MAKE(div, div, .equal = false)
-MAKE(inverse, div, FIRST(1, { 1 }))
-MAKE(divided, div, SECOND(2, { 2, 1 }), .operands.trained = true)
-MAKE(maximum, maximum, .equal = false)
-MAKE(floored, maximum, SECOND(1, { 3 }))
-MAKE(minimum, minimum, .equal = false)
-MAKE(greater, greater, .equal = false)
-MAKE(not_less, greater, EQUAL, SECOND(1, { 1 }))
-MAKE(equal, equal, .equal = false)
-MAKE(where, where, .equal = false)
-MAKE(masked, where, SECOND(1, { 1 }))
-MAKE(matmul, matmul, .equal = false)
-MAKE(mixed, matmul, FIRST(2, { 2, 3 }))
-MAKE(wide, div, SECOND(3, { 1, 2, 3 }))
-MAKE(long, div, SECOND(8, { 1, 1, 1, 1, 1, 1, 1, 1 }))
-MAKE(empty, div, SECOND(1, { 0 }))
+OPERATION(div, div, .equal = false)
+OPERATION(inverse, div, FIRST(1, { 1 }))
+OPERATION(divided, div, SECOND(2, { 2, 1 }), .operands.trained = true)
+OPERATION(maximum, maximum, .equal = false)
+OPERATION(floored, maximum, SECOND(1, { 3 }))
+OPERATION(minimum, minimum, .equal = false)
+OPERATION(greater, greater, .equal = false)
+OPERATION(not_less, greater, EQUAL, SECOND(1, { 1 }))
+OPERATION(equal, equal, .equal = false)
+OPERATION(where, where, .equal = false)
+OPERATION(masked, where, SECOND(1, { 1 }))
+OPERATION(matmul, matmul, .equal = false)
+OPERATION(mixed, matmul, FIRST(2, { 2, 3 }))
+OPERATION(wide, div, SECOND(3, { 1, 2, 3 }))
+OPERATION(long, div, SECOND(8, { 1, 1, 1, 1, 1, 1, 1, 1 }))
+OPERATION(empty, div, SECOND(1, { 0 }))
 
 static const dt__layer_case cases[] = {
     { "add", dt_add_create,
@@ -176,60 +187,62 @@ static const dt__layer_case cases[] = {
     { "mul a batch", dt_mul_create, .in = { { { 3, 2, 5 } }, { { 3, 2, 5 } } } },
     { "mul of shapes that do not join", dt_mul_create, .in = { { { 2, 3 } }, { { 2, 4 } } },
       .fails = DT_ERR_SHAPE, .says = "mul" },
-    { "div", make_div,
+    { "div", made_div_div,
       .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } },
               { { 1, 2 }, .given = true, .values = { 4, -2 } } },
       .n_y = 2, .y = { 0.25, -1.5 } },
-    { "a constant divided", make_inverse, .in = { { { 2, 3 }, .low = 0.5, .high = 2 } },
+    { "a constant divided", made_div_inverse, .in = { { { 2, 3 }, .low = 0.5, .high = 2 } },
       .state = "!first", .given = { { "first", { 3 } } }, .fixed = true },
-    { "by a parameter", make_divided, .in = { { { 2, 2, 3 } } }, .state = "second",
+    { "by a parameter", made_div_divided, .in = { { { 2, 2, 3 } } }, .state = "second",
       .given = { { "second", { 2, -4 } } } },
-    { "maximum", make_maximum,
+    { "maximum", made_maximum_maximum,
       .in = { { { 1, 3 }, .given = true, .values = { 1, 2, -3 } },
               { { 1, 3 }, .given = true, .values = { 4, -2, -5 } } },
       .n_y = 3, .y = { 4, 2, -3 } },
-    { "maximum of three", make_maximum, .in = { { { 2, 4 } }, { { 2, 1 } }, { { 2, 4 } } } },
-    { "maximum of a constant", make_floored,
+    { "maximum of three", made_maximum_maximum,
+      .in = { { { 2, 4 } }, { { 2, 1 } }, { { 2, 4 } } } },
+    { "maximum of a constant", made_maximum_floored,
       .in = { { { 1, 3 }, .given = true, .values = { 1, 2, -3 } } }, .state = "!second",
       .given = { { "second", { 0, 3, -4 } } }, .n_y = 3, .y = { 1, 3, -3 }, .fixed = true },
-    { "minimum", make_minimum,
+    { "minimum", made_minimum_minimum,
       .in = { { { 1, 4 }, .given = true, .values = { 1, 2, -3, DT__NAN } },
               { { 1, 4 }, .given = true, .values = { 4, -2, -5, 1 } } },
       .n_y = 4, .y = { 1, -2, -5, DT__NAN }, .rough = true },
-    { "minimum of three", make_minimum, .in = { { { 2, 4 } }, { { 2, 1 } }, { { 2, 4 } } } },
-    { "greater", make_greater,
+    { "minimum of three", made_minimum_minimum,
+      .in = { { { 2, 4 } }, { { 2, 1 } }, { { 2, 4 } } } },
+    { "greater", made_greater_greater,
       .in = { { { 1, 3 }, .given = true, .values = { 1, 2, 3 } },
               { { 1, 3 }, .given = true, .values = { 1, 3, -5 } } },
       .n_y = 3, .y = { 0, 0, 1 }, .rough = true },
-    { "not less", make_not_less, .in = { { { 1, 3 }, .given = true, .values = { 1, 2, 3 } } },
-      .state = "!second", .given = { { "second", { 2 } } }, .n_y = 3, .y = { 0, 1, 1 },
-      .fixed = true, .rough = true },
-    { "equal", make_equal,
+    { "not less", made_greater_not_less,
+      .in = { { { 1, 3 }, .given = true, .values = { 1, 2, 3 } } }, .state = "!second",
+      .given = { { "second", { 2 } } }, .n_y = 3, .y = { 0, 1, 1 }, .fixed = true, .rough = true },
+    { "equal", made_equal_equal,
       .in = { { { 1, 3 }, .given = true, .values = { 1, DT__NAN, 3 } },
               { { 1, 3 }, .given = true, .values = { 1, DT__NAN, -5 } } },
       .n_y = 3, .y = { 1, 0, 0 }, .rough = true },
-    { "where", make_where,
+    { "where", made_where_where,
       .in = { { { 1, 3 }, .given = true, .values = { 1, 0, -1 } },
               { { 1, 3 }, .given = true, .values = { 1, 2, 3 } },
               { { 1, 3 }, .given = true, .values = { 4, 5, 6 } } },
       .n_y = 3, .y = { 1, 5, 6 }, .rough = true },
-    { "a constant where", make_masked,
+    { "a constant where", made_where_masked,
       .in = { { { 1, 3 }, .given = true, .values = { 1, 0, -1 } },
               { { 1, 3 }, .given = true, .values = { 4, 5, 6 } } },
       .state = "!second", .given = { { "second", { -100 } } }, .n_y = 3, .y = { -100, 5, 6 },
       .fixed = true, .rough = true },
-    { "matmul", make_matmul,
+    { "matmul", made_matmul_matmul,
       .in = { { { 1, 1, 2 }, .given = true, .values = { 1, 2 } },
               { { 1, 2, 2 }, .given = true, .values = { 3, 4, 5, 6 } } },
       .n_y = 2, .y = { 13, 16 } },
-    { "matmul of a batch", make_matmul, .in = { { { 2, 3, 4 } }, { { 2, 4, 2 } } } },
-    { "a constant matrix", make_mixed, .in = { { { 2, 3, 4 } } }, .state = "!first",
+    { "matmul of a batch", made_matmul_matmul, .in = { { { 2, 3, 4 } }, { { 2, 4, 2 } } } },
+    { "a constant matrix", made_matmul_mixed, .in = { { { 2, 3, 4 } } }, .state = "!first",
       .given = { { "first", { 1, 2, 3, -1, 0, 1 } } }, .fixed = true },
-    { "matmul over the batch", make_matmul, .in = { { { 2, 2 } }, { { 2, 2 } } },
+    { "matmul over the batch", made_matmul_matmul, .in = { { { 2, 2 } }, { { 2, 2 } } },
       .fails = DT_ERR_SHAPE, .says = "must be a matrix" },
-    { "a constant of the batch", make_wide, .in = { { { 2, 2, 3 } } }, .state = "!second",
+    { "a constant of the batch", made_div_wide, .in = { { { 2, 2, 3 } } }, .state = "!second",
       .fails = DT_ERR_SHAPE, .says = "`second` has 3 dimensions; an example has 2" },
-    { "a long constant", make_long, .fails = DT_ERR_ARG, .says = "8 extents" },
-    { "an empty constant", make_empty, .fails = DT_ERR_ARG, .says = "div: an extent" },
+    { "a long constant", made_div_long, .fails = DT_ERR_ARG, .says = "8 extents" },
+    { "an empty constant", made_div_empty, .fails = DT_ERR_ARG, .says = "div: an extent" },
 };
 DT__OP_LAYER_CASES(arithmetic, cases)

@@ -191,8 +191,8 @@ DT__OP_LAYER(pow, "x to a power", dt_pow_layer, pow_keys, 1, 1, .apply = pow_of,
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-#define MAKE(kind, function, about) DT__OP_MAKE(kind, kind, dt_plain_layer, .head.name = NULL)
-FUNCTIONS(MAKE)
+#define MADE(kind, function, about) DT__OP_MAKE(plain, kind, dt_plain_layer, .head.name = NULL)
+FUNCTIONS(MADE)
 #define POWER(name, p) DT__OP_MAKE(name, pow, dt_pow_layer, .exponent = p)
 POWER(cube, 3)
 POWER(root, 0.5)
@@ -206,59 +206,61 @@ CLAMP(below, .max = 0.25, .has_max = true)
 CLAMP(nowhere, .min = 1)
 CLAMP(crossed, .min = 1, .max = -1, .has_min = true, .has_max = true)
 
-#define OF(kind, ...)                                                                              \
+#define OF(kind, name, ...)                                                                        \
     {                                                                                              \
-#kind, make_##kind,                                                                        \
+#kind " " #name, made_##kind##_##name,                                                     \
             .in = { { { 3 }, .given = true, .values = { 0.25, 1.5, 4 } } }, .n_y = 3,              \
                              .y = {                                                                \
                                  __VA_ARGS__ }                                                     \
     }
-#define SIGNED(kind, ...)                                                                          \
+#define SIGNED(kind, name, ...)                                                                    \
     {                                                                                              \
-#kind, make_##kind,                                                                        \
+#kind " " #name, made_##kind##_##name,                                                     \
             .in = { { { 3 }, .given = true, .values = { -2.5, -0.25, 1.5 } } }, .n_y = 3,          \
                              .y = {                                                                \
                                  __VA_ARGS__ }                                                     \
     }
-#define STEPS(kind, ...)                                                                           \
+#define STEPS(kind, name, ...)                                                                     \
     {                                                                                              \
-#kind, make_##kind,                                                                        \
+#kind " " #name, made_##kind##_##name,                                                     \
             .in = { { { 5 }, .given = true, .values = { -2.5, -0.25, 0, 3.5, 16777217 } } },       \
                              .n_y = 5, .y = { __VA_ARGS__ }, .rough = true                         \
     }
 
 static const dt__layer_case cases[] = {
-    OF(exp, 1.2840254166877414, 4.4816890703380645, 54.598150033144236),
-    OF(log, -1.3862943611198906, 0.40546510810816438, 1.3862943611198906),
-    OF(sqrt, 0.5, 1.2247448713915889, 2),
-    OF(square, 0.0625, 2.25, 16),
-    SIGNED(neg, 2.5, 0.25, -1.5),
-    SIGNED(abs, 2.5, 0.25, 1.5),
-    OF(reciprocal, 4, 0.66666666666666667, 0.25),
-    SIGNED(erf, -0.99959304798255504, -0.27632639016823691, 0.96610514647531076),
-    STEPS(sign, -1, -1, 0, 1, 1),
-    STEPS(floor, -3, -1, 0, 3, 16777217),
-    STEPS(ceil, -2, 0, 0, 4, 16777217),
-    STEPS(round, -2, 0, 0, 4, 16777217),
-    SIGNED(softplus, 0.07888973429254963, 0.57593941987884363, 1.7014132779827524),
-    { "softplus far from 0", make_softplus,
+    OF(exp, plain, 1.2840254166877414, 4.4816890703380645, 54.598150033144236),
+    OF(log, plain, -1.3862943611198906, 0.40546510810816438, 1.3862943611198906),
+    OF(sqrt, plain, 0.5, 1.2247448713915889, 2),
+    OF(square, plain, 0.0625, 2.25, 16),
+    SIGNED(neg, plain, 2.5, 0.25, -1.5),
+    SIGNED(abs, plain, 2.5, 0.25, 1.5),
+    OF(reciprocal, plain, 4, 0.66666666666666667, 0.25),
+    SIGNED(erf, plain, -0.99959304798255504, -0.27632639016823691, 0.96610514647531076),
+    STEPS(sign, plain, -1, -1, 0, 1, 1),
+    STEPS(floor, plain, -3, -1, 0, 3, 16777217),
+    STEPS(ceil, plain, -2, 0, 0, 4, 16777217),
+    STEPS(round, plain, -2, 0, 0, 4, 16777217),
+    SIGNED(softplus, plain, 0.07888973429254963, 0.57593941987884363, 1.7014132779827524),
+    { "softplus far from 0", made_softplus_plain,
       .in = { { { 4 }, .given = true, .values = { -60, -12, 0, 100 } } }, .n_y = 4,
       .y = { 8.75651076269652e-27, 6.144193477732806e-06, 0.69314718055994531, 100 } },
-    SIGNED(softsign, -0.7142857142857143, -0.2, 0.6),
-    SIGNED(mish, -0.19681620390653337, -0.12992696367914101, 1.4033782663958028),
-    { "clamp", make_between, .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } }, .n_y = 3,
-      .y = { -0.75, 0.5, 1 } },
-    { "clamp from above", make_below, .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } },
-      .n_y = 3, .y = { -1, 0.25, 0.25 } },
-    { "clamp to nothing", make_nowhere, .fails = DT_ERR_ARG, .says = "clamp: min, max or both" },
-    { "clamp with crossed bounds", make_crossed, .fails = DT_ERR_ARG,
+    SIGNED(softsign, plain, -0.7142857142857143, -0.2, 0.6),
+    SIGNED(mish, plain, -0.19681620390653337, -0.12992696367914101, 1.4033782663958028),
+    { "clamp", made_clamp_between, .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } },
+      .n_y = 3, .y = { -0.75, 0.5, 1 } },
+    { "clamp from above", made_clamp_below,
+      .in = { { { 3 }, .given = true, .values = { -1, 0.5, 2 } } }, .n_y = 3,
+      .y = { -1, 0.25, 0.25 } },
+    { "clamp to nothing", made_clamp_nowhere, .fails = DT_ERR_ARG,
+      .says = "clamp: min, max or both" },
+    { "clamp with crossed bounds", made_clamp_crossed, .fails = DT_ERR_ARG,
       .says = "min is 1 and max -1" },
-    SIGNED(cube, -15.625, -0.015625, 3.375),
-    OF(root, 0.5, 1.2247448713915889, 2),
-    OF(inverse, 32, 0.36288736930121156, 0.03125),
-    OF(any, 0.09473228540689989, 1.9923018599150013, 10.556063286183154),
-    { "one", make_one, .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
+    SIGNED(pow, cube, -15.625, -0.015625, 3.375),
+    OF(pow, root, 0.5, 1.2247448713915889, 2),
+    OF(pow, inverse, 32, 0.36288736930121156, 0.03125),
+    OF(pow, any, 0.09473228540689989, 1.9923018599150013, 10.556063286183154),
+    { "one", made_pow_one, .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
       .y = { 1, 1, 1 }, .rough = true },
-    { "pow too high", make_huge, .fails = DT_ERR_ARG, .says = "pow: the exponent is 1e+06" },
+    { "pow too high", made_pow_huge, .fails = DT_ERR_ARG, .says = "pow: the exponent is 1e+06" },
 };
 DT__OP_LAYER_CASES(functions, cases)

@@ -72,38 +72,38 @@ static dt_tensor *product(dt_tape *t, dt_tensor *x, int d, bool keep)
     return keep ? y : dt_sum(t, y, &(dt_reduce_options){ .dims = { 1, { d } } });
 }
 
-static dt_tensor *sum_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *sum_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     return dims_of(t, in[0], reduce_of(options)) == 0 ? NULL : dt_sum(t, in[0], reduce_of(options));
 }
 
-static dt_tensor *mean_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *mean_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     return dims_of(t, in[0], reduce_of(options)) == 0 ? NULL
                                                       : dt_mean(t, in[0], reduce_of(options));
 }
 
-static dt_tensor *amax_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *amax_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     return one_by_one(t, reduce_of(options), in[0], largest);
 }
 
-static dt_tensor *amin_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *amin_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     return dt_neg(t, one_by_one(t, reduce_of(options), dt_neg(t, in[0]), largest));
 }
 
-static dt_tensor *prod_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *prod_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     return one_by_one(t, reduce_of(options), in[0], product);
 }
 
-static dt_tensor *l2_norm_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *l2_norm_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     if (dims_of(t, in[0], reduce_of(options)) == 0) return NULL;
@@ -111,7 +111,7 @@ static dt_tensor *l2_norm_of(dt_tape *t, const void *options, dt_tensor *const *
 }
 
 /* m + log(sum of e^(x - m)) for the maximum m, which is finite where all elements are -inf */
-static dt_tensor *logsumexp_of(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
+static dt_tensor *logsumexp_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     dt_reduce_options o = *reduce_of(options);
     (void)n_in;
@@ -141,7 +141,7 @@ static dt_status check_dims(dt_ctx *ctx, const char *name, const void *options)
           .text = "whether these dimensions stay, with extent 1" },                                \
         { 0 },                                                                                     \
     };                                                                                             \
-    DT__OP_LAYER(kind, about, dt_reduce_layer, kind##_keys, 1, 1, .apply = kind##_of,              \
+    DT__OP_LAYER(kind, about, dt_reduce_layer, kind##_keys, 1, 1, .apply = kind##_over,            \
                  .check = check_dims, .operands = 1)
 
 REDUCTION(sum, "sum over dimensions");
@@ -179,34 +179,43 @@ static dt_status check_dim(dt_ctx *ctx, const char *name, const void *options)
 #define ALONG(kind, about)                                                                         \
     static const dt_key kind##_keys[] = { DT__DIM_KEYS(#kind), { 0 } };                            \
     DT__OP_LAYER(kind, about, dt_dim_layer, kind##_keys, 1, 1, .apply = kind##_of,                 \
-                 .check = check_dim, .operands = 1);                                               \
-    dt_status dt_##kind##_create(dt_ctx *ctx, int64_t dim, dt_module **out)                        \
-    {                                                                                              \
-        DT__NEED(NULL, ctx);                                                                       \
-        DT__NEED(ctx, out);                                                                        \
-        return dt__op_layer_create(ctx, &kind##_op, &(const dt_dim_layer){ .dim = dim }, out);     \
-    }
-ALONG(softmax, "softmax along a dimension")
-ALONG(log_softmax, "logarithm of softmax along a dimension")
+                 .check = check_dim, .operands = 1)
+
+ALONG(softmax, "softmax along a dimension");
+ALONG(log_softmax, "logarithm of softmax along a dimension");
+
+dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt__op_layer_create(ctx, &softmax_op, &(const dt_dim_layer){ .dim = dim }, out);
+}
+
+dt_status dt_log_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
+{
+    DT__NEED(NULL, ctx);
+    DT__NEED(ctx, out);
+    return dt__op_layer_create(ctx, &log_softmax_op, &(const dt_dim_layer){ .dim = dim }, out);
+}
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-#define MAKE(name, kind, keep, ...)                                                                \
+#define REDUCED(name, kind, keep, ...)                                                             \
     DT__OP_MAKE(name, kind, dt_reduce_layer, .reduce = { .dims = { __VA_ARGS__ }, .keepdim = keep })
-MAKE(sum, sum, false, 1, { -1 })
-MAKE(sums, sum, true, 2, { 3, 1 })
-MAKE(mean, mean, false, 1, { 1 })
-MAKE(amax, amax, false, 1, { -1 })
-MAKE(amaxes, amax, true, 2, { 1, -1 })
-MAKE(amin, amin, false, 2, { 1, 2 })
-MAKE(prod, prod, false, 1, { 1 })
-MAKE(prods, prod, true, 2, { 1, 2 })
-MAKE(l2_norm, l2_norm, false, 1, { 1 })
-MAKE(logsumexp, logsumexp, false, 1, { 1 })
-MAKE(logsumexps, logsumexp, true, 2, { 1, 2 })
-MAKE(batch, sum, false, 2, { 1, 0 })
-MAKE(none, amax, false, 0, { 0 })
-MAKE(last, mean, false, 1, { -2 })
+REDUCED(sum, sum, false, 1, { -1 })
+REDUCED(sums, sum, true, 2, { 3, 1 })
+REDUCED(mean, mean, false, 1, { 1 })
+REDUCED(amax, amax, false, 1, { -1 })
+REDUCED(amaxes, amax, true, 2, { 1, -1 })
+REDUCED(amin, amin, false, 2, { 1, 2 })
+REDUCED(prod, prod, false, 1, { 1 })
+REDUCED(prods, prod, true, 2, { 1, 2 })
+REDUCED(l2_norm, l2_norm, false, 1, { 1 })
+REDUCED(logsumexp, logsumexp, false, 1, { 1 })
+REDUCED(logsumexps, logsumexp, true, 2, { 1, 2 })
+REDUCED(batch, sum, false, 2, { 1, 0 })
+REDUCED(none, amax, false, 0, { 0 })
+REDUCED(last, mean, false, 1, { -2 })
 DT__OP_MAKE(softmax, softmax, dt_dim_layer, .dim = -1)
 DT__OP_MAKE(softmax_channels, softmax, dt_dim_layer, .dim = 1)
 DT__OP_MAKE(softmax_beyond, softmax, dt_dim_layer, .dim = DT_MAX_RANK)
@@ -217,43 +226,46 @@ DT__OP_MAKE(log_softmax_beyond, log_softmax, dt_dim_layer, .dim = DT_MAX_RANK)
 #define GIVEN(...) .in = { { { 1, 4 }, .given = true, .values = { __VA_ARGS__ } } }
 
 static const dt__layer_case cases[] = {
-    { "sum", make_sum, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 2 } },
-    { "sum of a batch", make_sums, .in = { { { 2, 3, 2, 4 } } } },
-    { "mean", make_mean, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 0.5 } },
-    { "mean of a batch", make_mean, .in = { { { 2, 3, 4 } } } },
-    { "amax", make_amax, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 3 } },
-    { "amax of a batch", make_amaxes, .in = { { { 2, 3, 2, 4 } } } },
-    { "amin", make_amin, .in = { { { 1, 2, 2 }, .given = true, .values = { 4, 2, -3, 1 } } },
+    { "sum", made_sum_sum, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 2 } },
+    { "sum of a batch", made_sum_sums, .in = { { { 2, 3, 2, 4 } } } },
+    { "mean", made_mean_mean, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 0.5 } },
+    { "mean of a batch", made_mean_mean, .in = { { { 2, 3, 4 } } } },
+    { "amax", made_amax_amax, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 3 } },
+    { "amax of a batch", made_amax_amaxes, .in = { { { 2, 3, 2, 4 } } } },
+    { "amin", made_amin_amin, .in = { { { 1, 2, 2 }, .given = true, .values = { 4, 2, -3, 1 } } },
       .n_y = 1, .y = { -3 } },
-    { "prod", make_prod, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { -24 } },
-    { "prod of a batch", make_prods, .in = { { { 2, 5, 7 } } } },
-    { "prod of an odd number", make_prod,
+    { "prod", made_prod_prod, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { -24 } },
+    { "prod of a batch", made_prod_prods, .in = { { { 2, 5, 7 } } } },
+    { "prod of an odd number", made_prod_prod,
       .in = { { { 1, 7 }, .given = true, .values = { 1, 2, 3, -4, 5, 6, 7 } } }, .n_y = 1,
       .y = { -5040 } },
-    { "l2_norm", make_l2_norm, GIVEN(1, 2, -2, 4), .n_y = 1, .y = { 5 } },
-    { "logsumexp", make_logsumexp, GIVEN(1, 2, 3, -4), .n_y = 1, .y = { 3.4082124017544171 } },
-    { "logsumexp of large values", make_logsumexp, GIVEN(1000, 1000, 1000, 1000), .n_y = 1,
-      .y = { 1001.3862943611199 }, .rough = true },
-    { "logsumexp of a batch", make_logsumexps, .in = { { { 2, 3, 4 } } } },
-    { "over the batch", make_batch, .fails = DT_ERR_ARG, .says = "sum: dims must name dimensions" },
-    { "over nothing", make_none, .fails = DT_ERR_ARG, .says = "amax: dims must name" },
-    { "over the batch from the end", make_last, .in = { { { 2, 3 } } }, .fails = DT_ERR_ARG,
+    { "l2_norm", made_l2_norm_l2_norm, GIVEN(1, 2, -2, 4), .n_y = 1, .y = { 5 } },
+    { "logsumexp", made_logsumexp_logsumexp, GIVEN(1, 2, 3, -4), .n_y = 1,
+      .y = { 3.4082124017544171 } },
+    { "logsumexp of large values", made_logsumexp_logsumexp, GIVEN(1000, 1000, 1000, 1000),
+      .n_y = 1, .y = { 1001.3862943611199 }, .rough = true },
+    { "logsumexp of a batch", made_logsumexp_logsumexps, .in = { { { 2, 3, 4 } } } },
+    { "over the batch", made_sum_batch, .fails = DT_ERR_ARG,
+      .says = "sum: dims must name dimensions" },
+    { "over nothing", made_amax_none, .fails = DT_ERR_ARG, .says = "amax: dims must name" },
+    { "over the batch from the end", made_mean_last, .in = { { { 2, 3 } } }, .fails = DT_ERR_ARG,
       .says = "dimension -2 of 2, the batch among them" },
-    { "softmax", make_softmax, .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, 3 } } },
-      .n_y = 4, .y = { 0.2689414213699951, 0.7310585786300049, 0.5, 0.5 } },
-    { "softmax of channels", make_softmax_channels, .in = { { { 2, 3, 4 } } } },
-    { "softmax of no such dimension", make_softmax_channels, .in = { { { 3 } } },
+    { "softmax", made_softmax_softmax,
+      .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, 3 } } }, .n_y = 4,
+      .y = { 0.2689414213699951, 0.7310585786300049, 0.5, 0.5 } },
+    { "softmax of channels", made_softmax_softmax_channels, .in = { { { 2, 3, 4 } } } },
+    { "softmax of no such dimension", made_softmax_softmax_channels, .in = { { { 3 } } },
       .fails = DT_ERR_ARG, .says = "dimension 1" },
-    { "softmax beyond every rank", make_softmax_beyond, .fails = DT_ERR_ARG,
+    { "softmax beyond every rank", made_softmax_softmax_beyond, .fails = DT_ERR_ARG,
       .says = "softmax: dimension 8" },
-    { "log_softmax", make_log_softmax,
+    { "log_softmax", made_log_softmax_log_softmax,
       .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, 3 } } }, .n_y = 4,
       .y = { -1.3132616875182228, -0.31326168751822286, -0.6931471805599453,
              -0.6931471805599453 } },
-    { "log_softmax of channels", make_log_softmax_channels, .in = { { { 2, 3, 4 } } } },
-    { "log_softmax of no such dimension", make_log_softmax_channels, .in = { { { 3 } } },
-      .fails = DT_ERR_ARG, .says = "dimension 1" },
-    { "log_softmax beyond every rank", make_log_softmax_beyond, .fails = DT_ERR_ARG,
+    { "log_softmax of channels", made_log_softmax_log_softmax_channels, .in = { { { 2, 3, 4 } } } },
+    { "log_softmax of no such dimension", made_log_softmax_log_softmax_channels,
+      .in = { { { 3 } } }, .fails = DT_ERR_ARG, .says = "dimension 1" },
+    { "log_softmax beyond every rank", made_log_softmax_log_softmax_beyond, .fails = DT_ERR_ARG,
       .says = "log_softmax: dimension 8" },
 };
 DT__OP_LAYER_CASES(reductions, cases)

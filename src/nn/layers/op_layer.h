@@ -55,9 +55,9 @@ void dt__op_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     static const dt_key kind##_keys[] = { DT__LAYER_HEAD(#kind, dt_plain_layer), { 0 } };          \
     DT__OP_LAYER(kind, about, dt_plain_layer, kind##_keys, least, most, __VA_ARGS__)
 
-/* A create function for cases: make_<name>(ctx, out) of a kind with these options. */
+/* A create function for cases: made_<kind>_<name>(ctx, out), of a kind with these options. */
 #define DT__OP_MAKE(name, kind, options_type, ...)                                                 \
-    static dt_status make_##name(dt_ctx *ctx, dt_module **out)                                     \
+    static dt_status made_##kind##_##name(dt_ctx *ctx, dt_module **out)                            \
     {                                                                                              \
         return dt__op_layer_create(ctx, &kind##_op, &(const options_type){ __VA_ARGS__ }, out);    \
     }
