@@ -1407,6 +1407,9 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(sub, zip, 0)                                                                              \
     CASE(mul, zip, 0)                                                                              \
     CASE(div, zip, 0)                                                                              \
+    CASE(maximum, zip, 0)                                                                          \
+    CASE(greater, zip, 0)                                                                          \
+    CASE(not_less, zip, 0)                                                                         \
     CASE(add_scaled, zip_scaled, 0)                                                                \
     CASE(put_where, zip_where, 0)                                                                  \
     CASE(sum, sum, 0)                                                                              \

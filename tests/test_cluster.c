@@ -197,7 +197,9 @@ static const struct {
       TABLE "'data={format: tensors, dir: ., task: multi_label, train: {x: table.csv}, validation: "
             "0.3, validation_order: drawn, columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' "
             "'model={family: layers, "
-            "input: [3], layers: [{linear: a, out: 8, activation: relu}, {linear: b, out: 2}]}'",
+            "input: [3], layers: [{linear: a, out: 8, activation: relu}, {softplus: s}, "
+            "{where: w, from: [a, s], second: [8], trained: true}, {div: d, from: [w, s]}, "
+            "{clamp: c, max: 4}, {linear: b, out: 2}]}'",
       false },
     { "several outputs",
       TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "

@@ -248,6 +248,10 @@ static const drawn_node drawn_nodes[] = {
       .most = 8,
       .positive = true },
     { "Pow", NULL, { "f32: 5" }, .most = 1 },
+    { "Elu", "alpha=%af", { NULL }, .most = 6 },
+    { "Max", NULL, { "f32 4: %a %a %a %a", "f32: %a" }, .most = 20 },
+    { "Min", NULL, { "f32 4: %a %a %a %a", "f32: %a" }, .most = 20 },
+    { "Sum", NULL, { "f32 4: %a %a %a %a", "f32: %a" }, .most = 6, .positive = true },
 };
 
 /* The text with drawn numbers for %a. */

@@ -154,6 +154,11 @@ DT_API dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a - b */
 DT_API dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a * b */
 DT_API dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a / b */
 
+/* y = a where a >= b, else b; a and b broadcast, NaN passes. Of equal ones a gets the gradient. */
+DT_API dt_tensor *dt_maximum(dt_tape *t, dt_tensor *a, dt_tensor *b);
+/* y = 1 where a > b, or with `equal` a >= b, else 0; a and b broadcast. The derivative is 0. */
+DT_API dt_tensor *dt_greater(dt_tape *t, dt_tensor *a, dt_tensor *b, bool equal);
+
 DT_API dt_tensor *dt_neg(dt_tape *t, dt_tensor *x);     /* y = -x */
 DT_API dt_tensor *dt_exp(dt_tape *t, dt_tensor *x);     /* y = e^x */
 DT_API dt_tensor *dt_log(dt_tape *t, dt_tensor *x);     /* y = ln x */

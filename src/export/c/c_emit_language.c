@@ -54,7 +54,8 @@ static const char *const by_token[] = {
     "mul",        "div",         "neg",         "exp",        "log",
     "sqrt",       "square",      "tanh",        "sigmoid",    "silu",
     "swiglu",     "gelu",        "elu",         "relu",       "relu6",
-    "leaky_relu", "hardswish",   "hardsigmoid", "clamp",
+    "leaky_relu", "hardswish",   "hardsigmoid", "clamp",      "maximum",
+    "greater",
 };
 
 static bool is_by_token(const char *op)

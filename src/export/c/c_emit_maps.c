@@ -144,6 +144,11 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     emit_zip(p, c, name, 0, 1);
 }
 
+static void emit_greater(dt__c_program *p, const dt_trace_call *c)
+{
+    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 0, 1);
+}
+
 static void emit_where(dt__c_program *p, const dt_trace_call *c)
 {
     emit_zip(p, c, "map_where", 0, 1);
@@ -177,5 +182,7 @@ const dt__c_emitter dt__c_emit_maps[] = {
     { "sub", NULL, NULL, emit_pair },
     { "mul", NULL, NULL, emit_pair },
     { "div", NULL, NULL, emit_pair },
+    { "maximum", NULL, NULL, emit_pair },
+    { "greater", NULL, NULL, emit_greater },
     { 0 },
 };

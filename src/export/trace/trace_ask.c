@@ -320,13 +320,14 @@ bool dt_trace_is_view(const dt_trace_call *c)
 bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i)
 {
     if (c == NULL) return false;
-    static const char *const names[] = {
-        "add",        "sub",        "mul",          "div",          "neg",         "exp",
-        "log",        "sqrt",       "square",       "tanh",         "sigmoid",     "silu",
-        "relu",       "leaky_relu", "relu6",        "elu",          "hardsigmoid", "hardswish",
-        "gelu",       "clamp",      "swiglu",       "prelu",        "softmax",     "log_softmax",
-        "layer_norm", "rms_norm",   "batch_norm1d", "batch_norm2d", "group_norm",  NULL
-    };
+    static const char *const names[] = { "add",          "sub",          "mul",        "div",
+                                         "neg",          "exp",          "log",        "sqrt",
+                                         "square",       "tanh",         "sigmoid",    "silu",
+                                         "relu",         "leaky_relu",   "relu6",      "elu",
+                                         "hardsigmoid",  "hardswish",    "gelu",       "clamp",
+                                         "maximum",      "greater",      "swiglu",     "prelu",
+                                         "softmax",      "log_softmax",  "layer_norm", "rms_norm",
+                                         "batch_norm1d", "batch_norm2d", "group_norm", NULL };
     if (!is_one_of(c->op->name, names) || c->in[i].value < 0 || c->out[0] < 0) return false;
     const dt_trace_value *x = &t->value[c->in[i].value], *y = &t->value[c->out[0]];
     if (c->in[i].quant != NULL || x->rank != y->rank || x->dtype != y->dtype) return false;
