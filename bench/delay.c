@@ -52,7 +52,7 @@ static int fail(const char *what)
 
 static int refuse(const char *wanted)
 {
-    fprintf(stderr, "delay: %s wanted; usage: delay NAME RANKS MICROSECONDS MBIT\n", wanted);
+    fprintf(stderr, "delay: expected %s; usage: delay NAME RANKS MICROSECONDS MBIT\n", wanted);
     return 2;
 }
 

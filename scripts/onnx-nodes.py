@@ -354,7 +354,8 @@ def draw_model(random, versions, attributes, op):
 
 
 # Where onnxruntime itself loses bits: exp(x) - 1 of a small x.
-EXACT = {"Elu": lambda x: np.where(x < 0, np.expm1(x.astype(np.float64)), x).astype(np.float32)}
+EXACT = {"Elu": lambda x, alpha=1: np.where(
+    x < 0, alpha * np.expm1(x.astype(np.float64)), x).astype(np.float32)}
 
 
 def drawn_tests(detent, folder, draws, seed, versions, attributes):
@@ -366,8 +367,8 @@ def drawn_tests(detent, folder, draws, seed, versions, attributes):
             if outputs is None or not all(is_real(y) and y.size > 0 and np.isfinite(y).all()
                                           for y in outputs):
                 continue
-            if op in EXACT and not node:
-                outputs = [EXACT[op](x)]
+            if op in EXACT:
+                outputs = [EXACT[op](x, **node)]
             values = {"x": x, **dict(zip([o.name for o in model.graph.output], outputs))}
             opset = model.opset_import[0].version
             text = f"{op} {opset} {node} {list(model.graph.node[0].input)}"

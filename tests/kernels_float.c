@@ -143,14 +143,6 @@ static void clamp(kernel_run *r, void (*f)(int64_t, double, double, const void *
     KERNEL_CALL(r, f(n, least, least + 1, x, y));
 }
 
-static void where(kernel_run *r, void (*f)(const dt__where *, void *))
-{
-    const int64_t n = kernel_size(r), a_step = n % 2, b_step = n % 3 == 0;
-    float *x = kernel_floats(r, n), *a = kernel_floats(r, a_step == 1 ? n : 1);
-    float *b = kernel_floats(r, b_step == 1 ? n : 1), *y = kernel_result(r, n);
-    KERNEL_CALL(r, f(&(dt__where){ n, x, a, b, a_step, b_step }, y));
-}
-
 static void clamp_backward(kernel_run *r,
                            void (*f)(int64_t, double, double, const void *, const void *, void *))
 {
@@ -303,21 +295,31 @@ static dt__zip zip_of(kernel_run *r)
     dt__zip z = { .rank = 2, .dims = { kernel_extent(r, n), n } };
     z.a = zip_operand(r, z.dims, z.a_strides);
     z.b = zip_operand(r, z.dims, z.b_strides);
-    z.y = kernel_result(r, z.dims[0] * n);
     return z;
 }
 
 static void zip(kernel_run *r, void (*f)(const dt__zip *))
 {
-    const dt__zip z = zip_of(r);
+    dt__zip z = zip_of(r);
+    z.y = kernel_result(r, z.dims[0] * z.dims[1]);
     KERNEL_CALL(r, f(&z));
 }
 
 static void zip_scaled(kernel_run *r, void (*f)(const dt__zip *, double))
 {
     const double by = (double)kernel_float(r);
-    const dt__zip z = zip_of(r);
+    dt__zip z = zip_of(r);
+    z.y = kernel_result(r, z.dims[0] * z.dims[1]);
     KERNEL_CALL(r, f(&z, by));
+}
+
+/* Of floats, or of bytes that begin at the same place; elements that are not chosen stay. */
+static void zip_where(kernel_run *r, void (*f)(const dt__zip *, bool, bool))
+{
+    const bool bytes = kernel_chance(r), above = kernel_chance(r);
+    dt__zip z = zip_of(r);
+    z.y = kernel_floats(r, z.dims[0] * z.dims[1]);
+    KERNEL_CALL(r, f(&z, bytes, above));
 }
 
 static void sum(kernel_run *r, void (*f)(const dt__reduce *))
@@ -1393,7 +1395,6 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(prelu_terms, unary_backward, 0)                                                           \
     CASE(scale, factor, 0)                                                                         \
     CASE(shift, shift, 0)                                                                          \
-    CASE(where, where, 0)                                                                          \
     CASE(clamp, clamp, 0)                                                                          \
     CASE(clamp_backward, clamp_backward, 0)                                                        \
     CASE(relu, relu, 0)                                                                            \
@@ -1406,7 +1407,11 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(sub, zip, 0)                                                                              \
     CASE(mul, zip, 0)                                                                              \
     CASE(div, zip, 0)                                                                              \
+    CASE(maximum, zip, 0)                                                                          \
+    CASE(greater, zip, 0)                                                                          \
+    CASE(not_less, zip, 0)                                                                         \
     CASE(add_scaled, zip_scaled, 0)                                                                \
+    CASE(put_where, zip_where, 0)                                                                  \
     CASE(sum, sum, 0)                                                                              \
     CASE(softmax, lines, 0)                                                                        \
     CASE(softmax_backward, lines_backward, 0)                                                      \

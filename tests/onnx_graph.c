@@ -15,7 +15,7 @@ typedef struct block {
 
 static block *blocks;
 
-#define NODES 16
+#define NODES 32
 
 static void *memory(size_t bytes)
 {

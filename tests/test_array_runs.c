@@ -265,7 +265,7 @@ START_TEST(all_errors_at_once)
     static const char *const words[] = {
         "array.yaml:2:38: error: the model gives 3",
         "'train.label_smoothing' is for labels",
-        "'train.evaluate.every_steps' wants data to evaluate on",
+        "'train.evaluate.every_steps' requires data to evaluate on",
         "command line: error: 'qat.rules.0.match': 'tail' matches no module",
     };
     enum { WORDS = sizeof words / sizeof words[0] };

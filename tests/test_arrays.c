@@ -490,7 +490,7 @@ START_TEST(shifted)
             }
             if (right == MOMENTS * CHANNELS) by = s;
         }
-        TEST_EACH(by >= -3, "signal %d is no shift", i);
+        TEST_EACH(by >= -3, "signal %d is not a shift", i);
         seen[by + 3] = true;
     }
     for (int s = 0; s < 7; s++) ck_assert(seen[s]);

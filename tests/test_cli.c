@@ -33,8 +33,8 @@ static const usage_case usage_cases[] = {
     { "config show x --jsno", 2, "no option '--jsno' (did you mean '--json'?)" },
     { "config show x --json=1", 2, "--json takes no value" },
     { "config validate /nowhere.yaml", 4, "/nowhere.yaml: cannot open: No such file" },
-    { "config validate /dev/zero", 4, "a device; a file is wanted" },
-    { "config validate /dev/fd/3 3</dev/zero", 4, "a device; a file is wanted" },
+    { "config validate /dev/zero", 4, "a device; expected a file" },
+    { "config validate /dev/fd/3 3</dev/zero", 4, "a device; expected a file" },
     { "config validate -- --x", 4, "--x: cannot open: No such file" },
     { "ls x", 2, "usage: detent ls" },
     { "cp", 2, "usage: detent cp NAME [FILE]" },
@@ -131,7 +131,7 @@ START_TEST(a_recipe_is_validated)
     free(output);
     ck_assert_int_eq(test_shell(&output, "cd %s && " DETENT "config validate a.yaml 2>&1", folder),
                      2);
-    ck_assert_str_eq(output, "a.yaml:5:11: error: 'train.epochs' wants an integer, not 'ten'\n");
+    ck_assert_str_eq(output, "a.yaml:5:11: error: 'train.epochs' requires an integer, not 'ten'\n");
     free(output);
     ck_assert_int_eq(test_shell(&output, DETENT "config validate %s --json 2>/dev/null", path), 2);
     json_t *root = json_loads(output, 0, NULL);
@@ -177,8 +177,8 @@ START_TEST(data_are_validated)
     ck_assert_int_eq(test_shell(&output, validate, folder, ""), 2);
     ck_assert_ptr_nonnull(strstr(output, "a.yaml:2:33: error: 'model.sizes.1' is 2, but the labels "
                                          "have 3 classes"));
-    ck_assert_ptr_nonnull(strstr(output, "a.yaml:4:59: error: 'train.evaluate.every_steps' wants "
-                                         "data to evaluate on"));
+    ck_assert_ptr_nonnull(strstr(
+        output, "a.yaml:4:59: error: 'train.evaluate.every_steps' requires data to evaluate on"));
     free(output);
     ck_assert_int_eq(test_shell(&output, validate, folder, " --leave-files"), 0);
     free(output);
@@ -190,7 +190,8 @@ START_TEST(data_are_validated)
     ck_assert_int_eq(test_shell(&output, validate, folder,
                                 " data.train.x=bad.csv 'qat.rules=[{match: tail, skip: true}]'"),
                      2);
-    ck_assert_ptr_nonnull(strstr(output, "bad.csv': line 3, column 2 ('b'): 'four' is no number"));
+    ck_assert_ptr_nonnull(
+        strstr(output, "bad.csv': line 3, column 2 ('b'): 'four' is not a number"));
     ck_assert_ptr_nonnull(strstr(output, "'tail' matches no module"));
     free(output);
     ck_assert_int_eq(test_shell(&output, validate, folder, " --json"), 2);

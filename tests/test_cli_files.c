@@ -77,7 +77,7 @@ static double number(const json_t *root, const char *a, const char *b)
 {
     const json_t *v = json_object_get(root, a);
     if (b != NULL) v = json_object_get(v, b);
-    ck_assert_msg(json_is_number(v), "%s is no number", a);
+    ck_assert_msg(json_is_number(v), "%s is not a number", a);
     return json_number_value(v);
 }
 
@@ -137,7 +137,7 @@ START_TEST(a_run_is_a_model)
     expect(0, "examples 50", "eval run");
     expect(0, "run/checkpoints/step-0000000020.safetensors", "quantize run -o q.st --quiet");
     expect(4, "step-0000000020.safetensors: none of its layers", "merge run -o m.st");
-    expect(2, "step-0000000020.safetensors is no language model", "sample run --prompt a");
+    expect(2, "step-0000000020.safetensors is not a language model", "sample run --prompt a");
     expect(2, "run/checkpoints/step-0000000020.safetensors would be overwritten",
            "eval run --outputs run/checkpoints/step-0000000020.safetensors");
     expect(2, "run/recipe.yaml would be overwritten", "eval run --outputs run/recipe.yaml");

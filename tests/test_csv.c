@@ -125,7 +125,7 @@ START_TEST(a_table)
     ck_assert_int_eq(*(int32_t *)t.y->data, 1);
     dt__csv_table_free(&t);
     test_write_text(path_of("b.csv"), "\"kind, of\",a,c2,c1\nowl,1,2,3\n");
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "line 2, column 1 ('kind, of'): 'owl' is no class of the",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "line 2, column 1 ('kind, of'): 'owl' is not a class of the",
                dt__csv_read(&c, path_of("b.csv"), &t));
     dt__csv_table_free(&t);
     dt__csv_free(&c);
@@ -213,7 +213,7 @@ START_TEST(several_readings)
     all[2].x_of = &all[0];
     dt_status status = dt__csv_read_all(each, READINGS, path_of("s.csv"), got);
     ck_assert_int_eq(status, DT_ERR_FORMAT); /* '*' has words */
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "line 2, column 3 ('k\"'): 'x' is no number"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "line 2, column 3 ('k\"'): 'x' is not a number"));
     for (int i = 0; i < READINGS; i++) dt__csv_table_free(&got[i]);
     TEST_OK(ctx, dt__csv_read_all(each, READINGS - 1, path_of("s.csv"), got));
     ck_assert(got[1].y == got[0].y && got[2].x == got[0].x);
@@ -301,9 +301,9 @@ START_TEST(refused)
     } cases[] = {
         { "a,b,y\n1,,0\n", DT_ERR_FORMAT, "line 2, column 2 ('b'): '' is empty; a number" },
         { "a,b,y\n1,2,\n", DT_ERR_FORMAT, "line 2, column 3 ('y'): '' is empty" },
-        { "a,b,y\n1,2,1\n1,x2,1\n", DT_ERR_FORMAT, "line 3, column 2 ('b'): 'x2' is no number" },
-        { "a,b,y\n1,2 3,1\n", DT_ERR_FORMAT, "'2 3' is no number" },
-        { "a,b,y\n1,nan,1\n", DT_ERR_FORMAT, "'nan' is no number" },
+        { "a,b,y\n1,2,1\n1,x2,1\n", DT_ERR_FORMAT, "line 3, column 2 ('b'): 'x2' is not a number" },
+        { "a,b,y\n1,2 3,1\n", DT_ERR_FORMAT, "'2 3' is not a number" },
+        { "a,b,y\n1,nan,1\n", DT_ERR_FORMAT, "'nan' is not a number" },
         { "a,b,y\n1,1e39,1\n", DT_ERR_FORMAT, "'1e39' is beyond the range" },
         { "a,b,y\n1,2\n", DT_ERR_FORMAT, "line 2 has 2 fields; 3" },
         { "a,b,y\n1,2,1,4\n", DT_ERR_FORMAT, "line 2 has more than 3 fields" },
@@ -312,8 +312,8 @@ START_TEST(refused)
         { "a,b,y\n1,\"2\"3,1\n", DT_ERR_FORMAT, "text behind its quote" },
         { "a,b,y\n1,2,0.5\n", DT_ERR_FORMAT, "'0.5' is neither 0 nor 1" },
         { "a,b,b,y\n1,2,3,1\n", DT_ERR_FORMAT, "columns 2 and 3 have the same name" },
-        { "a,c,y\n1,2,1\n", DT_ERR_CONFIG, "data.columns.inputs: 'b' is no column of" },
-        { "a,b\n1,2\n", DT_ERR_CONFIG, "data.columns.target: 'y' is no column of" },
+        { "a,c,y\n1,2,1\n", DT_ERR_CONFIG, "data.columns.inputs: 'b' is not a column of" },
+        { "a,b\n1,2\n", DT_ERR_CONFIG, "data.columns.target: 'y' is not a column of" },
         { "a,b,y\n", DT_ERR_FORMAT, "no rows" },
         { "\n\r\n", DT_ERR_FORMAT, "an empty table" },
         { "", DT_ERR_FORMAT, "an empty table" },

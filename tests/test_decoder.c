@@ -401,7 +401,7 @@ START_TEST(mistakes_are_refused)
     ck_assert_int_eq(dt_linear_create(ctx, 3, 3, true, &mlp), DT_OK);
     refused(dt_decoder_create(m, &(dt_decoder_options){ .cache = DT_CACHES }, &d), DT_ERR_ARG,
             "cache is 2; it must be 0...1");
-    refused(dt_decoder_create(mlp, NULL, &d), DT_ERR_ARG, "a linear is no language model");
+    refused(dt_decoder_create(mlp, NULL, &d), DT_ERR_ARG, "a linear is not a language model");
     ck_assert_int_eq(dt_decoder_create(m, &(dt_decoder_options){ .capacity = 5 }, &d), DT_OK);
     ck_assert_int_eq(dt_decoder_capacity(d), 5);
     refused(dt_decoder_feed(d, ids, 0, &logits), DT_ERR_ARG, "no token");

@@ -633,7 +633,8 @@ START_TEST(ranges_that_do_not_fit)
     refuse(&nets[0], &o, DT_ERR_NUMERIC, "in sum");
     o.n_rules = 1;
     o.rules[0] = give("stem", 1, 2);
-    refuse(&nets[0], &o, DT_ERR_CONFIG, "stem.conv.output: a fixed range wants low <= 0 <= high");
+    refuse(&nets[0], &o, DT_ERR_CONFIG,
+           "stem.conv.output: a fixed range requires low <= 0 <= high");
     o.rules[0] = give("stem", 0, INFINITY);
     refuse(&nets[0], &o, DT_ERR_CONFIG, "low <= 0 <= high");
     o.rules[0] = give("nothing", 0, 1);

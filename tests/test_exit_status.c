@@ -23,7 +23,7 @@ static const row rows[] = {
       "detent train r.yaml run.dir=long train.epochs=100000 --quiet & p=$!; until [ -s "
       "long/metrics.jsonl ]; do sleep 0.02; done; timeout 60 detent report long --live & r=$!; "
       "sleep 0.3; kill -0 $r && kill -KILL $p; wait $r" },
-    { 4, "is no run", "timeout 20 detent report nowhere --live" },
+    { 4, "is not a run", "timeout 20 detent report nowhere --live" },
     /* 1: a disk that is full */
     { 1, "cannot write", SMALL "train r.yaml run.dir=full --quiet" },
     { 1, "cannot write", SMALL "train half --resume --quiet" },

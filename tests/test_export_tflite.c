@@ -363,7 +363,7 @@ START_TEST(what_cannot_be_expressed)
     } cases[] = {
         { { .preset = DT_INT8_DYNAMIC_INT4_WEIGHT,
             .weight = { .quant.group_size = 8, .has_group_size = true } },
-          "groups of 8 columns; LiteRT wants a multiple of 32" },
+          "groups of 8 columns; LiteRT requires a multiple of 32" },
         { { .preset = DT_INT8_DYNAMIC_INT8_WEIGHT }, "codes of 8 bits may be -128" },
         { { .preset = DT_INT8_STATIC_INT8_WEIGHT }, "(range: dynamic, which qat.target" },
         { { .preset = DT_INT4_INT4 }, "(range: dynamic, which qat.target" },

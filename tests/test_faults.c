@@ -98,7 +98,7 @@ static void check_status(fault_trial *t)
         }
         return;
     }
-    if (harmless) fault_complain(t, "this is no error", "");
+    if (harmless) fault_complain(t, "this is not an error", "");
     if (r->status != 1) fault_complain(t, "another status than 1", "");
     if (strstr(r->said, "detent") == NULL && strstr(r->said, "error") == NULL) {
         fault_complain(t, "no message", "");

@@ -1236,7 +1236,7 @@ static const struct {
     { "token_embd.weight", "tokem_embd.weight", "'token_embd.weight' is missing", DT_ERR_FORMAT },
     { "general.alignment", "llama.block_count", "occurs twice", DT_ERR_FORMAT },
     { "GGUF\3", "GGUF\1", "version 1", DT_ERR_UNSUPPORTED },
-    { "output_norm.weight", "output\xff_orm.weight", "is no text", DT_ERR_FORMAT },
+    { "output_norm.weight", "output\xff_orm.weight", "is not text", DT_ERR_FORMAT },
 };
 
 START_TEST(foreign_files)

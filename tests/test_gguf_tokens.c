@@ -115,7 +115,7 @@ static void parse(fields *f, const char *spec)
     "model=s:llama;tokens=S:<unk>|<s>|</s>|a|b|\xe2\x96\x81|ab|@;token_type=I:2,3,3,1,1,1,1,@;"
 #define SCORED TWO "scores=F:0,0,0,0,0,0,-1,@;"
 #define OTHER "only byte-level BPE, sentencepiece, bytes and characters are known here"
-#define NO_CHARS "its tokens are no bytes or characters"
+#define NO_CHARS "its tokens are not bytes or characters"
 
 static const struct {
     const char *keys, *words; /* in the JSON, the line that is said, or the error */
@@ -164,10 +164,10 @@ static const struct {
       DT_ERR_FORMAT, false },
     { "model=I:1;tokens=S:a", "tokenizer.ggml.model", DT_ERR_FORMAT, false },
     { BPE "tokens=S:a|b|ab;pre=i:1", "tokenizer.ggml.pre", DT_ERR_FORMAT, false },
-    { BPE "pre=s:gpt-2;tokens=S:a|\xff", "tokens': element 1 is no UTF-8", DT_ERR_FORMAT, false },
-    { "model=s:gpt2;pre=s:gpt-2;tokens=S:a|b;merges=S:a b|\xc3 c", "merges': element 1 is no UTF-8",
-      DT_ERR_FORMAT, false },
-    { "model=s:llama;tokens=S:a|\xe2\x96;scores=F:0,0", "tokens': element 1 is no UTF-8",
+    { BPE "pre=s:gpt-2;tokens=S:a|\xff", "tokens': element 1 is not UTF-8", DT_ERR_FORMAT, false },
+    { "model=s:gpt2;pre=s:gpt-2;tokens=S:a|b;merges=S:a b|\xc3 c",
+      "merges': element 1 is not UTF-8", DT_ERR_FORMAT, false },
+    { "model=s:llama;tokens=S:a|\xe2\x96;scores=F:0,0", "tokens': element 1 is not UTF-8",
       DT_ERR_FORMAT, false },
     { BPE "pre=s:gpt-2;tokens=S:a|b|ab;bos_token_id=s:a", "tokenizer.ggml.bos_token_id",
       DT_ERR_FORMAT, false },
@@ -198,7 +198,7 @@ static const struct {
       true },
     { SCORED "bos_token_id=i:263", "\"post_processor\":null", DT_OK, true },
     { SCORED "add_space_prefix=b:0", "\"normalizers\":[{\"type\":\"Replace\"", DT_OK, true },
-    { TWO "scores=F:0,0,0,0,0,0,nan,@", "or a score that is no number", DT_OK, false },
+    { TWO "scores=F:0,0,0,0,0,0,nan,@", "or a score that is not a number", DT_OK, false },
 };
 
 static void keep(void *user, const char *line) { snprintf(user, 512, "%s", line); }

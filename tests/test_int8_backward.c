@@ -727,7 +727,7 @@ START_TEST(the_first_and_the_last_layer_stay_float)
     TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
     TEST_FAILS(ctx, DT_ERR_STATE, "not prepared", dt_set_backward(m, DT_BACKWARD_INT8));
     TEST_OK(ctx, dt_prepare(m, NULL));
-    TEST_FAILS(ctx, DT_ERR_ARG, "3 is no backward", dt_set_backward(m, 3));
+    TEST_FAILS(ctx, DT_ERR_ARG, "3 is not a backward", dt_set_backward(m, 3));
     for (int how = DT_BACKWARD_INT8_ALL; how >= DT_BACKWARD_FLOAT; how--) {
         TEST_OK(ctx, dt_set_backward(m, how));
         for (int i = 0; i < 4; i++) {

@@ -466,7 +466,7 @@ START_TEST(damaged_exif)
     static const uint32_t bad[] = { 0, 9, 255, 65535 };
     for (int i = 0; i < DT__COUNT_OF(bad); i++) {
         write_photo(&b, file, n, exif, make_exif(&d, bad[i], exif));
-        assert_picture(&b, &p, "a number that is no orientation");
+        assert_picture(&b, &p, "a number that is not an orientation");
     }
     size_t bytes = make_exif(&d, 6, exif);
     for (size_t cut = 0; cut < bytes; cut++) {

@@ -288,11 +288,12 @@ START_TEST(a_model_decides)
     ck_assert(dt_dataset_label(p.part[0], 0) == 1 && dt_dataset_classes(p.part[0]) == 3);
     opened_free(&p);
     test_write_text(path_of("t.csv"), "row,kind\n1,5\n2,4\n");
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "'4' is no class of the model", open_parts(ctx, &o, &p));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'4' is not a class of the model", open_parts(ctx, &o, &p));
     o.classes = (dt_class_names){ 0 };
     test_write_text(path_of("u.csv"), "row,kind\n1,6\n");
     o.test_tensors = (dt_tensor_files){ true, { 1, { "u.csv" } }, NULL };
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "'6' is no class of the training data", open_parts(ctx, &o, &p));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'6' is not a class of the training data",
+               open_parts(ctx, &o, &p));
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -324,7 +325,7 @@ START_TEST(values_decide_later)
         snprintf(text, sizeof text, "row,kind\n1,%s\n", cases[i].label);
         test_write_text(path_of("t.csv"), text);
         if (cases[i].wanted < 0) {
-            TEST_FAILS(ctx, DT_ERR_FORMAT, "is no class of the model", open_parts(ctx, &o, &p));
+            TEST_FAILS(ctx, DT_ERR_FORMAT, "is not a class of the model", open_parts(ctx, &o, &p));
             continue;
         }
         TEST_OK(ctx, open_parts(ctx, &o, &p));

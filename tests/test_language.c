@@ -156,7 +156,7 @@ START_TEST(options_are_checked)
     dt_module *m;
     dt_gpt_options gpt = small_gpt;
     gpt.heads = 5;
-    TEST_FAILS(ctx, DT_ERR_ARG, "heads that divide the width are wanted, not 5 of 12",
+    TEST_FAILS(ctx, DT_ERR_ARG, "expected heads that divide the width, not 5 of 12",
                dt_gpt_create(ctx, &gpt, &m));
     gpt = small_gpt;
     gpt.context = 0;

@@ -383,7 +383,7 @@ static const fault faults[] = {
       { "'model.layers.0': there is no 'linaer' (did you mean "
         "'linear'?)" } },
     { "  - rleu\n", { "there is no 'rleu' (did you mean 'relu'?)" } },
-    { "  - [linear]\n", { "'model.layers.0' wants a name or a map" } },
+    { "  - [linear]\n", { "'model.layers.0' requires a name or a map" } },
     { "  - {linear: a, out: 3, ouput: 3}\n", { "unknown key 'ouput' in 'model.layers.0'" } },
     { "  - {linear: a}\n", { "missing key 'model.layers.0.out'" } },
     { "  - repeat: 2\n    name: r\n    layers:\n    - {linear: a, out: 3, from: x}\n",

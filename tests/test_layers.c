@@ -96,7 +96,7 @@ static mark values(const dt__layer_cases *l, const dt__layer_case *k)
         }
         if (fits && k->plain != NULL) fits = near_plain(&o, k, y[0]);
         if (!fits) {
-            m = complain(l, k, "%s: not the values wanted %s", dt_dtype_name((dt_dtype)real),
+            m = complain(l, k, "%s: expected not the values %s", dt_dtype_name((dt_dtype)real),
                          dt_tape_status(o.t) == DT_OK ? "" : dt_error(o.ctx));
         }
         layers_close(&o);
@@ -300,7 +300,8 @@ static mark modes(const dt__layer_cases *l, const dt__layer_case *k)
     if (b.drew) m = complain(l, k, "evaluation draws random numbers");
     if (a.drew != k->random) m = complain(l, k, ".random is wrong of training");
     const bool differs = !ops_near(a.y[0], b.y[0], 0, 0);
-    if (differs && !k->random && !has_buffers(k)) m = complain(l, k, "training is no evaluation");
+    if (differs && !k->random && !has_buffers(k))
+        m = complain(l, k, "training is not an evaluation");
     if (same_state(&a, &b) == (has_buffers(k) && !k->fixed))
         m = complain(l, k, "buffers change in evaluation");
     layers_free(&a);

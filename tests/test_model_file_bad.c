@@ -524,14 +524,14 @@ START_TEST(other_versions_and_hashes_are_refused)
     refused(DT_ERR_UNSUPPORTED, "written by detent 9");
     snprintf(newer, sizeof newer, "\"detent.version\":\"x%s", dt_version() + 1);
     patch(version, newer);
-    refused(DT_ERR_FORMAT, "is no version");
+    refused(DT_ERR_FORMAT, "is not a version");
     patch("\"detent.version\":\"", "\"detent.version\":\"1234567890.0\",\"");
-    refused(DT_ERR_FORMAT, "is no version");
+    refused(DT_ERR_FORMAT, "is not a version");
     snprintf(version, sizeof version, "\"detent.version\":\"%s", dt_version());
     snprintf(newer, sizeof newer, "\"detent.version\":\"%.*s", (int)strlen(dt_version()),
              "99999999999");
     patch(version, newer);
-    refused(DT_ERR_FORMAT, "is no version");
+    refused(DT_ERR_FORMAT, "is not a version");
     patch("\"detent.xxh3\":\"", "\"detent.xxh3\":\"");
     dt_module *m;
     TEST_OK(ctx, dt_model_load(ctx, bad_path, &m, NULL));

@@ -105,7 +105,7 @@ START_TEST(wrong_rules)
     rules[1].from = "features\\.([0-9]+)\\.b"; /* a part of the name */
     refuses(rules, 3, DT_ERR_CONFIG, "matches the name of no tensor");
     rules[1] = (dt_name_rule){ "net.(", "x", false };
-    refuses(rules, 3, DT_ERR_CONFIG, "'net.(' is no extended regular expression");
+    refuses(rules, 3, DT_ERR_CONFIG, "'net.(' is not an extended regular expression");
     rules[1] = (dt_name_rule){ "net\\.(.*)", "\\2", false };
     refuses(rules, 3, DT_ERR_CONFIG, "\\0 to \\1, parts of");
     rules[1] = (dt_name_rule){ "net\\.(.*)", "\\1\\", false };

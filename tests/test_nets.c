@@ -88,7 +88,7 @@ static void compare(const net *n, const dt_tensor *got, const char *name, double
 {
     ck_assert_msg(got != NULL, "%s: nothing to compare (%s)", name, dt_error(n->ctx));
     dt_tensor *want = load(n, name, DT_F64);
-    ck_assert_msg(dt_count(got) == dt_count(want), "%s: %lld elements, %lld wanted", name,
+    ck_assert_msg(dt_count(got) == dt_count(want), "%s: expected %lld elements, %lld", name,
                   (long long)dt_count(got), (long long)dt_count(want));
     double largest = 0.0;
     for (int64_t i = 0; i < dt_count(want); i++) largest = fmax(largest, fabs(at(want, i)));
@@ -762,7 +762,7 @@ START_TEST(options_that_do_not_fit_are_refused)
                dt_unet_create(ctx, &unet, &m));
     unet = small_unet();
     unet.up.n = 3;
-    TEST_FAILS(ctx, DT_ERR_ARG, "up wants kernel, stride", dt_unet_create(ctx, &unet, &m));
+    TEST_FAILS(ctx, DT_ERR_ARG, "up requires kernel, stride", dt_unet_create(ctx, &unet, &m));
     ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
     dt_ctx_free(ctx);
 }

@@ -335,7 +335,7 @@ START_TEST(tensors_that_are_wrong)
     draft_weight(&d, 4, below, 4 * 72);
     refuses(&d, DT_ERR_FORMAT, "'w' has 4 dimensions, or is too large");
     draft_weight(&d, 4, wide, 4 * 36);
-    refuses(&d, DT_ERR_UNSUPPORTED, ".weight has 36 numbers; 72 are wanted");
+    refuses(&d, DT_ERR_UNSUPPORTED, ".weight has 36 numbers; expected 72");
     draft_weight(&d, 4, good, 4 * 72);
     d.weight.data_type = 8;
     refuses(&d, DT_ERR_UNSUPPORTED, "'w' has the data type 8");
@@ -489,7 +489,7 @@ static const call calls[] = {
       false },
     { "O/cnn.onnx -o F/m.safetensors --layout chw", 2, "there are nchw and nhwc", false },
     { "O/cnn.onnx -o F/m.safetensors --classes ,", 2, "--classes has no name", false },
-    { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is no file", false },
+    { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is not a file", false },
 };
 
 /* s with the letters F and O in front of a slash replaced by folders. */

@@ -134,24 +134,22 @@ START_TEST(rows_of_gemm)
     onnx_weight(m, "w", "f32 4 3: 1 2 3 4 5 6 7 8 9 10 11 12");
     onnx_weight(m, "c", "f32 3 1: 1 2 3");
     onnx_node(m, "Gemm", NULL, "h w c", "y");
-    refuses(m, "C is no row of 3");
+    refuses(m, "C is not a row of 3");
 }
 END_TEST
 
 START_TEST(powers)
 {
-    static const char *const exponents[] = { "f32: 1", "f32: 2", "f32: 3", "f32: 5", "i64: 16" };
-    for (int i = 0; i < 5; i++) {
+    static const char *const exponents[] = { "f32: 1",   "f32: 2",   "f32: 3",   "f32: 5",
+                                             "i64: 16",  "f32: 0.5", "f32: 0.3", "f32: 0",
+                                             "f32: 2.6", "f32: 1.25" };
+    for (int i = 0; i < DT__COUNT_OF(exponents); i++) {
         DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
         onnx_weight(m, "n", exponents[i]);
         onnx_node(m, "Pow", NULL, "h n", "y");
         agrees(m);
     }
     DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
-    onnx_weight(m, "n", "f32: 0.3");
-    onnx_node(m, "Pow", NULL, "h n", "y");
-    refuses(m, "with the exponent 0.3; whole ones of 1 to 16 are known");
-    m = onnx_start("f32 1 4: 0 0 0 0");
     onnx_weight(m, "n", "f32: 17");
     onnx_node(m, "Pow", NULL, "h n", "y");
     refuses(m, "with the exponent 17");
@@ -364,7 +362,7 @@ START_TEST(data_in_other_files)
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'w' has 16 bytes by its shape, but data of 12",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("weights.bin", "-4", NULL));
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is no number",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'offset' of its data is not a number",
                dt_onnx_import(ctx, path, NULL, &plain, NULL));
     write_model(outside("nothing.bin", NULL, NULL));
     TEST_FAILS(ctx, DT_ERR_IO, "nothing.bin: cannot open",

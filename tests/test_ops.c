@@ -98,7 +98,7 @@ static mark values(const subject *s)
         bool fits = o->status == DT_OK && (k->n_y == 0 || k->n_y == o->y.n);
         for (int i = 0; i < k->n_y && fits; i++) fits = test_near(o->y.v[i], k->y[i], near, near);
         if (fits) continue;
-        complain(s->op, k, "%s: not the values wanted %s", dt_dtype_name((dt_dtype)real),
+        complain(s->op, k, "%s: expected not the values %s", dt_dtype_name((dt_dtype)real),
                  o->message);
         m = BAD;
     }

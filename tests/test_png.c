@@ -399,7 +399,7 @@ START_TEST(bad_folders)
     dt_dataset *d = NULL;
     dt_ctx *ctx = sample_context(1);
     test_folder(folder);
-    expect(ctx, folder, DT_ERR_FORMAT, folder, "holds 0 folders; one for each class is wanted");
+    expect(ctx, folder, DT_ERR_FORMAT, folder, "holds 0 folders; expected one for each class");
     test_join(path, folder, "none");
     expect(ctx, path, DT_ERR_IO, path, "cannot open");
     make_folder(folder, "cat");
@@ -475,7 +475,7 @@ START_TEST(truncated)
     bench_open(&b,
                &(png_make_options){ PNG_PALETTE, 4, .width = 9, .height = 7, .interlaced = _i });
     for (size_t n = 0; n < b.size; n++) {
-        expect_bad(&b, b.good, n, n < 8 ? "is no PNG file" : "is damaged: it breaks off");
+        expect_bad(&b, b.good, n, n < 8 ? "is not a PNG file" : "is damaged: it breaks off");
     }
     bench_close(&b, "cut at every byte");
 }
@@ -538,8 +538,8 @@ START_TEST(hostile)
         png_make_sums(bad, b.size);
         expect_bad(&b, bad, b.size, sizes[i].text);
     }
-    expect_bad(&b, (const uint8_t *)"\x1f\x8b\x08\0\0\0\0\0\0\0\0", 10, "is no PNG file");
-    expect_bad(&b, (const uint8_t *)"GIF89a..............", 20, "is no PNG file");
+    expect_bad(&b, (const uint8_t *)"\x1f\x8b\x08\0\0\0\0\0\0\0\0", 10, "is not a PNG file");
+    expect_bad(&b, (const uint8_t *)"GIF89a..............", 20, "is not a PNG file");
     const png_make_options short_palette = { PNG_PALETTE, 8, .width = 9, .height = 9,
                                              .palette = 3 };
     static uint8_t bad[PNG_MAKE_MOST];

@@ -145,7 +145,7 @@ START_TEST(images_are_answered_with_images)
     write_digits();
     expect(0, "clean.png", "predict digits-unet-denoise 1.png -o clean.png");
     expect(0, "-o FILE writes it", "predict digits-unet-denoise 1.png");
-    expect(2, "model.safetensors is no language model",
+    expect(2, "model.safetensors is not a language model",
            "predict digits-unet-denoise 1.png --format");
     expect(2, "give a folder", "predict digits-unet-denoise images.npy -o clean.png");
     expect(0, "many/images-19.png", "predict digits-unet-denoise images.npy -o many");

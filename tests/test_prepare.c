@@ -220,17 +220,18 @@ START_TEST(mistakes_are_named_and_change_nothing)
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
     o.preset = DT_DEVICE_INT4 + 1;
-    check_refused(&o, DT_ERR_ARG, "9 is no preset");
+    check_refused(&o, DT_ERR_ARG, "9 is not a preset");
     o = dt_qat_defaults();
     o.preset = DT_INT8_BLOCK_INT4_WEIGHT;
     o.rules[0] =
         (dt_qat_rule){ .match = "head",
                        .weight = { .quant.granularity = DT_PER_CHANNEL, .has_granularity = true } };
     o.n_rules = 1;
-    check_refused(&o, DT_ERR_CONFIG, "head: activations in groups of 32 want a weight in groups");
+    check_refused(&o, DT_ERR_CONFIG,
+                  "head: activations in groups of 32 require a weight in groups");
     o = dt_qat_defaults();
     o.forward = -1;
-    check_refused(&o, DT_ERR_ARG, "-1 is no forward");
+    check_refused(&o, DT_ERR_ARG, "-1 is not a forward");
 
     ck_assert_int_eq(dt_prepare(m, NULL), DT_OK);
     ck_assert_int_eq(dt_prepare(m, NULL), DT_ERR_STATE);

@@ -573,7 +573,7 @@ START_TEST(mistakes_are_named)
     o.rounding.rounder = DT_ROUND_GPTQ;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "ptq: first: accumulator", dt_ptq(m, NULL, &good, &o, NULL));
     o.rounding.rounder = 77;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "77 is no rounder", dt_ptq(m, NULL, &good, &o, NULL));
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "77 is not a rounder", dt_ptq(m, NULL, &good, &o, NULL));
     ck_assert(dt_is_training(m) && dt_is_prepared(m));
     dt_tensor_free(x);
     dt_module_free(other);

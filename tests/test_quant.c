@@ -661,13 +661,13 @@ static void check_stored(const dt__scheme *scheme, const dt_quant_spec *q, float
     if (!dt__scheme_scales(scheme, q, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse, zeros })) {
         return; /* not finite: the block is refused */
     }
-    TEST_EACH(stored(scale, dtype) == scale, "%s: %a is no number of dtype %d", scheme->name,
+    TEST_EACH(stored(scale, dtype) == scale, "%s: %a is not a number of dtype %d", scheme->name,
               (double)scale, dtype);
     dt__scheme_scales(&asked, q, &(dt__blocks){ 1, &lo, &scale, &again, &inverse, NULL });
     TEST_EACH(again == scale, "%s: %a becomes %a", scheme->name, (double)scale, (double)again);
     int exponent;
     if (scheme != &power_of_two) return;
-    TEST_EACH(frexpf(scale, &exponent) == 0.5f, "%a is no power of two", (double)scale);
+    TEST_EACH(frexpf(scale, &exponent) == 0.5f, "%a is not a power of two", (double)scale);
 }
 
 START_TEST(scales_can_be_stored)

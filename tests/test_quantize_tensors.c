@@ -950,7 +950,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
         const char *key, *from, *to, *tensor, *words;
     } cases[] = {
         { "detent.tensors", "\"linear\"", "\"lineal\"", NULL, "'op' cannot be 'lineal'" },
-        { "detent.tensors", "\"linear\"", "\"conv1d\"", NULL, "op conv1d wants its conv" },
+        { "detent.tensors", "\"linear\"", "\"conv1d\"", NULL, "op conv1d requires its conv" },
         { "detent.tensors", "[6,20]", "[6,21]", NULL, "its codes is [6,10]; it must be [6,11]" },
         { "detent.tensors", "[6,20]", "[20]", NULL, "'shape' must have 2" },
         { "detent.tensors", "[6,20]", "[2,3,20]", NULL, "its shape is none of op linear" },

@@ -469,11 +469,11 @@ START_TEST(test_settings)
     const dt_quant_spec quant = l.quant;
     dt_rounding *o = &l.options.rounding;
     l.options.rounder = 1000;
-    REFUSES("1000 is no rounder");
+    REFUSES("1000 is not a rounder");
     o->least_rows = -1;
     REFUSES("least_rows is -1");
     l.options.rounder = -1;
-    REFUSES("-1 is no rounder");
+    REFUSES("-1 is not a rounder");
     o->order = 3;
     REFUSES("no order");
     o->damping_mean = 2;
@@ -523,7 +523,7 @@ START_TEST(test_operands)
     const dt_weight_op op = { .kind = DT_WEIGHT_LINEAR };
     dt_round_work work = { .name = "head", .weight = l.w, .quant = &l.quant };
     work.options = &l.options;
-    TEST_FAILS(ctx, DT_ERR_ARG, "round head: gptq wants statistics",
+    TEST_FAILS(ctx, DT_ERR_ARG, "round head: gptq requires statistics",
                dt_round(ctx, &work, &r, NULL));
     TEST_OK(ctx, dt_statistics_create(ctx, &op, 2, l.w->dims, false, &s));
     work.statistics = s;

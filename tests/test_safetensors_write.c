@@ -369,8 +369,8 @@ START_TEST(unwritable_paths_are_refused)
     TEST_FAILS(ctx, DT_ERR_IO, "Not a directory", try_write(ctx, path));
     test_join(path, folder, "new/");
     TEST_FAILS(ctx, DT_ERR_IO, "cannot write", try_write(ctx, path));
-    TEST_FAILS(ctx, DT_ERR_IO, "it is no regular file", try_write(ctx, folder));
-    TEST_FAILS(ctx, DT_ERR_IO, "it is no regular file", try_write(ctx, "/dev/null"));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is not a regular file", try_write(ctx, folder));
+    TEST_FAILS(ctx, DT_ERR_IO, "it is not a regular file", try_write(ctx, "/dev/null"));
     TEST_FAILS(ctx, DT_ERR_IO, "cannot write", try_write(ctx, ""));
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = 0;

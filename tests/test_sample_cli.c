@@ -280,7 +280,7 @@ static const usage_case cases[] = {
     { "float --prompt abc --max-tokens 5 --cache int8", 0, "5 more" },
     { "float --prompt a --cache int4", 2, "--cache is 'int4', and should be f32 or int8" },
     { "float --prompt a --stop 256", 2, "--stop is '256'" },
-    { "float --prompt a --stop ''", 2, "--stop wants a text" },
+    { "float --prompt a --stop ''", 2, "--stop requires a text" },
     { "float --prompt-file nowhere", 4, "nowhere: No such file" },
     { "float --prompt-file .", 4, "cannot be read" },
     { "nowhere --prompt a", 4, "nowhere" },

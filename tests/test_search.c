@@ -186,7 +186,7 @@ static const struct {
     { "~qat", 9000, "no `qat`" },
     { "qat.start_step=0", 9000, "no float weights" },
     { "adapters={rank: 2}", 9000, "adapters" },
-    { "train.epochs=none", 9000, "'train.epochs' wants an integer" },
+    { "train.epochs=none", 9000, "'train.epochs' requires an integer" },
 };
 
 START_TEST(errors_come_before_any_run)

@@ -428,7 +428,7 @@ static const mistake mistakes[] = {
     { { { .kind = CONV2D, { PLAIN, .groups = 1 } }, 3, .w = { 2, 2, 2 } },
       0,
       DT_ERR_SHAPE,
-      "[2,2,2] is no weight of a conv2d" },
+      "[2,2,2] is not a weight of a conv2d" },
     { { { .kind = CONV2D, { PLAIN, .groups = 0 } }, 4, .w = { 2, 2, 2, 2 } },
       0,
       DT_ERR_SHAPE,

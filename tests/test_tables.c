@@ -163,7 +163,7 @@ START_TEST(an_index_is_no_input)
         lacks(output, "warning");
         snprintf(text, sizeof text, "exclude: [%s]", indexes[i].column);
         (indexes[i].found ? has : lacks)(output, indexes[i].found ? text : "exclude");
-        if (indexes[i].found) has(output, "the rows and is no input");
+        if (indexes[i].found) has(output, "the rows and is not an input");
         if (i > 3) continue;
         write_text("t.yaml",
                    "run: {dir: t}\nmodel: {family: mlp, sizes: [2, 3]}\ntrain: {epochs: 1}\n"
@@ -171,7 +171,7 @@ START_TEST(an_index_is_no_input)
         has(shell(0, "$D train t.yaml --dry-run"), "numbers the rows");
         lacks(shell(0, "$D train n.yaml --dry-run"), "numbers the rows");
         has(shell(2, "$D train t.yaml 'data.columns.exclude=[nowhere]' --dry-run"),
-            "'nowhere' is no column");
+            "'nowhere' is not a column");
     }
 }
 END_TEST

@@ -311,7 +311,7 @@ START_TEST(folders)
     dt_loader_free(b.l);
     opened_free(&d);
     o.test = (dt_strings){ 1, { "maybe/1.wav" } };
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "folder 'maybe' is no class of the training data",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "folder 'maybe' is not a class of the training data",
                open_parts(ctx, &o, &d));
     o.test.n = 0;
     o.train = (dt_strings){ 2, { "yes/*.wav", "fast/*.wav" } };
@@ -347,16 +347,16 @@ START_TEST(refused)
         dt_status status;
         const char *text;
     } wanted[CASES] = {
-        { DT_ERR_CONFIG, "data.train has no targets: data.train.y is wanted" },
+        { DT_ERR_CONFIG, "data.train has no targets: expected data.train.y" },
         { DT_ERR_FORMAT, "three.npy': 3 targets, but x has 4 examples" },
-        { DT_ERR_FORMAT, "is the label '0.5', which is no integer; data.task: regression" },
+        { DT_ERR_FORMAT, "is the label '0.5', which is not an integer; data.task: regression" },
         { DT_ERR_FORMAT, "none.npy' holds no examples" },
         { DT_ERR_FORMAT, "nan.npy: row 1, column 0 (counted from 0) is nan" },
         { DT_ERR_FORMAT, "data.test has examples of [3] at 0 samples a second, data.train of [2]" },
         { DT_ERR_FORMAT, "wide.npy': f32[4,3]" },
-        { DT_ERR_FORMAT, "is the label 3; 0 to 2 wanted" },
-        { DT_ERR_CONFIG, "data.columns.target: 'c' is no column" },
-        { DT_ERR_CONFIG, "data.train has no targets: data.train.y is wanted, or data.columns" },
+        { DT_ERR_FORMAT, "is the label 3; expected 0 to 2" },
+        { DT_ERR_CONFIG, "data.columns.target: 'c' is not a column" },
+        { DT_ERR_CONFIG, "data.train has no targets: expected data.train.y, or data.columns" },
         { DT_ERR_CONFIG, "data.columns.target labels every row" },
         { DT_ERR_CONFIG, "data.train names no files" },
         { DT_ERR_CONFIG, "data.standardize.mean: 3 numbers for 2 channels" },

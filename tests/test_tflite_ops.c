@@ -48,6 +48,7 @@ MAP(hardsigmoid)
 TWO(add)
 TWO(sub)
 TWO(mul)
+TWO(maximum)
 TWO(swiglu)
 TWO(matmul)
 ONE(log) { return dt_log(t, dt_exp(t, x[0])); }
@@ -226,8 +227,10 @@ static const op_case op_cases[] = {
     { "sub", PAIR, sub_of },
     { "mul", PAIR, mul_of },
     { "div", PAIR, div_of },
+    { "maximum", PAIR, maximum_of },
     { "swiglu", PAIR, swiglu_of },
     { "matmul", 2, { 3, 3 }, { { 1, 5, 8 }, { 1, 8, 3 } }, matmul_of },
+    { "matmul", 2, { 4, 4 }, { { 1, 2, 5, 8 }, { 1, 1, 8, 3 } }, matmul_of },
     { "softmax", PAIR, softmax_of },
     { "softmax", IMAGE, softmax_channels_of },
     { "softmax", PAIR, softmax_rows_of },

@@ -219,7 +219,7 @@ START_TEST(a_full_disk_ends_the_run)
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
     expect(folder,
            "rm run/metrics.jsonl; ln -s /dev/full run/metrics.jsonl; " DETENT "train run --resume",
-           1, "it is no regular file");
+           1, "it is not a regular file");
     expect(folder, "cmp run/model.safetensors straight/model.safetensors", 0, "");
 }
 END_TEST

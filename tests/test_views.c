@@ -180,6 +180,11 @@ typedef struct body {
 #kind, "[4, 6]", "  - {linear: l, out: 5}\n  - {" #kind ": k" more "}\n"                   \
     }
 
+#define POSITIVE(kind)                                                                             \
+    {                                                                                              \
+#kind, "[4, 6]", "  - {linear: l, out: 5, activation: sigmoid}\n  - {" #kind ": k}\n"      \
+    }
+
 static const body bodies[] = {
     ROWS(linear, ", out: 4"),
     SIGNALS(conv1d, ", out: 5"),
@@ -218,6 +223,39 @@ static const body bodies[] = {
     JOINED(sub, ""),
     JOINED(mul, ""),
     JOINED(concat, ", dim: 2"),
+    ROWS(div, ", second: [5]"),
+    JOINED(maximum, ""),
+    JOINED(minimum, ""),
+    JOINED(greater, ""),
+    JOINED(equal, ""),
+    { "where", "[3, 6]",
+      "  - {linear: a, out: 5}\n  - {linear: b, from: input, out: 5}\n"
+      "  - {where: j, from: [a, a, b]}\n" },
+    ROWS(matmul, ", first: [2, 4]"),
+    ROWS(sum, ", dims: [1], keepdim: true"),
+    ROWS(mean, ", dims: [-1], keepdim: true"),
+    ROWS(amax, ", dims: [1], keepdim: true"),
+    ROWS(amin, ", dims: [-1], keepdim: true"),
+    ROWS(prod, ", dims: [1], keepdim: true"),
+    ROWS(l2_norm, ", dims: [-1], keepdim: true"),
+    ROWS(logsumexp, ", dims: [-1], keepdim: true"),
+    ROWS(exp, ""),
+    POSITIVE(log),
+    POSITIVE(sqrt),
+    ROWS(square, ""),
+    ROWS(neg, ""),
+    ROWS(abs, ""),
+    POSITIVE(reciprocal),
+    ROWS(erf, ""),
+    ROWS(sign, ""),
+    ROWS(floor, ""),
+    ROWS(ceil, ""),
+    ROWS(round, ""),
+    ROWS(softplus, ""),
+    ROWS(softsign, ""),
+    ROWS(mish, ""),
+    ROWS(clamp, ", min: -0.25"),
+    ROWS(pow, ", exponent: 3"),
 };
 
 #define BODIES DT__COUNT_OF(bodies)

@@ -105,6 +105,35 @@ typedef struct dt_affine_layer {
     dt_affine_options affine;
 } dt_affine_layer;
 
+/* Shapes of constants that stand in an operand's place: its first, second, third. None has the
+ * batch; n 0: a layer's result. The others are the inputs, in their order. */
+typedef struct dt_operands {
+    dt_ints first, second, third;
+    bool trained; /* parameters; if not, buffers */
+} dt_operands;
+
+typedef struct dt_operands_layer { /* div, maximum, minimum, greater, equal, where, matmul */
+    dt_layer_head head;
+    dt_operands operands;
+    bool equal; /* greater: 1 also where both are equal */
+} dt_operands_layer;
+
+typedef struct dt_reduce_layer { /* sum, mean, amax, amin, prod, l2_norm, logsumexp */
+    dt_layer_head head;
+    dt_reduce_options reduce; /* its dims are not the batch's */
+} dt_reduce_layer;
+
+typedef struct dt_clamp_layer {
+    dt_layer_head head;
+    double min, max;
+    bool has_min, has_max;
+} dt_clamp_layer;
+
+typedef struct dt_pow_layer {
+    dt_layer_head head;
+    double exponent;
+} dt_pow_layer;
+
 typedef struct dt_dim_layer { /* softmax, log_softmax */
     dt_layer_head head;
     int64_t dim; /* 0 is the batch, as in PyTorch */

@@ -154,6 +154,11 @@ DT_API dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a - b */
 DT_API dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a * b */
 DT_API dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b); /* a / b */
 
+/* y = a where a >= b, else b; a and b broadcast, NaN passes. Of equal ones a gets the gradient. */
+DT_API dt_tensor *dt_maximum(dt_tape *t, dt_tensor *a, dt_tensor *b);
+/* y = 1 where a > b, or with `equal` a >= b, else 0; a and b broadcast. The derivative is 0. */
+DT_API dt_tensor *dt_greater(dt_tape *t, dt_tensor *a, dt_tensor *b, bool equal);
+
 DT_API dt_tensor *dt_neg(dt_tape *t, dt_tensor *x);     /* y = -x */
 DT_API dt_tensor *dt_exp(dt_tape *t, dt_tensor *x);     /* y = e^x */
 DT_API dt_tensor *dt_log(dt_tape *t, dt_tensor *x);     /* y = ln x */
@@ -168,8 +173,9 @@ DT_API dt_tensor *dt_abs(dt_tape *t, dt_tensor *x); /* y = |x|; the derivative a
 DT_API dt_tensor *dt_erf(dt_tape *t, dt_tensor *x); /* y = 2/sqrt(pi) times the integral of
                                                      * e^-s^2 from 0 to x */
 
-/* y = a where x > 0, else b; NaN is not above 0. a and b have x's dims, or one element. */
-DT_API dt_tensor *dt_where(dt_tape *t, dt_tensor *x, dt_tensor *a, dt_tensor *b);
+/* y = a where cond > 0, else b; NaN is not above 0. The three broadcast; cond is of floats or of
+ * DT_U8, and has no gradient. A value that is not chosen reaches neither y nor a gradient. */
+DT_API dt_tensor *dt_where(dt_tape *t, dt_tensor *cond, dt_tensor *a, dt_tensor *b);
 
 /* y = gate / (1 + e^-gate) * up; both of one shape. */
 DT_API dt_tensor *dt_swiglu(dt_tape *t, dt_tensor *gate, dt_tensor *up);

@@ -177,7 +177,7 @@ dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss)
                             "dt_tape_reset and record a new forward pass");
     }
     if (loss == NULL || loss->tape != t) {
-        return dt_tape_fail(t, DT_ERR_ARG, "backward: the loss is no result of this tape");
+        return dt_tape_fail(t, DT_ERR_ARG, "backward: the loss is not a result of this tape");
     }
     if (!loss->requires_grad) {
         return dt_tape_fail(t, DT_ERR_ARG,

@@ -59,7 +59,7 @@ static dt_status want_grouped(const dt_tensor *x, const char *who)
 {
     char text[192];
     if (x->grouped) return DT_OK;
-    return dt_fail(x->ctx, DT_ERR_STATE, "%s: x is no grouped parameter but %s", who,
+    return dt_fail(x->ctx, DT_ERR_STATE, "%s: x is not a grouped parameter but %s", who,
                    dt__shape_text(x, true, text, sizeof text));
 }
 

@@ -529,7 +529,7 @@ dt_status dt_fill(dt_tensor *x, double value)
 {
     DT__NEED(dt_ctx_of(x), x);
     if (!fits(x->dtype, value)) {
-        return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: %g is no value of %s", value,
+        return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: %g is not a value of %s", value,
                        dt_dtype_name(x->dtype));
     }
     if (!dt_is_contiguous(x)) {

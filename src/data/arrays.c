@@ -168,11 +168,11 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(in->dtype);
     const double value = dtype->at(in->data + at * dtype->bytes);
-    return dt_fail(s->ctx, DT_ERR_FORMAT,
-                   "%s: row %lld, column %lld (counted from 0) is %g; finite numbers of f32 are "
-                   "wanted",
-                   s->source[in->source].name, (long long)(in->first + at / s->row),
-                   (long long)(at % s->row), value);
+    return dt_fail(
+        s->ctx, DT_ERR_FORMAT,
+        "%s: row %lld, column %lld (counted from 0) is %g; expected finite numbers of f32",
+        s->source[in->source].name, (long long)(in->first + at / s->row), (long long)(at % s->row),
+        value);
 }
 
 /* FORMAT if f32 merges numbers of a channel. */
@@ -217,7 +217,7 @@ static dt_status take_labels(dt__array_store *s, const dt__array_view *y)
         const double value = dtype->at((const uint8_t *)y->data + i * dtype->bytes);
         if (!(value >= 0 && value <= most) || value != floor(value)) {
             return dt_fail(s->ctx, DT_ERR_FORMAT,
-                           "%s: row %lld (counted from 0) is the label %.10g; 0 to %.0f wanted",
+                           "%s: row %lld (counted from 0) is the label %.10g; expected 0 to %.0f",
                            y->name, (long long)i, value, most);
         }
         label[i] = (int32_t)value;
@@ -243,7 +243,7 @@ static dt_status take_numbers(dt__array_store *s, const dt__array_view *y, bool 
     return dt_fail(s->ctx, DT_ERR_FORMAT, "%s: row %lld, column %lld (counted from 0) is %g; %s",
                    y->name, (long long)(bad / y->outputs), (long long)(bad % y->outputs),
                    dtype->at((const uint8_t *)y->data + bad * dtype->bytes),
-                   bits ? "0 or 1 is wanted" : "finite numbers of f32 are wanted");
+                   bits ? "expected 0 or 1" : "expected finite numbers of f32");
 }
 
 dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt__array_view *y)
@@ -351,10 +351,10 @@ static dt_status check_shape(dt_ctx *ctx, const dt_arrays *a, int64_t *count)
 {
     int64_t dims[DT_MAX_RANK + 1] = { a->count, (int64_t)sizeof(double) };
     if (a->rank < 1 || a->rank > DT_MAX_RANK - 1 || a->axis < -a->rank || a->axis >= a->rank) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "arrays: axis %d of examples of rank %d: rank 1 to %d, and an axis in it "
-                       "wanted",
-                       a->axis, a->rank, DT_MAX_RANK - 1);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "arrays: axis %d of examples of rank %d: expected rank 1 to %d, and an axis in it",
+            a->axis, a->rank, DT_MAX_RANK - 1);
     }
     bool good = a->count >= 0;
     for (int i = 0; i < a->rank; i++) {
@@ -367,7 +367,7 @@ static dt_status check_shape(dt_ctx *ctx, const dt_arrays *a, int64_t *count)
     }
     char text[160];
     return dt_fail(ctx, DT_ERR_ARG,
-                   "arrays: %lld examples of shape %s: extents of at least 1 wanted",
+                   "arrays: %lld examples of shape %s: expected extents of at least 1",
                    (long long)a->count, dt__dims_text(a->rank, a->dims, text, sizeof text));
 }
 
@@ -375,22 +375,23 @@ static dt_status check_arrays(dt_ctx *ctx, const dt_arrays *a)
 {
     const dt__array_dtype *y = dt__array_dtype_of((int)a->y_dtype);
     if (dt__array_dtype_of((int)a->x_dtype) == NULL || y == NULL) {
-        return dt_fail(ctx, DT_ERR_ARG, "arrays: dtypes %d and %d: those of dt_array_dtype wanted",
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "arrays: dtypes %d and %d: expected those of dt_array_dtype",
                        (int)a->x_dtype, (int)a->y_dtype);
     }
     if (a->target == DT_TARGET_CLASS) {
         if (y->is_integer && a->outputs >= 0 && a->outputs <= INT32_MAX) return DT_OK;
         return dt_fail(ctx, DT_ERR_ARG,
-                       "arrays: labels %s of %lld classes: integers, 0 (found) to "
-                       "%d wanted",
+                       "arrays: labels %s of %lld classes: expected integers, 0 (found) to %d",
                        y->name, (long long)a->outputs, INT32_MAX);
     }
     if (a->target != DT_TARGET_VALUES && a->target != DT_TARGET_BITS) {
-        return dt_fail(ctx, DT_ERR_ARG, "arrays: targets of kind %d: labels, values or bits wanted",
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "arrays: targets of kind %d: expected labels, values or bits",
                        (int)a->target);
     }
     if (a->outputs >= 1) return DT_OK;
-    return dt_fail(ctx, DT_ERR_ARG, "arrays: targets of %lld numbers: at least 1 wanted",
+    return dt_fail(ctx, DT_ERR_ARG, "arrays: targets of %lld numbers: expected at least 1",
                    (long long)a->outputs);
 }
 

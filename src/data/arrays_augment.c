@@ -23,9 +23,8 @@ static dt_status check_time(const dt_dataset *d, const char *key, int64_t most)
     }
     if (most > 0 && most < s->dims[0]) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG,
-                   "loader: augment.%s %lld of signals of %lld time steps: 0 to "
-                   "%lld wanted",
-                   key, (long long)most, (long long)s->dims[0], (long long)s->dims[0] - 1);
+                   "loader: augment.%s %lld of signals of %lld time steps: expected 0 to %lld", key,
+                   (long long)most, (long long)s->dims[0], (long long)s->dims[0] - 1);
 }
 
 dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o)
@@ -41,12 +40,12 @@ dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o)
     DT__TRY(check_time(d, "time_mask", a->time_mask));
     if (a->shift > 0 && a->crop > 0) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "loader: shift and crop are the same movement: one of them wanted");
+                       "loader: shift and crop are the same movement: expected one of them");
     }
     if (a->scale >= 0 && a->scale < 1 && a->jitter >= 0 && isfinite((float)a->jitter)) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG,
-                   "loader: augment.scale %g, jitter %g: below 1, and finite, neither negative "
-                   "wanted",
+                   "loader: augment.scale %g, jitter %g: scale must be below 1, jitter finite, and "
+                   "neither negative",
                    a->scale, a->jitter);
 }
 

@@ -92,8 +92,8 @@ static dt_status check(const dt_dataset *d, const conversion *c)
     const dt__array_store *s = d->arrays;
     if (s == NULL || s->rank > 2 || d->scaling != NULL) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "features: its %s: signals [samples] or [samples, channels] that are not "
-                       "standardized are wanted",
+                       "features: its %s: expected signals [samples] or [samples, channels] that "
+                       "are not standardized",
                        d->kind->examples);
     }
     if (dt_features_frames(c->features, c->samples) > 0) return DT_OK;

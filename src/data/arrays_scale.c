@@ -31,8 +31,8 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         const float value = (float)list[i];
         if (isfinite(value) && (!above_0 || value > 0)) continue;
-        return dt_fail(d->ctx, DT_ERR_ARG, "%s of channel %lld: %g: a finite number%s wanted", what,
-                       (long long)i, list[i], above_0 ? " above 0" : "");
+        return dt_fail(d->ctx, DT_ERR_ARG, "%s of channel %lld: %g: expected a finite number%s",
+                       what, (long long)i, list[i], above_0 ? " above 0" : "");
     }
     return DT_OK;
 }
@@ -45,8 +45,8 @@ dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
     const int64_t channels = dt_dataset_array_channels(d);
     if (n != 1 && n != channels) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "mean and deviation: %lld numbers for arrays of %lld channel%s: one for all "
-                       "or one for each wanted",
+                       "mean and deviation: %lld numbers for arrays of %lld channel%s: expected "
+                       "one for all or one for each",
                        (long long)n, (long long)channels, channels == 1 ? "" : "s");
     }
     DT__TRY(check_numbers(d, "mean", n, mean));

@@ -113,7 +113,7 @@ dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out)
     DT__NEED(NULL, out);
     *out = NULL;
     if (count < 0 || count > d->count) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: 0 to %lld wanted",
+        return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: expected 0 to %lld",
                        (long long)count, dt__dataset_examples(d), (long long)d->count);
     }
     dt_dataset rest = *d, last = *d;

@@ -17,7 +17,7 @@ static dt_status map_descriptor(dt_ctx *ctx, const char *path, int descriptor, v
     struct stat about;
     if (fstat(descriptor, &about) != 0) return dt__file_fail(ctx, "read", path, errno);
     if (!S_ISREG(about.st_mode)) {
-        return dt_fail(ctx, DT_ERR_IO, "cannot read '%s': it is no regular file", path);
+        return dt_fail(ctx, DT_ERR_IO, "cannot read '%s': it is not a regular file", path);
     }
     DT__TRY(dt__whole_size(ctx, path, about.st_size, size));
     if (*size == 0) return DT_OK;

@@ -78,7 +78,7 @@ static dt_status inflate_fail(const dt__input *in, int code)
         return dt_fail(in->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", in->path);
     }
     return dt_fail(in->ctx, DT_ERR_FORMAT,
-                   "'%s': the gzip stream is damaged (%s); a file that `gzip -t` accepts is wanted",
+                   "'%s': the gzip stream is damaged (%s); expected a file that `gzip -t` accepts",
                    in->path, in->z.msg == NULL ? "unknown reason" : in->z.msg);
 }
 

@@ -294,7 +294,7 @@ static dt_status check_data(dt_ctx *ctx, const dt_join *j, int i)
     const dt_dataset *d = s.data;
     if (d == NULL || d->kind != &dt__data_arrays || d->target == DT_TARGET_ANOMALY) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "join: %s '%s' is %s; arrays with labels, values or bits are wanted", s.kind,
+                       "join: %s '%s' is %s; expected arrays with labels, values or bits", s.kind,
                        s.name,
                        d == NULL                     ? "NULL"
                        : d->kind == &dt__data_arrays ? "for anomalies"
@@ -302,8 +302,8 @@ static dt_status check_data(dt_ctx *ctx, const dt_join *j, int i)
     }
     if (cut_alike(first.data, d)) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG,
-                   "join: %s '%s' has %lld examples in %lld pieces, %s '%s' has %lld in %lld; as "
-                   "many are wanted",
+                   "join: %s '%s' has %lld examples in %lld pieces, %s '%s' has %lld in %lld; "
+                   "expected as many",
                    s.kind, s.name, (long long)d->count, (long long)d->arrays->n_recordings,
                    first.kind, first.name, (long long)first.data->count,
                    (long long)first.data->arrays->n_recordings);
@@ -315,12 +315,12 @@ static dt_status check_output(dt_ctx *ctx, const dt_joined_output *o)
     const bool classes = target == DT_TARGET_CLASS || target == DT_TARGET_BITS;
     const int n = o->class_weights.n;
     if (!(o->weight > 0) || !isfinite((float)o->weight)) {
-        return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has weight %g; above 0 is wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "join: output '%s' has weight %g; expected above 0",
                        o->name, o->weight);
     }
     if (!(o->huber_delta >= 0) || !isfinite((float)o->huber_delta)) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "join: output '%s' has huber_delta %g; finite and not negative is wanted",
+                       "join: output '%s' has huber_delta %g; expected finite and not negative",
                        o->name, o->huber_delta);
     }
     if (n == 0 || n == DT_WEIGHTS_NONE || (classes && n == DT_WEIGHTS_BALANCED)) return DT_OK;
@@ -338,8 +338,8 @@ static dt_status check_join(dt_ctx *ctx, const dt_join *j)
     if (j->n_inputs < 1 || j->n_inputs > DT_MAX_SHAPES || j->n_outputs < 1 ||
         j->n_outputs > DT_MAX_JOINED) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "join: %d inputs and %d outputs; 1 to %d and 1 to %d are wanted",
-                       j->n_inputs, j->n_outputs, DT_MAX_SHAPES, DT_MAX_JOINED);
+                       "join: %d inputs and %d outputs; expected 1 to %d and 1 to %d", j->n_inputs,
+                       j->n_outputs, DT_MAX_SHAPES, DT_MAX_JOINED);
     }
     for (int i = 0; i < j->n_inputs + j->n_outputs; i++) {
         DT__TRY(check_name(ctx, j, i));

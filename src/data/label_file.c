@@ -84,7 +84,7 @@ static dt_status read_label(const dt__array_file *a, dt__labels *l, int64_t i, i
     if (!text_of(a, i, text)) {
         return refuse(a, i, text,
                       a->text > 0 ? "is empty, not UTF-8, or longer than 4,000 bytes"
-                                  : "is no integer; data.task: regression predicts numbers");
+                                  : "is not an integer; data.task: regression predicts numbers");
     }
     switch (dt__labels_add(a->ctx, l, text, strlen(text), out)) {
     case DT__LABEL_GOOD: return DT_OK;
@@ -92,8 +92,8 @@ static dt_status read_label(const dt__array_file *a, dt__labels *l, int64_t i, i
         return refuse(a, i, text, "is class 65537; data.task: regression predicts numbers");
     case DT__LABEL_UNKNOWN:
         return refuse(a, i, text,
-                      l->known.names != NULL ? "is no class of the model"
-                                             : "is no class of the training data");
+                      l->known.names != NULL ? "is not a class of the model"
+                                             : "is not a class of the training data");
     case DT__LABEL_NOMEM: break;
     }
     return DT_ERR_NOMEM;

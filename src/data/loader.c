@@ -87,7 +87,7 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
 {
     const int64_t count = dt__dataset_epoch(d, o->shuffle);
     if (o->batch_size < 1) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "loader: batch size %lld: at least 1 wanted",
+        return dt_fail(d->ctx, DT_ERR_ARG, "loader: batch size %lld: expected at least 1",
                        (long long)o->batch_size);
     }
     if (count < (o->drop_last ? o->batch_size : 1)) {
@@ -97,7 +97,7 @@ static dt_status check_options(const dt_dataset *d, const dt_loader_options *o)
     }
     if (o->balanced && (!o->shuffle || d->target != DT_TARGET_CLASS || d->kind->label == NULL)) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "loader: balanced: %s with one class each, shuffled, are wanted",
+                       "loader: balanced: %s with one class each, shuffled, are required",
                        dt__dataset_examples(d));
     }
     return d->kind->check(d, o);

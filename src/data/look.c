@@ -86,7 +86,7 @@ dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
     DT__NEED(NULL, d);
     DT__NEED(d->ctx, out);
     if (d->kind != &dt__data_arrays || d->count == 0) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "look: arrays are wanted, not %s", d->kind->examples);
+        return dt_fail(d->ctx, DT_ERR_ARG, "look: expected arrays, not %s", d->kind->examples);
     }
     *out = (dt_target_look){ .time = NULL };
     DT__TRY(find_index(d, out));

@@ -45,9 +45,8 @@ static dt_status open_idx(dt_ctx *ctx, const dt_data_options *o, const part *s, 
 {
     if (s->names->n == 0 && s->train != NULL) return DT_OK;
     if (s->names->n != 2) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "data.%s names %d files; two are wanted, [images, labels]", s->key,
-                       s->names->n);
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s names %d files; expected two, [images, labels]",
+                       s->key, s->names->n);
     }
     const int64_t classes = s->train == NULL ? 0 : s->train->classes;
     char *images = dt__data_path(ctx, o->dir, s->names->v[0]);
@@ -175,7 +174,7 @@ static dt_status open_folder(dt_ctx *ctx, const dt_data_options *o, const part *
 {
     const bool test = s->train != NULL;
     if (s->names->n > 1) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s names %d folders; one is wanted", s->key,
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s names %d folders; expected one", s->key,
                        s->names->n);
     }
     const char *train = o->train.n > 0 ? o->train.v[0] : "train";
@@ -199,8 +198,8 @@ static dt_status same_size(dt_ctx *ctx, const dt_dataset *train, const dt_datase
 {
     if (train->height == test->height && train->width == test->width) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "data.test holds images of %lld x %lld pixels, data.train of %lld x %lld; the "
-                   "same size is wanted",
+                   "data.test holds images of %lld x %lld pixels, data.train of %lld x %lld; "
+                   "expected the same size",
                    (long long)test->height, (long long)test->width, (long long)train->height,
                    (long long)train->width);
 }

@@ -27,10 +27,11 @@ static dt_status name_tensor(opening *a, const char *key, const char *file, cons
                              const char **out)
 {
     if (!dt__ends_in(file, ".npz") && !dt__ends_in(file, ".safetensors")) {
-        return dt_fail(a->ctx, DT_ERR_CONFIG,
-                       "%s: '%s' names no file that holds several arrays; .npz, .safetensors "
-                       "(without :NAME, which data.inputs and data.outputs give) or .csv is wanted",
-                       key, file);
+        return dt_fail(
+            a->ctx, DT_ERR_CONFIG,
+            "%s: '%s' names no file that holds several arrays; .npz, .safetensors (without :NAME, "
+            "which data.inputs and data.outputs give) or .csv is required",
+            key, file);
     }
     const size_t n = strlen(file) + strlen(tensor) + 2;
     char *name = dt__block_list_add(a->ctx, &a->names, n);
@@ -49,8 +50,8 @@ static dt_status name_files(opening *a, const char *key, const dt_data_input *in
     const bool table = dt__is_csv(all.x.v[0]);
     if (out != NULL && all.y == NULL && !table && all.x.n != 1) {
         return dt_fail(a->ctx, DT_ERR_CONFIG,
-                       "%s: %d files of x; one, which holds the outputs too, or %s.y is wanted",
-                       key, all.x.n, key);
+                       "%s: %d files of x; expected one, which holds the outputs too, or %s.y", key,
+                       all.x.n, key);
     }
     for (int i = 0; i < all.x.n && in != NULL && !table; i++) {
         const char *tensor = in->tensor == NULL ? in->name : in->tensor;
@@ -179,8 +180,8 @@ static dt_status check(const opening *a)
     const dt_data_options *o = a->o;
     if (!o->train_tensors.given || o->train_tensors.x.n < 1) {
         return dt_fail(a->ctx, DT_ERR_CONFIG,
-                       "data.train: files {x: FILE} with the arrays that data.inputs and "
-                       "data.outputs name are wanted");
+                       "data.train: expected files {x: FILE} with the arrays that data.inputs and "
+                       "data.outputs name");
     }
     for (int64_t i = 0; i < o->n_outputs; i++) {
         const int task = o->outputs[i].task;
@@ -189,8 +190,7 @@ static dt_status check(const opening *a)
             continue;
         }
         return dt_fail(a->ctx, DT_ERR_CONFIG,
-                       "data.outputs.%lld.task: classification, regression or multi_label is "
-                       "wanted",
+                       "data.outputs.%lld.task: expected classification, regression or multi_label",
                        (long long)i);
     }
     const bool table = dt__is_csv(o->train_tensors.x.v[0]);

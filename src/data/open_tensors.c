@@ -82,9 +82,9 @@ static dt_status take_shape(part *p, const piece *x)
     s->dtype = x->dtype;
     s->rate = x->rate;
     s->from_sounds = x->rate > 0;
-    if (x->rank < 1) return bad_piece(p, x, "at least one dimension is wanted");
+    if (x->rank < 1) return bad_piece(p, x, "expected at least one dimension");
     if (w->given) {
-        if (x->rank > 3) return bad_piece(p, x, "[time], [time, channels] or several are wanted");
+        if (x->rank > 3) return bad_piece(p, x, "expected [time], [time, channels] or several");
         s->rank = 2;
         s->dims[0] = s->length = w->length;
         s->dims[1] = s->row = x->rank == 1 ? 1 : x->dims[x->rank - 1];
@@ -93,7 +93,7 @@ static dt_status take_shape(part *p, const piece *x)
         const int skipped = has_recordings(p) ? 0 : 1;
         s->rank = x->rank == 1 ? 1 : x->rank - skipped;
         s->dims[0] = 1;
-        if (s->rank > DT_MAX_RANK - 1) return bad_piece(p, x, "at most 7 dimensions are wanted");
+        if (s->rank > DT_MAX_RANK - 1) return bad_piece(p, x, "expected at most 7 dimensions");
         for (int i = skipped; i < x->rank; i++) s->dims[i - skipped] = x->dims[i];
         s->row = 1;
         for (int i = 1; i < x->rank; i++) s->row *= x->dims[i];
@@ -107,7 +107,7 @@ static dt_status take_shape(part *p, const piece *x)
     const int64_t sizes[] = { s->row, s->length, (int64_t)sizeof(double) };
     int64_t bytes;
     if (s->row >= 1 && s->length >= 1 && dt__product(3, sizes, &bytes)) return DT_OK;
-    return bad_piece(p, x, "extents of at least 1 are wanted");
+    return bad_piece(p, x, "expected extents of at least 1");
 }
 
 /* Checks a file against the first of its part. */
@@ -124,7 +124,7 @@ static dt_status check_piece(const part *p, const piece *x)
     char text[160], wanted[160];
     return dt_fail(p->all->ctx, DT_ERR_FORMAT,
                    "'%s': %s%s at %lld samples a second do not fit '%s': examples of %s%s at %lld; "
-                   "files alike are wanted%s",
+                   "expected files alike%s",
                    x->name, dt__array_dtype_of(x->dtype)->name,
                    dt__dims_text(x->rank, x->dims, text, sizeof text), (long long)x->rate,
                    p->files.v[0].path, dt__array_dtype_of(s->dtype)->name,
@@ -180,13 +180,14 @@ static dt_status read_tables(part *p)
     const opening *all = p->all;
     if (all->train != NULL && all->csv->inputs.n == 0) {
         return dt_fail(all->ctx, DT_ERR_CONFIG,
-                       "%s is of .csv, but data.train is not; the same format is wanted", p->key);
+                       "%s is of .csv, but data.train is not; expected the same format", p->key);
     }
     for (int64_t i = 0; i < p->files.n; i++) {
         if (dt__is_csv(p->files.v[i].path)) continue;
-        return dt_fail(all->ctx, DT_ERR_CONFIG,
-                       "%s: '%s' is no .csv as the others are; files of one format are wanted",
-                       p->key, p->files.v[i].path);
+        return dt_fail(
+            all->ctx, DT_ERR_CONFIG,
+            "%s: '%s' is not a .csv file as the others are; expected files of one format", p->key,
+            p->files.v[i].path);
     }
     const int k = (int)(all->csv - all->tables->reading);
     return dt__tables_read(all->tables, p->number, &p->files, k, &p->table);
@@ -297,7 +298,7 @@ static dt_status check_y(const part *p, const dt__array_file *a)
     char text[160];
     dt__dims_text(a->rank, a->dims, text, sizeof text);
     if (a->rank < 1 || a->rank > 2 || (a->rank == 2 && labels && a->dims[1] != 1)) {
-        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': shape %s; %s is wanted", a->name, text,
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': shape %s; expected %s", a->name, text,
                        labels ? "a label for each example, [count]," : "[count, numbers]");
     }
     if (a->dims[0] != wanted) {
@@ -312,7 +313,7 @@ static dt_status check_y(const part *p, const dt__array_file *a)
     }
     const int64_t each = a->rank == 2 ? a->dims[1] : 1;
     if (labels || (each >= 1 && (k == 0 || k == each))) return DT_OK;
-    return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld numbers for each example; %lld are wanted",
+    return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld numbers for each example; expected %lld",
                    a->name, (long long)each, (long long)dt__max_i64(k, 1));
 }
 
@@ -361,14 +362,14 @@ static dt_status read_targets(part *p)
     }
     if (in_table && p->y != NULL) {
         return dt_fail(p->all->ctx, DT_ERR_CONFIG,
-                       "%s.y and data.columns.target both give targets; one of them is wanted",
+                       "%s.y and data.columns.target both give targets; expected one of them",
                        p->key);
     }
     if (p->by_folder) return targets_of_folders(p);
     if (in_table) return targets_of_tables(p);
     if (p->y != NULL) return targets_of_file(p);
-    return dt_fail(p->all->ctx, DT_ERR_CONFIG, "%s has no targets: %s.y is wanted%s", p->key,
-                   p->key, p->table != NULL ? ", or data.columns.target" : "");
+    return dt_fail(p->all->ctx, DT_ERR_CONFIG, "%s has no targets: expected %s.y%s", p->key, p->key,
+                   p->table != NULL ? ", or data.columns.target" : "");
 }
 
 /* ---- a part ------------------------------------------------------------------------------- */
@@ -403,10 +404,10 @@ static dt_status read_part(part *p)
     opening *all = p->all;
     DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
     if (p->by_folder && all->train != NULL && all->folders.n == 0) {
-        return dt_fail(all->ctx, DT_ERR_CONFIG,
-                       "%s has classes by folders, but data.train has none; {x: FILES, y: FILE} is "
-                       "wanted",
-                       p->key);
+        return dt_fail(
+            all->ctx, DT_ERR_CONFIG,
+            "%s has classes by folders, but data.train has none; {x: FILES, y: expected FILE}",
+            p->key);
     }
     if (p->by_folder) DT__TRY(dt__tensor_names_label(all->ctx, &p->files, &all->folders));
     p->store = dt__array_store_create(all->ctx);
@@ -429,8 +430,8 @@ static dt_status check_alike(const part *p, const dt_dataset *d)
     if (same) return DT_OK;
     char text[160], wanted[160];
     return dt_fail(d->ctx, DT_ERR_FORMAT,
-                   "%s has examples of %s at %lld samples a second, data.train of %s at %lld; the "
-                   "same are wanted",
+                   "%s has examples of %s at %lld samples a second, data.train of %s at %lld; "
+                   "expected the same",
                    p->key, dt__dims_text(own->rank, own->dims, text, sizeof text),
                    (long long)own->rate, dt__dims_text(s->rank, s->dims, wanted, sizeof wanted),
                    (long long)s->rate);

@@ -152,13 +152,6 @@ typedef struct dt__swiglu_backward {
     void *dgate, *dup;
 } dt__swiglu_backward;
 
-/* n elements of x; a and b advance by 1, or by 0 where one element is for all. */
-typedef struct dt__where {
-    int64_t n;
-    const void *x, *a, *b;
-    int64_t a_step, b_step;
-} dt__where;
-
 /* x as [outer][channels][inner], and a slope for each channel. */
 typedef struct dt__prelu {
     dt__lines lines;

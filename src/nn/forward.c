@@ -191,7 +191,7 @@ dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tenso
 {
     if (t == NULL || t->status != DT_OK) return NULL;
     if (link == NULL || n < 1) {
-        dt_tape_fail(t, DT_ERR_ARG, "forward_chain: at least one module is wanted");
+        dt_tape_fail(t, DT_ERR_ARG, "forward_chain: expected at least one module");
         return NULL;
     }
     dt_tensor *y = x;

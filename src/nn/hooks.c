@@ -9,7 +9,7 @@ dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
     DT__NEED(dt_module_ctx(m), m);
     if (hook == NULL || (site != DT_SITE_INPUT && site != DT_SITE_WEIGHT)) {
         return dt_fail(m->ctx, DT_ERR_ARG,
-                       "hook: a function and a site (input or weight) are wanted");
+                       "hook: expected a function and a site (input or weight)");
     }
     dt__hook *h = dt__alloc(m->ctx, sizeof *h);
     if (h == NULL) return DT_ERR_NOMEM;

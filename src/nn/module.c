@@ -11,7 +11,7 @@ dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state
     DT__NEED(ctx, out);
     *out = NULL;
     if (type == NULL || type->name == NULL) {
-        return dt_fail(ctx, DT_ERR_ARG, "module: a type with a name is wanted");
+        return dt_fail(ctx, DT_ERR_ARG, "module: expected a type with a name");
     }
     dt_module *m = dt__alloc_zero(ctx, sizeof *m);
     if (m == NULL) return DT_ERR_NOMEM;
@@ -165,14 +165,14 @@ dt_status dt__add_made(dt_module *m, const char *name, dt_status made, dt_module
 dt_status dt__want_extent(dt_ctx *ctx, const char *layer, const char *what, int64_t extent)
 {
     if (extent >= 1) return DT_OK;
-    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %lld, at least 1 is wanted", layer, what,
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %lld, expected at least 1", layer, what,
                    (long long)extent);
 }
 
 dt_status dt__want_share(dt_ctx *ctx, const char *layer, const char *what, double share)
 {
     if (share >= 0.0 && share <= 1.0) return DT_OK;
-    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %g, 0...1 is wanted", layer, what, share);
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s is %g, expected 0...1", layer, what, share);
 }
 
 void dt__set_example(dt_module *m, int rank, const int64_t *dims)

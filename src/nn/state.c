@@ -65,7 +65,7 @@ static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entr
         dt_describe(from, has, sizeof has);
         dt_describe(x, wants, sizeof wants);
         return dt_fail(x->ctx, from->dtype != x->dtype ? DT_ERR_DTYPE : DT_ERR_SHAPE,
-                       "load: '%s' is %s, the model wants %s", path, has, wants);
+                       "load: '%s' is %s, the model requires %s", path, has, wants);
     }
     return check_writable(x, path);
 }
@@ -187,7 +187,7 @@ static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_en
     }
     DT__TRY(check_writable(x, path));
     if (x->kind != NULL || !dt_is_contiguous(x)) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "%s is no plain contiguous tensor", path);
+        return dt_fail(x->ctx, DT_ERR_STATE, "%s is not a plain contiguous tensor", path);
     }
     c->made[at] = dt__storage_create(x->ctx, (uint64_t)x->count * dt_dtype_size(c->dtype));
     if (c->made[at] == NULL) return DT_ERR_NOMEM;
@@ -214,7 +214,8 @@ static dt_status swap_entry(void *user, const char *path, dt_tensor *x, dt_entry
 dt_status dt__module_to(dt_module *m, dt_dtype dtype)
 {
     if (!dt__is_float(dtype)) {
-        return dt_fail(m->ctx, DT_ERR_DTYPE, "to: f32 or f64 wanted, not %s", dt_dtype_name(dtype));
+        return dt_fail(m->ctx, DT_ERR_DTYPE, "to: expected f32 or f64, not %s",
+                       dt_dtype_name(dtype));
     }
     int64_t n = 0;
     dt_module_visit(m, count_entry, &n);

@@ -36,9 +36,10 @@ static const char *shown(const dt_module *m) { return m->path[0] != '\0' ? m->pa
 static dt_status check_text(const dt_module *m, const char *name)
 {
     if (name == NULL || name[0] == '\0' || strchr(name, '.') != NULL) {
-        return dt_fail(m->ctx, DT_ERR_ARG,
-                       "module %s: '%s' is no name; one that is not empty and has no dot is wanted",
-                       shown(m), name == NULL ? "(NULL)" : name);
+        return dt_fail(
+            m->ctx, DT_ERR_ARG,
+            "module %s: '%s' is not a name; expected one that is not empty and has no dot",
+            shown(m), name == NULL ? "(NULL)" : name);
     }
     return DT_OK;
 }
@@ -173,7 +174,7 @@ static dt_status check_tensor(const dt_module *m, const char *name, const dt_ten
     }
     if (x->tape != NULL) {
         return dt_fail(m->ctx, DT_ERR_STATE,
-                       "module %s: '%s' is lent by a tape; a tensor of one's own is wanted",
+                       "module %s: '%s' is lent by a tape; expected a tensor of one's own",
                        shown(m), name);
     }
     if (dt_is_contiguous(x)) return DT_OK;
@@ -256,7 +257,7 @@ dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
         char a[160], b[160];
         dt_describe(e->x, a, sizeof a);
         dt_describe(other->x, b, sizeof b);
-        return dt_fail(m->ctx, DT_ERR_SHAPE, "tie: '%s' is %s and '%s' is %s; one shape is wanted",
+        return dt_fail(m->ctx, DT_ERR_SHAPE, "tie: '%s' is %s and '%s' is %s; expected one shape",
                        path, a, to, b);
     }
     dt__retain(other->x);

@@ -21,7 +21,7 @@ static dt_status sgd_check(dt_ctx *ctx, const dt_optimizer_options *o)
                        o->momentum, o->dampening);
     }
     if (o->nesterov && (!(o->momentum > 0.0) || o->dampening > 0.0)) {
-        return dt_fail(ctx, DT_ERR_ARG, "sgd: nesterov wants a momentum and no dampening");
+        return dt_fail(ctx, DT_ERR_ARG, "sgd: nesterov requires a momentum and no dampening");
     }
     return DT_OK;
 }

@@ -162,7 +162,7 @@ static dt_status check_factors(dt_ctx *ctx, const dt_parameter_group *g)
 static dt_status check_groups(dt_ctx *ctx, const dt_optimizer_options *o)
 {
     if (o->n_groups < 0 || o->n_groups > DT_MAX_GROUPS) {
-        return dt_fail(ctx, DT_ERR_ARG, "%lld groups of parameters; 0 to %d are wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "%lld groups of parameters; expected 0 to %d",
                        (long long)o->n_groups, DT_MAX_GROUPS);
     }
     for (int64_t i = 0; i < o->n_groups; i++) DT__TRY(check_factors(ctx, &o->groups[i]));

@@ -335,7 +335,7 @@ static dt_status fetch_tensor(dt_optimizer *o, const dt_tensor *x, const wish *w
 
 static dt_status tell(dt__cluster *c, wish *w)
 {
-    return dt__cluster_tell(c, "what rank 0 wants", w, sizeof *w);
+    return dt__cluster_tell(c, "what rank 0 asks for", w, sizeof *w);
 }
 
 dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to)
@@ -402,7 +402,8 @@ static dt_status serve(dt_optimizer *o, const wish *w)
     if (w->number >= 0 && w->number < o->n * DT__STATES) return fetch_state(o, w, NULL);
     if (w->number < 0) DT__TRY(dt_module_visit(o->m, look, &l));
     if (l.found != NULL) return fetch_tensor(o, l.found, w, NULL);
-    return dt_fail(o->ctx, DT_ERR_STATE, "rank 0 wants tensor %lld, which this rank does not have",
+    return dt_fail(o->ctx, DT_ERR_STATE,
+                   "rank 0 asks for tensor %lld, which this rank does not have",
                    (long long)w->number);
 }
 

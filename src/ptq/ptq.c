@@ -38,7 +38,7 @@ static dt_status check(work *w)
                        dt_is_converted(w->m) ? "converted already" : "not prepared");
     }
     if (w->method == NULL) {
-        return dt_fail(w->ctx, DT_ERR_CONFIG, "ptq: %d is no rounder",
+        return dt_fail(w->ctx, DT_ERR_CONFIG, "ptq: %d is not a rounder",
                        w->options->rounding.rounder);
     }
     if (dt__needs_data(w->method) && (w->data == NULL || w->data->batches < 1)) {

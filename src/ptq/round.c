@@ -49,8 +49,8 @@ static dt_status check_statistics(const dt__layer *l)
     dt_statistics *s = l->work->statistics;
     if (s == NULL) {
         if (l->unseen || !dt__needs_data(l->method)) return DT_OK;
-        return dt_fail(l->ctx, DT_ERR_ARG, "round %s: %s wants statistics of its inputs", l->name,
-                       l->method->name);
+        return dt_fail(l->ctx, DT_ERR_ARG, "round %s: %s requires statistics of its inputs",
+                       l->name, l->method->name);
     }
     if (s->layer.groups != l->shape.groups || s->moments[0].size != l->shape.columns) {
         return dt_fail(

@@ -146,13 +146,18 @@ static bool is_share(double x) { return x >= 0 && isfinite(x); }
 static dt_status check_numbers(dt_ctx *ctx, const dt_rounding *r)
 {
     if (r->order < DT_ORDER_NONE || r->order > DT_ORDER_GROUP) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no order", r->order);
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: order is %d, which is not one of its choices",
+                       r->order);
     }
     if (r->damping_mean != DT_MEAN_LIVE && r->damping_mean != DT_MEAN_ALL) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no damping_mean", r->damping_mean);
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: damping_mean is %d, which is not one of its choices",
+                       r->damping_mean);
     }
     if (r->group_scales != DT_SCALES_FROZEN && r->group_scales != DT_SCALES_REFRESH) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: %d is no group_scales", r->group_scales);
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: group_scales is %d, which is not one of its choices",
+                       r->group_scales);
     }
     if (!is_share(r->damping) || !is_share(r->damping_absolute) || !is_share(r->alpha)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
@@ -182,7 +187,7 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
     if (r->order == DT_ORDER_GROUP && !grouped) {
         return dt_fail(
             ctx, DT_ERR_CONFIG,
-            "rounding: order group is about scales of groups: it wants granularity group");
+            "rounding: order group is about scales of groups: it requires granularity group");
     }
     if (r->group_scales == DT_SCALES_FROZEN) return DT_OK;
     if (!(method->rounder->reads & DT__READS_GROUP_SCALES)) {
@@ -191,8 +196,8 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
     }
     if (!grouped || q->range == DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "rounding: group_scales refresh wants granularity group and a range that is "
-                       "not learned");
+                       "rounding: group_scales refresh requires granularity group and a range that "
+                       "is not learned");
     }
     if (r->order != DT_ORDER_WEIGHT) return DT_OK;
     return dt_fail(
@@ -210,7 +215,7 @@ static dt_status check_input(dt_ctx *ctx, const dt_ints *input)
         return DT_OK;
     }
     return dt_fail(ctx, DT_ERR_CONFIG,
-                   "accumulator: input wants two integers, the first at most 0, the second at "
+                   "accumulator: input requires two integers, the first at most 0, the second at "
                    "least 0, not both 0, and none beyond %d",
                    MOST_INPUT);
 }
@@ -235,7 +240,8 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
     char text[DT__METHODS_TEXT];
     DT__TRY(check_input(ctx, &a->input));
     if (a->diffuse != DT_DIFFUSE_CLAMPED && a->diffuse != DT_DIFFUSE_ALL) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: %d is no diffuse", a->diffuse);
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "accumulator: diffuse is %d, which is not one of its choices", a->diffuse);
     }
     if (!method->bounded) {
         if (a->bits == 0 && a->tile == 0 && !a->soft_threshold && a->diffuse == 0) return DT_OK;
@@ -243,7 +249,7 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
                        method->name, dt__methods_that_read(DT__READS_ACCUMULATOR, text));
     }
     if (a->bits < 2 || a->bits > 32) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s wants 2 to 32",
+        return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s requires 2 to 32",
                        (long long)a->bits, method->name);
     }
     return check_tile(ctx, a, q);
@@ -252,7 +258,7 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
 dt_status dt__rounding_check(dt_ctx *ctx, const dt_rounding_options *o, const dt_quant_spec *q)
 {
     const dt__method *method = dt__method_of(o->rounder);
-    if (method == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is no rounder", o->rounder);
+    if (method == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "%d is not a rounder", o->rounder);
     DT__TRY(dt__quant_check(ctx, q, DT__QUANT_TENSOR));
     if (q->activation) {
         return dt_fail(ctx, DT_ERR_CONFIG,

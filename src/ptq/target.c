@@ -42,8 +42,8 @@ dt_status dt__layer_options(const dt_module *layer, const dt_quant_spec *quant,
     if (!given && hook != NULL) out->accumulator.input = codes_of(&hook->quant);
     if (!given && hook == NULL && method != NULL && method->bounded) {
         return dt_fail(layer->ctx, DT_ERR_CONFIG,
-                       "ptq: the inputs of %s stay float, so nothing bounds its accumulators; "
-                       "%s wants integers, or accumulator.input",
+                       "ptq: the inputs of %s stay float, so nothing bounds its accumulators; %s "
+                       "requires integers, or accumulator.input",
                        layer->path, method->name);
     }
     if (hook != NULL && hook->quant.granularity == DT_PER_GROUP &&

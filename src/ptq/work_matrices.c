@@ -45,7 +45,7 @@ dt_status dt__work_shape_of(dt_ctx *ctx, const char *name, const dt_weight_op *o
 {
     char text[128];
     if (op->kind < 0 || op->kind >= DT__COUNT_OF(kinds)) {
-        return dt_fail(ctx, DT_ERR_ARG, "%s: %d is no kind of a weight's op", name, op->kind);
+        return dt_fail(ctx, DT_ERR_ARG, "%s: %d is not a kind of op with a weight", name, op->kind);
     }
     const kind *k = &kinds[op->kind];
     const int64_t groups = k->convolves ? op->conv.groups : 1;
@@ -53,6 +53,6 @@ dt_status dt__work_shape_of(dt_ctx *ctx, const char *name, const dt_weight_op *o
         shape_of(k, groups, rank, dims, out)) {
         return DT_OK;
     }
-    return dt_fail(ctx, DT_ERR_SHAPE, "%s: %s is no weight of a %s in %lld groups", name,
+    return dt_fail(ctx, DT_ERR_SHAPE, "%s: %s is not a weight of a %s in %lld groups", name,
                    dt__dims_text(rank, dims, text, sizeof text), k->name, (long long)groups);
 }

@@ -251,7 +251,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
     if (like->quant.range != DT_RANGE_DYNAMIC && like->scale == NULL) {
         return dt_fail(t->ctx, DT_ERR_ARG, "fake_quant: a %s",
                        like->quant.range == DT_RANGE_LEARNED
-                           ? "learned range wants a scale; dt_fake_quant_learned takes one"
+                           ? "learned range requires a scale; dt_fake_quant_learned takes one"
                            : "static range belongs to a module; dt_prepare makes it");
     }
     DT__TRY(dt__view(t->ctx, x, out));
@@ -333,7 +333,8 @@ dt_status dt_fake_quant_enable(dt_tensor *x, bool on)
 {
     DT__NEED(dt_ctx_of(x), x);
     if (!dt_is_fake_quant(x)) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "fake_quant_enable: a %s tensor is no FakeQuantTensor",
+        return dt_fail(x->ctx, DT_ERR_STATE,
+                       "fake_quant_enable: a %s tensor is not a FakeQuantTensor",
                        dt__kind_of(x)->name);
     }
     fq_of(x)->enabled = on;

@@ -78,7 +78,7 @@ static dt_status check_blocks(dt__plan *p, const dt__plan_line *l)
         return DT_OK;
     }
     return dt_fail(p->ctx, DT_ERR_CONFIG,
-                   "activations in groups of %lld want a weight in groups of as many, at most "
+                   "activations in groups of %lld require a weight in groups of as many, at most "
                    "%lld, without zero points",
                    (long long)x->group_size, (long long)DT__PIECE);
 }

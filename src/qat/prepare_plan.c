@@ -111,10 +111,11 @@ dt_status dt__plan_make(dt_module *m, dt__plan *p)
     const dt_qat_options *o = p->options;
     const int64_t rules = o->n_rules;
     if (o->preset < DT_INT8_DYNAMIC_INT4_WEIGHT || o->preset > DT_DEVICE_INT4) {
-        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no preset", o->preset);
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is not a preset", o->preset);
     }
     if (o->forward != DT_FORWARD_INTEGER && o->forward != DT_FORWARD_SIMULATED) {
-        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %d is no forward", o->forward);
+        return dt_fail(p->ctx, DT_ERR_ARG,
+                       "prepare: forward is %d, which is not one of its choices", o->forward);
     }
     if (rules < 0 || rules > DT_MAX_RULES) {
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d can be", (long long)rules,

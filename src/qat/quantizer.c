@@ -170,7 +170,7 @@ bool dt__quantizer_is_sound(const dt__quantizer *q, const char **why)
            : !shifts_are_sound(q)                     ? "a shift is not finite"
            : !zeros_are_sound(q)                      ? "a zero point is outside the codes' range"
            : q->count != NULL && count_of(q) < 0      ? "a negative number of values was seen"
-           : q->count != NULL && !values_are_sound(q) ? "what was observed is no range of numbers"
+           : q->count != NULL && !values_are_sound(q) ? "the observed range is not finite"
                                                       : NULL;
     return *why == NULL;
 }

@@ -77,7 +77,8 @@ dt_status dt_set_backward(dt_module *m, int backward)
     DT__NEED(dt_module_ctx(m), m);
     choice c = { .backward = backward };
     if (backward < DT_BACKWARD_FLOAT || backward > DT_BACKWARD_INT8_ALL) {
-        return dt_fail(m->ctx, DT_ERR_ARG, "set_backward: %d is no backward", backward);
+        return dt_fail(m->ctx, DT_ERR_ARG, "set_backward: %d is not one of the backward passes",
+                       backward);
     }
     if (!dt_is_prepared(m)) {
         return dt_fail(m->ctx, DT_ERR_STATE, "set_backward: the model is not prepared");

@@ -27,22 +27,22 @@ static bool fail(dt__quant_fault *f, const char *const keys[DT__FAULT_KEYS], con
 static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
 {
     if (dt__scheme_of(q->scheme) == NULL) {
-        return fail(f, KEYS("scheme"), "%d is no quantization scheme", q->scheme);
+        return fail(f, KEYS("scheme"), "%d is not a quantization scheme", q->scheme);
     }
     if (q->bits < 2 || q->bits > 8) {
         return fail(f, KEYS("bits"), "bits must be from 2 to 8, not %lld", (long long)q->bits);
     }
     if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
-        return fail(f, KEYS("granularity"), "%d is no granularity", q->granularity);
+        return fail(f, KEYS("granularity"), "%d is not a granularity", q->granularity);
     }
     if (q->scale_dtype < DT_SCALE_F32 || q->scale_dtype > DT_SCALE_BF16) {
-        return fail(f, KEYS("scale_dtype"), "%d is no scale dtype", q->scale_dtype);
+        return fail(f, KEYS("scale_dtype"), "%d is not a scale dtype", q->scale_dtype);
     }
     if (q->ste < DT_STE_DEFAULT || q->ste > DT_STE_CLIPPED) {
-        return fail(f, KEYS("ste"), "%d is no straight-through gradient", q->ste);
+        return fail(f, KEYS("ste"), "%d is not one of the straight-through gradients", q->ste);
     }
     if (q->range < DT_RANGE_DYNAMIC || q->range > DT_RANGE_FIXED) {
-        return fail(f, KEYS("range"), "%d is no range", q->range);
+        return fail(f, KEYS("range"), "%d is not a range", q->range);
     }
     return true;
 }
@@ -58,8 +58,8 @@ static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fa
     const bool blocks = dt__scheme_of(q->scheme)->in_groups;
     if (q->activation && in_model && (g == DT_PER_GROUP) != blocks) {
         return fail(f, KEYS("scheme", "granularity"),
-                    blocks ? "activations of scheme q8_0 want granularity group"
-                           : "activations in groups want scheme q8_0");
+                    blocks ? "activations of scheme q8_0 require granularity group"
+                           : "activations in groups require scheme q8_0");
     }
     if (!q->activation && (g == DT_PER_TOKEN || g == DT_PER_SAMPLE)) {
         return fail(f, KEYS("granularity"), "weights are quantized by tensor, channel or group");
@@ -93,7 +93,7 @@ static bool check_unsigned(const dt_quant_spec *q, dt__quant_fault *f)
 static bool check_observer(const dt_quant_spec *q, dt__quant_fault *f)
 {
     if (q->observer < DT_OBSERVER_MINMAX || q->observer > DT_OBSERVER_MSE) {
-        return fail(f, KEYS("observer"), "%d is no observer", q->observer);
+        return fail(f, KEYS("observer"), "%d is not an observer", q->observer);
     }
     if (q->observer == DT_OBSERVER_PERCENTILE &&
         !(q->percentile >= 50 && q->percentile <= 100 && q->samples >= 1)) {
@@ -112,17 +112,17 @@ static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
 {
     if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
         return fail(f, KEYS("granularity", "range"),
-                    "a learned range of weights wants granularity tensor or channel");
+                    "a learned range of weights requires granularity tensor or channel");
     }
     if (q->scheme != DT_SCHEME_SYMMETRIC && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
-        return fail(f, KEYS("scheme", "range"), "a learned range wants scheme symmetric, not %s",
+        return fail(f, KEYS("scheme", "range"), "a learned range requires scheme symmetric, not %s",
                     dt__scheme_of(q->scheme)->name);
     }
     if (q->scale_dtype != DT_SCALE_F32) {
         return fail(f, KEYS("scale_dtype", "range"), "a learned scale is f32; it is not rounded");
     }
     if (q->save == DT_SAVED_COMPACT || q->save == DT_SAVED_EXACT) return true;
-    return fail(f, KEYS("save"), "%d is no way to save an activation", q->save);
+    return fail(f, KEYS("save"), "%d is not a way to save an activation", q->save);
 }
 
 static bool check_fixed(const dt_quant_spec *q, dt__quant_fault *f)
@@ -133,7 +133,7 @@ static bool check_fixed(const dt_quant_spec *q, dt__quant_fault *f)
     }
     if (q->low <= 0 && q->high >= 0 && q->low < q->high && q->high - q->low <= FLT_MAX) return true;
     return fail(f, KEYS("low", "high", "range"),
-                "a fixed range wants low <= 0 <= high, and low below high; they are %g and %g",
+                "a fixed range requires low <= 0 <= high, and low below high; they are %g and %g",
                 q->low, q->high);
 }
 
@@ -149,7 +149,7 @@ static bool check_range(const dt_quant_spec *q, dt__quant_fault *f)
     }
     if (q->range != DT_RANGE_DYNAMIC && q->activation && q->granularity != DT_PER_TENSOR) {
         return fail(f, KEYS("granularity", "range"),
-                    "a %s range of activations wants granularity tensor",
+                    "a %s range of activations requires granularity tensor",
                     q->range == DT_RANGE_STATIC    ? "static"
                     : q->range == DT_RANGE_LEARNED ? "learned"
                                                    : "fixed");
@@ -179,10 +179,10 @@ static bool check_q8_0(const dt_quant_spec *q, unsigned use, dt__quant_fault *f)
         return fail(f, KEYS("scheme"), "scheme q8_0 is for activations");
     }
     if (q->granularity != DT_PER_GROUP) {
-        return fail(f, KEYS("granularity", "scheme"), "scheme q8_0 wants granularity group");
+        return fail(f, KEYS("granularity", "scheme"), "scheme q8_0 requires granularity group");
     }
     if (q->range == DT_RANGE_DYNAMIC) return true;
-    return fail(f, KEYS("range", "scheme"), "scheme q8_0 wants range dynamic");
+    return fail(f, KEYS("range", "scheme"), "scheme q8_0 requires range dynamic");
 }
 
 bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault)

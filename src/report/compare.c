@@ -172,10 +172,10 @@ static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
     for (int64_t k = 0; k < runs[0].n_keys; k++) {
         const char *path = runs[0].key[k].path;
         if (strcmp(path, "run.seed") == 0 || !dt__page_key_differs(runs, n, path)) continue;
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "compare: '%s' and the %d runs after it are no seeds of one recipe: they "
-                       "differ in %s",
-                       runs[0].name, n - 1, path);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "compare: '%s' and the %d runs after it are not seeds of one recipe: they differ in %s",
+            runs[0].name, n - 1, path);
     }
     return DT_OK;
 }
@@ -220,7 +220,8 @@ dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
     dt__page_run *read, first[DT_MOST_REPORTED];
     dt__chars t = { .ctx = ctx };
     if (n % seeds != 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "compare: %d runs are no multiple of %d seeds", n, seeds);
+        return dt_fail(ctx, DT_ERR_ARG, "compare: %d runs are not a multiple of %d seeds", n,
+                       seeds);
     }
     DT__TRY(dt__page_runs_open(ctx, runs, n, 2, &read));
     comparing c = { .t = &t, .runs = read, .first = first, .n = n / seeds, .seeds = seeds };

@@ -203,7 +203,7 @@ static dt_status read_recipe(dt__page_run *r)
     ssize_t bytes;
     DT__TRY(read_text(r, "recipe.yaml", &r->recipe, &bytes));
     if (bytes >= 0) return dt__page_read_recipe(r);
-    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is no run: it has no recipe.yaml", r->dir);
+    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: it has no recipe.yaml", r->dir);
 }
 
 dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
@@ -248,7 +248,7 @@ dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int n, int le
 {
     *out = NULL;
     if (n < least || n > DT_MOST_REPORTED) {
-        return dt_fail(ctx, DT_ERR_ARG, "report: %d runs, and %d to %d are wanted", n, least,
+        return dt_fail(ctx, DT_ERR_ARG, "report: expected %d runs, and %d to %d", n, least,
                        DT_MOST_REPORTED);
     }
     dt__page_run *runs = dt__alloc_zero(ctx, (size_t)n * sizeof *runs);

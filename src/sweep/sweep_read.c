@@ -142,7 +142,7 @@ static void check_options(dt_sweep *s)
     dt__node *method = dt__node_at(file, "method", NULL), *runs = dt__node_at(file, "runs", NULL),
              *metric = dt__node_at(file, "metric", NULL);
     if (s->o.method != DT_SWEEP_GRID && s->o.runs == 0 && runs == NULL) {
-        dt__complain(file, method, "method '%s' wants 'runs', the number of recipes to draw",
+        dt__complain(file, method, "method '%s' requires 'runs', the number of recipes to draw",
                      method_names[s->o.method]);
     } else if (s->o.method != DT_SWEEP_GRID && s->o.runs == 0) {
         dt__complain(file, runs, "'runs' must be at least 1");

@@ -77,14 +77,14 @@ static void read_range(dt_sweep *s, dt__swept *k)
                             is_integer(k->value, "from") && is_integer(k->value, "to") };
     if (k->value->bad || file->n_complaints > 0) return;
     if (s->o.method == DT_SWEEP_GRID) {
-        dt__complain(file, k->value,
-                     "a grid wants a list of values for '%s'; ranges are for "
-                     "method random or halving",
-                     k->path);
+        dt__complain(
+            file, k->value,
+            "a grid requires a list of values for '%s'; ranges are for method random or halving",
+            k->path);
     } else if (!(b.from < b.to)) {
-        dt__complain(file, k->value, "'%s' wants 'from' below 'to'", k->path);
+        dt__complain(file, k->value, "'%s' requires 'from' below 'to'", k->path);
     } else if (b.scale == LOG && !(b.from > 0)) {
-        dt__complain(file, k->value, "'%s': a logarithmic scale wants 'from' above 0", k->path);
+        dt__complain(file, k->value, "'%s': a logarithmic scale requires 'from' above 0", k->path);
     } else if (!isfinite(b.to - b.from) || fmax(fabs(b.from), fabs(b.to)) > 1e15) {
         dt__complain(file, k->value, "'%s': bounds beyond 1e15", k->path);
     }
@@ -139,7 +139,7 @@ static void read_key(dt_sweep *s, dt__node *value)
         read_range(s, k);
     } else if (value->kind == DT__SCALAR) {
         dt__complain(s->file, value,
-                     "'%s' wants a list of values, or a range such as {from: 1e-4, to: 1e-2, "
+                     "'%s' requires a list of values, or a range such as {from: 1e-4, to: 1e-2, "
                      "scale: log}, not %s",
                      k->path, dt__recipe_quote(s->file, value));
     } else if (value->count == 0) {
@@ -151,7 +151,7 @@ void dt__sweep_read_keys(dt_sweep *s, dt__node *keys)
 {
     if (keys->kind != DT__MAP || keys->count == 0) {
         dt__complain(s->file, keys,
-                     "'keys' wants keys of the recipe with their values, such as "
+                     "'keys' must be keys of the recipe with their values, such as "
                      "{train.optimizer.lr: [1e-3, 3e-3]}, not %s",
                      keys->kind == DT__MAP ? "none" : dt__recipe_quote(s->file, keys));
         return;

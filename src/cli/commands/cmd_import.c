@@ -75,7 +75,8 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
     size_t bytes = 0;
     if (!file && strchr(text, ',') == NULL) {
         return cli_fail(args, CLI_USAGE,
-                        "--classes is '%s', which is no file, and no names between commas", text);
+                        "--classes is '%s', which is neither a file nor names between commas",
+                        text);
     }
     if (file && dt_text_read(ctx, text, &whole, &bytes) != DT_OK) return cli_fail_by(args, ctx);
     c->text = strdup(file ? whole : text);

@@ -227,8 +227,8 @@ static int number_targets(const cli_args *args, new_data *d, const dt_strings *n
         const bool is_place = end != names->v[i] && *end == 0 && number >= 0 && number < columns;
         if (!is_place && place[i] < 0) {
             return cli_fail(args, CLI_USAGE,
-                            "--target: '%s' is no column: the first row of %s consists of numbers, "
-                            "so it is no header, and the columns are 0 to %lld",
+                            "--target: '%s' is not a column: the first row of %s consists of "
+                            "numbers, so it is not a header, and the columns are 0 to %lld",
                             names->v[i], d->path, (long long)columns - 1);
         }
         const long long at = is_place ? number : (long long)place[i];

@@ -99,7 +99,7 @@ static void put_command(FILE *f, const cli_command *c)
         put_entry(f, o->name, o->value, o->text);
     }
     put_entry(f, "--help", NULL, "usage and options");
-    put_entry(f, "--", NULL, "what follows is no option");
+    put_entry(f, "--", NULL, "what follows is not an option");
     put_statuses(f);
     fputs(".SH SEE ALSO\n.BR detent (1)\n", f);
 }

@@ -244,7 +244,7 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     text_job j = { .args = args, .ctx = ctx, .top = top, .table = { .form = "llr" } };
     const bool json = args->option[JSON] != NULL;
     if (info->tokenizer == NULL) {
-        return cli_fail(args, CLI_BAD_FILE, "%s carries no tokenizer: text is no ids to it",
+        return cli_fail(args, CLI_BAD_FILE, "%s has no tokenizer, so it cannot read text",
                         args->words[0]);
     }
     j.context = dt_module_type_of(m)->language->context(m);
@@ -317,7 +317,7 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     dt_model_data data;
     if (dt_module_type_of(m)->language != NULL) return predict_texts(args, m, info, top);
     if (args->option[FORMAT] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--format is of texts; %s is no language model",
+        return cli_fail(args, CLI_USAGE, "--format is of texts; %s is not a language model",
                         args->words[0]);
     }
     cli_text known = { .used = 0 };

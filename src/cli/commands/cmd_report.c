@@ -87,7 +87,8 @@ static int check_output(const cli_args *args, const char *path)
     const size_t n = fread(found, 1, sizeof begins - 1, file);
     fclose(file);
     if (n == 0 || strcmp(found, begins) == 0) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "%s is there and is no page; give another output", path);
+    return cli_fail(args, CLI_USAGE, "%s exists and is not a page of detent; name another output",
+                    path);
 }
 
 int cli_report(const cli_args *args)

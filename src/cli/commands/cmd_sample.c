@@ -304,7 +304,7 @@ static int read_stop(job *j)
         return status;
     }
     if (*text == 0 || j->k == NULL) {
-        return cli_fail(j->args, CLI_USAGE, "--stop wants a text, or an id%s",
+        return cli_fail(j->args, CLI_USAGE, "--stop requires a text, or an id%s",
                         j->k == NULL ? "; without a tokenizer an id" : "");
     }
     j->stop_id = dt_tokenizer_id(j->k, text);
@@ -500,7 +500,7 @@ static int open_model(job *j)
     const dt_language *language = dt_module_type_of(j->m)->language;
     int status = CLI_DONE;
     if (language == NULL) {
-        status = cli_fail(j->args, CLI_USAGE, "%s is no language model", j->args->words[0]);
+        status = cli_fail(j->args, CLI_USAGE, "%s is not a language model", j->args->words[0]);
     } else {
         j->vocab = language->vocab(j->m);
         j->context = language->context(j->m);

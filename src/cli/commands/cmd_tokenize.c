@@ -69,7 +69,7 @@ static int make_tokenizer(const cli_args *args, dt_ctx *ctx, dt_tokenizer **out)
     if (strcmp(name, "chars") == 0) {
         if (args->option[DECODE] == NULL) return make_chars(args, ctx, out);
         return cli_fail(args, CLI_USAGE,
-                        "--decode wants the tokenizer that --save-tokenizer wrote");
+                        "--decode requires the tokenizer that --save-tokenizer wrote");
     }
     const dt_status s = strcmp(name, "bytes") == 0 ? dt_tokenizer_bytes(ctx, out)
                                                    : dt_tokenizer_read(ctx, name, out);

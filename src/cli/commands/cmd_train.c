@@ -82,8 +82,7 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     }
     if (!there) { /* the library begins a run that was killed before it had one */
         if (!is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
-        return cli_fail(args, CLI_BAD_FILE, "'%s' holds no run to resume: there is no %s", dir,
-                        path);
+        return cli_fail(args, CLI_BAD_FILE, "'%s' has no run to resume: there is no %s", dir, path);
     }
     quote_dir(dir, in_dir);
     const char **words = malloc(((size_t)args->n_words + 1) * sizeof *words);

@@ -60,7 +60,7 @@ static void print_text(table *t, const dt_costs *c)
     cli_say("RAM: an arena of %zu bytes, and the stack; %s sets the peak with %zu in use", c->arena,
             t->rows == 0 ? "nothing" : t->peak, t->most);
     if (c->integers) {
-        cli_say("with CMSIS-NN an arena of %zu bytes, since it wants buffers of its own",
+        cli_say("with CMSIS-NN an arena of %zu bytes, since it needs buffers of its own",
                 c->cmsis_arena);
     }
     cli_say("the caller's: %zu bytes of input, %zu of output; %lld multiply-adds", c->input,

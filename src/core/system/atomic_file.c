@@ -61,7 +61,7 @@ static dt_status fail(const dt__new_file *file, const char *verb)
 
 static dt_status fail_irregular(const dt__new_file *file)
 {
-    return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot write: it is no regular file",
+    return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot write: it is not a regular file",
                    dt__path_tail(file->path));
 }
 

@@ -57,7 +57,7 @@ static dt_status check(dt_ctx *ctx, const char *path, int descriptor, int64_t *s
     if (S_ISREG(about.st_mode)) return DT_OK;
     if (S_ISDIR(about.st_mode)) return dt__file_fail(ctx, "read", path, EISDIR);
     if (S_ISFIFO(about.st_mode)) return await_writer(ctx, path, descriptor);
-    return dt_fail(ctx, DT_ERR_IO, "'%s': a device; a file is wanted", path);
+    return dt_fail(ctx, DT_ERR_IO, "'%s': a device; expected a file", path);
 }
 
 dt_status dt__check_fetched(dt_ctx *ctx, const char *path, const void *bytes, size_t n)

@@ -34,6 +34,6 @@ dt_status dt__skip_mark(dt_ctx *ctx, const char *path, const void *text, size_t 
     *skipped = dt__utf8_mark(text, bytes);
     if (foreign == NULL) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "'%s': a text in %s; UTF-8 is wanted, as `iconv -f %s -t UTF-8` writes it", path,
+                   "'%s': a text in %s; expected UTF-8, as `iconv -f %s -t UTF-8` writes it", path,
                    foreign, foreign);
 }

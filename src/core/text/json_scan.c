@@ -84,7 +84,7 @@ static bool hex4(dt__json *j, uint32_t *out)
 static dt_status unicode(dt__json *j, bool zero, char **to)
 {
     uint32_t c, low;
-    if (!hex4(j, &c)) return dt__json_fail(j, "\\u wants four hexadecimal digits");
+    if (!hex4(j, &c)) return dt__json_fail(j, "\\u requires four hexadecimal digits");
     if (c == 0 && !zero) return dt__json_fail(j, "a string may not hold the character 0");
     if (c >= 0xdc00 && c <= 0xdfff) return dt__json_fail(j, "half a surrogate pair");
     if (c >= 0xd800 && c <= 0xdbff) {

@@ -77,7 +77,7 @@ dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t se
     DT__NEED(ctx, out);
     *out = NULL;
     if (first < 0 || count < 0 || first > PAIRS - count) {
-        return dt_fail(ctx, DT_ERR_ARG, "adder: %lld sums from place %lld on: 0 to %d wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "adder: %lld sums from place %lld on: expected 0 to %d",
                        (long long)count, (long long)first, PAIRS - 1);
     }
     dt_dataset d = { .count = count, .context = LENGTH - 1, .classes = sizeof alphabet - 1 };

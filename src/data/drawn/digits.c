@@ -302,11 +302,12 @@ dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_target 
     static const int64_t classes[] = { [DT_TARGET_CLASS] = DIGITS, [DT_TARGET_MASK] = DIGITS + 1 };
     *out = NULL;
     if (count < 0 || count > INT64_MAX / PIXELS) {
-        return dt_fail(ctx, DT_ERR_ARG, "digits: %lld images: at least 0 wanted", (long long)count);
+        return dt_fail(ctx, DT_ERR_ARG, "digits: %lld images: expected at least 0",
+                       (long long)count);
     }
     if ((unsigned)target > DT_TARGET_MASK) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "digits: targets of kind %d: labels, images or masks wanted", (int)target);
+                       "digits: targets of kind %d: expected labels, images or masks", (int)target);
     }
     dt_dataset d = { .ctx = ctx,
                      .count = count,

@@ -69,7 +69,7 @@ dt_status dt__draw(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, dt_data
     *out = NULL;
     for (int i = 0; i < p->rank; i++) dims[i + 2] = p->dims[i];
     if (o->count < 0 || !dt__product(p->rank + 2, dims, &n)) {
-        return dt_fail(ctx, DT_ERR_ARG, "%s: %lld examples: at least 0 wanted", p->name,
+        return dt_fail(ctx, DT_ERR_ARG, "%s: %lld examples: expected at least 0", p->name,
                        (long long)o->count);
     }
     dt__array_store *s = dt__array_store_create(ctx);

@@ -160,6 +160,6 @@ dt_status dt_sensors_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out)
                             .draw = draw };
     *out = NULL;
     if (classes || o->target == DT_TARGET_ANOMALY) return dt__draw(ctx, &p, o, out);
-    return dt_fail(ctx, DT_ERR_ARG, "sensors: targets of kind %d: labels or anomalies wanted",
+    return dt_fail(ctx, DT_ERR_ARG, "sensors: targets of kind %d: expected labels or anomalies",
                    (int)o->target);
 }

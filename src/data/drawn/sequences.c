@@ -197,13 +197,13 @@ dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int64_t voc
     *out = NULL;
     if (n < 2 || context < 1 || vocab < 1) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "text: %lld tokens of a vocabulary of %lld in windows of %lld: at least 2 "
-                       "of 1 in windows of 1 wanted",
+                       "text: %lld tokens of a vocabulary of %lld in windows of %lld: expected at "
+                       "least 2 of 1 in windows of 1",
                        (long long)n, (long long)vocab, (long long)context);
     }
     for (int64_t i = 0; i < n; i++) {
         if (ids[i] >= 0 && ids[i] < vocab) continue;
-        return dt_fail(ctx, DT_ERR_ARG, "text: id %d at place %lld: 0 to %lld wanted", ids[i],
+        return dt_fail(ctx, DT_ERR_ARG, "text: id %d at place %lld: expected 0 to %lld", ids[i],
                        (long long)i, (long long)vocab - 1);
     }
     dt__token_store *store = dt__token_store_create(ctx);

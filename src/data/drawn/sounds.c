@@ -130,5 +130,5 @@ dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out)
                                    .draw = draw };
     *out = NULL;
     if (o->target == DT_TARGET_CLASS) return dt__draw(ctx, &p, o, out);
-    return dt_fail(ctx, DT_ERR_ARG, "sounds: targets of kind %d: labels wanted", (int)o->target);
+    return dt_fail(ctx, DT_ERR_ARG, "sounds: targets of kind %d: expected labels", (int)o->target);
 }

@@ -73,7 +73,8 @@ dt_status dt_table_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out)
     };
     *out = NULL;
     if ((unsigned)o->target > DT_TARGET_BITS || targets[o->target].outputs == 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "table: targets of kind %d: labels, values or bits wanted",
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "table: targets of kind %d: expected labels, values or bits",
                        (int)o->target);
     }
     const dt__drawing p = { .name = "table",

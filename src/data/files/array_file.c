@@ -109,9 +109,9 @@ dt_status dt__array_file_open(dt_ctx *ctx, const char *name, dt__array_file *a)
 {
     DT__TRY(dt__array_file_open_any(ctx, name, a));
     if (a->text == 0) return DT_OK;
-    return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                          "an array of words, which only classes may be (data.train.y); numbers "
-                          "are wanted");
+    return dt__array_fail(
+        a, DT_ERR_UNSUPPORTED,
+        "an array of words, which only classes may be (data.train.y); expected numbers");
 }
 
 dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file *a)
@@ -120,10 +120,9 @@ dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file 
     *a = (dt__array_file){ .ctx = ctx, .name = name };
     const int format = format_of(name, &length);
     if (format < 0) {
-        return dt__array_fail(
-            a, DT_ERR_UNSUPPORTED,
-            "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, .ogg, "
-            ".opus, .aiff) is wanted");
+        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                              "a file .npy, .npz, .safetensors, .csv, or a recording (.wav, .flac, "
+                              ".ogg, .opus, .aiff) is required");
     }
     char *path = dt__copy_string(ctx, name);
     if (path == NULL) return DT_ERR_NOMEM;

@@ -21,7 +21,7 @@ static dt_status bad_header(const cursor *c, const char *wanted)
     for (size_t i = 0; i < n; i++) text[i] = c->at[i] < ' ' || c->at[i] > '~' ? '?' : c->at[i];
     text[n] = '\0';
     return dt__array_fail(c->file, DT_ERR_FORMAT,
-                          "damaged header of .npy: %s wanted at \"%s\"; numpy.save writes one",
+                          "damaged header of .npy: expected %s at \"%s\"; numpy.save writes one",
                           wanted, text);
 }
 
@@ -73,7 +73,7 @@ static dt_status read_descr(cursor *c, dt__array_file *a)
     char text[24] = "";
     if (next_is(c, '[')) {
         return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                              "structured numbers; an array of one type is wanted");
+                              "structured numbers; expected an array of one type");
     }
     DT__TRY(read_string(c, text, sizeof text));
     if (text[0] == '>') {
@@ -93,11 +93,10 @@ static dt_status read_descr(cursor *c, dt__array_file *a)
         a->dtype = known[i].dtype;
         return DT_OK;
     }
-    return dt__array_fail(
-        a, DT_ERR_UNSUPPORTED,
-        "dtype '%s'; float16, float32, float64, bool, uint8, int8, uint16, int16, "
-        "int32 or int64 is wanted",
-        text);
+    return dt__array_fail(a, DT_ERR_UNSUPPORTED,
+                          "dtype '%s'; expected float16, float32, float64, bool, uint8, int8, "
+                          "uint16, int16, int32 or int64",
+                          text);
 }
 
 static dt_status read_order(cursor *c, dt__array_file *a)
@@ -196,7 +195,7 @@ dt_status dt__npy_head(dt__array_file *a, const uint8_t *bytes, size_t n, size_t
                                         : dt__u32_at(bytes + 8);
     if (n < begin || length > n - begin || begin + length > DT__NPY_HEAD_MOST) {
         return dt__array_fail(a, DT_ERR_FORMAT, "the header of .npy has %zu bytes; %s", length,
-                              begin + length > DT__NPY_HEAD_MOST ? "at most 65535 are wanted"
+                              begin + length > DT__NPY_HEAD_MOST ? "expected at most 65535"
                                                                  : "the file is cut short");
     }
     cursor c = { a, (const char *)bytes + begin, (const char *)bytes + begin + length };

@@ -151,8 +151,8 @@ static dt_status find_member(const dt__array_file *a, member *m)
     }
     if (found == 1) return DT_OK;
     if (a->part == NULL) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one is wanted",
-                              found, a->name);
+        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one", found,
+                              a->name);
     }
     return dt__array_fail(a, DT_ERR_FORMAT, "%s array of this name",
                           found == 0 ? "no" : "more than one");

@@ -146,10 +146,10 @@ static dt_status take_entry(dt__array_file *a, const entry *e, size_t data_at)
     if (is_bool) a->dtype = DT_ARRAY_U8;
     if (a->dtype == DT__ARRAY_DTYPES) {
         char shown[DT__SHOWN];
-        return dt__array_fail(a, DT_ERR_UNSUPPORTED,
-                              "dtype %s; F16, F32, F64, BOOL, U8, I8, U16, I16, I32 or I64 is "
-                              "wanted",
-                              dt__shown(e->dtype, shown));
+        return dt__array_fail(
+            a, DT_ERR_UNSUPPORTED,
+            "dtype %s; expected F16, F32, F64, BOOL, U8, I8, U16, I16, I32 or I64",
+            dt__shown(e->dtype, shown));
     }
     a->rank = e->rank;
     memcpy(a->dims, e->dims, sizeof a->dims);
@@ -189,11 +189,11 @@ dt_status dt__safetensors_open(dt__array_file *a)
     spans all = { .ctx = a->ctx };
     dt_status status = find_entry(a, &j, &e, &found, &all);
     if (status == DT_OK && found != 1) {
-        status = a->part != NULL ? dt__array_fail(a, DT_ERR_FORMAT, "%s tensor of this name",
-                                                  found == 0 ? "no" : "more than one")
-                                 : dt__array_fail(a, DT_ERR_FORMAT,
-                                                  "%d tensors; %s:NAME says which one is wanted",
-                                                  found, a->name);
+        status = a->part != NULL
+                     ? dt__array_fail(a, DT_ERR_FORMAT, "%s tensor of this name",
+                                      found == 0 ? "no" : "more than one")
+                     : dt__array_fail(a, DT_ERR_FORMAT, "%d tensors; %s:NAME says which one", found,
+                                      a->name);
     }
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
     if (status == DT_OK) status = check_apart(a, &all);

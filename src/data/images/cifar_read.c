@@ -157,7 +157,8 @@ dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths, dt_
     DT__NEED(ctx, out);
     *out = NULL;
     if ((unsigned)kind >= DT__COUNT_OF(kinds) || paths->n < 1) {
-        return dt_fail(ctx, DT_ERR_ARG, "reading CIFAR files: one of the kinds and a file wanted");
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "reading CIFAR files: expected one of the kinds and a file");
     }
     collection c = { .ctx = ctx, .kind = &kinds[kind] };
     const dt_status status = read_files(&c, paths);

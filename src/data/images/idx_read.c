@@ -26,7 +26,7 @@ static dt_status check_magic(dt__input *in, const array *a, const uint8_t *head)
 {
     if (head[0] != 0 || head[1] != 0) {
         return dt_fail(in->ctx, DT_ERR_FORMAT,
-                       "'%s' is no IDX file: it begins with %02x %02x, not with 00 00 08 %02x",
+                       "'%s' is not an IDX file: it begins with %02x %02x, not with 00 00 08 %02x",
                        a->path, head[0], head[1], (unsigned)a->rank);
     }
     if (head[2] != TYPE_U8) {
@@ -154,10 +154,10 @@ static dt_status load_both(dt_ctx *ctx, array *images, array *labels, dt_dataset
     DT__TRY(load(ctx, labels)); /* the small file first, so that its errors are found early */
     DT__TRY(load(ctx, images));
     if (images->dims[0] != labels->dims[0]) {
-        return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s' holds %lld images and '%s' %lld labels; as many of both are wanted",
-                       images->path, (long long)images->dims[0], labels->path,
-                       (long long)labels->dims[0]);
+        return dt_fail(
+            ctx, DT_ERR_FORMAT,
+            "'%s' holds %lld images and '%s' %lld labels; expected as many labels as images",
+            images->path, (long long)images->dims[0], labels->path, (long long)labels->dims[0]);
     }
     int largest;
     DT__TRY(check_labels(ctx, labels, d->classes, &largest));
@@ -179,7 +179,7 @@ dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64
     DT__NEED(ctx, out);
     *out = NULL;
     if (classes < 0 || classes > DT__MOST_CLASSES) {
-        return dt_fail(ctx, DT_ERR_ARG, "reading IDX files: %lld classes: 0 (found) to %d wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "reading IDX files: %lld classes: expected 0 (found) to %d",
                        (long long)classes, DT__MOST_CLASSES);
     }
     array pixels = { .path = images, .what = "images", .rank = 3 };

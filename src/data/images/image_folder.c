@@ -145,7 +145,7 @@ static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out, dt__u
     DT__TRY(list_folder(ctx, &(listing){ folder, FOLDERS, out, beside }));
     if (out->n >= 1 && out->n <= DT__MOST_CLASSES) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "'%s' holds %lld folders; one for each class is wanted, 1 to %d", folder,
+                   "'%s' holds %lld folders; expected one for each class, 1 to %d", folder,
                    (long long)out->n, DT__MOST_CLASSES);
 }
 
@@ -232,7 +232,7 @@ static dt_status begin_dataset(reading *r, const dt__image_file *f)
 static dt_status refuse_size(const reading *r, const dt__image_file *f)
 {
     return dt_fail(r->ctx, DT_ERR_FORMAT,
-                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; one size is wanted, or "
+                   "'%s' has %lld x %lld pixels, but '%s' %lld x %lld; expected one size, or "
                    "data.size, to which all are resized",
                    f->path, (long long)f->height, (long long)f->width, r->first,
                    (long long)r->d.height, (long long)r->d.width);
@@ -337,16 +337,15 @@ static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
     const dt_png_options o = options == NULL ? dt_png_defaults() : *options;
     *out = NULL;
     if ((o.channels != 1 && o.channels != 3) || o.count < 0) {
-        return dt_fail(
-            ctx, DT_ERR_ARG,
-            "reading images: %lld channels, at most %lld images: 1 or 3 channels, and 0 (all) or "
-            "more wanted",
-            (long long)o.channels, (long long)o.count);
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "reading images: %lld channels, at most %lld images: expected 1 or 3 "
+                       "channels, and 0 (all) or more",
+                       (long long)o.channels, (long long)o.count);
     }
     if ((o.height == 0) != (o.width == 0) || o.height < 0 || o.width < 0 || o.height > MOST_SIDE ||
         o.width > MOST_SIDE) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "reading images: a size of %lld x %lld: both 0, or 1 to %d wanted",
+                       "reading images: a size of %lld x %lld: expected both 0, or 1 to %d",
                        (long long)o.height, (long long)o.width, MOST_SIDE);
     }
     reading *r = dt__alloc_zero(ctx, sizeof *r);

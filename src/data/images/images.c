@@ -127,12 +127,12 @@ const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i)
 static dt_status check_classes(dt_ctx *ctx, const dt_images *in, int64_t each)
 {
     if (in->classes < 1 || in->classes > DT__MOST_CLASSES) {
-        return dt_fail(ctx, DT_ERR_ARG, "dataset: %lld classes: 1 to %d wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "dataset: %lld classes: expected 1 to %d",
                        (long long)in->classes, DT__MOST_CLASSES);
     }
     for (int64_t i = 0; i < in->count * each; i++) {
         if (in->targets[i] >= in->classes) {
-            return dt_fail(ctx, DT_ERR_ARG, "dataset: label %d of image %lld: below %lld wanted",
+            return dt_fail(ctx, DT_ERR_ARG, "dataset: label %d of image %lld: expected below %lld",
                            in->targets[i], (long long)(i / each), (long long)in->classes);
         }
     }
@@ -146,15 +146,15 @@ static dt_status check_images(dt_ctx *ctx, const dt_images *in)
     if (in->count < 0 || in->channels < 1 || in->height < 1 || in->width < 1 ||
         !dt__product(4, dims, &pixels)) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "dataset: %lld images of %lld channels of %lld x %lld pixels: at least 0 "
-                       "of at least 1 of 1 x 1 wanted",
+                       "dataset: %lld images of %lld channels of %lld x %lld pixels: expected at "
+                       "least 0 of at least 1 of 1 x 1",
                        (long long)in->count, (long long)in->channels, (long long)in->height,
                        (long long)in->width);
     }
     if (in->target == DT_TARGET_IMAGE) return DT_OK;
     if (in->target == DT_TARGET_CLASS) return check_classes(ctx, in, 1);
     if (in->target == DT_TARGET_MASK) return check_classes(ctx, in, in->height * in->width);
-    return dt_fail(ctx, DT_ERR_ARG, "dataset: targets of kind %d: labels, images or masks wanted",
+    return dt_fail(ctx, DT_ERR_ARG, "dataset: targets of kind %d: expected labels, images or masks",
                    (int)in->target);
 }
 
@@ -185,15 +185,15 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_r
                                bool above_0)
 {
     if (list->n != 1 && list->n != d->channels) {
-        return dt_fail(d->ctx, DT_ERR_ARG,
-                       "%s: %d numbers for images of %lld channel%s: one for all or one for each "
-                       "wanted",
-                       what, list->n, (long long)d->channels, d->channels == 1 ? "" : "s");
+        return dt_fail(
+            d->ctx, DT_ERR_ARG,
+            "%s: %d numbers for images of %lld channel%s: expected one for all or one for each",
+            what, list->n, (long long)d->channels, d->channels == 1 ? "" : "s");
     }
     for (int i = 0; i < list->n; i++) {
         const float value = (float)list->v[i];
         if (isfinite(value) && (!above_0 || value > 0)) continue;
-        return dt_fail(d->ctx, DT_ERR_ARG, "%s: %g: a finite number%s wanted", what, list->v[i],
+        return dt_fail(d->ctx, DT_ERR_ARG, "%s: %g: expected a finite number%s", what, list->v[i],
                        above_0 ? " above 0" : "");
     }
     return DT_OK;
@@ -215,7 +215,7 @@ dt_status dt_dataset_denoise(dt_dataset *d, double noise)
 {
     DT__NEED(NULL, d);
     if (!(noise >= 0) || !isfinite((float)noise)) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "noise: %g: a finite number from 0 on wanted", noise);
+        return dt_fail(d->ctx, DT_ERR_ARG, "noise: %g: expected a finite number from 0 on", noise);
     }
     DT__TRY(check_kind(d));
     dt__storage_release(d->targets);

@@ -32,7 +32,7 @@ dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options
                    { "erasing", a->erasing, 1 } };
     for (int i = 0; i < DT__COUNT_OF(ranges); i++) {
         if (ranges[i].value >= 0 && ranges[i].value <= ranges[i].most) continue;
-        return dt_fail(d->ctx, DT_ERR_ARG, "loader: augment.%s %g: 0 to %g wanted", ranges[i].key,
+        return dt_fail(d->ctx, DT_ERR_ARG, "loader: augment.%s %g: expected 0 to %g", ranges[i].key,
                        ranges[i].value, ranges[i].most);
     }
     if (d->target != DT_TARGET_IMAGE || !changes_colour(a)) return DT_OK;

@@ -25,7 +25,7 @@ static dt_status check_movement(const dt_dataset *d, const char *key, int64_t mo
     const int64_t side = dt__min_i64(d->height, d->width);
     if (most >= 0 && (most == 0 || most < side)) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG,
-                   "loader: %s %lld of images of %lld x %lld pixels: 0 to %lld wanted", key,
+                   "loader: %s %lld of images of %lld x %lld pixels: expected 0 to %lld", key,
                    (long long)most, (long long)d->height, (long long)d->width, (long long)side - 1);
 }
 
@@ -42,7 +42,7 @@ dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o)
     DT__TRY(check_movement(d, "crop", o->augment.crop));
     if (o->augment.shift > 0 && o->augment.crop > 0) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "loader: shift and crop are the same movement: one of them wanted");
+                       "loader: shift and crop are the same movement: expected one of them");
     }
     return DT_OK;
 }

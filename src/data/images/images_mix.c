@@ -15,8 +15,9 @@
 dt_status dt__images_check_mixture(const dt_dataset *d, const dt_augment_options *a)
 {
     if (!(a->mixup >= 0 && a->mixup <= MOST_ALPHA && a->cutmix >= 0 && a->cutmix <= MOST_ALPHA)) {
-        return dt_fail(d->ctx, DT_ERR_ARG, "loader: augment.mixup %g and cutmix %g: 0 to %d wanted",
-                       a->mixup, a->cutmix, MOST_ALPHA);
+        return dt_fail(d->ctx, DT_ERR_ARG,
+                       "loader: augment.mixup %g and cutmix %g: expected 0 to %d", a->mixup,
+                       a->cutmix, MOST_ALPHA);
     }
     if (!dt__images_are_mixed(a) || d->target == DT_TARGET_CLASS) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_ARG,

@@ -30,7 +30,7 @@ static void leave(j_common_ptr decoder)
     } else if (p->status == DT_OK) {
         decoder->err->format_message(decoder, words);
         p->status = dt_fail(p->ctx, DT_ERR_FORMAT,
-                            "'%s' is damaged: %s; a sound JPEG file is wanted", p->path, words);
+                            "'%s' is damaged: %s; expected a sound JPEG file", p->path, words);
     }
     longjmp(p->jump, 1);
 }
@@ -82,10 +82,9 @@ static dt_status check_header(const dt__jpeg *p)
 {
     const J_COLOR_SPACE form = p->decoder.jpeg_color_space;
     if (form != JCS_GRAYSCALE && form != JCS_YCbCr && form != JCS_RGB) {
-        return dt_fail(
-            p->ctx, DT_ERR_FORMAT,
-            "'%s' has %d colour components of another kind; grey, YCbCr or RGB is wanted", p->path,
-            p->decoder.num_components);
+        return dt_fail(p->ctx, DT_ERR_FORMAT,
+                       "'%s' has %d colour components of another kind; expected grey, YCbCr or RGB",
+                       p->path, p->decoder.num_components);
     }
     const int64_t pixels = p->height * p->width;
     if (pixels <= MOST_PIXELS && pixels / PIXELS_OF_A_BYTE <= (int64_t)p->file_bytes) return DT_OK;
@@ -102,7 +101,7 @@ dt_status dt__jpeg_open(dt_ctx *ctx, const char *path, dt__jpeg *p)
     p->path = path;
     DT__TRY(dt__input_all(ctx, path, MOST_BYTES, &p->file, &p->file_bytes));
     if (p->file_bytes < 2 || p->file[0] != 0xFF || p->file[1] != 0xD8) {
-        return dt_fail(ctx, DT_ERR_FORMAT, "'%s' is no JPEG file: it does not begin with ff d8",
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s' is not a JPEG file: it does not begin with ff d8",
                        path);
     }
     p->decoder.err = jpeg_std_error(&p->errors);

@@ -37,8 +37,8 @@ static void leave(png_structp png, png_const_charp reason)
 {
     dt__png *p = png_get_error_ptr(png);
     if (p->status == DT_OK) {
-        p->status = dt_fail(p->ctx, DT_ERR_FORMAT,
-                            "'%s' is damaged: %s; a sound PNG file is wanted", p->in.path, reason);
+        p->status = dt_fail(p->ctx, DT_ERR_FORMAT, "'%s' is damaged: %s; expected a sound PNG file",
+                            p->in.path, reason);
     }
     longjmp(p->jump, 1);
 }
@@ -118,7 +118,8 @@ dt_status dt__png_open(dt_ctx *ctx, const char *path, dt__png *p)
     DT__TRY(dt__input_open(ctx, path, &p->in));
     if (p->in.have < SIGNATURE || png_sig_cmp(p->in.buffer, 0, SIGNATURE) != 0) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s' is no PNG file: it does not begin with 89 50 4e 47 0d 0a 1a 0a", path);
+                       "'%s' is not a PNG file: it does not begin with 89 50 4e 47 0d 0a 1a 0a",
+                       path);
     }
     DT__TRY(guarded(p, read_header));
     return check_length(p);

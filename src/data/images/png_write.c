@@ -22,11 +22,10 @@ dt_status dt_png_write(dt_ctx *ctx, const char *path, const dt_png_image *p)
     DT__NEED(ctx, p);
     const bool known = p->channels == 1 || p->channels == 3;
     if (!known || p->height < 1 || p->width < 1 || p->height > MOST_SIDE || p->width > MOST_SIDE) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "%s: an image of %lld x %lld x %lld; 1 or 3 channels and sides of 1 to %d "
-                       "are wanted",
-                       path, (long long)p->channels, (long long)p->height, (long long)p->width,
-                       MOST_SIDE);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "%s: an image of %lld x %lld x %lld; expected 1 or 3 channels and sides of 1 to %d",
+            path, (long long)p->channels, (long long)p->height, (long long)p->width, MOST_SIDE);
     }
     const int64_t bytes = p->channels * p->height * p->width;
     png_image head = { .version = PNG_IMAGE_VERSION,

@@ -93,9 +93,9 @@ static dt_status read_data(dt__array_file *a, const header *h, const uint8_t *p,
     a->cut = declared > left || (declared == 0 && !are_chunks(p, left));
     const size_t size = a->cut ? left / each * each : (size_t)declared;
     if (size % each != 0) {
-        return dt__array_fail(a, DT_ERR_FORMAT,
-                              "%zu bytes of samples are no multiple of %zu, those of all channels",
-                              size, each);
+        return dt__array_fail(
+            a, DT_ERR_FORMAT,
+            "%zu bytes of samples are not a multiple of %zu, those of all channels", size, each);
     }
     if (size == 0) return dt__array_fail(a, DT_ERR_FORMAT, "a recording without samples");
     const size_t filled = size < left ? size + size % 2 : left;
@@ -124,8 +124,7 @@ static dt_status other_format(dt__array_file *a, const header *h)
     if (DT__HAS_SNDFILE) return dt__sound_open(a);
     return dt__array_fail(a, DT_ERR_UNSUPPORTED,
                           "format %u of %u bits; PCM (format 1) of 8, 16, 24 or 32 bits or floats "
-                          "(format 3) of 32 or 64 are wanted, or a build with libsndfile, which "
-                          "knows others",
+                          "(format 3) of 32 or 64, or a build with libsndfile, which knows others",
                           h->format, h->bits);
 }
 
@@ -150,7 +149,7 @@ dt_status dt__wav_open(dt__array_file *a)
     if (a->size < 12 || (!h.is_64 && memcmp(p, "RIFF", 4) != 0) || memcmp(p + 8, "WAVE", 4) != 0) {
         return dt__array_fail(a, DT_ERR_FORMAT,
                               a->size >= 4 && memcmp(p, "RIFX", 4) == 0
-                                  ? "samples with the highest byte first (RIFX); RIFF is wanted"
+                                  ? "samples with the highest byte first (RIFX); expected RIFF"
                                   : "no .wav file: it begins with no RIFF....WAVE");
     }
     for (size_t at = 12, size;; at = next_chunk(a, at + 8 + size, size)) {

@@ -130,19 +130,19 @@ static dt_status check_frame(dt_ctx *ctx, const dt_features_options *o, dt_statu
     const int64_t frame = samples_of(o->rate, o->frame_ms), step = samples_of(o->rate, o->step_ms);
     if (frame < 2 || frame > MOST_FRAME) {
         return dt_fail(ctx, status,
-                       "%sframe_ms is %g, that is %lld samples at %g a second: 2 to %d wanted",
+                       "%sframe_ms is %g, that is %lld samples at %g a second: expected 2 to %d",
                        where, o->frame_ms, (long long)frame, o->rate, MOST_FRAME);
     }
     if (step < 1) {
         return dt_fail(ctx, status,
-                       "%sstep_ms is %g, that is %lld samples at %g a second: at least 1 wanted",
+                       "%sstep_ms is %g, that is %lld samples at %g a second: expected at least 1",
                        where, o->step_ms, (long long)step, o->rate);
     }
     if (!(o->low_hz >= 0 && o->low_hz < top_of(o) && top_of(o) <= o->rate / 2)) {
-        return dt_fail(ctx, status,
-                       "%slow_hz is %g and high_hz %g: 0 <= low_hz < high_hz <= %g wanted, half of "
-                       "the rate",
-                       where, o->low_hz, top_of(o), o->rate / 2);
+        return dt_fail(
+            ctx, status,
+            "%slow_hz is %g and high_hz %g: expected 0 <= low_hz < high_hz <= %g, half of the rate",
+            where, o->low_hz, top_of(o), o->rate / 2);
     }
     const int size = size_of(frame);
     for (int64_t b = 0; b < o->bins; b++) {
@@ -177,7 +177,7 @@ dt_status dt__features_check(dt_ctx *ctx, const dt_features_options *o, dt_statu
     };
     for (int i = 0; i < DT__COUNT_OF(ranges); i++) {
         if (is_within(ranges[i].value, ranges[i].least, ranges[i].most)) continue;
-        return dt_fail(ctx, status, "%s%s is %g: %g to %g wanted", where, ranges[i].name,
+        return dt_fail(ctx, status, "%s%s is %g: expected %g to %g", where, ranges[i].name,
                        ranges[i].value, ranges[i].least, ranges[i].most);
     }
     return check_frame(ctx, o, status, where);
@@ -340,7 +340,7 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
     const int64_t frames = dt_features_frames(f, n), width = dt_features_width(f);
     int64_t all;
     if (count < 0 || !dt__product(2, (const int64_t[]){ count, frames }, &all)) {
-        return dt_fail(f->ctx, DT_ERR_ARG, "features: %lld signals: at least 0 wanted",
+        return dt_fail(f->ctx, DT_ERR_ARG, "features: %lld signals: expected at least 0",
                        (long long)count);
     }
     if (frames < 1) {

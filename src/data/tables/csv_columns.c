@@ -82,7 +82,7 @@ static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
 {
     if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
     if (r->n == MOST_COLUMNS)
-        return dt__csv_refuse(r, f, "is a column too many: at most 65536 are wanted");
+        return dt__csv_refuse(r, f, "is a column too many: expected at most 65536");
     DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->room));
     char *name = dt__alloc(r->ctx, f->n + 1);
     if (name == NULL) return DT_ERR_NOMEM;
@@ -184,8 +184,8 @@ const char *dt__csv_advice(const dt__csv_reader *r)
 static dt_status no_column(const dt__csv_reader *r, const char *key, const char *pattern)
 {
     char all[DT__CSV_LIST], shown[DT__SHOWN];
-    return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is no column of '%s' (%s)%s", key,
-                   dt__shown(pattern, shown), r->path, list_names(r->name, r->n, all),
+    return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is not a column of '%s' (%s)%s",
+                   key, dt__shown(pattern, shown), r->path, list_names(r->name, r->n, all),
                    dt__csv_advice(r));
 }
 

@@ -23,15 +23,15 @@
 static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__decimal *out)
 {
     const char *end = f->text + f->n, *at = f->text;
-    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; a number is wanted");
+    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a number");
     while (at < end && dt__csv_is_blank(*at)) at++;
     at = dt__decimal_read(at, end, out);
     while (at != NULL && at < end && dt__csv_is_blank(*at)) at++;
     const bool comma = at != NULL && at < end && *at == ',' && at + 1 < end;
     if (at != end) {
         return dt__csv_refuse(r, f,
-                              comma ? "is no number: a decimal point is expected, not a comma"
-                                    : "is no number");
+                              comma ? "is not a number: a decimal point is expected, not a comma"
+                                    : "is not a number");
     }
     return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
@@ -52,7 +52,7 @@ static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_field *f,
                             int32_t *out)
 {
-    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; a class is wanted");
+    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a class");
     if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
         return dt__csv_refuse(r, f, "is not UTF-8");
     }
@@ -62,8 +62,9 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
         return dt__csv_refuse(r, f, "is class 65537; data.task: regression predicts numbers");
     case DT__LABEL_UNKNOWN:
         return dt__csv_refuse(r, f,
-                              c->labels.known.names != NULL ? "is no class of the model"
-                                                            : "is no class of the training data");
+                              c->labels.known.names != NULL
+                                  ? "is not a class of the model"
+                                  : "is not a class of the training data");
     case DT__LABEL_NOMEM: break;
     }
     return DT_ERR_NOMEM;
@@ -169,7 +170,7 @@ static dt_status make_room(dt__csv_reader *r)
 
 static dt_status wrong_count(const dt__csv_reader *r, int64_t n, const char *there)
 {
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; %lld are wanted%s",
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; expected %lld%s",
                    r->path, (long long)r->line, there, (long long)n, (long long)r->n,
                    dt__csv_advice(r));
 }
@@ -225,7 +226,7 @@ static dt_status read_text(dt__csv_reader *r)
     size_t mark = 0;
     DT__TRY(dt__skip_mark(r->ctx, r->path, r->at, (size_t)(r->end - r->at), &mark));
     if (memchr(r->at, 0, (size_t)(r->end - r->at)) != NULL) {
-        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; text in UTF-8 is wanted", r->path);
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; expected text in UTF-8", r->path);
     }
     r->at += mark;
     if (!has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);

@@ -148,7 +148,7 @@ static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, dt__words *class
     if (name->label >= 0) return DT_OK;
     if (n == 0 || closed) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': its folder '%.*s' is no class%s; files lie in folders of their "
+                       "'%s': its folder '%.*s' is not a class%s; files lie in folders of their "
                        "classes, or 'y' labels them",
                        name->path, (int)(n < 64 ? n : 64), folder,
                        closed ? " of the training data" : "");

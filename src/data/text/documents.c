@@ -100,7 +100,7 @@ static dt_status add_plain(dt__documents *c, const dt__json *j, const dt__run_of
         return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there");
     }
     if (c->n > 0 && prompt != c->pairs) {
-        return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; one kind is wanted",
+        return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; expected one kind",
                              plain.name[prompt ? PROMPT : TEXT].bytes,
                              plain.name[prompt ? TEXT : PROMPT].bytes);
     }

@@ -46,7 +46,7 @@ static dt_status make_running(opening *s, int part, dt__token_store *store, int6
                        (long long)context, (long long)length,
                        length > 0 ? (long long)length - 1 : 0);
     }
-    return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: %lld tokens; 2 at least are wanted",
+    return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: %lld tokens; expected 2 at least",
                    part_names[part], (long long)length);
 }
 
@@ -126,8 +126,8 @@ static dt_status collect(opening *s, const range *r, pairs *p)
     for (int64_t i = r->begin; i < r->end; i += 2) DT__TRY(add_pair(s, r, i, p));
     if (p->n == 0) {
         return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "data.context is %lld, but every example of data.%s is longer: up to %lld "
-                       "tokens, for which %lld is wanted",
+                       "data.context is %lld, but every example of data.%s is longer: expected up "
+                       "to %lld tokens, for which %lld",
                        (long long)s->o->context, part_names[r->part], (long long)p->too_long,
                        (long long)p->too_long - 1);
     }
@@ -191,7 +191,7 @@ static dt_status take_tokens(opening *s)
     DT__TRY(dt_text_tokens_parse(s->ctx, s->o->given_tokens, "the model's tokens", &tokens));
     if (dt__tokenizer_take_tokens(s->tokenizer, &tokens)) return DT_OK;
     dt__say(s->ctx,
-            "data.tokenizer: tokens that end a text of the model, such as %d, are no added tokens "
+            "data.tokenizer: tokens that end a text of the model, such as %d, are not added tokens "
             "of this tokenizer, and end none here",
             tokens.end[0]);
     return DT_OK;
@@ -213,7 +213,7 @@ static dt_status check_text(const opening *s, const dt__documents *c, const char
         const int64_t bad = dt__documents_find_bad(c, i, &line);
         if (bad < 0) continue;
         return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "data.tokenizer is chars, but '%s' is no UTF-8: byte %lld, in line %lld; "
+                       "data.tokenizer is chars, but '%s' is not UTF-8: byte %lld, in line %lld; "
                        "'bytes' takes any text",
                        path, (long long)bad, (long long)line);
     }
@@ -376,7 +376,7 @@ static dt_status open_token_files(opening *s)
 {
     const dt_data_options *o = s->o;
     if (o->train.n > 1 || o->test.n > 1) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s names %d files; one is wanted",
+        return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s names %d files; expected one",
                        o->train.n > 1 ? "train" : "test", o->train.n > 1 ? o->train.n : o->test.n);
     }
     if (o->tokenizer != NULL) {

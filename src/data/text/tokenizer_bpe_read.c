@@ -144,7 +144,7 @@ static dt_status set_entry(reading *r, const entry *e, size_t *used)
     const bool bytes = put_bytes(r, e->text, e->n);
     if (r->bytes.failed) return DT_ERR_NOMEM;
     if (!bytes && added == NULL) {
-        return dt__json_fail(r->j, "'%s' of the vocabulary is no sequence of byte characters",
+        return dt__json_fail(r->j, "'%s' of the vocabulary is not a sequence of byte characters",
                              dt__shown(e->text, shown));
     }
     if (bytes && added != NULL &&
@@ -178,10 +178,10 @@ static dt_status set_byte_pieces(reading *r)
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
         const int32_t id = dt__tokenizer_find(k, name, strlen(name));
         if (id < 0) {
-            return dt__json_fail(r->j,
-                                 "model.byte_fallback wants a token for each byte; '%s' is not in "
-                                 "the vocabulary",
-                                 name);
+            return dt__json_fail(
+                r->j,
+                "model.byte_fallback requires a token for each byte; '%s' is not in the vocabulary",
+                name);
         }
         k->bpe.byte[b] = id;
         k->token[id].is_byte = true;

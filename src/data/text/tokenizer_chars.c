@@ -48,7 +48,7 @@ dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out)
 static dt_status no_utf8(dt_ctx *ctx, const unsigned char *p, size_t at)
 {
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "characters: byte %zu of the text, 0x%02x, is no UTF-8; the tokenizer 'bytes' "
+                   "characters: byte %zu of the text, 0x%02x, is not UTF-8; the tokenizer 'bytes' "
                    "takes any bytes",
                    at, *p);
 }
@@ -128,7 +128,7 @@ dt_status dt_tokenizer_chars(dt_ctx *ctx, const char *text, size_t bytes, dt_tok
     DT__NEED(ctx, out);
     *out = NULL;
     if (bytes == 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "characters: a text that has some is wanted; it is empty");
+        return dt_fail(ctx, DT_ERR_ARG, "characters: the text is empty; it must have some");
     }
     uint64_t *seen = dt__alloc_zero(ctx, CODE_POINTS / 8);
     if (seen == NULL) return DT_ERR_NOMEM;

@@ -97,7 +97,7 @@ dt_status dt__read_id(dt__json *j, const char *text, int32_t *out)
     dt__shown(text, shown);
     const char c = dt__json_peek(j);
     if (c != '-' && (c < '0' || c > '9')) {
-        return dt__json_fail(j, "the id of '%s' is no number", shown);
+        return dt__json_fail(j, "the id of '%s' is not a number", shown);
     }
     DT__TRY(dt__json_signed(j, &id));
     if (id < 0) return dt__json_fail(j, "the id of '%s' is negative", shown);

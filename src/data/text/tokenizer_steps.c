@@ -84,7 +84,7 @@ static dt_status read_pattern(dt__json *j, const unsigned char *at, const char *
     DT__TRY(dt__json_fields(j, "a pattern", names, field));
     *is_regex = field[1] != NULL;
     if ((field[0] == NULL) == (field[1] == NULL)) {
-        return dt__json_fail(j, "%s.pattern: a String or a Regex is wanted", where);
+        return dt__json_fail(j, "%s.pattern: expected a String or a Regex", where);
     }
     j->at = field[*is_regex];
     return DT_OK;

@@ -57,7 +57,7 @@ static dt_status read_special(template *t, const char *name)
         int32_t id;
         DT__TRY(dt__read_id(j, name, &id));
         if (id >= t->k->vocab || !t->k->token[id].there) {
-            return dt__json_fail(j, "post_processor: '%s' is %d, which is no token",
+            return dt__json_fail(j, "post_processor: '%s' is %d, which is not a token",
                                  dt__shown(name, shown), id);
         }
         if (to->n == MOST_PIECES) return dt__json_fail(j, "post_processor: too many tokens");

@@ -56,7 +56,7 @@ dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int
     DT__NEED(NULL, ctx);
     const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
     if (n < 0 || (each != 2 && each != 4)) {
-        return dt_fail(ctx, DT_ERR_ARG, "'%s': %lld ids of %d bytes; 2 or 4 bytes are wanted", path,
+        return dt_fail(ctx, DT_ERR_ARG, "'%s': %lld ids of %d bytes; expected 2 or 4 bytes", path,
                        (long long)n, each);
     }
     DT__TRY(check_ids(ctx, path, ids, n, each));
@@ -78,8 +78,8 @@ static dt_status open_file(dt_tokens *t)
     t->count = (int64_t)t->bytes / t->each;
     if (t->bytes % (size_t)t->each == 0) return DT_OK;
     return dt_fail(t->ctx, DT_ERR_FORMAT,
-                   "'%s': %zu bytes are no multiple of the %d of an id; the file is cut short, or "
-                   "its ids have another size",
+                   "'%s': %zu bytes are not a multiple of the %d of an id; the file is cut short, "
+                   "or its ids have another size",
                    t->path, t->bytes, t->each);
 }
 
@@ -90,7 +90,7 @@ dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_token
     *out = NULL;
     const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
     if (each != 2 && each != 4) {
-        return dt_fail(ctx, DT_ERR_ARG, "'%s': ids of %d bytes; 2, 4, or 0 (by the name) is wanted",
+        return dt_fail(ctx, DT_ERR_ARG, "'%s': ids of %d bytes; expected 2, 4, or 0 (by the name)",
                        path, bytes_each);
     }
     dt_tokens *t = dt__alloc_zero(ctx, sizeof *t);

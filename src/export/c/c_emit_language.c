@@ -54,7 +54,8 @@ static const char *const by_token[] = {
     "mul",        "div",         "neg",         "exp",        "log",
     "sqrt",       "square",      "tanh",        "sigmoid",    "silu",
     "swiglu",     "gelu",        "elu",         "relu",       "relu6",
-    "leaky_relu", "hardswish",   "hardsigmoid", "clamp",
+    "leaky_relu", "hardswish",   "hardsigmoid", "clamp",      "maximum",
+    "greater",
 };
 
 static bool is_by_token(const char *op)
@@ -406,7 +407,7 @@ typedef struct grouped {
 static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     if (c->n_in <= EXPERT || c->in[EXPERT].value < 0) {
-        return refuse(why, size, "its rows are sorted by expert; an index of experts is wanted");
+        return refuse(why, size, "its rows are sorted by expert; expected an index of experts");
     }
     if (dt_trace_count(value_at(t, c->in[EXPERT].value), 1, 1) > DT__FGEMM_ROWS) {
         return refuse(why, size, "too many rows of an example");

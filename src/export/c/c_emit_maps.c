@@ -1,6 +1,7 @@
 /* Format c: functions of elements, and of two operands that broadcast. */
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
+#include "export/trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,16 +71,6 @@ static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
                dt__c_out(p, c, 0).text);
 }
 
-static void emit_where(dt__c_program *p, const dt_trace_call *c)
-{
-    const int64_t n = dt__c_count(p, c->out[0]);
-    dt__c_want(p, "map_where");
-    dt__c_line(p, "map_where(%s, %lld, %s, %d, %s, %d, %s);", dt__c_in(p, c, 0).text, (long long)n,
-               dt__c_in(p, c, 1).text, dt__c_count(p, c->in[1].value) == 1 ? 0 : 1,
-               dt__c_in(p, c, 2).text, dt__c_count(p, c->in[2].value) == 1 ? 0 : 1,
-               dt__c_out(p, c, 0).text);
-}
-
 /* ---- two operands ---------------------------------------------------------------------------- */
 
 /* Strides of operand i over the result's dimensions; 0 where it is repeated. */
@@ -117,14 +108,15 @@ static void merge(dt__c_view *v, int64_t *other)
     v->strides[0] = other[0] = 1;
 }
 
-static void emit_pair(dt__c_program *p, const dt_trace_call *c)
+/* The function `name` of operands i and k, over all elements of the result. */
+static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int i, int k)
 {
     dt__c_view v = { .rank = dt__c_rank(p, c->out[0]) };
     int64_t other[DT_MAX_RANK], y[DT_MAX_RANK], n = 1;
-    char text[16], a[160], b[160], to[160];
+    char a[160], b[160], to[160];
     for (int d = 0; d < v.rank; d++) v.dims[d] = dt__c_dim(p, c->out[0], d);
-    strides(p, c, 0, v.strides);
-    strides(p, c, 1, other);
+    strides(p, c, i, v.strides);
+    strides(p, c, k, other);
     merge(&v, other);
     for (int d = v.rank - 1; d >= 0; d--) {
         y[d] = n;
@@ -133,17 +125,34 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     offsets(&v, v.strides, a, sizeof a);
     offsets(&v, other, b, sizeof b);
     offsets(&v, y, to, sizeof to);
-    const dt__c_name x0 = dt__c_in(p, c, 0), x1 = dt__c_in(p, c, 1), out = dt__c_out(p, c, 0);
-    snprintf(text, sizeof text, "map_%s", c->op->name);
-    dt__c_want(p, text);
+    const dt__c_name x0 = dt__c_in(p, c, i), x1 = dt__c_in(p, c, k), out = dt__c_out(p, c, 0);
+    dt__c_want(p, name);
     for (int d = 0; d + 1 < v.rank; d++) {
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
     }
     const int last = v.rank - 1;
-    dt__c_line(p, "%s(%s%s, %lld, %s%s, %lld, %lld, %s%s);", text, x0.text, a,
+    dt__c_line(p, "%s(%s%s, %lld, %s%s, %lld, %lld, %s%s);", name, x0.text, a,
                (long long)v.strides[last], x1.text, b, (long long)other[last],
                (long long)v.dims[last], out.text, to);
     for (int d = 0; d + 1 < v.rank; d++) dt__c_line(p, "}");
+}
+
+static void emit_pair(dt__c_program *p, const dt_trace_call *c)
+{
+    char name[16];
+    snprintf(name, sizeof name, "map_%s", c->op->name);
+    emit_zip(p, c, name, 0, 1);
+}
+
+static void emit_greater(dt__c_program *p, const dt_trace_call *c)
+{
+    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 0, 1);
+}
+
+static void emit_where(dt__c_program *p, const dt_trace_call *c)
+{
+    emit_zip(p, c, "map_where", 0, 1);
+    emit_zip(p, c, "map_where_not", 0, 2);
 }
 
 const dt__c_emitter dt__c_emit_maps[] = {
@@ -154,7 +163,7 @@ const dt__c_emitter dt__c_emit_maps[] = {
     { "neg", "map_neg", NULL, NULL },
     { "abs", "map_abs", NULL, NULL },
     { "erf", "map_erf", NULL, NULL },
-    { "where", NULL, NULL, emit_where },
+    { "where", NULL, dt__trace_takes_floats, emit_where },
     { "square", "map_square", NULL, NULL },
     { "exp", "map_exp", NULL, NULL },
     { "log", "map_log", NULL, NULL },
@@ -173,5 +182,7 @@ const dt__c_emitter dt__c_emit_maps[] = {
     { "sub", NULL, NULL, emit_pair },
     { "mul", NULL, NULL, emit_pair },
     { "div", NULL, NULL, emit_pair },
+    { "maximum", NULL, NULL, emit_pair },
+    { "greater", NULL, NULL, emit_greater },
     { 0 },
 };

@@ -132,7 +132,7 @@ static dt__c_name table_of(dt__c_program *p, int64_t value)
     if (made != NULL) x = made;
     if (p->status == DT_OK && (x->dtype != DT_F32 || !dt_is_contiguous(x))) {
         dt__c_fail(p, dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
-                              "export: %s is no contiguous tensor of f32", v->name));
+                              "export: %s is not a contiguous tensor of f32", v->name));
     }
     if (p->status == DT_OK && x->count != dt__c_count(p, value)) put_repeated(p, value, x, base);
     else if (p->status == DT_OK) {

@@ -16,24 +16,17 @@ static const char header[] = "/* Text of the tokens of @, and sampling. */\n#ifn
                              "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
 
 static const char declarations[] =
-    "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for\n"
-    " * them (of each piece as many as bytes), or a character is no token. */\n"
-    "int32_t @_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n"
-    "/* The bytes of a token, which need not be whole characters, and *bytes: how many. Special\n"
-    " * tokens have none. */\n"
-    "const char *@_decode(int32_t token, int32_t *bytes);\n\n"
-    "typedef struct @_sampling {\n"
-    "    double temperature; /* 0: always the likeliest token */\n"
-    "    double top_p;       /* of the fewest tokens with this share of the probability; 1: all "
-    "*/\n"
-    "    int32_t top_k;      /* of the likeliest ones; 0: all */\n"
-    "    uint64_t seed;\n"
-    "} @_sampling;\n\n"
-    "/* Draws a token by the logits, with random number `draw` of the seed, as `detent sample`\n"
-    " * does. room: $_VOCAB integers. */\n"
-    "int32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n"
-    "                 int32_t *room);\n\n"
-    "#ifdef __cplusplus\n}\n#endif\n#endif\n";
+    "/* The tokens of a text, at most `most`. Returns how many; or -1 where there is no room for\n "
+    "* them (of each piece as many as bytes), or a character is not a token. */\nint32_t "
+    "@_encode(const char *text, int32_t bytes, int32_t *tokens, int32_t most);\n\n/* The bytes of "
+    "a token, which need not be whole characters, and *bytes: how many. Special\n * tokens have "
+    "none. */\nconst char *@_decode(int32_t token, int32_t *bytes);\n\ntypedef struct @_sampling "
+    "{\n    double temperature; /* 0: always the likeliest token */\n    double top_p;       /* of "
+    "the fewest tokens with this share of the probability; 1: all */\n    int32_t top_k;      /* "
+    "of the likeliest ones; 0: all */\n    uint64_t seed;\n} @_sampling;\n\n/* Draws a token by "
+    "the logits, with random number `draw` of the seed, as `detent sample`\n * does. room: $_VOCAB "
+    "integers. */\nint32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n   "
+    "              int32_t *room);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
 /* The token that ends a text, and a test for all of them. */
 static void put_ends(const dt__c_about *a, dt__chars *to)
@@ -315,37 +308,25 @@ static const char functions[] =
 
 /* The program: a prompt begins as one token for each character or byte, before they are merged. */
 static const char program[] =
-    "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\n"
-    "static uint8_t memory[$_STATE_BYTES + $_STATE_ALIGN];\n"
-    "static float logits[$_VOCAB];\n"
-    "static int32_t prompt[N_BEFORE + N_PROMPT + N_AFTER], room[$_VOCAB];\n\n"
-    "int main(int argc, char **argv)\n{\n"
-    "    const char *text = argc > 1 ? argv[1] : \"\\n\", *made;\n"
-    "    const long most = argc > 2 ? atol(argv[2]) : 200;\n"
-    "    @_sampling how = { 0.8, 1.0, 0, 0 };\n"
-    "    int32_t n = @_encode(text, (int32_t)strlen(text), prompt + N_BEFORE, N_PROMPT);\n"
-    "    int32_t i, token, bytes;\n"
-    "    uint8_t *state = memory;\n"
-    "    while ((uintptr_t)state % $_STATE_ALIGN != 0) state++;\n"
-    "    if (argc > 3) how.temperature = atof(argv[3]);\n"
-    "    if (argc > 4) how.seed = (uint64_t)atol(argv[4]);\n"
-    "    for (i = 0; i < N_BEFORE; i++) prompt[i] = before[i];\n"
-    "    for (i = 0; i < N_AFTER && n >= 0; i++) prompt[N_BEFORE + n + i] = after[i];\n"
-    "    if (n >= 0) n += N_BEFORE + N_AFTER;\n"
-    "    if (n < 1 || n > $_CONTEXT) {\n"
-    "        fprintf(stderr, \"the prompt is empty, too long, or has characters that are no \"\n"
-    "                        \"tokens\\n\");\n        return 1;\n    }\n"
-    "    @_reset(state);\n"
-    "    for (i = 0; i < n; i++) {\n"
-    "        if (@_next(state, prompt[i], i + 1 < n ? 0 : logits) != 0) return 1;\n    }\n"
-    "    fputs(text, stdout);\n"
-    "    for (i = 0; i < most; i++) {\n"
-    "        token = @_sample(logits, &how, (uint64_t)i, room);\n"
-    "        if ($_IS_END(token)) break;\n"
-    "        made = @_decode(token, &bytes);\n"
-    "        fwrite(made, 1, (size_t)bytes, stdout);\n"
-    "        if (@_next(state, token, logits) != 0) break; /* the context is full */\n"
-    "    }\n    fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
+    "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\nstatic uint8_t "
+    "memory[$_STATE_BYTES + $_STATE_ALIGN];\nstatic float logits[$_VOCAB];\nstatic int32_t "
+    "prompt[N_BEFORE + N_PROMPT + N_AFTER], room[$_VOCAB];\n\nint main(int argc, char **argv)\n{\n "
+    "   const char *text = argc > 1 ? argv[1] : \"\\n\", *made;\n    const long most = argc > 2 ? "
+    "atol(argv[2]) : 200;\n    @_sampling how = { 0.8, 1.0, 0, 0 };\n    int32_t n = "
+    "@_encode(text, (int32_t)strlen(text), prompt + N_BEFORE, N_PROMPT);\n    int32_t i, token, "
+    "bytes;\n    uint8_t *state = memory;\n    while ((uintptr_t)state % $_STATE_ALIGN != 0) "
+    "state++;\n    if (argc > 3) how.temperature = atof(argv[3]);\n    if (argc > 4) how.seed = "
+    "(uint64_t)atol(argv[4]);\n    for (i = 0; i < N_BEFORE; i++) prompt[i] = before[i];\n    for "
+    "(i = 0; i < N_AFTER && n >= 0; i++) prompt[N_BEFORE + n + i] = after[i];\n    if (n >= 0) n "
+    "+= N_BEFORE + N_AFTER;\n    if (n < 1 || n > $_CONTEXT) {\n        fprintf(stderr, \"the "
+    "prompt is empty, too long, or has characters that are not \"\n                        "
+    "\"tokens\\n\");\n        return 1;\n    }\n    @_reset(state);\n    for (i = 0; i < n; i++) "
+    "{\n        if (@_next(state, prompt[i], i + 1 < n ? 0 : logits) != 0) return 1;\n    }\n    "
+    "fputs(text, stdout);\n    for (i = 0; i < most; i++) {\n        token = @_sample(logits, "
+    "&how, (uint64_t)i, room);\n        if ($_IS_END(token)) break;\n        made = "
+    "@_decode(token, &bytes);\n        fwrite(made, 1, (size_t)bytes, stdout);\n        if "
+    "(@_next(state, token, logits) != 0) break; /* the context is full */\n    }\n    "
+    "fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
 
 /* What the program needs of the template, and room for a prompt of as many bytes as the context's
  * tokens may have. */

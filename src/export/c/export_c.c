@@ -397,8 +397,9 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
         DT__TRY(dt_tokenizer_of_model(call->ctx, &own, call->path, k));
         return check_tokenizer(call->ctx, k);
     }
-    return dt_fail(call->ctx, DT_ERR_UNSUPPORTED,
-                   "export: text is wanted, but this is no language model with a tokenizer");
+    return dt_fail(
+        call->ctx, DT_ERR_UNSUPPORTED,
+        "export: text was asked for, but the model is not a language model with a tokenizer");
 }
 
 /* A prompt must not have tokens that the model lacks. */

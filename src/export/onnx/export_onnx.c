@@ -78,7 +78,7 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
     const dt_quant_spec *a = c->in[0].quant;
     if (options->onnx_ops == DT_ONNX_QDQ && a != NULL && a->activation &&
         a->range == DT_RANGE_DYNAMIC) {
-        snprintf(why, size, "--ops qdq wants static ranges, and its input has a dynamic one");
+        snprintf(why, size, "--ops qdq requires static ranges, and its input has a dynamic one");
         return false;
     }
     for (int i = 0; i < c->n_in && options->onnx_ops == DT_ONNX_NBITS; i++) {

@@ -1,5 +1,6 @@
 /* Functions of elements in ONNX, with detent's order of operations. */
 #include "export/onnx/onnx_put_model.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
 
@@ -36,6 +37,7 @@ SAME2(put_add, "Add")
 SAME2(put_sub, "Sub")
 SAME2(put_mul, "Mul")
 SAME2(put_div, "Div")
+SAME2(put_maximum, "Max")
 SAME(put_neg, "Neg")
 SAME(put_abs, "Abs")
 NEAR(put_erf, "Erf")
@@ -83,6 +85,14 @@ static void put_elu(dt__put_model *m, const dt_trace_call *c)
     done(m, c, DT__PUT(p, "Where", DT__PUT(p, "Less", number(m, 0), x), x, below));
 }
 
+static void put_greater(dt__put_model *m, const dt_trace_call *c)
+{
+    const bool equal = dt__trace_integer(c, "equal") != 0;
+    dt__value a = X;
+    dt__value above = DT__PUT(&m->p, equal ? "GreaterOrEqual" : "Greater", a, dt__put_in(m, c, 1));
+    done(m, c, dt__put_cast(&m->p, above, DT__PUT_FLOAT));
+}
+
 static void put_where(dt__put_model *m, const dt_trace_call *c)
 {
     dt__value above = DT__PUT(&m->p, "Less", number(m, 0), X), a = dt__put_in(m, c, 1);
@@ -125,10 +135,12 @@ const dt__put_emitter dt__put_maps[] = {
     { "sub", "Sub", NULL, put_sub },
     { "mul", "Mul", NULL, put_mul },
     { "div", "Div", NULL, put_div },
+    { "maximum", "Max", NULL, put_maximum },
+    { "greater", "Greater, GreaterOrEqual, Cast", NULL, put_greater },
     { "neg", "Neg", NULL, put_neg },
     { "abs", "Abs", NULL, put_abs },
     { "erf", "Erf", NULL, put_erf },
-    { "where", "Less, Where", NULL, put_where },
+    { "where", "Less, Where", dt__trace_takes_floats, put_where },
     { "exp", "as exp.h, or Exp", NULL, put_exp },
     { "log", "Log", NULL, put_log },
     { "sqrt", "Sqrt", NULL, put_sqrt },

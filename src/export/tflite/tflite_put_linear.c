@@ -163,11 +163,22 @@ void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
+/* An operand with leading extents of 1, as both must have the same rank. */
+static int of_rank(dt__lite_model *m, const dt_trace_call *c, int i, int rank)
+{
+    const int x = dt__lite_plain(m, c, i);
+    const dt__lite_shape own = dt__lite_shape_of(&m->p, x);
+    dt__lite_shape s = { .rank = rank };
+    const int more = rank - own.rank;
+    for (int d = 0; d < rank; d++) s.dims[d] = d < more ? 1 : own.dims[d - more];
+    return more == 0 ? x : dt__lite_reshaped(m, x, &s, -1);
+}
+
 static void put_matmul(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt__lite_shape s = dt__lite_plain_shape(dt__lite_result_of(m, c));
     m->float_products++;
-    const int a = dt__lite_plain(m, c, 0), b = dt__lite_plain(m, c, 1);
+    const int a = of_rank(m, c, 0, s.rank), b = of_rank(m, c, 1, s.rank);
     dt__lite_out(m, c, 0, DT__LITE(&m->p, BATCH_MATMUL, &s, a, b), DT__LITE_PLAIN);
 }
 

@@ -164,12 +164,14 @@ TWO(add, ADD)
 TWO(sub, SUB)
 TWO(mul, MUL)
 TWO(div, DIV)
+TWO(maximum, MAXIMUM)
 
 const dt__lite_emitter dt__lite_maps[] = {
     { "add", "ADD", false, NULL, put_add },
     { "sub", "SUB", false, NULL, put_sub },
     { "mul", "MUL", false, NULL, put_mul },
     { "div", "DIV", false, NULL, put_div },
+    { "maximum", "MAXIMUM", false, NULL, put_maximum },
     { "neg", "NEG", false, NULL, put_neg },
     { "abs", "ABS", false, NULL, put_abs },
     { "exp", "EXP", false, NULL, put_exp },

@@ -83,7 +83,7 @@ static bool takes_groups(const dt_quant_spec *q, bool linear, char *why, size_t 
         return false;
     }
     if (q->group_size % BLOCK != 0) {
-        snprintf(why, size, "groups of %lld columns; LiteRT wants a multiple of %d",
+        snprintf(why, size, "groups of %lld columns; LiteRT requires a multiple of %d",
                  (long long)q->group_size, BLOCK);
         return false;
     }

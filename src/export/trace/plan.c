@@ -72,7 +72,7 @@ dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t al
     DT__NEED(ctx, bytes);
     *bytes = 0;
     if (align == 0 || (align & (align - 1)) != 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "plan: an alignment of %zu is no power of two", align);
+        return dt_fail(ctx, DT_ERR_ARG, "plan: an alignment of %zu is not a power of two", align);
     }
     if (n < 0) return dt_fail(ctx, DT_ERR_ARG, "plan: %lld blocks", (long long)n);
     DT__TRY(round_sizes(ctx, block, n, align));

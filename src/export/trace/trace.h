@@ -95,4 +95,7 @@ int64_t dt__trace_integer(const dt_trace_call *c, const char *name);
 double dt__trace_number(const dt_trace_call *c, const char *name);
 const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name);
 
+/* For rows of formats (`takes`) that read all operands as floats. */
+bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
+
 #endif

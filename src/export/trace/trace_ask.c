@@ -4,6 +4,7 @@
 #include "nn/families/family.h"
 #include "nn/lists/graph.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -319,13 +320,14 @@ bool dt_trace_is_view(const dt_trace_call *c)
 bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i)
 {
     if (c == NULL) return false;
-    static const char *const names[] = {
-        "add",        "sub",        "mul",          "div",          "neg",         "exp",
-        "log",        "sqrt",       "square",       "tanh",         "sigmoid",     "silu",
-        "relu",       "leaky_relu", "relu6",        "elu",          "hardsigmoid", "hardswish",
-        "gelu",       "clamp",      "swiglu",       "prelu",        "softmax",     "log_softmax",
-        "layer_norm", "rms_norm",   "batch_norm1d", "batch_norm2d", "group_norm",  NULL
-    };
+    static const char *const names[] = { "add",          "sub",          "mul",        "div",
+                                         "neg",          "exp",          "log",        "sqrt",
+                                         "square",       "tanh",         "sigmoid",    "silu",
+                                         "relu",         "leaky_relu",   "relu6",      "elu",
+                                         "hardsigmoid",  "hardswish",    "gelu",       "clamp",
+                                         "maximum",      "greater",      "swiglu",     "prelu",
+                                         "softmax",      "log_softmax",  "layer_norm", "rms_norm",
+                                         "batch_norm1d", "batch_norm2d", "group_norm", NULL };
     if (!is_one_of(c->op->name, names) || c->in[i].value < 0 || c->out[0] < 0) return false;
     const dt_trace_value *x = &t->value[c->in[i].value], *y = &t->value[c->out[0]];
     if (c->in[i].quant != NULL || x->rank != y->rank || x->dtype != y->dtype) return false;
@@ -361,4 +363,16 @@ const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name)
 {
     dt_key_type type;
     return field(c, name, &type);
+}
+
+bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        if (c->in[i].value < 0) continue;
+        const dt_dtype dtype = dt_trace_value_at(t, c->in[i].value)->dtype;
+        if (dtype == DT_F32) continue;
+        snprintf(why, size, "operand %d is %s, not f32", i, dt_dtype_name(dtype));
+        return false;
+    }
+    return true;
 }

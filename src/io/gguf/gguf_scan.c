@@ -33,7 +33,7 @@ static const unsigned char *take(dt__gguf_file *g, uint64_t n)
 {
     const unsigned char *at = g->file->bytes + g->at;
     if (n > g->file->size - g->at) {
-        dt__gguf_fail(g, "the file is cut short: %llu bytes are wanted at byte %zu of %zu",
+        dt__gguf_fail(g, "the file is cut short: expected %llu bytes at byte %zu of %zu",
                       (unsigned long long)n, g->at, g->file->size);
         return NULL;
     }
@@ -129,7 +129,7 @@ static dt_status scan_key(dt__gguf_file *g)
     *k = (dt__gguf_key){ .n = 1 };
     const size_t at = g->at;
     DT__TRY(take_string(g, &k->name, &k->bytes));
-    if (!is_name(k->name, k->bytes)) return dt__gguf_fail(g, "the key at byte %zu is no text", at);
+    if (!is_name(k->name, k->bytes)) return dt__gguf_fail(g, "the key at byte %zu is not text", at);
     DT__TRY(take_u32(g, &k->type));
     k->is_array = k->type == DT__GGUF_KEY_ARRAY;
     if (k->is_array) {
@@ -304,7 +304,7 @@ static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset
     const size_t at = g->at;
     *t = (dt__gguf_raw){ .name = NULL };
     DT__TRY(take_string(g, &name, &n));
-    if (!is_name(name, n)) return dt__gguf_fail(g, "the tensor's name at byte %zu is no text", at);
+    if (!is_name(name, n)) return dt__gguf_fail(g, "the tensor's name at byte %zu is not text", at);
     DT__TRY(keep_name(g, name, n, &t->name));
     dt__shown(t->name, shown);
     DT__TRY(scan_shape(g, t, shown));

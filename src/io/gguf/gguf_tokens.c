@@ -103,7 +103,7 @@ static dt_status put_characters(writing *w, bool *there)
         dt__put_text(w->t, "}}");
     }
     dt__release(all.ctx, all.bytes);
-    return *there || w->t->failed ? DT_OK : leave_out(w, "its tokens are no bytes or characters");
+    return *there || w->t->failed ? DT_OK : leave_out(w, "its tokens are not bytes or characters");
 }
 
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
@@ -147,7 +147,7 @@ static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char
     for (uint64_t i = 0; i < k->n; i++) {
         at = dt__gguf_string(at, &text, &n);
         if (is_text(text, n)) continue;
-        return dt__gguf_fail(w->g, "key '%s': element %llu is no UTF-8", name,
+        return dt__gguf_fail(w->g, "key '%s': element %llu is not UTF-8", name,
                              (unsigned long long)i);
     }
     return DT_OK;
@@ -382,8 +382,8 @@ static dt_status try_pieces(writing *w, bool *there)
     DT__TRY(put_pieces(w, &fits));
     if (fits) return keep(w, begin, there);
     w->t->used = begin;
-    return leave_out(w, "a token of sentencepiece has more than 512 bytes, or a score that is no "
-                        "number, or tokens can be cut into too many others");
+    return leave_out(w, "a token of sentencepiece has more than 512 bytes, or a score that is not "
+                        "a number, or tokens can be cut into too many others");
 }
 
 static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t type,

@@ -153,7 +153,7 @@ static dt_status find_group(layer *l, const dt__hf_groups *g)
 static dt_status read_shape(layer *l)
 {
     int64_t shape[2];
-    if (l->codes->rank != 2) return refuse(l, "its codes are no matrix");
+    if (l->codes->rank != 2) return refuse(l, "its codes are not a matrix");
     l->rows = l->codes->dims[0];
     l->columns = l->codes->dims[1];
     if (!l->packed) return DT_OK;
@@ -184,7 +184,7 @@ static dt_status check_scale(const layer *l)
     if (!of_tensor && e->count == l->rows * l->groups && e->rank >= 1 && e->dims[0] == l->rows) {
         return DT_OK;
     }
-    return refuse(l, "weight_scale has %lld values; %lld rows of %lld groups are wanted",
+    return refuse(l, "weight_scale has %lld values; expected %lld rows of %lld groups",
                   (long long)e->count, (long long)l->rows, (long long)l->groups);
 }
 

@@ -122,7 +122,7 @@ static const char *fault_of(const dt__hf_group *g)
     if (!grouped && !is(w->strategy, "channel") && !is(w->strategy, "tensor")) {
         return "weights of strategy group, channel and tensor are supported";
     }
-    if (grouped != (w->group > 0)) return "group_size is for strategy group, which wants one";
+    if (grouped != (w->group > 0)) return "group_size is for strategy group, which requires one";
     if (!x->given) return NULL;
     if ((x->type != NULL && !is(x->type, "int")) || x->bits != 8) {
         return "input_activations of type int with 8 bits are supported";

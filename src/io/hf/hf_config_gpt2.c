@@ -101,8 +101,8 @@ static dt_status check(const dt__json *j, const config *c)
         return refuse(j, "quantization_config: of a GPT-2 the float model is read");
     }
     if (c->gpt.width % c->gpt.heads == 0) return DT_OK;
-    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: n_embd %lld is no multiple of n_head %lld", j->path,
-                   (long long)c->gpt.width, (long long)c->gpt.heads);
+    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: n_embd %lld is not a multiple of n_head %lld",
+                   j->path, (long long)c->gpt.width, (long long)c->gpt.heads);
 }
 
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out)

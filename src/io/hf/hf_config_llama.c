@@ -135,14 +135,14 @@ static dt_status check_heads(const dt__hf_config *c)
 {
     const int64_t kv_heads = kv_heads_of(c);
     if (c->heads % kv_heads != 0) {
-        return dt_fail(c->ctx, DT_ERR_FORMAT,
-                       "%s: num_attention_heads %lld is no multiple of num_key_value_heads %lld%s",
-                       c->path, (long long)c->heads, (long long)kv_heads,
-                       c->kv_heads == 0 ? ", the default" : "");
+        return dt_fail(
+            c->ctx, DT_ERR_FORMAT,
+            "%s: num_attention_heads %lld is not a multiple of num_key_value_heads %lld%s", c->path,
+            (long long)c->heads, (long long)kv_heads, c->kv_heads == 0 ? ", the default" : "");
     }
     if (c->head_width != 0 || c->width % c->heads == 0) return DT_OK;
     return dt_fail(c->ctx, DT_ERR_FORMAT,
-                   "%s: hidden_size %lld is no multiple of num_attention_heads %lld", c->path,
+                   "%s: hidden_size %lld is not a multiple of num_attention_heads %lld", c->path,
                    (long long)c->width, (long long)c->heads);
 }
 

@@ -93,7 +93,7 @@ static dt_status check(const dt__json *j, config *c)
     }
     if (c->gpt.width % c->gpt.heads == 0) return check_rotation(j, c);
     return dt_fail(j->ctx, DT_ERR_FORMAT,
-                   "%s: hidden_size %lld is no multiple of num_attention_heads %lld", j->path,
+                   "%s: hidden_size %lld is not a multiple of num_attention_heads %lld", j->path,
                    (long long)c->gpt.width, (long long)c->gpt.heads);
 }
 

@@ -103,7 +103,7 @@ static dt_status put_tokenizer(const dt__hf_place *p, dt__chars *t, bool *there)
     }
     *there = dt__hf_is_text(&text);
     if (*there) dt__put_text(t, text.text);
-    if (text.text != NULL && !*there) dt__say(p->ctx, "%s: is no UTF-8 and not read", text.path);
+    if (text.text != NULL && !*there) dt__say(p->ctx, "%s: is not UTF-8 and not read", text.path);
     dt__hf_text_free(p->ctx, &text);
     return DT_OK;
 }

@@ -228,7 +228,7 @@ static dt_status cut(dt_file *folder, const dt_file_entry *e, const dt__hf_cutti
             return dt_fail(folder->ctx, DT_ERR_FORMAT,
                            "%s: tensor '%s' of %lld rows cannot be cut into %d: %s", folder->path,
                            dt__shown(e->name, name), (long long)all, n,
-                           n == 2 ? "an even number is wanted"
+                           n == 2 ? "expected an even number"
                                   : "queries, keys and values have others by config.json");
         }
         put_digits(r->ours[i], digits, n_digits, name);

@@ -42,7 +42,7 @@ dt_status dt__hf_extra_read(const dt__hf_place *p, const char *name, dt__hf_extr
     if (out->lent) return DT_OK;
     DT__TRY(dt__hf_text_read(p->ctx, p->folder, name, DT__HF_EXTRA_MOST, &out->it));
     if (out->it.text == NULL || dt__hf_is_text(&out->it)) return DT_OK;
-    dt__say_once(p->ctx, "%s: is no UTF-8 and not read", out->it.path);
+    dt__say_once(p->ctx, "%s: is not UTF-8 and not read", out->it.path);
     dt__hf_text_free(p->ctx, &out->it);
     return DT_OK;
 }

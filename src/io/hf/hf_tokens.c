@@ -131,7 +131,7 @@ static dt_status read_by_text(finding *f, dt__json *j, int kind)
     const int32_t id = dt_tokenizer_id(f->k, text);
     if (id >= 0) return add_id(f, f->to, kind, id);
     if (f->silent) return DT_OK;
-    dt__say_once(f->ctx, "warning: %s: %s '%s' is no token of the tokenizer, and is not used",
+    dt__say_once(f->ctx, "warning: %s: %s '%s' is not a token of the tokenizer, and is not used",
                  f->path, text_keys[kind], dt__shown(text, shown));
     return DT_OK;
 }

@@ -154,7 +154,7 @@ static dt_status find_part(const reading *r, int part, const dt_file_entry **out
     const dt_file_entry *e = *out;
     if (e == NULL) return REFUSE(r, "its %s is missing", what);
     if (strcmp(e->dtype, form.dtype) != 0) {
-        return REFUSE(r, "its %s is %s; the scheme wants %s", what, e->dtype, form.dtype);
+        return REFUSE(r, "its %s is %s; the scheme requires %s", what, e->dtype, form.dtype);
     }
     if (e->rank == form.rank && memcmp(e->dims, dims, (size_t)form.rank * sizeof dims[0]) == 0) {
         return DT_OK;
@@ -290,7 +290,7 @@ static dt_status read_zero(const reading *r)
     if (e->bytes > 0) memcpy(zero, e->data, e->bytes);
     for (int64_t i = 0; i < e->count; i++) {
         if (zero[i] >= dt__qmin(r->form->quant) && zero[i] <= dt__qmax(r->form->quant)) continue;
-        return REFUSE(r, "row %lld: zero point %d is no code of %d bits",
+        return REFUSE(r, "row %lld: zero point %d is not a code of %d bits",
                       (long long)(i / r->form->groups), zero[i], (int)r->form->quant->bits);
     }
     return DT_OK;

@@ -85,7 +85,7 @@ static dt_status check_base(const dt_file *file, const dt_file *found, const cha
         char shown[DT__SHOWN];
         return dt_fail(file->ctx, DT_ERR_FORMAT,
                        "%s: its adapters were trained over another base: %s has " DT__KEY_HASH
-                       " %s, and %s is wanted",
+                       " %s, expected %s",
                        file->path, found->path, hash == NULL ? "none" : hash,
                        dt__shown(wanted, shown));
     }

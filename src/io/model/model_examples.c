@@ -325,8 +325,8 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
     if (dt__is_csv(e->path)) return open_table(e, columns, out);
     if (dt__is_array_file(e->path)) return open_array(e, out);
     return dt_fail(e->ctx, DT_ERR_FORMAT,
-                   "'%s': the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
-                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff is wanted",
+                   "'%s': expected the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
+                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff",
                    e->path);
 }
 
@@ -338,8 +338,8 @@ static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char
     dt_join join = { .n_inputs = data->n_inputs, .n_outputs = 1 };
     if (!dt__ends_in(path, ".npz") && !dt__ends_in(path, ".safetensors")) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': the model has %d inputs; a file .npz or .safetensors with an array "
-                       "for each is wanted",
+                       "'%s': the model has %d inputs; expected a file .npz or .safetensors with "
+                       "an array for each",
                        path, data->n_inputs);
     }
     dt_status s = DT_OK;

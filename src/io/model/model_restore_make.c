@@ -28,7 +28,7 @@ static dt_status add_adapter(const dt__load *l, dt__load_made *made, const dt__m
 {
     dt_module *m = dt_module_at(l->r->m, of->path);
     if (m == NULL) return refuse_lora(l, of->path, "the model has no such module");
-    if (!dt__can_lora(m)) return refuse_lora(l, of->path, "it is no linear layer");
+    if (!dt__can_lora(m)) return refuse_lora(l, of->path, "it is not a linear layer");
     if (dt__has_lora(m)) {
         if (m->lora.rank == of->lora.rank && m->lora.alpha == of->lora.alpha) return DT_OK;
         return refuse_lora(l, of->path, "its adapter has another rank or alpha");
@@ -169,7 +169,7 @@ static dt_status read_inputs(const dt__load *l, dt_shape in[DT_MAX_IN], int *n)
     for (int at = 0; at < list->n;) {
         const int64_t rank = list->v[at++];
         if (rank < 0 || rank >= DT_MAX_RANK || rank > list->n - at || *n == DT_MAX_IN) {
-            return dt__load_refuse(l, "", "the inputs of its plan are no shapes");
+            return dt__load_refuse(l, "", "the inputs of its plan are not shapes");
         }
         in[*n] = (dt_shape){ .rank = (int)rank };
         memcpy(in[(*n)++].dims, list->v + at, (size_t)rank * sizeof *list->v);

@@ -87,7 +87,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
     if (strncmp(path, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) == 0) {
         return dt_fail(s->ctx, DT_ERR_ARG,
                        "save: the name '%s' begins with '" DT__OWN_PREFIX
-                       "', which is kept for what is no model's",
+                       "', which is kept for what is not a model's",
                        path);
     }
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: saved under its first path */

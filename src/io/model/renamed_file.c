@@ -28,7 +28,7 @@ dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
     const int error = regcomp(&regex, rule->from, REG_EXTENDED);
     if (error != 0) {
         regerror(error, &regex, why, sizeof why);
-        return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s' is no extended regular expression: %s",
+        return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s' is not an extended regular expression: %s",
                        rule->from, why);
     }
     const int groups = (int)regex.re_nsub;
@@ -41,7 +41,7 @@ dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
                        groups, rule->from);
     }
     if (rule->skip == (rule->to == NULL || *rule->to == 0)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s': either the new name `to` or `skip` is wanted",
+    return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s': expected either the new name `to` or `skip`",
                    rule->from);
 }
 

@@ -113,7 +113,7 @@ typedef struct dt__onnx_weight {
 } dt__onnx_weight;
 
 typedef struct dt__onnx_layer {
-    const dt_layer_type *type; /* NULL: an input, or erf, which family `layers` lacks */
+    const dt_layer_type *type; /* NULL: an input */
     void *options;             /* begin with a dt_layer_head */
     const dt__onnx_node *node; /* NULL: an input */
     const char *hint;          /* its path by the names of initializers; NULL: none */
@@ -177,6 +177,13 @@ dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *w
 /* A constant with dimensions in another order. */
 dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
                               dt__onnx_value *out);
+
+/* Arithmetic of numbers (onnx_calculate.c): a letter for an operator of two constants; *truth:
+ * whether results are 0 or 1. */
+char dt__onnx_code_of(const char *op, bool *truth);
+/* Its result in the type of `like`. False: arithmetic here has no such number. */
+bool dt__onnx_calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
+                        dt__onnx_number *y);
 
 /* ---- nodes (onnx_node.c) --------------------------------------------------------------------- */
 
@@ -266,6 +273,28 @@ dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i);
 dt_status dt__onnx_image(dt__onnx *g, int i, dt__onnx_layer **out);
 /* Makes result i that of such a layer. */
 dt_status dt__onnx_image_result(dt__onnx *g, int i, dt__onnx_layer *l);
+
+/* ---- operands that broadcast (onnx_elementwise.c) -------------------------------------------- */
+
+/* A kind of layer; `equal` is its option. */
+typedef struct dt__onnx_form {
+    const char *kind;
+    bool equal;
+} dt__onnx_form;
+
+/* A layer of n values, constants among them where its options are a dt_operands_layer: the first
+ * three at most. *out is its result. */
+dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
+                         int n, dt__onnx_value *out);
+/* Makes result 0 another name of v, unless s is an error; returns s. */
+dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
+/* Result 0 is v c, or v + c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
+dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+/* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
+dt_status dt__onnx_long_norm(dt__onnx *g);
+/* One number as a constant. */
+dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out);
 
 /* ---- nodes by kind --------------------------------------------------------------------------- */
 

@@ -24,11 +24,36 @@ static dt_status apply(dt__onnx *g, const char *kind)
     return keep_order(g, v, l);
 }
 
-dt_status dt__onnx_relu(dt__onnx *g) { return apply(g, "relu"); }
-dt_status dt__onnx_sigmoid(dt__onnx *g) { return apply(g, "sigmoid"); }
-dt_status dt__onnx_tanh(dt__onnx *g) { return apply(g, "tanh"); }
-dt_status dt__onnx_hard_swish(dt__onnx *g) { return apply(g, "hardswish"); }
-dt_status dt__onnx_erf(dt__onnx *g) { return apply(g, "erf"); }
+static const struct function {
+    const char *op, *kind;
+} functions[] = {
+    { "Relu", "relu" },
+    { "Sigmoid", "sigmoid" },
+    { "Tanh", "tanh" },
+    { "HardSwish", "hardswish" },
+    { "Erf", "erf" },
+    { "Exp", "exp" },
+    { "Log", "log" },
+    { "Sqrt", "sqrt" },
+    { "Neg", "neg" },
+    { "Abs", "abs" },
+    { "Reciprocal", "reciprocal" },
+    { "Sign", "sign" },
+    { "Floor", "floor" },
+    { "Ceil", "ceil" },
+    { "Round", "round" },
+    { "Softplus", "softplus" },
+    { "Softsign", "softsign" },
+    { "Mish", "mish" },
+};
+
+/* An operator without attributes, whose layer has the same meaning. */
+dt_status dt__onnx_function(dt__onnx *g)
+{
+    const struct function *f = functions;
+    while (strcmp(f->op, g->node->op_type) != 0) f++;
+    return apply(g, f->kind);
+}
 
 dt_status dt__onnx_gelu(dt__onnx *g)
 {
@@ -36,48 +61,38 @@ dt_status dt__onnx_gelu(dt__onnx *g)
     return apply(g, is_tanh ? "gelu_tanh" : "gelu");
 }
 
-dt_status dt__onnx_elu(dt__onnx *g) { return apply(g, "elu"); /* alpha is 1, by the table */ }
+/* x sigmoid(alpha x) */
+dt_status dt__onnx_swish(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    const double alpha = dt__onnx_real(g, "alpha", 1);
+    dt__onnx_layer *x = dt__onnx_maker(g, v), *gate, *l;
+    if (alpha == 1) return apply(g, "silu");
+    DT__TRY(dt__onnx_scaled(g, x, alpha, 0, &gate));
+    DT__TRY(dt__onnx_simple(g, "sigmoid", gate, &gate));
+    DT__TRY(dt__onnx_new(g, "mul", &l));
+    dt__onnx_read_from(l, x);
+    dt__onnx_read_from(l, gate);
+    DT__TRY(dt__onnx_add(g, l));
+    return keep_order(g, v, l);
+}
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-#define LARGEST_BOUND 1e20 /* products with 6 / bound keep their bits */
-
-/* relu6((x - from) s) / s for s = 6 / width: what x is above `from`, at most the width. With a
- * negative width what x is below `from`. */
-static dt_status above(dt__onnx *g, dt__onnx_layer *x, double from, double width,
+/* min(max(x, least), most); an infinite bound is none. Of crossed ones the result is `most`. */
+static dt_status clamp(dt__onnx *g, dt__onnx_layer *x, double least, double most,
                        dt__onnx_layer **out)
 {
     dt__onnx_layer *l;
-    DT__TRY(dt__onnx_scaled(g, x, 6 / width, -from * (6 / width), &l));
-    DT__TRY(dt__onnx_simple(g, "relu6", l, &l));
-    return dt__onnx_scaled(g, l, width / 6, from, out);
-}
-
-/* min(max(x, low), high). A difference between x and a bound of another magnitude would round x
- * away, so bounds around 0 take the positive and the negative part of x apart, and others begin at
- * the one that is nearer to 0:
- *     min(relu(x), high) + max(-relu(-x), low)      low < 0 < high */
-static dt_status clamp(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer *x, const double at[2])
-{
-    dt__onnx_layer *l, *part[2];
-    const double width = at[1] - at[0];
-    if (fabs(at[0]) > LARGEST_BOUND || fabs(at[1]) > LARGEST_BOUND) {
-        return dt__onnx_refuse(g, "bounds %g and %g; %g is the largest that is known", at[0], at[1],
-                               LARGEST_BOUND);
-    }
-    if (at[0] >= 0) {
-        DT__TRY(above(g, x, at[0], width, &l));
-        return keep_order(g, v, l);
-    }
-    if (at[1] <= 0) {
-        DT__TRY(above(g, x, at[1], -width, &l));
-        return keep_order(g, v, l);
-    }
-    for (int i = 0; i < 2; i++) DT__TRY(above(g, x, 0, at[1 - i], &part[i]));
-    DT__TRY(dt__onnx_new(g, "add", &l));
-    for (int i = 0; i < 2; i++) dt__onnx_read_from(l, part[i]);
-    DT__TRY(dt__onnx_add(g, l));
-    return keep_order(g, v, l);
+    DT__TRY(dt__onnx_new(g, "clamp", &l));
+    dt_clamp_layer *o = l->options;
+    o->has_min = !isinf(least);
+    o->has_max = !isinf(most);
+    o->min = fmin(least, most);
+    o->max = most;
+    dt__onnx_read_from(l, x);
+    *out = l;
+    return dt__onnx_add(g, l);
 }
 
 dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
@@ -88,9 +103,8 @@ dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
     dt__onnx_layer *l;
     if (alpha == (double)(float)(1.0 / 6) && beta == 0.5) return apply(g, "hardsigmoid");
     if (!isfinite(alpha) || !isfinite(beta)) return dt__onnx_refuse(g, "alpha or beta is infinite");
-    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), 6 * alpha, 6 * beta, &l));
-    DT__TRY(dt__onnx_simple(g, "relu6", l, &l));
-    DT__TRY(dt__onnx_scaled(g, l, 1.0 / 6, 0, &l));
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), alpha, beta, &l));
+    DT__TRY(clamp(g, l, 0, 1, &l));
     return keep_order(g, v, l);
 }
 
@@ -98,18 +112,124 @@ dt_status dt__onnx_clip(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     double at[2] = { dt__onnx_real(g, "min", -INFINITY), dt__onnx_real(g, "max", INFINITY) };
+    dt__onnx_layer *l;
     for (int i = 0; i < 2; i++) {
         const dt__onnx_value *bound = dt__onnx_in(g, 1 + i);
         if (bound != NULL) DT__TRY(dt__onnx_real_of(g, bound, "a bound", &at[i]));
     }
     if (isnan(at[0]) || isnan(at[1])) return dt__onnx_refuse(g, "a bound is not a number");
-    const bool below = at[0] > -(double)FLT_MAX, above = at[1] < (double)FLT_MAX;
+    if (at[0] <= -(double)FLT_MAX) at[0] = -INFINITY; /* what old files write for none */
+    if (at[1] >= (double)FLT_MAX) at[1] = INFINITY;
     if (at[0] == 0 && at[1] == 6) return apply(g, "relu6");
-    if (at[0] == 0 && !above) return apply(g, "relu");
-    if (!below && !above) return apply(g, "identity");
-    if (below && above && at[0] < at[1]) return clamp(g, v, dt__onnx_maker(g, v), at);
-    return dt__onnx_refuse(g, "bounds %g and %g; two bounds, or 0 alone, are known", at[0], at[1]);
+    if (at[0] == 0 && isinf(at[1])) return apply(g, "relu");
+    if (at[0] == -INFINITY && at[1] == INFINITY) return apply(g, "identity");
+    if (at[0] == INFINITY || at[1] == -INFINITY) {
+        return dt__onnx_refuse(g, "bounds %g and %g, of which one is on the wrong side", at[0],
+                               at[1]);
+    }
+    DT__TRY(clamp(g, dt__onnx_maker(g, v), at[0], at[1], &l));
+    return keep_order(g, v, l);
 }
+
+/* ---- what exp bends below 0 ------------------------------------------------------------------ */
+
+/* factor (max(x, 0) + alpha (e^min(x, 0) - 1)), of Elu and Selu */
+static dt_status elu(dt__onnx *g, double alpha, double factor)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_layer *x = dt__onnx_maker(g, v), *above, *below, *l;
+    if (!isfinite(alpha) || !isfinite(factor)) return dt__onnx_refuse(g, "alpha is infinite");
+    if (alpha == 1) {
+        DT__TRY(dt__onnx_simple(g, "elu", x, &l));
+    } else {
+        DT__TRY(dt__onnx_simple(g, "relu", x, &above));
+        DT__TRY(clamp(g, x, -INFINITY, 0, &below));
+        DT__TRY(dt__onnx_simple(g, "elu", below, &below));
+        DT__TRY(dt__onnx_scaled(g, below, alpha, 0, &below));
+        DT__TRY(dt__onnx_new(g, "add", &l));
+        dt__onnx_read_from(l, above);
+        dt__onnx_read_from(l, below);
+        DT__TRY(dt__onnx_add(g, l));
+    }
+    DT__TRY(dt__onnx_scaled(g, l, factor, 0, &l));
+    return keep_order(g, v, l);
+}
+
+dt_status dt__onnx_elu(dt__onnx *g) { return elu(g, dt__onnx_real(g, "alpha", 1), 1); }
+
+dt_status dt__onnx_selu(dt__onnx *g)
+{
+    return elu(g, dt__onnx_real(g, "alpha", (double)1.67326319217681884765625F),
+               dt__onnx_real(g, "gamma", (double)1.05070102214813232421875F));
+}
+
+/* max(x, 0) + min(alpha (e^(x / alpha) - 1), 0) = alpha elu(x / alpha) for alpha above 0 */
+dt_status dt__onnx_celu(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    const double alpha = dt__onnx_real(g, "alpha", 1);
+    dt__onnx_layer *l;
+    if (!(alpha > 0)) return dt__onnx_refuse(g, "alpha is %g; it must be above 0", alpha);
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), 1 / alpha, 0, &l));
+    DT__TRY(dt__onnx_simple(g, "elu", l, &l));
+    DT__TRY(dt__onnx_scaled(g, l, alpha, 0, &l));
+    return keep_order(g, v, l);
+}
+
+/* ---- thresholds ------------------------------------------------------------------------------ */
+
+/* *y = a > b ? chosen : other, of which each may be a number. */
+static dt_status choose(dt__onnx *g, const dt__onnx_value *const compared[2],
+                        const dt__onnx_value *chosen, const dt__onnx_value *other,
+                        dt__onnx_value *y)
+{
+    static const dt__onnx_form greater = { "greater", false }, where = { "where", false };
+    dt__onnx_value above;
+    DT__TRY(dt__onnx_apply(g, &greater, compared, 2, &above));
+    const dt__onnx_value *const v[] = { &above, chosen, other };
+    return dt__onnx_apply(g, &where, v, 3, y);
+}
+
+/* x > alpha ? x : 0 */
+dt_status dt__onnx_thresholded_relu(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    dt__onnx_value alpha, zero, y;
+    DT__TRY(dt__onnx_numeral(g, dt__onnx_real(g, "alpha", 1), &alpha));
+    DT__TRY(dt__onnx_numeral(g, 0, &zero));
+    const dt__onnx_value *const compared[] = { &x, &alpha };
+    return dt__onnx_finish(g, choose(g, compared, &x, &zero, &y), &y);
+}
+
+static dt_status shifted(dt__onnx *g, const dt__onnx_value *x, double by, dt__onnx_value *out)
+{
+    dt__onnx_layer *l;
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, x), 1, by, &l));
+    *out = *x;
+    out->layer = l->index;
+    out->plain = -1;
+    out->name = dt__onnx_out(g, 0)->name;
+    return DT_OK;
+}
+
+/* x < -lambd ? x + bias : x > lambd ? x - bias : 0 */
+dt_status dt__onnx_shrink(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    const double bias = dt__onnx_real(g, "bias", 0), lambd = dt__onnx_real(g, "lambd", 0.5);
+    dt__onnx_value low, high, zero, up, down, y;
+    DT__TRY(dt__onnx_numeral(g, -lambd, &low));
+    DT__TRY(dt__onnx_numeral(g, lambd, &high));
+    DT__TRY(dt__onnx_numeral(g, 0, &zero));
+    DT__TRY(shifted(g, &x, bias, &up));
+    DT__TRY(shifted(g, &x, -bias, &down));
+    const dt__onnx_value *const above[] = { &x, &high }, *const below[] = { &low, &x };
+    DT__TRY(choose(g, above, &down, &zero, &y));
+    const dt__onnx_value right = y;
+    return dt__onnx_finish(g, choose(g, below, &up, &right, &y), &y);
+}
+
+/* ---- slopes ---------------------------------------------------------------------------------- */
 
 /* relu with slopes below 0: one, or one for each channel. */
 static dt_status with_slopes(dt__onnx *g, dt__onnx_layer *x, const float *slope, int64_t n,
@@ -135,6 +255,18 @@ dt_status dt__onnx_leaky_relu(dt__onnx *g)
     return keep_order(g, v, l);
 }
 
+/* x > 0 ? x : x slope, for slopes of any shape that broadcasts to x */
+static dt_status sloped(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *slopes)
+{
+    const dt__onnx_value x = *v, own = *slopes;
+    dt__onnx_value zero, y, below;
+    DT__TRY(dt__onnx_numeral(g, 0, &zero));
+    DT__TRY(dt__onnx_times(g, &x, &own));
+    below = *dt__onnx_out(g, 0);
+    const dt__onnx_value *const compared[] = { &x, &zero };
+    return dt__onnx_finish(g, choose(g, compared, &x, &below, &y), &y);
+}
+
 dt_status dt__onnx_prelu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0), *slopes = dt__onnx_in(g, 1);
@@ -146,10 +278,7 @@ dt_status dt__onnx_prelu(dt__onnx *g)
     const bool by_channel = x->shape.rank > 0 && slopes->count == x->shape.dims[0] &&
                             (spatial == 0 || spatial == 1) &&
                             slopes->dims[spatial] == slopes->count;
-    if (slopes->count != 1 && !by_channel) {
-        return dt__onnx_refuse(g, "%lld slopes; 1, or one for each channel, are known",
-                               (long long)slopes->count);
-    }
+    if (slopes->count != 1 && !by_channel) return sloped(g, v, slopes);
     DT__TRY(with_slopes(g, x, slope, slopes->count, &l));
     DT__TRY(dt__onnx_hint(g, l, slopes->initializer, false));
     dt__onnx_result(g, 0, l);

@@ -1,4 +1,4 @@
-/* Sums and products: of two computed values the layers add, sub and mul; with a constant the layer
+/* Sums, products, powers: of computed values the layers add, sub and mul; with a constant the layer
  * affine, or the bias of the layer before. Some products are parts of an activation:
  *     silu(x) = x sigmoid(x)      hardswish(x) = x hardsigmoid(x)
  *     gelu(x) = x (1 + erf(x / sqrt 2)) / 2, whatever factor is multiplied first */
@@ -33,7 +33,7 @@ static bool is_bell(const dt__onnx *g, const dt__onnx_layer *l, const dt__onnx_l
 {
     if (!is_scaled(l, 1, 1)) return false;
     l = before(g, l);
-    if (l->type != NULL || l->node == NULL || strcmp(l->node->op_type, "Erf") != 0) return false;
+    if (!dt__onnx_is(l, "erf")) return false;
     l = before(g, l);
     return is_scaled(l, sqrt(0.5), 0) && before(g, l) == x;
 }
@@ -81,26 +81,16 @@ static void keep_order(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_laye
 static dt_status join(dt__onnx *g, const char *kind)
 {
     const dt__onnx_value *v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
-    dt__onnx_layer *in[2], *l, *x;
+    dt__onnx_layer *in[2] = { dt__onnx_maker(g, v[0]), dt__onnx_maker(g, v[1]) }, *l, *x;
+    dt__onnx_value y;
     bool alike = v[0]->rank == v[1]->rank;
     for (int i = 0; alike && i < v[0]->rank; i++) alike = v[0]->axis[i] == v[1]->axis[i];
-    for (int i = 0; i < 2; i++) {
-        in[i] = dt__onnx_maker(g, v[i]);
-        if (!alike) DT__TRY(dt__onnx_plain(g, v[i], &in[i]));
+    const char *function = alike && strcmp(kind, "mul") == 0 ? function_of(g, in, &x) : NULL;
+    if (function == NULL) {
+        return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ kind, false }, v, 2, &y), &y);
     }
-    if (v[0]->rank != v[1]->rank) {
-        return dt__onnx_refuse(g, "of values with %d and %d dimensions", v[0]->rank, v[1]->rank);
-    }
-    const char *function = strcmp(kind, "mul") == 0 ? function_of(g, in, &x) : NULL;
-    if (function != NULL) {
-        DT__TRY(dt__onnx_simple(g, function, x, &l));
-    } else {
-        DT__TRY(dt__onnx_new(g, kind, &l));
-        for (int i = 0; i < 2; i++) dt__onnx_read_from(l, in[i]);
-        DT__TRY(dt__onnx_add(g, l));
-    }
-    if (alike) keep_order(g, v[0], l);
-    else dt__onnx_result(g, 0, l);
+    DT__TRY(dt__onnx_simple(g, function, x, &l));
+    keep_order(g, v[0], l);
     return DT_OK;
 }
 
@@ -190,6 +180,16 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
     return DT_OK;
 }
 
+dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+{
+    return with_constant(g, v, c, "weight");
+}
+
+dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+{
+    return with_constant(g, v, c, "bias");
+}
+
 /* c with f applied to each element. */
 static dt_status each(dt__onnx *g, const dt__onnx_value *c, float (*f)(float), dt__onnx_value *out)
 {
@@ -242,29 +242,26 @@ dt_status dt__onnx_difference(dt__onnx *g)
     return with_constant(g, &minus, a, "bias");
 }
 
-#define MOST_POWER 16
+#define MOST_POWER 16 /* rounding errors grow with it */
 
-/* x^n as products of layers, ((x x) x) ... */
 dt_status dt__onnx_power(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0), *exponent = dt__onnx_in(g, 1);
+    dt__onnx_layer *l;
     double n;
     if (!is_constant(exponent) || is_constant(v)) {
         return dt__onnx_refuse(g, "with a computed exponent is not known");
     }
     DT__TRY(dt__onnx_real_of(g, exponent, "the exponent", &n));
-    if (n < 1 || n > MOST_POWER || n != floor(n)) {
-        return dt__onnx_refuse(g, "with the exponent %g; whole ones of 1 to %d are known", n,
-                               MOST_POWER);
+    if (!(fabs(n) <= MOST_POWER)) {
+        return dt__onnx_refuse(g, "with the exponent %g; those of %d to %d are known", n,
+                               -MOST_POWER, MOST_POWER);
     }
-    dt__onnx_layer *x = dt__onnx_maker(g, v), *l = x;
-    for (double i = 1; i < n; i++) {
-        dt__onnx_layer *so_far = l;
-        DT__TRY(dt__onnx_new(g, "mul", &l));
-        dt__onnx_read_from(l, so_far);
-        dt__onnx_read_from(l, x);
-        DT__TRY(dt__onnx_add(g, l));
-    }
+    if (n == 1) return dt__onnx_identity(g);
+    DT__TRY(dt__onnx_new(g, n == 2 ? "square" : n == 0.5 ? "sqrt" : "pow", &l));
+    if (dt__onnx_is(l, "pow")) ((dt_pow_layer *)l->options)->exponent = n;
+    dt__onnx_read_from(l, dt__onnx_maker(g, v));
+    DT__TRY(dt__onnx_add(g, l));
     keep_order(g, v, l);
     return DT_OK;
 }
@@ -273,7 +270,36 @@ dt_status dt__onnx_quotient(dt__onnx *g)
 {
     const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
     dt__onnx_value c;
-    if (!is_constant(b)) return dt__onnx_refuse(g, "by a computed value is not known");
+    if (!is_constant(b)) return dt__onnx_operate(g);
     DT__TRY(each(g, b, reciprocal, &c));
     return with_constant(g, a, &c, "weight");
+}
+
+/* Sum and Mean of any number of values: computed ones, then constants one by one. */
+dt_status dt__onnx_sum_of(dt__onnx *g)
+{
+    const dt__onnx_value *v[DT_MAX_IN];
+    const size_t all = g->node->n_input;
+    dt__onnx_value y;
+    dt__onnx_layer *l;
+    int n = 0;
+    if (all > DT_MAX_IN - 2) return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN - 2);
+    for (size_t i = 0; i < all; i++) {
+        const dt__onnx_value *x = dt__onnx_in(g, (int)i);
+        if (!is_constant(x)) v[n++] = x;
+    }
+    if (n == 0) return dt__onnx_refuse(g, "of constants is not known");
+    y = *v[0];
+    if (n > 1) DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "add", false }, v, n, &y));
+    dt__onnx_same(g, 0, &y);
+    for (size_t i = 0; i < all; i++) {
+        const dt__onnx_value *x = dt__onnx_in(g, (int)i);
+        y = *dt__onnx_out(g, 0);
+        if (is_constant(x)) DT__TRY(with_constant(g, &y, x, "bias"));
+    }
+    if (strcmp(g->node->op_type, "Mean") != 0) return DT_OK;
+    y = *dt__onnx_out(g, 0);
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), 1 / (double)all, 0, &l));
+    keep_order(g, &y, l);
+    return DT_OK;
 }

@@ -32,8 +32,8 @@ static dt_status number(const place *p, const char *key, const char *text, uint6
     *out = n;
     if (*text >= '0' && *text <= '9' && *end == 0 && errno == 0 && n <= INT64_MAX) return DT_OK;
     return dt_fail(p->file->ctx, DT_ERR_FORMAT,
-                   "%s: the tensor '%s': '%s' of its data is no number", p->file->path, p->tensor,
-                   key);
+                   "%s: the tensor '%s': '%s' of its data is not a number", p->file->path,
+                   p->tensor, key);
 }
 
 static dt_status read_key(place *p, const char *key, const char *value)
@@ -92,7 +92,7 @@ static dt_status read_bytes(const place *p, int descriptor, const char *path, vo
     const uint64_t size = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
     if (p->offset > size || n > size - p->offset) {
         return dt_fail(p->file->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' wants %zu bytes from %" PRIu64
+                       "%s: the tensor '%s' expects %zu bytes from %" PRIu64
                        " on, but '%s' has %" PRIu64,
                        p->file->path, p->tensor, n, p->offset, path, size);
     }

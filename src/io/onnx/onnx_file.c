@@ -63,8 +63,8 @@ dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g, 
     if (*out != NULL && (*out)->n_node > 0 && (*out)->n_node <= MOST_NODES) return DT_OK;
     *out = NULL;
     return dt_fail(f->ctx, DT_ERR_FORMAT,
-                   "%s: the body of a node is no graph, or has no nodes or more than %d", f->path,
-                   MOST_NODES);
+                   "%s: the body of a node is not a graph, or has no nodes or more than %d",
+                   f->path, MOST_NODES);
 }
 
 static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
@@ -79,7 +79,7 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     const char *looks = dt__looks_like(bytes, n);
     const bool of_pytorch = looks != NULL && strstr(looks, "PyTorch") != NULL;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: no ONNX file, or a damaged one%s%s: it is no message of protobuf%s",
+                   "%s: no ONNX file, or a damaged one%s%s: it is not a message of protobuf%s",
                    f->path, looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks,
                    of_pytorch ? ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', "
                                 "dynamo=False, opset_version=17), with an input x"

@@ -158,11 +158,12 @@ dt_status dt__onnx_fold_transpose(dt__onnx *g)
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
-    if (perm.n > v->rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+    if (perm.n > v->rank)
+        return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
     for (int i = 0; i < v->rank; i++) {
         const int64_t from = perm.n == 0 ? v->rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= v->rank || seen[from]) {
-            return dt__onnx_refuse(g, "perm is no order of %d dimensions", v->rank);
+            return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", v->rank);
         }
         seen[from] = true;
         order[i] = (int)from;
@@ -362,44 +363,6 @@ dt_status dt__onnx_fold_constant(dt__onnx *g)
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-/* The batch size occurs at most once in a product, and alone in a sum. False: no such number. */
-static bool calculate_exactly(char op, bool integer, dt__onnx_number a, dt__onnx_number b,
-                              dt__onnx_number *y)
-{
-    if (op == 'P' || op == 'E') {
-        const bool equal = a.batch == b.batch && a.value == b.value;
-        *y = (dt__onnx_number){ op == 'E' ? equal : pow(a.value, b.value), false };
-        if (a.batch == b.batch) return op == 'E' || !a.batch;
-        return op == 'E' && (a.batch ? b.value : a.value) < 1; /* a batch has an example */
-    }
-    *y = (dt__onnx_number){ 0, a.batch || b.batch };
-    if (op == 'M') y->value = a.value * b.value;
-    if (op == 'A') y->value = a.value + b.value;
-    if (op == 'S') y->value = a.value - b.value;
-    if (op == 'D' && b.value != 0) y->value = a.value / b.value;
-    if (op == 'D' && integer) {
-        if (a.batch && y->value != floor(y->value)) return false;
-        y->value = trunc(y->value);
-    }
-    if (op == 'D' && a.batch && b.batch) y->batch = false;
-    else if (op == 'D' && b.batch) return false;
-    if (op == 'M' && a.batch && b.batch) return false;
-    if ((op == 'A' || op == 'S') && a.batch != b.batch) {
-        if ((a.batch ? b.value : a.value) != 0) return false;
-    }
-    return op != 'D' || b.value != 0;
-}
-
-/* Integers that do not fit their type would wrap around, and those from 2^53 on are not exact: such
- * operands and results are refused. */
-static bool calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
-                      dt__onnx_number *y)
-{
-    const bool integer = !dt__onnx_is_real(like->type);
-    if (integer && (fabs(a.value) >= 0x1p53 || fabs(b.value) >= 0x1p53)) return false;
-    return calculate_exactly(op, integer, a, b, y) && dt__onnx_round(like->type, &y->value);
-}
-
 /* Extents and distances of v as it broadcasts to `rank` dimensions. */
 static walk spread(const dt__onnx_value *v, int rank)
 {
@@ -451,12 +414,14 @@ static void step(walk *from, int n, const int64_t *dims, int64_t *at)
 
 dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
 {
+    if (g->node->n_input != 2) return dt__onnx_refuse(g, "of %zu constants", g->node->n_input);
     const dt__onnx_value *const v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
     const dt__onnx_value *a = v[0], *b = v[1];
-    const char op = *g->node->op_type;
-    const bool numbers = a->n != NULL || b->n != NULL || op == 'E';
+    bool truth;
+    const char op = dt__onnx_code_of(g->node->op_type, &truth);
+    const bool numbers = a->n != NULL || b->n != NULL || truth;
     const dt__onnx_value like = { .f = numbers && (op != 'P' || a->n != NULL) ? NULL : a->f,
-                                  .type = op == 'E' ? DT__ONNX_BOOL : a->type };
+                                  .type = truth ? DT__ONNX_BOOL : a->type };
     if (op != 'P' && a->type != b->type) return dt__onnx_refuse(g, "of values of two types");
     walk from[2];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
@@ -468,7 +433,7 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
         const dt__onnx_number x = dt__onnx_number_at(a, from[0].first);
         const dt__onnx_number y = dt__onnx_number_at(b, from[1].first);
         dt__onnx_number z;
-        if (!calculate(op, &like, x, y, &z)) {
+        if (!dt__onnx_calculate(op, &like, x, y, &z)) {
             return dt__onnx_refuse(g, "of these numbers, or of the batch size, is not known");
         }
         if (to.f != NULL) to.f[i] = (float)z.value;
@@ -523,20 +488,6 @@ dt_status dt__onnx_fold_range(dt__onnx *g)
         if (!dt__onnx_round(like.type, &x)) return dt__onnx_refuse(g, "of integers that large");
         if (to.f != NULL) to.f[i] = (float)x;
         else to.n[i] = (dt__onnx_number){ x, false };
-    }
-    return DT_OK;
-}
-
-dt_status dt__onnx_fold_floor(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    target to;
-    DT__TRY(make(g, v, v->rank, v->dims, &to));
-    for (int64_t i = 0; i < v->count; i++) {
-        const dt__onnx_number x = dt__onnx_number_at(v, i);
-        if (x.batch && floor(x.value) != x.value) return dt__onnx_refuse(g, "of the batch size");
-        if (to.f != NULL) to.f[i] = (float)floor(x.value);
-        else to.n[i] = (dt__onnx_number){ floor(x.value), x.batch };
     }
     return DT_OK;
 }

@@ -53,10 +53,6 @@ static dt_status find_outputs(dt__onnx *g, dt__onnx_layer *out[DT_MAX_OUT])
             return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: nothing reads the input '%s'",
                            g->file->path, l->name);
         }
-        if (l->node == NULL || l->type != NULL || !l->live) continue;
-        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: 1 node cannot be read: Erf '%.60s' is known as a part of gelu only",
-                       g->file->path, l->node->name);
     }
     return DT_OK;
 }
@@ -115,9 +111,9 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
         dt_tensor *x = dt_param(own, w->path);
         if (x == NULL) return dt_error_status(g->ctx);
         if (dt_count(x) != w->count) {
-            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                           "%s: %s.%s has %lld numbers; %lld are wanted", g->file->path, l->name,
-                           w->path, (long long)w->count, (long long)dt_count(x));
+            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %s.%s has %lld numbers; expected %lld",
+                           g->file->path, l->name, w->path, (long long)w->count,
+                           (long long)dt_count(x));
         }
         memcpy(dt_data_mut(x), w->data, (size_t)w->count * sizeof *w->data);
     }
@@ -128,7 +124,7 @@ static dt_status load(const dt__onnx *g, dt_module *m)
 {
     for (int64_t i = 0; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];
-        if (l->live && l->type != NULL) DT__TRY(load_layer(g, l, m));
+        if (l->live && l->node != NULL) DT__TRY(load_layer(g, l, m));
     }
     return DT_OK;
 }

@@ -49,7 +49,6 @@ dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out)
     dt__onnx_layer *l = *out = dt__onnx_memory(g, 1, sizeof *l);
     if (l == NULL) return DT_ERR_NOMEM;
     l->node = g->node;
-    if (item == NULL) return DT_OK; /* erf */
     l->type = (const dt_layer_type *)((const char *)item - offsetof(dt_layer_type, item));
     l->options = dt__block_list_add(g->ctx, g->kept, item->size);
     return l->options == NULL ? DT_ERR_NOMEM : dt_layer_defaults(g->ctx, item, l->options);
@@ -110,10 +109,6 @@ static dt_status infer(dt__onnx *g, dt__onnx_layer *l)
     dt_shape in[DT_MAX_IN];
     dt_module *m = NULL;
     for (int i = 0; i < l->n_from; i++) in[i] = g->layer[l->from[i]]->shape;
-    if (l->type == NULL) {
-        l->shape = in[0];
-        return DT_OK;
-    }
     dt_status s = l->type->create(g->ctx, l->options, in, l->n_from, &m);
     if (s == DT_OK) s = dt__layer_shape(g->tape, m, in, l->n_from, &l->shape);
     dt_module_free(m);
@@ -161,7 +156,8 @@ dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **
 {
     dt__onnx_value *own = dt__onnx_find(g, v->name);
     if (v->kind != DT__ONNX_COMPUTED) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is wanted", v->name);
+        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
+                               v->name);
     }
     if (v->axis[0] != 0) {
         int at = 0;

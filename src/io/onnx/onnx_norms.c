@@ -134,5 +134,10 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     return DT_OK;
 }
 
-dt_status dt__onnx_layer_norm(dt__onnx *g) { return last_norm(g, "layer_norm", true); }
+dt_status dt__onnx_layer_norm(dt__onnx *g)
+{
+    const bool more = dt__onnx_out(g, 1) != NULL || dt__onnx_out(g, 2) != NULL;
+    return more ? dt__onnx_long_norm(g) : last_norm(g, "layer_norm", true);
+}
+
 dt_status dt__onnx_rms_norm(dt__onnx *g) { return last_norm(g, "rms_norm", false); }

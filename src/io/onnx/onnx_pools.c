@@ -243,3 +243,24 @@ dt_status dt__onnx_global_max_pool(dt__onnx *g)
     DT__TRY(dt__onnx_reshaped(g, l, &result, &l));
     return dt__onnx_image_result(g, 0, l);
 }
+
+dt_status dt__onnx_global_average_pool(dt__onnx *g)
+{
+    dt__onnx_layer *x, *l;
+    DT__TRY(dt__onnx_image(g, 0, &x));
+    const int axes = x->shape.rank - 1;
+    if (axes < 1) return dt__onnx_refuse(g, "of %d dimensions", x->shape.rank);
+    DT__TRY(dt__onnx_new(g,
+                         axes == 1   ? "global_avg_pool1d"
+                         : axes == 2 ? "global_avg_pool2d"
+                                     : "mean",
+                         &l));
+    if (axes > 2) {
+        dt_reduce_options *o = &((dt_reduce_layer *)l->options)->reduce;
+        for (int i = 0; i < axes; i++) o->dims.v[o->dims.n++] = 2 + i;
+        o->keepdim = true;
+    }
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    return dt__onnx_image_result(g, 0, l);
+}

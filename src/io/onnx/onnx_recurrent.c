@@ -85,7 +85,7 @@ static dt_status check_weights(dt__onnx *g, const network *n)
         const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
         if (v->kind != DT__ONNX_CONSTANT || v->rank != 3 ||
             memcmp(v->dims, wanted[i], sizeof wanted[i]) != 0) {
-            return dt__onnx_refuse(g, "whose weight %d is no constant of [%lld,%lld,%lld]", i,
+            return dt__onnx_refuse(g, "whose weight %d is not a constant of [%lld,%lld,%lld]", i,
                                    (long long)wanted[i][0], (long long)wanted[i][1],
                                    (long long)wanted[i][2]);
         }
@@ -94,7 +94,7 @@ static dt_status check_weights(dt__onnx *g, const network *n)
     if (b == NULL || (b->kind == DT__ONNX_CONSTANT && b->count == n->directions * 2 * rows)) {
         return DT_OK;
     }
-    return dt__onnx_refuse(g, "whose B is no constant of [%lld,%lld]", (long long)n->directions,
+    return dt__onnx_refuse(g, "whose B is not a constant of [%lld,%lld]", (long long)n->directions,
                            (long long)(2 * rows));
 }
 

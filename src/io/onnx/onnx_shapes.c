@@ -38,10 +38,9 @@ static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
 }
 
 /* A computed value stays a float: a type of fewer bits would round it. */
-dt_status dt__onnx_cast(dt__onnx *g)
+static dt_status cast(dt__onnx *g, int64_t to)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
-    const int64_t to = dt__onnx_int(g, "to", 0);
     const bool wide = to == DT__ONNX_FLOAT || to == DT__ONNX_DOUBLE;
     if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
         return dt__onnx_refuse(g,
@@ -57,6 +56,14 @@ dt_status dt__onnx_cast(dt__onnx *g)
     if (x.kind != DT__ONNX_COMPUTED && x.type != to) return cast_constant(g, &x, (int)to);
     dt__onnx_same(g, 0, &x);
     return DT_OK;
+}
+
+dt_status dt__onnx_cast(dt__onnx *g) { return cast(g, dt__onnx_int(g, "to", 0)); }
+
+dt_status dt__onnx_cast_like(dt__onnx *g)
+{
+    const dt__onnx_value *like = dt__onnx_in(g, 1);
+    return cast(g, like->kind == DT__ONNX_COMPUTED ? DT__ONNX_FLOAT : like->type);
 }
 
 dt_status dt__onnx_shape(dt__onnx *g)
@@ -305,11 +312,12 @@ dt_status dt__onnx_transpose(dt__onnx *g)
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
     const int rank = v->rank - g->front;
-    if (perm.n > rank) return dt__onnx_refuse(g, "perm is no order of %d dimensions", rank);
+    if (perm.n > rank)
+        return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
     for (int i = 0; i < rank; i++) {
         const int64_t from = perm.n == 0 ? rank - 1 - i : i < perm.n ? perm.v[i] : -1;
         if (from < 0 || from >= rank || seen[from]) {
-            return dt__onnx_refuse(g, "perm is no order of %d dimensions", rank);
+            return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
         }
         seen[from] = true;
         out.axis[i + g->front] = v->axis[from + g->front];

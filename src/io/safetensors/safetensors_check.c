@@ -24,7 +24,7 @@ static dt_status check_version(const dt_file *file)
     char text[DT__SHOWN];
     const long major = major_of(version);
     if (major < 0) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' is no version", file->path,
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: %s '%s' is not a version", file->path,
                        DT__KEY_VERSION, dt__shown(version, text));
     }
     if (major <= major_of(dt_version())) return DT_OK;

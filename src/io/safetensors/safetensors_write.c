@@ -76,7 +76,7 @@ static dt_status check_text(const dt_writer *w, const char *what, const char *te
     char shown[DT__SHOWN];
     if (text == NULL) return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer: a %s is NULL", what);
     if (dt__is_utf8(text)) return DT_OK;
-    return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer: the %s '%s' is no UTF-8", what,
+    return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer: the %s '%s' is not UTF-8", what,
                    dt__shown(text, shown));
 }
 

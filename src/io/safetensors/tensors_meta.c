@@ -120,7 +120,7 @@ static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
     }
     if (w->has_conv != ops[w->op].is_conv) {
         return dt__json_fail(j, "weight '%s': op %s %s", shown, dt__weight_op_names[w->op],
-                             w->has_conv ? "is no convolution" : "wants its conv");
+                             w->has_conv ? "is not a convolution" : "requires its conv");
     }
     if (!dt__product(w->shape.n, w->shape.v, &count) || !dt__tensor_form(w, &form)) {
         return dt__json_fail(j, "weight '%s': its shape is none of op %s", shown,

@@ -80,7 +80,7 @@ static dt_status check_room(dt_ctx *ctx)
         }
     }
     return dt_fail(ctx, DT_ERR_NOMEM,
-                   "out of memory: OpenBLAS wants %d MiB of address space for %d threads",
+                   "out of memory: OpenBLAS needs %d MiB of address space for %d threads",
                    MEGABYTES * ctx->threads, ctx->threads);
 }
 

@@ -15,7 +15,7 @@ dt_status dt__frame_of(dt_ctx *ctx, const char *family, const dt_ints *option, d
 {
     if (option->n != 3) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "%s: image wants channels, height and width, not %d numbers", family,
+                       "%s: image requires channels, height and width, not %d numbers", family,
                        option->n);
     }
     for (int i = 0; i < 3; i++) {

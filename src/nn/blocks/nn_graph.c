@@ -4,6 +4,7 @@
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
 #include "nn/fold.h"
+#include "nn/layers/op_layer.h"
 #include "nn/lists/graph.h"
 #include "nn/lists/layer_cases.h"
 

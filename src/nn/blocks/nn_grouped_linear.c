@@ -12,7 +12,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     const dt__entry *bias = dt__entry_find(m, "bias");
     (void)n_out;
     if (n_in != 2) {
-        dt_tape_fail(t, DT_ERR_ARG, "grouped_linear: x and an index of experts are wanted");
+        dt_tape_fail(t, DT_ERR_ARG, "grouped_linear: expected x and an index of experts");
         return;
     }
     out[0] = dt_grouped_linear(t, in[0], dt_module_weight(t, m), bias == NULL ? NULL : bias->x,

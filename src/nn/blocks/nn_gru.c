@@ -141,7 +141,7 @@ static const dt__layer_case cases[] = {
     { "another width", make, .in = { { { 2, 5, 4 } } }, .state = ONE, .fails = DT_ERR_SHAPE,
       .says = "layers.0.ih" },
     { "another state", make, .in = { { { 2, 5, 3 } }, { { 2, 4 } } }, .state = ONE,
-      .fails = DT_ERR_SHAPE, .says = "an initial state [1,2,4] is wanted" },
+      .fails = DT_ERR_SHAPE, .says = "expected an initial state [1,2,4]" },
     { "states of an lstm", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } }, { { 1, 2, 4 } } },
       .state = ONE, .fails = DT_ERR_ARG, .says = "3 inputs; x, or x and all 1" },
     { "outputs of an lstm", make, .in = { { { 2, 5, 3 } } }, .n_out = 3, .state = ONE,

@@ -124,7 +124,7 @@ static const dt__layer_case cases[] = {
       .fails = DT_ERR_ARG, .says = "2 inputs; x, or x and all 2" },
     { "another c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } }, { { 1, 1, 4 } } },
       .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
-      .says = "an initial state [1,2,4] is wanted, not f32[1,1,4]" },
+      .says = "expected an initial state [1,2,4], not f32[1,1,4]" },
     { "no inputs", make_no_inputs, .fails = DT_ERR_ARG, .says = "lstm: the number of inputs is 0" },
 };
 DT__LAYER_CASES(lstm, cases)

@@ -189,7 +189,7 @@ static dt_status refuse(dt_tape *t, const dt_module *m, const dt_tensor *x, cons
 {
     char is[160];
     dt_describe(x, is, sizeof is);
-    return dt_tape_fail(t, DT_ERR_SHAPE, "module %s (%s): %s is wanted, not %s", m->path,
+    return dt_tape_fail(t, DT_ERR_SHAPE, "module %s (%s): expected %s, not %s", m->path,
                         m->type->name, wanted, is);
 }
 
@@ -199,8 +199,7 @@ static dt_status check(dt_tape *t, const dt_module *m, dt_tensor *const *in, int
     const int states = s->kind->states;
     if (n_in != 1 && n_in != 1 + states) {
         return dt_tape_fail(t, DT_ERR_ARG,
-                            "module %s (%s): %d inputs; x, or x and all %d initial states, are "
-                            "wanted",
+                            "module %s (%s): %d inputs; expected x, or x and all %d initial states",
                             m->path, m->type->name, n_in, states);
     }
     if (n_out > 1 + states) {

@@ -34,14 +34,14 @@ static dt_status check_axis(dt_ctx *ctx, const dt__conv_kind *kind, const dt_con
     DT__TRY(dt__want_extent(ctx, name, "stride", o->stride[i]));
     DT__TRY(dt__want_extent(ctx, name, "dilation", o->dilation[i]));
     if (o->padding[i] < 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "%s: padding is %lld, at least 0 is wanted", name,
+        return dt_fail(ctx, DT_ERR_ARG, "%s: padding is %lld, expected at least 0", name,
                        (long long)o->padding[i]);
     }
     const int64_t most = dt__max_i64(o->stride[i], o->dilation[i]) - 1;
     if (o->output_padding[i] >= 0 && o->output_padding[i] <= (kind->transposed ? most : 0)) {
         return DT_OK;
     }
-    return dt_fail(ctx, DT_ERR_ARG, "%s: output_padding is %lld, 0...%lld is wanted", name,
+    return dt_fail(ctx, DT_ERR_ARG, "%s: output_padding is %lld, expected 0...%lld", name,
                    (long long)o->output_padding[i], (long long)(kind->transposed ? most : 0));
 }
 

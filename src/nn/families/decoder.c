@@ -226,7 +226,7 @@ static dt_status check_model(dt_module *m, const dt_decoder_options *o)
 {
     const int64_t capacity = o->capacity;
     if (m->type->language == NULL) {
-        return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a %s is no language model", m->type->name);
+        return dt_fail(m->ctx, DT_ERR_ARG, "decoder: a %s is not a language model", m->type->name);
     }
     const int64_t context = dt__min_i64(m->type->language->context(m), INT32_MAX);
     if (capacity < 0 || capacity > context) {

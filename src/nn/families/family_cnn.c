@@ -167,7 +167,7 @@ static dt_status build(dt_module *m, const dt_cnn_options *o)
 static dt_status check(dt_ctx *ctx, const dt_cnn_options *o)
 {
     if (o == NULL || o->n_blocks < 1 || o->n_blocks > DT_MAX_BLOCKS) {
-        return dt_fail(ctx, DT_ERR_ARG, "cnn: 1 to %d blocks are wanted", DT_MAX_BLOCKS);
+        return dt_fail(ctx, DT_ERR_ARG, "cnn: expected 1 to %d blocks", DT_MAX_BLOCKS);
     }
     DT__TRY(dt__want_choice(ctx, "cnn", "head", o->head, head_names));
     for (int64_t i = 0; i < o->n_blocks; i++) {

@@ -102,8 +102,8 @@ static dt_status check_rotation(dt_ctx *ctx, const dt_gpt_options *o)
     if (o->rotated == 0) return DT_OK;
     if (turning(o) < 2 || turning(o) % 2 != 0 || !(o->theta > 0)) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "gpt: rotated %g of heads of width %lld is %lld elements, and theta %g: an "
-                       "even number and a theta above 0 are wanted",
+                       "gpt: rotated %g of heads of width %lld is %lld elements, and theta %g: "
+                       "expected an even number and a theta above 0",
                        o->rotated, (long long)(o->width / o->heads), (long long)turning(o),
                        o->theta);
     }
@@ -121,7 +121,7 @@ dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
     *out = NULL;
     if (o == NULL || o->heads < 1 || o->width % o->heads != 0) {
         return dt_fail(
-            ctx, DT_ERR_ARG, "gpt: heads that divide the width are wanted, not %lld of %lld",
+            ctx, DT_ERR_ARG, "gpt: expected heads that divide the width, not %lld of %lld",
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
     DT__TRY(check_rotation(ctx, o));

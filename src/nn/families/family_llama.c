@@ -141,7 +141,7 @@ static dt_status check_factors(dt_ctx *ctx, const char *name, const dt_reals *f,
 {
     if (f->n != pairs) {
         return dt_fail(ctx, DT_ERR_ARG,
-                       "llama: longrope.%s has %d factors; half of the head width are wanted, %lld",
+                       "llama: longrope.%s has %d factors; expected half of the head width, %lld",
                        name, f->n, (long long)pairs);
     }
     for (int i = 0; i < f->n; i++) {
@@ -195,7 +195,7 @@ static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
                        "other than silu");
     }
     if (b->window == 0 && (b->full_every > 0 || b->local_theta > 0)) {
-        return dt_fail(ctx, DT_ERR_ARG, "llama: block.%s wants block.window",
+        return dt_fail(ctx, DT_ERR_ARG, "llama: block.%s requires block.window",
                        b->full_every > 0 ? "full_every" : "local_theta");
     }
     return DT_OK;
@@ -206,8 +206,7 @@ static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
     if (o == NULL || o->heads < 1 || (o->head_width == 0 && o->width % o->heads != 0)) {
         return dt_fail(
             ctx, DT_ERR_ARG,
-            "llama: heads that divide the width, or a head width, are wanted, not %lld of "
-            "%lld",
+            "llama: expected heads that divide the width, or a head width, not %lld of %lld",
             o == NULL ? 0LL : (long long)o->heads, o == NULL ? 0LL : (long long)o->width);
     }
     if (o->block.given) DT__TRY(check_block(ctx, o));

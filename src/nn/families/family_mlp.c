@@ -127,7 +127,7 @@ static dt_status build(dt_module *m, const dt_mlp_options *o)
 static dt_status check(dt_ctx *ctx, const dt_mlp_options *o)
 {
     if (o == NULL || o->sizes.n < 2 || o->sizes.n > DT_MAX_LIST) {
-        return dt_fail(ctx, DT_ERR_ARG, "mlp: sizes of the input and the output are wanted");
+        return dt_fail(ctx, DT_ERR_ARG, "mlp: expected sizes of the input and the output");
     }
     for (int i = 0; i < o->sizes.n; i++) {
         DT__TRY(dt__want_extent(ctx, "mlp", "a size", o->sizes.v[i]));

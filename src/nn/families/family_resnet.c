@@ -175,7 +175,7 @@ static const dt_module_type resnet_type = { .name = "resnet", .forward = forward
 static dt_status check(dt_ctx *ctx, const dt_resnet_options *o)
 {
     if (o == NULL || o->widths.n < 1 || o->widths.n > DT_MAX_LIST) {
-        return dt_fail(ctx, DT_ERR_ARG, "resnet: 1 to %d widths are wanted", DT_MAX_LIST);
+        return dt_fail(ctx, DT_ERR_ARG, "resnet: expected 1 to %d widths", DT_MAX_LIST);
     }
     for (int i = 0; i < o->widths.n; i++) {
         DT__TRY(dt__want_extent(ctx, "resnet", "a width", o->widths.v[i]));

@@ -174,12 +174,13 @@ static dt_status check(dt_ctx *ctx, const dt_unet_options *o)
 {
     dt__frame image;
     if (o == NULL || o->widths.n < 1 || o->widths.n > DT_MAX_LIST) {
-        return dt_fail(ctx, DT_ERR_ARG, "unet: 1 to %d widths are wanted", DT_MAX_LIST);
+        return dt_fail(ctx, DT_ERR_ARG, "unet: expected 1 to %d widths", DT_MAX_LIST);
     }
     if (o->up.n != UP_NUMBERS) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "unet: up wants kernel, stride, padding and output padding, not %d numbers",
-                       o->up.n);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "unet: up requires kernel, stride, padding and output padding, not %d numbers",
+            o->up.n);
     }
     DT__TRY(dt__frame_of(ctx, "unet", &o->image, &image));
     for (int i = 0; i < o->widths.n; i++) {

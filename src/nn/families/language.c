@@ -16,7 +16,7 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
                        const dt_tensor *ids, const dt_tensor *labels)
 {
     if (m == NULL || ids == NULL || labels == NULL) {
-        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: a model, ids and labels are wanted");
+        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: expected a model, ids and labels");
     }
     if (m->type->language == NULL || (teacher != NULL && teacher->type->language == NULL)) {
         return dt_tape_fail(t, DT_ERR_ARG, "token_loss: the %s is a %s, no language model",
@@ -27,8 +27,8 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
     char a[160], b[160];
     dt_describe(ids, a, sizeof a);
     dt_describe(labels, b, sizeof b);
-    return dt_tape_fail(t, DT_ERR_SHAPE,
-                        "token_loss: ids are %s and labels %s; one shape is wanted", a, b);
+    return dt_tape_fail(t, DT_ERR_SHAPE, "token_loss: ids are %s and labels %s; expected one shape",
+                        a, b);
 }
 
 static int64_t count_labels(const dt_tensor *labels, int64_t ignore)

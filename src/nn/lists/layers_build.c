@@ -283,10 +283,10 @@ dt_status dt__layers_check_read(const dt__layers_scope *s)
     for (int64_t i = 0; i < s->n; i++) {
         const dt__layers_value *v = s->values[i];
         if (v->read || (v->alias != NULL && v->alias->read)) continue;
-        DT__TRY(dt__layers_fault_at(s->b, v->path,
-                                    "nobody reads '%s', and it is no output: name it in a `from`, "
-                                    "or leave it out",
-                                    v->name));
+        DT__TRY(dt__layers_fault_at(
+            s->b, v->path,
+            "nothing reads '%s', and it is not an output: name it in a `from`, or leave it out",
+            v->name));
     }
     return DT_OK;
 }

@@ -65,7 +65,7 @@ static dt_status check_options(const dt_call *c)
         !(o->low_freq_factor > 0 && o->high_freq_factor > o->low_freq_factor &&
           o->original_context > 0)) {
         return dt_refuse(c, DT_ERR_ARG,
-                         "llama3 wants 0 < low_freq_factor < high_freq_factor and "
+                         "llama3 requires 0 < low_freq_factor < high_freq_factor and "
                          "original_context above 0, not %g, %g and %lld",
                          o->low_freq_factor, o->high_freq_factor, (long long)o->original_context);
     }
@@ -77,10 +77,10 @@ static dt_status check_divisors(const dt_call *c, int64_t pairs)
     const dt_rotary_options *o = c->options;
     if (o->scaling != DT_ROPE_LONGROPE) return DT_OK;
     if (o->divisors.n != pairs || pairs > DT_MAX_REALS) {
-        return dt_refuse(c, DT_ERR_ARG,
-                         "longrope wants a divisor for each of %lld pairs, and has %d; %d are the "
-                         "most",
-                         (long long)pairs, o->divisors.n, DT_MAX_REALS);
+        return dt_refuse(
+            c, DT_ERR_ARG,
+            "longrope requires a divisor for each of %lld pairs, and has %d; %d are the most",
+            (long long)pairs, o->divisors.n, DT_MAX_REALS);
     }
     for (int i = 0; i < o->divisors.n; i++) {
         if (o->divisors.v[i] > 0 && isfinite(o->divisors.v[i])) continue;

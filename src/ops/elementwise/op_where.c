@@ -1,74 +1,70 @@
-/* One of two values, element by element.      y = x > 0 ? a : b; NaN is not above 0
- *     da = x > 0 ? dy : 0      db = x > 0 ? 0 : dy; x has no gradient
- * a and b have x's dims, or one element, which is for all. */
-#include "autograd/op.h"
+/* One of two values, element by element, broadcasting.
+ *     y = cond > 0 ? a : b; NaN is not above 0
+ *     da = cond > 0 ? dy : 0      db = cond > 0 ? 0 : dy, summed over broadcast dimensions */
+#include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-enum { X, A, B };
+enum { COND, A, B };
 
+/* The dims of three operands that broadcast: each pair does. */
 static dt_status shape(dt_call *c)
 {
+    static const int pair[3][2] = { { COND, A }, { COND, B }, { A, B } };
+    int64_t dims[DT_MAX_RANK], two[DT_MAX_RANK];
+    int rank = 0, n;
     DT__TRY(dt__want_operands(c, 3, 3));
-    DT__TRY(dt__shape_like(c, X));
-    for (int i = A; i <= B; i++) {
-        DT__TRY(dt__want_float(c, i));
-        if (c->in[i]->count == 1 && c->in[i]->rank <= c->in[X]->rank) continue;
-        DT__TRY(dt__want_dims(c, i, c->in[X]->rank, c->in[X]->dims));
+    if (c->in[COND]->dtype != DT_U8) DT__TRY(dt__want_float(c, COND));
+    for (int i = A; i <= B; i++) DT__TRY(dt__want_float(c, i));
+    for (int i = 0; i < 3; i++) rank = c->in[i]->rank > rank ? c->in[i]->rank : rank;
+    for (int d = 0; d < rank; d++) dims[d] = 1;
+    for (int i = 0; i < 3; i++) {
+        DT__TRY(dt__broadcast(c, pair[i][0], pair[i][1], &n, two));
+        for (int d = 0; d < n; d++) {
+            if (two[d] != 1) dims[rank - n + d] = two[d];
+        }
     }
-    return DT_OK;
+    return dt_result(c, 0, c->in[A]->dtype, rank, dims);
 }
 
-static int64_t step_of(const dt_call *c, int i) { return c->arg[i]->count == 1 ? 0 : 1; }
+/* to = x where the condition is `above`, of the dims of `like`; other elements stay. */
+static void put(const dt_call *c, bool above, const dt_tensor *x, const dt_tensor *like, void *to)
+{
+    const dt_tensor *cond = c->arg[COND];
+    const dt__zip z = dt__zip_of(cond, x, like, to);
+    c->kernels->put_where(&z, cond->dtype == DT_U8, above);
+}
 
 static void forward(const dt_call *c)
 {
-    const dt__where w = { dt__count(c->y),     dt__data(c->arg[X]), dt__data(c->arg[A]),
-                          dt__data(c->arg[B]), step_of(c, A),       step_of(c, B) };
-    c->kernels->where(&w, dt__data_mut(c->y));
+    put(c, true, c->arg[A], c->y, dt__data_mut(c->y));
+    put(c, false, c->arg[B], c->y, dt__data_mut(c->y));
 }
 
-/* A zero, and a value for each element of the result. */
 static size_t scratch(const dt_call *c)
 {
-    return (size_t)(c->out[0]->count + 1) * dt_dtype_size(c->out[0]->dtype);
-}
-
-/* dy where the operand was chosen, else 0; of one element for all the sum. */
-static void pass(const dt_call *c, const dt_tensor *dy, int i, dt_tensor *dx)
-{
-    const bool summed = dx->count != dy->count;
-    const void *zero = c->scratch;
-    void *to = summed ? (char *)c->scratch + dt_dtype_size(dy->dtype) : dt__data_mut(dx);
-    c->kernels->fill(1, 0, c->scratch);
-    const dt__where w = { dy->count,
-                          dt__data(c->arg[X]),
-                          i == A ? dt__data(dy) : zero,
-                          i == A ? zero : dt__data(dy),
-                          i == A,
-                          i == B };
-    c->kernels->where(&w, to);
-    if (!summed) return;
-    c->kernels->sum(&(dt__reduce){ .rank = 1,
-                                   .dims = { dy->count },
-                                   .over = { true },
-                                   .divisor = 1,
-                                   .x = to,
-                                   .y = dt__data_mut(dx) });
+    const dt_tensor *y = c->out[0];
+    const bool broadcasts = !dt__same_dims(c->arg[A], y) || !dt__same_dims(c->arg[B], y);
+    return broadcasts ? (size_t)y->count * dt_dtype_size(y->dtype) : 0;
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     for (int i = A; i <= B; i++) {
-        if (dx[i] != NULL) pass(c, dy, i, dx[i]);
+        if (dx[i] == NULL) continue;
+        void *to = dt__binary_target(c, dy, dx[i]);
+        c->kernels->fill(dy->count, 0, to);
+        put(c, i == A, dy, dy, to);
+        dt__binary_finish(c, dy, dx[i]);
     }
 }
 
 const dt_op dt__op_where = {
     .name = "where",
-    .text = "y = a where x > 0, else b",
-    .in_name = { "x", "a", "b" },
+    .text = "y = a where cond > 0, else b, broadcasting",
+    .in_name = { "cond", "a", "b" },
     .out_name = { "y" },
     .undifferentiable = { true },
+    .strided = true,
     .saves = { .arg = { DT_VALUE } },
     .shape = shape,
     .forward = forward,
@@ -76,9 +72,9 @@ const dt_op dt__op_where = {
     .scratch = scratch,
 };
 
-dt_tensor *dt_where(dt_tape *t, dt_tensor *x, dt_tensor *a, dt_tensor *b)
+dt_tensor *dt_where(dt_tape *t, dt_tensor *cond, dt_tensor *a, dt_tensor *b)
 {
-    return dt_apply(t, &dt__op_where, DT__CALL(x, a, b));
+    return dt_apply(t, &dt__op_where, DT__CALL(cond, a, b));
 }
 
 static const dt__case cases[] = {
@@ -90,9 +86,18 @@ static const dt__case cases[] = {
     { "random", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, { { 2, 3, 4 } } } },
     { "one for all", .in = { { { 2, 3 } }, { { 2, 3 } }, { .r = DT__SCALAR } } },
     { "two for all", .in = { { { 2, 3 } }, { { 1 } }, { { 1, 1 } } } },
+    { "all broadcast", .in = { { { 3, 1 } }, { { 2, 1, 4 } }, { .r = DT__SCALAR } } },
+    { "a condition over all", .in = { { { 2, 3, 4 } }, { { 4 } }, { { 3, 1 } } } },
+    { "bytes",
+      .in = { { { 2, 1 }, .dtype = DT_U8, .given = true, .values = { 0, 3 } },
+              { { 2 }, .given = true, .values = { 1, 2 } },
+              { { 2 }, .given = true, .values = { 5, 6 } } },
+      .n_y = 4, .y = { 5, 6, 1, 2 } },
     { "long", .in = { { { 40003 } }, { { 40003 } }, { { 1 } } }, .rough = true },
     { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, { { 1 } } } },
-    { "misfit", .in = { { { 2, 3 } }, { { 3 } }, { { 1 } } }, .fails = DT_ERR_SHAPE },
+    { "misfit", .in = { { { 2, 3 } }, { { 2 } }, { { 1 } } }, .fails = DT_ERR_SHAPE,
+      .says = "broadcast" },
+    { "misfit of the values", .in = { { { 1 } }, { { 2 } }, { { 3 } } }, .fails = DT_ERR_SHAPE },
     { "integers", .in = { { { 3 } }, { { 3 } }, { { 3 }, .dtype = DT_I32 } },
       .fails = DT_ERR_DTYPE },
 };

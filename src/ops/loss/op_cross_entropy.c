@@ -55,7 +55,7 @@ static dt_status check_weight(const dt_call *c)
     for (int64_t i = 0; i < weight->count; i++) {
         const double value = real_at(weight, i);
         if (value >= 0 && isfinite(value)) continue;
-        return dt_refuse(c, DT_ERR_ARG, "weight[%lld] is %g: finite and at least 0 wanted",
+        return dt_refuse(c, DT_ERR_ARG, "weight[%lld] is %g: expected finite and at least 0",
                          (long long)i, value);
     }
     return DT_OK;

@@ -26,7 +26,7 @@ static dt_status shape(dt_call *c)
     const options *o = c->options;
     DT__TRY(dt__want_operands(c, 2, 2));
     if (!(o->delta > 0 && isfinite(o->delta))) {
-        return dt_refuse(c, DT_ERR_ARG, "delta is %g: above 0 and finite wanted", o->delta);
+        return dt_refuse(c, DT_ERR_ARG, "delta is %g: expected above 0 and finite", o->delta);
     }
     return dt__pointwise_shape(c, o->reduction);
 }

@@ -109,7 +109,7 @@ dt_status dt__batch_norm_shape(dt_call *c, int least, int most)
     const dt__lines l = lines_of(x);
     const bool alone = dt__batch_norm_writes(c->options) && !is_synced(c);
     if (alone && l.outer * l.inner < 2 && l.n > 0) {
-        return dt_refuse(c, DT_ERR_SHAPE, "%lld values a channel; training wants at least 2",
+        return dt_refuse(c, DT_ERR_SHAPE, "%lld values a channel; training requires at least 2",
                          (long long)(l.outer * l.inner));
     }
     c->scratch_bytes = room_of(c, &l);

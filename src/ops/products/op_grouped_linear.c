@@ -40,7 +40,7 @@ static dt_status want_spread(const dt_call *c)
 {
     if (c->in[INDEX] != NULL && c->in[X]->dtype == DT_F32 && c->ctx->spread != NULL) return DT_OK;
     return dt_refuse(c, DT_ERR_UNSUPPORTED,
-                     "experts that are spread over ranks want rows of f32 and an index");
+                     "experts that are spread over ranks require rows of f32 and an index");
 }
 
 static dt_status shape(dt_call *c)

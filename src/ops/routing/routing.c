@@ -68,7 +68,7 @@ static dt_status check_index(const dt_call *c, int i, const dt__routing *r)
 dt_status dt__want_routes(const dt_call *c, int offsets, int index, const dt__routing *r)
 {
     if ((c->in[offsets] == NULL) == (c->in[index] == NULL)) {
-        return dt_refuse(c, DT_ERR_ARG, "%s given; one of them is wanted",
+        return dt_refuse(c, DT_ERR_ARG, "%s given; expected one of them",
                          c->in[index] == NULL ? "neither offsets nor index is"
                                               : "both offsets and index are");
     }

@@ -32,7 +32,7 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__step_shape(c, 2, 3));
     if (o->step < 1) return dt_refuse(c, DT_ERR_ARG, "step is %lld, below 1", (long long)o->step);
     if (c->n_in == 2 && o->momentum != 0) {
-        return dt_refuse(c, DT_ERR_ARG, "momentum %g wants a buffer", o->momentum);
+        return dt_refuse(c, DT_ERR_ARG, "momentum %g requires a buffer", o->momentum);
     }
     return DT_OK;
 }
@@ -112,7 +112,7 @@ static const dt__case cases[] = {
     { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } } },
     { "shape", .in = { { { 3 } }, { { 4 } } }, .fails = DT_ERR_SHAPE, .says = "g must be [3]" },
     { "no buffer", .in = { P, G }, .options = WITH(.momentum = 0.5, .step = 1), .fails = DT_ERR_ARG,
-      .says = "wants a buffer" },
+      .says = "requires a buffer" },
     { "step", .in = { P, G }, .options = WITH(.step = 0), .fails = DT_ERR_ARG,
       .says = "step is 0" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },

@@ -22,7 +22,7 @@ dt_status dt__ends_settle(const dt__quantizer *q)
     ends_of(q, &lo, &hi);
     const dt__blocks b = { 1, &lo, &hi, &scale, &inverse, &zero };
     if (!isfinite(lo) || !isfinite(hi) || !dt__choose_scales(&q->quant, &b)) {
-        return dt_fail(q->ends->ctx, DT_ERR_NUMERIC, "%s: %g ... %g is no range",
+        return dt_fail(q->ends->ctx, DT_ERR_NUMERIC, "%s: %g ... %g is not a range",
                        q->ends->name != NULL ? q->ends->name : "ends", (double)lo, (double)hi);
     }
     float *to = dt__values_mut(q->scale);

@@ -65,7 +65,7 @@ static dt_status check_inputs(const dt_module *m, int n_in)
     }
     if (n_in >= 1 && n_in <= DT_MAX_IN) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_CONFIG,
-                   "prepare: a preset for devices wants the shapes of the model's inputs "
+                   "prepare: a preset for devices requires the shapes of the model's inputs "
                    "(dt_qat_options.inputs)");
 }
 

@@ -20,7 +20,7 @@ static const dt__scheme_case cases[] = {
 
 const dt__scheme dt__scheme_narrow = {
     .name = "narrow",
-    .text = "max(-lo, hi) / qmax; codes from -qmax to qmax, as microcontrollers want weights",
+    .text = "max(-lo, hi) / qmax; codes from -qmax to qmax, as microcontrollers expect weights",
     .never_clips = true,
     .scale = scale,
     .cases = cases,

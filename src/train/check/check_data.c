@@ -57,7 +57,7 @@ static void check_tensors(dt_recipe *r)
     dt__node *map = dt__given(r, "data.standardize"), *split = dt__given(r, "data.split");
     if (map != NULL && d->standard.given && !dt__has_bad(r, "data.standardize") &&
         (d->standard.mean.n == 0) != (d->standard.deviation.n == 0)) {
-        dt__complain(r, map, "'data.standardize' has %s alone; both are wanted, or neither",
+        dt__complain(r, map, "'data.standardize' has %s alone; expected both, or neither",
                      d->standard.mean.n == 0 ? "a deviation" : "a mean");
     }
     dt__node *layout = dt__given(r, "data.layout");
@@ -124,7 +124,7 @@ static void check_data(dt_recipe *r)
         dt__node *node = dt__given(r, paths[i]);
         if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
         if (i == 0 && r->needs_data && d->test.n > 0) continue; /* evaluation does not read it */
-        dt__complain(r, node, "'%s' wants %s, not %d", paths[i],
+        dt__complain(r, node, "'%s' requires %s, not %d", paths[i],
                      wanted == 2                   ? "two files, images and labels"
                      : d->format == DT_DATA_TOKENS ? "one file"
                                                    : "one folder",

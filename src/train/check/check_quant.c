@@ -205,7 +205,7 @@ static void check_accumulator(dt_recipe *r, const block *b)
                             a->input.v[0] < a->input.v[1])) {
         return;
     }
-    refuse(r, input, "wants the smallest input, at most 0, and the largest, at least 0");
+    refuse(r, input, "must be the smallest input, at most 0, and the largest, at least 0");
 }
 
 /* The quantization spec of some of the weights, and their rounder. */
@@ -221,7 +221,7 @@ static void refuse_granularity(dt_recipe *r, const part *p, const char *key, con
     const char *own = dt__recipe_join(r, p->path, "granularity");
     const bool is_own = dt__given(r, own) != NULL;
     if (is_own) refuse(r, own, dt__recipe_format(r, "must be group where '%s' is %s", key, words));
-    else refuse(r, key, dt__recipe_format(r, "%s wants granularity group", words));
+    else refuse(r, key, dt__recipe_format(r, "%s requires granularity group", words));
 }
 
 /* Finds errors that a rounder would report later, without a position in the recipe. */
@@ -319,7 +319,7 @@ static void check_op(dt_recipe *r, const char *path, const dt_tensor_rule *rule)
             dt__complain(r, node, "'%s' is of transposed convolutions; op %s has none", key, op);
         } else if (keys[i].pair != NULL && dt__weight_op_rank(rule->op) == 3 &&
                    keys[i].pair[0] != keys[i].pair[1]) {
-            dt__complain(r, node, "'%s': op %s has one extent, so it wants one number", key, op);
+            dt__complain(r, node, "'%s': op %s has one extent, so it requires one number", key, op);
         }
     }
 }

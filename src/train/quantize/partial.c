@@ -108,7 +108,7 @@ static dt_status load_model(const dt_file *file, const dt_quantize_summary *s, d
         dt_module_free(*m);
         *m = NULL;
         return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: " DT__KEY_REPORT ": '%s' is no weight that is done", file->path,
+                       "%s: " DT__KEY_REPORT ": '%s' is not a weight that is done", file->path,
                        dt__shown(s->weight[i].name, shown));
     }
     return DT_OK;

@@ -146,7 +146,7 @@ void dt__fill_map(dt_recipe *r, dt__fill_place at, const dt__fill_part *parts, i
 {
     if (at.node != NULL && at.node->bad) return;
     if (at.node != NULL && at.node->kind != DT__MAP) {
-        dt__complain(r, at.node, "'%s' wants a map of keys (%s), not %s", at.path,
+        dt__complain(r, at.node, "'%s' requires a map of keys (%s), not %s", at.path,
                      list_keys(r, parts, n_parts), dt__recipe_quote(r, at.node));
         return;
     }

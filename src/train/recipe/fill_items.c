@@ -55,7 +55,7 @@ static void fill_item(dt_recipe *r, const dt_key *key, dt__fill_place at, dt_lis
 {
     dt__node *name, *map = map_of(r, at, &name);
     if (name->kind != DT__SCALAR) {
-        dt__complain(r, at.node, "'%s' wants a name or a map such as {%s: ...}, not %s", at.path,
+        dt__complain(r, at.node, "'%s' requires a name or a map such as {%s: ...}, not %s", at.path,
                      key->kinds(0)->name, dt__recipe_quote(r, at.node));
         return;
     }

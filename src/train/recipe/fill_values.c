@@ -32,10 +32,10 @@ static bool is_plain(dt_recipe *r, dt__fill_place at, const char *wanted)
 {
     if (at.node->kind == DT__SCALAR && at.node->plain && at.node->bytes > 0) return true;
     if (at.node->kind == DT__SCALAR && !at.node->plain) {
-        dt__complain(r, at.node, "'%s' wants %s; quotes make a string of %s", at.path, wanted,
+        dt__complain(r, at.node, "'%s' requires %s; quotes make a string of %s", at.path, wanted,
                      dt__recipe_quote(r, at.node));
     } else {
-        dt__complain(r, at.node, "'%s' wants %s, not %s", at.path, wanted,
+        dt__complain(r, at.node, "'%s' requires %s, not %s", at.path, wanted,
                      dt__recipe_quote(r, at.node));
     }
     return false;
@@ -48,7 +48,7 @@ static void fill_bool(dt_recipe *r, const dt_key *key, dt__fill_place at, void *
     if (!is_plain(r, at, wanted)) return;
     const bool is_true = strcmp(at.node->text, "true") == 0;
     if (!is_true && strcmp(at.node->text, "false") != 0) {
-        dt__complain(r, at.node, "'%s' wants %s, not %s", at.path, wanted,
+        dt__complain(r, at.node, "'%s' requires %s, not %s", at.path, wanted,
                      dt__recipe_quote(r, at.node));
     }
     *(bool *)field = is_true;
@@ -59,8 +59,8 @@ static bool accept_number(dt_recipe *r, dt__fill_place at, const char *wanted, d
 {
     if (found == DT__NUMBER) return true;
     dt__complain(r, at.node,
-                 found == DT__NO_NUMBER ? "'%s' wants %s, not %s"
-                                        : "'%s' wants %s; %s is too large to represent",
+                 found == DT__NO_NUMBER ? "'%s' requires %s, not %s"
+                                        : "'%s' requires %s; %s is too large to represent",
                  at.path, wanted, dt__recipe_quote(r, at.node));
     return false;
 }
@@ -90,7 +90,7 @@ static void fill_real(dt_recipe *r, const dt_key *key, dt__fill_place at, void *
 static void fill_string(dt_recipe *r, const dt_key *key, dt__fill_place at, void *field)
 {
     if (at.node->kind != DT__SCALAR) {
-        dt__complain(r, at.node, "'%s' wants a string, not %s", at.path,
+        dt__complain(r, at.node, "'%s' requires a string, not %s", at.path,
                      dt__recipe_quote(r, at.node));
     } else if (at.node->bytes == 0 && (at.node->plain || key->type == DT_KEY_PATH)) {
         dt__complain(r, at.node, "'%s' has no value", at.path);
@@ -114,7 +114,7 @@ void dt__refuse_choice(dt_recipe *r, dt__fill_place at, const char *const *choic
         dt__complain(r, at.node, "'%s' has no choice %s (did you mean '%s'?)", at.path,
                      dt__recipe_quote(r, at.node), meant);
     } else {
-        dt__complain(r, at.node, "'%s' wants one of %s, not %s", at.path,
+        dt__complain(r, at.node, "'%s' requires one of %s, not %s", at.path,
                      dt__choice_list(r, choices), dt__recipe_quote(r, at.node));
     }
 }
@@ -146,7 +146,7 @@ static const char *list_such_as(dt_recipe *r, const dt_key *key)
 bool dt__is_list(dt_recipe *r, const dt_key *key, dt__fill_place at, int most)
 {
     if (at.node->kind != DT__SEQUENCE) {
-        dt__complain(r, at.node, "'%s' wants a list such as %s, not %s", at.path,
+        dt__complain(r, at.node, "'%s' requires a list such as %s, not %s", at.path,
                      list_such_as(r, key), dt__recipe_quote(r, at.node));
     } else if (at.node->count > most) {
         dt__complain(r, at.node, "'%s' has %d entries; the most are %d", at.path, at.node->count,
@@ -211,7 +211,7 @@ static void fill_pair(dt_recipe *r, const dt_key *key, dt__fill_place at, void *
         at.node->bad |= item->bad;
     }
     if (n == 2 || at.node->bad) return;
-    dt__complain(r, at.node, "'%s' wants two integers, or one for both", at.path);
+    dt__complain(r, at.node, "'%s' requires two integers, or one for both", at.path);
 }
 
 static void fill_strings(dt_recipe *r, const dt_key *key, dt__fill_place at, void *field)

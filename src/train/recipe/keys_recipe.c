@@ -165,7 +165,7 @@ static const dt_key spike_keys[] = {
           "a loss is a spike if it is so many standard deviations above the mean; the deviation "
           "counts as at least a hundredth of the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
-      .text = "updates that mean and deviation look back on; the first ones of a phase are no "
+      .text = "updates that mean and deviation look back on; the first ones of a phase are not "
               "spikes" },
     { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
       .text = "lower: factor on the learning rate, from that update on" },

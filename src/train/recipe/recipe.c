@@ -223,7 +223,7 @@ static bool is_text(dt_recipe *r, const char *text, size_t bytes)
     dt__node begin = { .line = 1, .column = 1 };
     const char *foreign = dt__foreign_mark(text, bytes);
     if (foreign != NULL) {
-        dt__complain(r, &begin, "it is in %s; UTF-8 is wanted, as `iconv -f %s -t UTF-8` writes it",
+        dt__complain(r, &begin, "it is in %s; expected UTF-8, as `iconv -f %s -t UTF-8` writes it",
                      foreign, foreign);
         return false;
     }

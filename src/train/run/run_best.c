@@ -48,9 +48,9 @@ dt_status dt__run_check_evaluation(dt__run *r)
     };
     for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
         if (!keys[i].wanted) continue;
-        return dt_recipe_refuse(r->recipe, keys[i].path,
-                                "'%s' wants data to evaluate on; 'data.validation' holds some back",
-                                keys[i].path);
+        return dt_recipe_refuse(
+            r->recipe, keys[i].path,
+            "'%s' requires data to evaluate on; 'data.validation' holds some back", keys[i].path);
     }
     if (o->early_stopping.least_improvement == 0 || o->early_stopping.patience > 0) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.early_stopping.least_improvement",

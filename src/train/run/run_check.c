@@ -88,7 +88,7 @@ static dt_status check_output(dt__run *r)
     }
     if (!stays_inside(name)) {
         return dt_recipe_refuse(r->recipe, "convert.output",
-                                "'%s' is no name of a file inside run.dir", name);
+                                "'%s' is not a name of a file inside run.dir", name);
     }
     return dt__recipe_blame(r->recipe, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }

@@ -173,8 +173,8 @@ dt_status dt__run_check_spread(dt__run *r)
     DT__TRY(dt__spread_visit(r->model, find_fewest, &fewest));
     if (fewest == 0) {
         return dt_recipe_refuse(r->recipe, "cluster.experts",
-                                "'cluster.experts: spread' wants a model with mixtures of experts, "
-                                "which this one lacks");
+                                "'cluster.experts: spread' requires a model with mixtures of "
+                                "experts, which this one lacks");
     }
     if (dt__packs(&r->o->model)) {
         return dt_recipe_refuse(r->recipe, "cluster.experts",

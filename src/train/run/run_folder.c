@@ -125,7 +125,7 @@ static dt_status read_recipe(dt__run *r, dt_recipe **out)
     struct stat found;
     DT__TRY(dt__run_path(r, "recipe.yaml", path));
     if (stat(path, &found) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
-        return dt_recipe_refuse(r->recipe, "run.dir", "'%s' holds no run to resume: there is no %s",
+        return dt_recipe_refuse(r->recipe, "run.dir", "'%s' has no run to resume: there is no %s",
                                 r->o->run.dir, path);
     }
     const dt_recipe_source source = { .path = path, .leave_files = true, .saved = true };
@@ -185,7 +185,7 @@ static dt_status open_metrics(dt__run *r)
     r->metrics = dt__sys_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC);
     if (r->metrics < 0) return dt__file_fail(r->ctx, "open", path, errno);
     if (fstat(r->metrics, &found) != 0 || !S_ISREG(found.st_mode)) {
-        return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is no regular file", path);
+        return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is not a regular file", path);
     }
     if (fcntl(r->metrics, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
         return dt_fail(r->ctx, DT_ERR_STATE, "another process trains in '%s'", r->o->run.dir);

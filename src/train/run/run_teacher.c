@@ -20,7 +20,7 @@ static dt_status check_language(dt__run *r, const dt_module *m, const char *path
 {
     const dt_language *own = m->type->language, *other = r->teacher->type->language;
     if (own == NULL || other == NULL) {
-        return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is no language model",
+        return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is not a language model",
                                 own == NULL ? "model" : path);
     }
     const int64_t vocab = own->vocab(m), tokens = dt_dataset_context(r->train);

@@ -158,10 +158,10 @@ static dt_status open_weights(dt__run *r, int i)
                                 o.weights_key, o.weights->n, (long long)outputs);
     }
     if (are_zeros(o.weights)) {
-        return dt_recipe_refuse(r->recipe, o.weights_key,
-                                "'%s' has weights of 0 alone: nothing would be learned; at least "
-                                "one above 0 is wanted",
-                                o.weights_key);
+        return dt_recipe_refuse(
+            r->recipe, o.weights_key,
+            "'%s' has weights of 0 alone: nothing would be learned; expected at least one above 0",
+            o.weights_key);
     }
     int64_t width = outputs;
     DT__TRY(width_of(r, i, &width));

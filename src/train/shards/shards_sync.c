@@ -190,10 +190,9 @@ static void add_up(sync_of *y, const dt__norm_sums *like)
         count = m.n;
     }
     if (y->status == DT_OK && n > 0 && count < 2) {
-        y->status = dt_fail(y->r->ctx, DT_ERR_SHAPE,
-                            "batch norm: %g values a channel in all shards; training wants at "
-                            "least 2",
-                            count);
+        y->status = dt_fail(
+            y->r->ctx, DT_ERR_SHAPE,
+            "batch norm: %g values a channel in all shards; training requires at least 2", count);
     }
     for (int64_t i = 0; i < y->s->own; i++) {
         dt__norm_sums *to = y->lanes[i].sums;

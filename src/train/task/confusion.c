@@ -8,7 +8,7 @@ static dt_status check(const dt_dataset *d, const dt_tensor *y)
 {
     char text[160];
     if (dt_dataset_target(d) != DT_TARGET_CLASS) {
-        return dt_fail(y->ctx, DT_ERR_ARG, "confusion: the targets are no labels of examples");
+        return dt_fail(y->ctx, DT_ERR_ARG, "confusion: the targets are not labels of examples");
     }
     if (y->dtype == DT_F32 && y->rank == 2 && y->dims[0] == dt_dataset_count(d) &&
         y->dims[1] >= dt_dataset_classes(d)) {
@@ -16,8 +16,8 @@ static dt_status check(const dt_dataset *d, const dt_tensor *y)
     }
     dt_describe(y, text, sizeof text);
     return dt_fail(y->ctx, DT_ERR_SHAPE,
-                   "confusion: outputs %s: f32[%lld, classes] of %lld classes or more wanted", text,
-                   (long long)dt_dataset_count(d), (long long)dt_dataset_classes(d));
+                   "confusion: outputs %s: expected f32[%lld, classes] of %lld classes or more",
+                   text, (long long)dt_dataset_count(d), (long long)dt_dataset_classes(d));
 }
 
 dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor **out)

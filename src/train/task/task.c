@@ -192,7 +192,7 @@ dt_status dt__tally_check(const dt__tally *s, const dt_tensor *y, int rank, cons
     char text[160], wanted[160];
     dt_describe(y, text, sizeof text);
     dt__dims_text(rank, dims, wanted, sizeof wanted);
-    return dt_fail(s->ctx, DT_ERR_SHAPE, "evaluate: the model gives %s; the targets want f32%s",
+    return dt_fail(s->ctx, DT_ERR_SHAPE, "evaluate: the model gives %s; the targets require f32%s",
                    text, wanted);
 }
 

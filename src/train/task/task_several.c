@@ -26,8 +26,8 @@ static dt_status find_places(const dt_dataset *d, const dt_module *m, const dt_t
     int64_t at = 0, cell = 0;
     if (numbers == NULL || dt__module_outputs(m) != j->n_outputs) {
         return dt_fail(y->ctx, DT_ERR_SHAPE,
-                       "the data have %d outputs, the model %d; a network of family layers with "
-                       "as many is wanted",
+                       "the data have %d outputs, the model %d; expected a network of family "
+                       "layers with as many",
                        j->n_outputs, numbers == NULL ? 1 : dt__module_outputs(m));
     }
     for (int i = 0; i < j->n_outputs; i++) {
@@ -35,7 +35,7 @@ static dt_status find_places(const dt_dataset *d, const dt_module *m, const dt_t
         const int64_t k = dt_dataset_outputs(&part->data), cells = dt__array_cells(&part->data);
         if (dt__has_label(&part->data) ? numbers[i] < k : numbers[i] != k) {
             return dt_fail(y->ctx, DT_ERR_SHAPE,
-                           "output '%s' of the model has %lld numbers, its targets want %lld",
+                           "output '%s' of the model has %lld numbers, its targets have %lld",
                            part->name, (long long)numbers[i], (long long)k);
         }
         out[i] = (place){ part, dt__task_of(&part->data), at, numbers[i], cell, cells };

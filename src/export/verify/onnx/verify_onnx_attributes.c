@@ -65,7 +65,7 @@ dt_status dt__verify_input_list(const dt__verify_call *c, int64_t input, dt__ver
     out->n = -1;
     if (x == NULL) return DT_OK;
     if ((DT__VERIFY_INDICES >> x->type & 1) == 0 || x->rank > 1 || x->count > DT__VERIFY_LIST) {
-        return dt__verify_refuse(c, "input %lld is no vector of at most %d integers",
+        return dt__verify_refuse(c, "input %lld is not a vector of at most %d integers",
                                  (long long)input, DT__VERIFY_LIST);
     }
     out->n = (int)x->count;

@@ -188,7 +188,7 @@ static dt_status power(dt__verify_call *c)
     int64_t dims[DT_MAX_RANK], from[2][DT_MAX_RANK];
     dt__verify_value *y;
     if ((DT__VERIFY_NUMBERS >> c->in[1]->type & 1) == 0) {
-        return dt__verify_refuse(c, "the exponent is no number");
+        return dt__verify_refuse(c, "the exponent is not a number");
     }
     DT__TRY(dt__verify_broadcast(c, c->in, 2, &rank, dims));
     DT__TRY(dt__verify_make(c, 0, c->in[0]->type, rank, dims, &y));

@@ -14,7 +14,7 @@ static dt_status place_of(const dt__verify_call *c, int64_t given, int64_t n, in
 static dt_status check_places(const dt__verify_call *c, int64_t input)
 {
     if (DT__VERIFY_INDICES >> c->in[input]->type & 1) return DT_OK;
-    return dt__verify_refuse(c, "input %lld is no integers", (long long)input);
+    return dt__verify_refuse(c, "input %lld does not have integers", (long long)input);
 }
 
 static void copy(const dt__verify_value *x, int64_t from, dt__verify_value *y, int64_t to,

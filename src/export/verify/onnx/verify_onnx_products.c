@@ -162,7 +162,7 @@ static dt_status gemm(dt__verify_call *c)
     int64_t stride[DT_MAX_RANK] = { 0 };
     dt__verify_value *y;
     if (a->rank != 2 || b->rank != 2 || a->dims[!ta] != b->dims[tb]) {
-        return dt__verify_refuse(c, "operands that are no matrices, or do not fit");
+        return dt__verify_refuse(c, "operands that are not matrices, or do not fit");
     }
     product p = { .m = a->dims[ta],
                   .k = a->dims[!ta],

@@ -37,7 +37,7 @@ static dt_status read_grid(const dt__verify_call *c, grid *g)
          memcmp(g->zero->dims, g->scale->dims, (size_t)g->scale->rank * sizeof(int64_t)) != 0)) {
         return dt__verify_refuse(c, "scales and zero points differ in shape");
     }
-    if (!dt__verify_is_real(g->scale->type)) return dt__verify_refuse(c, "scales are no floats");
+    if (!dt__verify_is_real(g->scale->type)) return dt__verify_refuse(c, "scales are not floats");
     if (block == 0 && g->scale->count == 1 && g->scale->rank <= 1) return DT_OK;
     DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 1), x->rank, &g->axis));
     if (block == 0) {

@@ -39,7 +39,7 @@ static dt_status reshape(dt__verify_call *c)
         }
         if (to.v[i] == -1 && open < 0) open = i;
         else if (to.v[i] < 0 || __builtin_mul_overflow(known, to.v[i], &known)) {
-            return dt__verify_refuse(c, "it is no shape");
+            return dt__verify_refuse(c, "the shape is not valid");
         }
     }
     if (open >= 0) to.v[open] = known > 0 ? x->count / known : 0;
@@ -143,7 +143,7 @@ static dt_status expand(dt__verify_call *c)
     shape.rank = to.n;
     for (int d = 0; d < to.n; d++) {
         shape.dims[d] = to.v[d];
-        if (to.v[d] < 0) return dt__verify_refuse(c, "it is no shape");
+        if (to.v[d] < 0) return dt__verify_refuse(c, "the shape is not valid");
     }
     const dt__verify_value *const both[2] = { x, &shape };
     DT__TRY(dt__verify_broadcast(c, both, 2, &rank, dims));
@@ -277,7 +277,7 @@ static dt_status tensor_of(dt__verify_call *c, const DtOnnx__Attribute *a, dt__v
     dt__verify_value x;
     void *kept;
     dt_ctx *ctx = dt__verify_ctx(c);
-    if (a->t == NULL) return dt__verify_refuse(c, "its value is no tensor");
+    if (a->t == NULL) return dt__verify_refuse(c, "its value is not a tensor");
     DT__TRY(dt__verify_decode(ctx, a->t, dt__verify_room(c), &x));
     const size_t bytes = (size_t)x.count * dt__verify_size(x.type);
     const dt_status s = dt__verify_scratch(c, (int64_t)bytes, 1, &kept);
@@ -298,7 +298,7 @@ static dt_status constant_of_shape(dt__verify_call *c)
     if (a != NULL) DT__TRY(tensor_of(c, a, &v));
     if (v.count != 1) return dt__verify_refuse(c, "its value is not one element");
     for (int d = 0; d < to.n; d++) {
-        if (to.v[d] < 0) return dt__verify_refuse(c, "it is no shape");
+        if (to.v[d] < 0) return dt__verify_refuse(c, "the shape is not valid");
     }
     DT__TRY(dt__verify_make(c, 0, v.type, to.n, to.v, &y));
     const size_t size = dt__verify_size(v.type);
@@ -310,7 +310,7 @@ static dt_status constant_of_shape(dt__verify_call *c)
 
 static dt_status constant(dt__verify_call *c)
 {
-    if (c->node->n_attribute != 1) return dt__verify_refuse(c, "it wants one attribute");
+    if (c->node->n_attribute != 1) return dt__verify_refuse(c, "it must have one attribute");
     const DtOnnx__Attribute *a = c->node->attribute[0];
     dt__verify_value v = { .type = DT__VERIFY_I64, .rank = 0 }, *y;
     if (strcmp(a->name, "value") == 0) {

@@ -203,7 +203,7 @@ dt_status dt__vlite_floats(const dt__vlite_call *c)
 {
     bool all = c->y->f != NULL;
     for (int i = 0; i < c->n_in; i++) all = all && (c->in[i] == NULL || c->in[i]->f != NULL);
-    return all ? DT_OK : dt__vlite_refuse(c, "its values are no floats");
+    return all ? DT_OK : dt__vlite_refuse(c, "its values are not floats");
 }
 
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps)
@@ -218,7 +218,7 @@ dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to)
 {
     const dt__vlite_tensor *t = c->in[i];
     if (t == NULL || t->type != DT__VLITE_I32 || t->count > 2 * DT__VLITE_RANK) {
-        return dt__vlite_refuse(c, "input %d is no list of integers", i);
+        return dt__vlite_refuse(c, "input %d is not a list of integers", i);
     }
     *n = (int)t->count;
     for (int k = 0; k < *n; k++) to[k] = t->q[k];

@@ -229,7 +229,7 @@ static dt_status run_split(dt__vlite_call *c)
     int axis, n;
     int64_t list[2 * DT__VLITE_RANK], dims[DT__VLITE_RANK], front, behind;
     DT__TRY(dt__vlite_list(c, 0, &n, list));
-    if (n != 1) return dt__vlite_refuse(c, "its axis is no number");
+    if (n != 1) return dt__vlite_refuse(c, "its axis is not a number");
     DT__TRY(dt__vlite_axis(c, list[0], x->rank, &axis));
     const int parts = c->op->n_out;
     if (parts != c->op->option[0] || x->dims[axis] % parts != 0) {
@@ -259,7 +259,7 @@ static dt_status run_gather(dt__vlite_call *c)
     DT__TRY(dt__vlite_axis(c, c->op->option[0], x->rank, &axis));
     if (index->type != DT__VLITE_I32 || c->op->option[1] != 0 ||
         x->rank - 1 + index->rank > DT__VLITE_RANK) {
-        return dt__vlite_refuse(c, "its places are no integers of 32 bits");
+        return dt__vlite_refuse(c, "its indices are not 32-bit integers");
     }
     int rank = 0;
     for (int d = 0; d < axis; d++) dims[rank++] = x->dims[d];

@@ -64,7 +64,7 @@ static dt_status begin(product *p, dt__vlite_call *c, int x, int axis)
     if (p->coded && (!dt__vlite_is_coded(in) || !dt__vlite_is_coded(c->y) || w->q == NULL)) {
         return dt__vlite_refuse(c, "its integers have no scales");
     }
-    if (!p->coded && c->y->f == NULL) return dt__vlite_refuse(c, "its result is no float");
+    if (!p->coded && c->y->f == NULL) return dt__vlite_refuse(c, "its result is not a float");
     if (!p->dynamic && !p->coded) return DT_OK;
     const bool blocks = w->block > 0;
     if (w->type == DT__VLITE_I32 || (!blocks && w->scales == 0) || (blocks && p->coded)) {
@@ -151,7 +151,7 @@ static dt_status run_linear(dt__vlite_call *c)
 {
     product p;
     const dt__vlite_tensor *x = c->in[X], *w = c->in[WEIGHT];
-    if (w->rank != 2 || x->rank < 1) return dt__vlite_refuse(c, "its weight is no matrix");
+    if (w->rank != 2 || x->rank < 1) return dt__vlite_refuse(c, "its weight is not a matrix");
     const int64_t columns = w->dims[1], n = w->dims[0];
     DT__TRY(begin(&p, c, X, 0));
     p.activation = (int)c->op->option[0];

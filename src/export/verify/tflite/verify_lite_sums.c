@@ -29,7 +29,7 @@ static dt_status run_reduce(dt__vlite_call *c)
     bool gone[DT__VLITE_RANK];
     const dt__vlite_tensor *x = c->in[0];
     const bool most = c->op->code == 82, mean = c->op->code == 40;
-    if (x->f == NULL || c->y->f == NULL) return dt__vlite_refuse(c, "its values are no floats");
+    if (x->f == NULL || c->y->f == NULL) return dt__vlite_refuse(c, "its values are not floats");
     DT__TRY(find_axes(c, gone));
     DT__TRY(dt__vlite_work(c, (double)x->count));
     double *sum = dt__vlite_memory(c->v, c->y->count, sizeof *sum);

@@ -1,0 +1,253 @@
+/* Operators of several operands that broadcast, each computed or constant: the layer's constants
+ * stand in an operand's place (dt_operands). Maxima, comparisons, logic, Where, and the product of
+ * matrices. */
+#include "io/onnx/onnx.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CONSTANT; }
+
+/* ---- operands -------------------------------------------------------------------------------- */
+
+/* What the operands of a node have in common. */
+typedef struct common {
+    int rank;
+    bool keep;             /* all computed ones have their dimensions in one order */
+    int axis[DT_MAX_RANK]; /* of the result */
+} common;
+
+static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool in_order, common *c)
+{
+    const dt__onnx_value *first = NULL;
+    *c = (common){ .keep = !in_order };
+    for (int i = 0; i < n; i++) {
+        if (v[i]->rank > c->rank) c->rank = v[i]->rank;
+        if (first == NULL && !is_constant(v[i])) first = v[i];
+    }
+    if (first == NULL) return dt__onnx_refuse(g, "of constants is not known");
+    for (int i = 0; i < n; i++) {
+        c->keep &= is_constant(v[i]) || v[i]->rank == c->rank;
+        for (int d = 0; d < c->rank && c->keep && !is_constant(v[i]); d++) {
+            c->keep = v[i]->axis[d] == first->axis[d];
+        }
+    }
+    for (int d = 0; d < c->rank; d++) c->axis[d] = c->keep ? first->axis[d] : d;
+    return DT_OK;
+}
+
+/* The layer of a computed operand. One of fewer dimensions would meet another one with its batch;
+ * a batch of 1 may stand first instead. */
+static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, const common *c,
+                          dt__onnx_layer **out)
+{
+    *out = dt__onnx_maker(g, v);
+    if (c->keep) return DT_OK;
+    DT__TRY(dt__onnx_plain(g, v, out));
+    const int more = c->rank - v->rank;
+    if (more == 0) return DT_OK;
+    if (g->batch != 1) {
+        return dt__onnx_refuse(g, "of values with %d and %d dimensions", v->rank, c->rank);
+    }
+    dt_shape shape = { .rank = c->rank - 1 };
+    for (int i = 0; i < shape.rank; i++) {
+        shape.dims[i] = i < more ? 1 : (*out)->shape.dims[i - more];
+    }
+    return dt__onnx_reshaped(g, *out, &shape, out);
+}
+
+/* A constant operand in the order of dimensions of the result, without the batch and, down to
+ * `least` dimensions, without leading ones of 1. */
+static dt_status constant_of(dt__onnx *g, const dt__onnx_value *v, const common *c, int least,
+                             dt__onnx_value *out)
+{
+    dt__onnx_value whole = *v;
+    const int more = c->rank - v->rank;
+    int order[DT_MAX_RANK];
+    for (int i = 0; i < c->rank; i++) {
+        whole.dims[i] = i < more ? 1 : v->dims[i - more];
+        order[c->axis[i]] = i;
+        if (c->axis[i] != 0 || whole.dims[i] == 1) continue;
+        return dt__onnx_refuse(g, "a constant with %lld elements along the batch",
+                               (long long)whole.dims[i]);
+    }
+    whole.rank = c->rank;
+    DT__TRY(dt__onnx_transposed(g, &whole, order, out));
+    int skip = 1;
+    while (out->rank - skip > least && out->dims[skip] == 1) skip++;
+    out->rank -= skip;
+    memmove(out->dims, out->dims + skip, (size_t)out->rank * sizeof out->dims[0]);
+    if (out->rank == 0) out->dims[out->rank++] = 1;
+    return DT_OK;
+}
+
+static dt_status put_constant(dt__onnx *g, dt__onnx_layer *l, int place, const dt__onnx_value *c)
+{
+    static const char *const paths[] = { "first", "second", "third" };
+    dt_operands *o = &((dt_operands_layer *)l->options)->operands;
+    dt_ints *shape = place == 0 ? &o->first : place == 1 ? &o->second : &o->third;
+    if (place >= DT__COUNT_OF(paths)) return dt__onnx_refuse(g, "of more than 2 constants");
+    shape->n = c->rank;
+    for (int i = 0; i < c->rank; i++) shape->v[i] = c->dims[i];
+    return dt__onnx_weigh(g, l, paths[place], c);
+}
+
+/* The result of a layer whose dimensions are in the order of c. */
+static dt__onnx_value result_of(dt__onnx *g, const dt__onnx_layer *l, const common *c)
+{
+    dt__onnx_value y = { .name = dt__onnx_out(g, 0)->name,
+                         .kind = DT__ONNX_COMPUTED,
+                         .rank = c->rank,
+                         .layer = l->index,
+                         .plain = -1 };
+    memcpy(y.axis, c->axis, sizeof y.axis);
+    return y;
+}
+
+dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
+                         int n, dt__onnx_value *out)
+{
+    common c;
+    dt__onnx_layer *l, *in;
+    dt__onnx_value own;
+    const bool matrix = strcmp(form->kind, "matmul") == 0;
+    if (n > DT_MAX_IN - 2) return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN - 2);
+    DT__TRY(look(g, v, n, matrix, &c));
+    DT__TRY(dt__onnx_new(g, form->kind, &l));
+    for (int i = 0; i < n; i++) {
+        if (is_constant(v[i])) {
+            own = (dt__onnx_value){ .name = v[i]->name };
+            DT__TRY(constant_of(g, v[i], &c, matrix ? 2 : 0, &own));
+            DT__TRY(put_constant(g, l, i, &own));
+        } else {
+            DT__TRY(layer_of(g, v[i], &c, &in));
+            dt__onnx_read_from(l, in);
+        }
+    }
+    if (form->equal) ((dt_operands_layer *)l->options)->equal = true;
+    DT__TRY(dt__onnx_add(g, l));
+    *out = result_of(g, l, &c);
+    return DT_OK;
+}
+
+dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v)
+{
+    if (s == DT_OK) dt__onnx_same(g, 0, v);
+    return s;
+}
+
+dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out)
+{
+    float *f;
+    *out = (dt__onnx_value){ .name = "" };
+    DT__TRY(dt__onnx_constant(g, out, 0, NULL, &f, NULL));
+    *f = (float)value;
+    return DT_OK;
+}
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* Operators whose layer has the operands in their order, or the two in the other one. */
+static const struct row {
+    const char *op;
+    dt__onnx_form form;
+    bool swapped;  /* the two operands */
+    bool negative; /* of truths, the result is turned into its opposite */
+} rows[] = {
+    { "Greater", { "greater", false }, false, false },
+    { "GreaterOrEqual", { "greater", true }, false, false },
+    { "Less", { "greater", false }, true, false },
+    { "LessOrEqual", { "greater", true }, true, false },
+    { "Equal", { "equal", false }, false, false },
+    { "And", { "minimum", false }, false, false },
+    { "Or", { "maximum", false }, false, false },
+    { "Xor", { "equal", false }, false, true },
+    { "Where", { "where", false }, false, false },
+    { "Div", { "div", false }, false, false },
+    { "MatMul", { "matmul", false }, false, false },
+};
+
+dt_status dt__onnx_operate(dt__onnx *g)
+{
+    const struct row *r = rows;
+    const dt__onnx_value *v[DT_MAX_IN];
+    dt__onnx_value y;
+    dt__onnx_layer *l;
+    const int n = (int)g->node->n_input;
+    while (strcmp(r->op, g->node->op_type) != 0) r++;
+    for (int i = 0; i < n; i++) v[i] = dt__onnx_in(g, r->swapped ? n - 1 - i : i);
+    DT__TRY(dt__onnx_apply(g, &r->form, v, n, &y));
+    if (r->negative) {
+        DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), -1, 1, &l));
+        y.layer = l->index;
+    }
+    return dt__onnx_finish(g, DT_OK, &y);
+}
+
+dt_status dt__onnx_not(dt__onnx *g)
+{
+    dt__onnx_value y = *dt__onnx_in(g, 0);
+    dt__onnx_layer *l;
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), -1, 1, &l));
+    y.layer = l->index;
+    y.plain = -1;
+    return dt__onnx_finish(g, DT_OK, &y);
+}
+
+/* Max and Min of any number of values: constants stand first. */
+dt_status dt__onnx_extreme(dt__onnx *g)
+{
+    const dt__onnx_form form = { *g->node->op_type == 'M' && g->node->op_type[1] == 'a' ? "maximum"
+                                                                                        : "minimum",
+                                 false };
+    const dt__onnx_value *v[DT_MAX_IN];
+    dt__onnx_value y;
+    int n = 0;
+    if (g->node->n_input > DT_MAX_IN)
+        return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < g->node->n_input; i++) {
+            const dt__onnx_value *x = dt__onnx_in(g, (int)i);
+            if (is_constant(x) == (pass == 0)) v[n++] = x;
+        }
+    }
+    if (n == 1) return dt__onnx_identity(g);
+    return dt__onnx_finish(g, dt__onnx_apply(g, &form, v, n, &y), &y);
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+static double negative(double x) { return -x; }
+static double opposite(double x) { return x == 0; }
+static double reciprocal(double x) { return 1 / x; }
+
+static const struct map {
+    const char *op;
+    double (*f)(double);
+} maps[] = {
+    { "Not", opposite }, { "Neg", negative }, { "Reciprocal", reciprocal },
+    { "Sqrt", sqrt },    { "Exp", exp },      { "Log", log },
+    { "Abs", fabs },     { "Ceil", ceil },    { "Floor", floor },
+};
+
+/* A function of each element of a constant. */
+dt_status dt__onnx_fold_map(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    const struct map *m = maps;
+    float *f = NULL;
+    dt__onnx_number *n = NULL;
+    while (strcmp(m->op, g->node->op_type) != 0) m++;
+    DT__TRY(dt__onnx_constant(g, out, v->rank, v->dims, v->f != NULL ? &f : NULL, &n));
+    out->type = v->type;
+    for (int64_t i = 0; i < v->count; i++) {
+        const dt__onnx_number x = dt__onnx_number_at(v, i);
+        double y = m->f(x.value);
+        if (x.batch && y != x.value) return dt__onnx_refuse(g, "of the batch size");
+        if (!dt__onnx_round(v->type, &y)) return dt__onnx_refuse(g, "of this number is not known");
+        if (f != NULL) f[i] = (float)y;
+        else n[i] = (dt__onnx_number){ y, x.batch };
+    }
+    return DT_OK;
+}
