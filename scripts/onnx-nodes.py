@@ -46,11 +46,8 @@ def read_table():
     """Versions [(since, least_in, most_in, most_out)] and attributes {name: row} by operator."""
     versions, attributes = collections.defaultdict(list), collections.defaultdict(dict)
     with open(TABLE, encoding="utf-8") as file:
-        for line in file:
-            row = re.match(r'DT__ONNX_(\w+)\((.*)\)', line)
-            if not row:
-                continue
-            words = [w.strip().strip('"') for w in row[2].split(",")]
+        for row in re.finditer(r'^DT__ONNX_(\w+)\(([^)]*)\)', file.read(), re.MULTILINE):
+            words = [" ".join(re.findall(r'[^"\s]+', w)) for w in row[2].split(",")]
             if row[1] == "VERSION":
                 versions[words[0]].append(tuple(int(w) for w in words[1:5]))
             else:
@@ -132,7 +129,7 @@ def run_onnxruntime(model, inputs):
 # ---- tests of the package --------------------------------------------------------------------
 
 def with_inputs(model, values, computed):
-    """A copy whose inputs are `computed`, by name, and the others initializers; None: not possible."""
+    """A copy whose inputs are `computed`, by name, and the others initializers; else None."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     kept = [i for i in copy.graph.input if i.name in computed]

@@ -354,7 +354,7 @@ static const fault faults[] = {
       { "'model.layers.1.from.1': no layer before this one is called 's'" } },
     { "  - {linear: a, out: 3}\n  - {linear: b, out: 4, from: input}\n  - {add: s, from: [a, b]}\n",
       { "layer 's' does not fit [4,3] of a and [4,4] of b: add" } },
-    { "  - {linear: a, out: 3}\n  - {linear: b, out: 4, from: input}\n", { "nobody reads 'a'" } },
+    { "  - {linear: a, out: 3}\n  - {linear: b, out: 4, from: input}\n", { "nothing reads 'a'" } },
     { "  - {slice: s, dim: 1, start: 2, stop: 2}\n",
       { "layer 's' does not fit [4,6] of input: no element would be left" } },
     { "  - {slice: s, dim: 2, stop: -6}\n", { "no element would be left" } },
@@ -390,7 +390,7 @@ static const fault faults[] = {
       { "'model.layers.0.layers.0.from.0': no layer before this one is called 'x'" } },
     { "  - repeat: 2\n    name: r\n    layers:\n    - {linear: a, out: 3}\n"
       "    - {linear: b, out: 3, from: input}\n",
-      { "'model.layers.0.layers.0': nobody reads 'a'" } },
+      { "'model.layers.0.layers.0': nothing reads 'a'" } },
     { "  - {linear: a, out: 3}\n  - {permute: p, dims: [0, 2, 1]}\n  - {conv1d: c, out: 2, "
       "kernel: 9}\n  - {linear: z, out: 2, from: q}\n",
       { "layer 'c' does not fit [3,4] of p", "no layer before this one is called 'q'" } },

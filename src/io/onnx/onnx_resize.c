@@ -1,10 +1,10 @@
-/* Resize and Upsample: interpolation along one axis after the other. Output o of an axis is near the
- * coordinate x(o) of the input; it is a sum of the elements around it,
+/* Resize and Upsample: interpolation along one axis after the other. Output o of an axis is near
+ * the coordinate x(o) of the input; it is a sum of the elements around it,
  *     nearest   the one that nearest_mode names
  *     linear    two, with 1 - r and r, for r = x - floor(x)
  *     cubic     four, with the cubic kernel of Keys (1981) and its coefficient a
- * and, with antialias, of more of them where it shrinks. Elements past an end are that end's, or are
- * left out (exclude_outside). So each axis is a layer mix, or a choice of elements. */
+ * and, with antialias, of more of them where it shrinks. Elements past an end are that end's, or
+ * are left out (exclude_outside). So each axis is a layer mix, or a choice of elements. */
 #include "io/onnx/onnx.h"
 
 #include <math.h>
