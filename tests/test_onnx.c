@@ -489,8 +489,7 @@ static const call calls[] = {
       false },
     { "O/cnn.onnx -o F/m.safetensors --layout chw", 2, "there are nchw and nhwc", false },
     { "O/cnn.onnx -o F/m.safetensors --classes ,", 2, "--classes has no name", false },
-    { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is neither a file nor names",
-      false },
+    { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is neither a file", false },
 };
 
 /* s with the letters F and O in front of a slash replaced by folders. */

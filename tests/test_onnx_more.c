@@ -482,29 +482,23 @@ START_TEST(pools_that_runtimes_compute_otherwise)
 }
 END_TEST
 
-/* SAME of pools, and pads of two sizes: a file is read and computes the same, or a mean does not
- * count its padding, and windows that reach past the image are others. */
+/* SAME of pools, and pads of two sizes, also where a mean does not count its padding. */
 START_TEST(pools_with_padding)
 {
     const test_draws draws = { .usual = 400, .quick = 120, .sanitized = 30 };
     uint64_t state = 7;
-    int64_t refused = 0, means = 0;
+    int64_t means = 0;
     for (int64_t i = 0; i < test_count(draws); i++) {
         char attributes[200];
         const DtOnnx__Model *m = drawn_pool(&state, attributes);
         const bool mean = strcmp(m->graph->node[1]->op_type, "AveragePool") == 0;
         write_model(m);
-        if (import_one(ctx, NULL) == DT_OK) {
-            means += mean && strstr(attributes, "SAME") != NULL;
-            agrees(m);
-        } else {
-            ck_assert_msg(mean && strstr(dt_error(ctx), "not counted") != NULL, "%s: %s",
-                          attributes, dt_error(ctx));
-            refused++;
-        }
+        ck_assert_msg(import_one(ctx, NULL) == DT_OK, "%s: %s", attributes, dt_error(ctx));
+        means += mean && strstr(attributes, "SAME") != NULL;
+        agrees(m);
         onnx_forget();
     }
-    ck_assert(means > 0 && refused > 0);
+    ck_assert_int_gt(means, 0);
 }
 END_TEST
 

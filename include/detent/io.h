@@ -251,12 +251,15 @@ typedef struct dt_onnx_options {
     /* Inputs of three dimensions are [height, width, channels] in the file, as TensorFlow has them;
      * the model that is made reads [channels, height, width], as all of detent. */
     bool channels_last;
+    /* The file computes one example: its inputs and outputs have no batch dimension. The model that
+     * is made reads and gives batches of them. */
+    bool no_batch;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
- * computes the same. The first dimension of every input is the batch, of any size; the others must
- * be numbers in the file. Layers have the paths of their initializers ("features.0" of
- * "features.0.weight"), else of their nodes. Random streams do not change. `options` NULL: nothing
+ * computes the same. The first dimension of every input is the batch, of any size, unless the
+ * options say that there is none; the others must be numbers in the file. Layers have the paths of
+ * their initializers ("features.0" of "features.0.weight"), else of their nodes. Random streams do not change. `options` NULL: nothing
  * is known. `info` (or NULL) receives how it was built, and in `data` what the options or the
  * file's metadata say of its numbers (docs/program.md); free it with dt_model_info_free. Errors:
  * IO; FORMAT (damaged, no ONNX file); UNSUPPORTED, naming the nodes that cannot be read; ARG

@@ -161,6 +161,11 @@ typedef struct dt_concat_layer {
     int64_t dim; /* 0 is the batch, as in PyTorch */
 } dt_concat_layer;
 
+typedef struct dt_mix_layer {
+    dt_layer_head head;
+    int64_t dim, out; /* dim 0 is the batch */
+} dt_mix_layer;
+
 typedef struct dt_slice_layer {
     dt_layer_head head;
     int64_t dim, start, stop, step; /* stop 0: up to the end */

@@ -348,6 +348,16 @@ typedef struct dt_affine_options {
 /* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither of them, an extent below 1);
  * in forward SHAPE. */
 DT_API dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out);
+
+typedef struct dt_mix_options {
+    int64_t dim;     /* of the input, at least 1; negative ones count from the end */
+    int64_t in, out; /* its extent in the input and in the result */
+} dt_mix_options;
+
+/* y[..., o, ...] = sum over i of weight[o, i] x[..., i, ...], along dimension `dim`; the weight
+ * [out, in] is a buffer. Initialized so that output o is input floor(o in / out). Errors: ARG (an
+ * extent below 1); in forward SHAPE. */
+DT_API dt_status dt_mix_create(dt_ctx *ctx, const dt_mix_options *options, dt_module **out);
 /* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
  * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);

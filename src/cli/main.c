@@ -195,6 +195,9 @@ static const cli_command commands[] = {
                      "a line" },
                    { "--layout", "nchw|nhwc",
                      "of images in the file; nhwc: channels last, as TensorFlow has them" },
+                   { "--batch", "first|none",
+                     "which dimension of the inputs is the batch; none: the file computes one "
+                     "example" },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, QUIET }; /* options, as in main.c */
+enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, QUIET }; /* options, as in main.c */
 
 #define MOST 1e-5 /* of the largest expected magnitude */
 
@@ -95,6 +95,11 @@ static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, n
     *c = (names){ .n = 0 };
     if (layout != NULL && !o->channels_last && strcmp(layout, "nchw") != 0) {
         return cli_fail(args, CLI_USAGE, "--layout is '%s'; there are nchw and nhwc", layout);
+    }
+    const char *batch = args->option[BATCH];
+    o->no_batch = batch != NULL && strcmp(batch, "none") == 0;
+    if (batch != NULL && !o->no_batch && strcmp(batch, "first") != 0) {
+        return cli_fail(args, CLI_USAGE, "--batch is '%s'; there are first and none", batch);
     }
     int status = read_reals(args, MEAN, "--mean", &o->mean);
     if (status == CLI_DONE) status = read_reals(args, DEVIATION, "--deviation", &o->deviation);

@@ -142,7 +142,8 @@ typedef struct dt__onnx {
     int64_t n_values; /* sorted by name */
     dt__onnx_layer **layer;
     int64_t n_layers, room_layers;
-    int64_t batch;             /* a fixed batch size of the inputs; 0: none */
+    int64_t batch; /* a fixed batch size of the inputs; 0: none */
+    int front;     /* 1: computed values have the batch before the dimensions that the node knows */
     const dt__onnx_node *node; /* the one that is read */
     int64_t n_faults;
     char faults[DT__ONNX_FAULTS];
@@ -205,7 +206,7 @@ bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const 
 dt_status dt__onnx_list(dt__onnx *g, const char *name, dt_ints *out);
 /* A list that is an attribute in old versions and an input in newer ones. */
 dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints *out);
-/* An axis counted from the front; refused if a value of this rank has none such. */
+/* An axis of the node as a dimension of a value of this rank; refused if it has none such. */
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out);
 /* The same; refused if it is in the set already, to which it is added. */
 dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out);
@@ -245,6 +246,33 @@ dt_status dt__onnx_sliced(dt__onnx *g, dt__onnx_layer *from, int dim, const int6
 dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, double bias,
                           dt__onnx_layer **out);
 bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
+
+/* ---- layers from constants (onnx_take.c) ----------------------------------------------------- */
+
+/* Output o along dimension `dim` of a layer's result is the sum of weight[o, i] times input i. */
+dt_status dt__onnx_mixed(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t rows,
+                         const float *weight, dt__onnx_layer **out);
+/* Output o along dimension `dim` is input index[o]. */
+dt_status dt__onnx_taken(dt__onnx *g, dt__onnx_layer *from, int dim, const int64_t *index,
+                         int64_t n, dt__onnx_layer **out);
+/* Pads dimension `dim` by a value; both numbers are at least 0. */
+dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t before, int64_t after,
+                          double value, dt__onnx_layer **out);
+/* A layer that gives the constant c for each example, whatever the layer `like` gives. With a batch
+ * dimension, the first extent of c must be 1. */
+dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value *c,
+                         dt__onnx_layer **out);
+
+/* v without its dimension i, which must have extent 1 (onnx_shapes.c). */
+dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i);
+/* v with a dimension of extent 1 before its dimension i. */
+dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i);
+
+/* Input i as a layer whose dimensions are channels and those of an image, a signal or a volume. In
+ * a file without a batch its first extent must be 1. */
+dt_status dt__onnx_image(dt__onnx *g, int i, dt__onnx_layer **out);
+/* Makes result i that of such a layer. */
+dt_status dt__onnx_image_result(dt__onnx *g, int i, dt__onnx_layer *l);
 
 /* ---- operands that broadcast (onnx_elementwise.c) -------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* Constants: tensors of the file, and questions about them. */
 #include "core/block_list.h"
+#include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
@@ -145,12 +146,29 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
                    g->file->path, shown, (long long)count, held);
 }
 
+/* Whether the bytes of a tensor are floats as they lie. */
+static bool are_floats(const dt__onnx_tensor *t)
+{
+    return !DT__BIG_ENDIAN && t->data_type == DT__ONNX_FLOAT && t->raw_data.len > 0 &&
+           (uintptr_t)t->raw_data.data % sizeof(float) == 0;
+}
+
 dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
 {
+    static const int64_t none[DT_MAX_RANK] = { 0 };
     dt__onnx_tensor own = *from, *t = &own;
     float *f = NULL;
     dt__onnx_number *n = NULL;
     DT__TRY(check(g, t));
+    if (are_floats(t)) { /* they live as long as the reading: no copy */
+        DT__TRY(dt__onnx_constant(g, out, 1, none, &f, NULL));
+        out->rank = (int)t->n_dims;
+        out->count = (int64_t)(t->raw_data.len / sizeof(float));
+        for (int i = 0; i < out->rank; i++) out->dims[i] = t->dims[i];
+        out->f = (const float *)(const void *)t->raw_data.data;
+        out->initializer = *t->name == 0 ? NULL : t->name;
+        return DT_OK;
+    }
     const bool floats = dt__onnx_is_real(t->data_type) && t->data_type != DT__ONNX_DOUBLE;
     const size_t size = sizes[t->data_type];
     DT__TRY(dt__onnx_constant(g, out, (int)t->n_dims, t->dims, floats ? &f : NULL, &n));

@@ -230,17 +230,6 @@ static const struct map {
     { "Abs", fabs },     { "Ceil", ceil },    { "Floor", floor },
 };
 
-/* The number of elements of a value. */
-dt_status dt__onnx_size(dt__onnx *g)
-{
-    const dt__onnx_value x = *dt__onnx_in(g, 0);
-    dt__onnx_number *n, size = { is_constant(&x) ? (double)x.count : 1, !is_constant(&x) };
-    for (int i = 0; i < x.rank && size.batch; i++) size.value *= dt__onnx_extent(g, &x, i).value;
-    DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), 0, NULL, NULL, &n));
-    *n = size;
-    return DT_OK;
-}
-
 /* A function of each element of a constant. */
 dt_status dt__onnx_fold_map(dt__onnx *g)
 {

@@ -62,50 +62,110 @@ static const char *module_of(dt__onnx *g, const dt__onnx_node *n)
 
 enum { FREE, TAKEN, HOLDS, INSIDE };
 
-/* Whether `path` is a module around `name`. */
-static bool is_around(const char *path, const char *name)
+/* The names that are given, and the modules around names that are given or wanted, in a hash table
+ * of open addressing. */
+typedef struct entry {
+    const char *text; /* its first n letters; NULL: none */
+    size_t n;
+    bool given;   /* a name, and no module */
+    int64_t next; /* the first number behind it that may be free; 0: none was needed */
+} entry;
+
+typedef struct names {
+    dt__onnx *g;
+    entry *at;
+    size_t size; /* a power of two, more than twice the entries */
+} names;
+
+static entry *find(const names *t, const char *text, size_t n)
 {
-    const size_t n = strlen(path);
-    return strncmp(path, name, n) == 0 && name[n] == '.';
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < n; i++) hash = (hash ^ (uint8_t)text[i]) * 1099511628211u;
+    size_t at = (size_t)hash & (t->size - 1);
+    while (t->at[at].text != NULL && (t->at[at].n != n || memcmp(t->at[at].text, text, n) != 0)) {
+        at = (at + 1) & (t->size - 1);
+    }
+    return &t->at[at];
+}
+
+static void note(names *t, const char *text, size_t n, bool given)
+{
+    entry *e = find(t, text, n);
+    if (e->text == NULL) *e = (entry){ text, n, given, 0 };
+    e->given |= given;
+}
+
+/* Notes the modules around a name. */
+static void note_around(names *t, const char *name)
+{
+    for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+        note(t, name, (size_t)(dot - name), false);
+    }
+}
+
+static size_t parts_of(const char *name)
+{
+    size_t n = 1;
+    for (; name != NULL && *name != 0; name++) n += *name == '.';
+    return n;
+}
+
+/* An empty table with room for all names; each may become longer by one module. */
+static dt_status make_names(dt__onnx *g, names *t)
+{
+    size_t n = 1;
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        n += 2 * (1 + parts_of(g->layer[i]->wanted) + parts_of(g->layer[i]->name));
+    }
+    *t = (names){ .g = g, .size = 4 };
+    while (t->size < 2 * n) t->size *= 2;
+    t->at = dt__onnx_memory(g, (int64_t)t->size, sizeof *t->at);
+    if (t->at == NULL) return DT_ERR_NOMEM;
+    memset(t->at, 0, t->size * sizeof *t->at);
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        const dt__onnx_layer *l = g->layer[i];
+        const char *name = l->name != NULL ? l->name : l->wanted;
+        if (name != NULL) note_around(t, name);
+        if (l->name != NULL) note(t, name, strlen(name), true);
+    }
+    return DT_OK;
 }
 
 /* How a name fits those that are given or wanted. INSIDE: *at is the length of the one around. */
-static int look(const dt__onnx *g, const char *name, size_t *at)
+static int look(const names *t, const char *name, size_t *at)
 {
-    int result = FREE;
-    for (int64_t i = 0; i < g->n_layers; i++) {
-        const char *other = g->layer[i]->name;
-        if (other == NULL) other = g->layer[i]->wanted;
-        if (other == NULL) continue;
-        if (g->layer[i]->name == NULL) {
-            if (is_around(name, other)) result = HOLDS; /* a module with layers to come */
-            continue;
-        }
-        if (strcmp(other, name) == 0) return TAKEN;
-        if (is_around(name, other)) result = HOLDS;
-        if (!is_around(other, name)) continue;
-        *at = strlen(other);
-        return INSIDE;
+    const entry *own = find(t, name, strlen(name));
+    if (own->text != NULL && own->given) return TAKEN;
+    for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
+        *at = (size_t)(dot - name);
+        const entry *e = find(t, name, *at);
+        if (e->text != NULL && e->given) return INSIDE;
     }
-    return result;
+    return own->text != NULL ? HOLDS : FREE;
 }
 
-static dt_status give(dt__onnx *g, dt__onnx_layer *l, const char *wanted)
+static dt_status give(names *t, dt__onnx_layer *l, const char *wanted)
 {
     size_t at = 0;
     const char *kind = l->type->item.name;
     char name[MOST_NAME + 64];
     snprintf(name, sizeof name, "%s", wanted);
-    int state = look(g, name, &at);
+    int state = look(t, name, &at);
     if (state == HOLDS) snprintf(name, sizeof name, "%s.%s", wanted, kind);
     if (state == TAKEN) snprintf(name, sizeof name, "%s_%s", wanted, kind);
     const size_t base = strlen(name);
-    for (int64_t i = 2; (state = look(g, name, &at)) != FREE; i++) {
+    entry *same = find(t, name, base);
+    int64_t i = same->text != NULL && same->next > 0 ? same->next : 2;
+    for (; (state = look(t, name, &at)) != FREE; i++) {
         if (state == INSIDE) name[at] = '_';
         else snprintf(name + base, sizeof name - base, "_%lld", (long long)i);
     }
-    l->name = dt__onnx_text(g, "%s", name);
-    return l->name == NULL ? DT_ERR_NOMEM : DT_OK;
+    if (same->text != NULL) same->next = i;
+    l->name = dt__onnx_text(t->g, "%s", name);
+    if (l->name == NULL) return DT_ERR_NOMEM;
+    note_around(t, l->name);
+    note(t, l->name, strlen(l->name), true);
+    return DT_OK;
 }
 
 /* A layer of parameters has the first claim to a name. */
@@ -117,12 +177,14 @@ dt_status dt__onnx_name_layers(dt__onnx *g)
         l->wanted = l->hint != NULL ? l->hint : module_of(g, l->node);
         if (l->wanted == NULL) return DT_ERR_NOMEM;
     }
+    names given;
+    DT__TRY(make_names(g, &given));
     for (int claim = 0; claim < 3; claim++) {
         for (int64_t i = 0; i < g->n_layers; i++) {
             dt__onnx_layer *l = g->layer[i];
             const int own = l->hint != NULL ? 0 : l->n_weights > 0 ? 1 : 2;
             if (!l->live || l->name != NULL || own != claim) continue;
-            DT__TRY(give(g, l, l->wanted));
+            DT__TRY(give(&given, l, l->wanted));
         }
     }
     return DT_OK;

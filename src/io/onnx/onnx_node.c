@@ -120,9 +120,10 @@ dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints 
 
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out)
 {
-    *out = (int)(axis < 0 && axis >= -rank ? axis + rank : axis >= 0 && axis < rank ? axis : 0);
-    if (axis >= -rank && axis < rank) return DT_OK;
-    return dt__onnx_refuse(g, "axis %lld of a value of %d dimensions", (long long)axis, rank);
+    const int own = rank - g->front;
+    *out = g->front + (int)(axis < 0 && axis >= -own ? axis + own : axis < own ? axis : 0);
+    if (axis >= -own && axis < own) return DT_OK;
+    return dt__onnx_refuse(g, "axis %lld of a value of %d dimensions", (long long)axis, own);
 }
 
 dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out)

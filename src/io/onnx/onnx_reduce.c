@@ -2,6 +2,7 @@
  * it; and norms that are made of them. */
 #include "io/onnx/onnx.h"
 
+#include <float.h>
 #include <string.h>
 
 static const struct reduction {
@@ -104,6 +105,9 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     if (axes.n == 0 && r->same && dt__onnx_int(g, "noop_with_empty_axes", 0) != 0) {
         return dt__onnx_identity(g);
     }
+    if (axes.n == 0 && g->front > 0) {
+        for (; axes.n < v.rank - 1; axes.n++) axes.v[axes.n] = axes.n;
+    }
     if (axes.n == 0) return dt__onnx_refuse(g, "over all dimensions, the batch among them");
     DT__TRY(choose(g, &v, &axes, over));
     DT__TRY(behind(g, r->before, &v));
@@ -111,19 +115,22 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     return dt__onnx_finish(g, behind(g, r->behind, &v), &v);
 }
 
-/* x / |x| along an axis, with the norm of p */
+/* x / |x| along an axis, with the norm of p; zeros where the norm is 0 */
 dt_status dt__onnx_lp_norm(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const dt_ints axes = { 1, { dt__onnx_int(g, "axis", -1) } };
     const bool first = dt__onnx_int(g, "p", 2) == 1;
-    dt__onnx_value size = x, y;
+    dt__onnx_value size = x, least, above, y;
     bool over[DT_MAX_RANK];
     DT__TRY(choose(g, &x, &axes, over));
     size.name = dt__onnx_out(g, 0)->name;
     if (first) DT__TRY(behind(g, "abs", &size));
     DT__TRY(reduce(g, first ? "sum" : "l2_norm", over, true, &size));
-    const dt__onnx_value *const v[] = { &x, &size };
+    DT__TRY(dt__onnx_numeral(g, (double)FLT_MIN, &least));
+    const dt__onnx_value *const bounded[] = { &size, &least };
+    DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "maximum", false }, bounded, 2, &above));
+    const dt__onnx_value *const v[] = { &x, &above };
     return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ "div", false }, v, 2, &y), &y);
 }
 
@@ -175,7 +182,7 @@ static dt_status scale_norm(dt__onnx *g, const dt__onnx_value *x, const dt__onnx
     return dt__onnx_plus(g, &y, bias);
 }
 
-/* LayerNormalization over several dimensions, or whose mean and deviation are results, too. */
+/* LayerNormalization whose mean and deviation are results, too. */
 dt_status dt__onnx_long_norm(dt__onnx *g)
 {
     dt__onnx_value x, mean, apart, size;
@@ -189,28 +196,4 @@ dt_status dt__onnx_long_norm(dt__onnx *g)
     dt__onnx_same(g, 1, &mean);
     dt__onnx_same(g, 2, &size);
     return scale_norm(g, &apart, &size);
-}
-
-dt_status dt__onnx_rms_norm(dt__onnx *g)
-{
-    dt__onnx_value x, size;
-    bool over[DT_MAX_RANK];
-    dt__onnx_layer *l;
-    const dt__onnx_value *scale = dt__onnx_in(g, 1);
-    DT__TRY(read_norm(g, &x, over));
-    if (x.rank > 2 && over[x.rank - 2]) {
-        DT__TRY(inverse_size(g, &x, over, &size));
-        return scale_norm(g, &x, &size);
-    }
-    l = dt__onnx_maker(g, &x);
-    if (scale->kind != DT__ONNX_CONSTANT || scale->count != l->shape.dims[l->shape.rank - 1]) {
-        return dt__onnx_refuse(g, "whose scale is not one constant number for each element");
-    }
-    DT__TRY(dt__onnx_new(g, "rms_norm", &l));
-    ((dt_norm_layer *)l->options)->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
-    dt__onnx_read_from(l, dt__onnx_maker(g, &x));
-    DT__TRY(dt__onnx_weigh(g, l, "weight", scale));
-    DT__TRY(dt__onnx_add(g, l));
-    dt__onnx_result(g, 0, l);
-    return DT_OK;
 }

@@ -15,7 +15,7 @@ typedef struct verification {
     dt_module *m;
     const DtOnnx__Graph *graph;
     const dt_file *values;
-    bool channels_last;
+    bool channels_last, no_batch;
     dt_tensor *in[DT_MAX_IN];
     int n_in;
 } verification;
@@ -53,6 +53,22 @@ static dt_status put_channels_first(const verification *v, dt_tensor **x)
     return DT_OK;
 }
 
+/* An example of the file as a batch of one. */
+static dt_status put_batch(const verification *v, dt_tensor **x)
+{
+    dt_tensor *y, *from = *x;
+    int64_t dims[DT_MAX_RANK] = { 1 };
+    if (from->rank >= DT_MAX_RANK) {
+        return dt_fail(v->ctx, DT_ERR_SHAPE, "a tensor of %d dimensions", from->rank);
+    }
+    for (int i = 0; i < from->rank; i++) dims[i + 1] = from->dims[i];
+    DT__TRY(dt_tensor_create(v->ctx, DT_F32, from->rank + 1, dims, &y));
+    memcpy(dt_data_mut(y), dt_data(from), (size_t)dt_count(y) * sizeof(float));
+    dt_tensor_free(from);
+    *x = y;
+    return DT_OK;
+}
+
 static dt_status load_inputs(verification *v)
 {
     for (size_t i = 0; i < v->graph->n_input && v->n_in < DT_MAX_IN; i++) {
@@ -63,6 +79,7 @@ static dt_status load_inputs(verification *v)
         if (v->channels_last && v->in[v->n_in - 1]->rank == 4) {
             DT__TRY(put_channels_first(v, &v->in[v->n_in - 1]));
         }
+        if (v->no_batch) DT__TRY(put_batch(v, &v->in[v->n_in - 1]));
     }
     return DT_OK;
 }
@@ -74,6 +91,11 @@ static dt_status compare(const verification *v, const char *name, const dt_tenso
     double largest = 0;
     char text[160], own[160];
     DT__TRY(want(v, name, "an output", &wanted));
+    const dt_status s = v->no_batch ? put_batch(v, &wanted) : DT_OK;
+    if (s != DT_OK) {
+        dt_tensor_free(wanted);
+        return s;
+    }
     *d = (dt_onnx_difference){ .relative = 0 };
     dt__shown(name, d->output);
     if (dt_count(wanted) != dt_count(y) || wanted->rank != y->rank ||
@@ -147,7 +169,8 @@ dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
         verification v = { .ctx = file.ctx,
                            .m = m,
                            .graph = file.model->graph,
-                           .channels_last = options != NULL && options->channels_last };
+                           .channels_last = options != NULL && options->channels_last,
+                           .no_batch = options != NULL && options->no_batch };
         s = verify(&v, values, out->output);
         if (s == DT_OK) out->n = (int)file.model->graph->n_output;
     }

@@ -143,7 +143,11 @@ static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
 static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
 {
     char shown[DT__SHOWN];
-    if (t == NULL || t->shape == NULL || t->shape->n_dim < 2 || t->shape->n_dim > DT_MAX_RANK) {
+    const size_t own = t == NULL || t->shape == NULL ? 0 : t->shape->n_dim;
+    if (g->options->no_batch && (own < 1 || own >= DT_MAX_RANK)) {
+        return input_error(g, in, "must be a tensor of 1 to 7 dimensions, without a batch");
+    }
+    if (!g->options->no_batch && (own < 2 || own > DT_MAX_RANK)) {
         return input_error(g, in, "must be a tensor of a batch and 1 to 7 more dimensions");
     }
     if (t->elem_type == DT__ONNX_F16 || t->elem_type == DT__ONNX_BF16) {
@@ -161,28 +165,36 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
     return DT_OK;
 }
 
-/* The first dimension is the batch; the others must be numbers. */
+/* The shape of one example: the first dimension is the batch, if there is one; the others must be
+ * numbers. */
+static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__Shape *from,
+                            dt_shape *out)
+{
+    const size_t first = g->options->no_batch ? 0 : 1;
+    for (size_t i = first; i < from->n_dim; i++) {
+        const int64_t extent = from->dim[i]->dim_value;
+        if (extent < 1 || extent > INT32_MAX) {
+            return input_error(g, in,
+                               "must have numbers as dimensions, besides the batch; export "
+                               "it with fixed sizes");
+        }
+        out->dims[out->rank++] = extent;
+    }
+    const int64_t batch = first == 0 ? 0 : from->dim[0]->dim_value;
+    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
+        return input_error(g, in, "has another batch size than the input before it");
+    }
+    if (batch > 0) g->batch = batch;
+    return DT_OK;
+}
+
 static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
 {
     const DtOnnx__TensorType *t = in->type == NULL ? NULL : in->type->tensor_type;
     DT__TRY(check_type(g, in, t));
     dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
     if (l == NULL) return DT_ERR_NOMEM;
-    l->shape.rank = (int)t->shape->n_dim - 1;
-    for (size_t i = 1; i < t->shape->n_dim; i++) {
-        const int64_t extent = t->shape->dim[i]->dim_value;
-        if (extent < 1 || extent > INT32_MAX) {
-            return input_error(g, in,
-                               "must have numbers as dimensions, besides the batch; export "
-                               "it with fixed sizes");
-        }
-        l->shape.dims[i - 1] = extent;
-    }
-    const int64_t batch = t->shape->dim[0]->dim_value;
-    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
-        return input_error(g, in, "has another batch size than the input before it");
-    }
-    if (batch > 0) g->batch = batch;
+    DT__TRY(read_shape(g, in, t->shape, &l->shape));
     l->name = dt__onnx_clean(g, in->name);
     if (l->name == NULL) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
@@ -277,6 +289,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     const dt__onnx_operator *o = dt__onnx_operator_of(g->node->op_type);
     dt_status s = DT_ERR_UNSUPPORTED;
     if (check_inputs(g, i, &constant)) {
+        g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {
             return DT_OK; /* nobody can read it */

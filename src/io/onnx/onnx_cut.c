@@ -1,0 +1,250 @@
+/* Nodes that join values, cut them and repeat them: Concat, Slice, Split, Gather, Tile, Expand. */
+#include "io/onnx/onnx.h"
+
+/* A layer reads at most DT_MAX_IN others, so longer lists are joined step by step. */
+dt_status dt__onnx_concat(dt__onnx *g)
+{
+    dt__onnx_layer *l = NULL, *x = NULL, *like = NULL;
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    int axis;
+    for (size_t i = 0; i < g->node->n_input; i++) {
+        v = dt__onnx_in(g, (int)i);
+        if (v == NULL) return dt__onnx_refuse(g, "an input is absent");
+        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &like));
+    }
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like->shape.rank + 1, &axis));
+    if (axis == 0) return dt__onnx_refuse(g, "along the batch");
+    for (size_t i = 0; i < g->node->n_input; i++) {
+        v = dt__onnx_in(g, (int)i);
+        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &x));
+        else DT__TRY(dt__onnx_given(g, like, v, &x));
+        if (l != NULL && l->n_from == DT_MAX_IN) {
+            dt__onnx_layer *full = l;
+            DT__TRY(dt__onnx_add(g, full));
+            l = NULL;
+            DT__TRY(dt__onnx_new(g, "concat", &l));
+            dt__onnx_read_from(l, full);
+        }
+        if (l == NULL) DT__TRY(dt__onnx_new(g, "concat", &l));
+        ((dt_concat_layer *)l->options)->dim = axis;
+        dt__onnx_read_from(l, x);
+    }
+    if (l->n_from > 1) DT__TRY(dt__onnx_add(g, l));
+    dt__onnx_result(g, 0, l->n_from > 1 ? l : x);
+    return DT_OK;
+}
+
+/* Makes v the elements of a layer that differs in dimension i alone. */
+static void replace(dt__onnx_value *v, const dt__onnx_layer *l)
+{
+    if (l->index != v->layer) v->plain = -1;
+    v->layer = l->index;
+}
+
+/* Indices that descend by -step. */
+static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, int i, int64_t first, int64_t count,
+                          int64_t step)
+{
+    dt__onnx_layer *l;
+    int64_t *index = dt__onnx_memory(g, count, sizeof *index);
+    if (index == NULL) return DT_ERR_NOMEM;
+    for (int64_t k = 0; k < count; k++) index[k] = first + k * step;
+    DT__TRY(dt__onnx_taken(g, dt__onnx_maker(g, v), v->axis[i], index, count, &l));
+    replace(v, l);
+    return DT_OK;
+}
+
+/* Cuts a range (first, end, step) out of dimension i of v; ends below 0 count from the end. */
+static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[3])
+{
+    dt__onnx_layer *l;
+    const int64_t last = g->batch > 0 ? g->batch : INT32_MAX;
+    if (v->axis[i] == 0 && range[0] == 0 && range[1] >= last && range[2] == 1) return DT_OK;
+    if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
+    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
+    const int64_t first =
+        dt__max_i64(low, dt__min_i64(high, range[0] < 0 ? range[0] + n : range[0]));
+    const int64_t end = dt__max_i64(low, dt__min_i64(high, range[1] < 0 ? range[1] + n : range[1]));
+    const int64_t by = dt__max_i64(-n - 1, dt__min_i64(step, n + 1));
+    const int64_t reach = by > 0 ? end - first : first - end;
+    if (reach <= 0) return dt__onnx_refuse(g, "whose result is empty");
+    if (by < 0) return cut_back(g, v, i, first, dt__ceil_div(reach, -by), by);
+    const int64_t whole[3] = { first, end, by };
+    DT__TRY(dt__onnx_sliced(g, dt__onnx_maker(g, v), v->axis[i], whole, &l));
+    replace(v, l);
+    return DT_OK;
+}
+
+dt_status dt__onnx_slice(dt__onnx *g)
+{
+    dt__onnx_value v = *dt__onnx_in(g, 0);
+    dt_ints starts, ends, axes, steps = { .n = 0 };
+    bool seen[DT_MAX_RANK] = { false };
+    int axis;
+    DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
+    DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
+    DT__TRY(dt__onnx_list_or_in(g, "axes", 3, &axes));
+    if (dt__onnx_in(g, 4) != NULL) {
+        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
+    }
+    DT__TRY(dt__onnx_check_cuts(g, &starts, &ends, &axes, &steps));
+    for (int i = 0; i < starts.n; i++) {
+        const int64_t range[3] = { starts.v[i], ends.v[i], steps.n > 0 ? steps.v[i] : 1 };
+        DT__TRY(dt__onnx_new_axis(g, axes.n == 0 ? i : axes.v[i], v.rank, seen, &axis));
+        DT__TRY(cut(g, &v, axis, range));
+    }
+    dt__onnx_same(g, 0, &v);
+    return DT_OK;
+}
+
+dt_status dt__onnx_split(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt_ints sizes;
+    int axis;
+    int64_t first = 0;
+    const int64_t n = (int64_t)g->node->n_output;
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
+    DT__TRY(dt__onnx_list_or_in(g, "split", 1, &sizes));
+    const int64_t extent = (int64_t)dt__onnx_extent(g, v, axis).value;
+    if (v->axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    if (sizes.n != 0 && sizes.n != n) {
+        return dt__onnx_refuse(g, "into %lld, with %d sizes", (long long)n, sizes.n);
+    }
+    if (dt__onnx_int(g, "num_outputs", n) != n) {
+        return dt__onnx_refuse(g, "num_outputs is %lld, but it has %lld outputs",
+                               (long long)dt__onnx_int(g, "num_outputs", n), (long long)n);
+    }
+    if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
+        return dt__onnx_refuse(g, "of %lld into %lld equal parts", (long long)extent, (long long)n);
+    }
+    for (int i = 0; i < n && first <= extent; i++) {
+        const int64_t size = sizes.n > 0 ? sizes.v[i] : (extent + n - 1) / n;
+        const int64_t end = size < 0 || size > extent - first ? extent : first + size;
+        const int64_t range[3] = { first, end, 1 };
+        dt__onnx_value part = *v;
+        if (end == first) return dt__onnx_refuse(g, "a part is empty");
+        if (sizes.n > 0 && end - first != size) return dt__onnx_refuse(g, "the sizes do not fit");
+        if (dt__onnx_out(g, i) != NULL) DT__TRY(cut(g, &part, axis, range));
+        dt__onnx_same(g, i, &part);
+        first = end;
+    }
+    return first == extent ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
+}
+
+/* The indices of a constant along a dimension, counted from the front. */
+static dt_status indices_of(dt__onnx *g, const dt__onnx_value *at, int64_t extent, int64_t **out)
+{
+    int64_t *index = *out = dt__onnx_memory(g, at->count, sizeof *index);
+    if (index == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < at->count; i++) {
+        const dt__onnx_number n = dt__onnx_number_at(at, i);
+        if (n.batch || !(n.value >= (double)-extent && n.value < (double)extent)) {
+            return dt__onnx_refuse(g, "index %lld is not one of %lld elements", (long long)i,
+                                   (long long)extent);
+        }
+        index[i] = (int64_t)n.value;
+        if (index[i] < 0) index[i] += extent;
+    }
+    return DT_OK;
+}
+
+/* Indices of one dimension stay in place; of more, the dimension becomes as many. */
+dt_status dt__onnx_gather(dt__onnx *g)
+{
+    const dt__onnx_value *at = dt__onnx_in(g, 1);
+    dt__onnx_value v = *dt__onnx_in(g, 0);
+    dt__onnx_layer *l;
+    int64_t *index;
+    int axis;
+    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "with computed indices");
+    if (at->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "with computed indices");
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
+    if (v.axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    DT__TRY(indices_of(g, at, (int64_t)dt__onnx_extent(g, &v, axis).value, &index));
+    if (at->rank > 1) {
+        DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &l));
+        v.layer = v.plain = l->index;
+        for (int i = 0; i < v.rank; i++) v.axis[i] = i;
+    }
+    DT__TRY(dt__onnx_taken(g, dt__onnx_maker(g, &v), v.axis[axis], index, at->count, &l));
+    replace(&v, l);
+    if (at->rank == 0) DT__TRY(dt__onnx_dropped(g, &v, axis));
+    dt__onnx_same(g, 0, &v);
+    if (at->rank <= 1) return DT_OK;
+    dt_shape shape = { .rank = 0 };
+    if (l->shape.rank + at->rank > DT_MAX_RANK) {
+        return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
+    }
+    for (int i = 1; i <= l->shape.rank; i++) {
+        for (int k = 0; k < at->rank && i == axis; k++) shape.dims[shape.rank++] = at->dims[k];
+        if (i != axis) shape.dims[shape.rank++] = l->shape.dims[i - 1];
+    }
+    DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
+    dt__onnx_result(g, 0, l);
+    return DT_OK;
+}
+
+/* ---- repeating ------------------------------------------------------------------------------- */
+
+/* Dimension i of v, `times` times one after the other. */
+static dt_status repeat(dt__onnx *g, dt__onnx_value *v, int i, int64_t times)
+{
+    dt__onnx_layer *l;
+    int64_t count;
+    if (times == 1) return DT_OK;
+    if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
+    const int64_t extent = (int64_t)dt__onnx_extent(g, v, i).value;
+    if (times < 1 || __builtin_mul_overflow(extent, times, &count) || count > INT32_MAX) {
+        return dt__onnx_refuse(g, "%lld times is not possible", (long long)times);
+    }
+    int64_t *index = dt__onnx_memory(g, count, sizeof *index);
+    if (index == NULL) return DT_ERR_NOMEM;
+    for (int64_t k = 0; k < count; k++) index[k] = k % extent;
+    DT__TRY(dt__onnx_taken(g, dt__onnx_maker(g, v), v->axis[i], index, count, &l));
+    replace(v, l);
+    return DT_OK;
+}
+
+dt_status dt__onnx_tile(dt__onnx *g)
+{
+    dt__onnx_value v = *dt__onnx_in(g, 0);
+    dt_ints times;
+    DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 1), "repeats", &times));
+    if (times.n != v.rank - g->front) {
+        return dt__onnx_refuse(g, "%d repeats for %d dimensions", times.n, v.rank - g->front);
+    }
+    for (int i = 0; i < times.n; i++) DT__TRY(repeat(g, &v, i + g->front, times.v[i]));
+    dt__onnx_same(g, 0, &v);
+    return DT_OK;
+}
+
+/* Dimensions of extent 1 are repeated; those that v lacks are added in front. */
+dt_status dt__onnx_expand(dt__onnx *g)
+{
+    dt__onnx_value v = *dt__onnx_in(g, 0);
+    const dt__onnx_value *to = dt__onnx_in(g, 1);
+    if (v.kind != DT__ONNX_COMPUTED || to->kind != DT__ONNX_CONSTANT) {
+        return dt__onnx_refuse(g, "to a computed shape");
+    }
+    if (to->count + g->front > DT_MAX_RANK) {
+        return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
+    }
+    const int rank = (int)to->count + g->front;
+    if (rank > v.rank && g->front == 0) return dt__onnx_refuse(g, "to dimensions before the batch");
+    while (v.rank < rank) DT__TRY(dt__onnx_inserted(g, &v, g->front));
+    for (int i = 0; i < to->count; i++) {
+        const int at = v.rank - (int)to->count + i;
+        const dt__onnx_number n = dt__onnx_number_at(to, i), own = dt__onnx_extent(g, &v, at);
+        if (n.batch == own.batch && n.value == own.value) continue;
+        if (!n.batch && (n.value == 1 || (own.batch && n.value == (double)g->batch))) continue;
+        if (n.batch || own.batch || own.value != 1) {
+            return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
+        }
+        DT__TRY(repeat(g, &v, at, (int64_t)n.value));
+    }
+    dt__onnx_same(g, 0, &v);
+    return DT_OK;
+}

@@ -1,0 +1,143 @@
+/* Norms. */
+#include "io/onnx/onnx.h"
+
+#include <string.h>
+
+/* ---- over a batch, and over channels --------------------------------------------------------- */
+
+/* Weighs a norm with the inputs behind the first, one number for each channel, and adds it. */
+static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *x)
+{
+    static const char *const paths[] = { "weight", "bias", "running_mean", "running_var" };
+    const int n = dt__onnx_is(l, "group_norm") ? 2 : 4;
+    dt_norm_layer *o = l->options;
+    o->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    for (int i = 0; i < n; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
+        if (v->count != x->shape.dims[0]) {
+            return dt__onnx_refuse(g, "%s has %lld numbers; %lld are wanted", paths[i],
+                                   (long long)v->count, (long long)x->shape.dims[0]);
+        }
+        DT__TRY(dt__onnx_weigh(g, l, paths[i], v));
+    }
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    return dt__onnx_image_result(g, 0, l);
+}
+
+dt_status dt__onnx_batch_norm(dt__onnx *g)
+{
+    dt__onnx_layer *x, *l;
+    for (int i = 1; i < 5; i++) {
+        if (dt__onnx_out(g, i) == NULL) continue;
+        return dt__onnx_refuse(g, "with %d outputs, which is its training", i + 1);
+    }
+    DT__TRY(dt__onnx_image(g, 0, &x));
+    if (x->shape.rank < 1) return dt__onnx_refuse(g, "of a value without channels");
+    DT__TRY(dt__onnx_new(g, x->shape.rank == 3 ? "batch_norm2d" : "batch_norm1d", &l));
+    ((dt_norm_layer *)l->options)->norms.momentum = 1 - dt__onnx_real(g, "momentum", (double)0.9f);
+    return finish_norm(g, l, x);
+}
+
+dt_status dt__onnx_instance_norm(dt__onnx *g)
+{
+    dt__onnx_layer *x, *l;
+    DT__TRY(dt__onnx_image(g, 0, &x));
+    if (x->shape.rank < 2) return dt__onnx_refuse(g, "of a value without channels");
+    DT__TRY(dt__onnx_new(g, "group_norm", &l));
+    ((dt_norm_layer *)l->options)->norms.groups = x->shape.dims[0];
+    return finish_norm(g, l, x);
+}
+
+/* A number of each group as one of each channel: version 18 has them by group, 21 by channel. */
+static dt_status by_channel(dt__onnx *g, const dt__onnx_value *v, int64_t groups, int64_t channels,
+                            dt__onnx_value *out)
+{
+    const float *from;
+    float *to;
+    const char *initializer = v->initializer;
+    DT__TRY(dt__onnx_floats_of(g, v, "a weight", &from));
+    const int64_t n = g->file->opset < 21 ? groups : channels;
+    if (v->count != n) {
+        return dt__onnx_refuse(g, "a weight has %lld numbers; %lld are wanted", (long long)v->count,
+                               (long long)n);
+    }
+    *out = (dt__onnx_value){ .name = v->name };
+    DT__TRY(dt__onnx_constant(g, out, 1, &channels, &to, NULL));
+    out->initializer = n == channels ? initializer : NULL;
+    for (int64_t i = 0; i < channels; i++) to[i] = from[i / (channels / n)];
+    return DT_OK;
+}
+
+dt_status dt__onnx_group_norm(dt__onnx *g)
+{
+    static const char *const paths[] = { "weight", "bias" };
+    dt__onnx_layer *x, *l;
+    dt__onnx_value weight;
+    const int64_t groups = dt__onnx_int(g, "num_groups", 0);
+    DT__TRY(dt__onnx_image(g, 0, &x));
+    if (x->shape.rank < 1 || groups < 1 || x->shape.dims[0] % groups != 0) {
+        return dt__onnx_refuse(g, "num_groups is %lld, which does not divide the channels",
+                               (long long)groups);
+    }
+    DT__TRY(dt__onnx_new(g, "group_norm", &l));
+    dt_norm_layer *o = l->options;
+    o->norms.groups = groups;
+    o->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    for (int i = 0; i < 2; i++) {
+        DT__TRY(by_channel(g, dt__onnx_in(g, 1 + i), groups, x->shape.dims[0], &weight));
+        DT__TRY(dt__onnx_weigh(g, l, paths[i], &weight));
+    }
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    return dt__onnx_image_result(g, 0, l);
+}
+
+/* ---- over the last dimensions ---------------------------------------------------------------- */
+
+/* Weight i of the node, of the shape of the dimensions from `axis` on, or one that broadcasts. */
+static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, int axis, int i,
+                            const char *path)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, i);
+    const int rank = x->rank - (axis - 1);
+    if (v == NULL) return DT_OK; /* the bias: zeros as it is made */
+    bool fits = v->kind == DT__ONNX_CONSTANT && v->rank == rank;
+    for (int k = 0; k < rank && fits; k++) fits = v->dims[k] == x->dims[axis - 1 + k];
+    if (fits) return dt__onnx_weigh(g, l, path, v);
+    return dt__onnx_refuse(g, "whose %s is no constant of the dimensions from axis %d on", path,
+                           axis - g->front);
+}
+
+/* Over several dimensions: as one, and back. */
+static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
+{
+    dt__onnx_layer *x, *l;
+    int axis;
+    dt_shape flat = { .rank = 0 };
+    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->shape.rank + 1, &axis));
+    if (axis == 0) return dt__onnx_refuse(g, "over the batch");
+    const dt_shape shape = x->shape;
+    for (int i = 1; i < axis; i++) flat.dims[flat.rank++] = shape.dims[i - 1];
+    flat.dims[flat.rank++] = 1;
+    for (int i = axis; i <= shape.rank; i++) flat.dims[flat.rank - 1] *= shape.dims[i - 1];
+    DT__TRY(dt__onnx_reshaped(g, x, &flat, &x));
+    DT__TRY(dt__onnx_new(g, kind, &l));
+    ((dt_norm_layer *)l->options)->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    DT__TRY(weigh_last(g, l, &shape, axis, 1, "weight"));
+    if (has_bias) DT__TRY(weigh_last(g, l, &shape, axis, 2, "bias"));
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
+    dt__onnx_result(g, 0, l);
+    return DT_OK;
+}
+
+dt_status dt__onnx_layer_norm(dt__onnx *g)
+{
+    const bool more = dt__onnx_out(g, 1) != NULL || dt__onnx_out(g, 2) != NULL;
+    return more ? dt__onnx_long_norm(g) : last_norm(g, "layer_norm", true);
+}
+
+dt_status dt__onnx_rms_norm(dt__onnx *g) { return last_norm(g, "rms_norm", false); }
