@@ -8,9 +8,7 @@ static const dt__cell_kind kind = { "gru", &dt__nn_gru, 3, 1, dt_gru_cell };
 
 dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
@@ -60,15 +58,8 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     return dt_gru_create(ctx, &l, out);
 }
 
-static dt_status make_no_width(dt_ctx *ctx, dt_module **out)
-{
-    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .layers = 1 }, out);
-}
-
-static dt_status make_no_layer(dt_ctx *ctx, dt_module **out)
-{
-    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .hidden = 4 }, out);
-}
+DT__MAKE(make_no_width, dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .layers = 1 }, out))
+DT__MAKE(make_no_layer, dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .hidden = 4 }, out))
 
 static dt_status make_huge(dt_ctx *ctx, dt_module **out)
 {

@@ -9,9 +9,7 @@ static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, dt_lstm_cell };
 
 dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
@@ -61,10 +59,8 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     return dt_lstm_create(ctx, &l, out);
 }
 
-static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out);
-}
+DT__MAKE(make_no_inputs,
+         dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out))
 
 /* One step after the other, from zeros, by linear and lstm_cell; y by joining all steps. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)

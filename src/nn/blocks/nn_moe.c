@@ -95,9 +95,7 @@ static dt_status create(dt_ctx *ctx, const dt_moe_layer *layer, const double *de
 
 dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return create(ctx, layer, (const double[]){ 0, 0 }, out);
 }
 
@@ -128,10 +126,8 @@ static dt_status make_usual(dt_ctx *ctx, dt_module **out)
     return dt_moe_create(ctx, &layer, out);
 }
 
-static dt_status make_without(dt_ctx *ctx, dt_module **out)
-{
-    return dt_moe_create(ctx, &(dt_moe_layer){ .width = 5, .hidden = 6, .top_k = 1 }, out);
-}
+DT__MAKE(make_without,
+         dt_moe_create(ctx, &(dt_moe_layer){ .width = 5, .hidden = 6, .top_k = 1 }, out))
 
 static dt_status make_too_many(dt_ctx *ctx, dt_module **out)
 {

@@ -3,8 +3,6 @@
 #include "ops/device/device_ops.h"
 #include "ops/ops_list.h"
 
-#include <math.h>
-
 static const double half = 0.5;
 
 static const dt_key keys[] = {

@@ -5,8 +5,6 @@
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
-#include <string.h>
-
 typedef struct options {
     int64_t dim;
     bool keepdim;

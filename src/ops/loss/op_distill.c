@@ -4,8 +4,6 @@
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 enum { STUDENT, TEACHER, LABELS };
 
 static const char *const reductions[] = { "mean", "sum", NULL };

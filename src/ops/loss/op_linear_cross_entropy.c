@@ -9,8 +9,6 @@
 #include "ops/products/linear_codes.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 enum { X, WEIGHT, BIAS, LABELS, TEACHER_X, TEACHER_WEIGHT, TEACHER_BIAS };
 enum { LOSS, ROW_LOSS, ROW_BEST, KEPT };
 

@@ -5,7 +5,6 @@
  * with integer codes are multiplied as codes: linear_codes.c. Intermediate sums are rounded as if
  * each step were an op of its own, so the bits are the same. Result 1 is what f keeps for backward:
  * one bit per element (relu), s (gelu, silu, hardswish), or y. */
-#include "autograd/codes.h"
 #include "ops/products/linear_codes.h"
 #include "ops/ops_list.h"
 
