@@ -23,12 +23,8 @@ static const dt_conv_layer usual = {
 };
 
 DT__MAKE(make, dt_conv_transpose2d_create(ctx, &usual, out))
-
-static dt_status make_plain(dt_ctx *ctx, dt_module **out)
-{
-    const dt_conv_layer l = { .in = 4, .out = 3, .kernel = { 3, 3 }, .conv = dt_conv_defaults() };
-    return dt_conv_transpose2d_create(ctx, &l, out);
-}
+DT__MAKE_OF(make_plain, dt_conv_transpose2d_create, dt_conv_layer, .in = 4, .out = 3,
+            .kernel = { 3, 3 }, .conv = dt_conv_defaults())
 
 static dt_status make_bad(dt_ctx *ctx, dt_module **out)
 {

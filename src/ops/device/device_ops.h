@@ -62,4 +62,18 @@ void dt__device_through(const dt_call *c, const dt_op *base);
 /* The same where base's results are codes divided by `scale`: they are multiplied by it again. */
 void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale);
 
+/* Operands of cases: the scale 1, the zero point 0, and the ends of int8. */
+#define DT__CASE_SCALE                                                                             \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 1 }                                                      \
+    }
+#define DT__CASE_ZERO                                                                              \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
+    }
+#define DT__CASE_ENDS                                                                              \
+    {                                                                                              \
+        { 2 }, .given = true, .values = { -128, 127 }                                              \
+    }
+
 #endif

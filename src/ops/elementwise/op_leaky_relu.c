@@ -1,8 +1,7 @@
 /* Leaky relu, element by element (Maas et al. 2013).
  *     y = x > 0 ? x : slope x      dx = x > 0 ? dy : slope dy
  * One bit per element is kept for backward, as result 1. */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
+#include "ops/elementwise/unary.h"
 
 #include <math.h>
 
@@ -25,10 +24,7 @@ static dt_status shape(dt_call *c)
     if (!isfinite(slope_of(c))) {
         return dt_refuse(c, DT_ERR_ARG, "slope is %g; it must be finite", slope_of(c));
     }
-    DT__TRY(dt__shape_like(c, 0));
-    if (!c->recording) return DT_OK;
-    const int64_t bytes = dt__ceil_div(c->y->count, 8);
-    return dt_result(c, 1, DT_U8, 1, &bytes);
+    return dt__shape_with_bits(c);
 }
 
 static void forward(const dt_call *c)
