@@ -93,6 +93,17 @@ typedef struct dt__case_tensor {
 #define DT__SCALAR (-1)
 #define DT__NAN __builtin_nan("")
 
+/* For the braces of cases: a list; a tensor of dims DT__LIST(...) with these values; options. */
+#define DT__LIST(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define DT__GIVEN(extents, ...)                                                                    \
+    {                                                                                              \
+        extents, .given = true, .values = { __VA_ARGS__ }                                          \
+    }
+#define DT__WITH(type, ...) (&(const type){ __VA_ARGS__ })
+
 typedef struct dt__case {
     const char *name;
     dt__case_tensor in[DT__CASE_IN];

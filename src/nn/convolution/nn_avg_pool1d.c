@@ -16,10 +16,7 @@ DT__MAKE(make_strided, dt_avg_pool1d_create(ctx, &strided, out))
 DT__MAKE(make_none, dt_avg_pool1d_create(ctx, &none, out))
 DT__MAKE(make_back, dt_avg_pool1d_create(ctx, &back, out))
 
-#define SIGNAL                                                                                     \
-    {                                                                                              \
-        { 1, 1, 5 }, .given = true, .values = { 1, 5, -2, 4, 3 }                                   \
-    }
+#define SIGNAL DT__GIVEN(DT__LIST(1, 1, 5), 1, 5, -2, 4, 3)
 
 static const dt__layer_case cases[] = {
     { "the defaults", make, .in = { SIGNAL }, .n_y = 2, .y = { 3, 1 } },

@@ -16,10 +16,7 @@ DT__MAKE(make_strided, dt_avg_pool2d_create(ctx, &strided, out))
 DT__MAKE(make_flat, dt_avg_pool2d_create(ctx, &flat, out))
 DT__MAKE(make_back, dt_avg_pool2d_create(ctx, &back, out))
 
-#define IMAGE                                                                                      \
-    {                                                                                              \
-        { 1, 1, 2, 3 }, .given = true, .values = { 1, 5, -2, 3, 4, 0 }                             \
-    }
+#define IMAGE DT__GIVEN(DT__LIST(1, 1, 2, 3), 1, 5, -2, 3, 4, 0)
 
 static const dt__layer_case cases[] = {
     { "the defaults", make, .in = { IMAGE }, .n_y = 1, .y = { 3.25 } },

@@ -15,10 +15,7 @@ DT__MAKE(make_heavy, dt_batch_norm1d_create(ctx, 2, 1.1, 1e-5, out))
 DT__MAKE(make_negative, dt_batch_norm1d_create(ctx, 2, 0.1, -1e-5, out))
 
 #define STATE "weight bias !running_mean !running_var"
-#define BATCH                                                                                      \
-    {                                                                                              \
-        { 4, 2 }, .given = true, .values = { 1, 5, 3, 5, 1, 7, 3, 7 }                              \
-    }
+#define BATCH DT__GIVEN(DT__LIST(4, 2), 1, 5, 3, 5, 1, 7, 3, 7)
 #define GIVEN                                                                                      \
     {                                                                                              \
         { "weight", { 2, 3 } },                                                                    \

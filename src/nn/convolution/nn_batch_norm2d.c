@@ -14,10 +14,7 @@ DT__MAKE(make_heavy, dt_batch_norm2d_create(ctx, 2, 1.1, 1e-5, out))
 DT__MAKE(make_negative, dt_batch_norm2d_create(ctx, 2, 0.1, -1e-5, out))
 
 #define STATE "weight bias !running_mean !running_var"
-#define BATCH                                                                                      \
-    {                                                                                              \
-        { 1, 2, 2, 2 }, .given = true, .values = { 1, 3, 1, 3, 5, 5, 7, 7 }                        \
-    }
+#define BATCH DT__GIVEN(DT__LIST(1, 2, 2, 2), 1, 3, 1, 3, 5, 5, 7, 7)
 #define GIVEN                                                                                      \
     {                                                                                              \
         { "weight", { 2, 3 } },                                                                    \

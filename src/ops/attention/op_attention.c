@@ -191,12 +191,9 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     return out[0];
 }
 
-#define NOT_CAUSAL                                                                                 \
-    &(const dt_attention_options) { .causal = false }
-#define SCALE(s)                                                                                   \
-    &(const dt_attention_options) { .causal = true, .scale = s }
-#define WINDOW(n)                                                                                  \
-    &(const dt_attention_options) { .causal = true, .window = n }
+#define NOT_CAUSAL DT__WITH(dt_attention_options, .causal = false)
+#define SCALE(s) DT__WITH(dt_attention_options, .causal = true, .scale = s)
+#define WINDOW(n) DT__WITH(dt_attention_options, .causal = true, .window = n)
 #define DOCUMENTS(...) __VA_ARGS__, .low = -1, .high = 2, .dtype = DT_I32
 #define ABSENT                                                                                     \
     {                                                                                              \

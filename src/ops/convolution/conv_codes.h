@@ -47,10 +47,4 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         return dt__conv_apply(t, &dt__op_##op_name, (dt_tensor *[]){ x, weight, bias }, options);  \
     }
 
-/* The pair of a case's options in two dimensions. */
-#define DT__PAIR(rows, columns)                                                                    \
-    {                                                                                              \
-        rows, columns                                                                              \
-    }
-
 #endif

@@ -17,7 +17,7 @@ DT__CONV_OP(conv1d,
             keys, lower)
 
 #define WITH(s, p, d, g)                                                                           \
-    &(const dt_conv_options) { .stride = { s }, .padding = { p }, .dilation = { d }, .groups = g }
+    DT__WITH(dt_conv_options, .stride = { s }, .padding = { p }, .dilation = { d }, .groups = g)
 
 static const dt__case cases[] = {
     { "values",

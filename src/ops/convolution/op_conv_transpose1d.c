@@ -19,10 +19,8 @@ DT__CONV_OP(conv_transpose1d,
             lower)
 
 #define WITH(s, p, d, o, g)                                                                        \
-    &(const dt_conv_options)                                                                       \
-    {                                                                                              \
-        .stride = { s }, .padding = { p }, .dilation = { d }, .output_padding = { o }, .groups = g \
-    }
+    DT__WITH(dt_conv_options, .stride = { s }, .padding = { p }, .dilation = { d },                \
+             .output_padding = { o }, .groups = g)
 
 static const dt__case cases[] = {
     { "values",

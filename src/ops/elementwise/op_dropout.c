@@ -71,8 +71,7 @@ dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)
     return dt_apply(t, &dt__op_dropout, DT__CALL_WITH(&(options){ p }, x));
 }
 
-#define RATE(p)                                                                                    \
-    &(const options) { p }
+#define RATE(p) DT__WITH(options, p)
 
 static const dt__case cases[] = {
     { "half", .in = { { { 5, 7 } } } },

@@ -68,8 +68,7 @@ dt_tensor *dt_elu(dt_tape *t, dt_tensor *x, double alpha)
     return dt_apply(t, &dt__op_elu, DT__CALL_WITH(&(options){ alpha }, x));
 }
 
-#define ALPHA(value)                                                                               \
-    &(const options) { value }
+#define ALPHA(value) DT__WITH(options, value)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 6 }, .given = true, .values = { -100, -1, -1e-6, 0, 0.5, 3 } } },

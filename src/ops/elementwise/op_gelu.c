@@ -80,8 +80,7 @@ dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)
     return dt_apply(t, &dt__op_gelu, DT__CALL_WITH(&(options){ approximate }, x));
 }
 
-#define FORM(form)                                                                                 \
-    &(const options) { form }
+#define FORM(form) DT__WITH(options, form)
 
 static const dt__case cases[] = {
     { "erf", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,

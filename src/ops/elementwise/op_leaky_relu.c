@@ -66,8 +66,7 @@ dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope)
     return dt_apply(t, &dt__op_leaky_relu, DT__CALL_WITH(&(options){ slope }, x));
 }
 
-#define SLOPE(value)                                                                               \
-    &(const options) { value }
+#define SLOPE(value) DT__WITH(options, value)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } },

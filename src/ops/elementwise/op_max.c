@@ -78,8 +78,7 @@ dt_tensor *dt_max(dt_tape *t, dt_tensor *x, int64_t dim, bool keepdim, dt_tensor
     return out[0];
 }
 
-#define ALONG(...)                                                                                 \
-    &(const options) { __VA_ARGS__ }
+#define ALONG(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 3 }, .given = true, .values = { 1, 3, 2, -1, -5, -1 } } }, .n_y = 2,

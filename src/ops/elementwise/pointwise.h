@@ -36,8 +36,7 @@ static inline int dt__loss_reduction(const void *options)
 {
     return ((const dt__loss_options *)options)->reduction;
 }
-#define DT__BY(reduction)                                                                          \
-    &(const dt__loss_options) { reduction }
+#define DT__BY(reduction) DT__WITH(dt__loss_options, reduction)
 
 /* For lowering: the mean or sum of e. */
 dt_tensor *dt__reduced(dt_tape *t, dt_tensor *e, int reduction);

@@ -164,8 +164,7 @@ dt_tensor *dt_weighted_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels
 }
 
 #define LABELS(...) __VA_ARGS__, .low = 0, .high = 3, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_cross_entropy_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_cross_entropy_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

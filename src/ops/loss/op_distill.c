@@ -123,8 +123,7 @@ dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher, dt_ten
 }
 
 #define LABEL(count, ...) __VA_ARGS__, .low = 0, .high = count, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_distill_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_distill_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -82,8 +82,7 @@ dt_tensor *dt_huber_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, double del
     return dt_apply(t, &dt__op_huber_loss, DT__CALL_WITH(&o, x, target));
 }
 
-#define BY(...)                                                                                    \
-    &(const options) { __VA_ARGS__ }
+#define BY(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", /* 1/2, 3 - 1/2, 1/8 */

@@ -372,8 +372,7 @@ dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
 }
 
 #define LABEL(count, ...) __VA_ARGS__, .low = 0, .high = count, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_linear_cross_entropy_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_linear_cross_entropy_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -66,8 +66,7 @@ dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
     return dt_apply(t, &dt__op_fold_factor, DT__CALL_WITH(options, weight, var));
 }
 
-#define KEEP                                                                                       \
-    &(const dt_fold_factor_options) { 0, true }
+#define KEEP DT__WITH(dt_fold_factor_options, 0, true)
 
 static const dt__case cases[] = {
     { "values",

@@ -121,8 +121,7 @@ dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor 
     return dt_apply(t, &dt__op_group_norm, DT__CALL_WITH(options, x, weight, bias));
 }
 
-#define GROUPS(n)                                                                                  \
-    &(const dt_group_norm_options) { n, 1e-5 }
+#define GROUPS(n) DT__WITH(dt_group_norm_options, n, 1e-5)
 
 static const dt__case cases[] = {
     { "values",

@@ -101,8 +101,7 @@ dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor 
                     options);
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_layer_norm_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_layer_norm_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -84,8 +84,7 @@ dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps)
                     &(options){ eps });
 }
 
-#define WITH(eps)                                                                                  \
-    &(const options) { eps }
+#define WITH(eps) DT__WITH(options, eps)
 
 static const dt__case cases[] = {
     { "values",

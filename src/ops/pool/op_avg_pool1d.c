@@ -37,8 +37,7 @@ dt_tensor *dt_avg_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *option
     return dt_apply(t, &dt__op_avg_pool1d, DT__CALL_WITH(options, x));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_pool_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_pool_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -26,8 +26,7 @@ dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *option
     return dt_apply(t, &dt__op_avg_pool2d, DT__CALL_WITH(options, x));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_pool_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_pool_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 1, 2, 4 }, .given = true, .values = { 1, 3, -1, -2, 2, 0, 4, 3 } } },

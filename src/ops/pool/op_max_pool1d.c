@@ -38,11 +38,7 @@ dt_tensor *dt_max_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *o, dt_
     return dt__max_pool_apply(t, &dt__op_max_pool1d, x, o, index);
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt__max_pool_options)                                                                  \
-    {                                                                                              \
-        .pool = { __VA_ARGS__ }                                                                    \
-    }
+#define WITH(...) DT__WITH(dt__max_pool_options, .pool = { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "values",

@@ -57,12 +57,6 @@ void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, 
     }
 
 /* Options of a case: the size. */
-#define DT__TO(...)                                                                                \
-    &(const dt__size_options)                                                                      \
-    {                                                                                              \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+#define DT__TO(...) DT__WITH(dt__size_options, { __VA_ARGS__ })
 
 #endif

@@ -288,8 +288,7 @@ dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bia
     return dt_linear_act(t, x, weight, bias, NULL);
 }
 
-#define THEN(activation)                                                                           \
-    &(const options) { activation }
+#define THEN(activation) DT__WITH(options, activation)
 
 static const dt__case cases[] = {
     { "values",

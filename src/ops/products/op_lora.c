@@ -148,8 +148,7 @@ dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *a, dt_tensor *b, do
                     DT__CALL_WITH(&(dt_lora_weight_options){ alpha }, weight, a, b));
 }
 
-#define ALPHA(alpha)                                                                               \
-    &(const dt_lora_weight_options) { alpha }
+#define ALPHA(alpha) DT__WITH(dt_lora_weight_options, alpha)
 
 static const dt__case cases[] = {
     { "values",

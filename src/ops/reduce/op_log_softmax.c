@@ -14,8 +14,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
 
 DT__ALONG_OP(log_softmax, "y = x - max - log(sum of exp(x - max)) along `dim`")
 
-#define ALONG(dim)                                                                                 \
-    &(const dt__dim_options) { dim }
+#define ALONG(dim) DT__WITH(dt__dim_options, dim)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, 0 } } }, .n_y = 4,

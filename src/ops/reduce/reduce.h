@@ -18,12 +18,7 @@ void dt__reduce_forward(const dt_call *c, double divisor);
 void dt__reduce_backward(const dt_call *c, const void *dy, dt_tensor *dx);
 
 /* Options of cases: dimensions, which KEEP keeps as extents of 1. */
-#define DT__OVER(...)                                                                              \
-    &(const dt_reduce_options)                                                                     \
-    {                                                                                              \
-        .dims = { __VA_ARGS__ }                                                                    \
-    }
-#define DT__KEEP(...)                                                                              \
-    &(const dt_reduce_options) { .dims = { __VA_ARGS__ }, .keepdim = true }
+#define DT__OVER(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ })
+#define DT__KEEP(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ }, .keepdim = true)
 
 #endif

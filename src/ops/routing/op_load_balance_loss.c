@@ -105,8 +105,7 @@ dt_tensor *dt_load_balance_loss(dt_tape *t, dt_tensor *logits,
     return dt_apply(t, &dt__op_load_balance_loss, DT__CALL_WITH(options, logits));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_load_balance_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_load_balance_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "even", .in = { { { 2, 2 }, .given = true, .values = { 1, -1, -1, 1 } } },

@@ -128,8 +128,7 @@ dt_tensor *dt_moe_router(dt_tape *t, dt_tensor *logits, const dt_moe_router_opti
     return out[0];
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_moe_router_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_moe_router_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 3 }, .given = true, .values = { 0, 2, 1, -1, -1, 3 } } },

@@ -92,8 +92,7 @@ dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
     {                                                                                              \
         { 0, LONG }, .dtype = DT_U8                                                                \
     }
-#define ALONG(dim)                                                                                 \
-    &(const dt__dim_options) { dim }
+#define ALONG(dim) DT__WITH(dt__dim_options, dim)
 
 static const dt__case cases[] = {
     { "values",

@@ -72,8 +72,7 @@ dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end)
     return dt_apply(t, &dt__op_flatten, DT__CALL_WITH((&(options){ start, end }), x));
 }
 
-#define DIMS(start, end)                                                                           \
-    &(const options) { start, end }
+#define DIMS(start, end) DT__WITH(options, start, end)
 
 static const dt__case cases[] = {
     { "whole", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 4,

@@ -133,7 +133,7 @@ dt_tensor *dt_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options)
 }
 
 #define PADS(mode_, n, ...)                                                                        \
-    &(const dt_pad_options) { .pads = { n, { __VA_ARGS__ } }, .mode = mode_, .value = 0.5 }
+    DT__WITH(dt_pad_options, .pads = { n, { __VA_ARGS__ } }, .mode = mode_, .value = 0.5)
 
 static const dt__case cases[] = {
     { "constant", .in = { { { 1, 2 }, .given = true, .values = { 1, 2 } } },

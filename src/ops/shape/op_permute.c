@@ -58,13 +58,7 @@ dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
     return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
 }
 
-#define DIMS(...)                                                                                  \
-    &(const options)                                                                               \
-    {                                                                                              \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+#define DIMS(...) DT__WITH(options, { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

@@ -79,13 +79,7 @@ dt_tensor *dt_contiguous(dt_tape *t, dt_tensor *x)
     return dt_reshape(t, x, x->rank, x->dims);
 }
 
-#define TO(...)                                                                                    \
-    &(const options)                                                                               \
-    {                                                                                              \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+#define TO(...) DT__WITH(options, { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "inferred", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

@@ -104,13 +104,8 @@ dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 }
 
 #define CUT(dim, start, stop, step)                                                                \
-    &(const dt_slice_options)                                                                      \
-    {                                                                                              \
-        .dims = { 1, { dim } }, .starts = { 1, { start } }, .stops = { 1, { stop } }, .steps = {   \
-            1,                                                                                     \
-            { step }                                                                               \
-        }                                                                                          \
-    }
+    DT__WITH(dt_slice_options, .dims = { 1, { dim } }, .starts = { 1, { start } },                 \
+             .stops = { 1, { stop } }, .steps = { 1, { step } })
 
 static const dt_slice_options both = {
     .dims = { 2, { 0, -1 } },

@@ -16,8 +16,7 @@ static void forward(const dt_call *c)
 
 DT__INPLACE_OP(add_, "x = x + factor * other, broadcasting; without other x + factor")
 
-#define BY(factor)                                                                                 \
-    &(const dt__factor_options) { factor }
+#define BY(factor) DT__WITH(dt__factor_options, factor)
 
 static const dt__case cases[] = {
     { "values",

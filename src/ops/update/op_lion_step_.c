@@ -69,8 +69,7 @@ dt_tensor *dt_lion_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m,
     return dt_apply(t, &dt__op_lion_step_, DT__CALL_WITH(options, p, g, m));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_lion_step_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_lion_step_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "first",

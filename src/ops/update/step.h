@@ -54,8 +54,7 @@ static inline double dt__step_factor(double given) { return given == 0 ? 1 : giv
     }
 
 /* Of their cases: options, and both moments. */
-#define DT__ADAM(...)                                                                              \
-    &(const dt_adam_step_options) { __VA_ARGS__ }
+#define DT__ADAM(...) DT__WITH(dt_adam_step_options, __VA_ARGS__)
 #define DT__MOMENTS(...)                                                                           \
     { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }
 
