@@ -41,9 +41,7 @@ static inline dt__lines dt__lines_of(const dt_tensor *x, int dim)
         .in_name = { "x" },                                                                        \
         .out_name = { "y" },                                                                       \
         .saves = { .y = DT_VALUE },                                                                \
-        .options_size = sizeof(dt__dim_options),                                                   \
-        .defaults = &dt__dim_defaults,                                                             \
-        .keys = dt__dim_keys,                                                                      \
+        DT__OP_OPTIONS(dt__dim_options, dt__dim_defaults, dt__dim_keys),                           \
         .shape = dt__along_shape,                                                                  \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \

@@ -30,9 +30,7 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         .optional = { [DT__CONV_BIAS] = true },                                                    \
         .saves = { .arg = { DT_VALUE, DT_VALUE } },                                                \
         .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },                                \
-        .options_size = sizeof(dt_conv_options),                                                   \
-        .defaults = &dt__conv_default,                                                             \
-        .keys = key_table,                                                                         \
+        DT__OP_OPTIONS(dt_conv_options, dt__conv_default, key_table),                              \
         .shape = dt__conv_shape,                                                                   \
         .forward = dt__conv_forward,                                                               \
         .forward_codes = dt__conv_forward_codes,                                                   \

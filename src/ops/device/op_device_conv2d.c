@@ -16,9 +16,7 @@ const dt_op dt__op_device_conv2d = {
     .name = "device_conv2d",
     .text = "conv2d of int8 codes, requantized",
     DT__DEVICE_PRODUCT,
-    .options_size = sizeof(dt_device_conv_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_device_conv_options, defaults, keys),
 };
 
 dt_tensor *dt_device_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

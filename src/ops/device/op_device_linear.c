@@ -15,9 +15,7 @@ const dt_op dt__op_device_linear = {
     .name = "device_linear",
     .text = "linear of int8 codes, requantized",
     DT__DEVICE_PRODUCT,
-    .options_size = sizeof(dt_device_linear_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_device_linear_options, defaults, keys),
 };
 
 dt_tensor *dt_device_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,

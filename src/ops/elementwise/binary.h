@@ -55,9 +55,7 @@ dt_status dt__inplace_shape(dt_call *c);
         .text = formula,                                                                           \
         .in_name = { "x", "other" },                                                               \
         .role = { DT_WRITE, DT_READ },                                                             \
-        .options_size = sizeof(dt__factor_options),                                                \
-        .defaults = &dt__factor_defaults,                                                          \
-        .keys = dt__factor_keys,                                                                   \
+        DT__OP_OPTIONS(dt__factor_options, dt__factor_defaults, dt__factor_keys),                  \
         .shape = dt__inplace_shape,                                                                \
         .forward = forward,                                                                        \
     };                                                                                             \

@@ -43,8 +43,8 @@
 /* The shape function of an op that keeps a bit per element for backward, as result 1. */
 dt_status dt__shape_with_bits(dt_call *c);
 
-/* Defines an op of kernel `kernel` that keeps such bits, named `bits`: y depends on x where they are
- * set, and then dx = dy. */
+/* Defines an op of kernel `kernel` that keeps such bits, named `bits`: dx = dy where they are set,
+ * else 0. */
 #define DT__MASKED(op_name, formula, bits, kernel, meaning)                                        \
     static void op_name##_forward(const dt_call *c)                                                \
     {                                                                                              \

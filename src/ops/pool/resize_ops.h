@@ -42,9 +42,7 @@ void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, 
         .in_name = { "x" },                                                                        \
         .out_name = { "y" },                                                                       \
         .ungrouped = copies,                                                                       \
-        .options_size = sizeof(dt__size_options),                                                  \
-        .defaults = &dt__size_defaults,                                                            \
-        .keys = dt__size_keys##axes,                                                               \
+        DT__OP_OPTIONS(dt__size_options, dt__size_defaults, dt__size_keys##axes),                  \
         .shape = dt__size_shape##axes,                                                             \
         .forward = forward,                                                                        \
         .backward = backward,                                                                      \

@@ -65,9 +65,7 @@ const dt_op dt__op_sgd_step_ = {
     .text = "g += decay p; buffer = momentum buffer + (1-dampening) g; p -= lr buffer",
     .in_name = { "p", "g", "buffer" },
     .role = { DT_WRITE, DT_READ, DT_WRITE },
-    .options_size = sizeof(dt_sgd_step_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_sgd_step_options, defaults, keys),
     .shape = shape,
     .forward = forward,
 };

@@ -41,9 +41,7 @@ static inline double dt__step_factor(double given) { return given == 0 ? 1 : giv
         .text = formula,                                                                           \
         .in_name = { "p", "g", "m", "v" },                                                         \
         .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },                                         \
-        .options_size = sizeof(dt_adam_step_options),                                              \
-        .defaults = &dt__adam_defaults,                                                            \
-        .keys = dt__adam_keys,                                                                     \
+        DT__OP_OPTIONS(dt_adam_step_options, dt__adam_defaults, dt__adam_keys),                    \
         .shape = dt__adam_shape,                                                                   \
         .forward = forward,                                                                        \
     };                                                                                             \
