@@ -63,9 +63,9 @@ typedef struct dt__layer_cases {
 #define DT__MAKE(name, call)                                                                       \
     static dt_status name(dt_ctx *ctx, dt_module **out) { return call; }
 
-/* The same by `make` from options of a type. */
-#define DT__MAKE_OF(name, make, type, ...)                                                         \
-    DT__MAKE(name, make(ctx, &(const type){ __VA_ARGS__ }, out))
+/* The same by a create function, from options of a type. */
+#define DT__MAKE_OF(name, create, type, ...)                                                       \
+    DT__MAKE(name, create(ctx, &(const type){ __VA_ARGS__ }, out))
 
 /* Ends a file nn_<name>.c. Without it the tests do not link: dt__cases_of_layer_<name> is
  * missing. */

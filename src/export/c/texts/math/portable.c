@@ -1,4 +1,5 @@
 /* What these functions count on: floats of IEEE 754 that are rounded as they are written. */
+#include <stdint.h>
 #if defined(__STDC_HOSTED__) && __STDC_HOSTED__ == 0
 #include <stddef.h>
 #ifdef __cplusplus
