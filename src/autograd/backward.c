@@ -4,9 +4,6 @@
 #include "autograd/op.h"
 #include "autograd/segment.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static dt_status check_versions(const dt_call *c, const dt__record *r)
 {
     for (int i = 0; i < r->n_in + r->n_out; i++) {

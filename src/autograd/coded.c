@@ -129,8 +129,7 @@ dt_status dt_coded_range(const dt_tensor *x, float *scale, int *zero_point)
 
 dt_status dt_coded_read(const dt_tensor *x, int8_t *to)
 {
-    DT__NEED(NULL, x);
-    DT__NEED(x->ctx, to);
+    DT__NEED2(x->ctx, x, to);
     DT__TRY(check(x));
     const dt__codes *codes = x->ext;
     for (int64_t i = 0; i < x->count; i++) to[i] = (int8_t)(codes->u[i] - 128);

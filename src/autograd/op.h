@@ -74,6 +74,10 @@ static inline int64_t dt__rows(const dt_tensor *x)
     return rows;
 }
 
+/* The fields of a dt_op that has options: their type, their defaults and the table of their keys. */
+#define DT__OP_OPTIONS(type, first, table)                                                         \
+    .options_size = sizeof(type), .defaults = &(first), .keys = table
+
 /* ---- cases: what tests try of an op, written beside it --------------------------------------- */
 
 #define DT__CASE_IN 7
@@ -92,6 +96,17 @@ typedef struct dt__case_tensor {
 
 #define DT__SCALAR (-1)
 #define DT__NAN __builtin_nan("")
+
+/* For the braces of cases: a list; a tensor of dims DT__LIST(...) with these values; options. */
+#define DT__LIST(...)                                                                              \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define DT__GIVEN(extents, ...)                                                                    \
+    {                                                                                              \
+        extents, .given = true, .values = { __VA_ARGS__ }                                          \
+    }
+#define DT__WITH(type, ...) (&(const type){ __VA_ARGS__ })
 
 typedef struct dt__case {
     const char *name;

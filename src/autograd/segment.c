@@ -5,8 +5,6 @@
  * order of a pass without checkpointing. */
 #include "autograd/segment.h"
 
-#include "autograd/op.h"
-
 #include <string.h>
 
 typedef struct options {

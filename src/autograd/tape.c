@@ -7,8 +7,7 @@
 
 dt_status dt_tape_create(dt_ctx *ctx, dt_tape **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__kernels_open(ctx));
     dt_tape *t = dt__alloc_zero(ctx, sizeof *t);

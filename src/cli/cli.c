@@ -5,7 +5,6 @@
 #include "cli/shipped.h"
 #include "cli/print/text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,10 +1,8 @@
 /* --format: reads the format of prompts that a model was trained on from its file (detent.data). */
 #include "cli/cli.h"
-#include "cli/print/text.h"
 
 #include <detent/io.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 int cli_prompt_format(const cli_args *args, dt_ctx *ctx, const dt_model_info *info, char **out)

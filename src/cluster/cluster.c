@@ -15,7 +15,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #define AWAKE 5e-5     /* seconds of asking before the first sleep */
 #define WELCOME 30.0   /* seconds that MPI may always take to start */

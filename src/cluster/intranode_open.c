@@ -12,7 +12,6 @@
 
 #include "core/system/system_calls.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -22,6 +22,23 @@
         if ((pointer) == NULL) return dt__is_null(ctx, __func__, #pointer);                        \
     } while (0)
 
+/* The same for several, in their order; `ctx` is read when `first` is not NULL. */
+#define DT__NEED2(ctx, first, second)                                                              \
+    do {                                                                                           \
+        DT__NEED(NULL, first);                                                                     \
+        DT__NEED(ctx, second);                                                                     \
+    } while (0)
+#define DT__NEED3(ctx, first, second, third)                                                       \
+    do {                                                                                           \
+        DT__NEED2(ctx, first, second);                                                             \
+        DT__NEED(ctx, third);                                                                      \
+    } while (0)
+#define DT__NEED4(ctx, first, second, third, fourth)                                               \
+    do {                                                                                           \
+        DT__NEED3(ctx, first, second, third);                                                      \
+        DT__NEED(ctx, fourth);                                                                     \
+    } while (0)
+
 /* The same in an op, whose tape keeps the error that it has. */
 #define DT__NEED_OP(tape, pointer)                                                                 \
     do {                                                                                           \

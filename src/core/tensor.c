@@ -209,8 +209,7 @@ dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const i
 dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                            dt_tensor **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
     memset((*out)->storage->data, 0, (*out)->storage->bytes);
     return DT_OK;
@@ -219,8 +218,7 @@ dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t 
 dt_status dt_tensor_from(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                          const void *data, dt_tensor **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     DT__TRY(dt__tensor_create_raw(ctx, dtype, rank, dims, out));
     if ((*out)->storage->bytes > 0) {
         memcpy((*out)->storage->data, data, (*out)->storage->bytes);

@@ -5,7 +5,6 @@
 #include "data/tables/merging.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -452,9 +451,7 @@ static dt_status fill_store(dt__array_store *s, const dt_arrays *a, int64_t coun
 
 dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, arrays);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, arrays, out);
     int64_t count;
     *out = NULL;
     DT__TRY(check_shape(ctx, arrays, &count));

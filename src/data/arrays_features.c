@@ -103,8 +103,7 @@ static dt_status check(const dt_dataset *d, const conversion *c)
 
 dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, options);
+    DT__NEED2(NULL, d, options);
     conversion c = { .d = d, .options = options };
     const dt__array_store *s = d->arrays;
     DT__TRY(dt_features_create(d->ctx, options, &c.features));

@@ -109,8 +109,7 @@ int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled)
 
 dt_status dt_dataset_split(dt_dataset *d, int64_t count, dt_dataset **out)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, out);
+    DT__NEED2(NULL, d, out);
     *out = NULL;
     if (count < 0 || count > d->count) {
         return dt_fail(d->ctx, DT_ERR_ARG, "dataset: %lld %s to split off: expected 0 to %lld",

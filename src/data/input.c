@@ -205,10 +205,7 @@ dt_status dt__input_all(dt_ctx *ctx, const char *path, size_t most, uint8_t **ou
 
 dt_status dt_text_read(dt_ctx *ctx, const char *path, char **text, size_t *bytes)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, text);
-    DT__NEED(ctx, bytes);
+    DT__NEED4(ctx, ctx, path, text, bytes);
     uint8_t *all;
     *text = NULL;
     DT__TRY(dt__input_all(ctx, path, MOST_TEXT, &all, bytes));

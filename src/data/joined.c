@@ -373,9 +373,7 @@ static dt_status set(dt__joined *j, const dt_joined_output *from, dt__joined_par
 
 dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, join);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, join, out);
     *out = NULL;
     DT__TRY(check_join(ctx, join));
     dt__joined *j = dt__alloc_zero(ctx, sizeof *j);

@@ -152,8 +152,7 @@ static dt_status fill_loader(dt_loader *l)
 
 dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *options, dt_loader **out)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, out);
+    DT__NEED2(NULL, d, out);
     *out = NULL;
     const dt_loader_options o = options == NULL ? dt_loader_defaults() : *options;
     DT__TRY(check_options(d, &o));
@@ -359,9 +358,7 @@ dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_
 
 dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 {
-    DT__NEED(NULL, l);
-    DT__NEED(NULL, x);
-    DT__NEED(NULL, target);
+    DT__NEED3(NULL, l, x, target);
     const int k = l->next.batch == l->batches - 1 && l->x[1] != NULL;
     void *value = dt_data_mut(l->x[k]), *wanted = dt_data_mut(l->target[k]);
     if (value == NULL || wanted == NULL) return dt_error_status(l->ctx);

@@ -83,8 +83,7 @@ static dt_status find_index(const dt_dataset *d, dt_target_look *out)
 
 dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(d->ctx, out);
+    DT__NEED2(d->ctx, d, out);
     if (d->kind != &dt__data_arrays || d->count == 0) {
         return dt_fail(d->ctx, DT_ERR_ARG, "look: expected arrays, not %s", d->kind->examples);
     }

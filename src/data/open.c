@@ -349,10 +349,7 @@ static dt_status open_source(dt_ctx *ctx, const dt_data_options *o, dt_dataset *
 dt_status dt_data_open(dt_ctx *ctx, const dt_data_options *options, dt_dataset **train,
                        dt_dataset **validation, dt_dataset **test)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, train);
-    DT__NEED(ctx, validation);
-    DT__NEED(ctx, test);
+    DT__NEED4(ctx, ctx, train, validation, test);
     dt_dataset **const out[] = { train, validation, test };
     for (int i = 0; i < 3; i++) *out[i] = NULL;
     const dt_data_options o = options == NULL ? dt_data_defaults() : *options;

@@ -3,7 +3,6 @@
  * arrays are; so every input is held against the targets by the readers. Then they are joined. */
 #include "core/block_list.h"
 #include "core/text/ending.h"
-#include "data/files/array_file.h"
 #include "data/joined.h"
 #include "data/tables/tables.h"
 

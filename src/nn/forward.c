@@ -7,8 +7,6 @@
 #include "nn/cache/calib_cache.h"
 #include "nn/checkpointing.h"
 
-#include <string.h>
-
 #define DEEPEST 256 /* modules that run inside of each other */
 
 /* ---- one module ----------------------------------------------------------------------------- */

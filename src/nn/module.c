@@ -7,8 +7,7 @@
 dt_status dt_module_create(dt_ctx *ctx, const dt_module_type *type, size_t state_bytes,
                            dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (type == NULL || type->name == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "module: expected a type with a name");

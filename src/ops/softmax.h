@@ -23,4 +23,33 @@ static inline dt__lines dt__lines_of(const dt_tensor *x, int dim)
     return l;
 }
 
+/* Defines an op along `dim` by kernels `kernel` and <kernel>_backward, and its public function. */
+#define DT__ALONG_OP(kernel, formula)                                                              \
+    static void forward(const dt_call *c)                                                          \
+    {                                                                                              \
+        const dt__lines l = dt__lines_of(c->arg[0], (int)c->state[0]);                             \
+        c->kernels->kernel(&l, dt__data(c->arg[0]), dt__data_mut(c->y));                           \
+    }                                                                                              \
+    static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
+    {                                                                                              \
+        const dt__lines l = dt__lines_of(dy, (int)c->state[0]);                                    \
+        c->kernels->kernel##_backward(&l, dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0])); \
+    }                                                                                              \
+    const dt_op dt__op_##kernel = {                                                                \
+        .name = #kernel,                                                                           \
+        .text = formula,                                                                           \
+        .in_name = { "x" },                                                                        \
+        .out_name = { "y" },                                                                       \
+        .saves = { .y = DT_VALUE },                                                                \
+        DT__OP_OPTIONS(dt__dim_options, dt__dim_defaults, dt__dim_keys),                           \
+        .shape = dt__along_shape,                                                                  \
+        .forward = forward,                                                                        \
+        .backward = backward,                                                                      \
+        .lower = lower,                                                                            \
+    };                                                                                             \
+    dt_tensor *dt_##kernel(dt_tape *t, dt_tensor *x, int64_t dim)                                  \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##kernel, DT__CALL_WITH(&(dt__dim_options){ dim }, x));         \
+    }
+
 #endif

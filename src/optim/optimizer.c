@@ -347,8 +347,7 @@ static dt_status visit_tensor(void *user, const dt__optimizer_state *s)
 
 dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user)
 {
-    DT__NEED(NULL, o);
-    DT__NEED(NULL, visit);
+    DT__NEED2(NULL, o, visit);
     return dt__optimizer_visit(o, visit_tensor, &(visiting){ visit, user });
 }
 

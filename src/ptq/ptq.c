@@ -11,8 +11,6 @@
 #include "qat/convert.h"
 #include "qat/prepare.h"
 
-#include <stdio.h>
-
 typedef dt__ptq_work work;
 
 static const char *path_of_weight(const work *w, const dt_module *layer)

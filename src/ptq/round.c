@@ -11,7 +11,6 @@
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
@@ -290,10 +289,7 @@ dt_status dt__round_one(dt_ctx *ctx, const dt_round_work *work, bool unseen, dt_
 dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
                    dt_round_report *report)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, work);
-    DT__NEED(ctx, work->weight);
-    DT__NEED(ctx, out);
+    DT__NEED4(ctx, ctx, work, work->weight, out);
     if (work->op != NULL && work->op->kind == DT_WEIGHT_GROUPED_LINEAR) {
         return dt__round_experts(ctx, work, out, report);
     }

@@ -67,8 +67,7 @@ static dt_status allocate(dt_statistics *s)
 dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, const int64_t *dims,
                                bool differ, dt_statistics **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, op);
+    DT__NEED2(ctx, ctx, op);
     if (rank > 0) DT__NEED(ctx, dims);
     DT__NEED(ctx, out);
     dt__unfolding layer;

@@ -8,7 +8,6 @@
 #include "qat/quantizer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define AT(field) .offset = offsetof(dt_lora_options, field)

@@ -9,7 +9,6 @@
 #include "qat/quantized.h"
 #include "qat/schemes/scheme.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- making --------------------------------------------------------------------------------- */

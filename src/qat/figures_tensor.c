@@ -8,7 +8,6 @@
 #include "qat/quantized.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- noise ---------------------------------------------------------------------------------- */
 

@@ -6,7 +6,6 @@
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
-#include <string.h>
 
 #define GROUPS 64     /* of a row at a time: a multiple of 8, so that masks begin at a byte */
 #define TOGETHER 4096 /* elements of rows that are processed together */

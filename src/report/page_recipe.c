@@ -2,8 +2,6 @@
  * `key: value  # origin`, deeper by two blanks below a map, or an item `- ...` of a list. */
 #include "report/page_run.h"
 
-#include "core/text/json.h"
-
 #include <stdio.h>
 #include <string.h>
 

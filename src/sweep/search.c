@@ -241,9 +241,7 @@ static dt_status name_metric(const dt__searching *a)
 dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search_options *options,
                     const dt_sweep_control *control, dt_search_summary *summary)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, summary);
+    DT__NEED3(ctx, ctx, options, summary);
     dt__searching a = { .s = { .ctx = ctx },
                         .source = recipe,
                         .o = options,

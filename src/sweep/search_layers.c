@@ -7,8 +7,6 @@
 #include "qat/convert.h"
 #include "train/run/run.h"
 
-#include <string.h>
-
 static const int bits_of[] = { 2, 4, 8 };
 
 /* The size of the groups in choice i of scales, beside that of the recipe; -1: as it is. */

@@ -3,7 +3,6 @@
 
 #include "train/task/task.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- the keys of a description -------------------------------------------------------------- */
@@ -305,9 +304,7 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
 
 dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, source);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, source, out);
     *out = NULL;
     if (source->path == NULL || source->recipe.path == NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "dt_sweep_read: no path");

@@ -6,7 +6,6 @@
 #include "sweep/sweep_plan.h"
 
 #include <stdio.h>
-#include <string.h>
 
 int64_t dt__rung_count(const dt_sweep *s)
 {

@@ -73,8 +73,7 @@ static void put_field(dt__chars *t, const char *name, const char *text)
 
 dt_status dt_sweep_json(const dt_sweep *s, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, sink);
+    DT__NEED2(NULL, s, sink);
     dt__chars t = { .ctx = s->ctx };
     put_field(&t, "{\"dir\": ", s->o.dir);
     put_field(&t, ", \"metric\": ", s->metric);

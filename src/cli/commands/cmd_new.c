@@ -4,7 +4,6 @@
 
 #include "cli/print/meter.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "cli/print/predicted.h"
 
 #include "cli/print/meter.h"
-#include "cli/print/screen.h"
 
 #include <errno.h>
 #include <math.h>

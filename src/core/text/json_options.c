@@ -5,7 +5,6 @@
 #include "core/text/json.h"
 #include "core/text/number.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool *given_of(const dt_key *key, void *options)

@@ -3,7 +3,6 @@
 #include "core/core.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct shared_text {
     atomic_int refs;

@@ -73,8 +73,7 @@ static dt_status make_sums(int64_t first, uint64_t seed, dt_dataset *d)
 dt_status dt_adder_create(dt_ctx *ctx, int64_t first, int64_t count, uint64_t seed,
                           dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (first < 0 || count < 0 || first > PAIRS - count) {
         return dt_fail(ctx, DT_ERR_ARG, "adder: %lld sums from place %lld on: expected 0 to %d",

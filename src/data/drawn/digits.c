@@ -14,7 +14,6 @@
 #include "data/drawn/dice.h"
 
 #include <math.h>
-#include <string.h>
 
 #define SIDE 28
 #define PIXELS (SIDE * SIDE)
@@ -297,8 +296,7 @@ static dt_status allocate(dt_ctx *ctx, dt_dataset *d)
 dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_target target,
                            dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     static const int64_t classes[] = { [DT_TARGET_CLASS] = DIGITS, [DT_TARGET_MASK] = DIGITS + 1 };
     *out = NULL;
     if (count < 0 || count > INT64_MAX / PIXELS) {

@@ -192,8 +192,7 @@ bool dt_dataset_is_prompted(const dt_dataset *d)
 dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int64_t vocab, int64_t context,
                          dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (n < 2 || context < 1 || vocab < 1) {
         return dt_fail(ctx, DT_ERR_ARG,

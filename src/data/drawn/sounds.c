@@ -117,9 +117,7 @@ static void draw(const dt_drawn *o, dt__dice *d, float *x, void *target)
 
 dt_status dt_sounds_create(dt_ctx *ctx, const dt_drawn *o, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, o);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, o, out);
     static const dt__drawing p = { .name = "sounds",
                                    .purpose = DT__FOR_DIGITS,
                                    .rank = 2,

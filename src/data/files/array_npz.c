@@ -9,7 +9,6 @@
 #include "data/files/array_file.h"
 #include "data/zlib_stream.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define END_SIZE 22

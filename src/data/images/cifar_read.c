@@ -152,9 +152,7 @@ static dt_status read_files(collection *c, const dt_strings *paths)
 
 dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, paths);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, paths, out);
     *out = NULL;
     if ((unsigned)kind >= DT__COUNT_OF(kinds) || paths->n < 1) {
         return dt_fail(ctx, DT_ERR_ARG,

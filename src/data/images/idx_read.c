@@ -174,9 +174,7 @@ static dt_status load_both(dt_ctx *ctx, array *images, array *labels, dt_dataset
 dt_status dt_idx_read(dt_ctx *ctx, const char *images, const char *labels, int64_t classes,
                       dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, labels);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, labels, out);
     *out = NULL;
     if (classes < 0 || classes > DT__MOST_CLASSES) {
         return dt_fail(ctx, DT_ERR_ARG, "reading IDX files: %lld classes: expected 0 (found) to %d",

@@ -89,9 +89,7 @@ static dt_status fill_header(dt_ctx *ctx, content *c, int rank, const int64_t *d
 
 dt_status dt_idx_write(const dt_dataset *d, const char *images, const char *labels)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, images);
-    DT__NEED(NULL, labels);
+    DT__NEED3(NULL, d, images, labels);
     const int64_t dims[] = { d->count, d->height, d->width };
     content pixels = { .elements = dt__dataset_image(d, 0),
                        .bytes = (size_t)(d->count * d->height * d->width) };

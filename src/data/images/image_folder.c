@@ -369,17 +369,13 @@ static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
 dt_status dt_png_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
                       dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, folder);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, folder, out);
     return read_folder(ctx, folder, PNG_FILES, options, out);
 }
 
 dt_status dt_folder_read(dt_ctx *ctx, const char *folder, const dt_png_options *options,
                          dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, folder);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, folder, out);
     return read_folder(ctx, folder, IMAGES, options, out);
 }

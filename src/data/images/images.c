@@ -160,9 +160,7 @@ static dt_status check_images(dt_ctx *ctx, const dt_images *in)
 
 dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *in, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, in);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, in, out);
     *out = NULL;
     DT__TRY(check_images(ctx, in));
     dt_dataset d = { .count = in->count,
@@ -201,8 +199,7 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_r
 
 dt_status dt_dataset_normalize(dt_dataset *d, const dt_reals *mean, const dt_reals *deviation)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, mean);
+    DT__NEED2(NULL, d, mean);
     DT__TRY(check_kind(d));
     DT__TRY(check_numbers(d, "mean", mean, false));
     DT__TRY(check_numbers(d, "deviation", deviation, true));

@@ -8,8 +8,6 @@
 
 #include "data/images/grey.h"
 
-#include <string.h>
-
 #define MOST_SIDE 65535U
 #define MOST_PIXELS ((int64_t)1 << 27)
 #define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of a chunk, except pixels */

@@ -18,8 +18,7 @@ static void interleave(const dt_png_image *p, uint8_t *to)
 
 dt_status dt_png_write(dt_ctx *ctx, const char *path, const dt_png_image *p)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, p);
+    DT__NEED2(ctx, ctx, p);
     const bool known = p->channels == 1 || p->channels == 3;
     if (!known || p->height < 1 || p->width < 1 || p->height > MOST_SIDE || p->width > MOST_SIDE) {
         return dt_fail(

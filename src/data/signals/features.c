@@ -21,7 +21,6 @@
 #include "kernels/exp.h"
 
 #include <math.h>
-#include <string.h>
 
 #define PI 3.14159265358979323846
 #define MOST_FRAME 65536
@@ -245,9 +244,7 @@ static dt_status make_tables(dt_features *f)
 
 dt_status dt_features_create(dt_ctx *ctx, const dt_features_options *options, dt_features **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, options, out);
     *out = NULL;
     DT__TRY(dt__features_check(ctx, options, DT_ERR_ARG, "features: "));
     dt_features *f = dt__alloc_zero(ctx, sizeof *f);

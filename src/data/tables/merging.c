@@ -1,6 +1,5 @@
 #include "data/tables/merging.h"
 
-#include "core/text/json.h"
 #include "core/text/number.h"
 #include "data/array_dtypes.h"
 

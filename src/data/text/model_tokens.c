@@ -56,8 +56,7 @@ static dt_status read_tokens(dt__json *j, dt_text_tokens *out)
 
 dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name, dt_text_tokens *out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = DT_NO_TEXT_TOKENS;
     if (text == NULL) return DT_OK;
     const size_t bytes = strlen(text);
@@ -117,8 +116,7 @@ dt_status dt_tokenizer_of_model(dt_ctx *ctx, const dt_tokenizer_texts *from, con
                                 dt_tokenizer **out)
 {
     dt_text_tokens tokens;
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__NEED(ctx, from);
     DT__NEED(ctx, from->tokenizer);

@@ -136,10 +136,7 @@ static dt_status read_values(dt_ctx *ctx, const dt__fields *fields, const dt__ru
 dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *text, size_t bytes,
                          dt_sink sink, void *user)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, format);
-    DT__NEED(ctx, text);
-    DT__NEED(ctx, sink);
+    DT__NEED4(ctx, ctx, format, text, sink);
     dt__fields fields = { 0 };
     dt__run_of_text value[DT__MOST_FIELDS] = { { text, bytes } };
     dt__chars out = { .ctx = ctx };

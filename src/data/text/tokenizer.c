@@ -21,8 +21,7 @@ void dt_ids_free(dt_ids *ids)
 
 dt_status dt_ids_put(dt_ids *ids, int32_t id)
 {
-    DT__NEED(NULL, ids);
-    DT__NEED(NULL, ids->ctx);
+    DT__NEED2(NULL, ids, ids->ctx);
     DT__TRY(DT__RESERVE(ids->ctx, ids->id, ids->n, ids->room));
     ids->id[ids->n++] = id;
     return DT_OK;
@@ -299,8 +298,7 @@ const char *dt_tokenizer_kind(const dt_tokenizer *k)
 
 dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, k);
-    DT__NEED(NULL, sink);
+    DT__NEED2(NULL, k, sink);
     dt__chars out = { .ctx = k->ctx };
     k->kind->put(k, &out);
     const dt_status status = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
@@ -315,8 +313,7 @@ static dt_status to_file(void *user, const char *text_, size_t bytes)
 
 dt_status dt_tokenizer_write(const dt_tokenizer *k, const char *path)
 {
-    DT__NEED(NULL, k);
-    DT__NEED(NULL, path);
+    DT__NEED2(NULL, k, path);
     dt__new_file file;
     DT__TRY(dt__file_begin(k->ctx, path, &file));
     const dt_status status = dt_tokenizer_text(k, to_file, &file);

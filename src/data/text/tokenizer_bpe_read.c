@@ -6,7 +6,6 @@
 #include "data/text/tokenizer_bpe_read.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- members with one right value ----------------------------------------------------------- */

@@ -3,8 +3,6 @@
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
 
-#include <string.h>
-
 #define CODE_POINTS 0x110000
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -27,8 +25,7 @@ const dt__tokenizer_kind dt__tokenizer_is_bytes = { "bytes", encode_bytes, put_b
 
 dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     int32_t twice;
     DT__TRY(dt__tokenizer_new(ctx, 256, 256, out));
     for (uint32_t i = 0; i < 256; i++) {

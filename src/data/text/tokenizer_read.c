@@ -1,5 +1,4 @@
 /* Reads a tokenizer's JSON: detects its kind, and reads the simple kinds. */
-#include "core/system/atomic_file.h"
 #include "core/text/byte_mark.h"
 #include "data/input.h"
 #include "data/text/tokenizer.h"
@@ -217,9 +216,7 @@ dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const 
 
 dt_status dt_tokenizer_read(dt_ctx *ctx, const char *path, dt_tokenizer **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, path, out);
     uint8_t *text;
     size_t bytes;
     *out = NULL;

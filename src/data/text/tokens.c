@@ -6,7 +6,6 @@
 
 #include <detent/text.h>
 
-#include <string.h>
 #include <sys/mman.h>
 
 #define AT_ONCE 4096 /* ids written at a time */
@@ -85,8 +84,7 @@ static dt_status open_file(dt_tokens *t)
 
 dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     const int each = bytes_each == 0 ? size_by_name(path) : bytes_each;
     if (each != 2 && each != 4) {

@@ -4,7 +4,6 @@
  * any layer, of the user's own as well. */
 #include "export/c/c_program.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "export/trace/trace.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 dt__c_name dt__c_given(const char *base, int i, int n)

@@ -3,8 +3,6 @@
 #include "data/signals/features.h"
 #include "export/c/c_write.h"
 
-#include <string.h>
-
 /* What the data says of an example must be what the model reads. */
 static dt_status check_example(const dt__c_about *a)
 {

@@ -6,7 +6,6 @@
 #include "export/c/c_write.h"
 
 #include <detent/nn.h>
-#include <stdio.h>
 #include <string.h>
 
 #define HEAD 8 /* bytes of the state in front of the arena */

@@ -6,7 +6,6 @@
 #include "export/c/c_write.h"
 #include "qat/quantized.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Text in a cell: signs that Markdown reads get a backslash, and what no

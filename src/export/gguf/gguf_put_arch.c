@@ -1,7 +1,6 @@
 /* Which architecture of llama.cpp a model is, and what llama.cpp computes otherwise, or not. */
 #include "export/gguf/gguf_put.h"
 #include "nn/families/family.h"
-#include "qat/adapters.h"
 
 #include <string.h>
 

@@ -2,10 +2,7 @@
  * those that the router chose: the time of all experts, with shapes that are known. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
-
 #include <stdio.h>
-#include <string.h>
 
 enum { X, WEIGHT, BIAS, OFFSETS, INDEX };
 

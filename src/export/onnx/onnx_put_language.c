@@ -3,7 +3,6 @@
  * inputs, [batch, heads, past, width], and those of all tokens outputs. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
 #include "kernels/exp.h"
 #include "ops/attention/rotary_frequency.h"
 

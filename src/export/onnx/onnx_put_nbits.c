@@ -11,8 +11,6 @@
  * dequantizes the weight at each call: 20 to 80 times the time of the product of floats. */
 #include "export/onnx/onnx_put_model.h"
 
-#include <string.h>
-
 /* The block that a group is made of; 0: none. A group that is a whole row may end anywhere. */
 static int64_t block_of(const dt__put_weight *w)
 {

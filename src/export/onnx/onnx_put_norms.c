@@ -2,8 +2,6 @@
  * sums are added in another order (onnx_put_sums.c). */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
-
 #include <math.h>
 
 /* Sum over axes in double, divided by n. */

@@ -3,8 +3,6 @@
  * replaces ceil_mode. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
-
 #include <math.h>
 #include <stdio.h>
 

@@ -2,8 +2,6 @@
  * and ConvTranspose, which sum in another order than detent. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
-
 #include <stdio.h>
 #include <string.h>
 

@@ -12,11 +12,9 @@
  * products stay in float, and are listed. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
 #include "ops/device/device_layer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { X, WEIGHT, BIAS };

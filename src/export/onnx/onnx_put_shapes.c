@@ -1,8 +1,6 @@
 /* Ops that move elements, in ONNX: the same bits. */
 #include "export/onnx/onnx_put_model.h"
 
-#include "autograd/op.h"
-
 #include <stddef.h>
 
 static void put_reshape(dt__put_model *m, const dt_trace_call *c)

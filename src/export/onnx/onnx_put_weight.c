@@ -2,8 +2,6 @@
  * w = (code - zero point) * scale, which readers compute when they load the file. */
 #include "export/onnx/onnx_put_quant.h"
 
-#include <string.h>
-
 static int64_t parts_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__PUT_LONGEST)); }
 
 int64_t dt__put_terms(const dt__put_weight *w)

@@ -7,7 +7,6 @@
 #include "export/trace/trace.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
@@ -180,8 +179,7 @@ static dt_status place_all(const layout *l, size_t align, dt_trace_plan *out)
 dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length, size_t align,
                                dt_trace_plan *out)
 {
-    DT__NEED(NULL, t);
-    DT__NEED(NULL, out);
+    DT__NEED2(NULL, t, out);
     *out = (dt_trace_plan){ .bytes = 0 };
     if (batch < 1 || length < 1) {
         return dt_fail(t->ctx, DT_ERR_ARG,

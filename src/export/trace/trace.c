@@ -8,7 +8,6 @@
 #include "qat/quantized.h"
 
 #include <detent/device.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct recorder {

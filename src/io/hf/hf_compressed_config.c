@@ -8,7 +8,6 @@
  * A setting that changes what the model computes is used or refused. */
 #include "io/hf/hf_compressed.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_GROUPS 256

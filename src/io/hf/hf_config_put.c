@@ -3,7 +3,6 @@
 #include "core/text/number.h"
 #include "io/hf/hf_config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* How config.json names a dtype of the tensors. */

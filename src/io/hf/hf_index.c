@@ -6,7 +6,6 @@
  * else. */
 #include "io/hf/hf.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define INDEX_MOST ((size_t)64 << 20)

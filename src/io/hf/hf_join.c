@@ -4,8 +4,6 @@
 #include "io/hf/hf_names.h"
 #include "nn/module.h"
 
-#include <string.h>
-
 /* The values of a parameter, which the caller frees. */
 static dt_status dense_of(dt_tensor *x, bool dequantize, dt_tensor **out)
 {

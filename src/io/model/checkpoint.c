@@ -14,7 +14,6 @@
 
 #include <detent/io.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -438,9 +437,7 @@ static dt_status check_counters(const loading *l)
 
 dt_status dt_checkpoint_count(const dt_file *file, const char *name, int64_t *value)
 {
-    DT__NEED(NULL, file);
-    DT__NEED(file->ctx, name);
-    DT__NEED(file->ctx, value);
+    DT__NEED3(file->ctx, file, name, value);
     parts p = { .file = NULL };
     const dt_status s = read_parts(file, &p);
     const int at = s == DT_OK ? index_of(&p.names.counts, name) : -1;

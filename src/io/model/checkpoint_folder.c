@@ -7,10 +7,8 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define BEGIN "step-"
@@ -95,8 +93,7 @@ dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder
 {
     DT__NEED(NULL, s);
     dt_ctx *ctx = dt_module_ctx(s->module);
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, folder);
+    DT__NEED2(ctx, ctx, folder);
     if (step < 0 || keep < 0) {
         return dt_fail(ctx, DT_ERR_ARG, "checkpoint: step %lld, keep %lld: neither may be negative",
                        (long long)step, (long long)keep);
@@ -145,8 +142,7 @@ static dt_status find_newest(steps *s, const char *folder, char **path, int64_t 
 dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size_t size,
                                int64_t *step)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, folder);
+    DT__NEED2(ctx, ctx, folder);
     steps s = { .ctx = ctx };
     char *found = NULL;
     dt_status status = find_newest(&s, folder, &found, step);

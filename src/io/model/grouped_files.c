@@ -5,7 +5,6 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

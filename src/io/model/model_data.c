@@ -204,8 +204,7 @@ static void put_formats(dt__chars *t, const dt_dataset *d)
 
 dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, d);
-    DT__NEED(NULL, sink);
+    DT__NEED2(NULL, d, sink);
     const bool formatted = d->prompt != NULL || d->completion != NULL;
     if (dt_dataset_target(d) == DT_TARGET_TOKENS && !formatted) return DT_OK;
     dt__chars t = { .ctx = d->ctx };
@@ -433,9 +432,7 @@ static dt_status read_all(dt__json *j, dt_model_data *out)
 
 dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name, dt_model_data *out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, text);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, text, out);
     const size_t n = strlen(text);
     *out = (dt_model_data){ .target = NULL };
     char *strings = dt__block_list_add(ctx, &out->memory, n + 1);
@@ -474,8 +471,7 @@ static dt_status standardize_joined(const dt_model_data *data, const dt__joined 
 
 dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
 {
-    DT__NEED(NULL, data);
-    DT__NEED(NULL, d);
+    DT__NEED2(NULL, data, d);
     dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
     if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
     if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;

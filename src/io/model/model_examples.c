@@ -366,10 +366,7 @@ static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char
 dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char *path,
                              const dt_csv_options *columns, dt_dataset **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, data);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, out);
+    DT__NEED4(ctx, ctx, data, path, out);
     if (data->n_inputs == 1) data = &data->inputs[0];
     examples e = { .ctx = ctx, .path = path, .data = data };
     *out = NULL;

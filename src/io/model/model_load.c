@@ -163,8 +163,7 @@ static dt_status check_file(const dt_file *file)
 
 dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     dt_file *file;
@@ -177,9 +176,7 @@ dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, dt_model
 
 dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, folder);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, folder, out);
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     if (dt__is_folder(folder)) return dt_model_load(ctx, folder, out, info);

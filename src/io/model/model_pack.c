@@ -125,9 +125,7 @@ static dt_status load_own(const dt_file *file, const dt_qat_options *qat, dt_mod
 dt_status dt_model_load_packed(dt_ctx *ctx, const char *path, const dt_qat_options *qat,
                                dt_module **out, dt_model_info *info)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, path, out);
     dt_file *file;
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };

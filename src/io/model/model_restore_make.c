@@ -1,7 +1,6 @@
 /* Changes of the tree of modules before a file's tensors are read, and how they are undone:
  * adapters and quantizers are added, norms that the file has removed are taken out. */
 #include "io/model/model_restore.h"
-#include "qat/adapters.h"
 
 #include <string.h>
 

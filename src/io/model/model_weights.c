@@ -114,8 +114,7 @@ static dt_status read(dt_file_weights *list, const dt_file *file)
 
 dt_status dt_file_weights_read(const dt_file *file, dt_file_weights **out)
 {
-    DT__NEED(NULL, file);
-    DT__NEED(NULL, out);
+    DT__NEED2(NULL, file, out);
     *out = NULL;
     dt_file_weights *list = dt__alloc_zero(file->ctx, sizeof *list);
     if (list == NULL) return DT_ERR_NOMEM;

@@ -20,9 +20,7 @@ typedef struct renaming {
 
 dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, rule);
-    DT__NEED(ctx, rule->from);
+    DT__NEED3(ctx, ctx, rule, rule->from);
     regex_t regex;
     char why[160];
     const int error = regcomp(&regex, rule->from, REG_EXTENDED);

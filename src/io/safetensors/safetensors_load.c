@@ -231,9 +231,7 @@ void dt__entry_copy(const dt_file *file, const dt_file_entry *e, dt_tensor *x)
 
 dt_status dt_file_load(const dt_file *file, const char *name, dt_dtype dtype, dt_tensor **out)
 {
-    DT__NEED(NULL, file);
-    DT__NEED(NULL, name);
-    DT__NEED(NULL, out);
+    DT__NEED3(NULL, file, name, out);
     const dt_file_entry *e = dt_file_find(file, name);
     if (e != NULL) return dt__entry_load(file, e, dtype, out);
     *out = NULL;

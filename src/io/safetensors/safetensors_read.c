@@ -119,8 +119,7 @@ dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out)
 
 dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "dt_file_open: path is NULL");
     struct stat about;

@@ -33,8 +33,7 @@ struct dt_writer {
 
 dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     dt_writer *w = dt__alloc_zero(ctx, sizeof *w);
     *out = w;
     if (w == NULL) return DT_ERR_NOMEM;
@@ -133,8 +132,7 @@ void dt__writer_from(dt_writer *w, const dt__byte_source *source) { w->source = 
 
 dt_status dt_writer_add_bytes(dt_writer *w, const dt_file_entry *entry)
 {
-    DT__NEED(NULL, w);
-    DT__NEED(NULL, entry);
+    DT__NEED2(NULL, w, entry);
     DT__TRY(check_text(w, "tensor's name", entry->name));
     if (strcmp(entry->name, "__metadata__") == 0) {
         return dt_fail(w->ctx, DT_ERR_ARG, "dt_writer_add: no tensor may be named __metadata__");

@@ -3,7 +3,6 @@
 #include "kernels/kernels.h"
 #include "kernels/convolution/onednn.h"
 #include "kernels/convolution/ordered_conv.h"
-#include "kernels/sets.h"
 
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }

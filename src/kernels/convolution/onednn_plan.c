@@ -4,7 +4,6 @@
  * slow; slices are converted to them and back. It is made for one thread, with a scratchpad of the
  * caller, so that any thread may run it. The first one of a process takes about 11 ms, each new
  * shape 0.1 to 1 ms; so small problems are left to plain C. */
-#include "kernels/convolution/onednn.h"
 
 #if defined DETENT_ONEDNN
 #include "kernels/convolution/onednn_plan.h"

@@ -11,8 +11,6 @@
 #include "kernels/convolution/qconv_weight.h"
 #include "kernels/convolution/qdepthwise.h"
 
-#include <string.h>
-
 #define TILE DT__CODE_TILE    /* most positions of a tile, */
 #define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */
 #define FEWEST 32

@@ -65,8 +65,8 @@ static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
     return dt__gated_mlp_create(ctx, &plan, out);
 }
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "silu", out); }
-static dt_status make_gelu(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "gelu_tanh", out); }
+DT__MAKE(make, make_of(ctx, "silu", out))
+DT__MAKE(make_gelu, make_of(ctx, "gelu_tanh", out))
 
 static dt_tensor *layer_of(dt_tape *t, dt_module *m, const char *weight, const char *bias,
                            dt_tensor *x)

@@ -52,9 +52,8 @@ static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
     return dt__gelu_mlp_create(ctx, &plan, out);
 }
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "gelu_tanh", out); }
-
-static dt_status make_erf(dt_ctx *ctx, dt_module **out) { return make_of(ctx, "gelu", out); }
+DT__MAKE(make, make_of(ctx, "gelu_tanh", out))
+DT__MAKE(make_erf, make_of(ctx, "gelu", out))
 
 static dt_tensor *plain_of(dt_tape *t, dt_module *m, int form, dt_tensor *const *in)
 {

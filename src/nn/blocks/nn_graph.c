@@ -350,14 +350,8 @@ typedef struct planned {
     int64_t in[2];
 } planned;
 
-static dt_status make_linear(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 9, 9, true, out);
-}
-static dt_status make_tanh(dt_ctx *ctx, dt_module **out)
-{
-    return dt_activation_create(ctx, "tanh", out);
-}
+DT__MAKE(make_linear, dt_linear_create(ctx, 9, 9, true, out))
+DT__MAKE(make_tanh, dt_activation_create(ctx, "tanh", out))
 
 static dt_status add_nodes(dt_module *m, const planned *plan, int n)
 {

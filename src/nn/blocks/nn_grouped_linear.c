@@ -48,8 +48,7 @@ dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *p)
 dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64_t out_features,
                                    bool bias, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     const dt__experts_plan plan = { count, in, out_features, bias, 0 };
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "grouped_linear", "the number of experts", count));
@@ -62,35 +61,12 @@ dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 2, 2, 1, true, out);
-}
-
-static dt_status make_plain(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 3, 20, 7, false, out);
-}
-
-static dt_status make_large(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 3, 100, 20, true, out);
-}
-
-static dt_status make_no_experts(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 0, 3, 3, true, out);
-}
-
-static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 2, 0, 3, true, out);
-}
-
-static dt_status make_no_outputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_grouped_linear_create(ctx, 2, 3, 0, true, out);
-}
+DT__MAKE(make, dt_grouped_linear_create(ctx, 2, 2, 1, true, out))
+DT__MAKE(make_plain, dt_grouped_linear_create(ctx, 3, 20, 7, false, out))
+DT__MAKE(make_large, dt_grouped_linear_create(ctx, 3, 100, 20, true, out))
+DT__MAKE(make_no_experts, dt_grouped_linear_create(ctx, 0, 3, 3, true, out))
+DT__MAKE(make_no_inputs, dt_grouped_linear_create(ctx, 2, 0, 3, true, out))
+DT__MAKE(make_no_outputs, dt_grouped_linear_create(ctx, 2, 3, 0, true, out))
 
 #define INDEX(...)                                                                                 \
     {                                                                                              \

@@ -8,9 +8,7 @@ static const dt__cell_kind kind = { "gru", &dt__nn_gru, 3, 1, dt_gru_cell };
 
 dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
@@ -30,57 +28,22 @@ DT__LAYER_TYPE(gru, "gated recurrent unit over [time, width]", dt_recurrent_item
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .bias = true };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_tiny(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 1, .hidden = 1, .layers = 1, .bias = true, .last = true };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_stack(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 3, 5, .layers = 2, .bidirectional = true, .bias = true };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_last(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 6, 33, .layers = 2, .bidirectional = true, .last = true };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 2, 8, .layers = 3, .bias = true, .dropout = 0.25 };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_no_width(dt_ctx *ctx, dt_module **out)
-{
-    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .layers = 1 }, out);
-}
-
-static dt_status make_no_layer(dt_ctx *ctx, dt_module **out)
-{
-    return dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .hidden = 4 }, out);
-}
-
-static dt_status make_huge(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 3, .hidden = INT64_MAX / 2, .layers = 1 };
-    return dt_gru_create(ctx, &l, out);
-}
-
-static dt_status make_idle(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .dropout = 0.5 };
-    return dt_gru_create(ctx, &l, out);
-}
+DT__MAKE_OF(make, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
+            .bias = true)
+DT__MAKE_OF(make_tiny, dt_gru_create, dt_recurrent_layer, .in = 1, .hidden = 1, .layers = 1,
+            .bias = true, .last = true)
+DT__MAKE_OF(make_stack, dt_gru_create, dt_recurrent_layer, 3, 5, .layers = 2, .bidirectional = true,
+            .bias = true)
+DT__MAKE_OF(make_last, dt_gru_create, dt_recurrent_layer, 6, 33, .layers = 2, .bidirectional = true,
+            .last = true)
+DT__MAKE_OF(make_dropping, dt_gru_create, dt_recurrent_layer, 2, 8, .layers = 3, .bias = true,
+            .dropout = 0.25)
+DT__MAKE(make_no_width, dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .layers = 1 }, out))
+DT__MAKE(make_no_layer, dt_gru_create(ctx, &(dt_recurrent_layer){ .in = 3, .hidden = 4 }, out))
+DT__MAKE_OF(make_huge, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = INT64_MAX / 2,
+            .layers = 1)
+DT__MAKE_OF(make_idle, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
+            .dropout = 0.5)
 
 /* One step after the other, from zeros, by linear and gru_cell; y by joining all steps. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)

@@ -7,10 +7,7 @@ const dt_module_type dt__nn_list = { .name = "list" };
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_module_create(ctx, &dt__nn_list, 0, out);
-}
+DT__MAKE(make, dt_module_create(ctx, &dt__nn_list, 0, out))
 
 static const dt__layer_case cases[] = {
     { "no forward", make, .in = { { { 3 } } }, .fails = DT_ERR_STATE,

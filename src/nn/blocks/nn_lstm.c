@@ -9,9 +9,7 @@ static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, dt_lstm_cell };
 
 dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
@@ -31,40 +29,18 @@ DT__LAYER_TYPE(lstm, "long short-term memory over [time, width]", dt_recurrent_i
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 3, .hidden = 4, .layers = 1, .bias = true };
-    return dt_lstm_create(ctx, &l, out);
-}
-
-static dt_status make_tiny(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { .in = 1, .hidden = 1, .layers = 1, .bias = true, .last = true };
-    return dt_lstm_create(ctx, &l, out);
-}
-
-static dt_status make_stack(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 3, 5, .layers = 2, .bidirectional = true };
-    return dt_lstm_create(ctx, &l, out);
-}
-
-static dt_status make_last(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 6, 33, .layers = 2, .bias = true, .last = true };
-    return dt_lstm_create(ctx, &l, out);
-}
-
-static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
-{
-    const dt_recurrent_layer l = { 2, 8, .layers = 2, .bias = true, .dropout = 0.25 };
-    return dt_lstm_create(ctx, &l, out);
-}
-
-static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out);
-}
+DT__MAKE_OF(make, dt_lstm_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
+            .bias = true)
+DT__MAKE_OF(make_tiny, dt_lstm_create, dt_recurrent_layer, .in = 1, .hidden = 1, .layers = 1,
+            .bias = true, .last = true)
+DT__MAKE_OF(make_stack, dt_lstm_create, dt_recurrent_layer, 3, 5, .layers = 2,
+            .bidirectional = true)
+DT__MAKE_OF(make_last, dt_lstm_create, dt_recurrent_layer, 6, 33, .layers = 2, .bias = true,
+            .last = true)
+DT__MAKE_OF(make_dropping, dt_lstm_create, dt_recurrent_layer, 2, 8, .layers = 2, .bias = true,
+            .dropout = 0.25)
+DT__MAKE(make_no_inputs,
+         dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out))
 
 /* One step after the other, from zeros, by linear and lstm_cell; y by joining all steps. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)

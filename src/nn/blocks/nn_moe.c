@@ -95,9 +95,7 @@ static dt_status create(dt_ctx *ctx, const dt_moe_layer *layer, const double *de
 
 dt_status dt_moe_create(dt_ctx *ctx, const dt_moe_layer *layer, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     return create(ctx, layer, (const double[]){ 0, 0 }, out);
 }
 
@@ -114,36 +112,14 @@ dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    const dt_moe_layer layer = { .width = 5, .hidden = 6, .experts = 3, .top_k = 3 };
-    return dt_moe_create(ctx, &layer, out);
-}
-
-static dt_status make_usual(dt_ctx *ctx, dt_module **out)
-{
-    const dt_moe_layer layer = {
-        .width = 5, .hidden = 6, .experts = 4, .top_k = 2, .normalize = true, .bias = true
-    };
-    return dt_moe_create(ctx, &layer, out);
-}
-
-static dt_status make_without(dt_ctx *ctx, dt_module **out)
-{
-    return dt_moe_create(ctx, &(dt_moe_layer){ .width = 5, .hidden = 6, .top_k = 1 }, out);
-}
-
-static dt_status make_too_many(dt_ctx *ctx, dt_module **out)
-{
-    const dt_moe_layer layer = { .width = 5, .hidden = 6, .experts = 3, .top_k = 4 };
-    return dt_moe_create(ctx, &layer, out);
-}
-
-static dt_status make_tight(dt_ctx *ctx, dt_module **out)
-{
-    const dt_moe_layer layer = { 5, 6, .experts = 3, .top_k = 1, .capacity = -1 };
-    return dt_moe_create(ctx, &layer, out);
-}
+DT__MAKE_OF(make, dt_moe_create, dt_moe_layer, .width = 5, .hidden = 6, .experts = 3, .top_k = 3)
+DT__MAKE_OF(make_usual, dt_moe_create, dt_moe_layer, .width = 5, .hidden = 6, .experts = 4,
+            .top_k = 2, .normalize = true, .bias = true)
+DT__MAKE(make_without,
+         dt_moe_create(ctx, &(dt_moe_layer){ .width = 5, .hidden = 6, .top_k = 1 }, out))
+DT__MAKE_OF(make_too_many, dt_moe_create, dt_moe_layer, .width = 5, .hidden = 6, .experts = 3,
+            .top_k = 4)
+DT__MAKE_OF(make_tight, dt_moe_create, dt_moe_layer, 5, 6, .experts = 3, .top_k = 1, .capacity = -1)
 
 /* Expert e of a grouped parameter. */
 static dt_tensor *of_expert(dt_tape *t, dt_module *m, const char *path, int64_t e)

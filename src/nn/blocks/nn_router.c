@@ -29,8 +29,7 @@ dt_status dt__router_build(dt_module *m, const dt__experts_plan *p)
 
 dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     const dt__experts_plan plan = { .count = experts, .in = in };
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "router", "the number of inputs", in));
@@ -42,19 +41,10 @@ dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module *
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_router_create(ctx, 2, 3, out); }
-static dt_status make_large(dt_ctx *ctx, dt_module **out)
-{
-    return dt_router_create(ctx, 25, 40, out);
-}
-static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_router_create(ctx, 0, 3, out);
-}
-static dt_status make_no_experts(dt_ctx *ctx, dt_module **out)
-{
-    return dt_router_create(ctx, 3, 0, out);
-}
+DT__MAKE(make, dt_router_create(ctx, 2, 3, out))
+DT__MAKE(make_large, dt_router_create(ctx, 25, 40, out))
+DT__MAKE(make_no_inputs, dt_router_create(ctx, 0, 3, out))
+DT__MAKE(make_no_experts, dt_router_create(ctx, 3, 0, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 2 }, .given = true, .values = { 1, -1 } } }, .state = "weight",

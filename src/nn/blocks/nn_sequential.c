@@ -35,8 +35,7 @@ void dt__sequential_added(dt_module *m)
 
 dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt_module_create(ctx, &dt__nn_sequential, 0, out);
 }
 

@@ -64,9 +64,7 @@ static dt_status build(dt_module *m, const dt_squeeze_excitation_layer *l)
 dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_layer *layer,
                                        dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, layer, out);
     const char *name = dt__nn_squeeze_excitation.name;
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, name, "the number of channels", layer->channels));
@@ -113,30 +111,11 @@ static const dt_squeeze_excitation_layer usual = { .channels = 4, .squeeze = 3 }
                                          narrow = { .channels = 4 },
                                          other = { 4, 2, "relu", "softmax" };
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_squeeze_excitation_create(ctx, &usual, out);
-}
-
-static dt_status make_hard(dt_ctx *ctx, dt_module **out)
-{
-    return dt_squeeze_excitation_create(ctx, &hard, out);
-}
-
-static dt_status make_one(dt_ctx *ctx, dt_module **out)
-{
-    return dt_squeeze_excitation_create(ctx, &one, out);
-}
-
-static dt_status make_narrow(dt_ctx *ctx, dt_module **out)
-{
-    return dt_squeeze_excitation_create(ctx, &narrow, out);
-}
-
-static dt_status make_other(dt_ctx *ctx, dt_module **out)
-{
-    return dt_squeeze_excitation_create(ctx, &other, out);
-}
+DT__MAKE(make, dt_squeeze_excitation_create(ctx, &usual, out))
+DT__MAKE(make_hard, dt_squeeze_excitation_create(ctx, &hard, out))
+DT__MAKE(make_one, dt_squeeze_excitation_create(ctx, &one, out))
+DT__MAKE(make_narrow, dt_squeeze_excitation_create(ctx, &narrow, out))
+DT__MAKE(make_other, dt_squeeze_excitation_create(ctx, &other, out))
 
 static dt_tensor *conv(dt_tape *t, dt_module *m, const char *const path[2], dt_tensor *x)
 {

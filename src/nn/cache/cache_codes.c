@@ -7,7 +7,6 @@
 #include "kernels/kernels.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #define MOST_CODE 127
 #define LEAST_SCALE 0x1p-23f

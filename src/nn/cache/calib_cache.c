@@ -2,7 +2,6 @@
 #include "nn/cache/calib_cache.h"
 
 #include <limits.h>
-#include <string.h>
 
 #define UNREAD INT_MAX
 

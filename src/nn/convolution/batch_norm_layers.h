@@ -2,6 +2,7 @@
 #ifndef DT__NN_BATCH_NORM_LAYERS_H
 #define DT__NN_BATCH_NORM_LAYERS_H
 
+#include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
 #include <detent/ops.h>
@@ -24,5 +25,34 @@ void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in
                         int n_out);
 dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t channels,
                                 const dt__batch_norm_layer *layer, dt_module **out);
+
+/* Defines a batch norm layer: its type, its create function, and its kind in recipes, which refuses
+ * an example x by returning the status of `want`. */
+#define DT__BATCH_NORM_LAYER(layer, about, want)                                                   \
+    const dt_module_type dt__nn_##layer = {                                                        \
+        .name = #layer,                                                                            \
+        .forward = dt__batch_norm_run,                                                             \
+        .fusion = &dt__batch_norm_fusion,                                                          \
+    };                                                                                             \
+    dt_status dt_##layer##_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,      \
+                                  dt_module **out)                                                 \
+    {                                                                                              \
+        DT__NEED2(ctx, ctx, out);                                                                  \
+        const dt__batch_norm_layer of = { dt_##layer, momentum, eps };                             \
+        return dt__batch_norm_create(ctx, &dt__nn_##layer, channels, &of, out);                    \
+    }                                                                                              \
+    static const dt_key layer_keys[] = { DT__LAYER_HEAD(#layer, dt_norm_layer),                    \
+                                         DT__LAYER_MOMENTUM(dt_norm_layer, norms),                 \
+                                         DT__LAYER_EPS(dt_norm_layer, norms),                      \
+                                         { 0 } };                                                  \
+    static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *x, int n_in,   \
+                                  dt_module **out)                                                 \
+    {                                                                                              \
+        const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;                       \
+        (void)n_in;                                                                                \
+        DT__TRY(want);                                                                             \
+        return dt_##layer##_create(ctx, x->dims[0], o->momentum, o->eps, out);                     \
+    }                                                                                              \
+    DT__LAYER_TYPE(layer, about, dt_norm_layer, layer_keys, 1, 1, .create = layer_create);
 
 #endif

@@ -58,4 +58,30 @@ dt_status dt__conv_create(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_
 dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const void *options,
                                 const dt_shape *in, dt_module **out);
 
+/* Defines a convolution layer of one or two axes: its type, its create function, and its kind in
+ * recipes, whose keys follow. */
+#define DT__CONV_LAYER(id, n_axes, is_transposed, about, ...)                                      \
+    const dt_module_type dt__nn_##id = {                                                           \
+        .name = #id,                                                                               \
+        .forward = dt__conv_run,                                                                   \
+        .quantizable = DT_QUANTIZED_BY_PRESET,                                                     \
+        .samples = true,                                                                           \
+        .transposed_groups = (is_transposed) ? dt__conv_groups : NULL,                             \
+    };                                                                                             \
+    static const dt__conv_kind id##_kind = { &dt__nn_##id, dt_##id, n_axes, is_transposed };       \
+    dt_status dt_##id##_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)           \
+    {                                                                                              \
+        DT__NEED3(ctx, ctx, layer, out);                                                           \
+        return dt__conv_create(ctx, &id##_kind, layer, out);                                       \
+    }                                                                                              \
+    static const dt_key id##_keys[] = { __VA_ARGS__, DT__LAYER_AFTER(dt_conv_item), { 0 } };       \
+    static dt_status id##_of(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,       \
+                             dt_module **out)                                                      \
+    {                                                                                              \
+        (void)n_in;                                                                                \
+        return dt__conv_layer_create(ctx, &id##_kind, options, in, out);                           \
+    }                                                                                              \
+    DT__LAYER_TYPE(id, about, dt_conv_item, id##_keys, 1, 1, .create = id##_of,                    \
+                   .after = offsetof(dt_conv_item, after), .part = "conv");
+
 #endif

@@ -7,14 +7,7 @@ typedef struct adaptive_pool {
     int64_t length;
 } adaptive_pool;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    const adaptive_pool *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_adaptive_avg_pool1d(t, in[0], s->length);
-}
+DT__LAYER_FORWARD(dt_adaptive_avg_pool1d(t, x, ((const adaptive_pool *)dt_module_state(m))->length))
 
 const dt_module_type dt__nn_adaptive_avg_pool1d = {
     .name = "adaptive_avg_pool1d",
@@ -23,8 +16,7 @@ const dt_module_type dt__nn_adaptive_avg_pool1d = {
 
 dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool1d", "the length", length));
     DT__TRY(dt_module_create(ctx, &dt__nn_adaptive_avg_pool1d, sizeof(adaptive_pool), out));
@@ -41,29 +33,15 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_size_layer *o = options;
-    (void)in;
-    (void)n_in;
-    return dt_adaptive_avg_pool1d_create(ctx, o->size[0], out);
-}
+DT__LAYER_CREATE(dt_size_layer, dt_adaptive_avg_pool1d_create(ctx, o->size[0], out))
 
 DT__LAYER_TYPE(adaptive_avg_pool1d, "means of bins that divide each signal", dt_size_layer,
                layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_adaptive_avg_pool1d_create(ctx, 2, out);
-}
-
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_adaptive_avg_pool1d_create(ctx, 0, out);
-}
+DT__MAKE(make, dt_adaptive_avg_pool1d_create(ctx, 2, out))
+DT__MAKE(make_none, dt_adaptive_avg_pool1d_create(ctx, 0, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 1, 3 }, .given = true, .values = { 1, 5, -2 } } }, .n_y = 2,

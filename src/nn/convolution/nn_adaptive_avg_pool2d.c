@@ -23,8 +23,7 @@ const dt_module_type dt__nn_adaptive_avg_pool2d = {
 
 dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t width, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool2d", "the height", height));
     DT__TRY(dt__want_extent(ctx, "adaptive_avg_pool2d", "the width", width));
@@ -42,29 +41,15 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_size_layer *o = options;
-    (void)in;
-    (void)n_in;
-    return dt_adaptive_avg_pool2d_create(ctx, o->size[0], o->size[1], out);
-}
+DT__LAYER_CREATE(dt_size_layer, dt_adaptive_avg_pool2d_create(ctx, o->size[0], o->size[1], out))
 
 DT__LAYER_TYPE(adaptive_avg_pool2d, "means of bins that divide each image", dt_size_layer,
                layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_adaptive_avg_pool2d_create(ctx, 1, 2, out);
-}
-
-static dt_status make_flat(dt_ctx *ctx, dt_module **out)
-{
-    return dt_adaptive_avg_pool2d_create(ctx, 2, 0, out);
-}
+DT__MAKE(make, dt_adaptive_avg_pool2d_create(ctx, 1, 2, out))
+DT__MAKE(make_flat, dt_adaptive_avg_pool2d_create(ctx, 2, 0, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 1, 2, 3 }, .given = true, .values = { 1, 5, -2, 3, 4, 0 } } },

@@ -1,76 +1,20 @@
 /* Batch norm over all dimensions of [N, C, H, W] but the channels': batch_norm_layers.c. */
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/lists/layer_cases.h"
-#include "nn/lists/layer_type.h"
 
-const dt_module_type dt__nn_batch_norm2d = {
-    .name = "batch_norm2d",
-    .forward = dt__batch_norm_run,
-    .fusion = &dt__batch_norm_fusion,
-};
-
-dt_status dt_batch_norm2d_create(dt_ctx *ctx, int64_t channels, double momentum, double eps,
-                                 dt_module **out)
-{
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
-    const dt__batch_norm_layer layer = { dt_batch_norm2d, momentum, eps };
-    return dt__batch_norm_create(ctx, &dt__nn_batch_norm2d, channels, &layer, out);
-}
-
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static const dt_key layer_keys[] = {
-    DT__LAYER_HEAD("batch_norm2d", dt_norm_layer),
-    DT__LAYER_MOMENTUM(dt_norm_layer, norms),
-    DT__LAYER_EPS(dt_norm_layer, norms),
-    { 0 },
-};
-
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
-    (void)n_in;
-    DT__TRY(dt__want_example_rank(ctx, "batch_norm2d", in, 3));
-    return dt_batch_norm2d_create(ctx, in->dims[0], o->momentum, o->eps, out);
-}
-
-DT__LAYER_TYPE(batch_norm2d, "batch norm of images, a channel at a time", dt_norm_layer, layer_keys,
-               1, 1, .create = layer_create);
+DT__BATCH_NORM_LAYER(batch_norm2d, "batch norm of images, a channel at a time",
+                     dt__want_example_rank(ctx, "batch_norm2d", x, 3))
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_batch_norm2d_create(ctx, 2, 0.1, 0.0, out);
-}
-
-static dt_status make_usual(dt_ctx *ctx, dt_module **out)
-{
-    return dt_batch_norm2d_create(ctx, 2, 0.1, 1e-5, out);
-}
-
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_batch_norm2d_create(ctx, 0, 0.1, 1e-5, out);
-}
-
-static dt_status make_heavy(dt_ctx *ctx, dt_module **out)
-{
-    return dt_batch_norm2d_create(ctx, 2, 1.1, 1e-5, out);
-}
-
-static dt_status make_negative(dt_ctx *ctx, dt_module **out)
-{
-    return dt_batch_norm2d_create(ctx, 2, 0.1, -1e-5, out);
-}
+DT__MAKE(make, dt_batch_norm2d_create(ctx, 2, 0.1, 0.0, out))
+DT__MAKE(make_usual, dt_batch_norm2d_create(ctx, 2, 0.1, 1e-5, out))
+DT__MAKE(make_none, dt_batch_norm2d_create(ctx, 0, 0.1, 1e-5, out))
+DT__MAKE(make_heavy, dt_batch_norm2d_create(ctx, 2, 1.1, 1e-5, out))
+DT__MAKE(make_negative, dt_batch_norm2d_create(ctx, 2, 0.1, -1e-5, out))
 
 #define STATE "weight bias !running_mean !running_var"
-#define BATCH                                                                                      \
-    {                                                                                              \
-        { 1, 2, 2, 2 }, .given = true, .values = { 1, 3, 1, 3, 5, 5, 7, 7 }                        \
-    }
+#define BATCH DT__GIVEN(DT__LIST(1, 2, 2, 2), 1, 3, 1, 3, 5, 5, 7, 7)
 #define GIVEN                                                                                      \
     {                                                                                              \
         { "weight", { 2, 3 } },                                                                    \

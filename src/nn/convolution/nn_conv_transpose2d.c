@@ -2,44 +2,11 @@
 #include "nn/convolution/conv_layers.h"
 #include "nn/lists/layer_cases.h"
 
-const dt_module_type dt__nn_conv_transpose2d = {
-    .name = "conv_transpose2d",
-    .forward = dt__conv_run,
-    .quantizable = DT_QUANTIZED_BY_PRESET,
-    .samples = true,
-    .transposed_groups = dt__conv_groups,
-};
-
-static const dt__conv_kind kind = { &dt__nn_conv_transpose2d, dt_conv_transpose2d, 2, true };
-
-dt_status dt_conv_transpose2d_create(dt_ctx *ctx, const dt_conv_layer *layer, dt_module **out)
-{
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, layer);
-    DT__NEED(ctx, out);
-    return dt__conv_create(ctx, &kind, layer, out);
-}
-
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static const dt_key layer_keys[] = {
-    DT__CONV_KEYS("conv_transpose2d", DT_KEY_PAIR),
-    { "output_padding", DT_KEY_PAIR,
-      DT__CONV_EXTENT(output_padding, 0, "0", "zeros added at the end of y") },
-    DT__LAYER_AFTER(dt_conv_item),
-    { 0 },
-};
-
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    (void)n_in;
-    return dt__conv_layer_create(ctx, &kind, options, in, out);
-}
-
-DT__LAYER_TYPE(conv_transpose2d, "transposed convolution of images [channels, height, width]",
-               dt_conv_item, layer_keys, 1, 1, .create = layer_create,
-               .after = offsetof(dt_conv_item, after), .part = "conv");
+DT__CONV_LAYER(conv_transpose2d, 2, true,
+               "transposed convolution of images [channels, height, width]",
+               DT__CONV_KEYS("conv_transpose2d", DT_KEY_PAIR),
+               { "output_padding", DT_KEY_PAIR,
+                 DT__CONV_EXTENT(output_padding, 0, "0", "zeros added at the end of y") })
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
@@ -55,16 +22,9 @@ static const dt_conv_layer usual = {
               .output_padding = { 1, 2 } },
 };
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_conv_transpose2d_create(ctx, &usual, out);
-}
-
-static dt_status make_plain(dt_ctx *ctx, dt_module **out)
-{
-    const dt_conv_layer l = { .in = 4, .out = 3, .kernel = { 3, 3 }, .conv = dt_conv_defaults() };
-    return dt_conv_transpose2d_create(ctx, &l, out);
-}
+DT__MAKE(make, dt_conv_transpose2d_create(ctx, &usual, out))
+DT__MAKE_OF(make_plain, dt_conv_transpose2d_create, dt_conv_layer, .in = 4, .out = 3,
+            .kernel = { 3, 3 }, .conv = dt_conv_defaults())
 
 static dt_status make_bad(dt_ctx *ctx, dt_module **out)
 {

@@ -3,21 +3,13 @@
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)m;
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_global_avg_pool1d(t, in[0]);
-}
+DT__LAYER_FORWARD(dt_global_avg_pool1d(t, x))
 
 const dt_module_type dt__nn_global_avg_pool1d = { .name = "global_avg_pool1d", .forward = forward };
 
 dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt_module_create(ctx, &dt__nn_global_avg_pool1d, 0, out);
 }
 
@@ -28,14 +20,7 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    (void)options;
-    (void)in;
-    (void)n_in;
-    return dt_global_avg_pool1d_create(ctx, out);
-}
+DT__LAYER_CREATE(dt_plain_layer, dt_global_avg_pool1d_create(ctx, out))
 
 DT__LAYER_TYPE(global_avg_pool1d, "mean of each channel: [channels, 1]", dt_plain_layer, layer_keys,
                1, 1, .create = layer_create);

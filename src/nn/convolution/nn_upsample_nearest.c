@@ -35,8 +35,7 @@ const dt_module_type dt__nn_upsample_nearest = { .name = "upsample_nearest", .fo
 
 dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "upsample_nearest", "the factor", factor));
     DT__TRY(dt_module_create(ctx, &dt__nn_upsample_nearest, sizeof(upsample), out));
@@ -53,28 +52,15 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    (void)in;
-    (void)n_in;
-    return dt_upsample_nearest_create(ctx, ((const dt_upsample_layer *)options)->factor, out);
-}
+DT__LAYER_CREATE(dt_upsample_layer, dt_upsample_nearest_create(ctx, o->factor, out))
 
 DT__LAYER_TYPE(upsample_nearest, "images or signals enlarged by repeating pixels",
                dt_upsample_layer, layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_upsample_nearest_create(ctx, 2, out);
-}
-
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_upsample_nearest_create(ctx, 0, out);
-}
+DT__MAKE(make, dt_upsample_nearest_create(ctx, 2, out))
+DT__MAKE(make_none, dt_upsample_nearest_create(ctx, 0, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 1, 1, 2 }, .given = true, .values = { 1, 2 } } }, .n_y = 8,

@@ -26,4 +26,28 @@ dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool
             .fallback = "false", .text = "whether the last window may reach past the padded image" \
     }
 
+#define DT__POOL_DILATION(TYPE)                                                                    \
+    {                                                                                              \
+        "dilation", TYPE, DT__POOL_EXTENT(dilation, 0, "0", "distance of elements; 0: 1")          \
+    }
+#define DT__POOL_COUNT                                                                             \
+    {                                                                                              \
+        "count_include_pad", DT_KEY_BOOL, offsetof(dt_pool_layer, pool.count_include_pad),         \
+            .fallback = "true", .text = "whether padding counts in the divisor"                    \
+    }
+
+/* Defines a pooling layer whose op is `call` of t, m and x: its type, its create function,
+ * and its kind in recipes, whose keys follow. */
+#define DT__POOL_LAYER(layer, axes, call, about, ...)                                              \
+    DT__LAYER_FORWARD(call)                                                                        \
+    const dt_module_type dt__nn_##layer = { .name = #layer, .forward = forward };                  \
+    dt_status dt_##layer##_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out)    \
+    {                                                                                              \
+        DT__NEED2(ctx, ctx, out);                                                                  \
+        return dt__pool_create(ctx, &dt__nn_##layer, options, axes, out);                          \
+    }                                                                                              \
+    static const dt_key layer_keys[] = { __VA_ARGS__, { 0 } };                                     \
+    DT__LAYER_CREATE(dt_pool_layer, dt_##layer##_create(ctx, &o->pool, out))                       \
+    DT__LAYER_TYPE(layer, about, dt_pool_layer, layer_keys, 1, 1, .create = layer_create);
+
 #endif

@@ -10,7 +10,6 @@
 #include "nn/cache/cache.h"
 
 #include <detent/ops.h>
-#include <limits.h>
 #include <string.h>
 
 #define PASS_TOKENS 512

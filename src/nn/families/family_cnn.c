@@ -180,8 +180,7 @@ static dt_status check(dt_ctx *ctx, const dt_cnn_options *o)
 
 dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(check(ctx, options));
     dt_module *m;

@@ -116,8 +116,7 @@ static const dt_module_type gpt_type = { .name = "gpt",
 
 dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (o == NULL || o->heads < 1 || o->width % o->heads != 0) {
         return dt_fail(

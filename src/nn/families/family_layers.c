@@ -166,8 +166,7 @@ static dt_status create_list(dt_ctx *ctx, const dt_layers_options *o, dt_module 
 
 dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return create_list(ctx, options, out, NULL);
 }
 
@@ -190,9 +189,7 @@ static dt_status in_blank(dt_ctx *ctx, dt__layers_build *b, const dt_layers_opti
 dt_status dt_layers_check(dt_ctx *ctx, const dt_layers_options *options, dt_option_fault fault,
                           void *user)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, fault);
+    DT__NEED3(ctx, ctx, options, fault);
     dt__layers_build b = { .ctx = ctx, .fault = fault, .user = user };
     return in_blank(ctx, &b, options, NULL);
 }

@@ -216,8 +216,7 @@ static dt_status check(dt_ctx *ctx, const dt_llama_options *o)
 
 dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(check(ctx, o));
     const dt__transformer_plan plan = {

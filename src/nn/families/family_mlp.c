@@ -146,8 +146,7 @@ static dt_status check(dt_ctx *ctx, const dt_mlp_options *o)
 
 dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(check(ctx, options));
     dt_module *m;

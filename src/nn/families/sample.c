@@ -143,8 +143,7 @@ dt_sampling dt_sampling_defaults(void) { return (dt_sampling){ .temperature = 1,
 dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k, const dt_tensor *logits,
                     int32_t *id)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, logits);
+    DT__NEED2(ctx, ctx, logits);
     const dt_sampling o = options != NULL ? *options : dt_sampling_defaults();
     DT__TRY(check(ctx, &o, k, logits));
     const int64_t n = logits->count;

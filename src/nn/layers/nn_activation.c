@@ -71,8 +71,7 @@ const dt_module_type dt__nn_activation = {
 
 dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     int i = 0;
     while (name != NULL && dt_activation_names[i] != NULL &&
@@ -123,15 +122,8 @@ const dt_layer_type *dt__activation_layer_at(int i)
     }
 ACTIVATIONS(MAKE)
 
-static dt_status make_swish(dt_ctx *ctx, dt_module **out)
-{
-    return dt_activation_create(ctx, "swish", out);
-}
-
-static dt_status make_nameless(dt_ctx *ctx, dt_module **out)
-{
-    return dt_activation_create(ctx, NULL, out);
-}
+DT__MAKE(make_swish, dt_activation_create(ctx, "swish", out))
+DT__MAKE(make_nameless, dt_activation_create(ctx, NULL, out))
 
 #define OF(function, ...)                                                                          \
     {                                                                                              \

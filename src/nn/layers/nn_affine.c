@@ -38,9 +38,7 @@ static dt_status build(dt_module *m, const dt_affine_options *o)
 
 dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, options, out);
     *out = NULL;
     if (options->shape.n < 0 || options->shape.n >= DT_MAX_RANK) {
         return dt_fail(ctx, DT_ERR_ARG, "affine: a shape of %d extents; 0...%d can be",
@@ -74,13 +72,7 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    (void)in;
-    (void)n_in;
-    return dt_affine_create(ctx, &((const dt_affine_layer *)options)->affine, out);
-}
+DT__LAYER_CREATE(dt_affine_layer, dt_affine_create(ctx, &o->affine, out))
 
 DT__LAYER_TYPE(affine, "y = x scale + bias, for each element or channel", dt_affine_layer,
                layer_keys, 1, 1, .create = layer_create);

@@ -21,8 +21,7 @@ const dt_module_type dt__nn_dropout = { .name = "dropout", .forward = forward };
 
 dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_share(ctx, "dropout", "p", p));
     DT__TRY(dt_module_create(ctx, &dt__nn_dropout, sizeof(dropout), out));
@@ -39,29 +38,17 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    (void)in;
-    (void)n_in;
-    return dt_dropout_create(ctx, ((const dt_dropout_layer *)options)->p, out);
-}
+DT__LAYER_CREATE(dt_dropout_layer, dt_dropout_create(ctx, o->p, out))
 
 DT__LAYER_TYPE(dropout, "in training, values become 0 with probability p", dt_dropout_layer,
                layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_dropout_create(ctx, 0.5, out); }
-static dt_status make_idle(dt_ctx *ctx, dt_module **out) { return dt_dropout_create(ctx, 0, out); }
-static dt_status make_below(dt_ctx *ctx, dt_module **out)
-{
-    return dt_dropout_create(ctx, -0.1, out);
-}
-static dt_status make_nan(dt_ctx *ctx, dt_module **out)
-{
-    return dt_dropout_create(ctx, DT__NAN, out);
-}
+DT__MAKE(make, dt_dropout_create(ctx, 0.5, out))
+DT__MAKE(make_idle, dt_dropout_create(ctx, 0, out))
+DT__MAKE(make_below, dt_dropout_create(ctx, -0.1, out))
+DT__MAKE(make_nan, dt_dropout_create(ctx, DT__NAN, out))
 
 static const dt__layer_case cases[] = {
     { "evaluation", make, .in = { { { 3 }, .given = true, .values = { 1, -2, 3 } } }, .n_y = 3,

@@ -1,14 +1,9 @@
 /* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1) */
 #include "nn/lists/layer_cases.h"
+#include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_embedding(t, dt_module_weight(t, m), in[0]);
-}
+DT__LAYER_FORWARD(dt_embedding(t, dt_module_weight(t, m), x))
 
 const dt_module_type dt__nn_embedding = {
     .name = "embedding",
@@ -25,8 +20,7 @@ static dt_status build(dt_module *m, int64_t count, int64_t width)
 
 dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "embedding", "the number of rows", count));
     DT__TRY(dt__want_extent(ctx, "embedding", "the width", width));
@@ -37,19 +31,10 @@ dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_modu
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_embedding_create(ctx, 4, 2, out); }
-static dt_status make_large(dt_ctx *ctx, dt_module **out)
-{
-    return dt_embedding_create(ctx, 100, 50, out);
-}
-static dt_status make_empty(dt_ctx *ctx, dt_module **out)
-{
-    return dt_embedding_create(ctx, 0, 2, out);
-}
-static dt_status make_flat(dt_ctx *ctx, dt_module **out)
-{
-    return dt_embedding_create(ctx, 4, 0, out);
-}
+DT__MAKE(make, dt_embedding_create(ctx, 4, 2, out))
+DT__MAKE(make_large, dt_embedding_create(ctx, 100, 50, out))
+DT__MAKE(make_empty, dt_embedding_create(ctx, 0, 2, out))
+DT__MAKE(make_flat, dt_embedding_create(ctx, 4, 0, out))
 
 #define ROWS                                                                                       \
     {                                                                                              \

@@ -4,14 +4,8 @@
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_group_norm(t, in[0], dt_module_weight(t, m), dt__entry_find(m, "bias")->x,
-                           dt_module_state(m));
-}
+DT__LAYER_FORWARD(dt_group_norm(t, x, dt_module_weight(t, m), dt__entry_find(m, "bias")->x,
+                                dt_module_state(m)))
 
 const dt_module_type dt__nn_group_norm = { .name = "group_norm", .forward = forward };
 
@@ -26,8 +20,7 @@ static dt_status build(dt_module *m, int64_t channels)
 dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
                                dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "group_norm", "the number of groups", groups));
     DT__TRY(dt__want_extent(ctx, "group_norm", "the number of channels", channels));
@@ -51,39 +44,19 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
-    (void)n_in;
-    if (in->rank < 1) return dt__want_example_rank(ctx, "group_norm", in, 1);
-    return dt_group_norm_create(ctx, o->groups, in->dims[0], o->eps, out);
-}
+DT__LAYER_CREATE(dt_norm_layer, in->rank < 1 ? dt__want_example_rank(ctx, "group_norm", in, 1)
+                                             : dt_group_norm_create(ctx, o->norms.groups,
+                                                                    in->dims[0], o->norms.eps, out))
 
 DT__LAYER_TYPE(group_norm, "group norm over groups of channels", dt_norm_layer, layer_keys, 1, 1,
                .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_group_norm_create(ctx, 1, 2, 0.0, out);
-}
-
-static dt_status make_two(dt_ctx *ctx, dt_module **out)
-{
-    return dt_group_norm_create(ctx, 2, 6, 1e-5, out);
-}
-
-static dt_status make_odd(dt_ctx *ctx, dt_module **out)
-{
-    return dt_group_norm_create(ctx, 2, 3, 1e-5, out);
-}
-
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_group_norm_create(ctx, 0, 3, 1e-5, out);
-}
+DT__MAKE(make, dt_group_norm_create(ctx, 1, 2, 0.0, out))
+DT__MAKE(make_two, dt_group_norm_create(ctx, 2, 6, 1e-5, out))
+DT__MAKE(make_odd, dt_group_norm_create(ctx, 2, 3, 1e-5, out))
+DT__MAKE(make_none, dt_group_norm_create(ctx, 0, 3, 1e-5, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 2, 1, 2 }, .given = true, .values = { 1, 3, 3, 1 } } },

@@ -32,8 +32,7 @@ static dt_status build(dt_module *m, int64_t width)
 
 dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "layer_norm", "the width", width));
     DT__TRY(dt__want_share(ctx, "layer_norm", "eps", eps));
@@ -51,36 +50,19 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
-    (void)n_in;
-    if (in->rank < 1) return dt__want_example_rank(ctx, "layer_norm", in, 1);
-    return dt_layer_norm_create(ctx, in->dims[in->rank - 1], o->eps, out);
-}
+DT__LAYER_CREATE(dt_norm_layer, in->rank < 1 ? dt__want_example_rank(ctx, "layer_norm", in, 1)
+                                             : dt_layer_norm_create(ctx, in->dims[in->rank - 1],
+                                                                    o->norms.eps, out))
 
 DT__LAYER_TYPE(layer_norm, "layer norm over the last dimension", dt_norm_layer, layer_keys, 1, 1,
                .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_layer_norm_create(ctx, 2, 0.0, out);
-}
-static dt_status make_wide(dt_ctx *ctx, dt_module **out)
-{
-    return dt_layer_norm_create(ctx, 33, 1e-5, out);
-}
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_layer_norm_create(ctx, 0, 1e-5, out);
-}
-static dt_status make_negative(dt_ctx *ctx, dt_module **out)
-{
-    return dt_layer_norm_create(ctx, 3, -1e-5, out);
-}
+DT__MAKE(make, dt_layer_norm_create(ctx, 2, 0.0, out))
+DT__MAKE(make_wide, dt_layer_norm_create(ctx, 33, 1e-5, out))
+DT__MAKE(make_none, dt_layer_norm_create(ctx, 0, 1e-5, out))
+DT__MAKE(make_negative, dt_layer_norm_create(ctx, 3, -1e-5, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 2, 2 }, .given = true, .values = { 3, 5, 7, 3 } } },

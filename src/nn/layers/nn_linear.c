@@ -89,8 +89,7 @@ static dt_status build(dt_module *m, int64_t in, int64_t out_features, bool bias
 dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool bias,
                            dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "linear", "the number of inputs", in));
     DT__TRY(dt__want_extent(ctx, "linear", "the number of outputs", out_features));
@@ -124,35 +123,12 @@ DT__LAYER_TYPE(linear, "y = x W^T + b over the last dimension", dt_linear_layer,
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 3, 2, true, out);
-}
-
-static dt_status make_plain(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 40, 9, false, out);
-}
-
-static dt_status make_large(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 100, 50, true, out);
-}
-
-static dt_status make_no_inputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 0, 3, true, out);
-}
-
-static dt_status make_no_outputs(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, 3, -1, true, out);
-}
-
-static dt_status make_huge(dt_ctx *ctx, dt_module **out)
-{
-    return dt_linear_create(ctx, INT64_MAX, 3, true, out);
-}
+DT__MAKE(make, dt_linear_create(ctx, 3, 2, true, out))
+DT__MAKE(make_plain, dt_linear_create(ctx, 40, 9, false, out))
+DT__MAKE(make_large, dt_linear_create(ctx, 100, 50, true, out))
+DT__MAKE(make_no_inputs, dt_linear_create(ctx, 0, 3, true, out))
+DT__MAKE(make_no_outputs, dt_linear_create(ctx, 3, -1, true, out))
+DT__MAKE(make_huge, dt_linear_create(ctx, INT64_MAX, 3, true, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 3 }, .given = true, .values = { 1, 0, -1 } } },

@@ -6,13 +6,7 @@
 
 #include <math.h>
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_prelu(t, in[0], dt_module_weight(t, m));
-}
+DT__LAYER_FORWARD(dt_prelu(t, x, dt_module_weight(t, m)))
 
 const dt_module_type dt__nn_prelu = { .name = "prelu", .forward = forward };
 
@@ -25,8 +19,7 @@ static dt_status build(dt_module *m, int64_t channels, double init)
 
 dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "prelu", "the number of channels", channels));
     if (!isfinite(init)) {
@@ -48,29 +41,18 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_prelu_layer *o = options;
-    (void)n_in;
-    return dt_prelu_create(ctx, o->shared || in->rank < 1 ? 1 : in->dims[0], o->init, out);
-}
+DT__LAYER_CREATE(dt_prelu_layer,
+                 dt_prelu_create(ctx, o->shared || in->rank < 1 ? 1 : in->dims[0], o->init, out))
 
 DT__LAYER_TYPE(prelu, "relu with a learned slope below 0 for each channel", dt_prelu_layer,
                layer_keys, 1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_prelu_create(ctx, 3, 0.25, out); }
-static dt_status make_one(dt_ctx *ctx, dt_module **out)
-{
-    return dt_prelu_create(ctx, 1, 0.5, out);
-}
-static dt_status make_none(dt_ctx *ctx, dt_module **out) { return dt_prelu_create(ctx, 0, 1, out); }
-static dt_status make_infinite(dt_ctx *ctx, dt_module **out)
-{
-    return dt_prelu_create(ctx, 3, INFINITY, out);
-}
+DT__MAKE(make, dt_prelu_create(ctx, 3, 0.25, out))
+DT__MAKE(make_one, dt_prelu_create(ctx, 1, 0.5, out))
+DT__MAKE(make_none, dt_prelu_create(ctx, 0, 1, out))
+DT__MAKE(make_infinite, dt_prelu_create(ctx, 3, INFINITY, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 1, 3, 2 }, .given = true, .values = { 1, -2, -4, 3, -1, -3 } } },

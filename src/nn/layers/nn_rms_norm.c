@@ -44,8 +44,7 @@ static dt_status create(dt_ctx *ctx, int64_t width, const rms_norm *state, dt_mo
 
 dt_status dt_rms_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return create(ctx, width, &(rms_norm){ .eps = eps }, out);
 }
 
@@ -62,37 +61,20 @@ static const dt_key layer_keys[] = {
     { 0 },
 };
 
-static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
-                              dt_module **out)
-{
-    const dt_norm_options *o = &((const dt_norm_layer *)options)->norms;
-    (void)n_in;
-    if (in->rank < 1) return dt__want_example_rank(ctx, "rms_norm", in, 1);
-    return dt_rms_norm_create(ctx, in->dims[in->rank - 1], o->eps, out);
-}
+DT__LAYER_CREATE(dt_norm_layer,
+                 in->rank < 1 ? dt__want_example_rank(ctx, "rms_norm", in, 1)
+                              : dt_rms_norm_create(ctx, in->dims[in->rank - 1], o->norms.eps, out))
 
 DT__LAYER_TYPE(rms_norm, "root mean square norm over the last dimension", dt_norm_layer, layer_keys,
                1, 1, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-static dt_status make(dt_ctx *ctx, dt_module **out) { return dt_rms_norm_create(ctx, 2, 0.0, out); }
-static dt_status make_wide(dt_ctx *ctx, dt_module **out)
-{
-    return dt_rms_norm_create(ctx, 33, 1e-5, out);
-}
-static dt_status make_plus_one(dt_ctx *ctx, dt_module **out)
-{
-    return dt__rms_norm_create_plus_one(ctx, 2, 0.0, out);
-}
-static dt_status make_none(dt_ctx *ctx, dt_module **out)
-{
-    return dt_rms_norm_create(ctx, 0, 1e-5, out);
-}
-static dt_status make_negative(dt_ctx *ctx, dt_module **out)
-{
-    return dt_rms_norm_create(ctx, 3, -1e-5, out);
-}
+DT__MAKE(make, dt_rms_norm_create(ctx, 2, 0.0, out))
+DT__MAKE(make_wide, dt_rms_norm_create(ctx, 33, 1e-5, out))
+DT__MAKE(make_plus_one, dt__rms_norm_create_plus_one(ctx, 2, 0.0, out))
+DT__MAKE(make_none, dt_rms_norm_create(ctx, 0, 1e-5, out))
+DT__MAKE(make_negative, dt_rms_norm_create(ctx, 3, -1e-5, out))
 
 static const dt__layer_case cases[] = {
     { "values", make, .in = { { { 2, 2 }, .given = true, .values = { 5, -5, 2, 2 } } },

@@ -59,6 +59,14 @@ typedef struct dt__layer_cases {
     int n;
 } dt__layer_cases;
 
+/* Defines a dt__layer_case.create: `call` makes the layer, from ctx, in *out. */
+#define DT__MAKE(name, call)                                                                       \
+    static dt_status name(dt_ctx *ctx, dt_module **out) { return call; }
+
+/* The same by a create function, from options of a type. */
+#define DT__MAKE_OF(name, create, type, ...)                                                       \
+    DT__MAKE(name, create(ctx, &(const type){ __VA_ARGS__ }, out))
+
 /* Ends a file nn_<name>.c. Without it the tests do not link: dt__cases_of_layer_<name> is
  * missing. */
 #define DT__LAYER_CASES(layer, table)                                                              \

@@ -37,10 +37,7 @@ const dt_item_kind *dt_layer_kind(const char *name)
 
 dt_status dt_layer_defaults(dt_ctx *ctx, const dt_item_kind *kind, void *options)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, kind);
-    DT__NEED(ctx, kind->keys);
-    DT__NEED(ctx, options);
+    DT__NEED4(ctx, ctx, kind, kind->keys, options);
     return dt__default_options(ctx, kind->keys, options, kind->size);
 }
 

@@ -61,6 +61,31 @@
         DT__LAYER_GROUPS(options, after.norms), DT__LAYER_MOMENTUM(options, after.norms),          \
         DT__LAYER_EPS(options, after.norms)
 
+/* Defines `forward` of a module of one input, by one expression of t, m and x. */
+#define DT__LAYER_FORWARD(y)                                                                       \
+    static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out, \
+                        int n_out)                                                                 \
+    {                                                                                              \
+        dt_tensor *const x = in[0];                                                                \
+        (void)m;                                                                                   \
+        (void)n_in;                                                                                \
+        (void)n_out;                                                                               \
+        out[0] = y;                                                                                \
+    }
+
+/* Defines `layer_create` (dt_layer_type.create), by one expression of ctx, options o of type
+ * `options`, the shape `in` of the first example, and out. */
+#define DT__LAYER_CREATE(options, call)                                                            \
+    static dt_status layer_create(dt_ctx *ctx, const void *given, const dt_shape *in, int n_in,    \
+                                  dt_module **out)                                                 \
+    {                                                                                              \
+        const options *o = given;                                                                  \
+        (void)o;                                                                                   \
+        (void)in;                                                                                  \
+        (void)n_in;                                                                                \
+        return call;                                                                               \
+    }
+
 /* Defines dt__layer_<kind>; the rest are further fields. */
 #define DT__LAYER_TYPE(kind, about, options, key_table, least, most, ...)                          \
     extern const dt_layer_type dt__layer_##kind;                                                   \

@@ -1,7 +1,6 @@
 /* Builds the module of a list of layers. */
 #include "nn/lists/layers_build.h"
 
-#include "core/block_list.h"
 #include "nn/lists/graph.h"
 
 #include <stdio.h>

@@ -153,9 +153,7 @@ const dt_op dt__op_attention = {
     .strided = true,
     .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE, DT_VALUE },
                .out = { DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(dt_attention_options),
-    .defaults = &dt__attention_options,
-    .keys = dt__attention_keys,
+    DT__OP_OPTIONS(dt_attention_options, dt__attention_options, dt__attention_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -191,12 +189,9 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     return out[0];
 }
 
-#define NOT_CAUSAL                                                                                 \
-    &(const dt_attention_options) { .causal = false }
-#define SCALE(s)                                                                                   \
-    &(const dt_attention_options) { .causal = true, .scale = s }
-#define WINDOW(n)                                                                                  \
-    &(const dt_attention_options) { .causal = true, .window = n }
+#define NOT_CAUSAL DT__WITH(dt_attention_options, .causal = false)
+#define SCALE(s) DT__WITH(dt_attention_options, .causal = true, .scale = s)
+#define WINDOW(n) DT__WITH(dt_attention_options, .causal = true, .window = n)
 #define DOCUMENTS(...) __VA_ARGS__, .low = -1, .high = 2, .dtype = DT_I32
 #define ABSENT                                                                                     \
     {                                                                                              \

@@ -35,9 +35,7 @@ const dt_op dt__op_attention_int8 = {
     .in_name = { "q", "k", "v", "k_scale", "v_scale" },
     .out_name = { "y", "lse" },
     .strided = true,
-    .options_size = sizeof(dt_attention_options),
-    .defaults = &dt__attention_options,
-    .keys = dt__attention_keys,
+    DT__OP_OPTIONS(dt_attention_options, dt__attention_options, dt__attention_keys),
     .shape = shape,
     .forward = forward,
 };

@@ -183,9 +183,7 @@ const dt_op dt__op_rotary = {
     .undifferentiable = { false, true },
     .strided = true,
     .saves = { .arg = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_rotary_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_rotary_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -198,8 +196,7 @@ dt_tensor *dt_rotary(dt_tape *t, dt_tensor *x, dt_tensor *position,
     return dt_apply(t, &dt__op_rotary, DT__CALL_WITH(options, x, position));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_rotary_options) { .theta = 100, __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_rotary_options, .theta = 100, __VA_ARGS__)
 #define POSITION(...) __VA_ARGS__, .low = 0, .high = 50, .dtype = DT_I32
 #define LLAMA3                                                                                     \
     .scaling = DT_ROPE_LLAMA3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,           \

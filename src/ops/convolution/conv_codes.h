@@ -18,4 +18,31 @@ dt_status dt__conv_codes_backward_plan(const dt_call *c, size_t *bytes);
 /* dx by dy and w^, dw by dy and x^, the dequantized values; either may be NULL. */
 void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
+/* Defines the op and its public function. `meaning` is its `lower`, or NULL. */
+#define DT__CONV_OP(op_name, formula, key_table, meaning)                                          \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = formula,                                                                           \
+        .in_name = { "x", "weight", "bias" },                                                      \
+        .out_name = { "y" },                                                                       \
+        .role = { DT_CODES, DT_CODES, DT_READ },                                                   \
+        .ungrouped = true,                                                                         \
+        .optional = { [DT__CONV_BIAS] = true },                                                    \
+        .saves = { .arg = { DT_VALUE, DT_VALUE } },                                                \
+        .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },                                \
+        DT__OP_OPTIONS(dt_conv_options, dt__conv_default, key_table),                              \
+        .shape = dt__conv_shape,                                                                   \
+        .forward = dt__conv_forward,                                                               \
+        .forward_codes = dt__conv_forward_codes,                                                   \
+        .takes_codes = dt__conv_takes_codes,                                                       \
+        .backward = dt__conv_backward,                                                             \
+        .scratch = dt__conv_backward_scratch,                                                      \
+        .lower = meaning,                                                                          \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,          \
+                            const dt_conv_options *options)                                        \
+    {                                                                                              \
+        return dt__conv_apply(t, &dt__op_##op_name, (dt_tensor *[]){ x, weight, bias }, options);  \
+    }
+
 #endif

@@ -4,6 +4,7 @@
  *     forward            conv(x)                  conv_backward_x(x)
  *     backward by x      conv_backward_x(dy)      conv(dy)
  *     backward by w      conv_backward_w(x, dy)   conv_backward_w(dy, x)                         */
+#include "ops/shape/view.h"
 #include "ops/convolution/conv_codes.h"
 #include "ops/ops_list.h"
 
@@ -275,6 +276,16 @@ void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *
         backward_work(c, &p, dt__data(dy), dx[X] != NULL ? dt__data_mut(dx[X]) : NULL,
                       dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL);
     dt__conv_compute(c->ctx, c->kernels, &w);
+}
+
+void dt__conv_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
+                         dt__conv_function *plane)
+{
+    dt_conv_options o = *(const dt_conv_options *)given;
+    o.stride[1] = o.dilation[1] = 1;
+    o.padding[1] = o.output_padding[1] = 0;
+    dt_tensor *x = dt__line_to_plane(t, in[0]), *weight = dt__line_to_plane(t, in[1]);
+    out[0] = dt__plane_to_line(t, plane(t, x, weight, in[DT__CONV_BIAS], &o));
 }
 
 dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,

@@ -29,6 +29,12 @@ void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *
 /* The bias's gradient: the sum of dy over all but its channels. */
 void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db);
 
+typedef dt_tensor *dt__conv_function(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
+                                     const dt_conv_options *options);
+/* dt_op.lower of an op in one dimension, by the one in two. */
+void dt__conv_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
+                         dt__conv_function *plane);
+
 dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
                           const dt_conv_options *options);
 

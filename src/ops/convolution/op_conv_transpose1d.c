@@ -2,7 +2,6 @@
  *     y[n, o, i s - p + k d] += x[n,c,i] w[c,o,k], and b[o] */
 #include "ops/convolution/conv_codes.h"
 #include "ops/ops_list.h"
-#include "ops/shape/view.h"
 
 static const dt_key keys[] = {
     DT__CONV_KEYS(DT_KEY_INT, "1", "0"),
@@ -12,47 +11,16 @@ static const dt_key keys[] = {
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
-    dt_conv_options o = *(const dt_conv_options *)given;
-    o.stride[1] = o.dilation[1] = 1;
-    o.padding[1] = o.output_padding[1] = 0;
-    dt_tensor *x = dt__line_to_plane(t, in[0]), *weight = dt__line_to_plane(t, in[1]);
-    dt_tensor *y = dt_conv_transpose2d(t, x, weight, in[DT__CONV_BIAS], &o);
-    out[0] = dt__plane_to_line(t, y);
+    dt__conv_lower_line(t, in, given, out, dt_conv_transpose2d);
 }
 
-const dt_op dt__op_conv_transpose1d = {
-    .name = "conv_transpose1d",
-    .text = "y[n, o, i stride - padding + k dilation] += x[n,c,i] weight[c,o,k], and bias[o]",
-    .in_name = { "x", "weight", "bias" },
-    .out_name = { "y" },
-    .role = { DT_CODES, DT_CODES, DT_READ },
-    .ungrouped = true,
-    .optional = { [DT__CONV_BIAS] = true },
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES } },
-    .options_size = sizeof(dt_conv_options),
-    .defaults = &dt__conv_default,
-    .keys = keys,
-    .shape = dt__conv_shape,
-    .forward = dt__conv_forward,
-    .forward_codes = dt__conv_forward_codes,
-    .takes_codes = dt__conv_takes_codes,
-    .backward = dt__conv_backward,
-    .scratch = dt__conv_backward_scratch,
-    .lower = lower,
-};
-
-dt_tensor *dt_conv_transpose1d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                               const dt_conv_options *options)
-{
-    return dt__conv_apply(t, &dt__op_conv_transpose1d, (dt_tensor *[]){ x, weight, bias }, options);
-}
+DT__CONV_OP(conv_transpose1d,
+            "y[n, o, i stride - padding + k dilation] += x[n,c,i] weight[c,o,k], and bias[o]", keys,
+            lower)
 
 #define WITH(s, p, d, o, g)                                                                        \
-    &(const dt_conv_options)                                                                       \
-    {                                                                                              \
-        .stride = { s }, .padding = { p }, .dilation = { d }, .output_padding = { o }, .groups = g \
-    }
+    DT__WITH(dt_conv_options, .stride = { s }, .padding = { p }, .dilation = { d },                \
+             .output_padding = { o }, .groups = g)
 
 static const dt__case cases[] = {
     { "values",

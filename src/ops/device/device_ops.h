@@ -62,4 +62,12 @@ void dt__device_through(const dt_call *c, const dt_op *base);
 /* The same where base's results are codes divided by `scale`: they are multiplied by it again. */
 void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale);
 
+/* Operands of cases: the scale 1, the zero point 0, and the ends of int8. */
+#define DT__CASE_SCALE DT__GIVEN(DT__LIST(1), 1)
+#define DT__CASE_ZERO                                                                              \
+    {                                                                                              \
+        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
+    }
+#define DT__CASE_ENDS DT__GIVEN(DT__LIST(2), -128, 127)
+
 #endif

@@ -6,15 +6,6 @@
 #include "ops/device/device_ops.h"
 
 enum { DT__DEVICE_SCALE = 3, DT__DEVICE_ZERO, DT__DEVICE_ENDS };
-/* x, weight, bias, scale, zero_point, ends. */
-#define DT__DEVICE_PRODUCT_OPERANDS                                                                \
-    .in_name = { "x", "weight", "bias", "scale", "zero_point", "ends" },                           \
-    .out_name = { "y", "residual", "integers" }, .role = { DT_CODES, DT_CODES },                   \
-    .optional = { [2] = true, [5] = true }, .undifferentiable = { [3] = true, [4] = true },        \
-    .ungrouped = true, .takes_codes = dt__device_takes_codes,                                      \
-    .saves = { .arg = { DT_VALUE, DT_VALUE }, .y = DT_VALUE },                                     \
-    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } }
-
 #define DT__DEVICE_ACTIVATION_KEY(type)                                                            \
     {                                                                                              \
         "activation", DT_KEY_CHOICE, .offset = offsetof(type, activation),                         \
@@ -27,6 +18,18 @@ void dt__device_conv_forward(const dt_call *c);
 void dt__device_conv_forward_codes(const dt_call *c);
 size_t dt__device_conv_scratch(const dt_call *c);
 void dt__device_conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
+
+/* Fields of all three ops. Operands are x, weight, bias, scale, zero_point, ends. */
+#define DT__DEVICE_PRODUCT                                                                         \
+    .in_name = { "x", "weight", "bias", "scale", "zero_point", "ends" },                           \
+    .out_name = { "y", "residual", "integers" }, .role = { DT_CODES, DT_CODES },                   \
+    .optional = { [2] = true, [5] = true }, .undifferentiable = { [3] = true, [4] = true },        \
+    .ungrouped = true, .takes_codes = dt__device_takes_codes,                                      \
+    .saves = { .arg = { DT_VALUE, DT_VALUE }, .y = DT_VALUE },                                     \
+    .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } },   \
+    .shape = dt__device_conv_shape, .forward = dt__device_conv_forward,                            \
+    .forward_codes = dt__device_conv_forward_codes, .backward = dt__device_conv_backward,          \
+    .scratch = dt__device_conv_scratch
 
 dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor *weight,
                             dt_tensor *bias, const dt_device_range *range, const void *options);

@@ -16,19 +16,6 @@ dt_tensor *dt_device_add(dt_tape *t, dt_tensor *a, dt_tensor *b, const dt_device
     return dt__device_zip_apply(t, &dt__op_device_add, a, b, range, options);
 }
 
-#define SCALE                                                                                      \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 1 }                                                      \
-    }
-#define ZERO                                                                                       \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
-    }
-#define ENDS                                                                                       \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { -128, 127 }                                              \
-    }
-
 static const dt_device_zip_options relu6 = { .activation = DT_ACT_RELU6 },
                                    tanh_after = { .activation = DT_ACT_TANH };
 
@@ -36,15 +23,16 @@ static const dt__case cases[] = {
     { "values",
       .in = { { { 2 }, .given = true, .values = { 1, 2 } },
               { { 2 }, .given = true, .values = { 2, -1 } },
-              SCALE,
-              ZERO,
-              ENDS },
+              DT__CASE_SCALE,
+              DT__CASE_ZERO,
+              DT__CASE_ENDS },
       .n_y = 2, .y = { 3, 1 } },
-    { "relu6", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, SCALE, ZERO }, .options = &relu6,
-      .rough = true },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, SCALE, ZERO } },
-    { "broadcast", .in = { { { 2, 3 } }, { { 3 } }, SCALE, ZERO }, .fails = DT_ERR_SHAPE },
-    { "activation", .in = { { { 2 } }, { { 2 } }, SCALE, ZERO }, .options = &tanh_after,
-      .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
+    { "relu6", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, DT__CASE_SCALE, DT__CASE_ZERO },
+      .options = &relu6, .rough = true },
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },
+    { "broadcast", .in = { { { 2, 3 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },
+      .fails = DT_ERR_SHAPE },
+    { "activation", .in = { { { 2 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },
+      .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
 };
 DT__CASES(device_add, cases)

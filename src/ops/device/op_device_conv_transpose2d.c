@@ -16,15 +16,8 @@ static const dt_device_conv_options defaults = {
 const dt_op dt__op_device_conv_transpose2d = {
     .name = "device_conv_transpose2d",
     .text = "conv_transpose2d of int8 codes, requantized",
-    DT__DEVICE_PRODUCT_OPERANDS,
-    .options_size = sizeof(dt_device_conv_options),
-    .defaults = &defaults,
-    .keys = keys,
-    .shape = dt__device_conv_shape,
-    .forward = dt__device_conv_forward,
-    .forward_codes = dt__device_conv_forward_codes,
-    .backward = dt__device_conv_backward,
-    .scratch = dt__device_conv_scratch,
+    DT__DEVICE_PRODUCT,
+    DT__OP_OPTIONS(dt_device_conv_options, defaults, keys),
 };
 
 dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
@@ -33,19 +26,6 @@ dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weigh
 {
     return dt__device_apply(t, &dt__op_device_conv_transpose2d, x, weight, bias, range, options);
 }
-
-#define SCALE                                                                                      \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 1 }                                                      \
-    }
-#define ZERO                                                                                       \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
-    }
-#define ENDS                                                                                       \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { -128, 127 }                                              \
-    }
 
 static const dt_device_conv_options relu6 = { .conv = { .stride = { 2, 1 },
                                                         .padding = { 1, 0 },
@@ -62,17 +42,24 @@ static const dt__case cases[] = {
       .in = { { { 1, 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
               { { 1, 1, 2, 2 }, .given = true, .values = { 1, 0, -1, 2 } },
               { { 1 }, .given = true, .values = { 3 } },
-              SCALE,
-              ZERO,
-              ENDS },
+              DT__CASE_SCALE,
+              DT__CASE_ZERO,
+              DT__CASE_ENDS },
       .n_y = 9, .y = { 4, 5, 3, 5, 7, 7, 0, 5, 11 } },
     { "groups, without bias and ends",
-      .in = { { { 2, 4, 5, 6 } }, { { 4, 3, 3, 2 } }, { .absent = true }, SCALE, ZERO }, .n_in = 5,
-      .options = &relu6, .rough = true },
-    { "no images", .in = { { { 0, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO } },
-    { "channels", .in = { { { 1, 3, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO },
+      .in = { { { 2, 4, 5, 6 } },
+              { { 4, 3, 3, 2 } },
+              { .absent = true },
+              DT__CASE_SCALE,
+              DT__CASE_ZERO },
+      .n_in = 5, .options = &relu6, .rough = true },
+    { "no images",
+      .in = { { { 0, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } },
+    { "channels",
+      .in = { { { 1, 3, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .fails = DT_ERR_SHAPE, .says = "weight takes 2" },
-    { "activation", .in = { { { 1, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, SCALE, ZERO },
+    { "activation",
+      .in = { { { 1, 2, 3, 3 } }, { { 2, 1, 2, 2 } }, { { 1 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
 };
 DT__CASES(device_conv_transpose2d, cases)

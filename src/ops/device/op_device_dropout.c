@@ -3,8 +3,6 @@
 #include "ops/device/device_ops.h"
 #include "ops/ops_list.h"
 
-#include <math.h>
-
 static const double half = 0.5;
 
 static const dt_key keys[] = {
@@ -44,9 +42,7 @@ const dt_op dt__op_device_dropout = {
     .out_name = { "y" },
     .role = { DT_CODES },
     .ungrouped = true,
-    .options_size = sizeof(double),
-    .defaults = &half,
-    .keys = keys,
+    DT__OP_OPTIONS(double, half, keys),
     .takes_codes = dt__device_takes_codes,
     .shape = shape,
     .forward = forward,

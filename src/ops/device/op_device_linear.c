@@ -14,15 +14,8 @@ static const dt_device_linear_options defaults = { 0 };
 const dt_op dt__op_device_linear = {
     .name = "device_linear",
     .text = "linear of int8 codes, requantized",
-    DT__DEVICE_PRODUCT_OPERANDS,
-    .options_size = sizeof(dt_device_linear_options),
-    .defaults = &defaults,
-    .keys = keys,
-    .shape = dt__device_conv_shape,
-    .forward = dt__device_conv_forward,
-    .forward_codes = dt__device_conv_forward_codes,
-    .backward = dt__device_conv_backward,
-    .scratch = dt__device_conv_scratch,
+    DT__DEVICE_PRODUCT,
+    DT__OP_OPTIONS(dt_device_linear_options, defaults, keys),
 };
 
 dt_tensor *dt_device_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
@@ -30,19 +23,6 @@ dt_tensor *dt_device_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tens
 {
     return dt__device_apply(t, &dt__op_device_linear, x, weight, bias, range, options);
 }
-
-#define SCALE                                                                                      \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 1 }                                                      \
-    }
-#define ZERO                                                                                       \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 0 }, .dtype = DT_I8                                      \
-    }
-#define ENDS                                                                                       \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { -128, 127 }                                              \
-    }
 
 static const dt_device_linear_options relu = { .activation = DT_ACT_RELU },
                                       tanh_after = { .activation = DT_ACT_TANH };
@@ -52,18 +32,20 @@ static const dt__case cases[] = {
       .in = { { { 1, 2 }, .given = true, .values = { 1, 2 } },
               { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } },
               { { 2 }, .given = true, .values = { 1, -1 } },
-              SCALE,
-              ZERO,
-              ENDS },
+              DT__CASE_SCALE,
+              DT__CASE_ZERO,
+              DT__CASE_ENDS },
       .n_y = 2, .y = { 6, 10 } },
-    { "relu", .in = { { { 5, 7 } }, { { 3, 7 } }, { { 3 } }, SCALE, ZERO, ENDS }, .options = &relu,
-      .rough = true },
+    { "relu",
+      .in = { { { 5, 7 } }, { { 3, 7 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO, DT__CASE_ENDS },
+      .options = &relu, .rough = true },
     { "smooth, without a bias",
-      .in = { { { 5, 7 } }, { { 3, 7 } }, { .absent = true }, SCALE, ZERO }, .n_in = 5 },
-    { "no rows", .in = { { { 0, 2 } }, { { 3, 2 } }, { { 3 } }, SCALE, ZERO } },
-    { "columns", .in = { { { 1, 3 } }, { { 3, 2 } }, { { 3 } }, SCALE, ZERO },
+      .in = { { { 5, 7 } }, { { 3, 7 } }, { .absent = true }, DT__CASE_SCALE, DT__CASE_ZERO },
+      .n_in = 5 },
+    { "no rows", .in = { { { 0, 2 } }, { { 3, 2 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },
+    { "columns", .in = { { { 1, 3 } }, { { 3, 2 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .fails = DT_ERR_SHAPE, .says = "x has 3 columns, the weight 2" },
-    { "activation", .in = { { { 1, 2 } }, { { 3, 2 } }, { { 3 } }, SCALE, ZERO },
+    { "activation", .in = { { { 1, 2 } }, { { 3, 2 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },
 };
 DT__CASES(device_linear, cases)

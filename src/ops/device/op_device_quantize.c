@@ -88,10 +88,7 @@ dt_tensor *dt_device_quantize(dt_tape *t, dt_tensor *x, const dt_device_range *r
     return dt_apply(t, &dt__op_device_quantize, in, 4, NULL);
 }
 
-#define HALF                                                                                       \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { 0.5 }                                                    \
-    }
+#define HALF DT__GIVEN(DT__LIST(1), 0.5)
 #define ZERO_POINT                                                                                 \
     {                                                                                              \
         { 1 }, .given = true, .values = { -3 }, .dtype = DT_I8                                     \

@@ -1,6 +1,7 @@
 /* Broadcasting: the strides of an operand expanded to the result's dims, and the sum of a gradient
  * over broadcast dimensions. */
 #include "ops/elementwise/binary.h"
+#include "ops/elementwise/unary.h"
 
 #include <string.h>
 
@@ -77,4 +78,12 @@ dt_status dt__inplace_shape(dt_call *c)
     if (c->n_in == 1) return DT_OK;
     DT__TRY(dt__want_float(c, 1));
     return dt__want_broadcast(c, 1, 0);
+}
+
+dt_status dt__shape_with_bits(dt_call *c)
+{
+    DT__TRY(dt__shape_like(c, 0));
+    if (!c->recording) return DT_OK;
+    const int64_t bytes = dt__ceil_div(c->y->count, 8);
+    return dt_result(c, 1, DT_U8, 1, &bytes);
 }

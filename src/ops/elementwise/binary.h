@@ -48,4 +48,21 @@ extern const dt_key dt__factor_keys[];
 /* Shape function: operand 1, if given, broadcasts to operand 0. */
 dt_status dt__inplace_shape(dt_call *c);
 
+/* Defines an op of that shape and its public function. */
+#define DT__INPLACE_OP(op_name, formula)                                                           \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = formula,                                                                           \
+        .in_name = { "x", "other" },                                                               \
+        .role = { DT_WRITE, DT_READ },                                                             \
+        DT__OP_OPTIONS(dt__factor_options, dt__factor_defaults, dt__factor_keys),                  \
+        .shape = dt__inplace_shape,                                                                \
+        .forward = forward,                                                                        \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor)             \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,  \
+                        &(dt__factor_options){ factor });                                          \
+    }
+
 #endif

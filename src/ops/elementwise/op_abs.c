@@ -3,8 +3,6 @@
 
 DT__UNARY(abs, "y = |x|", DT__OPERAND, NULL)
 
-dt_tensor *dt_abs(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_abs, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 4 }, .given = true, .values = { -1.5, -0.0, 0, 2 } } }, .n_y = 4,
       .y = { 1.5, 0, 0, 2 }, .rough = true },

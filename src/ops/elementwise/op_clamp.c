@@ -45,9 +45,7 @@ const dt_op dt__op_clamp = {
     .in_name = { "x" },
     .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -59,8 +57,7 @@ dt_tensor *dt_clamp(dt_tape *t, dt_tensor *x, double least, double most)
     return dt_apply(t, &dt__op_clamp, DT__CALL_WITH((&(options){ least, most }), x));
 }
 
-#define TO(...)                                                                                    \
-    &(const options) { __VA_ARGS__ }
+#define TO(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "both", .in = { { { 4 }, .given = true, .values = { -2, -1, 0.5, 3 } } },

@@ -57,9 +57,7 @@ const dt_op dt__op_dropout = {
     .random = true,
     .in_name = { "x" },
     .out_name = { "y" },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -71,8 +69,7 @@ dt_tensor *dt_dropout(dt_tape *t, dt_tensor *x, double p)
     return dt_apply(t, &dt__op_dropout, DT__CALL_WITH(&(options){ p }, x));
 }
 
-#define RATE(p)                                                                                    \
-    &(const options) { p }
+#define RATE(p) DT__WITH(options, p)
 
 static const dt__case cases[] = {
     { "half", .in = { { { 5, 7 } } } },

@@ -53,9 +53,7 @@ const dt_op dt__op_elu = {
     .in_name = { "x" },
     .out_name = { "y" },
     .saves = { .y = DT_VALUE },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -68,8 +66,7 @@ dt_tensor *dt_elu(dt_tape *t, dt_tensor *x, double alpha)
     return dt_apply(t, &dt__op_elu, DT__CALL_WITH(&(options){ alpha }, x));
 }
 
-#define ALPHA(value)                                                                               \
-    &(const options) { value }
+#define ALPHA(value) DT__WITH(options, value)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 6 }, .given = true, .values = { -100, -1, -1e-6, 0, 0.5, 3 } } },

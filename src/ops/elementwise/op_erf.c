@@ -4,8 +4,6 @@
 
 DT__UNARY(erf, "y = erf(x)", DT__OPERAND, NULL)
 
-dt_tensor *dt_erf(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_erf, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.25, 0, 1e-4, 0.75 } } },
       .n_y = 5,

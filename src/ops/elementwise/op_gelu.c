@@ -65,9 +65,7 @@ const dt_op dt__op_gelu = {
     .in_name = { "x" },
     .out_name = { "y" },
     .saves = { .arg = { DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -80,8 +78,7 @@ dt_tensor *dt_gelu(dt_tape *t, dt_tensor *x, int approximate)
     return dt_apply(t, &dt__op_gelu, DT__CALL_WITH(&(options){ approximate }, x));
 }
 
-#define FORM(form)                                                                                 \
-    &(const options) { form }
+#define FORM(form) DT__WITH(options, form)
 
 static const dt__case cases[] = {
     { "erf", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,

@@ -11,11 +11,6 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
 
 DT__UNARY(hardsigmoid, "y = min(max(x + 3, 0), 6) / 6", DT__RESULT, lower)
 
-dt_tensor *dt_hardsigmoid(dt_tape *t, dt_tensor *x)
-{
-    return dt_apply(t, &dt__op_hardsigmoid, DT__CALL(x));
-}
-
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -4, -3, 0, 1.5, 3 } } }, .n_y = 5,
       .y = { 0, 0, 0.5, 0.75, 1 }, .rough = true },

@@ -11,11 +11,6 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
 
 DT__UNARY(hardswish, "y = x min(max(x + 3, 0), 6) / 6", DT__OPERAND, lower)
 
-dt_tensor *dt_hardswish(dt_tape *t, dt_tensor *x)
-{
-    return dt_apply(t, &dt__op_hardswish, DT__CALL(x));
-}
-
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -4, -3, -1.5, 0, 3 } } }, .n_y = 5,
       .y = { 0, 0, -0.375, 0, 3 }, .rough = true },

@@ -1,8 +1,7 @@
 /* Leaky relu, element by element (Maas et al. 2013).
  *     y = x > 0 ? x : slope x      dx = x > 0 ? dy : slope dy
  * One bit per element is kept for backward, as result 1. */
-#include "autograd/op.h"
-#include "ops/ops_list.h"
+#include "ops/elementwise/unary.h"
 
 #include <math.h>
 
@@ -25,10 +24,7 @@ static dt_status shape(dt_call *c)
     if (!isfinite(slope_of(c))) {
         return dt_refuse(c, DT_ERR_ARG, "slope is %g; it must be finite", slope_of(c));
     }
-    DT__TRY(dt__shape_like(c, 0));
-    if (!c->recording) return DT_OK;
-    const int64_t bytes = dt__ceil_div(c->y->count, 8);
-    return dt_result(c, 1, DT_U8, 1, &bytes);
+    return dt__shape_with_bits(c);
 }
 
 static void forward(const dt_call *c)
@@ -55,9 +51,7 @@ const dt_op dt__op_leaky_relu = {
     .in_name = { "x" },
     .out_name = { "y", "positive" },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -70,8 +64,7 @@ dt_tensor *dt_leaky_relu(dt_tape *t, dt_tensor *x, double slope)
     return dt_apply(t, &dt__op_leaky_relu, DT__CALL_WITH(&(options){ slope }, x));
 }
 
-#define SLOPE(value)                                                                               \
-    &(const options) { value }
+#define SLOPE(value) DT__WITH(options, value)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 5 }, .given = true, .values = { -2, -0.0, 0, 0.5, 3 } } },

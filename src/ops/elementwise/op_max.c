@@ -5,8 +5,6 @@
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
-#include <string.h>
-
 typedef struct options {
     int64_t dim;
     bool keepdim;
@@ -64,9 +62,7 @@ const dt_op dt__op_max = {
     .in_name = { "x" },
     .out_name = { "y", "index" },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -80,8 +76,7 @@ dt_tensor *dt_max(dt_tape *t, dt_tensor *x, int64_t dim, bool keepdim, dt_tensor
     return out[0];
 }
 
-#define ALONG(...)                                                                                 \
-    &(const options) { __VA_ARGS__ }
+#define ALONG(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 3 }, .given = true, .values = { 1, 3, 2, -1, -5, -1 } } }, .n_y = 2,

@@ -10,11 +10,6 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
 
 DT__UNARY(sigmoid, "y = 1 / (1 + e^-x)", DT__RESULT, lower)
 
-dt_tensor *dt_sigmoid(dt_tape *t, dt_tensor *x)
-{
-    return dt_apply(t, &dt__op_sigmoid, DT__CALL(x));
-}
-
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -40, 0, 2 } } }, .n_y = 3,
       .y = { 4.248354255291589e-18, 0.5, 0.8807970779778823 } },

@@ -10,8 +10,6 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
 
 DT__UNARY(silu, "y = x / (1 + e^-x)", DT__OPERAND, lower)
 
-dt_tensor *dt_silu(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_silu, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 4 }, .given = true, .values = { -2, 0, 1, 3 } } }, .n_y = 4,
       .y = { -0.23840584404423515, 0, 0.7310585786300049, 2.8577223804672998 } },

@@ -3,8 +3,6 @@
 
 DT__UNARY(sqrt, "y = sqrt(x)", DT__RESULT, NULL)
 
-dt_tensor *dt_sqrt(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_sqrt, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { 0.25, 1, 2 } } }, .n_y = 3,
       .y = { 0.5, 1.0, 1.4142135623730951 } },

@@ -9,8 +9,6 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tens
 
 DT__UNARY(square, "y = x^2", DT__OPERAND, lower)
 
-dt_tensor *dt_square(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_square, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -1.5, 0, 2 } } }, .n_y = 3,
       .y = { 2.25, 0, 4 } },

@@ -3,8 +3,6 @@
 
 DT__UNARY(tanh, "y = tanh(x)", DT__RESULT, NULL)
 
-dt_tensor *dt_tanh(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_tanh, DT__CALL(x)); }
-
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { -1, 0, 2 } } }, .n_y = 3,
       .y = { -0.7615941559557649, 0.0, 0.9640275800758169 } },

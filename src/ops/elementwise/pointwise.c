@@ -2,6 +2,8 @@
 #include "ops/elementwise/pointwise.h"
 
 const char *const dt__reductions[] = { "mean", "sum", NULL };
+const dt__loss_options dt__loss_defaults = { DT_REDUCE_MEAN };
+const dt_key dt__loss_keys[] = { DT__REDUCTION_KEY(dt__loss_options), { 0 } };
 
 dt_status dt__pointwise_shape(dt_call *c, int reduction)
 {
@@ -29,4 +31,9 @@ void dt__pointwise_backward(const dt__pointwise *p, const dt_tensor *dy, dt_tens
     for (int i = 0; i < 2; i++) {
         if (dx[i] != NULL) kernel(p, i == 0 ? scale : -scale, dt__data_mut(dx[i]));
     }
+}
+
+dt_tensor *dt__reduced(dt_tape *t, dt_tensor *e, int reduction)
+{
+    return reduction == DT_REDUCE_MEAN ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
 }

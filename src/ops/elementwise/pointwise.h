@@ -17,4 +17,28 @@ dt__pointwise dt__pointwise_of(const dt_call *c, int reduction);
 void dt__pointwise_backward(const dt__pointwise *p, const dt_tensor *dy, dt_tensor *const *dx,
                             void (*kernel)(const dt__pointwise *p, double scale, void *d));
 
+/* The key of member `reduction` of a loss's options. */
+#define DT__REDUCTION_KEY(options)                                                                 \
+    {                                                                                              \
+        "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction),                        \
+                                    .choices = dt__reductions, .fallback = "mean",                 \
+                                    .text = "the mean over all elements, or their sum"             \
+    }
+
+/* Options of a loss that has no other. */
+typedef struct dt__loss_options {
+    int reduction;
+} dt__loss_options;
+
+extern const dt__loss_options dt__loss_defaults;
+extern const dt_key dt__loss_keys[];
+static inline int dt__loss_reduction(const void *options)
+{
+    return ((const dt__loss_options *)options)->reduction;
+}
+#define DT__BY(reduction) DT__WITH(dt__loss_options, reduction)
+
+/* For lowering: the mean or sum of e. */
+dt_tensor *dt__reduced(dt_tape *t, dt_tensor *e, int reduction);
+
 #endif

@@ -11,7 +11,7 @@
 #define DT__OPERAND arg[0]
 #define DT__RESULT out[0]
 
-/* Defines the op. `meaning` is its `lower`, or NULL. */
+/* Defines the op and its public function. `meaning` is its `lower`, or NULL. */
 #define DT__UNARY(op_name, formula, reads, meaning)                                                \
     static dt_status op_name##_shape(dt_call *c) { return dt__shape_like(c, 0); }                  \
     static void op_name##_forward(const dt_call *c)                                                \
@@ -34,6 +34,42 @@
         .backward = op_name##_backward,                                                            \
         .over_dy = { true },                                                                       \
         .lower = meaning,                                                                          \
-    };
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x)                                              \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name, DT__CALL(x));                                        \
+    }
+
+/* The shape function of an op that keeps a bit per element for backward, as result 1. */
+dt_status dt__shape_with_bits(dt_call *c);
+
+/* Defines an op of kernel `kernel` that keeps such bits, named `bits`: dx = dy where they are set,
+ * else 0. */
+#define DT__MASKED(op_name, formula, bits, kernel, meaning)                                        \
+    static void op_name##_forward(const dt_call *c)                                                \
+    {                                                                                              \
+        c->kernels->kernel(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y),               \
+                           c->recording ? dt__data_mut(c->out[1]) : NULL);                         \
+    }                                                                                              \
+    static void op_name##_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)    \
+    {                                                                                              \
+        c->kernels->mask(dt__count(dy), dt__data(c->out[1]), dt__data(dy), dt__data_mut(dx[0]));   \
+    }                                                                                              \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = formula,                                                                           \
+        .in_name = { "x" },                                                                        \
+        .out_name = { "y", bits },                                                                 \
+        .saves = { .out = { DT_NOTHING, DT_VALUE } },                                              \
+        .shape = dt__shape_with_bits,                                                              \
+        .forward = op_name##_forward,                                                              \
+        .backward = op_name##_backward,                                                            \
+        .over_dy = { true },                                                                       \
+        .lower = meaning,                                                                          \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x)                                              \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name, DT__CALL(x));                                        \
+    }
 
 #endif

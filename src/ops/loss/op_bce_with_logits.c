@@ -8,22 +8,10 @@
 #include <math.h>
 #include "ops/elementwise/pointwise.h"
 
-typedef struct options {
-    int reduction;
-} options;
-
-static const options defaults = { DT_REDUCE_MEAN };
-
-static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction), .choices = dt__reductions,
-      .fallback = "mean", .text = "the mean over all elements, or their sum" },
-    { 0 },
-};
-
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 2, 3));
-    DT__TRY(dt__pointwise_shape(c, ((const options *)c->options)->reduction));
+    DT__TRY(dt__pointwise_shape(c, dt__loss_reduction(c->options)));
     if (c->in[2] == NULL) return DT_OK;
     DT__TRY(dt__want_rank(c, 0, 1, DT_MAX_RANK));
     DT__TRY(dt__want_dtype(c, 2, c->in[0]->dtype));
@@ -32,7 +20,7 @@ static dt_status shape(dt_call *c)
 
 static dt__pointwise problem(const dt_call *c)
 {
-    dt__pointwise p = dt__pointwise_of(c, ((const options *)c->options)->reduction);
+    dt__pointwise p = dt__pointwise_of(c, dt__loss_reduction(c->options));
     p.columns = dt__columns(c->arg[0]);
     p.weight = c->arg[2] == NULL ? NULL : dt__data(c->arg[2]);
     return p;
@@ -60,8 +48,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     tail = dt_add(t, dt_clamp(t, dt_neg(t, x), 0, INFINITY), tail);
     dt_tensor *e = dt_mul(t, dt_sub(t, one, target), x);
     e = dt_add(t, e, dt_mul(t, factor, tail));
-    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
-    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+    out[0] = dt__reduced(t, e, dt__loss_reduction(given));
 }
 
 const dt_op dt__op_bce_with_logits = {
@@ -72,9 +59,7 @@ const dt_op dt__op_bce_with_logits = {
     .undifferentiable = { false, true, true },
     .optional = { false, false, true },
     .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -85,11 +70,9 @@ dt_tensor *dt_bce_with_logits(dt_tape *t, dt_tensor *x, dt_tensor *target, dt_te
                               int reduction)
 {
     return dt_apply(t, &dt__op_bce_with_logits,
-                    DT__CALL_WITH(&(options){ reduction }, x, target, pos_weight));
+                    DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target, pos_weight));
 }
 
-#define BY(reduction)                                                                              \
-    &(const options) { reduction }
 #define BITS(...) __VA_ARGS__, .low = 0, .high = 1
 
 static const dt__case cases[] = {
@@ -101,18 +84,18 @@ static const dt__case cases[] = {
       .in = { { { 3, 1 }, .given = true, .values = { 0, 0, 5 } },
               { { 3, 1 }, .given = true, .values = { 1, 0, 0.5 } },
               { { 1 }, .given = true, .values = { 3 } } },
-      .options = BY(DT_REDUCE_SUM), .n_y = 1, .y = { 5.286019419218017 } },
+      .options = DT__BY(DT_REDUCE_SUM), .n_y = 1, .y = { 5.286019419218017 } },
     { "soft targets", .in = { { { 4, 3 } }, { BITS({ 4, 3 }) }, { { 3 }, .low = 1, .high = 4 } } },
     { "unweighted", .in = { { { 2, 5, 3 } }, { BITS({ 2, 5, 3 }) } },
-      .options = BY(DT_REDUCE_SUM) },
+      .options = DT__BY(DT_REDUCE_SUM) },
     { "long", .in = { { { 50000 } }, { BITS({ 50000 }) } }, .rough = true },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM), .n_y = 1,
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = DT__BY(DT_REDUCE_SUM), .n_y = 1,
       .y = { 0 } },
     { "shape", .in = { { { 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
       .says = "target must be [3]" },
     { "weights", .in = { { { 2, 3 } }, { { 2, 3 } }, { { 2 } } }, .fails = DT_ERR_SHAPE,
       .says = "pos_weight must be [3]" },
-    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = BY(2), .fails = DT_ERR_ARG },
+    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = DT__BY(2), .fails = DT_ERR_ARG },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(bce_with_logits, cases)

@@ -143,9 +143,7 @@ const dt_op dt__op_cross_entropy = {
     .undifferentiable = { false, true, true },
     .optional = { false, false, true },
     .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_cross_entropy_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_cross_entropy_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -164,8 +162,7 @@ dt_tensor *dt_weighted_cross_entropy(dt_tape *t, dt_tensor *x, dt_tensor *labels
 }
 
 #define LABELS(...) __VA_ARGS__, .low = 0, .high = 3, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_cross_entropy_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_cross_entropy_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

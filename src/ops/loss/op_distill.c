@@ -4,8 +4,6 @@
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 enum { STUDENT, TEACHER, LABELS };
 
 static const char *const reductions[] = { "mean", "sum", NULL };
@@ -110,9 +108,7 @@ const dt_op dt__op_distill = {
     .out_name = { "loss", "kept" },
     .undifferentiable = { false, true, true },
     .saves = { .arg = { DT_VALUE, DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_distill_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_distill_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -125,8 +121,7 @@ dt_tensor *dt_distill(dt_tape *t, dt_tensor *student, dt_tensor *teacher, dt_ten
 }
 
 #define LABEL(count, ...) __VA_ARGS__, .low = 0, .high = count, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_distill_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_distill_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -14,8 +14,7 @@ typedef struct options {
 static const options defaults = { DT_REDUCE_MEAN, 1 };
 
 static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction), .choices = dt__reductions,
-      .fallback = "mean", .text = "the mean over all elements, or their sum" },
+    DT__REDUCTION_KEY(options),
     { "delta", DT_KEY_REAL, .offset = offsetof(options, delta), .most = 1e30, .fallback = "1",
       .text = "largest error that is squared" },
     { 0 },
@@ -58,7 +57,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     dt_tensor *half = dt_mul(t, dt_square(t, near), dt_number(t, e, 0.5)); /* e^2 / 2 there */
     dt_tensor *far = dt_sub(t, dt_abs(t, e), dt_abs(t, near));
     e = dt_add(t, half, dt_mul(t, far, dt_number(t, e, o->delta)));
-    out[0] = o->reduction == DT_REDUCE_MEAN ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+    out[0] = dt__reduced(t, e, o->reduction);
 }
 
 const dt_op dt__op_huber_loss = {
@@ -68,9 +67,7 @@ const dt_op dt__op_huber_loss = {
     .in_name = { "x", "target" },
     .out_name = { "loss" },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -83,8 +80,7 @@ dt_tensor *dt_huber_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, double del
     return dt_apply(t, &dt__op_huber_loss, DT__CALL_WITH(&o, x, target));
 }
 
-#define BY(...)                                                                                    \
-    &(const options) { __VA_ARGS__ }
+#define BY(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", /* 1/2, 3 - 1/2, 1/8 */

@@ -3,27 +3,15 @@
 #include "ops/ops_list.h"
 #include "ops/elementwise/pointwise.h"
 
-typedef struct options {
-    int reduction;
-} options;
-
-static const options defaults = { DT_REDUCE_MEAN };
-
-static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction), .choices = dt__reductions,
-      .fallback = "mean", .text = "the mean over all elements, or their sum" },
-    { 0 },
-};
-
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 2, 2));
-    return dt__pointwise_shape(c, ((const options *)c->options)->reduction);
+    return dt__pointwise_shape(c, dt__loss_reduction(c->options));
 }
 
 static dt__pointwise problem(const dt_call *c)
 {
-    return dt__pointwise_of(c, ((const options *)c->options)->reduction);
+    return dt__pointwise_of(c, dt__loss_reduction(c->options));
 }
 
 static void forward(const dt_call *c)
@@ -41,8 +29,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
     dt_tensor *e = dt_abs(t, dt_sub(t, in[0], in[1]));
-    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
-    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+    out[0] = dt__reduced(t, e, dt__loss_reduction(given));
 }
 
 const dt_op dt__op_l1_loss = {
@@ -51,9 +38,7 @@ const dt_op dt__op_l1_loss = {
     .in_name = { "x", "target" },
     .out_name = { "loss" },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -62,11 +47,8 @@ const dt_op dt__op_l1_loss = {
 
 dt_tensor *dt_l1_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
 {
-    return dt_apply(t, &dt__op_l1_loss, DT__CALL_WITH(&(options){ reduction }, x, target));
+    return dt_apply(t, &dt__op_l1_loss, DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));
 }
-
-#define BY(reduction)                                                                              \
-    &(const options) { reduction }
 
 static const dt__case cases[] = {
     { "values",
@@ -75,13 +57,13 @@ static const dt__case cases[] = {
       .n_y = 1, .y = { 4.0 / 3 }, .rough = true },
     { "mean", .in = { { { 5 }, .low = 1, .high = 2 }, { { 5 } } } },
     { "summed", .in = { { { 3, 7 } }, { { 3, 7 }, .low = 1, .high = 2 } },
-      .options = BY(DT_REDUCE_SUM) },
+      .options = DT__BY(DT_REDUCE_SUM) },
     { "long", .in = { { { 50000 } }, { { 50000 } } }, .rough = true },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM), .n_y = 1,
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = DT__BY(DT_REDUCE_SUM), .n_y = 1,
       .y = { 0 } },
     { "shape", .in = { { { 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
       .says = "target must be [3]" },
-    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = BY(2), .fails = DT_ERR_ARG },
+    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = DT__BY(2), .fails = DT_ERR_ARG },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(l1_loss, cases)

@@ -9,8 +9,6 @@
 #include "ops/products/linear_codes.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 enum { X, WEIGHT, BIAS, LABELS, TEACHER_X, TEACHER_WEIGHT, TEACHER_BIAS };
 enum { LOSS, ROW_LOSS, ROW_BEST, KEPT };
 
@@ -347,9 +345,7 @@ const dt_op dt__op_linear_cross_entropy = {
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES, DT_VALUE, DT_VALUE, DT_SAVE_CODES,
                               DT_SAVE_CODES, DT_VALUE },
                      .out = { [KEPT] = DT_VALUE } },
-    .options_size = sizeof(dt_linear_cross_entropy_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_linear_cross_entropy_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .forward_codes = forward,
@@ -374,8 +370,7 @@ dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in,
 }
 
 #define LABEL(count, ...) __VA_ARGS__, .low = 0, .high = count, .dtype = DT_I32
-#define WITH(...)                                                                                  \
-    &(const dt_linear_cross_entropy_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_linear_cross_entropy_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

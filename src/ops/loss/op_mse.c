@@ -1,37 +1,17 @@
 /* The mean squared error.      l = sum of (x - target)^2, over n for the mean
  *     dx = 2 (x - target) dl / n, dtarget = -dx */
-#include "autograd/op.h"
 #include "ops/ops_list.h"
-
-typedef struct options {
-    int reduction;
-} options;
-
-static const options defaults = { DT_REDUCE_MEAN };
-static const char *const reductions[] = { "mean", "sum", NULL };
-
-static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction), .choices = reductions,
-      .fallback = "mean", .text = "the mean over all elements, or their sum" },
-    { 0 },
-};
+#include "ops/elementwise/pointwise.h"
 
 static dt_status shape(dt_call *c)
 {
-    const options *o = c->options;
     DT__TRY(dt__want_operands(c, 2, 2));
-    for (int i = 0; i < 2; i++) DT__TRY(dt__want_float(c, i));
-    DT__TRY(dt__want_dims(c, 1, c->in[0]->rank, c->in[0]->dims));
-    if (o->reduction != DT_REDUCE_MEAN && o->reduction != DT_REDUCE_SUM) {
-        return dt_refuse(c, DT_ERR_ARG, "reduction %d does not exist", o->reduction);
-    }
-    return dt_result(c, 0, c->in[0]->dtype, 0, NULL);
+    return dt__pointwise_shape(c, dt__loss_reduction(c->options));
 }
 
 static double divisor(const dt_call *c)
 {
-    const options *o = c->options;
-    return o->reduction == DT_REDUCE_SUM ? 1 : (double)c->arg[0]->count;
+    return dt__loss_reduction(c->options) == DT_REDUCE_SUM ? 1 : (double)c->arg[0]->count;
 }
 
 static void forward(const dt_call *c)
@@ -53,8 +33,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
     dt_tensor *e = dt_square(t, dt_sub(t, in[0], in[1]));
-    const bool mean = ((const options *)given)->reduction == DT_REDUCE_MEAN;
-    out[0] = mean ? dt_mean(t, e, NULL) : dt_sum(t, e, NULL);
+    out[0] = dt__reduced(t, e, dt__loss_reduction(given));
 }
 
 const dt_op dt__op_mse = {
@@ -63,9 +42,7 @@ const dt_op dt__op_mse = {
     .in_name = { "x", "target" },
     .out_name = { "loss" },
     .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -74,24 +51,21 @@ const dt_op dt__op_mse = {
 
 dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
 {
-    return dt_apply(t, &dt__op_mse, DT__CALL_WITH(&(options){ reduction }, x, target));
+    return dt_apply(t, &dt__op_mse, DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));
 }
-
-#define BY(reduction)                                                                              \
-    &(const options) { reduction }
 
 static const dt__case cases[] = {
     { "values",
       .in = { { { 2 }, .given = true, .values = { 1, 2 } },
               { { 2 }, .given = true, .values = { 0, 5 } } },
       .n_y = 1, .y = { 5 } },
-    { "summed", .in = { { { 3, 7 } }, { { 3, 7 } } }, .options = BY(DT_REDUCE_SUM) },
+    { "summed", .in = { { { 3, 7 } }, { { 3, 7 } } }, .options = DT__BY(DT_REDUCE_SUM) },
     { "long", .in = { { { 50000 } }, { { 50000 } } }, .rough = true },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = BY(DT_REDUCE_SUM), .n_y = 1,
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } } }, .options = DT__BY(DT_REDUCE_SUM), .n_y = 1,
       .y = { 0 } },
     { "shape", .in = { { { 3 } }, { { 3, 1 } } }, .fails = DT_ERR_SHAPE,
       .says = "target must be [3]" },
-    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = BY(2), .fails = DT_ERR_ARG },
+    { "reduction", .in = { { { 3 } }, { { 3 } } }, .options = DT__BY(2), .fails = DT_ERR_ARG },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 }, { { 3 } } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(mse, cases)

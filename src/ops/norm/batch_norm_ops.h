@@ -32,9 +32,7 @@ void dt__batch_norm_lower(dt_tape *t, dt_tensor *const *in, const void *options,
         .over_dy = { true, false, false, false, false, true, false },                              \
         .saves = { .arg = { [0] = DT_VALUE, [1] = DT_VALUE, [6] = DT_VALUE },                      \
                    .out = { DT_NOTHING, DT_VALUE, DT_VALUE } },                                    \
-        .options_size = sizeof(dt_batch_norm_options),                                             \
-        .defaults = &dt__batch_norm_defaults,                                                      \
-        .keys = dt__batch_norm_keys,                                                               \
+        DT__OP_OPTIONS(dt_batch_norm_options, dt__batch_norm_defaults, dt__batch_norm_keys),       \
         .shape = shape,                                                                            \
         .forward = dt__batch_norm_forward,                                                         \
         .backward = dt__batch_norm_backward,                                                       \

@@ -7,22 +7,16 @@ static dt_status shape(dt_call *c) { return dt__batch_norm_shape(c, 2, 3); }
 
 DT__BATCH_NORM(batch_norm1d)
 
-#define EVALUATION                                                                                 \
-    &(const dt_batch_norm_options) { .eps = 1e-5 }
-#define RELU                                                                                       \
-    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU }
-#define RELU6                                                                                      \
-    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU6 }
+#define EVALUATION DT__WITH(dt_batch_norm_options, .eps = 1e-5)
+#define RELU DT__WITH(dt_batch_norm_options, true, 0.1, 1e-5, DT_ACT_RELU)
+#define RELU6 DT__WITH(dt_batch_norm_options, true, 0.1, 1e-5, DT_ACT_RELU6)
 #define FACTOR                                                                                     \
     {                                                                                              \
         { 5 }, .low = 0.5, .high = 2                                                               \
     }
 #define FOUR(...)                                                                                  \
     { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.5, .high = 2 }
-#define ONE(v)                                                                                     \
-    {                                                                                              \
-        { 1 }, .given = true, .values = { v }                                                      \
-    }
+#define ONE(v) DT__GIVEN(DT__LIST(1), v)
 #define PAIR(a, b) ONE(a), ONE(b)
 
 static const dt__case cases[] = {

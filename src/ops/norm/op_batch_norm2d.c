@@ -7,12 +7,9 @@ static dt_status shape(dt_call *c) { return dt__batch_norm_shape(c, 4, 4); }
 
 DT__BATCH_NORM(batch_norm2d)
 
-#define EVALUATION                                                                                 \
-    &(const dt_batch_norm_options) { .eps = 1e-5 }
-#define RELU                                                                                       \
-    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU }
-#define RELU6                                                                                      \
-    &(const dt_batch_norm_options) { true, 0.1, 1e-5, DT_ACT_RELU6 }
+#define EVALUATION DT__WITH(dt_batch_norm_options, .eps = 1e-5)
+#define RELU DT__WITH(dt_batch_norm_options, true, 0.1, 1e-5, DT_ACT_RELU)
+#define RELU6 DT__WITH(dt_batch_norm_options, true, 0.1, 1e-5, DT_ACT_RELU6)
 #define FACTOR                                                                                     \
     {                                                                                              \
         { 5 }, .low = 0.5, .high = 2                                                               \

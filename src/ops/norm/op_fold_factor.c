@@ -52,9 +52,7 @@ const dt_op dt__op_fold_factor = {
     .out_name = { "factor", "slope" },
     .undifferentiable = { false, true },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_fold_factor_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_fold_factor_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -66,8 +64,7 @@ dt_tensor *dt_fold_factor(dt_tape *t, dt_tensor *weight, dt_tensor *var,
     return dt_apply(t, &dt__op_fold_factor, DT__CALL_WITH(options, weight, var));
 }
 
-#define KEEP                                                                                       \
-    &(const dt_fold_factor_options) { 0, true }
+#define KEEP DT__WITH(dt_fold_factor_options, 0, true)
 
 static const dt__case cases[] = {
     { "values",

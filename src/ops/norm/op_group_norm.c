@@ -105,9 +105,7 @@ const dt_op dt__op_group_norm = {
     .optional = { false, true, true },
     .over_dy = { true },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_group_norm_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_group_norm_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -121,8 +119,7 @@ dt_tensor *dt_group_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor 
     return dt_apply(t, &dt__op_group_norm, DT__CALL_WITH(options, x, weight, bias));
 }
 
-#define GROUPS(n)                                                                                  \
-    &(const dt_group_norm_options) { n, 1e-5 }
+#define GROUPS(n) DT__WITH(dt_group_norm_options, n, 1e-5)
 
 static const dt__case cases[] = {
     { "values",

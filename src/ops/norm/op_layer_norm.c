@@ -82,9 +82,7 @@ const dt_op dt__op_layer_norm = {
     .in_name = { "x", "weight", "bias" },
     .out_name = { "y", "stats" },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_layer_norm_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_layer_norm_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -101,8 +99,7 @@ dt_tensor *dt_layer_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor 
                     options);
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_layer_norm_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_layer_norm_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

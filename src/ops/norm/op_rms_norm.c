@@ -69,9 +69,7 @@ const dt_op dt__op_rms_norm = {
     .in_name = { "x", "weight" },
     .out_name = { "y", "rstd" },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -84,8 +82,7 @@ dt_tensor *dt_rms_norm(dt_tape *t, dt_tensor *x, dt_tensor *weight, double eps)
                     &(options){ eps });
 }
 
-#define WITH(eps)                                                                                  \
-    &(const options) { eps }
+#define WITH(eps) DT__WITH(options, eps)
 
 static const dt__case cases[] = {
     { "values",

@@ -2,69 +2,35 @@
  *     y[.., i] = mean of x[.., floor(i L / length) ... ceil((i+1) L / length) - 1]
  *     dx = sum of dy / n over the bins that contain x, n the bin's number of elements */
 #include "ops/ops_list.h"
-#include "ops/shape/view.h"
 #include "ops/pool/resize_ops.h"
-
-static void forward(const dt_call *c)
-{
-    const dt__resize r = dt__resize_of(c);
-    c->kernels->adaptive_avg_pool(&r, dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    const dt__resize r = dt__resize_of(c);
-    c->kernels->adaptive_avg_pool_backward(&r, dt__data(dy), dt__data_mut(dx[0]));
-}
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
-    const int64_t length = ((const dt__size_options *)given)->size[0];
-    dt_tensor *y = dt_adaptive_avg_pool2d(t, dt__line_to_plane(t, in[0]), length, 1);
-    out[0] = dt__plane_to_line(t, y);
+    dt__resize_lower_line(t, in, given, out, dt_adaptive_avg_pool2d);
 }
 
-const dt_op dt__op_adaptive_avg_pool1d = {
-    .name = "adaptive_avg_pool1d",
-    .text = "the means of bins that divide each line",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .options_size = sizeof(dt__size_options),
-    .defaults = &dt__size_defaults,
-    .keys = dt__size_keys1d,
-    .shape = dt__size_shape1d,
-    .forward = forward,
-    .backward = backward,
-    .lower = lower,
-};
+DT__RESIZE_OP(adaptive_avg_pool1d, "the means of bins that divide each line", 1d, adaptive_avg_pool,
+              false, lower)
 
 dt_tensor *dt_adaptive_avg_pool1d(dt_tape *t, dt_tensor *x, int64_t length)
 {
-    return dt_apply(t, &dt__op_adaptive_avg_pool1d,
-                    DT__CALL_WITH((&(dt__size_options){ { length } }), x));
+    return apply(t, x, length, 0);
 }
-
-#define TO(length)                                                                                 \
-    &(const dt__size_options)                                                                      \
-    {                                                                                              \
-        {                                                                                          \
-            length                                                                                 \
-        }                                                                                          \
-    }
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 1, 5 }, .given = true, .values = { 1, 2, 3, 4, 8 } } },
-      .options = TO(3), .n_y = 3, .y = { 1.5, 3, 6 } },
-    { "uneven", .in = { { { 2, 3, 23 } } }, .options = TO(5) },
-    { "upward", .in = { { { 2, 3, 3 } } }, .options = TO(7) },
-    { "long", .in = { { { 4, 8, 1033 } } }, .options = TO(9), .rough = true },
-    { "no signals", .in = { { { 0, 2, 4 } } }, .options = TO(2) },
-    { "no pixels", .in = { { { 2, 3, 0 }, 3 } }, .options = TO(2), .fails = DT_ERR_SHAPE,
+      .options = DT__TO(3), .n_y = 3, .y = { 1.5, 3, 6 } },
+    { "uneven", .in = { { { 2, 3, 23 } } }, .options = DT__TO(5) },
+    { "upward", .in = { { { 2, 3, 3 } } }, .options = DT__TO(7) },
+    { "long", .in = { { { 4, 8, 1033 } } }, .options = DT__TO(9), .rough = true },
+    { "no signals", .in = { { { 0, 2, 4 } } }, .options = DT__TO(2) },
+    { "no pixels", .in = { { { 2, 3, 0 }, 3 } }, .options = DT__TO(2), .fails = DT_ERR_SHAPE,
       .says = "no pixel" },
-    { "no length", .in = { { { 1, 1, 2 } } }, .options = TO(-1), .fails = DT_ERR_ARG,
+    { "no length", .in = { { { 1, 1, 2 } } }, .options = DT__TO(-1), .fails = DT_ERR_ARG,
       .says = "no signal has a length of -1" },
-    { "rank", .in = { { { 2, 2 } } }, .options = TO(4), .fails = DT_ERR_SHAPE, .says = "rank 2" },
-    { "integers", .in = { { { 1, 1, 2 }, .dtype = DT_I32 } }, .options = TO(1),
+    { "rank", .in = { { { 2, 2 } } }, .options = DT__TO(4), .fails = DT_ERR_SHAPE,
+      .says = "rank 2" },
+    { "integers", .in = { { { 1, 1, 2 }, .dtype = DT_I32 } }, .options = DT__TO(1),
       .fails = DT_ERR_DTYPE },
 };
 DT__CASES(adaptive_avg_pool1d, cases)

@@ -23,9 +23,7 @@ const dt_op dt__op_avg_pool1d = {
     .text = "the mean of each window's pixels",
     .in_name = { "x" },
     .out_name = { "y" },
-    .options_size = sizeof(dt_pool_options),
-    .defaults = &dt__pool_defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_pool_options, dt__pool_defaults, keys),
     .shape = dt__avg_pool1d_shape,
     .forward = dt__avg_pool_forward,
     .backward = dt__avg_pool_backward,
@@ -37,8 +35,7 @@ dt_tensor *dt_avg_pool1d(dt_tape *t, dt_tensor *x, const dt_pool_options *option
     return dt_apply(t, &dt__op_avg_pool1d, DT__CALL_WITH(options, x));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_pool_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_pool_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values",

@@ -14,9 +14,7 @@ const dt_op dt__op_max_pool2d = {
     .in_name = { "x" },
     .out_name = { "y", "at", "index" },
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt__max_pool_options),
-    .defaults = &dt__max_pool_defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt__max_pool_options, dt__max_pool_defaults, keys),
     .shape = dt__max_pool2d_shape,
     .forward = dt__max_pool_forward,
     .backward = dt__max_pool_backward,
@@ -27,11 +25,7 @@ dt_tensor *dt_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *o, dt_
     return dt__max_pool_apply(t, &dt__op_max_pool2d, x, o, index);
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt__max_pool_options)                                                                  \
-    {                                                                                              \
-        .pool = { __VA_ARGS__ }                                                                    \
-    }
+#define WITH(...) DT__WITH(dt__max_pool_options, .pool = { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "values",

@@ -1,5 +1,6 @@
 /* Ops whose result has planes of a given size: their options, shape functions, and extents. */
 #include "ops/pool/resize_ops.h"
+#include "ops/shape/view.h"
 
 const dt__size_options dt__size_defaults = { { 0, 0 } };
 
@@ -52,4 +53,11 @@ dt__resize dt__resize_of(const dt_call *c)
         r.out[2 - axes + d] = y->dims[2 + d];
     }
     return r;
+}
+
+void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
+                           dt__resize_function *plane)
+{
+    const int64_t length = ((const dt__size_options *)given)->size[0];
+    out[0] = dt__plane_to_line(t, plane(t, dt__line_to_plane(t, in[0]), length, 1));
 }

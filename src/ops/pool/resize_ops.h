@@ -18,4 +18,43 @@ dt_status dt__size_shape1d(dt_call *c);
 /* The extents of such a call; a line is a plane of one row. */
 dt__resize dt__resize_of(const dt_call *c);
 
+typedef dt_tensor *dt__resize_function(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
+/* dt_op.lower of an op of lines, by the one of planes. */
+void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
+                           dt__resize_function *plane);
+
+/* Defines the op of kernels `kernel` and <kernel>_backward; `axes` is 1d or 2d, `copies` its
+ * `ungrouped`, `meaning` its `lower` or NULL. The public function calls `apply`. */
+#define DT__RESIZE_OP(op_name, about, axes, kernel, copies, meaning)                               \
+    static void forward(const dt_call *c)                                                          \
+    {                                                                                              \
+        const dt__resize r = dt__resize_of(c);                                                     \
+        c->kernels->kernel(&r, dt__data(c->arg[0]), dt__data_mut(c->y));                           \
+    }                                                                                              \
+    static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
+    {                                                                                              \
+        const dt__resize r = dt__resize_of(c);                                                     \
+        c->kernels->kernel##_backward(&r, dt__data(dy), dt__data_mut(dx[0]));                      \
+    }                                                                                              \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = about,                                                                             \
+        .in_name = { "x" },                                                                        \
+        .out_name = { "y" },                                                                       \
+        .ungrouped = copies,                                                                       \
+        DT__OP_OPTIONS(dt__size_options, dt__size_defaults, dt__size_keys##axes),                  \
+        .shape = dt__size_shape##axes,                                                             \
+        .forward = forward,                                                                        \
+        .backward = backward,                                                                      \
+        .lower = meaning,                                                                          \
+    };                                                                                             \
+    static dt_tensor *apply(dt_tape *t, dt_tensor *x, int64_t height, int64_t width)               \
+    {                                                                                              \
+        const dt__size_options o = { { height, width } };                                          \
+        return dt_apply(t, &dt__op_##op_name, DT__CALL_WITH(&o, x));                               \
+    }
+
+/* Options of a case: the size. */
+#define DT__TO(...) DT__WITH(dt__size_options, { __VA_ARGS__ })
+
 #endif

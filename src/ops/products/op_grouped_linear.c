@@ -139,18 +139,9 @@ dt_tensor *dt_grouped_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_ten
     {                                                                                              \
         { rows, k }, .given = true, .values = { __VA_ARGS__ }, .dtype = DT_I64                     \
     }
-#define X_VALUES                                                                                   \
-    {                                                                                              \
-        { 3, 2 }, .given = true, .values = { 2, 3, 1, 0, 5, 5 }                                    \
-    }
-#define W_VALUES                                                                                   \
-    {                                                                                              \
-        { 2, 1, 2 }, .given = true, .values = { 1, 10, 2, 20 }                                     \
-    }
-#define B_VALUES                                                                                   \
-    {                                                                                              \
-        { 2, 1 }, .given = true, .values = { 100, 200 }                                            \
-    }
+#define X_VALUES DT__GIVEN(DT__LIST(3, 2), 2, 3, 1, 0, 5, 5)
+#define W_VALUES DT__GIVEN(DT__LIST(2, 1, 2), 1, 10, 2, 20)
+#define B_VALUES DT__GIVEN(DT__LIST(2, 1), 100, 200)
 
 static const dt__case cases[] = {
     { "offsets", .in = { X_VALUES, W_VALUES, B_VALUES, AT(3, 0, 1, 2) }, .n_y = 3,

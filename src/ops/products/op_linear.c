@@ -5,7 +5,6 @@
  * with integer codes are multiplied as codes: linear_codes.c. Intermediate sums are rounded as if
  * each step were an op of its own, so the bits are the same. Result 1 is what f keeps for backward:
  * one bit per element (relu), s (gelu, silu, hardswish), or y. */
-#include "autograd/codes.h"
 #include "ops/products/linear_codes.h"
 #include "ops/ops_list.h"
 
@@ -262,9 +261,7 @@ const dt_op dt__op_linear = {
     .over_dy = { [RESIDUAL] = true },
     .saves = { .arg = { DT_VALUE, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES, DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .forward_codes = forward,
@@ -289,8 +286,7 @@ dt_tensor *dt_linear(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bia
     return dt_linear_act(t, x, weight, bias, NULL);
 }
 
-#define THEN(activation)                                                                           \
-    &(const options) { activation }
+#define THEN(activation) DT__WITH(options, activation)
 
 static const dt__case cases[] = {
     { "values",

@@ -133,9 +133,7 @@ const dt_op dt__op_lora = {
     .out_name = { "y" },
     .over_dy = { [WEIGHT] = true },
     .saves = { .arg = { [A] = DT_VALUE, [B] = DT_VALUE } },
-    .options_size = sizeof(dt_lora_weight_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_lora_weight_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -148,8 +146,7 @@ dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *a, dt_tensor *b, do
                     DT__CALL_WITH(&(dt_lora_weight_options){ alpha }, weight, a, b));
 }
 
-#define ALPHA(alpha)                                                                               \
-    &(const dt_lora_weight_options) { alpha }
+#define ALPHA(alpha) DT__WITH(dt_lora_weight_options, alpha)
 
 static const dt__case cases[] = {
     { "values",

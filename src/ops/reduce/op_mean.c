@@ -29,9 +29,7 @@ const dt_op dt__op_mean = {
     .text = "the mean over `dims`",
     .in_name = { "x" },
     .out_name = { "y" },
-    .options_size = sizeof(dt_reduce_options),
-    .defaults = &dt__reduce_defaults,
-    .keys = dt__reduce_keys,
+    DT__OP_OPTIONS(dt_reduce_options, dt__reduce_defaults, dt__reduce_keys),
     .shape = dt__reduce_shape,
     .forward = forward,
     .backward = backward,
@@ -44,25 +42,17 @@ dt_tensor *dt_mean(dt_tape *t, dt_tensor *x, const dt_reduce_options *options)
     return dt_apply(t, &dt__op_mean, DT__CALL_WITH(options, x));
 }
 
-#define OVER(...)                                                                                  \
-    &(const dt_reduce_options)                                                                     \
-    {                                                                                              \
-        .dims = { __VA_ARGS__ }                                                                    \
-    }
-#define KEEP(...)                                                                                  \
-    &(const dt_reduce_options) { .dims = { __VA_ARGS__ }, .keepdim = true }
-
 static const dt__case cases[] = {
     { "all", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 1,
       .y = { 2.5 } },
     { "columns", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },
-      .options = KEEP(1, { -2 }), .n_y = 2, .y = { 2, 3 } },
-    { "every other", .in = { { { 2, 3, 4, 5 } } }, .options = OVER(2, { 3, 1 }) },
+      .options = DT__KEEP(1, { -2 }), .n_y = 2, .y = { 2, 3 } },
+    { "every other", .in = { { { 2, 3, 4, 5 } } }, .options = DT__OVER(2, { 3, 1 }) },
     { "a scalar", .in = { { .r = DT__SCALAR } } },
-    { "empty", .in = { { { 0, 2 } } }, .options = OVER(1, { 1 }) },
-    { "of nothing", .in = { { { 3, 0 }, 2 } }, .options = OVER(1, { 1 }), .n_y = 3,
+    { "empty", .in = { { { 0, 2 } } }, .options = DT__OVER(1, { 1 }) },
+    { "of nothing", .in = { { { 3, 0 }, 2 } }, .options = DT__OVER(1, { 1 }), .n_y = 3,
       .y = { DT__NAN, DT__NAN, DT__NAN } },
-    { "no such dimension", .in = { { { 2 } } }, .options = OVER(1, { -2 }), .fails = DT_ERR_ARG,
+    { "no such dimension", .in = { { { 2 } } }, .options = DT__OVER(1, { -2 }), .fails = DT_ERR_ARG,
       .says = "dimension -2" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

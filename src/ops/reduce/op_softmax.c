@@ -5,18 +5,6 @@
 
 #include <math.h>
 
-static void forward(const dt_call *c)
-{
-    const dt__lines l = dt__lines_of(c->arg[0], (int)c->state[0]);
-    c->kernels->softmax(&l, dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    const dt__lines l = dt__lines_of(dy, (int)c->state[0]);
-    c->kernels->softmax_backward(&l, dt__data(c->out[0]), dt__data(dy), dt__data_mut(dx[0]));
-}
-
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
     const int64_t dim = ((const dt__dim_options *)given)->dim;
@@ -28,28 +16,9 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     out[0] = dt_div(t, e, dt_clamp(t, all, 1e-30, INFINITY)); /* 0 / 1e-30; else it is above 1 */
 }
 
-const dt_op dt__op_softmax = {
-    .name = "softmax",
-    .text = "y = exp(x - max) / sum of exp(x - max) along `dim`",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .y = DT_VALUE },
-    .options_size = sizeof(dt__dim_options),
-    .defaults = &dt__dim_defaults,
-    .keys = dt__dim_keys,
-    .shape = dt__along_shape,
-    .forward = forward,
-    .backward = backward,
-    .lower = lower,
-};
+DT__ALONG_OP(softmax, "y = exp(x - max) / sum of exp(x - max) along `dim`")
 
-dt_tensor *dt_softmax(dt_tape *t, dt_tensor *x, int64_t dim)
-{
-    return dt_apply(t, &dt__op_softmax, DT__CALL_WITH(&(dt__dim_options){ dim }, x));
-}
-
-#define ALONG(dim)                                                                                 \
-    &(const dt__dim_options) { dim }
+#define ALONG(dim) DT__WITH(dt__dim_options, dim)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 1000, -INFINITY } } },

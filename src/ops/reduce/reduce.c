@@ -1,8 +1,6 @@
 /* Sums over some dimensions. */
 #include "ops/reduce/reduce.h"
 
-#include <string.h>
-
 const dt_key dt__reduce_keys[] = {
     { "dims", DT_KEY_INTS, .offset = offsetof(dt_reduce_options, dims),
       .text = "dimensions to reduce, negative from the end; none: all" },

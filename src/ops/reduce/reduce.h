@@ -17,4 +17,8 @@ void dt__reduce_forward(const dt_call *c, double divisor);
 /* dx = dy, repeated along the reduced dimensions */
 void dt__reduce_backward(const dt_call *c, const void *dy, dt_tensor *dx);
 
+/* Options of cases: dimensions, which KEEP keeps as extents of 1. */
+#define DT__OVER(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ })
+#define DT__KEEP(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ }, .keepdim = true)
+
 #endif

@@ -91,9 +91,7 @@ const dt_op dt__op_load_balance_loss = {
     .in_name = { "logits" },
     .out_name = { "loss", "slope" },
     .saves = { .arg = { DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .options_size = sizeof(dt_load_balance_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_load_balance_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -105,8 +103,7 @@ dt_tensor *dt_load_balance_loss(dt_tape *t, dt_tensor *logits,
     return dt_apply(t, &dt__op_load_balance_loss, DT__CALL_WITH(options, logits));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_load_balance_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_load_balance_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "even", .in = { { { 2, 2 }, .given = true, .values = { 1, -1, -1, 1 } } },

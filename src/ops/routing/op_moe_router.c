@@ -111,9 +111,7 @@ const dt_op dt__op_moe_router = {
     .in_name = { "logits" },
     .out_name = { "weights", "index" },
     .saves = { .arg = { DT_VALUE }, .out = { DT_VALUE } },
-    .options_size = sizeof(dt_moe_router_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_moe_router_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -128,8 +126,7 @@ dt_tensor *dt_moe_router(dt_tape *t, dt_tensor *logits, const dt_moe_router_opti
     return out[0];
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_moe_router_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_moe_router_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 3 }, .given = true, .values = { 0, 2, 1, -1, -1, 3 } } },

@@ -73,9 +73,7 @@ const dt_op dt__op_concat = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    .options_size = sizeof(dt__dim_options),
-    .defaults = &dt__dim_defaults,
-    .keys = dt__dim_keys,
+    DT__OP_OPTIONS(dt__dim_options, dt__dim_defaults, dt__dim_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -92,8 +90,7 @@ dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
     {                                                                                              \
         { 0, LONG }, .dtype = DT_U8                                                                \
     }
-#define ALONG(dim)                                                                                 \
-    &(const dt__dim_options) { dim }
+#define ALONG(dim) DT__WITH(dt__dim_options, dim)
 
 static const dt__case cases[] = {
     { "values",

@@ -58,9 +58,7 @@ const dt_op dt__op_flatten = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = dt__reshaped_forward,
     .backward = dt__reshaped_backward,
@@ -72,8 +70,7 @@ dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end)
     return dt_apply(t, &dt__op_flatten, DT__CALL_WITH((&(options){ start, end }), x));
 }
 
-#define DIMS(start, end)                                                                           \
-    &(const options) { start, end }
+#define DIMS(start, end) DT__WITH(options, start, end)
 
 static const dt__case cases[] = {
     { "whole", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 4,

@@ -119,9 +119,7 @@ const dt_op dt__op_pad = {
     .in_name = { "x" },
     .out_name = { "y" },
     .ungrouped = true,
-    .options_size = sizeof(dt_pad_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_pad_options, defaults, keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,
@@ -133,7 +131,7 @@ dt_tensor *dt_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options)
 }
 
 #define PADS(mode_, n, ...)                                                                        \
-    &(const dt_pad_options) { .pads = { n, { __VA_ARGS__ } }, .mode = mode_, .value = 0.5 }
+    DT__WITH(dt_pad_options, .pads = { n, { __VA_ARGS__ } }, .mode = mode_, .value = 0.5)
 
 static const dt__case cases[] = {
     { "constant", .in = { { { 1, 2 }, .given = true, .values = { 1, 2 } } },

@@ -42,9 +42,7 @@ const dt_op dt__op_permute = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = dt__view_forward,
     .backward = dt__permuted_backward,
@@ -58,13 +56,7 @@ dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
     return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
 }
 
-#define DIMS(...)                                                                                  \
-    &(const options)                                                                               \
-    {                                                                                              \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+#define DIMS(...) DT__WITH(options, { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

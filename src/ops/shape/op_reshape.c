@@ -57,9 +57,7 @@ const dt_op dt__op_reshape = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = dt__reshaped_forward,
     .backward = dt__reshaped_backward,
@@ -79,13 +77,7 @@ dt_tensor *dt_contiguous(dt_tape *t, dt_tensor *x)
     return dt_reshape(t, x, x->rank, x->dims);
 }
 
-#define TO(...)                                                                                    \
-    &(const options)                                                                               \
-    {                                                                                              \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
-    }
+#define TO(...) DT__WITH(options, { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "inferred", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

@@ -90,9 +90,7 @@ const dt_op dt__op_slice = {
     .ungrouped = true,
     .strided = true,
     .adds = { true },
-    .options_size = sizeof(dt_slice_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_slice_options, defaults, keys),
     .shape = shape,
     .forward = dt__view_forward,
     .backward = backward,
@@ -104,13 +102,8 @@ dt_tensor *dt_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options)
 }
 
 #define CUT(dim, start, stop, step)                                                                \
-    &(const dt_slice_options)                                                                      \
-    {                                                                                              \
-        .dims = { 1, { dim } }, .starts = { 1, { start } }, .stops = { 1, { stop } }, .steps = {   \
-            1,                                                                                     \
-            { step }                                                                               \
-        }                                                                                          \
-    }
+    DT__WITH(dt_slice_options, .dims = { 1, { dim } }, .starts = { 1, { start } },                 \
+             .stops = { 1, { stop } }, .steps = { 1, { step } })
 
 static const dt_slice_options both = {
     .dims = { 2, { 0, -1 } },

@@ -44,9 +44,7 @@ const dt_op dt__op_transpose = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = dt__view_forward,
     .backward = dt__permuted_backward,
@@ -58,8 +56,7 @@ dt_tensor *dt_transpose(dt_tape *t, dt_tensor *x, int64_t dim0, int64_t dim1)
     return dt_apply(t, &dt__op_transpose, DT__CALL_WITH((&(options){ dim0, dim1 }), x));
 }
 
-#define DIMS(...)                                                                                  \
-    &(const options) { __VA_ARGS__ }
+#define DIMS(...) DT__WITH(options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } }, .n_y = 4,

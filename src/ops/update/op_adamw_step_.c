@@ -4,30 +4,7 @@
 #include "ops/ops_list.h"
 #include "ops/update/step.h"
 
-static void forward(const dt_call *c) { dt__adam_run(c, true); }
-
-const dt_op dt__op_adamw_step_ = {
-    .name = "adamw_step_",
-    .text = "p *= 1 - lr decay; then as Adam without decay",
-    .in_name = { "p", "g", "m", "v" },
-    .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },
-    .options_size = sizeof(dt_adam_step_options),
-    .defaults = &dt__adam_defaults,
-    .keys = dt__adam_keys,
-    .shape = dt__adam_shape,
-    .forward = forward,
-};
-
-dt_tensor *dt_adamw_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,
-                          const dt_adam_step_options *options)
-{
-    return dt_apply(t, &dt__op_adamw_step_, DT__CALL_WITH(options, p, g, m, v));
-}
-
-#define WITH(...)                                                                                  \
-    &(const dt_adam_step_options) { __VA_ARGS__ }
-#define MOMENTS(...)                                                                               \
-    { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }
+DT__ADAM_OP(adamw_step_, "p *= 1 - lr decay; then as Adam without decay", true)
 
 static const dt__case cases[] = {
     { "first",
@@ -35,21 +12,21 @@ static const dt__case cases[] = {
               { { 2 }, .given = true, .values = { 0.5, -3 } },
               { { 2 }, .given = true, .values = { 0, 0 } },
               { { 2 }, .given = true, .values = { 0, 0 } } },
-      .options = WITH(.lr = 0.125, .beta1 = 0.5, .beta2 = 0.5, .step = 1), .n_y = 2,
+      .options = DT__ADAM(.lr = 0.125, .beta1 = 0.5, .beta2 = 0.5, .step = 1), .n_y = 2,
       .y = { 0.875, -1.875 } },
-    { "later", .in = { { { 3, 5 } }, { { 3, 5 } }, MOMENTS({ 3, 5 }) },
-      .options = WITH(.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1,
-                      .step = 7) },
-    { "long", .in = { { { 200, 201 } }, { { 200, 201 } }, MOMENTS({ 200, 201 }) } },
-    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, MOMENTS({ 0, 3 }) } },
-    { "shape", .in = { { { 3 } }, { { 4 } }, MOMENTS({ 3 }) }, .fails = DT_ERR_SHAPE,
+    { "later", .in = { { { 3, 5 } }, { { 3, 5 } }, DT__MOMENTS({ 3, 5 }) },
+      .options = DT__ADAM(.lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-3, .weight_decay = 0.1,
+                          .step = 7) },
+    { "long", .in = { { { 200, 201 } }, { { 200, 201 } }, DT__MOMENTS({ 200, 201 }) } },
+    { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, DT__MOMENTS({ 0, 3 }) } },
+    { "shape", .in = { { { 3 } }, { { 4 } }, DT__MOMENTS({ 3 }) }, .fails = DT_ERR_SHAPE,
       .says = "g must be [3]" },
-    { "step", .in = { { { 3 } }, { { 3 } }, MOMENTS({ 3 }) }, .options = WITH(.step = 0),
+    { "step", .in = { { { 3 } }, { { 3 } }, DT__MOMENTS({ 3 }) }, .options = DT__ADAM(.step = 0),
       .fails = DT_ERR_ARG, .says = "step is 0" },
-    { "beta", .in = { { { 3 } }, { { 3 } }, MOMENTS({ 3 }) },
-      .options = WITH(.beta1 = 1, .step = 1), .fails = DT_ERR_ARG, .says = "beta1" },
+    { "beta", .in = { { { 3 } }, { { 3 } }, DT__MOMENTS({ 3 }) },
+      .options = DT__ADAM(.beta1 = 1, .step = 1), .fails = DT_ERR_ARG, .says = "beta1" },
     { "no moments", .in = { { { 3 } }, { { 3 } } }, .fails = DT_ERR_ARG, .says = "2 operands" },
-    { "integers", .in = { { { 3 } }, { { 3 }, .dtype = DT_I32 }, MOMENTS({ 3 }) },
+    { "integers", .in = { { { 3 } }, { { 3 }, .dtype = DT_I32 }, DT__MOMENTS({ 3 }) },
       .fails = DT_ERR_DTYPE },
 };
 DT__CASES(adamw_step_, cases)

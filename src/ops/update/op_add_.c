@@ -14,26 +14,9 @@ static void forward(const dt_call *c)
     }
 }
 
-const dt_op dt__op_add_ = {
-    .name = "add_",
-    .text = "x = x + factor * other, broadcasting; without other x + factor",
-    .in_name = { "x", "other" },
-    .role = { DT_WRITE, DT_READ },
-    .options_size = sizeof(dt__factor_options),
-    .defaults = &dt__factor_defaults,
-    .keys = dt__factor_keys,
-    .shape = dt__inplace_shape,
-    .forward = forward,
-};
+DT__INPLACE_OP(add_, "x = x + factor * other, broadcasting; without other x + factor")
 
-dt_tensor *dt_add_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor)
-{
-    return dt_apply(t, &dt__op_add_, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,
-                    &(dt__factor_options){ factor });
-}
-
-#define BY(factor)                                                                                 \
-    &(const dt__factor_options) { factor }
+#define BY(factor) DT__WITH(dt__factor_options, factor)
 
 static const dt__case cases[] = {
     { "values",

@@ -28,9 +28,7 @@ const dt_op dt__op_lerp_ = {
     .text = "x = x + weight (to - x)",
     .in_name = { "x", "to" },
     .role = { DT_WRITE, DT_RAW },
-    .options_size = sizeof(options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(options, defaults, keys),
     .shape = shape,
     .forward = forward,
 };

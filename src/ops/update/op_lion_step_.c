@@ -56,9 +56,7 @@ const dt_op dt__op_lion_step_ = {
     .text = "p *= 1 - lr decay; p -= lr sign(b1 m + (1-b1) g); m = b2 m + (1-b2) g",
     .in_name = { "p", "g", "m" },
     .role = { DT_WRITE, DT_READ, DT_WRITE },
-    .options_size = sizeof(dt_lion_step_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_lion_step_options, defaults, keys),
     .shape = shape,
     .forward = forward,
 };
@@ -69,8 +67,7 @@ dt_tensor *dt_lion_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m,
     return dt_apply(t, &dt__op_lion_step_, DT__CALL_WITH(options, p, g, m));
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_lion_step_options) { __VA_ARGS__ }
+#define WITH(...) DT__WITH(dt_lion_step_options, __VA_ARGS__)
 
 static const dt__case cases[] = {
     { "first",

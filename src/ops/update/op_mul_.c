@@ -10,26 +10,9 @@ static void forward(const dt_call *c)
     if (o->factor != 1) c->kernels->scale(dt__count(c->arg[0]), o->factor, x, x);
 }
 
-const dt_op dt__op_mul_ = {
-    .name = "mul_",
-    .text = "x = x * factor * other, broadcasting; without other x * factor",
-    .in_name = { "x", "other" },
-    .role = { DT_WRITE, DT_READ },
-    .options_size = sizeof(dt__factor_options),
-    .defaults = &dt__factor_defaults,
-    .keys = dt__factor_keys,
-    .shape = dt__inplace_shape,
-    .forward = forward,
-};
+DT__INPLACE_OP(mul_, "x = x * factor * other, broadcasting; without other x * factor")
 
-dt_tensor *dt_mul_(dt_tape *t, dt_tensor *x, dt_tensor *other, double factor)
-{
-    return dt_apply(t, &dt__op_mul_, (dt_tensor *[]){ x, other }, other != NULL ? 2 : 1,
-                    &(dt__factor_options){ factor });
-}
-
-#define BY(factor)                                                                                 \
-    &(const dt__factor_options) { factor }
+#define BY(factor) DT__WITH(dt__factor_options, factor)
 
 static const dt__case cases[] = {
     { "values",

@@ -65,9 +65,7 @@ const dt_op dt__op_sgd_step_ = {
     .text = "g += decay p; buffer = momentum buffer + (1-dampening) g; p -= lr buffer",
     .in_name = { "p", "g", "buffer" },
     .role = { DT_WRITE, DT_READ, DT_WRITE },
-    .options_size = sizeof(dt_sgd_step_options),
-    .defaults = &defaults,
-    .keys = keys,
+    DT__OP_OPTIONS(dt_sgd_step_options, defaults, keys),
     .shape = shape,
     .forward = forward,
 };
@@ -79,20 +77,10 @@ dt_tensor *dt_sgd_step_(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *buffe
                     options);
 }
 
-#define WITH(...)                                                                                  \
-    &(const dt_sgd_step_options) { __VA_ARGS__ }
-#define P                                                                                          \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { 1, -2 }                                                  \
-    }
-#define G                                                                                          \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { 0.5, -3 }                                                \
-    }
-#define BUFFER                                                                                     \
-    {                                                                                              \
-        { 2 }, .given = true, .values = { 4, 8 }                                                   \
-    }
+#define WITH(...) DT__WITH(dt_sgd_step_options, __VA_ARGS__)
+#define P DT__GIVEN(DT__LIST(2), 1, -2)
+#define G DT__GIVEN(DT__LIST(2), 0.5, -3)
+#define BUFFER DT__GIVEN(DT__LIST(2), 4, 8)
 
 static const dt__case cases[] = {
     { "plain", .in = { P, G }, .options = WITH(.lr = 0.5, .weight_decay = 1, .step = 3), .n_y = 2,

@@ -33,4 +33,27 @@ void dt__step_run(const dt_call *c, dt__step_part *run, const void *step);
 /* A grad_factor of 0, as in zeroed options, means 1. */
 static inline double dt__step_factor(double given) { return given == 0 ? 1 : given; }
 
+/* Defines one of both ops and its public function. */
+#define DT__ADAM_OP(op_name, formula, decoupled)                                                   \
+    static void forward(const dt_call *c) { dt__adam_run(c, decoupled); }                          \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = formula,                                                                           \
+        .in_name = { "p", "g", "m", "v" },                                                         \
+        .role = { DT_WRITE, DT_READ, DT_WRITE, DT_WRITE },                                         \
+        DT__OP_OPTIONS(dt_adam_step_options, dt__adam_defaults, dt__adam_keys),                    \
+        .shape = dt__adam_shape,                                                                   \
+        .forward = forward,                                                                        \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *p, dt_tensor *g, dt_tensor *m, dt_tensor *v,    \
+                            const dt_adam_step_options *options)                                   \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name, DT__CALL_WITH(options, p, g, m, v));                 \
+    }
+
+/* Of their cases: options, and both moments. */
+#define DT__ADAM(...) DT__WITH(dt_adam_step_options, __VA_ARGS__)
+#define DT__MOMENTS(...)                                                                           \
+    { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }
+
 #endif

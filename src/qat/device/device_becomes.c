@@ -3,8 +3,6 @@
 
 #include "nn/convolution/conv_layers.h"
 #include "ops/ops_list.h"
-#include "ops/pool/pool_ops.h"
-#include "ops/softmax.h"
 
 static const char *bars_linear(const dt_call *c)
 {

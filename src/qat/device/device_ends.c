@@ -1,7 +1,6 @@
 /* Learned ranges of integer networks: device_ends.h. */
 #include "qat/device/device_ends.h"
 
-#include "autograd/write.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>

@@ -3,7 +3,6 @@
  * in training too. As long as ranges follow batches, a pass in floats goes before the integers; in
  * it a norm has the batch's statistics and updates the running ones, as in training without
  * quantization, and the ranges see its results. */
-#include "nn/fold.h"
 #include "qat/device/device_plan.h"
 
 #include <detent/ops.h>

@@ -1,12 +1,10 @@
 /* Running the plan of an integer network: device_plan.h. */
 #include "qat/device/device_plan.h"
 
-#include "autograd/op.h"
 #include "autograd/segment.h"
 #include "nn/convolution/conv_layers.h"
 #include "nn/lists/graph.h"
 #include "ops/ops_list.h"
-#include "ops/pool/pool_ops.h"
 #include "ops/softmax.h"
 #include "qat/device/device_ends.h"
 #include "qat/observe.h"

@@ -4,7 +4,6 @@
 #include "train/run/run.h"
 
 #include <stdio.h>
-#include <string.h>
 
 typedef struct fit {
     dt_recipe *r;
@@ -213,10 +212,7 @@ dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info
                               const dt_dataset *d)
 {
     dt_example in, out;
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, info);
-    DT__NEED(ctx, d);
+    DT__NEED4(ctx, ctx, path, info, d);
     if (info->family == NULL) return DT_OK;
     DT__TRY(dt__check_examples(ctx, path, info, d));
     DT__TRY(dt__say_scaling(ctx, path, info->data, d, false));

@@ -1,14 +1,12 @@
 /* Checks of `qat`, `convert` and `quantize`: keys of quantization specs, and of rounders, that
  * exclude each other. */
 #include "io/safetensors/tensors_meta.h"
-#include "ptq/keys.h"
 #include "ptq/matrix.h"
 #include "qat/schemes/scheme.h"
 #include "train/recipe/recipe.h"
 
 #include <detent/export.h>
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- quantization specs ------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static dt_status collect(void *user, const char *text, size_t bytes)
 {

@@ -301,9 +301,7 @@ static void close_work(work *w)
 dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,
                             dt_quantize_summary *summary)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, recipe);
-    DT__NEED(ctx, job);
+    DT__NEED3(ctx, ctx, recipe, job);
     dt_quantize_summary unwanted;
     const dt_recipe_options *o = dt_recipe_get(recipe);
     work w = { .ctx = ctx, .recipe = recipe, .o = o, .job = job };

@@ -203,9 +203,7 @@ static dt_status check_call(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_job
 dt_status dt_quantize_tensors(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_job *job,
                               dt_quantize_summary *summary)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, recipe);
-    DT__NEED(ctx, job);
+    DT__NEED3(ctx, ctx, recipe, job);
     dt_quantize_summary unwanted;
     dt__tensors_run r = { .ctx = ctx, .recipe = recipe, .job = job };
     r.summary = summary != NULL ? summary : &unwanted;

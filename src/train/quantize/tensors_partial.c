@@ -9,13 +9,10 @@
  * memory is freed. */
 #include "core/clock.h"
 #include "io/model/model.h"
-#include "ptq/keys.h"
-#include "qat/quantized.h"
 #include "train/quantize/partial.h"
 #include "train/quantize/quantize_report.h"
 #include "train/quantize/tensors.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

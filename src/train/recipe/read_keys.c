@@ -1,7 +1,6 @@
 /* Keys that a command reads. What a file says besides is left out before it is checked, so that a
  * run can be evaluated on other data although its keys of training do not fit those. What is typed
  * on the command line stays, and is checked as ever. */
-#include "train/recipe/choices.h"
 #include "train/recipe/recipe.h"
 
 #include <string.h>

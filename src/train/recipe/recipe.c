@@ -191,9 +191,7 @@ static dt_status fail_memory(const dt_recipe *r)
 
 dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(r->ctx, path);
-    DT__NEED(r->ctx, format);
+    DT__NEED3(r->ctx, r, path, format);
     dt__node nowhere = { .line = 1, .column = 1 }, *at = &nowhere;
     dt__node_at(r, path, &at);
     va_list arguments;
@@ -431,9 +429,7 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
 
 dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, source);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, source, out);
     return dt__recipe_read_grafted(ctx, source, &(const dt__grafts){ 0 }, out);
 }
 

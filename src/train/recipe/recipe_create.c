@@ -144,16 +144,14 @@ static dt_status put_recipe(dt__chars *t, const dt_recipe_options *o,
 
 dt_status dt_recipe_defaults(dt_ctx *ctx, dt_recipe_options *options)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
+    DT__NEED2(ctx, ctx, options);
     return dt__default_options(ctx, dt_recipe_keys, options, sizeof *options);
 }
 
 dt_status dt_recipe_create(dt_ctx *ctx, const char *name, const dt_recipe_options *options,
                            dt_recipe **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (options == NULL) return dt_fail(ctx, DT_ERR_ARG, "recipe: the options are NULL");
     dt_recipe_options *defaults = dt__alloc(ctx, sizeof *defaults);

@@ -312,14 +312,12 @@ static dt_status show(const dt_recipe *r, bool json, dt_sink sink, void *user)
 
 dt_status dt_recipe_show(const dt_recipe *r, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, sink);
+    DT__NEED2(NULL, r, sink);
     return show(r, false, sink, user);
 }
 
 dt_status dt_recipe_json(const dt_recipe *r, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, sink);
+    DT__NEED2(NULL, r, sink);
     return show(r, true, sink, user);
 }

@@ -87,8 +87,7 @@ static void put_loaded(dt__chars *t)
 
 dt_status dt_build_facts(dt_ctx *ctx, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, sink);
+    DT__NEED2(ctx, ctx, sink);
     dt__chars t = { .ctx = ctx };
     put(&t, "detent", DETENT_VERSION);
     put(&t, "compiler", COMPILER);

@@ -137,8 +137,7 @@ static dt_status train(dt__run *r)
 dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                  dt_run_summary *summary)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, recipe);
+    DT__NEED2(ctx, ctx, recipe);
     dt_run_summary unwanted;
     dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .metrics = -1 };
     r.validated = NAN;

@@ -6,13 +6,10 @@
  * The baseline stage counts its own. */
 #include "cluster/cluster.h"
 #include "core/clock.h"
-#include "core/system/atomic_file.h"
 #include "train/run/run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define BEST "best.safetensors"
 

@@ -12,7 +12,6 @@
 #include "train/shards/spreading.h"
 
 #include <detent/detent.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>

@@ -8,8 +8,6 @@
 #include "train/run/run.h"
 #include "train/shards/spreading.h"
 
-#include <unistd.h>
-
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* Weights that a file has are not drawn before, but the stream moves on as if they were. */

@@ -260,9 +260,7 @@ static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender
 
 dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, summary);
-    DT__NEED(ctx, sink);
+    DT__NEED3(ctx, ctx, summary, sink);
     static const char *const names[DT_CONTENDERS] = { "float", "ptq", "qat", "converted" };
     dt__chars t = { .ctx = ctx };
     for (int i = 0; i < DT_CONTENDERS; i++) {

@@ -6,8 +6,6 @@
 #include "optim/optimizer.h"
 #include "train/shards/shards.h"
 
-#include <string.h>
-
 #define FIRST_BUCKET ((int64_t)1 << 18) /* elements: 1 MiB */
 
 void dt__gradients_free(const dt__shards *s, dt__gradients *g)

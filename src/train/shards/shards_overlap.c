@@ -14,8 +14,6 @@
 #include "core/tensor.h"
 #include "train/shards/shards.h"
 
-#include <string.h>
-
 bool dt__is_own_gradient(const dt_tensor *grad)
 {
     return atomic_load(&grad->refs) == 1 && atomic_load(&grad->storage->refs) == 1 &&

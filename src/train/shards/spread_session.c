@@ -11,7 +11,6 @@
 #include "autograd/op.h"
 #include "autograd/tape.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { X, WEIGHT, BIAS, OFFSETS, INDEX };

@@ -115,9 +115,7 @@ static dt_status compare_classes(const dt_model_data *m, bool trains, const dt_d
 dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_dataset **train,
                               dt_dataset **validation, dt_dataset **test)
 {
-    DT__NEED(NULL, r);
-    DT__NEED(NULL, validation);
-    DT__NEED(NULL, test);
+    DT__NEED3(NULL, r, validation, test);
     dt_model_data data = { .target = NULL };
     dt_data_options o = r->options.data;
     const dt_model_options *own = &r->options.model;

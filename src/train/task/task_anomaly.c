@@ -8,7 +8,6 @@
 #include "train/task/task.h"
 
 #include <detent/ops.h>
-#include <math.h>
 
 enum { ERROR };
 

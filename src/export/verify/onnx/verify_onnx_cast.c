@@ -4,7 +4,6 @@
 #include "export/verify/onnx/verify_onnx.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Least and largest integer of a type. */
 static const struct {

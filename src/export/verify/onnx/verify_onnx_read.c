@@ -4,7 +4,6 @@
 #include "export/verify/onnx/verify_onnx_graph.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define OPSET 21
