@@ -317,6 +317,47 @@ DT_API dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule);
 DT_API dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule,
                                        int64_t n);
 
+/* Where tensors of another program's file belong in a network, and in which order their elements
+ * are. */
+typedef struct dt_weight_rule {
+    /* A pattern of whole names, "features.{i}.conv.weight": {i} is any text without dots and
+     * slashes, {i...} any text; at most 9 of them, each once. */
+    const char *from;
+    const char *to; /* the name in the network, with the same placeholders; NULL with `skip` */
+    bool skip;      /* such tensors are left out */
+    bool transpose; /* of two dimensions: the same as permute 1, 0 */
+    dt_ints
+        permute;   /* dimension i of the result is dimension permute[i] of the file; none: as is */
+    dt_ints shape; /* of the result, after that; none: as it is */
+} dt_weight_rule;
+
+/* In which order dimensions are where a rule does not say it. keras: kernels of convolutions are
+ * [height, width, in, out], matrices [in, out] except those of embeddings. */
+enum { DT_LAYOUT_PYTORCH, DT_LAYOUT_KERAS };
+extern DT_API const char *const dt_weight_layouts[]; /* the names of these, ended by NULL */
+
+#define DT_MAX_WEIGHT_RULES 4096
+
+typedef struct dt_weight_map {
+    int layout;
+    int64_t n;
+    const dt_weight_rule *rule; /* the first that matches counts; a tensor that none matches keeps
+                                 * its name */
+} dt_weight_map;
+
+/* Errors: CONFIG (no pattern; a placeholder that `from` lacks; settings that exclude each other). */
+DT_API dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule);
+
+/* Copies the weights of a file into a float model: F32, F16, BF16 or F64 of a safetensors file or
+ * of another file of detent, floats of an .npz file. Every tensor of the file must have a place in
+ * the model, be left out by a rule, or be num_batches_tracked of a batch norm; every parameter and
+ * buffer must be in the file, in the model's shape, and finite. `map` NULL: names and layout are
+ * the model's. `say` gets a line for what was left out, turned or converted, or, with FORMAT, for
+ * each of the first 20 mistakes with what would be nearest. The model changes only without error.
+ * Errors: IO, FORMAT, CONFIG (a rule), UNSUPPORTED, STATE (m is converted or frozen), NOMEM. */
+DT_API dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map *map,
+                                   dt_sink say, void *user);
+
 /* Checks an open file of detent: version, hash, settings, codes and scales; if it describes its
  * model, that the model can be built and, for a checkpoint, the run resumed. Files of other
  * programs pass. Errors: as dt_model_load. */

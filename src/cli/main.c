@@ -179,8 +179,10 @@ static const cli_command commands[] = {
       "rounded anew",
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
-    { "import", "MODEL.onnx -o FILE", "an ONNX model as a float model of family layers", cli_import,
-      .least_words = 1, .most_words = 1,
+    { "import", "FILE [key=value ...] -o FILE",
+      "an ONNX model as a float model of family layers, or weights of PyTorch or Keras "
+      "(.safetensors, .npz) for the network of a recipe, whose keys can be set",
+      cli_import, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--verify", "FILE",
                      "a safetensors file of inputs and outputs, by name: compare before "
@@ -195,6 +197,13 @@ static const cli_command commands[] = {
                      "a line" },
                    { "--layout", "nchw|nhwc",
                      "of images in the file; nhwc: channels last, as TensorFlow has them" },
+                   { "--network", "RECIPE",
+                     "FILE has weights alone: its 'model' says what the network is",
+                     .reads = true },
+                   { "--map", "FILE",
+                     "names of the network by names in the file, YAML (docs/format.md); default: "
+                     "equal names",
+                     .reads = true },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
       "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,

@@ -1,5 +1,7 @@
-/* detent import: an ONNX model as a float model of family layers. */
+/* detent import: an ONNX model as a float model of family layers, or weights alone for the network
+ * of a recipe. */
 #include "cli/cli.h"
+#include "cli/import_weights.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
@@ -13,7 +15,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, QUIET }; /* options, as in main.c */
+enum {
+    OUTPUT,
+    VERIFY,
+    MEAN,
+    DEVIATION,
+    CLASSES,
+    LAYOUT,
+    NETWORK,
+    MAP,
+    QUIET
+}; /* options, as in main.c */
 
 #define MOST 1e-5 /* of the largest expected magnitude */
 
@@ -161,6 +173,54 @@ static int check_folder(const cli_args *args)
                     from, from);
 }
 
+/* Options of ONNX files say nothing about weights alone, and the other way round. */
+static int check_options(const cli_args *args)
+{
+    static const struct {
+        int option;
+        const char *name;
+    } of_graphs[] = { { VERIFY, "--verify" },
+                      { MEAN, "--mean" },
+                      { DEVIATION, "--deviation" },
+                      { CLASSES, "--classes" },
+                      { LAYOUT, "--layout" } };
+    if (args->option[NETWORK] == NULL) {
+        if (args->option[MAP] != NULL) {
+            return cli_fail(args, CLI_USAGE,
+                            "--map requires --network RECIPE, whose 'model' says "
+                            "what the network is");
+        }
+        if (args->n_words > 1) return cli_fail(args, CLI_USAGE, "one file, not %d", args->n_words);
+        return check_folder(args);
+    }
+    for (size_t i = 0; i < sizeof of_graphs / sizeof of_graphs[0]; i++) {
+        if (args->option[of_graphs[i].option] == NULL) continue;
+        return cli_fail(args, CLI_USAGE, "%s is for ONNX files; --network is for weights alone",
+                        of_graphs[i].name);
+    }
+    return CLI_DONE;
+}
+
+static int import_weights_of(const cli_args *args, dt_ctx *ctx)
+{
+    const import_weights w = { .from = args->words[0],
+                               .to = args->option[OUTPUT],
+                               .network = args->option[NETWORK],
+                               .map = args->option[MAP] };
+    return import_weights_run(args, ctx, &w);
+}
+
+static int import_graph(const cli_args *args, dt_ctx *ctx)
+{
+    dt_onnx_options options;
+    names classes;
+    int status = read_options(args, ctx, &options, &classes);
+    if (status == CLI_DONE) status = import(args, ctx, &options);
+    free(classes.name);
+    free(classes.text);
+    return status;
+}
+
 int cli_import(const cli_args *args)
 {
     const char *to = args->option[OUTPUT];
@@ -168,17 +228,12 @@ int cli_import(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
     }
     int status = cli_check_apart(args, to);
-    if (status == CLI_DONE) status = check_folder(args);
+    if (status == CLI_DONE) status = check_options(args);
     if (status != CLI_DONE) return status;
     dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
-    dt_onnx_options options;
-    names classes;
-    status = read_options(args, ctx, &options, &classes);
-    if (status == CLI_DONE) status = import(args, ctx, &options);
-    free(classes.name);
-    free(classes.text);
+    status = cli_open(args, 0, &ctx);
+    if (status != CLI_DONE) return status;
+    status = args->option[NETWORK] != NULL ? import_weights_of(args, ctx) : import_graph(args, ctx);
     dt_ctx_free(ctx);
     return status;
 }
