@@ -59,9 +59,9 @@ static const line lines[] = {
     { 0, "good", "check adapted" },
     { 4, "rows.csv", "check rows.csv" },
     { 4, "adapter", "merge run -o new.st" },
-    { 0, "23 layers", "import cnn.onnx -o new.st --verify onnx/cnn.safetensors" },
+    { 0, "23 layers", "import cnn.onnx -o new.st --check onnx/cnn.safetensors" },
     { 4, "no ONNX file", "import rows.csv -o new.st" },
-    { 4, "nowhere", "import cnn.onnx -o new.st --verify nowhere" },
+    { 4, "nowhere", "import cnn.onnx -o new.st --check nowhere" },
     /* exports */
     { 2, "there are", "export run --format zebra -o new" },
     { 2, "--format", "export run -o new" },
@@ -183,7 +183,7 @@ static const line lines[] = {
     { 2, "is no page", "report run -o run/model.safetensors" },
     { 2, "is no page", "report run -o r.yaml" },
     { 2, "exclude each other", "inspect run --layers --device" },
-    { 2, "it is read", "import cnn.onnx -o cnn.st --verify cnn.st" },
+    { 2, "it is read", "import cnn.onnx -o cnn.st --check cnn.st" },
     /* the rest */
     { 2, "there is no part", "bench --only zebra" },
     { 0, "processor", "doctor" },

@@ -471,13 +471,12 @@ typedef struct call {
 
 static const call calls[] = {
     { "O/cnn.onnx -o F/m.safetensors", 0, "F/m.safetensors: 23 layers, 361 parameters", true },
-    { "O/cnn.onnx -o F/m.safetensors --verify O/cnn.safetensors", 0, "y: largest difference",
-      true },
-    { "O/cnn.onnx -o F/m.safetensors --verify F/wrong.safetensors", 1, "nothing was written",
+    { "O/cnn.onnx -o F/m.safetensors --check O/cnn.safetensors", 0, "y: largest difference", true },
+    { "O/cnn.onnx -o F/m.safetensors --check F/wrong.safetensors", 1, "nothing was written",
       false },
-    { "O/cnn.onnx -o F/m.safetensors --verify O/keras.safetensors", 4,
+    { "O/cnn.onnx -o F/m.safetensors --check O/keras.safetensors", 4,
       "does not fit the model: conv2d", false },
-    { "O/two.onnx -o F/m.safetensors --verify O/cnn.safetensors", 4, "no tensor 'a'", false },
+    { "O/two.onnx -o F/m.safetensors --check O/cnn.safetensors", 4, "no tensor 'a'", false },
     { "O/cnn.onnx", 2, "-o FILE is missing", false },
     { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
     { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },

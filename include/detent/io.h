@@ -239,6 +239,15 @@ typedef struct dt_hf_options {
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
+/* How far results are from those that another program computed. */
+typedef struct dt_onnx_difference {
+    char output[96];    /* the ONNX file's name of the value, cut if it is longer */
+    char layer[96];     /* of a value inside: the layer that computes it; else "" */
+    char operator_[32]; /* likewise: the node's operator */
+    double absolute;    /* the largest difference of two elements */
+    double relative;    /* that, divided by the largest expected magnitude */
+} dt_onnx_difference;
+
 /* What a caller knows of an ONNX model beyond its file. Zeros: nothing. */
 typedef struct dt_onnx_options {
     /* The model reads numbers v of an example's channel c as (v - mean[c]) / deviation[c], pixels p
@@ -251,6 +260,12 @@ typedef struct dt_onnx_options {
     /* Inputs of three dimensions are [height, width, channels] in the file, as TensorFlow has them;
      * the model that is made reads [channels, height, width], as all of detent. */
     bool channels_last;
+    /* For dt_onnx_verify: the file of expected results (NULL: that of the inputs), and what is
+     * called with each of them that is no output of the model but the result of a layer, in the
+     * order of the nodes (NULL: those are not compared). */
+    const char *expected;
+    void (*layer)(void *user, const dt_onnx_difference *d);
+    void *user;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
@@ -264,22 +279,17 @@ typedef struct dt_onnx_options {
 DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                                 dt_module **out, dt_model_info *info);
 
-/* How far results are from those that another program computed. */
-typedef struct dt_onnx_difference {
-    char output[96]; /* the ONNX file's name of the output, cut if it is longer */
-    double absolute; /* the largest difference of two elements */
-    double relative; /* that, divided by the largest expected magnitude */
-} dt_onnx_difference;
-
 /* Of each output of a model. */
 typedef struct dt_onnx_differences {
     int n;
     dt_onnx_difference output[DT_MAX_OUT];
 } dt_onnx_differences;
 
-/* Runs a model that was imported with these options, in evaluation, on inputs of a safetensors file
- * and compares its results with the outputs in that file; both have the names and the shapes of the
- * ONNX file. Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
+/* Runs a model that was imported with these options, in evaluation, on inputs of a file
+ * .safetensors, .npz or .npy and compares its results with expected ones; both have the names and
+ * the shapes of the ONNX file. The name of a file's only tensor does not matter where the model has
+ * one input, or one output. Errors: IO; FORMAT (a tensor is missing, or does not fit the model);
+ * NOMEM. */
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                                 const dt_onnx_options *options, dt_onnx_differences *out);
 

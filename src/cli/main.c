@@ -179,15 +179,21 @@ static const cli_command commands[] = {
       "rounded anew",
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
-    { "import", "FILE [key=value ...] -o FILE",
+    { "import", "MODEL [key=value ...] -o FILE",
       "an ONNX model as a float model of family layers, or weights of PyTorch or Keras "
       "(.safetensors, .npz) for the network of a recipe, whose keys can be set",
       cli_import, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
-                   { "--verify", "FILE",
-                     "a safetensors file of inputs and outputs, by name: compare before "
-                     "writing",
+                   { "--check", "FILE",
+                     "inputs of an ONNX model, .safetensors, .npz or .npy: compare its results "
+                     "before writing; -o may be left out",
                      .reads = true },
+                   { "--expect", "FILE",
+                     "the results that are expected, of outputs and of values inside, by name; "
+                     "default: the file of --check",
+                     .reads = true },
+                   { "--tolerance", "T",
+                     "how far outputs may be, relative to their largest value; default 1e-5" },
                    { "--mean", "LIST",
                      "the model reads (v - mean) / deviation of each channel, pixels as v = p/255: "
                      "0.485,0.456,0.406" },
@@ -198,7 +204,7 @@ static const cli_command commands[] = {
                    { "--layout", "nchw|nhwc",
                      "of images in the file; nhwc: channels last, as TensorFlow has them" },
                    { "--network", "RECIPE",
-                     "FILE has weights alone: its 'model' says what the network is",
+                     "MODEL has weights alone: RECIPE's 'model' says what the network is",
                      .reads = true },
                    { "--map", "FILE",
                      "names of the network by names in the file, YAML (docs/format.md); default: "
