@@ -293,6 +293,38 @@ typedef struct dt_onnx_differences {
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                                 const dt_onnx_options *options, dt_onnx_differences *out);
 
+/* ---- graphs of other programs ---------------------------------------------------------------- */
+
+typedef struct dt_graph_value {
+    const char *name, *type; /* "float", "int64", ... */
+    const char *shape;       /* "[batch,3,224,224]" */
+} dt_graph_value;
+
+typedef struct dt_graph_operator {
+    const char *name; /* with its domain, where that is not the standard's */
+    int64_t count;
+    bool known; /* whether import knows it, in some form */
+} dt_graph_operator;
+
+/* What is in an ONNX file, and all that dt_onnx_import refuses in it. The struct lends all. */
+typedef struct dt_graph_info {
+    const char *format;   /* "ONNX" */
+    const char *producer; /* name and version; "" */
+    int64_t version;      /* of its operators */
+    int64_t n_inputs, n_outputs, n_operators, n_refusals;
+    const dt_graph_value *input, *output;
+    const dt_graph_operator *operator_; /* the most frequent first */
+    int64_t nodes;
+    int64_t parameters;   /* real numbers among its constants */
+    const char **refusal; /* none: the file can be imported */
+    void *memory;
+} dt_graph_info;
+
+/* Reads it without making a model; random streams do not change. Errors: IO, FORMAT (damaged, or no
+ * such file), NOMEM. The caller frees *out. */
+DT_API dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out);
+DT_API void dt_graph_info_free(dt_ctx *ctx, dt_graph_info *info); /* NULL is allowed */
+
 /* ---- weights alone -------------------------------------------------------------------------- */
 
 /* Copies the weights of a file of any origin into a float or prepared model (there into the

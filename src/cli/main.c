@@ -212,8 +212,9 @@ static const cli_command commands[] = {
                      .reads = true },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
-      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
-      .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
+      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file; of an ONNX file its "
+      "operators, and what import refuses in it",
+      cli_inspect, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--layers", NULL, "of a model: layers, output shapes, multiply-adds" },
                    { "--graph", "table|dot",

@@ -147,6 +147,12 @@ typedef struct dt__onnx {
     int64_t n_faults;
     char faults[DT__ONNX_FAULTS];
     size_t faults_used;
+    /* Called with every fault, if there is one; then reading goes on behind faults, as far as
+     * possible. NOMEM. */
+    dt_status (*note)(void *user, const char *fault);
+    void *user;
+    dt_status noted;
+    bool *refused; /* of each node: the table refuses it */
 } dt__onnx;
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
