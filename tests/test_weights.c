@@ -121,6 +121,45 @@ START_TEST(turned_weights_come_back)
 }
 END_TEST
 
+static dt_status import_once(dt_ctx *ctx, void *user)
+{
+    static const int64_t sizes[] = { 3, 2 };
+    const dt_weight_rule rule[] = {
+        { .from = "a.{p}", .to = "{p}", .transpose = true },
+        { .from = "{all...}", .skip = true },
+    };
+    const dt_weight_map map = { .n = 2, .rule = rule };
+    dt_module *m = NULL;
+    DT__TRY(dt_linear_create(ctx, sizes[0], sizes[1], false, &m));
+    const dt_status s = dt_weights_import(m, user, &map, say_nothing, NULL);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    static const int64_t dims[] = { 3, 2 };
+    static const float v[6] = { 1, 2, 3, 4, 5, 6 };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_writer *w;
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    const dt_file_entry e[] = {
+        { .name = "a.weight", .dtype = "F32", .rank = 2, .dims = dims, .data = v },
+        { .name = "b", .dtype = "F32", .rank = 2, .dims = dims, .data = v },
+    };
+    TEST_OK(ctx, dt_writer_add_bytes(w, &e[0]));
+    TEST_OK(ctx, dt_writer_add_bytes(w, &e[1]));
+    test_folder(folder);
+    test_join(path, folder, "w.safetensors");
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_ctx_free(ctx);
+    ck_assert_int_gt(test_every_allocation(import_once, path), 20);
+}
+END_TEST
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 #define NETWORK                                                                                    \
@@ -165,7 +204,8 @@ static const call calls[] = {
       .says = "is read as [3,8]" },
     { MAP "  'head.weight': {to: head.weight, shape: [3, 8]}\n", .find = "[3,8]", .replace = "[24]",
       .says = "F32[24] is read as [3,8]" },
-    { MAP "layout: keras\n  ", .status = 4, .says = "turned [8,3]; 'head.weight' of the network is [3,8]" },
+    { MAP "layout: keras\n  ", .status = 4,
+      .says = "turned [8,3]; 'head.weight' of the network is [3,8]" },
     { "tensors:\n  '{all...}.{n}.{p}': 'stem.conv.{p}'\n  'x': y\n", .status = 4,
       .says = "the rule 'x' matches the name of no tensor" },
     { MAP, .find = "\"head.bias\"", .replace = "\"extra.bias\"", .status = 4,
@@ -298,6 +338,7 @@ Suite *test_weights_suite(void)
     TCase *c = tcase_create("drawn");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, turned_weights_come_back);
+    tcase_add_test(c, every_allocation);
     suite_add_tcase(s, c);
     c = tcase_create("program");
     tcase_add_loop_test(c, program, 0, DT__COUNT_OF(calls));
