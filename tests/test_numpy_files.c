@@ -1,4 +1,5 @@
-/* Files .npz and .npy as files of tensors: the arrays that were written, by name, or what is wrong. */
+/* Files .npz and .npy as files of tensors: the arrays that were written, by name, or what is
+ * wrong. */
 #include "array_files.h"
 #include "core/core.h"
 #include "testing.h"

@@ -36,7 +36,8 @@ typedef struct drawn {
     int n;
 } drawn;
 
-/* The element of x at a place of its permuted form: dimension i of x is dimension order[i] there. */
+/* The element of x at a place of its permuted form: dimension i of x is dimension order[i]
+ * there. */
 static float element(const dt_tensor *x, const int64_t *dims, const int64_t *order, int64_t at)
 {
     int64_t place[DT_MAX_RANK], index = 0;

@@ -387,7 +387,8 @@ typedef struct dt_weight_map {
                                  * its name */
 } dt_weight_map;
 
-/* Errors: CONFIG (no pattern; a placeholder that `from` lacks; settings that exclude each other). */
+/* Errors: CONFIG (no pattern; a placeholder that `from` lacks; settings that exclude each
+ * other). */
 DT_API dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule);
 
 /* Copies the weights of a file into a float model: F32, F16, BF16 or F64 of a safetensors file or

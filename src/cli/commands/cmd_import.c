@@ -16,19 +16,7 @@
 #include <sys/stat.h>
 
 /* Options, as in main.c. */
-enum {
-    OUTPUT,
-    CHECK,
-    EXPECT,
-    TOLERANCE,
-    MEAN,
-    DEVIATION,
-    CLASSES,
-    LAYOUT,
-    NETWORK,
-    MAP,
-    QUIET
-};
+enum { OUTPUT, CHECK, EXPECT, TOLERANCE, MEAN, DEVIATION, CLASSES, LAYOUT, NETWORK, MAP, QUIET };
 
 /* ---- options --------------------------------------------------------------------------------- */
 

@@ -296,7 +296,8 @@ dt_status dt__onnx_walk(dt__onnx *g);
 /* Walks, finds the layers of the graph's outputs, and names all that they need. */
 dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT]);
 /* Calls `work` for the graph of a file; what outlives the call is in *kept. Weights of modules are
- * not drawn, and random streams stay as they are. FORMAT: it takes far more memory than the file. */
+ * not drawn, and random streams stay as they are. FORMAT: it takes far more memory than the
+ * file. */
 typedef dt_status dt__onnx_work(void *user, dt__onnx *g);
 dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
                         dt__onnx_work *work, void *user);
