@@ -306,11 +306,12 @@ typedef struct dt_graph_operator {
     bool known; /* whether import knows it, in some form */
 } dt_graph_operator;
 
-/* What is in an ONNX file, and all that dt_onnx_import refuses in it. The struct lends all. */
+/* What is in an ONNX file, or by its ending in a TFLite file, and all that refuses to be read in
+ * it. The struct lends all. */
 typedef struct dt_graph_info {
-    const char *format;   /* "ONNX" */
+    const char *format;   /* "ONNX", "TFLite" */
     const char *producer; /* name and version; "" */
-    int64_t version;      /* of its operators */
+    int64_t version;      /* of its operators, or of the schema */
     int64_t n_inputs, n_outputs, n_operators, n_refusals;
     const dt_graph_value *input, *output;
     const dt_graph_operator *operator_; /* the most frequent first */

@@ -212,7 +212,8 @@ static const cli_command commands[] = {
                      .reads = true },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
-      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file; of an ONNX file its "
+      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file; of an ONNX or "
+      "TFLite file its "
       "operators, and what import refuses in it",
       cli_inspect, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },

@@ -413,9 +413,8 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
 
 static bool is_graph(const char *path)
 {
-    static const char ending[] = ".onnx";
-    const size_t n = strlen(path), m = sizeof ending - 1;
-    return n > m && strcasecmp(path + n - m, ending) == 0;
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcasecmp(dot, ".onnx") == 0 || strcasecmp(dot, ".tflite") == 0);
 }
 
 static int print_graph_file(const cli_args *args, dt_ctx *ctx)

@@ -15,13 +15,13 @@ static void print_values(const char *what, const dt_graph_value *v, int64_t n)
 
 static void print_operators(const dt_graph_info *info)
 {
-    static const char *const heads[] = { "operator", "count", "import" };
+    static const char *const heads[] = { "operator", "count", "read" };
     cli_table t = { .form = "lrl" };
     for (int i = 0; i < 3; i++) cli_table_put(&t, heads[i]);
     for (int64_t i = 0; i < info->n_operators; i++) {
         cli_table_put(&t, info->operator_[i].name);
         cli_table_format(&t, "%lld", (long long)info->operator_[i].count);
-        cli_table_put(&t, info->operator_[i].known ? "" : "not known");
+        cli_table_put(&t, info->operator_[i].known ? "yes" : "not known");
     }
     cli_table_print(&t);
 }
@@ -29,15 +29,15 @@ static void print_operators(const dt_graph_info *info)
 static void print_text(const dt_graph_info *info)
 {
     cli_text t = { .used = 0 };
-    cli_text_add(&t, "%s, operators of version %lld", info->format, (long long)info->version);
+    cli_text_add(&t, "%s, version %lld", info->format, (long long)info->version);
     cli_entry(stdout, "format", 12, t.text);
     if (*info->producer != 0) cli_entry(stdout, "producer", 12, info->producer);
     print_values("input", info->input, info->n_inputs);
     print_values("output", info->output, info->n_outputs);
     print_operators(info);
     cli_say("%lld nodes, %lld parameters", (long long)info->nodes, (long long)info->parameters);
-    if (info->n_refusals == 0) cli_say("import reads all of it");
-    else cli_say("import refuses it:");
+    if (info->n_refusals == 0) cli_say("nothing in it is refused");
+    else cli_say("refused:");
     for (int64_t i = 0; i < info->n_refusals; i++) cli_say("  %s", info->refusal[i]);
 }
 

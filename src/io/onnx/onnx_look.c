@@ -1,30 +1,11 @@
-/* dt_graph_inspect: what is in an ONNX file, and all that import refuses in it. */
+/* What is in an ONNX file, and all that import refuses in it, for dt_graph_inspect. */
 #include "core/block_list.h"
-#include "core/text/json.h"
+#include "io/graph_info.h"
 #include "io/onnx/onnx.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-typedef struct look {
-    dt_ctx *ctx;
-    dt_graph_info *info;
-    const dt__onnx_file *file;
-    int64_t room;
-} look;
-
-/* A cleaned copy in the memory of the result; NULL: NOMEM. */
-static const char *copy(look *l, const char *text)
-{
-    const size_t n = strlen(text) + 1;
-    char *to = dt__block_list_add(l->ctx, &l->info->memory, n);
-    if (to == NULL) return NULL;
-    memcpy(to, text, n);
-    dt_text_clean(to);
-    return to;
-}
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
 
@@ -43,7 +24,7 @@ static const char *type_text(int type)
     return known ? names[type] : "unknown";
 }
 
-static dt_status take_value(look *l, const DtOnnx__ValueInfo *v, dt_graph_value *to)
+static dt_status take_value(dt__look *l, bool output, const DtOnnx__ValueInfo *v)
 {
     const DtOnnx__TensorType *t = v->type == NULL ? NULL : v->type->tensor_type;
     const DtOnnx__Shape *shape = t == NULL ? NULL : t->shape;
@@ -58,68 +39,22 @@ static dt_status take_value(look *l, const DtOnnx__ValueInfo *v, dt_graph_value 
                                                       : "?");
     }
     snprintf(text + used, sizeof text - used, "]");
-    to->name = copy(l, v->name);
-    to->type = type_text(t == NULL ? 0 : t->elem_type);
-    to->shape = copy(l, shape == NULL ? "unknown" : text);
-    return to->name == NULL || to->shape == NULL ? DT_ERR_NOMEM : DT_OK;
+    return dt__look_value(l, output, v->name, type_text(t == NULL ? 0 : t->elem_type),
+                          shape == NULL ? "unknown" : text);
 }
 
-static dt_status take_values(look *l, DtOnnx__ValueInfo *const *from, size_t n, bool inputs)
-{
-    int64_t *count = inputs ? &l->info->n_inputs : &l->info->n_outputs;
-    dt_graph_value *v = dt__block_list_add(l->ctx, &l->info->memory, (n + 1) * sizeof *v);
-    if (v == NULL) return DT_ERR_NOMEM;
-    *(inputs ? &l->info->input : &l->info->output) = v;
-    for (size_t i = 0; i < n; i++) {
-        if (inputs && dt__onnx_is_initializer(l->file->model->graph, from[i]->name)) continue;
-        DT__TRY(take_value(l, from[i], &v[(*count)++]));
-    }
-    return DT_OK;
-}
+/* ---- nodes and constants --------------------------------------------------------------------- */
 
-/* ---- operators ------------------------------------------------------------------------------- */
-
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(((const dt_graph_operator *)left)->name,
-                  ((const dt_graph_operator *)right)->name);
-}
-
-static int by_count(const void *left, const void *right)
-{
-    const dt_graph_operator *a = left, *b = right;
-    return a->count != b->count ? (a->count < b->count ? 1 : -1) : strcmp(a->name, b->name);
-}
-
-static dt_status take_operators(look *l, const DtOnnx__Graph *graph)
+static dt_status take_node(dt__look *l, const dt__onnx_node *n)
 {
     char text[200];
-    int64_t n = 0;
-    dt_graph_operator *o =
-        dt__block_list_add(l->ctx, &l->info->memory, (graph->n_node + 1) * sizeof *o);
-    if (o == NULL) return DT_ERR_NOMEM;
-    for (size_t i = 0; i < graph->n_node; i++) {
-        const dt__onnx_node *node = graph->node[i];
-        const bool standard = *node->domain == 0 || strcmp(node->domain, "ai.onnx") == 0;
-        snprintf(text, sizeof text, "%.90s%s%.90s", standard ? "" : node->domain,
-                 standard ? "" : ".", node->op_type);
-        o[i] = (dt_graph_operator){ .name = copy(l, text), .count = 1 };
-        o[i].known = standard && dt__onnx_operator_of(node->op_type) != NULL;
-        if (o[i].name == NULL) return DT_ERR_NOMEM;
-    }
-    qsort(o, graph->n_node, sizeof *o, by_name);
-    for (size_t i = 0; i < graph->n_node; i++) {
-        if (n > 0 && strcmp(o[n - 1].name, o[i].name) == 0) o[n - 1].count++;
-        else o[n++] = o[i];
-    }
-    qsort(o, (size_t)n, sizeof *o, by_count);
-    l->info->operator_ = o;
-    l->info->n_operators = n;
-    l->info->nodes = (int64_t)graph->n_node;
-    return DT_OK;
+    const bool standard = *n->domain == 0 || strcmp(n->domain, "ai.onnx") == 0;
+    snprintf(text, sizeof text, "%.90s%s%.90s", standard ? "" : n->domain, standard ? "" : ".",
+             n->op_type);
+    return dt__look_operator(l, text, standard && dt__onnx_operator_of(n->op_type) != NULL);
 }
 
-static void count_parameters(look *l, const DtOnnx__Graph *graph)
+static void count_parameters(dt__look *l, const DtOnnx__Graph *graph)
 {
     int64_t count;
     for (size_t i = 0; i < graph->n_initializer; i++) {
@@ -133,32 +68,30 @@ static void count_parameters(look *l, const DtOnnx__Graph *graph)
     }
 }
 
-static dt_status take_file(look *l)
+static dt_status take_file(dt__look *l, const dt__onnx_file *file)
 {
-    const DtOnnx__Model *m = l->file->model;
+    const DtOnnx__Model *m = file->model;
+    const DtOnnx__Graph *graph = m->graph;
     char text[200];
     snprintf(text, sizeof text, "%.90s%s%.90s", m->producer_name,
              *m->producer_version == 0 ? "" : " ", m->producer_version);
     l->info->format = "ONNX";
-    l->info->version = l->file->opset;
-    l->info->producer = copy(l, text);
+    l->info->version = file->opset;
+    l->info->producer = dt__look_copy(l, text);
     if (l->info->producer == NULL) return DT_ERR_NOMEM;
-    DT__TRY(take_values(l, m->graph->input, m->graph->n_input, true));
-    DT__TRY(take_values(l, m->graph->output, m->graph->n_output, false));
-    count_parameters(l, m->graph);
-    return take_operators(l, m->graph);
+    for (size_t i = 0; i < graph->n_input; i++) {
+        if (dt__onnx_is_initializer(graph, graph->input[i]->name)) continue;
+        DT__TRY(take_value(l, false, graph->input[i]));
+    }
+    for (size_t i = 0; i < graph->n_output; i++) DT__TRY(take_value(l, true, graph->output[i]));
+    for (size_t i = 0; i < graph->n_node; i++) DT__TRY(take_node(l, graph->node[i]));
+    count_parameters(l, graph);
+    return DT_OK;
 }
 
 /* ---- what import refuses --------------------------------------------------------------------- */
 
-static dt_status refuse(void *user, const char *text)
-{
-    look *l = user;
-    dt_graph_info *info = l->info;
-    DT__TRY(DT__RESERVE(l->ctx, info->refusal, info->n_refusals, l->room));
-    info->refusal[info->n_refusals] = copy(l, text);
-    return info->refusal[info->n_refusals++] == NULL ? DT_ERR_NOMEM : DT_OK;
-}
+static dt_status refuse(void *user, const char *text) { return dt__look_refusal(user, text); }
 
 static dt_status walk(void *user, dt__onnx *g)
 {
@@ -168,7 +101,7 @@ static dt_status walk(void *user, dt__onnx *g)
 }
 
 /* All of it, where a walk finds it; else what the import says. */
-static dt_status find_refusals(look *l, const char *path)
+static dt_status find_refusals(dt__look *l, const dt__onnx_file *file, const char *path)
 {
     dt_module *m = NULL;
     char text[DT__MESSAGE_SIZE];
@@ -177,40 +110,27 @@ static dt_status find_refusals(look *l, const char *path)
     dt_module_free(m);
     if (s == DT_OK || s == DT_ERR_NOMEM || s == DT_ERR_IO) return s;
     snprintf(text, sizeof text, "%s", dt_error(l->ctx));
-    s = dt__onnx_with(l->file, NULL, &kept, walk, l);
+    s = dt__onnx_with(file, NULL, &kept, walk, l);
     dt__block_list_free(l->ctx, &kept);
     if (s == DT_ERR_NOMEM) return s;
-    return l->info->n_refusals > 0 ? DT_OK : refuse(l, text);
+    return l->info->n_refusals > 0 ? DT_OK : dt__look_refusal(l, text);
 }
 
-static dt_status inspect(look *l, const char *path, dt_status opened)
+static dt_status look(dt__look *l, const dt__onnx_file *file, const char *path, dt_status opened)
 {
     char text[DT__MESSAGE_SIZE];
-    const bool whole = l->file->model != NULL && l->file->model->graph != NULL;
+    const bool whole = file->model != NULL && file->model->graph != NULL;
     if (opened != DT_OK && (opened != DT_ERR_UNSUPPORTED || !whole)) return opened;
     snprintf(text, sizeof text, "%s", dt_error(l->ctx));
-    DT__TRY(take_file(l));
-    return opened == DT_OK ? find_refusals(l, path) : refuse(l, text);
+    DT__TRY(take_file(l, file));
+    return opened == DT_OK ? find_refusals(l, file, path) : dt__look_refusal(l, text);
 }
 
-dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out)
+dt_status dt__onnx_look(dt__look *l, const char *path)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
     dt__onnx_file file;
-    *out = (dt_graph_info){ .format = "" };
-    look l = { .ctx = ctx, .info = out, .file = &file };
-    dt_status s = dt__onnx_open(ctx, path, &file);
-    s = inspect(&l, path, s);
+    dt_status s = dt__onnx_open(l->ctx, path, &file);
+    s = look(l, &file, path, s);
     dt__onnx_close(&file);
-    if (s != DT_OK) dt_graph_info_free(ctx, out);
     return s;
-}
-
-void dt_graph_info_free(dt_ctx *ctx, dt_graph_info *info)
-{
-    if (info == NULL) return;
-    dt__release(ctx, info->refusal);
-    dt__block_list_free(ctx, &info->memory);
-    *info = (dt_graph_info){ .format = "" };
 }
