@@ -130,6 +130,17 @@ class Residual(nn.Module):
         return torch.relu(x + self.body(x))
 
 
+class First(nn.Module):
+    """The first result of several: the sequence without the state, whose batch is second."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *x):
+        return self.layer(*x)[0]
+
+
 class Last(nn.Module):
     """The last step of a recurrent module's results."""
 
@@ -223,7 +234,10 @@ def main(detent, *words):
     cases = [] if wanted else [(name, net, (torch.randn(shape),))
                                for name, net, shape in networks()]
     for name in wanted or [n for n in names_of_torch() if n in MODULES]:
-        cases += [(name, *make(name, case)) for case in MODULES[name]]
+        made = [make(name, case) for case in MODULES[name]]
+        cases += [(name, *of) for of in made]
+        if name in ("GRU", "LSTM", "RNN", "MultiheadAttention"):
+            cases += [(f"{name}, first result", First(module), x) for module, x in made]
     for name, module, inputs in cases:
         row = []
         for dynamo, opset in forms(every):

@@ -120,7 +120,10 @@ def compare(file, inputs, outputs, path, tolerance, detent):
     np.savez(after, **expected)
     run = [detent, "import", file, "-o", path, "--quiet", "--check", before, "--expect", after,
            "--tolerance", str(tolerance)]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+    except OSError as missing:
+        raise NotImported("import", f"the program {detent} does not run: {missing}") from missing
     if done.returncode == 0:
         return done.stdout
     message = done.stderr.strip() or f"detent ended with status {done.returncode}"
