@@ -109,11 +109,15 @@ def from_torch(module, example_inputs, path, dynamo=True, opset=None, tolerance=
         module.train(training)
 
 
+def array_of(x):
+    return np.ascontiguousarray(x.detach().cpu().numpy())
+
+
 def compare(file, inputs, outputs, path, tolerance, detent):
     """Imports an ONNX file and compares it with results of PyTorch."""
-    given = {f"x{i}": np.ascontiguousarray(x.numpy()) for i, x in enumerate(inputs)}
+    given = {f"x{i}": array_of(x) for i, x in enumerate(inputs)}
     names = [o.name for o in onnx.load(file, load_external_data=False).graph.output]
-    expected = {name: np.ascontiguousarray(y.numpy()) for name, y in zip(names, outputs)}
+    expected = {name: array_of(y) for name, y in zip(names, outputs)}
     folder = os.path.dirname(file)
     before, after = os.path.join(folder, "in.npz"), os.path.join(folder, "out.npz")
     np.savez(before, **given)
