@@ -93,7 +93,7 @@ def judge(detent, folder, model, values, more=()):
     data = os.path.join(folder, "values.safetensors")
     onnx.save(model, path)
     write_safetensors(data, values)
-    run = subprocess.run([detent, "import", path, "-o", out, "--verify", data, *more],
+    run = subprocess.run([detent, "import", path, "-o", out, "--check", data, *more],
                          capture_output=True, text=True, check=False)
     text = run.stdout + run.stderr
     apart = [float(v) for v in re.findall(r"relative to the largest output: ([^ )]*)", text)]

@@ -1,4 +1,4 @@
-"""Writes a safetensors file for `detent import --verify`: random inputs of an ONNX model, and the
+"""Writes a safetensors file for `detent import --check`: random inputs of an ONNX model, and the
 outputs that onnxruntime computes of them.
 
     python3 scripts/onnx-values.py MODEL.onnx VALUES.safetensors [BATCH]

@@ -471,14 +471,36 @@ typedef struct call {
 
 static const call calls[] = {
     { "O/cnn.onnx -o F/m.safetensors", 0, "F/m.safetensors: 23 layers, 361 parameters", true },
-    { "O/cnn.onnx -o F/m.safetensors --verify O/cnn.safetensors", 0, "y: largest difference",
-      true },
-    { "O/cnn.onnx -o F/m.safetensors --verify F/wrong.safetensors", 1, "nothing was written",
+    { "O/cnn.onnx -o F/m.safetensors --check O/cnn.safetensors", 0, "y: largest difference", true },
+    { "O/cnn.onnx -o F/m.safetensors --check F/wrong.safetensors", 1, "nothing was written",
       false },
-    { "O/cnn.onnx -o F/m.safetensors --verify O/keras.safetensors", 4,
+    { "O/cnn.onnx -o F/m.safetensors --check O/keras.safetensors", 4,
       "does not fit the model: conv2d", false },
-    { "O/two.onnx -o F/m.safetensors --verify O/cnn.safetensors", 4, "no tensor 'a'", false },
+    { "O/two.onnx -o F/m.safetensors --check O/cnn.safetensors", 4, "no tensor 'a'", false },
     { "O/cnn.onnx", 2, "-o FILE is missing", false },
+    { "O/cnn.onnx --check O/cnn.safetensors", 0, "y: largest difference", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --expect F/inside.safetensors", 0,
+      "the first that differs by more than 1e-05 of its largest value: '/depthwise/Conv_output_0'",
+      false },
+    { "O/cnn.onnx --check O/cnn.safetensors --expect F/misshapen.safetensors", 4,
+      "'/depthwise/Conv_output_0' is [3,1] there, but", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --expect F/wrong.safetensors --tolerance 1", 0,
+      "y: largest difference 0.01", false },
+    { "O/cnn.onnx --check F/alone.npy --expect O/cnn.safetensors -o F/m.safetensors", 0,
+      "y: largest difference", true },
+    { "O/cnn.onnx --check O/cnn.safetensors --expect F/alone.npy", 4, "'y' is [", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --expect F/net.pt", 4, "net.pt", false },
+    { "O/cnn.onnx --check F/short.npy", 4, "short.npy", false },
+    { "O/cnn.onnx --check F/fortran.npy", 4, "numpy.ascontiguousarray", false },
+    { "O/cnn.onnx --check F", 4, "F", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --tolerance x", 2, "--tolerance is 'x'", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --tolerance -1", 2, "a number of 0 or more", false },
+    { "O/cnn.onnx --check O/cnn.safetensors --tolerance nan", 2, "a number of 0 or more", false },
+    { "O/cnn.onnx -o F/m.safetensors --expect O/cnn.safetensors", 2, "--expect requires --check",
+      false },
+    { "O/cnn.onnx -o F/m.safetensors --tolerance 1", 2, "--tolerance requires --check", false },
+    { "O/cnn.onnx -o F/m.safetensors --map O/make.py", 2, "--map requires --network", false },
+    { "O/cnn.onnx O/cnn.onnx -o F/m.safetensors", 2, "one file is imported", false },
     { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
     { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },
     { "F/net.pt -o F/m.safetensors", 4, "torch.onnx.export(model.eval(), x, 'model.onnx'", false },
@@ -507,6 +529,53 @@ static void expand(char *to, size_t size, const char *s, const char *folder)
     to[n] = 0;
 }
 
+/* The outputs y of cnn.onnx, and a value inside that is not of this shape, or not zeros. */
+static void write_inside(const char *folder, const char *name, const dt_tensor *y, int rank,
+                         const int64_t *dims)
+{
+    char path[TEST_PATH];
+    dt_writer *w;
+    dt_tensor *v;
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, rank, dims, &v));
+    memset(dt_data_mut(v), 0, (size_t)dt_count(v) * sizeof(float));
+    TEST_OK(ctx, dt_writer_add(w, "y", y));
+    TEST_OK(ctx, dt_writer_add(w, "/depthwise/Conv_output_0", v));
+    test_join(path, folder, name);
+    TEST_OK(ctx, dt_writer_write(w, path));
+    dt_writer_free(w);
+    dt_tensor_free(v);
+}
+
+/* An .npy file, of which some bytes are missing. */
+static void write_npy(const char *folder, const char *name, const dt_tensor *x, const char *order,
+                      size_t cut)
+{
+    char path[TEST_PATH], head[129];
+    const size_t bytes = (size_t)dt_count(x) * sizeof(float);
+    char *file = malloc(128 + bytes);
+    snprintf(head, sizeof head,
+             "\x93NUMPY\x01%c%c%c{'descr': '<f4', 'fortran_order': %s, 'shape': "
+             "(%d, %d, %d, %d), }",
+             0, 118, 0, order, (int)dt_dim(x, 0), (int)dt_dim(x, 1), (int)dt_dim(x, 2),
+             (int)dt_dim(x, 3));
+    memset(file, ' ', 128);
+    memcpy(file, head, 10);
+    memcpy(file + 10, head + 10, strlen(head + 10));
+    file[127] = '\n';
+    memcpy(file + 128, dt_data(x), bytes);
+    test_join(path, folder, name);
+    test_write_file(path, file, 128 + bytes - cut);
+    free(file);
+}
+
+static void write_arrays(const char *folder, const dt_tensor *x)
+{
+    write_npy(folder, "alone.npy", x, "False", 0);
+    write_npy(folder, "short.npy", x, "False", 7);
+    write_npy(folder, "fortran.npy", x, "True", 0);
+}
+
 /* Inputs and outputs of cnn.onnx, where one number of the outputs is wrong. */
 static void write_wrong(const char *folder)
 {
@@ -526,6 +595,11 @@ static void write_wrong(const char *folder)
     test_join(path, folder, "wrong.safetensors");
     TEST_OK(ctx, dt_writer_write(w, path));
     dt_writer_free(w);
+    write_arrays(folder, x);
+    ((float *)dt_data_mut(y))[3] -= 0.01f;
+    const int64_t good[] = { 3, 8, 6, 5 }, bad[] = { 3, 1 };
+    write_inside(folder, "inside.safetensors", y, 4, good);
+    write_inside(folder, "misshapen.safetensors", y, 2, bad);
     dt_tensor_free(x);
     dt_tensor_free(y);
 }
@@ -551,6 +625,89 @@ START_TEST(program)
 }
 END_TEST
 
+/* ---- a look at files ------------------------------------------------------------------------- */
+
+/* Every file here can be imported; what is changed in one is refused, all of it. */
+START_TEST(looks)
+{
+    char path[TEST_PATH];
+    dt_graph_info info;
+    int64_t nodes = 0;
+    path_of(path, files[_i], ".onnx");
+    TEST_OK(ctx, dt_graph_inspect(ctx, path, &info));
+    for (int64_t i = 0; i < info.n_operators; i++) {
+        nodes += info.operator_[i].count;
+        ck_assert(info.operator_[i].known);
+        ck_assert(i == 0 || info.operator_[i - 1].count >= info.operator_[i].count);
+    }
+    ck_assert_int_eq(nodes, info.nodes);
+    ck_assert_int_eq(info.n_refusals, 0);
+    ck_assert(info.n_inputs > 0 && info.n_outputs > 0 && info.parameters > 0);
+    dt_graph_info_free(ctx, &info);
+}
+END_TEST
+
+/* Replaces every occurrence of a word by one of its length; how many there were. */
+static int replace_all(char *bytes, size_t n, const char *word, const char *with)
+{
+    int found = 0;
+    const size_t m = strlen(word);
+    for (size_t i = 0; i + m <= n; i++) {
+        if (memcmp(bytes + i, word, m) != 0) continue;
+        memcpy(bytes + i, with, m);
+        found++;
+    }
+    return found;
+}
+
+START_TEST(all_refusals_are_listed)
+{
+    char path[TEST_PATH], folder[TEST_PATH];
+    size_t n;
+    dt_graph_info info;
+    path_of(path, "cnn", ".onnx");
+    char *bytes = test_read_file(path, &n);
+    ck_assert_int_gt(replace_all(bytes, n, "\x09HardSwish", "\x09HardSwash"), 0);
+    ck_assert_int_gt(replace_all(bytes, n,
+                                 "\x09"
+                                 "Transpose",
+                                 "\x09"
+                                 "Transpoke"),
+                     0);
+    ck_assert_int_gt(replace_all(bytes, n, "dilations", "dilutions"), 0);
+    test_folder(folder);
+    test_join(path, folder, "changed.onnx");
+    test_write_file(path, bytes, n);
+    free(bytes);
+    TEST_OK(ctx, dt_graph_inspect(ctx, path, &info));
+    static const char *const wanted[] = { "HardSwash", "Transpoke", "dilutions" };
+    for (int k = 0; k < 3; k++) {
+        int found = 0;
+        for (int64_t i = 0; i < info.n_refusals; i++) {
+            found += strstr(info.refusal[i], wanted[k]) != NULL;
+        }
+        TEST_EACH(found > 0, "%s is not refused", wanted[k]);
+    }
+    dt_graph_info_free(ctx, &info);
+}
+END_TEST
+
+static dt_status look_at(dt_ctx *own, void *user)
+{
+    dt_graph_info info;
+    DT__TRY(dt_graph_inspect(own, user, &info));
+    dt_graph_info_free(own, &info);
+    return DT_OK;
+}
+
+START_TEST(every_allocation_of_a_look)
+{
+    char path[TEST_PATH];
+    path_of(path, "two", ".onnx");
+    ck_assert_int_gt(test_every_allocation(look_at, path), 50);
+}
+END_TEST
+
 Suite *test_onnx_suite(void)
 {
     const int n = DT__COUNT_OF(files);
@@ -560,6 +717,7 @@ Suite *test_onnx_suite(void)
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, agree_with_onnxruntime, 0, n);
     tcase_add_loop_test(c, train_and_convert, 0, n);
+    tcase_add_loop_test(c, looks, 0, n);
     suite_add_tcase(s, c);
     TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bad, begin, end);
@@ -572,6 +730,8 @@ Suite *test_onnx_suite(void)
     tcase_add_loop_test(bad, truncations, 0, n);
     tcase_add_loop_test(bad, mutations, 0, n);
     tcase_add_test(bad, every_allocation);
+    tcase_add_test(bad, all_refusals_are_listed);
+    tcase_add_test(bad, every_allocation_of_a_look);
     tcase_add_test(bad, other_files);
     suite_add_tcase(s, bad);
     TCase *run = tcase_create("program");

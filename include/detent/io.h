@@ -239,6 +239,15 @@ typedef struct dt_hf_options {
 DT_API dt_status dt_hf_save(dt_module *m, const dt_model_info *info, const dt_hf_options *options,
                             const char *folder);
 
+/* How far results are from those that another program computed. */
+typedef struct dt_onnx_difference {
+    char output[96];    /* the ONNX file's name of the value, cut if it is longer */
+    char layer[96];     /* of a value inside: the layer that computes it; else "" */
+    char operator_[32]; /* likewise: the node's operator */
+    double absolute;    /* the largest difference of two elements */
+    double relative;    /* that, divided by the largest expected magnitude */
+} dt_onnx_difference;
+
 /* What a caller knows of an ONNX model beyond its file. Zeros: nothing. */
 typedef struct dt_onnx_options {
     /* The model reads numbers v of an example's channel c as (v - mean[c]) / deviation[c], pixels p
@@ -254,6 +263,12 @@ typedef struct dt_onnx_options {
     /* The file computes one example: its inputs and outputs have no batch dimension. The model that
      * is made reads and gives batches of them. */
     bool no_batch;
+    /* For dt_onnx_verify: the file of expected results (NULL: that of the inputs), and what is
+     * called with each of them that is no output of the model but the result of a layer, in the
+     * order of the nodes (NULL: those are not compared). */
+    const char *expected;
+    void (*layer)(void *user, const dt_onnx_difference *d);
+    void *user;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
@@ -267,24 +282,52 @@ typedef struct dt_onnx_options {
 DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                                 dt_module **out, dt_model_info *info);
 
-/* How far results are from those that another program computed. */
-typedef struct dt_onnx_difference {
-    char output[96]; /* the ONNX file's name of the output, cut if it is longer */
-    double absolute; /* the largest difference of two elements */
-    double relative; /* that, divided by the largest expected magnitude */
-} dt_onnx_difference;
-
 /* Of each output of a model. */
 typedef struct dt_onnx_differences {
     int n;
     dt_onnx_difference output[DT_MAX_OUT];
 } dt_onnx_differences;
 
-/* Runs a model that was imported with these options, in evaluation, on inputs of a safetensors file
- * and compares its results with the outputs in that file; both have the names and the shapes of the
- * ONNX file. Errors: IO; FORMAT (a tensor is missing, or does not fit the model); NOMEM. */
+/* Runs a model that was imported with these options, in evaluation, on inputs of a file
+ * .safetensors, .npz or .npy and compares its results with expected ones; both have the names and
+ * the shapes of the ONNX file. The name of a file's only tensor does not matter where the model has
+ * one input, or one output. Errors: IO; FORMAT (a tensor is missing, or does not fit the model);
+ * NOMEM. */
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                                 const dt_onnx_options *options, dt_onnx_differences *out);
+
+/* ---- graphs of other programs ---------------------------------------------------------------- */
+
+typedef struct dt_graph_value {
+    const char *name, *type; /* "float", "int64", ... */
+    const char *shape;       /* "[batch,3,224,224]" */
+} dt_graph_value;
+
+typedef struct dt_graph_operator {
+    const char *name; /* with its domain, where that is not the standard's */
+    int64_t count;
+    bool known; /* whether import knows it, in some form */
+} dt_graph_operator;
+
+/* What is in an ONNX file, or by its ending in a TFLite file, and all that refuses to be read in
+ * it. The struct lends all. */
+typedef struct dt_graph_info {
+    const char *format;   /* "ONNX", "TFLite" */
+    const char *producer; /* name and version; "" */
+    int64_t version;      /* of its operators, or of the schema */
+    int64_t n_inputs, n_outputs, n_operators, n_refusals;
+    const dt_graph_value *input, *output;
+    const dt_graph_operator *operator_; /* the most frequent first */
+    int64_t nodes;
+    int64_t parameters;   /* real numbers among its constants */
+    const char **refusal; /* none: the file can be imported */
+    void *memory;
+} dt_graph_info;
+
+/* Reads it without making a model; random streams do not change. Errors: IO, FORMAT (damaged, or no
+ * such file), NOMEM. The caller frees *out. */
+DT_API dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out);
+DT_API void dt_graph_info_free(dt_ctx *ctx, dt_graph_info *info); /* NULL is allowed */
 
 /* ---- weights alone -------------------------------------------------------------------------- */
 
@@ -319,6 +362,48 @@ DT_API dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule);
  * dt_name_rule_check), ARG (n). */
 DT_API dt_status dt_model_load_renamed(dt_module *m, const char *path, const dt_name_rule *rule,
                                        int64_t n);
+
+/* Where tensors of another program's file belong in a network, and in which order their elements
+ * are. */
+typedef struct dt_weight_rule {
+    /* A pattern of whole names, "features.{i}.conv.weight": {i} is any text without dots and
+     * slashes, {i...} any text; at most 9 of them, each once. */
+    const char *from;
+    const char *to; /* the name in the network, with the same placeholders; NULL with `skip` */
+    bool skip;      /* such tensors are left out */
+    bool transpose; /* of two dimensions: the same as permute 1, 0 */
+    dt_ints
+        permute;   /* dimension i of the result is dimension permute[i] of the file; none: as is */
+    dt_ints shape; /* of the result, after that; none: as it is */
+} dt_weight_rule;
+
+/* In which order dimensions are where a rule does not say it. keras: kernels of convolutions are
+ * [height, width, in, out], matrices [in, out] except those of embeddings. */
+enum { DT_LAYOUT_PYTORCH, DT_LAYOUT_KERAS };
+extern DT_API const char *const dt_weight_layouts[]; /* the names of these, ended by NULL */
+
+#define DT_MAX_WEIGHT_RULES 4096
+
+typedef struct dt_weight_map {
+    int layout;
+    int64_t n;
+    const dt_weight_rule *rule; /* the first that matches counts; a tensor that none matches keeps
+                                 * its name */
+} dt_weight_map;
+
+/* Errors: CONFIG (no pattern; a placeholder that `from` lacks; settings that exclude each
+ * other). */
+DT_API dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule);
+
+/* Copies the weights of a file into a float model: F32, F16, BF16 or F64 of a safetensors file or
+ * of another file of detent, floats of an .npz file. Every tensor of the file must have a place in
+ * the model, be left out by a rule, or be num_batches_tracked of a batch norm; every parameter and
+ * buffer must be in the file, in the model's shape, and finite. `map` NULL: names and layout are
+ * the model's. `say` gets a line for what was left out, turned or converted, or, with FORMAT, for
+ * each of the first 20 mistakes with what would be nearest. The model changes only without error.
+ * Errors: IO, FORMAT, CONFIG (a rule), UNSUPPORTED, STATE (m is converted or frozen), NOMEM. */
+DT_API dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map *map,
+                                   dt_sink say, void *user);
 
 /* Checks an open file of detent: version, hash, settings, codes and scales; if it describes its
  * model, that the model can be built and, for a checkpoint, the run resumed. Files of other

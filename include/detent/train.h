@@ -302,6 +302,12 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
 DT_API dt_status dt_recipe_refuse(dt_recipe *r, const char *path, const char *format, ...)
     DT_PRINTF(3, 4);
 
+/* Reads a map of weights (docs/format.md): YAML with the keys `tensors`, patterns of names in the
+ * order in which they are tried, and `layout`. With OK or CONFIG *out has the memory of the map and
+ * lists all errors, as that of dt_recipe_read; the caller frees it. Other errors: IO, NOMEM. */
+DT_API dt_status dt_weight_map_read(dt_ctx *ctx, const char *path, dt_weight_map *map,
+                                    dt_recipe **out);
+
 /* dt_data_open with the recipe's `data`. Errors that the recipe causes have the position of their
  * key. `model` is the one that the data are for, or NULL: its tokenizer, if it has one, replaces
  * data.tokenizer, its tokens end the data's texts, and its classes are those of the labels

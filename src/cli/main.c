@@ -179,13 +179,21 @@ static const cli_command commands[] = {
       "rounded anew",
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
-    { "import", "MODEL.onnx -o FILE", "an ONNX model as a float model of family layers", cli_import,
-      .least_words = 1, .most_words = 1,
+    { "import", "MODEL [key=value ...] -o FILE",
+      "an ONNX model as a float model of family layers, or weights of PyTorch or Keras "
+      "(.safetensors, .npz) for the network of a recipe, whose keys can be set",
+      cli_import, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
-                   { "--verify", "FILE",
-                     "a safetensors file of inputs and outputs, by name: compare before "
-                     "writing",
+                   { "--check", "FILE",
+                     "inputs of an ONNX model, .safetensors, .npz or .npy: compare its results "
+                     "before writing; -o may be left out",
                      .reads = true },
+                   { "--expect", "FILE",
+                     "the results that are expected, of outputs and of values inside, by name; "
+                     "default: the file of --check",
+                     .reads = true },
+                   { "--tolerance", "T",
+                     "how far outputs may be, relative to their largest value; default 1e-5" },
                    { "--mean", "LIST",
                      "the model reads (v - mean) / deviation of each channel, pixels as v = p/255: "
                      "0.485,0.456,0.406" },
@@ -198,10 +206,19 @@ static const cli_command commands[] = {
                    { "--batch", "first|none",
                      "which dimension of the inputs is the batch; none: the file computes one "
                      "example" },
+                   { "--network", "RECIPE",
+                     "MODEL has weights alone: RECIPE's 'model' says what the network is",
+                     .reads = true },
+                   { "--map", "FILE",
+                     "names of the network by names in the file, YAML (docs/format.md); default: "
+                     "equal names",
+                     .reads = true },
                    { "--quiet", NULL, "no progress" } } },
     { "inspect", "FILE|RUN",
-      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file", cli_inspect,
-      .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
+      "tensors, shapes, schemes, bytes, bits per weight of a safetensors file; of an ONNX or "
+      "TFLite file its "
+      "operators, and what import refuses in it",
+      cli_inspect, .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--layers", NULL, "of a model: layers, output shapes, multiply-adds" },
                    { "--graph", "table|dot",

@@ -2,6 +2,7 @@
  * quantized weights listed. The same checks are made by target model for files of detent. */
 #include "fuzz.h"
 
+#include "target_arrays.h"
 #include "testing.h"
 
 #include <detent/io.h>
@@ -21,11 +22,11 @@ static void load(const dt_file *file, const dt_file_entry *e)
     }
 }
 
-static void run(const uint8_t *data, size_t n)
+void fuzz_tensors(const char *path)
 {
     dt_ctx *ctx = fuzz_ctx(0);
     dt_file *file = NULL;
-    if (dt_file_open(ctx, fuzz_safetensors("file", data, n), &file) == DT_OK) {
+    if (dt_file_open(ctx, path, &file) == DT_OK) {
         const char *key, *value;
         for (int64_t i = 0; i < dt_file_count(file); i++) load(file, dt_file_at(file, i));
         for (int64_t i = 0; dt_file_meta_at(file, i, &key, &value); i++) {
@@ -42,6 +43,8 @@ static void run(const uint8_t *data, size_t n)
     }
     fuzz_end(ctx);
 }
+
+static void run(const uint8_t *data, size_t n) { fuzz_tensors(fuzz_safetensors("file", data, n)); }
 
 static void seeds(const fuzz_seeds *s)
 {

@@ -20,7 +20,12 @@ void fuzz_array(const char *name)
     fuzz_end(ctx);
 }
 
-static void run(const uint8_t *data, size_t n) { fuzz_array(fuzz_file("a.npy", data, n)); }
+static void run(const uint8_t *data, size_t n)
+{
+    const char *path = fuzz_file("a.npy", data, n);
+    fuzz_array(path);
+    fuzz_tensors(path);
+}
 
 static void seeds(const fuzz_seeds *s)
 {

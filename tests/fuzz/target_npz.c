@@ -11,6 +11,7 @@ static void run(const uint8_t *data, size_t n)
     char name[300];
     const char *path = fuzz_file("a.npz", data, n);
     fuzz_array(path);
+    fuzz_tensors(path);
     snprintf(name, sizeof name, "%s:b", path);
     fuzz_array(name);
 }

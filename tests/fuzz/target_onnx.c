@@ -7,13 +7,29 @@
 #include <detent/io.h>
 
 #include <stdio.h>
+#include <string.h>
+
+/* A look refuses what import refuses. */
+static void look(dt_ctx *ctx, const char *path, bool imported)
+{
+    dt_graph_info info;
+    const dt_status s = dt_graph_inspect(ctx, path, &info);
+    if (s != DT_OK) fuzz_refused(ctx, info.input != NULL);
+    FUZZ_HOLDS(imported == (s == DT_OK && info.n_refusals == 0), "%s: %d, %d", path, s,
+               (int)info.n_refusals);
+    for (int64_t i = 0; i < info.n_refusals; i++) {
+        fuzz_touch(info.refusal[i], strlen(info.refusal[i]));
+    }
+    dt_graph_info_free(ctx, &info);
+}
 
 static void run(const uint8_t *data, size_t n)
 {
     dt_ctx *ctx = fuzz_ctx(0);
     dt_module *m = NULL, *again = NULL;
     dt_model_info info = { 0 };
-    if (dt_onnx_import(ctx, fuzz_file("a.onnx", data, n), NULL, &m, &info) == DT_OK) {
+    const char *onnx = fuzz_file("a.onnx", data, n);
+    if (dt_onnx_import(ctx, onnx, NULL, &m, &info) == DT_OK) {
         const char *path = fuzz_path("again");
         FUZZ_HOLDS(dt_model_save(m, &info, path) == DT_OK, "not saved: %s", dt_error(ctx));
         FUZZ_HOLDS(dt_model_load(ctx, path, &again, NULL) == DT_OK, "not loaded: %s",
@@ -23,7 +39,9 @@ static void run(const uint8_t *data, size_t n)
     } else {
         fuzz_refused(ctx, m != NULL);
     }
+    const bool imported = info.family != NULL;
     dt_model_info_free(ctx, &info);
+    look(ctx, onnx, imported);
     fuzz_end(ctx);
 }
 

@@ -1,9 +1,11 @@
-/* detent import: an ONNX model as a float model of family layers. */
+/* detent import: an ONNX model as a float model of family layers, or weights alone for the network
+ * of a recipe. */
 #include "cli/cli.h"
+#include "cli/import_check.h"
+#include "cli/import_weights.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
-#include <detent/export.h>
 #include <detent/layers.h>
 #include <detent/text.h>
 
@@ -13,9 +15,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, QUIET }; /* options, as in main.c */
-
-#define MOST 1e-5 /* of the largest expected magnitude */
+/* Options, as in main.c. */
+enum {
+    OUTPUT,
+    CHECK,
+    EXPECT,
+    TOLERANCE,
+    MEAN,
+    DEVIATION,
+    CLASSES,
+    LAYOUT,
+    BATCH,
+    NETWORK,
+    MAP,
+    QUIET
+};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -111,44 +125,39 @@ static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, n
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Prints how far results are from the expected ones; CLI_FAILED if that is too far. */
-static int verify(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt_module *m)
+static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt_module *m)
 {
-    dt_onnx_differences all;
-    int status = CLI_DONE;
-    if (dt_onnx_verify(m, args->words[0], args->option[VERIFY], o, &all) != DT_OK) {
-        return cli_fail_file(args, ctx);
-    }
-    for (int i = 0; i < all.n; i++) {
-        const dt_onnx_difference *d = &all.output[i];
-        cli_say("%s: " DT_DIFFERENCE_TEXT, d->output, d->absolute, d->relative);
-        if (d->relative <= MOST) continue;
-        status = cli_fail(args, CLI_FAILED,
-                          "%s: the output '%s' differs by more than %g of its "
-                          "largest value; nothing was written",
-                          args->words[0], d->output, MOST);
-    }
-    return status;
+    const import_check c = { .onnx = args->words[0],
+                             .inputs = args->option[CHECK],
+                             .expected = args->option[EXPECT],
+                             .tolerance = args->option[TOLERANCE],
+                             .options = o };
+    return c.inputs == NULL ? CLI_DONE : import_check_run(args, ctx, &c, m);
+}
+
+/* Writes the model, where that was asked for, and says how large it is. */
+static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
+{
+    const dt_layers_options *layers = info->options;
+    const char *to = args->option[OUTPUT];
+    if (to != NULL && dt_model_save(m, info, to) != DT_OK) return cli_fail_by(args, ctx);
+    cli_say("%s: %lld layers, %lld parameters", to != NULL ? to : args->words[0],
+            (long long)layers->layers.n, (long long)dt_param_count(m));
+    return CLI_DONE;
 }
 
 static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
 {
     dt_module *m = NULL;
     dt_model_info info;
-    const char *from = args->words[0], *to = args->option[OUTPUT];
+    const char *from = args->words[0];
     meter_begin("import", args->option[QUIET] != NULL);
     const dt_status s = dt_onnx_import(ctx, from, o, &m, &info);
     meter_end();
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_file(args, ctx);
-    int status = args->option[VERIFY] == NULL ? CLI_DONE : verify(args, ctx, o, m);
-    if (status == CLI_DONE && dt_model_save(m, &info, to) != DT_OK) {
-        status = cli_fail_by(args, ctx);
-    } else if (status == CLI_DONE) {
-        const dt_layers_options *layers = info.options;
-        cli_say("%s: %lld layers, %lld parameters", to, (long long)layers->layers.n,
-                (long long)dt_param_count(m));
-    }
+    int status = check(args, ctx, o, m);
+    if (status == CLI_DONE) status = write(args, ctx, m, &info);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     return status;
@@ -167,24 +176,78 @@ static int check_folder(const cli_args *args)
                     from, from);
 }
 
-int cli_import(const cli_args *args)
+static int check_graph(const cli_args *args)
 {
-    const char *to = args->option[OUTPUT];
-    if (to == NULL) {
+    const bool checks = args->option[CHECK] != NULL;
+    if (args->option[MAP] != NULL) {
+        return cli_fail(args, CLI_USAGE,
+                        "--map requires --network RECIPE, whose 'model' says what the network is");
+    }
+    if (!checks && (args->option[EXPECT] != NULL || args->option[TOLERANCE] != NULL)) {
+        return cli_fail(args, CLI_USAGE, "--%s requires --check FILE, the inputs",
+                        args->option[EXPECT] != NULL ? "expect" : "tolerance");
+    }
+    if (args->n_words > 1) {
+        return cli_fail(args, CLI_USAGE, "'%s': one file is imported; keys are those of --network",
+                        args->words[1]);
+    }
+    if (args->option[OUTPUT] == NULL && !checks) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
     }
-    int status = cli_check_apart(args, to);
-    if (status == CLI_DONE) status = check_folder(args);
-    if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
+    return check_folder(args);
+}
+
+/* Options of ONNX files say nothing about weights alone. */
+static int check_weights(const cli_args *args)
+{
+    static const struct {
+        int option;
+        const char *name;
+    } of_graphs[] = {
+        { CHECK, "check" },   { EXPECT, "expect" },   { TOLERANCE, "tolerance" }, { MEAN, "mean" },
+        { LAYOUT, "layout" }, { CLASSES, "classes" }, { DEVIATION, "deviation" },
+    };
+    for (size_t i = 0; i < sizeof of_graphs / sizeof of_graphs[0]; i++) {
+        if (args->option[of_graphs[i].option] == NULL) continue;
+        return cli_fail(args, CLI_USAGE, "--%s is for ONNX files; --network is for weights alone",
+                        of_graphs[i].name);
+    }
+    if (args->option[OUTPUT] != NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
+}
+
+static int import_weights_of(const cli_args *args, dt_ctx *ctx)
+{
+    const import_weights w = { .from = args->words[0],
+                               .to = args->option[OUTPUT],
+                               .network = args->option[NETWORK],
+                               .map = args->option[MAP] };
+    return import_weights_run(args, ctx, &w);
+}
+
+static int import_graph(const cli_args *args, dt_ctx *ctx)
+{
     dt_onnx_options options;
     names classes;
-    status = read_options(args, ctx, &options, &classes);
+    int status = read_options(args, ctx, &options, &classes);
     if (status == CLI_DONE) status = import(args, ctx, &options);
     free(classes.name);
     free(classes.text);
+    return status;
+}
+
+int cli_import(const cli_args *args)
+{
+    const bool weights = args->option[NETWORK] != NULL;
+    int status = weights ? check_weights(args) : check_graph(args);
+    if (status == CLI_DONE && args->option[OUTPUT] != NULL) {
+        status = cli_check_apart(args, args->option[OUTPUT]);
+    }
+    if (status != CLI_DONE) return status;
+    dt_ctx *ctx;
+    status = cli_open(args, 0, &ctx);
+    if (status != CLI_DONE) return status;
+    status = weights ? import_weights_of(args, ctx) : import_graph(args, ctx);
     dt_ctx_free(ctx);
     return status;
 }

@@ -2,12 +2,14 @@
  * one row; the state of a training run is one line. */
 #include "cli/cli.h"
 #include "cli/print/device_table.h"
+#include "cli/print/graph_file.h"
 #include "cli/print/graph_table.h"
 #include "cli/print/layer_table.h"
 #include "cli/print/text.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 enum { JSON, LAYERS, GRAPH, DEVICE }; /* options, as in main.c */
 
@@ -409,17 +411,23 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 
-int cli_inspect(const cli_args *args)
+static bool is_graph(const char *path)
 {
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 1, &ctx);
-    if (opened != CLI_DONE) return opened;
-    if (args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
-        args->option[DEVICE] != NULL) {
-        const int printed = print_model(args, ctx);
-        dt_ctx_free(ctx);
-        return printed;
-    }
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && (strcasecmp(dot, ".onnx") == 0 || strcasecmp(dot, ".tflite") == 0);
+}
+
+static int print_graph_file(const cli_args *args, dt_ctx *ctx)
+{
+    dt_graph_info info;
+    if (dt_graph_inspect(ctx, args->words[0], &info) != DT_OK) return cli_fail_file(args, ctx);
+    cli_print_graph_file(&info, args->option[JSON] != NULL);
+    dt_graph_info_free(ctx, &info);
+    return CLI_DONE;
+}
+
+static int print_file(const cli_args *args, dt_ctx *ctx)
+{
     dt_file *file = NULL;
     dt_file_weights *weights = NULL;
     int status = CLI_DONE;
@@ -433,6 +441,25 @@ int cli_inspect(const cli_args *args)
     }
     dt_file_weights_free(weights);
     dt_file_close(file);
+    return status;
+}
+
+int cli_inspect(const cli_args *args)
+{
+    dt_ctx *ctx;
+    const bool graph = is_graph(args->words[0]);
+    const bool of_model =
+        args->option[LAYERS] != NULL || args->option[GRAPH] != NULL || args->option[DEVICE] != NULL;
+    if (graph && of_model) {
+        return cli_fail(args, CLI_USAGE,
+                        "--layers, --graph and --device are of a model of detent; 'detent import' "
+                        "makes one");
+    }
+    int status = cli_open(args, 1, &ctx);
+    if (status != CLI_DONE) return status;
+    status = graph      ? print_graph_file(args, ctx)
+             : of_model ? print_model(args, ctx)
+                        : print_file(args, ctx);
     dt_ctx_free(ctx);
     return status;
 }

@@ -51,6 +51,12 @@ dt_status dt__safetensors_open(dt__array_file *a);
 dt_status dt__wav_open(dt__array_file *a);
 dt_status dt__sound_open(dt__array_file *a);
 
+/* Called with each array of an .npz file and its name, n bytes without ".npy"; both are lent. */
+typedef dt_status dt__npz_visit(void *user, const char *name, size_t n, const dt__array_file *a);
+/* Opens all arrays, one after the other, of an archive of which ctx, name, bytes and size are set.
+ * Errors: FORMAT, UNSUPPORTED, NOMEM, those of the visitor. */
+dt_status dt__npz_each(const dt__array_file *archive, dt__npz_visit *visit, void *user);
+
 /* Parses the head of an .npy file, of which `n` bytes are there, and sets dtype, rank and dims.
  * *head and *body are the bytes of the head and of the numbers after it. */
 dt_status dt__npy_head(dt__array_file *a, const uint8_t *bytes, size_t n, size_t *head,

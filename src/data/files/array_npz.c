@@ -127,10 +127,13 @@ static bool is_wanted(const dt__array_file *a, const uint8_t *name, size_t n)
            memcmp(name, a->part, wanted) == 0;
 }
 
-static dt_status find_member(const dt__array_file *a, member *m)
+/* Calls `visit` for each entry of the directory that is wanted. */
+typedef dt_status visit_entry(void *user, const uint8_t *name, size_t n, const member *m);
+
+static dt_status walk(const dt__array_file *a, visit_entry *visit, void *user)
 {
     directory d = { 0, 0, 0 };
-    int found = 0;
+    member m;
     DT__TRY(read_directory(a, &d));
     uint64_t at = d.at;
     const uint64_t end = d.at + d.size;
@@ -143,18 +146,40 @@ static dt_status find_member(const dt__array_file *a, member *m)
         const uint64_t whole = ENTRY_SIZE + name + extra + dt__u16_at(p + 32);
         if (whole > end - at) return damaged(a, "an entry of its directory is cut short");
         if (is_wanted(a, p + ENTRY_SIZE, (size_t)name)) {
-            DT__TRY(read_entry(a, p, m));
-            found++;
+            DT__TRY(read_entry(a, p, &m));
+            DT__TRY(visit(user, p + ENTRY_SIZE, (size_t)name, &m));
         }
         at += whole;
     }
-    if (found == 1) return DT_OK;
+    return DT_OK;
+}
+
+typedef struct search {
+    member *m;
+    int found;
+} search;
+
+static dt_status note(void *user, const uint8_t *name, size_t n, const member *m)
+{
+    search *s = user;
+    (void)name;
+    (void)n;
+    *s->m = *m;
+    s->found++;
+    return DT_OK;
+}
+
+static dt_status find_member(const dt__array_file *a, member *m)
+{
+    search s = { .m = m };
+    DT__TRY(walk(a, note, &s));
+    if (s.found == 1) return DT_OK;
     if (a->part == NULL) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one", found,
-                              a->name);
+        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one",
+                              s.found, a->name);
     }
     return dt__array_fail(a, DT_ERR_FORMAT, "%s array of this name",
-                          found == 0 ? "no" : "more than one");
+                          s.found == 0 ? "no" : "more than one");
 }
 
 /* Finds the packed bytes behind the local header. */
@@ -265,14 +290,53 @@ static dt_status open_deflated(dt__array_file *a, const member *m)
     return status;
 }
 
+static dt_status open_member(dt__array_file *a, member *m)
+{
+    DT__TRY(locate(a, m));
+    if (m->method == DEFLATED) return open_deflated(a, m);
+    size_t head = 0;
+    DT__TRY(check_head(a, m, m->data, (size_t)m->size, &head));
+    a->data = m->data + head;
+    return check_crc(a, m, m->data);
+}
+
 dt_status dt__npz_open(dt__array_file *a)
 {
     member m;
     DT__TRY(find_member(a, &m));
-    DT__TRY(locate(a, &m));
-    if (m.method == DEFLATED) return open_deflated(a, &m);
-    size_t head = 0;
-    DT__TRY(check_head(a, &m, m.data, (size_t)m.size, &head));
-    a->data = m.data + head;
-    return check_crc(a, &m, m.data);
+    return open_member(a, &m);
+}
+
+/* ---- all arrays --------------------------------------------------------------------------- */
+
+typedef struct tour {
+    const dt__array_file *archive;
+    dt__npz_visit *visit;
+    void *user;
+    uint64_t bytes; /* of all arrays so far */
+} tour;
+
+/* Entries may share packed bytes, so the sum of their sizes has a limit too. */
+static dt_status tour_entry(void *user, const uint8_t *name, size_t n, const member *m)
+{
+    tour *t = user;
+    dt__array_file a = *t->archive;
+    member own = *m;
+    const uint64_t most = HARMLESS + (uint64_t)USUAL_RATIO * a.size;
+    if (m->size > most || t->bytes > most - m->size) {
+        return dt__array_fail(&a, DT_ERR_FORMAT,
+                              "its arrays are more than %d times as large as the file",
+                              USUAL_RATIO);
+    }
+    t->bytes += m->size;
+    dt_status s = open_member(&a, &own);
+    if (s == DT_OK) s = t->visit(t->user, (const char *)name, n - strlen(".npy"), &a);
+    dt__storage_release(a.source.storage);
+    return s;
+}
+
+dt_status dt__npz_each(const dt__array_file *archive, dt__npz_visit *visit, void *user)
+{
+    tour t = { .archive = archive, .visit = visit, .user = user };
+    return walk(archive, tour_entry, &t);
 }

@@ -148,6 +148,12 @@ typedef struct dt__onnx {
     int64_t n_faults;
     char faults[DT__ONNX_FAULTS];
     size_t faults_used;
+    /* Called with every fault, if there is one; then reading goes on behind faults, as far as
+     * possible. NOMEM. */
+    dt_status (*note)(void *user, const char *fault);
+    void *user;
+    dt_status noted;
+    bool *refused; /* of each node: the table refuses it */
 } dt__onnx;
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
@@ -344,6 +350,14 @@ dt_status dt__onnx_check_node(dt__onnx *g);
 
 /* Reads all nodes. Errors: FORMAT, UNSUPPORTED, with all nodes that are not known. */
 dt_status dt__onnx_walk(dt__onnx *g);
+/* Walks, finds the layers of the graph's outputs, and names all that they need. */
+dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT]);
+/* Calls `work` for the graph of a file; what outlives the call is in *kept. Weights of modules are
+ * not drawn, and random streams stay as they are. FORMAT: it takes far more memory than the
+ * file. */
+typedef dt_status dt__onnx_work(void *user, dt__onnx *g);
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+                        dt__onnx_work *work, void *user);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
 /* What the options or the file say of the numbers that the model reads and gives, as the text that
@@ -353,5 +367,42 @@ dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_la
                             const char **out);
 /* A name without blanks and dots at its ends. */
 const char *dt__onnx_clean(dt__onnx *g, const char *name);
+
+/* ---- values inside of the graph (onnx_probes.c) ---------------------------------------------- */
+
+/* A value of the graph that a layer computes and that a file has, too. */
+typedef struct dt__onnx_probe {
+    struct dt__onnx_probes *all;
+    const dt_file_entry *expected;
+    const char *reader; /* the layer before which it is seen, */
+    int input, calls;   /* as this input of that; how many it has had */
+    int rank, axis[DT_MAX_RANK];
+    dt_module *m; /* of the reader, with the hook; NULL: none */
+    uint64_t hook;
+    dt_onnx_difference difference;
+} dt__onnx_probe;
+
+typedef struct dt__onnx_probes {
+    dt_ctx *ctx;
+    const dt_file *expected;
+    dt__onnx_probe *at; /* in the order of nodes */
+    int64_t n, room;
+    void *kept;
+    dt_status status; /* of the comparisons */
+} dt__onnx_probes;
+
+/* Finds the values that `expected` has. dt__onnx_probes_end must be called in any case. */
+dt_status dt__onnx_probes_find(const dt__onnx_file *f, const dt_onnx_options *options,
+                               dt__onnx_probes *p);
+/* Compares each of them in the next pass of the model. */
+dt_status dt__onnx_probes_begin(dt__onnx_probes *p, dt_module *m);
+void dt__onnx_probes_end(dt__onnx_probes *p);
+
+/* Makes an example of a file a batch of one: *x is freed, and another tensor takes its place. */
+dt_status dt__onnx_put_batch(dt_tensor **x);
+/* How far y is from an entry of a file, of which dimension i is dimension axis[i] of y; no_batch:
+ * the entry is one example. FORMAT if it has another shape, or no numbers. */
+dt_status dt__onnx_compare(const dt_file *file, const dt_file_entry *expected, const dt_tensor *y,
+                           const int *axis, bool no_batch, dt_onnx_difference *d);
 
 #endif

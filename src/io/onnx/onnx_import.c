@@ -129,46 +129,57 @@ static dt_status load(const dt__onnx *g, dt_module *m)
     return DT_OK;
 }
 
-static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **options,
-                        const char **data)
+dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT])
 {
-    dt__onnx_layer *output[DT_MAX_OUT];
     DT__TRY(dt__onnx_walk(g));
     DT__TRY(find_outputs(g, output));
-    DT__TRY(dt__onnx_name_layers(g));
-    DT__TRY(make_options(g, output, options));
-    DT__TRY(dt__onnx_describe(g, *options, output, data));
-    DT__TRY(dt_layers_create(g->ctx, *options, out));
-    return load(g, *out);
+    return dt__onnx_name_layers(g);
 }
+
+/* What an import makes. */
+typedef struct made {
+    dt_module **m;
+    dt_model_info *info;
+    dt_layers_options *options;
+} made;
+
+static dt_status import(void *user, dt__onnx *g)
+{
+    made *to = user;
+    dt__onnx_layer *output[DT_MAX_OUT];
+    DT__TRY(dt__onnx_layers(g, output));
+    DT__TRY(make_options(g, output, &to->options));
+    DT__TRY(dt__onnx_describe(g, to->options, output, &to->info->data));
+    DT__TRY(dt_layers_create(g->ctx, to->options, to->m));
+    return load(g, *to->m);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* How much memory the model may take, as extents of a hostile file could ask for any. */
 #define GROWTH 40
 #define SLACK ((size_t)1 << 30)
 
-static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options,
-                               const char **data)
+static dt_status work_within(dt__onnx *g, dt__onnx_work *work, void *user)
 {
     dt_ctx *ctx = g->ctx;
     dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
-    const dt_status s = import(g, out, options, data);
+    const dt_status s = work(user, g);
     ctx->pool.limit = 0;
     if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: it describes a model many times as large as the file",
                    g->file->path);
 }
 
-/* Weights of modules are not drawn, and random streams stay as they are. */
-static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how, dt_module **out,
-                             dt_model_info *info)
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+                        dt__onnx_work *work, void *user)
 {
-    const dt_onnx_options none = { .n_names = 0 };
+    static const dt_onnx_options none = { .n_names = 0 };
     dt__onnx g = { .ctx = f->ctx,
                    .file = f,
-                   .options = how == NULL ? &none : how,
+                   .options = options == NULL ? &none : options,
                    .graph = f->model->graph,
-                   .kept = &info->memory };
-    dt_layers_options *options = NULL;
+                   .kept = kept };
     dt__stream streams[DT__PURPOSES];
     const bool blank = f->ctx->blank;
     memcpy(streams, f->ctx->stream, sizeof streams);
@@ -176,15 +187,13 @@ static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how,
     dt_status s = dt_tape_create(f->ctx, &g.tape);
     if (s == DT_OK) {
         g.tape->no_grad = g.tape->shapes_only = true;
-        s = import_within(&g, out, &options, &info->data);
+        s = work_within(&g, work, user);
     }
     f->ctx->blank = blank;
     memcpy(f->ctx->stream, streams, sizeof streams);
     dt_tape_free(g.tape);
     dt__block_list_free(f->ctx, &g.blocks);
     dt__release(f->ctx, g.layer);
-    info->family = &dt__family_layers;
-    info->options = options;
     return s;
 }
 
@@ -195,11 +204,14 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *o
     DT__NEED(ctx, out);
     dt__onnx_file file;
     dt_model_info own = { .family = NULL };
+    made to = { .m = out, .info = &own };
     *out = NULL;
     if (info != NULL) *info = own;
     dt_status s = dt__onnx_open(ctx, path, &file);
-    if (s == DT_OK) s = import_file(&file, options, out, &own);
+    if (s == DT_OK) s = dt__onnx_with(&file, options, &own.memory, import, &to);
     dt__onnx_close(&file);
+    own.family = &dt__family_layers;
+    own.options = to.options;
     if (s != DT_OK) {
         dt_module_free(*out);
         *out = NULL;

@@ -1,35 +1,38 @@
 /* dt_onnx_verify: compares a model's results with those that another program computed. */
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
-#include "core/system/atomic_file.h"
+#include "io/safetensors/safetensors.h"
 
 #include <detent/io.h>
 #include <detent/ops.h>
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 typedef struct verification {
     dt_ctx *ctx;
     dt_module *m;
+    const dt__onnx_file *onnx;
     const DtOnnx__Graph *graph;
-    const dt_file *values;
-    bool channels_last, no_batch;
+    const dt_onnx_options *options;
+    const dt_file *given, *expected;
+    dt__onnx_probes probes;
     dt_tensor *in[DT_MAX_IN];
     int n_in;
 } verification;
 
-static dt_status want(const verification *v, const char *name, const char *what, dt_tensor **out)
+/* The tensor of a name; the only one of a file, if that has no more and the model wants no more. */
+static dt_status want(const verification *v, const dt_file *file, const char *name,
+                      const char *what, bool alone, const dt_file_entry **out)
 {
     char shown[DT__SHOWN];
-    if (dt_file_find(v->values, name) == NULL) {
-        return dt_fail(v->ctx, DT_ERR_FORMAT,
-                       "the file of values has no tensor '%s', %s of the "
-                       "model",
-                       dt__shown(name, shown), what);
-    }
-    return dt_file_load(v->values, name, DT_F32, out);
+    *out = dt_file_find(file, name);
+    if (*out == NULL && alone && dt_file_count(file) == 1) *out = dt_file_at(file, 0);
+    if (*out != NULL) return DT_OK;
+    return dt_fail(v->ctx, DT_ERR_FORMAT,
+                   "%s: the file of values has no tensor '%s', %s of the "
+                   "model",
+                   file->path, dt__shown(name, shown), what);
 }
 
 /* [N, H, W, C] of the file as [N, C, H, W], which the model reads. */
@@ -53,68 +56,43 @@ static dt_status put_channels_first(const verification *v, dt_tensor **x)
     return DT_OK;
 }
 
-/* An example of the file as a batch of one. */
-static dt_status put_batch(const verification *v, dt_tensor **x)
+static int count_inputs(const DtOnnx__Graph *graph)
 {
-    dt_tensor *y, *from = *x;
-    int64_t dims[DT_MAX_RANK] = { 1 };
-    if (from->rank >= DT_MAX_RANK) {
-        return dt_fail(v->ctx, DT_ERR_SHAPE, "a tensor of %d dimensions", from->rank);
+    int n = 0;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        n += !dt__onnx_is_initializer(graph, graph->input[i]->name);
     }
-    for (int i = 0; i < from->rank; i++) dims[i + 1] = from->dims[i];
-    DT__TRY(dt_tensor_create(v->ctx, DT_F32, from->rank + 1, dims, &y));
-    memcpy(dt_data_mut(y), dt_data(from), (size_t)dt_count(y) * sizeof(float));
-    dt_tensor_free(from);
-    *x = y;
-    return DT_OK;
+    return n;
 }
 
 static dt_status load_inputs(verification *v)
 {
+    const bool alone = count_inputs(v->graph) == 1;
+    const dt_file_entry *e;
     for (size_t i = 0; i < v->graph->n_input && v->n_in < DT_MAX_IN; i++) {
         const char *name = v->graph->input[i]->name;
         if (dt__onnx_is_initializer(v->graph, name)) continue;
-        DT__TRY(want(v, name, "an input", &v->in[v->n_in]));
+        DT__TRY(want(v, v->given, name, "an input", alone, &e));
+        DT__TRY(dt__entry_load(v->given, e, DT_F32, &v->in[v->n_in]));
         v->n_in++;
-        if (v->channels_last && v->in[v->n_in - 1]->rank == 4) {
+        if (v->options->channels_last && v->in[v->n_in - 1]->rank == 4) {
             DT__TRY(put_channels_first(v, &v->in[v->n_in - 1]));
         }
-        if (v->no_batch) DT__TRY(put_batch(v, &v->in[v->n_in - 1]));
+        if (v->options->no_batch) DT__TRY(dt__onnx_put_batch(&v->in[v->n_in - 1]));
     }
     return DT_OK;
 }
 
-static dt_status compare(const verification *v, const char *name, const dt_tensor *y,
-                         dt_onnx_difference *d)
+static dt_status compare(const verification *v, size_t i, const dt_tensor *y, dt_onnx_difference *d)
 {
-    dt_tensor *wanted = NULL;
-    double largest = 0;
-    char text[160], own[160];
-    DT__TRY(want(v, name, "an output", &wanted));
-    const dt_status s = v->no_batch ? put_batch(v, &wanted) : DT_OK;
-    if (s != DT_OK) {
-        dt_tensor_free(wanted);
-        return s;
-    }
+    static const int in_order[DT_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    const dt_file_entry *e;
+    const char *name = v->graph->output[i]->name;
+    const bool alone = v->graph->n_output == 1 && v->expected != v->given;
     *d = (dt_onnx_difference){ .relative = 0 };
     dt__shown(name, d->output);
-    if (dt_count(wanted) != dt_count(y) || wanted->rank != y->rank ||
-        memcmp(wanted->dims, y->dims, (size_t)y->rank * sizeof y->dims[0]) != 0) {
-        dt__dims_text(wanted->rank, wanted->dims, text, sizeof text);
-        dt__dims_text(y->rank, y->dims, own, sizeof own);
-        dt_tensor_free(wanted);
-        return dt_fail(v->ctx, DT_ERR_SHAPE, "the output '%s' is %s, but %s in the file of values",
-                       d->output, own, text);
-    }
-    const float *a = dt_data(y), *b = dt_data(wanted);
-    for (int64_t i = 0; i < dt_count(y); i++) {
-        const double apart = fabs((double)a[i] - (double)b[i]);
-        if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
-        largest = fmax(largest, fabs((double)b[i]));
-    }
-    d->relative = largest > 0 ? d->absolute / largest : d->absolute;
-    dt_tensor_free(wanted);
-    return DT_OK;
+    DT__TRY(want(v, v->expected, name, "an output", alone, &e));
+    return dt__onnx_compare(v->expected, e, y, in_order, v->options->no_batch, d);
 }
 
 static dt_status run(verification *v, dt_tape *t, dt_onnx_difference *out)
@@ -122,40 +100,60 @@ static dt_status run(verification *v, dt_tape *t, dt_onnx_difference *out)
     dt_tensor *y[DT_MAX_OUT] = { NULL };
     const int n_out = (int)v->graph->n_output;
     DT__TRY(load_inputs(v));
+    DT__TRY(dt__onnx_probes_begin(&v->probes, v->m));
     dt_no_grad(t, true);
     DT__TRY(dt_forward_n(t, v->m, v->in, v->n_in, y, n_out));
     for (int i = 0; i < n_out; i++) y[i] = dt_contiguous(t, y[i]);
     DT__TRY(dt_tape_status(t));
-    for (int i = 0; i < n_out; i++) DT__TRY(compare(v, v->graph->output[i]->name, y[i], &out[i]));
+    DT__TRY(v->probes.status);
+    for (int i = 0; i < n_out; i++) DT__TRY(compare(v, (size_t)i, y[i], &out[i]));
+    for (int64_t i = 0; i < v->probes.n; i++) {
+        v->options->layer(v->options->user, &v->probes.at[i].difference);
+    }
     return DT_OK;
 }
 
-static dt_status verify(verification *v, const char *path, dt_onnx_difference *out)
+static dt_status verify(verification *v, dt_onnx_difference *out)
 {
-    dt_file *file;
     dt_tape *t = NULL;
-    DT__TRY(dt_file_open(v->ctx, path, &file));
-    v->values = file;
     const bool training = dt_is_training(v->m);
+    v->probes = (dt__onnx_probes){ .ctx = v->ctx, .expected = v->expected };
+    dt_status s =
+        v->options->layer == NULL ? DT_OK : dt__onnx_probes_find(v->onnx, v->options, &v->probes);
     dt_train(v->m, false);
-    dt_status s = dt_tape_create(v->ctx, &t);
+    if (s == DT_OK) s = dt_tape_create(v->ctx, &t);
     if (s == DT_OK) s = run(v, t, out);
     if (s == DT_ERR_SHAPE || s == DT_ERR_DTYPE) {
         char text[DT__MESSAGE_SIZE / 2];
         snprintf(text, sizeof text, "%s", dt_error(v->ctx));
-        s = dt_fail(v->ctx, DT_ERR_FORMAT, "%s: it does not fit the model: %s", dt__path_tail(path),
+        s = dt_fail(v->ctx, DT_ERR_FORMAT, "%s: it does not fit the model: %s", v->given->path,
                     text);
     }
+    dt__onnx_probes_end(&v->probes);
     dt_train(v->m, training);
     dt_tape_free(t);
     for (int i = 0; i < v->n_in; i++) dt_tensor_free(v->in[i]);
-    dt_file_close(file);
+    return s;
+}
+
+static dt_status open_and_verify(verification *v, const char *values, dt_onnx_difference *out)
+{
+    dt_file *given, *expected = NULL;
+    DT__TRY(dt_file_open(v->ctx, values, &given));
+    dt_status s = DT_OK;
+    if (v->options->expected != NULL) s = dt_file_open(v->ctx, v->options->expected, &expected);
+    v->given = given;
+    v->expected = expected == NULL ? given : expected;
+    if (s == DT_OK) s = verify(v, out);
+    dt_file_close(expected);
+    dt_file_close(given);
     return s;
 }
 
 dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                          const dt_onnx_options *options, dt_onnx_differences *out)
 {
+    static const dt_onnx_options none = { .n_names = 0 };
     DT__NEED(dt_module_ctx(m), m);
     DT__NEED(dt_module_ctx(m), out);
     dt__onnx_file file;
@@ -168,10 +166,10 @@ dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
     if (s == DT_OK) {
         verification v = { .ctx = file.ctx,
                            .m = m,
+                           .onnx = &file,
                            .graph = file.model->graph,
-                           .channels_last = options != NULL && options->channels_last,
-                           .no_batch = options != NULL && options->no_batch };
-        s = verify(&v, values, out->output);
+                           .options = options == NULL ? &none : options };
+        s = open_and_verify(&v, values, out->output);
         if (s == DT_OK) out->n = (int)file.model->graph->n_output;
     }
     dt__onnx_close(&file);

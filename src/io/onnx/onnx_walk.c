@@ -25,25 +25,39 @@ const dt__onnx_operator *dt__onnx_operator_of(const char *name)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+static void note(dt__onnx *g, const char *text)
+{
+    if (g->note != NULL && g->noted == DT_OK) g->noted = g->note(g->user, text);
+}
+
 /* Notes that the node is wrong. The message has the first faults and the number of all. */
 static void fault(dt__onnx *g, const dt__onnx_node *n, const char *text)
 {
-    char name[DT__SHOWN], type[DT__SHOWN];
+    char name[DT__SHOWN], type[DT__SHOWN], whole[DT__ONNX_FAULTS];
+    const char *shown = *n->name != 0 ? n->name : n->n_output > 0 ? n->output[0] : "";
+    snprintf(whole, sizeof whole, "%s '%s': %.320s", dt__shown(n->op_type, type),
+             dt__shown(shown, name), text);
+    note(g, whole);
     g->n_faults++;
     const size_t room = sizeof g->faults - g->faults_used;
-    const int length = snprintf(g->faults + g->faults_used, room, "%s%s '%s': %.320s",
-                                g->faults_used == 0 ? "" : "; ", dt__shown(n->op_type, type),
-                                dt__shown(*n->name != 0     ? n->name
-                                          : n->n_output > 0 ? n->output[0]
-                                                            : "",
-                                          name),
-                                text);
+    const int length =
+        snprintf(g->faults + g->faults_used, room, "%s%s", g->faults_used == 0 ? "" : "; ", whole);
     if (length >= 0 && (size_t)length < room) g->faults_used += (size_t)length;
     else g->faults[g->faults_used] = 0;
 }
 
+/* Notes what the context's error says of the file, if reading goes on behind faults. */
+static dt_status pass_over(dt__onnx *g, dt_status s)
+{
+    if (g->note == NULL || (s != DT_ERR_UNSUPPORTED && s != DT_ERR_FORMAT)) return s;
+    g->n_faults++;
+    note(g, dt_error(g->ctx));
+    return DT_OK;
+}
+
 static dt_status report(dt__onnx *g)
 {
+    if (g->noted != DT_OK) return g->noted;
     if (g->n_faults == 0) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %lld node%s cannot be read: %s", g->file->path,
                    (long long)g->n_faults, g->n_faults == 1 ? "" : "s", g->faults);
@@ -113,7 +127,9 @@ static dt_status read_initializers(dt__onnx *g)
 {
     for (size_t i = 0; i < g->graph->n_initializer; i++) {
         const dt__onnx_tensor *t = g->graph->initializer[i];
-        DT__TRY(dt__onnx_decode(g, t, dt__onnx_find(g, t->name)));
+        dt__onnx_value *v = dt__onnx_find(g, t->name);
+        DT__TRY(pass_over(g, dt__onnx_decode(g, t, v)));
+        if (v->kind == DT__ONNX_UNSET) v->kind = DT__ONNX_WRONG;
     }
     return DT_OK;
 }
@@ -213,8 +229,12 @@ static dt_status read_inputs(dt__onnx *g)
 {
     for (size_t i = 0; i < g->graph->n_input; i++) {
         const DtOnnx__ValueInfo *in = g->graph->input[i];
-        if (!dt__onnx_is_initializer(g->graph, in->name)) DT__TRY(read_input(g, in));
+        if (dt__onnx_is_initializer(g->graph, in->name)) continue;
+        dt__onnx_value *v = dt__onnx_find(g, in->name);
+        DT__TRY(pass_over(g, read_input(g, in)));
+        if (v->kind == DT__ONNX_UNSET) v->kind = DT__ONNX_WRONG;
     }
+    if (g->n_faults > 0) return DT_OK; /* of inputs, or of nodes: it is said why */
     if (g->n_layers >= 1 && g->n_layers <= DT_MAX_SHAPES) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %lld inputs; 1 to %d are read", g->file->path,
                    (long long)g->n_layers, DT_MAX_SHAPES);
@@ -241,15 +261,19 @@ static dt_status check_node(dt__onnx *g)
  * at. */
 static dt_status check_operators(dt__onnx *g)
 {
+    g->refused = dt__onnx_memory(g, (int64_t)g->graph->n_node, sizeof *g->refused);
+    if (g->refused == NULL) return DT_ERR_NOMEM;
     for (size_t i = 0; i < g->graph->n_node; i++) {
         const dt__onnx_node *n = g->graph->node[i];
+        const int64_t before = g->n_faults;
         g->node = n;
         if (!is_standard(n)) fault(g, n, "an operator outside of the standard");
         else if (dt__onnx_operator_of(n->op_type) == NULL) fault(g, n, "the operator is not known");
         else if (*n->overload != 0) fault(g, n, "an overload of a function");
         else DT__TRY(check_node(g));
+        g->refused[i] = g->n_faults > before;
     }
-    return report(g);
+    return g->note == NULL ? report(g) : g->noted;
 }
 
 /* Whether all inputs can be read; *constant: whether all are constant. The results of a node that
@@ -288,7 +312,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     g->node = g->graph->node[i];
     const dt__onnx_operator *o = dt__onnx_operator_of(g->node->op_type);
     dt_status s = DT_ERR_UNSUPPORTED;
-    if (check_inputs(g, i, &constant)) {
+    if (!g->refused[i] && check_inputs(g, i, &constant)) {
         g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {

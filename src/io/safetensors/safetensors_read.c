@@ -5,6 +5,7 @@
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
 #include "io/gguf/gguf.h"
+#include "io/numpy/numpy_file.h"
 #include "io/hf/hf.h"
 #include "io/looks.h"
 
@@ -96,6 +97,7 @@ static dt_status read_file(dt_file *file, const char *path)
     DT__TRY(map_file(file, path));
     if (memcmp(file->bytes, DT__GGUF_MAGIC, strlen(DT__GGUF_MAGIC)) == 0)
         return dt__gguf_read(file);
+    if (dt__is_numpy(file)) return dt__numpy_read(file);
     DT__TRY(find_data(file));
     DT__TRY(dt__header_read(file));
     return DT__BIG_ENDIAN ? turn_data(file) : DT_OK;

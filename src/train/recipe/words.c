@@ -1,40 +1,10 @@
-/* Suggestions for misspelt keys, by the least number of letters to insert, delete, replace, or swap
- * with their neighbour (optimal string alignment distance). */
+/* Suggestions for misspelt keys, by the distance of words. */
+#include "core/text/distance.h"
 #include "train/recipe/recipe.h"
 
 #include <string.h>
 
 /* ---- suggestions -------------------------------------------------------------------------- */
-
-#define LONGEST_WORD 40
-
-static int min3(int a, int b, int c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }
-
-/* Ignores case, and equates '-' and '_'. */
-static int fold(char c) { return c == '-' ? '_' : c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c; }
-
-static bool same(char a, char b) { return fold(a) == fold(b); }
-
-static int distance(const char *a, const char *b)
-{
-    const int n = (int)strlen(a), m = (int)strlen(b);
-    int row[3][LONGEST_WORD + 1];
-    if (n > LONGEST_WORD || m > LONGEST_WORD) return LONGEST_WORD;
-    for (int j = 0; j <= m; j++) row[0][j] = j;
-    for (int i = 1; i <= n; i++) {
-        int *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
-        now[0] = i;
-        for (int j = 1; j <= m; j++) {
-            const int differs = !same(a[i - 1], b[j - 1]);
-            now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + differs);
-            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]) &&
-                before[j - 2] + 1 < now[j]) {
-                now[j] = before[j - 2] + 1;
-            }
-        }
-    }
-    return row[n % 3][m];
-}
 
 /* The largest distance at which a word is suggested. */
 static int tolerance(const char *word)
@@ -82,10 +52,10 @@ static const struct {
 /* The least distance of `word` to `name` or to a synonym of it. */
 static int nearness(const char *word, const char *name)
 {
-    int best = distance(word, name);
+    int best = dt__distance(word, name);
     for (int i = 0; i < DT__COUNT_OF(synonyms); i++) {
         if (strcmp(synonyms[i].ours, name) != 0) continue;
-        const int d = distance(word, synonyms[i].theirs);
+        const int d = dt__distance(word, synonyms[i].theirs);
         if (d < best) best = d;
     }
     return best;
@@ -98,7 +68,7 @@ const char *dt_nearest(const char *const *choices, const char *word)
     const char *best = NULL;
     int least = tolerance(word) + 1;
     for (; *choices != NULL; choices++) {
-        const int d = distance(word, *choices);
+        const int d = dt__distance(word, *choices);
         if (d >= least) continue;
         least = d;
         best = *choices;

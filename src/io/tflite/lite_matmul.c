@@ -1,5 +1,5 @@
 /* BATCH_MATMUL of TFLite, of floats. Extents in front of the matrices broadcast. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 /* Which matrix of x belongs to matrix `image` of the result. */
 static int64_t matrix_of(const dt__vlite_tensor *x, const int64_t *dims, int64_t image)

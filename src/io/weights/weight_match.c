@@ -1,0 +1,269 @@
+/* Which tensor of a file is which parameter of a model. Every mistake is a line. */
+#include "core/tensor.h"
+#include "core/text/distance.h"
+#include "io/weights/weights.h"
+#include "nn/module.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LISTED 20   /* mistakes that are lines */
+#define OF_SHAPE 12 /* letters that another shape weighs, where the nearest name is looked for */
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+static void say_by(dt__weight_match *w, const char *format, va_list arguments)
+{
+    char text[DT__MESSAGE_SIZE];
+    vsnprintf(text, sizeof text, format, arguments);
+    if (w->said == DT_OK) w->said = w->say(w->user, text, strlen(text));
+}
+
+void dt__weight_say(dt__weight_match *w, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_by(w, format, arguments);
+    va_end(arguments);
+}
+
+static void complain(dt__weight_match *w, const char *format, ...) DT_PRINTF(2, 3);
+static void complain(dt__weight_match *w, const char *format, ...)
+{
+    if (++w->n_wrong > LISTED) return;
+    va_list arguments;
+    va_start(arguments, format);
+    say_by(w, format, arguments);
+    va_end(arguments);
+}
+
+/* "'conv/kernel' (as 'conv.weight')" of entry i of the view. */
+static const char *name_of(const dt__weight_match *w, int64_t i, char text[3 * DT__SHOWN])
+{
+    char is[DT__SHOWN], as[DT__SHOWN];
+    const char *before = w->file->entry[w->names->from[i]].name;
+    const char *now = w->names->view.entry[i].name;
+    snprintf(text, 3 * DT__SHOWN, "'%s'", dt__shown(before, is));
+    if (strcmp(before, now) != 0) {
+        snprintf(text, 3 * DT__SHOWN, "'%s' (as '%s')", is, dt__shown(now, as));
+    }
+    return text;
+}
+
+static const char *form_of(const char *dtype, int rank, const int64_t *dims, char text[192])
+{
+    char shape[160] = "[...]";
+    if (rank <= DT_MAX_RANK) dt__dims_text(rank, dims, shape, sizeof shape);
+    snprintf(text, 192, "%s%s", dtype, shape);
+    return text;
+}
+
+/* ---- the nearest ----------------------------------------------------------------------------- */
+
+static bool has_shape(const dt_file_entry *e, const dt_tensor *x)
+{
+    return e->rank == x->rank && memcmp(e->dims, x->dims, (size_t)x->rank * sizeof *x->dims) == 0;
+}
+
+static int apart(const dt_file_entry *e, const dt__weight_target *t)
+{
+    return dt__distance(e->name, t->path) + (has_shape(e, t->x) ? 0 : OF_SHAPE);
+}
+
+static void complain_of_place(dt__weight_match *w, int64_t i)
+{
+    const dt_file_entry *e = &w->names->view.entry[i];
+    const dt__weight_target *best = NULL;
+    char name[3 * DT__SHOWN], shown[DT__SHOWN], has[192], wants[192];
+    int least = INT_MAX;
+    for (int64_t k = 0; k < w->n_targets; k++) {
+        const int d = apart(e, &w->target[k]);
+        if (d >= least) continue;
+        least = d;
+        best = &w->target[k];
+    }
+    if (w->n_wrong >= LISTED || best == NULL) {
+        complain(w, "%s: the network has no such parameter", name_of(w, i, name));
+        return;
+    }
+    complain(w, "%s, %s: the network has no such parameter; the nearest is '%s', %s",
+             name_of(w, i, name), form_of(e->dtype, e->rank, e->dims, has),
+             dt__shown(best->path, shown), form_of("", best->x->rank, best->x->dims, wants));
+}
+
+static void complain_of_lack(dt__weight_match *w, const dt__weight_target *t)
+{
+    int64_t best = -1;
+    char name[3 * DT__SHOWN], shown[DT__SHOWN], wants[192], has[192];
+    int least = INT_MAX;
+    for (int64_t i = 0; w->n_wrong < LISTED && i < w->names->view.count; i++) {
+        const dt_file_entry *e = &w->names->view.entry[i];
+        const int d = dt__weight_counts(e) ? apart(e, t) : INT_MAX;
+        if (d >= least) continue;
+        least = d;
+        best = i;
+    }
+    dt__shown(t->path, shown);
+    form_of("", t->x->rank, t->x->dims, wants);
+    if (best < 0) {
+        complain(w, "'%s', %s, of the network is not in the file", shown, wants);
+        return;
+    }
+    const dt_file_entry *e = &w->names->view.entry[best];
+    complain(w, "'%s', %s, of the network is not in the file; the nearest there is %s, %s", shown,
+             wants, name_of(w, best, name), form_of(e->dtype, e->rank, e->dims, has));
+}
+
+/* ---- one tensor ------------------------------------------------------------------------------ */
+
+/* A hint where only the order of the dimensions differs. */
+static const char *hint(const dt_file_entry *e, const dt_tensor *x)
+{
+    const bool turned =
+        e->rank == 2 && x->rank == 2 && e->dims[0] == x->dims[1] && e->dims[1] == x->dims[0];
+    if (turned) return "; 'transpose: true' of a rule, or 'layout: keras', turns it";
+    return e->count == dt_count(x) ? "; 'permute' and 'shape' of a rule give another order" : "";
+}
+
+static bool is_float(const char *dtype)
+{
+    return strcmp(dtype, "F32") == 0 || strcmp(dtype, "F16") == 0 || strcmp(dtype, "BF16") == 0 ||
+           strcmp(dtype, "F64") == 0;
+}
+
+/* All numbers must be finite, as floats of the model. */
+static dt_status check_values(dt__weight_match *w, int64_t i)
+{
+    const dt_file_entry *e = &w->names->view.entry[i];
+    char name[3 * DT__SHOWN];
+    dt_tensor *x;
+    dt_status s = dt__entry_load(&w->names->view, e, DT_F32, &x);
+    if (s == DT_ERR_NUMERIC) {
+        complain(w, "%s: a number is beyond the range of f32", name_of(w, i, name));
+        return DT_OK;
+    }
+    DT__TRY(s);
+    const float *v = dt_data(x);
+    int64_t k = 0;
+    while (k < e->count && isfinite(v[k])) k++;
+    if (k < e->count) {
+        complain(w, "%s: element %lld is %g; weights must be finite", name_of(w, i, name),
+                 (long long)k, (double)v[k]);
+    }
+    dt_tensor_free(x);
+    return DT_OK;
+}
+
+static dt_status place(dt__weight_match *w, int64_t i, const dt__weight_target *t)
+{
+    dt_file_entry *e = &w->names->view.entry[i];
+    const int64_t by = w->names->by[w->names->from[i]];
+    const dt_weight_rule *rule = by < 0 ? NULL : &w->map->rule[by];
+    char name[3 * DT__SHOWN], has[192], wants[192], now[192] = "", shown[DT__SHOWN];
+    dt__weight_order order;
+    name_of(w, i, name);
+    form_of(e->dtype, e->rank, e->dims, has);
+    if (!is_float(e->dtype)) {
+        complain(w, "%s is %s; expected F32, F16, BF16 or F64", name, has);
+        return DT_OK;
+    }
+    const char *why = e->rank > DT_MAX_RANK
+                          ? "more than 8 dimensions cannot be read"
+                          : dt__weight_order_of(rule, w->map->layout, e, t, &order);
+    if (why != NULL) {
+        complain(w, "%s is %s: %s", name, has, why);
+        return DT_OK;
+    }
+    DT__TRY(dt__weight_turn(w->file->ctx, &w->names->view.kept, &order, e));
+    form_of("", t->x->rank, t->x->dims, wants);
+    if (!has_shape(e, t->x)) {
+        const bool turned = order.turns || order.shape.n > 0;
+        complain(w, "%s is %s%s%s; '%s' of the network is %s%s", name, has,
+                 turned ? ", turned " : "", turned ? form_of("", e->rank, e->dims, now) : "",
+                 dt__shown(t->path, shown), wants, turned ? "" : hint(e, t->x));
+        return DT_OK;
+    }
+    if (order.turns || order.shape.n > 0)
+        dt__weight_say(w, "%s: %s is read as %s", name, has, wants);
+    return check_values(w, i);
+}
+
+bool dt__weight_counts(const dt_file_entry *e)
+{
+    return strncmp(e->name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0 && !dt__is_batch_count(e);
+}
+
+static dt_status match_entry(dt__weight_match *w, int64_t i)
+{
+    const dt_file_entry *e = &w->names->view.entry[i];
+    char name[3 * DT__SHOWN], other[3 * DT__SHOWN];
+    dt__weight_target *t = w->target;
+    if (!dt__weight_counts(e)) return DT_OK;
+    while (t < w->target + w->n_targets && strcmp(t->path, e->name) != 0) t++;
+    if (t == w->target + w->n_targets) {
+        complain_of_place(w, i);
+    } else if (t->from >= 0) {
+        complain(w, "%s and %s are both for one parameter", name_of(w, t->from, other),
+                 name_of(w, i, name));
+    } else {
+        t->from = i;
+        return place(w, i, t);
+    }
+    return DT_OK;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static dt_status add_target(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+{
+    dt__weight_match *w = user;
+    (void)kind;
+    DT__TRY(DT__RESERVE(w->file->ctx, w->target, w->n_targets, w->room_targets));
+    w->target[w->n_targets++] = (dt__weight_target){ .path = path, .x = x, .from = -1 };
+    return DT_OK;
+}
+
+/* Tables of embeddings have rows that are looked up, in the same order everywhere. */
+static dt_status mark_embedding(void *user, const char *path, dt_module *m)
+{
+    dt__weight_match *w = user;
+    (void)path;
+    if (strcmp(m->type->name, "embedding") != 0) return DT_OK;
+    const dt__entry *weight = dt__entry_find(m, "weight");
+    for (int64_t i = 0; weight != NULL && i < w->n_targets; i++) {
+        w->target[i].is_embedding |= w->target[i].x == weight->x;
+    }
+    return DT_OK;
+}
+
+/* A tied parameter is filled under one of its paths. */
+static bool is_filled(const dt__weight_match *w, const dt_tensor *x)
+{
+    for (int64_t i = 0; i < w->n_targets; i++) {
+        if (w->target[i].x == x && w->target[i].from >= 0) return true;
+    }
+    return false;
+}
+
+dt_status dt__weight_match_all(dt__weight_match *w, dt_module *m)
+{
+    DT__TRY(dt_module_visit(m, add_target, w));
+    DT__TRY(dt_module_visit_modules(m, mark_embedding, w));
+    for (int64_t i = 0; i < w->map->n; i++) {
+        if (dt__renamed_uses(w->names, w->file, i)) continue;
+        complain(w, "the rule '%.90s' matches the name of no tensor", w->map->rule[i].from);
+    }
+    for (int64_t i = 0; i < w->names->view.count; i++) DT__TRY(match_entry(w, i));
+    for (int64_t i = 0; i < w->n_targets; i++) {
+        if (!is_filled(w, w->target[i].x)) complain_of_lack(w, &w->target[i]);
+    }
+    if (w->n_wrong > LISTED) {
+        dt__weight_say(w, "... and %lld more", (long long)(w->n_wrong - LISTED));
+    }
+    if (w->said != DT_OK || w->n_wrong == 0) return w->said;
+    return dt_fail(w->file->ctx, DT_ERR_FORMAT, "%s: %lld mistake%s between it and the network",
+                   w->file->path, (long long)w->n_wrong, w->n_wrong == 1 ? "" : "s");
+}
