@@ -385,6 +385,7 @@ typedef struct dt__onnx_probe {
 typedef struct dt__onnx_probes {
     dt_ctx *ctx;
     const dt_file *expected;
+    bool no_batch;      /* `expected` has one example, without a batch */
     dt__onnx_probe *at; /* in the order of nodes */
     int64_t n, room;
     void *kept;

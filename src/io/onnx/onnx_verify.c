@@ -117,7 +117,9 @@ static dt_status verify(verification *v, dt_onnx_difference *out)
 {
     dt_tape *t = NULL;
     const bool training = dt_is_training(v->m);
-    v->probes = (dt__onnx_probes){ .ctx = v->ctx, .expected = v->expected };
+    v->probes = (dt__onnx_probes){ .ctx = v->ctx,
+                                   .expected = v->expected,
+                                   .no_batch = v->options->no_batch };
     dt_status s =
         v->options->layer == NULL ? DT_OK : dt__onnx_probes_find(v->onnx, v->options, &v->probes);
     dt_train(v->m, false);
