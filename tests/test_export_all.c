@@ -5,7 +5,7 @@
 #include "testing.h"
 
 #include "export/exporters.h"
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 #include "export/verify/onnx/verify_onnx.h"
 #include "nn/lists/layer_cases.h"
 

@@ -8,7 +8,7 @@
 #include "tflite_files.h"
 
 #include "core/tensor.h"
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <detent/device.h>
 #include <detent/ops.h>

@@ -6,7 +6,7 @@
 
 #include "core/tensor.h"
 #include "export/tflite/tflite_put.h"
-#include "export/verify/tflite/verify_lite_graph.h"
+#include "io/tflite/lite_graph.h"
 
 #include <detent/nn.h>
 #include <detent/qat.h>

@@ -4,7 +4,7 @@
 #include "tflite_files.h"
 
 #include "core/core.h"
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <detent/nn.h>
 #include <detent/qat.h>

@@ -12,7 +12,7 @@ typedef struct tflite_subject {
     dt_export_summary summary; /* of the export */
 } tflite_subject;
 
-/* Writes STEM.tflite and runs it by the interpreter of verify_lite.h beside the model,
+/* Writes STEM.tflite and runs it by the interpreter of lite.h beside the model,
  * on x; returns the largest difference over the largest output. `keep`: x and the model's output
  * are STEM.in.safetensors and STEM.out.safetensors. */
 double tflite_check(tflite_subject *s, const char *stem, bool keep);

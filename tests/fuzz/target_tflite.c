@@ -1,7 +1,7 @@
 /* A TFLite file, run by the interpreter of --verify on inputs of zeros. */
 #include "fuzz.h"
 
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 #include "saved.h"
 
 static dt_status run_zeros(dt__vlite *v)

@@ -4,7 +4,7 @@
 
 #include "core/system/atomic_file.h"
 #include "core/tensor.h"
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* The newest version of each operator of TFLite that LiteRT 2.3.0's default kernels have: what its
  * interpreter accepted of files with every version from 1 to 19. All older ones are there as well.
  * TFLite Micro does not read versions. */
-#include "export/verify/tflite/verify_lite_graph.h"
+#include "io/tflite/lite_graph.h"
 
 static const struct {
     int code, newest;

@@ -1,5 +1,5 @@
 /* Operators of TFLite on elements, alone and in pairs. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Sums, means, maxima and softmax of TFLite. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Pools of TFLite: what lies outside of an image does not count. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 

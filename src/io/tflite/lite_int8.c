@@ -1,6 +1,6 @@
 /* Operators of int8 as TFLite Micro's reference kernels compute them: real numbers as a multiplier
  * of 31 bits and a shift, with a rounding at the product and one at the shift (numerics.md §8). */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 

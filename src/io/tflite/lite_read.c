@@ -1,5 +1,5 @@
 /* Reads a TFLite model: the tables of schema.fbs. The numbers of fields are those of the schema. */
-#include "export/verify/tflite/verify_lite_graph.h"
+#include "io/tflite/lite_graph.h"
 
 #include "core/text/byte_order.h"
 

@@ -11,8 +11,8 @@
  * open, it can be run with any (dt__vlite_resize), as LiteRT resizes it.
  *
  * Files are not trusted: sizes are checked, memory and work are limited. */
-#ifndef DT__EXPORT_VERIFY_LITE_H
-#define DT__EXPORT_VERIFY_LITE_H
+#ifndef DT__IO_LITE_H
+#define DT__IO_LITE_H
 
 #include "core/system/atomic_file.h"
 #include "core/core.h"
@@ -129,9 +129,9 @@ double dt__vlite_activated(int activation, double x);
 /* Result i of an operator with several. */
 dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
 
-dt_status dt__vlite_matmul(dt__vlite_call *c); /* verify_lite_matmul.c */
+dt_status dt__vlite_matmul(dt__vlite_call *c); /* lite_matmul.c */
 
-/* ---- integers (verify_lite_int8.c) ----------------------------------------------------------- */
+/* ---- integers (lite_int8.c) ----------------------------------------------------------- */
 
 /* requantize(v, multiplier, shift) of TFLite with its two roundings; *made = the pair for a real
  * number. */

@@ -4,7 +4,7 @@
  * them, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)); of a row, or of all of
  * an example. Sums are whole numbers, times the weight's scale of the row or block, and the
  * input's. int8 follows TFLite Micro: a multiplier and a shift for each channel. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* BATCH_MATMUL of TFLite, of floats. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 dt_status dt__vlite_matmul(dt__vlite_call *c)
 {

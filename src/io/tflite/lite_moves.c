@@ -1,5 +1,5 @@
 /* Operators of TFLite that move elements; integers keep their scale and zero point. */
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/lite.h"
 
 #include <string.h>
 

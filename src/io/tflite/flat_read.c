@@ -1,5 +1,5 @@
 /* Reading a flatbuffer, with every place checked. */
-#include "export/verify/verify_flat.h"
+#include "io/tflite/flat_read.h"
 
 #include <string.h>
 

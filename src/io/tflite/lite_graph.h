@@ -1,9 +1,9 @@
-/* A TFLite model as it was read: verify_lite_read.c fills it, verify_lite.c runs it. */
-#ifndef DT__EXPORT_VERIFY_LITE_GRAPH_H
-#define DT__EXPORT_VERIFY_LITE_GRAPH_H
+/* A TFLite model as it was read: lite_read.c fills it, lite.c runs it. */
+#ifndef DT__IO_LITE_GRAPH_H
+#define DT__IO_LITE_GRAPH_H
 
-#include "export/verify/verify_flat.h"
-#include "export/verify/tflite/verify_lite.h"
+#include "io/tflite/flat_read.h"
+#include "io/tflite/lite.h"
 
 struct dt__vlite {
     dt_ctx *ctx;
@@ -24,7 +24,7 @@ struct dt__vlite {
 
 /* The operator of a number; NULL: it is not known. */
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
-/* The newest version of an operator that LiteRT has; 0: none. (verify_lite_versions.c) */
+/* The newest version of an operator that LiteRT has; 0: none. (lite_versions.c) */
 int dt__vlite_newest(int64_t code);
 /* Memory for a tensor's values. */
 dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);

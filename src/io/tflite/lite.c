@@ -1,5 +1,5 @@
 /* Runs a TFLite model: operators in their order, and what they share. */
-#include "export/verify/tflite/verify_lite_graph.h"
+#include "io/tflite/lite_graph.h"
 
 #include "core/block_list.h"
 
