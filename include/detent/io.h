@@ -251,6 +251,8 @@ typedef struct dt_onnx_options {
     /* Inputs of three dimensions are [height, width, channels] in the file, as TensorFlow has them;
      * the model that is made reads [channels, height, width], as all of detent. */
     bool channels_last;
+    /* Of a quantized file: float weights, the values of its integers; its ranges are left out. */
+    bool floats;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, QUIET }; /* options, as in main.c */
+enum { OUTPUT, VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, FLOAT, QUIET }; /* options, as in main.c */
 
 #define MOST 1e-5 /* of the largest expected magnitude */
 
@@ -90,7 +90,8 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
 static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, names *c)
 {
     const char *layout = args->option[LAYOUT];
-    *o = (dt_onnx_options){ .channels_last = layout != NULL && strcmp(layout, "nhwc") == 0 };
+    *o = (dt_onnx_options){ .channels_last = layout != NULL && strcmp(layout, "nhwc") == 0,
+                            .floats = args->option[FLOAT] != NULL };
     *c = (names){ .n = 0 };
     if (layout != NULL && !o->channels_last && strcmp(layout, "nchw") != 0) {
         return cli_fail(args, CLI_USAGE, "--layout is '%s'; there are nchw and nhwc", layout);

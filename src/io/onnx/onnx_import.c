@@ -143,7 +143,8 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
     DT__TRY(make_options(g, output, options));
     DT__TRY(dt__onnx_describe(g, *options, output, data));
     DT__TRY(dt_layers_create(g->ctx, *options, out));
-    return load(g, *out);
+    DT__TRY(load(g, *out));
+    return dt__onnx_prepare(g, *out);
 }
 
 /* How much memory the model may take, as extents of a hostile file could ask for any. */

@@ -121,6 +121,8 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const window *w, int64_
     dt_conv_item *o = (*out)->options;
     o->out = channels;
     o->groups = dt__onnx_int(g, "group", 1);
+    (*out)->input = dt__onnx_in(g, 0)->codes;
+    (*out)->codes = dt__onnx_in(g, 1)->codes;
     o->has_bias = true;
     o->bias = dt__onnx_in(g, 2) != NULL;
     for (int i = 0; i < w->axes; i++) {
@@ -206,6 +208,8 @@ static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onn
     o->out = w->dims[0];
     o->has_bias = true;
     o->bias = bias;
+    (*out)->input = dt__onnx_in(g, 0)->codes;
+    (*out)->codes = w->codes;
     return dt__onnx_weigh(g, *out, "weight", w);
 }
 
