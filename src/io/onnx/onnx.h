@@ -111,6 +111,7 @@ typedef struct dt__onnx_value {
     int type;                    /* DT__ONNX_FLOAT... */
     const dt__onnx_codes *codes; /* NULL: none */
     bool integers;               /* of a computed value: it is codes still */
+    bool rounded;                /* and its layer has rounded it to them */
     const char *initializer;     /* its name, if it came from the file; else NULL */
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
     int64_t layer;
@@ -162,7 +163,6 @@ typedef struct dt__onnx {
     int64_t n_layers, room_layers;
     int64_t batch;             /* a fixed batch size of the inputs; 0: none */
     const dt__onnx_node *node; /* the one that is read */
-    int64_t rounded;           /* values that the file rounds to codes, and the model does not */
     int64_t n_faults;
     char faults[DT__ONNX_FAULTS];
     size_t faults_used;
@@ -304,8 +304,12 @@ dt_status dt__onnx_check_node(dt__onnx *g);
 
 /* ---- codes (onnx_quantized.c, onnx_qoperators.c, onnx_prepare.c) ------------------------------ */
 
-/* Refuses a node that computes with codes as if they were values. */
-dt_status dt__onnx_check_codes(dt__onnx *g);
+/* Values that the node reads are rounded to their codes by a layer fake_quant, but where the node
+ * only arranges them, or its layer quantizes its input. A node that computes with codes as if they
+ * were values is refused. */
+dt_status dt__onnx_round_inputs(dt__onnx *g);
+/* A computed value, rounded. */
+dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v);
 /* Results of a node that only arranges elements have the codes of its input. */
 void dt__onnx_keep_codes(dt__onnx *g);
 /* Those of a constant whose dimensions get another order. Errors: NOMEM. */

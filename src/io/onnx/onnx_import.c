@@ -29,7 +29,8 @@ static dt_status output_of(dt__onnx *g, const char *name, dt__onnx_layer **out)
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the output '%.60s' is not computed from an input", g->file->path, name);
     }
-    const dt_status s = dt__onnx_plain(g, v, out);
+    dt_status s = dt__onnx_rounded(g, v);
+    if (s == DT_OK) s = dt__onnx_plain(g, v, out);
     if (s == DT_ERR_NOMEM) return s;
     snprintf(text, sizeof text, "%s", dt_error(g->ctx));
     if (s == DT_OK) return (*out)->node == NULL ? dt__onnx_simple(g, "identity", *out, out) : s;

@@ -100,10 +100,5 @@ dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m)
                 ? "%s: integers of %lld weights became floats; %lld ranges of inputs are left out"
                 : "%s: %lld weights have the file's integers and %lld inputs its ranges",
             g->file->path, (long long)weights, (long long)inputs);
-    if (g->rounded == 0 || g->options->floats) return DT_OK;
-    dt__say(g->ctx,
-            "%s: %lld other results are rounded to codes in the file, and floats here: outputs are "
-            "near",
-            g->file->path, (long long)g->rounded);
     return DT_OK;
 }

@@ -169,6 +169,7 @@ dt_status dt__onnx_quantize(dt__onnx *g)
     dt__onnx_same(g, 0, &x);
     out->codes = q;
     out->integers = true;
+    out->rounded = false;
     return DT_OK;
 }
 
@@ -202,28 +203,48 @@ static bool keeps_codes(const char *op)
     return false;
 }
 
-/* Operators whose layers quantize their input. */
+/* Operators whose layers quantize their first input. */
 static bool takes_codes(const char *op)
 {
-    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul",
-                                       "QuantizeLinear" };
+    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
     for (int i = 0; i < DT__COUNT_OF(ops); i++) {
         if (strcmp(ops[i], op) == 0) return true;
     }
     return false;
 }
 
-dt_status dt__onnx_check_codes(dt__onnx *g)
+dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
+{
+    dt__onnx_layer *l;
+    dt__onnx_value *own = dt__onnx_find(g, v->name);
+    const dt__onnx_codes *q = v->codes;
+    if (q == NULL || v->rounded || g->options->floats) return DT_OK;
+    if (v->integers) {
+        return dt__onnx_refuse(g, "reads codes; a DequantizeLinear must come before it");
+    }
+    if (q->bits != 8)
+        return dt__onnx_refuse(g, "reads values that are rounded to %d bits", q->bits);
+    DT__TRY(dt__onnx_new(g, "fake_quant", &l));
+    dt_fake_quant_layer *o = l->options;
+    o->scale = (double)q->scale[0];
+    o->zero_point = q->zero[0];
+    dt__onnx_read_from(l, dt__onnx_maker(g, v));
+    DT__TRY(dt__onnx_add(g, l));
+    own->plain = v->plain == v->layer ? l->index : -1;
+    own->layer = l->index;
+    own->rounded = true;
+    return DT_OK;
+}
+
+dt_status dt__onnx_round_inputs(dt__onnx *g)
 {
     const char *op = g->node->op_type;
     if (keeps_codes(op)) return DT_OK;
     for (int i = 0; (size_t)i < g->node->n_input; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, i);
-        if (v == NULL || v->kind != DT__ONNX_COMPUTED || v->codes == NULL) continue;
-        if (v->integers) {
-            return dt__onnx_refuse(g, "reads codes; a DequantizeLinear must come before it");
-        }
-        g->rounded += i > 0 || !takes_codes(op);
+        const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        if (v == NULL || v->kind != DT__ONNX_COMPUTED || taken) continue;
+        DT__TRY(dt__onnx_rounded(g, v));
     }
     return DT_OK;
 }
@@ -238,6 +259,7 @@ void dt__onnx_keep_codes(dt__onnx *g)
         if (out == NULL || out->kind != DT__ONNX_COMPUTED) continue;
         out->codes = x->codes;
         out->integers = x->integers && strcmp(op, "DequantizeLinear") != 0;
+        out->rounded = x->rounded;
     }
 }
 

@@ -287,7 +287,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
         } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_gru && read != dt__onnx_lstm) {
             s = dt__onnx_refuse(g, "its first result has no name");
         } else {
-            s = dt__onnx_check_codes(g);
+            s = dt__onnx_round_inputs(g);
             if (s == DT_OK) s = read(g);
             if (s == DT_OK) dt__onnx_keep_codes(g);
         }
