@@ -179,8 +179,9 @@ static const cli_command commands[] = {
       "rounded anew",
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
-    { "import", "MODEL.onnx -o FILE",
-      "an ONNX model as a model of family layers: float, or prepared with the integers of the file",
+    { "import", "MODEL.onnx|MODEL.tflite -o FILE",
+      "an ONNX or TFLite model as a model of family layers: float, or prepared with the integers "
+      "of the file",
       cli_import, .least_words = 1, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--verify", "FILE",

@@ -1,4 +1,4 @@
-/* detent import: an ONNX model as a float model of family layers. */
+/* detent import: an ONNX or TFLite model as a model of family layers. */
 #include "cli/cli.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
@@ -126,13 +126,32 @@ static int verify(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, d
     return status;
 }
 
+static bool is_tflite(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".tflite") == 0;
+}
+
+/* Options that say what an ONNX file does not. */
+static int check_tflite(const cli_args *args)
+{
+    static const int options[] = { VERIFY, MEAN, DEVIATION, CLASSES, LAYOUT, FLOAT };
+    for (size_t i = 0; i < sizeof options / sizeof *options && is_tflite(args->words[0]); i++) {
+        if (args->option[options[i]] == NULL) continue;
+        return cli_fail(args, CLI_USAGE, "%s: a .tflite file takes no option but -o and --quiet",
+                        args->words[0]);
+    }
+    return CLI_DONE;
+}
+
 static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
 {
     dt_module *m = NULL;
     dt_model_info info;
     const char *from = args->words[0], *to = args->option[OUTPUT];
     meter_begin("import", args->option[QUIET] != NULL);
-    const dt_status s = dt_onnx_import(ctx, from, o, &m, &info);
+    const dt_status s = is_tflite(from) ? dt_tflite_import(ctx, from, &m, &info)
+                                        : dt_onnx_import(ctx, from, o, &m, &info);
     meter_end();
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_file(args, ctx);
@@ -170,6 +189,7 @@ int cli_import(const cli_args *args)
     }
     int status = cli_check_apart(args, to);
     if (status == CLI_DONE) status = check_folder(args);
+    if (status == CLI_DONE) status = check_tflite(args);
     if (status != CLI_DONE) return status;
     dt_ctx *ctx;
     const int opened = cli_open(args, 0, &ctx);

@@ -328,6 +328,18 @@ dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);
 dt_status dt__onnx_walk(dt__onnx *g);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
+/* The layer of an output, and those that it needs, are live. */
+void dt__onnx_mark(dt__onnx *g, dt__onnx_layer *output);
+/* Names the live layers, and makes the model of them with its weights. */
+dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_module **out,
+                         dt_layers_options **options);
+/* Reads a graph of layers: the model, its options, and what info.data gets. */
+typedef dt_status dt__onnx_read(dt__onnx *g, void *user, dt_module **out,
+                                dt_layers_options **options, const char **data);
+/* The model that `read` makes of a file, whose graph may be absent (another format's); on an error
+ * the caller frees *out and *info. */
+dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt__onnx_read *read,
+                         void *user, dt_module **out, dt_model_info *info);
 /* What the options or the file say of the numbers that the model reads and gives, as the text that
  * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
  * layers of the graph's outputs. Errors: ARG, NOMEM. */

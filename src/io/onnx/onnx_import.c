@@ -11,7 +11,7 @@
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-static void mark(dt__onnx *g, dt__onnx_layer *output)
+void dt__onnx_mark(dt__onnx *g, dt__onnx_layer *output)
 {
     output->live = true;
     for (int64_t i = g->n_layers - 1; i >= 0; i--) {
@@ -46,7 +46,7 @@ static dt_status find_outputs(dt__onnx *g, dt__onnx_layer *out[DT_MAX_OUT])
     }
     for (size_t i = 0; i < graph->n_output; i++) {
         DT__TRY(output_of(g, graph->output[i]->name, &out[i]));
-        mark(g, out[i]);
+        dt__onnx_mark(g, out[i]);
     }
     for (int64_t i = 0; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];
@@ -84,7 +84,8 @@ static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs
     return DT_OK;
 }
 
-static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, dt_layers_options **options)
+static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, int n_out,
+                              dt_layers_options **options)
 {
     dt_layers_options *o = dt__block_list_add(g->ctx, g->kept, sizeof *o);
     if (o == NULL) return DT_ERR_NOMEM;
@@ -98,10 +99,9 @@ static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, dt_layers
     }
     o->input.n = (int)n;
     DT__TRY(list_layers(g, o, n));
-    const size_t n_out = g->graph->n_output;
     const void *last = o->layers.v[o->layers.n - 1].options;
     if (n_out == 1 && out[0]->options == last) return DT_OK;
-    for (size_t i = 0; i < n_out; i++) o->output.v[o->output.n++] = out[i]->name;
+    for (int i = 0; i < n_out; i++) o->output.v[o->output.n++] = out[i]->name;
     return DT_OK;
 }
 
@@ -134,17 +134,24 @@ static dt_status load(const dt__onnx *g, dt_module *m)
     return DT_OK;
 }
 
-static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **options,
+dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_module **out,
+                         dt_layers_options **options)
+{
+    DT__TRY(dt__onnx_name_layers(g));
+    DT__TRY(make_options(g, outputs, n, options));
+    DT__TRY(dt_layers_create(g->ctx, *options, out));
+    return load(g, *out);
+}
+
+static dt_status import(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
                         const char **data)
 {
     dt__onnx_layer *output[DT_MAX_OUT];
+    (void)user;
     DT__TRY(dt__onnx_walk(g));
     DT__TRY(find_outputs(g, output));
-    DT__TRY(dt__onnx_name_layers(g));
-    DT__TRY(make_options(g, output, options));
+    DT__TRY(dt__onnx_build(g, output, (int)g->graph->n_output, out, options));
     DT__TRY(dt__onnx_describe(g, *options, output, data));
-    DT__TRY(dt_layers_create(g->ctx, *options, out));
-    DT__TRY(load(g, *out));
     return dt__onnx_prepare(g, *out);
 }
 
@@ -152,12 +159,12 @@ static dt_status import(dt__onnx *g, dt_module **out, dt_layers_options **option
 #define GROWTH 40
 #define SLACK ((size_t)1 << 30)
 
-static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options **options,
-                               const char **data)
+static dt_status read_within(dt__onnx *g, dt__onnx_read *read, void *user, dt_module **out,
+                             dt_layers_options **options, const char **data)
 {
     dt_ctx *ctx = g->ctx;
     dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
-    const dt_status s = import(g, out, options, data);
+    const dt_status s = read(g, user, out, options, data);
     ctx->pool.limit = 0;
     if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
     return dt_fail(ctx, DT_ERR_FORMAT, "%s: it describes a model many times as large as the file",
@@ -165,14 +172,14 @@ static dt_status import_within(dt__onnx *g, dt_module **out, dt_layers_options *
 }
 
 /* Weights of modules are not drawn, and random streams stay as they are. */
-static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how, dt_module **out,
-                             dt_model_info *info)
+dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt__onnx_read *read,
+                         void *user, dt_module **out, dt_model_info *info)
 {
     const dt_onnx_options none = { .n_names = 0 };
     dt__onnx g = { .ctx = f->ctx,
                    .file = f,
                    .options = how == NULL ? &none : how,
-                   .graph = f->model->graph,
+                   .graph = f->model == NULL ? NULL : f->model->graph,
                    .kept = &info->memory };
     dt_layers_options *options = NULL;
     dt__stream streams[DT__PURPOSES];
@@ -182,7 +189,7 @@ static dt_status import_file(const dt__onnx_file *f, const dt_onnx_options *how,
     dt_status s = dt_tape_create(f->ctx, &g.tape);
     if (s == DT_OK) {
         g.tape->no_grad = g.tape->shapes_only = true;
-        s = import_within(&g, out, &options, &info->data);
+        s = read_within(&g, read, user, out, &options, &info->data);
     }
     f->ctx->blank = blank;
     memcpy(f->ctx->stream, streams, sizeof streams);
@@ -204,7 +211,7 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *o
     *out = NULL;
     if (info != NULL) *info = own;
     dt_status s = dt__onnx_open(ctx, path, &file);
-    if (s == DT_OK) s = import_file(&file, options, out, &own);
+    if (s == DT_OK) s = dt__onnx_model(&file, options, import, NULL, out, &own);
     dt__onnx_close(&file);
     if (s != DT_OK) {
         dt_module_free(*out);
