@@ -1,55 +1,35 @@
 /* Values as int8 codes of one fixed scale and zero point hold them:
- *     y = (clamp(round(x / scale) + zero_point, -128, 127) - zero_point) * scale
- * halves away from zero. dx = dy where nothing was clamped, else 0. So imported models round what
+ *     v = clamp(x / scale, -128 - z, 127 - z)      y = ((v + 1.5 2^23) - 1.5 2^23) * scale
+ * The sum rounds v to the nearest whole number, halves to even. In f64 nothing is rounded. Gradients
+ * are those of the ops: dx = dy where nothing was clamped, else 0. So imported models round what
  * their files round between layers; inputs of layers with weights are quantized by prepare. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-#include <detent/device.h>
-#include <math.h>
+#define ROUNDS 0x1.8p23 /* floats beside it are whole numbers */
 
 typedef struct fake_quant {
-    dt_tensor *scale, *wide; /* in f32, and in f64 */
-    dt_tensor *zero_point;
+    double scale;
+    int64_t zero_point;
 } fake_quant;
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
     const fake_quant *s = dt_module_state(m);
-    const bool wide = in[0] != NULL && in[0]->dtype == DT_F64;
-    const dt_device_range range = { wide ? s->wide : s->scale, s->zero_point, NULL };
-    dt_tensor *y = dt_device_quantize(t, in[0], &range);
+    const double zero = (double)s->zero_point;
+    dt_tensor *scale = dt_number(t, in[0], s->scale), *rounds = dt_number(t, in[0], ROUNDS);
+    dt_tensor *v = dt_div(t, in[0], scale);
     (void)n_in;
     (void)n_out;
-    const bool coded = y != NULL && dt_is_coded(y); /* neither in f64 nor of shapes alone */
-    out[0] = coded ? dt__then(t, y, dt_device_dequantize(t, y)) : y;
+    v = dt__then(t, v, dt_clamp(t, v, -128 - zero, 127 - zero));
+    v = dt__then(t, v, dt_add(t, v, rounds));
+    v = dt__then(t, v, dt_sub(t, v, rounds));
+    out[0] = dt__then(t, v, dt_mul(t, v, scale));
 }
 
-static void free_state(dt_module *m)
-{
-    const fake_quant *s = dt_module_state(m);
-    dt_tensor_free(s->scale);
-    dt_tensor_free(s->wide);
-    dt_tensor_free(s->zero_point);
-}
-
-const dt_module_type dt__nn_fake_quant = { .name = "fake_quant",
-                                           .forward = forward,
-                                           .free_state = free_state };
-
-static dt_status build(dt_module *m, double scale, int64_t zero_point)
-{
-    fake_quant *s = dt_module_state(m);
-    const int64_t one = 1;
-    DT__TRY(dt_tensor_create(m->ctx, DT_F32, 1, &one, &s->scale));
-    DT__TRY(dt_tensor_create(m->ctx, DT_F64, 1, &one, &s->wide));
-    DT__TRY(dt_tensor_create(m->ctx, DT_I8, 1, &one, &s->zero_point));
-    *(int8_t *)dt_data_mut(s->zero_point) = (int8_t)zero_point;
-    DT__TRY(dt_fill(s->scale, scale));
-    return dt_fill(s->wide, (double)(float)scale);
-}
+const dt_module_type dt__nn_fake_quant = { .name = "fake_quant", .forward = forward };
 
 dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point, dt_module **out)
 {
@@ -66,9 +46,9 @@ dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point, dt
         return dt_fail(ctx, DT_ERR_ARG, "fake_quant: zero_point is %lld; it must be -128 to 127",
                        (long long)zero_point);
     }
-    dt_module *m;
-    DT__TRY(dt_module_create(ctx, &dt__nn_fake_quant, sizeof(fake_quant), &m));
-    return dt__layer_done(build(m, scale, zero_point), m, out);
+    DT__TRY(dt_module_create(ctx, &dt__nn_fake_quant, sizeof(fake_quant), out));
+    *(fake_quant *)dt_module_state(*out) = (fake_quant){ (double)(float)scale, zero_point };
+    return DT_OK;
 }
 
 /* ---- in recipes ----------------------------------------------------------------------------- */
