@@ -328,8 +328,8 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* In training each element becomes 0 with probability p, else x / (1 - p); in evaluation y = x. */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
-/* Rounds to int8 codes and back: y = rne(clamp(x / scale, -128 - z, 127 - z)) * scale, in f64 without
- * rounding; dx = dy where nothing was clamped, else 0. Errors: ARG (a scale that is not a
+/* Rounds to int8 codes and back: y = rne(clamp(x / scale, -128 - z, 127 - z)) * scale, in f64
+ * without rounding; dx = dy where nothing was clamped, else 0. Errors: ARG (a scale that is not a
  * positive normal number of at most 2^120, a zero point beyond -128 ... 127), NOMEM. */
 DT_API dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point,
                                       dt_module **out);

@@ -302,7 +302,7 @@ const dt__onnx_version *dt__onnx_version_of(const char *op, int64_t opset);
 /* Checks the node that is read against the table: UNSUPPORTED. */
 dt_status dt__onnx_check_node(dt__onnx *g);
 
-/* ---- codes (onnx_quantized.c, onnx_qoperators.c, onnx_prepare.c) ------------------------------ */
+/* ---- codes (onnx_quantized.c, onnx_qoperators.c, onnx_prepare.c) ----------------------------- */
 
 /* Values that the node reads are rounded to their codes by a layer fake_quant, but where the node
  * only arranges them, or its layer quantizes its input. A node that computes with codes as if they

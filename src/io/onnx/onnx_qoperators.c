@@ -106,7 +106,7 @@ static const expansion expansions[] = {
       { DEQUANTIZE("012", "x", NO_AXIS),
         { "LeakyRelu", "x", "y", NO_AXIS, true },
         QUANTIZE("y34") } },
-    /* the standard's operators in onnxruntime's domain, where the file's version lacks their types */
+    /* in onnxruntime's domain, where the file's version of the standard lacks their types */
     { "QuantizeLinear", true, 1, { { "QuantizeLinear", "012", "=", NO_AXIS, true } } },
     { "DequantizeLinear", true, 1, { { "DequantizeLinear", "012", "=", NO_AXIS, true } } },
 };

@@ -5,7 +5,7 @@
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* The mean of each channel. TFLite's arithmetic of int8 for it is none that a device op here has. */
+/* The mean of each channel. No device op here has TFLite's arithmetic of int8 for it. */
 dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__onnx_layer *x, *l;

@@ -1,5 +1,5 @@
-/* dt_tflite_import: a TFLite file as a model of family `layers`; one of int8 is prepared for devices
- * (docs/numerics.md, section 8), with the scales and zero points of the file. */
+/* dt_tflite_import: a TFLite file as a model of family `layers`; one of int8 is prepared for
+ * devices (docs/numerics.md, section 8), with the scales and zero points of the file. */
 #include "io/tflite/lite_import.h"
 
 #include "core/system/open_file.h"

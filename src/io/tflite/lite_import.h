@@ -1,6 +1,6 @@
-/* A TFLite model as layers of family `layers`: tensors of the file are results of layers. Images are
- * [N, height, width, channels] in the file and [N, channels, height, width] here, so that a tensor
- * remembers which dimension of its layer's result each of its own is. */
+/* A TFLite model as layers of family `layers`: tensors of the file are results of layers. Images
+ * are [N, height, width, channels] in the file and [N, channels, height, width] here, so that a
+ * tensor remembers which dimension of its layer's result each of its own is. */
 #ifndef DT__IO_LITE_IMPORT_H
 #define DT__IO_LITE_IMPORT_H
 

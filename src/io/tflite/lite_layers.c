@@ -130,7 +130,7 @@ static bool reads_refused(const bool *refused, const dt__vlite_op *o)
     return false;
 }
 
-/* Arithmetic of shapes: the results that it is for have their extents in the file, which must fit. */
+/* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
 static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
 {
     enum { STRIDED_SLICE = 45, SHAPE = 77, PACK = 83 };

@@ -1,5 +1,5 @@
-/* What readers of operators share (lite_layers.c). Messages are UNSUPPORTED, about the operator that
- * is read. */
+/* What readers of operators share (lite_layers.c). Messages are UNSUPPORTED, about the operator
+ * that is read. */
 #ifndef DT__IO_LITE_LAYERS_H
 #define DT__IO_LITE_LAYERS_H
 

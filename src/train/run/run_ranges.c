@@ -26,8 +26,8 @@ static dt_status make_state(dt__run *r, const dt_module *m)
     return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
 }
 
-/* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model begins
- * with its scales. */
+/* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model
+ * begins with its scales. */
 static dt_status take_scales(dt__run *r, dt_module *m)
 {
     int64_t taken, all;
