@@ -269,6 +269,8 @@ typedef struct dt_onnx_options {
     const char *expected;
     void (*layer)(void *user, const dt_onnx_difference *d);
     void *user;
+    /* Of a quantized file: float weights, the values of its integers; its ranges are left out. */
+    bool floats;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
@@ -281,6 +283,15 @@ typedef struct dt_onnx_options {
  * (options that do not fit the model, or that the file gives itself); NOMEM. */
 DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                                 dt_module **out, dt_model_info *info);
+
+/* Reads a TFLite model as a model of family layers; one of int8 is prepared by preset device-int8
+ * with the scales and zero points of the file, so that it computes the file's codes. Inputs are
+ * [1, features] or images [1, height, width, channels], which the model reads as [channels, height,
+ * width]. Random streams do not change. `info` (or NULL) as of dt_onnx_import. Errors: IO; FORMAT
+ * (damaged, no TFLite file); UNSUPPORTED, naming all operators that are not read, or a tensor whose
+ * scale the device's arithmetic cannot have; NUMERIC (sums that do not fit); NOMEM. */
+DT_API dt_status dt_tflite_import(dt_ctx *ctx, const char *path, dt_module **out,
+                                  dt_model_info *info);
 
 /* Of each output of a model. */
 typedef struct dt_onnx_differences {

@@ -90,6 +90,12 @@ typedef struct dt_dropout_layer {
     double p;
 } dt_dropout_layer;
 
+typedef struct dt_fake_quant_layer {
+    dt_layer_head head;
+    double scale;
+    int64_t zero_point;
+} dt_fake_quant_layer;
+
 typedef struct dt_pool_layer {
     dt_layer_head head;
     dt_pool_options pool;

@@ -328,6 +328,11 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* In training each element becomes 0 with probability p, else x / (1 - p); in evaluation y = x. */
 DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
+/* Rounds to int8 codes and back: y = rne(clamp(x / scale, -128 - z, 127 - z)) * scale, in f64
+ * without rounding; dx = dy where nothing was clamped, else 0. Errors: ARG (a scale that is not a
+ * positive normal number of at most 2^120, a zero point beyond -128 ... 127), NOMEM. */
+DT_API dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point,
+                                      dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01),
  * "relu6", "hardswish", "hardsigmoid", "elu" (alpha 1); CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);

@@ -180,8 +180,9 @@ static const cli_command commands[] = {
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true } } },
     { "import", "MODEL [key=value ...] -o FILE",
-      "an ONNX model as a float model of family layers, or weights of PyTorch or Keras "
-      "(.safetensors, .npz) for the network of a recipe, whose keys can be set",
+      "an ONNX or TFLite model as a model of family layers: float, or prepared with the integers "
+      "of the file; or weights of PyTorch or Keras (.safetensors, .npz) for the network of a "
+      "recipe, whose keys can be set",
       cli_import, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--check", "FILE",
@@ -206,6 +207,7 @@ static const cli_command commands[] = {
                    { "--batch", "first|none",
                      "which dimension of the inputs is the batch; none: the file computes one "
                      "example" },
+                   { "--float", NULL, "of a quantized file: float weights, without its scales" },
                    { "--network", "RECIPE",
                      "MODEL has weights alone: RECIPE's 'model' says what the network is",
                      .reads = true },

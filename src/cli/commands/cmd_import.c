@@ -1,5 +1,5 @@
-/* detent import: an ONNX model as a float model of family layers, or weights alone for the network
- * of a recipe. */
+/* detent import: an ONNX or TFLite model as a model of family layers, or weights alone for the
+ * network of a recipe. */
 #include "cli/cli.h"
 #include "cli/import_check.h"
 #include "cli/import_weights.h"
@@ -26,6 +26,7 @@ enum {
     CLASSES,
     LAYOUT,
     BATCH,
+    FLOAT,
     NETWORK,
     MAP,
     QUIET
@@ -105,7 +106,8 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
 static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, names *c)
 {
     const char *layout = args->option[LAYOUT];
-    *o = (dt_onnx_options){ .channels_last = layout != NULL && strcmp(layout, "nhwc") == 0 };
+    *o = (dt_onnx_options){ .channels_last = layout != NULL && strcmp(layout, "nhwc") == 0,
+                            .floats = args->option[FLOAT] != NULL };
     *c = (names){ .n = 0 };
     if (layout != NULL && !o->channels_last && strcmp(layout, "nchw") != 0) {
         return cli_fail(args, CLI_USAGE, "--layout is '%s'; there are nchw and nhwc", layout);
@@ -146,13 +148,33 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
     return CLI_DONE;
 }
 
+static bool is_tflite(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".tflite") == 0;
+}
+
+/* Options that say what an ONNX file does not. */
+static int check_tflite(const cli_args *args)
+{
+    static const int options[] = { CHECK, EXPECT,  TOLERANCE, MEAN, DEVIATION,
+                                   CLASSES, LAYOUT, BATCH, FLOAT };
+    for (size_t i = 0; i < sizeof options / sizeof *options && is_tflite(args->words[0]); i++) {
+        if (args->option[options[i]] == NULL) continue;
+        return cli_fail(args, CLI_USAGE, "%s: a .tflite file takes no option but -o and --quiet",
+                        args->words[0]);
+    }
+    return CLI_DONE;
+}
+
 static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
 {
     dt_module *m = NULL;
     dt_model_info info;
     const char *from = args->words[0];
     meter_begin("import", args->option[QUIET] != NULL);
-    const dt_status s = dt_onnx_import(ctx, from, o, &m, &info);
+    const dt_status s = is_tflite(from) ? dt_tflite_import(ctx, from, &m, &info)
+                                        : dt_onnx_import(ctx, from, o, &m, &info);
     meter_end();
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_file(args, ctx);
@@ -194,7 +216,8 @@ static int check_graph(const cli_args *args)
     if (args->option[OUTPUT] == NULL && !checks) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
     }
-    return check_folder(args);
+    const int status = check_folder(args);
+    return status != CLI_DONE ? status : check_tflite(args);
 }
 
 /* Options of ONNX files say nothing about weights alone. */

@@ -180,9 +180,11 @@ typedef struct dt__restoring {
 
 dt_status dt__restore(const dt__restoring *r);
 
-/* Sets the static and learned ranges of a prepared model's weights to the scales of a folder of
- * integers, where both have the same bits and groups. *all: the folder's integer weights; *taken:
- * those whose scales are taken. Other files have none. Errors: IO, FORMAT, NOMEM. */
+/* Sets ranges of a prepared model to those of the file that it has its values from, where both have
+ * the same bits and groups: of a folder of integers static and learned ranges of weights; of a
+ * prepared model static ranges of weights, and frozen ones of inputs and results, which stay
+ * frozen. *all: the ranges that the file has; *taken: those that are taken. Other files have none.
+ * Errors: IO, FORMAT, NOMEM. */
 dt_status dt__ranges_take(dt_module *m, const char *path, int64_t *taken, int64_t *all);
 
 /* dt_model_load_packed of a model of the family and options `as`. */

@@ -139,6 +139,11 @@ static bool is_of_range(const reading *r, const char *name)
             return true;
         }
     }
+    for (int64_t i = 0; i < r->load->meta.n_ranges && !r->load->r->quantized; i++) {
+        const char *path = r->load->meta.range[i].path;
+        const size_t n = strlen(path);
+        if (strncmp(name, path, n) == 0 && name[n] == '.') return true;
+    }
     return false;
 }
 

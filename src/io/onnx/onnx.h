@@ -72,7 +72,9 @@ enum {
     DT__ONNX_DOUBLE,
     DT__ONNX_U32,
     DT__ONNX_U64,
-    DT__ONNX_BF16 = 16
+    DT__ONNX_BF16 = 16,
+    DT__ONNX_U4 = 21,
+    DT__ONNX_I4
 };
 
 /* Whether elements of a type are real numbers. */
@@ -81,6 +83,18 @@ static inline bool dt__onnx_is_real(int type)
     return type == DT__ONNX_FLOAT || type == DT__ONNX_F16 || type == DT__ONNX_DOUBLE ||
            type == DT__ONNX_BF16;
 }
+
+/* Codes that a constant was dequantized from, or to which a computed value is rounded
+ * (onnx_quantized.c): x = (code - zero) * scale. */
+typedef struct dt__onnx_codes {
+    int bits;
+    int axis;      /* along which scales differ; -1: there is one */
+    int64_t block; /* elements of that axis that share a scale; 0: one */
+    int rank;      /* of the scales, and their extents */
+    int64_t dims[DT_MAX_RANK], scales;
+    const float *scale;
+    const int8_t *zero; /* in signed form */
+} dt__onnx_codes;
 
 enum { DT__ONNX_UNSET, DT__ONNX_CONSTANT, DT__ONNX_COMPUTED, DT__ONNX_WRONG };
 
@@ -94,8 +108,11 @@ typedef struct dt__onnx_value {
     int64_t dims[DT_MAX_RANK], count;
     const float *f;
     const dt__onnx_number *n;
-    int type;                /* DT__ONNX_FLOAT... */
-    const char *initializer; /* its name, if it came from the file; else NULL */
+    int type;                    /* DT__ONNX_FLOAT... */
+    const dt__onnx_codes *codes; /* NULL: none */
+    bool integers;               /* of a computed value: it is codes still */
+    bool rounded;                /* and its layer has rounded it to them */
+    const char *initializer;     /* its name, if it came from the file; else NULL */
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
     int64_t layer;
     int axis[DT_MAX_RANK];
@@ -125,7 +142,9 @@ typedef struct dt__onnx_layer {
     dt_shape shape; /* of the result */
     dt__onnx_weight weight[DT__ONNX_WEIGHTS];
     int n_weights;
-    bool live; /* an output needs it */
+    const dt__onnx_codes *codes; /* of `weight`; NULL: floats */
+    const dt__onnx_codes *input; /* how the input is quantized; NULL: it is not */
+    bool live;                   /* an output needs it */
 } dt__onnx_layer;
 
 #define DT__ONNX_FAULTS 700
@@ -346,6 +365,26 @@ const dt__onnx_version *dt__onnx_version_of(const char *op, int64_t opset);
 /* Checks the node that is read against the table: UNSUPPORTED. */
 dt_status dt__onnx_check_node(dt__onnx *g);
 
+/* ---- codes (onnx_quantized.c, onnx_qoperators.c, onnx_prepare.c) ----------------------------- */
+
+/* Values that the node reads are rounded to their codes by a layer fake_quant, but where the node
+ * only arranges them, or its layer quantizes its input. A node that computes with codes as if they
+ * were values is refused. */
+dt_status dt__onnx_round_inputs(dt__onnx *g);
+/* A computed value, rounded. */
+dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v);
+/* Results of a node that only arranges elements have the codes of its input. */
+void dt__onnx_keep_codes(dt__onnx *g);
+/* Those of a constant whose dimensions get another order. Errors: NOMEM. */
+dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const int *order, int rank,
+                                   const dt__onnx_codes **out);
+/* Operators of codes (QLinearConv and others) become those of floats between DequantizeLinear and
+ * QuantizeLinear: g->graph is then a graph of its own. Errors: NOMEM. */
+dt_status dt__onnx_expand(dt__onnx *g);
+/* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
+ * scheme has no counterpart; NOMEM. */
+dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);
+
 /* ---- the whole (onnx_walk.c, onnx_names.c) --------------------------------------------------- */
 
 /* Reads all nodes. Errors: FORMAT, UNSUPPORTED, with all nodes that are not known. */
@@ -360,6 +399,18 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
                         dt__onnx_work *work, void *user);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
+/* The layer of an output, and those that it needs, are live. */
+void dt__onnx_mark(dt__onnx *g, dt__onnx_layer *output);
+/* Names the live layers, and makes the model of them with its weights. */
+dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_module **out,
+                         dt_layers_options **options);
+/* Reads a graph of layers: the model, its options, and what info.data gets. */
+typedef dt_status dt__onnx_read(dt__onnx *g, void *user, dt_module **out,
+                                dt_layers_options **options, const char **data);
+/* The model that `read` makes of a file, whose graph may be absent (another format's); on an error
+ * the caller frees *out and *info. */
+dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt__onnx_read *read,
+                         void *user, dt_module **out, dt_model_info *info);
 /* What the options or the file say of the numbers that the model reads and gives, as the text that
  * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
  * layers of the graph's outputs. Errors: ARG, NOMEM. */

@@ -13,8 +13,11 @@ static const size_t sizes[] = {
     [DT__ONNX_FLOAT] = 4, [DT__ONNX_U8] = 1,  [DT__ONNX_I8] = 1,     [DT__ONNX_U16] = 2,
     [DT__ONNX_I16] = 2,   [DT__ONNX_I32] = 4, [DT__ONNX_I64] = 8,    [DT__ONNX_BOOL] = 1,
     [DT__ONNX_F16] = 2,   [DT__ONNX_U32] = 4, [DT__ONNX_DOUBLE] = 8, [DT__ONNX_U64] = 8,
-    [DT__ONNX_BF16] = 2,
+    [DT__ONNX_BF16] = 2,  [DT__ONNX_U4] = 1,  [DT__ONNX_I4] = 1,
 };
+
+/* Whether a byte holds two elements, the first in its low bits. */
+static bool is_nibble(int type) { return type == DT__ONNX_U4 || type == DT__ONNX_I4; }
 
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
 {
@@ -31,6 +34,13 @@ static uint64_t bits_of(const uint8_t *raw, size_t n)
     uint64_t bits = 0;
     for (size_t i = n; i-- > 0;) bits = bits << 8 | raw[i];
     return bits;
+}
+
+/* One of the two elements of a byte. */
+static double nibble(int type, int64_t byte, bool high)
+{
+    const int x = (int)(byte >> (high ? 4 : 0) & 15);
+    return type == DT__ONNX_I4 && x > 7 ? x - 16 : x;
 }
 
 static double of_bits(int type, uint64_t bits)
@@ -91,6 +101,8 @@ static const limits integers[] = {
     [DT__ONNX_BOOL] = { 0, 1 },
     [DT__ONNX_U32] = { 0, UINT32_MAX },
     [DT__ONNX_U64] = { 0, 0x1p53 - 1 },
+    [DT__ONNX_U4] = { 0, 15 },
+    [DT__ONNX_I4] = { -8, 7 },
 };
 
 bool dt__onnx_round(int type, double *value)
@@ -127,6 +139,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
                        "the most",
                        g->file->path, shown, t->n_dims, DT_MAX_RANK);
     }
+    const int64_t stored = is_nibble(t->data_type) ? dt__ceil_div(count, 2) : count;
     const int forms = (t->raw_data.len > 0) + (typed_count(t) > 0) + (t->data_location != 0);
     if (t->segment.len > 0 || forms > 1 || t->data_location < 0 || t->data_location > 1) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
@@ -135,12 +148,12 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
     }
     if (t->data_location != 0) {
         size_t bytes;
-        if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
+        if (!dt__mul_size((uint64_t)stored, size, &bytes)) bytes = SIZE_MAX;
         DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
     }
     const size_t held = t->raw_data.len > 0 ? t->raw_data.len / size : typed_count(t);
     const bool whole = t->raw_data.len % size == 0;
-    if (whole && (uint64_t)count == held) return DT_OK;
+    if (whole && (uint64_t)stored == held) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_FORMAT,
                    "%s: the tensor '%s' has %lld elements by its shape, but data of %zu",
                    g->file->path, shown, (long long)count, held);
@@ -175,10 +188,11 @@ dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_val
     out->type = t->data_type;
     out->initializer = *t->name == 0 ? NULL : t->name;
     for (int64_t i = 0; i < out->count; i++) {
-        const double x =
-            t->raw_data.len == 0
-                ? typed_at(t, i)
-                : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)i * size, size));
+        const int64_t at = is_nibble(t->data_type) ? i / 2 : i;
+        double x = t->raw_data.len == 0
+                       ? typed_at(t, at)
+                       : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)at * size, size));
+        if (is_nibble(t->data_type)) x = nibble(t->data_type, (int64_t)x, i % 2 != 0);
         if (f != NULL) f[i] = (float)x;
         else n[i] = (dt__onnx_number){ x, false };
     }
@@ -197,6 +211,7 @@ dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int6
     v->initializer = NULL;
     v->f = NULL;
     v->n = NULL;
+    v->codes = NULL;
     for (int i = 0; i < rank; i++) v->dims[i] = dims[i];
     void *data = dt__onnx_memory(g, v->count, f != NULL ? sizeof **f : sizeof **n);
     if (data == NULL) return DT_ERR_NOMEM;
@@ -275,6 +290,7 @@ dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *o
     DT__TRY(dt__onnx_constant(g, out, x.rank, dims, x.f != NULL ? &f : NULL, &n));
     out->type = x.type;
     out->initializer = initializer;
+    if (x.codes != NULL) DT__TRY(dt__onnx_transpose_codes(g, x.codes, order, x.rank, &out->codes));
     for (int64_t i = 0; i < x.count; i++) {
         if (f != NULL) f[i] = x.f[from];
         else n[i] = x.n[from];

@@ -8,6 +8,8 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *
     dt_conv_item *o = (*out)->options;
     o->out = channels;
     o->groups = dt__onnx_int(g, "group", 1);
+    (*out)->input = dt__onnx_in(g, 0)->codes;
+    (*out)->codes = dt__onnx_in(g, 1)->codes;
     o->has_bias = true;
     o->bias = dt__onnx_in(g, 2) != NULL;
     for (int i = 0; i < w->axes; i++) {

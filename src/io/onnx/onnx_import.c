@@ -11,7 +11,7 @@
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
-static void mark(dt__onnx *g, dt__onnx_layer *output)
+void dt__onnx_mark(dt__onnx *g, dt__onnx_layer *output)
 {
     output->live = true;
     for (int64_t i = g->n_layers - 1; i >= 0; i--) {
@@ -29,7 +29,8 @@ static dt_status output_of(dt__onnx *g, const char *name, dt__onnx_layer **out)
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the output '%.60s' is not computed from an input", g->file->path, name);
     }
-    const dt_status s = dt__onnx_plain(g, v, out);
+    dt_status s = dt__onnx_rounded(g, v);
+    if (s == DT_OK) s = dt__onnx_plain(g, v, out);
     if (s == DT_ERR_NOMEM) return s;
     snprintf(text, sizeof text, "%s", dt_error(g->ctx));
     if (s == DT_OK) return (*out)->node == NULL ? dt__onnx_simple(g, "identity", *out, out) : s;
@@ -45,7 +46,7 @@ static dt_status find_outputs(dt__onnx *g, dt__onnx_layer *out[DT_MAX_OUT])
     }
     for (size_t i = 0; i < graph->n_output; i++) {
         DT__TRY(output_of(g, graph->output[i]->name, &out[i]));
-        mark(g, out[i]);
+        dt__onnx_mark(g, out[i]);
     }
     for (int64_t i = 0; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];
@@ -79,7 +80,8 @@ static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs
     return DT_OK;
 }
 
-static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, dt_layers_options **options)
+static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, int n_out,
+                              dt_layers_options **options)
 {
     dt_layers_options *o = dt__block_list_add(g->ctx, g->kept, sizeof *o);
     if (o == NULL) return DT_ERR_NOMEM;
@@ -93,10 +95,9 @@ static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, dt_layers
     }
     o->input.n = (int)n;
     DT__TRY(list_layers(g, o, n));
-    const size_t n_out = g->graph->n_output;
     const void *last = o->layers.v[o->layers.n - 1].options;
     if (n_out == 1 && out[0]->options == last) return DT_OK;
-    for (size_t i = 0; i < n_out; i++) o->output.v[o->output.n++] = out[i]->name;
+    for (int i = 0; i < n_out; i++) o->output.v[o->output.n++] = out[i]->name;
     return DT_OK;
 }
 
@@ -136,22 +137,25 @@ dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT])
     return dt__onnx_name_layers(g);
 }
 
-/* What an import makes. */
-typedef struct made {
-    dt_module **m;
-    dt_model_info *info;
-    dt_layers_options *options;
-} made;
-
-static dt_status import(void *user, dt__onnx *g)
+dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_module **out,
+                         dt_layers_options **options)
 {
-    made *to = user;
+    DT__TRY(dt__onnx_name_layers(g));
+    DT__TRY(make_options(g, outputs, n, options));
+    DT__TRY(dt_layers_create(g->ctx, *options, out));
+    return load(g, *out);
+}
+
+static dt_status import(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
+                        const char **data)
+{
     dt__onnx_layer *output[DT_MAX_OUT];
-    DT__TRY(dt__onnx_layers(g, output));
-    DT__TRY(make_options(g, output, &to->options));
-    DT__TRY(dt__onnx_describe(g, to->options, output, &to->info->data));
-    DT__TRY(dt_layers_create(g->ctx, to->options, to->m));
-    return load(g, *to->m);
+    (void)user;
+    DT__TRY(dt__onnx_walk(g));
+    DT__TRY(find_outputs(g, output));
+    DT__TRY(dt__onnx_build(g, output, (int)g->graph->n_output, out, options));
+    DT__TRY(dt__onnx_describe(g, *options, output, data));
+    return dt__onnx_prepare(g, *out);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
@@ -178,7 +182,7 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
     dt__onnx g = { .ctx = f->ctx,
                    .file = f,
                    .options = options == NULL ? &none : options,
-                   .graph = f->model->graph,
+                   .graph = f->model == NULL ? NULL : f->model->graph,
                    .kept = kept };
     dt__stream streams[DT__PURPOSES];
     const bool blank = f->ctx->blank;
@@ -197,6 +201,31 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
     return s;
 }
 
+/* A model that is being made. */
+typedef struct made {
+    dt__onnx_read *read;
+    void *user;
+    dt_module **m;
+    dt_model_info *info;
+    dt_layers_options *options;
+} made;
+
+static dt_status make(void *user, dt__onnx *g)
+{
+    made *to = user;
+    return to->read(g, to->user, to->m, &to->options, &to->info->data);
+}
+
+dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt__onnx_read *read,
+                         void *user, dt_module **out, dt_model_info *info)
+{
+    made to = { .read = read, .user = user, .m = out, .info = info };
+    const dt_status s = dt__onnx_with(f, how, &info->memory, make, &to);
+    info->family = &dt__family_layers;
+    info->options = to.options;
+    return s;
+}
+
 dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                          dt_module **out, dt_model_info *info)
 {
@@ -204,14 +233,11 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *o
     DT__NEED(ctx, out);
     dt__onnx_file file;
     dt_model_info own = { .family = NULL };
-    made to = { .m = out, .info = &own };
     *out = NULL;
     if (info != NULL) *info = own;
     dt_status s = dt__onnx_open(ctx, path, &file);
-    if (s == DT_OK) s = dt__onnx_with(&file, options, &own.memory, import, &to);
+    if (s == DT_OK) s = dt__onnx_model(&file, options, import, NULL, out, &own);
     dt__onnx_close(&file);
-    own.family = &dt__family_layers;
-    own.options = to.options;
     if (s != DT_OK) {
         dt_module_free(*out);
         *out = NULL;

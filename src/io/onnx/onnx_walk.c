@@ -324,7 +324,9 @@ static dt_status read_node(dt__onnx *g, int64_t i)
         } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_gru && read != dt__onnx_lstm) {
             s = dt__onnx_refuse(g, "its first result has no name");
         } else {
-            s = read(g);
+            s = dt__onnx_round_inputs(g);
+            if (s == DT_OK) s = read(g);
+            if (s == DT_OK) dt__onnx_keep_codes(g);
         }
         if (s == DT_ERR_NOMEM) return s;
         snprintf(text, sizeof text, "%s", dt_error(g->ctx));
@@ -339,6 +341,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
 
 dt_status dt__onnx_walk(dt__onnx *g)
 {
+    DT__TRY(dt__onnx_expand(g));
     DT__TRY(check_operators(g));
     if (g->graph->n_quantization_annotation > 0) {
         dt__say(g->ctx, "%s: notes on quantization are left out; they change no value",

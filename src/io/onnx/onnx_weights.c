@@ -15,6 +15,8 @@ static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onn
     o->out = w->dims[0];
     o->has_bias = true;
     o->bias = bias;
+    (*out)->input = dt__onnx_in(g, 0)->codes;
+    (*out)->codes = w->codes;
     return dt__onnx_weigh(g, *out, "weight", w);
 }
 

@@ -61,9 +61,10 @@ dt_status dt__vlite_open(dt_ctx *ctx, const char *path, const dt__span *file,
     if (v == NULL) return DT_ERR_NOMEM;
     v->ctx = ctx;
     v->path = path;
-    v->most = (dt__vlite_limits){ MOST_BYTES, MOST_WORK };
+    v->most = (dt__vlite_limits){ .bytes = MOST_BYTES, .work = MOST_WORK };
     if (limits != NULL && limits->bytes > 0) v->most.bytes = limits->bytes;
     if (limits != NULL && limits->work > 0) v->most.work = limits->work;
+    v->most.unknown = limits != NULL && limits->unknown;
     v->f = (dt__vflat){ .bytes = file->data, .n = file->bytes };
     return dt__vlite_read(v);
 }

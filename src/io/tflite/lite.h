@@ -49,6 +49,7 @@ typedef struct dt__vlite dt__vlite;
 typedef struct dt__vlite_limits {
     size_t bytes; /* of all values */
     double work;  /* elements written, and products of sums */
+    bool unknown; /* operators that are not known are read, though they cannot run */
 } dt__vlite_limits;
 
 /* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT,

@@ -146,6 +146,22 @@ static dt_status read_ends(dt__vlite *v, const dt__vvector *from, int most, int 
     return DT_OK;
 }
 
+/* Whether an operator is known, in a version that LiteRT has. */
+static dt_status check_kind(dt__vlite *v, const dt__vtable *kind, const dt__vlite_operator *known,
+                            int64_t code, int64_t i)
+{
+    if (known == NULL && v->most.unknown) return DT_OK;
+    if (known == NULL) {
+        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED, "%s: operator %lld, which is not known", v->path,
+                       (long long)code);
+    }
+    const int64_t version = dt__vflat_int(&v->f, kind, 2, 4, 1);
+    if (version >= 1 && version <= dt__vlite_newest(code)) return DT_OK;
+    return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
+                   "%s: operator %lld (%s) has version %lld; LiteRT has 1 to %d", v->path,
+                   (long long)i, known->name, (long long)version, dt__vlite_newest(code));
+}
+
 static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector *codes, int64_t i)
 {
     dt__vflat *f = &v->f;
@@ -157,16 +173,7 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     const int64_t code = dt__vflat_int(f, &kind, 3, 4, 0);
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
     if (kind.at == 0) return dt__vlite_broken(v, "no kind for operator", i);
-    if (known == NULL) {
-        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED, "%s: operator %lld, which is not known", v->path,
-                       (long long)code);
-    }
-    const int64_t version = dt__vflat_int(f, &kind, 2, 4, 1);
-    if (version < 1 || version > dt__vlite_newest(code)) {
-        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: operator %lld (%s) has version %lld; LiteRT has 1 to %d", v->path,
-                       (long long)i, known->name, (long long)version, dt__vlite_newest(code));
-    }
+    DT__TRY(check_kind(v, &kind, known, code, i));
     o->place = i;
     o->code = (int)code;
     o->in = dt__vlite_memory(v, in.count, sizeof *o->in);
@@ -174,6 +181,7 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     if (o->in == NULL || o->out == NULL) return DT_ERR_NOMEM;
     DT__TRY(read_ends(v, &in, DT__VLITE_IN, &o->n_in, o->in));
     DT__TRY(read_ends(v, &out, DT__VLITE_IN, &o->n_out, o->out));
+    if (known == NULL) return DT_OK;
     if (o->n_in < known->least_in || o->n_in > known->most_in || o->n_out < 1) {
         return dt__vlite_broken(v, "another number of inputs than its kind has, operator", i);
     }

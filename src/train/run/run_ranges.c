@@ -26,18 +26,19 @@ static dt_status make_state(dt__run *r, const dt_module *m)
     return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
 }
 
-/* Where model.init is a folder of integers, the model begins with its scales. */
+/* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model
+ * begins with its scales. */
 static dt_status take_scales(dt__run *r, dt_module *m)
 {
     int64_t taken, all;
     if (r->o->model.init == NULL || r->o->model.n_map > 0) return DT_OK;
     DT__TRY(dt__ranges_take(m, r->o->model.init, &taken, &all));
     if (all == 0) return DT_OK;
-    dt__say(r->ctx, "model.init: the scales of %lld of %lld integer weights are taken%s",
+    dt__say(r->ctx, "model.init: the scales of %lld of %lld weights and ranges are taken%s",
             (long long)taken, (long long)all,
             taken == all ? ""
-                         : "; others follow from the weights (qat.weight: {range: static}, with "
-                           "the folder's bits and groups, takes them)");
+                         : "; others follow from the values (qat.weight: {range: static}, with "
+                           "the file's bits and groups, takes them)");
     return DT_OK;
 }
 

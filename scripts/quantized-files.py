@@ -1,0 +1,311 @@
+"""Quantized files of other programs, imported and compared.
+
+    quantized-files.py DETENT WORK [DRAWS]
+
+ONNX: drawn networks by onnxruntime's quantize_static, as QDQ and as operators of codes, with each
+combination of its options. The wanted outputs are onnxruntime's, of operators of codes those of
+the same file with each of them spelled out as QuantizeLinear and DequantizeLinear around the
+operator of floats: onnxruntime's kernels saturate sums of uint8 by int8 on x86 without VNNI.
+
+TFLite: networks of Keras by TensorFlow's converter, int8 and float. The wanted outputs are those of
+TFLite Micro for int8, else of LiteRT's reference kernels. Skipped without tensorflow.
+
+A row is equal (no number differs by more than 1e-6 of the largest), near (by at most a step of the
+output's codes, or 5 % of the largest: where means of codes lie between two codes, the last bit of
+a sum of floats decides, and a code flips), refused with a reason, or wrong. Exit status 1:
+something is wrong."""
+import collections
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+DETENT, WORK = sys.argv[1:3]
+DRAWS = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+counts = collections.Counter()
+
+
+def run(*arguments):
+    return subprocess.run([DETENT, *arguments], capture_output=True, text=True)
+
+
+def row(name, kind, what, shown):
+    counts[kind, what] += 1
+    if shown or what in ("wrong", "refused"):
+        print(f"{name:<52} {what:<8} {shown}", flush=True)
+
+
+def compare(name, kind, path, x, y, step):
+    """Imports the file, and compares the model's values on x with y."""
+    model, inputs = os.path.join(WORK, "model.safetensors"), os.path.join(WORK, "x.npy")
+    made = run("import", path, "-o", model, "--quiet")
+    if made.returncode:
+        return row(name, kind, "refused", " ".join(made.stderr.split()).split(": ", 2)[-1])
+    np.save(inputs, np.ascontiguousarray(x))
+    told = run("predict", model, inputs, "--json", "--quiet")
+    if told.returncode:
+        return row(name, kind, "wrong", told.stderr.strip())
+    got = np.array([np.ravel(answer["values"]) for answer in json.loads(told.stdout)])
+    largest = np.abs(y).max()
+    off = np.abs(got - y.reshape(len(y), -1)).max()
+    if off <= 1e-6 * largest:
+        return row(name, kind, "equal", "")
+    what = "near" if off <= max(1.001 * step, largest / 20) else "wrong"
+    return row(name, kind, what, f"{off:.3g} of {largest:.3g}, a step is {step:.3g}")
+
+
+# ---- ONNX ---------------------------------------------------------------------------------------
+
+def draw_network(random):
+    """A network of layers, drawn: its nodes, initializers, and the shapes of x and y."""
+    import onnx
+    from onnx import helper, numpy_helper
+    nodes, weights = [], []
+
+    def weight(*shape):
+        name = f"w{len(weights)}.weight"
+        values = random.standard_normal(shape) * 0.4
+        weights.append(numpy_helper.from_array(values.astype(np.float32), name))
+        return name
+
+    def node(op, inputs, **attributes):
+        nodes.append(helper.make_node(op, inputs, [f"v{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    x, image = "x", random.random() < 0.7
+    shape = [int(random.integers(1, 5)), 8, 8] if image else [int(random.integers(4, 40))]
+    wanted, size = list(shape), 8
+    channels = shape[0]
+    for _ in range(int(random.integers(1, 4)) if image else 0):
+        kind = random.choice(["conv", "depthwise", "pool", "mean", "add", "mul"])
+        if kind in ("conv", "depthwise"):
+            deep = kind == "depthwise"
+            out = channels if deep else int(random.integers(2, 9))
+            x = node("Conv", [x, weight(out, 1 if deep else channels, 3, 3), weight(out)],
+                     pads=[1, 1, 1, 1], group=channels if deep else 1)
+            x, channels = node("Relu", [x]) if random.random() < 0.6 else x, out
+        elif kind in ("pool", "mean") and size > 2:
+            op = "MaxPool" if kind == "pool" else "AveragePool"
+            x, size = node(op, [x], kernel_shape=[2, 2], strides=[2, 2]), size // 2
+        else:
+            other = node("Conv", [x, weight(channels, channels, 1, 1), weight(channels)])
+            x = node("Add" if kind != "mul" else "Mul", [other, x])
+    if image:
+        x = node("Flatten", [x])
+        channels *= size * size
+    for i in range(int(random.integers(1, 3))):
+        out = int(random.integers(2, 12))
+        if random.random() < 0.5:
+            x = node("Gemm", [x, weight(out, channels), weight(out)], transB=1)
+        else:
+            x = node("Add", [node("MatMul", [x, weight(channels, out)]), weight(out)])
+        channels = out
+        x = node("Sigmoid", [x]) if i == 0 and random.random() < 0.2 else x
+    nodes[-1].output[0] = "y"
+    real = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "drawn", [helper.make_tensor_value_info("x", real, ["n", *wanted])],
+        [helper.make_tensor_value_info("y", real, ["n", channels])], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model, wanted
+
+
+def spell_out(model):
+    """The file with each operator of codes as QuantizeLinear(operator(DequantizeLinear))."""
+    from onnx import helper
+    nodes = []
+
+    def node(op, inputs, output=None, attributes=(), **more):
+        made = helper.make_node(op, inputs, [output or f"spelled{len(nodes)}"], **more)
+        made.attribute.extend(attributes)
+        nodes.append(made)
+        return made.output[0]
+
+    def value(inputs, **more):
+        return node("DequantizeLinear", list(inputs), **more)
+
+    plain = {"QLinearAdd": "Add", "QLinearMul": "Mul", "QLinearMatMul": "MatMul",
+             "QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool",
+             "QLinearSigmoid": "Sigmoid", "QLinearConv": "Conv", "QGemm": "Gemm"}
+    for n in model.graph.node:
+        if n.op_type not in plain:
+            nodes.append(n)
+            continue
+        i, op = list(n.input), plain[n.op_type]
+        kept = [a for a in n.attribute if a.name not in ("channels_last",)]
+        operands, at = [value(i[:3])], 3
+        if op in ("Conv", "Gemm", "MatMul", "Add", "Mul"):
+            turned = any(a.name == "transB" and a.i for a in kept)
+            axis = {"Conv": 0, "Gemm": 0 if turned else 1}.get(op, 1)
+            operands.append(value(i[3:6], axis=axis))
+            at = 6
+        bias = i[8] if op == "Conv" and len(i) > 8 else i[6] if op == "Gemm" else ""
+        if bias:
+            scale = node("Mul", [i[1], i[4]])
+            operands.append(value([bias, scale], axis=0))
+        at += op == "Gemm"
+        y = node(op, operands, attributes=kept)
+        node("QuantizeLinear", [y, i[at], i[at + 1]], n.output[0])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    return model
+
+
+def check_onnx(draws):
+    import onnx
+    import onnxruntime
+    from onnxruntime import quantization as q
+    random = np.random.default_rng(5)
+
+    class Batches(q.CalibrationDataReader):
+        def __init__(self, shape):
+            self.left = iter([{"x": random.standard_normal((8, *shape)).astype(np.float32)}
+                              for _ in range(3)])
+
+        def get_next(self):
+            return next(self.left, None)
+
+    options = list(itertools.product(("QDQ", "QOperator"), (False, True), ("QUInt8", "QInt8"),
+                                     ("QInt8", "QUInt8"), (False, True), (False, True)))
+    plain = onnxruntime.SessionOptions()
+    plain.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    plain.log_severity_level = 3
+    for draw in range(draws):
+        model, shape = draw_network(random)
+        source, path = os.path.join(WORK, "float.onnx"), os.path.join(WORK, "quantized.onnx")
+        onnx.save(model, source)
+        for form, channel, activation, weight, reduce, symmetric in options:
+            name = f"network {draw}, {form} {activation} {weight}" + channel * " by channel" + \
+                reduce * " reduced" + symmetric * " symmetric"
+            try:
+                q.quantize_static(source, path, Batches(shape), getattr(q.QuantFormat, form),
+                                  per_channel=channel, reduce_range=reduce,
+                                  activation_type=getattr(q.QuantType, activation),
+                                  weight_type=getattr(q.QuantType, weight),
+                                  extra_options={"ActivationSymmetric": symmetric})
+            except (ValueError, NotImplementedError):
+                continue  # a pair of types that it does not make
+            x = random.standard_normal((16, *shape)).astype(np.float32)
+            quantized = spell_out(onnx.load(path))
+            y = onnxruntime.InferenceSession(quantized.SerializeToString(), plain)
+            scales = [onnx.numpy_helper.to_array(t) for t in quantized.graph.initializer
+                      if t.name.startswith("y") and t.name.endswith("scale")]
+            step = float(scales[0]) if scales else 0.0
+            compare(name, "onnx", path, x, y.run(None, {"x": x})[0], step)
+
+
+# ---- TFLite -------------------------------------------------------------------------------------
+
+def keras_networks(keras):
+    k = keras.layers
+
+    def chain(shape, *layers):
+        x = y = keras.Input(shape)
+        for layer in layers:
+            y = layer(y)
+        return keras.Model(x, y)
+
+    def residual():
+        x = keras.Input((8, 8, 4))
+        a = k.Conv2D(8, 3, padding="same", activation="relu")(x)
+        y = k.ReLU()(k.Add()([a, k.Conv2D(8, 3, padding="same")(a)]))
+        return keras.Model(x, k.Dense(3)(k.Flatten()(k.Conv2D(4, 3)(y))))
+
+    def joined():
+        x = keras.Input((8, 8, 4))
+        a = k.Conv2D(8, 3, padding="same", activation="relu")(x)
+        y = k.Multiply()([a, k.Conv2D(8, 3, padding="same")(x)])
+        return keras.Model(x, k.Conv2D(4, 3)(k.Concatenate()([y, a])))
+
+    return {
+        "mlp": chain((20,), k.Dense(32, "relu"), k.Dense(10)),
+        "softmax": chain((20,), k.Dense(32, "relu6"), k.Dense(10, "softmax")),
+        "cnn": chain((12, 12, 3), k.Conv2D(8, 3, padding="same", activation="relu"), k.MaxPool2D(),
+                     k.Conv2D(16, 3, strides=2, padding="same"), k.ReLU(6.0), k.Flatten(),
+                     k.Dense(7)),
+        "depthwise": chain((12, 12, 4), k.DepthwiseConv2D(3, padding="same", activation="relu"),
+                           k.Conv2D(8, 1), k.DepthwiseConv2D(3, strides=2, padding="same"),
+                           k.AveragePooling2D(2), k.Flatten(), k.Dense(5)),
+        "norm": chain((10, 10, 2), k.Conv2D(8, 3, use_bias=False), k.BatchNormalization(), k.ReLU(),
+                      k.ZeroPadding2D(1), k.DepthwiseConv2D(3, depth_multiplier=2),
+                      k.MaxPool2D(3, strides=2, padding="same")),
+        "residual": residual(),
+        "joined": joined(),
+        "mean": chain((8, 8, 4), k.Conv2D(8, 3, activation="relu"), k.GlobalAveragePooling2D(),
+                      k.Dense(3)),
+        "hardswish": chain((8, 8, 4), k.Conv2D(8, 3), k.Activation("hard_silu")),
+        "sigmoid": chain((9,), k.Dense(4, "sigmoid")),
+    }
+
+
+def codes_of(x, details):
+    scale, zero = details["quantization"]
+    v = x / np.float32(scale)
+    return np.clip(np.trunc(v + np.copysign(np.float32(0.5), v)) + zero, -128, 127).astype(np.int8)
+
+
+def answers(path, x, coded):
+    """The outputs of TFLite Micro or LiteRT, example by example, and the step of the codes."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    lite = Interpreter(path, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+    lite.allocate_tensors()
+    ends = lite.get_input_details()[0], lite.get_output_details()[0]
+    y = []
+    if coded:
+        from tflite_micro.python.tflite_micro import runtime
+        micro = runtime.Interpreter.from_file(path)
+    for i in range(len(x)):
+        if coded:
+            micro.set_input(codes_of(x[i:i + 1], ends[0]), 0)
+            micro.invoke()
+            scale, zero = ends[1]["quantization"]
+            y.append((micro.get_output(0).astype(np.float32) - zero) * np.float32(scale))
+        else:
+            lite.set_tensor(ends[0]["index"], x[i:i + 1])
+            lite.invoke()
+            y.append(lite.get_tensor(ends[1]["index"]))
+    return np.concatenate(y), 0.0
+
+
+def check_tflite(draws):
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    try:
+        import tensorflow as tf
+    except ImportError:
+        print("tflite: skipped, no tensorflow")
+        return
+    random = np.random.default_rng(7)
+    for draw, coded in itertools.product(range(draws), (True, False)):
+        tf.random.set_seed(draw)
+        for name, model in keras_networks(tf.keras).items():
+            shape = model.input_shape[1:]
+            for w in model.weights:
+                if "bias" in w.name or "mean" in w.name:
+                    w.assign(random.standard_normal(w.shape) * 0.2)
+            converter = tf.lite.TFLiteConverter.from_keras_model(model)
+            if coded:
+                batches = random.standard_normal((20, 1, *shape)).astype(np.float32)
+                converter.optimizations = [tf.lite.Optimize.DEFAULT]
+                converter.representative_dataset = lambda of=batches: ([b] for b in of)
+                converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+                converter.inference_input_type = converter.inference_output_type = tf.int8
+            path = os.path.join(WORK, "model.tflite")
+            with open(path, "wb") as file:
+                file.write(converter.convert())
+            x = random.standard_normal((16, *shape)).astype(np.float32)
+            y, step = answers(path, x, coded)
+            first = [np.moveaxis(v, -1, 1) if v.ndim == 4 else v for v in (x, y)]
+            kind = "int8 tflite" if coded else "float tflite"
+            compare(f"{name} {draw}, {kind}", kind, path, *first, step)
+
+
+os.makedirs(WORK, exist_ok=True)
+check_onnx(DRAWS)
+check_tflite(max(1, DRAWS // 4))
+for (kind, what), n in sorted(counts.items()):
+    print(f"{kind}: {n} {what}")
+sys.exit(any(what == "wrong" for _, what in counts))

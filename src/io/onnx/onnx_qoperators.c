@@ -1,0 +1,242 @@
+/* Operators of codes as those of floats: a DequantizeLinear for each operand, the operator, and a
+ * QuantizeLinear of its result, which is what they are by their definition. The bias of a product
+ * is int32 with the scale s_x s_w. (docs/Operators.md of ONNX; docs/ContribOperators.md of
+ * onnxruntime for those of com.microsoft) */
+#include "io/onnx/onnx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NO_AXIS = -1, BY_TRANS_B = -2 };
+
+/* A node: digits are inputs of the operator, letters are values that steps before it made. A step
+ * whose first input is absent is left out, and so is the value that it would make. */
+typedef struct step {
+    const char *op, *in, *out; /* "=": the operator's result */
+    int axis;
+    bool whole; /* it has the operator's attributes */
+} step;
+
+#define MOST_STEPS 7
+#define DEQUANTIZE(in, out, axis)                                                                  \
+    {                                                                                              \
+        "DequantizeLinear", in, out, axis, false                                                   \
+    }
+#define QUANTIZE(in)                                                                               \
+    {                                                                                              \
+        "QuantizeLinear", in, "=", NO_AXIS, false                                                  \
+    }
+
+typedef struct expansion {
+    const char *op;
+    bool microsoft;
+    int needs; /* an input that must be there */
+    step steps[MOST_STEPS];
+} expansion;
+
+static const expansion expansions[] = {
+    { "QLinearConv",
+      false,
+      7,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", 0),
+        { "Mul", "14", "s", NO_AXIS, false },
+        DEQUANTIZE("8s", "b", 0),
+        { "Conv", "xwb", "y", NO_AXIS, true },
+        QUANTIZE("y67") } },
+    { "QLinearMatMul",
+      false,
+      7,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", 1),
+        { "MatMul", "xw", "y", NO_AXIS, false },
+        QUANTIZE("y67") } },
+    { "QGemm",
+      true,
+      7,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", BY_TRANS_B),
+        { "Mul", "14", "s", NO_AXIS, false },
+        DEQUANTIZE("6s", "b", 0),
+        { "Gemm", "xwb", "y", NO_AXIS, true },
+        QUANTIZE("y78") } },
+    { "QGemm",
+      true,
+      4,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", BY_TRANS_B),
+        { "Mul", "14", "s", NO_AXIS, false },
+        DEQUANTIZE("6s", "b", 0),
+        { "Gemm", "xwb", "=", NO_AXIS, true } } },
+    { "QLinearAdd",
+      true,
+      6,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", NO_AXIS),
+        { "Add", "xw", "y", NO_AXIS, false },
+        QUANTIZE("y67") } },
+    { "QLinearMul",
+      true,
+      6,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        DEQUANTIZE("345", "w", NO_AXIS),
+        { "Mul", "xw", "y", NO_AXIS, false },
+        QUANTIZE("y67") } },
+    { "QLinearGlobalAveragePool",
+      true,
+      3,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        { "GlobalAveragePool", "x", "y", NO_AXIS, true },
+        QUANTIZE("y34") } },
+    { "QLinearAveragePool",
+      true,
+      3,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        { "AveragePool", "x", "y", NO_AXIS, true },
+        QUANTIZE("y34") } },
+    { "QLinearSigmoid",
+      true,
+      3,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        { "Sigmoid", "x", "y", NO_AXIS, false },
+        QUANTIZE("y34") } },
+    { "QLinearLeakyRelu",
+      true,
+      3,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        { "LeakyRelu", "x", "y", NO_AXIS, true },
+        QUANTIZE("y34") } },
+    /* in onnxruntime's domain, where the file's version of the standard lacks their types */
+    { "QuantizeLinear", true, 1, { { "QuantizeLinear", "012", "=", NO_AXIS, true } } },
+    { "DequantizeLinear", true, 1, { { "DequantizeLinear", "012", "=", NO_AXIS, true } } },
+};
+
+static char *of(const char *text) { return (char *)(uintptr_t)text; }
+
+static bool has_input(const dt__onnx_node *n, int i)
+{
+    return (size_t)i < n->n_input && *n->input[i] != 0;
+}
+
+static const expansion *expansion_of(const dt__onnx_node *n)
+{
+    for (int i = 0; i < DT__COUNT_OF(expansions); i++) {
+        const expansion *e = &expansions[i];
+        const char *domain = e->microsoft ? "com.microsoft" : "";
+        if (strcmp(e->op, n->op_type) == 0 && strcmp(domain, n->domain) == 0 &&
+            has_input(n, e->needs) && n->n_output == 1) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* The nodes that an operator becomes. */
+typedef struct expanding {
+    dt__onnx *g;
+    const dt__onnx_node *n;
+    const char *value[128]; /* of letters; NULL: not made */
+    DtOnnx__Node **to;
+    size_t used;
+} expanding;
+
+static const char *name_of(const expanding *e, char c)
+{
+    if (c >= '0' && c <= '9') return has_input(e->n, c - '0') ? e->n->input[c - '0'] : "";
+    return e->value[(int)c] == NULL ? "" : e->value[(int)c];
+}
+
+static dt_status name_result(expanding *e, const step *s, char **out)
+{
+    const char *whole = e->n->output[0];
+    const size_t room = strlen(whole) + 3;
+    *out = of(whole);
+    if (*s->out == '=') return DT_OK;
+    *out = dt__onnx_memory(e->g, (int64_t)room, 1);
+    if (*out == NULL) return DT_ERR_NOMEM;
+    snprintf(*out, room, "%s:%c", whole, *s->out);
+    e->value[(int)*s->out] = *out;
+    return DT_OK;
+}
+
+static const DtOnnx__Attribute *attribute_of(const dt__onnx_node *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        if (strcmp(n->attribute[i]->name, name) == 0) return n->attribute[i];
+    }
+    return NULL;
+}
+
+/* Attributes of the operator, and the axis of the scales of a weight. */
+static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
+{
+    enum { INT_TYPE = 2 };
+    int axis = s->axis;
+    to->attribute = dt__onnx_memory(e->g, (int64_t)e->n->n_attribute + 1, sizeof *to->attribute);
+    DtOnnx__Attribute *own = dt__onnx_memory(e->g, 1, sizeof *own);
+    if (to->attribute == NULL || own == NULL) return DT_ERR_NOMEM;
+    for (size_t i = 0; i < e->n->n_attribute && s->whole; i++) {
+        DtOnnx__Attribute *a = e->n->attribute[i];
+        if (strcmp(a->name, "channels_last") == 0 && a->i == 0) continue;
+        to->attribute[to->n_attribute++] = a;
+    }
+    if (axis == NO_AXIS || e->g->file->opset < 13) return DT_OK;
+    const DtOnnx__Attribute *turned = attribute_of(e->n, "transB");
+    if (axis == BY_TRANS_B) axis = turned != NULL && turned->i != 0 ? 0 : 1;
+    dt_onnx__attribute__init(own);
+    own->name = of("axis");
+    own->type = INT_TYPE;
+    own->i = axis;
+    to->attribute[to->n_attribute++] = own;
+    return DT_OK;
+}
+
+static dt_status add_step(expanding *e, const step *s)
+{
+    if (*name_of(e, s->in[0]) == 0) return DT_OK;
+    DtOnnx__Node *to = dt__onnx_memory(e->g, 1, sizeof *to);
+    if (to == NULL) return DT_ERR_NOMEM;
+    dt_onnx__node__init(to);
+    to->name = e->n->name;
+    to->op_type = of(s->op);
+    to->n_input = strlen(s->in);
+    to->n_output = 1;
+    to->input = dt__onnx_memory(e->g, (int64_t)to->n_input, sizeof *to->input);
+    to->output = dt__onnx_memory(e->g, 1, sizeof *to->output);
+    if (to->input == NULL || to->output == NULL) return DT_ERR_NOMEM;
+    for (size_t i = 0; i < to->n_input; i++) to->input[i] = of(name_of(e, s->in[i]));
+    if (*to->input[to->n_input - 1] == 0) to->n_input--; /* no bias, or no zero point */
+    DT__TRY(name_result(e, s, &to->output[0]));
+    e->to[e->used++] = to;
+    return give_attributes(e, s, to);
+}
+
+/* ---- the graph ------------------------------------------------------------------------------- */
+
+dt_status dt__onnx_expand(dt__onnx *g)
+{
+    const DtOnnx__Graph *from = g->graph;
+    size_t found = 0;
+    for (size_t i = 0; i < from->n_node; i++) found += expansion_of(from->node[i]) != NULL;
+    if (found == 0) return DT_OK;
+    DtOnnx__Graph *to = dt__onnx_memory(g, 1, sizeof *to);
+    DtOnnx__Node **node =
+        dt__onnx_memory(g, (int64_t)(from->n_node + found * (MOST_STEPS - 1)), sizeof *node);
+    if (to == NULL || node == NULL) return DT_ERR_NOMEM;
+    *to = *from;
+    to->node = node;
+    to->n_node = 0;
+    for (size_t i = 0; i < from->n_node; i++) {
+        expanding e = { .g = g, .n = from->node[i], .to = node + to->n_node };
+        const expansion *x = expansion_of(e.n);
+        if (x == NULL) e.to[e.used++] = from->node[i];
+        for (int k = 0; x != NULL && k < MOST_STEPS && x->steps[k].op != NULL; k++) {
+            DT__TRY(add_step(&e, &x->steps[k]));
+        }
+        to->n_node += e.used;
+    }
+    g->graph = to;
+    return DT_OK;
+}

@@ -1,0 +1,293 @@
+/* QuantizeLinear and DequantizeLinear:
+ *
+ *     q = clamp(rne(x / scale) + zero)        x = (q - zero) * scale
+ *
+ * Of constants they are computed, and the result remembers its codes. A computed value passes
+ * unchanged and remembers by which range it is rounded: the layer that reads it quantizes its input
+ * so. Codes are held in signed form here, less 2^(bits-1) where they are unsigned. */
+#include "io/onnx/onnx.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Bits of an element of codes; 0: not of codes that are read. */
+static int bits_of(int type)
+{
+    if (type == DT__ONNX_U8 || type == DT__ONNX_I8) return 8;
+    if (type == DT__ONNX_U4 || type == DT__ONNX_I4) return 4;
+    return type == DT__ONNX_I32 ? 32 : 0;
+}
+
+static bool is_unsigned(int type) { return type == DT__ONNX_U8 || type == DT__ONNX_U4; }
+
+/* What is taken from a code of the file to have its signed form. */
+static int offset_of(int type) { return is_unsigned(type) ? 1 << (bits_of(type) - 1) : 0; }
+
+/* ---- scales ---------------------------------------------------------------------------------- */
+
+/* How scales lie along the value that they belong to. */
+static dt_status read_layout(dt__onnx *g, const dt__onnx_value *x, const dt__onnx_value *scale,
+                             dt__onnx_codes *q)
+{
+    q->axis = -1;
+    q->block = dt__onnx_int(g, "block_size", 0);
+    q->rank = scale->rank;
+    q->scales = scale->count;
+    memcpy(q->dims, scale->dims, sizeof q->dims);
+    if (scale->count == 1 && q->block == 0) return DT_OK;
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), x->rank, &q->axis));
+    if (x->kind != DT__ONNX_CONSTANT) {
+        return dt__onnx_refuse(g, "with %lld scales of a computed value; one is known",
+                               (long long)scale->count);
+    }
+    bool fits = q->block >= 0 && scale->rank == (q->block > 0 ? x->rank : 1);
+    for (int i = 0; fits && i < scale->rank; i++) {
+        const int of = q->block > 0 ? i : q->axis;
+        const int64_t n =
+            of == q->axis && q->block > 0 ? dt__ceil_div(x->dims[of], q->block) : x->dims[of];
+        fits = scale->dims[i] == n;
+    }
+    return fits ? DT_OK
+                : dt__onnx_refuse(g, "whose scales do not fit axis %d of its input", q->axis);
+}
+
+static dt_status read_zeros(dt__onnx *g, int type, dt__onnx_codes *q)
+{
+    const dt__onnx_value *zero = dt__onnx_in(g, 2);
+    int8_t *to = dt__onnx_memory(g, q->scales, 1);
+    if (to == NULL) return DT_ERR_NOMEM;
+    q->zero = to;
+    if (zero != NULL && (zero->kind != DT__ONNX_CONSTANT || zero->count != q->scales)) {
+        return dt__onnx_refuse(g, "whose zero point must be constant, and as many as scales");
+    }
+    for (int64_t i = 0; i < q->scales; i++) {
+        const double z = zero == NULL ? 0 : dt__onnx_number_at(zero, i).value;
+        if (q->bits == 32 && z != 0) return dt__onnx_refuse(g, "of int32 with a zero point");
+        if (q->bits < 32 && !dt__onnx_round(type, &(double){ z })) {
+            return dt__onnx_refuse(g, "whose zero point is no code");
+        }
+        to[i] = (int8_t)((int)z - offset_of(type));
+    }
+    return DT_OK;
+}
+
+/* The codes of elements of a type, by inputs 1 and 2 of the node; x has their shape. */
+static dt_status read_codes(dt__onnx *g, const dt__onnx_value *x, int type, dt__onnx_codes **out)
+{
+    const dt__onnx_value *scale = dt__onnx_in(g, 1);
+    dt__onnx_codes *q = *out = dt__onnx_memory(g, 1, sizeof *q);
+    if (q == NULL) return DT_ERR_NOMEM;
+    q->bits = bits_of(type);
+    if (q->bits == 0) {
+        return dt__onnx_refuse(g,
+                               "of the data type %d; int8, uint8, int4, uint4, and int32 of "
+                               "constants are known",
+                               type);
+    }
+    DT__TRY(dt__onnx_floats_of(g, scale, "the scale", &q->scale));
+    DT__TRY(read_layout(g, x, scale, q));
+    for (int64_t i = 0; i < q->scales; i++) {
+        if (isnormal(q->scale[i]) && q->scale[i] > 0) continue;
+        return dt__onnx_refuse(g, "whose scale %g is not a positive normal number",
+                               (double)q->scale[i]);
+    }
+    return read_zeros(g, type, q);
+}
+
+/* Which scale element i of a constant has. */
+static int64_t place_of(const dt__onnx_codes *q, const dt__onnx_value *x, int64_t i)
+{
+    int64_t inner = 1;
+    if (q->axis < 0) return 0;
+    for (int d = q->axis + 1; d < x->rank; d++) inner *= x->dims[d];
+    const int64_t extent = x->dims[q->axis], at = i / inner % extent;
+    if (q->block == 0) return at;
+    return (i / inner / extent * q->dims[q->axis] + at / q->block) * inner + i % inner;
+}
+
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* The type of a QuantizeLinear's codes. */
+static int type_of(dt__onnx *g)
+{
+    const dt__onnx_value *zero = dt__onnx_in(g, 2);
+    const int64_t wanted = dt__onnx_int(g, "output_dtype", 0);
+    return zero != NULL ? zero->type : wanted != 0 ? (int)wanted : DT__ONNX_U8;
+}
+
+dt_status dt__onnx_fold_quantize(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    const int type = type_of(g);
+    const float *from;
+    dt__onnx_codes *q;
+    dt__onnx_number *to;
+    DT__TRY(read_codes(g, &x, type, &q));
+    if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
+    DT__TRY(dt__onnx_floats_of(g, &x, "a weight", &from));
+    DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), x.rank, x.dims, NULL, &to));
+    dt__onnx_out(g, 0)->type = type;
+    dt__onnx_out(g, 0)->initializer = x.initializer;
+    const double least = -(double)(1 << (q->bits - 1)), most = -least - 1;
+    for (int64_t i = 0; i < x.count; i++) {
+        const int64_t k = place_of(q, &x, i);
+        const double code = rint((double)(from[i] / q->scale[k])) + q->zero[k];
+        if (isnan(code)) return dt__onnx_refuse(g, "of a value that is not a number");
+        to[i].value = fmin(fmax(code, least), most) + offset_of(type);
+    }
+    return DT_OK;
+}
+
+dt_status dt__onnx_fold_dequantize(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    dt__onnx_codes *q;
+    float *to;
+    DT__TRY(read_codes(g, &x, x.type, &q));
+    DT__TRY(dt__onnx_constant(g, out, x.rank, x.dims, &to, NULL));
+    out->initializer = x.initializer;
+    if (q->bits < 32) out->codes = q;
+    const int offset = offset_of(x.type);
+    for (int64_t i = 0; i < x.count; i++) {
+        const int64_t k = place_of(q, &x, i);
+        const double code = dt__onnx_number_at(&x, i).value - offset - q->zero[k];
+        to[i] = (float)code * q->scale[k];
+    }
+    return DT_OK;
+}
+
+/* ---- computed values ------------------------------------------------------------------------- */
+
+dt_status dt__onnx_quantize(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    dt__onnx_codes *q;
+    DT__TRY(read_codes(g, &x, type_of(g), &q));
+    if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
+    dt__onnx_same(g, 0, &x);
+    out->codes = q;
+    out->integers = true;
+    out->rounded = false;
+    return DT_OK;
+}
+
+dt_status dt__onnx_dequantize(dt__onnx *g)
+{
+    const dt__onnx_value x = *dt__onnx_in(g, 0);
+    const dt__onnx_value *zero = dt__onnx_in(g, 2);
+    dt__onnx_codes *q;
+    if (!x.integers) return dt__onnx_refuse(g, "of a value that no QuantizeLinear made");
+    DT__TRY(read_codes(g, &x, zero != NULL ? zero->type : DT__ONNX_U8, &q));
+    if (q->bits != x.codes->bits || q->scale[0] != x.codes->scale[0] ||
+        q->zero[0] != x.codes->zero[0]) {
+        return dt__onnx_refuse(g, "whose scale or zero point is not that of the QuantizeLinear "
+                                  "before it");
+    }
+    dt__onnx_same(g, 0, &x);
+    dt__onnx_out(g, 0)->integers = false;
+    return DT_OK;
+}
+
+/* Operators that only choose or arrange elements: their results have the codes of their input. */
+static bool keeps_codes(const char *op)
+{
+    static const char *const ops[] = { "Reshape",         "Flatten",  "Squeeze", "Unsqueeze",
+                                       "Transpose",       "MaxPool",  "Slice",   "Gather",
+                                       "Split",           "Identity", "Dropout", "Shape",
+                                       "DequantizeLinear" };
+    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
+        if (strcmp(ops[i], op) == 0) return true;
+    }
+    return false;
+}
+
+/* Operators whose layers quantize their first input. */
+static bool takes_codes(const char *op)
+{
+    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
+    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
+        if (strcmp(ops[i], op) == 0) return true;
+    }
+    return false;
+}
+
+dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
+{
+    dt__onnx_layer *l;
+    dt__onnx_value *own = dt__onnx_find(g, v->name);
+    const dt__onnx_codes *q = v->codes;
+    if (q == NULL || v->rounded || g->options->floats) return DT_OK;
+    if (v->integers) {
+        return dt__onnx_refuse(g, "reads codes; a DequantizeLinear must come before it");
+    }
+    if (q->bits != 8)
+        return dt__onnx_refuse(g, "reads values that are rounded to %d bits", q->bits);
+    DT__TRY(dt__onnx_new(g, "fake_quant", &l));
+    dt_fake_quant_layer *o = l->options;
+    o->scale = (double)q->scale[0];
+    o->zero_point = q->zero[0];
+    dt__onnx_read_from(l, dt__onnx_maker(g, v));
+    DT__TRY(dt__onnx_add(g, l));
+    own->plain = v->plain == v->layer ? l->index : -1;
+    own->layer = l->index;
+    own->rounded = true;
+    return DT_OK;
+}
+
+dt_status dt__onnx_round_inputs(dt__onnx *g)
+{
+    const char *op = g->node->op_type;
+    if (keeps_codes(op)) return DT_OK;
+    for (int i = 0; (size_t)i < g->node->n_input; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, i);
+        const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        if (v == NULL || v->kind != DT__ONNX_COMPUTED || taken) continue;
+        DT__TRY(dt__onnx_rounded(g, v));
+    }
+    return DT_OK;
+}
+
+void dt__onnx_keep_codes(dt__onnx *g)
+{
+    const dt__onnx_value *x = dt__onnx_in(g, 0);
+    const char *op = g->node->op_type;
+    if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || !keeps_codes(op)) return;
+    for (int i = 0; (size_t)i < g->node->n_output; i++) {
+        dt__onnx_value *out = dt__onnx_out(g, i);
+        if (out == NULL || out->kind != DT__ONNX_COMPUTED) continue;
+        out->codes = x->codes;
+        out->integers = x->integers && strcmp(op, "DequantizeLinear") != 0;
+        out->rounded = x->rounded;
+    }
+}
+
+dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const int *order, int rank,
+                                   const dt__onnx_codes **out)
+{
+    *out = q;
+    if (q->axis < 0) return DT_OK;
+    dt__onnx_codes *to = dt__onnx_memory(g, 1, sizeof *to);
+    dt__onnx_value scale = { .rank = q->rank, .count = q->scales, .f = q->scale }, turned;
+    if (to == NULL) return DT_ERR_NOMEM;
+    *to = *q;
+    *out = to;
+    for (int i = 0; i < rank; i++) {
+        if (order[i] == q->axis) to->axis = i;
+    }
+    if (q->block == 0) return DT_OK;
+    memcpy(scale.dims, q->dims, sizeof scale.dims);
+    float *zeros = dt__onnx_memory(g, q->scales, sizeof *zeros);
+    int8_t *zero = dt__onnx_memory(g, q->scales, 1);
+    if (zeros == NULL || zero == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < q->scales; i++) zeros[i] = q->zero[i];
+    DT__TRY(dt__onnx_transposed(g, &scale, order, &turned));
+    memcpy(to->dims, turned.dims, sizeof to->dims);
+    to->scale = turned.f;
+    scale.f = zeros;
+    DT__TRY(dt__onnx_transposed(g, &scale, order, &turned));
+    for (int64_t i = 0; i < q->scales; i++) zero[i] = (int8_t)turned.f[i];
+    to->zero = zero;
+    return DT_OK;
+}

@@ -1,0 +1,96 @@
+/* The scales of a TFLite file for the model that was made of it: presets for devices compute what
+ * TFLite's kernels of int8 do, so with the file's scales the model has its codes. */
+#include "io/tflite/lite_import.h"
+
+#include "qat/device/device_plan.h"
+#include "qat/given.h"
+
+static dt_status give_weight(dt__lite_import *m, const dt__onnx_layer *l, dt_module *model)
+{
+    dt_module *own = dt_module_at(model, l->name);
+    const dt__onnx_codes *q = l->codes;
+    if (own == NULL) return dt_error_status(m->g->ctx);
+    dt__given given = { .quant = dt__given_weight_spec(q->bits, false),
+                        .scales = q->scales,
+                        .scale = q->scale };
+    given.quant.scheme = DT_SCHEME_NARROW;
+    given.quant.granularity = q->scales == 1 ? DT_PER_TENSOR : DT_PER_CHANNEL;
+    return dt__give_weight(own, &given);
+}
+
+/* The node that computes the result of a layer; NULL: there is none. */
+static const dt__plan_node *node_of(const dt__device *d, const dt__onnx_layer *l)
+{
+    const dt__plan_node *found = NULL;
+    if (l->node == NULL) return &d->node[l->index]; /* inputs come first in both */
+    const dt_module *own = dt_module_at(d->m, l->name);
+    for (int64_t i = 0; i < d->n; i++) {
+        if (d->node[i].m == own) found = &d->node[i];
+    }
+    return found;
+}
+
+static dt_status refuse(const dt__lite_import *m, int64_t tensor, const dt__onnx_layer *l,
+                        double scale, int zero)
+{
+    const dt__vlite_tensor *t = &m->v->tensor[tensor];
+    return dt_fail(m->g->ctx, DT_ERR_UNSUPPORTED,
+                   "%s: tensor %lld (%s) has the scale %g and the zero point %d, but its codes are "
+                   "those of %g and %d: an operator that changes scales is not read",
+                   m->g->file->path, (long long)tensor, l->name, (double)t->scale[0], t->zero[0],
+                   scale, zero);
+}
+
+/* Results that share a range must have one scale in the file, too. */
+static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t tensor)
+{
+    const dt__vlite_tensor *t = &m->v->tensor[tensor];
+    const dt__onnx_layer *l = m->place[tensor].source;
+    const dt__plan_node *node = node_of(d, l);
+    if (node == NULL) return refuse(m, tensor, l, 0, 0);
+    const dt__plan_node *holder = dt__device_holder(d, DT__PLAN_FIRST + (node - d->node));
+    float scale = 1.0f / 256;
+    int zero = -128;
+    if (holder->range != NULL) { /* else of a softmax */
+        const dt__quantizer *q = dt__quantizer_of(holder->range);
+        const dt__given given = { .quant = q->quant,
+                                  .scales = 1,
+                                  .scale = t->scale,
+                                  .zero = &(int8_t){ (int8_t)t->zero[0] } };
+        if (!dt__quantizer_has_seen(q)) return dt__give_scales(holder->range, &given);
+        scale = *(const float *)dt_data(q->scale);
+        zero = *(const int8_t *)dt_data(q->zero_point);
+    }
+    return scale == t->scale[0] && zero == t->zero[0] ? DT_OK
+                                                      : refuse(m, tensor, l, (double)scale, zero);
+}
+
+dt_status dt__lite_prepare(dt__lite_import *m, dt_module *model)
+{
+    const dt__onnx *g = m->g;
+    dt_qat_options qat = dt_qat_defaults();
+    qat.preset = DT_DEVICE_INT8;
+    DT__TRY(dt_prepare(model, &qat));
+    dt__device *d = dt__device_of(model);
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        if (g->layer[i]->live && g->layer[i]->codes != NULL) {
+            DT__TRY(give_weight(m, g->layer[i], model));
+        }
+    }
+    for (int64_t i = 0; i < m->v->tensors; i++) {
+        const dt__lite_place *p = &m->place[i];
+        if (p->layer == NULL || !p->layer->live || m->v->tensor[i].type != DT__VLITE_I8) continue;
+        if (!dt__vlite_is_coded(&m->v->tensor[i])) {
+            return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: tensor %lld is int8 without a scale",
+                           g->file->path, (long long)i);
+        }
+        DT__TRY(give_range(m, d, i));
+    }
+    DT__TRY(dt__device_check_ranges(d, "import"));
+    d->frozen = true;
+    if (m->moved > 0) {
+        dt__say(g->ctx, "%s: %lld biases have more than 24 bits; they are the nearest floats",
+                g->file->path, (long long)m->moved);
+    }
+    return dt__device_probe(d, true);
+}

@@ -1,0 +1,226 @@
+/* Operators of a TFLite file that compute or arrange elements, as layers. */
+#include "io/tflite/lite_layers.h"
+
+#include <string.h>
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* The mean of each channel. No device op here has TFLite's arithmetic of int8 for it. */
+dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__onnx_layer *x, *l;
+    const dt__vlite_tensor *axes;
+    DT__TRY(dt__lite_image_of(m, o, 0, &x));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &axes));
+    const bool planes = axes->type == DT__VLITE_I32 && axes->count == 2 &&
+                        axes->q[0] + axes->q[1] == 3 && axes->q[0] * axes->q[1] == 2;
+    if (!planes || dt__lite_tensor_of(m, o->in[0])->type != DT__VLITE_F32) {
+        return dt__onnx_refuse(m->g, "of int8, or of other dimensions than height and width");
+    }
+    DT__TRY(dt__onnx_simple(m->g, "global_avg_pool2d", x, &l));
+    if (o->option[0] != 0) return dt__lite_put(m, o, l, l, &dt__lite_image);
+    const dt_shape to = { .rank = 1, .dims = { x->shape.dims[0] } };
+    DT__TRY(dt__onnx_reshaped(m->g, l, &to, &l));
+    return dt__lite_put(m, o, l, l, &dt__lite_row);
+}
+
+static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
+{
+    return memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
+           memcmp(a->flat, b->flat, sizeof a->flat) == 0;
+}
+
+static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
+{
+    dt__lite_place *a, *b;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &a));
+    DT__TRY(dt__lite_value_of(m, o, 1, &b));
+    if (!same_place(a, b)) return dt__onnx_refuse(m->g, "its inputs have other dimensions");
+    DT__TRY(dt__onnx_new(m->g, kind, &l));
+    dt__onnx_read_from(l, a->layer);
+    dt__onnx_read_from(l, b->layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[0], a);
+}
+
+dt_status dt__lite_read_add(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "add"); }
+dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "mul"); }
+
+/* An activation of its own is a clamp of the layer before it. */
+static dt_status activate(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__onnx_simple(m->g, kind, p->layer, &l));
+    return dt__lite_put(m, o, l, p->source, p);
+}
+
+dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return activate(m, o, "sigmoid");
+}
+dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return activate(m, o, "tanh");
+}
+dt_status dt__lite_read_hard_swish(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return activate(m, o, "hardswish");
+}
+dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return activate(m, o, "relu");
+}
+dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return activate(m, o, "relu6");
+}
+
+dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    if (o->real != 1 || p->layer->shape.rank != 1 || p->flat[0] > 0) {
+        return dt__onnx_refuse(m->g, "with beta %g, of other than a row; beta 1 of a row is known",
+                               (double)o->real);
+    }
+    DT__TRY(dt__onnx_new(m->g, "softmax", &l));
+    ((dt_dim_layer *)l->options)->dim = 1;
+    dt__onnx_read_from(l, p->layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put(m, o, l, l, p);
+}
+
+/* ---- arrangement ----------------------------------------------------------------------------- */
+
+/* The result is its input, under another type or name. */
+dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__lite_place own = *p;
+    const int64_t real = m->real, coded = m->coded;
+    DT__TRY(dt__lite_put(m, o, own.layer, own.source, &own));
+    m->real = real; /* what it converts, other operators compute */
+    m->coded = coded;
+    return DT_OK;
+}
+
+dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p, to = dt__lite_row;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__lite_place from = *p;
+    const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);
+    if (y == NULL || y->rank < 2 || y->rank > 4 || y->dims[0] != 1) {
+        return dt__onnx_refuse(m->g, "its result has no batch in front, or more dimensions than 4");
+    }
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[0]);
+    if (x->rank == y->rank && memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims) == 0) {
+        return dt__lite_put(m, o, from.layer, from.source, &from);
+    }
+    DT__TRY(dt__lite_row_of(m, &from, to.flat, &l));
+    if (y->rank == 2) return dt__lite_put(m, o, l, l == from.layer ? from.source : l, &to);
+    if (to.flat[0] > 0 || y->rank != 4) {
+        return dt__onnx_refuse(m->g, "pixels with several channels become other pixels");
+    }
+    const dt_shape pixels = { .rank = 3, .dims = { y->dims[3], y->dims[1], y->dims[2] } };
+    if (pixels.dims[0] > 1 && pixels.dims[1] * pixels.dims[2] > 1) {
+        return dt__onnx_refuse(m->g, "a row becomes pixels with several channels");
+    }
+    DT__TRY(dt__onnx_reshaped(m->g, l, &pixels, &l));
+    return dt__lite_put(m, o, l, l, &dt__lite_image);
+}
+
+dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    const dt__vlite_tensor *order;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &order));
+    const dt__lite_place from = *p;
+    dt__lite_place to = from;
+    const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
+    if (order->type != DT__VLITE_I32 || order->count != rank || rank > 4 || order->q[0] != 0) {
+        return dt__onnx_refuse(m->g, "its order is not that of %d dimensions, the batch first",
+                               rank);
+    }
+    unsigned seen = 0;
+    for (int i = 0; i < rank; i++) {
+        if (order->q[i] < 0 || order->q[i] >= rank || (seen >> order->q[i] & 1) != 0) {
+            return dt__onnx_refuse(m->g, "its order is none of %d dimensions", rank);
+        }
+        seen |= 1u << order->q[i];
+        to.axis[i] = from.axis[order->q[i]];
+    }
+    return dt__lite_put(m, o, from.layer, from.source, &to);
+}
+
+dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *first, *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &first));
+    const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
+    int64_t axis = (int32_t)o->option[0];
+    if (axis < 0) axis += rank;
+    if (o->n_in > DT_MAX_IN || axis < 1 || axis >= rank || rank > 4 || first->flat[0] > 0) {
+        return dt__onnx_refuse(m->g, "of %d inputs along dimension %lld; at most %d are read",
+                               o->n_in, (long long)axis, DT_MAX_IN);
+    }
+    DT__TRY(dt__onnx_new(m->g, "concat", &l));
+    ((dt_concat_layer *)l->options)->dim = first->axis[axis];
+    for (int i = 0; i < o->n_in; i++) {
+        DT__TRY(dt__lite_value_of(m, o, i, &p));
+        if (!same_place(p, first)) return dt__onnx_refuse(m->g, "its inputs have other dimensions");
+        dt__onnx_read_from(l, p->layer);
+    }
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[1], first);
+}
+
+/* The number that is padded: zeros, or of PADV2 a constant. */
+static dt_status padded_value(dt__lite_import *m, const dt__vlite_op *o, double *value)
+{
+    const dt__vlite_tensor *v;
+    *value = 0;
+    if (o->n_in < 3) return DT_OK;
+    DT__TRY(dt__lite_constant_of(m, o, 2, &v));
+    if (v->count != 1 || (v->f == NULL && !dt__vlite_is_coded(v))) {
+        return dt__onnx_refuse(m->g, "its padding is no number");
+    }
+    *value = v->f != NULL ? (double)v->f[0] : (double)(v->q[0] - v->zero[0]) * (double)v->scale[0];
+    return DT_OK;
+}
+
+dt_status dt__lite_read_pad(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    const dt__vlite_tensor *pads;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &pads));
+    const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
+    const dt__lite_place from = *p;
+    if (pads->type != DT__VLITE_I32 || pads->count != 2 * rank || rank > 4 || from.flat[0] > 0) {
+        return dt__onnx_refuse(m->g, "its padding does not fit %d dimensions", rank);
+    }
+    DT__TRY(dt__onnx_new(m->g, "pad", &l));
+    dt_pad_options *to = &((dt_pad_layer *)l->options)->pad;
+    to->pads.n = 2 * (rank - 1);
+    DT__TRY(padded_value(m, o, &to->value));
+    for (int i = 0; i < rank; i++) {
+        for (int k = 0; k < 2; k++) {
+            const int64_t n = pads->q[2 * i + k];
+            if (n < 0 || (i == 0 && n != 0)) return dt__onnx_refuse(m->g, "its padding is wrong");
+            if (i > 0) to->pads.v[2 * (rank - 1 - from.axis[i]) + k] = n;
+        }
+    }
+    dt__onnx_read_from(l, from.layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put(m, o, l, l, &from);
+}

@@ -1,0 +1,186 @@
+/* Operators of a TFLite file as layers. */
+#include "io/tflite/lite_layers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor)
+{
+    return tensor < 0 ? NULL : &m->v->tensor[tensor];
+}
+
+/* Input i of an operator, whose layer was made. */
+dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__lite_place **out)
+{
+    *out = i < o->n_in && o->in[i] >= 0 ? &m->place[o->in[i]] : NULL;
+    if (*out != NULL && (*out)->layer != NULL) return DT_OK;
+    return dt__onnx_refuse(m->g, "its input %d is constant, or no operator before it makes it", i);
+}
+
+dt_status dt__lite_constant_of(dt__lite_import *m, const dt__vlite_op *o, int i,
+                               const dt__vlite_tensor **out)
+{
+    *out = i < o->n_in ? dt__lite_tensor_of(m, o->in[i]) : NULL;
+    if (*out != NULL && (*out)->constant) return DT_OK;
+    return dt__onnx_refuse(m->g, "its input %d must be constant", i);
+}
+
+/* An image with its channels last in the file. */
+dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__onnx_layer **out)
+{
+    dt__lite_place *p;
+    DT__TRY(dt__lite_value_of(m, o, i, &p));
+    const bool last =
+        dt__lite_tensor_of(m, o->in[i])->rank == 4 && p->axis[1] == 2 && p->axis[2] == 3;
+    *out = p->layer;
+    return last ? DT_OK : dt__onnx_refuse(m->g, "its input %d is no image of 4 dimensions", i);
+}
+
+/* The result is that of a layer, with dimensions as those of `like`; it must have the extents that
+ * the file declares. */
+dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
+                       dt__onnx_layer *source, const dt__lite_place *like)
+{
+    const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->out[0]);
+    if (t == NULL || t->constant || t->rank != l->shape.rank + 1 || t->rank > 4) {
+        return dt__onnx_refuse(m->g, "its result has other dimensions than here");
+    }
+    dt__lite_place *p = &m->place[o->out[0]];
+    memcpy(p->axis, like->axis, sizeof p->axis);
+    memcpy(p->flat, like->flat, sizeof p->flat);
+    for (int d = 1; d < t->rank; d++) {
+        if (t->dims[d] == l->shape.dims[p->axis[d] - 1]) continue;
+        return dt__onnx_refuse(m->g, "dimension %d of its result is %lld in the file, %lld here", d,
+                               (long long)t->dims[d], (long long)l->shape.dims[p->axis[d] - 1]);
+    }
+    p->layer = l;
+    p->source = source;
+    m->coded += t->type == DT__VLITE_I8;
+    m->real += t->type == DT__VLITE_F32;
+    return DT_OK;
+}
+
+const dt__lite_place dt__lite_image = { .axis = { 0, 2, 3, 1 } };
+const dt__lite_place dt__lite_row = { .axis = { 0, 1, 2, 3 } };
+
+/* The activation that is part of an operator. */
+dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
+                                 int64_t activation, const dt__lite_place *like)
+{
+    dt__onnx_layer *y = l;
+    const char *kind = activation == 1 ? "relu" : activation == 3 ? "relu6" : NULL;
+    if (kind == NULL && activation != 0) {
+        return dt__onnx_refuse(m->g, "the activation %lld in it is not known",
+                               (long long)activation);
+    }
+    if (kind != NULL) DT__TRY(dt__onnx_simple(m->g, kind, l, &y));
+    return dt__lite_put(m, o, y, l, like);
+}
+
+/* A row of numbers; of an image its pixels, channels last in the file. */
+dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
+                          dt__onnx_layer **out)
+{
+    const dt_shape *s = &p->layer->shape;
+    dt_shape to = { .rank = 1, .dims = { 1 } };
+    memcpy(flat, p->flat, 3 * sizeof *flat);
+    *out = p->layer;
+    if (s->rank == 1) return DT_OK;
+    for (int i = 0; i < s->rank; i++) to.dims[0] *= s->dims[i];
+    const bool last = s->rank == 3 && p->axis[1] == 2 && p->axis[2] == 3;
+    for (int i = 1; !last && i <= s->rank; i++) {
+        if (p->axis[i] != i)
+            return dt__onnx_refuse(m->g, "its input has its dimensions in another order");
+    }
+    if (last && s->dims[0] > 1 && s->dims[1] * s->dims[2] > 1) {
+        flat[0] = s->dims[1];
+        flat[1] = s->dims[2];
+        flat[2] = s->dims[0];
+    }
+    return dt__onnx_reshaped(m->g, p->layer, &to, out);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static const struct {
+    int code;
+    dt_status (*read)(dt__lite_import *m, const dt__vlite_op *o);
+} readers[] = {
+    { 0, dt__lite_read_add },          { 1, dt__lite_read_average },
+    { 2, dt__lite_read_concat },       { 3, dt__lite_read_conv },
+    { 4, dt__lite_read_depthwise },    { 6, dt__lite_read_same },
+    { 9, dt__lite_read_linear },       { 17, dt__lite_read_max },
+    { 18, dt__lite_read_mul },         { 19, dt__lite_read_relu },
+    { 21, dt__lite_read_relu6 },       { 22, dt__lite_read_reshape },
+    { 25, dt__lite_read_softmax },     { 34, dt__lite_read_pad },
+    { 39, dt__lite_read_transpose },   { 60, dt__lite_read_pad },
+    { 67, dt__lite_read_transposed },  { 114, dt__lite_read_same },
+    { 14, dt__lite_read_sigmoid },     { 28, dt__lite_read_tanh },
+    { 117, dt__lite_read_hard_swish }, { 40, dt__lite_read_mean },
+};
+
+/* The results of what is refused are read by others, which are not blamed for it. */
+static bool reads_refused(const bool *refused, const dt__vlite_op *o)
+{
+    for (int i = 0; i < o->n_in; i++) {
+        if (o->in[i] >= 0 && refused[o->in[i]]) return true;
+    }
+    return false;
+}
+
+/* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
+static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
+{
+    enum { STRIDED_SLICE = 45, SHAPE = 77, PACK = 83 };
+    const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
+    return y != NULL && y->type == DT__VLITE_I32 &&
+           (o->code == STRIDED_SLICE || o->code == SHAPE || o->code == PACK);
+}
+
+static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
+{
+    if (is_of_shapes(m, o)) return DT_OK;
+    for (int i = 0; i < DT__COUNT_OF(readers); i++) {
+        if (readers[i].code != o->code) continue;
+        return o->n_out == 1 ? readers[i].read(m, o) : dt__onnx_refuse(m->g, "several results");
+    }
+    return dt__onnx_refuse(m->g, "the operator is not read");
+}
+
+dt_status dt__lite_read_ops(dt__lite_import *m)
+{
+    dt__onnx *g = m->g;
+    bool *refused = dt__onnx_memory(g, m->v->tensors, sizeof *refused);
+    dt__onnx_node *node = dt__onnx_memory(g, m->v->ops, sizeof *node);
+    char text[DT__MESSAGE_SIZE], type[64];
+    if (refused == NULL || node == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < m->v->ops; i++) {
+        const dt__vlite_op *o = &m->v->op[i];
+        const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
+        snprintf(type, sizeof type, kind != NULL ? "%.40s" : "operator_%.0s%d",
+                 kind != NULL ? kind->name : "", o->code);
+        dt_onnx__node__init(&node[i]);
+        node[i].op_type = (char *)(uintptr_t)dt__onnx_text(g, "%s", type);
+        if (node[i].op_type == NULL) return DT_ERR_NOMEM;
+        g->node = &node[i];
+        const bool follows = reads_refused(refused, o);
+        const dt_status s = follows ? DT_ERR_UNSUPPORTED : read_op(m, o);
+        if (s == DT_ERR_NOMEM) return s;
+        if (s == DT_OK) continue;
+        snprintf(text, sizeof text, "%.200s", dt_error(g->ctx));
+        if (!follows)
+            dt__refusals_add(&m->refusals, "operator %lld, %s: %s", (long long)i, type, text);
+        for (int k = 0; k < o->n_out; k++) {
+            if (o->out[k] >= 0) refused[o->out[k]] = true;
+        }
+    }
+    if (m->refusals.n == 0 && m->coded > 0 && m->real > 0) {
+        dt__refusals_add(&m->refusals,
+                         "%lld operators compute floats and %lld int8: all must be one",
+                         (long long)m->real, (long long)m->coded);
+    }
+    return dt__refusals_end(g->ctx, &m->refusals, DT_ERR_UNSUPPORTED, "%s: cannot be read",
+                            g->file->path);
+}

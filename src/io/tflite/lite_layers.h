@@ -1,0 +1,50 @@
+/* What readers of operators share (lite_layers.c). Messages are UNSUPPORTED, about the operator
+ * that is read. */
+#ifndef DT__IO_LITE_LAYERS_H
+#define DT__IO_LITE_LAYERS_H
+
+#include "io/tflite/lite_import.h"
+
+/* Dimensions of an image with its channels last in the file, and of those that are as they are. */
+extern const dt__lite_place dt__lite_image, dt__lite_row;
+
+/* NULL for one that is left out. */
+const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor);
+/* Input i of an operator, whose layer was made; a constant; an image with its channels last. */
+dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__lite_place **out);
+dt_status dt__lite_constant_of(dt__lite_import *m, const dt__vlite_op *o, int i,
+                               const dt__vlite_tensor **out);
+dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__onnx_layer **out);
+/* A row of numbers; of an image its pixels, whose order in the file is `flat`. */
+dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
+                          dt__onnx_layer **out);
+/* The operator's result is that of a layer, with dimensions as those of `like`; it must have the
+ * extents that the file declares. */
+dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
+                       dt__onnx_layer *source, const dt__lite_place *like);
+/* The same with the activation that is part of the operator. */
+dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
+                                 int64_t activation, const dt__lite_place *like);
+
+dt_status dt__lite_read_add(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_hard_swish(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_pad(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o);
+
+#endif

@@ -1,0 +1,312 @@
+/* Convolutions, linear layers and pools of a TFLite file as layers. */
+#include "io/tflite/lite_layers.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* A weight [out, taps, in] of the file as [out, in, taps], or [in, out, taps]. */
+typedef struct turn {
+    int64_t out, in, taps;
+    bool in_first;       /* of a transposed convolution */
+    bool out_last;       /* of a depthwise one: [taps, out] in the file */
+    const int64_t *flat; /* of a linear layer whose columns are pixels; NULL: as they are */
+} turn;
+
+static int64_t place_in_file(const turn *w, int64_t o, int64_t i, int64_t k)
+{
+    if (w->out_last) return k * w->out + o;
+    if (w->flat != NULL) { /* column i of [channels, pixels] */
+        const int64_t pixels = w->flat[0] * w->flat[1];
+        i = i % pixels * w->flat[2] + i / pixels;
+    }
+    return (o * w->taps + k) * w->in + i;
+}
+
+/* Codes as the scales of each row, for lite_codes.c. */
+static dt_status remember(dt__lite_import *m, const dt__vlite_tensor *w, int64_t out,
+                          dt__onnx_layer *l)
+{
+    dt__onnx_codes *q = dt__onnx_memory(m->g, 1, sizeof *q);
+    float *scale = dt__onnx_memory(m->g, out, sizeof *scale);
+    if (q == NULL || scale == NULL) return DT_ERR_NOMEM;
+    if ((w->scales != 1 && w->scales != out) || w->block > 0) {
+        return dt__onnx_refuse(m->g, "its weight has %lld scales for %lld outputs",
+                               (long long)w->scales, (long long)out);
+    }
+    for (int64_t i = 0; i < w->scales; i++) {
+        scale[i] = w->scale[i];
+        if (w->zero[i] != 0) return dt__onnx_refuse(m->g, "its weight has a zero point");
+    }
+    q->bits = w->type == DT__VLITE_I4 ? 4 : 8;
+    q->scales = w->scales;
+    q->scale = scale;
+    l->codes = q;
+    return DT_OK;
+}
+
+static dt_status weigh(dt__lite_import *m, const dt__vlite_op *o, const dt__vlite_tensor *w,
+                       const turn *t, dt__onnx_layer *l)
+{
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[o->n_in > 2 && t->in_first ? 2 : 0]);
+    const bool coded = w->q != NULL && w->type != DT__VLITE_I32;
+    float *to = dt__onnx_memory(m->g, w->count, sizeof *to);
+    if (to == NULL) return DT_ERR_NOMEM;
+    if (coded != (x->type == DT__VLITE_I8) || (!coded && w->f == NULL)) {
+        return dt__onnx_refuse(m->g, "its weight and its input must both be integers, or floats");
+    }
+    if (coded) DT__TRY(remember(m, w, t->out, l));
+    int64_t at = 0;
+    const int64_t outer = t->in_first ? t->in : t->out, inner = t->in_first ? t->out : t->in;
+    for (int64_t a = 0; a < outer; a++) {
+        for (int64_t b = 0; b < inner; b++) {
+            const int64_t out = t->in_first ? b : a, in = t->in_first ? a : b;
+            for (int64_t k = 0; k < t->taps; k++) {
+                const int64_t from = place_in_file(t, out, in, k);
+                to[at++] =
+                    coded ? (float)w->q[from] * w->scale[w->scales == 1 ? 0 : out] : w->f[from];
+            }
+        }
+    }
+    return dt__onnx_weigh_floats(m->g, l, "weight", to, w->count);
+}
+
+/* The float that a device's arithmetic turns into this code. */
+static float bias_of(dt__lite_import *m, int32_t code, float scale)
+{
+    const float inverse = 1 / scale;
+    float b = (float)code * scale;
+    for (int i = 0; i < 64; i++) {
+        const float got = roundf(b * inverse);
+        if ((double)got == (double)code) return b;
+        b = nextafterf(b, (double)got < (double)code ? INFINITY : -INFINITY);
+    }
+    m->moved++;
+    return (float)code * scale;
+}
+
+static dt_status weigh_bias(dt__lite_import *m, const dt__vlite_tensor *bias,
+                            const dt__vlite_tensor *x, int64_t out, dt__onnx_layer *l)
+{
+    if (bias == NULL) return DT_OK;
+    const dt__onnx_codes *q = l->codes;
+    const bool fits = bias->constant && bias->count == out &&
+                      (q != NULL ? bias->type == DT__VLITE_I32 : bias->f != NULL);
+    if (!fits) return dt__onnx_refuse(m->g, "its bias does not fit its weight");
+    if (q == NULL) return dt__onnx_weigh_floats(m->g, l, "bias", bias->f, out);
+    if (!dt__vlite_is_coded(x)) return dt__onnx_refuse(m->g, "its input has no scale");
+    float *to = dt__onnx_memory(m->g, out, sizeof *to);
+    if (to == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < out; i++) {
+        to[i] = bias_of(m, bias->q[i], x->scale[0] * q->scale[q->scales == 1 ? 0 : i]);
+    }
+    return dt__onnx_weigh_floats(m->g, l, "bias", to, out);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+typedef struct window {
+    int64_t kernel[2], stride[2], dilation[2], before[2], after[2];
+} window;
+
+/* Padding SAME: as many windows as strides fit into x. */
+static void pad_same(window *w, const dt_shape *x)
+{
+    for (int i = 0; i < 2; i++) {
+        const int64_t n = x->dims[1 + i], windows = dt__ceil_div(n, w->stride[i]);
+        const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
+        const int64_t all = dt__max_i64(0, (windows - 1) * w->stride[i] + reach - n);
+        w->before[i] = all / 2;
+        w->after[i] = all - all / 2;
+    }
+}
+
+static bool is_even(const window *w)
+{
+    return w->before[0] == w->after[0] && w->before[1] == w->after[1];
+}
+
+/* Pads x where a layer itself pads only alike on both sides. */
+static dt_status pad_before(dt__lite_import *m, window *w, double value, dt__onnx_layer **x)
+{
+    dt__onnx_layer *l;
+    DT__TRY(dt__onnx_new(m->g, "pad", &l));
+    dt_pad_options *o = &((dt_pad_layer *)l->options)->pad;
+    o->value = value;
+    o->pads.n = 4;
+    for (int i = 0; i < 2; i++) {
+        o->pads.v[2 * (1 - i)] = w->before[i];
+        o->pads.v[2 * (1 - i) + 1] = w->after[i];
+        w->before[i] = w->after[i] = 0;
+    }
+    dt__onnx_read_from(l, *x);
+    *x = l;
+    return dt__onnx_add(m->g, l);
+}
+
+static dt_status read_window(dt__lite_import *m, const int64_t *option, int dilations, window *w)
+{
+    w->stride[0] = option[2];
+    w->stride[1] = option[1];
+    for (int i = 0; i < 2; i++) {
+        const int64_t dilation = dilations == 0 ? 1 : option[dilations + 1 - i];
+        w->dilation[i] = dilation == 0 ? 1 : dilation;
+        const bool good = w->stride[i] > 0 && w->stride[i] < INT32_MAX && w->dilation[i] > 0 &&
+                          w->dilation[i] < INT32_MAX && w->kernel[i] > 0;
+        if (!good) return dt__onnx_refuse(m->g, "a stride, dilation or window is out of range");
+    }
+    return DT_OK;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static dt_status new_conv(dt__lite_import *m, const char *kind, const window *w, int64_t out,
+                          bool bias, dt__onnx_layer **l)
+{
+    DT__TRY(dt__onnx_new(m->g, kind, l));
+    dt_conv_item *c = (*l)->options;
+    c->out = out;
+    c->has_bias = true;
+    c->bias = bias;
+    c->groups = 1;
+    for (int i = 0; i < 2; i++) {
+        c->kernel[i] = w->kernel[i];
+        c->stride[i] = w->stride[i];
+        c->dilation[i] = w->dilation[i];
+        c->padding[i] = w->before[i];
+    }
+    return DT_OK;
+}
+
+static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
+{
+    dt__onnx_layer *x, *l;
+    const dt__vlite_tensor *w, *bias = o->n_in > 2 ? dt__lite_tensor_of(m, o->in[2]) : NULL;
+    DT__TRY(dt__lite_image_of(m, o, 0, &x));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &w));
+    if (w->rank != 4) return dt__onnx_refuse(m->g, "its weight has %d dimensions", w->rank);
+    const int64_t out = w->dims[depthwise ? 3 : 0], channels = x->shape.dims[0];
+    const int64_t in = depthwise ? 1 : w->dims[3];
+    if (out < 1 || in < 1 || channels % in != 0 || (depthwise && w->dims[0] != 1)) {
+        return dt__onnx_refuse(m->g, "its weight does not fit %lld channels", (long long)channels);
+    }
+    window win = { .kernel = { w->dims[1], w->dims[2] } };
+    DT__TRY(read_window(m, o->option, depthwise ? 5 : 4, &win));
+    if (o->option[0] == 0) pad_same(&win, &x->shape);
+    if (!is_even(&win)) DT__TRY(pad_before(m, &win, 0, &x));
+    DT__TRY(new_conv(m, "conv2d", &win, out, bias != NULL, &l));
+    ((dt_conv_item *)l->options)->groups = channels / in;
+    const turn t = {
+        .out = out, .in = in, .taps = win.kernel[0] * win.kernel[1], .out_last = depthwise
+    };
+    DT__TRY(weigh(m, o, w, &t, l));
+    DT__TRY(weigh_bias(m, bias, dt__lite_tensor_of(m, o->in[0]), out, l));
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[depthwise ? 4 : 3], &dt__lite_image);
+}
+
+dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return conv(m, o, false);
+}
+dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return conv(m, o, true);
+}
+
+dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__onnx_layer *x, *l;
+    const dt__vlite_tensor *w, *bias = o->n_in > 3 ? dt__lite_tensor_of(m, o->in[3]) : NULL;
+    const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);
+    DT__TRY(dt__lite_image_of(m, o, 2, &x));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &w));
+    if (w->rank != 4 || w->dims[3] != x->shape.dims[0] || y == NULL || y->rank != 4) {
+        return dt__onnx_refuse(m->g, "its weight does not fit its input");
+    }
+    window win = { .kernel = { w->dims[1], w->dims[2] } };
+    DT__TRY(read_window(m, o->option, 0, &win));
+    int64_t more[2];
+    for (int i = 0; i < 2; i++) {
+        const int64_t all =
+            (x->shape.dims[1 + i] - 1) * win.stride[i] + win.kernel[i] - y->dims[1 + i];
+        win.before[i] = dt__max_i64(0, all) / 2;
+        more[i] = 2 * win.before[i] - all;
+        if (more[i] >= 0) continue;
+        return dt__onnx_refuse(m->g, "it cuts one more element off one side than off the other");
+    }
+    DT__TRY(new_conv(m, "conv_transpose2d", &win, w->dims[0], bias != NULL, &l));
+    memcpy(((dt_conv_item *)l->options)->output_padding, more, sizeof more);
+    const turn t = {
+        .out = w->dims[0], .in = w->dims[3], .taps = win.kernel[0] * win.kernel[1], .in_first = true
+    };
+    DT__TRY(weigh(m, o, w, &t, l));
+    DT__TRY(weigh_bias(m, bias, dt__lite_tensor_of(m, o->in[2]), t.out, l));
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[3], &dt__lite_image);
+}
+
+dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__onnx_layer *x, *l;
+    dt__lite_place *p;
+    int64_t flat[3];
+    const dt__vlite_tensor *w, *bias = o->n_in > 2 ? dt__lite_tensor_of(m, o->in[2]) : NULL;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &w));
+    if (o->option[1] != 0) return dt__onnx_refuse(m->g, "its weight is stored in another format");
+    DT__TRY(dt__lite_row_of(m, p, flat, &x));
+    if (w->rank != 2 || w->dims[1] != x->shape.dims[0]) {
+        return dt__onnx_refuse(m->g, "its weight does not fit an input of %lld numbers",
+                               (long long)x->shape.dims[0]);
+    }
+    DT__TRY(dt__onnx_new(m->g, "linear", &l));
+    dt_linear_layer *linear = l->options;
+    linear->out = w->dims[0];
+    linear->has_bias = true;
+    linear->bias = bias != NULL;
+    const turn t = {
+        .out = w->dims[0], .in = w->dims[1], .taps = 1, .flat = flat[0] > 0 ? flat : NULL
+    };
+    DT__TRY(weigh(m, o, w, &t, l));
+    DT__TRY(weigh_bias(m, bias, dt__lite_tensor_of(m, o->in[0]), t.out, l));
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[0], &dt__lite_row);
+}
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
+{
+    dt__onnx_layer *x, *l;
+    DT__TRY(dt__lite_image_of(m, o, 0, &x));
+    window w = { .kernel = { o->option[4], o->option[3] } };
+    DT__TRY(read_window(m, o->option, 0, &w));
+    if (o->option[0] == 0) pad_same(&w, &x->shape);
+    if (!is_even(&w) && !maximum) {
+        return dt__onnx_refuse(m->g, "its padding is not alike on both sides");
+    }
+    if (!is_even(&w)) DT__TRY(pad_before(m, &w, -(double)FLT_MAX, &x));
+    DT__TRY(dt__onnx_new(m->g, maximum ? "max_pool2d" : "avg_pool2d", &l));
+    dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
+    p->count_include_pad = false;
+    for (int i = 0; i < 2; i++) {
+        p->kernel[i] = w.kernel[i];
+        p->stride[i] = w.stride[i];
+        p->padding[i] = w.before[i];
+    }
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[5], &dt__lite_image);
+}
+
+dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o) { return pool(m, o, true); }
+dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return pool(m, o, false);
+}

@@ -1,0 +1,420 @@
+/* Quantized files of other programs: an ONNX file with QuantizeLinear and DequantizeLinear, or with
+ * operators of codes, becomes a prepared model with the file's codes and ranges, and computes what
+ * the file computes; so does an int8 TFLite file, code by code. */
+#include "list_nets.h"
+#include "onnx_graph.h"
+#include "testing.h"
+
+#include "core/tensor.h"
+#include "nn/module.h"
+#include "qat/quantized.h"
+
+#include <detent/export.h>
+#include <detent/io.h>
+#include <detent/layers.h>
+#include <detent/train.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static dt_ctx *ctx;
+static test_memory memory;
+static char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH];
+
+static void begin(void)
+{
+    dt_ctx_options o = dt_ctx_defaults();
+    test_begin();
+    memory = (test_memory){ .live = 0 };
+    o.allocator = test_allocator(&memory);
+    o.threads = 1;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    test_folder(folder);
+    test_join(path, folder, "net.onnx");
+    test_join(saved, folder, "model.safetensors");
+}
+
+static void end(void)
+{
+    onnx_forget();
+    dt_ctx_free(ctx);
+    ck_assert_int_eq(memory.live, 0);
+    test_end();
+}
+
+/* ---- ONNX ------------------------------------------------------------------------------------ */
+
+static void write_model(const DtOnnx__Model *m)
+{
+    size_t n;
+    const unsigned char *bytes = onnx_pack(m, &n);
+    test_write_file(path, bytes, n);
+}
+
+/* How far the model is from the file, relative to the largest output. */
+static double difference(dt_module *m, const dt_model_info *info)
+{
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    TEST_OK(ctx, dt_export_verify(m, info, path, d, &n));
+    ck_assert_int_eq(n, 1);
+    return d[0].relative;
+}
+
+/* Imports the graph: it computes what the file does, also saved and loaded. */
+static dt_module *imports(const DtOnnx__Model *graph, dt_model_info *info, const char *name)
+{
+    dt_module *m, *again;
+    dt_model_info info_again;
+    write_model(graph);
+    const dt_status s = dt_onnx_import(ctx, path, NULL, &m, info);
+    ck_assert_msg(s == DT_OK, "%s: %s", name, dt_error(ctx));
+    ck_assert(dt_is_prepared(m));
+    ck_assert_msg(difference(m, info) <= 1e-6, "%s: %g", name, difference(m, info));
+    TEST_OK(ctx, dt_model_save(m, info, saved));
+    TEST_OK(ctx, dt_model_load(ctx, saved, &again, &info_again));
+    ck_assert_msg(difference(again, &info_again) <= 1e-6, "%s, loaded", name);
+    dt_model_info_free(ctx, &info_again);
+    dt_module_free(again);
+    return m;
+}
+
+/* A matrix of codes [3, 4] and how the file has it. */
+static const struct weight {
+    const char *name, *codes, *scale, *zero, *attributes;
+    bool transposed; /* [4, 3], for MatMul */
+    bool zeros;      /* it has zero points */
+} weights[] = {
+    { "int8 by channel", "i8 3 4: 1 -128 3 4 127 6 -7 8 9 -10 11 -12", "f32 3: 0.013 0.021 0.034",
+      "i8 3: 0 0 0", "axis=0", false, false },
+    { "int8, one scale", "i8 3 4: 1 -128 3 4 127 6 -7 8 9 -10 11 -12", "f32: 0.013", "i8: 0", NULL,
+      false, false },
+    { "uint8 around 128", "u8 3 4: 1 200 3 128 255 6 7 8 90 10 110 0", "f32: 0.013", "u8: 128",
+      NULL, false, false },
+    { "uint8 with a zero point", "u8 3 4: 1 200 3 128 255 6 7 8 90 10 110 0", "f32: 0.013",
+      "u8: 119", NULL, false, true },
+    { "int8, zero points by channel", "i8 3 4: 1 -128 3 4 127 6 -7 8 9 -10 11 -12",
+      "f32 3: 0.013 0.021 0.034", "i8 3: 3 0 -5", "axis=0", false, true },
+    { "int8 by column", "i8 4 3: 1 -128 3 4 127 6 -7 8 9 -10 11 -12", "f32 3: 0.013 0.021 0.034",
+      "i8 3: 0 0 0", "axis=1", true, false },
+};
+
+/* h -> codes -> y = codes W^T -> codes */
+static DtOnnx__Model *graph_of(const struct weight *w)
+{
+    DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
+    onnx_weight(m, "hs", "f32: 0.0173");
+    onnx_weight(m, "hz", "u8: 3");
+    onnx_weight(m, "ys", "f32: 0.0311");
+    onnx_weight(m, "yz", "u8: 120");
+    onnx_weight(m, "w", w->codes);
+    onnx_weight(m, "ws", w->scale);
+    onnx_weight(m, "wz", w->zero);
+    onnx_node(m, "QuantizeLinear", NULL, "h hs hz", "hq");
+    return m;
+}
+
+static void finish(DtOnnx__Model *m) { onnx_node(m, "DequantizeLinear", NULL, "yq ys yz", "y"); }
+
+static void assert_codes(dt_module *m, const struct weight *w)
+{
+    int64_t i = 0;
+    while (i < m->n_children && strcmp(m->children[i]->type->name, "linear") != 0) i++;
+    ck_assert_int_lt(i, m->n_children);
+    dt_module *layer = m->children[i];
+    dt_tensor *x = dt_param(layer, "weight"), *values;
+    ck_assert(dt_is_fake_quant(x));
+    TEST_OK(ctx, dt_dequantize(x, &values));
+    const float *dequantized = dt_data(values), *master = dt_data(dt_inner(x));
+    for (i = 0; i < 12; i++) {
+        ck_assert_msg(dequantized[i] == master[i], "%s: element %lld is %g, its codes' is %g",
+                      w->name, (long long)i, (double)master[i], (double)dequantized[i]);
+    }
+    ck_assert_int_eq(dt__has_zero(dt__quant_of(x)), w->zeros);
+    dt_tensor_free(values);
+}
+
+START_TEST(weights_keep_their_codes)
+{
+    const struct weight *w = &weights[_i];
+    dt_model_info info;
+    DtOnnx__Model *g = graph_of(w);
+    onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+    onnx_node(g, "DequantizeLinear", w->attributes, "w ws wz", "wd");
+    if (w->transposed) onnx_node(g, "MatMul", NULL, "hd wd", "p");
+    else onnx_node(g, "Gemm", "transB=1", "hd wd", "p");
+    onnx_node(g, "QuantizeLinear", NULL, "p ys yz", "yq");
+    finish(g);
+    dt_module *m = imports(g, &info, w->name);
+    assert_codes(m, w);
+    TEST_OK(ctx, dt_convert(m, NULL, NULL));
+    ck_assert(difference(m, &info) <= 1e-6);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+}
+END_TEST
+
+/* --float leaves ranges out. */
+START_TEST(as_floats)
+{
+    dt_module *m;
+    const dt_onnx_options o = { .floats = true };
+    DtOnnx__Model *g = graph_of(&weights[0]);
+    onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+    onnx_node(g, "DequantizeLinear", "axis=0", "w ws wz", "wd");
+    onnx_node(g, "Gemm", "transB=1", "hd wd", "y");
+    write_model(g);
+    TEST_OK(ctx, dt_onnx_import(ctx, path, &o, &m, NULL));
+    ck_assert(!dt_is_prepared(m));
+    dt_module_free(m);
+}
+END_TEST
+
+/* What is between layers is rounded, too: sums, means, and what the file gives. */
+START_TEST(results_between_layers_are_rounded)
+{
+    dt_model_info info;
+    DtOnnx__Model *g = graph_of(&weights[0]);
+    onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+    onnx_node(g, "DequantizeLinear", "axis=0", "w ws wz", "wd");
+    onnx_node(g, "Gemm", "transB=1", "hd wd", "p");
+    onnx_node(g, "QuantizeLinear", NULL, "p ys yz", "pq");
+    onnx_node(g, "DequantizeLinear", NULL, "pq ys yz", "pd");
+    onnx_node(g, "Sigmoid", NULL, "pd", "s");
+    onnx_node(g, "Add", NULL, "s pd", "t");
+    onnx_node(g, "QuantizeLinear", NULL, "t ys yz", "yq");
+    finish(g);
+    dt_module *m = imports(g, &info, "a sum");
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+}
+END_TEST
+
+static dt_tensor *output_of(dt_module *m, dt_tape *t, dt_tensor *x)
+{
+    dt_no_grad(t, true);
+    dt_tensor *y = dt_forward(t, m, x);
+    TEST_OK(ctx, dt_tape_status(t));
+    return y;
+}
+
+/* An operator of codes is the operator of floats between DequantizeLinear and QuantizeLinear. */
+START_TEST(operators_of_codes)
+{
+    const struct weight *w = &weights[5]; /* [in, out] */
+    dt_module *pair[2];
+    dt_tape *t;
+    dt_tensor *x, *y[2];
+    static const int64_t dims[] = { 9, 4 };
+    for (int codes = 0; codes < 2; codes++) {
+        DtOnnx__Model *g = graph_of(w);
+        if (codes == 1) {
+            onnx_node(g, "QLinearMatMul", NULL, "hq hs hz w ws wz ys yz", "yq");
+        } else {
+            onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+            onnx_node(g, "DequantizeLinear", w->attributes, "w ws wz", "wd");
+            onnx_node(g, "MatMul", NULL, "hd wd", "p");
+            onnx_node(g, "QuantizeLinear", NULL, "p ys yz", "yq");
+        }
+        finish(g);
+        write_model(g);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &pair[codes], NULL));
+    }
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 2));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    for (int i = 0; i < 2; i++) y[i] = output_of(pair[i], t, x);
+    ck_assert_mem_eq(dt_data(y[0]), dt_data(y[1]), 27 * sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    for (int i = 0; i < 2; i++) dt_module_free(pair[i]);
+}
+END_TEST
+
+static const struct refusal {
+    const char *op, *attributes, *in, *says;
+} refused[] = {
+    { "Relu", NULL, "hq", "reads codes; a DequantizeLinear must come before it" },
+    { "DequantizeLinear", NULL, "hq ys yz", "is not that of the QuantizeLinear before it" },
+    { "DequantizeLinear", NULL, "h hs hz", "of a value that no QuantizeLinear made" },
+    { "QuantizeLinear", NULL, "h none hz", "is not a positive normal number" },
+    { "QuantizeLinear", NULL, "h two hz", "with 2 scales of a computed value" },
+    { "QuantizeLinear", NULL, "h hs wide", "of the data type 7" },
+};
+
+START_TEST(refusals)
+{
+    const struct refusal *r = &refused[_i];
+    dt_module *m;
+    DtOnnx__Model *g = graph_of(&weights[0]);
+    onnx_weight(g, "none", "f32: 0");
+    onnx_weight(g, "two", "f32 2: 1 1");
+    onnx_weight(g, "wide", "i64: 0");
+    onnx_node(g, r->op, r->attributes, r->in, "y");
+    write_model(g);
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, r->says, dt_onnx_import(ctx, path, NULL, &m, NULL));
+}
+END_TEST
+
+/* ---- TFLite ---------------------------------------------------------------------------------- */
+
+static const char *const nets[] = {
+    "  input: [11]\n  layers:\n  - {linear: a, out: 9, activation: relu}\n"
+    "  - {linear: b, out: 7, activation: relu6}\n  - {linear: c, out: 5}\n  - softmax\n",
+    "  input: [2, 9, 9]\n  layers:\n"
+    "  - {conv2d: stem, out: 6, padding: 1, activation: relu}\n"
+    "  - {conv2d: deep, out: 6, groups: 6, padding: 1, activation: relu6}\n"
+    "  - {conv2d: point, out: 6, kernel: 1}\n  - {add: sum, from: [point, stem]}\n"
+    "  - {relu: rest}\n  - max_pool2d\n  - flatten\n  - {linear: head, out: 5}\n  - softmax\n",
+    "  input: [3, 8, 8]\n  layers:\n"
+    "  - {conv2d: left, out: 4, padding: 1, stride: 2, activation: relu}\n"
+    "  - {conv2d: right, out: 3, kernel: 3, padding: 1, stride: 2, from: input}\n"
+    "  - {concat: both, from: [left, right]}\n"
+    "  - {conv_transpose2d: up, out: 4, kernel: 2, stride: 2}\n"
+    "  - {pad: edge, pads: [1, 0, 0, 1]}\n  - {avg_pool2d: pool, kernel: 3, stride: 3}\n"
+    "  - {conv2d: gate, out: 4, kernel: 1}\n  - {mul: product, from: [gate, pool]}\n"
+    "  - flatten\n  - {linear: head, out: 4}\n",
+    "  input: [4, 7, 10]\n  layers:\n"
+    "  - {conv2d: wide, out: 8, kernel: [2, 3], stride: [2, 1], dilation: [1, 2]}\n"
+    "  - {conv2d: deep, out: 16, groups: 8, kernel: 3, padding: 1}\n"
+    "  - {conv2d: grouped, out: 6, kernel: 1, activation: relu}\n  - global_avg_pool2d\n"
+    "  - {conv2d: last, out: 3, kernel: 1}\n  - flatten\n",
+};
+
+/* Writes the network of a recipe's lines as int8 TFLite. */
+static void write_lite(const char *net, uint64_t seed)
+{
+    dt_export_summary summary;
+    dt_module *m = list_net_create(ctx, net);
+    dt_tensor *x = list_net_input(m, 0, 8, 1 + (double)seed);
+    TEST_OK(ctx, list_net_quantize(m, DT_DEVICE_INT8, &x, 1, 1));
+    TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
+    dt_tensor_free(x);
+    dt_module_free(m);
+}
+
+static void assert_equal(dt_module *m, const dt_model_info *info, int net, const char *what)
+{
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    TEST_OK(ctx, dt_export_verify(m, info, path, d, &n));
+    ck_assert_int_eq(n, 1);
+    ck_assert_msg(d[0].equal == d[0].values, "network %d, %s: %lld of %lld values differ by %g",
+                  net, what, (long long)(d[0].values - d[0].equal), (long long)d[0].values,
+                  d[0].absolute);
+}
+
+/* The model computes the file's codes: as it is imported, saved and loaded, and converted. */
+START_TEST(lite_codes_are_the_same)
+{
+    dt_module *m, *again;
+    dt_model_info info, info_again;
+    test_join(path, folder, "net.tflite");
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        write_lite(nets[_i], seed);
+        TEST_OK(ctx, dt_tflite_import(ctx, path, &m, &info));
+        ck_assert(dt_is_prepared(m));
+        assert_equal(m, &info, _i, "imported");
+        TEST_OK(ctx, dt_model_save(m, &info, saved));
+        TEST_OK(ctx, dt_model_load(ctx, saved, &again, &info_again));
+        assert_equal(again, &info_again, _i, "loaded");
+        TEST_OK(ctx, dt_convert(m, NULL, NULL));
+        assert_equal(m, &info, _i, "converted");
+        dt_model_info_free(ctx, &info_again);
+        dt_module_free(again);
+        dt_model_info_free(ctx, &info);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
+/* Bytes of a file that change end in an error or in a model. */
+START_TEST(lite_damage)
+{
+    size_t n;
+    int64_t bad = 0, tried = 0;
+    dt__stream random = dt__stream_of(11 + (uint64_t)_i, DT__FOR_USER);
+    test_join(path, folder, "net.tflite");
+    write_lite(nets[1], 0);
+    char *bytes = test_read_file(path, &n);
+    for (size_t i = (size_t)_i; i < n; i += 41) {
+        dt_module *m;
+        const char was = bytes[i];
+        bytes[i] = (char)dt__random_below(&random, 256);
+        test_write_file(path, bytes, n);
+        const dt_status s = dt_tflite_import(ctx, path, &m, NULL);
+        ck_assert(s == DT_OK || strlen(dt_error(ctx)) > 0);
+        bad += s != DT_OK;
+        tried++;
+        dt_module_free(m);
+        bytes[i] = was;
+    }
+    ck_assert_int_gt(bad, tried / 50);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(lite_of_floats)
+{
+    dt_export_summary summary;
+    dt_export_difference d[DT_MAX_OUT];
+    dt_model_info info;
+    int n;
+    test_join(path, folder, "net.tflite");
+    dt_module *m = list_net_create(ctx, nets[_i]), *imported;
+    TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
+    TEST_OK(ctx, dt_tflite_import(ctx, path, &imported, &info));
+    ck_assert(!dt_is_prepared(imported));
+    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
+    ck_assert_msg(d[0].relative <= 1e-6, "%g", d[0].relative);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(imported);
+    dt_module_free(m);
+}
+END_TEST
+
+/* All operators that are not read are in one error. */
+START_TEST(lite_refusals)
+{
+    dt_export_summary summary;
+    test_join(path, folder, "net.tflite");
+    dt_module *m = list_net_create(ctx, "  input: [6]\n  layers:\n"
+                                        "  - {linear: a, out: 4}\n  - {gelu: first}\n"
+                                        "  - {elu: second, from: a}\n"
+                                        "  - {add: sum, from: [first, second]}\n"),
+              *imported;
+    TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "GELU: the operator is not read",
+               dt_tflite_import(ctx, path, &imported, NULL));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "ELU: the operator is not read"));
+    dt_module_free(m);
+    test_write_text(path, "no model");
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "no TFLite model", dt_tflite_import(ctx, path, &imported, NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "no regular file",
+               dt_tflite_import(ctx, folder, &imported, NULL));
+    test_join(path, folder, "missing.tflite");
+    TEST_FAILS(ctx, DT_ERR_IO, "cannot open", dt_tflite_import(ctx, path, &imported, NULL));
+}
+END_TEST
+
+#define COUNT(list) ((int)(sizeof list / sizeof *list))
+
+Suite *test_import_quantized_suite(void)
+{
+    Suite *s = suite_create("import_quantized");
+    TCase *c = tcase_create("all");
+    tcase_add_checked_fixture(c, begin, end);
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, weights_keep_their_codes, 0, COUNT(weights));
+    tcase_add_test(c, as_floats);
+    tcase_add_test(c, results_between_layers_are_rounded);
+    tcase_add_test(c, operators_of_codes);
+    tcase_add_loop_test(c, refusals, 0, COUNT(refused));
+    tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets));
+    tcase_add_loop_test(c, lite_damage, 0, 4);
+    tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets));
+    tcase_add_test(c, lite_refusals);
+    suite_add_tcase(s, c);
+    return s;
+}
