@@ -229,6 +229,7 @@ static int check_weights(const cli_args *args)
     } of_graphs[] = {
         { CHECK, "check" },   { EXPECT, "expect" },   { TOLERANCE, "tolerance" }, { MEAN, "mean" },
         { LAYOUT, "layout" }, { CLASSES, "classes" }, { DEVIATION, "deviation" },
+        { BATCH, "batch" }, { FLOAT, "float" },
     };
     for (size_t i = 0; i < sizeof of_graphs / sizeof of_graphs[0]; i++) {
         if (args->option[of_graphs[i].option] == NULL) continue;

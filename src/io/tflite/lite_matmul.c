@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 /* BATCH_MATMUL of TFLite, of floats. Extents in front of the matrices broadcast. */
 #include "io/tflite/lite.h"
 
@@ -47,38 +46,6 @@ dt_status dt__vlite_matmul(dt__vlite_call *c)
         for (int64_t j = 0; j < k; j++) {
             sum +=
                 (double)a->f[(from * m + row) * k + j] * (double)b->f[(other * k + j) * n + column];
-=======
-/* BATCH_MATMUL of TFLite, of floats. */
-#include "io/tflite/lite.h"
-
-dt_status dt__vlite_matmul(dt__vlite_call *c)
-{
-    const dt__vlite_tensor *a = c->in[0], *b = c->in[1], *y = c->y;
-    DT__TRY(dt__vlite_floats(c));
-    if (a->rank < 2 || a->rank != b->rank || a->rank != y->rank || c->op->option[0] != 0 ||
-        c->op->option[1] != 0) {
-        return dt__vlite_refuse(c, "its operands are no matrices of one number of dimensions");
-    }
-    const int r = a->rank;
-    const int64_t m = a->dims[r - 2], k = a->dims[r - 1], n = b->dims[r - 1];
-    int64_t dims[DT__VLITE_RANK], batch = 1;
-    for (int d = 0; d < r - 2; d++) {
-        dims[d] = a->dims[d];
-        batch *= a->dims[d];
-        if (a->dims[d] != b->dims[d]) return dt__vlite_refuse(c, "its operands do not fit");
-    }
-    dims[r - 2] = m;
-    dims[r - 1] = n;
-    if (b->dims[r - 2] != k) return dt__vlite_refuse(c, "its operands do not fit");
-    DT__TRY(dt__vlite_wants(c, r, dims));
-    DT__TRY(dt__vlite_work(c, (double)y->count * (double)k));
-    for (int64_t i = 0; i < batch * m * n; i++) {
-        const int64_t image = i / (m * n), row = i / n % m, column = i % n;
-        double sum = 0;
-        for (int64_t j = 0; j < k; j++) {
-            sum += (double)a->f[(image * m + row) * k + j] *
-                   (double)b->f[(image * k + j) * n + column];
->>>>>>> h/c
         }
         y->f[i] = (float)sum;
     }
