@@ -276,11 +276,12 @@ typedef struct dt_onnx_options {
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
  * computes the same. The first dimension of every input is the batch, of any size, unless the
  * options say that there is none; the others must be numbers in the file. Layers have the paths of
- * their initializers ("features.0" of "features.0.weight"), else of their nodes. Random streams do not change. `options` NULL: nothing
- * is known. `info` (or NULL) receives how it was built, and in `data` what the options or the
- * file's metadata say of its numbers (docs/program.md); free it with dt_model_info_free. Errors:
- * IO; FORMAT (damaged, no ONNX file); UNSUPPORTED, naming the nodes that cannot be read; ARG
- * (options that do not fit the model, or that the file gives itself); NOMEM. */
+ * their initializers ("features.0" of "features.0.weight"), else of their nodes. Random streams do
+ * not change. `options` NULL: nothing is known. `info` (or NULL) receives how it was built, and in
+ * `data` what the options or the file's metadata say of its numbers (docs/program.md); free it with
+ * dt_model_info_free. Errors: IO; FORMAT (damaged, no ONNX file); UNSUPPORTED, naming the nodes
+ * that cannot be read; ARG (options that do not fit the model, or that the file gives itself);
+ * NOMEM. */
 DT_API dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                                 dt_module **out, dt_model_info *info);
 
