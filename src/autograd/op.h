@@ -74,7 +74,7 @@ static inline int64_t dt__rows(const dt_tensor *x)
     return rows;
 }
 
-/* The fields of a dt_op that has options: their type, their defaults and the table of their keys. */
+/* The fields of a dt_op that has options: their type, defaults and table of keys. */
 #define DT__OP_OPTIONS(type, first, table)                                                         \
     .options_size = sizeof(type), .defaults = &(first), .keys = table
 
