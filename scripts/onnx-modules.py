@@ -266,4 +266,8 @@ def main(detent, *words):
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    sys.exit(main(*sys.argv[1:]))
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # where the old exporter prints graphs that it refuses
+    status = main(*sys.argv[1:])
+    sys.stdout.flush()
+    sys.exit(status)

@@ -7,8 +7,6 @@ exports the module by torch.onnx, runs `detent import`, and compares the results
 PyTorch. Where they part, and onnxruntime is installed, the table says at which layer. The first
 dimension of every input is the batch. Needs torch, onnx and numpy, and onnxscript for
 dynamo=True."""
-import contextlib
-import io
 import os
 import subprocess
 import tempfile
@@ -56,9 +54,8 @@ def export(module, inputs, path, n_outputs, dynamo, opset):
     error = None
     for more in (batch, {}):
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # the old exporter prints its graph
-                torch.onnx.export(module, inputs, path, input_names=names, output_names=outputs,
-                                  opset_version=opset, dynamo=dynamo, verbose=False, **more)
+            torch.onnx.export(module, inputs, path, input_names=names, output_names=outputs,
+                              opset_version=opset, dynamo=dynamo, verbose=False, **more)
             return
         except Exception as refused:  # exporters raise what they like
             error = error or refused
