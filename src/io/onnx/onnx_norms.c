@@ -15,7 +15,7 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
     for (int i = 0; i < n; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
         if (v->count != x->shape.dims[0]) {
-            return dt__onnx_refuse(g, "%s has %lld numbers; %lld are wanted", paths[i],
+            return dt__onnx_refuse(g, "%s has %lld numbers; expected %lld", paths[i],
                                    (long long)v->count, (long long)x->shape.dims[0]);
         }
         DT__TRY(dt__onnx_weigh(g, l, paths[i], v));
@@ -59,7 +59,7 @@ static dt_status by_channel(dt__onnx *g, const dt__onnx_value *v, int64_t groups
     DT__TRY(dt__onnx_floats_of(g, v, "a weight", &from));
     const int64_t n = g->file->opset < 21 ? groups : channels;
     if (v->count != n) {
-        return dt__onnx_refuse(g, "a weight has %lld numbers; %lld are wanted", (long long)v->count,
+        return dt__onnx_refuse(g, "a weight has %lld numbers; expected %lld", (long long)v->count,
                                (long long)n);
     }
     *out = (dt__onnx_value){ .name = v->name };
@@ -105,7 +105,7 @@ static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, i
     bool fits = v->kind == DT__ONNX_CONSTANT && v->rank == rank;
     for (int k = 0; k < rank && fits; k++) fits = v->dims[k] == x->dims[axis - 1 + k];
     if (fits) return dt__onnx_weigh(g, l, path, v);
-    return dt__onnx_refuse(g, "whose %s is no constant of the dimensions from axis %d on", path,
+    return dt__onnx_refuse(g, "whose %s is not a constant of the dimensions from axis %d on", path,
                            axis - g->front);
 }
 

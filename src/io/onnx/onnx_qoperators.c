@@ -215,7 +215,7 @@ static dt_status add_step(expanding *e, const step *s)
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
-dt_status dt__onnx_expand(dt__onnx *g)
+dt_status dt__onnx_expand_codes(dt__onnx *g)
 {
     const DtOnnx__Graph *from = g->graph;
     size_t found = 0;

@@ -64,7 +64,7 @@ static dt_status read_zeros(dt__onnx *g, int type, dt__onnx_codes *q)
         const double z = zero == NULL ? 0 : dt__onnx_number_at(zero, i).value;
         if (q->bits == 32 && z != 0) return dt__onnx_refuse(g, "of int32 with a zero point");
         if (q->bits < 32 && !dt__onnx_round(type, &(double){ z })) {
-            return dt__onnx_refuse(g, "whose zero point is no code");
+            return dt__onnx_refuse(g, "whose zero point is not a code");
         }
         to[i] = (int8_t)((int)z - offset_of(type));
     }

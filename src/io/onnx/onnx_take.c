@@ -114,7 +114,8 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
     const int first = 1 - g->front;
     if (c->count < 1 || c->rank >= DT_MAX_RANK ||
         (first == 1 && (c->rank < 1 || c->dims[0] != 1))) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is wanted", c->name);
+        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
+                               c->name);
     }
     for (int i = first; i < c->rank; i++) shape.dims[shape.rank++] = c->dims[i];
     DT__TRY(zeros(g, like, c->count, &l));

@@ -341,7 +341,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
 
 dt_status dt__onnx_walk(dt__onnx *g)
 {
-    DT__TRY(dt__onnx_expand(g));
+    DT__TRY(dt__onnx_expand_codes(g));
     DT__TRY(check_operators(g));
     if (g->graph->n_quantization_annotation > 0) {
         dt__say(g->ctx, "%s: notes on quantization are left out; they change no value",

@@ -191,7 +191,7 @@ static dt_status padded_value(dt__lite_import *m, const dt__vlite_op *o, double 
     if (o->n_in < 3) return DT_OK;
     DT__TRY(dt__lite_constant_of(m, o, 2, &v));
     if (v->count != 1 || (v->f == NULL && !dt__vlite_is_coded(v))) {
-        return dt__onnx_refuse(m->g, "its padding is no number");
+        return dt__onnx_refuse(m->g, "its padding is not a number");
     }
     *value = v->f != NULL ? (double)v->f[0] : (double)(v->q[0] - v->zero[0]) * (double)v->scale[0];
     return DT_OK;

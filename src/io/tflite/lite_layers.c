@@ -35,7 +35,7 @@ dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt
     const bool last =
         dt__lite_tensor_of(m, o->in[i])->rank == 4 && p->axis[1] == 2 && p->axis[2] == 3;
     *out = p->layer;
-    return last ? DT_OK : dt__onnx_refuse(m->g, "its input %d is no image of 4 dimensions", i);
+    return last ? DT_OK : dt__onnx_refuse(m->g, "its input %d is not an image of 4 dimensions", i);
 }
 
 /* The result is that of a layer, with dimensions as those of `like`; it must have the extents that

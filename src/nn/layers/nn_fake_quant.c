@@ -99,6 +99,7 @@ static const dt__layer_case cases[] = {
       .n_y = 5, .y = { 1, 0.5, -0.5, -14, 113.5 }, .rough = true },
     { "a batch", make_fine, .in = { { { 3, 4 } } } },
     { "a scale of 0", make_zero, .fails = DT_ERR_ARG, .says = "fake_quant: scale is 0" },
-    { "a zero point that is no code", make_far, .fails = DT_ERR_ARG, .says = "zero_point is 128" },
+    { "a zero point that is not a code", make_far, .fails = DT_ERR_ARG,
+      .says = "zero_point is 128" },
 };
 DT__LAYER_CASES(fake_quant, cases)
