@@ -508,7 +508,7 @@ START_TEST(mistakes_are_refused)
                dt_export(m, &info, "c", &options, folder, NULL));
     options.context = 5;
     options.text = true;
-    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "no language model with a tokenizer",
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "not a language model with a tokenizer",
                dt_export(m, &info, "c", &options, folder, NULL));
     dt_module_free(m);
 }

@@ -307,7 +307,7 @@ START_TEST(experts_out_of_range_are_refused)
     ck_assert_int_eq(dt_error_status(ctx), DT_ERR_STATE);
     TEST_FAILS(ctx, DT_ERR_STATE, "is an expert", dt_set_grouped(m));
     ck_assert_ptr_null(dt_grouped_expert(plain, 0));
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "no grouped parameter but f32[3,4]"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "not a grouped parameter but f32[3,4]"));
     dt_tensor_free(plain);
     dt_tensor_free(m);
     dt_tensor_free(w);

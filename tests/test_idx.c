@@ -279,7 +279,7 @@ START_TEST(wrong_headers)
         uint8_t value;
         const char *text;
     } cases[] = {
-        { 0, 1, "no IDX file" },     { 1, 1, "no IDX file" },     { 0, 0x89, "no IDX file" },
+        { 0, 1, "not an IDX file" }, { 1, 1, "not an IDX file" }, { 0, 0x89, "not an IDX file" },
         { 2, 0, "type byte 00" },    { 2, 9, "type byte 09" },    { 2, 0x0b, "type byte 0b" },
         { 2, 0x0c, "type byte 0c" }, { 2, 0x0d, "type byte 0d" }, { 2, 0x0e, "type byte 0e" },
         { 2, 0xff, "type byte ff" }, { 3, 0, "rank 0" },          { 3, 1, "swapped" },
@@ -299,8 +299,8 @@ START_TEST(wrong_headers)
         const size_t size = pack(bad, IMAGES_SIZE, packed, sizeof packed);
         expect_images(&b, packed, size, cases[i].text);
     }
-    expect_images(&b, "\x89PNG\r\n\x1a\n", 8, "no IDX file");
-    expect_images(&b, "label,1x1\n", 10, "no IDX file");
+    expect_images(&b, "\x89PNG\r\n\x1a\n", 8, "not an IDX file");
+    expect_images(&b, "label,1x1\n", 10, "not an IDX file");
     expect_images(&b, good_labels, LABELS_SIZE, "swapped");
     test_write_file(b.images, b.good, IMAGES_SIZE);
     test_write_file(b.labels, b.good, IMAGES_SIZE);

@@ -162,8 +162,8 @@ END_TEST
 START_TEST(names_are_checked)
 {
     dt_module *m = small_net();
-    TEST_FAILS(ctx, DT_ERR_ARG, "no name", dt_module_add(m, "", linear(1, 1)));
-    TEST_FAILS(ctx, DT_ERR_ARG, "no name", dt_module_add(m, NULL, linear(1, 1)));
+    TEST_FAILS(ctx, DT_ERR_ARG, "not a name", dt_module_add(m, "", linear(1, 1)));
+    TEST_FAILS(ctx, DT_ERR_ARG, "not a name", dt_module_add(m, NULL, linear(1, 1)));
     TEST_FAILS(ctx, DT_ERR_ARG, "a.b", dt_module_add(m, "a.b", linear(1, 1)));
     TEST_FAILS(ctx, DT_ERR_ARG, "taken", dt_module_add(m, "0", linear(1, 1)));
     dt_module *first = dt_module_at(m, "0");
@@ -657,7 +657,7 @@ START_TEST(loading_checks_first)
     from[1].x = NULL;
     TEST_FAILS(ctx, DT_ERR_ARG, "no tensor", dt_module_load(m, from, 2));
     from[1] = (dt_named){ NULL, b };
-    TEST_FAILS(ctx, DT_ERR_ARG, "no name", dt_module_load(m, from, 2));
+    TEST_FAILS(ctx, DT_ERR_ARG, "has no name", dt_module_load(m, from, 2));
     from[1] = (dt_named){ "bias", b };
     dt_tensor *y = dt_forward(t, m, dt_param(m, "weight"));
     ck_assert_ptr_nonnull(y);
@@ -724,11 +724,11 @@ START_TEST(convolutions_refuse_bad_options)
 {
     dt_module *m = (void *)&ctx;
     dt_conv_layer l = doubling;
-    TEST_FAILS(ctx, DT_ERR_ARG, "conv2d: output_padding is 2, 0...0",
+    TEST_FAILS(ctx, DT_ERR_ARG, "conv2d: output_padding is 2, expected 0...0",
                dt_conv2d_create(ctx, &l, &m));
     ck_assert_ptr_null(m);
     l.conv.output_padding[1] = 3;
-    TEST_FAILS(ctx, DT_ERR_ARG, "output_padding is 3, 0...2",
+    TEST_FAILS(ctx, DT_ERR_ARG, "output_padding is 3, expected 0...2",
                dt_conv_transpose2d_create(ctx, &l, &m));
     l = doubling;
     l.conv.groups = 4;

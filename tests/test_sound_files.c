@@ -205,7 +205,7 @@ START_TEST(refused)
         { 24, "\0\0\0\0", 4, "0 samples a second" },
         { 34, "\x28\0", 2, "40 bits" },
         { 32, "\7\0", 2, "7 bytes for all channels" },
-        { 40, "\7\0", 2, "no multiple" },
+        { 40, "\7\0", 2, "not a multiple" },
         { 36, "LIST\xff\xff\xff\xff", 8, "cut short" },
         { 16, "\4\0\0\0", 4, "a format chunk of 4 bytes" },
     };

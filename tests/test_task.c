@@ -269,10 +269,10 @@ START_TEST(outputs_must_fit)
         dt_target has, wanted;
         const char *words;
     } bad[] = {
-        { DT_TARGET_CLASS, DT_TARGET_IMAGE, "f32[16,3]; the targets want f32[16,1,2,3]" },
-        { DT_TARGET_IMAGE, DT_TARGET_MASK, "f32[16,1,2,3]; the targets want f32[16,3,2,3]" },
-        { DT_TARGET_MASK, DT_TARGET_IMAGE, "f32[16,3,2,3]; the targets want f32[16,1,2,3]" },
-        { DT_TARGET_MASK, DT_TARGET_CLASS, "the targets want f32[16,3]" },
+        { DT_TARGET_CLASS, DT_TARGET_IMAGE, "f32[16,3]; the targets require f32[16,1,2,3]" },
+        { DT_TARGET_IMAGE, DT_TARGET_MASK, "f32[16,1,2,3]; the targets require f32[16,3,2,3]" },
+        { DT_TARGET_MASK, DT_TARGET_IMAGE, "f32[16,3,2,3]; the targets require f32[16,1,2,3]" },
+        { DT_TARGET_MASK, DT_TARGET_CLASS, "the targets require f32[16,3]" },
     };
     open_ctx();
     dt_module *m;

@@ -226,7 +226,7 @@ START_TEST(classes)
     const dt_reals zero = { 1, { 0 } }, one = { 1, { 1 } };
     TEST_OK(ctx, dt_dataset_normalize(images, &zero, &one));
     TEST_OK(ctx, dt_dataset_denoise(images, 0));
-    TEST_FAILS(ctx, DT_ERR_ARG, "no labels", dt_confusion(images, four, &counts));
+    TEST_FAILS(ctx, DT_ERR_ARG, "not labels", dt_confusion(images, four, &counts));
     dt_dataset_free(images);
     dt_tensor_free(four);
     dt_tensor_free(narrow);
@@ -308,7 +308,7 @@ START_TEST(anomalies)
     TEST_FAILS(ctx, DT_ERR_ARG, "example 4 (counted from 0) is 2", dt_dataset_anomaly(d));
     dt_dataset_free(d);
     d = sample_counted(ctx, 4, 2, 2, 2);
-    TEST_FAILS(ctx, DT_ERR_ARG, "images: arrays", dt_dataset_anomaly(d));
+    TEST_FAILS(ctx, DT_ERR_ARG, "images: expected arrays", dt_dataset_anomaly(d));
     dt_dataset_free(d);
     close_ctx();
 }

@@ -196,9 +196,9 @@ START_TEST(token_files_refuse)
     TEST_FAILS(ctx, DT_ERR_ARG, "3 bytes", dt_tokens_write(ctx, path, ids, 1, 3));
     ck_assert(!test_file_exists(path));
     TEST_FAILS(ctx, DT_ERR_IO, "a.bin", dt_tokens_open(ctx, path, 0, &t));
-    TEST_FAILS(ctx, DT_ERR_IO, "no regular file", dt_tokens_open(ctx, folder, 0, &t));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a regular file", dt_tokens_open(ctx, folder, 0, &t));
     test_write_file(path, "abc", 3);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no multiple", dt_tokens_open(ctx, path, 0, &t));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "not a multiple", dt_tokens_open(ctx, path, 0, &t));
     TEST_FAILS(ctx, DT_ERR_ARG, "3 bytes", dt_tokens_open(ctx, path, 3, &t));
     test_write_file(path, "", 0);
     TEST_OK(ctx, dt_tokens_open(ctx, path, 0, &t));

@@ -203,6 +203,7 @@ static const body bodies[] = {
     ROWS(log_softmax, ""),
     ROWS(affine, ""),
     IMAGES(mix, ", dim: 2, out: 5"),
+    IMAGES(fake_quant, ", scale: 0.25"),
     SIGNALS(max_pool1d, ", kernel: 3, stride: 1"),
     IMAGES(max_pool2d, ", kernel: 2, stride: 1"),
     SIGNALS(avg_pool1d, ", kernel: 2, stride: 1"),

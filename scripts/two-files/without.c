@@ -33,6 +33,19 @@ dt_status dt__gguf_read(dt_file *file)
                    file->path);
 }
 
+bool dt__is_numpy(const dt_file *file)
+{
+    return file->size >= 6 &&
+           (memcmp(file->bytes, "\x93NUMPY", 6) == 0 || memcmp(file->bytes, "PK\3\4", 4) == 0);
+}
+
+dt_status dt__numpy_read(dt_file *file)
+{
+    return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
+                   "'%s' is a file of NumPy, which only the whole library reads, not detent.c",
+                   file->path);
+}
+
 dt_status dt_tokenizer_parse(dt_ctx *ctx, const char *text, size_t bytes, const char *name,
                              dt_tokenizer **out)
 {

@@ -157,8 +157,8 @@ static bool is_tflite(const char *path)
 /* Options that say what an ONNX file does not. */
 static int check_tflite(const cli_args *args)
 {
-    static const int options[] = { CHECK, EXPECT,  TOLERANCE, MEAN, DEVIATION,
-                                   CLASSES, LAYOUT, BATCH, FLOAT };
+    static const int options[] = { CHECK,   EXPECT, TOLERANCE, MEAN, DEVIATION,
+                                   CLASSES, LAYOUT, BATCH,     FLOAT };
     for (size_t i = 0; i < sizeof options / sizeof *options && is_tflite(args->words[0]); i++) {
         if (args->option[options[i]] == NULL) continue;
         return cli_fail(args, CLI_USAGE, "%s: a .tflite file takes no option but -o and --quiet",
@@ -227,9 +227,9 @@ static int check_weights(const cli_args *args)
         int option;
         const char *name;
     } of_graphs[] = {
-        { CHECK, "check" },   { EXPECT, "expect" },   { TOLERANCE, "tolerance" }, { MEAN, "mean" },
-        { LAYOUT, "layout" }, { CLASSES, "classes" }, { DEVIATION, "deviation" },
-        { BATCH, "batch" }, { FLOAT, "float" },
+        { CHECK, "check" },         { EXPECT, "expect" }, { TOLERANCE, "tolerance" },
+        { MEAN, "mean" },           { LAYOUT, "layout" }, { CLASSES, "classes" },
+        { DEVIATION, "deviation" }, { BATCH, "batch" },   { FLOAT, "float" },
     };
     for (size_t i = 0; i < sizeof of_graphs / sizeof of_graphs[0]; i++) {
         if (args->option[of_graphs[i].option] == NULL) continue;
