@@ -187,8 +187,8 @@ dt_status dt__run_validate(dt__run *r)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Restarts the stage from the state of the best evaluation. Counters are kept, except the counter of
- * the averages, which is restored with the state. */
+/* Restarts the stage from the state of the best evaluation. Counters are kept, except that of the
+ * averages, which is restored with the state. */
 static dt_status go_back(dt__run *r)
 {
     char path[DT__RUN_PATH];
