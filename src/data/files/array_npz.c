@@ -175,8 +175,8 @@ static dt_status find_member(const dt__array_file *a, member *m)
     DT__TRY(walk(a, note, &s));
     if (s.found == 1) return DT_OK;
     if (a->part == NULL) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one",
-                              s.found, a->name);
+        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one", s.found,
+                              a->name);
     }
     return dt__array_fail(a, DT_ERR_FORMAT, "%s array of this name",
                           s.found == 0 ? "no" : "more than one");

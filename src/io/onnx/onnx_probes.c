@@ -155,8 +155,8 @@ static dt_tensor *see(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
     const dt_tensor *y = dt_contiguous(t, x);
     if (y == NULL) return NULL;
     if (y->rank != p->rank) return x;
-    p->all->status = dt__onnx_compare(p->all->expected, p->expected, y, p->axis,
-                                      p->all->no_batch, &p->difference);
+    p->all->status = dt__onnx_compare(p->all->expected, p->expected, y, p->axis, p->all->no_batch,
+                                      &p->difference);
     return x;
 }
 
