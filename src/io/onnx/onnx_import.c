@@ -103,9 +103,17 @@ static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, int n_out
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_module *m)
+/* The module of a layer; *next is the child that is looked at first, as most follow one another. */
+static dt_module *module_of(dt_module *m, const char *name, int64_t *next)
 {
-    dt_module *own = dt_module_at(m, l->name);
+    if (*next < m->n_children && strcmp(m->children[*next]->name, name) == 0) {
+        return m->children[(*next)++];
+    }
+    return dt_module_at(m, name);
+}
+
+static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_module *own)
+{
     if (own == NULL) return dt_error_status(g->ctx);
     for (int i = 0; i < l->n_weights; i++) {
         const dt__onnx_weight *w = &l->weight[i];
@@ -123,9 +131,10 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
 
 static dt_status load(const dt__onnx *g, dt_module *m)
 {
+    int64_t next = 0;
     for (int64_t i = 0; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];
-        if (l->live && l->node != NULL) DT__TRY(load_layer(g, l, m));
+        if (l->live && l->node != NULL) DT__TRY(load_layer(g, l, module_of(m, l->name, &next)));
     }
     return DT_OK;
 }

@@ -72,8 +72,9 @@ static dt_status give_input(const dt__onnx_codes *q, dt_module *own)
 
 static dt_status give_layer(dt__onnx *g, const dt__onnx_layer *l, dt_module *m)
 {
-    dt_module *own = dt_module_at(m, l->name);
     char text[DT__MESSAGE_SIZE];
+    if (l->codes == NULL && l->input == NULL) return DT_OK;
+    dt_module *own = dt_module_at(m, l->name);
     if (own == NULL) return dt_error_status(g->ctx);
     dt_status s = l->codes == NULL ? DT_OK : give_weight(g, l, own);
     if (s == DT_OK && l->input != NULL) s = give_input(l->input, own);
