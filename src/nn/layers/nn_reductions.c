@@ -103,11 +103,14 @@ static dt_tensor *prod_over(dt_tape *t, const void *options, dt_tensor *const *i
     return one_by_one(t, reduce_of(options), in[0], product);
 }
 
+/* The sum is at least the smallest float, so that the gradient where all elements are 0 is 0,
+ * not 0/0; the norm there is 3.7e-23. */
 static dt_tensor *l2_norm_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
     if (dims_of(t, in[0], reduce_of(options)) == 0) return NULL;
-    return dt_sqrt(t, dt_sum(t, dt_square(t, in[0]), reduce_of(options)));
+    dt_tensor *sum = dt_sum(t, dt_square(t, in[0]), reduce_of(options));
+    return dt_sqrt(t, dt_clamp(t, sum, 0x1p-149, INFINITY));
 }
 
 /* m + log(sum of e^(x - m)) for the maximum m, which is finite where all elements are -inf */
@@ -240,6 +243,8 @@ static const dt__layer_case cases[] = {
       .in = { { { 1, 7 }, .given = true, .values = { 1, 2, 3, -4, 5, 6, 7 } } }, .n_y = 1,
       .y = { -5040 } },
     { "l2_norm", made_l2_norm_l2_norm, GIVEN(1, 2, -2, 4), .n_y = 1, .y = { 5 } },
+    { "l2_norm of zeros", made_l2_norm_l2_norm, GIVEN(0, 0, 0, 0), .n_y = 1,
+      .y = { 3.743392066509216e-23 } },
     { "logsumexp", made_logsumexp_logsumexp, GIVEN(1, 2, 3, -4), .n_y = 1,
       .y = { 3.4082124017544171 } },
     { "logsumexp of large values", made_logsumexp_logsumexp, GIVEN(1000, 1000, 1000, 1000),
