@@ -17,6 +17,11 @@
 #define TRAIN                                                                                      \
     "train: {epochs: 2, batch_size: 16, optimizer: {name: adamw, lr: 3e-3}, "                      \
     "checkpoint: {every_steps: 5}"
+#define LAYERS(outputs)                                                                            \
+    "run: {dir: unset, seed: 3}\n"                                                                 \
+    "model: {family: layers, input: [12], layers: [{linear: a, out: 16, activation: relu}, "       \
+    "{linear: b, out: " outputs "}, "                                                              \
+    "{affine: unit, shape: [" outputs "], trained: false, of_targets: true}]}\n"
 #define QAT "}\nqat: {start_step: 8}\n"
 
 static const struct {
@@ -43,6 +48,9 @@ static const struct {
       "data: {format: sounds, features: {kind: mfcc, frame_ms: 200, step_ms: 133, bins: 20}, "
       "standardize: true, train_count: 200, test_count: 60}\n" TRAIN QAT,
       { "accuracy", "top5", "macro_f1", "loss" } },
+    { LAYERS("2") "data: {format: table, task: regression, standardize: true, train_count: 200, "
+                  "test_count: 60}\n" TRAIN QAT,
+      { "r2", "mae", "rmse", "mse" } },
 };
 
 #define RUNS ((int)(sizeof runs / sizeof runs[0]))
@@ -218,6 +226,63 @@ START_TEST(accumulation)
 }
 END_TEST
 
+/* ---- layers of the targets' unit ------------------------------------------------------------- */
+
+/* Mean and deviation of target c of the recipe's training data, in two passes. */
+static void measure(dt_dataset *train, int c, double *mean, double *deviation)
+{
+    const int64_t n = dt_dataset_count(train);
+    dt_loader_options options = dt_loader_defaults();
+    options.batch_size = n;
+    dt_loader *loader;
+    dt_tensor *x, *t;
+    ck_assert_int_eq(dt_loader_create(train, &options, &loader), DT_OK);
+    ck_assert_int_eq(dt_loader_next(loader, &x, &t), DT_OK);
+    long double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += (long double)((const float *)dt_data(t))[2 * i + c];
+    *mean = (double)(sum / (long double)n);
+    for (int64_t i = 0; i < n; i++) {
+        const long double e = (long double)((const float *)dt_data(t))[2 * i + c] - sum / n;
+        squares += e * e;
+    }
+    *deviation = sqrt((double)(squares / (long double)n));
+    dt_loader_free(loader);
+}
+
+START_TEST(unit_of_targets)
+{
+    char folder[TEST_PATH], dir[TEST_PATH], path[TEST_PATH];
+    test_folder(folder);
+    job j = { .recipe = runs[9].recipe, .dir = in(dir, folder, "run") };
+    run(&j);
+    dt_ctx *ctx = sample_context(1);
+    const char *const overrides[] = { "run.dir=none" };
+    const dt_recipe_source source = { .path = "array.yaml",
+                                      .text = runs[9].recipe,
+                                      .bytes = strlen(runs[9].recipe),
+                                      .overrides = overrides,
+                                      .n_overrides = 1 };
+    dt_recipe *recipe;
+    dt_dataset *part[3] = { NULL };
+    dt_module *model;
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_OK(ctx, dt_recipe_open_data(recipe, NULL, &part[0], &part[1], &part[2]));
+    TEST_OK(ctx, dt_model_load(ctx, in(path, dir, "model.safetensors"), &model, NULL));
+    for (int c = 0; c < 2; c++) {
+        double mean, deviation;
+        measure(part[0], c, &mean, &deviation);
+        const float *scale = dt_data(dt_param(model, "unit.weight"));
+        const float *bias = dt_data(dt_param(model, "unit.bias"));
+        TEST_NEAR(bias[c], mean, 1e-6, 1e-6);
+        TEST_NEAR(scale[c], deviation, 1e-6, 1e-6);
+    }
+    for (int i = 0; i < 3; i++) dt_dataset_free(part[i]);
+    dt_module_free(model);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static const struct {
@@ -242,6 +307,9 @@ static const struct {
       "'data.task' regression needs 'data.format' tensors or table" },
     { 0, { "train.label_smoothing=0.1" }, "is for labels" },
     { 8, { "data.features.coefficients=30" }, "data.features.coefficients is 30" },
+    { 9, { "data.task=classification" }, "of targets, which requires data.task: regression" },
+    { 9, { "model.layers.2.shape=[1]" }, "its shape has 1 elements, but the data have 2 targets" },
+    { 9, { "model.layers.2.trained=true" }, "requires a scale and a bias that are not trained" },
     { 0, { "data.features={kind: mfcc}" }, "'data.features' belongs to sounds and tensors" },
 };
 
@@ -307,6 +375,7 @@ Suite *test_array_runs_suite(void)
     tcase_add_test(c, confusion);
     tcase_add_test(c, weights_are_relative);
     tcase_add_loop_test(c, accumulation, 3, 7);
+    tcase_add_test(c, unit_of_targets);
     tcase_add_loop_test(c, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(c, all_errors_at_once);
     suite_add_tcase(s, c);

@@ -348,10 +348,13 @@ typedef struct dt_affine_options {
     dt_ints shape;    /* of weight and bias; broadcasts to an example: [channels, 1, 1] */
     bool scale, bias; /* which of them exist */
     bool trained;     /* they are parameters; false: buffers */
+    /* A run that draws new weights sets them to the deviation and the mean of its training targets,
+     * so that the layers before work on numbers near 1; not trained, with scale and bias. */
+    bool of_targets;
 } dt_affine_options;
 
-/* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither of them, an extent below 1);
- * in forward SHAPE. */
+/* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither of them, an extent below 1,
+ * of_targets with parameters or one of them alone); in forward SHAPE. */
 DT_API dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out);
 
 typedef struct dt_mix_options {

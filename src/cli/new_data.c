@@ -325,10 +325,21 @@ static void add_input(cli_text *out, int rank, const int64_t *dims)
     cli_text_add(out, "]\n  layers:\n");
 }
 
-static void add_dense(cli_text *out)
+/* Batch norm helped tables of 1,000 rows and more, and cost smaller ones accuracy
+ * (docs/results.md). */
+static void add_dense(cli_text *out, int64_t rows)
 {
-    static const char line[] = "    - {linear: l%d, out: 64, norm: batch, activation: relu}\n";
-    for (int i = 1; i <= 2; i++) cli_text_add(out, line, i);
+    const char *norm = rows < NEW_SMALL_TABLE ? "" : "norm: batch, ";
+    for (int i = 1; i <= 2; i++) {
+        cli_text_add(out, "    - {linear: l%d, out: 64, %sactivation: relu}\n", i, norm);
+    }
+}
+
+const char *new_weight_decay(const dt_dataset *train)
+{
+    int64_t dims[DT_MAX_RANK - 1];
+    if (dt_dataset_input_shape(train, dims) != 1) return "0.01";
+    return dt_dataset_count(train) < NEW_SMALL_TABLE ? "5" : "1";
 }
 
 static void add_signal(cli_text *out)
@@ -410,7 +421,13 @@ void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out)
     else if (rank == 3 && dims[1] >= 8 && dims[2] >= 8) add_planes(out);
     else if (rank > 1) cli_text_add(out, "    - flatten\n");
     if (rank == 1 || (rank == 2 && dims[0] < 16) || (rank == 3 && (dims[1] < 8 || dims[2] < 8))) {
-        add_dense(out);
+        add_dense(out, dt_dataset_count(train));
     }
-    cli_text_add(out, "    - {linear: head, out: %lld}\n", (long long)dt_dataset_outputs(train));
+    const long long outputs = (long long)dt_dataset_outputs(train);
+    cli_text_add(out, "    - {linear: head, out: %lld}\n", outputs);
+    if (strcmp(d->task, "regression") != 0) return;
+    cli_text_add(out,
+                 "    # y = x deviation + mean of the training targets\n"
+                 "    - {affine: unit, shape: [%lld], trained: false, of_targets: true}\n",
+                 outputs);
 }

@@ -391,10 +391,10 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
                      (long long)updates);
     cli_text_add(out,
                  "  batch_size: %d\n"
-                 "  optimizer: {name: adamw, lr: %s, weight_decay: 0.01}\n"
+                 "  optimizer: {name: adamw, lr: %s, weight_decay: %s}\n"
                  "  schedule: {name: cosine, warmup_steps: %lld}\n"
                  "  clip_grad_norm: 1.0\n",
-                 batch_size(d, train), d->language ? "1e-3" : "2e-3",
+                 batch_size(d, train), d->language ? "1e-3" : "2e-3", new_weight_decay(train),
                  (long long)(updates / 20 + 1));
     if (!quantized) return;
     cli_text_add(out,

@@ -3,7 +3,17 @@
  * be absent. They are parameters, or, if they are not trained, buffers. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
+#include "nn/layers/affine.h"
 #include "nn/module.h"
+
+typedef struct affine {
+    bool of_targets;
+} affine;
+
+bool dt__affine_of_targets(const dt_module *m)
+{
+    return m->type == &dt__nn_affine && ((const affine *)m->state)->of_targets;
+}
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
@@ -31,6 +41,7 @@ static dt_status build(dt_module *m, const dt_affine_options *o)
     dt_status (*const add)(dt_module *, const char *, int, const int64_t *, dt_tensor **) =
         o->trained ? dt__new_param : dt__new_buffer;
     dt_tensor *x;
+    ((affine *)m->state)->of_targets = o->of_targets;
     if (o->scale) DT__TRY(add(m, "weight", o->shape.n, o->shape.v, &x));
     if (o->scale) DT__TRY(dt_fill(x, 1.0));
     return o->bias ? add(m, "bias", o->shape.n, o->shape.v, &x) : DT_OK;
@@ -50,8 +61,12 @@ dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_mod
     if (!options->scale && !options->bias) {
         return dt_fail(ctx, DT_ERR_ARG, "affine: neither a scale nor a bias");
     }
+    if (options->of_targets && (options->trained || !options->scale || !options->bias)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "affine: of_targets requires a scale and a bias that are not trained");
+    }
     dt_module *m;
-    DT__TRY(dt_module_create(ctx, &dt__nn_affine, 0, &m));
+    DT__TRY(dt_module_create(ctx, &dt__nn_affine, sizeof(affine), &m));
     return dt__layer_done(build(m, options), m, out);
 }
 
@@ -69,6 +84,10 @@ static const dt_key layer_keys[] = {
       .text = "whether it has an addend, initially 0" },
     { "trained", DT_KEY_BOOL, AT(trained), .fallback = "true",
       .text = "whether they are parameters; if not, they stay as they are" },
+    { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
+      .text =
+          "training that draws new weights sets scale and bias to the deviation and the mean of "
+          "its targets (data.task: regression); trained must be false" },
     { 0 },
 };
 
@@ -89,6 +108,9 @@ MAKE(scale, .shape = { 1, { 3 } }, .scale = true, .trained = true)
 MAKE(bias, .shape = { 1, { 1 } }, .bias = true, .trained = true)
 MAKE(fixed, .shape = { 1, { 1 } }, .scale = true, .bias = true)
 MAKE(neither, .shape = { 1, { 1 } })
+MAKE(of_targets, .shape = { 1, { 3 } }, .scale = true, .bias = true, .of_targets = true)
+MAKE(trained_targets, .shape = { 1, { 3 } }, .scale = true, .bias = true, .trained = true,
+     .of_targets = true)
 MAKE(empty, .shape = { 1, { 0 } }, .scale = true)
 MAKE(long, .shape = { 8, { 1, 1, 1, 1, 1, 1, 1, 1 } }, .scale = true)
 
@@ -106,6 +128,10 @@ static const dt__layer_case cases[] = {
     { "a scale", make_scale, .in = { { { 2, 4, 3 } } }, .state = "weight" },
     { "one addend", make_bias, .in = { { { 2, 4, 3 } } }, .state = "bias" },
     { "not trained", make_fixed, .in = { { { 2, 3 } } }, .state = "!weight !bias", .fixed = true },
+    { "of targets", make_of_targets, .in = { { { 2, 3 } } }, .state = "!weight !bias",
+      .fixed = true },
+    { "of targets, trained", make_trained_targets, .fails = DT_ERR_ARG,
+      .says = "affine: of_targets requires" },
     { "another width", make_scale, .in = { { { 2, 4 } } }, .state = "weight", .fails = DT_ERR_SHAPE,
       .says = "mul" },
     { "a larger result", make_both, .in = { { { 2, 1, 3 } } }, .state = "weight bias",

@@ -1,5 +1,6 @@
 /* The parts of a run, for src/train alone. run.c calls them in order:
  *     run_setup.c    data, model, optimizer
+ *     run_affine.c   layers that scale outputs as the training targets are
  *     run_check.c    errors that are found before anything is written
  *     run_packed.c   model.pack: packed weights under the adapters
  *     run_folder.c   run.dir and its small files
@@ -225,6 +226,12 @@ dt_status dt__run_plain_model(dt__run *r, dt_module **out); /* without adapters 
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage);
 void dt__run_end_stage(dt__run *r);
 dt_status dt__run_loader(dt__run *r);
+
+/* ---- run_affine.c ---- */
+
+/* Sets the layers `affine` of targets of a model with new weights. CONFIG where they do not fit the
+ * training data. */
+dt_status dt__run_set_affine(dt__run *r, dt_module *m);
 
 /* ---- run_check.c ---- */
 

@@ -25,8 +25,9 @@ static dt_status make_model(dt__run *r, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
     DT__TRY(create_model(r, out));
-    if (m->init == NULL) return DT_OK;
-    const dt_status status = dt_model_load_renamed(*out, m->init, m->map, m->n_map);
+    const dt_status status = m->init == NULL
+                                 ? dt__run_set_affine(r, *out)
+                                 : dt_model_load_renamed(*out, m->init, m->map, m->n_map);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
