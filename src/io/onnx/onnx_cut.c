@@ -1,36 +1,62 @@
 /* Nodes that join values, cut them and repeat them: Concat, Slice, Split, Gather, Tile, Expand. */
 #include "io/onnx/onnx.h"
 
+/* The parts of a Concat as layers, whose dimensions are those of *like. */
+static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **part)
+{
+    const int n = (int)g->node->n_input;
+    bool first = true;
+    for (int i = 0; i < n; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, i);
+        if (v == NULL) return dt__onnx_refuse(g, "an input is absent");
+        if (v->kind != DT__ONNX_COMPUTED) continue;
+        dt__onnx_value x = *v;
+        DT__TRY(dt__onnx_ordered(g, &x));
+        part[i] = dt__onnx_maker(g, &x);
+        if (!first && !dt__onnx_alike(like, &x)) {
+            return dt__onnx_refuse(g, "of values whose batches are dimensions %d and %d",
+                                   dt__onnx_batch_at(like), dt__onnx_batch_at(&x));
+        }
+        *like = x;
+        first = false;
+    }
+    for (int i = 0; i < n; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, i);
+        dt__onnx_value own = { .name = v->name };
+        if (v->kind == DT__ONNX_COMPUTED) continue;
+        if (v->rank + g->front != like->rank) {
+            return dt__onnx_refuse(g, "of a constant of %d dimensions", v->rank);
+        }
+        DT__TRY(dt__onnx_arranged(g, like, v, &own));
+        DT__TRY(dt__onnx_given(g, dt__onnx_maker(g, like), &own, &part[i]));
+    }
+    return DT_OK;
+}
+
 /* A layer reads at most DT_MAX_IN others, so longer lists are joined step by step. */
 dt_status dt__onnx_concat(dt__onnx *g)
 {
-    dt__onnx_layer *l = NULL, *x = NULL, *like = NULL;
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_layer *l = NULL;
+    dt__onnx_value like;
+    const int64_t n = (int64_t)g->node->n_input;
+    dt__onnx_layer **part = dt__onnx_memory(g, n, sizeof *part);
     int axis;
-    for (size_t i = 0; i < g->node->n_input; i++) {
-        v = dt__onnx_in(g, (int)i);
-        if (v == NULL) return dt__onnx_refuse(g, "an input is absent");
-        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &like));
-    }
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like->shape.rank + 1, &axis));
-    if (axis == 0) return dt__onnx_refuse(g, "along the batch");
-    for (size_t i = 0; i < g->node->n_input; i++) {
-        v = dt__onnx_in(g, (int)i);
-        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &x));
-        else DT__TRY(dt__onnx_given(g, like, v, &x));
-        if (l != NULL && l->n_from == DT_MAX_IN) {
-            dt__onnx_layer *full = l;
-            DT__TRY(dt__onnx_add(g, full));
-            l = NULL;
+    if (part == NULL) return DT_ERR_NOMEM;
+    DT__TRY(read_parts(g, &like, part));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like.rank, &axis));
+    if (like.axis[axis] == 0) return dt__onnx_refuse(g, "along the batch");
+    for (int64_t i = 0; i < n && n > 1; i++) {
+        if (l == NULL || l->n_from == DT_MAX_IN) {
+            const dt__onnx_layer *full = l;
+            if (l != NULL) DT__TRY(dt__onnx_add(g, l));
             DT__TRY(dt__onnx_new(g, "concat", &l));
-            dt__onnx_read_from(l, full);
+            if (full != NULL) dt__onnx_read_from(l, full);
         }
-        if (l == NULL) DT__TRY(dt__onnx_new(g, "concat", &l));
-        ((dt_concat_layer *)l->options)->dim = axis;
-        dt__onnx_read_from(l, x);
+        ((dt_concat_layer *)l->options)->dim = like.axis[axis];
+        dt__onnx_read_from(l, part[i]);
     }
-    if (l->n_from > 1) DT__TRY(dt__onnx_add(g, l));
-    dt__onnx_result(g, 0, l->n_from > 1 ? l : x);
+    if (n > 1) DT__TRY(dt__onnx_add(g, l));
+    dt__onnx_keep(g, 0, &like, n > 1 ? l : part[0]);
     return DT_OK;
 }
 
@@ -58,10 +84,10 @@ static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, int i, int64_t first, 
 static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[3])
 {
     dt__onnx_layer *l;
-    const int64_t last = g->batch > 0 ? g->batch : INT32_MAX;
+    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
+    const int64_t last = g->batch > 0 ? n * g->batch : INT32_MAX;
     if (v->axis[i] == 0 && range[0] == 0 && range[1] >= last && range[2] == 1) return DT_OK;
     if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
-    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
     if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
     const int64_t first =
@@ -233,13 +259,13 @@ dt_status dt__onnx_expand(dt__onnx *g)
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     }
     const int rank = (int)to->count + g->front;
-    if (rank > v.rank && g->front == 0) return dt__onnx_refuse(g, "to dimensions before the batch");
     while (v.rank < rank) DT__TRY(dt__onnx_inserted(g, &v, g->front));
     for (int i = 0; i < to->count; i++) {
         const int at = v.rank - (int)to->count + i;
         const dt__onnx_number n = dt__onnx_number_at(to, i), own = dt__onnx_extent(g, &v, at);
         if (n.batch == own.batch && n.value == own.value) continue;
-        if (!n.batch && (n.value == 1 || (own.batch && n.value == (double)g->batch))) continue;
+        if (!n.batch && (n.value == 1 || (own.batch && n.value == own.value * (double)g->batch)))
+            continue;
         if (n.batch || own.batch || own.value != 1) {
             return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
         }

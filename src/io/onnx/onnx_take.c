@@ -110,14 +110,12 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
                          dt__onnx_layer **out)
 {
     dt__onnx_layer *l;
-    dt_shape shape = { .rank = 0 };
-    const int first = 1 - g->front;
-    if (c->count < 1 || c->rank >= DT_MAX_RANK ||
-        (first == 1 && (c->rank < 1 || c->dims[0] != 1))) {
+    dt_shape shape = { .rank = c->rank };
+    if (c->count < 1 || c->rank >= DT_MAX_RANK) {
         return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
                                c->name);
     }
-    for (int i = first; i < c->rank; i++) shape.dims[shape.rank++] = c->dims[i];
+    memcpy(shape.dims, c->dims, (size_t)c->rank * sizeof c->dims[0]);
     DT__TRY(zeros(g, like, c->count, &l));
     DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
     dt__onnx_layer *from = l;
