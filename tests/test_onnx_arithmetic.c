@@ -414,7 +414,7 @@ static const struct wrong {
     { "MatMul", NULL, "h h", "over the batch" },
     { "LpNormalization", "axis=0", "h", "over the batch" },
     { "Pow", NULL, "h h", "with a computed exponent" },
-    { "Max", NULL, "h rank", "a constant with 2 elements along the batch" },
+    { "Max", NULL, "h rank", "whose dimension 1 is the batch; it must be the first" },
     { "Celu", "alpha=-1f", "h", "it must be above 0" },
 };
 

@@ -113,6 +113,8 @@ typedef struct dt__onnx_value {
     bool integers;               /* of a computed value: it is codes still */
     bool rounded;                /* and its layer has rounded it to them */
     const char *initializer;     /* its name, if it came from the file; else NULL */
+    int spread; /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one
+                 * of them does, or several; 0: none */
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch,
      * between dimensions outer and inner of it that are one with it; 0: none. */
     int64_t layer;
@@ -290,8 +292,8 @@ void dt__onnx_keep(dt__onnx *g, int i, const dt__onnx_value *v, const dt__onnx_l
  * batch. */
 dt_status dt__onnx_arranged(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
                             dt__onnx_value *out);
-/* Result 0 is input 0 with the shape of a constant. */
-dt_status dt__onnx_reshape_to(dt__onnx *g, const dt__onnx_value *to);
+/* Gives a computed value the shape of a constant. */
+dt_status dt__onnx_reshape_value(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *to);
 
 /* ---- layers from constants (onnx_take.c) ----------------------------------------------------- */
 
@@ -308,6 +310,12 @@ dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t be
  * whatever the layer `like` gives. */
 dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value *c,
                          dt__onnx_layer **out);
+
+/* Makes the constants among the inputs that stand for one of each example computed values; *any:
+ * there are some. */
+dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any);
+/* Notes in results of a node of constants that they stand for some of each example, too. */
+void dt__onnx_keep_spread(dt__onnx *g);
 
 /* v without its dimension i, which must have extent 1 (onnx_shapes.c). */
 dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i);
@@ -337,6 +345,16 @@ dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
 /* Result 0 is v c, or v + c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
 dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
 dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+/* c, in which minus infinity of a mask became a number that Softmax turns into 0. Refused unless all
+ * that reads result 0, of `rank` dimensions, is Softmax, of which no row is hidden as a whole
+ * (onnx_attention.c). */
+dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
+/* Whether a constant is minus infinity. */
+bool dt__onnx_hides(const dt__onnx_value *c);
+/* The sizes of the parts of Split (onnx_cut.c). */
+dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
+/* Where of a constant condition, that hides elements of a computed value: a mask is added to it. */
+dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
 dt_status dt__onnx_long_norm(dt__onnx *g);
 /* One number as a constant. */

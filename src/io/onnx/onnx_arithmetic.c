@@ -90,7 +90,7 @@ static dt_status check_extents(dt__onnx *g, const dt__onnx_value *v, const dt__o
 {
     for (int i = 0, more = v->rank - c->rank; i < c->rank && more >= 0; i++) {
         const dt__onnx_number n = dt__onnx_extent(g, v, i + more);
-        if (c->dims[i] == 1 || (!n.batch && (double)c->dims[i] == n.value)) continue;
+        if (c->dims[i] == 1 || n.batch || (double)c->dims[i] == n.value) continue;
         return dt__onnx_refuse(g, "a constant of %lld in dimension %d, where the value has %g",
                                (long long)c->dims[i], i + more, n.value);
     }
@@ -129,8 +129,10 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
 {
     const bool adds = strcmp(path, "bias") == 0;
     dt__onnx_layer *x = dt__onnx_maker(g, v), *l = doubled_gelu(g, x);
-    dt__onnx_value own = { .name = c->name };
+    dt__onnx_value own = { .name = c->name }, bounded = *c;
     const float *data;
+    if (adds) DT__TRY(dt__onnx_masked(g, v->rank, c, &bounded));
+    c = &bounded;
     DT__TRY(dt__onnx_floats_of(g, c, "the constant", &data));
     if (!adds && l != NULL && c->count == 1 && data[0] == 0.5f) {
         DT__TRY(dt__onnx_simple(g, "gelu", l, &l));

@@ -101,24 +101,66 @@ void dt__onnx_keep(dt__onnx *g, int i, const dt__onnx_value *v, const dt__onnx_l
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
+/* Whether a dimension of a layer is a part of the value's batch. */
+static bool is_part(const dt__onnx_value *v, int axis)
+{
+    return axis == 0 || axis == v->outer || axis == v->inner;
+}
+
+static int64_t extent_at(const dt__onnx *g, const dt__onnx_value *v, int axis)
+{
+    return axis == 0 ? 1 : dt__onnx_maker(g, v)->shape.dims[axis - 1];
+}
+
+/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch * inner,
+ * and its elements are the same for each example. */
+static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
+                            int at, dt__onnx_value *out)
+{
+    const int64_t n = extent_at(g, like, like->outer), inner = extent_at(g, like, like->inner);
+    int64_t dims[DT_MAX_RANK], before = n, behind = inner;
+    const float *from;
+    float *to;
+    memcpy(dims, c->dims, sizeof dims);
+    dims[at] = n * inner;
+    if (g->batch < 1 || c->dims[at] != n * inner * g->batch) {
+        return dt__onnx_refuse(g, "a constant with %lld elements along the batch",
+                               (long long)c->dims[at]);
+    }
+    for (int i = 0; i < at; i++) before *= dims[i];
+    for (int i = at + 1; i < c->rank; i++) behind *= dims[i];
+    DT__TRY(dt__onnx_floats_of(g, c, "the constant", &from));
+    *out = (dt__onnx_value){ .name = c->name };
+    DT__TRY(dt__onnx_constant(g, out, c->rank, dims, &to, NULL));
+    const size_t bytes = (size_t)behind * sizeof *to;
+    for (int64_t i = 0; i < before; i++, to += behind) {
+        const float *first = from + i * g->batch * behind;
+        memcpy(to, first, bytes);
+        for (int64_t b = 1; b < g->batch; b++) {
+            if (memcmp(first, first + b * behind, bytes) == 0) continue;
+            return dt__onnx_refuse(g, "a constant that differs along the batch");
+        }
+    }
+    return DT_OK;
+}
+
 dt_status dt__onnx_arranged(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
                             dt__onnx_value *out)
 {
     dt__onnx_value whole = *c;
-    const int more = like->rank - c->rank;
-    int order[DT_MAX_RANK], from[DT_MAX_RANK], n = 0;
+    const int more = like->rank - c->rank, at = dt__onnx_batch_at(like) - more;
+    int order[DT_MAX_RANK], from[DT_MAX_RANK];
     if (more < 0) return dt__onnx_refuse(g, "a constant of %d dimensions", c->rank);
-    for (int i = 0; i < like->rank; i++) {
-        const int64_t extent = i < more ? 1 : c->dims[i - more];
-        if (like->axis[i] == 0 && extent != 1) {
-            return dt__onnx_refuse(g, "a constant with %lld elements along the batch",
-                                   (long long)extent);
-        }
-        const int merged = like->axis[i] == 0 ? (like->outer != 0) + (like->inner != 0) : 0;
-        for (int k = 0; k <= merged; k++) whole.dims[n++] = extent;
-    }
+    const bool all = at >= 0 && c->dims[at] != 1;
+    if (all) DT__TRY(one_of_all(g, like, c, at, &whole));
     whole.rank = order_of(like, from);
-    for (int i = 0; i < whole.rank; i++) order[from[i]] = i;
+    for (int i = 0, own = -more; i < whole.rank; i++) {
+        const bool merged = is_part(like, from[i]);
+        order[from[i]] = i;
+        if (merged) whole.dims[i] = all ? extent_at(g, like, from[i]) : 1;
+        else whole.dims[i] = own < 0 ? 1 : c->dims[own];
+        own += !merged || i + 1 == whole.rank || !is_part(like, from[i + 1]);
+    }
     DT__TRY(dt__onnx_transposed(g, &whole, order, out));
     out->rank--;
     memmove(out->dims, out->dims + 1, (size_t)out->rank * sizeof out->dims[0]);
@@ -210,6 +252,7 @@ static dt_status resolve(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_va
     for (int i = 0; i < t->rank; i++) {
         dt__onnx_number n = dt__onnx_number_at(to, i);
         if (n.value == 0 && !zeros && i < v->rank) n = dt__onnx_extent(g, v, i);
+        if (!(n.value >= -1 && n.value < 0x1p53)) return misfit(g, &h);
         if (n.batch && at >= 0) return dt__onnx_refuse(g, "its result has the batch twice");
         if (n.batch) at = i;
         t->dims[i] = (int64_t)n.value;
@@ -224,28 +267,27 @@ static dt_status resolve(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_va
     return splits_at(&h, t, at) && t->outer * t->inner == t->dims[at] ? DT_OK : misfit(g, &h);
 }
 
-dt_status dt__onnx_reshape_to(dt__onnx *g, const dt__onnx_value *to)
+dt_status dt__onnx_reshape_value(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *to)
 {
-    dt__onnx_value v = *dt__onnx_in(g, 0);
     dt__onnx_layer *l;
     target t;
     dt_shape shape = { .rank = 0 };
-    DT__TRY(resolve(g, &v, to, &t));
+    DT__TRY(resolve(g, v, to, &t));
     if (t.rank + (t.outer != 1) + (t.inner != 1) > DT_MAX_RANK) {
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     }
-    DT__TRY(dt__onnx_ordered(g, &v));
+    DT__TRY(dt__onnx_ordered(g, v));
     for (int i = 0; i < t.rank; i++) {
-        v.axis[i] = i != t.batch;
+        v->axis[i] = i != t.batch;
         if (i != t.batch) shape.dims[shape.rank++] = t.dims[i];
         else if (t.outer != 1) shape.dims[shape.rank++] = t.outer;
         if (i == t.batch && t.inner != 1) shape.dims[shape.rank++] = t.inner;
     }
-    v.rank = t.rank;
-    v.outer = t.outer != 1;
-    v.inner = t.inner != 1;
-    number(&v);
-    DT__TRY(dt__onnx_reshaped(g, dt__onnx_maker(g, &v), &shape, &l));
-    dt__onnx_keep(g, 0, &v, l);
+    v->rank = t.rank;
+    v->outer = t.outer != 1;
+    v->inner = t.inner != 1;
+    number(v);
+    DT__TRY(dt__onnx_reshaped(g, dt__onnx_maker(g, v), &shape, &l));
+    v->layer = v->plain = l->index;
     return DT_OK;
 }

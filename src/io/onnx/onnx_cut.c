@@ -1,6 +1,15 @@
 /* Nodes that join values, cut them and repeat them: Concat, Slice, Split, Gather, Tile, Expand. */
 #include "io/onnx/onnx.h"
 
+/* Repeats a constant along a dimension that is one with the batch of `like`; 0: there is none. */
+static dt_status fill_merged(dt__onnx *g, const dt__onnx_value *like, int axis, dt__onnx_layer **l)
+{
+    if (axis == 0 || (*l)->shape.dims[axis - 1] != 1) return DT_OK;
+    const int64_t n = dt__onnx_maker(g, like)->shape.dims[axis - 1];
+    int64_t *first = dt__onnx_memory(g, n, sizeof *first); /* n zeros */
+    return first == NULL ? DT_ERR_NOMEM : dt__onnx_taken(g, *l, axis, first, n, l);
+}
+
 /* The parts of a Concat as layers, whose dimensions are those of *like. */
 static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **part)
 {
@@ -29,6 +38,8 @@ static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **
         }
         DT__TRY(dt__onnx_arranged(g, like, v, &own));
         DT__TRY(dt__onnx_given(g, dt__onnx_maker(g, like), &own, &part[i]));
+        DT__TRY(fill_merged(g, like, like->outer, &part[i]));
+        DT__TRY(fill_merged(g, like, like->inner, &part[i]));
     }
     return DT_OK;
 }
@@ -125,17 +136,13 @@ dt_status dt__onnx_slice(dt__onnx *g)
     return DT_OK;
 }
 
-dt_status dt__onnx_split(dt__onnx *g)
+dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
 {
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    const int64_t n = (int64_t)g->node->n_output, each = (extent + n - 1) / n;
+    int64_t left = extent, *size = *out = dt__onnx_memory(g, n, sizeof *size);
     dt_ints sizes;
-    int axis;
-    int64_t first = 0;
-    const int64_t n = (int64_t)g->node->n_output;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
+    if (size == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__onnx_list_or_in(g, "split", 1, &sizes));
-    const int64_t extent = (int64_t)dt__onnx_extent(g, v, axis).value;
-    if (v->axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
     if (sizes.n != 0 && sizes.n != n) {
         return dt__onnx_refuse(g, "into %lld, with %d sizes", (long long)n, sizes.n);
     }
@@ -146,18 +153,29 @@ dt_status dt__onnx_split(dt__onnx *g)
     if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
         return dt__onnx_refuse(g, "of %lld into %lld equal parts", (long long)extent, (long long)n);
     }
-    for (int i = 0; i < n && first <= extent; i++) {
-        const int64_t size = sizes.n > 0 ? sizes.v[i] : (extent + n - 1) / n;
-        const int64_t end = size < 0 || size > extent - first ? extent : first + size;
-        const int64_t range[3] = { first, end, 1 };
-        dt__onnx_value part = *v;
-        if (end == first) return dt__onnx_refuse(g, "a part is empty");
-        if (sizes.n > 0 && end - first != size) return dt__onnx_refuse(g, "the sizes do not fit");
+    for (int i = 0; i < n; left -= size[i++]) {
+        size[i] = sizes.n > 0 ? sizes.v[i] : dt__min_i64(each, left);
+        if (size[i] == 0) return dt__onnx_refuse(g, "a part is empty");
+        if (size[i] < 0 || size[i] > left) return dt__onnx_refuse(g, "the sizes do not fit");
+    }
+    return left == 0 ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
+}
+
+dt_status dt__onnx_split(dt__onnx *g)
+{
+    const dt__onnx_value v = *dt__onnx_in(g, 0);
+    int axis;
+    int64_t *size, range[3] = { 0, 0, 1 };
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
+    if (v.axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, axis).value, &size));
+    for (int i = 0; (size_t)i < g->node->n_output; range[0] = range[1], i++) {
+        dt__onnx_value part = v;
+        range[1] += size[i];
         if (dt__onnx_out(g, i) != NULL) DT__TRY(cut(g, &part, axis, range));
         dt__onnx_same(g, i, &part);
-        first = end;
     }
-    return first == extent ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
+    return DT_OK;
 }
 
 /* The indices of a constant along a dimension, counted from the front. */

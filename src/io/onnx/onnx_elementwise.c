@@ -170,6 +170,7 @@ static const struct row {
     { "Less", { "greater", false }, true, false },
     { "LessOrEqual", { "greater", true }, true, false },
     { "Equal", { "equal", false }, false, false },
+    { "IsNaN", { "equal", false }, false, true }, /* of a value with itself */
     { "And", { "minimum", false }, false, false },
     { "Or", { "maximum", false }, false, false },
     { "Xor", { "equal", false }, false, true },
@@ -184,9 +185,13 @@ dt_status dt__onnx_operate(dt__onnx *g)
     const dt__onnx_value *v[DT_MAX_IN];
     dt__onnx_value y;
     dt__onnx_layer *l;
-    const int n = (int)g->node->n_input;
+    const bool alone = g->node->n_input == 1;
+    const int n = alone ? 2 : (int)g->node->n_input;
     while (strcmp(r->op, g->node->op_type) != 0) r++;
-    for (int i = 0; i < n; i++) v[i] = dt__onnx_in(g, r->swapped ? n - 1 - i : i);
+    for (int i = 0; i < n; i++) v[i] = dt__onnx_in(g, alone ? 0 : r->swapped ? n - 1 - i : i);
+    if (n == 3 && is_constant(v[0]) && (dt__onnx_hides(v[1]) || dt__onnx_hides(v[2]))) {
+        return dt__onnx_hidden(g);
+    }
     DT__TRY(dt__onnx_apply(g, &r->form, v, n, &y));
     if (r->negative) {
         DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), -1, 1, &l));

@@ -70,6 +70,7 @@ dt_status dt__onnx_shape(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int rank = x.rank - g->front;
+    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
     int64_t start = dt__onnx_int(g, "start", 0), end = dt__onnx_int(g, "end", rank);
     dt__onnx_number *n;
     if (start < 0) start += rank;
@@ -81,7 +82,7 @@ dt_status dt__onnx_shape(dt__onnx *g)
     for (int64_t i = 0; i < count; i++) {
         const int at = (int)(start + i) + g->front;
         if (x.kind == DT__ONNX_COMPUTED) n[i] = dt__onnx_extent(g, &x, at);
-        else n[i].value = (double)x.dims[at];
+        else n[i] = (dt__onnx_number){ (double)x.dims[at], x.spread == at + 1 };
     }
     return DT_OK;
 }
@@ -90,11 +91,12 @@ dt_status dt__onnx_size(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     dt__onnx_number *n, size = { 1, false };
+    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), 0, NULL, NULL, &n));
     for (int i = g->front; i < x.rank; i++) {
         dt__onnx_number own = { 1, false };
         if (x.kind == DT__ONNX_COMPUTED) own = dt__onnx_extent(g, &x, i);
-        else own.value = (double)x.dims[i];
+        else own = (dt__onnx_number){ (double)x.dims[i], x.spread == i + 1 };
         size.value *= own.value;
         size.batch |= own.batch;
     }
@@ -119,12 +121,14 @@ static dt_status with_batch(dt__onnx *g, const dt__onnx_value *to, dt__onnx_valu
 dt_status dt__onnx_reshape(dt__onnx *g)
 {
     const dt__onnx_value *to = dt__onnx_in(g, 1);
-    dt__onnx_value whole;
+    dt__onnx_value v = *dt__onnx_in(g, 0), whole;
     if (to->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "to a computed shape");
-    if (dt__onnx_in(g, 0)->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
-    if (g->front == 0) return dt__onnx_reshape_to(g, to);
-    DT__TRY(with_batch(g, to, &whole));
-    return dt__onnx_reshape_to(g, &whole);
+    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
+    if (g->front > 0) {
+        DT__TRY(with_batch(g, to, &whole));
+        to = &whole;
+    }
+    return dt__onnx_finish(g, dt__onnx_reshape_value(g, &v, to), &v);
 }
 
 dt_status dt__onnx_flatten(dt__onnx *g)
@@ -132,7 +136,7 @@ dt_status dt__onnx_flatten(dt__onnx *g)
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     const int rank = v->rank - g->front;
     const int64_t count = 2 + g->front;
-    dt__onnx_value to = { .name = v->name };
+    dt__onnx_value to = { .name = v->name }, own = *v;
     dt__onnx_layer *l;
     dt__onnx_number *n;
     int64_t axis = dt__onnx_int(g, "axis", 1);
@@ -149,11 +153,11 @@ dt_status dt__onnx_flatten(dt__onnx *g)
     DT__TRY(dt__onnx_constant(g, &to, 1, &count, NULL, &n));
     for (int i = 0; i < count; i++) n[i] = (dt__onnx_number){ 1, g->front > 0 && i == 0 };
     for (int i = 0; i < rank; i++) {
-        const dt__onnx_number own = dt__onnx_extent(g, v, i + g->front);
-        n[g->front + (i >= axis)].value *= own.value;
-        n[g->front + (i >= axis)].batch |= own.batch;
+        const dt__onnx_number x = dt__onnx_extent(g, v, i + g->front);
+        n[g->front + (i >= axis)].value *= x.value;
+        n[g->front + (i >= axis)].batch |= x.batch;
     }
-    return dt__onnx_reshape_to(g, &to);
+    return dt__onnx_finish(g, dt__onnx_reshape_value(g, &own, &to), &own);
 }
 
 /* ---- dimensions of extent 1 ------------------------------------------------------------------ */
