@@ -1,11 +1,12 @@
 """Every module of torch.nn that has no random state through both exporters of torch.onnx, imported
 and compared with PyTorch: equal, refused with a reason, or wrong, which fails.
 
-    python3 scripts/onnx-modules.py DETENT [--all] [NAME ...]
+    python3 scripts/onnx-modules.py DETENT [--all | --forms old17,new18] [NAME ...]
 
 The modules are those that torch.nn has, less LEFT_OUT; one that is in neither table fails, too.
 Without --all the newer exporter runs its first and its newest version of the operators alone.
 Networks of several modules come first. Needs torch, onnx, onnxscript, onnxruntime."""
+import argparse
 import collections
 import inspect
 import logging
@@ -220,14 +221,21 @@ def make(name, case):
     return module, given
 
 
-def forms(every):
+def forms(every, named):
     """Exporters and versions that are tried."""
+    if named:
+        return [(form[:3] == "new", int(form[3:])) for form in named.split(",")]
     new = NEW if every else [NEW[0], NEW[-1]]
     return [(False, opset) for opset in OLD] + [(True, opset) for opset in new]
 
 
 def main(detent, *words):
-    every, wanted = "--all" in words, [w for w in words if w != "--all"]
+    options = argparse.ArgumentParser()
+    options.add_argument("--all", action="store_true")
+    options.add_argument("--forms", default="")
+    options.add_argument("names", nargs="*")
+    given = options.parse_args(words)
+    every, wanted = given.all, given.names
     counts = collections.defaultdict(collections.Counter)
     reasons = {}
     missing = [name for name in names_of_torch() if name not in MODULES]
@@ -240,7 +248,7 @@ def main(detent, *words):
             cases += [(f"{name}, first result", First(module), x) for module, x in made]
     for name, module, inputs in cases:
         row = []
-        for dynamo, opset in forms(every):
+        for dynamo, opset in forms(every, given.forms):
             kind, why = attempt(detent, module, inputs, dynamo, opset)
             counts[(dynamo, opset)][kind] += 1
             row.append({"exporter": "x"}.get(kind, kind[0]))

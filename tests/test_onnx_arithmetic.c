@@ -408,13 +408,13 @@ static const struct wrong {
 } wrong[] = {
     { "ReduceSum", NULL, "h", "over all dimensions, the batch among them" },
     { "ReduceMax", NULL, "h zero", "over the batch" },
-    { "Add", NULL, "h image", "of values with 2 and 3 dimensions" },
-    { "Where", NULL, "image h h", "of values with 2 and 3 dimensions" },
+    { "Add", NULL, "h image", "of values whose batches are dimensions 1 and 0" },
+    { "Where", NULL, "image h h", "of values whose batches are dimensions 1 and 0" },
     { "Max", NULL, "h rows", "a constant with 2 elements along the batch" },
-    { "MatMul", NULL, "h h", "must be a matrix" },
+    { "MatMul", NULL, "h h", "over the batch" },
     { "LpNormalization", "axis=0", "h", "over the batch" },
     { "Pow", NULL, "h h", "with a computed exponent" },
-    { "Max", NULL, "h rank", "a constant with 2 elements along the batch" },
+    { "Max", NULL, "h rank", "whose dimension 1 is the batch; it must be the first" },
     { "Celu", "alpha=-1f", "h", "it must be above 0" },
 };
 

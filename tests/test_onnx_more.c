@@ -262,7 +262,7 @@ START_TEST(a_batch_may_be_second)
         onnx_node(m, "Reshape", NULL, "turned shape", "longer");
         onnx_node(m, "Transpose", "perm=[1,0,2]", "longer", "y");
         if (i < 2) agrees(m);
-        else refuses(m, "changes dimensions before the batch, which is number 1");
+        else refuses(m, "the new shape does not fit examples of 4 elements, of which 4 are before");
     }
 }
 END_TEST

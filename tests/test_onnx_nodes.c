@@ -364,7 +364,7 @@ START_TEST(files_that_say_more)
     m->graph->input[0]->type->tensor_type->shape->dim[0]->dim_value = 4;
     onnx_weight(m, "one", "i64 2: 1 -1"); /* the batch becomes a part of the row */
     onnx_node(m, "Reshape", NULL, "y one", "z");
-    refuses(m, "not the batch");
+    refuses(m, "dimension 1 is the batch, merged with others");
 }
 END_TEST
 

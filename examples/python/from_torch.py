@@ -52,13 +52,18 @@ def export(module, inputs, path, n_outputs, dynamo, opset):
     else:
         batch = {"dynamic_axes": {name: {0: "batch"} for name in names + outputs}}
     error = None
-    for more in (batch, {}):
-        try:
-            torch.onnx.export(module, inputs, path, input_names=names, output_names=outputs,
-                              opset_version=opset, dynamo=dynamo, verbose=False, **more)
-            return
-        except Exception as refused:  # exporters raise what they like
-            error = error or refused
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # its operators are not those of ONNX
+    try:
+        for more in (batch, {}):
+            try:
+                torch.onnx.export(module, inputs, path, input_names=names, output_names=outputs,
+                                  opset_version=opset, dynamo=dynamo, verbose=False, **more)
+                return
+            except Exception as refused:  # exporters raise what they like
+                error = error or refused
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
     raise NotImported("export", str(error).strip().splitlines()[0][:300] if str(error).strip()
                       else type(error).__name__)
 

@@ -113,10 +113,13 @@ typedef struct dt__onnx_value {
     bool integers;               /* of a computed value: it is codes still */
     bool rounded;                /* and its layer has rounded it to them */
     const char *initializer;     /* its name, if it came from the file; else NULL */
-    /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch. */
+    int spread; /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one
+                 * of them does, or several; 0: none */
+    /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch,
+     * between dimensions outer and inner of it that are one with it; 0: none. */
     int64_t layer;
-    int axis[DT_MAX_RANK];
-    int64_t plain; /* a layer that computes it in this order of dimensions; -1: none yet */
+    int axis[DT_MAX_RANK], outer, inner;
+    int64_t plain; /* a layer that has the batch first, the others in order; -1: none yet */
 } dt__onnx_value;
 
 /* ---- layers ---------------------------------------------------------------------------------- */
@@ -242,7 +245,7 @@ dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints 
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 
 dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v);
-/* Extent of a dimension of a computed value; of the batch: {1, true}. */
+/* Extent of a dimension of a computed value; of the batch: {1, true}, times what it is one with. */
 dt__onnx_number dt__onnx_extent(const dt__onnx *g, const dt__onnx_value *v, int i);
 /* A layer of a kind with default options, which is not added yet. */
 dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out);
@@ -258,8 +261,6 @@ dt_status dt__onnx_add(dt__onnx *g, dt__onnx_layer *l);
 /* A layer without options of its own, reading another one. */
 dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
                           dt__onnx_layer **out);
-/* The layer whose result is v with its dimensions in order, batch first. */
-dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **out);
 /* A layer that gives the elements of `from` another shape; `from` itself if it has that shape. */
 dt_status dt__onnx_reshaped(dt__onnx *g, dt__onnx_layer *from, const dt_shape *shape,
                             dt__onnx_layer **out);
@@ -272,6 +273,28 @@ dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, doubl
                           dt__onnx_layer **out);
 bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
 
+/* ---- where the batch is (onnx_batch.c) -------------------------------------------------------- */
+
+/* Whether other dimensions of the layer are one with the batch. */
+bool dt__onnx_is_merged(const dt__onnx_value *v);
+/* Which dimension of a computed value is the batch, or has it. */
+int dt__onnx_batch_at(const dt__onnx_value *v);
+/* Whether two computed values have their dimensions at the same places of their layers. */
+bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b);
+/* Makes v the result of a layer whose dimensions are in the order of v behind the batch. */
+dt_status dt__onnx_ordered(dt__onnx *g, dt__onnx_value *v);
+/* The layer whose result is v with its dimensions in order. Refused unless the batch is the
+ * first. */
+dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **out);
+/* Makes result i that of a layer, in which the dimensions of v are where they were. */
+void dt__onnx_keep(dt__onnx *g, int i, const dt__onnx_value *v, const dt__onnx_layer *l);
+/* A constant that broadcasts to `like`, in the order of dimensions of its layer, without the
+ * batch. */
+dt_status dt__onnx_arranged(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
+                            dt__onnx_value *out);
+/* Gives a computed value the shape of a constant. */
+dt_status dt__onnx_reshape_value(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *to);
+
 /* ---- layers from constants (onnx_take.c) ----------------------------------------------------- */
 
 /* Output o along dimension `dim` of a layer's result is the sum of weight[o, i] times input i. */
@@ -283,10 +306,16 @@ dt_status dt__onnx_taken(dt__onnx *g, dt__onnx_layer *from, int dim, const int64
 /* Pads dimension `dim` by a value; both numbers are at least 0. */
 dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t before, int64_t after,
                           double value, dt__onnx_layer **out);
-/* A layer that gives the constant c for each example, whatever the layer `like` gives. With a batch
- * dimension, the first extent of c must be 1. */
+/* A layer that gives the constant c, whose dimensions are those of an example, for each one,
+ * whatever the layer `like` gives. */
 dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value *c,
                          dt__onnx_layer **out);
+
+/* Makes the constants among the inputs that stand for one of each example computed values; *any:
+ * there are some. */
+dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any);
+/* Notes in results of a node of constants that they stand for some of each example, too. */
+void dt__onnx_keep_spread(dt__onnx *g);
 
 /* v without its dimension i, which must have extent 1 (onnx_shapes.c). */
 dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i);
@@ -316,6 +345,16 @@ dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
 /* Result 0 is v c, or v + c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
 dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
 dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
+/* c, in which minus infinity of a mask became a number that Softmax turns into 0. Refused unless all
+ * that reads result 0, of `rank` dimensions, is Softmax, of which no row is hidden as a whole
+ * (onnx_attention.c). */
+dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
+/* Whether a constant is minus infinity. */
+bool dt__onnx_hides(const dt__onnx_value *c);
+/* The sizes of the parts of Split (onnx_cut.c). */
+dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
+/* Where of a constant condition, that hides elements of a computed value: a mask is added to it. */
+dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
 dt_status dt__onnx_long_norm(dt__onnx *g);
 /* One number as a constant. */

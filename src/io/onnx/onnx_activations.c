@@ -5,23 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Result 0 is that of a layer with the dimensions of v in its order. */
-static dt_status keep_order(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_layer *l)
-{
-    const dt__onnx_value x = *v;
-    dt__onnx_same(g, 0, &x);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    out->layer = l->index;
-    out->plain = -1;
-    return DT_OK;
-}
-
 static dt_status apply(dt__onnx *g, const char *kind)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     dt__onnx_layer *l;
     DT__TRY(dt__onnx_simple(g, kind, dt__onnx_maker(g, v), &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 static const struct function {
@@ -74,7 +64,8 @@ dt_status dt__onnx_swish(dt__onnx *g)
     dt__onnx_read_from(l, x);
     dt__onnx_read_from(l, gate);
     DT__TRY(dt__onnx_add(g, l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -105,7 +96,8 @@ dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
     if (!isfinite(alpha) || !isfinite(beta)) return dt__onnx_refuse(g, "alpha or beta is infinite");
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), alpha, beta, &l));
     DT__TRY(clamp(g, l, 0, 1, &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 dt_status dt__onnx_clip(dt__onnx *g)
@@ -128,7 +120,8 @@ dt_status dt__onnx_clip(dt__onnx *g)
                                at[1]);
     }
     DT__TRY(clamp(g, dt__onnx_maker(g, v), at[0], at[1], &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 /* ---- what exp bends below 0 ------------------------------------------------------------------ */
@@ -152,7 +145,8 @@ static dt_status elu(dt__onnx *g, double alpha, double factor)
         DT__TRY(dt__onnx_add(g, l));
     }
     DT__TRY(dt__onnx_scaled(g, l, factor, 0, &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 dt_status dt__onnx_elu(dt__onnx *g) { return elu(g, dt__onnx_real(g, "alpha", 1), 1); }
@@ -173,7 +167,8 @@ dt_status dt__onnx_celu(dt__onnx *g)
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), 1 / alpha, 0, &l));
     DT__TRY(dt__onnx_simple(g, "elu", l, &l));
     DT__TRY(dt__onnx_scaled(g, l, alpha, 0, &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 /* ---- thresholds ------------------------------------------------------------------------------ */
@@ -252,7 +247,8 @@ dt_status dt__onnx_leaky_relu(dt__onnx *g)
     if (slope == NULL) return DT_ERR_NOMEM;
     *slope = (float)alpha;
     DT__TRY(with_slopes(g, dt__onnx_maker(g, v), slope, 1, &l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 /* x > 0 ? x : x slope, for slopes of any shape that broadcasts to x */
@@ -300,7 +296,8 @@ dt_status dt__onnx_dropout(dt__onnx *g)
     ((dt_dropout_layer *)l->options)->p = p;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }
 
 /* Before version 13 softmax runs over all dimensions from `axis` on. */
@@ -320,5 +317,6 @@ dt_status dt__onnx_softmax(dt__onnx *g)
     ((dt_dim_layer *)l->options)->dim = v->axis[axis];
     dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
-    return keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
+    return DT_OK;
 }

@@ -68,54 +68,32 @@ static dt__onnx_layer *doubled_gelu(const dt__onnx *g, const dt__onnx_layer *l)
 
 /* ---- two computed values --------------------------------------------------------------------- */
 
-/* Sets result 0 to that of l, with the order of dimensions of v. */
-static void keep_order(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_layer *l)
-{
-    const dt__onnx_value x = *v;
-    dt__onnx_same(g, 0, &x);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    out->layer = l->index;
-    out->plain = -1;
-}
-
 static dt_status join(dt__onnx *g, const char *kind)
 {
     const dt__onnx_value *v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
     dt__onnx_layer *in[2] = { dt__onnx_maker(g, v[0]), dt__onnx_maker(g, v[1]) }, *l, *x;
     dt__onnx_value y;
-    bool alike = v[0]->rank == v[1]->rank;
-    for (int i = 0; alike && i < v[0]->rank; i++) alike = v[0]->axis[i] == v[1]->axis[i];
+    const bool alike = dt__onnx_alike(v[0], v[1]);
     const char *function = alike && strcmp(kind, "mul") == 0 ? function_of(g, in, &x) : NULL;
     if (function == NULL) {
         return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ kind, false }, v, 2, &y), &y);
     }
     DT__TRY(dt__onnx_simple(g, function, x, &l));
-    keep_order(g, v[0], l);
+    dt__onnx_keep(g, 0, v[0], l);
     return DT_OK;
 }
 
 /* ---- with a constant ------------------------------------------------------------------------- */
 
-/* The constant c in the order of dimensions of v's layer, without the batch. */
-static dt_status arrange(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c,
-                         dt__onnx_value *out)
+/* Refuses a constant that would give v more elements. */
+static dt_status check_extents(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
 {
-    dt__onnx_value whole = *c;
-    const int more = v->rank - c->rank;
-    int order[DT_MAX_RANK];
-    if (more < 0) return dt__onnx_refuse(g, "a constant of %d dimensions", c->rank);
-    for (int i = 0; i < v->rank; i++) whole.dims[i] = i < more ? 1 : c->dims[i - more];
-    whole.rank = v->rank;
-    for (int i = 0; i < v->rank; i++) {
-        const dt__onnx_number n = dt__onnx_extent(g, v, i);
-        order[v->axis[i]] = i;
-        if (whole.dims[i] == 1 || (!n.batch && (double)whole.dims[i] == n.value)) continue;
+    for (int i = 0, more = v->rank - c->rank; i < c->rank && more >= 0; i++) {
+        const dt__onnx_number n = dt__onnx_extent(g, v, i + more);
+        if (c->dims[i] == 1 || n.batch || (double)c->dims[i] == n.value) continue;
         return dt__onnx_refuse(g, "a constant of %lld in dimension %d, where the value has %g",
-                               (long long)whole.dims[i], i, n.value);
+                               (long long)c->dims[i], i + more, n.value);
     }
-    DT__TRY(dt__onnx_transposed(g, &whole, order, out));
-    out->rank--;
-    for (int i = 0; i < out->rank; i++) out->dims[i] = out->dims[i + 1];
     return DT_OK;
 }
 
@@ -151,15 +129,18 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
 {
     const bool adds = strcmp(path, "bias") == 0;
     dt__onnx_layer *x = dt__onnx_maker(g, v), *l = doubled_gelu(g, x);
-    dt__onnx_value own = { .name = c->name };
+    dt__onnx_value own = { .name = c->name }, bounded = *c;
     const float *data;
+    if (adds) DT__TRY(dt__onnx_masked(g, v->rank, c, &bounded));
+    c = &bounded;
     DT__TRY(dt__onnx_floats_of(g, c, "the constant", &data));
     if (!adds && l != NULL && c->count == 1 && data[0] == 0.5f) {
         DT__TRY(dt__onnx_simple(g, "gelu", l, &l));
-        keep_order(g, v, l);
+        dt__onnx_keep(g, 0, v, l);
         return DT_OK;
     }
-    DT__TRY(arrange(g, v, c, &own));
+    DT__TRY(check_extents(g, v, c));
+    DT__TRY(dt__onnx_arranged(g, v, c, &own));
     if (adds && is_bias_of(g, v, &own)) return add_bias(g, v, &own);
     while (own.rank > 0 && own.dims[0] == 1) {
         own.rank--;
@@ -176,7 +157,7 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
     o->trained = own.count > 1 && own.initializer != NULL;
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(g, l));
-    keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }
 
@@ -262,7 +243,7 @@ dt_status dt__onnx_power(dt__onnx *g)
     if (dt__onnx_is(l, "pow")) ((dt_pow_layer *)l->options)->exponent = n;
     dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
-    keep_order(g, v, l);
+    dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }
 
@@ -300,6 +281,6 @@ dt_status dt__onnx_sum_of(dt__onnx *g)
     if (strcmp(g->node->op_type, "Mean") != 0) return DT_OK;
     y = *dt__onnx_out(g, 0);
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), 1 / (double)all, 0, &l));
-    keep_order(g, &y, l);
+    dt__onnx_keep(g, 0, &y, l);
     return DT_OK;
 }

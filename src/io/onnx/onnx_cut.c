@@ -1,36 +1,73 @@
 /* Nodes that join values, cut them and repeat them: Concat, Slice, Split, Gather, Tile, Expand. */
 #include "io/onnx/onnx.h"
 
+/* Repeats a constant along a dimension that is one with the batch of `like`; 0: there is none. */
+static dt_status fill_merged(dt__onnx *g, const dt__onnx_value *like, int axis, dt__onnx_layer **l)
+{
+    if (axis == 0 || (*l)->shape.dims[axis - 1] != 1) return DT_OK;
+    const int64_t n = dt__onnx_maker(g, like)->shape.dims[axis - 1];
+    int64_t *first = dt__onnx_memory(g, n, sizeof *first); /* n zeros */
+    return first == NULL ? DT_ERR_NOMEM : dt__onnx_taken(g, *l, axis, first, n, l);
+}
+
+/* The parts of a Concat as layers, whose dimensions are those of *like. */
+static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **part)
+{
+    const int n = (int)g->node->n_input;
+    bool first = true;
+    for (int i = 0; i < n; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, i);
+        if (v == NULL) return dt__onnx_refuse(g, "an input is absent");
+        if (v->kind != DT__ONNX_COMPUTED) continue;
+        dt__onnx_value x = *v;
+        DT__TRY(dt__onnx_ordered(g, &x));
+        part[i] = dt__onnx_maker(g, &x);
+        if (!first && !dt__onnx_alike(like, &x)) {
+            return dt__onnx_refuse(g, "of values whose batches are dimensions %d and %d",
+                                   dt__onnx_batch_at(like), dt__onnx_batch_at(&x));
+        }
+        *like = x;
+        first = false;
+    }
+    for (int i = 0; i < n; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, i);
+        dt__onnx_value own = { .name = v->name };
+        if (v->kind == DT__ONNX_COMPUTED) continue;
+        if (v->rank + g->front != like->rank) {
+            return dt__onnx_refuse(g, "of a constant of %d dimensions", v->rank);
+        }
+        DT__TRY(dt__onnx_arranged(g, like, v, &own));
+        DT__TRY(dt__onnx_given(g, dt__onnx_maker(g, like), &own, &part[i]));
+        DT__TRY(fill_merged(g, like, like->outer, &part[i]));
+        DT__TRY(fill_merged(g, like, like->inner, &part[i]));
+    }
+    return DT_OK;
+}
+
 /* A layer reads at most DT_MAX_IN others, so longer lists are joined step by step. */
 dt_status dt__onnx_concat(dt__onnx *g)
 {
-    dt__onnx_layer *l = NULL, *x = NULL, *like = NULL;
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_layer *l = NULL;
+    dt__onnx_value like;
+    const int64_t n = (int64_t)g->node->n_input;
+    dt__onnx_layer **part = dt__onnx_memory(g, n, sizeof *part);
     int axis;
-    for (size_t i = 0; i < g->node->n_input; i++) {
-        v = dt__onnx_in(g, (int)i);
-        if (v == NULL) return dt__onnx_refuse(g, "an input is absent");
-        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &like));
-    }
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like->shape.rank + 1, &axis));
-    if (axis == 0) return dt__onnx_refuse(g, "along the batch");
-    for (size_t i = 0; i < g->node->n_input; i++) {
-        v = dt__onnx_in(g, (int)i);
-        if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &x));
-        else DT__TRY(dt__onnx_given(g, like, v, &x));
-        if (l != NULL && l->n_from == DT_MAX_IN) {
-            dt__onnx_layer *full = l;
-            DT__TRY(dt__onnx_add(g, full));
-            l = NULL;
+    if (part == NULL) return DT_ERR_NOMEM;
+    DT__TRY(read_parts(g, &like, part));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like.rank, &axis));
+    if (like.axis[axis] == 0) return dt__onnx_refuse(g, "along the batch");
+    for (int64_t i = 0; i < n && n > 1; i++) {
+        if (l == NULL || l->n_from == DT_MAX_IN) {
+            const dt__onnx_layer *full = l;
+            if (l != NULL) DT__TRY(dt__onnx_add(g, l));
             DT__TRY(dt__onnx_new(g, "concat", &l));
-            dt__onnx_read_from(l, full);
+            if (full != NULL) dt__onnx_read_from(l, full);
         }
-        if (l == NULL) DT__TRY(dt__onnx_new(g, "concat", &l));
-        ((dt_concat_layer *)l->options)->dim = axis;
-        dt__onnx_read_from(l, x);
+        ((dt_concat_layer *)l->options)->dim = like.axis[axis];
+        dt__onnx_read_from(l, part[i]);
     }
-    if (l->n_from > 1) DT__TRY(dt__onnx_add(g, l));
-    dt__onnx_result(g, 0, l->n_from > 1 ? l : x);
+    if (n > 1) DT__TRY(dt__onnx_add(g, l));
+    dt__onnx_keep(g, 0, &like, n > 1 ? l : part[0]);
     return DT_OK;
 }
 
@@ -58,10 +95,10 @@ static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, int i, int64_t first, 
 static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[3])
 {
     dt__onnx_layer *l;
-    const int64_t last = g->batch > 0 ? g->batch : INT32_MAX;
+    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
+    const int64_t last = g->batch > 0 ? n * g->batch : INT32_MAX;
     if (v->axis[i] == 0 && range[0] == 0 && range[1] >= last && range[2] == 1) return DT_OK;
     if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
-    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
     if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
     const int64_t first =
@@ -99,17 +136,13 @@ dt_status dt__onnx_slice(dt__onnx *g)
     return DT_OK;
 }
 
-dt_status dt__onnx_split(dt__onnx *g)
+dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
 {
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    const int64_t n = (int64_t)g->node->n_output, each = (extent + n - 1) / n;
+    int64_t left = extent, *size = *out = dt__onnx_memory(g, n, sizeof *size);
     dt_ints sizes;
-    int axis;
-    int64_t first = 0;
-    const int64_t n = (int64_t)g->node->n_output;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
+    if (size == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__onnx_list_or_in(g, "split", 1, &sizes));
-    const int64_t extent = (int64_t)dt__onnx_extent(g, v, axis).value;
-    if (v->axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
     if (sizes.n != 0 && sizes.n != n) {
         return dt__onnx_refuse(g, "into %lld, with %d sizes", (long long)n, sizes.n);
     }
@@ -120,18 +153,29 @@ dt_status dt__onnx_split(dt__onnx *g)
     if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
         return dt__onnx_refuse(g, "of %lld into %lld equal parts", (long long)extent, (long long)n);
     }
-    for (int i = 0; i < n && first <= extent; i++) {
-        const int64_t size = sizes.n > 0 ? sizes.v[i] : (extent + n - 1) / n;
-        const int64_t end = size < 0 || size > extent - first ? extent : first + size;
-        const int64_t range[3] = { first, end, 1 };
-        dt__onnx_value part = *v;
-        if (end == first) return dt__onnx_refuse(g, "a part is empty");
-        if (sizes.n > 0 && end - first != size) return dt__onnx_refuse(g, "the sizes do not fit");
+    for (int i = 0; i < n; left -= size[i++]) {
+        size[i] = sizes.n > 0 ? sizes.v[i] : dt__min_i64(each, left);
+        if (size[i] == 0) return dt__onnx_refuse(g, "a part is empty");
+        if (size[i] < 0 || size[i] > left) return dt__onnx_refuse(g, "the sizes do not fit");
+    }
+    return left == 0 ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
+}
+
+dt_status dt__onnx_split(dt__onnx *g)
+{
+    const dt__onnx_value v = *dt__onnx_in(g, 0);
+    int axis;
+    int64_t *size, range[3] = { 0, 0, 1 };
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
+    if (v.axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, axis).value, &size));
+    for (int i = 0; (size_t)i < g->node->n_output; range[0] = range[1], i++) {
+        dt__onnx_value part = v;
+        range[1] += size[i];
         if (dt__onnx_out(g, i) != NULL) DT__TRY(cut(g, &part, axis, range));
         dt__onnx_same(g, i, &part);
-        first = end;
     }
-    return first == extent ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
+    return DT_OK;
 }
 
 /* The indices of a constant along a dimension, counted from the front. */
@@ -233,13 +277,13 @@ dt_status dt__onnx_expand(dt__onnx *g)
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
     }
     const int rank = (int)to->count + g->front;
-    if (rank > v.rank && g->front == 0) return dt__onnx_refuse(g, "to dimensions before the batch");
     while (v.rank < rank) DT__TRY(dt__onnx_inserted(g, &v, g->front));
     for (int i = 0; i < to->count; i++) {
         const int at = v.rank - (int)to->count + i;
         const dt__onnx_number n = dt__onnx_number_at(to, i), own = dt__onnx_extent(g, &v, at);
         if (n.batch == own.batch && n.value == own.value) continue;
-        if (!n.batch && (n.value == 1 || (own.batch && n.value == (double)g->batch))) continue;
+        if (!n.batch && (n.value == 1 || (own.batch && n.value == own.value * (double)g->batch)))
+            continue;
         if (n.batch || own.batch || own.value != 1) {
             return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
         }

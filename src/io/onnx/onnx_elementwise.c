@@ -13,8 +13,9 @@ static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CO
 /* What the operands of a node have in common. */
 typedef struct common {
     int rank;
-    bool keep;             /* all computed ones have their dimensions in one order */
-    int axis[DT_MAX_RANK]; /* of the result */
+    bool keep;           /* all computed ones have their dimensions in one order */
+    int batch;           /* which dimension is the batch */
+    dt__onnx_value like; /* where the dimensions of the result are; its layer has no meaning */
 } common;
 
 static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool in_order, common *c)
@@ -23,37 +24,63 @@ static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool i
     *c = (common){ .keep = !in_order };
     for (int i = 0; i < n; i++) {
         if (v[i]->rank > c->rank) c->rank = v[i]->rank;
-        if (first == NULL && !is_constant(v[i])) first = v[i];
+    }
+    for (int i = 0; i < n; i++) {
+        if (is_constant(v[i])) continue;
+        const int at = dt__onnx_batch_at(v[i]) + c->rank - v[i]->rank;
+        if (first == NULL || first->rank < v[i]->rank) c->batch = at;
+        if (first == NULL || first->rank < v[i]->rank) first = v[i];
     }
     if (first == NULL) return dt__onnx_refuse(g, "of constants is not known");
     for (int i = 0; i < n; i++) {
-        c->keep &= is_constant(v[i]) || v[i]->rank == c->rank;
-        for (int d = 0; d < c->rank && c->keep && !is_constant(v[i]); d++) {
-            c->keep = v[i]->axis[d] == first->axis[d];
-        }
+        c->keep &= is_constant(v[i]) || (v[i]->rank == c->rank && dt__onnx_alike(v[i], first));
     }
-    for (int d = 0; d < c->rank; d++) c->axis[d] = c->keep ? first->axis[d] : d;
+    c->like = *first;
     return DT_OK;
 }
 
-/* The layer of a computed operand. One of fewer dimensions would meet another one with its batch;
- * a batch of 1 may stand first instead. */
-static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, const common *c,
+/* Makes v, with as many dimensions as the result, one whose batch is where that of the others is: a
+ * batch of 1 may change places with a dimension of 1. */
+static dt_status move_batch(dt__onnx *g, dt__onnx_value *v, const common *c)
+{
+    const int at = dt__onnx_batch_at(v), axis = v->axis[c->batch];
+    if (at == c->batch) return DT_OK;
+    if (g->batch != 1 || dt__onnx_is_merged(v) || dt__onnx_extent(g, v, c->batch).value != 1) {
+        return dt__onnx_refuse(g, "of values whose batches are dimensions %d and %d", at, c->batch);
+    }
+    v->axis[c->batch] = 0;
+    v->axis[at] = axis;
+    v->plain = -1;
+    return DT_OK;
+}
+
+/* Whether the batches of two values are one with as many elements. */
+static bool merged_alike(const dt__onnx *g, const dt__onnx_value *a, const dt__onnx_value *b)
+{
+    const dt_shape *x = &dt__onnx_maker(g, a)->shape, *y = &dt__onnx_maker(g, b)->shape;
+    if (a->outer != b->outer || a->inner != b->inner) return false;
+    return (a->outer == 0 || x->dims[a->outer - 1] == y->dims[b->outer - 1]) &&
+           (a->inner == 0 || x->dims[a->inner - 1] == y->dims[b->inner - 1]);
+}
+
+/* The layer of a computed operand, of as many dimensions as the result in its order; *first: the
+ * one before, blank at the first. */
+static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, common *c, dt__onnx_value *first,
                           dt__onnx_layer **out)
 {
-    *out = dt__onnx_maker(g, v);
-    if (c->keep) return DT_OK;
-    DT__TRY(dt__onnx_plain(g, v, out));
-    const int more = c->rank - v->rank;
-    if (more == 0) return DT_OK;
-    if (g->batch != 1) {
-        return dt__onnx_refuse(g, "of values with %d and %d dimensions", v->rank, c->rank);
+    dt__onnx_value x = *v;
+    if (!c->keep) {
+        while (x.rank < c->rank) DT__TRY(dt__onnx_inserted(g, &x, g->front));
+        DT__TRY(move_batch(g, &x, c));
+        DT__TRY(dt__onnx_ordered(g, &x));
     }
-    dt_shape shape = { .rank = c->rank - 1 };
-    for (int i = 0; i < shape.rank; i++) {
-        shape.dims[i] = i < more ? 1 : (*out)->shape.dims[i - more];
+    *out = dt__onnx_maker(g, &x);
+    if (first->kind == DT__ONNX_UNSET) *first = x;
+    if (!merged_alike(g, first, &x)) {
+        return dt__onnx_refuse(g, "of values whose batches are merged in two ways");
     }
-    return dt__onnx_reshaped(g, *out, &shape, out);
+    if (!c->keep) c->like = x;
+    return DT_OK;
 }
 
 /* A constant operand in the order of dimensions of the result, without the batch and, down to
@@ -61,19 +88,8 @@ static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, const common *c,
 static dt_status constant_of(dt__onnx *g, const dt__onnx_value *v, const common *c, int least,
                              dt__onnx_value *out)
 {
-    dt__onnx_value whole = *v;
-    const int more = c->rank - v->rank;
-    int order[DT_MAX_RANK];
-    for (int i = 0; i < c->rank; i++) {
-        whole.dims[i] = i < more ? 1 : v->dims[i - more];
-        order[c->axis[i]] = i;
-        if (c->axis[i] != 0 || whole.dims[i] == 1) continue;
-        return dt__onnx_refuse(g, "a constant with %lld elements along the batch",
-                               (long long)whole.dims[i]);
-    }
-    whole.rank = c->rank;
-    DT__TRY(dt__onnx_transposed(g, &whole, order, out));
-    int skip = 1;
+    int skip = 0;
+    DT__TRY(dt__onnx_arranged(g, &c->like, v, out));
     while (out->rank - skip > least && out->dims[skip] == 1) skip++;
     out->rank -= skip;
     memmove(out->dims, out->dims + skip, (size_t)out->rank * sizeof out->dims[0]);
@@ -92,41 +108,36 @@ static dt_status put_constant(dt__onnx *g, dt__onnx_layer *l, int place, const d
     return dt__onnx_weigh(g, l, paths[place], c);
 }
 
-/* The result of a layer whose dimensions are in the order of c. */
-static dt__onnx_value result_of(dt__onnx *g, const dt__onnx_layer *l, const common *c)
-{
-    dt__onnx_value y = { .name = dt__onnx_out(g, 0)->name,
-                         .kind = DT__ONNX_COMPUTED,
-                         .rank = c->rank,
-                         .layer = l->index,
-                         .plain = -1 };
-    memcpy(y.axis, c->axis, sizeof y.axis);
-    return y;
-}
-
 dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
                          int n, dt__onnx_value *out)
 {
     common c;
     dt__onnx_layer *l, *in;
-    dt__onnx_value own;
+    dt__onnx_value own, first = { .kind = DT__ONNX_UNSET };
     const bool matrix = strcmp(form->kind, "matmul") == 0;
     if (n > DT_MAX_IN - 2) return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN - 2);
     DT__TRY(look(g, v, n, matrix, &c));
     DT__TRY(dt__onnx_new(g, form->kind, &l));
+    if (matrix && c.batch >= c.rank - 2) return dt__onnx_refuse(g, "over the batch");
     for (int i = 0; i < n; i++) {
-        if (is_constant(v[i])) {
-            own = (dt__onnx_value){ .name = v[i]->name };
-            DT__TRY(constant_of(g, v[i], &c, matrix ? 2 : 0, &own));
-            DT__TRY(put_constant(g, l, i, &own));
-        } else {
-            DT__TRY(layer_of(g, v[i], &c, &in));
-            dt__onnx_read_from(l, in);
-        }
+        if (is_constant(v[i])) continue;
+        DT__TRY(layer_of(g, v[i], &c, &first, &in));
+        dt__onnx_read_from(l, in);
+    }
+    for (int i = 0; i < n; i++) {
+        if (!is_constant(v[i])) continue;
+        own = (dt__onnx_value){ .name = v[i]->name };
+        DT__TRY(constant_of(g, v[i], &c, matrix ? 2 : 0, &own));
+        DT__TRY(put_constant(g, l, i, &own));
     }
     if (form->equal) ((dt_operands_layer *)l->options)->equal = true;
     DT__TRY(dt__onnx_add(g, l));
-    *out = result_of(g, l, &c);
+    *out = c.like;
+    out->name = dt__onnx_out(g, 0)->name;
+    out->layer = l->index;
+    out->plain = -1;
+    out->codes = NULL;
+    out->integers = out->rounded = false;
     return DT_OK;
 }
 
@@ -159,6 +170,7 @@ static const struct row {
     { "Less", { "greater", false }, true, false },
     { "LessOrEqual", { "greater", true }, true, false },
     { "Equal", { "equal", false }, false, false },
+    { "IsNaN", { "equal", false }, false, true }, /* of a value with itself */
     { "And", { "minimum", false }, false, false },
     { "Or", { "maximum", false }, false, false },
     { "Xor", { "equal", false }, false, true },
@@ -173,9 +185,13 @@ dt_status dt__onnx_operate(dt__onnx *g)
     const dt__onnx_value *v[DT_MAX_IN];
     dt__onnx_value y;
     dt__onnx_layer *l;
-    const int n = (int)g->node->n_input;
+    const bool alone = g->node->n_input == 1;
+    const int n = alone ? 2 : (int)g->node->n_input;
     while (strcmp(r->op, g->node->op_type) != 0) r++;
-    for (int i = 0; i < n; i++) v[i] = dt__onnx_in(g, r->swapped ? n - 1 - i : i);
+    for (int i = 0; i < n; i++) v[i] = dt__onnx_in(g, alone ? 0 : r->swapped ? n - 1 - i : i);
+    if (n == 3 && is_constant(v[0]) && (dt__onnx_hides(v[1]) || dt__onnx_hides(v[2]))) {
+        return dt__onnx_hidden(g);
+    }
     DT__TRY(dt__onnx_apply(g, &r->form, v, n, &y));
     if (r->negative) {
         DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), -1, 1, &l));

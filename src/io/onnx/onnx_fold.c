@@ -54,16 +54,24 @@ static void copy(target *to, const dt__onnx_value *v, const walk *w)
     }
 }
 
-/* A constant of these dimensions with the type of v. */
+/* Result i as a constant of these dimensions with the type of v. */
+static dt_status make_part(dt__onnx *g, int i, const dt__onnx_value *like, const walk *w,
+                           target *to)
+{
+    dt__onnx_value *out = dt__onnx_out(g, i);
+    *to = (target){ .used = 0 };
+    DT__TRY(dt__onnx_constant(g, out, w->rank, w->dims, like->f != NULL ? &to->f : NULL, &to->n));
+    out->type = like->type;
+    return DT_OK;
+}
+
 static dt_status make(dt__onnx *g, const dt__onnx_value *like, int rank, const int64_t *dims,
                       target *to)
 {
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    *to = (target){ .used = 0 };
+    walk w = { .rank = rank };
     if (rank > DT_MAX_RANK) return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
-    DT__TRY(dt__onnx_constant(g, out, rank, dims, like->f != NULL ? &to->f : NULL, &to->n));
-    out->type = like->type;
-    return DT_OK;
+    if (rank > 0) memcpy(w.dims, dims, (size_t)rank * sizeof *dims);
+    return make_part(g, 0, like, &w, to);
 }
 
 /* The elements of v with other dimensions. */
@@ -76,6 +84,7 @@ static dt_status with_dims(dt__onnx *g, const dt__onnx_value *v, int rank, const
     dt__onnx_same(g, 0, v);
     dt__onnx_value *out = dt__onnx_out(g, 0);
     out->codes = NULL; /* scales lie along other dimensions */
+    out->spread = v->spread != 0 ? -1 : 0;
     out->rank = rank;
     for (int i = 0; i < rank; i++) out->dims[i] = dims[i];
     return DT_OK;
@@ -244,6 +253,24 @@ dt_status dt__onnx_fold_slice(dt__onnx *g)
     return DT_OK;
 }
 
+dt_status dt__onnx_fold_split(dt__onnx *g)
+{
+    const dt__onnx_value v = *dt__onnx_in(g, 0);
+    int axis;
+    int64_t *size;
+    walk w = walk_of(&v);
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
+    DT__TRY(dt__onnx_parts(g, v.dims[axis], &size));
+    for (int i = 0; (size_t)i < g->node->n_output; w.first += size[i++] * w.stride[axis]) {
+        target to;
+        w.dims[axis] = size[i];
+        if (dt__onnx_out(g, i) == NULL) continue;
+        DT__TRY(make_part(g, i, &v, &w, &to));
+        copy(&to, &v, &w);
+    }
+    return DT_OK;
+}
+
 dt_status dt__onnx_fold_gather(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0), *at = dt__onnx_in(g, 1);
@@ -279,6 +306,13 @@ dt_status dt__onnx_fold_gather(dt__onnx *g)
 
 /* ---- filled constants ------------------------------------------------------------------------ */
 
+/* Notes that dimension i of result 0 has extent 1 in the place of the batch, n of them. */
+static void note_batch(dt__onnx *g, int i, dt__onnx_number n)
+{
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    if (n.batch) out->spread = out->spread == 0 && n.value == 1 ? i + 1 : -1;
+}
+
 /* Result 0 with one value everywhere. A batch dimension is 1 in it, as it broadcasts. */
 static dt_status fill(dt__onnx *g, const dt__onnx_value *shape, const dt__onnx_value *value)
 {
@@ -293,13 +327,14 @@ static dt_status fill(dt__onnx *g, const dt__onnx_value *shape, const dt__onnx_v
         int64_t *extent = &all.dims[i];
         *extent = n.batch ? 1 : n.value >= 0 && n.value <= MOST_FILLED ? (int64_t)n.value : -1;
         count *= *extent;
-        if (*extent < 0 || count > MOST_FILLED || (n.batch && n.value != 1)) {
+        if (*extent < 0 || count > MOST_FILLED) {
             return dt__onnx_refuse(g, "a constant of more than %d elements, or below 0",
                                    MOST_FILLED);
         }
     }
     DT__TRY(make(g, value, all.rank, all.dims, &to));
     copy(&to, value, &all);
+    for (int i = 0; i < all.rank; i++) note_batch(g, i, dt__onnx_number_at(shape, i));
     return DT_OK;
 }
 
@@ -313,26 +348,6 @@ dt_status dt__onnx_fold_filled(dt__onnx *g)
     if (a != NULL && a->t != NULL) DT__TRY(dt__onnx_decode(g, a->t, &value));
     if (value.count != 1) return dt__onnx_refuse(g, "its value must be one number");
     return fill(g, dt__onnx_in(g, 0), &value);
-}
-
-dt_status dt__onnx_fold_expand(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    for (int64_t i = 1; i < v->count; i++) {
-        if (dt__onnx_number_at(v, i).value == dt__onnx_number_at(v, 0).value) continue;
-        return dt__onnx_refuse(g, "of a constant whose elements differ");
-    }
-    if (v->count < 1) return dt__onnx_refuse(g, "of an empty constant");
-    const int more = (int)(dt__onnx_in(g, 1)->count - v->rank);
-    for (int i = 0; i < v->rank; i++) { /* extents of v that are not 1 stay */
-        if (v->dims[i] == 1 && more >= 0) continue;
-        const dt__onnx_number n = more < 0 ? (dt__onnx_number){ 0, false }
-                                           : dt__onnx_number_at(dt__onnx_in(g, 1), more + i);
-        if (n.batch || n.value != (double)v->dims[i]) {
-            return dt__onnx_refuse(g, "whose result has other extents than its shape says");
-        }
-    }
-    return fill(g, dt__onnx_in(g, 1), v);
 }
 
 dt_status dt__onnx_fold_constant(dt__onnx *g)
@@ -375,6 +390,65 @@ static walk spread(const dt__onnx_value *v, int rank)
         w.stride[i] = from < 0 || own.dims[from] == 1 ? 0 : own.stride[from];
     }
     return w;
+}
+
+/* A constant at all places of a shape. An extent of it that is the batch's is 1, as it broadcasts. */
+dt_status dt__onnx_fold_expand(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0), *shape = dt__onnx_in(g, 1);
+    const int rank = shape->count > v->rank ? (int)shape->count : v->rank;
+    int64_t count;
+    target to;
+    if (rank > DT_MAX_RANK) return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
+    walk w = spread(v, rank);
+    for (int i = 0; i < shape->count; i++) {
+        const dt__onnx_number n = dt__onnx_number_at(shape, i);
+        int64_t *extent = &w.dims[rank - (int)shape->count + i];
+        if (!n.batch && (n.value == 1 || n.value == (double)*extent)) continue;
+        if (*extent != 1 || !(n.value >= 1 && n.value <= MOST_FILLED)) {
+            return dt__onnx_refuse(g, "of extent %lld to %g", (long long)*extent, n.value);
+        }
+        if (!n.batch) *extent = (int64_t)n.value;
+    }
+    if (!dt__product(rank, w.dims, &count) || count > dt__max_i64(MOST_FILLED, v->count)) {
+        return dt__onnx_refuse(g, "to more than %d elements", MOST_FILLED);
+    }
+    DT__TRY(make(g, v, rank, w.dims, &to));
+    copy(&to, v, &w);
+    const int more = rank - (int)shape->count;
+    for (int i = more; i < rank; i++) note_batch(g, i, dt__onnx_number_at(shape, i - more));
+    return DT_OK;
+}
+
+/* A dimension of extent 1 that is repeated for each example stays 1. */
+dt_status dt__onnx_fold_tile(dt__onnx *g)
+{
+    const dt__onnx_value v = *dt__onnx_in(g, 0), times = *dt__onnx_in(g, 1);
+    const walk own = walk_of(&v);
+    walk w = { .rank = 2 * v.rank }; /* repeats of a dimension, and the dimension */
+    int64_t dims[DT_MAX_RANK], count;
+    target to;
+    if (times.count != v.rank || w.rank > DT_MAX_RANK) {
+        return dt__onnx_refuse(g, "%lld repeats for %d dimensions; %d are the most",
+                               (long long)times.count, v.rank, DT_MAX_RANK / 2);
+    }
+    for (int i = 0; i < v.rank; i++) {
+        const dt__onnx_number n = dt__onnx_number_at(&times, i);
+        if (!(n.value >= 1 && n.value <= MOST_FILLED) || (n.batch && v.dims[i] != 1)) {
+            return dt__onnx_refuse(g, "%g times is not possible", n.value);
+        }
+        w.dims[2 * i] = n.batch ? 1 : (int64_t)n.value;
+        w.dims[2 * i + 1] = v.dims[i];
+        w.stride[2 * i + 1] = own.stride[i];
+        dims[i] = w.dims[2 * i] * v.dims[i];
+    }
+    if (!dt__product(v.rank, dims, &count) || count > dt__max_i64(MOST_FILLED, v.count)) {
+        return dt__onnx_refuse(g, "to more than %d elements", MOST_FILLED);
+    }
+    DT__TRY(make(g, &v, v.rank, dims, &to));
+    copy(&to, &v, &w);
+    for (int i = 0; i < v.rank; i++) note_batch(g, i, dt__onnx_number_at(&times, i));
+    return DT_OK;
 }
 
 /* Walks over n constants that are broadcast against each other, and the result's extents. */

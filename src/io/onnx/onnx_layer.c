@@ -31,9 +31,13 @@ dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v)
 
 dt__onnx_number dt__onnx_extent(const dt__onnx *g, const dt__onnx_value *v, int i)
 {
-    const int axis = v->axis[i];
-    if (axis == 0) return (dt__onnx_number){ 1, true };
-    return (dt__onnx_number){ (double)dt__onnx_maker(g, v)->shape.dims[axis - 1], false };
+    const int axis[] = { v->axis[i], v->axis[i] == 0 ? v->outer : 0,
+                         v->axis[i] == 0 ? v->inner : 0 };
+    dt__onnx_number n = { 1, axis[0] == 0 };
+    for (int k = 0; k < DT__COUNT_OF(axis); k++) {
+        if (axis[k] != 0) n.value *= (double)dt__onnx_maker(g, v)->shape.dims[axis[k] - 1];
+    }
+    return n;
 }
 
 bool dt__onnx_is(const dt__onnx_layer *l, const char *kind)
@@ -150,30 +154,6 @@ dt_status dt__onnx_permuted(dt__onnx *g, dt__onnx_layer *from, const int *order,
     dt__onnx_read_from(l, from);
     *out = l;
     return dt__onnx_add(g, l);
-}
-
-dt_status dt__onnx_plain(dt__onnx *g, const dt__onnx_value *v, dt__onnx_layer **out)
-{
-    dt__onnx_value *own = dt__onnx_find(g, v->name);
-    if (v->kind != DT__ONNX_COMPUTED) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
-                               v->name);
-    }
-    if (v->axis[0] != 0) {
-        int at = 0;
-        while (v->axis[at] != 0) at++;
-        return dt__onnx_refuse(g,
-                               "reads a value whose dimension %d is the batch; it must be the "
-                               "first",
-                               at);
-    }
-    if (v->plain >= 0) {
-        *out = g->layer[v->plain];
-        return DT_OK;
-    }
-    DT__TRY(dt__onnx_permuted(g, dt__onnx_maker(g, v), v->axis, out));
-    own->plain = (*out)->index;
-    return DT_OK;
 }
 
 static bool same_shape(const dt_shape *a, const dt_shape *b)

@@ -57,6 +57,7 @@ void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l)
     out->kind = DT__ONNX_COMPUTED;
     out->layer = out->plain = l->index;
     out->rank = l->shape.rank + 1;
+    out->outer = out->inner = 0;
     for (int d = 0; d < out->rank; d++) out->axis[d] = d;
 }
 

@@ -105,19 +105,21 @@ static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, i
     bool fits = v->kind == DT__ONNX_CONSTANT && v->rank == rank;
     for (int k = 0; k < rank && fits; k++) fits = v->dims[k] == x->dims[axis - 1 + k];
     if (fits) return dt__onnx_weigh(g, l, path, v);
-    return dt__onnx_refuse(g, "whose %s is not a constant of the dimensions from axis %d on", path,
-                           axis - g->front);
+    return dt__onnx_refuse(g, "whose %s is not a constant of the dimensions that it norms", path);
 }
 
 /* Over several dimensions: as one, and back. */
 static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
 {
+    dt__onnx_value v = *dt__onnx_in(g, 0);
     dt__onnx_layer *x, *l;
     int axis;
     dt_shape flat = { .rank = 0 };
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->shape.rank + 1, &axis));
-    if (axis == 0) return dt__onnx_refuse(g, "over the batch");
+    DT__TRY(dt__onnx_ordered(g, &v));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), v.rank, &axis));
+    if (axis <= dt__onnx_batch_at(&v)) return dt__onnx_refuse(g, "over the batch");
+    x = dt__onnx_maker(g, &v);
+    axis = v.axis[axis];
     const dt_shape shape = x->shape;
     for (int i = 1; i < axis; i++) flat.dims[flat.rank++] = shape.dims[i - 1];
     flat.dims[flat.rank++] = 1;
@@ -130,7 +132,7 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(g, l));
     DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
-    dt__onnx_result(g, 0, l);
+    dt__onnx_keep(g, 0, &v, l);
     return DT_OK;
 }
 

@@ -36,16 +36,6 @@ static dt_status crop(dt__onnx *g, const dt_pad_options *o, int dim, const int64
     return dt__onnx_sliced(g, *l, dim, (const int64_t[]){ first, n - last, 1 }, l);
 }
 
-/* Makes result 0 that of a layer with the order of dimensions of v. */
-static void keep_order(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_layer *l)
-{
-    const dt__onnx_value x = *v;
-    dt__onnx_same(g, 0, &x);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    out->layer = l->index;
-    out->plain = x.layer == l->index ? x.plain : -1;
-}
-
 static dt_status add_pads(dt__onnx *g, const dt_pad_options *pad, dt__onnx_layer **l)
 {
     dt__onnx_layer *from = *l;
@@ -70,7 +60,7 @@ dt_status dt__onnx_pad(dt__onnx *g)
     if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant by computed pads");
     dt__onnx_layer *l = dt__onnx_maker(g, &v);
     DT__TRY(read_pad(g, &o, &pads, &axes));
-    const int n = axes.n > 0 ? axes.n : v.rank - g->front, rank = v.rank - 1;
+    const int n = axes.n > 0 ? axes.n : v.rank - g->front, rank = l->shape.rank;
     if (pads.n != 2 * n) return dt__onnx_refuse(g, "%d pads for %d dimensions", pads.n, n);
     o.pads.n = 2 * rank;
     for (int i = 0; i < o.pads.n; i++) o.pads.v[i] = 0;
@@ -87,7 +77,7 @@ dt_status dt__onnx_pad(dt__onnx *g)
         }
     }
     DT__TRY(add_pads(g, &o, &l));
-    keep_order(g, &v, l);
+    dt__onnx_keep(g, 0, &v, l);
     return DT_OK;
 }
 
@@ -107,7 +97,7 @@ dt_status dt__onnx_center(dt__onnx *g)
     for (int i = 0; i < n; i++) {
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v.rank, seen, &axis));
         const int64_t own = (int64_t)dt__onnx_extent(g, &v, axis).value, to = size.v[i];
-        if (v.axis[axis] == 0 && to != g->batch) return dt__onnx_refuse(g, "of the batch");
+        if (v.axis[axis] == 0 && to != own * g->batch) return dt__onnx_refuse(g, "of the batch");
         if (v.axis[axis] == 0) continue;
         if (to < 1 || to > INT32_MAX) return dt__onnx_refuse(g, "to %lld", (long long)to);
         const int64_t less = own > to ? (own - to) / 2 : 0, more = to > own ? to - own : 0;
@@ -115,6 +105,6 @@ dt_status dt__onnx_center(dt__onnx *g)
         DT__TRY(dt__onnx_sliced(g, l, v.axis[axis], range, &l));
         DT__TRY(dt__onnx_padded(g, l, v.axis[axis], more / 2, more - more / 2, 0, &l));
     }
-    keep_order(g, &v, l);
+    dt__onnx_keep(g, 0, &v, l);
     return DT_OK;
 }

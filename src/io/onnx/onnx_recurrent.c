@@ -207,7 +207,8 @@ static dt_status recurrent(dt__onnx *g, const cell *kind)
     DT__TRY(check_attributes(g, &n));
     DT__TRY(check_states(g));
     const int batch = n.batch_first ? 0 : 1;
-    if (x.kind != DT__ONNX_COMPUTED || x.rank != 3 || x.axis[batch] != 0) {
+    if (x.kind != DT__ONNX_COMPUTED || x.rank != 3 || x.axis[batch] != 0 ||
+        dt__onnx_is_merged(&x)) {
         return dt__onnx_refuse(g, "whose input has not the batch as dimension %d", batch);
     }
     const int order[] = { 0, x.axis[1 - batch], x.axis[2] };

@@ -36,11 +36,11 @@ static dt_status choose(dt__onnx *g, const dt__onnx_value *v, const dt_ints *axe
     return DT_OK;
 }
 
-/* Leaves the reduced dimensions of a value out, which its layer no longer has. */
-static void leave_out(dt__onnx_value *v, const bool over[DT_MAX_RANK])
+/* Leaves the reduced dimensions of a value out, which its layer no longer has of `all`. */
+static void leave_out(dt__onnx_value *v, const bool over[DT_MAX_RANK], int all)
 {
     int left[DT_MAX_RANK] = { 0 }, rank = 0;
-    for (int d = 1, at = 1; d < v->rank; d++) {
+    for (int d = 1, at = 1; d < all; d++) {
         left[d] = at;
         at += !over[d];
     }
@@ -48,6 +48,8 @@ static void leave_out(dt__onnx_value *v, const bool over[DT_MAX_RANK])
         if (!over[v->axis[i]]) v->axis[rank++] = left[v->axis[i]];
     }
     v->rank = rank;
+    v->outer = left[v->outer];
+    v->inner = left[v->inner];
 }
 
 /* The mean over all pixels, or samples, of each channel. */
@@ -63,22 +65,23 @@ static dt_status reduce(dt__onnx *g, const char *kind, const bool over[DT_MAX_RA
                         dt__onnx_value *v)
 {
     dt__onnx_layer *l, *x = dt__onnx_maker(g, v);
-    if (is_pool(kind, over, v->rank)) {
-        kind = v->rank == 4 ? "global_avg_pool2d" : "global_avg_pool1d";
+    const int rank = x->shape.rank + 1;
+    if (is_pool(kind, over, rank)) {
+        kind = rank == 4 ? "global_avg_pool2d" : "global_avg_pool1d";
         DT__TRY(dt__onnx_simple(g, kind, x, &l));
         const dt_shape channels = { .rank = 1, .dims = { x->shape.dims[0] } };
         if (!keep) DT__TRY(dt__onnx_reshaped(g, l, &channels, &l));
     } else {
         DT__TRY(dt__onnx_new(g, kind, &l));
         dt_reduce_options *o = &((dt_reduce_layer *)l->options)->reduce;
-        for (int d = 1; d < v->rank; d++) {
+        for (int d = 1; d < rank; d++) {
             if (over[d]) o->dims.v[o->dims.n++] = d;
         }
         o->keepdim = keep;
         dt__onnx_read_from(l, x);
         DT__TRY(dt__onnx_add(g, l));
     }
-    if (!keep) leave_out(v, over);
+    if (!keep) leave_out(v, over, rank);
     v->layer = l->index;
     v->plain = -1;
     return DT_OK;
@@ -154,17 +157,14 @@ static dt_status inverse_size(dt__onnx *g, const dt__onnx_value *x, const bool o
 /* The first input in its order of dimensions, and those from `axis` on. */
 static dt_status read_norm(dt__onnx *g, dt__onnx_value *x, bool over[DT_MAX_RANK])
 {
-    dt__onnx_layer *l;
     int axis;
     memset(over, 0, DT_MAX_RANK * sizeof over[0]);
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &l));
-    *x = (dt__onnx_value){ .name = dt__onnx_out(g, 0)->name, .kind = DT__ONNX_COMPUTED };
-    x->rank = l->shape.rank + 1;
-    x->layer = x->plain = l->index;
-    for (int i = 0; i < x->rank; i++) x->axis[i] = i;
+    *x = *dt__onnx_in(g, 0);
+    DT__TRY(dt__onnx_ordered(g, x));
+    x->name = dt__onnx_out(g, 0)->name;
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->rank, &axis));
-    if (axis == 0) return dt__onnx_refuse(g, "over the batch");
-    for (int i = axis; i < x->rank; i++) over[i] = true;
+    if (axis <= dt__onnx_batch_at(x)) return dt__onnx_refuse(g, "over the batch");
+    for (int i = axis; i < x->rank; i++) over[x->axis[i]] = true;
     return DT_OK;
 }
 

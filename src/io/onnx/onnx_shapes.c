@@ -70,6 +70,7 @@ dt_status dt__onnx_shape(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int rank = x.rank - g->front;
+    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
     int64_t start = dt__onnx_int(g, "start", 0), end = dt__onnx_int(g, "end", rank);
     dt__onnx_number *n;
     if (start < 0) start += rank;
@@ -81,7 +82,7 @@ dt_status dt__onnx_shape(dt__onnx *g)
     for (int64_t i = 0; i < count; i++) {
         const int at = (int)(start + i) + g->front;
         if (x.kind == DT__ONNX_COMPUTED) n[i] = dt__onnx_extent(g, &x, at);
-        else n[i].value = (double)x.dims[at];
+        else n[i] = (dt__onnx_number){ (double)x.dims[at], x.spread == at + 1 };
     }
     return DT_OK;
 }
@@ -90,11 +91,12 @@ dt_status dt__onnx_size(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     dt__onnx_number *n, size = { 1, false };
+    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), 0, NULL, NULL, &n));
     for (int i = g->front; i < x.rank; i++) {
         dt__onnx_number own = { 1, false };
         if (x.kind == DT__ONNX_COMPUTED) own = dt__onnx_extent(g, &x, i);
-        else own.value = (double)x.dims[i];
+        else own = (dt__onnx_number){ (double)x.dims[i], x.spread == i + 1 };
         size.value *= own.value;
         size.batch |= own.batch;
     }
@@ -103,65 +105,6 @@ dt_status dt__onnx_size(dt__onnx *g)
 }
 
 /* ---- reshape --------------------------------------------------------------------------------- */
-
-/* Whether a shape's first number keeps the batch: the symbol, -1, a copy, the batch size that the
- * file fixes, or 1 where the other numbers are fixed too, so that only one example fits. */
-static bool keeps_batch(const dt__onnx *g, const dt__onnx_value *to)
-{
-    const dt__onnx_number n = dt__onnx_number_at(to, 0);
-    if (n.batch) return n.value == 1;
-    bool open = false;
-    for (int64_t i = 1; i < to->count; i++) open |= dt__onnx_number_at(to, i).value == -1;
-    const bool copies = n.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
-    const bool one = n.value == 1 && g->batch == 0 && !open;
-    return n.value == -1 || copies || one || (g->batch > 0 && n.value == (double)g->batch);
-}
-
-/* The shape of one example that `to` asks for, from that of x. */
-static dt_status resolve(dt__onnx *g, const dt_shape *x, const dt__onnx_value *to, dt_shape *out)
-{
-    int64_t count, known = 1;
-    int open = -1;
-    if (to->count < 1 || to->count > DT_MAX_RANK || !keeps_batch(g, to)) {
-        return dt__onnx_refuse(g, "the first dimension of its result is not the batch");
-    }
-    out->rank = (int)to->count - 1;
-    for (int i = 0; i < out->rank; i++) {
-        const dt__onnx_number n = dt__onnx_number_at(to, i + 1);
-        const bool copies = n.value == 0 && i < x->rank && dt__onnx_int(g, "allowzero", 0) == 0;
-        out->dims[i] = copies ? x->dims[i] : (int64_t)n.value;
-        if (n.batch) return dt__onnx_refuse(g, "its result has the batch twice");
-        if (out->dims[i] == -1 && open < 0) open = i;
-        else if (out->dims[i] < 1 || __builtin_mul_overflow(known, out->dims[i], &known)) known = 0;
-    }
-    if (!dt__product(x->rank, x->dims, &count) || known == 0 || count % known != 0 ||
-        (open < 0 && count != known)) {
-        return dt__onnx_refuse(g, "the new shape does not fit examples of %lld elements",
-                               (long long)count);
-    }
-    if (open >= 0) out->dims[open] = count / known;
-    return DT_OK;
-}
-
-/* The batch is dimension `at` of v, and of its result; the dimensions before it stay. *out: `to`
- * with the batch first. */
-static dt_status move_batch(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *to, int at,
-                            dt__onnx_value *out)
-{
-    dt__onnx_number *n;
-    DT__TRY(dt__onnx_constant(g, out, 1, &to->count, NULL, &n));
-    for (int i = 0; i < to->count; i++) {
-        const dt__onnx_number own = dt__onnx_number_at(to, i);
-        const bool copies = i < v->rank && own.value == 0 && dt__onnx_int(g, "allowzero", 0) == 0;
-        n[i < at ? i + 1 : i == at ? 0 : i] = copies ? dt__onnx_extent(g, v, i) : own;
-        if (i >= at || copies) continue;
-        if (own.batch || own.value != dt__onnx_extent(g, v, i).value) {
-            return dt__onnx_refuse(g, "changes dimensions before the batch, which is number %d",
-                                   at);
-        }
-    }
-    return to->count > at ? DT_OK : dt__onnx_refuse(g, "its result has no batch");
-}
 
 /* A shape of the file with the batch before it. */
 static dt_status with_batch(dt__onnx *g, const dt__onnx_value *to, dt__onnx_value *out)
@@ -177,50 +120,44 @@ static dt_status with_batch(dt__onnx *g, const dt__onnx_value *to, dt__onnx_valu
 
 dt_status dt__onnx_reshape(dt__onnx *g)
 {
-    dt__onnx_layer *x;
-    dt_shape shape = { .rank = 0 };
-    const dt__onnx_value *v = dt__onnx_in(g, 0), *to = dt__onnx_in(g, 1);
-    dt__onnx_value first = { .name = to->name }, whole;
-    int order[DT_MAX_RANK], at = 0;
+    const dt__onnx_value *to = dt__onnx_in(g, 1);
+    dt__onnx_value v = *dt__onnx_in(g, 0), whole;
     if (to->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "to a computed shape");
-    if (v->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
+    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
     if (g->front > 0) {
         DT__TRY(with_batch(g, to, &whole));
         to = &whole;
     }
-    while (v->axis[at] != 0) at++;
-    if (at > 0) {
-        DT__TRY(move_batch(g, v, to, at, &first));
-        for (int i = 0; i < v->rank; i++) order[i < at ? i + 1 : i == at ? 0 : i] = v->axis[i];
-        DT__TRY(dt__onnx_permuted(g, dt__onnx_maker(g, v), order, &x));
-    } else {
-        DT__TRY(dt__onnx_plain(g, v, &x));
-    }
-    DT__TRY(resolve(g, &x->shape, at > 0 ? &first : to, &shape));
-    DT__TRY(dt__onnx_reshaped(g, x, &shape, &x));
-    dt__onnx_result(g, 0, x);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    for (int i = 0; i <= at && at > 0; i++) out->axis[i] = i < at ? i + 1 : 0;
-    if (at > 0) out->plain = -1;
-    return DT_OK;
+    return dt__onnx_finish(g, dt__onnx_reshape_value(g, &v, to), &v);
 }
 
 dt_status dt__onnx_flatten(dt__onnx *g)
 {
-    dt__onnx_layer *x;
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
-    const int rank = x->shape.rank + 1 - g->front;
-    dt_shape shape = { 2, { 1, 1 } };
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    const int rank = v->rank - g->front;
+    const int64_t count = 2 + g->front;
+    dt__onnx_value to = { .name = v->name }, own = *v;
+    dt__onnx_layer *l;
+    dt__onnx_number *n;
     int64_t axis = dt__onnx_int(g, "axis", 1);
     if (axis < 0) axis += rank;
-    if (axis < 0 || axis > rank || (g->front == 0 && axis != 1)) {
-        return dt__onnx_refuse(g, "from axis %lld; 1 is known, after the batch", (long long)axis);
+    if (axis < 0 || axis > rank) {
+        return dt__onnx_refuse(g, "from axis %lld of %d dimensions", (long long)axis, rank);
     }
-    for (int i = 0; i < x->shape.rank; i++) shape.dims[i >= axis] *= x->shape.dims[i];
-    if (g->front > 0) DT__TRY(dt__onnx_reshaped(g, x, &shape, &x));
-    else if (x->shape.rank != 1) DT__TRY(dt__onnx_simple(g, "flatten", x, &x));
-    dt__onnx_result(g, 0, x);
-    return DT_OK;
+    if (g->front == 0 && axis == 1 && rank > 2 && v->axis[0] == 0 && !dt__onnx_is_merged(v)) {
+        DT__TRY(dt__onnx_plain(g, v, &l));
+        DT__TRY(dt__onnx_simple(g, "flatten", l, &l));
+        dt__onnx_result(g, 0, l);
+        return DT_OK;
+    }
+    DT__TRY(dt__onnx_constant(g, &to, 1, &count, NULL, &n));
+    for (int i = 0; i < count; i++) n[i] = (dt__onnx_number){ 1, g->front > 0 && i == 0 };
+    for (int i = 0; i < rank; i++) {
+        const dt__onnx_number x = dt__onnx_extent(g, v, i + g->front);
+        n[g->front + (i >= axis)].value *= x.value;
+        n[g->front + (i >= axis)].batch |= x.batch;
+    }
+    return dt__onnx_finish(g, dt__onnx_reshape_value(g, &own, &to), &own);
 }
 
 /* ---- dimensions of extent 1 ------------------------------------------------------------------ */
@@ -242,14 +179,21 @@ dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i)
     v->rank--;
     for (int k = i; k < v->rank; k++) v->axis[k] = v->axis[k + 1];
     for (int k = 0; k < v->rank; k++) v->axis[k] -= v->axis[k] > axis;
+    v->outer -= v->outer > axis;
+    v->inner -= v->inner > axis;
     return DT_OK;
 }
 
 dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i)
 {
     dt__onnx_layer *l = dt__onnx_maker(g, v);
-    if (v->rank >= DT_MAX_RANK) return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
-    const int axis = i > 0 && v->axis[i - 1] == i - 1 ? i : v->rank;
+    if (v->rank >= DT_MAX_RANK || l->shape.rank + 1 >= DT_MAX_RANK) {
+        return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
+    }
+    int axis = 1;
+    for (int k = 0; k < i; k++) {
+        axis += v->axis[k] != 0 ? 1 : (v->outer != 0) + (v->inner != 0);
+    }
     dt_shape shape = l->shape;
     for (int k = shape.rank++; k > axis - 1; k--) shape.dims[k] = shape.dims[k - 1];
     shape.dims[axis - 1] = 1;
@@ -257,6 +201,8 @@ dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i)
     v->layer = l->index;
     v->plain = -1;
     for (int k = 0; k < v->rank; k++) v->axis[k] += v->axis[k] >= axis;
+    v->outer += v->outer >= axis;
+    v->inner += v->inner >= axis;
     for (int k = v->rank++; k > i; k--) v->axis[k] = v->axis[k - 1];
     v->axis[i] = axis;
     return DT_OK;
@@ -322,7 +268,7 @@ dt_status dt__onnx_transpose(dt__onnx *g)
         seen[from] = true;
         out.axis[i + g->front] = v->axis[from + g->front];
     }
-    bool plain = true;
+    bool plain = !dt__onnx_is_merged(v);
     for (int i = 0; i < out.rank; i++) plain &= out.axis[i] == i;
     out.plain = plain ? out.layer : -1;
     dt__onnx_same(g, 0, &out);

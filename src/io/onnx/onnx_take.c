@@ -110,14 +110,12 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
                          dt__onnx_layer **out)
 {
     dt__onnx_layer *l;
-    dt_shape shape = { .rank = 0 };
-    const int first = 1 - g->front;
-    if (c->count < 1 || c->rank >= DT_MAX_RANK ||
-        (first == 1 && (c->rank < 1 || c->dims[0] != 1))) {
+    dt_shape shape = { .rank = c->rank };
+    if (c->count < 1 || c->rank >= DT_MAX_RANK) {
         return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
                                c->name);
     }
-    for (int i = first; i < c->rank; i++) shape.dims[shape.rank++] = c->dims[i];
+    memcpy(shape.dims, c->dims, (size_t)c->rank * sizeof c->dims[0]);
     DT__TRY(zeros(g, like, c->count, &l));
     DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
     dt__onnx_layer *from = l;
@@ -132,6 +130,53 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
     dt__onnx_read_from(l, from);
     *out = l;
     return dt__onnx_add(g, l);
+}
+
+/* Makes a constant that stands for one of each example a computed value. */
+static dt_status compute(dt__onnx *g, dt__onnx_value *v)
+{
+    dt__onnx_layer *l;
+    dt__onnx_value own = *v;
+    const int at = v->spread - 1;
+    own.rank--;
+    for (int i = at; i < own.rank; i++) own.dims[i] = v->dims[i + 1];
+    DT__TRY(dt__onnx_given(g, g->layer[0], &own, &l));
+    v->kind = DT__ONNX_COMPUTED;
+    v->layer = l->index;
+    v->plain = -1;
+    v->codes = NULL;
+    v->outer = v->inner = 0;
+    for (int i = 0; i < v->rank; i++) v->axis[i] = i < at ? i + 1 : i == at ? 0 : i;
+    return DT_OK;
+}
+
+dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
+{
+    *any = false;
+    for (size_t i = 0; i < g->node->n_input && g->n_layers > 0; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, (int)i);
+        if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->spread <= 0 || v->f == NULL) continue;
+        DT__TRY(compute(g, dt__onnx_find(g, v->name)));
+        *any = true;
+    }
+    return DT_OK;
+}
+
+void dt__onnx_keep_spread(dt__onnx *g)
+{
+    static const char *const ops[] = { "Add", "Sub", "Mul", "Div", "Cast", "Where", "Neg" };
+    bool elements = false;
+    for (int i = 0; i < DT__COUNT_OF(ops); i++) elements |= strcmp(ops[i], g->node->op_type) == 0;
+    if (strcmp(g->node->op_type, "Shape") == 0 || strcmp(g->node->op_type, "Size") == 0) return;
+    for (size_t i = 0; i < g->node->n_input; i++) {
+        const dt__onnx_value *v = dt__onnx_in(g, (int)i);
+        if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->spread == 0) continue;
+        for (size_t k = 0; k < g->node->n_output; k++) {
+            dt__onnx_value *out = dt__onnx_out(g, (int)k);
+            if (out == NULL || (out->spread != 0 && out->spread == v->spread)) continue;
+            out->spread = elements && out->spread == 0 && out->rank == v->rank ? v->spread : -1;
+        }
+    }
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */

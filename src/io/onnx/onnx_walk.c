@@ -313,6 +313,11 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     const dt__onnx_operator *o = dt__onnx_operator_of(g->node->op_type);
     dt_status s = DT_ERR_UNSUPPORTED;
     if (!g->refused[i] && check_inputs(g, i, &constant)) {
+        bool made = false;
+        if (constant && o->fold == NULL && o->compute != NULL) {
+            DT__TRY(dt__onnx_compute_spread(g, &made));
+        }
+        constant &= !made;
         g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {
@@ -327,6 +332,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
             s = dt__onnx_round_inputs(g);
             if (s == DT_OK) s = read(g);
             if (s == DT_OK) dt__onnx_keep_codes(g);
+            if (s == DT_OK && constant) dt__onnx_keep_spread(g);
         }
         if (s == DT_ERR_NOMEM) return s;
         snprintf(text, sizeof text, "%s", dt_error(g->ctx));

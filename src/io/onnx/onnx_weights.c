@@ -32,21 +32,29 @@ static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
     return transposed ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
 }
 
+/* Adds a linear layer of input 0, whose last dimension it reads. */
+static dt_status multiply(dt__onnx *g, dt__onnx_layer *l)
+{
+    dt__onnx_value x = *dt__onnx_in(g, 0);
+    DT__TRY(dt__onnx_ordered(g, &x));
+    if (x.axis[x.rank - 1] == 0) return dt__onnx_refuse(g, "over the batch");
+    dt__onnx_read_from(l, dt__onnx_maker(g, &x));
+    DT__TRY(dt__onnx_add(g, l));
+    dt__onnx_keep(g, 0, &x, l);
+    return DT_OK;
+}
+
 dt_status dt__onnx_matmul(dt__onnx *g)
 {
     dt__onnx_value w;
-    dt__onnx_layer *x, *l;
+    dt__onnx_layer *l;
     const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
     if (a->kind == DT__ONNX_CONSTANT || b->kind != DT__ONNX_CONSTANT || b->rank != 2) {
         return dt__onnx_operate(g);
     }
     DT__TRY(matrix_of(g, false, &w));
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(linear(g, &w, false, &l));
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
-    dt__onnx_result(g, 0, l);
-    return DT_OK;
+    return multiply(g, l);
 }
 
 /* Products that are folded into weights must not leave the range in which floats have 24 bits;
@@ -91,21 +99,19 @@ static dt_status scale(dt__onnx *g, dt__onnx_value *w, double factor)
 dt_status dt__onnx_gemm(dt__onnx *g)
 {
     dt__onnx_value w;
-    dt__onnx_layer *x, *l;
-    const dt__onnx_value *c = dt__onnx_in(g, 2);
+    dt__onnx_layer *l;
+    const dt__onnx_value *c = dt__onnx_in(g, 2), *x = dt__onnx_in(g, 0);
     float *bias;
     DT__TRY(matrix_of(g, dt__onnx_int(g, "transB", 0) != 0, &w));
     DT__TRY(scale(g, &w, dt__onnx_real(g, "alpha", 1)));
-    DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
-    if (x->shape.rank != 1) return dt__onnx_refuse(g, "of no matrix");
+    if (x->kind != DT__ONNX_COMPUTED || x->rank - g->front != 2) {
+        return dt__onnx_refuse(g, "of no computed matrix");
+    }
     DT__TRY(linear(g, &w, c != NULL, &l));
     if (c != NULL) {
         DT__TRY(outputs_of(g, c, w.dims[0], dt__onnx_real(g, "beta", 1), &bias));
         DT__TRY(dt__onnx_weigh_floats(g, l, "bias", bias, w.dims[0]));
         DT__TRY(dt__onnx_hint(g, l, c->initializer, false));
     }
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
-    dt__onnx_result(g, 0, l);
-    return DT_OK;
+    return multiply(g, l);
 }
