@@ -191,6 +191,7 @@ static const body bodies[] = {
     IMAGES(conv2d, ", out: 3"),
     SIGNALS(conv_transpose1d, ", out: 3, stride: 2, output_padding: 1"),
     IMAGES(conv_transpose2d, ", out: 3, stride: 2, padding: 1, output_padding: 1"),
+    ROWS(rnn, ", hidden: 3, reverse: true"),
     ROWS(gru, ", hidden: 3, bidirectional: true"),
     ROWS(lstm, ", hidden: 4"),
     SIGNALS(batch_norm1d, ""),

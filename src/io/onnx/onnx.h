@@ -92,7 +92,7 @@ typedef struct dt__onnx_codes {
     int64_t block; /* elements of that axis that share a scale; 0: one */
     int rank;      /* of the scales, and their extents */
     int64_t dims[DT_MAX_RANK], scales;
-    const float *scale;
+    const float *scale; /* NULL: one of each tensor, by its own range */
     const int8_t *zero; /* in signed form */
 } dt__onnx_codes;
 
@@ -121,7 +121,7 @@ typedef struct dt__onnx_value {
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-#define DT__ONNX_WEIGHTS 10
+#define DT__ONNX_WEIGHTS 12
 
 typedef struct dt__onnx_weight {
     const char *path; /* "weight", "layers.0.ih.bias" */
