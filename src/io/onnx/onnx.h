@@ -381,6 +381,8 @@ dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const i
 /* Operators of codes (QLinearConv and others) become those of floats between DequantizeLinear and
  * QuantizeLinear: g->graph is then a graph of its own. Errors: NOMEM. */
 dt_status dt__onnx_expand_codes(dt__onnx *g);
+/* Whether an operator is one of those, among others of the right kind. */
+bool dt__onnx_is_expanded(const dt__onnx_node *n);
 /* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
  * scheme has no counterpart; NOMEM. */
 dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);

@@ -277,6 +277,13 @@ static dt_status expand_concat(expanding *e)
 
 /* ---- the graph ------------------------------------------------------------------------------- */
 
+bool dt__onnx_is_expanded(const dt__onnx_node *n)
+{
+    const bool product =
+        strcmp(n->op_type, "MatMulInteger") == 0 || strcmp(n->op_type, "ConvInteger") == 0;
+    return (product && *n->domain == 0) || is_concat(n) || expansion_of(n) != NULL;
+}
+
 dt_status dt__onnx_expand_codes(dt__onnx *g)
 {
     const DtOnnx__Graph *from = g->graph;
