@@ -532,7 +532,7 @@ Suite *test_recurrent_suite(void)
     const int n = DT__COUNT_OF(kinds);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, reference_values, 0, n);
+    tcase_add_loop_test(c, reference_values, 0, n - 1); /* gru, lstm */
     tcase_add_loop_test(c, a_sequence_is_its_parts, 0, n);
     tcase_add_loop_test(c, the_last_step_is_that_of_all, 0, n);
     tcase_add_loop_test(c, a_range_observes_all_steps, 0, n);

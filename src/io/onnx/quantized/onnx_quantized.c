@@ -168,6 +168,7 @@ dt_status dt__onnx_quantize(dt__onnx *g)
     if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
     dt__onnx_same(g, 0, &x);
     out->codes = q;
+    out->type = type_of(g);
     out->integers = true;
     out->rounded = false;
     return DT_OK;
@@ -258,6 +259,10 @@ dt_status dt__onnx_round_inputs(dt__onnx *g)
         const dt__onnx_value *v = dt__onnx_in(g, i);
         if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
         const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
+            dt__onnx_int(g, "to", 0) == v->type) {
+            continue; /* PyTorch writes it behind each QuantizeLinear */
+        }
         if (v == NULL || v->kind != DT__ONNX_COMPUTED || taken) continue;
         DT__TRY(dt__onnx_rounded(g, v));
     }
