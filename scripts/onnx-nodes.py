@@ -38,6 +38,7 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "../src/io/onnx/onnx_attributes.inc")
 LISTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx-nodes.txt")
 NEWEST, CLOSE = 28, 1e-6
+RECURRENT = ("GRU", "LSTM", "RNN")
 
 
 # ---- the table -------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def forms(case, inputs, outputs):
             continue
         values = {**{n: given[n] for n in computed}, **wanted}
         yield model, values, more
-        if case.model.graph.node[0].op_type in ("GRU", "LSTM", "RNN") and computed is not real:
+        if case.model.graph.node[0].op_type in RECURRENT and computed is not real:
             if not more and len(case.model.graph.node) == 1:
                 yield (*turned(model, {computed[0]: given[computed[0]]}, wanted), more)
 
@@ -265,12 +266,16 @@ CASES = {
     "HardSigmoid": ((2, 3), []), "LeakyRelu": ((2, 3), []), "PRelu": ((2, 3, 4), [(3, 1)]),
     "Clip": ((2, 3), [np.array(-0.5, np.float32), np.array(0.25, np.float32)]),
     "Elu": ((2, 3), []), "Gelu": ((2, 3), []),
+    "LRN": ((2, 5, 3, 3), []),
+    "Einsum": ((2, 3, 4), [(4, 5)]),
+    "RNN": ((5, 2, 3), [(1, 4, 3), (1, 4, 4), (1, 8)]),
     "GRU": ((5, 2, 3), [(1, 12, 3), (1, 12, 4), (1, 24)]),
     "LSTM": ((5, 2, 3), [(1, 16, 3), (1, 16, 4), (1, 32)]),
 }
 NEEDED = {"MaxPool": {"kernel_shape": [3, 2]}, "AveragePool": {"kernel_shape": [3, 2]},
           "Cast": {"to": 1}, "Concat": {"axis": 1},
-          "GRU": {"hidden_size": 4, "linear_before_reset": 1}, "LSTM": {"hidden_size": 4},
+          "LRN": {"size": 3}, "Einsum": {"equation": "bij,jk->bik"},
+          "RNN": {"hidden_size": 4}, "GRU": {"hidden_size": 4}, "LSTM": {"hidden_size": 4},
           "Pad": {"pads": [0, 1, 0, 0, 1, 2]},
           "Slice": {"starts": [1, 0], "ends": [4, 5], "axes": [1, 2]},
           "Unsqueeze": {"axes": [1, 3]}, "Squeeze": {"axes": [1, 3]}, "ReduceMean": {"axes": [2]},
@@ -281,6 +286,7 @@ TEXTS = {"auto_pad": ["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"], "mode": [
     "coordinate_transformation_mode": ["half_pixel", "asymmetric", "align_corners",
                                        "pytorch_half_pixel", "half_pixel_symmetric"],
     "direction": ["forward", "reverse", "bidirectional"], "approximate": ["none", "tanh"],
+    "equation": ["bij,jk->bik", "b i j , j k -> k b i", "bij,jk", "bij,jk->bk", "bij,kl->bijl"],
     "keep_aspect_ratio_policy": ["stretch", "not_larger", "not_smaller"]}
 MAGNITUDES = [1e-30, 1e-12, 1e-5, 0.01, 0.3, 1, 2, 1e3, 1e6, 1e15, 1e30]
 
@@ -302,7 +308,7 @@ def draw_value(random, op, name, kind):
     if kind == "FLOATS":
         return [float(np.float32(random.uniform(-2, 2)))]
     if kind == "STRINGS":
-        own = ["Sigmoid", "Tanh"] if op == "GRU" else ["Sigmoid", "Tanh", "Tanh"]
+        own = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"]}.get(op, ["Sigmoid", "Tanh", "Tanh"])
         return own if random.random() < 0.5 else ["Relu"] * len(own)
     return None
 
@@ -324,12 +330,14 @@ def draw_model(random, versions, attributes, op):
             node[name] = value
     names, initializers, scale = ["x"], [], random.choice([1e-3, 1, 100], p=[0.2, 0.6, 0.2])
     directions = 2 if node.get("direction") == "bidirectional" else 1
+    if directions == 2 and "activations" in node:
+        node["activations"] *= 2
     for i, part in enumerate(more[:since[2] - 1] if since[2] > 0 else more):
         if part is None or (i >= since[1] and random.random() < 0.3):
             names.append("")
             continue
         if isinstance(part, tuple):
-            if op in ("GRU", "LSTM"):
+            if op in RECURRENT:
                 part = (directions, *part[1:])
             part = random.standard_normal(part).astype(np.float32)
             if random.random() < 0.2:
@@ -369,6 +377,8 @@ def drawn_tests(detent, folder, draws, seed, versions, attributes):
             values = {"x": x, **dict(zip([o.name for o in model.graph.output], outputs))}
             opset = model.opset_import[0].version
             text = f"{op} {opset} {node} {list(model.graph.node[0].input)}"
+            if op in RECURRENT and node.get("layout", 0) == 0:
+                model, values = turned(model, {"x": x}, {"y": outputs[0]})
             yield text, judge(detent, folder, model, values)
 
 

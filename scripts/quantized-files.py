@@ -6,6 +6,8 @@ ONNX: drawn networks by onnxruntime's quantize_static, as QDQ and as operators o
 combination of its options. The wanted outputs are onnxruntime's, of operators of codes those of
 the same file with each of them spelled out as QuantizeLinear and DequantizeLinear around the
 operator of floats: onnxruntime's kernels saturate sums of uint8 by int8 on x86 without VNNI.
+Then each network by quantize_dynamic; the wanted outputs are those with the products of integers as
+products of floats, which hold such sums exactly.
 
 TFLite: networks of Keras by TensorFlow's converter, int8 and float. The wanted outputs are those of
 TFLite Micro for int8, else of LiteRT's reference kernels. Skipped without tensorflow.
@@ -132,6 +134,11 @@ def spell_out(model):
              "QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool",
              "QLinearSigmoid": "Sigmoid", "QLinearConv": "Conv", "QGemm": "Gemm"}
     for n in model.graph.node:
+        if n.op_type in ("MatMulInteger", "ConvInteger"):
+            i = [node("Cast", [name], to=1) if name else "" for name in n.input]
+            codes = [node("Sub", [i[k], i[2 + k]]) if len(i) > 2 + k else i[k] for k in range(2)]
+            node(n.op_type[:-7], codes, n.output[0], n.attribute)
+            continue
         if n.op_type not in plain:
             nodes.append(n)
             continue
@@ -217,6 +224,16 @@ def check_onnx(draws):
                       if t.name.startswith("y") and t.name.endswith("scale")]
             step = float(scales[0]) if scales else 0.0
             compare(name, "onnx", path, x, y, step, slack)
+        for channel, weight, reduce in itertools.product((False, True), ("QInt8", "QUInt8"),
+                                                         (False, True)):
+            name = f"network {draw}, dynamic {weight}" + channel * " by channel" + \
+                reduce * " reduced"
+            q.quantize_dynamic(source, path, per_channel=channel, reduce_range=reduce,
+                               weight_type=getattr(q.QuantType, weight))
+            x = random.standard_normal((16, *shape)).astype(np.float32)
+            spelled = spell_out(onnx.load(path)).SerializeToString()
+            y = onnxruntime.InferenceSession(spelled, plain).run(None, {"x": x})[0]
+            compare(name, "dynamic onnx", path, x, y, 0.0)
 
 
 # ---- TFLite -------------------------------------------------------------------------------------

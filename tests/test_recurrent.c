@@ -17,11 +17,13 @@
 
 typedef struct kind {
     const char *name;
-    int states;
+    int gates, states;
     dt_status (*create)(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 } kind;
 
-static const kind kinds[] = { { "gru", 1, dt_gru_create }, { "lstm", 2, dt_lstm_create } };
+static const kind kinds[] = { { "gru", 3, 1, dt_gru_create },
+                              { "lstm", 4, 2, dt_lstm_create },
+                              { "rnn", 1, 1, dt_rnn_create } };
 
 static dt_ctx *ctx;
 static dt_tape *t;
@@ -506,7 +508,7 @@ START_TEST(lists_and_files_know_it)
                                   .layers = { 2, list } };
     const dt_model_info info = { .family = family_of("layers"), .options = &o };
     TEST_OK(ctx, dt_layers_create(ctx, &o, &m));
-    ck_assert_int_eq(dt_param_count(m), 2 * (2 + kinds[_i].states) * 6 * (4 + 6 + 2) + 3 * 13);
+    ck_assert_int_eq(dt_param_count(m), 2 * kinds[_i].gates * 6 * (4 + 6 + 2) + 3 * 13);
     TEST_OK(ctx, dt_prepare(m, NULL));
     TEST_OK(ctx, dt_convert(m, NULL, NULL));
     ck_assert(dt_is_packed(dt_param(m, "network.layers.0.hh_reverse.weight")));
@@ -530,7 +532,7 @@ Suite *test_recurrent_suite(void)
     const int n = DT__COUNT_OF(kinds);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, reference_values, 0, n);
+    tcase_add_loop_test(c, reference_values, 0, n - 1); /* gru, lstm */
     tcase_add_loop_test(c, a_sequence_is_its_parts, 0, n);
     tcase_add_loop_test(c, the_last_step_is_that_of_all, 0, n);
     tcase_add_loop_test(c, a_range_observes_all_steps, 0, n);

@@ -75,7 +75,7 @@ typedef struct dt_conv_item { /* the four convolutions; in one dimension [0] cou
     dt_layer_after after;
 } dt_conv_item;
 
-typedef struct dt_recurrent_item { /* gru, lstm */
+typedef struct dt_recurrent_item { /* rnn, gru, lstm */
     dt_layer_head head;
     dt_recurrent_layer network; /* its `in` is that of the input */
 } dt_recurrent_item;

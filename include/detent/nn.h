@@ -287,11 +287,18 @@ typedef struct dt_recurrent_layer {
     bool bidirectional; /* a second direction, backwards in time; its h follows the first one's */
     bool last;          /* y is h after the last step of each direction, in place of all steps */
     double dropout;     /* between layers, in training; default 0 */
+    bool reverse;       /* the one direction goes backwards in time */
+    bool relu;          /* rnn: relu in place of tanh */
+    bool reset_before;  /* gru: the reset gate scales h before the product, not after it */
+    bool cell;          /* lstm: y has one more step behind all, the final c */
 } dt_recurrent_layer;
 
 /* one layer, biases */
 DT_API dt_recurrent_layer dt_recurrent_defaults(void);
 
+/* An Elman network, h' = tanh(ih(x) + hh(h)): otherwise as dt_gru_create, with weights of `hidden`
+ * rows. */
+DT_API dt_status dt_rnn_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 /* A gated recurrent unit, dt_gru_cell in each time step: x [N, T, in] -> y [N, T, D hidden] or,
  * with `last`, [N, D hidden]; D is 1, bidirectional 2. A second input is the initial h, [layers D,
  * N, hidden] (without: zeros), a second output the final h, likewise. Row i D + d of both is layer
@@ -303,7 +310,11 @@ DT_API dt_recurrent_layer dt_recurrent_defaults(void);
  * +-1/sqrt(hidden); PyTorch's weight_ih_l0 is layers.0.ih.weight, its bias_hh_l1_reverse
  * layers.1.hh_reverse.bias. A preset quantizes these products; gates and states are floats.
  *
- * Errors: ARG (an extent below 1 or too large, dropout outside 0...1 or with one layer), NOMEM; in
+ * With `reset_before`, as in ONNX without linear_before_reset and Keras without reset_after,
+ * n = tanh(ih_n(x) + hn(r h)): hh has [2 hidden, hidden], hn (hn_reverse) [hidden, hidden].
+ *
+ * Errors: ARG (an extent below 1 or too large, dropout outside 0...1 or with one layer, an option
+ * of another kind, or reverse and bidirectional), NOMEM; in
  * forward SHAPE (x, no time step, a state), ARG (the number of inputs or outputs). */
 DT_API dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 /* A long short-term memory, dt_lstm_cell in each time step, with weights of 4 hidden rows;

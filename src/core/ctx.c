@@ -1,6 +1,7 @@
 /* The context: allocator, pool, error message, log, random streams, threads. It is
  * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
 #define _DEFAULT_SOURCE /* madvise */
+#include "core/names.h"
 #include "core/threads.h"
 
 #include <stdio.h>
@@ -158,14 +159,6 @@ void dt__say(dt_ctx *ctx, const char *format, ...)
     ctx->log(ctx->log_user, line);
 }
 
-/* FNV-1a, never 0. */
-static uint64_t hash_of(const char *line)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (; *line != 0; line++) h = (h ^ (unsigned char)*line) * UINT64_C(0x100000001b3);
-    return h | 1;
-}
-
 void dt__say_once(dt_ctx *ctx, const char *format, ...)
 {
     if (ctx->log == NULL) return;
@@ -174,7 +167,7 @@ void dt__say_once(dt_ctx *ctx, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    const uint64_t hash = hash_of(line);
+    const uint64_t hash = dt__hash_name(line, strlen(line)) | 1; /* never 0 */
     for (int i = 0; i < DT__SAID; i++) {
         if (ctx->said[i] == hash) return;
     }

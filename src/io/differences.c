@@ -6,9 +6,9 @@
 
 #define LISTED 4
 
-bool dt__names_full(const dt__names *l) { return l->n > LISTED; }
+bool dt__wrong_full(const dt__wrong_names *l) { return l->n > LISTED; }
 
-void dt__names_add(dt__names *l, const char *name, const char *detail)
+void dt__wrong_add(dt__wrong_names *l, const char *name, const char *detail)
 {
     char shown[DT__SHOWN];
     const size_t used = strlen(l->text);
@@ -27,7 +27,7 @@ dt_status dt__differences_report(const dt_file *file, const dt__differences *d)
     static const char *const what[] = { "missing", "not of this model", "of another form" };
     char text[DT__MESSAGE_SIZE] = "";
     for (int i = 0; i < DT__DIFFERENCES; i++) {
-        const dt__names *l = &d->of[i];
+        const dt__wrong_names *l = &d->of[i];
         const size_t used = strlen(text);
         if (l->n == 0) continue;
         snprintf(text + used, sizeof text - used, "%s%d %s (%s)", used == 0 ? "" : "; ", l->n,

@@ -5,19 +5,19 @@
 #include "io/safetensors/safetensors.h"
 
 /* Names for a message: the first few, and the total number. */
-typedef struct dt__names {
+typedef struct dt__wrong_names {
     char text[320];
     int n;
-} dt__names;
+} dt__wrong_names;
 
 /* Whether the list is full, so that a further name would only be counted. */
-bool dt__names_full(const dt__names *l);
-void dt__names_add(dt__names *l, const char *name, const char *detail);
+bool dt__wrong_full(const dt__wrong_names *l);
+void dt__wrong_add(dt__wrong_names *l, const char *name, const char *detail);
 
 enum { DT__MISSING, DT__UNEXPECTED, DT__MISSHAPEN, DT__DIFFERENCES };
 
 typedef struct dt__differences {
-    dt__names of[DT__DIFFERENCES];
+    dt__wrong_names of[DT__DIFFERENCES];
 } dt__differences;
 
 /* FORMAT with all differences; DT_OK if there are none. */

@@ -39,6 +39,7 @@ static void leave_parent(dt_module *m)
     memmove(p->children + i, p->children + i + 1,
             (size_t)(--p->n_children - i) * sizeof p->children[0]);
     m->parent = NULL;
+    dt__names_free(p->ctx, &p->names);
     dt__module_changed(p);
 }
 
@@ -95,6 +96,7 @@ void dt_module_free(dt_module *m)
     }
     dt__entries_free(ctx, m->entries, m->n_entries);
     dt__release(ctx, m->children);
+    dt__names_free(ctx, &m->names);
     dt__release(ctx, m->params);
     dt__text_release(m->name);
     dt__text_release(m->path);

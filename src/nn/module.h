@@ -4,6 +4,7 @@
 
 #include "autograd/kind.h"
 #include "autograd/tape.h"
+#include "core/names.h"
 
 #include <detent/nn.h>
 
@@ -64,6 +65,7 @@ struct dt_module {
     int64_t n_entries, room_entries;
     dt_module **children;
     int64_t n_children, room_children;
+    dt__names names;   /* of the children; none: few, or one of them has gone */
     dt_module *norm;   /* by dt__set_norm the only reader of this layer's output; NULL: none */
     dt_module *normed; /* in that norm: the layer */
     dt__folding folding;
@@ -92,6 +94,8 @@ void dt__module_changed(dt_module *m);
 
 /* The part of `path`, a path from the root to something in m, that is relative to m. */
 const char *dt__path_within(const dt_module *m, const char *path);
+/* The child of m with a name of n bytes; NULL if there is none. */
+dt_module *dt__child_of(const dt_module *m, const char *name, size_t n);
 /* The entry of m itself (not of a child) with this name; NULL if there is none. */
 dt__entry *dt__entry_find(const dt_module *m, const char *name);
 /* Splits a path: the module that all but its last name lead to, and *name, the last one. NULL if

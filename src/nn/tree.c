@@ -25,10 +25,7 @@ dt__entry *dt__entry_find(const dt_module *m, const char *name)
 
 static bool has_child(const dt_module *m, const char *name)
 {
-    for (int64_t i = 0; i < m->n_children; i++) {
-        if (strcmp(m->children[i]->name, name) == 0) return true;
-    }
-    return false;
+    return dt__child_of(m, name, strlen(name)) != NULL;
 }
 
 static const char *shown(const dt_module *m) { return m->path[0] != '\0' ? m->path : "the root"; }
@@ -105,13 +102,31 @@ static dt_status check_child(dt_module *m, const char *name, const dt_module *ch
     return check_name(m, name);
 }
 
+#define FEW_CHILDREN 32 /* are compared one by one */
+
+/* Adds the name of the next child to those of m, and all before it, if it has none yet. */
+static dt_status index_child(dt_module *m, const char *name)
+{
+    const int64_t n = m->n_children;
+    if (n < FEW_CHILDREN) return DT_OK;
+    for (int64_t i = m->names.room > 0 ? n : 0; i <= n; i++) {
+        const char *own = i < n ? m->children[i]->name : name;
+        const dt_status s = dt__names_add(m->ctx, &m->names, dt__hash_name(own, strlen(own)), i);
+        if (s == DT_OK) continue;
+        dt__names_free(m->ctx, &m->names);
+        return s;
+    }
+    return DT_OK;
+}
+
 static dt_status place_child(dt_module *m, const char *name, dt_module *child)
 {
     DT__TRY(DT__RESERVE(m->ctx, m->children, m->n_children, m->room_children));
     child->name = dt__text(m->ctx, "%s", name);
     if (child->name == NULL) return DT_ERR_NOMEM;
     forget_names(child);
-    return place(child, m->path);
+    DT__TRY(place(child, m->path));
+    return index_child(m, name);
 }
 
 static const dt_module *root_of(const dt_module *m)

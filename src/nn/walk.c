@@ -7,11 +7,20 @@
 
 /* ---- by path --------------------------------------------------------------------------------- */
 
-static dt_module *child_of(const dt_module *m, const char *name, size_t length)
+static bool is_called(const dt_module *m, const char *name, size_t n)
 {
-    for (int64_t i = 0; i < m->n_children; i++) {
-        const char *own = m->children[i]->name;
-        if (strncmp(own, name, length) == 0 && own[length] == '\0') return m->children[i];
+    return strncmp(m->name, name, n) == 0 && m->name[n] == '\0';
+}
+
+dt_module *dt__child_of(const dt_module *m, const char *name, size_t n)
+{
+    const uint64_t hash = m->names.room > 0 ? dt__hash_name(name, n) : 0;
+    int64_t probe = 0, at = m->names.room > 0 ? 0 : -1;
+    for (int64_t i = 0; i < m->n_children && at < 0; i++) {
+        if (is_called(m->children[i], name, n)) return m->children[i];
+    }
+    while (at >= 0 && (at = dt__names_next(&m->names, hash, &probe)) >= 0) {
+        if (at < m->n_children && is_called(m->children[at], name, n)) return m->children[at];
     }
     return NULL;
 }
@@ -22,7 +31,7 @@ dt_module *dt__holder(dt_module *m, const char *path, const char **name)
         const size_t length = strcspn(path, ".");
         *name = path;
         if (path[length] == '\0') return m;
-        m = child_of(m, path, length);
+        m = dt__child_of(m, path, length);
         path += length + 1;
     }
     return NULL;
@@ -34,7 +43,7 @@ dt_module *dt_module_at(dt_module *m, const char *path)
     if (path != NULL && path[0] == '\0') return m;
     const char *name;
     const dt_module *holder = path == NULL ? NULL : dt__holder(m, path, &name);
-    dt_module *found = holder == NULL ? NULL : child_of(holder, name, strlen(name));
+    dt_module *found = holder == NULL ? NULL : dt__child_of(holder, name, strlen(name));
     if (found == NULL) {
         dt_fail(m->ctx, DT_ERR_ARG, "there is no module '%s'", path == NULL ? "(NULL)" : path);
     }

@@ -18,11 +18,12 @@ dt_quant_spec dt__given_weight_spec(int bits, bool has_zero)
     return quant;
 }
 
-dt_quant_spec dt__given_input_spec(int bits)
+dt_quant_spec dt__given_input_spec(int bits, bool dynamic)
 {
     dt_quant_spec weight, quant;
     dt_qat_preset(DT_INT8_STATIC_INT8_WEIGHT, &weight, &quant);
     quant.bits = bits;
+    if (dynamic) quant.range = DT_RANGE_DYNAMIC;
     return quant;
 }
 
@@ -95,13 +96,15 @@ dt_status dt__give_weight(dt_module *m, const dt__given *given)
 
 dt_status dt__give_input(dt_module *m, const dt__given *given)
 {
-    dt__quantizer *q;
+    dt__quantizer *q = NULL;
+    const bool dynamic = given->quant.range == DT_RANGE_DYNAMIC;
     DT__TRY(check(m->ctx, given));
     DT__TRY(dt__check_input_quant(m, &given->quant));
-    DT__TRY(add_range(m, "input", given, 1, &q));
+    if (!dynamic) DT__TRY(add_range(m, "input", given, 1, &q));
     dt__input_hook *hook = dt__alloc(m->ctx, sizeof *hook);
     if (hook == NULL) return DT_ERR_NOMEM;
-    *hook = (dt__input_hook){ .quant = given->quant, .enabled = true, .range = q, .frozen = true };
+    *hook =
+        (dt__input_hook){ .quant = given->quant, .enabled = true, .range = q, .frozen = !dynamic };
     const dt_status s = dt__hook_input(m, hook);
     if (s != DT_OK) dt__release(m->ctx, hook);
     return s;

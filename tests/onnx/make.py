@@ -185,6 +185,62 @@ def two():
     from_nodes("two", nodes, {"a": ["n", 4, 3], "b": ["n", 2, 3]}, {"y": ["n", 2]}, weights)
 
 
+def cells():
+    """Every recurrent operator: relu, a reset before the product, from the end, first states that
+    other nodes make, and a last c that one reads."""
+    nodes = [
+        node("Gather", "x first", "x0", axis=1), node("MatMul", "x0 sw", "s0"),
+        node("Unsqueeze", "s0 zero", "g0"), node("Neg", "g0", "c0"),
+        node("Transpose", "x", "t", perm=[1, 0, 2]),
+        node("RNN", "t rw rr rb", "r0 rh", hidden_size=4, direction="bidirectional",
+             activations=["Relu", "Relu"]),
+        node("Transpose", "r0", "r1", perm=[0, 2, 1, 3]),
+        node("Reshape", "r1 joined", "r2"),
+        helper.make_node("GRU", ["r2", "gw", "gr", "gb", "", "g0"], ["u0", "uh"], hidden_size=3,
+                         direction="reverse"),
+        node("Squeeze", "u0 one", "u1"),
+        helper.make_node("LSTM", ["u1", "lw", "lr", "lb", "", "uh", "c0"], ["v0", "", "vc"],
+                         hidden_size=3),
+        node("Squeeze", "v0 one", "v1"), node("ReduceMean", "v1", "v2", axes=[0], keepdims=0),
+        node("Squeeze", "vc zero", "c1"), node("Add", "v2 c1", "s"),
+        node("Einsum", "s e", "y", equation="bi,ji->bj"),
+    ]
+    weights = {
+        "rw": floats(2, 4, 3), "rr": floats(2, 4, 4), "rb": floats(2, 8),
+        "gw": floats(1, 9, 8), "gr": floats(1, 9, 3), "gb": floats(1, 18),
+        "lw": floats(1, 12, 3), "lr": floats(1, 12, 3), "lb": floats(1, 24),
+        "e": floats(2, 3), "sw": floats(3, 3), "first": np.array(0, np.int64), "joined": np.array([0, 0, -1], np.int64),
+        "one": np.array([1], np.int64), "zero": np.array([0], np.int64),
+    }
+    from_nodes("cells", nodes, {"x": ["n", 5, 3]}, {"y": ["n", 2]}, weights)
+
+
+def dynamic():
+    """As onnxruntime's quantize_dynamic writes it, with weights of uint8."""
+    def coded(name, x, weight, op, **attributes):
+        return [
+            node("DynamicQuantizeLinear", x, f"{name}q {name}s {name}z"),
+            node(op, f"{name}q {weight} {name}z {weight}z", f"{name}i", **attributes),
+            node("Cast", f"{name}i", f"{name}f", to=1),
+            node("Mul", f"{name}s {weight}s", f"{name}m"),
+            node("Mul", f"{name}f {name}m", f"{name}y"),
+        ]
+    nodes = [
+        *coded("a", "x", "k", "ConvInteger", pads=[1, 1, 1, 1]), node("Add", "ay kb", "a"),
+        node("Relu", "a", "r"), node("Flatten", "r", "f"),
+        *coded("b", "f", "w", "MatMulInteger"), node("Add", "by wb", "y"),
+    ]
+    def codes(*shape):
+        return random.integers(0, 256, shape).astype(np.uint8)
+    weights = {
+        "k": codes(4, 2, 3, 3), "ks": np.float32(0.011), "kz": np.uint8(131),
+        "kb": floats(1, 4, 1, 1), "w": codes(64, 3),
+        "ws": np.array([0.01, 0.02, 0.005], np.float32), "wz": np.array([128, 120, 5], np.uint8),
+        "wb": floats(3),
+    }
+    from_nodes("dynamic", nodes, {"x": ["n", 2, 4, 4]}, {"y": ["n", 3]}, weights)
+
+
 if __name__ == "__main__":
     from_torch("cnn", Cnn(), 2, 12, 10, do_constant_folding=False,
                training=torch.onnx.TrainingMode.PRESERVE)
@@ -196,3 +252,5 @@ if __name__ == "__main__":
     keras()
     old()
     two()
+    cells()
+    dynamic()

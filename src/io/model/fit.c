@@ -67,24 +67,24 @@ static void name_expert(const work *w, const char *like, int64_t expert, char te
 static void note_missing(work *w, const char *like, int64_t first, int64_t end)
 {
     char name[DT__SHOWN];
-    dt__names *l = &w->wrong.of[DT__MISSING];
-    for (; first < end && !dt__names_full(l); first++) {
+    dt__wrong_names *l = &w->wrong.of[DT__MISSING];
+    for (; first < end && !dt__wrong_full(l); first++) {
         name_expert(w, like, first, name);
-        dt__names_add(l, name, "");
+        dt__wrong_add(l, name, "");
     }
     if (first < end) l->n += (int)dt__min_i64(end - first, INT_MAX - l->n);
 }
 
 static void note_unexpected(work *w, const char *name)
 {
-    dt__names_add(&w->wrong.of[DT__UNEXPECTED], name, "");
+    dt__wrong_add(&w->wrong.of[DT__UNEXPECTED], name, "");
 }
 
 static void note_both(work *w, const char *whole, const char *expert)
 {
     char text[DT__SHOWN + 48], shown[DT__SHOWN];
     snprintf(text, sizeof text, " is there besides %s", dt__shown(expert, shown));
-    dt__names_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
+    dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
 }
 
 static const char *form_text(const char *dtype, int rank, const int64_t *dims, char text[192])
@@ -100,7 +100,7 @@ static void note_form(work *w, const dt_file_entry *e, const char *wanted)
     char text[600], has[192];
     snprintf(text, sizeof text, " is %s, not %s", form_text(e->dtype, e->rank, e->dims, has),
              wanted);
-    dt__names_add(&w->wrong.of[DT__MISSHAPEN], e->name, text);
+    dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], e->name, text);
 }
 
 /* ---- expert by expert to stacked ------------------------------------------------------------ */
@@ -143,7 +143,7 @@ static bool check_part(work *w, const part *p, const part *first)
         return true;
     }
     snprintf(text, sizeof text, " differs from %s", dt__shown(first->from->name, shown));
-    dt__names_add(&w->wrong.of[DT__MISSHAPEN], p->from->name, text);
+    dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], p->from->name, text);
     return false;
 }
 
@@ -311,7 +311,7 @@ static dt_status sort(work *w)
     for (int64_t i = 1; i < view->count; i++) {
         const char *name = view->by_name[i]->name;
         if (strcmp(view->by_name[i - 1]->name, name) != 0) continue;
-        dt__names_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, name, shown),
+        dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], dt__name_in(w->file, name, shown),
                       " occurs twice");
     }
     return DT_OK;

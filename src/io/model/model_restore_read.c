@@ -68,7 +68,7 @@ static void complain_of_shape(reading *r, const dt__load_item *i, const dt_file_
     if (e->rank <= DT_MAX_RANK) dt__dims_text(e->rank, e->dims, has, sizeof has);
     dt__dims_text(i->x->rank, i->x->dims, wants, sizeof wants);
     snprintf(text, sizeof text, " is %s%s, not %s", e->dtype, has, wants);
-    dt__names_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
+    dt__wrong_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
 }
 
 /* Of a layer; other tensors are small, and some are checked before they are kept. */
@@ -97,7 +97,7 @@ static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e
     char text[64], name[DT__SHOWN];
     snprintf(text, sizeof text, s == DT_ERR_DTYPE ? " is %s, not %s" : " is %s beyond %s", e->dtype,
              dt_dtype_name(i->x->dtype));
-    dt__names_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
+    dt__wrong_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
     return DT_OK;
 }
 
@@ -118,7 +118,7 @@ static dt_status use_tied(void *user, const char *path, dt_tensor *x, dt_entry_k
     }
     char text[DT__SHOWN + 64], shown[DT__SHOWN];
     snprintf(text, sizeof text, " differs from %s, which it is tied to", dt__shown(i->path, shown));
-    dt__names_add(&r->wrong.of[DT__MISSHAPEN], path, text);
+    dt__wrong_add(&r->wrong.of[DT__MISSHAPEN], path, text);
     return DT_OK;
 }
 
@@ -155,13 +155,13 @@ static dt_status check_names(reading *r)
         const dt__load_item *it = &r->plan->item[i];
         const bool there = it->value != NULL || it->packed != NULL || it->entry != NULL;
         if (there || dt_file_find(file, it->path) != NULL) continue;
-        dt__names_add(&r->wrong.of[DT__MISSING], dt__name_in(file, it->path, shown), "");
+        dt__wrong_add(&r->wrong.of[DT__MISSING], dt__name_in(file, it->path, shown), "");
     }
     for (int64_t i = 0; i < file->count; i++) {
         const char *name = file->entry[i].name;
         if (r->used[i] || !is_models(name) || is_of_range(r, name)) continue;
         if (!r->load->r->quantized && dt__is_batch_count(&file->entry[i])) continue;
-        dt__names_add(&r->wrong.of[DT__UNEXPECTED], dt__name_in(file, name, shown), "");
+        dt__wrong_add(&r->wrong.of[DT__UNEXPECTED], dt__name_in(file, name, shown), "");
     }
     return dt__differences_report(file, &r->wrong);
 }

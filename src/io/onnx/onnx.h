@@ -92,7 +92,7 @@ typedef struct dt__onnx_codes {
     int64_t block; /* elements of that axis that share a scale; 0: one */
     int rank;      /* of the scales, and their extents */
     int64_t dims[DT_MAX_RANK], scales;
-    const float *scale;
+    const float *scale; /* NULL: one of each tensor, by its own range */
     const int8_t *zero; /* in signed form */
 } dt__onnx_codes;
 
@@ -124,7 +124,7 @@ typedef struct dt__onnx_value {
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-#define DT__ONNX_WEIGHTS 10
+#define DT__ONNX_WEIGHTS 12
 
 typedef struct dt__onnx_weight {
     const char *path; /* "weight", "layers.0.ih.bias" */
@@ -420,6 +420,8 @@ dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const i
 /* Operators of codes (QLinearConv and others) become those of floats between DequantizeLinear and
  * QuantizeLinear: g->graph is then a graph of its own. Errors: NOMEM. */
 dt_status dt__onnx_expand_codes(dt__onnx *g);
+/* Whether an operator is one of those, among others of the right kind. */
+bool dt__onnx_is_expanded(const dt__onnx_node *n);
 /* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
  * scheme has no counterpart; NOMEM. */
 dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);

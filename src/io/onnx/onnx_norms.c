@@ -1,6 +1,7 @@
 /* Norms. */
 #include "io/onnx/onnx.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- over a batch, and over channels --------------------------------------------------------- */
@@ -143,3 +144,60 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
 }
 
 dt_status dt__onnx_rms_norm(dt__onnx *g) { return last_norm(g, "rms_norm", false); }
+
+/* ---- over neighbouring channels -------------------------------------------------------------- */
+
+/* The mean of `size` channels around each, with zeros beyond the first and the last. */
+static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,
+                                  dt__onnx_layer **out)
+{
+    dt__onnx_layer *l;
+    int last[DT_MAX_RANK] = { 0 }, back[DT_MAX_RANK] = { 0 };
+    const int rank = x->shape.rank;
+    dt_shape whole, lines = { 2, { 1, x->shape.dims[0] } };
+    for (int i = 1; i <= rank; i++) {
+        last[i] = i < rank ? i + 1 : 1;
+        back[i] = i == 1 ? rank : i - 1;
+        if (i < rank) lines.dims[0] *= x->shape.dims[i];
+    }
+    DT__TRY(dt__onnx_permuted(g, x, last, &l));
+    whole = l->shape;
+    DT__TRY(dt__onnx_reshaped(g, l, &lines, &l));
+    DT__TRY(dt__onnx_padded(g, l, 2, (size - 1) / 2, size / 2, 0, &x));
+    DT__TRY(dt__onnx_new(g, "avg_pool1d", &l));
+    dt_pool_options *o = &((dt_pool_layer *)l->options)->pool;
+    o->kernel[0] = size;
+    o->stride[0] = 1;
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_reshaped(g, l, &whole, &l));
+    return dt__onnx_permuted(g, l, back, out);
+}
+
+/* LRN: x / (bias + alpha mean(x^2 of `size` channels around))^beta */
+dt_status dt__onnx_local_norm(dt__onnx *g)
+{
+    dt__onnx_layer *x, *l;
+    const int64_t size = dt__onnx_int(g, "size", 0);
+    const double beta = dt__onnx_real(g, "beta", 0.75);
+    DT__TRY(dt__onnx_image(g, 0, &x));
+    if (x->shape.rank < 2 || size < 1 || size > 2 * x->shape.dims[0]) {
+        return dt__onnx_refuse(g, "of %lld channels around each", (long long)size);
+    }
+    if (!(fabs(beta) <= 16)) return dt__onnx_refuse(g, "with the exponent %g", beta);
+    DT__TRY(dt__onnx_simple(g, "square", x, &l));
+    DT__TRY(mean_of_channels(g, size, l, &l));
+    DT__TRY(dt__onnx_scaled(g, l, dt__onnx_real(g, "alpha", (double)1e-4f),
+                            dt__onnx_real(g, "bias", 1), &l));
+    const dt__onnx_layer *from = l;
+    DT__TRY(dt__onnx_new(g, "pow", &l));
+    ((dt_pow_layer *)l->options)->exponent = beta;
+    dt__onnx_read_from(l, from);
+    DT__TRY(dt__onnx_add(g, l));
+    from = l;
+    DT__TRY(dt__onnx_new(g, "div", &l));
+    dt__onnx_read_from(l, x);
+    dt__onnx_read_from(l, from);
+    DT__TRY(dt__onnx_add(g, l));
+    return dt__onnx_image_result(g, 0, l);
+}

@@ -118,6 +118,27 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     return dt__onnx_finish(g, behind(g, r->behind, &v), &v);
 }
 
+/* ArgMax at the end of a graph is left to the reader of the model, `predict` among them: the result
+ * is the values whose largest is chosen, which training needs. */
+dt_status dt__onnx_arg_max(dt__onnx *g)
+{
+    const dt__onnx_value *x = dt__onnx_in(g, 0), *out = dt__onnx_out(g, 0);
+    int64_t outputs = 0;
+    int axis;
+    for (size_t i = 0; i < g->graph->n_output; i++) {
+        outputs += strcmp(g->graph->output[i]->name, out->name) == 0;
+    }
+    if (out->uses != outputs) return dt__onnx_refuse(g, "before the end of the graph");
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), x->rank, &axis));
+    if (x->axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
+    dt__say(g->ctx,
+            "%s: ArgMax '%.60s' is left out: the output is what it reads, %d numbers of which the "
+            "largest is its choice",
+            g->file->path, out->name, (int)dt__onnx_extent(g, x, axis).value);
+    dt__onnx_same(g, 0, x);
+    return DT_OK;
+}
+
 /* x / |x| along an axis, with the norm of p; zeros where the norm is 0 */
 dt_status dt__onnx_lp_norm(dt__onnx *g)
 {

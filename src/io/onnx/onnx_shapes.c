@@ -42,6 +42,10 @@ static dt_status cast(dt__onnx *g, int64_t to)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const bool wide = to == DT__ONNX_FLOAT || to == DT__ONNX_DOUBLE;
+    if (x.kind == DT__ONNX_COMPUTED && x.integers && to == x.type) {
+        dt__onnx_same(g, 0, &x); /* codes stay what they are */
+        return DT_OK;
+    }
     if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
         return dt__onnx_refuse(g,
                                "to %s, which rounds; values are computed in float: export the "

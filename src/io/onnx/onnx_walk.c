@@ -305,6 +305,13 @@ static bool check_inputs(dt__onnx *g, int64_t i, bool *constant)
     return true;
 }
 
+static bool has_result(dt__onnx *g)
+{
+    bool has = false;
+    for (size_t k = 0; k < g->node->n_output; k++) has |= dt__onnx_out(g, (int)k) != NULL;
+    return has;
+}
+
 static dt_status read_node(dt__onnx *g, int64_t i)
 {
     bool constant;
@@ -320,13 +327,14 @@ static dt_status read_node(dt__onnx *g, int64_t i)
         constant &= !made;
         g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
-        if (dt__onnx_out(g, 0) == NULL && (g->node->n_output < 2 || dt__onnx_out(g, 1) == NULL)) {
+        if (!has_result(g)) {
             return DT_OK; /* nobody can read it */
         }
         if (read == NULL) {
             s = dt__onnx_refuse(g, constant ? "of constants is not known"
                                             : "of a computed value is not known");
-        } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_gru && read != dt__onnx_lstm) {
+        } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_rnn && read != dt__onnx_gru &&
+                   read != dt__onnx_lstm) {
             s = dt__onnx_refuse(g, "its first result has no name");
         } else {
             s = dt__onnx_round_inputs(g);

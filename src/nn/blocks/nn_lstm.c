@@ -5,7 +5,7 @@
 
 const dt_module_type dt__nn_lstm = { .name = "lstm", .forward = dt__recurrent_forward };
 
-static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, dt_lstm_cell };
+static const dt__cell_kind kind = { "lstm", &dt__nn_lstm, 4, 2, .step = dt_lstm_cell };
 
 dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out)
 {
@@ -15,7 +15,12 @@ dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module
 
 /* ---- in recipes ----------------------------------------------------------------------------- */
 
-static const dt_key layer_keys[] = { DT__RECURRENT_KEYS("lstm"), { 0 } };
+static const dt_key layer_keys[] = {
+    DT__RECURRENT_KEYS("lstm"),
+    { "cell", DT_KEY_BOOL, DT__RECURRENT_AT(cell), .fallback = "false",
+      .text = "the final c as one more step behind all" },
+    { 0 },
+};
 
 static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
                               dt_module **out)
@@ -25,7 +30,7 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 }
 
 DT__LAYER_TYPE(lstm, "long short-term memory over [time, width]", dt_recurrent_item, layer_keys, 1,
-               1, .create = layer_create);
+               3, .create = layer_create);
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
@@ -39,6 +44,9 @@ DT__MAKE_OF(make_last, dt_lstm_create, dt_recurrent_layer, 6, 33, .layers = 2, .
             .last = true)
 DT__MAKE_OF(make_dropping, dt_lstm_create, dt_recurrent_layer, 2, 8, .layers = 2, .bias = true,
             .dropout = 0.25)
+DT__MAKE_OF(make_cell, dt_lstm_create, dt_recurrent_layer, 3, 4, .layers = 2, .cell = true)
+DT__MAKE(make_last_cell,
+         dt_lstm_create(ctx, &(dt_recurrent_layer){ 3, 4, 1, .last = true, .cell = true }, out))
 DT__MAKE(make_no_inputs,
          dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out))
 
@@ -94,6 +102,10 @@ static const dt__layer_case cases[] = {
       .state = PLAIN("0") " " PLAIN("1") },
     { "dropout", make_dropping, .in = { { { 2, 3, 2 } } }, .random = true,
       .state = PLAIN("0") " " PLAIN("1") },
+    { "c behind all steps", make_cell, .in = { { { 2, 3, 3 } } },
+      .state = "layers.0.ih.weight layers.0.hh.weight layers.1.ih.weight layers.1.hh.weight" },
+    { "c behind the last step", make_last_cell, .fails = DT_ERR_ARG,
+      .says = "lstm: cell: behind all steps, without last" },
     { "another width", make, .in = { { { 2, 5, 4 } } }, .state = PLAIN("0"), .fails = DT_ERR_SHAPE,
       .says = "layers.0.ih" },
     { "h without c", make, .in = { { { 2, 5, 3 } }, { { 1, 2, 4 } } }, .state = PLAIN("0"),

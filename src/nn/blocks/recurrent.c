@@ -4,6 +4,9 @@
  * Both are children, so hooks, quantization, adapters and rounders reach them as any linear layer;
  * codes of the weight of hh are made once, as for any weight that is read several times.
  *
+ * A cell with a late product (kind->late) computes the last gate's product with another value than
+ * h inside of its step, by a third child `hn`; hh has the other gates.
+ *
  * Within a network time comes first, [T, N, width]: then the rows of a step are adjacent, and no
  * step copies. Where no initial state is given the first step takes the bias for gh: zeros would be
  * multiplied for nothing, and a range that observed them would begin too small. */
@@ -23,13 +26,15 @@ typedef struct layer {
     const dt__cell_kind *kind;
     int64_t hidden;
     int directions;
-    dt_module *ih[DIRECTIONS], *hh[DIRECTIONS];
+    bool reverse; /* the first direction goes backwards in time */
+    dt_module *ih[DIRECTIONS], *hh[DIRECTIONS], *hn[DIRECTIONS]; /* hn NULL: no late product */
 } layer;
 
 typedef struct network {
     const dt__cell_kind *kind;
     dt_recurrent_layer options;
     int directions;
+    bool batch_first;   /* initial states are [N, layers directions, hidden] */
     dt_module *layers;  /* the list */
     dt_module *dropout; /* between layers; NULL: none */
 } network;
@@ -51,6 +56,13 @@ static dt_tensor *part_of(dt_tape *t, const dt__cell_kind *kind, dt_tensor *stat
     if (state == NULL || kind->states == 1) return state;
     const int64_t n = state->dims[0] / kind->states;
     return rows_of(t, state, i * n, n);
+}
+
+/* x with its first two dimensions exchanged, without gaps. */
+static dt_tensor *exchange(dt_tape *t, dt_tensor *x)
+{
+    dt_tensor *view = dt_permute(t, x, (const int64_t[]){ 1, 0, 2 });
+    return view == NULL ? NULL : dt__then(t, view, dt_reshape(t, view, view->rank, view->dims));
 }
 
 static dt_tensor *zeros(dt_tape *t, dt_dtype dtype, int64_t rows, int64_t columns)
@@ -94,19 +106,26 @@ typedef struct scan {
     dt_tensor **h;       /* [T], to be filled; NULL: not wanted */
 } scan;
 
-/* What hh gives for zeros. */
+/* What hh, and hn behind it, give for zeros. */
 static dt_tensor *product_of_zeros(const scan *s)
 {
+    dt_module *hn = s->l->hn[s->direction];
     dt_tensor *x = zeros(s->t, s->gi->dtype, s->rows, s->l->kind->gates * s->l->hidden);
     dt_tensor *bias = x == NULL ? NULL : dt__module_bias(s->t, s->l->hh[s->direction]);
+    if (bias != NULL && hn != NULL) {
+        bias = dt_concat(s->t, (dt_tensor *[]){ bias, dt__module_bias(s->t, hn) }, 2, 0);
+    }
     return bias == NULL ? x : dt__then(s->t, x, dt_add(s->t, x, bias));
 }
 
-/* The state after the step at time `at`. */
-static dt_tensor *step(const scan *s, int64_t at, dt_tensor *gh, dt_tensor *state)
+/* The state after the step at time `at`; `zero`: gh is that of a state of zeros. */
+static dt_tensor *step(const scan *s, int64_t at, dt_tensor *gh, dt_tensor *state, bool zero)
 {
+    const dt__cell_kind *kind = s->l->kind;
+    dt_module *hn = zero ? NULL : s->l->hn[s->direction];
     dt_tensor *gi = rows_of(s->t, s->gi, at * s->rows, s->rows);
-    dt_tensor *next = s->l->kind->step(s->t, gi, gh, state);
+    dt_tensor *next =
+        kind->late != NULL ? kind->late(s->t, gi, gh, state, hn) : kind->step(s->t, gi, gh, state);
     dt__drop_step(s->t, gi, next);
     return dt__then(s->t, gh, next);
 }
@@ -123,9 +142,10 @@ static dt_tensor *run_scan(const scan *s)
     }
     dt_tensor *h = part_of(s->t, kind, state, 0);
     for (int64_t i = 0; i < s->steps && s->t->status == DT_OK; i++) {
-        const int64_t at = s->direction == 0 ? i : s->steps - 1 - i;
-        if (i > 0 || s->initial != NULL) gh = dt_forward(s->t, hh, h);
-        dt_tensor *next = step(s, at, gh, state);
+        const int64_t at = s->direction == 1 || s->l->reverse ? s->steps - 1 - i : i;
+        const bool zero = i == 0 && s->initial == NULL;
+        if (!zero) gh = dt_forward(s->t, hh, h);
+        dt_tensor *next = step(s, at, gh, state, zero);
         if (h != state) dt__drop_step(s->t, state, next);
         if (s->h == NULL || i == 0) dt__drop_step(s->t, h, next);
         state = next;
@@ -210,7 +230,8 @@ static dt_status check(dt_tape *t, const dt_module *m, dt_tensor *const *in, int
         return refuse(t, m, in[0], "[batch, time, width] with at least one time step");
     }
     for (int i = 1; i < n_in; i++) {
-        const int64_t dims[] = { s->options.layers * s->directions, in[0]->dims[0],
+        const int64_t all = s->options.layers * s->directions, n = in[0]->dims[0];
+        const int64_t dims[] = { s->batch_first ? n : all, s->batch_first ? all : n,
                                  s->options.hidden };
         char wanted[120];
         snprintf(wanted, sizeof wanted, "an initial state [%lld,%lld,%lld]", (long long)dims[0],
@@ -240,7 +261,8 @@ static dt_tensor *initial_of(const pass *p, int64_t place)
     const int states = p->s->kind->states;
     const int64_t dims[] = { all_directions(p->s) * p->rows, p->s->options.hidden };
     for (int i = 0; i < states; i++) {
-        part[i] = rows_of(p->t, dt_reshape(p->t, p->initial[i], 2, dims), place * p->rows, p->rows);
+        dt_tensor *x = p->s->batch_first ? exchange(p->t, p->initial[i]) : p->initial[i];
+        part[i] = rows_of(p->t, dt_reshape(p->t, x, 2, dims), place * p->rows, p->rows);
     }
     return states == 1 ? part[0] : dt_concat(p->t, part, states, 0);
 }
@@ -276,22 +298,23 @@ static dt_tensor *final_states(const pass *p, int i)
     return dt_reshape(p->t, all, 3, dims);
 }
 
-/* h of the last layer's final states, [N, directions hidden]. */
-static dt_tensor *last_of(const pass *p)
+/* Part i of the last layer's final states, [N, directions hidden]. */
+static dt_tensor *last_of(const pass *p, int i)
 {
     const int n = p->s->directions;
-    dt_tensor *h[DIRECTIONS];
+    dt_tensor *part[DIRECTIONS];
     for (int d = 0; d < n; d++) {
-        h[d] = part_of(p->t, p->s->kind, p->final[all_directions(p->s) - n + d], 0);
+        part[d] = part_of(p->t, p->s->kind, p->final[all_directions(p->s) - n + d], i);
     }
-    return n == 1 ? h[0] : dt_concat(p->t, h, n, -1);
+    return n == 1 ? part[0] : dt_concat(p->t, part, n, -1);
 }
 
-/* x with its first two dimensions exchanged, without gaps. */
-static dt_tensor *exchange(dt_tape *t, dt_tensor *x)
+/* All steps y, [T, N, width], with the final c behind them. */
+static dt_tensor *with_cell(const pass *p, dt_tensor *y)
 {
-    dt_tensor *view = dt_permute(t, x, (const int64_t[]){ 1, 0, 2 });
-    return view == NULL ? NULL : dt__then(t, view, dt_reshape(t, view, view->rank, view->dims));
+    const int64_t dims[] = { 1, y->dims[1], y->dims[2] };
+    dt_tensor *c = dt_reshape(p->t, last_of(p, 1), 3, dims);
+    return dt__then(p->t, y, dt_concat(p->t, (dt_tensor *[]){ y, c }, 2, 0));
 }
 
 static void run(const pass *p, dt_tensor *x, dt_tensor **out, int n_out)
@@ -303,7 +326,8 @@ static void run(const pass *p, dt_tensor *x, dt_tensor **out, int n_out)
         dt__drop_step(p->t, before, y);
     }
     if (p->t->status != DT_OK) return;
-    out[0] = p->s->options.last ? last_of(p) : exchange(p->t, y);
+    if (p->s->options.cell) y = with_cell(p, y);
+    out[0] = p->s->options.last ? last_of(p, 0) : exchange(p->t, y);
     for (int i = 1; i < n_out; i++) out[i] = final_states(p, i - 1);
 }
 
@@ -321,15 +345,14 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* A linear layer to all gates; PyTorch draws the weights of both products by the hidden width. */
-static dt_status add_product(dt_module *m, const char *name, int64_t in, const network *s,
-                             dt_module **lent)
+/* A linear layer from `dims[0]` to `dims[1]` elements; PyTorch draws the weights of all products by
+ * the hidden width. */
+static dt_status add_product(dt_module *m, const char *name, const int64_t dims[2],
+                             const network *s, dt_module **lent)
 {
-    const int64_t hidden = s->options.hidden;
-    const double bound = 1.0 / sqrt((double)hidden);
+    const double bound = 1.0 / sqrt((double)s->options.hidden);
     dt_module *made = NULL;
-    const dt_status status =
-        dt_linear_create(m->ctx, in, s->kind->gates * hidden, s->options.bias, &made);
+    const dt_status status = dt_linear_create(m->ctx, dims[0], dims[1], s->options.bias, &made);
     DT__TRY(dt__add_made(m, name, status, made, lent));
     for (int64_t i = 0; i < made->n_entries; i++) {
         DT__TRY(dt__draw_uniform(made->entries[i].x, DT__FOR_INIT, -bound, bound));
@@ -339,15 +362,21 @@ static dt_status add_product(dt_module *m, const char *name, int64_t in, const n
 
 static dt_status add_layer(dt_module *list, const network *s, int64_t in)
 {
-    static const char *const name[DIRECTIONS][2] = { { "ih", "hh" },
-                                                     { "ih_reverse", "hh_reverse" } };
+    static const char *const name[DIRECTIONS][3] = { { "ih", "hh", "hn" },
+                                                     { "ih_reverse", "hh_reverse", "hn_reverse" } };
+    const int64_t h = s->options.hidden, gates = s->kind->gates, late = s->kind->late != NULL;
     dt_module *m;
     DT__TRY(dt__add_item(list, &layer_type, sizeof(layer), &m));
     layer *l = dt_module_state(m);
-    *l = (layer){ .kind = s->kind, .hidden = s->options.hidden, .directions = s->directions };
+    *l = (layer){
+        .kind = s->kind, .hidden = h, .directions = s->directions, .reverse = s->options.reverse
+    };
     for (int d = 0; d < s->directions; d++) {
-        DT__TRY(add_product(m, name[d][0], in, s, &l->ih[d]));
-        DT__TRY(add_product(m, name[d][1], s->options.hidden, s, &l->hh[d]));
+        DT__TRY(add_product(m, name[d][0], (const int64_t[]){ in, gates * h }, s, &l->ih[d]));
+        DT__TRY(
+            add_product(m, name[d][1], (const int64_t[]){ h, (gates - late) * h }, s, &l->hh[d]));
+        if (late == 0) continue;
+        DT__TRY(add_product(m, name[d][2], (const int64_t[]){ h, h }, s, &l->hn[d]));
     }
     return DT_OK;
 }
@@ -369,6 +398,20 @@ static dt_status build(dt_module *m, const network *s)
 
 #define MOST_HIDDEN ((int64_t)1 << 40) /* so that no product of extents overflows */
 
+/* Options that the kind does not have, or that exclude each other. */
+static dt_status check_variant(dt_ctx *ctx, const dt__cell_kind *kind, const dt_recurrent_layer *o)
+{
+    const char *why = o->reverse && o->bidirectional ? "reverse: bidirectional has both directions"
+                      : o->cell && kind->states < 2  ? "cell: its state has no c"
+                      : o->cell && o->last           ? "cell: behind all steps, without last"
+                      : o->relu && kind->gates > 1   ? "relu: it is an option of rnn"
+                      : o->reset_before && kind->late == NULL
+                          ? "reset_before: it is an option of gru"
+                          : NULL;
+    if (why == NULL) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "%s: %s", kind->name, why);
+}
+
 static dt_status check_options(dt_ctx *ctx, const char *name, const dt_recurrent_layer *o)
 {
     DT__TRY(dt__want_extent(ctx, name, "the number of inputs", o->in));
@@ -385,17 +428,26 @@ static dt_status check_options(dt_ctx *ctx, const char *name, const dt_recurrent
                    o->dropout);
 }
 
-dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
-                               const dt_recurrent_layer *options, dt_module **out)
+/* A network whose initial states have the batch first if `batch_first`. */
+static dt_status create(dt_ctx *ctx, const dt__cell_kind *kind, const dt_recurrent_layer *options,
+                        bool batch_first, dt_module **out)
 {
     dt_module *m;
     *out = NULL;
     DT__TRY(check_options(ctx, kind->name, options));
+    DT__TRY(check_variant(ctx, kind, options));
     const network s = { .kind = kind,
                         .options = *options,
-                        .directions = options->bidirectional ? DIRECTIONS : 1 };
+                        .directions = options->bidirectional ? DIRECTIONS : 1,
+                        .batch_first = batch_first };
     DT__TRY(dt_module_create(ctx, kind->type, sizeof(network), &m));
     return dt__layer_done(build(m, &s), m, out);
+}
+
+dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
+                               const dt_recurrent_layer *options, dt_module **out)
+{
+    return create(ctx, kind, options, false, out);
 }
 
 dt_recurrent_layer dt_recurrent_defaults(void)
@@ -410,5 +462,5 @@ dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, con
     *out = NULL;
     DT__TRY(dt__want_example_rank(ctx, kind->name, in, 2));
     o.in = in->dims[1];
-    return dt__recurrent_create(ctx, kind, &o, out);
+    return create(ctx, kind, &o, true, out);
 }

@@ -1,5 +1,5 @@
 /* Recurrent networks: layers that run a cell over the time steps of a sequence, in one or both
- * directions, stacked. gru and lstm differ in their cells alone. */
+ * directions, stacked. rnn, gru and lstm differ in their cells alone. */
 #ifndef DT__NN_RECURRENT_H
 #define DT__NN_RECURRENT_H
 
@@ -12,9 +12,12 @@ typedef struct dt__cell_kind {
     int states;                 /* a state is [states N, hidden]; its first N rows are h */
     /* The next state from the products with x and with h, and the state. */
     dt_tensor *(*step)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state);
+    /* In place of `step`: gh lacks the last gate, whose product is that of hn with another value.
+     * hn NULL: the state is zeros, and gh has the last gate, too. */
+    dt_tensor *(*late)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state, dt_module *hn);
 } dt__cell_kind;
 
-/* dt_gru_create, dt_lstm_create. `kind` is constant. */
+/* dt_rnn_create, dt_gru_create, dt_lstm_create. `kind` is constant. */
 dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
                                const dt_recurrent_layer *options, dt_module **out);
 /* forward of such networks' types */
@@ -45,6 +48,8 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
           .text = "whether its products have a bias" },                                            \
         { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
           .text = "a second direction, from the last step to the first" },                         \
+        { "reverse", DT_KEY_BOOL, DT__RECURRENT_AT(reverse), .fallback = "false",                  \
+          .text = "one direction, from the last step to the first" },                              \
         { "last", DT_KEY_BOOL, DT__RECURRENT_AT(last), .fallback = "false",                        \
           .text = "the result is that of the last step, in place of all steps" },                  \
     {                                                                                              \
@@ -52,7 +57,8 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
                                                            .text = "dropout between its layers"    \
     }
 
-/* dt_layer_type.create of such kinds. */
+/* dt_layer_type.create of such kinds; initial states, if there are inputs of that name, are
+ * [batch, layers directions, hidden]. */
 dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
                                      const dt_shape *in, dt_module **out);
 

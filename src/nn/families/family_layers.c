@@ -135,6 +135,7 @@ static dt_status build(dt__layers_build *b, const dt_layers_options *o, dt_modul
     }
     dt_tape_free(b->tape);
     dt__release(b->ctx, s.values);
+    dt__names_free(b->ctx, &s.names);
     dt__block_list_free(b->ctx, &b->blocks);
     return dt__layer_done(status, s.m, out);
 }

@@ -46,16 +46,21 @@ static dt_tensor *log_of_1_and(dt_tape *t, dt_tensor *e)
     return dt_where(t, d, dt_mul(t, dt_log(t, u), slope), e);
 }
 
-/* log(1 + e^x) = (x + |x|) / 2 + log(1 + e^-|x|); the derivative at 0 is that of x / 2. */
+#define FAR 1000 /* e^-FAR is 0, and a product of FAR and 0 is no NaN */
+
+/* log(1 + e^x) = x / 2 + |x| / 2 + log(1 + e^-|x|); the derivative at 0 is that of x / 2. */
 static dt_tensor *softplus(dt_tape *t, dt_tensor *x)
 {
-    dt_tensor *size = dt_abs(t, x);
-    dt_tensor *above = dt_mul(t, dt_add(t, x, size), NUMBER(x, 0.5));
+    dt_tensor *above_far = dt_clamp(t, x, -FAR, INFINITY), *size = dt_abs(t, above_far);
+    dt_tensor *half = dt_mul(t, above_far, NUMBER(x, 0.5));
+    dt_tensor *above = dt_add(t, half, dt_mul(t, size, NUMBER(x, 0.5)));
     return dt_add(t, above, log_of_1_and(t, dt_exp(t, dt_neg(t, size))));
 }
 
+/* Beyond 2^100 it is 1. */
 static dt_tensor *softsign(dt_tape *t, dt_tensor *x)
 {
+    x = dt_clamp(t, x, -0x1p100, 0x1p100);
     return dt_div(t, x, dt_add(t, dt_abs(t, x), NUMBER(x, 1)));
 }
 
@@ -64,7 +69,7 @@ static dt_tensor *mish(dt_tape *t, dt_tensor *x)
 {
     dt_tensor *e = dt_exp(t, dt_clamp(t, x, -INFINITY, 20));
     dt_tensor *n = dt_mul(t, e, dt_add(t, e, NUMBER(e, 2)));
-    return dt_mul(t, x, dt_div(t, n, dt_add(t, n, NUMBER(n, 2))));
+    return dt_mul(t, dt_clamp(t, x, -FAR, INFINITY), dt_div(t, n, dt_add(t, n, NUMBER(n, 2))));
 }
 
 /* kind, function, text */

@@ -238,14 +238,11 @@ static dt_status check_name(const layer *l, bool *ready)
             l->s->b, l->path, "the name '%s' must have letters between its dots, and no blanks",
             dt__shown(name, shown));
     }
-    for (int64_t i = 0; i < l->s->n && *ready; i++) {
-        const dt__layers_value *v = l->s->values[i];
-        *ready = v->name == NULL || strcmp(v->name, name) != 0;
-        if (*ready) continue;
-        return dt__layers_fault_at(l->s->b, l->path, "the name '%s' is taken by '%s'",
-                                   dt__shown(name, shown), v->path);
-    }
-    return DT_OK;
+    const dt__layers_value *v = dt__layers_own(l->s, name);
+    *ready = v == NULL;
+    if (v == NULL) return DT_OK;
+    return dt__layers_fault_at(l->s->b, l->path, "the name '%s' is taken by '%s'",
+                               dt__shown(name, shown), v->path);
 }
 
 /* Makes the result of l the layer before the next one. */
@@ -332,6 +329,7 @@ static dt_status build_once(layer *l, dt_module *list, const dt_repeat_layers *o
     const dt_shape shape = known ? in.last->shape : (dt_shape){ .rank = 0 };
     if (s == DT_OK && known) s = append_block(l, &in, &number);
     dt__release(in.b->ctx, in.values);
+    dt__names_free(in.b->ctx, &in.names);
     DT__TRY(s);
     DT__TRY(set_last(l, known, &shape, number));
     l->in[0] = outer->last;

@@ -3,6 +3,7 @@
 #define DT__NN_LAYERS_BUILD_H
 
 #include "core/text/json.h"
+#include "core/names.h"
 #include "nn/lists/layer_type.h"
 
 /* A value of a list: an input, or the result of a layer. */
@@ -34,6 +35,7 @@ typedef struct dt__layers_scope {
     dt_module *m;                   /* the graph */
     dt__layers_value **values;      /* those that have names here */
     int64_t n, room;
+    dt__names names;                       /* of the values */
     dt__layers_value *last;                /* the layer before; NULL: none */
     dt__layers_value *captured[DT_MAX_IN]; /* of a repetition: the outer value of each input */
     int n_in, depth;
@@ -50,6 +52,8 @@ const char *dt__layers_text(dt__layers_build *b, const char *format, ...) DT_PRI
  * an input of the graph. *out is NULL, after a fault at `path`, if there is none. */
 dt_status dt__layers_find(dt__layers_scope *s, const char *name, const char *path,
                           dt__layers_value **out);
+/* The value of this scope itself under a name; NULL: none. */
+dt__layers_value *dt__layers_own(const dt__layers_scope *s, const char *name);
 /* Adds a copy of a value; *out is lent. */
 dt_status dt__layers_add(dt__layers_scope *s, const dt__layers_value *value,
                          dt__layers_value **out);

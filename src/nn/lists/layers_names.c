@@ -45,15 +45,17 @@ dt_status dt__layers_add(dt__layers_scope *s, const dt__layers_value *value, dt_
     if (*out == NULL) return DT_ERR_NOMEM;
     **out = *value;
     s->values[s->n++] = *out;
-    return DT_OK;
+    if (value->name == NULL) return DT_OK;
+    const uint64_t hash = dt__hash_name(value->name, strlen(value->name));
+    return dt__names_add(s->b->ctx, &s->names, hash, s->n - 1);
 }
 
-static dt__layers_value *own_value(const dt__layers_scope *s, const char *name)
+dt__layers_value *dt__layers_own(const dt__layers_scope *s, const char *name)
 {
-    for (int64_t i = 0; i < s->n; i++) {
-        if (s->values[i]->name != NULL && strcmp(s->values[i]->name, name) == 0) {
-            return s->values[i];
-        }
+    const uint64_t hash = dt__hash_name(name, strlen(name));
+    int64_t probe = 0, at;
+    while ((at = dt__names_next(&s->names, hash, &probe)) >= 0) {
+        if (strcmp(s->values[at]->name, name) == 0) return s->values[at];
     }
     return NULL;
 }
@@ -77,7 +79,7 @@ dt_status dt__layers_capture(dt__layers_scope *s, dt__layers_value *outer, const
 static dt_status find(dt__layers_scope *s, const char *name, const char *path,
                       dt__layers_value **out)
 {
-    *out = own_value(s, name);
+    *out = dt__layers_own(s, name);
     if (*out != NULL || s->outer == NULL) return DT_OK;
     dt__layers_value *outer;
     DT__TRY(find(s->outer, name, path, &outer));

@@ -64,9 +64,10 @@ static dt_status give_weight(dt__onnx *g, const dt__onnx_layer *l, dt_module *ow
 
 static dt_status give_input(const dt__onnx_codes *q, dt_module *own)
 {
-    const dt__given given = {
-        .quant = dt__given_input_spec(q->bits), .scales = 1, .scale = q->scale, .zero = q->zero
-    };
+    const dt__given given = { .quant = dt__given_input_spec(q->bits, q->scale == NULL),
+                              .scales = 1,
+                              .scale = q->scale,
+                              .zero = q->zero };
     return dt__give_input(own, &given);
 }
 

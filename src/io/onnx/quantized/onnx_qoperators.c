@@ -3,6 +3,7 @@
  * is int32 with the scale s_x s_w. (docs/Operators.md of ONNX; docs/ContribOperators.md of
  * onnxruntime for those of com.microsoft) */
 #include "io/onnx/onnx.h"
+#include "io/onnx/quantized/onnx_steps.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +107,12 @@ static const expansion expansions[] = {
       { DEQUANTIZE("012", "x", NO_AXIS),
         { "LeakyRelu", "x", "y", NO_AXIS, true },
         QUANTIZE("y34") } },
+    { "QLinearSoftmax",
+      true,
+      3,
+      { DEQUANTIZE("012", "x", NO_AXIS),
+        { "Softmax", "x", "y", NO_AXIS, true },
+        QUANTIZE("y34") } },
     /* in onnxruntime's domain, where the file's version of the standard lacks their types */
     { "QuantizeLinear", true, 1, { { "QuantizeLinear", "012", "=", NO_AXIS, true } } },
     { "DequantizeLinear", true, 1, { { "DequantizeLinear", "012", "=", NO_AXIS, true } } },
@@ -131,6 +138,50 @@ static const expansion *expansion_of(const dt__onnx_node *n)
     return NULL;
 }
 
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+char *dt__onnx_value_name(dt__onnx *g, const char *of, char letter)
+{
+    const size_t room = strlen(of) + 3;
+    char *name = dt__onnx_memory(g, (int64_t)room, 1);
+    if (name != NULL) snprintf(name, room, "%s:%c", of, letter);
+    return name;
+}
+
+dt_status dt__onnx_step_node(dt__onnx *g, const dt__onnx_node *like, const dt__onnx_step *as,
+                             DtOnnx__Node **out)
+{
+    DtOnnx__Node *to = *out = dt__onnx_memory(g, 1, sizeof *to);
+    if (to == NULL) return DT_ERR_NOMEM;
+    dt_onnx__node__init(to);
+    to->name = like->name;
+    to->op_type = of(as->op);
+    to->n_input = as->n_in;
+    to->n_output = 1;
+    to->input = dt__onnx_memory(g, (int64_t)to->n_input, sizeof *to->input);
+    to->output = dt__onnx_memory(g, 1, sizeof *to->output);
+    if (to->input == NULL || to->output == NULL) return DT_ERR_NOMEM;
+    for (size_t i = 0; i < to->n_input; i++) to->input[i] = of(as->in[i]);
+    while (to->n_input > 0 && *to->input[to->n_input - 1] == 0) to->n_input--;
+    to->output[0] = of(as->out);
+    return DT_OK;
+}
+
+dt_status dt__onnx_step_axis(dt__onnx *g, DtOnnx__Node *n, int axis)
+{
+    enum { INT_TYPE = 2 };
+    if (g->file->opset < 13) return DT_OK;
+    DtOnnx__Attribute *own = dt__onnx_memory(g, 1, sizeof *own);
+    if (n->attribute == NULL) n->attribute = dt__onnx_memory(g, 1, sizeof *n->attribute);
+    if (own == NULL || n->attribute == NULL) return DT_ERR_NOMEM;
+    dt_onnx__attribute__init(own);
+    own->name = of("axis");
+    own->type = INT_TYPE;
+    own->i = axis;
+    n->attribute[n->n_attribute++] = own;
+    return DT_OK;
+}
+
 /* ---- a step ---------------------------------------------------------------------------------- */
 
 /* The nodes that an operator becomes. */
@@ -148,17 +199,13 @@ static const char *name_of(const expanding *e, char c)
     return e->value[(int)c] == NULL ? "" : e->value[(int)c];
 }
 
-static dt_status name_result(expanding *e, const step *s, char **out)
+static dt_status name_result(expanding *e, const step *s, const char **out)
 {
-    const char *whole = e->n->output[0];
-    const size_t room = strlen(whole) + 3;
-    *out = of(whole);
+    *out = e->n->output[0];
     if (*s->out == '=') return DT_OK;
-    *out = dt__onnx_memory(e->g, (int64_t)room, 1);
-    if (*out == NULL) return DT_ERR_NOMEM;
-    snprintf(*out, room, "%s:%c", whole, *s->out);
+    *out = dt__onnx_value_name(e->g, e->n->output[0], *s->out);
     e->value[(int)*s->out] = *out;
-    return DT_OK;
+    return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 static const DtOnnx__Attribute *attribute_of(const dt__onnx_node *n, const char *name)
@@ -172,58 +219,82 @@ static const DtOnnx__Attribute *attribute_of(const dt__onnx_node *n, const char 
 /* Attributes of the operator, and the axis of the scales of a weight. */
 static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
 {
-    enum { INT_TYPE = 2 };
     int axis = s->axis;
     to->attribute = dt__onnx_memory(e->g, (int64_t)e->n->n_attribute + 1, sizeof *to->attribute);
-    DtOnnx__Attribute *own = dt__onnx_memory(e->g, 1, sizeof *own);
-    if (to->attribute == NULL || own == NULL) return DT_ERR_NOMEM;
+    if (to->attribute == NULL) return DT_ERR_NOMEM;
     for (size_t i = 0; i < e->n->n_attribute && s->whole; i++) {
         DtOnnx__Attribute *a = e->n->attribute[i];
         if (strcmp(a->name, "channels_last") == 0 && a->i == 0) continue;
+        if (strcmp(a->name, "opset") == 0 && a->i == e->g->file->opset) continue;
         to->attribute[to->n_attribute++] = a;
     }
-    if (axis == NO_AXIS || e->g->file->opset < 13) return DT_OK;
+    if (axis == NO_AXIS) return DT_OK;
     const DtOnnx__Attribute *turned = attribute_of(e->n, "transB");
     if (axis == BY_TRANS_B) axis = turned != NULL && turned->i != 0 ? 0 : 1;
-    dt_onnx__attribute__init(own);
-    own->name = of("axis");
-    own->type = INT_TYPE;
-    own->i = axis;
-    to->attribute[to->n_attribute++] = own;
-    return DT_OK;
+    return dt__onnx_step_axis(e->g, to, axis);
 }
 
 static dt_status add_step(expanding *e, const step *s)
 {
+    const char *in[MOST_STEPS], *out;
+    const size_t n = strlen(s->in);
     if (*name_of(e, s->in[0]) == 0) return DT_OK;
-    DtOnnx__Node *to = dt__onnx_memory(e->g, 1, sizeof *to);
-    if (to == NULL) return DT_ERR_NOMEM;
-    dt_onnx__node__init(to);
-    to->name = e->n->name;
-    to->op_type = of(s->op);
-    to->n_input = strlen(s->in);
-    to->n_output = 1;
-    to->input = dt__onnx_memory(e->g, (int64_t)to->n_input, sizeof *to->input);
-    to->output = dt__onnx_memory(e->g, 1, sizeof *to->output);
-    if (to->input == NULL || to->output == NULL) return DT_ERR_NOMEM;
-    for (size_t i = 0; i < to->n_input; i++) to->input[i] = of(name_of(e, s->in[i]));
-    if (*to->input[to->n_input - 1] == 0) to->n_input--; /* no bias, or no zero point */
-    DT__TRY(name_result(e, s, &to->output[0]));
-    e->to[e->used++] = to;
-    return give_attributes(e, s, to);
+    for (size_t i = 0; i < n; i++) in[i] = name_of(e, s->in[i]);
+    DT__TRY(name_result(e, s, &out));
+    DtOnnx__Node **to = &e->to[e->used++];
+    DT__TRY(dt__onnx_step_node(e->g, e->n, &(dt__onnx_step){ s->op, in, n, out }, to));
+    return give_attributes(e, s, *to);
+}
+
+/* QLinearConcat: the result's scale and zero point, then each value with its own. */
+static bool is_concat(const dt__onnx_node *n)
+{
+    return strcmp(n->op_type, "QLinearConcat") == 0 && strcmp(n->domain, "com.microsoft") == 0 &&
+           n->n_input >= 5 && n->n_input % 3 == 2 && n->n_input < 3 * 26 && n->n_output == 1;
+}
+
+static dt_status expand_concat(expanding *e)
+{
+    const dt__onnx_node *n = e->n;
+    const char *value[26], *y = dt__onnx_value_name(e->g, n->output[0], 'y');
+    const size_t values = n->n_input / 3;
+    for (size_t i = 0; i < values; i++) {
+        const char *const in[] = { n->input[2 + 3 * i], n->input[3 + 3 * i], n->input[4 + 3 * i] };
+        value[i] = dt__onnx_value_name(e->g, n->output[0], (char)('A' + i));
+        if (value[i] == NULL) return DT_ERR_NOMEM;
+        const dt__onnx_step s = { "DequantizeLinear", in, 3, value[i] };
+        DT__TRY(dt__onnx_step_node(e->g, n, &s, &e->to[e->used++]));
+    }
+    if (y == NULL) return DT_ERR_NOMEM;
+    DtOnnx__Node **to = &e->to[e->used++];
+    DT__TRY(dt__onnx_step_node(e->g, n, &(dt__onnx_step){ "Concat", value, values, y }, to));
+    (*to)->n_attribute = n->n_attribute;
+    (*to)->attribute = n->attribute;
+    const char *const in[] = { y, n->input[0], n->input[1] };
+    const dt__onnx_step s = { "QuantizeLinear", in, 3, n->output[0] };
+    return dt__onnx_step_node(e->g, n, &s, &e->to[e->used++]);
 }
 
 /* ---- the graph ------------------------------------------------------------------------------- */
+
+bool dt__onnx_is_expanded(const dt__onnx_node *n)
+{
+    const bool product =
+        strcmp(n->op_type, "MatMulInteger") == 0 || strcmp(n->op_type, "ConvInteger") == 0;
+    return (product && *n->domain == 0) || is_concat(n) || expansion_of(n) != NULL;
+}
 
 dt_status dt__onnx_expand_codes(dt__onnx *g)
 {
     const DtOnnx__Graph *from = g->graph;
     size_t found = 0;
-    for (size_t i = 0; i < from->n_node; i++) found += expansion_of(from->node[i]) != NULL;
-    if (found == 0) return DT_OK;
+    for (size_t i = 0; i < from->n_node; i++) {
+        const DtOnnx__Node *n = from->node[i];
+        found += is_concat(n) ? n->n_input : expansion_of(n) != NULL ? MOST_STEPS : 0;
+    }
+    if (found == 0) return dt__onnx_expand_dynamic(g);
     DtOnnx__Graph *to = dt__onnx_memory(g, 1, sizeof *to);
-    DtOnnx__Node **node =
-        dt__onnx_memory(g, (int64_t)(from->n_node + found * (MOST_STEPS - 1)), sizeof *node);
+    DtOnnx__Node **node = dt__onnx_memory(g, (int64_t)(from->n_node + found), sizeof *node);
     if (to == NULL || node == NULL) return DT_ERR_NOMEM;
     *to = *from;
     to->node = node;
@@ -231,12 +302,13 @@ dt_status dt__onnx_expand_codes(dt__onnx *g)
     for (size_t i = 0; i < from->n_node; i++) {
         expanding e = { .g = g, .n = from->node[i], .to = node + to->n_node };
         const expansion *x = expansion_of(e.n);
-        if (x == NULL) e.to[e.used++] = from->node[i];
+        if (is_concat(e.n)) DT__TRY(expand_concat(&e));
+        else if (x == NULL) e.to[e.used++] = from->node[i];
         for (int k = 0; x != NULL && k < MOST_STEPS && x->steps[k].op != NULL; k++) {
             DT__TRY(add_step(&e, &x->steps[k]));
         }
         to->n_node += e.used;
     }
     g->graph = to;
-    return DT_OK;
+    return dt__onnx_expand_dynamic(g);
 }

@@ -168,6 +168,7 @@ dt_status dt__onnx_quantize(dt__onnx *g)
     if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
     dt__onnx_same(g, 0, &x);
     out->codes = q;
+    out->type = type_of(g);
     out->integers = true;
     out->rounded = false;
     return DT_OK;
@@ -187,6 +188,17 @@ dt_status dt__onnx_dequantize(dt__onnx *g)
     }
     dt__onnx_same(g, 0, &x);
     dt__onnx_out(g, 0)->integers = false;
+    return DT_OK;
+}
+
+/* Codes by the range of each tensor, which only products of codes read (onnx_dynamic.c). */
+dt_status dt__onnx_quantize_dynamic(dt__onnx *g)
+{
+    static const dt__onnx_codes by_tensor = { .bits = 8, .axis = -1 };
+    dt__onnx_same(g, 0, dt__onnx_in(g, 0));
+    dt__onnx_value *out = dt__onnx_out(g, 0);
+    out->codes = &by_tensor;
+    out->integers = out->rounded = false;
     return DT_OK;
 }
 
@@ -219,6 +231,10 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
     dt__onnx_value *own = dt__onnx_find(g, v->name);
     const dt__onnx_codes *q = v->codes;
     if (q == NULL || v->rounded || g->options->floats) return DT_OK;
+    if (q->scale == NULL) {
+        return dt__onnx_refuse(g, "reads codes of a DynamicQuantizeLinear; only MatMulInteger and "
+                                  "ConvInteger are known to");
+    }
     if (v->integers) {
         return dt__onnx_refuse(g, "reads codes; a DequantizeLinear must come before it");
     }
@@ -239,10 +255,14 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
 dt_status dt__onnx_round_inputs(dt__onnx *g)
 {
     const char *op = g->node->op_type;
-    if (keeps_codes(op)) return DT_OK;
     for (int i = 0; (size_t)i < g->node->n_input; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, i);
+        if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
         const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
+            dt__onnx_int(g, "to", 0) == v->type) {
+            continue; /* PyTorch writes it behind each QuantizeLinear */
+        }
         if (v == NULL || v->kind != DT__ONNX_COMPUTED || taken) continue;
         DT__TRY(dt__onnx_rounded(g, v));
     }
