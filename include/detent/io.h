@@ -308,6 +308,12 @@ typedef struct dt_onnx_differences {
 DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                                 const dt_onnx_options *options, dt_onnx_differences *out);
 
+/* The same of a model that dt_tflite_import made; images have their channels last in the files of
+ * values, as LiteRT has them. `expected` NULL: the file of the inputs. Its inputs are called x, x2,
+ * x3 ..., its outputs y, y2, y3 ... */
+DT_API dt_status dt_tflite_verify(dt_module *m, const char *tflite, const char *values,
+                                  const char *expected, dt_onnx_differences *out);
+
 /* ---- graphs of other programs ---------------------------------------------------------------- */
 
 typedef struct dt_graph_value {

@@ -66,7 +66,9 @@ int import_check_run(const cli_args *args, dt_ctx *ctx, const import_check *c, d
     options.expected = c->expected;
     options.layer = put;
     options.user = &l;
-    if (dt_onnx_verify(m, c->onnx, c->inputs, &options, &all) != DT_OK) {
+    const dt_status s = c->lite ? dt_tflite_verify(m, c->graph, c->inputs, c->expected, &all)
+                                : dt_onnx_verify(m, c->graph, c->inputs, &options, &all);
+    if (s != DT_OK) {
         cli_table_free(&l.table);
         return cli_fail_file(args, ctx);
     }
@@ -78,7 +80,7 @@ int import_check_run(const cli_args *args, dt_ctx *ctx, const import_check *c, d
         status = cli_fail(args, CLI_FAILED,
                           "%s: the output '%s' differs by more than %g of its largest value; "
                           "nothing was written",
-                          c->onnx, d->output, l.most);
+                          c->graph, d->output, l.most);
     }
     return status;
 }

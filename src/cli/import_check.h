@@ -5,8 +5,9 @@
 #include "cli/cli.h"
 
 typedef struct import_check {
-    const char *onnx, *inputs, *expected; /* expected NULL: in the file of inputs */
-    const char *tolerance;                /* the option's value; NULL: its default */
+    const char *graph, *inputs, *expected; /* expected NULL: in the file of inputs */
+    bool lite;                             /* the graph is a TFLite file */
+    const char *tolerance;                 /* the option's value; NULL: its default */
     const dt_onnx_options *options;
 } import_check;
 

@@ -127,9 +127,16 @@ static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, n
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+static bool is_tflite(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strcmp(dot, ".tflite") == 0;
+}
+
 static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt_module *m)
 {
-    const import_check c = { .onnx = args->words[0],
+    const import_check c = { .graph = args->words[0],
+                             .lite = is_tflite(args->words[0]),
                              .inputs = args->option[CHECK],
                              .expected = args->option[EXPECT],
                              .tolerance = args->option[TOLERANCE],
@@ -148,20 +155,15 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
     return CLI_DONE;
 }
 
-static bool is_tflite(const char *path)
-{
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && strcmp(dot, ".tflite") == 0;
-}
-
 /* Options that say what an ONNX file does not. */
 static int check_tflite(const cli_args *args)
 {
-    static const int options[] = { CHECK,   EXPECT, TOLERANCE, MEAN, DEVIATION,
-                                   CLASSES, LAYOUT, BATCH,     FLOAT };
+    static const int options[] = { MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, FLOAT };
     for (size_t i = 0; i < sizeof options / sizeof *options && is_tflite(args->words[0]); i++) {
         if (args->option[options[i]] == NULL) continue;
-        return cli_fail(args, CLI_USAGE, "%s: a .tflite file takes no option but -o and --quiet",
+        return cli_fail(args, CLI_USAGE,
+                        "%s: a .tflite file takes no options but -o, --check, --expect, "
+                        "--tolerance and --quiet",
                         args->words[0]);
     }
     return CLI_DONE;

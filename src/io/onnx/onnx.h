@@ -28,7 +28,8 @@ typedef struct dt__onnx_file {
     void *blocks;         /* memory of the model */
     DtOnnx__Model *model; /* with a graph */
     int64_t opset;
-    size_t size; /* in bytes */
+    bool channels_last; /* images are [N, height, width, channels] at its ends, not in the model */
+    size_t size;        /* in bytes */
 } dt__onnx_file;
 
 /* Reads a file; dt__onnx_close frees it, also after an error: IO; FORMAT; UNSUPPORTED (the version
@@ -452,6 +453,14 @@ typedef dt_status dt__onnx_read(dt__onnx *g, void *user, dt_module **out,
  * the caller frees *out and *info. */
 dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt__onnx_read *read,
                          void *user, dt_module **out, dt_model_info *info);
+/* The model of the file's own graph. */
+dt__onnx_read dt__onnx_read_graph;
+/* dt_onnx_verify of an open file. */
+dt_status dt__onnx_verify(dt_module *m, const dt__onnx_file *file, const char *values,
+                          const dt_onnx_options *options, dt_onnx_differences *out);
+/* All that a walk over the graph refuses, for dt_graph_inspect (onnx_look.c). */
+struct dt__look;
+dt_status dt__onnx_look_faults(struct dt__look *l, const dt__onnx_file *file);
 /* What the options or the file say of the numbers that the model reads and gives, as the text that
  * a model file keeps (dt_model_info.data), in memory of options; NULL: nothing. `outputs` are the
  * layers of the graph's outputs. Errors: ARG, NOMEM. */

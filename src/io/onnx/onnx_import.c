@@ -155,8 +155,8 @@ dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_
     return load(g, *out);
 }
 
-static dt_status import(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
-                        const char **data)
+dt_status dt__onnx_read_graph(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
+                              const char **data)
 {
     dt__onnx_layer *output[DT_MAX_OUT];
     (void)user;
@@ -245,7 +245,7 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *o
     *out = NULL;
     if (info != NULL) *info = own;
     dt_status s = dt__onnx_open(ctx, path, &file);
-    if (s == DT_OK) s = dt__onnx_model(&file, options, import, NULL, out, &own);
+    if (s == DT_OK) s = dt__onnx_model(&file, options, dt__onnx_read_graph, NULL, out, &own);
     dt__onnx_close(&file);
     if (s != DT_OK) {
         dt_module_free(*out);

@@ -101,19 +101,24 @@ static dt_status walk(void *user, dt__onnx *g)
     return dt__onnx_walk(g);
 }
 
+dt_status dt__onnx_look_faults(dt__look *l, const dt__onnx_file *file)
+{
+    void *kept = NULL;
+    const dt_status s = dt__onnx_with(file, NULL, &kept, walk, l);
+    dt__block_list_free(l->ctx, &kept);
+    return s;
+}
+
 /* All of it, where a walk finds it; else what the import says. */
 static dt_status find_refusals(dt__look *l, const dt__onnx_file *file, const char *path)
 {
     dt_module *m = NULL;
     char text[DT__MESSAGE_SIZE];
-    void *kept = NULL;
-    dt_status s = dt_onnx_import(l->ctx, path, NULL, &m, NULL);
+    const dt_status s = dt_onnx_import(l->ctx, path, NULL, &m, NULL);
     dt_module_free(m);
     if (s == DT_OK || s == DT_ERR_NOMEM || s == DT_ERR_IO) return s;
     snprintf(text, sizeof text, "%s", dt_error(l->ctx));
-    s = dt__onnx_with(file, NULL, &kept, walk, l);
-    dt__block_list_free(l->ctx, &kept);
-    if (s == DT_ERR_NOMEM) return s;
+    if (dt__onnx_look_faults(l, file) == DT_ERR_NOMEM) return DT_ERR_NOMEM;
     return l->info->n_refusals > 0 ? DT_OK : dt__look_refusal(l, text);
 }
 

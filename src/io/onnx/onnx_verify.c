@@ -75,7 +75,8 @@ static dt_status load_inputs(verification *v)
         DT__TRY(want(v, v->given, name, "an input", alone, &e));
         DT__TRY(dt__entry_load(v->given, e, DT_F32, &v->in[v->n_in]));
         v->n_in++;
-        if (v->options->channels_last && v->in[v->n_in - 1]->rank == 4) {
+        const bool last = v->options->channels_last || v->onnx->channels_last;
+        if (last && v->in[v->n_in - 1]->rank == 4) {
             DT__TRY(put_channels_first(v, &v->in[v->n_in - 1]));
         }
         if (v->options->no_batch) DT__TRY(dt__onnx_put_batch(&v->in[v->n_in - 1]));
@@ -86,13 +87,15 @@ static dt_status load_inputs(verification *v)
 static dt_status compare(const verification *v, size_t i, const dt_tensor *y, dt_onnx_difference *d)
 {
     static const int in_order[DT_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
+    static const int images[DT_MAX_RANK] = { 0, 2, 3, 1 };
+    const bool image = v->onnx->channels_last && y->rank == 4;
     const dt_file_entry *e;
     const char *name = v->graph->output[i]->name;
     const bool alone = v->graph->n_output == 1 && v->expected != v->given;
     *d = (dt_onnx_difference){ .relative = 0 };
     dt__shown(name, d->output);
     DT__TRY(want(v, v->expected, name, "an output", alone, &e));
-    return dt__onnx_compare(v->expected, e, y, in_order, v->options->no_batch, d);
+    return dt__onnx_compare(v->expected, e, y, image ? images : in_order, v->options->no_batch, d);
 }
 
 static dt_status run(verification *v, dt_tape *t, dt_onnx_difference *out)
@@ -152,28 +155,34 @@ static dt_status open_and_verify(verification *v, const char *values, dt_onnx_di
     return s;
 }
 
+dt_status dt__onnx_verify(dt_module *m, const dt__onnx_file *file, const char *values,
+                          const dt_onnx_options *options, dt_onnx_differences *out)
+{
+    static const dt_onnx_options none = { .n_names = 0 };
+    const DtOnnx__Graph *graph = file->model->graph;
+    if (graph->n_output > DT_MAX_OUT) {
+        return dt_fail(file->ctx, DT_ERR_UNSUPPORTED, "%s: more than %d outputs", file->path,
+                       DT_MAX_OUT);
+    }
+    verification v = { .ctx = file->ctx,
+                       .m = m,
+                       .onnx = file,
+                       .graph = graph,
+                       .options = options == NULL ? &none : options };
+    const dt_status s = open_and_verify(&v, values, out->output);
+    if (s == DT_OK) out->n = (int)graph->n_output;
+    return s;
+}
+
 dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                          const dt_onnx_options *options, dt_onnx_differences *out)
 {
-    static const dt_onnx_options none = { .n_names = 0 };
     DT__NEED(dt_module_ctx(m), m);
     DT__NEED(dt_module_ctx(m), out);
     dt__onnx_file file;
     out->n = 0;
     dt_status s = dt__onnx_open(dt_module_ctx(m), onnx, &file);
-    if (s == DT_OK && file.model->graph->n_output > DT_MAX_OUT) {
-        s = dt_fail(file.ctx, DT_ERR_UNSUPPORTED, "%s: more than %d outputs", file.path,
-                    DT_MAX_OUT);
-    }
-    if (s == DT_OK) {
-        verification v = { .ctx = file.ctx,
-                           .m = m,
-                           .onnx = &file,
-                           .graph = file.model->graph,
-                           .options = options == NULL ? &none : options };
-        s = open_and_verify(&v, values, out->output);
-        if (s == DT_OK) out->n = (int)file.model->graph->n_output;
-    }
+    if (s == DT_OK) s = dt__onnx_verify(m, &file, values, options, out);
     dt__onnx_close(&file);
     return s;
 }

@@ -221,7 +221,9 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
     for (int i = 0; i < v->rank; i++) v->axis[i] = i;
-    if (g->options->channels_last && v->rank == 4) put_channels_first(l, v);
+    if ((g->options->channels_last || g->file->channels_last) && v->rank == 4) {
+        put_channels_first(l, v);
+    }
     return DT_OK;
 }
 

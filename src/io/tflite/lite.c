@@ -11,9 +11,9 @@
 #define MOST_WORK 1e13
 #define MOST_COUNT ((int64_t)1 << 40)
 
-static const dt__vlite_operator *const lists[] = { dt__vlite_maps, dt__vlite_products,
+static const dt__vlite_operator *const lists[] = { dt__vlite_maps,  dt__vlite_products,
                                                    dt__vlite_pools, dt__vlite_moves,
-                                                   dt__vlite_sums };
+                                                   dt__vlite_sums,  dt__vlite_others };
 
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code)
 {

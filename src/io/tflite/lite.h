@@ -23,11 +23,17 @@ typedef enum dt__vlite_type {
     DT__VLITE_F32 = 0,
     DT__VLITE_F16 = 1,
     DT__VLITE_I32 = 2,
+    DT__VLITE_U8 = 3, /* this and the next are read where operators that cannot run are */
+    DT__VLITE_I64 = 4,
+    DT__VLITE_BOOL = 6,
     DT__VLITE_I8 = 9,
     DT__VLITE_I4 = 17
 } dt__vlite_type;
 
 #define DT__VLITE_RANK 6
+
+/* The name of a type of the schema: "float", "int16"; "unknown". */
+const char *dt__vlite_type_text(int64_t type);
 
 typedef struct dt__vlite_tensor {
     int type, rank;
@@ -49,7 +55,7 @@ typedef struct dt__vlite dt__vlite;
 typedef struct dt__vlite_limits {
     size_t bytes; /* of all values */
     double work;  /* elements written, and products of sums */
-    bool unknown; /* operators that are not known are read, though they cannot run */
+    bool unknown; /* operators and types that cannot run are read, too */
 } dt__vlite_limits;
 
 /* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT,
@@ -104,9 +110,9 @@ typedef struct dt__vlite_operator {
     double (*real)(double a, double b);
 } dt__vlite_operator;
 
-/* Tables of operators, each with an empty row at its end. */
+/* Tables of operators, each with an empty row at its end; those of dt__vlite_others cannot run. */
 extern const dt__vlite_operator dt__vlite_maps[], dt__vlite_products[], dt__vlite_pools[],
-    dt__vlite_moves[], dt__vlite_sums[];
+    dt__vlite_moves[], dt__vlite_sums[], dt__vlite_others[];
 
 /* FORMAT with a message about the operator; returns the status. */
 dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...) DT_PRINTF(2, 3);

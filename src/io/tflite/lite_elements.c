@@ -5,25 +5,6 @@
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* The mean of each channel. No device op here has TFLite's arithmetic of int8 for it. */
-dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o)
-{
-    dt__onnx_layer *x, *l;
-    const dt__vlite_tensor *axes;
-    DT__TRY(dt__lite_image_of(m, o, 0, &x));
-    DT__TRY(dt__lite_constant_of(m, o, 1, &axes));
-    const bool planes = axes->type == DT__VLITE_I32 && axes->count == 2 &&
-                        axes->q[0] + axes->q[1] == 3 && axes->q[0] * axes->q[1] == 2;
-    if (!planes || dt__lite_tensor_of(m, o->in[0])->type != DT__VLITE_F32) {
-        return dt__onnx_refuse(m->g, "of int8, or of other dimensions than height and width");
-    }
-    DT__TRY(dt__onnx_simple(m->g, "global_avg_pool2d", x, &l));
-    if (o->option[0] != 0) return dt__lite_put(m, o, l, l, &dt__lite_image);
-    const dt_shape to = { .rank = 1, .dims = { x->shape.dims[0] } };
-    DT__TRY(dt__onnx_reshaped(m->g, l, &to, &l));
-    return dt__lite_put(m, o, l, l, &dt__lite_row);
-}
-
 static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
 {
     return memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
@@ -57,18 +38,6 @@ static dt_status activate(dt__lite_import *m, const dt__vlite_op *o, const char 
     return dt__lite_put(m, o, l, p->source, p);
 }
 
-dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return activate(m, o, "sigmoid");
-}
-dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return activate(m, o, "tanh");
-}
-dt_status dt__lite_read_hard_swish(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return activate(m, o, "hardswish");
-}
 dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o)
 {
     return activate(m, o, "relu");
@@ -96,17 +65,27 @@ dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)
 
 /* ---- arrangement ----------------------------------------------------------------------------- */
 
+/* Whether codes of int8 and of uint8 stand for the same numbers. */
+static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)
+{
+    return a->scales == 1 && b->scales == 1 && a->scale[0] == b->scale[0] &&
+           a->zero[0] - (a->type == DT__VLITE_U8) * 128 ==
+               b->zero[0] - (b->type == DT__VLITE_U8) * 128;
+}
+
 /* The result is its input, under another type or name. */
 dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__lite_place *p;
     DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[0]);
+    const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);
+    const bool bytes = x->type == DT__VLITE_U8 || (y != NULL && y->type == DT__VLITE_U8);
+    if (bytes && (y == NULL || !same_numbers(x, y))) {
+        return dt__onnx_refuse(m->g, "its uint8 and int8 do not stand for the same numbers");
+    }
     const dt__lite_place own = *p;
-    const int64_t real = m->real, coded = m->coded;
-    DT__TRY(dt__lite_put(m, o, own.layer, own.source, &own));
-    m->real = real; /* what it converts, other operators compute */
-    m->coded = coded;
-    return DT_OK;
+    return dt__lite_put(m, o, own.layer, own.source, &own);
 }
 
 dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o)
@@ -190,10 +169,10 @@ static dt_status padded_value(dt__lite_import *m, const dt__vlite_op *o, double 
     *value = 0;
     if (o->n_in < 3) return DT_OK;
     DT__TRY(dt__lite_constant_of(m, o, 2, &v));
-    if (v->count != 1 || (v->f == NULL && !dt__vlite_is_coded(v))) {
+    if (v->count != 1 || !dt__vlite_is_coded(v)) {
         return dt__onnx_refuse(m->g, "its padding is not a number");
     }
-    *value = v->f != NULL ? (double)v->f[0] : (double)(v->q[0] - v->zero[0]) * (double)v->scale[0];
+    *value = (double)(v->q[0] - v->zero[0]) * (double)v->scale[0];
     return DT_OK;
 }
 

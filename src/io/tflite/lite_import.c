@@ -1,16 +1,15 @@
-/* dt_tflite_import: a TFLite file as a model of family `layers`; one of int8 is prepared for
- * devices (docs/numerics.md, section 8), with the scales and zero points of the file. */
+/* dt_tflite_import: a TFLite file as a model of family `layers`. A network of int8 alone, of
+ * operators that devices have here, is prepared for devices (docs/numerics.md, section 8) with the
+ * scales and zero points of the file; any other one is read as a graph of ONNX (lite_nodes.h). */
 #include "io/tflite/lite_import.h"
 
-#include "core/system/open_file.h"
-#include "core/system/system_calls.h"
+#include "core/system/atomic_file.h"
+#include "data/file_map.h"
+#include "io/tflite/lite_nodes.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 static dt_status add_input(dt__lite_import *m, int i)
 {
@@ -21,11 +20,12 @@ static dt_status add_input(dt__lite_import *m, int i)
     if (l == NULL) return DT_ERR_NOMEM;
     const bool image = t->rank == 4, row = t->rank == 2;
     if ((!image && !row) || t->dims[0] != 1 ||
-        (t->type != DT__VLITE_F32 && t->type != DT__VLITE_I8)) {
-        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: input %d must be floats or int8, [1, height, width, channels] or [1, "
-                       "features]",
-                       g->file->path, i);
+        (t->type != DT__VLITE_F32 && t->type != DT__VLITE_I8 && t->type != DT__VLITE_U8)) {
+        return dt_fail(
+            g->ctx, DT_ERR_UNSUPPORTED,
+            "%s: input %d must be floats, int8 or uint8, [1, height, width, channels] or [1, "
+            "features]",
+            g->file->path, i);
     }
     static const int image_axes[] = { 0, 2, 3, 1 }, row_axes[] = { 0, 1, 2, 3 };
     dt__lite_place *p = &m->place[tensor];
@@ -66,8 +66,8 @@ static dt_status find_outputs(dt__lite_import *m, dt__onnx_layer *out[DT_MAX_OUT
     return DT_OK;
 }
 
-static dt_status read(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
-                      const char **data)
+static dt_status read_device(dt__onnx *g, void *user, dt_module **out, dt_layers_options **options,
+                             const char **data)
 {
     dt__lite_import m = { .g = g, .v = user };
     dt__onnx_layer *output[DT_MAX_OUT];
@@ -82,36 +82,71 @@ static dt_status read(dt__onnx *g, void *user, dt_module **out, dt_layers_option
     DT__TRY(dt__lite_read_ops(&m));
     DT__TRY(find_outputs(&m, output));
     DT__TRY(dt__onnx_build(g, output, m.v->outs, out, options));
-    return m.coded > 0 ? dt__lite_prepare(&m, *out) : DT_OK;
+    return dt__lite_prepare(&m, *out);
 }
 
-static dt_status import(dt_ctx *ctx, const dt__onnx_file *f, const dt__span *bytes, dt_module **out,
-                        dt_model_info *info)
+/* ---- files ----------------------------------------------------------------------------------- */
+
+dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work, void *user)
 {
-    dt__vlite *v;
+    void *map;
+    dt__vlite *v = NULL;
     const dt__vlite_limits limits = { .unknown = true };
-    dt_status s = dt__vlite_open(ctx, f->path, bytes, &limits, &v);
-    if (s == DT_OK) s = dt__onnx_model(f, NULL, read, v, out, info);
+    dt__onnx_file f = { .ctx = ctx, .path = dt__path_tail(path), .whole = path };
+    DT__TRY(dt__map_file(ctx, path, &map, &f.size));
+    const dt__span whole = { map, f.size };
+    dt_status s = map == NULL
+                      ? dt_fail(ctx, DT_ERR_FORMAT, "%s: no TFLite model: it is empty", f.path)
+                      : dt__vlite_open(ctx, f.path, &whole, &limits, &v);
+    if (s == DT_OK) s = work(user, v, &f);
+    dt__onnx_close(&f);
     dt__vlite_close(v);
+    if (map != NULL) munmap(map, f.size);
     return s;
 }
 
-static dt_status map_and_import(dt_ctx *ctx, dt__onnx_file *f, int descriptor, dt_module **out,
-                                dt_model_info *info)
+static bool has_codes(const dt__vlite *v)
 {
-    struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__file_fail(ctx, "read", f->path, errno);
-    if (!S_ISREG(about.st_mode) || about.st_size == 0) {
-        return dt_fail(ctx, DT_ERR_FORMAT, "%s: no TFLite model: it is empty, or no regular file",
-                       f->path);
+    bool any = false;
+    for (int64_t i = 0; i < v->ops; i++) {
+        const dt__vlite_op *o = &v->op[i];
+        any |= o->n_out > 0 && o->out[0] >= 0 && v->tensor[o->out[0]].type == DT__VLITE_I8;
     }
-    DT__TRY(dt__whole_size(ctx, f->path, about.st_size, &f->size));
-    void *bytes = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (bytes == MAP_FAILED) return dt__file_fail(ctx, "map", f->path, errno);
-    const dt__span span = { bytes, f->size };
-    const dt_status s = import(ctx, f, &span, out, info);
-    munmap(bytes, f->size);
-    return s;
+    return any;
+}
+
+typedef struct imported {
+    dt_module **out;
+    dt_model_info info;
+} imported;
+
+static void forget(dt_ctx *ctx, imported *to)
+{
+    dt_module_free(*to->out);
+    *to->out = NULL;
+    dt_model_info_free(ctx, &to->info);
+}
+
+/* A network of integers alone, or what ONNX has of the file: floats between codes. */
+static dt_status import_file(void *user, dt__vlite *v, dt__onnx_file *f)
+{
+    imported *to = user;
+    char why[200] = "";
+    if (has_codes(v)) {
+        const dt_status s = dt__onnx_model(f, NULL, read_device, v, to->out, &to->info);
+        if (s == DT_OK || s == DT_ERR_NOMEM) return s;
+        snprintf(why, sizeof why, "%s", dt_error(v->ctx));
+        forget(v->ctx, to);
+    }
+    DT__TRY(dt__lite_translate(v, f, NULL));
+    DT__TRY(dt__onnx_model(f, NULL, dt__onnx_read_graph, NULL, to->out, &to->info));
+    if (*why != 0) {
+        dt__say(v->ctx,
+                "%s: not a network of integers alone; its layers compute floats between codes, "
+                "each of which can differ by one: %s",
+                f->path, why);
+    }
+    return DT_OK;
 }
 
 dt_status dt_tflite_import(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
@@ -119,19 +154,40 @@ dt_status dt_tflite_import(dt_ctx *ctx, const char *path, dt_module **out, dt_mo
     DT__NEED(NULL, ctx);
     DT__NEED(ctx, out);
     DT__NEED(ctx, path);
-    dt_model_info own = { .family = NULL };
-    dt__onnx_file f = { .ctx = ctx, .path = dt__path_tail(path), .whole = path };
+    imported to = { .out = out, .info = { .family = NULL } };
     *out = NULL;
-    if (info != NULL) *info = own;
-    const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return dt__file_fail(ctx, "open", f.path, errno);
-    const dt_status s = map_and_import(ctx, &f, descriptor, out, &own);
-    dt__sys_close(descriptor);
+    if (info != NULL) *info = to.info;
+    const dt_status s = dt__lite_open_with(ctx, path, import_file, &to);
+    if (s != DT_OK || info == NULL) dt_model_info_free(ctx, &to.info);
+    else *info = to.info;
     if (s != DT_OK) {
         dt_module_free(*out);
         *out = NULL;
     }
-    if (s == DT_OK && info != NULL) *info = own;
-    else dt_model_info_free(ctx, &own);
     return s;
+}
+
+typedef struct verification {
+    dt_module *m;
+    const char *values;
+    dt_onnx_options options;
+    dt_onnx_differences *out;
+} verification;
+
+static dt_status verify_file(void *user, dt__vlite *v, dt__onnx_file *f)
+{
+    const verification *c = user;
+    DT__TRY(dt__lite_translate(v, f, NULL));
+    return dt__onnx_verify(c->m, f, c->values, &c->options, c->out);
+}
+
+dt_status dt_tflite_verify(dt_module *m, const char *path, const char *values, const char *expected,
+                           dt_onnx_differences *out)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED(dt_module_ctx(m), path);
+    DT__NEED(dt_module_ctx(m), out);
+    out->n = 0;
+    verification v = { .m = m, .values = values, .options = { .expected = expected }, .out = out };
+    return dt__lite_open_with(dt_module_ctx(m), path, verify_file, &v);
 }

@@ -4,7 +4,6 @@
 #ifndef DT__IO_LITE_IMPORT_H
 #define DT__IO_LITE_IMPORT_H
 
-#include "core/refusals.h"
 #include "io/onnx/onnx.h"
 #include "io/tflite/lite_graph.h"
 
@@ -20,12 +19,13 @@ typedef struct dt__lite_import {
     dt__onnx *g;
     dt__vlite *v;
     dt__lite_place *place; /* of each tensor */
-    dt__refusals refusals;
-    int64_t coded, real; /* operators of int8, and of floats */
-    int64_t moved;       /* biases that no float has */
+    int64_t moved;         /* biases that no float has */
 } dt__lite_import;
 
-/* Makes the layers of all operators. Errors: UNSUPPORTED, with all that are not read; NOMEM. */
+/* Opens a file for reading alone, and calls `work`; what `work` puts into f->blocks is freed. */
+typedef dt_status dt__lite_work(void *user, dt__vlite *v, dt__onnx_file *f);
+dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work, void *user);
+/* Makes the layers of all operators. Errors: UNSUPPORTED, of the first that is not read; NOMEM. */
 dt_status dt__lite_read_ops(dt__lite_import *m);
 /* Prepares a model of int8 for devices, with the file's scales (lite_codes.c). Errors: UNSUPPORTED
  * (a tensor whose scale it cannot have), those of dt_prepare. */

@@ -57,8 +57,6 @@ dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer
     }
     p->layer = l;
     p->source = source;
-    m->coded += t->type == DT__VLITE_I8;
-    m->real += t->type == DT__VLITE_F32;
     return DT_OK;
 }
 
@@ -108,27 +106,16 @@ static const struct {
     int code;
     dt_status (*read)(dt__lite_import *m, const dt__vlite_op *o);
 } readers[] = {
-    { 0, dt__lite_read_add },          { 1, dt__lite_read_average },
-    { 2, dt__lite_read_concat },       { 3, dt__lite_read_conv },
-    { 4, dt__lite_read_depthwise },    { 6, dt__lite_read_same },
-    { 9, dt__lite_read_linear },       { 17, dt__lite_read_max },
-    { 18, dt__lite_read_mul },         { 19, dt__lite_read_relu },
-    { 21, dt__lite_read_relu6 },       { 22, dt__lite_read_reshape },
-    { 25, dt__lite_read_softmax },     { 34, dt__lite_read_pad },
-    { 39, dt__lite_read_transpose },   { 60, dt__lite_read_pad },
-    { 67, dt__lite_read_transposed },  { 114, dt__lite_read_same },
-    { 14, dt__lite_read_sigmoid },     { 28, dt__lite_read_tanh },
-    { 117, dt__lite_read_hard_swish }, { 40, dt__lite_read_mean },
+    { 0, dt__lite_read_add },         { 1, dt__lite_read_average },
+    { 2, dt__lite_read_concat },      { 3, dt__lite_read_conv },
+    { 4, dt__lite_read_depthwise },   { 6, dt__lite_read_same },
+    { 9, dt__lite_read_linear },      { 17, dt__lite_read_max },
+    { 18, dt__lite_read_mul },        { 19, dt__lite_read_relu },
+    { 21, dt__lite_read_relu6 },      { 22, dt__lite_read_reshape },
+    { 25, dt__lite_read_softmax },    { 34, dt__lite_read_pad },
+    { 39, dt__lite_read_transpose },  { 60, dt__lite_read_pad },
+    { 67, dt__lite_read_transposed }, { 114, dt__lite_read_same },
 };
-
-/* The results of what is refused are read by others, which are not blamed for it. */
-static bool reads_refused(const bool *refused, const dt__vlite_op *o)
-{
-    for (int i = 0; i < o->n_in; i++) {
-        if (o->in[i] >= 0 && refused[o->in[i]]) return true;
-    }
-    return false;
-}
 
 /* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
 static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
@@ -141,46 +128,39 @@ static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
 
 static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
 {
+    enum { DEQUANTIZE = 6 };
     if (is_of_shapes(m, o)) return DT_OK;
     for (int i = 0; i < DT__COUNT_OF(readers); i++) {
         if (readers[i].code != o->code) continue;
-        return o->n_out == 1 ? readers[i].read(m, o) : dt__onnx_refuse(m->g, "several results");
+        const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
+        if (y == NULL) return dt__onnx_refuse(m->g, "several results");
+        if (y->type == DT__VLITE_F32 && o->code != DEQUANTIZE)
+            return dt__onnx_refuse(m->g, "it computes floats");
+        return readers[i].read(m, o);
     }
-    return dt__onnx_refuse(m->g, "the operator is not read");
+    return dt__onnx_refuse(m->g, "devices have no such operator here");
 }
 
 dt_status dt__lite_read_ops(dt__lite_import *m)
 {
     dt__onnx *g = m->g;
-    bool *refused = dt__onnx_memory(g, m->v->tensors, sizeof *refused);
     dt__onnx_node *node = dt__onnx_memory(g, m->v->ops, sizeof *node);
-    char text[DT__MESSAGE_SIZE], type[64];
-    if (refused == NULL || node == NULL) return DT_ERR_NOMEM;
+    char why[DT__MESSAGE_SIZE / 2];
+    if (node == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < m->v->ops; i++) {
         const dt__vlite_op *o = &m->v->op[i];
         const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
-        snprintf(type, sizeof type, kind != NULL ? "%.40s" : "operator_%.0s%d",
-                 kind != NULL ? kind->name : "", o->code);
+        const char *name = kind != NULL ? kind->name : "operator";
         dt_onnx__node__init(&node[i]);
-        node[i].op_type = (char *)(uintptr_t)dt__onnx_text(g, "%s", type);
+        node[i].op_type = (char *)(uintptr_t)dt__onnx_text(g, "%s", name);
         if (node[i].op_type == NULL) return DT_ERR_NOMEM;
         g->node = &node[i];
-        const bool follows = reads_refused(refused, o);
-        const dt_status s = follows ? DT_ERR_UNSUPPORTED : read_op(m, o);
-        if (s == DT_ERR_NOMEM) return s;
+        const dt_status s = read_op(m, o);
         if (s == DT_OK) continue;
-        snprintf(text, sizeof text, "%.200s", dt_error(g->ctx));
-        if (!follows)
-            dt__refusals_add(&m->refusals, "operator %lld, %s: %s", (long long)i, type, text);
-        for (int k = 0; k < o->n_out; k++) {
-            if (o->out[k] >= 0) refused[o->out[k]] = true;
-        }
+        if (s == DT_ERR_NOMEM) return s;
+        snprintf(why, sizeof why, "%s", dt_error(g->ctx));
+        return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "operator %lld, %s: %s", (long long)i, name,
+                       why);
     }
-    if (m->refusals.n == 0 && m->coded > 0 && m->real > 0) {
-        dt__refusals_add(&m->refusals,
-                         "%lld operators compute floats and %lld int8: all must be one",
-                         (long long)m->real, (long long)m->coded);
-    }
-    return dt__refusals_end(g->ctx, &m->refusals, DT_ERR_UNSUPPORTED, "%s: cannot be read",
-                            g->file->path);
+    return DT_OK;
 }

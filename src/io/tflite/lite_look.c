@@ -3,7 +3,8 @@
 #include "core/text/byte_order.h"
 #include "data/file_map.h"
 #include "io/graph_info.h"
-#include "io/tflite/lite_graph.h"
+#include "io/tflite/lite_import.h"
+#include "io/tflite/lite_nodes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,23 +19,18 @@ typedef struct lite_file {
     dt__vvector codes, buffers, tensors;
 } lite_file;
 
-/* A text of the file, cut if it is long. */
+/* A text of the file, cut if it is long; "" if it is damaged, as import reads no texts. */
 static void text_of(lite_file *t, const dt__vtable *of, int field, char text[100])
 {
+    const bool good = t->f.fault == NULL;
     const dt__vvector v = dt__vflat_vector(&t->f, of, field, 1);
-    const size_t n = v.count < 99 ? (size_t)v.count : 99;
-    if (t->f.fault == NULL && n > 0) memcpy(text, t->f.bytes + v.at, n);
-    text[t->f.fault == NULL ? n : 0] = 0;
+    const size_t n = t->f.fault != NULL ? 0 : v.count < 99 ? (size_t)v.count : 99;
+    if (good) t->f.fault = NULL;
+    if (n > 0) memcpy(text, t->f.bytes + v.at, n);
+    text[n] = 0;
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
-
-static const char *type_text(int64_t type)
-{
-    static const char *const names[] = { "float", "float16", "int32",   "uint8", "int64", "text",
-                                         "bool",  "int16",   "complex", "int8",  "double" };
-    return type >= 0 && type < DT__COUNT_OF(names) ? names[type] : "unknown";
-}
 
 static dt_status take_value(dt__look *l, lite_file *t, bool output, int64_t i)
 {
@@ -50,7 +46,8 @@ static dt_status take_value(dt__look *l, lite_file *t, bool output, int64_t i)
                                  dt__vflat_number(&t->f, &dims, k, 4));
     }
     snprintf(shape + used, sizeof shape - used, "]");
-    return dt__look_value(l, output, name, type_text(dt__vflat_int(&t->f, &x, 1, 1, 0)), shape);
+    return dt__look_value(l, output, name, dt__vlite_type_text(dt__vflat_int(&t->f, &x, 1, 1, 0)),
+                          shape);
 }
 
 static dt_status take_ends(dt__look *l, lite_file *t, bool output)
@@ -69,25 +66,17 @@ static dt_status take_ends(dt__look *l, lite_file *t, bool output)
 
 static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
 {
-    char name[160], custom[100] = "", text[240];
+    char name[160], custom[100] = "";
     const dt__vtable kind = dt__vflat_element(&t->f, &t->codes, dt__vflat_int(&t->f, of, 0, 4, 0));
     int64_t code = dt__vflat_int(&t->f, &kind, 3, 4, 0); /* old files have the byte alone */
     if (code == 0) code = dt__vflat_int(&t->f, &kind, 0, 1, 0);
     if (t->f.fault != NULL) return DT_OK;
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
     if (code == CUSTOM) text_of(t, &kind, 1, custom);
-    if (known != NULL) snprintf(name, sizeof name, "%s", known->name);
-    else if (code == CUSTOM) snprintf(name, sizeof name, "CUSTOM %s", custom);
+    if (code == CUSTOM) snprintf(name, sizeof name, "CUSTOM %s", custom);
+    else if (known != NULL) snprintf(name, sizeof name, "%s", known->name);
     else snprintf(name, sizeof name, "operator %" PRId64 " of the schema", code);
-    if (known == NULL) {
-        bool said = false;
-        snprintf(text, sizeof text, "%s: %s is not known", t->path, name);
-        for (int64_t i = 0; i < l->info->n_refusals && !said; i++) {
-            said = strcmp(l->info->refusal[i], text) == 0;
-        }
-        if (!said) DT__TRY(dt__look_refusal(l, text));
-    }
-    return dt__look_operator(l, name, known != NULL);
+    return dt__look_operator(l, name, dt__lite_form_of((int)code) != NULL);
 }
 
 /* Elements of constants of real numbers and codes, not of indices and shapes. */
@@ -141,15 +130,40 @@ static dt_status take_file(dt__look *l, lite_file *t)
                    t->path, t->f.fault, t->f.at);
 }
 
-/* Unknown operators are all listed; what else is wrong stops the reader, which says it. */
-static dt_status find_refusals(dt__look *l, const lite_file *t)
+/* The lines of an error that lists operators, without their indents. */
+static dt_status take_lines(dt__look *l, char *text)
 {
-    const dt__span whole = { t->f.bytes, t->f.n };
-    dt__vlite *v = NULL;
-    if (l->info->n_refusals > 0) return DT_OK;
-    const dt_status s = dt__vlite_open(l->ctx, t->path, &whole, NULL, &v);
-    dt__vlite_close(v);
-    return s == DT_OK || s == DT_ERR_NOMEM ? s : dt__look_refusal(l, dt_error(l->ctx));
+    for (char *at = text, *end; *at != 0; at = end) {
+        at += strspn(at, "\n ");
+        end = at + strcspn(at, "\n");
+        if (*end != 0) *end++ = 0;
+        if (*at != 0) DT__TRY(dt__look_refusal(l, at));
+    }
+    return DT_OK;
+}
+
+static dt_status look_into(void *user, dt__vlite *v, dt__onnx_file *f)
+{
+    dt__look *l = user;
+    dt__refusals refusals;
+    const dt_status s = dt__lite_translate(v, f, &refusals);
+    if (s == DT_ERR_NOMEM) return s;
+    if (s != DT_OK) return refusals.n > 0 ? take_lines(l, refusals.text) : DT_OK;
+    return dt__onnx_look_faults(l, f) == DT_ERR_NOMEM ? DT_ERR_NOMEM : DT_OK;
+}
+
+/* What import refuses: all of it, where that is known; else what it says. */
+static dt_status find_refusals(dt__look *l, const char *path)
+{
+    dt_module *m = NULL;
+    char text[DT__MESSAGE_SIZE];
+    dt_status s = dt_tflite_import(l->ctx, path, &m, NULL);
+    dt_module_free(m);
+    if (s == DT_OK || s == DT_ERR_NOMEM || s == DT_ERR_IO) return s;
+    snprintf(text, sizeof text, "%s", dt_error(l->ctx));
+    s = dt__lite_open_with(l->ctx, path, look_into, l);
+    if (s == DT_ERR_NOMEM || s == DT_ERR_IO) return s;
+    return l->info->n_refusals > 0 ? DT_OK : dt__look_refusal(l, text);
 }
 
 dt_status dt__lite_look(dt__look *l, const char *path)
@@ -161,7 +175,6 @@ dt_status dt__lite_look(dt__look *l, const char *path)
     dt_status s = DT_OK;
     if (map == NULL) s = dt_fail(l->ctx, DT_ERR_FORMAT, "%s: the file is empty", t.path);
     if (s == DT_OK) s = take_file(l, &t);
-    if (s == DT_OK) s = find_refusals(l, &t);
     if (map != NULL) munmap(map, n);
-    return s;
+    return s == DT_OK ? find_refusals(l, path) : s;
 }

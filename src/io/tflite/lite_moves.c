@@ -309,7 +309,7 @@ const dt__vlite_operator dt__vlite_moves[] = {
     { 34, "PAD", 2, 2, run_pad, { 0 }, NULL },
     { 36, "GATHER", 2, 2, run_gather, { 4, 4 }, NULL },
     { 39, "TRANSPOSE", 2, 2, run_transpose, { 0 }, NULL },
-    { 45, "STRIDED_SLICE", 4, 4, run_slice, { 4, 4, 4, 4, 4 }, NULL },
+    { 45, "STRIDED_SLICE", 4, 4, run_slice, { 4, 4, 4, 4, 4, 1 }, NULL },
     { 49, "SPLIT", 2, 2, run_split, { 4 }, NULL },
     { 60, "PADV2", 3, 3, run_pad, { 0 }, NULL },
     { 97, "RESIZE_NEAREST_NEIGHBOR", 2, 2, run_resize, { 1, 1 }, NULL },

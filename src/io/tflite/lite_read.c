@@ -14,7 +14,7 @@ enum { T_SHAPE, T_TYPE, T_BUFFER, T_QUANTIZATION = 4, T_SIGNATURE = 7 };
 enum { Q_SCALE = 2, Q_ZERO, Q_DETAILS_TYPE, Q_DETAILS, Q_AXIS };
 
 /* Bits of an element in the file; 0: a type that is not known. */
-static int bits_of(int64_t type)
+static int bits_of(const dt__vlite *v, int64_t type)
 {
     switch (type) {
     case DT__VLITE_F32:
@@ -22,8 +22,19 @@ static int bits_of(int64_t type)
     case DT__VLITE_F16: return 16;
     case DT__VLITE_I8: return 8;
     case DT__VLITE_I4: return 4;
+    case DT__VLITE_U8:
+    case DT__VLITE_BOOL: return v->most.unknown ? 8 : 0;
+    case DT__VLITE_I64: return v->most.unknown ? 64 : 0;
     default: return 0;
     }
+}
+
+const char *dt__vlite_type_text(int64_t type)
+{
+    static const char *const names[] = { "float", "float16", "int32",   "uint8", "int64", "text",
+                                         "bool",  "int16",   "complex", "int8",  "double" };
+    if (type == DT__VLITE_I4) return "int4";
+    return type >= 0 && type < DT__COUNT_OF(names) ? names[type] : "unknown";
 }
 
 static float half(uint32_t h)
@@ -35,6 +46,14 @@ static float half(uint32_t h)
     return (h & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
+/* Indices and extents; the ends of slices may lie beyond all. */
+static int32_t saturated(const uint8_t *from)
+{
+    int64_t value;
+    dt__copy_little(&value, from, 8);
+    return (int32_t)dt__max_i64(INT32_MIN, dt__min_i64(INT32_MAX, value));
+}
+
 static void decode(dt__vlite_tensor *t, const uint8_t *from)
 {
     for (int64_t i = 0; i < t->count; i++) {
@@ -43,6 +62,8 @@ static void decode(dt__vlite_tensor *t, const uint8_t *from)
         if (t->type == DT__VLITE_I32) dt__copy_little(&t->q[i], from + 4 * i, 4);
         if (t->type == DT__VLITE_F16) t->f[i] = half(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
         if (t->type == DT__VLITE_I8) t->q[i] = (int8_t)from[i];
+        if (t->type == DT__VLITE_U8 || t->type == DT__VLITE_BOOL) t->q[i] = from[i];
+        if (t->type == DT__VLITE_I64) t->q[i] = saturated(from + 8 * i);
         if (t->type == DT__VLITE_I4) t->q[i] = nibble > 7 ? nibble - 16 : nibble;
     }
 }
@@ -50,7 +71,7 @@ static void decode(dt__vlite_tensor *t, const uint8_t *from)
 static dt_status read_constant(dt__vlite *v, dt__vlite_tensor *t, const dt__vvector *data,
                                int64_t i)
 {
-    const int64_t bytes = (t->count * bits_of(t->type) + 7) / 8;
+    const int64_t bytes = (t->count * bits_of(v, t->type) + 7) / 8;
     if (data->count != bytes)
         return dt__vlite_broken(v, "the buffer has another size than its tensor", i);
     DT__TRY(dt__vlite_allocate(v, t));
@@ -88,7 +109,8 @@ static dt_status read_scales(dt__vlite *v, dt__vlite_tensor *t, const dt__vtable
         const int64_t z = zero.count == 0 ? 0 : dt__vflat_number(f, &zero, k, 8);
         if (!(t->scale[k] > 0) || isinf(t->scale[k]))
             return dt__vlite_broken(v, "a scale of tensor", i);
-        if (z < -128 || z > 127) return dt__vlite_broken(v, "a zero point of tensor", i);
+        const int64_t least = t->type == DT__VLITE_U8 ? 0 : -128;
+        if (z < least || z > least + 255) return dt__vlite_broken(v, "a zero point of tensor", i);
         t->zero[k] = (int32_t)z;
     }
     return DT_OK;
@@ -101,10 +123,11 @@ static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vve
     dt__vlite_tensor *t = &v->tensor[i];
     const dt__vvector dims = dt__vflat_vector(f, from, T_SHAPE, 4);
     t->type = (int)dt__vflat_int(f, from, T_TYPE, 1, 0);
-    if (bits_of(t->type) == 0 || dims.count > DT__VLITE_RANK) {
+    if (bits_of(v, t->type) == 0 || dims.count > DT__VLITE_RANK) {
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: tensor %lld has type %d and %lld dimensions, which are not read",
-                       v->path, (long long)i, t->type, (long long)dims.count);
+                       "%s: tensor %lld has type %d (%s) and %lld dimensions, which are not read",
+                       v->path, (long long)i, t->type, dt__vlite_type_text(t->type),
+                       (long long)dims.count);
     }
     t->rank = (int)dims.count;
     t->count = 1;
@@ -150,8 +173,9 @@ static dt_status read_ends(dt__vlite *v, const dt__vvector *from, int most, int 
 static dt_status check_kind(dt__vlite *v, const dt__vtable *kind, const dt__vlite_operator *known,
                             int64_t code, int64_t i)
 {
-    if (known == NULL && v->most.unknown) return DT_OK;
-    if (known == NULL) {
+    const bool runs = known != NULL && known->run != NULL;
+    if (!runs && v->most.unknown) return DT_OK;
+    if (!runs) {
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED, "%s: operator %lld, which is not known", v->path,
                        (long long)code);
     }
@@ -170,7 +194,8 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     const dt__vvector in = dt__vflat_vector(f, from, O_IN, 4);
     const dt__vvector out = dt__vflat_vector(f, from, O_OUT, 4);
     if (f->fault != NULL) return DT_OK;
-    const int64_t code = dt__vflat_int(f, &kind, 3, 4, 0);
+    int64_t code = dt__vflat_int(f, &kind, 3, 4, 0); /* old files have the byte alone */
+    if (code == 0) code = dt__vflat_int(f, &kind, 0, 1, 0);
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
     if (kind.at == 0) return dt__vlite_broken(v, "no kind for operator", i);
     DT__TRY(check_kind(v, &kind, known, code, i));

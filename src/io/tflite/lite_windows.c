@@ -51,13 +51,12 @@ static dt_status weigh(dt__lite_import *m, const dt__vlite_op *o, const dt__vlit
                        const turn *t, dt__onnx_layer *l)
 {
     const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[o->n_in > 2 && t->in_first ? 2 : 0]);
-    const bool coded = w->q != NULL && w->type != DT__VLITE_I32;
+    const bool codes = w->type == DT__VLITE_I8 || w->type == DT__VLITE_I4;
     float *to = dt__onnx_memory(m->g, w->count, sizeof *to);
     if (to == NULL) return DT_ERR_NOMEM;
-    if (coded != (x->type == DT__VLITE_I8) || (!coded && w->f == NULL)) {
-        return dt__onnx_refuse(m->g, "its weight and its input must both be integers, or floats");
-    }
-    if (coded) DT__TRY(remember(m, w, t->out, l));
+    if (!codes || x->type != DT__VLITE_I8)
+        return dt__onnx_refuse(m->g, "its weight and its input must both be integers");
+    DT__TRY(remember(m, w, t->out, l));
     int64_t at = 0;
     const int64_t outer = t->in_first ? t->in : t->out, inner = t->in_first ? t->out : t->in;
     for (int64_t a = 0; a < outer; a++) {
@@ -65,8 +64,7 @@ static dt_status weigh(dt__lite_import *m, const dt__vlite_op *o, const dt__vlit
             const int64_t out = t->in_first ? b : a, in = t->in_first ? a : b;
             for (int64_t k = 0; k < t->taps; k++) {
                 const int64_t from = place_in_file(t, out, in, k);
-                to[at++] =
-                    coded ? (float)w->q[from] * w->scale[w->scales == 1 ? 0 : out] : w->f[from];
+                to[at++] = (float)w->q[from] * w->scale[w->scales == 1 ? 0 : out];
             }
         }
     }
@@ -92,10 +90,8 @@ static dt_status weigh_bias(dt__lite_import *m, const dt__vlite_tensor *bias,
 {
     if (bias == NULL) return DT_OK;
     const dt__onnx_codes *q = l->codes;
-    const bool fits = bias->constant && bias->count == out &&
-                      (q != NULL ? bias->type == DT__VLITE_I32 : bias->f != NULL);
-    if (!fits) return dt__onnx_refuse(m->g, "its bias does not fit its weight");
-    if (q == NULL) return dt__onnx_weigh_floats(m->g, l, "bias", bias->f, out);
+    if (!bias->constant || bias->count != out || bias->type != DT__VLITE_I32)
+        return dt__onnx_refuse(m->g, "its bias does not fit its weight");
     if (!dt__vlite_is_coded(x)) return dt__onnx_refuse(m->g, "its input has no scale");
     float *to = dt__onnx_memory(m->g, out, sizeof *to);
     if (to == NULL) return DT_ERR_NOMEM;

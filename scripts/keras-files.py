@@ -1,0 +1,350 @@
+"""Networks of Keras as other programs write them, imported and compared.
+
+    keras-files.py DETENT WORK [tflite|onnx] [NETWORK ...]
+
+TFLite: by TensorFlow's converter as floats, as int8, as int8 with ends of floats, with ends of
+uint8, and with weights of int8 alone (dynamic range). The wanted outputs of int8 are those of TFLite
+Micro, else of LiteRT's reference kernels; of floats LiteRT's; of dynamic range those of the same
+file computed in floats, since LiteRT quantizes every input as well.
+
+ONNX: by tf2onnx with opsets 13, 15, 17 and 18, compared with onnxruntime.
+
+A row is equal (floats: within 1e-5 of the largest number; codes: all), near (of a file that import
+says is not a network of integers alone: codes that differ by a quarter of a step on average, and
+the row has the largest difference; of dynamic range within 5 % of the largest number), refused with
+a reason, or wrong. Exit status 1: something is wrong. Needs tensorflow, ai-edge-litert and
+tflite-micro, or tf2onnx and onnxruntime."""
+import collections
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+DETENT, WORK = sys.argv[1:3]
+counts = collections.Counter()
+kernels = collections.Counter()
+
+
+def networks(keras):
+    """Functions that make the networks, by name."""
+    k = keras.layers
+    image = (12, 12, 4)
+
+    def chain(shape, *layers, batch=None):
+        def make():
+            x = y = keras.Input(shape, batch_size=batch)
+            for layer in layers:
+                y = layer()(y)
+            return keras.Model(x, y)
+        return make
+
+    def graph(shape, function):
+        def make():
+            x = keras.Input(shape)
+            return keras.Model(x, function(x))
+        return make
+
+    def conv(n, size=3, **more):
+        return k.Conv2D(n, size, padding=more.pop("padding", "same"), **more)
+
+    def mobile(x):
+        y = k.ReLU(6.0)(k.BatchNormalization()(conv(8, strides=2, use_bias=False)(x)))
+        z = k.ReLU(6.0)(k.BatchNormalization()(conv(16, 1, use_bias=False)(y)))
+        z = k.DepthwiseConv2D(3, padding="same", use_bias=False)(z)
+        z = k.ReLU(6.0)(k.BatchNormalization()(z))
+        z = k.BatchNormalization()(conv(8, 1, use_bias=False)(z))
+        return k.Dense(5)(k.GlobalAveragePooling2D()(k.Add()([y, z])))
+
+    def gated(x):
+        y = conv(8, activation="relu")(x)
+        s = k.GlobalAveragePooling2D(keepdims=True)(y)
+        s = conv(8, 1, activation="sigmoid")(conv(4, 1, activation="relu")(s))
+        return k.Dense(3)(k.Flatten()(conv(4, padding="valid")(k.Multiply()([y, s]))))
+
+    def branches(x):
+        a, b = conv(6, activation="relu")(x), conv(6, 5)(x)
+        y = k.Concatenate()([a, b, k.MaxPool2D(3, strides=1, padding="same")(x)])
+        return k.Dense(4, "softmax")(k.Flatten()(conv(4, strides=2)(y)))
+
+    def residual(x):
+        a = conv(8, activation="relu")(x)
+        y = k.ReLU()(k.Add()([a, conv(8)(a)]))
+        return k.Dense(3)(k.Flatten()(conv(4, padding="valid")(y)))
+
+    def swish_mobile(x):
+        y = k.Activation("hard_silu")(conv(8, strides=2)(x))
+        y = k.Activation("hard_silu")(k.DepthwiseConv2D(5, padding="same")(y))
+        return k.Dense(5)(k.GlobalAveragePooling2D()(y))
+
+    def unet(x):
+        a = conv(6, activation="relu")(x)
+        b = conv(8, activation="relu")(k.MaxPool2D()(a))
+        y = k.Concatenate()([a, k.Conv2DTranspose(6, 2, strides=2, padding="same")(b)])
+        return conv(2, 1)(y)
+
+    def extremes(x):
+        a, b = conv(4)(x), conv(4)(x)
+        return k.Dense(3)(k.Flatten()(k.Concatenate()([
+            k.Maximum()([a, b]), k.Minimum()([a, b]), k.Subtract()([a, b]), k.Average()([a, b])])))
+
+    return {
+        "mlp": chain((20,), lambda: k.Dense(32, "relu"), lambda: k.Dense(10)),
+        "softmax": chain((20,), lambda: k.Dense(32, "relu6"), lambda: k.Dense(10, "softmax")),
+        "sigmoid": chain((9,), lambda: k.Dense(4, "tanh"), lambda: k.Dense(4, "sigmoid")),
+        "cnn": chain(image, lambda: conv(8, activation="relu"), k.MaxPool2D,
+                     lambda: conv(16, strides=2), lambda: k.ReLU(6.0), k.Flatten,
+                     lambda: k.Dense(7)),
+        "odd": chain((13, 11, 3), lambda: conv(8, (2, 3), strides=2), lambda: conv(5, 4),
+                     lambda: k.AveragePooling2D(2, padding="same"), k.Flatten,
+                     lambda: k.Dense(4)),
+        "separable": chain(image, lambda: k.SeparableConv2D(8, 3, padding="same",
+                                                            activation="relu"),
+                           lambda: k.SeparableConv2D(6, 3, strides=2, padding="same"), k.Flatten,
+                           lambda: k.Dense(5)),
+        "norm": chain(image, lambda: conv(8, use_bias=False), k.BatchNormalization, k.ReLU,
+                      lambda: k.ZeroPadding2D(1), lambda: k.DepthwiseConv2D(3, depth_multiplier=2),
+                      lambda: k.MaxPool2D(3, strides=2, padding="same")),
+        "dilated": chain(image, lambda: conv(6, dilation_rate=2, activation="relu"),
+                         lambda: conv(4, padding="valid", dilation_rate=(1, 2)), k.Flatten,
+                         lambda: k.Dense(3)),
+        "mobile": graph(image, mobile),
+        "hardswish": graph(image, swish_mobile),
+        "gated": graph(image, gated),
+        "residual": graph(image, residual),
+        "branches": graph(image, branches),
+        "extremes": graph(image, extremes),
+        "swish": chain(image, lambda: conv(8, activation="swish"), k.GlobalMaxPooling2D,
+                       lambda: k.Dense(5, "elu"), lambda: k.Dense(3, "gelu")),
+        "leaky": chain(image, lambda: conv(8), lambda: k.LeakyReLU(0.1),
+                       lambda: k.PReLU(shared_axes=[1, 2]), k.Flatten, lambda: k.Dense(3)),
+        "mean": chain(image, lambda: conv(8, activation="relu"), k.GlobalAveragePooling2D,
+                      lambda: k.Dense(3)),
+        "layer norm": chain((24,), lambda: k.Dense(16), k.LayerNormalization,
+                            lambda: k.Dense(4)),
+        "image norm": chain(image, lambda: conv(8), k.LayerNormalization,
+                            lambda: k.GroupNormalization(4), k.Flatten, lambda: k.Dense(3)),
+        "upsampling": chain(image, lambda: conv(6, activation="relu"), k.UpSampling2D,
+                            lambda: conv(3)),
+        "bilinear": chain(image, lambda: conv(6), lambda: k.UpSampling2D(
+            interpolation="bilinear"), lambda: conv(3)),
+        "resizing": chain(image, lambda: k.Resizing(9, 17), lambda: conv(4),
+                          lambda: k.Resizing(5, 6, interpolation="nearest")),
+        "transposed": chain(image, lambda: k.Conv2DTranspose(6, 3, strides=2, padding="same",
+                                                             activation="relu"),
+                            lambda: k.Conv2DTranspose(3, 4)),
+        "unet": graph(image, unet),
+        "cropped": chain(image, lambda: k.Cropping2D(((1, 2), (0, 3))), lambda: conv(4),
+                         lambda: k.Permute((2, 1, 3)), k.Flatten, lambda: k.Dense(3)),
+        "signal": chain((32, 3), lambda: k.Conv1D(8, 5, padding="same", activation="relu"),
+                        lambda: k.MaxPool1D(2), lambda: k.Conv1D(6, 3, strides=2),
+                        k.GlobalAveragePooling1D, lambda: k.Dense(4)),
+        "steps": chain((10, 6), lambda: k.Dense(8, "relu"), lambda: k.TimeDistributed(k.Dense(5)),
+                       k.Flatten, lambda: k.Dense(3)),
+        "lstm": chain((6, 5), lambda: k.LSTM(7), lambda: k.Dense(3), batch=1),
+        "lstm unrolled": chain((4, 5), lambda: k.LSTM(6, unroll=True), lambda: k.Dense(3)),
+        "gru unrolled": chain((4, 5), lambda: k.GRU(6, unroll=True), lambda: k.Dense(3)),
+        "gru": chain((6, 5), lambda: k.GRU(7, return_sequences=True), lambda: k.Dense(3), batch=1),
+        "bidirectional": chain((6, 5), lambda: k.Bidirectional(k.LSTM(4, return_sequences=True)),
+                               lambda: k.Dense(3), batch=1),
+        "embedding": chain((6,), lambda: k.Embedding(20, 8), k.Flatten, lambda: k.Dense(3)),
+    }
+
+
+def made(make, seed):
+    """A network with biases and statistics that are not 0."""
+    import tensorflow as tf
+    tf.random.set_seed(seed)
+    random = np.random.default_rng(seed)
+    model = make()
+    for w in model.weights:
+        if "bias" in w.name or "mean" in w.name:
+            w.assign(random.standard_normal(w.shape) * 0.2)
+    return model
+
+
+def run(*arguments):
+    return subprocess.run([DETENT, *arguments], capture_output=True, text=True)
+
+
+def row(name, kind, what, shown=""):
+    counts[kind, what] += 1
+    if what != "equal":
+        print(f"{name + ', ' + kind:<38} {what:<8} {shown}"[:190], flush=True)
+
+
+def told(done):
+    """The last line of an error, and those that belong to it."""
+    lines = [line for line in done.stderr.splitlines() if "not a network of integers" not in line]
+    return " ".join(" ".join(lines).split()).split(": ", 2)[-1]
+
+
+def compare(name, kind, path, x, y, step):
+    """Imports the file and compares the model with it: with a step by codes."""
+    model, given, wanted = (os.path.join(WORK, n) for n in ("m.safetensors", "x.npy", "y.npy"))
+    np.save(given, np.ascontiguousarray(x))
+    np.save(wanted, np.ascontiguousarray(y))
+    done = run("import", path, "-o", model, "--check", given, "--expect", wanted,
+               "--tolerance", "10")
+    if done.returncode:
+        return row(name, kind, "refused", told(done))
+    off = float(done.stdout.split("largest difference ")[1].split()[0])
+    largest = np.abs(y).max()
+    if off <= (1e-6 if step else 1e-5) * largest:
+        return row(name, kind, "equal")
+    if kind == "dynamic range":
+        what = "near" if off <= 0.05 * largest else "wrong"
+        return row(name, kind, what, f"{off / largest:.2g} of the largest")
+    if not step or "can differ by one" not in done.stderr:
+        return row(name, kind, "wrong", f"{off:.3g} of {largest:.3g}")
+    predicted = json.loads(run("predict", model, given_of(model, x), "--json", "--quiet").stdout)
+    got = np.array([np.ravel(answer["values"]) for answer in predicted])
+    flat = (np.moveaxis(y, -1, 1) if y.ndim == 4 else y).reshape(len(y), -1)
+    steps = np.abs(got - flat) / step
+    what = "near" if steps.mean() <= 0.25 else "wrong"
+    return row(name, kind, what, f"{(steps > 0.5).mean():.1%} of codes, {steps.max():.0f} at most")
+
+
+def given_of(model, x):
+    """The inputs as the model reads them."""
+    path = model + ".npy"
+    np.save(path, np.ascontiguousarray(np.moveaxis(x, -1, 1) if x.ndim == 4 else x))
+    return path
+
+
+# ---- TFLite -------------------------------------------------------------------------------------
+
+FORMS = "float", "int8", "int8, float ends", "int8, uint8 ends", "dynamic range"
+
+
+def convert(tf, model, form, random):
+    shape = model.input_shape[1:]
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    if form != "float":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if form.startswith("int8"):
+        batches = random.standard_normal((20, 1, *shape)).astype(np.float32)
+        converter.representative_dataset = lambda: ([b] for b in batches)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        if form != "int8, float ends":
+            end = tf.int8 if form == "int8" else tf.uint8
+            converter.inference_input_type = converter.inference_output_type = end
+    with contextlib.redirect_stdout(io.StringIO()):
+        return converter.convert()
+
+
+def codes_of(x, details):
+    scale, zero = details["quantization"]
+    if not scale:
+        return x
+    v = x / np.float32(scale)
+    limits = np.iinfo(details["dtype"])
+    codes = np.trunc(v + np.copysign(np.float32(0.5), v)) + zero
+    return np.clip(codes, limits.min, limits.max).astype(details["dtype"])
+
+
+def values_of(y, details):
+    scale, zero = details["quantization"]
+    return (y.astype(np.float32) - zero) * np.float32(scale) if scale else y
+
+
+def lite(path, x, reference):
+    """Outputs of LiteRT, and the details of the one output."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    kind = OpResolverType.BUILTIN_REF if reference else OpResolverType.AUTO
+    program = Interpreter(path, experimental_op_resolver_type=kind)
+    program.allocate_tensors()
+    given, made = program.get_input_details()[0], program.get_output_details()[0]
+    y = []
+    for one in x:
+        program.reset_all_variables()
+        program.set_tensor(given["index"], codes_of(one[None], given))
+        program.invoke()
+        y.append(values_of(program.get_tensor(made["index"]), made))
+    return np.concatenate(y), given, made
+
+
+def micro(path, x, given, made):
+    """Outputs of TFLite Micro; None: it lacks an operator."""
+    from tflite_micro.python.tflite_micro import runtime
+    try:
+        program = runtime.Interpreter.from_file(path)
+        y = []
+        for one in x:
+            program.set_input(codes_of(one[None], given), 0)
+            program.invoke()
+            y.append(values_of(program.get_output(0), made))
+    except (RuntimeError, ValueError):
+        return None
+    return np.concatenate(y)
+
+
+def check_tflite(names):
+    import tensorflow as tf
+    path = os.path.join(WORK, "model.tflite")
+    for seed, (name, make) in enumerate(networks(tf.keras).items()):
+        for form in FORMS if not names or name in names else ():
+            model = made(make, seed)
+            random = np.random.default_rng(seed)
+            try:
+                file = convert(tf, model, form, random)
+            except Exception as error:  # of any kind, by a converter
+                print(f"{name}, {form}: not made: {str(error).splitlines()[0]}"[:190])
+                continue
+            with open(path, "wb") as out:
+                out.write(file)
+            x = random.standard_normal((16, *model.input_shape[1:])).astype(np.float32)
+            if name == "embedding":
+                x = random.integers(0, 20, (16, 6)).astype(np.float32)
+            y, given, out = lite(path, x, True)
+            step = out["quantization"][0]
+            if form.startswith("int8"):
+                by_micro = micro(path, x, given, out)
+                fast = lite(path, x, False)[0]
+                for label, other in (("TFLite Micro", by_micro), ("XNNPACK", fast)):
+                    if other is not None:
+                        kernels[label, "the same" if (y == other).all() else "others"] += 1
+                y = y if by_micro is None else by_micro
+                step = step or np.diff(np.unique(y)).min(initial=1)
+            compare(name, form, path, x, y, step)
+
+
+# ---- ONNX ---------------------------------------------------------------------------------------
+
+def check_onnx(names):
+    import onnxruntime
+    import tensorflow as tf
+    import tf2onnx
+    path = os.path.join(WORK, "model.onnx")
+    for seed, (name, make) in enumerate(networks(tf.keras).items()):
+        for opset in (13, 15, 17, 18) if not names or name in names else ():
+            model = made(make, seed)
+            random = np.random.default_rng(seed)
+            x = random.standard_normal((5, *model.input_shape[1:])).astype(np.float32)
+            x = x[:1] if model.input_shape[0] == 1 else x
+            signature = [tf.TensorSpec(model.input_shape, tf.float32, name="x")]
+            function = tf.function(lambda x, model=model: model(x), input_signature=signature)
+            try:
+                tf2onnx.convert.from_function(function, signature, opset=opset, output_path=path)
+            except Exception as error:  # of any kind, by a converter
+                print(f"{name}, opset {opset}: not made: {str(error).splitlines()[0]}"[:190])
+                continue
+            y = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
+            compare(name, f"opset {opset}", path, x, y, 0)
+
+
+os.makedirs(WORK, exist_ok=True)
+wanted = sys.argv[3:4]
+if wanted != ["onnx"]:
+    check_tflite(sys.argv[4:])
+if wanted != ["tflite"]:
+    check_onnx(sys.argv[4:])
+for (kind, what), n in sorted(counts.items()):
+    print(f"{kind}: {n} {what}")
+for (label, what), n in sorted(kernels.items()):
+    print(f"int8: {label} gave {what} outputs as LiteRT's reference kernels in {n} files")
+sys.exit(any(what == "wrong" for _, what in counts))
