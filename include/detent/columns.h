@@ -14,7 +14,8 @@ extern "C" {
 
 typedef enum dt_column_type {
     DT_COLUMN_NUMBER,   /* one number */
-    DT_COLUMN_CATEGORY, /* a word or an integer of a list: one-hot, or its code for an embedding */
+    DT_COLUMN_CATEGORY, /* a word or an integer of a list: one-hot without a place for code 0, or
+                         * its code for an embedding */
     DT_COLUMN_BOOLEAN,  /* 0 or 1: false/true, no/yes, off/on, f/t, n/y, 0/1, in any case */
     DT_COLUMN_TIME,     /* a date or time: the parts that are named */
     DT_COLUMN_IGNORE
@@ -62,7 +63,7 @@ typedef struct dt_column {
     double fill;              /* a number, seconds since 1970, 0 or 1, or the code of a category */
     double offset, factor;
     int64_t n_quantiles;
-    const double *quantiles; /* increasing */
+    const double *quantiles; /* in order; of equal ones the last counts */
     int64_t n_categories;    /* code 0 is unknown, word[i] has i + 1, missing (`code`) the last */
     const char *const *category;
 } dt_column;
@@ -80,8 +81,9 @@ typedef struct dt_field {
                     * 1970-01-01T00:00:00, without a zone as if in UTC */
 } dt_field;
 
-/* Numbers that a column, or all of them, become. */
+/* How many numbers a column becomes. */
 DT_API int64_t dt_column_width(const dt_column *c);
+/* The sum over all of them. */
 DT_API int64_t dt_columns_width(const dt_columns *c);
 
 /* x[dt_columns_width] of a row of c->n fields (those of ignored columns are not read). Errors:
@@ -94,10 +96,25 @@ DT_API dt_status dt_columns_encode(dt_ctx *ctx, const dt_columns *c, const dt_fi
 DT_API dt_status dt_column_parse(dt_ctx *ctx, const dt_column *c, const char *text, size_t n,
                                  dt_field *out);
 
-/* The text that a model file keeps (JSON), and back. The caller frees it by dt_columns_free. */
+/* The text that a model file keeps (JSON). Errors: ARG, naming a column that no encoding has; those
+ * of the sink; NOMEM. */
 DT_API dt_status dt_columns_text(dt_ctx *ctx, const dt_columns *c, dt_sink sink, void *user);
+/* Reads such a text; `name` stands for the file in messages. The caller frees the columns. Errors:
+ * FORMAT, NOMEM. */
 DT_API dt_status dt_columns_parse(dt_ctx *ctx, const char *text, const char *name, dt_columns *out);
-DT_API void dt_columns_free(dt_ctx *ctx, dt_columns *c); /* NULL is allowed */
+/* NULL is allowed. */
+DT_API void dt_columns_free(dt_ctx *ctx, dt_columns *c);
+
+/* What is said of a column in a table for people. */
+typedef enum dt_column_about {
+    DT_COLUMN_ITS_TYPE,  /* "number" */
+    DT_COLUMN_BECOMES,   /* "(v - 38) / 20" */
+    DT_COLUMN_IF_MISSING /* "median 38, and an indicator" */
+} dt_column_about;
+#define DT_COLUMN_TEXT 160
+/* Writes it to `text`, and returns that. */
+DT_API const char *dt_column_describe(const dt_column *c, dt_column_about about,
+                                      char text[DT_COLUMN_TEXT]);
 
 #ifdef __cplusplus
 }

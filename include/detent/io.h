@@ -4,6 +4,7 @@
 #ifndef DETENT_IO_H
 #define DETENT_IO_H
 
+#include <detent/columns.h>
 #include <detent/data.h>
 #include <detent/nn.h>
 #include <detent/optim.h>
@@ -155,6 +156,7 @@ typedef struct dt_model_data {
     const char *const *names;
     int64_t n_columns; /* of a table that it was trained on; 0: not known */
     const char *const *columns;
+    const dt_columns *table;      /* what its fields became; NULL: numbers as they are */
     bool pixels;                  /* examples were images of bytes */
     bool resized;                 /* and files of any size were resized to them (data.size) */
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */

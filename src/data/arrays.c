@@ -39,6 +39,7 @@ void dt__array_store_release(dt__array_store *s)
     for (int64_t i = 0; i < s->n_sources; i++) drop_source(s->ctx, &s->source[i]);
     drop_names(s->ctx, s->class_name, s->outputs);
     drop_names(s->ctx, s->column_name, s->n_columns);
+    dt_columns_free(s->ctx, &s->fields);
     dt__release(s->ctx, s->source);
     dt__release(s->ctx, s->recording);
     dt__storage_release(s->targets);
@@ -416,6 +417,17 @@ dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, 
 {
     s->n_columns = n;
     return copy_names(s->ctx, names, n, &s->column_name);
+}
+
+dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c)
+{
+    dt_columns_free(s->ctx, &s->fields);
+    return dt__columns_copy(s->ctx, c, &s->fields);
+}
+
+const dt_columns *dt__array_fields(const dt_dataset *d)
+{
+    return d->arrays != NULL && d->arrays->fields.n > 0 ? &d->arrays->fields : NULL;
 }
 
 /* The rows of x, `count` numbers: copied, or where they are. */
