@@ -2,8 +2,9 @@
  * C library's calendar; fields from texts; the text of a model file. */
 #include "drawn_columns.h"
 
-#include "core/core.h"
-#include "data/tables/decimal.h"
+#include "data/arrays.h"
+
+#include <detent/io.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -236,6 +237,80 @@ START_TEST(damaged_texts_do_no_harm)
         t.bytes[i] = was;
     }
     free(t.bytes);
+}
+END_TEST
+
+/* detent.data of a dataset of rows has their columns. */
+START_TEST(model_files_have_the_columns)
+{
+    drawn_columns d;
+    text t = { 0 }, u = { 0 }, v = { 0 };
+    dt_dataset *rows;
+    dt_model_data data;
+    draw_columns(&d, (uint64_t)_i);
+    const int64_t width = dt_columns_width(&d.all);
+    const dt_arrays arrays = { .count = 1,
+                               .rank = 1,
+                               .dims = { width },
+                               .x_dtype = DT_ARRAY_F32,
+                               .x = calloc((size_t)width, sizeof(float)),
+                               .target = DT_TARGET_CLASS,
+                               .y_dtype = DT_ARRAY_U8,
+                               .y = "",
+                               .outputs = 2 };
+    TEST_OK(ctx, dt_dataset_from_arrays(ctx, &arrays, &rows));
+    ck_assert_ptr_null(dt__array_fields(rows));
+    TEST_OK(ctx, dt__array_store_fields(rows->arrays, &d.all));
+    TEST_OK(ctx, dt_model_data_text(rows, collect, &t));
+    TEST_OK(ctx, dt_model_data_parse(ctx, t.bytes, "model", &data));
+    ck_assert_ptr_nonnull(data.table);
+    TEST_OK(ctx, dt_columns_text(ctx, &d.all, collect, &u));
+    TEST_OK(ctx, dt_columns_text(ctx, data.table, collect, &v));
+    ck_assert_str_eq(u.bytes, v.bytes);
+    dt_model_data_free(ctx, &data);
+    d.column[0].type = 99;
+    ck_assert_int_eq(dt__array_store_fields(rows->arrays, &d.all), DT_ERR_ARG);
+    dt_dataset_free(rows);
+    free((void *)(uintptr_t)arrays.x);
+    free(t.bytes);
+    free(u.bytes);
+    free(v.bytes);
+}
+END_TEST
+
+/* Each word of a description says what the column does. */
+START_TEST(columns_are_described)
+{
+    static const char *const words[] = { "x", "y" };
+    static const struct {
+        dt_column column;
+        const char *says[3];
+    } cases[] = {
+        { { .name = "a", .scale = DT_SCALE_ROBUST, .offset = 38, .factor = 20.5 },
+          { "number", "(v - 38) / 20.5", "refused" } },
+        { { .name = "a",
+            .type = DT_COLUMN_CATEGORY,
+            .n_categories = 2,
+            .category = words,
+            .missing = DT_MISSING_FREQUENT,
+            .fill = 2,
+            .indicator = true },
+          { "category", "one-hot of 2 categories", "frequent y, and an indicator" } },
+        { { .name = "a",
+            .type = DT_COLUMN_TIME,
+            .parts = DT_TIME_HOUR | DT_TIME_OF_WEEK,
+            .missing = DT_MISSING_CONSTANT,
+            .fill = 7 },
+          { "time", "hour, of_week", "constant 7" } },
+        { { .name = "a", .type = DT_COLUMN_IGNORE }, { "ignore", "", "" } },
+    };
+    for (int i = 0; i < DT__COUNT_OF(cases); i++) {
+        for (int about = 0; about < 3; about++) {
+            char got[DT_COLUMN_TEXT];
+            ck_assert_str_eq(dt_column_describe(&cases[i].column, (dt_column_about)about, got),
+                             cases[i].says[about]);
+        }
+    }
 }
 END_TEST
 
@@ -510,6 +585,8 @@ Suite *test_columns_suite(void)
     tcase_add_loop_test(c, text_keeps_the_bits, 0, n);
     tcase_add_loop_test(c, damaged_texts_do_no_harm, 0, 6);
     tcase_add_test(c, bad_texts_are_refused);
+    tcase_add_loop_test(c, model_files_have_the_columns, 0, 10);
+    tcase_add_test(c, columns_are_described);
     tcase_add_test(c, allocations_fail);
     tcase_add_loop_test(c, numbers_are_rounded_to_nearest, 0, 3);
     tcase_add_test(c, words_are_found);

@@ -182,6 +182,7 @@ DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset
  *     .wav    a recording [samples, channels], also those of one dimension less
  *     .csv    a row for each example; `columns` says which are read, its targets are ignored. NULL,
  *             or without inputs: those of `data`, by the names in the first line, else all
+ *     -       such a table, from standard input
  * Recordings and other signals longer than an example are cut into windows without overlap; a
  * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.
  * Labels of the dataset are all 0. Errors, naming the file: IO, FORMAT (damaged, another size,

@@ -50,6 +50,7 @@ static double logarithm(double v)
 static double quantile(const dt_column *c, double v)
 {
     const double *q = c->quantiles;
+    if (q == NULL || c->n_quantiles < 2) return (double)NAN;
     int64_t low = 0, high = c->n_quantiles - 1;
     if (v < q[0]) return -1;
     if (v >= q[high]) return 1;
@@ -153,6 +154,7 @@ static dt_status encode(dt_ctx *ctx, const dt_column *c, double v, float **x)
 dt_status dt_columns_encode(dt_ctx *ctx, const dt_columns *c, const dt_field *row, float *x)
 {
     DT__NEED4(ctx, ctx, c, row, x);
+    if (c->n > 0) DT__NEED(ctx, c->column);
     for (int64_t i = 0; i < c->n; i++) {
         if (c->column[i].type == DT_COLUMN_IGNORE) continue;
         DT__TRY(encode(ctx, &c->column[i], row[i].number, &x));

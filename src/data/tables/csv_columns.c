@@ -379,10 +379,35 @@ static int by_column(const void *a, const void *b)
     return x->table - y->table;
 }
 
+/* Keys whose names are given, or match a pattern of columns that are no inputs; these must be known
+ * then. */
+static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
+{
+    const dt_strings *keep = &c->options->keep;
+    for (int k = 0; k < keep->n; k++) {
+        bool found = strpbrk(keep->v[k], "*?") != NULL;
+        for (int64_t i = 0; i < r->n; i++) {
+            const size_t n = strlen(r->name[i]);
+            const bool same = strcmp(keep->v[k], r->name[i]) == 0;
+            const bool other = c->inputs.n > 0 && dt__words_find(&c->inputs, r->name[i], n) < 0;
+            if (!same && (!other || !dt__glob_match(keep->v[k], r->name[i]))) continue;
+            if (dt__words_add(r->ctx, &c->keys, r->name[i], n) < 0) return DT_ERR_NOMEM;
+            found = true;
+        }
+        if (!found) {
+            char all[DT__CSV_LIST], shown[DT__SHOWN];
+            return dt_fail(r->ctx, DT_ERR_CONFIG, "'%s' has no column '%s' to keep; it has %s",
+                           r->path, dt__shown(keep->v[k], shown), list_names(r->name, r->n, all));
+        }
+    }
+    return c->inputs.n > 0 && c->key_words == NULL ? begin_keys(r, c) : DT_OK;
+}
+
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
     DT__TRY(dt__csv_read_names(r));
     for (int k = 0; k < r->n_c; k++) {
+        DT__TRY(choose_kept(r, r->c[k]));
         if (r->c[k]->inputs.n == 0) DT__TRY(choose_columns(r, r->c[k]));
         DT__TRY(take_places(r, k));
     }
