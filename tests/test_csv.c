@@ -89,6 +89,46 @@ static dt__csv reader(dt_ctx *ctx, const dt_csv_options *o, dt_target target)
     return (dt__csv){ .ctx = ctx, .options = o, .target = target };
 }
 
+/* Texts of key columns become codes, each word one in every file; they are no inputs unless they are
+ * named. */
+START_TEST(keys_become_codes)
+{
+    static const dt_csv_options options[] = {
+        { .header = true, .target = { 1, { "y" } } },
+        { .header = true, .inputs = { 2, { "x", "when" } }, .target = { 1, { "y" } } },
+    };
+    dt_ctx *ctx = sample_context(1);
+    for (int named = 0; named < 2; named++) {
+        dt__csv c = reader(ctx, &options[named], DT_TARGET_VALUES);
+        dt__csv_table first, second;
+        ck_assert(dt__words_add(ctx, &c.keys, "who", 3) == 0);
+        ck_assert(dt__words_add(ctx, &c.keys, "when", 4) == 1);
+        test_write_text(path_of("k.csv"), "when,x,who,y\n3,1,ann,0\n5,2,\"b,o\",0\n3,4,,1\n");
+        test_write_text(path_of("l.csv"), "y,who,x,when\n3,eve,1,5\n5,ann,2,7\n");
+        TEST_OK(ctx, dt__csv_read(&c, path_of("k.csv"), &first));
+        TEST_OK(ctx, dt__csv_read(&c, path_of("l.csv"), &second));
+        ck_assert_int_eq(c.inputs.n, 1 + named);
+        static const int32_t a[] = { 0, 0, 1, 1, 2, 0 }, b[] = { 3, 1, 0, 2 };
+        ck_assert_mem_eq(first.key->data, a, sizeof a);
+        ck_assert_mem_eq(second.key->data, b, sizeof b);
+        ck_assert_str_eq(c.key_words[0].word[1], "b,o");
+        ck_assert_str_eq(c.key_words[0].word[3], "eve");
+        if (named) ck_assert(((float *)first.x->data)[3] == 5);
+        dt__csv_table_free(&first);
+        dt__csv_table_free(&second);
+        dt__csv_free(&c);
+    }
+    dt__csv c = reader(ctx, &options[0], DT_TARGET_VALUES);
+    dt__csv_table t;
+    ck_assert(dt__words_add(ctx, &c.keys, "where", 5) == 0);
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "'where' is not a column",
+               dt__csv_read(&c, path_of("k.csv"), &t));
+    dt__csv_table_free(&t);
+    dt__csv_free(&c);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(a_table)
 {
     static const dt_csv_options o = {
@@ -408,6 +448,7 @@ Suite *test_csv_suite(void)
     tcase_add_test(cases, numbers_are_rounded);
     tcase_add_test(cases, forms_of_numbers);
     tcase_add_test(cases, a_table);
+    tcase_add_test(cases, keys_become_codes);
     tcase_add_test(cases, names_are_utf8);
     tcase_add_test(cases, blanks_around_numbers);
     tcase_add_test(cases, several_readings);

@@ -300,6 +300,74 @@ START_TEST(columns_are_found_by_their_names)
 }
 END_TEST
 
+/* The answer as CSV: the columns that the model does not read, or those of --keep, in front. */
+static void compare_csv(const char *command, const char *head, const char *const *rows)
+{
+    char *output = NULL, *at;
+    const int status = test_shell(&output, "cd %s && " DETENT "%s 2>&1", folder, command);
+    ck_assert_msg(status == 0, "%s: %s", command, output);
+    const size_t n = strlen(head);
+    ck_assert_msg(strncmp(output, head, n) == 0 && output[n] == '\n', "%s: %s", command, output);
+    at = output + n + 1;
+    for (; *rows != NULL; rows++) {
+        ck_assert_msg(strncmp(at, *rows, strlen(*rows)) == 0, "%s: %s", command, at);
+        at = strchr(at, '\n') + 1;
+    }
+    ck_assert_msg(*at == 0, "%s: %s", command, at);
+    free(output);
+}
+
+START_TEST(tables_are_answered_as_csv)
+{
+    static const char rows[] = "x,y,kind\n1,2,a\n2,1,b\n4,4,c\n3,2,a\n5,1,b\n1,1,c\n";
+    static const char other[] = "note,y,id,x\n\"a, \"\"b\"\"\",2,007,1\n,1,8,2\n";
+    static const char *const both[] = { "\"a, \"\"b\"\"\",007,", ",8,", NULL };
+    static const char *const ids[] = { "007,1,", "8,2,", NULL };
+    test_folder(folder);
+    write_bytes("train.csv", rows, sizeof rows - 1);
+    write_bytes("other.csv", other, sizeof other - 1);
+    write_bytes("r.yaml", csv_recipe, sizeof csv_recipe - 1);
+    expect(0, "same_bits_as_qat: true", "train r.yaml --quiet");
+    compare_csv("predict leaves other.csv -o -", "note,id,predicted,probability", both);
+    compare_csv("predict leaves - -o - < other.csv", "note,id,predicted,probability", both);
+    compare_csv("predict leaves other.csv -o - --keep id,x --probabilities",
+                "id,x,predicted,probability,p_a,p_b,p_c", ids);
+    compare_csv("predict leaves other.csv --quiet -o out.csv && cat out.csv",
+                "note,id,predicted,probability", both);
+    /* the numbers are those of --json */
+    json_t *all = json_of("predict leaves - --json --top 3 < other.csv");
+    char *output = NULL;
+    test_shell(&output,
+               "cd %s && " DETENT "predict leaves other.csv -o - --keep id --probabilities",
+               folder);
+    const char *line = strchr(output, '\n') + 1;
+    for (size_t i = 0; i < 2; i++, line = strchr(line, '\n') + 1) {
+        const json_t *classes = json_object_get(json_array_get(all, i), "classes");
+        double best, p[3];
+        char id[8], name[2];
+        ck_assert_int_eq(
+            sscanf(line, "%7[^,],%1[abc],%lf,%lf,%lf,%lf", id, name, &best, &p[0], &p[1], &p[2]),
+            6);
+        ck_assert_str_eq(json_string_value(json_object_get(json_array_get(classes, 0), "name")),
+                         name);
+        TEST_NEAR(best, number_at(classes, 0, "probability"), 0, 1e-8);
+        for (size_t k = 0; k < 3; k++) {
+            TEST_NEAR(p[(int)number_at(classes, k, "class")], number_at(classes, k, "probability"),
+                      0, 1e-8);
+        }
+    }
+    free(output);
+    json_decref(all);
+    expect(2, "two forms", "predict leaves other.csv -o - --json");
+    expect(2, "-o FILE.csv", "predict leaves other.csv --probabilities");
+    expect(2, "-o FILE.csv", "predict leaves other.csv --keep id");
+    expect(2, "no column 'nothing' to keep; it has note, y, id, x",
+           "predict leaves other.csv -o out.csv --keep nothing");
+    expect(4, "/no/folder/out.csv", "predict leaves other.csv -o /no/folder/out.csv");
+    expect(0, "", "predict leaves other.csv -o out.csv --quiet && test ! -e out.csv.part");
+}
+END_TEST
+
 START_TEST(bits_are_answered)
 {
     static const char columns[] = "--columns a,b,c,d,e,f,g,h,i,j,k,l --json";

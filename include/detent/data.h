@@ -49,6 +49,13 @@ DT_API int64_t dt_dataset_outputs(const dt_dataset *d);
 /* The name of class i, or of number i of a target, lent; NULL if there is none. */
 DT_API const char *dt_dataset_class_name(const dt_dataset *d, int64_t i);
 
+/* Columns that dt_csv_options.keep names: how many. */
+DT_API int64_t dt_dataset_kept(const dt_dataset *d);
+/* The name of such a column; NULL outside of them. */
+DT_API const char *dt_dataset_kept_name(const dt_dataset *d, int64_t column);
+/* Its text in the row of an example; NULL outside of them. */
+DT_API const char *dt_dataset_kept_text(const dt_dataset *d, int64_t column, int64_t example);
+
 /* Image i, lent: channels * height * width bytes. NULL with ARG if there is none. */
 DT_API const uint8_t *dt_dataset_image(const dt_dataset *d, int64_t i);
 
@@ -219,6 +226,9 @@ typedef struct dt_csv_options {
     dt_strings inputs;  /* names, or patterns with * and ?; none: all columns but the targets */
     dt_strings target;  /* one name of a class, or several of numbers or bits */
     dt_strings exclude; /* names or patterns: columns that are no inputs */
+    /* Of dt_model_data_open: names of columns, or patterns of those that the model does not read,
+     * whose texts the dataset keeps. It has no recipe key. */
+    dt_strings keep;
 } dt_csv_options;
 
 /* What the first row of a table is. */

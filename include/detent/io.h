@@ -4,6 +4,7 @@
 #ifndef DETENT_IO_H
 #define DETENT_IO_H
 
+#include <detent/columns.h>
 #include <detent/data.h>
 #include <detent/nn.h>
 #include <detent/optim.h>
@@ -155,6 +156,7 @@ typedef struct dt_model_data {
     const char *const *names;
     int64_t n_columns; /* of a table that it was trained on; 0: not known */
     const char *const *columns;
+    const dt_columns *table;      /* what its fields became; NULL: numbers as they are */
     bool pixels;                  /* examples were images of bytes */
     bool resized;                 /* and files of any size were resized to them (data.size) */
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */
@@ -180,6 +182,7 @@ DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset
  *     .wav    a recording [samples, channels], also those of one dimension less
  *     .csv    a row for each example; `columns` says which are read, its targets are ignored. NULL,
  *             or without inputs: those of `data`, by the names in the first line, else all
+ *     -       such a table, from standard input
  * Recordings and other signals longer than an example are cut into windows without overlap; a
  * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.
  * Labels of the dataset are all 0. Errors, naming the file: IO, FORMAT (damaged, another size,

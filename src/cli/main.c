@@ -162,16 +162,22 @@ static const cli_command commands[] = {
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",
-      "what a model answers to files: .png, .jpg, .wav, .csv, .npy, .npz, .safetensors; of a "
+      "what a model answers to files: .png, .jpg, .wav, .csv (- for standard input), .npy, .npz, "
+      ".safetensors; of a "
       "language model to texts, the next token",
       cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--top", "K", "the likeliest classes or tokens; default 3" },
                    { "--columns", "a,b,...",
                      "of CSV files: the columns to read; default: those trained on" },
+                   { "--keep", "a,b,...",
+                     "columns in front of answers; default: those that the model does not read" },
+                   { "--probabilities", NULL, "with -o FILE.csv: of all classes" },
                    { "--format", NULL,
                      "texts are put into the format of the model's prompts (data.prompt)" },
-                   { "-o", "PATH", "images: a .png file to write, or a folder", .writes = true },
+                   { "-o", "PATH",
+                     "answers as .csv, - for standard output; images: a .png file, or a folder",
+                     .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",
       "a model whose layers have adapters, to one that computes the same without; packed weights "

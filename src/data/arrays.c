@@ -33,12 +33,24 @@ static void drop_names(dt_ctx *ctx, char **name, int64_t n)
     dt__release(ctx, name);
 }
 
+static void drop_texts(dt__array_store *s)
+{
+    for (int64_t i = 0; s->kept_words != NULL && i < s->kept.n; i++) {
+        dt__words_free(s->ctx, &s->kept_words[i]);
+    }
+    dt__release(s->ctx, s->kept_words);
+    dt__words_free(s->ctx, &s->kept);
+    dt__storage_release(s->kept_codes);
+}
+
 void dt__array_store_release(dt__array_store *s)
 {
     if (s == NULL || --s->refs > 0) return;
     for (int64_t i = 0; i < s->n_sources; i++) drop_source(s->ctx, &s->source[i]);
     drop_names(s->ctx, s->class_name, s->outputs);
     drop_names(s->ctx, s->column_name, s->n_columns);
+    dt_columns_free(s->ctx, &s->fields);
+    drop_texts(s);
     dt__release(s->ctx, s->source);
     dt__release(s->ctx, s->recording);
     dt__storage_release(s->targets);
@@ -416,6 +428,47 @@ dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, 
 {
     s->n_columns = n;
     return copy_names(s->ctx, names, n, &s->column_name);
+}
+
+dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c)
+{
+    dt_columns_free(s->ctx, &s->fields);
+    return dt__columns_copy(s->ctx, c, &s->fields);
+}
+
+void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,
+                           dt__storage **codes)
+{
+    drop_texts(s);
+    s->kept = *names;
+    s->kept_words = *words;
+    s->kept_codes = *codes;
+    *names = (dt__words){ 0 };
+    *words = NULL;
+    *codes = NULL;
+}
+
+int64_t dt_dataset_kept(const dt_dataset *d)
+{
+    return d == NULL || d->arrays == NULL || d->arrays->kept_words == NULL ? 0 : d->arrays->kept.n;
+}
+
+const char *dt_dataset_kept_name(const dt_dataset *d, int64_t column)
+{
+    return column >= 0 && column < dt_dataset_kept(d) ? d->arrays->kept.word[column] : NULL;
+}
+
+const char *dt_dataset_kept_text(const dt_dataset *d, int64_t column, int64_t example)
+{
+    if (dt_dataset_kept_name(d, column) == NULL || example < 0 || example >= d->count) return NULL;
+    const dt__array_store *s = d->arrays;
+    const int32_t *codes = s->kept_codes->data;
+    return s->kept_words[column].word[codes[(d->first + example) * s->kept.n + column]];
+}
+
+const dt_columns *dt__array_fields(const dt_dataset *d)
+{
+    return d->arrays != NULL && d->arrays->fields.n > 0 ? &d->arrays->fields : NULL;
 }
 
 /* The rows of x, `count` numbers: copied, or where they are. */

@@ -3,7 +3,9 @@
 #define DT__DATA_ARRAYS_H
 
 #include "data/array_dtypes.h"
+#include "data/columns/columns.h"
 #include "data/dataset.h"
+#include "data/labels.h"
 
 /* n numbers somewhere, as an argument. */
 typedef struct dt__array_view {
@@ -55,9 +57,12 @@ typedef struct dt__array_store {
     char **class_name;          /* [outputs]; NULL: none */
     char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;
-    bool is_table;                /* of a file .csv */
-    int64_t rate;                 /* dt_dataset_rate */
-    bool from_sounds;             /* on the scale of dt__sound_form */
+    dt_columns fields;           /* that became the numbers of a table; none: numbers as they are */
+    dt__words kept, *kept_words; /* columns whose texts are kept; [kept.n] the texts of each */
+    dt__storage *kept_codes;     /* i32 [rows, kept.n]: numbers of texts */
+    bool is_table;               /* of a file .csv */
+    int64_t rate;                /* dt_dataset_rate */
+    bool from_sounds;            /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */
 } dt__array_store;
 
@@ -84,6 +89,17 @@ dt_status dt__array_store_names(dt__array_store *s, const char *const *names);
 
 /* Copies the names of a table's columns. NOMEM. */
 dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, int64_t n);
+
+/* Copies the columns that x was computed of by dt_columns_encode. ARG, NOMEM. */
+dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c);
+
+/* Texts of the rows of a store: of columns `names`, words[names->n] by codes [rows, names->n]. Takes
+ * all of them over. */
+void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,
+                           dt__storage **codes);
+
+/* The columns of a dataset's table; NULL: none. */
+const dt_columns *dt__array_fields(const dt_dataset *d);
 
 /* Checks that the numbers of x are finite; those of the first `known` examples are, which must be
  * rows unless it is 0. FORMAT, naming array, row and column. */

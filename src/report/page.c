@@ -28,6 +28,7 @@ static void begin(dt__chars *t, const dt__page_run *runs, int n, bool live)
 
 static void put_parts(dt__chars *t, const dt__page_run *r)
 {
+    dt__part_columns(t, r);
     dt__part_layers(t, r);
     dt__part_sensitivity(t, r);
     dt__part_histograms(t, r);

@@ -216,7 +216,7 @@ dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
         { "summary.json", &out->summary },       { "machine.json", &out->machine },
         { "confusion.json", &out->confusion },   { "layers-begin.json", &out->layers_begin },
         { "layers-end.json", &out->layers_end }, { "sensitivity.json", &out->sensitivity },
-        { "examples.json", &out->examples },
+        { "examples.json", &out->examples },     { "columns.json", &out->columns },
     };
     dt_status s = read_recipe(out);
     if (s == DT_OK) s = read_metrics(out);
@@ -230,7 +230,7 @@ dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
 void dt__page_run_close(dt__page_run *r)
 {
     dt__tree *const trees[] = { &r->summary,    &r->machine,     &r->confusion, &r->layers_begin,
-                                &r->layers_end, &r->sensitivity, &r->examples };
+                                &r->layers_end, &r->sensitivity, &r->examples,  &r->columns };
     for (int i = 0; i < DT__COUNT_OF(trees); i++) dt__tree_free(trees[i]);
     for (int64_t i = 0; i < r->n_series; i++) {
         dt__release(r->ctx, r->series[i].layer);

@@ -38,7 +38,7 @@ typedef struct dt__page_run {
     int64_t lines, bad_lines; /* of metrics.jsonl */
     double last_step;         /* of the latest line */
     dt__page_phase phase;     /* likewise */
-    dt__tree summary, machine, confusion, layers_begin, layers_end, sensitivity, examples;
+    dt__tree summary, machine, confusion, layers_begin, layers_end, sensitivity, examples, columns;
     char damaged[256]; /* names of files that cannot be read; "": none */
 } dt__page_run;
 

@@ -38,6 +38,8 @@ void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n);
 void dt__part_differences(dt__chars *t, const dt__page_run *runs, int n);
 /* Curves of all runs, laid over each other. */
 void dt__part_curves(dt__chars *t, const dt__page_run *runs, int n);
+/* Typed columns of a table. */
+void dt__part_columns(dt__chars *t, const dt__page_run *r);
 void dt__part_layers(dt__chars *t, const dt__page_run *r);
 void dt__part_histograms(dt__chars *t, const dt__page_run *r);
 void dt__part_sensitivity(dt__chars *t, const dt__page_run *r);

@@ -242,6 +242,29 @@ static void print_format(const char *what, const char *format)
     print_entry(what, p.text);
 }
 
+/* Typed columns of a table. */
+static void print_columns(const dt_columns *c)
+{
+    cli_table t = { .form = "llll" };
+    if (c == NULL) return;
+    static const char *const heads[] = { "column", "type", "becomes", "missing" };
+    for (int i = 0; i < 4; i++) cli_table_put(&t, heads[i]);
+    for (int64_t i = 0; i < c->n; i++) {
+        cli_text name = { .used = 0 };
+        cli_text_add_name(&name, c->column[i].name);
+        cli_table_put(&t, name.text);
+        for (int about = DT_COLUMN_ITS_TYPE; about <= DT_COLUMN_IF_MISSING; about++) {
+            char words[DT_COLUMN_TEXT];
+            cli_text cell = { .used = 0 };
+            cli_text_add_name(&cell,
+                              dt_column_describe(&c->column[i], (dt_column_about)about, words));
+            cli_table_put(&t, cell.text);
+        }
+    }
+    puts("");
+    cli_table_print(&t);
+}
+
 /* What the model reads, and what its outputs mean. */
 static void print_data(dt_ctx *ctx, const char *text)
 {
@@ -285,6 +308,7 @@ static void print_data(dt_ctx *ctx, const char *text)
         cli_text_add(&out, " (%s)", d.outputs[i].target);
     }
     print_entry("output", out.text);
+    print_columns(d.n_inputs == 1 ? d.inputs[0].table : d.table);
     dt_model_data_free(ctx, &d);
 }
 

@@ -13,31 +13,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON, TOP, COLUMNS, FORMAT, OUTPUT, QUIET }; /* options, as in main.c */
+enum { JSON, TOP, COLUMNS, KEEP, PROBABILITIES, FORMAT, OUTPUT, QUIET }; /* options, as in main.c */
 
 #define AT_ONCE 64 /* examples of a pass */
 
 /* ---- columns of a table --------------------------------------------------------------------- */
 
 /* "a,b,c" as a list of names; *memory is to be freed. */
-static int read_columns(const cli_args *args, dt_csv_options *out, char **memory)
+static int read_names(const cli_args *args, int option, const char *what, dt_strings *out,
+                      char **memory)
 {
-    const char *text = args->option[COLUMNS];
+    const char *text = args->option[option];
     *memory = NULL;
-    *out = (dt_csv_options){ .header = true };
     if (text == NULL) return CLI_DONE;
     char *at = *memory = strdup(text);
     if (at == NULL) return cli_fail(args, CLI_FAILED, "out of memory");
     for (;; at++) {
-        if (out->inputs.n == DT_MAX_LIST) {
-            return cli_fail(args, CLI_USAGE, "--columns has more than %d names; use * and ?",
+        if (out->n == DT_MAX_LIST) {
+            return cli_fail(args, CLI_USAGE, "%s has more than %d names; use * and ?", what,
                             DT_MAX_LIST);
         }
-        out->inputs.v[out->inputs.n++] = at;
+        out->v[out->n++] = at;
         at += strcspn(at, ",");
         if (*at == 0) return CLI_DONE;
         *at = 0;
     }
+}
+
+static bool is_csv(const char *output)
+{
+    const size_t n = output == NULL ? 0 : strlen(output);
+    return n > 0 && (strcmp(output, "-") == 0 || (n > 4 && strcmp(output + n - 4, ".csv") == 0));
+}
+
+/* What is read of a table. In front of answers stand columns that the model does not read, or those
+ * that are named. */
+static int read_columns(const cli_args *args, dt_csv_options *out, char *memory[2])
+{
+    *out = (dt_csv_options){ .header = true };
+    memory[1] = NULL;
+    int status = read_names(args, COLUMNS, "--columns", &out->inputs, &memory[0]);
+    if (status == CLI_DONE) status = read_names(args, KEEP, "--keep", &out->keep, &memory[1]);
+    const bool csv = is_csv(args->option[OUTPUT]);
+    if (status == CLI_DONE && !csv && (out->keep.n > 0 || args->option[PROBABILITIES] != NULL)) {
+        return cli_fail(args, CLI_USAGE,
+                        "--keep and --probabilities are of a table of answers: give -o FILE.csv, "
+                        "or -o - for standard output");
+    }
+    if (csv && out->keep.n == 0) out->keep.v[out->keep.n++] = "*";
+    return status;
 }
 
 static int read_top(const cli_args *args, int *out)
@@ -116,6 +140,7 @@ static int predict_file(const cli_args *args, predicted *p, dt_module *m,
     dt_dataset *d = NULL;
     dt_status s = dt_model_data_open(ctx, p->data, path, columns, &d);
     if (s == DT_OK) say_assumed(args, p, d);
+    p->data_at_hand = d;
     if (s == DT_OK) s = predicted_file(ctx, p, path, dt_dataset_count(d));
     if (s == DT_OK) s = answer_all(p, m, d);
     dt_dataset_free(d);
@@ -126,11 +151,14 @@ static int predict_files(const cli_args *args, dt_module *m, const dt_model_data
 {
     dt_ctx *ctx = dt_module_ctx(m);
     dt_csv_options columns;
-    char *memory;
-    int status = read_columns(args, &columns, &memory);
-    predicted p = {
-        .data = data, .json = args->option[JSON] != NULL, .top = top, .output = args->option[OUTPUT]
-    };
+    char *memory[2];
+    int status = read_columns(args, &columns, memory);
+    predicted p = { .data = data,
+                    .json = args->option[JSON] != NULL,
+                    .top = top,
+                    .output = args->option[OUTPUT],
+                    .csv = is_csv(args->option[OUTPUT]),
+                    .probabilities = args->option[PROBABILITIES] != NULL };
     if (status == CLI_DONE && predicted_begin(ctx, &p) != DT_OK) status = cli_fail_by(args, ctx);
     const bool begun = status == CLI_DONE;
     meter_begin("predict", args->option[QUIET] != NULL);
@@ -139,8 +167,11 @@ static int predict_files(const cli_args *args, dt_module *m, const dt_model_data
         status = predict_file(args, &p, m, &columns, args->words[i]);
     }
     meter_end();
-    if (begun) predicted_end(&p);
-    free(memory);
+    if (begun && predicted_end(ctx, &p, status == CLI_DONE) != DT_OK) {
+        status = cli_fail_by(args, ctx);
+    }
+    free(memory[0]);
+    free(memory[1]);
     return status;
 }
 

@@ -52,8 +52,7 @@ double predicted_share(const float *v, int64_t n, int64_t at)
     return 1 / sum;
 }
 
-/* The probability of class `at`: softmax of the outputs, if these are no probabilities already. */
-static double probability_of(const predicted *p, const float *v, int64_t n, int64_t at)
+double predicted_probability(const predicted *p, const float *v, int64_t n, int64_t at)
 {
     const char *meaning = p->data->meaning;
     const bool is = meaning != NULL && strcmp(meaning, "probabilities") == 0;
@@ -72,7 +71,13 @@ static const float *row_of(const dt_tensor *x, int64_t i)
     return v == NULL ? NULL : v + i * size_of(x);
 }
 
-static const char *name_of(const predicted *p, int64_t i, char text[24])
+const float *predicted_row(const dt_tensor *x, int64_t i, int64_t *n)
+{
+    *n = size_of(x);
+    return row_of(x, i);
+}
+
+const char *predicted_name(const predicted *p, int64_t i, char text[24])
 {
     if (i < p->data->n_names && *p->data->names[i] != 0) return p->data->names[i];
     snprintf(text, 24, "%lld", (long long)i);
@@ -109,9 +114,9 @@ static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
     char text[24];
     fputs("{\"class\": ", stdout);
     printf("%lld, \"name\": ", (long long)at);
-    cli_json_string(name_of(p, at, text));
+    cli_json_string(predicted_name(p, at, text));
     fputs(", \"probability\": ", stdout);
-    cli_json_number(probability_of(p, v, n, at));
+    cli_json_number(predicted_probability(p, v, n, at));
     fputs("}", stdout);
 }
 
@@ -138,7 +143,7 @@ static void json_values(const predicted *p, const float *v, int64_t n)
     fputs("]", stdout);
 }
 
-static double logistic(float v) { return 1 / (1 + exp(-(double)v)); }
+double predicted_logistic(float v) { return 1 / (1 + exp(-(double)v)); }
 
 static void json_bits(const predicted *p, const float *v, int64_t n)
 {
@@ -146,9 +151,9 @@ static void json_bits(const predicted *p, const float *v, int64_t n)
     fputs("\"labels\": [", stdout);
     for (int64_t i = 0; i < n; i++) {
         fputs(i > 0 ? ", {\"name\": " : "{\"name\": ", stdout);
-        cli_json_string(name_of(p, i, text));
+        cli_json_string(predicted_name(p, i, text));
         fputs(", \"probability\": ", stdout);
-        cli_json_number(logistic(v[i]));
+        cli_json_number(predicted_logistic(v[i]));
         printf(", \"is\": %s}", v[i] > 0 ? "true" : "false");
     }
     fputs("]", stdout);
@@ -161,8 +166,8 @@ static void tell_bits(const predicted *p, const float *v, int64_t n, cli_text *o
     const size_t before = out->used;
     for (int64_t i = 0; i < n; i++) {
         if (v[i] > 0) {
-            cli_text_add(out, "%s%s %.1f %%", out->used > before ? ", " : "", name_of(p, i, text),
-                         100 * logistic(v[i]));
+            cli_text_add(out, "%s%s %.1f %%", out->used > before ? ", " : "",
+                         predicted_name(p, i, text), 100 * predicted_logistic(v[i]));
         }
     }
     if (out->used == before) cli_text_add(out, "none");
@@ -185,11 +190,11 @@ static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example 
     }
     cli_text others = { .used = 0 };
     for (int i = 1; i < found; i++) {
-        cli_text_add(&others, "%s%s %.1f %%", i > 1 ? ", " : "", name_of(p, place[i], text),
-                     100 * probability_of(p, v, n, place[i]));
+        cli_text_add(&others, "%s%s %.1f %%", i > 1 ? ", " : "", predicted_name(p, place[i], text),
+                     100 * predicted_probability(p, v, n, place[i]));
     }
-    cli_table_put(&p->table, name_of(p, place[0], text));
-    cli_table_format(&p->table, "%.1f %%", 100 * probability_of(p, v, n, place[0]));
+    cli_table_put(&p->table, predicted_name(p, place[0], text));
+    cli_table_format(&p->table, "%.1f %%", 100 * predicted_probability(p, v, n, place[0]));
     cli_table_put(&p->table, others.text);
     return DT_OK;
 }
@@ -205,7 +210,7 @@ static dt_status add_values(dt_ctx *ctx, predicted *p, const predicted_example *
         p->form[0] = 'l';
         p->form[shown + 1] = 0;
         cli_table_put(&p->table, n > shown ? "input, and the first numbers" : "input");
-        for (int64_t i = 0; i < shown; i++) cli_table_put(&p->table, name_of(p, i, text));
+        for (int64_t i = 0; i < shown; i++) cli_table_put(&p->table, predicted_name(p, i, text));
     }
     put_input(p, e);
     if (!p->json) {
@@ -236,23 +241,29 @@ static dt_status add_bits(dt_ctx *ctx, predicted *p, const predicted_example *e)
     return DT_OK;
 }
 
-static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example *e)
+double predicted_error(const float *x, const float *y, int64_t n)
 {
-    const int64_t n = size_of(e->x);
-    const float *x = row_of(e->x, e->i), *y = row_of(e->y, e->i);
-    if (x == NULL || y == NULL || n < 1 || size_of(e->y) != n) return bad_shape(ctx, p, e->y);
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)y[i] - (double)x[i];
         sum += d * d;
     }
+    return sum / (double)n;
+}
+
+static dt_status add_anomaly(dt_ctx *ctx, predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->x);
+    const float *x = row_of(e->x, e->i), *y = row_of(e->y, e->i);
+    if (x == NULL || y == NULL || n < 1 || size_of(e->y) != n) return bad_shape(ctx, p, e->y);
+    const double error = predicted_error(x, y, n);
     put_input(p, e);
     if (p->json) {
         fputs(", \"error\": ", stdout);
-        cli_json_number(sum / (double)n);
+        cli_json_number(error);
         fputs("}", stdout);
     } else {
-        cli_table_format(&p->table, "%.6g", sum / (double)n);
+        cli_table_format(&p->table, "%.6g", error);
     }
     return DT_OK;
 }
@@ -343,10 +354,10 @@ static void show_shares(predicted *p, const int64_t *count, int64_t classes, int
         if (count[c] == 0) continue;
         if (p->json) {
             if (!first) fputs(", ", stdout);
-            cli_json_string(name_of(p, c, text));
+            cli_json_string(predicted_name(p, c, text));
             printf(": %lld", (long long)count[c]);
         } else {
-            cli_text_add(&shares, "%s%s %.1f %%", first ? "" : ", ", name_of(p, c, text),
+            cli_text_add(&shares, "%s%s %.1f %%", first ? "" : ", ", predicted_name(p, c, text),
                          100 * (double)count[c] / (double)places);
         }
         first = 0;
@@ -386,8 +397,8 @@ static void tell_class(const predicted *p, const float *v, int64_t n, cli_text *
     int64_t place[PREDICTED_TOP];
     char text[24];
     predicted_largest(v, n, 1, place);
-    cli_text_add(out, "%s %.1f %%", name_of(p, place[0], text),
-                 100 * probability_of(p, v, n, place[0]));
+    cli_text_add(out, "%s %.1f %%", predicted_name(p, place[0], text),
+                 100 * predicted_probability(p, v, n, place[0]));
 }
 
 static void tell_values(const predicted *p, const float *v, int64_t n, cli_text *out)
@@ -492,10 +503,11 @@ dt_status predicted_begin(dt_ctx *ctx, predicted *p)
     if (p->kind == NULL) {
         return dt_fail(ctx, DT_ERR_FORMAT, "the target '%.64s' is not known", p->data->target);
     }
+    if (p->csv) return predicted_csv_begin(ctx, p);
     if (p->output != NULL && !p->kind->images) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "-o is for models that answer with images; this one "
-                       "gives %s",
+                       "-o is for models that answer with images, or a file .csv for answers as a "
+                       "table, - for standard output; this one gives %s",
                        p->data->target);
     }
     if (p->output != NULL && !is_png(p->output) && mkdir(p->output, 0777) != 0 && errno != EEXIST) {
@@ -513,25 +525,28 @@ dt_status predicted_file(dt_ctx *ctx, predicted *p, const char *path, int64_t co
 {
     p->path = path;
     p->count = count;
-    if (p->output == NULL || !is_png(p->output) || (p->n == 0 && count == 1)) return DT_OK;
+    if (p->csv || p->output == NULL || !is_png(p->output) || (p->n == 0 && count == 1))
+        return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "-o %s is one file for several images; give a folder",
                    p->output);
 }
 
 dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
-    const dt_status s = p->kind->add(ctx, p, e);
+    const dt_status s = (p->csv ? predicted_csv_add : p->kind->add)(ctx, p, e);
     if (s == DT_OK) p->n++;
-    if (s != DT_OK || p->json || p->n % MOST_ROWS != 0) return s;
+    if (s != DT_OK || p->json || p->csv || p->n % MOST_ROWS != 0) return s;
     meter_remove();
     cli_table_print(&p->table); /* memory does not grow with the answers */
     put_heads(p);
     return DT_OK;
 }
 
-void predicted_end(predicted *p)
+dt_status predicted_end(dt_ctx *ctx, predicted *p, bool good)
 {
+    if (p->csv) return predicted_csv_end(ctx, p, good);
     if (p->json) puts(p->n > 0 ? "\n]" : "]");
     else if (p->n % MOST_ROWS > 0) cli_table_print(&p->table);
     else cli_table_free(&p->table);
+    return DT_OK;
 }

@@ -43,6 +43,10 @@ dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT]);
 /* An integer that may be negative. */
 dt_status dt__json_signed(dt__json *j, int64_t *out);
 dt_status dt__json_bool(dt__json *j, bool *out);
+/* The list that comes next: finite numbers, or strings; out[*n] of double or const char *, which
+ * live as long as *blocks (core/block_list.h). */
+#define DT__JSON_LIST 65536
+dt_status dt__json_values(dt__json *j, void **blocks, bool strings, int64_t *n, const void **out);
 /* Skips null if it comes next; returns whether it did. */
 bool dt__json_null(dt__json *j);
 /* The first character of the next value, which determines its type; 0 at the end. */

@@ -12,6 +12,10 @@ typedef struct dt__csv {
     const dt_csv_options *options;
     dt_target target;
     dt__words inputs, targets; /* names of columns, in the order of the numbers */
+    /* Columns whose texts are kept as codes, whatever else they are: of groups, series, times. They
+     * are inputs only where `inputs` names them. */
+    dt__words keys;
+    dt__words *key_words; /* [keys.n]: the texts of each; a code is the number of a word */
     dt__labels labels;
     bool names_given;  /* `inputs` are those of a model */
     bool finds_header; /* a first row of numbers is no header */
@@ -25,8 +29,9 @@ typedef struct dt__csv {
 /* What one file gave. */
 typedef struct dt__csv_table {
     int64_t rows;
-    dt__storage *x; /* f32 [rows, inputs], with room for more */
-    dt__storage *y; /* i32 [rows], classes or numbers; or f32 [rows, targets] */
+    dt__storage *x;   /* f32 [rows, inputs], with room for more */
+    dt__storage *y;   /* i32 [rows], classes or numbers; or f32 [rows, targets] */
+    dt__storage *key; /* i32 [rows, keys]: codes; NULL: there are no keys */
 } dt__csv_table;
 
 /* Reads a file, plain or gzip. dt__csv_table_free must be called also after an error. Errors,

@@ -218,6 +218,8 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
     for (int64_t i = 0; i < r->n; i++) {
         const size_t n = strlen(r->name[i]);
         if (!dt__glob_match(pattern, r->name[i])) continue;
+        const bool is_key = list == &c->inputs && dt__words_find(&c->keys, r->name[i], n) >= 0;
+        if (is_key && strcmp(pattern, r->name[i]) != 0) continue;
         if (list == &c->inputs && is_excluded(c, r->name[i])) {
             excluded++;
             continue;
@@ -262,11 +264,25 @@ static void say_numbers(const dt__csv_reader *r, const dt__csv *c)
             steps ? "data" : "the data that it seems to be");
 }
 
+/* Keys must be there; each has words of its own. */
+static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
+{
+    for (int64_t i = 0; i < c->keys.n; i++) {
+        int64_t k = 0;
+        while (k < r->n && strcmp(r->name[k], c->keys.word[i]) != 0) k++;
+        if (k == r->n) return no_column(r, "split", c->keys.word[i]);
+    }
+    if (c->keys.n == 0) return DT_OK;
+    c->key_words = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_words);
+    return c->key_words == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
 /* Of the first file: which columns are read. */
 static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
 {
     const dt_csv_options *o = c->options;
     DT__TRY(check_excluded(r, c));
+    DT__TRY(begin_keys(r, c));
     for (int i = 0; i < o->target.n; i++) {
         DT__TRY(choose(r, c, "target", o->target.v[i], &c->targets));
     }
@@ -282,24 +298,33 @@ static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
                    (long long)c->targets.n);
 }
 
-static dt_status add_place(dt__csv_reader *r, int64_t column, int table, int64_t role)
+static dt_status add_place(dt__csv_reader *r, const dt__csv_place *p)
 {
     DT__TRY(DT__RESERVE(r->ctx, r->place, r->n_places, r->places_room));
-    r->place[r->n_places++] = (dt__csv_place){ column, role, table };
+    r->place[r->n_places++] = *p;
     return DT_OK;
 }
+
+static const dt__words *names_of(const dt__csv *c, dt__csv_role role)
+{
+    return role == DT__CSV_INPUT ? &c->inputs : role == DT__CSV_TARGET ? &c->targets : &c->keys;
+}
+
+static int64_t count_wanted(const dt__csv *c) { return c->inputs.n + c->targets.n + c->keys.n; }
 
 /* Names the columns that a file lacks; seen[i] is 0 for them. */
 static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const int64_t *seen)
 {
     char lacking[DT__CSV_LIST], all[DT__CSV_LIST];
-    const int64_t wanted = c->inputs.n + c->targets.n;
+    const int64_t wanted = count_wanted(c);
     int64_t n = 0;
     char **name = dt__alloc_array(r->ctx, wanted, sizeof *name);
     if (name == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < wanted; i++) {
-        if (seen[i] > 0) continue;
-        name[n++] = i < c->inputs.n ? c->inputs.word[i] : c->targets.word[i - c->inputs.n];
+    for (int role = DT__CSV_INPUT; role <= DT__CSV_KEY; role++) {
+        const dt__words *names = names_of(c, (dt__csv_role)role);
+        for (int64_t i = 0; i < names->n; i++) {
+            if (*seen++ == 0) name[n++] = names->word[i];
+        }
     }
     dt_fail(r->ctx, DT_ERR_FORMAT,
             "'%s' lacks %lld of the %lld columns that %s: %s; its columns are %s%s", r->path,
@@ -310,37 +335,38 @@ static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const i
     return DT_ERR_FORMAT;
 }
 
-/* Finds the columns of reading k; `seen` has a place for every input and target. */
-static dt_status find_places(dt__csv_reader *r, int k, int64_t *seen)
+/* Finds the columns of reading k that have a role, or none; `seen` has a place for each. */
+static dt_status find_places(dt__csv_reader *r, int k, dt__csv_role role, int64_t *seen)
 {
     const dt__csv *c = r->c[k];
-    int64_t found = 0;
+    const bool shared =
+        (role == DT__CSV_INPUT && c->x_of != NULL) || (role == DT__CSV_TARGET && c->y_of != NULL);
     for (int64_t i = 0; i < r->n; i++) {
-        const size_t n = strlen(r->name[i]);
-        const int64_t input = dt__words_find(&c->inputs, r->name[i], n);
-        const int64_t target = dt__words_find(&c->targets, r->name[i], n);
-        if (input < 0 && target < 0) continue;
-        int64_t *before = &seen[input >= 0 ? input : c->inputs.n + target];
-        if (*before > 0) {
+        const int64_t at = dt__words_find(names_of(c, role), r->name[i], strlen(r->name[i]));
+        if (at < 0) continue;
+        if (seen[at] > 0) {
             return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': columns %lld and %lld have the same name",
-                           r->path, (long long)*before, (long long)i + 1);
+                           r->path, (long long)seen[at], (long long)i + 1);
         }
-        *before = i + 1;
-        found++;
-        if ((input >= 0 ? c->x_of : c->y_of) != NULL) continue;
-        DT__TRY(add_place(r, i, k, input >= 0 ? input : -1 - target));
+        seen[at] = i + 1;
+        if (shared) continue;
+        DT__TRY(add_place(r, &(dt__csv_place){ i, at, k, role }));
     }
-    const int64_t wanted = c->inputs.n + c->targets.n;
-    return found == wanted ? DT_OK : lack_columns(r, c, seen);
+    return DT_OK;
 }
 
 static dt_status take_places(dt__csv_reader *r, int k)
 {
-    const int64_t wanted = r->c[k]->inputs.n + r->c[k]->targets.n;
-    int64_t *seen = dt__alloc_array(r->ctx, wanted, sizeof *seen);
+    const int64_t wanted = count_wanted(r->c[k]);
+    int64_t *seen = dt__alloc_zero(r->ctx, (size_t)wanted * sizeof *seen), *at = seen, lacking = 0;
     if (seen == NULL) return DT_ERR_NOMEM;
-    memset(seen, 0, (size_t)wanted * sizeof *seen);
-    const dt_status status = find_places(r, k, seen);
+    dt_status status = DT_OK;
+    for (int role = DT__CSV_INPUT; role <= DT__CSV_KEY && status == DT_OK; role++) {
+        status = find_places(r, k, (dt__csv_role)role, at);
+        at += names_of(r->c[k], (dt__csv_role)role)->n;
+    }
+    for (int64_t i = 0; i < wanted; i++) lacking += seen[i] == 0;
+    if (status == DT_OK && lacking > 0) status = lack_columns(r, r->c[k], seen);
     dt__release(r->ctx, seen);
     return status;
 }
@@ -353,10 +379,35 @@ static int by_column(const void *a, const void *b)
     return x->table - y->table;
 }
 
+/* Keys whose names are given, or match a pattern of columns that are no inputs; these must be known
+ * then. */
+static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
+{
+    const dt_strings *keep = &c->options->keep;
+    for (int k = 0; k < keep->n; k++) {
+        bool found = strpbrk(keep->v[k], "*?") != NULL;
+        for (int64_t i = 0; i < r->n; i++) {
+            const size_t n = strlen(r->name[i]);
+            const bool same = strcmp(keep->v[k], r->name[i]) == 0;
+            const bool other = c->inputs.n > 0 && dt__words_find(&c->inputs, r->name[i], n) < 0;
+            if (!same && (!other || !dt__glob_match(keep->v[k], r->name[i]))) continue;
+            if (dt__words_add(r->ctx, &c->keys, r->name[i], n) < 0) return DT_ERR_NOMEM;
+            found = true;
+        }
+        if (!found) {
+            char all[DT__CSV_LIST], shown[DT__SHOWN];
+            return dt_fail(r->ctx, DT_ERR_CONFIG, "'%s' has no column '%s' to keep; it has %s",
+                           r->path, dt__shown(keep->v[k], shown), list_names(r->name, r->n, all));
+        }
+    }
+    return c->inputs.n > 0 && c->key_words == NULL ? begin_keys(r, c) : DT_OK;
+}
+
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
     DT__TRY(dt__csv_read_names(r));
     for (int k = 0; k < r->n_c; k++) {
+        DT__TRY(choose_kept(r, r->c[k]));
         if (r->c[k]->inputs.n == 0) DT__TRY(choose_columns(r, r->c[k]));
         DT__TRY(take_places(r, k));
     }

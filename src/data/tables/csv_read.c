@@ -74,7 +74,7 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
 
 static bool is_class(const dt__csv_reader *r, const dt__csv_place *p)
 {
-    return p->role < 0 && r->c[p->table]->target == DT_TARGET_CLASS;
+    return p->role == DT__CSV_TARGET && r->c[p->table]->target == DT_TARGET_CLASS;
 }
 
 /* Compares a number with those before it in its column, `column` [rows, each] in f32. */
@@ -95,8 +95,8 @@ static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, con
 {
     const dt__csv *c = r->c[p->table];
     const dt__csv_table *t = &r->out[p->table];
-    const bool input = p->role >= 0;
-    const int64_t each = input ? c->inputs.n : c->targets.n, at = input ? p->role : -1 - p->role;
+    const bool input = p->role == DT__CSV_INPUT;
+    const int64_t each = input ? c->inputs.n : c->targets.n, at = p->number;
     float *column = (float *)(input ? t->x : t->y)->data + at;
     column[r->rows * each] = v->value;
     if (input || c->target == DT_TARGET_VALUES) {
@@ -108,13 +108,34 @@ static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, con
     return dt__csv_refuse(r, &(dt__csv_field){ digits, strlen(digits) }, "is neither 0 nor 1");
 }
 
-/* A column that is a class somewhere, read as text. */
+static dt_status put_key(const dt__csv_reader *r, const dt__csv_place *p, const dt__csv_field *f)
+{
+    dt__csv *c = r->c[p->table];
+    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
+    const int64_t code = dt__words_add(r->ctx, &c->key_words[p->number], f->text, f->n);
+    if (code < 0) return DT_ERR_NOMEM;
+    if (code > INT32_MAX) return dt__csv_refuse(r, f, "is one text too many");
+    int32_t *codes = r->out[p->table].key->data;
+    codes[r->rows * c->keys.n + p->number] = (int32_t)code;
+    return DT_OK;
+}
+
+static bool is_text(const dt__csv_reader *r, const dt__csv_place *p)
+{
+    return p->role == DT__CSV_KEY || is_class(r, p);
+}
+
+/* A column that is a class or a key somewhere, read as text. */
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__csv_field f;
     dt__decimal value;
     DT__TRY(dt__csv_take_field(r, &f));
     for (int64_t i = 0; i < n; i++) {
+        if (p[i].role == DT__CSV_KEY) {
+            DT__TRY(put_key(r, &p[i], &f));
+            continue;
+        }
         if (is_class(r, &p[i])) {
             int32_t *label = (int32_t *)r->out[p[i].table].y->data + r->rows;
             DT__TRY(read_class(r, r->c[p[i].table], &f, label));
@@ -131,7 +152,7 @@ static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n
 {
     dt__decimal value;
     for (int64_t i = 0; i < n; i++) {
-        if (is_class(r, &p[i])) return read_words(r, p, n);
+        if (is_text(r, &p[i])) return read_words(r, p, n);
     }
     DT__TRY(read_number(r, &value));
     for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], &value));
@@ -166,6 +187,7 @@ static dt_status make_room(dt__csv_reader *r)
     for (int k = 0; k < r->n_c; k++) {
         if (r->c[k]->x_of == NULL) DT__TRY(grow(r, &r->out[k].x, r->c[k]->inputs.n));
         if (r->c[k]->y_of == NULL) DT__TRY(grow(r, &r->out[k].y, r->c[k]->targets.n));
+        if (r->c[k]->keys.n > 0) DT__TRY(grow(r, &r->out[k].key, r->c[k]->keys.n));
     }
     return DT_OK;
 }
@@ -267,7 +289,7 @@ dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_t
     uint8_t *text;
     size_t bytes;
     dt_ctx *ctx = c[0]->ctx;
-    for (int k = 0; k < n; k++) out[k] = (dt__csv_table){ 0, NULL, NULL };
+    for (int k = 0; k < n; k++) out[k] = (dt__csv_table){ .rows = 0 };
     DT__TRY(dt__input_all(ctx, path, MOST_BYTES, &text, &bytes));
     dt__csv_reader r = { .c = c,
                          .out = out,
@@ -295,6 +317,7 @@ void dt__csv_table_free(dt__csv_table *t)
 {
     dt__storage_release(t->x);
     dt__storage_release(t->y);
+    dt__storage_release(t->key);
 }
 
 /* ---- classes ------------------------------------------------------------------------------ */
@@ -339,6 +362,11 @@ dt_status dt__csv_check(dt__csv *c)
 void dt__csv_free(dt__csv *c)
 {
     end_merging(c);
+    for (int64_t i = 0; c->key_words != NULL && i < c->keys.n; i++) {
+        dt__words_free(c->ctx, &c->key_words[i]);
+    }
+    dt__release(c->ctx, c->key_words);
+    dt__words_free(c->ctx, &c->keys);
     dt__words_free(c->ctx, &c->inputs);
     dt__words_free(c->ctx, &c->targets);
     dt__labels_free(c->ctx, &c->labels);

@@ -4,11 +4,13 @@
 
 #include "data/tables/csv.h"
 
-/* Where the value of a column goes: number `role` of the inputs of table `table`, or from -1 down
- * target -1 - role. */
+typedef enum dt__csv_role { DT__CSV_INPUT, DT__CSV_TARGET, DT__CSV_KEY } dt__csv_role;
+
+/* Where the value of a column goes: number `number` of the inputs, targets or keys of a table. */
 typedef struct dt__csv_place {
-    int64_t column, role;
+    int64_t column, number;
     int table;
+    dt__csv_role role;
 } dt__csv_place;
 
 typedef struct dt__csv_reader {

@@ -1,9 +1,10 @@
-/* Decimal numbers, correctly rounded to f32. The first 19 digits w and the exponent e give
+/* Decimal numbers, correctly rounded to f32 or f64. The first 19 digits w and the exponent e give
  *     d = w 10^e      in double
  * with four roundings at most, so the true value is within 4 units of d's last place. If both ends
  * of that interval round to the same f32, so does the true value [the idea of Clinger, "How to read
  * floating point numbers accurately", 1990]. Otherwise the C library reads "digits e exponent",
- * a form without a decimal point, which no locale changes. */
+ * a form without a decimal point, which no locale changes. For f64, digits of at most 2^53 with a
+ * power of ten up to 22 are one exact operation; all others are read by the C library. */
 #include "data/tables/decimal.h"
 
 #include <math.h>
@@ -14,8 +15,9 @@
 
 #define MOST_DIGITS 19  /* that fit 64 bits */
 #define MOST_POWER 60   /* of ten, in the table */
-#define SIGNIFICANT 160 /* digits that can matter: halves between two f32 have at most 150 */
-#define FAR 100000      /* an exponent beyond every f32 */
+#define SIGNIFICANT 800 /* digits that can matter: halves between two f64 have at most 768 */
+#define FAR 100000      /* an exponent beyond every f64 */
+#define EXACT_POWER 22  /* of ten, that a double holds */
 
 static const double powers[MOST_POWER + 1] = {
     1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -92,10 +94,10 @@ static double moved(double x, int64_t steps)
     return x;
 }
 
-/* Rounds all digits that matter; a further 1 stands for others that are not 0. */
-static float by_library(const decimal *d)
+/* All digits that matter, for the C library; a further 1 stands for others that are not 0. */
+static const char *text_of(const decimal *d, char text[SIGNIFICANT + 32])
 {
-    char text[SIGNIFICANT + 32], *to = text;
+    char *to = text;
     int64_t n = 0;
     bool more = false;
     if (d->negative) *to++ = '-';
@@ -109,7 +111,7 @@ static float by_library(const decimal *d)
                   in_w = n < MOST_DIGITS ? n : MOST_DIGITS;
     if (more) *to++ = '1';
     snprintf(to, 28, "e%lld", (long long)(d->exponent - (kept - in_w) - more));
-    return strtof(text, NULL);
+    return text;
 }
 
 /* The number as an integer of 64 bits, if it is one. */
@@ -153,8 +155,27 @@ const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
             return after;
         }
     }
-    out->value = by_library(&d);
+    char text[SIGNIFICANT + 32];
+    out->value = strtof(text_of(&d, text), NULL);
     out->too_large = isinf(out->value);
     if (out->exact.value == 0) out->exact = dt__exact_real((double)out->value);
+    return after;
+}
+
+const char *dt__decimal_double(const char *at, const char *end, double *out)
+{
+    decimal d;
+    const char *after = scan(at, end, &d);
+    if (after == NULL) return NULL;
+    *out = d.negative ? -0.0 : 0.0;
+    if (d.w == 0) return after;
+    if (d.w > UINT64_C(1) << 53 || d.exponent < -EXACT_POWER || d.exponent > EXACT_POWER) {
+        char text[SIGNIFICANT + 32];
+        *out = strtod(text_of(&d, text), NULL);
+        return after;
+    }
+    const double x =
+        d.exponent < 0 ? (double)d.w / powers[-d.exponent] : (double)d.w * powers[d.exponent];
+    *out = d.negative ? -x : x;
     return after;
 }

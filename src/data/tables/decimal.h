@@ -14,5 +14,7 @@ typedef struct dt__decimal {
  * least one side of the point, and rounds it to the nearest f32, ties to even, in every locale.
  * Returns where it ends; NULL if none begins there. */
 const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out);
+/* The same, rounded to the nearest f64; infinite beyond its range. */
+const char *dt__decimal_double(const char *at, const char *end, double *out);
 
 #endif

@@ -116,11 +116,7 @@ static known output_at(const dt__c_about *a, int i)
     return k;
 }
 
-/* Of a model of integers standardizing is the caller's, who makes codes of what it gives. */
-static bool has_scale(const dt__c_about *a, const known *k)
-{
-    return !a->p->device && k->data != NULL && k->data->channels > 0;
-}
+static bool has_scale(const known *k) { return k->data != NULL && k->data->channels > 0; }
 static bool has_names(const known *k) { return k->data != NULL && k->data->n_names > 0; }
 
 static void declare_standardize(const dt__c_about *a, const known *k, dt__chars *to)
@@ -148,9 +144,11 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_header(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(a, &in)) declare_standardize(a, &in, to);
+        if (has_scale(&in)) declare_standardize(a, &in, to);
         if (has_names(&out)) declare_names(a, &out, to);
     }
+    if (a->p->device) dt__c_put_codes_header(a, to);
+    dt__c_put_columns_header(a, to);
 }
 
 static const char title[] = "/* @: a model of detent, without libraries,\n"
@@ -276,6 +274,7 @@ static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
         all *= d->input.v[i];
         if (i > d->axis) inner *= d->input.v[i];
     }
+    if (a->p->device && d->input.n == 3 && d->axis == 0) inner = 1; /* channels last */
     dt__c_printf(to, "\nvoid %s_standardize%s(const float *v, float *x)\n{\n", a->name, k->suffix);
     put_reals(to, "mean", d->mean, d->channels);
     put_reals(to, "deviation", d->deviation, d->channels);
@@ -294,7 +293,7 @@ static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
 }
 
 /* A string of a stranger: all but letters, digits and a few signs as octal escapes. */
-static void put_string(dt__chars *to, const char *text)
+void dt__c_put_string(dt__chars *to, const char *text)
 {
     dt__put_text(to, "\"");
     for (; *text != '\0'; text++) {
@@ -314,7 +313,7 @@ static void put_names(const dt__c_about *a, const known *k, dt__chars *to)
                  a->name, k->suffix);
     for (int64_t i = 0; i < k->data->n_names; i++) {
         dt__put_text(to, "\n        ");
-        put_string(to, k->data->names[i]);
+        dt__c_put_string(to, k->data->names[i]);
         dt__put_text(to, ",");
     }
     dt__c_printf(to, "\n    };\n    return i >= 0 && i < %s_CLASSES%s ? names[i] : 0;\n}\n",
@@ -348,7 +347,9 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     dt__c_put_features_source(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
-        if (has_scale(a, &in)) put_standardize(a, &in, to);
+        if (has_scale(&in)) put_standardize(a, &in, to);
         if (has_names(&out)) put_names(a, &out, to);
     }
+    if (a->p->device) dt__c_put_codes_source(a, to);
+    dt__c_put_columns_source(a, to);
 }

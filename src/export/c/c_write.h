@@ -7,18 +7,25 @@
 #include <detent/io.h>
 #include <detent/text.h>
 
+#define DT__C_LONG_NAME 160  /* bytes of a name that is made of several */
 #define DT__C_TEST_TOKENS 48 /* of the self-test of a language model */
 
 /* What the files say of a model besides its program. */
 typedef struct dt__c_about {
     const dt_export_call *call;
     dt__c_program *p;
-    dt__chars body;              /* statements of NAME_run */
-    char name[DT__C_NAME];       /* of functions */
-    char upper[DT__C_NAME];      /* of macros */
-    const dt_model_data *data;   /* what it was trained on; NULL: not known */
-    dt_features *features;       /* that its data computes of signals; NULL: none */
-    float *frame;                /* features of the self-test's frame */
+    dt__chars body;                 /* statements of NAME_run */
+    char name[DT__C_NAME];          /* of functions */
+    char upper[DT__C_NAME];         /* of macros */
+    const dt_model_data *data;      /* what it was trained on; NULL: not known */
+    dt_features *features;          /* that its data computes of signals; NULL: none */
+    float *frame;                   /* features of the self-test's frame */
+    const dt_model_data *row;       /* that, or what is known of the only input */
+    const dt_columns *table;        /* typed columns of the input; NULL: none */
+    char (*field)[DT__C_LONG_NAME]; /* of NAME_fields, for each column */
+    dt_field *cells;                /* of the self-test, [n_rows][columns] */
+    float *row_x;                   /* what they become, [n_rows][width] */
+    int64_t n_rows;
     float *expected[DT_MAX_OUT]; /* results of the self-test's examples, one after another */
     int examples;
     int64_t multiply_adds;
@@ -58,11 +65,30 @@ void dt__c_put_features_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_check(const dt__c_about *a, dt__chars *to);
 
+/* Typed columns: the fields of a row (c_write_columns.c), its part of the self-test and of the page
+ * (c_write_rows.c); without columns nothing. ARG, NOMEM. */
+dt_status dt__c_begin_columns(dt__c_about *a);
+dt_status dt__c_make_rows(dt__c_about *a);
+void dt__c_put_columns_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_columns_source(const dt__c_about *a, dt__chars *to);
+void dt__c_put_rows_test(const dt__c_about *a, dt__chars *to);
+void dt__c_put_rows_check(const dt__c_about *a, dt__chars *to);
+void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to);
+/* Whether a field is a double; an int otherwise. */
+bool dt__c_is_real(const dt_column *c);
+/* A literal of double with the bits of v. */
+dt__c_name dt__c_double(double v);
+/* A string literal of any bytes. */
+void dt__c_put_string(dt__chars *to, const char *text);
+
 /* A model of integers alone (c_write_device.c): sizes, scales and zero points of the header; its
  * prototypes; the memory that CMSIS-NN computes in, behind the arena's; the end of NAME_run. */
 void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_device_prototypes[], dt__c_device_end[];
 void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
+/* NAME_quantize and NAME_dequantize. */
+void dt__c_put_codes_header(const dt__c_about *a, dt__chars *to);
+void dt__c_put_codes_source(const dt__c_about *a, dt__chars *to);
 
 /* The files of a language model (c_write_language.c), and the size of its vocabulary. */
 int64_t dt__c_vocab(const dt__c_about *a);

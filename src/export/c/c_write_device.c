@@ -61,3 +61,55 @@ void dt__c_put_device_room(const dt__c_about *a, dt__chars *to)
                  "#endif\n",
                  dt__c_arena_bytes(a->p));
 }
+
+/* ---- codes of numbers ------------------------------------------------------------------------ */
+
+/* NAME_quantize or NAME_dequantize of input or output i, as a prototype. */
+static void put_prototype(const dt__c_about *a, bool output, int i, dt__chars *to)
+{
+    const int64_t *v;
+    const int n = (output ? dt_trace_outputs : dt_trace_inputs)(a->p->trace, &v);
+    dt__c_printf(to,
+                 output ? "void %s_%s(const int8_t *codes, float *y)"
+                        : "void %s_%s(const float *x, int8_t *codes)",
+                 a->name, dt__c_given(output ? "dequantize" : "quantize", i, n).text);
+}
+
+void dt__c_put_codes_header(const dt__c_about *a, dt__chars *to)
+{
+    dt__put_text(to, "/* Codes of the numbers of an input, standardized ones of a model that was "
+                     "trained so, and the\n * numbers of an output's codes; in the order of the "
+                     "codes. */\n");
+    for (int side = 0; side < 2; side++) {
+        const int64_t *v;
+        const int n = (side == 0 ? dt_trace_inputs : dt_trace_outputs)(a->p->trace, &v);
+        for (int i = 0; i < n; i++) {
+            put_prototype(a, side == 1, i, to);
+            dt__put_text(to, i + 1 < n || side == 0 ? ";\n" : ";\n\n");
+        }
+    }
+}
+
+void dt__c_put_codes_source(const dt__c_about *a, dt__chars *to)
+{
+    for (int side = 0; side < 2; side++) {
+        const int64_t *v;
+        const int n = (side == 0 ? dt_trace_inputs : dt_trace_outputs)(a->p->trace, &v);
+        for (int i = 0; i < n; i++) {
+            const dt__c_name word = dt__c_given(side == 0 ? "INPUT" : "OUTPUT", i, n);
+            dt__put_text(to, "\n");
+            put_prototype(a, side == 1, i, to);
+            dt__c_printf(to, "\n{\n    int32_t i;\n    for (i = 0; i < %lld; i++) {\n",
+                         (long long)dt__c_count(a->p, v[i]));
+            if (side == 0) {
+                dt__c_printf(to,
+                             "        codes[i] = device_quantize(x[i], %s_%s_SCALE, %s_%s_ZERO);\n",
+                             a->upper, word.text, a->upper, word.text);
+            } else {
+                dt__c_printf(to, "        y[i] = (float)(codes[i] - %s_%s_ZERO) * %s_%s_SCALE;\n",
+                             a->upper, word.text, a->upper, word.text);
+            }
+            dt__put_text(to, "    }\n}\n");
+        }
+    }
+}

@@ -77,9 +77,12 @@ static dt_status run_frame(dt__c_about *a)
 dt_status dt__c_begin_data(dt__c_about *a)
 {
     dt__c_program *p = a->p;
-    if (a->data->channels > 0 || a->data->features.kind != DT_FEATURES_NONE) {
+    a->row = a->data->n_inputs == 1 ? &a->data->inputs[0] : a->data;
+    if (a->data->channels > 0 || a->data->features.kind != DT_FEATURES_NONE ||
+        a->row->table != NULL) {
         DT__TRY(check_example(a));
     }
+    DT__TRY(dt__c_begin_columns(a));
     if (a->data->features.kind == DT_FEATURES_NONE || p->device) return DT_OK; /* no floats */
     DT__TRY(dt_features_create(p->ctx, &a->data->features, &a->features));
     DT__TRY(check_shape(a));

@@ -146,6 +146,29 @@ void dt__c_put_model(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, "\n");
 }
 
+/* ---- columns --------------------------------------------------------------------------------- */
+
+void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to)
+{
+    if (a->table == NULL) return;
+    dt__c_put_named(a, to,
+                    "## Columns\n\n`@_row` makes x of `@_fields`.\n\n"
+                    "| field | column | type | becomes | missing |\n|---|---|---|---|---|\n");
+    for (int64_t i = 0; i < a->table->n; i++) {
+        const dt_column *c = &a->table->column[i];
+        if (c->type == DT_COLUMN_IGNORE) continue;
+        dt__c_printf(to, "| `%s` | ", a->field[i]);
+        put_escaped(to, c->name);
+        for (int about = DT_COLUMN_ITS_TYPE; about <= DT_COLUMN_IF_MISSING; about++) {
+            char text[DT_COLUMN_TEXT];
+            dt__put_text(to, " | ");
+            put_escaped(to, dt_column_describe(c, (dt_column_about)about, text));
+        }
+        dt__put_text(to, " |\n");
+    }
+    dt__put_text(to, "\n");
+}
+
 /* ---- quantization ---------------------------------------------------------------------------- */
 
 /* The first call that reads a value as a quantized weight; NULL: none. */
@@ -277,6 +300,7 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     dt__c_put_named(a, to, usage);
     dt__put_text(to, dt__c_flags_text);
     dt__c_put_model(a, to);
+    dt__c_put_columns_page(a, to);
     dt__c_put_quantization(a, to);
     dt__c_printf(to,
                  "## Costs\n\n| | |\n|---|---|\n"

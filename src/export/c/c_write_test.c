@@ -113,6 +113,7 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
                  "    if ((uintptr_t)arena %% %s_ARENA_ALIGN != 0) return -%s_MISALIGNED;\n",
                  a->name, a->p->checksum, a->upper, a->upper);
     dt__c_put_features_check(a, to);
+    dt__c_put_rows_check(a, to);
     dt__c_printf(to,
                  "    for (example = 0; example < %d; example++) {\n"
                  "        uint32_t state = example * 2654435761u + 1;\n",
@@ -196,6 +197,7 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
         else dt__c_put_expected(to, name.text, a->expected[i], count);
     }
     dt__c_put_features_test(a, to);
+    dt__c_put_rows_test(a, to);
     dt__put_text(to, a->p->device ? tools_of_codes : tools);
     put_selftest(a, to);
     dt__put_text(to, "\n");

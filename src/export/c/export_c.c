@@ -189,7 +189,7 @@ dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
                        (long long)call->options->context, (long long)dt_trace_context(call->trace));
     }
     DT__TRY(check_name(call));
-    if (!p->device) dt__c_want(p, "check_flags");
+    dt__c_want(p, p->device ? "device_quantize" : "check_flags");
     DT__TRY(dt__c_place_values(p));
     DT__TRY(dt__c_emit_calls(p));
     dt__c_copy_outputs(p);
@@ -353,6 +353,9 @@ static dt_status write_all(dt__c_about *a)
     if (s == DT_OK) s = write_files(a);
     dt_features_free(a->features);
     dt__release(call->ctx, a->frame);
+    dt__release(call->ctx, a->field);
+    dt__release(call->ctx, a->cells);
+    dt__release(call->ctx, a->row_x);
     dt_model_data_free(call->ctx, &data);
     return s;
 }

@@ -2,8 +2,8 @@
  *
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
- *                     "columns": ["age", ...], "pixels": true, "resized": true, "rate": 16000,
- *                     "channels_last": true,
+ *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
+ *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
  *                     "features": { "kind": "mfcc", ... },
  *                     "output": [4], "meaning": "logits",
  *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
@@ -16,8 +16,9 @@
  * in this order. */
 #include "core/block_list.h"
 #include "core/text/number.h"
-#include "data/signals/features.h"
+#include "data/columns/columns.h"
 #include "data/joined.h"
+#include "data/signals/features.h"
 #include "data/text/prompt_format.h"
 #include "io/model/model.h"
 
@@ -109,6 +110,10 @@ static void put_columns(dt__chars *t, const dt__array_store *s)
 static void put_reading(dt__chars *t, const dt_dataset *d)
 {
     put_columns(t, d->arrays);
+    if (dt__array_fields(d) != NULL) {
+        dt__put_text(t, ", \"table\": ");
+        dt__columns_put(t, dt__array_fields(d));
+    }
     if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
     if (d->resized) dt__put_text(t, ", \"resized\": true");
     if (d->arrays != NULL && d->arrays->channels_last) {
@@ -222,41 +227,6 @@ dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-#define MOST_NAMES 65536
-
-/* The list that comes next: finite numbers, or strings, of `size` bytes each; grows in blocks that
- * live as long as the result. */
-static dt_status read_list(dt__json *j, void **blocks, bool strings, int64_t *n, const void **out)
-{
-    int64_t room = 0;
-    char *v = NULL;
-    const size_t size = strings ? sizeof(char *) : sizeof(double);
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (*n = 0; more; ++*n) {
-        if (*n == MOST_NAMES) return dt__json_fail(j, "more than %d entries", MOST_NAMES);
-        if (*n == room) {
-            room = room == 0 ? 16 : 2 * room;
-            char *larger = dt__block_list_add(j->ctx, blocks, (size_t)room * size);
-            if (larger == NULL) return DT_ERR_NOMEM;
-            if (*n > 0) memcpy(larger, v, (size_t)*n * size);
-            v = larger;
-        }
-        char *place = v + (size_t)*n * size, text[DT__NUMBER_TEXT];
-        if (strings) {
-            DT__TRY(dt__json_string(j, (const char **)(void *)place));
-        } else {
-            DT__TRY(dt__json_number(j, text));
-            if (dt__parse_real(text, (double *)(void *)place) != DT__NUMBER) {
-                return dt__json_fail(j, "the number %s is too large", text);
-            }
-        }
-        DT__TRY(dt__json_more(j, ']', &more));
-    }
-    *out = v;
-    return DT_OK;
-}
-
 static dt_status read_dims(dt__json *j, const char *name, dt_ints *out)
 {
     DT__TRY(dt__json_expect(j, '['));
@@ -280,6 +250,14 @@ typedef struct reading {
 
 static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out);
 
+static dt_status read_table(dt__json *j, const reading *r)
+{
+    dt_columns *table = dt__block_list_add(j->ctx, r->memory, sizeof *table);
+    if (table == NULL) return DT_ERR_NOMEM;
+    r->out->table = table;
+    return dt__columns_read(j, r->memory, table);
+}
+
 static dt_status read_field(dt__json *j, const char *name, reading *r)
 {
     int64_t axis, *n = r->n;
@@ -296,16 +274,17 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
         return read_sides(j, r, DT_MAX_JOINED, &out->n_outputs, &out->outputs);
     }
     if (strcmp(name, "names") == 0) {
-        return read_list(j, r->memory, true, &out->n_names, (const void **)&out->names);
+        return dt__json_values(j, r->memory, true, &out->n_names, (const void **)&out->names);
     }
     if (strcmp(name, "columns") == 0) {
-        return read_list(j, r->memory, true, &out->n_columns, (const void **)&out->columns);
+        return dt__json_values(j, r->memory, true, &out->n_columns, (const void **)&out->columns);
     }
+    if (strcmp(name, "table") == 0) return read_table(j, r);
     if (strcmp(name, "mean") == 0) {
-        return read_list(j, r->memory, false, &n[0], (const void **)&out->mean);
+        return dt__json_values(j, r->memory, false, &n[0], (const void **)&out->mean);
     }
     if (strcmp(name, "deviation") == 0) {
-        return read_list(j, r->memory, false, &n[1], (const void **)&out->deviation);
+        return dt__json_values(j, r->memory, false, &n[1], (const void **)&out->deviation);
     }
     if (strcmp(name, "prompt") == 0) return dt__json_string(j, &out->prompt);
     if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
@@ -332,6 +311,11 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
     }
     if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
         return dt__json_fail(j, "columns must be as many as numbers of an example");
+    }
+    const int64_t width = dt_columns_width(d->table);
+    if (good && d->table != NULL && (d->input.n != 1 || d->input.v[0] != width)) {
+        return dt__json_fail(j, "the table's columns make %lld numbers, and the example has others",
+                             (long long)width);
     }
     for (int i = 0; i < d->input.n && good; i++) good = d->input.v[i] >= 1;
     for (int i = 0; i < d->output.n && good; i++) good = d->output.v[i] >= 1;

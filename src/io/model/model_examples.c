@@ -309,6 +309,9 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
         rows.dims[0] = in->v[0];
         s = make(e, &rows, out);
     }
+    if (s == DT_OK && csv.keys.n > 0) {
+        dt__array_store_texts((*out)->arrays, &csv.keys, &csv.key_words, &t.key);
+    }
     dt__csv_table_free(&t);
     dt__csv_free(&csv);
     return s;
@@ -322,11 +325,13 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
     for (int i = 0; i < DT__COUNT_OF(images); i++) {
         if (dt__ends_in(e->path, images[i])) return open_image(e, out);
     }
-    if (dt__is_csv(e->path)) return open_table(e, columns, out);
+    const bool piped = strcmp(e->path, "-") == 0;
+    if (piped) e->path = "/dev/stdin";
+    if (piped || dt__is_csv(e->path)) return open_table(e, columns, out);
     if (dt__is_array_file(e->path)) return open_array(e, out);
     return dt_fail(e->ctx, DT_ERR_FORMAT,
                    "'%s': expected the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
-                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff",
+                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff; or - for a table",
                    e->path);
 }
 

@@ -23,6 +23,7 @@
  *     run_sensitivity.c  sensitivity.json
  *     run_examples.c   examples.json
  *     run_machine.c    machine.json
+ *     run_columns.c    columns.json
  *     run_memory.c     the memory of each rank
  *     shards.h         train.shards, and runs of several ranks
  *     run_mirror.c   metrics.csv, events for TensorBoard
@@ -495,6 +496,8 @@ dt_status dt__run_write_layers(dt__run *r, const char *name);
 dt_status dt__run_write_sensitivity(dt__run *r);
 /* `outputs`: answers of m for all evaluated examples. */
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
+/* The typed columns of a table. */
+dt_status dt__run_write_columns(dt__run *r);
 /* `seconds`: of this call so far. */
 dt_status dt__run_write_machine(dt__run *r, double seconds);
 /* Removes it from the folder of a run that goes on. */

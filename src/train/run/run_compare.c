@@ -246,6 +246,7 @@ dt_status dt__run_finish(dt__run *r)
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
     DT__TRY(dt__run_write_machine(r, dt__seconds() - r->opened));
+    DT__TRY(dt__run_write_columns(r));
     if (r->o->run.report && dt__run_writes(r))
         DT__TRY(dt_report_write(r->ctx, &r->o->run.dir, 1, NULL));
     const bool same =
