@@ -69,6 +69,7 @@ static const struct {
       "prompts with completions" },
     { "data.split", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.validation_order", BY_FORMAT, DT__TENSORS, "tensors" },
+    { "data.file_names", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.layout", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.inputs", BY_FORMAT, DT__TENSORS, "tensors" },
