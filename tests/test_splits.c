@@ -3,6 +3,7 @@
 #include "array_files.h"
 #include "sample.h"
 
+#include "data/splits/leaks.h"
 #include "data/splits/name_pattern.h"
 
 #include <stdio.h>
@@ -263,6 +264,101 @@ START_TEST(names_of_recordings)
 }
 END_TEST
 
+/* ---- leaks ---------------------------------------------------------------------------------- */
+
+enum { COLUMNS = 4, LEAKING = 60 };
+
+static void keep_warnings(void *text, const char *line)
+{
+    if (strncmp(line, "warning: ", 9) == 0) strncat(text, line, 2000);
+}
+
+static dt_dataset *rows_of(dt_ctx *ctx, const float *x, const void *y, dt_target target)
+{
+    dt_dataset *d;
+    const bool labels = target == DT_TARGET_CLASS;
+    const dt_arrays a = { .count = LEAKING,
+                          .rank = 1,
+                          .dims = { COLUMNS },
+                          .axis = -1,
+                          .x = x,
+                          .target = target,
+                          .y_dtype = labels ? DT_ARRAY_I32 : DT_ARRAY_F32,
+                          .y = y,
+                          .outputs = labels ? 3 : 1 };
+    TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &d));
+    return d;
+}
+
+/* Of random tables: a column that is a function of the target, and rows that are in two parts. */
+START_TEST(leaks_are_said)
+{
+    float x[2][LEAKING * COLUMNS], values[LEAKING];
+    int32_t labels[LEAKING];
+    char text[8192] = "", words[80];
+    dt_ctx_options o = dt_ctx_defaults();
+    o.log = keep_warnings;
+    o.log_user = text;
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    state = (uint32_t)_i + 5;
+    const int column = below(COLUMNS), same = below(5);
+    const bool leaks = _i % 3 != 0, values_leak = _i % 2 == 0;
+    for (int i = 0; i < LEAKING; i++) {
+        labels[i] = i % 3;
+        values[i] = (float)below(1000) / 7;
+        for (int p = 0; p < 2; p++) {
+            for (int c = 0; c < COLUMNS; c++) x[p][i * COLUMNS + c] = (float)below(100000);
+        }
+        if (!leaks) continue;
+        x[0][i * COLUMNS + column] =
+            values_leak ? 3 - 2 * values[i] : (float)((labels[i] * 5 + 1) % 7);
+    }
+    for (int i = 0; i < same; i++) {
+        memcpy(x[1] + (3 * i + 1) * COLUMNS, x[0] + (2 * i + 7) * COLUMNS, COLUMNS * sizeof **x);
+    }
+    const dt_target target = values_leak ? DT_TARGET_VALUES : DT_TARGET_CLASS;
+    const void *y = values_leak ? (const void *)values : labels;
+    dt_dataset *train = rows_of(ctx, x[0], y, target), *test = rows_of(ctx, x[1], y, target);
+    TEST_OK(ctx, dt__say_leaks((const dt_dataset *const[]){ train, NULL, test }));
+    snprintf(words, sizeof words, "data.test: %d of %d examples are in the training data", same,
+             LEAKING);
+    ck_assert_msg((strstr(text, words) != NULL) == (same > 0), "%s", text);
+    ck_assert_msg((strstr(text, "(number 1 of 'arrays: x' is number 7 of 'arrays: x')") != NULL) ==
+                      (same > 0),
+                  "%s", text);
+    snprintf(words, sizeof words, "the input '%d' alone determines", column);
+    ck_assert_msg((strstr(text, words) != NULL) == leaks, "%s", text);
+    ck_assert_msg(leaks || strstr(text, "alone determines") == NULL, "%s", text);
+    dt_dataset_free(train);
+    dt_dataset_free(test);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- folds of the program ------------------------------------------------------------------- */
+
+START_TEST(the_program_runs_folds)
+{
+    const table t = draw_table(1);
+    char *output;
+    write_table(&t, false);
+    const int status = test_shell(
+        &output,
+        "cd %s && printf 'run: {dir: r}\\nmodel: {family: mlp, sizes: [1, %d]}\\ndata: {format: "
+        "tensors, train: {x: t.csv}, columns: {inputs: row, target: label}, validation: 0.2, "
+        "split: {by: stratified}}\\ntrain: {epochs: 1}\\n' >r.yaml && '" DETENT_BINARY_DIR
+        "/detent' sweep r.yaml --folds 3 --quiet 2>&1 && ls r-sweep",
+        folder, t.classes);
+    ck_assert_msg(status == 0, "%s", output);
+    static const char *const words[] = { "3 folds each", "001-fold0", "001-fold1", "001-fold2" };
+    for (int i = 0; i < 4; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
+    free(output);
+}
+END_TEST
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
 START_TEST(fields_of_names)
 {
     static const struct {
@@ -311,6 +407,8 @@ Suite *test_splits_suite(void)
     tcase_add_test(c, what_is_refused);
     tcase_add_test(c, names_of_recordings);
     tcase_add_test(c, fields_of_names);
+    tcase_add_loop_test(c, leaks_are_said, 0, 18);
+    tcase_add_test(c, the_program_runs_folds);
     suite_add_tcase(s, c);
     return s;
 }
