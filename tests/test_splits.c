@@ -348,11 +348,13 @@ START_TEST(the_program_runs_folds)
         "cd %s && printf 'run: {dir: r}\\nmodel: {family: mlp, sizes: [1, %d]}\\ndata: {format: "
         "tensors, train: {x: t.csv}, columns: {inputs: row, target: label}, validation: 0.2, "
         "split: {by: stratified}}\\ntrain: {epochs: 1}\\n' >r.yaml && '" DETENT_BINARY_DIR
-        "/detent' sweep r.yaml --folds 3 --quiet 2>&1 && ls r-sweep",
+        "/detent' sweep r.yaml --folds 3 --quiet 2>&1 && ls r-sweep && '" DETENT_BINARY_DIR
+        "/detent' eval r-sweep/001-fold1/float.safetensors 2>&1",
         folder, t.classes);
     ck_assert_msg(status == 0, "%s", output);
-    static const char *const words[] = { "3 folds each", "001-fold0", "001-fold1", "001-fold2" };
-    for (int i = 0; i < 4; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
+    static const char *const words[] = { "3 folds each", "001-fold0", "001-fold1", "001-fold2",
+                                         "balanced_accuracy" };
+    for (int i = 0; i < 5; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
     free(output);
 }
 END_TEST

@@ -84,7 +84,8 @@ static void check_split(dt_recipe *r)
     dt__node *fold = dt__given(r, "data.split.fold"), *names = dt__given(r, "data.file_names");
     dt__node *order = dt__given(r, "data.validation_order"), *test = dt__given(r, "data.test");
     if (dt__has_bad(r, "data.split")) return;
-    if (order != NULL && s->by != DT_SPLIT_AUTO && s->by != DT_SPLIT_FILE) {
+    const bool ordered = r->options.data.validation_order != DT_DATA_ORDER_AUTO;
+    if (order != NULL && ordered && s->by != DT_SPLIT_AUTO && s->by != DT_SPLIT_FILE) {
         dt__complain(r, order, "'data.validation_order' is of 'data.split' auto and file");
     }
     if (column != NULL && !keyed) {
