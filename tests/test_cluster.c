@@ -30,6 +30,11 @@
 #define STATIC(observer)                                                                           \
     "'qat={preset: int8-static-int8-weight, start_step: 3, activation: {observer: " observer "}}'" \
     " "
+#define SPLIT(files, split, share)                                                                 \
+    TABLE "'data={format: tensors, dir: ., task: multi_label, train: {x: " files                   \
+          "}, split: " split ", validation: " share                                                \
+          ", columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' "                                 \
+          "'model={family: layers, input: [3], layers: [{linear: a, out: 2}]}'"
 
 static const struct {
     const char *name, *recipe;
@@ -201,6 +206,12 @@ static const struct {
             "{where: w, from: [a, s], second: [8], trained: true}, {div: d, from: [w, s]}, "
             "{clamp: c, max: 4}, {linear: b, out: 2}]}'",
       false },
+    { "split by rows", SPLIT("table.csv", "{by: rows, test: 0.2}", "0.3"), false },
+    { "split by stratified", SPLIT("table.csv", "{by: stratified, test: 0.2}", "0.3"), false },
+    { "split by file", SPLIT("[table.csv, table.csv, table.csv]", "{by: file, test: 0.3}", "0.5"),
+      false },
+    { "split by group", SPLIT("table.csv", "{by: group, column: kind, test: 0.2}", "0.3"), false },
+    { "split by time", SPLIT("table.csv", "{by: time, column: v, test: 0.2}", "0.3"), false },
     { "several outputs",
       TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "
             "validation_order: time, inputs: "

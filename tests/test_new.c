@@ -177,6 +177,45 @@ START_TEST(folders_get_a_format_that_reads_them)
 }
 END_TEST
 
+/* Recordings of drawn lengths in one folder: names tell classes and speakers, lengths a window. */
+START_TEST(recordings_in_one_folder)
+{
+    static int16_t samples[16000];
+    static const char *const speakers[] = { "anna", "bo", "cy", "dee", "eve" };
+    test_folder(folder);
+    for (int64_t k = 0; k < test_count(draws) / 10 + 1; k++) {
+        char path[TEST_PATH + 64], separator = below(2) == 0 ? '_' : '-', *text, names[80];
+        const int n = 3 + below(3); /* groups are held back whole where there are four */
+        const bool alike = below(3) == 0;
+        test_shell(NULL, "rm -rf %s/d %s/n.yaml && mkdir -p %s/d", folder, folder, folder);
+        for (int i = 0; i < 12 * n; i++) {
+            for (int t = 0; t < 16000; t++) samples[t] = (int16_t)below(2000);
+            file_bytes wav = wav_file(1, 8000, samples, alike ? 8000 : 2000 + below(8000));
+            snprintf(path, sizeof path, "%s/d/%s%c%s%c%d.wav", folder,
+                     (const char *[]){ "yes", "no", "7" }[i % 3], separator, speakers[i / 12],
+                     separator, i);
+            test_write_file(path, wav.v, wav.n);
+            file_free(&wav);
+        }
+        snprintf(names, sizeof names,
+                 "names are {label}%c{group}%c{part3}.wav: 3 classes, %d "
+                 "groups",
+                 separator, separator, n);
+        run(0, names, "new n.yaml --data d --float");
+        test_shell(&text, "cat %s/n.yaml", folder);
+        ck_assert_msg((strstr(text, "window: {length: ") == NULL) == alike, "%s", text);
+        ck_assert_msg((strstr(text, "features: {kind: mfcc}") == NULL) == alike, "%s", text);
+        ck_assert_msg((strstr(text, "split: {by: group") != NULL) == (n > 3), "%s", text);
+        free(text);
+        run(0, "macro f1", "train n.yaml train.epochs=1");
+        test_shell(NULL, "rm -rf %s/runs", folder);
+    }
+    test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
+               folder, "/dev/null", folder);
+    run(4, "0.wav", "new n.yaml --data d");
+}
+END_TEST
+
 /* What Git LFS leaves in place of a file is no data, and no model. */
 START_TEST(pointers_of_lfs_are_no_data)
 {
@@ -431,6 +470,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, texts_get_a_context_that_fits);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
+    tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);

@@ -106,6 +106,9 @@ static const struct {
       "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
     { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
       "s.yaml:1:41: error: 'train.optimizer' and 'train.optimizer.lr': a value of one would" },
+    { "folds: 1\n", "s.yaml:1:8: error: 'folds' must be 0, or at least 2" },
+    { "folds: 2\nseeds: 3\n", "s.yaml:1:8: error: 'folds' and 'seeds' both repeat runs" },
+    { "folds: 3\n", "'data.split' belongs to tensors" },
     { "seeds: 2\nkeys: {run.seed: [9223372036854775807]}\n",
       "recipe 001 has run.seed 9223372036854775807, which leaves no 2 seeds" },
 };

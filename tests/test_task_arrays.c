@@ -178,6 +178,65 @@ END_TEST
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
+static double probability(const float *y, int k)
+{
+    double sum = 0;
+    for (int j = 0; j < OUTPUTS; j++) sum += exp((double)y[j] - (double)y[k]);
+    return 1 / sum;
+}
+
+/* Scores of classes by their definitions: precision at the score of each positive; every bin over
+ * all examples. */
+static void check_class_scores(const dt_dataset *d, const dt_tensor *outputs)
+{
+    const float *y = dt_data(outputs);
+    double recall = 0, area = 0, calibration = 0;
+    dt_class_scores found;
+    TEST_OK(ctx, dt_class_scores_of(d, outputs, &found));
+    const double *each = dt_data(found.each);
+    for (int k = 0; k < OUTPUTS; k++) {
+        double labelled = 0, right = 0, chosen = 0, own = 0;
+        for (int i = 0; i < EXAMPLES; i++) {
+            bool best = true;
+            for (int j = 0; j < OUTPUTS; j++) best &= y[i * OUTPUTS + j] <= y[i * OUTPUTS + k];
+            chosen += best;
+            if (dt_dataset_label(d, i) != k) continue;
+            labelled++;
+            right += best;
+            double above = 0, positives = 0;
+            for (int j = 0; j < EXAMPLES; j++) {
+                if (probability(y + j * OUTPUTS, k) < probability(y + i * OUTPUTS, k)) continue;
+                above++;
+                positives += dt_dataset_label(d, j) == k;
+            }
+            own += positives / above;
+        }
+        recall += right / labelled / OUTPUTS;
+        area += own / labelled / OUTPUTS;
+        const double want[] = { labelled, right / chosen, right / labelled,
+                                2 * right / (labelled + chosen), own / labelled };
+        for (int j = 0; j < 5; j++) TEST_NEAR(each[5 * k + j], want[j], 0, 1e-12);
+    }
+    for (int b = 0; b < 15; b++) {
+        double right = 0, sure = 0;
+        for (int i = 0; i < EXAMPLES; i++) {
+            int best = 0;
+            for (int k = 1; k < OUTPUTS; k++) {
+                if (y[i * OUTPUTS + k] > y[i * OUTPUTS + best]) best = k;
+            }
+            const double p = probability(y + i * OUTPUTS, best);
+            if (p <= b / 15.0 || p > (b + 1) / 15.0) continue;
+            right += dt_dataset_label(d, i) == best;
+            sure += p;
+        }
+        calibration += fabs(right - sure) / EXAMPLES;
+    }
+    TEST_NEAR(found.balanced_accuracy, recall, 0, 1e-12);
+    TEST_NEAR(found.average_precision, area, 0, 1e-12);
+    TEST_NEAR(found.calibration_error, calibration, 0, 1e-12);
+    dt_tensor_free(found.each);
+}
+
 START_TEST(classes)
 {
     static int32_t labels[EXAMPLES];
@@ -212,6 +271,7 @@ START_TEST(classes)
     ck_assert_int_eq(dt_count(counts), OUTPUTS * OUTPUTS);
     ck_assert_mem_eq(dt_data(counts), matrix, sizeof matrix);
     dt_tensor_free(counts);
+    check_class_scores(d, y);
     const int64_t dims[] = { EXAMPLES, OUTPUTS - 1 };
     dt_tensor *narrow;
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &narrow));
@@ -227,6 +287,9 @@ START_TEST(classes)
     TEST_OK(ctx, dt_dataset_normalize(images, &zero, &one));
     TEST_OK(ctx, dt_dataset_denoise(images, 0));
     TEST_FAILS(ctx, DT_ERR_ARG, "not labels", dt_confusion(images, four, &counts));
+    dt_class_scores scores;
+    TEST_FAILS(ctx, DT_ERR_ARG, "not labels", dt_class_scores_of(images, four, &scores));
+    ck_assert_ptr_null(scores.each);
     dt_dataset_free(images);
     dt_tensor_free(four);
     dt_tensor_free(narrow);

@@ -243,7 +243,7 @@ START_TEST(windows)
     TEST_OK(ctx, open_parts(ctx, &o, &d));
     ck_assert_int_eq(dt_dataset_count(d.part[1]), 1);
     opened_free(&d);
-    o.split = DT_SPLIT_RECORDINGS;
+    o.split.by = DT_SPLIT_FILE;
     o.validation_order = DT_DATA_ORDER_TIME;
     TEST_OK(ctx, open_parts(ctx, &o, &d));
     ck_assert_int_eq(dt_dataset_count(d.part[1]), 2);

@@ -50,7 +50,7 @@ START_TEST(features_of_recordings)
     o.window = (dt_window){ true, LENGTH, LENGTH };
     o.validation = 0.25;
     o.validation_order = DT_DATA_ORDER_TIME;
-    o.split = DT_SPLIT_RECORDINGS;
+    o.split.by = DT_SPLIT_FILE;
     o.features.kind = DT_FEATURES_LOG_MEL;
     o.features.bins = 20;
     dt_dataset *train, *validation, *test;

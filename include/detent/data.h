@@ -565,8 +565,25 @@ typedef struct dt_standard {
     int axis;                 /* dt_axis */
 } dt_standard;
 
-/* What a validation share keeps together. */
-typedef enum dt_data_split { DT_SPLIT_EXAMPLES, DT_SPLIT_RECORDINGS } dt_data_split;
+/* How training files are split. AUTO: by class where examples are independent, else the last ones
+ * are held back (dt_data_order). FILE: whole recordings, or files of a table. */
+typedef enum dt_data_split {
+    DT_SPLIT_AUTO,
+    DT_SPLIT_FILE,
+    DT_SPLIT_ROWS,       /* drawn, whatever the classes are */
+    DT_SPLIT_STRATIFIED, /* drawn, every class in proportion */
+    DT_SPLIT_GROUP,      /* whole groups, drawn */
+    DT_SPLIT_TIME        /* the newest are held back, the newest of all to test */
+} dt_data_split;
+
+typedef struct dt_split_options {
+    bool given;         /* as a map */
+    int by;             /* dt_data_split */
+    const char *column; /* of tables: groups, or what orders rows; NULL: none */
+    double test;        /* share of the training data that becomes test data */
+    int64_t folds;      /* 0: none; else the training data are dealt into so many parts, */
+    int64_t fold;       /* of which this one, from 0, becomes the test data */
+} dt_split_options;
 
 /* NHWC: the last dimension of an example in a file is that of its channels, and becomes the
  * first. */
@@ -651,8 +668,10 @@ typedef struct dt_data_options {
     dt_window window;
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
-    int split;            /* dt_data_split */
-    int validation_order; /* dt_data_order */
+    dt_split_options split;
+    /* tensors: what the names of files say, such as "{label}_{group}_{index}.wav"; NULL: nothing */
+    const char *file_names;
+    int validation_order; /* dt_data_order, of split.by AUTO and FILE */
     int layout;           /* dt_data_layout */
     /* tensors: the classes of the model, where there is one. With names, labels are these names.
      * Without, integers below n are numbers of classes; other labels name classes, in their order.

@@ -35,6 +35,7 @@ typedef struct dt_sweep_options {
     int64_t runs;       /* random, halving: recipes that are drawn */
     int64_t seed;       /* of what is drawn */
     int64_t seeds;      /* runs of each recipe, with run.seed, run.seed + 1, ... */
+    int64_t folds;      /* in place of seeds: runs that hold back each fold once; 0: none */
     int64_t rungs, reduce;
     int64_t most_runs;
 } dt_sweep_options;
@@ -52,6 +53,7 @@ typedef struct dt_sweep_source {
     const char *text; /* NULL: read the file */
     size_t bytes;     /* of `text` */
     int64_t seeds;    /* in place of the description's; 0: as it says */
+    int64_t folds;    /* likewise */
 } dt_sweep_source;
 
 /* Reads both, draws the values, and reads the recipe of every run. With CONFIG the caller owns *out

@@ -481,6 +481,25 @@ DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluat
  * equal ones, is that class. Errors: ARG (targets that are no labels of examples), SHAPE, NOMEM. */
 DT_API dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor **out);
 
+/* How a model does on each class, which a few frequent classes hide in the accuracy. Classes without
+ * examples have no part in means; a number that is not defined is NaN. With p = softmax(outputs):
+ *     recall = found and labelled / labelled, precision = found and labelled / found,
+ *     f1 = 2 found and labelled / (found + labelled)
+ *     average precision: the area under the curve of precision over recall, by p[class] */
+typedef struct dt_class_scores {
+    double balanced_accuracy; /* mean recall */
+    double average_precision; /* mean */
+    /* Expected calibration error (Guo et al. 2017, equation 3): examples are put into 15 bins of
+     * equal width by the largest p; sum over bins of share |accuracy - mean of the largest p| */
+    double calibration_error;
+    /* f64 [classes, 5]: labelled, precision, recall, f1, average precision; the caller's */
+    dt_tensor *each;
+} dt_class_scores;
+
+/* Of `outputs`, which dt_evaluate gave for d. Errors: as dt_confusion. */
+DT_API dt_status dt_class_scores_of(const dt_dataset *d, const dt_tensor *outputs,
+                                    dt_class_scores *out);
+
 /* ---- running ------------------------------------------------------------------------------ */
 
 /* The state of a run after an update. */

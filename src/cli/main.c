@@ -49,12 +49,15 @@ static const cli_command commands[] = {
       .options = { { "--seeds", "N",
                      "every N runs in a row are one recipe, shown as mean and standard "
                      "deviation" } } },
-    { "sweep", "RECIPE FILE [key=value ...]",
+    { "sweep", "RECIPE [FILE] [key=value ...]",
       "trains a recipe with many values of its keys, as FILE says: a grid, random draws, or "
       "successive halving; a table, a page and the best recipe",
-      cli_sweep, .least_words = 2,
+      cli_sweep, .least_words = 1,
       .options = { { "--seeds", "N",
                      "runs of each recipe, with N seeds: mean and standard deviation" },
+                   { "--folds", "K",
+                     "cross-validation: runs of each recipe that test on each of K parts of the "
+                     "training data once; without FILE of the recipe as it is" },
                    { "--dry-run", NULL, "list the runs, write nothing" },
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress" } } },

@@ -17,10 +17,14 @@ typedef struct kind {
     bool columns, language, images, tested;
 } kind;
 
-/* Recordings, a folder for each class; several endings may be there. */
+/* Recordings, a folder for each class or in one folder; several endings may be there. */
 #define SOUNDS(ending)                                                                             \
     {                                                                                              \
         "", NULL, "*/*" ending, "folders of recordings", false, false, false, false                \
+    }
+#define RECORDINGS(ending)                                                                         \
+    {                                                                                              \
+        "", NULL, "*" ending, "recordings in one folder", false, false, false, false               \
     }
 
 static const kind kinds[] = {
@@ -46,6 +50,12 @@ static const kind kinds[] = {
     SOUNDS(".opus"),
     SOUNDS(".aiff"),
     SOUNDS(".aif"),
+    RECORDINGS(".wav"),
+    RECORDINGS(".flac"),
+    RECORDINGS(".ogg"),
+    RECORDINGS(".opus"),
+    RECORDINGS(".aiff"),
+    RECORDINGS(".aif"),
     { "", NULL, "train-images*idx3-ubyte*", "images of IDX files", false, false, true, true },
     { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
 };
@@ -108,6 +118,22 @@ static const kind *find(const char *path)
     return NULL;
 }
 
+static bool is_sounds(const kind *k)
+{
+    return k->inside != NULL && k->inside[0] == '*' && !k->images;
+}
+
+/* Of all endings that are there. */
+const char *new_data_sounds(const new_data *d, int i)
+{
+    const kind *first = find(d->path);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (!is_sounds(&kinds[k]) || kinds[k].text != first->text) continue;
+        if (holds(d->path, kinds[k].inside) && i-- == 0) return kinds[k].inside;
+    }
+    return NULL;
+}
+
 bool new_data_find(new_data *d)
 {
     const kind *k = find(d->path);
@@ -117,6 +143,7 @@ bool new_data_find(new_data *d)
     d->language = k->language;
     d->images = k->images;
     d->tested = k->tested;
+    d->sounds = is_sounds(k);
     return true;
 }
 
@@ -198,24 +225,28 @@ static void add_files(const new_data *d, cli_text *out)
     if (table && d->target != NULL) add_columns(d, out);
 }
 
-static bool is_sounds(const kind *k)
-{
-    return k->inside != NULL && k->inside[0] == '*' && !k->images;
-}
-
-/* Recordings of all endings that are there. */
 static void add_sounds(const new_data *d, cli_text *out)
 {
-    bool first = true;
     cli_text_add(out, "  format: tensors\n  dir: ");
     new_data_quote(out, d->path, strlen(d->path));
     cli_text_add(out, "\n  train: [");
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (!is_sounds(&kinds[i]) || !holds(d->path, kinds[i].inside)) continue;
-        cli_text_add(out, "%s'%s'", first ? "" : ", ", kinds[i].inside);
-        first = false;
+    for (int i = 0; new_data_sounds(d, i) != NULL; i++) {
+        cli_text_add(out, "%s'%s'", i == 0 ? "" : ", ", new_data_sounds(d, i));
     }
     cli_text_add(out, "]\n");
+    if (d->names[0] != 0) {
+        cli_text_add(out, "  file_names: ");
+        new_data_quote(out, d->names, strlen(d->names));
+        cli_text_add(out, "\n");
+    }
+    if (d->window > 0) {
+        cli_text_add(out, "  window: {length: %lld, stride: %lld}   # samples\n",
+                     (long long)d->window, (long long)d->stride);
+    }
+    if (d->features) cli_text_add(out, "  features: {kind: mfcc}\n");
+    if (d->names[0] != 0 || d->window > 0) {
+        cli_text_add(out, "  split: {by: %s, test: 0.2}\n", d->groups > 3 ? "group" : "file");
+    }
 }
 
 static void add_folder(const new_data *d, const kind *k, cli_text *out)

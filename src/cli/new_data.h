@@ -24,9 +24,22 @@ typedef struct new_data {
     bool language;       /* texts */
     bool images;         /* examples are images of bytes */
     bool tested;         /* the format has test data of its own */
+    bool sounds;         /* recordings */
+    /* Of recordings, as new_sounds_measure finds them: */
+    char names[128];        /* data.file_names; "": folders are classes */
+    int64_t window, stride; /* data.window; 0: all have one length */
+    int64_t groups;         /* that names tell; 0: they do not */
+    bool features;          /* mfcc */
+    cli_text about[2];      /* sentences about names and lengths */
 } new_data;
 
-/* Finds out what d->path is; sets kind, columns, language, images and tested. False: nothing that
+/* Measures recordings: their lengths decide window and features, the names of those that lie in one
+ * folder their classes and groups. */
+int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d);
+/* The folder's i-th pattern of recordings that match, such as "*.wav"; NULL past the last. */
+const char *new_data_sounds(const new_data *d, int i);
+
+/* Finds out what d->path is; sets kind, columns, language, images, sounds and tested. False: nothing that
  * is known. */
 bool new_data_find(new_data *d);
 

@@ -28,9 +28,14 @@ static const char *const tasks[] = { [DT_DATA_CLASSIFICATION] = "classification"
 static const char *const axes[] = {
     [DT_AXIS_AUTO] = "auto", [DT_AXIS_FIRST] = "first", [DT_AXIS_LAST] = "last", NULL
 };
-static const char *const splits[] = {
-    [DT_SPLIT_EXAMPLES] = "example", [DT_SPLIT_RECORDINGS] = "recording", NULL
-};
+static const char *const splits[] = { [DT_SPLIT_AUTO] = "auto",
+                                      [DT_SPLIT_FILE] = "file",
+                                      [DT_SPLIT_ROWS] = "rows",
+                                      [DT_SPLIT_STRATIFIED] = "stratified",
+                                      [DT_SPLIT_GROUP] = "group",
+                                      [DT_SPLIT_TIME] = "time",
+                                      NULL };
+static const char *const splits_were[] = { "example", "auto", "recording", "file", NULL };
 
 static const char *const layouts[] = { [DT_LAYOUT_NCHW] = "nchw", [DT_LAYOUT_NHWC] = "nhwc", NULL };
 static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
@@ -251,6 +256,25 @@ static const dt_key standard_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_split_options, field)
+#define BY_KEY DT_KEY_CHOICE, .choices = splits, .choices_were = splits_were, .fallback = "auto"
+
+static const dt_key split_keys[] = {
+    { "by", BY_KEY, AT(by), .text = "as data.split, where that is a word" },
+    { "column", DT_KEY_STRING, AT(column),
+      .text = "group, time: a column of the table, which is no input unless data.columns.inputs "
+              "names it: the group of a row, or a number or ISO 8601 time that orders rows" },
+    { "test", DT_KEY_REAL, AT(test), .most = DT__MOST_VALIDATION, .fallback = "0",
+      .text = "share of the training data that is held back to test" },
+    { "folds", DT_KEY_INT, AT(folds), .most = DT__MOST_FOLDS, .fallback = "0",
+      .text = "the training data are dealt into so many parts, one of which is held back to test; "
+              "0: they are not" },
+    { "fold", DT_KEY_INT, AT(fold), .most = DT__MOST_FOLDS - 1, .fallback = "0",
+      .text = "which of them, from 0" },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_data_options, field)
 #define FILES_OF(field)                                                                            \
     DT_KEY_MAP, AT(field), .keys = files_keys, .other_form = true,                                 \
@@ -290,13 +314,22 @@ const dt_key dt_data_keys[] = {
               "size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
       .text = "share of the training data that is held back to validate: the last images or lines, "
-              "the end of a text; tensors: see data.validation_order" },
+              "the end of a text; tensors: see data.split" },
     { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
-    { "split", DT_KEY_CHOICE, AT(split), .choices = splits, .fallback = "example",
-      .text = "tensors: what a validation share keeps together: recording keeps the windows of a "
-              "recording on one side" },
+    { "split", BY_KEY, AT(split.by),
+      .text =
+          "tensors: how data.validation and data.split.test divide the training data. rows: "
+          "drawn by data.seed; stratified: drawn, every class in proportion; group: whole "
+          "groups; time: the newest are held back; file: whole recordings, or files of a table; "
+          "auto: stratified where examples are independent, else the last ones" },
+    { "split", DT_KEY_MAP, AT(split), .keys = split_keys, .other_form = true,
+      .given = offsetof(dt_data_options, split.given), .text = "tensors: the same, with settings" },
+    { "file_names", DT_KEY_STRING, AT(file_names),
+      .text = "tensors: what the names of files consist of, such as "
+              "'{label}_{group}_{index}.wav': {label} is the class of a recording, {group} its "
+              "group for data.split" },
     { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "nchw",
       .choices_were = (const char *const[]){ "as_it_is", "nchw", NULL },
       .text = "tensors: nchw: examples are read as they are in the files, images as [channels, "
@@ -305,9 +338,10 @@ const dt_key dt_data_keys[] = {
               "become [channels, height, width]" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
-      .text = "tensors: which examples a validation share holds back: drawn by data.seed, every "
-              "class in proportion (drawn), or the last ones (time), of data in the order of time; "
-              "auto: drawn, of rows and of recordings that a file labels, else time" },
+      .text =
+          "tensors, of data.split auto and file: drawn by data.seed, every class in proportion "
+          "(drawn), or the last ones (time); auto: drawn, of rows and of recordings that a file "
+          "labels, else time" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = columns_keys,
       .text = "tensors: columns of .csv files" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,

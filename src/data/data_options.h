@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 
 #define DT__MOST_VALIDATION 0.9
+#define DT__MOST_FOLDS 100
 #define DT__MOST_NOISE 10.0
 #define DT__MOST_IMAGES 4294967295.0 /* the limit of an IDX header */
 #define DT__MOST_CONTEXT 1048576.0

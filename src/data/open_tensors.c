@@ -9,6 +9,7 @@
 #include "data/index_column.h"
 #include "data/label_file.h"
 #include "data/tables/csv_types.h"
+#include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
 
 #include <string.h>
@@ -412,7 +413,11 @@ static dt_status read_part(part *p)
             "%s has classes by folders, but data.train has none; {x: FILES, y: expected FILE}",
             p->key);
     }
-    if (p->by_folder) DT__TRY(dt__tensor_names_label(all->ctx, &p->files, &all->folders));
+    if (p->by_folder) {
+        const char *names = all->o->file_names;
+        const bool label = names != NULL && dt__name_pattern_has(names, "label");
+        DT__TRY(dt__tensor_names_label(all->ctx, &p->files, label ? names : NULL, &all->folders));
+    }
     p->store = dt__array_store_create(all->ctx);
     if (p->store == NULL) return DT_ERR_NOMEM;
     DT__TRY(read_files(p));
@@ -451,6 +456,74 @@ static dt_status open_part(part *p, dt_dataset **out)
     }
     DT__TRY(dt__arrays_wrap(ctx, p->store, p->all->target, out));
     return p->all->train == NULL ? DT_OK : check_alike(p, *out);
+}
+
+/* ---- groups and times -------------------------------------------------------------------- */
+
+/* Keys of the rows of tables. */
+static dt_status keys_of_tables(const opening *all, dt__split_keys *keys)
+{
+    const dt__tables *t = all->tables;
+    if (t->part[0].v == NULL) {
+        return dt_fail(all->ctx, DT_ERR_CONFIG,
+                       "data.split.column: '%s' is a column of tables; data.train names no .csv",
+                       all->o->split.column);
+    }
+    for (int64_t i = 0; i < t->part[0].files; i++) keys->n += t->part[0].v[i].rows;
+    keys->words = t->reading[0].key_words;
+    int64_t *to = keys->code = dt__alloc_array(all->ctx, keys->n, sizeof *to);
+    if (to == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < t->part[0].files; i++) {
+        const dt__csv_table *table = &t->part[0].v[i];
+        const int32_t *code = table->key->data;
+        for (int64_t k = 0; k < table->rows; k++) *to++ = code[k * t->reading[0].keys.n];
+    }
+    return DT_OK;
+}
+
+/* The groups of recordings, by the names of their files. */
+static dt_status keys_of_names(const opening *all, const dt__array_store *s, dt__words *words,
+                               dt__split_keys *keys)
+{
+    keys->of_recordings = true;
+    keys->words = words;
+    keys->n = s->n_recordings;
+    keys->code = dt__alloc_array(all->ctx, keys->n, sizeof *keys->code);
+    if (keys->code == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < keys->n; i++) {
+        const char *group, *name = s->source[s->recording[i].source].name;
+        size_t n;
+        if (!dt__name_field(all->o->file_names, name, "group", &group, &n)) {
+            return dt_fail(all->ctx, DT_ERR_FORMAT,
+                           "'%s': its name is not of the form '%s' of data.file_names", name,
+                           all->o->file_names);
+        }
+        keys->code[i] = dt__words_add(all->ctx, words, group, n);
+        if (keys->code[i] < 0) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
+static dt_status hold_back(const opening *all, dt_dataset **const out[3])
+{
+    const dt_data_options *o = all->o;
+    dt__split_keys keys = { .n = 0 };
+    dt__words words = { .n = 0 };
+    dt_status status = DT_OK;
+    if (*out[2] != NULL && (o->split.test > 0 || o->split.folds > 0)) {
+        return dt_fail(all->ctx, DT_ERR_CONFIG,
+                       "data.split takes test data from data.train, but data.test names files");
+    }
+    if (o->split.column != NULL) {
+        status = keys_of_tables(all, &keys);
+    } else if (o->split.by == DT_SPLIT_GROUP && o->file_names != NULL &&
+               dt__name_pattern_has(o->file_names, "group")) {
+        status = keys_of_names(all, (*out[0])->arrays, &words, &keys);
+    }
+    if (status == DT_OK) status = dt__hold_back(o, &keys, &all->tables->held, out);
+    dt__release(all->ctx, keys.code);
+    dt__words_free(all->ctx, &words);
+    return status;
 }
 
 /* ---- all parts ---------------------------------------------------------------------------- */
@@ -492,7 +565,7 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         else if (i == 0) return dt_fail(all->ctx, DT_ERR_CONFIG, "data.train names no files");
         all->train = *out[0];
     }
-    if (o->validation > 0) DT__TRY(dt__hold_back(*out[0], o, &all->tables->held, out[1]));
+    if (o->validation > 0 || o->split.test > 0 || o->split.folds > 0) DT__TRY(hold_back(all, out));
     DT__TRY(encode_types(all, out));
     return dt__arrays_finish(o, out);
 }
@@ -525,6 +598,12 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
     for (int64_t i = 0; status == DT_OK && o->classes.names != NULL && i < o->classes.n; i++) {
         const char *name = o->classes.names[i];
         if (dt__words_add(all.ctx, &all.folders, name, strlen(name)) < 0) status = DT_ERR_NOMEM;
+    }
+    if (status == DT_OK && reading == 0 && o->split.column != NULL) {
+        const char *column = o->split.column;
+        if (dt__words_add(all.ctx, &all.csv->keys, column, strlen(column)) < 0) {
+            status = DT_ERR_NOMEM;
+        }
     }
     if (status == DT_OK) status = open_parts(&all, out);
     dt__words_free(all.ctx, &all.folders);

@@ -50,6 +50,13 @@ static double row_sum(const matrix *m, int64_t i)
     return sum > 0 ? sum : 1;
 }
 
+static double column_sum(const matrix *m, int64_t k)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < m->n; i++) sum += m->count[i * m->n + k];
+    return sum > 0 ? sum : 1;
+}
+
 /* Shades from 0 to 9, of the root of the share, so that few mistakes are seen too. */
 static int64_t shade(double share) { return dt__whole(fmin(9, ceil(sqrt(share) * 9))); }
 
@@ -71,14 +78,16 @@ static void put_table(dt__chars *t, const matrix *m)
         put_name(t, m, k);
         dt__put_text(t, "</th>");
     }
-    dt__put_text(t, "<th scope=\"col\">right</th></tr></thead><tbody>\n");
+    dt__put_text(
+        t, "<th scope=\"col\">recall</th><th scope=\"col\">precision</th></tr></thead><tbody>\n");
     for (int64_t i = 0; i < m->n; i++) {
         const double sum = row_sum(m, i);
         dt__put_text(t, "<tr><th scope=\"row\">");
         put_name(t, m, i);
         dt__put_text(t, "</th>");
         for (int64_t k = 0; k < m->n; k++) put_cell(t, m, i, k, sum);
-        dt__page(t, "<td>%p</td></tr>\n", m->count[i * m->n + i] / sum);
+        const double right = m->count[i * m->n + i];
+        dt__page(t, "<td>%p</td><td>%p</td></tr>\n", right / sum, right / column_sum(m, i));
     }
     dt__put_text(t, "</tbody></table></div>\n");
 }

@@ -62,7 +62,7 @@ int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length
 /* Which run of which recipe. */
 typedef struct dt__trial_run {
     const dt__trial *trial;
-    int64_t rung, seed; /* from 0 */
+    int64_t rung, seed; /* from 0; of folds the fold */
     const char *dir;    /* name below the sweep's folder; NULL: by trial, rung and seed */
 } dt__trial_run;
 

@@ -35,6 +35,9 @@ const dt_key dt_sweep_keys[] = {
       .text = "of what is drawn" },
     { "seeds", DT_KEY_INT, AT(seeds), .least = 1, .most = 100, .fallback = "1",
       .text = "runs of each recipe, with run.seed, run.seed + 1, ..." },
+    { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
+      .text = "in place of seeds: cross-validation, runs of each recipe with data.split.fold 0, 1, "
+              "... of so many folds, each of which is the test data once; at least 2; 0: none" },
     { "rungs", DT_KEY_INT, AT(rungs), .least = 2, .most = 10, .fallback = "3",
       .text = "halving: how often recipes are compared; the last rung trains as the recipe says" },
     { "reduce", DT_KEY_INT, AT(reduce), .least = 2, .most = 100, .fallback = "3",
@@ -95,7 +98,7 @@ static void take_errors(dt_sweep *s, const dt__trial_run *run, const dt_recipe *
 /* The last seed of a recipe is run.seed + seeds - 1. */
 static void check_seed(dt_sweep *s, const dt__trial *t)
 {
-    if (t->seed <= INT64_MAX - (s->o.seeds - 1)) return;
+    if (s->o.folds > 0 || t->seed <= INT64_MAX - (s->o.seeds - 1)) return;
     dt__complain(s->file, s->file->root, "recipe %s has run.seed %lld, which leaves no %lld seeds",
                  t->name, (long long)t->seed, (long long)s->o.seeds);
 }
@@ -140,6 +143,13 @@ static void check_options(dt_sweep *s)
     dt_recipe *file = s->file;
     dt__node *method = dt__node_at(file, "method", NULL), *runs = dt__node_at(file, "runs", NULL),
              *metric = dt__node_at(file, "metric", NULL);
+    dt__node *folds = dt__node_at(file, "folds", NULL);
+    if (s->o.folds == 1 || (s->o.folds > 0 && s->o.seeds > 1)) {
+        dt__complain(file, folds != NULL ? folds : file->root,
+                     s->o.folds == 1
+                         ? "'folds' must be 0, or at least 2"
+                         : "'folds' and 'seeds' both repeat runs; expected one of them");
+    }
     if (s->o.method != DT_SWEEP_GRID && s->o.runs == 0 && runs == NULL) {
         dt__complain(file, method, "method '%s' requires 'runs', the number of recipes to draw",
                      method_names[s->o.method]);
@@ -229,7 +239,7 @@ static void mark(dt__node *node)
     for (dt__node *child = node->first; child != NULL; child = child->next) mark(child);
 }
 
-static void read_description(dt_sweep *s, int64_t seeds)
+static void read_description(dt_sweep *s, const dt_sweep_source *source)
 {
     description d = { 0 };
     dt_recipe *file = s->file;
@@ -237,14 +247,16 @@ static void read_description(dt_sweep *s, int64_t seeds)
     dt__node *keys = file->root->kind == DT__MAP ? take_keys(file) : NULL;
     dt__recipe_fill_table(file, dt_sweep_keys, &d);
     s->o = d.o;
-    if (seeds > 0) s->o.seeds = seeds;
+    if (source->seeds > 0) s->o.seeds = source->seeds;
+    if (source->folds > 0) s->o.folds = source->folds;
     if (file->n_complaints > 0 || file->out_of_memory) return;
     check_options(s);
-    if (keys == NULL)
+    if (keys == NULL && s->o.folds == 0)
         dt__complain(file, file->root, "missing key 'keys' (%s)", dt_sweep_keys[0].text);
     if (file->n_complaints > 0) return;
-    dt__sweep_read_keys(s, keys);
-    if (file->n_complaints == 0) dt__sweep_make_trials(s, keys);
+    if (s->o.folds > 0) s->o.seeds = s->o.folds; /* runs of each recipe */
+    if (keys != NULL) dt__sweep_read_keys(s, keys);
+    if (file->n_complaints == 0) dt__sweep_make_trials(s, keys == NULL ? file->root : keys);
 }
 
 /* Keeps what later reads of the recipe need. */
@@ -292,7 +304,7 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
         DT__TRY(dt__recipe_parse_file(file));
     }
     if (file->root == NULL || file->out_of_memory) return DT_OK;
-    read_description(s, source->seeds);
+    read_description(s, source);
     if (file->n_complaints > 0 || file->out_of_memory) return DT_OK;
     DT__TRY(read_base(s));
     const int64_t last = dt__rung_count(s) - 1;

@@ -73,16 +73,18 @@ const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
     if (s->o.method == DT_SWEEP_HALVING) {
         snprintf(rung, sizeof rung, "-r%lld", (long long)run->rung + 1);
     }
-    if (s->o.seeds > 1) {
+    if (s->o.folds > 0) {
+        snprintf(seed, sizeof seed, "-fold%lld", (long long)run->seed);
+    } else if (s->o.seeds > 1) {
         snprintf(seed, sizeof seed, "-seed%lld", (long long)(run->trial->seed + run->seed));
     }
     return dt__recipe_format(s->file, "%s%s%s", run->trial->name, rung, seed);
 }
 
-/* Room for the values, for run.dir and run.seed, and for lengths. */
+/* Room for the values, for run.dir, run.seed or a fold, and for lengths. */
 typedef struct grafting {
     dt_sweep *s;
-    dt__graft graft[DT_SWEEP_KEYS + 2 + DT__LENGTHS + DT_MAX_LIST];
+    dt__graft graft[DT_SWEEP_KEYS + 3 + DT__LENGTHS + DT_MAX_LIST];
     int n;
 } grafting;
 
@@ -126,7 +128,12 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     }
     const char *name = run->dir != NULL ? run->dir : dt__trial_run_name(s, run);
     add(&g, "run.dir", dt__recipe_format(s->file, "%s/%s", s->o.dir, name));
-    if (run->seed > 0) add_number(&g, "run.seed", t->seed + run->seed);
+    if (s->o.folds > 0) {
+        add_number(&g, "data.split.folds", s->o.folds);
+        add_number(&g, "data.split.fold", run->seed);
+    } else if (run->seed > 0) {
+        add_number(&g, "run.seed", t->seed + run->seed);
+    }
     add_lengths(&g, run);
     *out = NULL;
     if (s->file->out_of_memory) return dt__recipe_verdict(s->file);

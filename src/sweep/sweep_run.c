@@ -41,9 +41,10 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
     dt__put_text(t, "{\"recipe\": ");
     const dt_status status = dt_recipe_json(base, dt__run_collect, t);
     dt_recipe_free(base);
-    const int64_t numbers[] = { s->o.method, s->o.seeds, s->o.rungs, s->o.reduce };
+    const int64_t numbers[] = { s->o.method, s->o.seeds, s->o.rungs, s->o.reduce, s->o.folds };
     dt__put_text(t, ", \"settings\": [");
-    for (int i = 0; i < DT__COUNT_OF(numbers); i++) {
+    const int n = DT__COUNT_OF(numbers) - (s->o.folds == 0); /* as plans were before folds */
+    for (int i = 0; i < n; i++) {
         if (i > 0) dt__put_text(t, ", ");
         dt__put_integer(t, numbers[i]);
     }

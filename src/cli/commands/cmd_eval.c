@@ -25,7 +25,70 @@ static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
 
 /* ---- evaluating ----------------------------------------------------------------------------- */
 
-static void print_json(const dt_metrics *m)
+#define SHOWN 20 /* classes that a table shows */
+
+/* Of targets that are labels of examples; else `each` is NULL. */
+typedef struct class_rows {
+    dt_class_scores scores;
+    const dt_dataset *d;
+} class_rows;
+
+static const char *const rates[] = { "examples", "precision", "recall", "f1", "average_precision" };
+enum { RATES = sizeof rates / sizeof rates[0] };
+
+static void print_class(const class_rows *c, int64_t i)
+{
+    const double *each = (const double *)dt_data(c->scores.each) + i * RATES;
+    const char *name = dt_dataset_class_name(c->d, i);
+    fputs(i == 0 ? "{\"class\": " : ", {\"class\": ", stdout);
+    if (name != NULL) cli_json_string(name);
+    else printf("%lld", (long long)i);
+    for (int k = 0; k < RATES; k++) {
+        printf(", \"%s\": ", rates[k]);
+        cli_json_number(each[k]);
+    }
+    fputs("}", stdout);
+}
+
+static void print_classes_json(const class_rows *c)
+{
+    if (c->scores.each == NULL) return;
+    const double all[] = { c->scores.balanced_accuracy, c->scores.average_precision,
+                           c->scores.calibration_error };
+    static const char *const names[] = { "balanced_accuracy", "average_precision",
+                                         "calibration_error" };
+    for (int i = 0; i < 3; i++) {
+        printf(", \"%s\": ", names[i]);
+        cli_json_number(all[i]);
+    }
+    fputs(", \"classes\": [", stdout);
+    for (int64_t i = 0; i < dt_dim(c->scores.each, 0); i++) print_class(c, i);
+    fputs("]", stdout);
+}
+
+static void print_classes(const class_rows *c)
+{
+    if (c->scores.each == NULL) return;
+    cli_say("balanced_accuracy %.5f  average_precision %.5f  calibration_error %.5f",
+            c->scores.balanced_accuracy, c->scores.average_precision, c->scores.calibration_error);
+    const int64_t n = dt_dim(c->scores.each, 0);
+    cli_table t = { .form = "lrrrrr" };
+    cli_table_put(&t, "class");
+    for (int k = 0; k < RATES; k++) cli_table_put(&t, rates[k]);
+    for (int64_t i = 0; i < n && n <= SHOWN; i++) {
+        const double *each = (const double *)dt_data(c->scores.each) + i * RATES;
+        const char *name = dt_dataset_class_name(c->d, i);
+        if (name != NULL) cli_table_put(&t, name);
+        else cli_table_format(&t, "%lld", (long long)i);
+        for (int k = 0; k < RATES; k++) {
+            if (isnan(each[k])) cli_table_put(&t, "-");
+            else cli_table_format(&t, k == 0 ? "%.0f" : "%.4f", each[k]);
+        }
+    }
+    if (n <= SHOWN) cli_table_print(&t);
+}
+
+static void print_json(const dt_metrics *m, const class_rows *c)
 {
     for (int i = 0; i < m->n; i++) {
         printf("%s\"%s\": ", i == 0 ? "{" : ", ", m->metric[i]->name);
@@ -37,10 +100,11 @@ static void print_json(const dt_metrics *m)
         fputs(", \"tokens_per_s\": ", stdout);
         cli_json_number(m->tokens_per_s);
     }
+    print_classes_json(c);
     puts("}");
 }
 
-static void print_metrics(const dt_metrics *m)
+static void print_metrics(const dt_metrics *m, const class_rows *c)
 {
     const bool tokens = m->tokens_per_s > 0;
     cli_text l = { .used = 0 };
@@ -50,6 +114,7 @@ static void print_metrics(const dt_metrics *m)
     cli_text_add(&l, "examples %lld  %s/s %.0f", (long long)m->examples,
                  tokens ? "tokens" : "samples", tokens ? m->tokens_per_s : m->samples_per_s);
     cli_say("%s", l.text);
+    print_classes(c);
 }
 
 static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char *path)
@@ -72,12 +137,16 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
     meter_begin("eval", args->option[QUIET] != NULL);
-    dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL ? NULL : &outputs);
+    const bool labels = dt_dataset_target(test) == DT_TARGET_CLASS;
+    class_rows classes = { .d = test };
+    dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL && !labels ? NULL : &outputs);
     if (s == DT_OK && path != NULL) s = write_outputs(ctx, outputs, path);
+    if (s == DT_OK && labels) s = dt_class_scores_of(test, outputs, &classes.scores);
     dt_tensor_free(outputs);
     meter_end();
+    if (s == DT_OK) (args->option[JSON] != NULL ? print_json : print_metrics)(&metrics, &classes);
+    dt_tensor_free(classes.scores.each);
     if (s != DT_OK) return cli_fail_by(args, ctx);
-    (args->option[JSON] != NULL ? print_json : print_metrics)(&metrics);
     if (isfinite(metrics.loss)) return CLI_DONE;
     return cli_fail(args, CLI_NONFINITE, "%s: the loss is not finite: outputs are NaN or infinite",
                     args->words[0]);

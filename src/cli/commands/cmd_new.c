@@ -480,6 +480,9 @@ static void say_choices(const answers *a, const new_data *d, table *t, const cli
 {
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
     if (why->used > 0) cli_say("%s", why->text);
+    for (int i = 0; i < 2; i++) {
+        if (d->about[i].used > 0) cli_say("%s", d->about[i].text);
+    }
     if (t->header.used > 0) cli_say("%s", t->header.text);
     if (t->index.used > 0) cli_say("%s", t->index.text);
     if (t->types.used > 0) cli_table_print(&t->columns);
@@ -543,6 +546,7 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     int status = read_data(args, a, &d);
     if (status == CLI_DONE && d.columns) status = look_at_header(args, ctx, &d, &t);
     if (status == CLI_DONE) status = look_at_columns(args, ctx, &d, &t);
+    if (status == CLI_DONE && d.sounds) status = new_sounds_measure(args, ctx, &d);
     const char *usual = status == CLI_DONE && d.language ? "language" : "classification";
     if (status == CLI_DONE && d.columns && args->option[TASK] == NULL) {
         status = look_at_targets(args, ctx, &d, &usual, &why);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEEDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
+enum { SEEDS, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
 /* The last part of a key's path, or all of it where two keys end alike. */
 static const char *heading(const dt_sweep *s, int key)
@@ -121,7 +121,8 @@ static void print_results(const dt_sweep *s)
                         : "data.validation",
             apart ? "" : " they would be chosen apart from what they are shown on");
     if (o->seeds > 1) {
-        cli_say("mean ± standard deviation of the sample, %lld seeds each", (long long)o->seeds);
+        cli_say("mean ± standard deviation of the sample, %lld %s each", (long long)o->seeds,
+                o->folds > 0 ? "folds" : "seeds");
     }
     cli_say("%s/best.yaml: the recipe of %s", o->dir, dt_sweep_row_at(s, 0)->name);
     cli_say("%s/report.html: the best runs, side by side", o->dir);
@@ -154,16 +155,26 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
 
 int cli_sweep(const cli_args *args)
 {
-    int seeds = 0;
+    int seeds = 0, folds = 0;
     int status = cli_read_count(args, SEEDS, 100, &seeds);
+    if (status == CLI_DONE) status = cli_read_count(args, FOLDS, 100, &folds);
+    /* folds alone need no description */
+    const bool described = args->n_words > 1 && strchr(args->words[1], '=') == NULL;
+    if (status == CLI_DONE && !described && folds == 0) {
+        return cli_fail(args, CLI_USAGE, "expected FILE, which names keys and values, or --folds");
+    }
+    const int words = described ? 2 : 1;
     dt_ctx *ctx = NULL;
     if (status == CLI_DONE) status = cli_open(args, 0, &ctx);
     if (status != CLI_DONE) return status;
     const dt_sweep_source source = { .recipe = { .path = args->words[0],
-                                                 .overrides = args->words + 2,
-                                                 .n_overrides = args->n_words - 2 },
-                                     .path = args->words[1],
-                                     .seeds = seeds };
+                                                 .overrides = args->words + words,
+                                                 .n_overrides = args->n_words - words },
+                                     .path = described ? args->words[1] : "--folds",
+                                     .text = described ? NULL : "{}",
+                                     .bytes = described ? 0 : 2,
+                                     .seeds = seeds,
+                                     .folds = folds };
     dt_sweep *s;
     const dt_status read = dt_sweep_read(ctx, &source, &s);
     if (read == DT_OK) {

@@ -3,7 +3,7 @@
 #define DT__DATA_TABLES_H
 
 #include "data/tables/csv.h"
-#include "data/held_back.h"
+#include "data/splits/held_back.h"
 #include "data/data_options.h"
 #include "data/tables/tensor_names.h"
 

@@ -7,6 +7,7 @@
 #include "core/text/utf8.h"
 #include "data/files/array_file.h"
 #include "data/data_options.h"
+#include "data/splits/name_pattern.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -127,7 +128,7 @@ void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
     *names = (dt__tensor_names){ NULL, 0, 0 };
 }
 
-/* ---- labels by folders -------------------------------------------------------------------- */
+/* ---- labels by folders or names ---------------------------------------------------------- */
 
 /* The name of the folder that holds a file; of length 0 if it is not named. */
 static const char *folder_of(const char *path, size_t *n)
@@ -140,24 +141,33 @@ static const char *folder_of(const char *path, size_t *n)
     return begin;
 }
 
-static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, dt__words *classes, bool closed)
+static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, const char *pattern,
+                            dt__words *classes, bool closed)
 {
-    size_t n;
-    const char *folder = folder_of(name->path, &n);
-    name->label = dt__words_find(classes, folder, n);
+    size_t n = 0;
+    const char *label = name->path,
+               *what = pattern == NULL ? "its folder" : "the {label} of its name,";
+    if (pattern == NULL) label = folder_of(name->path, &n);
+    else if (!dt__name_field(pattern, name->path, "label", &label, &n)) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': its name is not of the form '%s' of "
+                       "data.file_names",
+                       name->path, pattern);
+    }
+    name->label = dt__words_find(classes, label, n);
     if (name->label >= 0) return DT_OK;
     if (n == 0 || closed) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': its folder '%.*s' is not a class%s; files lie in folders of their "
-                       "classes, or 'y' labels them",
-                       name->path, (int)(n < 64 ? n : 64), folder,
+                       "'%s': %s '%.*s' is not a class%s; files lie in folders of their "
+                       "classes, data.file_names has a {label}, or 'y' labels them",
+                       name->path, what, (int)(n < 64 ? n : 64), label,
                        closed ? " of the training data" : "");
     }
-    if (!dt__is_utf8_of(folder, n)) {
-        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': the name of its folder, its class, is not UTF-8",
-                       name->path);
+    if (!dt__is_utf8_of(label, n)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %s its class, is not UTF-8", name->path,
+                       pattern == NULL ? "the name of its folder," : what);
     }
-    name->label = dt__words_add(ctx, classes, folder, n);
+    name->label = dt__words_add(ctx, classes, label, n);
     return name->label < 0 ? DT_ERR_NOMEM : DT_OK;
 }
 
@@ -170,11 +180,12 @@ static int by_share(const void *a, const void *b)
     return x->label < y->label ? -1 : x->label > y->label;
 }
 
-dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words *classes)
+dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, const char *pattern,
+                                 dt__words *classes)
 {
     const bool closed = classes->n > 0;
     for (int64_t i = 0; i < names->n; i++) {
-        DT__TRY(find_label(ctx, &names->v[i], classes, closed));
+        DT__TRY(find_label(ctx, &names->v[i], pattern, classes, closed));
     }
     int64_t *to = dt__alloc_array(ctx, 2 * classes->n, sizeof *to), *count = to + classes->n;
     if (to == NULL) return DT_ERR_NOMEM;

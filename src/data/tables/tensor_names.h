@@ -6,7 +6,7 @@
 
 typedef struct dt__tensor_name {
     char *path;       /* with a ":part", if one was named */
-    int64_t label;    /* by its folder */
+    int64_t label;    /* by its folder or name */
     int64_t position; /* 2 j + 1 for file j of its class, */
     int64_t others;   /* of so many */
 } dt__tensor_name;
@@ -21,11 +21,13 @@ typedef struct dt__tensor_names {
 dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
                                const dt_strings *names, dt__tensor_names *out);
 
-/* Labels each file by the folder that holds it, and sorts files so that the first and the last of
+/* Labels each file by {label} of `pattern` in its name, without a pattern (NULL) by the folder that
+ * holds it, and sorts files so that the first and the last of
  * them hold every class in proportion, as folders of PNG files are. Folders become `classes` in
  * byte order of their names; if there are classes already, another folder is an error. Errors:
  * FORMAT, NOMEM. */
-dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, dt__words *classes);
+dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, const char *pattern,
+                                 dt__words *classes);
 
 void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names);
 

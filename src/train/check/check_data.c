@@ -1,6 +1,7 @@
 /* Checks of `data`, and of files that must exist. */
 #include "core/text/ending.h"
 #include "data/data_options.h"
+#include "data/splits/name_pattern.h"
 #include "io/gguf/gguf.h"
 #include "train/recipe/choices.h"
 #include "train/recipe/recipe.h"
@@ -66,10 +67,47 @@ static void check_tensors(dt_recipe *r)
                      "'data.layout' nhwc is of whole examples, and 'data.window' cuts "
                      "signals [time, channels]");
     }
-    if (split != NULL && d->split == DT_SPLIT_RECORDINGS && d->validation == 0 &&
-        !dt__is_bad(r, "data.validation")) {
-        dt__complain(r, split, "'data.split' cuts a share, but 'data.validation' is none");
+    if (split != NULL && d->split.by != DT_SPLIT_AUTO && d->validation == 0 && d->split.test == 0 &&
+        d->split.folds == 0 && !dt__has_bad(r, "data")) {
+        dt__complain(r, split,
+                     "'data.split' cuts a share, but 'data.validation' and 'data.split.test' are "
+                     "none");
     }
+}
+
+/* What data.split needs, and what replaces it. */
+static void check_split(dt_recipe *r)
+{
+    const dt_split_options *s = &r->options.data.split;
+    const bool keyed = s->by == DT_SPLIT_GROUP || s->by == DT_SPLIT_TIME;
+    dt__node *column = dt__given(r, "data.split.column"), *folds = dt__given(r, "data.split.folds");
+    dt__node *fold = dt__given(r, "data.split.fold"), *names = dt__given(r, "data.file_names");
+    dt__node *order = dt__given(r, "data.validation_order"), *test = dt__given(r, "data.test");
+    if (dt__has_bad(r, "data.split")) return;
+    const bool ordered = r->options.data.validation_order != DT_DATA_ORDER_AUTO;
+    if (order != NULL && ordered && s->by != DT_SPLIT_AUTO && s->by != DT_SPLIT_FILE) {
+        dt__complain(r, order, "'data.validation_order' is of 'data.split' auto and file");
+    }
+    if (column != NULL && !keyed) {
+        dt__complain(r, column, "'data.split.column' is of 'data.split.by' group and time");
+    }
+    if (folds != NULL && s->folds == 1) {
+        dt__complain(r, folds, "'data.split.folds' must be 0, or at least 2");
+    }
+    if (fold != NULL && s->fold >= dt__max_i64(1, s->folds)) {
+        dt__complain(r, fold, "'data.split.fold' must be below 'data.split.folds', %lld",
+                     (long long)s->folds);
+    }
+    if (s->folds > 0 && s->test > 0) {
+        dt__complain(r, folds, "'data.split' has folds and a test share; expected one of them");
+    }
+    if (test != NULL && (s->folds > 0 || s->test > 0)) {
+        dt__complain(r, test,
+                     "'data.test' names test data, and 'data.split' takes them from "
+                     "'data.train'; expected one of them");
+    }
+    const char *fault = names == NULL ? NULL : dt__name_pattern_fault(r->options.data.file_names);
+    if (fault != NULL) dt__complain(r, names, "'data.file_names': the pattern %s", fault);
 }
 
 static bool is_folder_format(int format) { return (DT__FOLDERS & DT__BIT(format)) != 0; }
@@ -280,6 +318,7 @@ void dt__recipe_check_data(dt_recipe *r)
     check_task(r);
     check_forms(r);
     check_tensors(r);
+    check_split(r);
     dt__recipe_check_columns(r);
     check_data(r);
     check_scaling(r);

@@ -69,6 +69,7 @@ static const struct {
       "prompts with completions" },
     { "data.split", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.validation_order", BY_FORMAT, DT__TENSORS, "tensors" },
+    { "data.file_names", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.layout", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.inputs", BY_FORMAT, DT__TENSORS, "tensors" },
@@ -151,6 +152,10 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path)
         if (strcmp(alone[i], path) == 0 && is_replaced(r, i)) return false;
     }
     if (strncmp(path, "data.columns", 12) == 0 && !dt__recipe_has_tables(r)) return false;
+    const int by = r->options.data.split.by;
+    if (strcmp(path, "data.validation_order") == 0 && by != DT_SPLIT_AUTO && by != DT_SPLIT_FILE) {
+        return false;
+    }
     return has_delta(r, path) && dt__rounding_applies(r, path);
 }
 

@@ -283,7 +283,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
     /* runs that were made before there was this key have held back the last examples */
-    if (r->saved && r->options.data.format == DT_DATA_TENSORS &&
+    if (r->saved && grafts->n == 0 && r->options.data.format == DT_DATA_TENSORS &&
         dt__node_at(r, "data.validation_order", NULL) == NULL) {
         r->options.data.validation_order = DT_DATA_ORDER_TIME;
     }

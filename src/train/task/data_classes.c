@@ -3,6 +3,7 @@
 #include "core/text/json.h"
 #include "core/text/number.h"
 #include "data/joined.h"
+#include "data/splits/leaks.h"
 #include "train/recipe/recipe.h"
 
 #include <stdio.h>
@@ -127,6 +128,9 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
     }
     if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
     if (s == DT_OK && read) s = compare_classes(&data, train != NULL, *validation, *test);
+    if (s == DT_OK && train != NULL && !r->only_quantizes) {
+        s = dt__say_leaks((const dt_dataset *const[]){ *train, *validation, *test });
+    }
     dt_model_data_free(r->ctx, &data);
     return s;
 }

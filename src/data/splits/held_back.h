@@ -1,0 +1,32 @@
+/* Which of the training examples are held back, to validate and to test. */
+#ifndef DT__DATA_HELD_BACK_H
+#define DT__DATA_HELD_BACK_H
+
+#include "data/arrays.h"
+#include "data/labels.h"
+
+/* A choice among n rows or recordings. */
+typedef struct dt__held_back {
+    uint8_t *part; /* [n]: 0 to train on, 1 to validate, 2 to test; NULL: nothing is chosen yet */
+    int64_t n;
+} dt__held_back;
+
+/* What data.split divides by: a group or a time of each row or recording, as a word. */
+typedef struct dt__split_keys {
+    int64_t *code;          /* [n]; NULL: nothing is known */
+    int64_t n;              /* rows, or */
+    bool of_recordings;     /* recordings */
+    const dt__words *words; /* lent */
+} dt__split_keys;
+
+/* Moves examples of *out[0] to out[1], o->validation of them, and to out[2], by o->split. What is
+ * chosen stays in `held`; where it is there already, it is used again. Errors: CONFIG, NOMEM. */
+dt_status dt__hold_back(const dt_data_options *o, const dt__split_keys *keys, dt__held_back *held,
+                        dt_dataset **const out[3]);
+void dt__held_back_free(dt_ctx *ctx, dt__held_back *held);
+
+/* time[i] becomes the place of word i in the order of time, [words->n]: numbers, or texts of one
+ * form that begin with YYYY-MM-DD. CONFIG, NOMEM. */
+dt_status dt__order_times(dt_ctx *ctx, const dt__words *words, int64_t *time);
+
+#endif
