@@ -13,6 +13,7 @@
 #include <detent/ptq.h>
 #include <detent/report.h>
 #include <detent/sweep.h>
+#include <detent/tables.h>
 #include <detent/text.h>
 #include <detent/train.h>
 

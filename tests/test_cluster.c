@@ -479,6 +479,7 @@ static bool is_left_out(const char *path)
         "data.format: ",
         "model.pack.",
         "data.split: ",
+        "data.columns.",
         "data.features.",
         "data.labels: ",
         "data.layout: nhwc",

@@ -89,8 +89,8 @@ static dt__csv reader(dt_ctx *ctx, const dt_csv_options *o, dt_target target)
     return (dt__csv){ .ctx = ctx, .options = o, .target = target };
 }
 
-/* Texts of key columns become codes, each word one in every file; they are no inputs unless they are
- * named. */
+/* Texts of key columns become codes, each word one in every file; they are inputs only where they
+ * are named. */
 START_TEST(keys_become_codes)
 {
     static const dt_csv_options options[] = {
@@ -131,9 +131,9 @@ END_TEST
 
 START_TEST(a_table)
 {
-    static const dt_csv_options o = {
-        true, { 2, { "c*", "a" } }, { 1, { "kind, of" } }, { 0, { NULL } }
-    };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 2, { "c*", "a" } },
+                                      .target = { 1, { "kind, of" } } };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
@@ -176,7 +176,9 @@ END_TEST
 /* Names end up in files that are UTF-8. */
 START_TEST(names_are_utf8)
 {
-    static const dt_csv_options o = { true, { 1, { "a" } }, { 1, { "kind" } }, { 0, { NULL } } };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 1, { "a" } },
+                                      .target = { 1, { "kind" } } };
     static const struct {
         const char *text, *words;
     } all[] = {
@@ -232,11 +234,11 @@ START_TEST(several_readings)
 {
     enum { READINGS = 5 };
     static const dt_csv_options o[READINGS] = {
-        { true, { 2, { "a", "c" } }, { 1, { "kind" } }, { 0, { NULL } } },
-        { true, { 1, { "b" } }, { 1, { "kind" } }, { 0, { NULL } } },
-        { true, { 2, { "a", "c" } }, { 2, { "b", "d" } }, { 0, { NULL } } },
-        { true, { 2, { "c", "a" } }, { 1, { "kind" } }, { 0, { NULL } } },
-        { true, { 1, { "*" } }, { 1, { "kind" } }, { 0, { NULL } } },
+        { .header = true, .inputs = { 2, { "a", "c" } }, .target = { 1, { "kind" } } },
+        { .header = true, .inputs = { 1, { "b" } }, .target = { 1, { "kind" } } },
+        { .header = true, .inputs = { 2, { "a", "c" } }, .target = { 2, { "b", "d" } } },
+        { .header = true, .inputs = { 2, { "c", "a" } }, .target = { 1, { "kind" } } },
+        { .header = true, .inputs = { 1, { "*" } }, .target = { 1, { "kind" } } },
     };
     static const dt_target target[READINGS] = { DT_TARGET_CLASS, DT_TARGET_CLASS, DT_TARGET_VALUES,
                                                 DT_TARGET_VALUES, DT_TARGET_VALUES };
@@ -279,7 +281,9 @@ END_TEST
  * are the numbers of its classes. */
 START_TEST(integers)
 {
-    static const dt_csv_options o = { false, { 0, { NULL } }, { 1, { "1" } }, { 0, { NULL } } };
+    static const dt_csv_options o = { .header = false,
+                                      .inputs = { 0, { NULL } },
+                                      .target = { 1, { "1" } } };
     static const int32_t y[2][3] = { { 1, 0, 1 }, { 10, 2, 10 } };
     dt_ctx *ctx = sample_context(1);
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
@@ -305,9 +309,9 @@ END_TEST
 START_TEST(many_rows)
 {
     enum { ROWS = 5000, COLUMNS = 7 };
-    static const dt_csv_options o = {
-        true, { 0, { NULL } }, { 2, { "c5", "c6" } }, { 0, { NULL } }
-    };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 0, { NULL } },
+                                      .target = { 2, { "c5", "c6" } } };
     dt_ctx *ctx = sample_context(1);
     FILE *f = fopen(path_of("m.csv"), "w");
     for (int c = 0; c < COLUMNS; c++)
@@ -359,7 +363,9 @@ START_TEST(refused)
         { "\n\r\n", DT_ERR_FORMAT, "an empty table" },
         { "", DT_ERR_FORMAT, "an empty table" },
     };
-    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } }, { 0, { NULL } } };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 2, { "a", "b" } },
+                                      .target = { 1, { "y" } } };
     dt_ctx *ctx = sample_context(1);
     for (int i = 0; i < DT__COUNT_OF(cases); i++) {
         dt__csv c = reader(ctx, &o, DT_TARGET_BITS);
@@ -369,7 +375,9 @@ START_TEST(refused)
         dt__csv_table_free(&t);
         dt__csv_free(&c);
     }
-    static const dt_csv_options both = { true, { 1, { "y" } }, { 1, { "y" } }, { 0, { NULL } } };
+    static const dt_csv_options both = { .header = true,
+                                         .inputs = { 1, { "y" } },
+                                         .target = { 1, { "y" } } };
     dt__csv c = reader(ctx, &both, DT_TARGET_BITS);
     dt__csv_table t;
     test_write_text(path_of("r.csv"), "y\n1\n");
@@ -391,7 +399,9 @@ static const char sample_text[] =
 
 static dt_status read_sample(dt_ctx *ctx, void *user)
 {
-    static const dt_csv_options o = { true, { 2, { "a", "b" } }, { 1, { "y" } }, { 0, { NULL } } };
+    static const dt_csv_options o = { .header = true,
+                                      .inputs = { 2, { "a", "b" } },
+                                      .target = { 1, { "y" } } };
     dt__csv c = reader(ctx, &o, DT_TARGET_CLASS);
     dt__csv_table t;
     dt_status status = dt__csv_read(&c, user, &t);

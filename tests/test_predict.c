@@ -708,6 +708,7 @@ Suite *test_predict_suite(void)
     tcase_add_test(all, imported_models_answer);
     tcase_add_test(all, tables_are_answered);
     tcase_add_test(all, columns_are_found_by_their_names);
+    tcase_add_test(all, tables_are_answered_as_csv);
     tcase_add_test(all, bits_are_answered);
     tcase_add_loop_test(all, answers_are_what_the_file_says, 0, sizeof said / sizeof *said);
     tcase_add_test(all, signals_are_answered);

@@ -66,6 +66,8 @@ typedef struct dt_column {
     const double *quantiles; /* in order; of equal ones the last counts */
     int64_t n_categories;    /* code 0 is unknown, word[i] has i + 1, missing (`code`) the last */
     const char *const *category;
+    int64_t n_words; /* texts that mean missing, besides an empty one, NA, NaN, null and ? */
+    const char *const *word;
 } dt_column;
 
 /* Columns in the order in which their numbers follow each other. */

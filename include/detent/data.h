@@ -3,6 +3,7 @@
 #ifndef DETENT_DATA_H
 #define DETENT_DATA_H
 
+#include <detent/columns.h>
 #include <detent/detent.h>
 #include <detent/keys.h>
 #include <detent/text.h>
@@ -220,6 +221,50 @@ typedef struct dt_join {
  * counts or recordings that differ, anomalies, a weight that is not above 0), NOMEM. */
 DT_API dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out);
 
+/* Form of a CSV file; 0: as its first rows show. */
+typedef enum dt_csv_separator {
+    DT_CSV_SEPARATOR_AUTO,
+    DT_CSV_COMMA,
+    DT_CSV_SEMICOLON,
+    DT_CSV_TAB,
+    DT_CSV_BAR
+} dt_csv_separator;
+typedef enum dt_csv_decimal {
+    DT_CSV_DECIMAL_AUTO,
+    DT_CSV_POINT,
+    DT_CSV_DECIMAL_COMMA
+} dt_csv_decimal;
+typedef enum dt_csv_thousands {
+    DT_CSV_THOUSANDS_AUTO,
+    DT_CSV_THOUSANDS_NONE,
+    DT_CSV_THOUSANDS_COMMA,
+    DT_CSV_THOUSANDS_POINT,
+    DT_CSV_THOUSANDS_QUOTE,
+    DT_CSV_THOUSANDS_SPACE
+} dt_csv_thousands;
+typedef enum dt_csv_encoding { /* auto: by the byte order mark, else UTF-8 */
+                               DT_CSV_ENCODING_AUTO,
+                               DT_CSV_UTF8,
+                               DT_CSV_LATIN1,
+                               DT_CSV_UTF16LE,
+                               DT_CSV_UTF16BE
+} dt_csv_encoding;
+typedef enum dt_csv_rows { DT_CSV_ROWS_REFUSE, DT_CSV_ROWS_SKIP } dt_csv_rows;
+
+/* A rule of data.columns.types: what the columns that it names become (dt_column). */
+typedef struct dt_column_rule {
+    dt_strings columns; /* names or patterns */
+    int type;           /* dt_column_type */
+    int missing;        /* dt_column_missing */
+    const char *fill;   /* missing: constant; NULL: none */
+    bool indicator, embedded;
+    int scale;          /* dt_column_scale */
+    int64_t most;       /* categories; 0: all */
+    const char *format; /* of a time */
+    dt_strings parts;   /* of a time; none: seconds */
+    dt_strings words;   /* that mean missing, besides those that always do */
+} dt_column_rule;
+
 /* Which columns of a CSV file are read. */
 typedef struct dt_csv_options {
     bool header;        /* the first line names the columns; else their names are 0, 1, ... */
@@ -229,6 +274,14 @@ typedef struct dt_csv_options {
     /* Of dt_model_data_open: names of columns, or patterns of those that the model does not read,
      * whose texts the dataset keeps. It has no recipe key. */
     dt_strings keep;
+    int separator; /* dt_csv_separator, and so on */
+    int decimal, thousands, encoding;
+    int rows;            /* dt_csv_rows: what happens to rows with other numbers of fields */
+    const char *comment; /* lines that begin with it are skipped; NULL: there are none */
+    dt_item_list types;  /* of dt_column_rule: the first that matches a column applies */
+    /* The columns of a model, lent, in place of `types`, which are fitted to data. It has no recipe
+     * key: evaluation sets it. NULL: none */
+    const dt_columns *fitted;
 } dt_csv_options;
 
 /* What the first row of a table is. */

@@ -129,8 +129,7 @@ void new_data_quote(cli_text *out, const char *text, size_t n)
     cli_text_add(out, "'");
 }
 
-/* "a,b" as ['a', 'b']. */
-static void add_list(cli_text *out, const char *text)
+void new_data_list(cli_text *out, const char *text)
 {
     cli_text_add(out, "[");
     for (bool first = true; *text != 0; first = false) {
@@ -149,10 +148,21 @@ bool new_data_is_table(const new_data *d)
 
 static void add_columns(const new_data *d, cli_text *out)
 {
-    cli_text_add(out, "  columns: {%starget: ", d->no_header ? "header: false, " : "");
-    add_list(out, d->target);
-    if (d->exclude != NULL) cli_text_add(out, ", exclude: %s", d->exclude);
-    cli_text_add(out, "}           # inputs: [...] chooses others\n");
+    const bool block = d->types != NULL || d->inputs != NULL || d->latin1;
+    const char *next = block ? "\n    " : ", ";
+    cli_text_add(out, block ? "  columns:\n    " : "  columns: {");
+    if (d->latin1) cli_text_add(out, "encoding: latin-1%s", next);
+    if (d->no_header) cli_text_add(out, "header: false%s", next);
+    cli_text_add(out, "target: ");
+    new_data_list(out, d->target);
+    if (d->exclude != NULL) cli_text_add(out, "%sexclude: %s", next, d->exclude);
+    if (!block) cli_text_add(out, "}           # inputs: [...] chooses others");
+    if (d->inputs != NULL) {
+        cli_text_add(out, "%sinputs: ", next);
+        new_data_list(out, d->inputs);
+    }
+    cli_text_add(out, "\n");
+    if (d->types != NULL) cli_text_add(out, "    types:\n%s", d->types);
 }
 
 static void add_files(const new_data *d, cli_text *out)
@@ -176,6 +186,11 @@ static void add_files(const new_data *d, cli_text *out)
         new_data_quote(out, d->target, strlen(d->target));
     }
     cli_text_add(out, "}\n");
+    if (d->test != NULL) {
+        cli_text_add(out, "  test: {x: [");
+        new_data_quote(out, d->test, strlen(d->test));
+        cli_text_add(out, "]}\n");
+    }
     if (d->channels_last) {
         cli_text_add(out,
                      "  layout: nhwc                 # [height, width, channels] in the file\n");

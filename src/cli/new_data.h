@@ -7,14 +7,17 @@
 #include "cli/print/text.h"
 
 typedef struct new_data {
-    const char *path;    /* a folder, a file, or the name of drawn data */
-    const char *task;    /* as `data.task`, or "language" */
-    const char *target;  /* of .csv columns "a,b", of arrays the file of targets; NULL: none */
-    const char *kind;    /* a short text about what was found; static */
-    double validation;   /* share of the examples that is held back */
-    int64_t context;     /* of texts: tokens */
-    const char *order;   /* data.validation_order of tables and arrays; NULL: not written */
-    bool no_header;      /* of a table: its first row is data */
+    const char *path;   /* a folder, a file, or the name of drawn data */
+    const char *task;   /* as `data.task`, or "language" */
+    const char *target; /* of .csv columns "a,b", of arrays the file of targets; NULL: none */
+    const char *kind;   /* a short text about what was found; static */
+    double validation;  /* share of the examples that is held back */
+    int64_t context;    /* of texts: tokens */
+    const char *order;  /* data.validation_order of tables and arrays; NULL: not written */
+    bool latin1;        /* of a table: it is not UTF-8 */
+    bool no_header;     /* of a table: its first row is data */
+    const char *inputs, *test; /* columns "a,b" that are inputs; a file of test data; or NULL */
+    const char *types;         /* lines of data.columns.types; NULL: none */
     const char *exclude; /* columns of a table that are no inputs, as a list of YAML; NULL: none */
     bool channels_last;  /* arrays [count, height, width, channels] */
     bool columns;        /* a table or arrays, which need `target` */
@@ -29,6 +32,18 @@ bool new_data_find(new_data *d);
 
 /* Whether d->path is a table. */
 bool new_data_is_table(const new_data *d);
+
+/* Decides what the columns of a table hold (new_columns.c): `types` become lines of a recipe, and
+ * `table` rows for people. `ignore`: columns "a,b" to leave out, or NULL. *in_time: a column has
+ * times that never fall. Errors of dt_table_look_at. */
+dt_status new_columns_decide(dt_ctx *ctx, new_data *d, const char *ignore, cli_text *types,
+                             cli_table *table, bool *in_time);
+
+/* Whether `name` is in a list "a,b". */
+bool new_columns_has(const char *list, const char *name);
+
+/* Adds "a,b" as ['a', 'b']. */
+void new_data_list(cli_text *out, const char *text);
 
 /* The block `data` for it. */
 void new_data_block(const new_data *d, cli_text *out);

@@ -6,6 +6,7 @@
 #include "data/arrays.h"
 #include "data/data_options.h"
 #include "data/signals/features.h"
+#include "data/tables/column_names.h"
 
 #include <string.h>
 
@@ -44,6 +45,25 @@ static dt_status make_features(const dt_data_options *o, dt_dataset **const out[
     return DT_OK;
 }
 
+/* Of typed columns only some numbers are measured; the others stay as they are. */
+static dt_status measure(const dt_dataset *d, double *mean, double *deviation)
+{
+    const dt_columns *columns = dt__array_fields(d);
+    DT__TRY(dt_dataset_measure(d, mean, deviation));
+    if (columns == NULL) return DT_OK;
+    const int64_t n = dt_columns_width(columns);
+    bool *measured = dt__alloc_array(d->ctx, n, sizeof *measured);
+    if (measured == NULL) return DT_ERR_NOMEM;
+    dt__columns_measured(columns, measured);
+    for (int64_t c = 0; c < n; c++) {
+        if (measured[c]) continue;
+        mean[c] = 0;
+        deviation[c] = 1;
+    }
+    dt__release(d->ctx, measured);
+    return DT_OK;
+}
+
 /* `checked`: all numbers are known to be finite. */
 static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3], bool checked)
 {
@@ -67,7 +87,7 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
     }
     /* numbers that f32 merges are refused before a constant channel is said, their effect */
     if (status == DT_OK && !checked) status = check_numbers(out, (*out[0])->count);
-    if (status == DT_OK && given[0]->n == 0) status = dt_dataset_measure(*out[0], mean, deviation);
+    if (status == DT_OK && given[0]->n == 0) status = measure(*out[0], mean, deviation);
     for (int i = 0; i < 3 && status == DT_OK; i++) {
         if (*out[i] != NULL) status = dt_dataset_standardize(*out[i], channels, mean, deviation);
     }

@@ -1,6 +1,7 @@
 /* `data:` of a recipe: its keys. */
 #include "data/data_options.h"
 
+#include "data/columns/columns.h"
 #include "data/signals/features.h"
 
 #define MOST_SHIFT 1024
@@ -92,6 +93,70 @@ static const dt_key files_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_column_rule, field)
+
+static const char *const missing[] = {
+    [DT_MISSING_REFUSED] = "error",     [DT_MISSING_MEAN] = "mean",
+    [DT_MISSING_MEDIAN] = "median",     [DT_MISSING_FREQUENT] = "frequent",
+    [DT_MISSING_CONSTANT] = "constant", [DT_MISSING_LAST] = "last",
+    [DT_MISSING_CODE] = "code",         NULL
+};
+static const char *const types[] = {
+    [DT_COLUMN_NUMBER] = "number",   [DT_COLUMN_CATEGORY] = "category",
+    [DT_COLUMN_BOOLEAN] = "boolean", [DT_COLUMN_TIME] = "time",
+    [DT_COLUMN_IGNORE] = "ignore",   NULL
+};
+static const char *const scales[] = { [DT_SCALE_NONE] = "none",
+                                      [DT_SCALE_LOG] = "log",
+                                      [DT_SCALE_ROBUST] = "robust",
+                                      [DT_SCALE_QUANTILE] = "quantile",
+                                      NULL };
+
+static const dt_key rule_keys[] = {
+    { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
+      .text = "names of columns, or patterns such as acc_*" },
+    { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
+      .text = "number; category: a word or integer of a list, one-hot; boolean: true/false, yes/no "
+              "and the like; time: a date or time, of which `parts` become numbers; ignore: no "
+              "input" },
+    { "missing", DT_KEY_CHOICE, AT(missing), .choices = missing, .fallback = "error",
+      .text = "what a field becomes that is empty, NA, NaN, null or ?: an error; mean, median or "
+              "most frequent value of the training rows; constant: `fill`; last: that of the row "
+              "above; code: of a category, one of its own" },
+    { "fill", DT_KEY_STRING, AT(fill), .text = "missing: constant: the value, as in the file" },
+    { "indicator", DT_KEY_BOOL, AT(indicator), .fallback = "false",
+      .text = "one more number: 1 where the field is missing" },
+    { "scale", DT_KEY_CHOICE, AT(scale), .choices = scales, .fallback = "none",
+      .text = "number v: log: sign(v) ln(1 + |v|); robust: (v - median) / distance of the "
+              "quartiles; quantile: its quantile among the training rows, -1 to 1" },
+    { "most", DT_KEY_INT, AT(most), .most = 65535, .fallback = "0",
+      .text = "category: the so many most frequent words, others are unknown; 0: all" },
+    { "embedded", DT_KEY_BOOL, AT(embedded), .fallback = "false",
+      .text = "category: one number, its code, in place of one-hot; 0 is unknown" },
+    { "format", DT_KEY_STRING, AT(format),
+      .text = "time: its form, as \"%d.%m.%Y %H:%M\"; absent: the forms of ISO 8601" },
+    { "parts", DT_KEY_STRINGS, AT(parts),
+      .text = "time: seconds (since the first of the training rows), hour, weekday, day, month, "
+              "year; of_day, of_week, of_year: sine and cosine; absent: seconds" },
+    { "words", DT_KEY_STRINGS, AT(words),
+      .text = "texts that mean missing, besides those that always do" },
+    { 0 },
+};
+
+static const dt_item_kind *rule_kind(int i)
+{
+    static const dt_item_kind kind = { "columns", "the type of columns", rule_keys,
+                                       sizeof(dt_column_rule) };
+    return i == 0 ? &kind : NULL;
+}
+
+static const char *const separators[] = { "auto", ",", ";", "tab", "|", NULL };
+static const char *const decimals[] = { "auto", ".", ",", NULL };
+static const char *const thousands[] = { "auto", "none", ",", ".", "'", "space", NULL };
+static const char *const encodings[] = { "auto", "utf-8", "latin-1", "utf-16le", "utf-16be", NULL };
+static const char *const rows[] = { "refuse", "skip", NULL };
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_csv_options, field)
 
 static const dt_key columns_keys[] = {
@@ -106,6 +171,24 @@ static const dt_key columns_keys[] = {
     { "exclude", DT_KEY_STRINGS, AT(exclude),
       .text = "columns that are not given to the model, such as the number of a row: names, or "
               "patterns" },
+    { "types", DT_KEY_ITEMS, AT(types), .kinds = rule_kind,
+      .text = "what columns hold and become; the first that names a column applies; columns "
+              "without are numbers that are never missing" },
+    { "separator", DT_KEY_CHOICE, AT(separator), .choices = separators, .fallback = "auto",
+      .text = "what separates fields; auto: as the first rows show" },
+    { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = decimals, .fallback = "auto",
+      .text = "the decimal sign; auto: a point where commas separate fields, else as the first "
+              "rows show" },
+    { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = thousands, .fallback = "auto",
+      .text = "what separates thousands; auto: none where commas separate fields, else as the "
+              "first rows show" },
+    { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = encodings, .fallback = "auto",
+      .text = "auto: utf-8, or utf-16 by its byte order mark" },
+    { "comment", DT_KEY_STRING, AT(comment),
+      .text = "lines that begin with this character are skipped" },
+    { "rows", DT_KEY_CHOICE, AT(rows), .choices = rows, .fallback = "refuse",
+      .text = "rows with another number of fields than the header: refuse, or skip them and say "
+              "how many" },
     { 0 },
 };
 

@@ -8,6 +8,7 @@
 #include "data/data_options.h"
 #include "data/index_column.h"
 #include "data/label_file.h"
+#include "data/tables/csv_types.h"
 #include "data/tables/tables.h"
 
 #include <string.h>
@@ -167,7 +168,8 @@ static dt_status add_array(part *p, const char *name)
 
 static dt_status add_table(part *p, const char *name, dt__csv_table *t)
 {
-    const piece x = { name, DT_ARRAY_F32, 2, { t->rows, p->all->csv->inputs.n }, t->x->data, 0 };
+    const int dtype = dt__csv_types_of(p->all->csv) == NULL ? DT_ARRAY_F32 : DT_ARRAY_F64;
+    const piece x = { name, dtype, 2, { t->rows, p->all->csv->inputs.n }, t->x->data, 0 };
     const dt__array_source source = { .storage = t->x };
     t->x = NULL;
     DT__TRY(dt__array_store_keep(p->store, name, source));
@@ -231,8 +233,9 @@ static dt_status read_files(part *p)
     }
     const dt__csv *csv = p->all->csv;
     p->store->is_table = tables;
-    if (tables && p->all->train == NULL && csv->x_of == NULL) DT__TRY(say_index(p));
-    if (tables && csv->options->header) {
+    const bool plain = tables && dt__csv_types_of(csv) == NULL;
+    if (plain && p->all->train == NULL && csv->x_of == NULL) DT__TRY(say_index(p));
+    if (plain && csv->options->header) {
         DT__TRY(dt__array_store_columns(p->store, (const char *const *)csv->inputs.word,
                                         csv->inputs.n));
     }
@@ -452,6 +455,18 @@ static dt_status open_part(part *p, dt_dataset **out)
 
 /* ---- all parts ---------------------------------------------------------------------------- */
 
+/* Typed columns are fitted to the training examples; then all parts become numbers. */
+static dt_status encode_types(opening *all, dt_dataset **const out[3])
+{
+    dt__csv_types *types = dt__csv_types_of(all->csv);
+    if (types == NULL) return DT_OK;
+    DT__TRY(dt__csv_types_fit(types, *out[0]));
+    for (int i = 0; i < 3; i++) {
+        if (*out[i] != NULL) DT__TRY(dt__csv_types_apply(types, (*out[i])->arrays));
+    }
+    return DT_OK;
+}
+
 static dt_status open_parts(opening *all, dt_dataset **const out[3])
 {
     const dt_data_options *o = all->o;
@@ -478,6 +493,7 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         all->train = *out[0];
     }
     if (o->validation > 0) DT__TRY(dt__hold_back(*out[0], o, &all->tables->held, out[1]));
+    DT__TRY(encode_types(all, out));
     return dt__arrays_finish(o, out);
 }
 

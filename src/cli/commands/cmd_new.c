@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DATA, TASK, TARGET, BITS, FLOAT }; /* options, as in main.c */
+enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST }; /* options, as in main.c */
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */
@@ -212,6 +212,8 @@ static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, c
 typedef struct table {
     char target[ANSWER];
     cli_text exclude, header, index; /* a list of YAML; lines of output */
+    cli_text types;                  /* of columns, as a recipe has them, and for people */
+    cli_table columns;
 } table;
 
 /* Columns of a table without a header have numbers: a target by its text in the first row becomes
@@ -266,10 +268,37 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
     return number_targets(args, d, &names, place, columns, t);
 }
 
+/* Finds out what the columns hold. */
+static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
+{
+    bool in_time = false;
+    const bool is_table = new_data_is_table(d);
+    static const int own[] = { INPUTS, IGNORE, TEST };
+    static const char *const names[] = { "--inputs", "--ignore", "--test" };
+    for (int i = 0; i < 3 && !is_table; i++) {
+        if (args->option[own[i]] == NULL) continue;
+        return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file", names[i], d->path,
+                        d->kind);
+    }
+    if (!is_table) return CLI_DONE;
+    d->inputs = args->option[INPUTS];
+    d->test = args->option[TEST];
+    const dt_status s =
+        new_columns_decide(ctx, d, args->option[IGNORE], &t->types, &t->columns, &in_time);
+    if (s != DT_OK) return cli_fail_file(args, ctx);
+    if (t->types.used + 1 >= sizeof t->types.text) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s: too many columns have types; --inputs chooses some of them", d->path);
+    }
+    if (t->types.used > 0) d->types = t->types.text;
+    if (in_time) d->order = "time";
+    return CLI_DONE;
+}
+
 /* Leaves out the columns that number the rows. */
 static void leave_out_index(const dt_target_look *look, new_data *d, table *t)
 {
-    if (look->index.n == 0) return;
+    if (look->index.n == 0 || d->inputs != NULL) return;
     for (int i = 0; i < look->index.n; i++) {
         cli_text_add(&t->exclude, i == 0 ? "[" : ", ");
         new_data_quote(&t->exclude, look->index.v[i], strlen(look->index.v[i]));
@@ -447,12 +476,13 @@ static int check_recipe(const cli_args *args, const answers *a, const cli_text *
 }
 
 /* Says what was decided, and how to choose otherwise. */
-static void say_choices(const answers *a, const new_data *d, const table *t, const cli_text *why)
+static void say_choices(const answers *a, const new_data *d, table *t, const cli_text *why)
 {
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
     if (why->used > 0) cli_say("%s", why->text);
     if (t->header.used > 0) cli_say("%s", t->header.text);
     if (t->index.used > 0) cli_say("%s", t->index.text);
+    if (t->types.used > 0) cli_table_print(&t->columns);
     cli_text unread = { .used = 0 };
     new_data_unread(d, &unread);
     if (unread.used > 0 && d->images) {
@@ -490,6 +520,12 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
         add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
     }
     dt_dataset_free(train);
+    if (status == CLI_DONE && out.used + 1 >= sizeof out.text) {
+        status = cli_fail(args, CLI_USAGE,
+                          "%s: too many columns for a recipe; --inputs chooses "
+                          "some of them",
+                          d->path);
+    }
     if (status == CLI_DONE) status = check_recipe(args, a, &out);
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
     if (status != CLI_DONE) return status;
@@ -506,6 +542,7 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     cli_text why = { .used = 0 };
     int status = read_data(args, a, &d);
     if (status == CLI_DONE && d.columns) status = look_at_header(args, ctx, &d, &t);
+    if (status == CLI_DONE) status = look_at_columns(args, ctx, &d, &t);
     const char *usual = status == CLI_DONE && d.language ? "language" : "classification";
     if (status == CLI_DONE && d.columns && args->option[TASK] == NULL) {
         status = look_at_targets(args, ctx, &d, &usual, &why);
@@ -514,7 +551,9 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     if (strcmp(a->task, usual) != 0) why.used = 0; /* chosen otherwise */
     if (status == CLI_DONE) status = read_bits(args, a);
     if (status == CLI_DONE) status = read_file(args, a);
-    return status == CLI_DONE ? make(args, ctx, a, &d, &t, &why) : status;
+    if (status == CLI_DONE) status = make(args, ctx, a, &d, &t, &why);
+    cli_table_free(&t.columns);
+    return status;
 }
 
 int cli_new(const cli_args *args)

@@ -1,5 +1,5 @@
-/* A field of a row, read from its text: the same in every locale. An empty text is a missing one.
- * Numbers are rounded to the nearest double; words of a boolean are read in any case. */
+/* A field of a row, read from its text: the same in every locale. Numbers are rounded to
+ * the nearest double; words of a boolean, and those that mean missing, are read in any case. */
 #include "data/columns/columns.h"
 #include "data/tables/decimal.h"
 
@@ -45,6 +45,18 @@ static dt_status parse_boolean(dt_ctx *ctx, const char *text, size_t n, double *
                   "is not a boolean; expected false/true, no/yes, off/on, f/t, n/y or 0/1");
 }
 
+bool dt__column_is_missing(const dt_column *c, const char *text, size_t n)
+{
+    static const char *const words[] = { "", "na", "nan", "null", "?" };
+    for (int i = 0; i < DT__COUNT_OF(words); i++) {
+        if (is_word(words[i], text, n)) return true;
+    }
+    for (int64_t i = 0; i < c->n_words; i++) {
+        if (strlen(c->word[i]) == n && memcmp(c->word[i], text, n) == 0) return true;
+    }
+    return false;
+}
+
 static double code_of(const dt_column *c, const char *text, size_t n)
 {
     for (int64_t i = 0; i < c->n_categories; i++) {
@@ -60,7 +72,7 @@ dt_status dt_column_parse(dt_ctx *ctx, const dt_column *c, const char *text, siz
 {
     DT__NEED4(ctx, ctx, c, text, out);
     out->number = (double)NAN;
-    if (n == 0) return DT_OK;
+    if (dt__column_is_missing(c, text, n)) return DT_OK;
     switch (c->type) {
     case DT_COLUMN_NUMBER: return parse_number(ctx, text, n, &out->number);
     case DT_COLUMN_BOOLEAN: return parse_boolean(ctx, text, n, &out->number);

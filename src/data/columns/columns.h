@@ -21,6 +21,8 @@ static inline int64_t dt__column_codes(const dt_column *c)
 {
     return 1 + c->n_categories + (c->missing == DT_MISSING_CODE);
 }
+/* Whether a text without blanks at its ends means a missing field. */
+bool dt__column_is_missing(const dt_column *c, const char *text, size_t n);
 /* Whether a missing field becomes `fill`. */
 static inline bool dt__column_fills_in(const dt_column *c)
 {

@@ -51,13 +51,10 @@ static const dt_key keys[] = {
 
 /* ---- what a column may be -------------------------------------------------------------------- */
 
-static bool are_words(const dt_column *c)
+static bool are_words(const char *const *word, int64_t n)
 {
-    bool good = c->n_categories >= 0 && c->n_categories <= DT__MOST_COLUMNS &&
-                (c->n_categories == 0 || c->category != NULL);
-    for (int64_t i = 0; good && i < c->n_categories; i++) {
-        good = c->category[i] != NULL && dt__is_utf8(c->category[i]);
-    }
+    bool good = n >= 0 && n <= DT__MOST_COLUMNS && (n == 0 || word != NULL);
+    for (int64_t i = 0; good && i < n; i++) good = word[i] != NULL && dt__is_utf8(word[i]);
     return good;
 }
 
@@ -88,6 +85,7 @@ const char *dt__column_fault(const dt_column *c)
     const bool mean = c->missing == DT_MISSING_MEAN || c->missing == DT_MISSING_MEDIAN;
     const bool named = c->name != NULL && *c->name != 0 && dt__is_utf8(c->name);
     if (!named) return "must have a name, in UTF-8";
+    if (!are_words(c->word, c->n_words)) return "has words that are not UTF-8";
     if (c->type < 0 || c->type > DT_COLUMN_IGNORE) return "has an unknown type";
     if (c->type == DT_COLUMN_IGNORE) return NULL;
     if (c->scale < 0 || c->scale > DT_SCALE_QUANTILE) return "has an unknown scale";
@@ -105,7 +103,7 @@ const char *dt__column_fault(const dt_column *c)
     if (c->missing == DT_MISSING_CODE && !category) return "has a code, which is of categories";
     if (mean && category) return "has a mean or median, which categories do not have";
     if (c->embedded && !category) return "is embedded, which is of categories";
-    if (category && (!are_words(c) || dt__column_codes(c) < 2)) {
+    if (category && (!are_words(c->category, c->n_categories) || dt__column_codes(c) < 2)) {
         return "must have from 1 to 65536 categories, in UTF-8";
     }
     if (time && (c->parts == 0 || c->parts >> DT__TIME_PARTS != 0)) {
@@ -182,7 +180,14 @@ static void put_column(dt__chars *t, const dt_column *c)
         dt__put_comma(t, &first);
         dt__put_quoted(t, c->category[i]);
     }
-    dt__put_text(t, c->n_categories > 0 ? "]}" : "}");
+    if (c->n_categories > 0) dt__put_text(t, "]");
+    first = true;
+    if (c->n_words > 0) begin_list(t, "words");
+    for (int64_t i = 0; i < c->n_words; i++) {
+        dt__put_comma(t, &first);
+        dt__put_quoted(t, c->word[i]);
+    }
+    dt__put_text(t, c->n_words > 0 ? "]}" : "}");
 }
 
 void dt__columns_put(dt__chars *t, const dt_columns *c)
@@ -241,6 +246,9 @@ static dt_status read_field(dt__json *j, void **blocks, const char *name, dt_col
     }
     if (strcmp(name, "categories") == 0) {
         return dt__json_values(j, blocks, true, &c->n_categories, (const void **)&c->category);
+    }
+    if (strcmp(name, "words") == 0) {
+        return dt__json_values(j, blocks, true, &c->n_words, (const void **)&c->word);
     }
     for (const dt_key *key = keys; key->name != NULL; key++) {
         if (strcmp(key->name, name) == 0) return dt__json_value(j, key, c);

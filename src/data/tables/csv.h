@@ -6,6 +6,8 @@
 #include "data/labels.h"
 #include "data/tables/merging.h"
 
+typedef struct dt__csv_types dt__csv_types;
+
 /* What is read of all files of a dataset: the first one that is read decides which columns. */
 typedef struct dt__csv {
     dt_ctx *ctx;
@@ -16,6 +18,7 @@ typedef struct dt__csv {
      * are inputs only where `inputs` names them. */
     dt__words keys;
     dt__words *key_words; /* [keys.n]: the texts of each; a code is the number of a word */
+    dt__csv_types *types; /* of its own inputs; NULL: they are numbers as they are (csv_types.h) */
     dt__labels labels;
     bool names_given;  /* `inputs` are those of a model */
     bool finds_header; /* a first row of numbers is no header */
@@ -29,7 +32,7 @@ typedef struct dt__csv {
 /* What one file gave. */
 typedef struct dt__csv_table {
     int64_t rows;
-    dt__storage *x;   /* f32 [rows, inputs], with room for more */
+    dt__storage *x;   /* f32 [rows, inputs], with room for more; of typed inputs raw f64 */
     dt__storage *y;   /* i32 [rows], classes or numbers; or f32 [rows, targets] */
     dt__storage *key; /* i32 [rows, keys]: codes; NULL: there are no keys */
 } dt__csv_table;

@@ -1,6 +1,6 @@
 /* Fields of CSV files, and which columns are read: the names of the first line are matched with
  * those that are wanted. */
-#include "data/tables/csv_reader.h"
+#include "data/tables/csv_types.h"
 
 #include "core/text/glob.h"
 #include "core/text/json.h"
@@ -28,6 +28,15 @@ dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const 
                    named ? r->name[r->column] : "", named ? "')" : "", dt__shown(text, shown), why);
 }
 
+const char dt__csv_not_utf8[] = "is not UTF-8; data.columns.encoding: latin-1 reads it";
+
+const char *dt__csv_no_number(const dt__csv_reader *r)
+{
+    return r->decimal == '.' ? "is not a number; data.columns.types has types for others, as "
+                               "{columns: NAME, type: category}"
+                             : "is not a number with a decimal comma (data.columns.decimal)";
+}
+
 /* Takes a field that begins with a quote. Doubled quotes inside become one. */
 static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
 {
@@ -47,7 +56,7 @@ static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
     }
     f->n = (size_t)(to - f->text);
     r->at++;
-    while (r->at < r->end && dt__csv_is_blank(*r->at)) r->at++;
+    while (r->at < r->end && dt__csv_is_blank(r, *r->at)) r->at++;
     return dt__csv_ends_field(r, r->at)
                ? DT_OK
                : dt__csv_refuse(r, f, "is followed by text behind its quote");
@@ -55,19 +64,18 @@ static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
 
 dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f)
 {
-    while (r->at < r->end && dt__csv_is_blank(*r->at)) r->at++;
+    while (r->at < r->end && dt__csv_is_blank(r, *r->at)) r->at++;
     if (r->at < r->end && *r->at == '"') return take_quoted(r, f);
     *f = (dt__csv_field){ r->at, 0 };
     while (!dt__csv_ends_field(r, r->at)) r->at++;
     f->n = (size_t)(r->at - f->text);
-    while (f->n > 0 && dt__csv_is_blank(f->text[f->n - 1])) f->n--;
+    while (f->n > 0 && dt__csv_is_blank(r, f->text[f->n - 1])) f->n--;
     return DT_OK;
 }
 
-/* After a field: skips a comma, or the end of the line. */
 bool dt__csv_is_last(dt__csv_reader *r)
 {
-    if (r->at < r->end && *r->at == ',') {
+    if (r->at < r->end && *r->at == r->separator) {
         r->at++;
         return false;
     }
@@ -80,7 +88,7 @@ bool dt__csv_is_last(dt__csv_reader *r)
 
 static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
 {
-    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
+    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, dt__csv_not_utf8);
     if (r->n == MOST_COLUMNS)
         return dt__csv_refuse(r, f, "is a column too many: expected at most 65536");
     DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->room));
@@ -173,8 +181,8 @@ static const char *list_names(char *const *name, int64_t n, char text[DT__CSV_LI
 const char *dt__csv_advice(const dt__csv_reader *r)
 {
     if (!r->c[0]->options->header) return "";
-    if (r->n == 1 && strpbrk(r->name[0], ";\t|") != NULL) {
-        return "; its fields are separated by another character, but a comma is expected";
+    if (r->n == 1 && strpbrk(r->name[0], ",;\t|") != NULL) {
+        return "; its fields are separated by another character than data.columns.separator says";
     }
     return are_numbers(r->name, r->n) ? "; its first row consists of numbers, as of a file without "
                                         "a header (data.columns.header: false)"
@@ -194,10 +202,11 @@ static bool is_excluded(const dt__csv *c, const char *name)
     const dt_strings *patterns = &c->options->exclude;
     int i = 0;
     while (i < patterns->n && !dt__glob_match(patterns->v[i], name)) i++;
-    return i < patterns->n;
+    const dt_column_rule *rule = dt__csv_rule_of(c->options, name);
+    return i < patterns->n || (rule != NULL && rule->type == DT_COLUMN_IGNORE);
 }
 
-/* Every name that is excluded must be there: a wrong one would leave the column in. */
+/* Every name that is excluded or has a rule must be there: a wrong one would do nothing. */
 static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
 {
     const dt_strings *patterns = &c->options->exclude;
@@ -205,6 +214,14 @@ static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
         int64_t k = 0;
         while (k < r->n && !dt__glob_match(patterns->v[i], r->name[k])) k++;
         if (k == r->n) return no_column(r, "exclude", patterns->v[i]);
+    }
+    for (int64_t i = 0; i < c->options->types.n; i++) {
+        const dt_column_rule *rule = c->options->types.v[i].options;
+        for (int p = 0; p < rule->columns.n; p++) {
+            int64_t k = 0;
+            while (k < r->n && !dt__glob_match(rule->columns.v[p], r->name[k])) k++;
+            if (k == r->n) return no_column(r, "types", rule->columns.v[p]);
+        }
     }
     return DT_OK;
 }
@@ -409,6 +426,7 @@ dt_status dt__csv_take_columns(dt__csv_reader *r)
     for (int k = 0; k < r->n_c; k++) {
         DT__TRY(choose_kept(r, r->c[k]));
         if (r->c[k]->inputs.n == 0) DT__TRY(choose_columns(r, r->c[k]));
+        if (r->c[k]->x_of == NULL) DT__TRY(dt__csv_types_begin(r->c[k]));
         DT__TRY(take_places(r, k));
     }
     if (r->n_places > 0) {

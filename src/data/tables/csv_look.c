@@ -2,16 +2,13 @@
  * has a number in every column whose next rows are numbers. It may be one all the same where these
  * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or
  * where most are far outside of the range below them, as years are. */
-#include "core/text/byte_mark.h"
 #include "data/tables/csv_reader.h"
 #include "data/tables/decimal.h"
-#include "data/input.h"
 #include "data/value_text.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
 #define ROWS 64 /* that are looked at */
 
 static bool is_number(const char *text, size_t n)
@@ -46,7 +43,7 @@ static bool read_number(const char *text, size_t n, double *out)
 {
     dt__decimal d;
     if (!is_number(text, n)) return false;
-    while (n > 0 && dt__csv_is_blank(*text)) text++, n--;
+    while (n > 0 && (*text == ' ' || *text == '\t')) text++, n--;
     dt__decimal_read(text, text + n, &d);
     *out = d.exact.value;
     return true;
@@ -129,23 +126,16 @@ dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, in
     DT__NEED(ctx, out);
     static const dt_csv_options header = { .header = true };
     dt__csv csv = { .ctx = ctx, .options = &header }, *one = &csv;
-    uint8_t *text;
-    size_t bytes, mark = 0;
     *columns = 0;
     *out = DT_ROW_NAMES;
     for (int i = 0; i < names->n; i++) place[i] = -1;
-    DT__TRY(dt__input_all(ctx, path, MOST_BYTES, &text, &bytes));
-    dt_status s = dt__skip_mark(ctx, path, (const char *)text, bytes, &mark);
-    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path, .line = 1 };
-    r.at = (char *)text + mark;
-    r.end = (char *)text + bytes;
+    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path };
+    dt_status s = dt__csv_open(&r);
     while (r.at < r.end && (*r.at == '\r' || *r.at == '\n')) r.at++;
     if (s == DT_OK && r.at < r.end) s = dt__csv_read_names(&r);
     if (s == DT_OK) find(&r, names, place);
     if (s == DT_OK && r.n > 0) s = decide(&r, out);
     *columns = r.n;
-    for (int64_t i = 0; i < r.n; i++) dt__release(ctx, r.name[i]);
-    dt__release(ctx, r.name);
-    dt__release(ctx, text);
+    dt__csv_close_reader(&r);
     return s;
 }

@@ -1,20 +1,18 @@
-/* Reads tables in CSV files. Commas separate fields; a field in quotes may hold commas, ends of
- * lines and doubled quotes; lines end in LF or CR LF; a byte order mark and blank lines are
- * skipped. Numbers are read where they are, other fields are skipped. */
-#include "data/tables/csv_reader.h"
+/* Reads tables in CSV files. A separator ends fields; a field in quotes may hold separators, ends
+ * of lines and doubled quotes; lines end in LF or CR LF; a byte order mark and blank lines are
+ * skipped. Numbers are read where they are, other fields are skipped. Errors of fields do not end
+ * the reading: a file shows all of them, up to DT__CSV_FAULTS. */
+#include "data/tables/csv_types.h"
 
-#include "core/text/byte_mark.h"
 #include "core/text/json.h"
 #include "core/text/number.h"
 #include "core/pace.h"
 #include "core/text/utf8.h"
 #include "data/tables/decimal.h"
-#include "data/input.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
 #define FIRST_ROWS 1024 /* room that is made first */
 
 /* ---- values ------------------------------------------------------------------------------- */
@@ -22,16 +20,27 @@
 /* The number of a whole field. */
 static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__decimal *out)
 {
-    const char *end = f->text + f->n, *at = f->text;
-    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a number");
-    while (at < end && dt__csv_is_blank(*at)) at++;
+    char plain[DT__CSV_NUMBER];
+    const char *at = f->text, *end = at + f->n;
+    if (f->n == 0)
+        return dt__csv_refuse(
+            r, f, "is empty; expected a number; data.columns.types says what missing ones become");
+    if (!r->is_plain) {
+        size_t n;
+        if (!dt__csv_plain_number(r, f, plain, &n))
+            return dt__csv_refuse(r, f, dt__csv_no_number(r));
+        at = plain;
+        end = plain + n;
+    }
+    while (at < end && dt__csv_is_blank(r, *at)) at++;
     at = dt__decimal_read(at, end, out);
-    while (at != NULL && at < end && dt__csv_is_blank(*at)) at++;
+    while (at != NULL && at < end && dt__csv_is_blank(r, *at)) at++;
     const bool comma = at != NULL && at < end && *at == ',' && at + 1 < end;
     if (at != end) {
         return dt__csv_refuse(r, f,
-                              comma ? "is not a number: a decimal point is expected, not a comma"
-                                    : "is not a number");
+                              comma ? "is not a number: a decimal point is expected, not a comma "
+                                      "(data.columns.decimal)"
+                                    : dt__csv_no_number(r));
     }
     return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
@@ -39,7 +48,7 @@ static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__
 /* Reads a number; most end where their field does. */
 static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 {
-    const char *after = dt__decimal_read(r->at, r->end, out);
+    const char *after = r->is_plain ? dt__decimal_read(r->at, r->end, out) : NULL;
     if (after != NULL && dt__csv_ends_field(r, after) && !out->too_large) {
         r->at += after - r->at;
         return DT_OK;
@@ -54,7 +63,7 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
 {
     if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a class");
     if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
-        return dt__csv_refuse(r, f, "is not UTF-8");
+        return dt__csv_refuse(r, f, dt__csv_not_utf8);
     }
     switch (dt__labels_add(r->ctx, &c->labels, f->text, f->n, out)) {
     case DT__LABEL_GOOD: return DT_OK;
@@ -111,7 +120,7 @@ static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, con
 static dt_status put_key(const dt__csv_reader *r, const dt__csv_place *p, const dt__csv_field *f)
 {
     dt__csv *c = r->c[p->table];
-    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, "is not UTF-8");
+    if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, dt__csv_not_utf8);
     const int64_t code = dt__words_add(r->ctx, &c->key_words[p->number], f->text, f->n);
     if (code < 0) return DT_ERR_NOMEM;
     if (code > INT32_MAX) return dt__csv_refuse(r, f, "is one text too many");
@@ -120,12 +129,17 @@ static dt_status put_key(const dt__csv_reader *r, const dt__csv_place *p, const 
     return DT_OK;
 }
 
-static bool is_text(const dt__csv_reader *r, const dt__csv_place *p)
+static bool is_typed(const dt__csv_reader *r, const dt__csv_place *p)
 {
-    return p->role == DT__CSV_KEY || is_class(r, p);
+    return p->role == DT__CSV_INPUT && r->c[p->table]->types != NULL;
 }
 
-/* A column that is a class or a key somewhere, read as text. */
+static bool is_text(const dt__csv_reader *r, const dt__csv_place *p)
+{
+    return p->role == DT__CSV_KEY || is_class(r, p) || is_typed(r, p);
+}
+
+/* A column that is a class, a key or typed somewhere, read as text. */
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__csv_field f;
@@ -134,6 +148,10 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
     for (int64_t i = 0; i < n; i++) {
         if (p[i].role == DT__CSV_KEY) {
             DT__TRY(put_key(r, &p[i], &f));
+            continue;
+        }
+        if (is_typed(r, &p[i])) {
+            DT__TRY(dt__csv_put_typed(r, &p[i], &f));
             continue;
         }
         if (is_class(r, &p[i])) {
@@ -167,9 +185,9 @@ static dt_status skip_field(dt__csv_reader *r)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each)
+static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each, size_t size)
 {
-    const int64_t dims[] = { r->rows_room, each, (int64_t)sizeof(float) };
+    const int64_t dims[] = { r->rows_room, each, (int64_t)size };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
     dt__storage *larger = dt__storage_create(r->ctx, (uint64_t)bytes);
@@ -185,9 +203,11 @@ static dt_status make_room(dt__csv_reader *r)
     if (r->rows < r->rows_room) return DT_OK;
     r->rows_room = r->rows_room == 0 ? FIRST_ROWS : 2 * r->rows_room;
     for (int k = 0; k < r->n_c; k++) {
-        if (r->c[k]->x_of == NULL) DT__TRY(grow(r, &r->out[k].x, r->c[k]->inputs.n));
-        if (r->c[k]->y_of == NULL) DT__TRY(grow(r, &r->out[k].y, r->c[k]->targets.n));
-        if (r->c[k]->keys.n > 0) DT__TRY(grow(r, &r->out[k].key, r->c[k]->keys.n));
+        const dt__csv *c = r->c[k];
+        const size_t one = c->types == NULL ? sizeof(float) : sizeof(double);
+        if (c->x_of == NULL) DT__TRY(grow(r, &r->out[k].x, c->inputs.n, one));
+        if (c->y_of == NULL) DT__TRY(grow(r, &r->out[k].y, c->targets.n, sizeof(float)));
+        if (c->keys.n > 0) DT__TRY(grow(r, &r->out[k].key, c->keys.n, sizeof(int32_t)));
     }
     return DT_OK;
 }
@@ -199,6 +219,22 @@ static dt_status wrong_count(const dt__csv_reader *r, int64_t n, const char *the
                    dt__csv_advice(r));
 }
 
+/* Keeps the message of an error of a field or row, so that reading goes on; FORMAT: there are too
+ * many. */
+static dt_status note(dt__csv_reader *r, dt_status s)
+{
+    if (s != DT_ERR_FORMAT) return s;
+    char *text = dt__copy_string(r->ctx, dt_error(r->ctx));
+    if (text == NULL) return DT_ERR_NOMEM;
+    r->fault[r->n_faults++] = text;
+    return r->n_faults < DT__CSV_FAULTS ? DT_OK : DT_ERR_FORMAT;
+}
+
+static void skip_to(dt__csv_reader *r, const char *at)
+{
+    for (; r->at < at; r->at++) r->line += *r->at == '\n';
+}
+
 static dt_status read_row(dt__csv_reader *r)
 {
     DT__TRY(make_room(r));
@@ -206,31 +242,56 @@ static dt_status read_row(dt__csv_reader *r)
     const int64_t line = r->line;
     bool last = false;
     for (r->column = 0; !last; r->column++) {
-        if (r->column == r->n) return wrong_count(r, r->n, "more than ");
+        if (r->column == r->n) {
+            const char *past = r->at;
+            DT__TRY(note(r, wrong_count(r, r->n, "more than ")));
+            dt__csv_count_fields(r, r->separator, &past);
+            skip_to(r, past);
+            dt__csv_is_last(r);
+            break;
+        }
         const dt__csv_place *const first = p;
         while (p < end && p->column == r->column) p++;
-        DT__TRY(p == first ? skip_field(r) : read_value(r, first, p - first));
+        const dt_status s = p == first ? skip_field(r) : read_value(r, first, p - first);
+        if (s != DT_OK) DT__TRY(note(r, s));
+        while (s != DT_OK && !dt__csv_ends_field(r, r->at)) r->at++;
         last = dt__csv_is_last(r);
     }
     if (r->column < r->n) {
+        const int64_t past = r->line;
         r->line = line;
-        return wrong_count(r, r->column, "");
+        DT__TRY(note(r, wrong_count(r, r->column, "")));
+        r->line = past;
     }
     r->line++;
     r->rows++;
     return DT_OK;
 }
 
-/* Skips lines without a character; false at the end. */
-static bool has_row(dt__csv_reader *r)
+/* Leaves a row out that has another number of fields. */
+static bool leaves_out(dt__csv_reader *r)
 {
-    while (r->at < r->end) {
-        if (*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n') r->at++;
-        else if (*r->at != '\n') return true;
-        r->at++;
-        r->line++;
+    const char *at = r->at;
+    if (r->c[0]->options->rows != DT_CSV_ROWS_SKIP) return false;
+    if (dt__csv_count_fields(r, r->separator, &at) == r->n) return false;
+    if (r->left_out++ == 0) r->first_left_out = r->line;
+    skip_to(r, at);
+    r->at += r->at < r->end;
+    r->line++;
+    return true;
+}
+
+/* All errors of the file: the last ones in lines of their own, the first as the error. */
+static dt_status refuse_all(const dt__csv_reader *r)
+{
+    char count[64] = "";
+    if (r->n_faults == 0) return DT_OK;
+    for (int i = 1; i < r->n_faults; i++) dt__say(r->ctx, "%s", r->fault[i]);
+    if (r->n_faults > 1) {
+        snprintf(count, sizeof count, " (the first of %s%d errors in this file)",
+                 r->n_faults == DT__CSV_FAULTS ? "at least " : "", r->n_faults);
     }
-    return false;
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "%s%s", r->fault[0], count);
 }
 
 /* Files of a part follow each other. */
@@ -247,22 +308,25 @@ static dt_status begin_merging(const dt__csv_reader *r, dt__csv *c)
 
 static dt_status read_text(dt__csv_reader *r)
 {
-    size_t mark = 0;
-    DT__TRY(dt__skip_mark(r->ctx, r->path, r->at, (size_t)(r->end - r->at), &mark));
-    if (memchr(r->at, 0, (size_t)(r->end - r->at)) != NULL) {
-        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; expected text in UTF-8", r->path);
-    }
-    r->at += mark;
-    if (!has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    if (!dt__csv_has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
     DT__TRY(dt__csv_take_columns(r));
     for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
     const char *const begin = r->at;
     dt__pace pace = dt__pace_begin();
-    while (has_row(r)) {
-        DT__TRY(read_row(r));
+    while (dt__csv_has_row(r)) {
+        if (leaves_out(r)) continue;
+        const dt_status s = read_row(r);
+        if (s != DT_OK) return r->n_faults == DT__CSV_FAULTS ? refuse_all(r) : s;
         if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
         dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
                 100 * (double)(r->at - begin) / (double)(r->end - begin));
+    }
+    DT__TRY(refuse_all(r));
+    if (r->left_out > 0) {
+        dt__say(r->ctx,
+                "'%s': %lld rows that have not %lld fields are left out (data.columns.rows), the "
+                "first in line %lld",
+                r->path, (long long)r->left_out, (long long)r->n, (long long)r->first_left_out);
     }
     if (r->rows > 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': no rows below the header", r->path);
@@ -286,25 +350,12 @@ static void share(const dt__csv_reader *r, dt__csv_table *t, const dt__csv *c)
 
 dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out)
 {
-    uint8_t *text;
-    size_t bytes;
-    dt_ctx *ctx = c[0]->ctx;
     for (int k = 0; k < n; k++) out[k] = (dt__csv_table){ .rows = 0 };
-    DT__TRY(dt__input_all(ctx, path, MOST_BYTES, &text, &bytes));
-    dt__csv_reader r = { .c = c,
-                         .out = out,
-                         .n_c = n,
-                         .ctx = ctx,
-                         .path = path,
-                         .at = (char *)text,
-                         .end = (char *)text + bytes,
-                         .line = 1 };
-    const dt_status status = read_text(&r);
+    dt__csv_reader r = { .c = c, .out = out, .n_c = n, .ctx = c[0]->ctx, .path = path };
+    dt_status status = dt__csv_open(&r);
+    if (status == DT_OK) status = read_text(&r);
     for (int k = 0; k < n && status == DT_OK; k++) share(&r, &out[k], c[k]);
-    for (int64_t i = 0; i < r.n; i++) dt__release(ctx, r.name[i]);
-    dt__release(ctx, r.name);
-    dt__release(ctx, r.place);
-    dt__release(ctx, text);
+    dt__csv_close_reader(&r);
     return status;
 }
 
@@ -362,6 +413,7 @@ dt_status dt__csv_check(dt__csv *c)
 void dt__csv_free(dt__csv *c)
 {
     end_merging(c);
+    dt__csv_types_free(c->types);
     for (int64_t i = 0; c->key_words != NULL && i < c->keys.n; i++) {
         dt__words_free(c->ctx, &c->key_words[i]);
     }

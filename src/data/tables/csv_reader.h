@@ -13,19 +13,28 @@ typedef struct dt__csv_place {
     dt__csv_role role;
 } dt__csv_place;
 
+#define DT__CSV_FAULTS 20 /* errors of a file that are shown at once */
+
 typedef struct dt__csv_reader {
     dt__csv *const *c;  /* what is read of the file, [n_c] */
     dt__csv_table *out; /* likewise */
     int n_c;
     dt_ctx *ctx;
     const char *path;
+    uint8_t *text; /* of the file, in UTF-8; owned */
     char *at, *end;
-    int64_t line, column; /* lines count from 1 */
-    char **name;          /* of the file's columns */
+    char separator, decimal; /* ',' and '.', unless options or the first rows say otherwise */
+    char thousands, comment; /* 0: none */
+    bool is_plain;           /* numbers have a decimal point, and no thousands */
+    int64_t line, column;    /* lines count from 1 */
+    char **name;             /* of the file's columns */
     int64_t n, room;
     dt__csv_place *place; /* in the order of columns */
     int64_t n_places, places_room;
     int64_t rows, rows_room;
+    int64_t left_out, first_left_out; /* rows that are skipped, and the line of the first */
+    char *fault[DT__CSV_FAULTS];      /* messages of errors; owned */
+    int n_faults;
 } dt__csv_reader;
 
 typedef struct dt__csv_field {
@@ -35,18 +44,36 @@ typedef struct dt__csv_field {
 
 /* FORMAT, naming file, line, column and the field. */
 dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const char *why);
+/* Why a field is refused that is not a number. */
+extern const char dt__csv_not_utf8[];
+const char *dt__csv_no_number(const dt__csv_reader *r);
 /* Takes the field at r->at. FORMAT. */
 dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f);
-/* After a field: skips a comma, or the end of the line. */
+/* Reads a file: r->ctx, r->path and r->c are given. Finds its encoding, separator and decimal point
+ * (csv_dialect.c). IO, FORMAT, NOMEM. */
+dt_status dt__csv_open(dt__csv_reader *r);
+void dt__csv_close_reader(dt__csv_reader *r);
+/* Fields of the row at *at, which becomes the end of the row; nothing is changed. */
+int64_t dt__csv_count_fields(const dt__csv_reader *r, char separator, const char **at);
+/* Skips lines without a character, and comments; false at the end. */
+bool dt__csv_has_row(dt__csv_reader *r);
+/* A number with the file's decimal sign and thousands as one with a point; false: it is none. */
+#define DT__CSV_NUMBER 64
+bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char to[DT__CSV_NUMBER],
+                          size_t *n);
+/* After a field: skips a separator, or the end of the line. */
 bool dt__csv_is_last(dt__csv_reader *r);
 
 static inline bool dt__csv_ends_field(const dt__csv_reader *r, const char *c)
 {
-    return c == r->end || *c == ',' || *c == '\n' ||
+    return c == r->end || *c == r->separator || *c == '\n' ||
            (*c == '\r' && (c + 1 == r->end || c[1] == '\n'));
 }
 
-static inline bool dt__csv_is_blank(char c) { return c == ' ' || c == '\t'; }
+static inline bool dt__csv_is_blank(const dt__csv_reader *r, char c)
+{
+    return c == ' ' || (c == '\t' && r->separator != '\t');
+}
 
 #define DT__CSV_LIST 256 /* a list of names in a message */
 

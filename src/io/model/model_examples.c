@@ -4,6 +4,7 @@
 #include "data/files/array_file.h"
 #include "data/tables/csv.h"
 #include "data/images/image_file.h"
+#include "data/tables/csv_types.h"
 #include "data/tables/tables.h"
 #include "io/model/model.h"
 
@@ -278,6 +279,13 @@ static dt_status open_image(const examples *e, dt_dataset **out)
 /* The columns that the model was trained on, where its file names them. */
 static dt_status name_columns(const examples *e, dt__csv *csv)
 {
+    const dt_columns *typed = csv->options->fitted;
+    for (int64_t i = 0; typed != NULL && i < typed->n; i++) {
+        const char *name = typed->column[i].name;
+        if (typed->column[i].type == DT_COLUMN_IGNORE) continue;
+        if (dt__words_add(e->ctx, &csv->inputs, name, strlen(name)) < 0) return DT_ERR_NOMEM;
+    }
+    if (typed != NULL) return DT_OK;
     for (int64_t i = 0; i < e->data->n_columns; i++) {
         const char *name = e->data->columns[i];
         if (dt__words_add(e->ctx, &csv->inputs, name, strlen(name)) < 0) return DT_ERR_NOMEM;
@@ -290,28 +298,42 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     const dt_csv_options every = { .header = true };
     dt_csv_options inputs = columns == NULL ? every : *columns;
     inputs.target = (dt_strings){ .n = 0 };
+    inputs.types.n = 0;
+    inputs.fitted = e->data->table;
+    if (inputs.fitted != NULL && inputs.inputs.n > 0) {
+        return dt_fail(e->ctx, DT_ERR_FORMAT,
+                       "'%s': the model reads columns by its own names and types, which no other "
+                       "columns can replace",
+                       e->path);
+    }
     dt__csv csv = { .ctx = e->ctx, .options = &inputs, .target = DT_TARGET_VALUES };
     dt__csv_table t = { .rows = 0 };
     const dt_ints *in = &e->data->input;
-    dt_status s = inputs.inputs.n == 0 && inputs.header ? name_columns(e, &csv) : DT_OK;
+    const bool named = inputs.inputs.n == 0 && (inputs.header || inputs.fitted != NULL);
+    dt_status s = named ? name_columns(e, &csv) : DT_OK;
     csv.names_given = csv.inputs.n > 0;
     csv.finds_header = inputs.inputs.n == 0 && csv.inputs.n == 0;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
     if (s == DT_OK) s = dt__csv_check(&csv);
-    if (s == DT_OK && (in->n != 1 || csv.inputs.n != in->v[0])) {
+    dt__storage *x = s == DT_OK ? t.x : NULL;
+    if (s == DT_OK && csv.types != NULL) {
+        s = dt__csv_types_encode(csv.types, e->path, t.x->data, t.rows, &x);
+    }
+    if (s == DT_OK && csv.types == NULL && (in->n != 1 || csv.inputs.n != in->v[0])) {
         char wants[160];
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
                     "'%s': %lld columns of numbers; the model reads examples of %s", e->path,
                     (long long)csv.inputs.n, wanted_text(e, wants));
     }
     if (s == DT_OK) {
-        dt_arrays rows = { .count = t.rows, .rank = 1, .x_dtype = DT_ARRAY_F32, .x = t.x->data };
+        dt_arrays rows = { .count = t.rows, .rank = 1, .x_dtype = DT_ARRAY_F32, .x = x->data };
         rows.dims[0] = in->v[0];
         s = make(e, &rows, out);
     }
     if (s == DT_OK && csv.keys.n > 0) {
         dt__array_store_texts((*out)->arrays, &csv.keys, &csv.key_words, &t.key);
     }
+    if (x != t.x) dt__storage_release(x);
     dt__csv_table_free(&t);
     dt__csv_free(&csv);
     return s;

@@ -161,7 +161,8 @@ static void write_one_or_map(dt__out *o, const dt_key *key)
     dt__out_close(o, ']');
 }
 
-/* The list refers to a definition, since items can hold such lists themselves. */
+/* The list refers to a definition, since layers can hold such lists themselves; maps of one kind
+ * alone are written here. */
 static void write_items(dt__out *o, const dt_key *key)
 {
     dt__out_field(o, "type", "array");
@@ -170,7 +171,8 @@ static void write_items(dt__out *o, const dt_key *key)
         dt__out_int(o, key->fewest);
     }
     dt__out_open(o, "items", '{');
-    dt__out_field(o, "$ref", "#/$defs/layer");
+    if (key->kinds == dt_layer_kind_at) dt__out_field(o, "$ref", "#/$defs/layer");
+    else write_object(o, key->kinds(0)->keys, "additionalProperties");
     dt__out_close(o, '}');
 }
 
@@ -378,7 +380,8 @@ static void write_words(dt__out *o, const dt_key *key)
     for (int i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
         dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
-    if (key->choices == NULL) dt__out_text(o, words[key->type]);
+    const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
+    if (key->choices == NULL) dt__out_text(o, words[layers ? key->type : DT_KEY_LIST]);
     else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
     const bool is_list = key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS;
     if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
@@ -439,6 +442,10 @@ static void write_lines(dt__out *o, const dt_key *keys, const char *block, const
         const bool is_list = k->type == DT_KEY_LIST;
         snprintf(path, sizeof path, "%s%s", prefix, k->name);
         if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
+        if (k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at) {
+            snprintf(path, sizeof path, "%s%s.N.", prefix, k->name);
+            write_lines(o, k->kinds(0)->keys, block, path, resumable || k->resumable);
+        }
         if (k->keys == NULL) continue;
         snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
         find_home(k->keys, home);

@@ -42,10 +42,11 @@ static void name_classes(dt_class_names *c, const dt_model_data *of)
     *c = (dt_class_names){ of->n_names, of->names };
 }
 
-/* Their names, which `data` keeps. */
+/* Their names, and the columns of tables, which `data` keeps. */
 static void take_names(const dt_model_data *data, dt_data_options *o)
 {
     name_classes(&o->classes, data);
+    o->columns.fitted = data->table;
     if (o->n_outputs == 1) name_classes(&o->outputs[0].classes, data);
     for (int64_t i = 0; i < o->n_outputs; i++) {
         for (int k = 0; k < data->n_outputs; k++) {

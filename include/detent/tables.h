@@ -1,0 +1,42 @@
+/* tables.h: what the columns of a CSV file hold, to choose data.columns.types by. */
+#ifndef DETENT_TABLES_H
+#define DETENT_TABLES_H
+
+#include <detent/data.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DT_LOOK_DIFFERENT 10000 /* different texts that are counted */
+
+/* What the texts of a column have in common. */
+typedef struct dt_column_look {
+    const char *name;
+    int64_t missing;   /* fields that are empty, NA, NaN, null or ? */
+    int64_t different; /* texts that are there, at most DT_LOOK_DIFFERENT */
+    int type;          /* dt_column_type of all that are there: number, boolean, time or category */
+    bool is_integer;   /* numbers without fractions */
+    bool rises;        /* numbers and times that never fall */
+    double least, most; /* of numbers, and of times in seconds since 1970 */
+    const char *format; /* of times; NULL: ISO 8601 */
+    bool is_unsure;     /* another format reads all of them too: 01/02/2024 */
+} dt_column_look;
+
+typedef struct dt_table_look {
+    int64_t n, rows;
+    const dt_column_look *column; /* [n] */
+    void *memory;
+} dt_table_look;
+
+/* Reads a .csv file, plain or gzip. The caller frees it by dt_table_look_free. Errors: IO, FORMAT,
+ * NOMEM. */
+DT_API dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *options,
+                                  dt_table_look *out);
+DT_API void dt_table_look_free(dt_ctx *ctx, dt_table_look *look); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

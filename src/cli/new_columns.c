@@ -1,0 +1,169 @@
+/* What the columns of a table become in the recipe of `detent new`:
+ *     numbers     as they are; with holes the median and an indicator
+ *     words       categories, the MOST most frequent ones; holes are a category of their own
+ *     booleans    0 or 1; with holes the most frequent one and an indicator
+ *     times       parts; those of the rows, in their order, are left out
+ *     left out    columns without a value or with one alone, and words that hardly repeat */
+#include "cli/new_data.h"
+
+#include <detent/tables.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MOST 30 /* categories */
+#define FEW 20  /* words that may all be different */
+#define DAY 86400.0
+#define NAMES DT_MAX_LIST /* of a rule */
+#define SHOWN 40          /* numbers without a rule that are shown */
+
+/* What is decided of a column. */
+typedef struct decision {
+    char rule[160]; /* keys of a recipe; empty: none */
+    char why[48], becomes[48];
+} decision;
+
+bool new_columns_has(const char *list, const char *name)
+{
+    const size_t bytes = strlen(name);
+    for (; list != NULL && *list != 0;) {
+        const size_t n = strcspn(list, ",");
+        if (n == bytes && strncmp(list, name, n) == 0) return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
+}
+
+#define SAY(field, ...) snprintf(out->field, sizeof out->field, __VA_ARGS__)
+
+static void decide_time(const dt_column_look *c, decision *out)
+{
+    const bool hours = c->least != DAY * (double)(int64_t)(c->least / DAY) ||
+                       c->most != DAY * (double)(int64_t)(c->most / DAY);
+    const bool weeks = c->most - c->least >= 2 * DAY, years = c->most - c->least >= 60 * DAY;
+    char format[48] = "", parts[48];
+    if (c->format != NULL) snprintf(format, sizeof format, ", format: '%s'", c->format);
+    snprintf(parts, sizeof parts, "seconds%s%s%s", hours ? ", of_day" : "",
+             weeks ? ", of_week" : "", years ? ", of_year" : "");
+    SAY(rule, "type: time%s, parts: [%s]%s", format, parts,
+        c->missing > 0 ? ", missing: median, indicator: true" : "");
+    SAY(why, c->is_unsure ? "times, the day first?" : "times");
+    SAY(becomes, "%s", parts);
+}
+
+static void leave_out(decision *out)
+{
+    SAY(rule, "type: ignore");
+    SAY(becomes, "left out");
+}
+
+static bool is_counter(const dt_column_look *c, int64_t rows)
+{
+    const size_t n = strlen(c->name);
+    const bool counts = c->is_integer && c->rises && c->missing == 0 &&
+                        c->most - c->least == (double)(rows - 1) &&
+                        (c->different == rows || c->different == DT_LOOK_DIFFERENT);
+    return counts && rows > 2 && n > 2 && strcasecmp(c->name + n - 2, "id") == 0;
+}
+
+/* Why a column is left out; NULL: it is an input. */
+static const char *why_not(const dt_column_look *c, int64_t rows)
+{
+    const int64_t there = rows - c->missing;
+    const bool many = c->different > FEW && c->different > there / 2;
+    if (*c->name == 0) return "no name";
+    if (there == 0) return "no value";
+    if (c->different == 1 && c->missing == 0) return "always the same";
+    if (is_counter(c, rows)) return "numbers of the rows";
+    if (c->type == DT_COLUMN_TIME && c->rises && c->different > there / 2)
+        return "times of the rows";
+    return c->type == DT_COLUMN_CATEGORY && many ? "texts of one row each" : NULL;
+}
+
+static void decide(const dt_column_look *c, int64_t rows, decision *out)
+{
+    const bool holes = c->missing > 0;
+    const char *not_used = why_not(c, rows);
+    if (not_used != NULL) {
+        leave_out(out);
+        SAY(why, "%s", not_used);
+    } else if (c->type == DT_COLUMN_TIME) {
+        decide_time(c, out);
+    } else if (c->type == DT_COLUMN_NUMBER) {
+        if (holes) SAY(rule, "missing: median, indicator: true");
+        SAY(why, c->is_integer ? "integers" : "numbers");
+        SAY(becomes, holes ? "number, else median; indicator" : "number");
+    } else if (c->type == DT_COLUMN_BOOLEAN) {
+        SAY(rule, "type: boolean%s", holes ? ", missing: frequent, indicator: true" : "");
+        SAY(why, "true or false");
+        SAY(becomes, holes ? "0 or 1, else frequent; indicator" : "0 or 1");
+    } else {
+        char most[24] = "";
+        if (c->different > MOST) snprintf(most, sizeof most, ", most: %d", MOST);
+        SAY(rule, "type: category%s%s", most, holes ? ", missing: code" : "");
+        SAY(why, "%lld words%s", (long long)c->different,
+            c->different == DT_LOOK_DIFFERENT ? " and more" : "");
+        SAY(becomes, "category%s%s", most, holes ? ", one of missing" : "");
+    }
+}
+
+/* A rule for all columns from i on that it fits, and are not done. */
+static void add_rule(const dt_table_look *look, decision *all, int64_t i, cli_text *types)
+{
+    char rule[sizeof all->rule];
+    int names = 0;
+    snprintf(rule, sizeof rule, "%s", all[i].rule);
+    cli_text_add(types, "      - {columns: [");
+    for (int64_t k = i; k < look->n && names < NAMES; k++) {
+        if (strcmp(all[k].rule, rule) != 0) continue;
+        if (names++ > 0) cli_text_add(types, ", ");
+        new_data_quote(types, look->column[k].name, strlen(look->column[k].name));
+        all[k].rule[0] = 0;
+    }
+    cli_text_add(types, "], %s}\n", rule);
+}
+
+static void add_row(const dt_column_look *c, const decision *d, cli_table *table)
+{
+    cli_table_put(table, c->name);
+    cli_table_put(table, d->why);
+    if (c->missing > 0) cli_table_format(table, "%lld", (long long)c->missing);
+    else cli_table_put(table, "");
+    cli_table_put(table, d->becomes);
+}
+
+dt_status new_columns_decide(dt_ctx *ctx, new_data *d, const char *ignore, cli_text *types,
+                             cli_table *table, bool *in_time)
+{
+    static const char *const head[] = { "column", "holds", "missing", "becomes" };
+    dt_csv_options options = { .header = !d->no_header };
+    dt_table_look look;
+    dt_status s = dt_table_look_at(ctx, d->path, &options, &look);
+    if (s == DT_ERR_FORMAT && strstr(dt_error(ctx), "latin-1") != NULL) {
+        d->latin1 = true;
+        options.encoding = DT_CSV_LATIN1;
+        s = dt_table_look_at(ctx, d->path, &options, &look);
+    }
+    if (s != DT_OK) return s;
+    decision *all = calloc((size_t)look.n, sizeof *all);
+    table->form = "llrl";
+    for (int i = 0; i < 4; i++) cli_table_put(table, head[i]);
+    for (int64_t i = 0; all != NULL && i < look.n; i++) {
+        const dt_column_look *c = &look.column[i];
+        if (new_columns_has(d->target, c->name)) continue;
+        if (d->inputs != NULL && !new_columns_has(d->inputs, c->name)) continue;
+        decide(c, look.rows, &all[i]);
+        *in_time = *in_time || strcmp(all[i].why, "times of the rows") == 0;
+        if (new_columns_has(ignore, c->name)) leave_out(&all[i]);
+        if (all[i].rule[0] != 0 || look.n <= SHOWN) add_row(c, &all[i], table);
+    }
+    for (int64_t i = 0; all != NULL && i < look.n; i++) {
+        if (all[i].rule[0] != 0) add_rule(&look, all, i, types);
+    }
+    dt_table_look_free(ctx, &look);
+    const bool failed = all == NULL || table->failed;
+    free(all);
+    return failed ? DT_ERR_NOMEM : DT_OK;
+}

@@ -1,0 +1,322 @@
+/* The form of a table, as options give it or its first rows show it.
+ *
+ * Encoding: UTF-8, or UTF-16 by its mark, or what is given; text becomes UTF-8.
+ * Separator: one of ; tab | , that gives each of the first rows the same number of fields, at least
+ * two; else the one that gives the first row the most.
+ * Decimal sign, where a comma separates no fields: a comma if a field has one where thousands
+ * cannot have it, as in 1,5 or 1.234,5. Where commas may be either, the option decides. */
+#include "core/text/byte_mark.h"
+#include "core/text/json.h"
+#include "data/tables/csv_reader.h"
+#include "data/input.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
+#define ROWS_OF_SEPARATOR 20
+#define ROWS_OF_DECIMAL 1000
+
+/* ---- encodings ------------------------------------------------------------------------------ */
+
+static char *put_code(char *to, uint32_t code)
+{
+    if (code < 0x80) {
+        *to++ = (char)code;
+        return to;
+    }
+    static const uint32_t leads[] = { 0, 0xC0, 0xE0, 0xF0 };
+    const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    *to++ = (char)(leads[more] | code >> (6 * more));
+    for (int i = more - 1; i >= 0; i--) *to++ = (char)(0x80 | (code >> (6 * i) & 0x3F));
+    return to;
+}
+
+/* The code at `from`, of `bytes` that are left, and how many bytes it has; 0: it is none. */
+static size_t take_code(int encoding, const uint8_t *from, size_t bytes, uint32_t *code)
+{
+    const int low = encoding == DT_CSV_UTF16LE ? 0 : 1;
+    *code = from[0];
+    if (encoding == DT_CSV_LATIN1) return 1;
+    if (bytes < 2) return 0;
+    *code = (uint32_t)(from[low] | from[1 - low] << 8);
+    if (*code < 0xD800 || *code > 0xDFFF) return 2;
+    if (*code > 0xDBFF || bytes < 4) return 0;
+    const uint32_t second = (uint32_t)(from[2 + low] | from[3 - low] << 8);
+    *code = 0x10000 + ((*code - 0xD800) << 10) + (second - 0xDC00);
+    return second >= 0xDC00 && second <= 0xDFFF ? 4 : 0;
+}
+
+/* Replaces the text by one in UTF-8. */
+static dt_status recode(dt__csv_reader *r, int encoding, size_t *bytes)
+{
+    const size_t mark =
+        encoding != DT_CSV_LATIN1 && dt__foreign_mark(r->text, *bytes) != NULL ? 2 : 0;
+    uint8_t *all = dt__alloc(r->ctx, (uint64_t)*bytes * 2 + 1);
+    if (all == NULL) return DT_ERR_NOMEM;
+    char *to = (char *)all;
+    for (size_t i = mark, n; i < *bytes; i += n) {
+        uint32_t code;
+        n = take_code(encoding, r->text + i, *bytes - i, &code);
+        if (n > 0) {
+            to = put_code(to, code);
+            continue;
+        }
+        dt__release(r->ctx, all);
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': byte %zu: a text in UTF-16 is damaged here",
+                       r->path, i);
+    }
+    dt__release(r->ctx, r->text);
+    r->text = all;
+    *bytes = (size_t)(to - (char *)all);
+    return DT_OK;
+}
+
+static int encoding_of(const dt__csv_reader *r, size_t bytes)
+{
+    const int given = r->c[0]->options->encoding;
+    const char *mark = dt__foreign_mark(r->text, bytes);
+    if (given != DT_CSV_ENCODING_AUTO || mark == NULL || strcmp(mark, "UTF-16") != 0) return given;
+    return r->text[0] == 0xFF ? DT_CSV_UTF16LE : DT_CSV_UTF16BE;
+}
+
+static dt_status decode(dt__csv_reader *r, size_t bytes)
+{
+    const int encoding = encoding_of(r, bytes);
+    size_t mark = 0;
+    if (encoding >= DT_CSV_LATIN1) DT__TRY(recode(r, encoding, &bytes));
+    else DT__TRY(dt__skip_mark(r->ctx, r->path, r->text, bytes, &mark));
+    if (encoding >= DT_CSV_UTF16LE && r->c[0]->options->encoding == DT_CSV_ENCODING_AUTO) {
+        dt__say(r->ctx, "'%s': a text in UTF-16", r->path);
+    }
+    if (memchr(r->text, 0, bytes) != NULL) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; expected text in UTF-8", r->path);
+    }
+    r->at = (char *)r->text + mark;
+    r->end = (char *)r->text + bytes;
+    return DT_OK;
+}
+
+/* ---- separators ----------------------------------------------------------------------------- */
+
+int64_t dt__csv_count_fields(const dt__csv_reader *r, char separator, const char **at)
+{
+    int64_t n = 1;
+    bool begins = true, has_quotes = false, quoted = false;
+    const char *c = *at;
+    for (; c < r->end && (quoted || *c != '\n'); c++) {
+        if (*c == '"' && (begins || has_quotes)) has_quotes = true, quoted = !quoted;
+        const bool ends = !quoted && *c == separator;
+        n += ends;
+        if (ends) has_quotes = false;
+        begins = ends || (begins && (*c == ' ' || *c == '\t'));
+    }
+    *at = c;
+    return n;
+}
+
+bool dt__csv_has_row(dt__csv_reader *r)
+{
+    while (r->at < r->end) {
+        if (r->comment != 0 && *r->at == r->comment) {
+            while (r->at < r->end && *r->at != '\n') r->at++;
+            if (r->at == r->end) return false;
+        }
+        if (*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n') r->at++;
+        else if (*r->at != '\n') return true;
+        r->at++;
+        r->line++;
+    }
+    return false;
+}
+
+/* Fields of the first row; *even: the next ones have as many. */
+static int64_t look_at(const dt__csv_reader *r, char separator, bool *even)
+{
+    dt__csv_reader copy = *r;
+    int64_t first = 0;
+    *even = true;
+    for (int i = 0; i < ROWS_OF_SEPARATOR && dt__csv_has_row(&copy); i++) {
+        const char *at = copy.at;
+        const int64_t n = dt__csv_count_fields(r, separator, &at);
+        if (i == 0) first = n;
+        *even = *even && n == first;
+        copy.at += at - copy.at;
+    }
+    *even = *even && first > 1;
+    return first;
+}
+
+static char find_separator(const dt__csv_reader *r)
+{
+    static const char all[] = { ',', ';', '\t', '|' };
+    int64_t most = 1;
+    char found = ',', even_one = 0;
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        bool even;
+        const int64_t n = look_at(r, all[i], &even);
+        if (even && (even_one == 0 || even_one == ',')) even_one = all[i];
+        if (n > most) {
+            most = n;
+            found = all[i];
+        }
+    }
+    return even_one != 0 ? even_one : found;
+}
+
+/* ---- decimal signs -------------------------------------------------------------------------- */
+
+/* How many fields have signs of which meaning. */
+typedef struct signs {
+    int64_t comma, point, either; /* decimal; either: 1,234 */
+    bool thousands_point, thousands_comma;
+    char unsure[16]; /* the first of `either` */
+} signs;
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static void look_at_field(const char *text, size_t n, signs *s)
+{
+    const char *end = text + n, *last = NULL, *c = text;
+    int64_t commas = 0, points = 0, digits = 0, before = 0;
+    if (c < end && (*c == '-' || *c == '+')) c++;
+    const char *const first = c;
+    for (; c < end; c++) {
+        if (*c == ',' || *c == '.') {
+            before = digits;
+            commas += *c == ',';
+            points += *c == '.';
+            last = c;
+        } else if (is_digit(*c)) {
+            digits++;
+        } else {
+            return;
+        }
+    }
+    const int64_t behind = digits - before;
+    if (last == NULL || digits == 0) return;
+    if (commas == 1 && points == 0) {
+        const bool either = behind == 3 && before >= 1 && before <= 3 && *first != '0';
+        if (either && s->either++ == 0 && n < sizeof s->unsure) memcpy(s->unsure, text, n);
+        s->comma += !either;
+    } else if (points == 1 && commas == 0) {
+        const bool either = behind == 3 && before >= 1 && before <= 3 && *first != '0';
+        s->point += !either;
+    } else if (commas == 1 && *last == ',') {
+        s->comma++;
+        s->thousands_point = true;
+    } else if (points == 1 && *last == '.') {
+        s->point++;
+        s->thousands_comma = true;
+    }
+}
+
+static dt_status find_decimal(dt__csv_reader *r)
+{
+    dt__csv_reader copy = *r;
+    signs s = { .unsure = "" };
+    for (int row = 0; row < ROWS_OF_DECIMAL && dt__csv_has_row(&copy); row++) {
+        const char *begin = copy.at, *end = copy.at;
+        dt__csv_count_fields(r, r->separator, &end);
+        copy.at += end - begin;
+        for (const char *c = begin; c <= end; c++) {
+            if (c < end && *c != r->separator) continue;
+            const char *past = c;
+            while (past > begin && (past[-1] == ' ' || past[-1] == '\r')) past--;
+            while (begin < past && *begin == ' ') begin++;
+            const bool quoted = past - begin > 1 && *begin == '"' && past[-1] == '"';
+            begin += quoted;
+            past -= quoted;
+            look_at_field(begin, (size_t)(past - begin), &s);
+            begin = c + 1;
+        }
+    }
+    if (s.comma == 0 && s.point == 0 && s.either > 0) {
+        return dt_fail(r->ctx, DT_ERR_FORMAT,
+                       "'%s': '%s' and others may have a decimal comma or thousands; "
+                       "data.columns.decimal says which",
+                       r->path, s.unsure);
+    }
+    if (s.comma > 0 && s.point == 0) r->decimal = ',';
+    const bool own = r->c[0]->options->thousands == DT_CSV_THOUSANDS_AUTO;
+    if (own && r->decimal == ',' && s.thousands_point) r->thousands = '.';
+    if (own && r->decimal == '.' && s.thousands_comma) r->thousands = ',';
+    return DT_OK;
+}
+
+static dt_status find_form(dt__csv_reader *r)
+{
+    static const char separators[] = { 0, ',', ';', '\t', '|' }, decimals[] = { '.', '.', ',' },
+                      thousands[] = { 0, 0, ',', '.', '\'', ' ' };
+    const dt_csv_options *o = r->c[0]->options;
+    r->comment = o->comment == NULL ? 0 : o->comment[0];
+    r->decimal = decimals[o->decimal];
+    r->thousands = thousands[o->thousands];
+    r->separator = separators[o->separator];
+    if (r->separator == 0) r->separator = find_separator(r);
+    if (o->decimal == DT_CSV_DECIMAL_AUTO && r->separator != ',') DT__TRY(find_decimal(r));
+    r->is_plain = r->decimal == '.' && r->thousands == 0;
+    if (r->decimal == r->thousands) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns.thousands: '%c' is the decimal sign; expected another",
+                       r->thousands);
+    }
+    if ((o->separator != 0 || r->separator == ',') && (o->decimal != 0 || r->decimal == '.')) {
+        return DT_OK;
+    }
+    char thousand[48] = "";
+    if (r->thousands != 0) snprintf(thousand, sizeof thousand, ", '%c' thousands", r->thousands);
+    dt__say(r->ctx,
+            "'%s': '%s' separates fields, '%c' decimals%s (data.columns.separator, decimal)",
+            r->path, r->separator == '\t' ? "tab" : (const char[]){ r->separator, 0 }, r->decimal,
+            thousand);
+    return DT_OK;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char to[DT__CSV_NUMBER],
+                          size_t *n)
+{
+    int64_t digits = 0, groups = 0;
+    bool whole = true; /* before the decimal sign */
+    *n = 0;
+    if (f->n >= DT__CSV_NUMBER) return false;
+    for (size_t i = 0; i < f->n; i++) {
+        const char c = f->text[i];
+        if (c == r->thousands && r->thousands != 0 && whole && digits > 0) {
+            if (groups > 0 ? digits != 3 : digits > 3) return false;
+            groups++;
+            digits = 0;
+            continue;
+        }
+        if (whole && groups > 0 && !is_digit(c) && digits != 3) return false;
+        whole = whole && (is_digit(c) || c == '-' || c == '+' || c == ' ');
+        if (c == '.' && r->decimal != '.') return false;
+        digits += is_digit(c);
+        to[(*n)++] = c == r->decimal ? '.' : c;
+    }
+    return !(whole && groups > 0 && digits != 3);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+dt_status dt__csv_open(dt__csv_reader *r)
+{
+    size_t bytes;
+    r->separator = ',';
+    r->decimal = '.';
+    r->line = 1;
+    DT__TRY(dt__input_all(r->ctx, r->path, MOST_BYTES, &r->text, &bytes));
+    DT__TRY(decode(r, bytes));
+    return find_form(r);
+}
+
+void dt__csv_close_reader(dt__csv_reader *r)
+{
+    for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
+    for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
+    dt__release(r->ctx, r->name);
+    dt__release(r->ctx, r->place);
+    dt__release(r->ctx, r->text);
+}

@@ -1,0 +1,208 @@
+/* Raw values of typed columns become the numbers of examples. */
+#include "core/block_list.h"
+#include "core/text/json.h"
+#include "data/tables/column_names.h"
+#include "data/tables/csv_types.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+typedef struct encoding {
+    dt__csv_types *t;
+    const char *path;
+    const double *raw; /* [rows, columns] */
+    int64_t rows, width;
+    void *blocks;
+    double **code;     /* [columns]: of a category, codes of its words */
+    dt_field *row;     /* [columns] */
+    double *last;      /* [columns]: the last value above, for missing: last */
+    int64_t *unknown;  /* [columns]: fields with words that are no categories, */
+    const char **word; /* and the first of them */
+} encoding;
+
+static dt_status begin(encoding *e)
+{
+    const dt__csv_types *t = e->t;
+    const size_t n = (size_t)t->columns.n;
+    e->code = dt__block_list_add(t->ctx, &e->blocks, n * sizeof *e->code);
+    e->row = dt__block_list_add(t->ctx, &e->blocks, n * sizeof *e->row);
+    e->last = dt__block_list_add(t->ctx, &e->blocks, n * sizeof *e->last);
+    e->unknown = dt__block_list_add(t->ctx, &e->blocks, n * sizeof *e->unknown);
+    e->word = dt__block_list_add(t->ctx, &e->blocks, n * sizeof *e->word);
+    if (e->code == NULL || e->row == NULL || e->last == NULL || e->unknown == NULL ||
+        e->word == NULL) {
+        return DT_ERR_NOMEM;
+    }
+    for (int64_t k = 0; k < t->columns.n; k++) {
+        const dt__words *words = &t->words[k];
+        e->last[k] = (double)NAN;
+        if (words->n == 0) continue;
+        e->code[k] = dt__block_list_add(t->ctx, &e->blocks, (size_t)words->n * sizeof(double));
+        if (e->code[k] == NULL) return DT_ERR_NOMEM;
+        for (int64_t i = 0; i < words->n; i++) {
+            dt_field f;
+            DT__TRY(
+                dt_column_parse(t->ctx, &t->column[k], words->word[i], strlen(words->word[i]), &f));
+            e->code[k][i] = f.number;
+        }
+    }
+    return DT_OK;
+}
+
+/* The fields of a row. */
+static void take_row(encoding *e, const double *raw)
+{
+    for (int64_t k = 0; k < e->t->columns.n; k++) {
+        const dt_column *c = &e->t->column[k];
+        double v = raw[k];
+        if (c->type == DT_COLUMN_CATEGORY && !isnan(v)) {
+            const int64_t word = (int64_t)v;
+            v = e->code[k][word];
+            if (v == 0 && e->unknown[k]++ == 0) e->word[k] = e->t->words[k].word[word];
+        }
+        if (c->missing == DT_MISSING_LAST) {
+            if (isnan(v)) v = e->last[k];
+            e->last[k] = v;
+        }
+        e->row[k].number = v;
+    }
+}
+
+/* A field that the last one fills in was missing all the same. */
+static void set_indicators(const encoding *e, const double *raw, float *x)
+{
+    for (int64_t k = 0; k < e->t->columns.n; k++) {
+        x += dt_column_width(&e->t->column[k]);
+        if (e->t->column[k].indicator && isnan(raw[k])) x[-1] = 1;
+    }
+}
+
+static dt_status encode_rows(encoding *e, float *x)
+{
+    dt_ctx *ctx = e->t->ctx;
+    for (int64_t i = 0; i < e->rows; i++) {
+        const double *raw = e->raw + i * e->t->columns.n;
+        take_row(e, raw);
+        const dt_status s = dt_columns_encode(ctx, &e->t->columns, e->row, x + i * e->width);
+        if (s == DT_ERR_FORMAT) {
+            char words[DT__MESSAGE_SIZE];
+            strcpy(words, dt_error(ctx));
+            return dt_fail(ctx, s, "'%s': row %lld: %s", e->path, (long long)i + 1, words);
+        }
+        DT__TRY(s);
+        set_indicators(e, raw, x + i * e->width);
+    }
+    return DT_OK;
+}
+
+static void say_unknown(const encoding *e)
+{
+    char column[DT__SHOWN], word[DT__SHOWN];
+    for (int64_t k = 0; k < e->t->columns.n; k++) {
+        const dt_column_rule *rule = e->t->rule[k];
+        if (e->unknown[k] == 0 || (rule != NULL && rule->most > 0)) continue;
+        dt__say(e->t->ctx,
+                "'%s': column '%s': %lld of %lld rows have words that the training rows lack, such "
+                "as '%s'; they are unknown",
+                e->path, dt__shown(e->t->column[k].name, column), (long long)e->unknown[k],
+                (long long)e->rows, dt__shown(e->word[k], word));
+    }
+}
+
+/* Numbers that are given as they are must not merge in f32. */
+static dt_status check_merged(encoding *e)
+{
+    double *v = dt__alloc_array(e->t->ctx, dt__max_i64(1, e->rows), sizeof *v);
+    if (v == NULL) return DT_ERR_NOMEM;
+    dt_status s = DT_OK;
+    for (int64_t k = 0; k < e->t->columns.n && s == DT_OK; k++) {
+        const dt_column *c = &e->t->column[k];
+        char name[DT__MESSAGE_SIZE / 2], shown[DT__SHOWN];
+        if (c->type != DT_COLUMN_NUMBER || c->scale != DT_SCALE_NONE) continue;
+        snprintf(name, sizeof name, "'%s': column '%s'", e->path, dt__shown(c->name, shown));
+        dt__number_run run = { name, DT_ARRAY_F64, (const uint8_t *)v, 0 };
+        for (int64_t i = 0; i < e->rows; i++) {
+            const double raw = e->raw[i * e->t->columns.n + k];
+            if (!isnan(raw)) v[run.n++] = raw;
+        }
+        s = dt__refuse_merged(e->t->ctx, &run, 1, 1, 1);
+    }
+    dt__release(e->t->ctx, v);
+    return s;
+}
+
+dt_status dt__csv_types_encode(dt__csv_types *t, const char *path, const double *raw, int64_t rows,
+                               dt__storage **out)
+{
+    encoding e = { .t = t, .path = path, .raw = raw, .rows = rows };
+    e.width = dt_columns_width(&t->columns);
+    const int64_t sizes[] = { rows, e.width, (int64_t)sizeof(float) };
+    int64_t bytes = 0;
+    dt_status s = dt__product(3, sizes, &bytes) ? begin(&e) : DT_ERR_NOMEM;
+    dt__storage *x = s == DT_OK ? dt__storage_create(t->ctx, (uint64_t)bytes) : NULL;
+    if (s == DT_OK && x == NULL) s = DT_ERR_NOMEM;
+    if (s == DT_OK) s = check_merged(&e);
+    if (s == DT_OK) s = encode_rows(&e, x->data);
+    if (s == DT_OK) say_unknown(&e);
+    dt__block_list_free(t->ctx, &e.blocks);
+    if (s == DT_OK) *out = x;
+    else dt__storage_release(x);
+    return s;
+}
+
+/* ---- stores --------------------------------------------------------------------------------- */
+
+static dt_status encode_source(dt__csv_types *t, dt__array_store *s, int64_t source)
+{
+    int64_t rows = 0;
+    dt__array_source *from = &s->source[source];
+    const int64_t width = dt_columns_width(&t->columns);
+    for (int64_t r = 0; r < s->n_recordings; r++) {
+        const dt__recording *in = &s->recording[r];
+        if (in->source == source) rows = dt__max_i64(rows, in->first + in->rows);
+    }
+    dt__storage *x;
+    DT__TRY(dt__csv_types_encode(t, from->name, from->storage->data, rows, &x));
+    dt__storage_release(from->storage);
+    from->storage = x;
+    for (int64_t r = 0; r < s->n_recordings; r++) {
+        dt__recording *in = &s->recording[r];
+        if (in->source != source) continue;
+        in->data = (const uint8_t *)((const float *)x->data + in->first * width);
+        in->dtype = DT_ARRAY_F32;
+    }
+    return DT_OK;
+}
+
+/* Names of the numbers: "age", "age missing", "city=Paris", "when hour", "when of_day sine". */
+static dt_status name_numbers(dt__csv_types *t, dt__array_store *s)
+{
+    const int64_t width = dt_columns_width(&t->columns);
+    void *blocks = NULL;
+    char **name = dt__block_list_add(t->ctx, &blocks, (size_t)width * sizeof *name);
+    dt_status status = name == NULL ? DT_ERR_NOMEM : DT_OK;
+    for (int64_t k = 0, at = 0; status == DT_OK && k < t->columns.n; k++) {
+        for (int64_t i = 0; status == DT_OK && i < dt_column_width(&t->column[k]); i++, at++) {
+            const char *own = dt__column_number_name(t->ctx, &t->column[k], i, &blocks);
+            if (own == NULL) status = DT_ERR_NOMEM;
+            else name[at] = (char *)own;
+        }
+    }
+    if (status == DT_OK) status = dt__array_store_columns(s, (const char *const *)name, width);
+    dt__block_list_free(t->ctx, &blocks);
+    return status;
+}
+
+dt_status dt__csv_types_apply(dt__csv_types *t, dt__array_store *s)
+{
+    if (s->fields.n > 0) return DT_OK;
+    for (int64_t i = 0; i < s->n_sources; i++) DT__TRY(encode_source(t, s, i));
+    s->row = dt_columns_width(&t->columns);
+    s->dims[s->rank - 1] = s->row;
+    s->dtype = DT_ARRAY_F32;
+    DT__TRY(name_numbers(t, s));
+    return dt__array_store_fields(s, &t->columns);
+}

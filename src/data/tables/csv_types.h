@@ -1,0 +1,54 @@
+/* Typed columns of a table (data.columns.types), in steps: fields become raw values, f64 with NaN
+ * where they are missing; columns are fitted to the rows that are trained on; raw values become f32
+ * by dt_columns_encode. A raw value is a number, seconds since 1970, 0 or 1, or the number of a
+ * word among `words`. */
+#ifndef DT__DATA_CSV_TYPES_H
+#define DT__DATA_CSV_TYPES_H
+
+#include "data/tables/csv_reader.h"
+
+struct dt__csv_types {
+    dt_ctx *ctx;
+    dt_columns columns;          /* of the inputs, in their order; fitted, if is_fitted */
+    dt_column *column;           /* columns.column */
+    const dt_column_rule **rule; /* [columns.n]; NULL: none */
+    dt__words *words;            /* [columns.n], of categories */
+    void *blocks;                /* memory of `columns` */
+    bool is_fitted;
+};
+
+/* The first rule that names a column; NULL: none. */
+const dt_column_rule *dt__csv_rule_of(const dt_csv_options *o, const char *name);
+
+/* After the inputs are chosen: what rules, or a model, say of them. Does nothing where they say
+ * nothing. CONFIG, NOMEM. */
+dt_status dt__csv_types_begin(dt__csv *c);
+void dt__csv_types_free(dt__csv_types *t); /* NULL is allowed */
+
+/* Without blanks at its ends. */
+void dt__csv_trim(dt__csv_field *f);
+/* Whether it is a number, also beyond f64. */
+bool dt__csv_is_number(const dt__csv_reader *r, const dt__csv_field *f, double *out);
+
+/* Writes the raw value of a field. FORMAT, NOMEM. */
+dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,
+                            const dt__csv_field *f);
+
+/* The types of the inputs of a reading; NULL: they are numbers. */
+static inline dt__csv_types *dt__csv_types_of(const dt__csv *c)
+{
+    return c->x_of == NULL ? c->types : c->x_of->types;
+}
+
+/* Fits the columns to the n examples of a dataset of raw values, where that is not done. CONFIG,
+ * NOMEM. */
+dt_status dt__csv_types_fit(dt__csv_types *t, const dt_dataset *train);
+
+/* f32 [rows, dt_columns_width] of the raw values of a file. FORMAT, naming file, row and column;
+ * NOMEM. */
+dt_status dt__csv_types_encode(dt__csv_types *t, const char *path, const double *raw, int64_t rows,
+                               dt__storage **out);
+/* The same for all files of a store, whose examples become those numbers. */
+dt_status dt__csv_types_apply(dt__csv_types *t, dt__array_store *s);
+
+#endif

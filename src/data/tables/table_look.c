@@ -1,0 +1,187 @@
+/* What the columns of a table hold (dt_table_look_at): every text is tried as a number, a word of a
+ * boolean, and a time in each form that all texts above it had. */
+#include "core/block_list.h"
+#include "data/tables/csv_types.h"
+#include "core/text/utf8.h"
+
+#include <detent/tables.h>
+
+#include <math.h>
+#include <string.h>
+
+static const char *const forms[] = { NULL, /* ISO 8601 */
+                                     "%d.%m.%Y",
+                                     "%d.%m.%Y %H:%M",
+                                     "%d.%m.%Y %H:%M:%S",
+                                     "%d/%m/%Y",
+                                     "%m/%d/%Y",
+                                     "%d/%m/%Y %H:%M",
+                                     "%m/%d/%Y %H:%M",
+                                     "%Y/%m/%d",
+                                     "%Y/%m/%d %H:%M:%S" };
+enum { FORMS = sizeof forms / sizeof forms[0] };
+
+typedef struct looking {
+    dt_column_look *out;
+    dt__words words;
+    bool numbers, booleans;
+    unsigned times;       /* bits of `forms` */
+    double before[FORMS]; /* the last time in each form, */
+    double least[FORMS], most[FORMS];
+    double number; /* and the last number */
+    bool fell[FORMS], number_fell;
+} looking;
+
+static bool parses(dt_ctx *ctx, int type, const char *form, const dt__csv_field *f, double *out)
+{
+    const dt_column c = { .name = "", .type = type, .format = form };
+    dt_field value = { (double)NAN };
+    const dt_status s = dt_column_parse(ctx, &c, f->text, f->n, &value);
+    *out = value.number;
+    return s == DT_OK && !isnan(*out);
+}
+
+static void take_number(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
+{
+    double v;
+    if (!k->numbers) return;
+    k->numbers = dt__csv_is_number(r, f, &v);
+    if (!k->numbers) return;
+    const bool first = k->words.n == 0;
+    k->number_fell = k->number_fell || (!first && v < k->number);
+    k->out->is_integer = k->out->is_integer && v == floor(v);
+    k->out->least = first ? v : fmin(v, k->out->least);
+    k->out->most = first ? v : fmax(v, k->out->most);
+    k->number = v;
+}
+
+static void take_time(dt_ctx *ctx, looking *k, const dt__csv_field *f)
+{
+    for (int i = 0; i < FORMS && !k->numbers; i++) {
+        double v;
+        if ((k->times >> i & 1) == 0) continue;
+        if (!parses(ctx, DT_COLUMN_TIME, forms[i], f, &v)) {
+            k->times &= ~(1U << i);
+            continue;
+        }
+        k->fell[i] = k->fell[i] || v < k->before[i];
+        k->least[i] = fmin(v, k->least[i]);
+        k->most[i] = fmax(v, k->most[i]);
+        k->before[i] = v;
+    }
+}
+
+static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
+{
+    double v;
+    const bool counts = k->words.n < DT_LOOK_DIFFERENT;
+    take_number(r, k, f);
+    if (k->words.n == 0 && k->numbers) k->times = 0;
+    if (k->times != 0) take_time(r->ctx, k, f);
+    k->booleans = k->booleans && parses(r->ctx, DT_COLUMN_BOOLEAN, NULL, f, &v);
+    if (!counts) return DT_OK;
+    return dt__words_add(r->ctx, &k->words, f->text, f->n) < 0 ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
+{
+    static const dt_column none = { .name = "" };
+    while (dt__csv_has_row(r)) {
+        const char *at = r->at;
+        const bool fits = dt__csv_count_fields(r, r->separator, &at) == r->n;
+        if (!fits) { /* the reader refuses or skips them */
+            r->at += at - r->at;
+            r->line++;
+            continue;
+        }
+        bool last = false;
+        for (r->column = 0; !last && r->column < r->n; r->column++) {
+            dt__csv_field f;
+            looking *k = &column[r->column];
+            DT__TRY(dt__csv_take_field(r, &f));
+            dt__csv_trim(&f);
+            if (!dt__is_utf8_of(f.text, f.n)) return dt__csv_refuse(r, &f, dt__csv_not_utf8);
+            if (dt__column_is_missing(&none, f.text, f.n)) k->out->missing++;
+            else DT__TRY(take(r, k, &f));
+            last = dt__csv_is_last(r);
+        }
+        r->line++;
+        ++*rows;
+    }
+    return DT_OK;
+}
+
+/* Which type all texts have. */
+static void decide(looking *k)
+{
+    dt_column_look *out = k->out;
+    int form = 0;
+    out->different = k->words.n;
+    while (form < FORMS && (k->times >> form & 1) == 0) form++;
+    if (out->different == 0) out->type = DT_COLUMN_IGNORE;
+    else if (k->numbers) out->type = DT_COLUMN_NUMBER;
+    else if (k->booleans) out->type = DT_COLUMN_BOOLEAN;
+    else if (form < FORMS) out->type = DT_COLUMN_TIME;
+    else out->type = DT_COLUMN_CATEGORY;
+    out->is_integer = out->is_integer && k->numbers;
+    out->rises = k->numbers && !k->number_fell;
+    if (out->type != DT_COLUMN_TIME) return;
+    out->format = forms[form];
+    out->is_unsure = (k->times & ~(1U << form)) != 0;
+    out->rises = !k->fell[form];
+    out->least = k->least[form];
+    out->most = k->most[form];
+}
+
+static dt_status look(dt__csv_reader *r, dt_table_look *out)
+{
+    dt_ctx *ctx = r->ctx;
+    if (!dt__csv_has_row(r)) return dt_fail(ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    DT__TRY(dt__csv_read_names(r));
+    const size_t n = (size_t)r->n;
+    dt_column_look *columns = dt__block_list_add(ctx, &out->memory, n * sizeof *columns);
+    looking *all = dt__alloc_zero(ctx, n * sizeof *all);
+    dt_status s = columns == NULL || all == NULL ? DT_ERR_NOMEM : DT_OK;
+    for (int64_t i = 0; s == DT_OK && i < r->n; i++) {
+        char *name = dt__block_list_add(ctx, &out->memory, strlen(r->name[i]) + 1);
+        if (name == NULL) s = DT_ERR_NOMEM;
+        else strcpy(name, r->name[i]);
+        columns[i] = (dt_column_look){ .name = name, .is_integer = true };
+        all[i] =
+            (looking){ &columns[i], .numbers = true, .booleans = true, .times = (1U << FORMS) - 1 };
+        for (int k = 0; k < FORMS; k++) {
+            all[i].before[k] = all[i].most[k] = -INFINITY;
+            all[i].least[k] = INFINITY;
+        }
+    }
+    if (s == DT_OK) s = read_rows(r, all, &out->rows);
+    for (int64_t i = 0; all != NULL && columns != NULL && i < r->n; i++) {
+        decide(&all[i]);
+        dt__words_free(ctx, &all[i].words);
+    }
+    dt__release(ctx, all);
+    out->n = r->n;
+    out->column = columns;
+    return s;
+}
+
+dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *options,
+                           dt_table_look *out)
+{
+    DT__NEED4(ctx, ctx, path, options, out);
+    dt__csv csv = { .ctx = ctx, .options = options }, *one = &csv;
+    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path };
+    *out = (dt_table_look){ .n = 0 };
+    dt_status s = dt__csv_open(&r);
+    if (s == DT_OK) s = look(&r, out);
+    dt__csv_close_reader(&r);
+    if (s != DT_OK) dt_table_look_free(ctx, out);
+    return s;
+}
+
+void dt_table_look_free(dt_ctx *ctx, dt_table_look *look_at)
+{
+    if (ctx == NULL || look_at == NULL) return;
+    dt__block_list_free(ctx, &look_at->memory);
+    *look_at = (dt_table_look){ .n = 0 };
+}
