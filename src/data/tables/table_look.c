@@ -156,7 +156,7 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     }
     if (s == DT_OK) s = read_rows(r, all, &out->rows);
     for (int64_t i = 0; all != NULL && columns != NULL && i < r->n; i++) {
-        decide(&all[i]);
+        if (s == DT_OK) decide(&all[i]);
         dt__words_free(ctx, &all[i].words);
     }
     dt__release(ctx, all);
