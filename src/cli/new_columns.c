@@ -17,7 +17,9 @@
 #define FEW 20  /* words that may all be different */
 #define DAY 86400.0
 #define NAMES DT_MAX_LIST /* of a rule */
-#define SHOWN 40          /* numbers without a rule that are shown */
+#define LEFT_OUT "type: ignore"
+#define OF_ROWS "times of the rows"
+#define SHOWN 40 /* numbers without a rule that are shown */
 
 /* What is decided of a column. */
 typedef struct decision {
@@ -55,7 +57,7 @@ static void decide_time(const dt_column_look *c, decision *out)
 
 static void leave_out(decision *out)
 {
-    SAY(rule, "type: ignore");
+    SAY(rule, LEFT_OUT);
     SAY(becomes, "left out");
 }
 
@@ -77,8 +79,7 @@ static const char *why_not(const dt_column_look *c, int64_t rows)
     if (there == 0) return "no value";
     if (c->different == 1 && c->missing == 0) return "always the same";
     if (is_counter(c, rows)) return "numbers of the rows";
-    if (c->type == DT_COLUMN_TIME && c->rises && c->different > there / 2)
-        return "times of the rows";
+    if (c->type == DT_COLUMN_TIME && c->rises && c->different > there / 2) return OF_ROWS;
     return c->type == DT_COLUMN_CATEGORY && many ? "texts of one row each" : NULL;
 }
 
@@ -163,17 +164,21 @@ static void decide_all(const new_data *d, const dt_table_look *look, decision *a
     c->table.form = "llrl";
     for (int i = 0; i < 4; i++) cli_table_put(&c->table, head[i]);
     bool typed = false;
+    int64_t kept = 0;
     for (int64_t i = 0; i < look->n; i++) {
         const dt_column_look *column = &look->column[i];
         if (!is_input(d, column)) continue;
         decide(column, look->rows, &all[i]);
-        c->in_time = c->in_time || strcmp(all[i].why, "times of the rows") == 0;
+        c->in_time = c->in_time || strcmp(all[i].why, OF_ROWS) == 0;
         if (new_columns_has(c->ignore, column->name)) leave_out(&all[i]);
         typed = typed || all[i].rule[0] != 0;
+        kept += strcmp(all[i].rule, LEFT_OUT) != 0;
     }
     for (int64_t i = 0; i < look->n; i++) {
         if (!is_input(d, &look->column[i])) continue;
-        if (typed && *look->column[i].name == 0) leave_out(&all[i]); /* types require a name */
+        const bool time = strcmp(all[i].why, OF_ROWS) == 0;
+        if (time && kept == 0) decide_time(&look->column[i], &all[i]); /* else there is no input */
+        if (typed && *look->column[i].name == 0) leave_out(&all[i]);   /* types require a name */
         if (all[i].rule[0] != 0 || look->n <= SHOWN) add_row(&look->column[i], &all[i], &c->table);
     }
     for (int64_t i = 0; i < look->n; i++) {

@@ -509,6 +509,18 @@ static void say_choices(const answers *a, const new_data *d, table *t, const cli
     }
 }
 
+/* The block `model`. How many categories a table has depends on the rows that are held back, so
+ * that it is opened once more. */
+static int add_model(const cli_args *args, dt_ctx *ctx, const new_data *d, const dt_dataset *train,
+                     cli_text *out)
+{
+    dt_dataset *own = NULL;
+    if (d->types != NULL && open_data(ctx, d, &own) != DT_OK) return fail_open(args, ctx);
+    new_model_block(d, own != NULL ? own : train, out);
+    dt_dataset_free(own);
+    return CLI_DONE;
+}
+
 static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, table *t,
                 const cli_text *why)
 {
@@ -518,7 +530,9 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     if (status == CLI_DONE) {
         new_data_block(d, &data);
         add_head(a, d, &out);
-        new_model_block(d, train, &out);
+        status = add_model(args, ctx, d, train, &out);
+    }
+    if (status == CLI_DONE) {
         cli_text_add(&out, "\n%s\n", data.text);
         add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
     }

@@ -9,16 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const forms[] = { NULL, /* ISO 8601 */
-                                     "%d.%m.%Y",
-                                     "%d.%m.%Y %H:%M",
-                                     "%d.%m.%Y %H:%M:%S",
-                                     "%d/%m/%Y",
-                                     "%m/%d/%Y",
-                                     "%d/%m/%Y %H:%M",
-                                     "%m/%d/%Y %H:%M",
-                                     "%Y/%m/%d",
-                                     "%Y/%m/%d %H:%M:%S" };
+static const char *const forms[] = {
+    NULL, /* ISO 8601 */
+    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y",
+    "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",    "%Y/%m/%d",
+    "%b %d %Y", "%d %b %Y",       "%Y/%m/%d %H:%M",    "%Y/%m/%d %H:%M:%S"
+};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 typedef struct looking {
