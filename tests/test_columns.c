@@ -392,9 +392,12 @@ START_TEST(numbers_are_rounded_to_nearest)
     refused(&number, "1e309", "range of f64");
     refused(&number, "1,5", "not a number");
     refused(&number, "0x10", "not a number");
-    refused(&number, "nan", "not a number");
+    refused(&number, "nano", "not a number");
     refused(&number, "1 ", "not a number");
-    ck_assert(isnan(parsed(&number, "")));
+    static const char *const missing[] = { "", "NA", "nan", "Null", "?", "-999" };
+    static const char *const words[] = { "-999" };
+    const dt_column holes = { .name = "a", .n_words = 1, .word = words };
+    for (int i = 0; i < DT__COUNT_OF(missing); i++) ck_assert(isnan(parsed(&holes, missing[i])));
 }
 END_TEST
 

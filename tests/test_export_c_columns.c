@@ -201,7 +201,7 @@ START_TEST(names_are_those_of_the_columns)
     static const char data[] =
         "{\"target\": \"classes\", \"input\": [8], \"table\": ["
         "{\"name\": \"class\", \"type\": \"category\", \"categories\": [\"name\", \"code\", "
-        "\"unknown\", \"7\", \"\\u5317\", \"\\u4eac\"]},"
+        "\"unknown\", \"7\", \"\\u5317\", \"\\u4eac\"], \"words\": [\"-\"]},"
         "{\"name\": \"int\", \"type\": \"boolean\"},"
         "{\"name\": \"int_\", \"type\": \"number\"}]}";
     static const char program[] =
@@ -211,7 +211,8 @@ START_TEST(names_are_those_of_the_columns)
         "    f.class_ = net_class_7;\n    f.int_ = 1;\n    f.int_2 = 0.5;\n"
         "    wrong += net_row(&f, x) != 0 || x[3] != 1 || x[2] != 0 || x[6] != 1 || x[7] != 0.5f;\n"
         "    wrong += net_class_code(\"7\") != 4 || net_class_code(\"\") != -1;\n"
-        "    wrong += net_class_code(\"8\") != net_class_unknown || net_class_code(\"na\") != 0;\n"
+        "    wrong += net_class_code(\"8\") != net_class_unknown || net_class_code(\"nab\") != 0;\n"
+        "    wrong += net_class_code(\"Na\") != -1 || net_class_code(\"-\") != -1;\n"
         "    wrong += net_class_name_2 != 1 || net_class_code_2 != 2 || net_class_unknown_2 != 3;\n"
         "    wrong += net_class_word != 5 || net_class_word_2 != 6;\n"
         "    f.int_ = -1;\n    wrong += net_row(&f, x) != 2;\n"

@@ -3,6 +3,8 @@
 #include "data/tables/csv_types.h"
 #include "sample.h"
 
+#include <detent/tables.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,6 +327,42 @@ START_TEST(errors_are_shown_together)
 }
 END_TEST
 
+static dt_status look_and_open(dt_ctx *ctx, void *user)
+{
+    const dt_csv_options o = { .header = true };
+    dt_dataset *d[3] = { NULL, NULL, NULL };
+    dt_table_look look;
+    const dt_status s = dt_table_look_at(ctx, path_of("t.csv"), &o, &look);
+    if (s != DT_OK) return s;
+    ck_assert_int_eq(look.n, 6);
+    ck_assert(look.rows == 4 && look.column[1].missing == 1 && look.column[2].different == 3);
+    static const int types[] = { DT_COLUMN_NUMBER,  DT_COLUMN_NUMBER, DT_COLUMN_CATEGORY,
+                                 DT_COLUMN_BOOLEAN, DT_COLUMN_TIME,   DT_COLUMN_NUMBER };
+    for (int i = 0; i < 6; i++) ck_assert_int_eq(look.column[i].type, types[i]);
+    ck_assert_str_eq(look.column[4].format, "%d.%m.%Y");
+    dt_table_look_free(ctx, &look);
+    const dt_status opened = open_table(ctx, user, 4, 0.25, d);
+    close_all(d);
+    return opened;
+}
+
+START_TEST(every_allocation)
+{
+    static const dt_column_rule rules[] = {
+        { .columns = { 1, { "age" } }, .missing = DT_MISSING_MEDIAN, .scale = DT_SCALE_QUANTILE },
+        { .columns = { 1, { "city" } }, .type = DT_COLUMN_CATEGORY, .most = 2 },
+        { .columns = { 1, { "b" } }, .type = DT_COLUMN_BOOLEAN },
+        { .columns = { 1, { "t" } }, .type = DT_COLUMN_TIME, .format = "%d.%m.%Y" },
+    };
+    test_write_text(path_of("t.csv"), "id;age;city;b;t;y\n"
+                                      "1;30,5;Paris;yes;01.01.2024;0\n"
+                                      "2;NA;Bonn;no;02.01.2024;1\n"
+                                      "3;10,25;Rome;no;01.01.2024;2\n"
+                                      "4;50,0;Bonn;no;30.01.2024;3\n");
+    ck_assert_int_gt(test_every_allocation(look_and_open, (void *)(uintptr_t)rules), 40);
+}
+END_TEST
+
 /* ---- damaged tables ------------------------------------------------------------------------- */
 
 #define DAMAGES 300
@@ -436,6 +474,7 @@ Suite *test_typed_tables_suite(void)
     tcase_add_loop_test(cases, numbers_are_scaled, 0, 20);
     tcase_add_test(cases, rules_that_do_not_fit);
     tcase_add_test(cases, errors_are_shown_together);
+    tcase_add_test(cases, every_allocation);
     tcase_add_test(cases, damaged_tables);
     tcase_add_loop_test(cases, new_tables_can_be_trained, 0, 12);
     suite_add_tcase(s, cases);

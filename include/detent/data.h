@@ -274,7 +274,7 @@ typedef struct dt_csv_options {
     /* Of dt_model_data_open: names of columns, or patterns of those that the model does not read,
      * whose texts the dataset keeps. It has no recipe key. */
     dt_strings keep;
-    int separator;      /* dt_csv_separator, and so on */
+    int separator; /* dt_csv_separator, and so on */
     int decimal, thousands, encoding;
     int rows;            /* dt_csv_rows: what happens to rows with other numbers of fields */
     const char *comment; /* lines that begin with it are skipped; NULL: there are none */

@@ -17,7 +17,9 @@
 #define FEW 20  /* words that may all be different */
 #define DAY 86400.0
 #define NAMES DT_MAX_LIST /* of a rule */
-#define SHOWN 40          /* numbers without a rule that are shown */
+#define LEFT_OUT "type: ignore"
+#define OF_ROWS "times of the rows"
+#define SHOWN 40 /* numbers without a rule that are shown */
 
 /* What is decided of a column. */
 typedef struct decision {
@@ -55,7 +57,7 @@ static void decide_time(const dt_column_look *c, decision *out)
 
 static void leave_out(decision *out)
 {
-    SAY(rule, "type: ignore");
+    SAY(rule, LEFT_OUT);
     SAY(becomes, "left out");
 }
 
@@ -73,12 +75,11 @@ static const char *why_not(const dt_column_look *c, int64_t rows)
 {
     const int64_t there = rows - c->missing;
     const bool many = c->different > FEW && c->different > there / 2;
-    if (*c->name == 0) return "no name";
+    if (*c->name == 0 && c->type != DT_COLUMN_NUMBER) return "no name";
     if (there == 0) return "no value";
     if (c->different == 1 && c->missing == 0) return "always the same";
     if (is_counter(c, rows)) return "numbers of the rows";
-    if (c->type == DT_COLUMN_TIME && c->rises && c->different > there / 2)
-        return "times of the rows";
+    if (c->type == DT_COLUMN_TIME && c->rises && c->different > there / 2) return OF_ROWS;
     return c->type == DT_COLUMN_CATEGORY && many ? "texts of one row each" : NULL;
 }
 
@@ -134,10 +135,59 @@ static void add_row(const dt_column_look *c, const decision *d, cli_table *table
     cli_table_put(table, d->becomes);
 }
 
-dt_status new_columns_decide(dt_ctx *ctx, new_data *d, const char *ignore, cli_text *types,
-                             cli_table *table, bool *in_time)
+/* The part of a list "a,b" that names no column; NULL: all do. */
+static const char *find_unknown(const char *list, const dt_table_look *look)
+{
+    for (const char *at = list; at != NULL && *at != 0;) {
+        const size_t n = strcspn(at, ",");
+        int64_t k = 0;
+        for (; k < look->n; k++) {
+            const char *name = look->column[k].name;
+            if (strlen(name) == n && strncmp(name, at, n) == 0) break;
+        }
+        if (k == look->n) return at;
+        at += n + (at[n] == ',');
+    }
+    return NULL;
+}
+
+static bool is_input(const new_data *d, const dt_column_look *c)
+{
+    return !new_columns_has(d->target, c->name) &&
+           (d->inputs == NULL || new_columns_has(d->inputs, c->name));
+}
+
+static void decide_all(const new_data *d, const dt_table_look *look, decision *all, new_columns *c)
 {
     static const char *const head[] = { "column", "holds", "missing", "becomes" };
+    c->unknown = find_unknown(c->ignore, look);
+    c->table.form = "llrl";
+    for (int i = 0; i < 4; i++) cli_table_put(&c->table, head[i]);
+    bool typed = false;
+    int64_t kept = 0;
+    for (int64_t i = 0; i < look->n; i++) {
+        const dt_column_look *column = &look->column[i];
+        if (!is_input(d, column)) continue;
+        decide(column, look->rows, &all[i]);
+        c->in_time = c->in_time || strcmp(all[i].why, OF_ROWS) == 0;
+        if (new_columns_has(c->ignore, column->name)) leave_out(&all[i]);
+        typed = typed || all[i].rule[0] != 0;
+        kept += strcmp(all[i].rule, LEFT_OUT) != 0;
+    }
+    for (int64_t i = 0; i < look->n; i++) {
+        if (!is_input(d, &look->column[i])) continue;
+        const bool time = strcmp(all[i].why, OF_ROWS) == 0;
+        if (time && kept == 0) decide_time(&look->column[i], &all[i]); /* else there is no input */
+        if (typed && *look->column[i].name == 0) leave_out(&all[i]);   /* types require a name */
+        if (all[i].rule[0] != 0 || look->n <= SHOWN) add_row(&look->column[i], &all[i], &c->table);
+    }
+    for (int64_t i = 0; i < look->n; i++) {
+        if (all[i].rule[0] != 0) add_rule(look, all, i, &c->types);
+    }
+}
+
+dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c)
+{
     dt_csv_options options = { .header = !d->no_header };
     dt_table_look look;
     dt_status s = dt_table_look_at(ctx, d->path, &options, &look);
@@ -148,22 +198,9 @@ dt_status new_columns_decide(dt_ctx *ctx, new_data *d, const char *ignore, cli_t
     }
     if (s != DT_OK) return s;
     decision *all = calloc((size_t)look.n, sizeof *all);
-    table->form = "llrl";
-    for (int i = 0; i < 4; i++) cli_table_put(table, head[i]);
-    for (int64_t i = 0; all != NULL && i < look.n; i++) {
-        const dt_column_look *c = &look.column[i];
-        if (new_columns_has(d->target, c->name)) continue;
-        if (d->inputs != NULL && !new_columns_has(d->inputs, c->name)) continue;
-        decide(c, look.rows, &all[i]);
-        *in_time = *in_time || strcmp(all[i].why, "times of the rows") == 0;
-        if (new_columns_has(ignore, c->name)) leave_out(&all[i]);
-        if (all[i].rule[0] != 0 || look.n <= SHOWN) add_row(c, &all[i], table);
-    }
-    for (int64_t i = 0; all != NULL && i < look.n; i++) {
-        if (all[i].rule[0] != 0) add_rule(&look, all, i, types);
-    }
-    dt_table_look_free(ctx, &look);
-    const bool failed = all == NULL || table->failed;
+    if (all != NULL) decide_all(d, &look, all, c);
+    if (all == NULL || c->table.failed) s = DT_ERR_NOMEM;
     free(all);
-    return failed ? DT_ERR_NOMEM : DT_OK;
+    dt_table_look_free(ctx, &look);
+    return s;
 }

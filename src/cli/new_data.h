@@ -46,11 +46,17 @@ bool new_data_find(new_data *d);
 /* Whether d->path is a table. */
 bool new_data_is_table(const new_data *d);
 
-/* Decides what the columns of a table hold (new_columns.c): `types` become lines of a recipe, and
- * `table` rows for people. `ignore`: columns "a,b" to leave out, or NULL. *in_time: a column has
- * times that never fall. Errors of dt_table_look_at. */
-dt_status new_columns_decide(dt_ctx *ctx, new_data *d, const char *ignore, cli_text *types,
-                             cli_table *table, bool *in_time);
+/* What is decided of the columns of a table (new_columns.c). */
+typedef struct new_columns {
+    const char *ignore;  /* columns "a,b" to leave out, or NULL */
+    const char *unknown; /* where `ignore` names a column that is not there; else NULL */
+    cli_text types;      /* lines of data.columns.types */
+    cli_table table;     /* the same for people; the caller frees it */
+    bool in_time;        /* a column has times that never fall */
+} new_columns;
+
+/* Decides from the texts of all rows. Errors of dt_table_look_at. */
+dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c);
 
 /* Whether `name` is in a list "a,b". */
 bool new_columns_has(const char *list, const char *name);

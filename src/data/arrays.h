@@ -93,8 +93,8 @@ dt_status dt__array_store_columns(dt__array_store *s, const char *const *names, 
 /* Copies the columns that x was computed of by dt_columns_encode. ARG, NOMEM. */
 dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c);
 
-/* Texts of the rows of a store: of columns `names`, words[names->n] by codes [rows, names->n]. Takes
- * all of them over. */
+/* Takes over texts of the rows of a store: of columns `names`, words[names->n] by codes
+ * [rows, names->n]. */
 void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,
                            dt__storage **codes);
 

@@ -212,8 +212,7 @@ static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, c
 typedef struct table {
     char target[ANSWER];
     cli_text exclude, header, index; /* a list of YAML; lines of output */
-    cli_text types;                  /* of columns, as a recipe has them, and for people */
-    cli_table columns;
+    new_columns columns;
 } table;
 
 /* Columns of a table without a header have numbers: a target by its text in the first row becomes
@@ -271,7 +270,6 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
 /* Finds out what the columns hold. */
 static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
-    bool in_time = false;
     const bool is_table = new_data_is_table(d);
     static const int own[] = { INPUTS, IGNORE, TEST };
     static const char *const names[] = { "--inputs", "--ignore", "--test" };
@@ -283,15 +281,20 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     if (!is_table) return CLI_DONE;
     d->inputs = args->option[INPUTS];
     d->test = args->option[TEST];
-    const dt_status s =
-        new_columns_decide(ctx, d, args->option[IGNORE], &t->types, &t->columns, &in_time);
+    new_columns *c = &t->columns;
+    c->ignore = args->option[IGNORE];
+    const dt_status s = new_columns_decide(ctx, d, c);
     if (s != DT_OK) return cli_fail_file(args, ctx);
-    if (t->types.used + 1 >= sizeof t->types.text) {
+    if (c->unknown != NULL) {
+        return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",
+                        (int)strcspn(c->unknown, ","), c->unknown, d->path);
+    }
+    if (c->types.used + 1 >= sizeof c->types.text) {
         return cli_fail(args, CLI_USAGE,
                         "%s: too many columns have types; --inputs chooses some of them", d->path);
     }
-    if (t->types.used > 0) d->types = t->types.text;
-    if (in_time) d->order = "time";
+    if (c->types.used > 0) d->types = c->types.text;
+    if (c->in_time) d->order = "time";
     return CLI_DONE;
 }
 
@@ -485,7 +488,7 @@ static void say_choices(const answers *a, const new_data *d, table *t, const cli
     }
     if (t->header.used > 0) cli_say("%s", t->header.text);
     if (t->index.used > 0) cli_say("%s", t->index.text);
-    if (t->types.used > 0) cli_table_print(&t->columns);
+    if (t->columns.types.used > 0) cli_table_print(&t->columns.table);
     cli_text unread = { .used = 0 };
     new_data_unread(d, &unread);
     if (unread.used > 0 && d->images) {
@@ -509,6 +512,18 @@ static void say_choices(const answers *a, const new_data *d, table *t, const cli
     }
 }
 
+/* The block `model`. How many categories a table has depends on the rows that are held back, so
+ * that it is opened once more. */
+static int add_model(const cli_args *args, dt_ctx *ctx, const new_data *d, const dt_dataset *train,
+                     cli_text *out)
+{
+    dt_dataset *own = NULL;
+    if (d->types != NULL && open_data(ctx, d, &own) != DT_OK) return fail_open(args, ctx);
+    new_model_block(d, own != NULL ? own : train, out);
+    dt_dataset_free(own);
+    return CLI_DONE;
+}
+
 static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, table *t,
                 const cli_text *why)
 {
@@ -518,7 +533,9 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     if (status == CLI_DONE) {
         new_data_block(d, &data);
         add_head(a, d, &out);
-        new_model_block(d, train, &out);
+        status = add_model(args, ctx, d, train, &out);
+    }
+    if (status == CLI_DONE) {
         cli_text_add(&out, "\n%s\n", data.text);
         add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
     }
@@ -556,7 +573,7 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     if (status == CLI_DONE) status = read_bits(args, a);
     if (status == CLI_DONE) status = read_file(args, a);
     if (status == CLI_DONE) status = make(args, ctx, a, &d, &t, &why);
-    cli_table_free(&t.columns);
+    cli_table_free(&t.columns.table);
     return status;
 }
 

@@ -56,8 +56,8 @@ dt_status predicted_csv_end(dt_ctx *ctx, predicted *p, bool good);
 const float *predicted_row(const dt_tensor *x, int64_t i, int64_t *n);
 /* The name of a class or number, else its number, in `text`. */
 const char *predicted_name(const predicted *p, int64_t i, char text[24]);
-/* The probability of class `at`: softmax of the outputs, if these are no probabilities already; of a
- * bit; the mean of (y - x)^2. */
+/* The probability of class `at`: softmax of the outputs, if these are no probabilities already; of
+ * a bit; the mean of (y - x)^2. */
 double predicted_probability(const predicted *p, const float *v, int64_t n, int64_t at);
 double predicted_logistic(float v);
 double predicted_error(const float *x, const float *y, int64_t n);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void add(char text[DT_COLUMN_TEXT], const char *format, ...) DT_PRINTF(2, 3);
 static void add(char text[DT_COLUMN_TEXT], const char *format, ...)
 {
     va_list arguments;

@@ -30,11 +30,19 @@ dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const 
 
 const char dt__csv_not_utf8[] = "is not UTF-8; data.columns.encoding: latin-1 reads it";
 
-const char *dt__csv_no_number(const dt__csv_reader *r)
+const char *dt__csv_no_number(const dt__csv_reader *r, const dt__csv_field *f)
 {
-    return r->decimal == '.' ? "is not a number; data.columns.types has types for others, as "
-                               "{columns: NAME, type: category}"
-                             : "is not a number with a decimal comma (data.columns.decimal)";
+    bool comma = false;
+    size_t i = 0;
+    for (; i < f->n && strchr("0123456789.,-+ ", f->text[i]) != NULL; i++) {
+        comma = comma || (f->text[i] == ',' && i > 0 && i + 1 < f->n);
+    }
+    if (r->decimal != '.') return "is not a number with a decimal comma (data.columns.decimal)";
+    if (comma && i == f->n) {
+        return "is not a number: a decimal point is expected, not a comma (data.columns.decimal)";
+    }
+    return "is not a number; data.columns.types has types for others, as {columns: NAME, type: "
+           "category}";
 }
 
 /* Takes a field that begins with a quote. Doubled quotes inside become one. */

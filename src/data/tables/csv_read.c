@@ -28,20 +28,14 @@ static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__
     if (!r->is_plain) {
         size_t n;
         if (!dt__csv_plain_number(r, f, plain, &n))
-            return dt__csv_refuse(r, f, dt__csv_no_number(r));
+            return dt__csv_refuse(r, f, dt__csv_no_number(r, f));
         at = plain;
         end = plain + n;
     }
     while (at < end && dt__csv_is_blank(r, *at)) at++;
     at = dt__decimal_read(at, end, out);
     while (at != NULL && at < end && dt__csv_is_blank(r, *at)) at++;
-    const bool comma = at != NULL && at < end && *at == ',' && at + 1 < end;
-    if (at != end) {
-        return dt__csv_refuse(r, f,
-                              comma ? "is not a number: a decimal point is expected, not a comma "
-                                      "(data.columns.decimal)"
-                                    : dt__csv_no_number(r));
-    }
+    if (at != end) return dt__csv_refuse(r, f, dt__csv_no_number(r, f));
     return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
 

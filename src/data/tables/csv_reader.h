@@ -46,7 +46,7 @@ typedef struct dt__csv_field {
 dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const char *why);
 /* Why a field is refused that is not a number. */
 extern const char dt__csv_not_utf8[];
-const char *dt__csv_no_number(const dt__csv_reader *r);
+const char *dt__csv_no_number(const dt__csv_reader *r, const dt__csv_field *f);
 /* Takes the field at r->at. FORMAT. */
 dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f);
 /* Reads a file: r->ctx, r->path and r->c are given. Finds its encoding, separator and decimal point

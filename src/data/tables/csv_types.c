@@ -166,7 +166,7 @@ bool dt__csv_is_number(const dt__csv_reader *r, const dt__csv_field *f, double *
 
 static dt_status put_number(const dt__csv_reader *r, const dt__csv_field *f, double *to)
 {
-    if (!dt__csv_is_number(r, f, to)) return dt__csv_refuse(r, f, dt__csv_no_number(r));
+    if (!dt__csv_is_number(r, f, to)) return dt__csv_refuse(r, f, dt__csv_no_number(r, f));
     return isfinite(*to) ? DT_OK : dt__csv_refuse(r, f, "is beyond the range of f64");
 }
 

@@ -133,8 +133,42 @@ static void set_exact(const decimal *d, double magnitude, dt__exact *out)
     else *out = dt__exact_real(out->value);
 }
 
+#define SHORT 16                     /* characters of 15 digits, below 2^53, and a point */
+#define BELOW UINT64_C(0x1FFFFFFF)   /* bits of a double that f32 has not, */
+#define HALFWAY UINT64_C(0x10000000) /* and those of a number between two of f32 */
+
+/* Most numbers of tables: at most 15 digits with a point or none, no exponent. d is rounded once,
+ * so that only where it lies between two numbers of f32 more must be known. NULL: another form. */
+static const char *read_short(const char *at, const char *end, dt__decimal *out)
+{
+    const bool negative = at < end && *at == '-';
+    const char *c = at + negative, *const first = c, *point = NULL;
+    const char *const limit = end - c > SHORT ? c + SHORT : end;
+    uint64_t w = 0, bits;
+    for (; c < limit; c++) {
+        const unsigned digit = (unsigned)(unsigned char)*c - '0';
+        if (digit <= 9) w = 10 * w + digit;
+        else if (*c == '.' && point == NULL) point = c;
+        else break;
+    }
+    const bool whole = c == end || (c < limit && *c != 'e' && *c != 'E' && *c != '.');
+    if (!whole || c == first || c[-1] == '.' || c[-1] == '0') return NULL;
+    if (point == NULL && c - first == SHORT) return NULL;
+    const double d = (double)w / powers[point == NULL ? 0 : c - point - 1];
+    memcpy(&bits, &d, sizeof bits);
+    if ((bits & BELOW) == HALFWAY) return NULL;
+    const int64_t integer = negative ? -(int64_t)w : (int64_t)w;
+    const double value = negative ? -d : d;
+    out->value = (float)value;
+    out->too_large = false;
+    out->exact = point == NULL ? dt__exact_integer(integer) : (dt__exact){ .value = value };
+    return c;
+}
+
 const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
 {
+    const char *short_end = read_short(at, end, out);
+    if (short_end != NULL) return short_end;
     decimal d;
     const char *after = scan(at, end, &d);
     *out = (dt__decimal){ .too_large = false };

@@ -9,16 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const forms[] = { NULL, /* ISO 8601 */
-                                     "%d.%m.%Y",
-                                     "%d.%m.%Y %H:%M",
-                                     "%d.%m.%Y %H:%M:%S",
-                                     "%d/%m/%Y",
-                                     "%m/%d/%Y",
-                                     "%d/%m/%Y %H:%M",
-                                     "%m/%d/%Y %H:%M",
-                                     "%Y/%m/%d",
-                                     "%Y/%m/%d %H:%M:%S" };
+static const char *const forms[] = {
+    NULL, /* ISO 8601 */
+    "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S", "%d/%m/%Y",
+    "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",    "%Y/%m/%d",
+    "%b %d %Y", "%d %b %Y",       "%Y/%m/%d %H:%M",    "%Y/%m/%d %H:%M:%S"
+};
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
 typedef struct looking {
@@ -156,7 +152,7 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     }
     if (s == DT_OK) s = read_rows(r, all, &out->rows);
     for (int64_t i = 0; all != NULL && columns != NULL && i < r->n; i++) {
-        decide(&all[i]);
+        if (s == DT_OK) decide(&all[i]);
         dt__words_free(ctx, &all[i].words);
     }
     dt__release(ctx, all);

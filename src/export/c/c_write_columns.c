@@ -63,7 +63,10 @@ dt_status dt__c_begin_columns(dt__c_about *a)
         if (c->type == DT_COLUMN_NUMBER && c->scale == DT_SCALE_QUANTILE) {
             dt__c_want(a->p, "column_quantile");
         }
-        if (c->type == DT_COLUMN_CATEGORY) dt__c_want(a->p, "column_find");
+        if (c->type == DT_COLUMN_CATEGORY) {
+            dt__c_want(a->p, "column_find");
+            dt__c_want(a->p, "column_missing");
+        }
         if (c->type == DT_COLUMN_TIME) dt__c_want(a->p, "column_moment");
         if (c->type == DT_COLUMN_TIME && c->parts >= DT_TIME_OF_DAY) {
             dt__c_want(a->p, "column_turn");
@@ -109,7 +112,7 @@ static dt_status put_words(const dt__c_about *a, int64_t i, dt__words *taken, dt
         dt__put_text(to, "\n");
     }
     dt__c_printf(to,
-                 "};\n/* The code of a word; 0: none of them, -1: it is empty. */\n"
+                 "};\n/* The code of a word; 0: none of them, -1: it means missing. */\n"
                  "int %s_%s_code(const char *word);\n\n",
                  a->name, stem.text);
     return DT_OK;
@@ -283,19 +286,28 @@ static void put_code(const dt__c_about *a, int64_t i, dt__chars *to)
     }
 }
 
+static void put_words_of(dt__chars *to, const char *name, const char *const *words, int64_t n)
+{
+    dt__c_printf(to, "    static const char *const %s[] = {", name);
+    for (int64_t k = 0; k < n; k++) {
+        dt__put_text(to, "\n        ");
+        dt__c_put_string(to, words[k]);
+        dt__put_text(to, ",");
+    }
+    dt__put_text(to, "\n    };\n");
+}
+
 static void put_find(const dt__c_about *a, int64_t i, dt__chars *to)
 {
     const dt_column *c = &a->table->column[i];
-    dt__c_printf(to,
-                 "\nint %s_%s_code(const char *word)\n{\n"
-                 "    static const char *const words[] = {",
-                 a->name, stem_of(a, i).text);
-    for (int64_t k = 0; k < c->n_categories; k++) {
-        dt__put_text(to, "\n        ");
-        dt__c_put_string(to, c->category[k]);
-        dt__put_text(to, ",");
+    dt__c_printf(to, "\nint %s_%s_code(const char *word)\n{\n", a->name, stem_of(a, i).text);
+    put_words_of(to, "words", c->category, c->n_categories);
+    if (c->n_words > 0) {
+        put_words_of(to, "none", c->word, c->n_words);
+        dt__c_printf(to, "    if (column_find(none, %lld, word) > 0) return -1;\n",
+                     (long long)c->n_words);
     }
-    dt__c_printf(to, "\n    };\n    return column_find(words, %lld, word);\n}\n",
+    dt__c_printf(to, "    return column_missing(word) ? -1 : column_find(words, %lld, word);\n}\n",
                  (long long)c->n_categories);
 }
 

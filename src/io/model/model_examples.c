@@ -293,6 +293,19 @@ static dt_status name_columns(const examples *e, dt__csv *csv)
     return DT_OK;
 }
 
+/* A table without a header has columns 0, 1, ...: whether the file is one, too. */
+static dt_status find_header(const examples *e, const dt__csv *csv, dt_csv_options *o)
+{
+    const char *name = csv->inputs.n > 0 ? csv->inputs.word[0] : "";
+    const dt_strings names = { 1, { name } };
+    dt_first_row row;
+    int64_t place, columns;
+    if (!o->header || *name == 0 || name[strspn(name, "0123456789")] != 0) return DT_OK;
+    DT__TRY(dt_csv_look(e->ctx, e->path, &names, &place, &columns, &row));
+    o->header = place >= 0;
+    return DT_OK;
+}
+
 static dt_status open_table(const examples *e, const dt_csv_options *columns, dt_dataset **out)
 {
     const dt_csv_options every = { .header = true };
@@ -312,6 +325,7 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     const bool named = inputs.inputs.n == 0 && (inputs.header || inputs.fitted != NULL);
     dt_status s = named ? name_columns(e, &csv) : DT_OK;
     csv.names_given = csv.inputs.n > 0;
+    if (s == DT_OK && inputs.fitted != NULL) s = find_header(e, &csv, &inputs);
     csv.finds_header = inputs.inputs.n == 0 && csv.inputs.n == 0;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
     if (s == DT_OK) s = dt__csv_check(&csv);
