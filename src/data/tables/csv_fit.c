@@ -24,13 +24,16 @@ typedef struct fitting {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* Rows of recording r of which an example of d has a part. */
-static int64_t rows_of(const dt_dataset *d, int64_t r)
+/* Rows of recording r of which examples of d consist: *from on, as many as are returned. */
+static int64_t rows_of(const dt_dataset *d, int64_t r, int64_t *from)
 {
     const dt__array_store *s = d->arrays;
-    const int64_t first = r == 0 ? 0 : s->recording[r - 1].end;
+    const int64_t begin = r == 0 ? 0 : s->recording[r - 1].end;
+    const int64_t first = dt__max_i64(begin, d->first);
     const int64_t n = dt__min_i64(s->recording[r].end, d->first + d->count) - first;
-    return n <= 0 ? 0 : dt__min_i64(s->recording[r].rows, (n - 1) * s->stride + s->length);
+    *from = (first - begin) * s->stride;
+    if (n <= 0) return 0;
+    return dt__min_i64(s->recording[r].rows - *from, (n - 1) * s->stride + s->length);
 }
 
 static void gather(fitting *f, int64_t k)
@@ -38,8 +41,9 @@ static void gather(fitting *f, int64_t k)
     const dt__array_store *s = f->train->arrays;
     f->n = 0;
     for (int64_t r = 0; r < s->n_recordings; r++) {
-        const double *raw = (const double *)(const void *)s->recording[r].data + k;
-        const int64_t rows = rows_of(f->train, r);
+        int64_t from;
+        const int64_t rows = rows_of(f->train, r, &from);
+        const double *raw = (const double *)(const void *)s->recording[r].data + from * s->row + k;
         for (int64_t i = 0; i < rows; i++) {
             if (!isnan(raw[i * s->row])) f->v[f->n++] = raw[i * s->row];
         }
@@ -205,8 +209,8 @@ static dt_status fit_column(fitting *f, int64_t k)
 dt_status dt__csv_types_fit(dt__csv_types *t, const dt_dataset *train)
 {
     if (t->is_fitted) return DT_OK;
-    int64_t rows = 0;
-    for (int64_t r = 0; r < train->arrays->n_recordings; r++) rows += rows_of(train, r);
+    int64_t rows = 0, from;
+    for (int64_t r = 0; r < train->arrays->n_recordings; r++) rows += rows_of(train, r, &from);
     fitting f = { t, train, dt__alloc_array(t->ctx, dt__max_i64(1, rows), sizeof(double)), 0 };
     dt_status s = f.v == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t k = 0; k < t->columns.n && s == DT_OK; k++) {
