@@ -336,6 +336,30 @@ START_TEST(leaks_are_said)
 }
 END_TEST
 
+static dt_status open_and_look(dt_ctx *ctx, void *user)
+{
+    dt_dataset *d[PARTS];
+    dt_status status = dt_data_open(ctx, user, &d[0], &d[1], &d[2]);
+    if (status == DT_OK) status = dt__say_leaks((const dt_dataset *const[]){ d[0], d[1], d[2] });
+    for (int p = 0; p < PARTS; p++) dt_dataset_free(d[p]);
+    return status;
+}
+
+START_TEST(memory_may_run_out)
+{
+    static const dt_split_options splits[] = {
+        { .by = DT_SPLIT_GROUP, .column = "group", .test = 0.3 },
+        { .by = DT_SPLIT_TIME, .column = "time", .test = 0.3 },
+        { .by = DT_SPLIT_STRATIFIED, .folds = 3, .fold = 1 },
+    };
+    const table t = draw_table(2);
+    dt_data_options o = write_table(&t, true);
+    o.validation = 0.2;
+    o.split = splits[_i];
+    test_every_allocation(open_and_look, &o);
+}
+END_TEST
+
 /* ---- folds of the program ------------------------------------------------------------------- */
 
 START_TEST(the_program_runs_folds)
@@ -410,6 +434,7 @@ Suite *test_splits_suite(void)
     tcase_add_test(c, names_of_recordings);
     tcase_add_test(c, fields_of_names);
     tcase_add_loop_test(c, leaks_are_said, 0, 18);
+    tcase_add_loop_test(c, memory_may_run_out, 0, 3);
     tcase_add_test(c, the_program_runs_folds);
     suite_add_tcase(s, c);
     return s;

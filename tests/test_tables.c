@@ -160,7 +160,7 @@ START_TEST(an_index_is_no_input)
         write_indexed((int)i, rows % 7 == 0 ? rows + 1 : rows, below(2));
         const char *output =
             shell(0, "rm -f n.yaml; $D new n.yaml --data i.csv --target kind; cat n.yaml");
-        lacks(output, "warning");
+        lacks(output, "warning: data.train");
         snprintf(text, sizeof text, "exclude: [%s]", indexes[i].column);
         (indexes[i].found ? has : lacks)(output, indexes[i].found ? text : "exclude");
         if (indexes[i].found) has(output, "the rows and is no input");

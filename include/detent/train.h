@@ -481,7 +481,7 @@ DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluat
  * equal ones, is that class. Errors: ARG (targets that are no labels of examples), SHAPE, NOMEM. */
 DT_API dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor **out);
 
-/* How a model does on each class, which a few frequent classes hide in the accuracy. Classes without
+/* How a model does on each class, which frequent classes hide in the accuracy. Classes without
  * examples have no part in means; a number that is not defined is NaN. With p = softmax(outputs):
  *     recall = found and labelled / labelled, precision = found and labelled / found,
  *     f1 = 2 found and labelled / (found + labelled)

@@ -39,8 +39,8 @@ int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d);
 /* The folder's i-th pattern of recordings that match, such as "*.wav"; NULL past the last. */
 const char *new_data_sounds(const new_data *d, int i);
 
-/* Finds out what d->path is; sets kind, columns, language, images, sounds and tested. False: nothing that
- * is known. */
+/* Finds out what d->path is; sets kind, columns, language, images, sounds and tested. False:
+ * nothing that is known. */
 bool new_data_find(new_data *d);
 
 /* Whether d->path is a table. */

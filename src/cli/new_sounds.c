@@ -4,9 +4,7 @@
  * that would be more than three seconds, windows of one second cut them. */
 #include "cli/new_data.h"
 
-#include "data/files/array_file.h"
-#include "data/labels.h"
-
+#include <ctype.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,82 +16,132 @@
 #define SLOWEST 4000  /* samples a second that features are made of */
 #define FRAMES_MS 180 /* of eight frames of 40 ms, every 20 ms */
 
+/* A part of a name. */
+typedef struct word {
+    const char *at;
+    int n;
+} word;
+
 /* What was found of all recordings. */
 typedef struct measured {
-    dt_ctx *ctx;
-    int64_t n, room, rate;
-    int64_t *length;
-    /* parts of their names between separators; -1: they differ in number */
-    int64_t fields;
-    dt__words field[MOST_FIELDS];
+    glob_t found; /* their paths */
+    int64_t n, rate;
+    int64_t *length; /* [n] */
+    word *word;      /* [n]: memory for the words of a field */
+    int fields;      /* parts of a name between separators; -1: they differ in number */
+    int64_t different[MOST_FIELDS];
+    bool is_number[MOST_FIELDS];
     char separator;
-    char ending[16]; /* with its dot; "": they differ */
 } measured;
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static dt_status add_name(measured *m, const char *path)
+static const char *name_of(const measured *m, int64_t i)
 {
-    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
-    const char *dot = strrchr(name, '.'), *end = dot == NULL ? name + strlen(name) : dot;
-    if (m->n == 0) {
-        snprintf(m->ending, sizeof m->ending, "%s", end);
-        m->separator = memchr(name, '_', (size_t)(end - name)) != NULL ? '_' : '-';
-    }
-    if (strcmp(m->ending, end) != 0) m->ending[0] = 0;
-    int64_t fields = 0;
-    for (const char *at = name; at <= end && m->fields >= 0; fields++) {
+    const char *path = m->found.gl_pathv[i], *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static const char *ending_of(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot == NULL ? name + strlen(name) : dot;
+}
+
+/* Field `k` of a name, the last one ends before the ending; false: it is missing or empty. */
+static bool field_of(const measured *m, const char *name, int k, word *out)
+{
+    const char *end = ending_of(name), *at = name;
+    for (; k > 0 && at < end; k--) {
         const char *next = memchr(at, m->separator, (size_t)(end - at));
-        if (next == NULL) next = end;
-        if (next == at || fields == MOST_FIELDS || strpbrk(at, "{}") != NULL) m->fields = -1;
-        else if (dt__words_add(m->ctx, &m->field[fields], at, (size_t)(next - at)) < 0) {
-            return DT_ERR_NOMEM;
-        }
-        at = next + 1;
+        at = next == NULL ? end : next + 1;
     }
-    if (m->n == 0 && m->fields == 0) m->fields = fields;
-    if (fields != m->fields) m->fields = -1;
-    return DT_OK;
+    const char *next = memchr(at, m->separator, (size_t)(end - at));
+    *out = (word){ at, (int)((next == NULL ? end : next) - at) };
+    return out->n > 0 && memchr(at, '{', (size_t)out->n) == NULL &&
+           memchr(at, '}', (size_t)out->n) == NULL;
+}
+
+static int count_fields(const measured *m, const char *name)
+{
+    int n = 1;
+    for (const char *c = name; c < ending_of(name); c++) n += *c == m->separator;
+    return n;
+}
+
+static int by_word(const void *a, const void *b)
+{
+    const word *x = a, *y = b;
+    const int order = memcmp(x->at, y->at, (size_t)(x->n < y->n ? x->n : y->n));
+    return order != 0 ? order : x->n - y->n;
+}
+
+static void count_words(measured *m, int k)
+{
+    m->is_number[k] = true;
+    for (int64_t i = 0; i < m->n; i++) {
+        if (!field_of(m, name_of(m, i), k, &m->word[i])) m->fields = -1;
+        for (int c = 0; c < m->word[i].n; c++) {
+            m->is_number[k] &= isdigit((unsigned char)m->word[i].at[c]) != 0;
+        }
+    }
+    qsort(m->word, (size_t)m->n, sizeof *m->word, by_word);
+    m->different[k] = 1;
+    for (int64_t i = 1; i < m->n; i++) {
+        m->different[k] += by_word(&m->word[i - 1], &m->word[i]) != 0;
+    }
+}
+
+static void find_fields(measured *m)
+{
+    const char *first = name_of(m, 0);
+    m->separator = strchr(first, '_') != NULL ? '_' : '-';
+    m->fields = count_fields(m, first);
+    if (m->fields > MOST_FIELDS) m->fields = -1;
+    for (int64_t i = 1; i < m->n; i++) {
+        if (count_fields(m, name_of(m, i)) != m->fields) m->fields = -1;
+    }
+    for (int k = 0; k < m->fields; k++) count_words(m, k);
 }
 
 /* Whether a field has few words, each of which names several recordings. */
-static bool repeats(const measured *m, int64_t i)
+static bool repeats(const measured *m, int k)
 {
-    const int64_t n = m->field[i].n;
+    const int64_t n = m->different[k];
     return n >= 2 && n <= MOST_LABELS && 2 * n <= m->n;
 }
 
-static bool is_number(const dt__words *w)
+static bool same_ending(const measured *m)
 {
-    for (int64_t i = 0; i < w->n; i++) {
-        if (w->word[i][strspn(w->word[i], "0123456789")] != 0) return false;
-    }
-    return true;
+    int64_t i = 1;
+    while (i < m->n && strcmp(ending_of(name_of(m, i)), ending_of(name_of(m, 0))) == 0) i++;
+    return i >= m->n && strlen(ending_of(name_of(m, 0))) < 16;
 }
 
 /* The first field that repeats is the class, the next one that is no number the group. */
-static bool name_fields(const measured *m, new_data *d)
+static bool name_fields(measured *m, new_data *d)
 {
-    int64_t label = -1, group = -1;
-    for (int64_t i = 0; i < m->fields; i++) {
+    int label = -1, group = -1;
+    find_fields(m);
+    for (int i = 0; i < m->fields; i++) {
         if (!repeats(m, i)) continue;
         if (label < 0) label = i;
-        else if (group < 0 && !is_number(&m->field[i])) group = i;
+        else if (group < 0 && !m->is_number[i]) group = i;
     }
     size_t used = 0;
-    for (int64_t i = 0; i < m->fields; i++) {
+    for (int i = 0; i < m->fields; i++) {
         char other[16];
-        snprintf(other, sizeof other, "part%d", (int)i + 1);
+        snprintf(other, sizeof other, "part%d", i + 1);
         const char *name = i == label ? "label" : i == group ? "group" : other;
         const char *before = i == 0 ? "" : (const char[]){ m->separator, 0 };
         used += (size_t)snprintf(d->names + used, sizeof d->names - used, "%s{%s}", before, name);
     }
     snprintf(d->names + used, sizeof d->names - used, "%s",
-             m->ending[0] != 0 ? m->ending : ".{ending}");
+             same_ending(m) ? ending_of(name_of(m, 0)) : ".{ending}");
     if (label < 0) return false;
-    d->groups = group < 0 ? 0 : m->field[group].n;
+    d->groups = group < 0 ? 0 : m->different[group];
     cli_text_add(&d->about[0], "names are %s: %lld classes", d->names,
-                 (long long)m->field[label].n);
+                 (long long)m->different[label]);
     if (group >= 0) {
         cli_text_add(&d->about[0], ", %lld groups, which are validated and tested whole",
                      (long long)d->groups);
@@ -110,20 +158,23 @@ static int by_length(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-static dt_status add_file(measured *m, const char *path)
+/* Opened in windows of one sample, a recording has as many examples as samples. */
+static dt_status measure_file(dt_ctx *ctx, measured *m, int64_t i)
 {
-    dt__array_file a;
-    DT__TRY(DT__RESERVE(m->ctx, m->length, m->n, m->room));
-    dt_status status = dt__array_file_open(m->ctx, path, &a);
-    if (status == DT_OK) {
-        m->length[m->n] = a.dims[0];
-        m->rate = a.rate;
-    }
-    dt__array_file_close(&a);
-    if (status == DT_OK) status = add_name(m, path);
-    m->n++;
-    return status;
+    dt_data_options o = dt_data_defaults();
+    dt_dataset *train, *validation, *test;
+    o.format = DT_DATA_TENSORS;
+    o.train = (dt_strings){ 1, { m->found.gl_pathv[i] } };
+    o.window = (dt_window){ true, 1, 1 };
+    const dt_status status = dt_data_open(ctx, &o, &train, &validation, &test);
+    if (status != DT_OK) return status;
+    m->length[i] = dt_dataset_count(train);
+    m->rate = dt_dataset_rate(train);
+    dt_dataset_free(train);
+    return DT_OK;
 }
+
+static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -132,9 +183,9 @@ static void choose_window(measured *m, new_data *d)
     qsort(m->length, (size_t)m->n, sizeof *m->length, by_length);
     const int64_t least = m->length[0], most = m->length[m->n - 1];
     if (least == most) return;
-    const int64_t step = dt__max_i64(1, m->rate / 100), usual = m->length[(m->n - 1) * 19 / 20];
-    const double rate = (double)dt__max_i64(1, m->rate);
-    const bool cut = usual > LONGEST * dt__max_i64(1, m->rate);
+    const int64_t step = most_of(1, m->rate / 100), usual = m->length[(m->n - 1) * 19 / 20];
+    const double rate = (double)most_of(1, m->rate);
+    const bool cut = usual > LONGEST * most_of(1, m->rate);
     d->window = cut ? m->rate : rounded_up(usual, step);
     d->stride = cut ? m->rate : rounded_up(most, step);
     int64_t longer = 0;
@@ -156,36 +207,37 @@ static void choose_window(measured *m, new_data *d)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-static dt_status measure(measured *m, const new_data *d)
+static dt_status measure(dt_ctx *ctx, measured *m, const new_data *d)
 {
-    dt_status status = DT_OK;
-    for (int i = 0; status == DT_OK && new_data_sounds(d, i) != NULL; i++) {
+    for (int i = 0; new_data_sounds(d, i) != NULL; i++) {
         char pattern[CLI_PATH];
-        glob_t found;
         const int n = snprintf(pattern, sizeof pattern, "%s/%s", d->path, new_data_sounds(d, i));
-        if (n < 0 || n >= CLI_PATH || glob(pattern, 0, NULL, &found) != 0) continue;
-        for (size_t k = 0; k < found.gl_pathc && status == DT_OK; k++) {
-            status = add_file(m, found.gl_pathv[k]);
-        }
-        globfree(&found);
+        if (n > 0 && n < CLI_PATH) glob(pattern, m->n > 0 ? GLOB_APPEND : 0, NULL, &m->found);
+        m->n = (int64_t)m->found.gl_pathc;
     }
+    m->length = calloc((size_t)m->n + 1, sizeof *m->length);
+    m->word = calloc((size_t)m->n + 1, sizeof *m->word);
+    if (m->length == NULL || m->word == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "recordings");
+    dt_status status = DT_OK;
+    for (int64_t i = 0; i < m->n && status == DT_OK; i++) status = measure_file(ctx, m, i);
     return status;
 }
 
 int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d)
 {
-    measured m = { .ctx = ctx };
+    measured m = { .n = 0 };
     const bool one_folder = strchr(new_data_sounds(d, 0), '/') == NULL;
     int status = CLI_DONE;
-    if (measure(&m, d) != DT_OK) status = cli_fail_file(args, ctx);
-    if (status == CLI_DONE && one_folder && !name_fields(&m, d)) {
+    if (measure(ctx, &m, d) != DT_OK) status = cli_fail_file(args, ctx);
+    if (status == CLI_DONE && one_folder && m.n > 0 && !name_fields(&m, d)) {
         status = cli_fail(args, CLI_USAGE,
                           "%s: the names of its recordings tell no classes; expected a folder for "
                           "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
                           d->path);
     }
     if (status == CLI_DONE && m.n > 0) choose_window(&m, d);
-    for (int i = 0; i < MOST_FIELDS; i++) dt__words_free(ctx, &m.field[i]);
-    dt__release(ctx, m.length);
+    if (m.n > 0) globfree(&m.found);
+    free(m.length);
+    free(m.word);
     return status;
 }

@@ -1,6 +1,6 @@
-/* Leaks that can be seen (leaks.h). Examples are the same where the XXH3 of their bytes is. An input
- * x determines a class if each class has one value of x, and no other class has it; it determines a
- * number y of a target if the squared correlation of the two,
+/* Leaks that can be seen (leaks.h). Examples are the same where the XXH3 of their bytes is. An
+ * input x determines a class if each class has one value of x, and no other class has it; it
+ * determines a number y of a target if the squared correlation of the two,
  *     (n sum xy - sum x sum y)^2 / ((n sum x^2 - (sum x)^2) (n sum y^2 - (sum y)^2)),
  * is above 1 - 1e-9. Sums are of differences to the first row. */
 #include "data/splits/leaks.h"
