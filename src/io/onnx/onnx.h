@@ -279,6 +279,8 @@ bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
 bool dt__onnx_is_merged(const dt__onnx_value *v);
 /* Which dimension of a computed value is the batch, or has it. */
 int dt__onnx_batch_at(const dt__onnx_value *v);
+/* The dimensions of a layer's result in order, but for the batch, which is dimension `at` of v. */
+void dt__onnx_put_batch_at(dt__onnx_value *v, int at);
 /* Whether two computed values have their dimensions at the same places of their layers. */
 bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b);
 /* Makes v the result of a layer whose dimensions are in the order of v behind the batch. */
@@ -357,6 +359,8 @@ dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
 dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
 dt_status dt__onnx_long_norm(dt__onnx *g);
+/* Result 0 is 1 where x is not 0, else 0. */
+dt_status dt__onnx_truth(dt__onnx *g, const dt__onnx_value *x);
 /* One number as a constant. */
 dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out);
 

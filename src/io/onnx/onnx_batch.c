@@ -15,6 +15,12 @@ int dt__onnx_batch_at(const dt__onnx_value *v)
     return at;
 }
 
+void dt__onnx_put_batch_at(dt__onnx_value *v, int at)
+{
+    for (int i = 0; i < v->rank; i++) v->axis[i] = i < at ? i + 1 : i == at ? 0 : i;
+    v->outer = v->inner = 0;
+}
+
 bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b)
 {
     bool same = a->rank == b->rank && a->outer == b->outer && a->inner == b->inner;

@@ -145,8 +145,7 @@ static dt_status compute(dt__onnx *g, dt__onnx_value *v)
     v->layer = l->index;
     v->plain = -1;
     v->codes = NULL;
-    v->outer = v->inner = 0;
-    for (int i = 0; i < v->rank; i++) v->axis[i] = i < at ? i + 1 : i == at ? 0 : i;
+    dt__onnx_put_batch_at(v, at);
     return DT_OK;
 }
 
