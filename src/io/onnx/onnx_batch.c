@@ -118,8 +118,8 @@ static int64_t extent_at(const dt__onnx *g, const dt__onnx_value *v, int axis)
     return axis == 0 ? 1 : dt__onnx_maker(g, v)->shape.dims[axis - 1];
 }
 
-/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch * inner,
- * and its elements are the same for each example. */
+/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch *
+ * inner, and its elements are the same for each example. */
 static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
                             int at, dt__onnx_value *out)
 {
