@@ -1,4 +1,4 @@
-"""Networks of thirty and more public architectures, small, with random weights, as ONNX files.
+"""Networks of forty and more public architectures, small, with random weights, as ONNX files.
 
     python3 scripts/onnx-architectures.py FOLDER [NAME ...]
 
@@ -458,6 +458,134 @@ class GatedMLP(nn.Module):  # Shazeer 2020
         return x + self.out(F.silu(self.a(y)) * self.b(y))
 
 
+class Windows(nn.Module):  # Liu 2021, Swin: attention inside of windows of 4 x 4, and shifted ones
+    def __init__(self, c=24, heads=3, shift=0):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(c), nn.Linear(c, 3 * c), nn.Linear(c, c)
+        self.mlp = nn.Sequential(nn.LayerNorm(c), nn.Linear(c, 48), nn.GELU(), nn.Linear(48, c))
+        self.heads, self.shift = heads, shift
+        self.bias = nn.Parameter(torch.randn(heads, 16, 16) * 0.1)
+        part = torch.zeros(8, 8)
+        for i, rows in enumerate((slice(0, 4), slice(4, 8 - shift), slice(8 - shift, 8))):
+            for k, columns in enumerate((slice(0, 4), slice(4, 8 - shift), slice(8 - shift, 8))):
+                part[rows, columns] = 3 * i + k
+        part = part.view(2, 4, 2, 4).permute(0, 2, 1, 3).reshape(4, 16)
+        apart = part[:, None, :] != part[:, :, None]
+        self.register_buffer("mask", torch.zeros(4, 1, 16, 16).masked_fill(apart[:, None], -100))
+
+    def forward(self, x):  # [n, 8, 8, c]
+        c, y = x.shape[-1], self.norm(x)
+        if self.shift:
+            y = torch.roll(y, (-self.shift, -self.shift), (1, 2))
+        y = y.view(-1, 2, 4, 2, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c)
+        q, k, v = self.qkv(y).view(-1, 16, 3, self.heads, c // self.heads).permute(
+            2, 0, 3, 1, 4).unbind(0)
+        scores = q @ k.transpose(-2, -1) / (c // self.heads) ** 0.5 + self.bias
+        if self.shift:
+            scores = (scores.view(-1, 4, self.heads, 16, 16) + self.mask).view(
+                -1, self.heads, 16, 16)
+        y = (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(-1, 16, c)
+        y = self.out(y).view(-1, 2, 2, 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 8, 8, c)
+        if self.shift:
+            y = torch.roll(y, (self.shift, self.shift), (1, 2))
+        x = x + y
+        return x + self.mlp(x)
+
+
+class Swin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patch, self.body = nn.Conv2d(3, 24, 4, 4), nn.Sequential(Windows(), Windows(shift=2))
+        self.norm, self.out = nn.LayerNorm(24), nn.Linear(24, 10)
+
+    def forward(self, x):
+        y = self.norm(self.body(self.patch(x).permute(0, 2, 3, 1)))
+        return self.out(y.mean((1, 2)))
+
+
+class Perceiver(nn.Module):  # Jaegle 2021
+    def __init__(self, c=24):
+        super().__init__()
+        self.patch, self.latents = nn.Conv2d(3, c, 4, 4), nn.Parameter(torch.randn(6, c))
+        self.cross = nn.MultiheadAttention(c, 3, batch_first=True)
+        self.norm = nn.LayerNorm(c)
+        self.body = Attention(c)
+        self.out = nn.Linear(c, 10)
+
+    def forward(self, x):
+        y = self.patch(x).flatten(2).transpose(1, 2)
+        z = self.latents.expand(x.shape[0], -1, -1)
+        z = z + self.cross(self.norm(z), y, y, need_weights=False)[0]
+        return self.out(self.body(z).mean(1))
+
+
+class Conformer(nn.Module):  # Gulati 2020
+    def __init__(self, c=16):
+        super().__init__()
+        self.first, self.last = self.half(c), self.half(c)
+        self.n1, self.n2, self.n3 = nn.LayerNorm(c), nn.LayerNorm(c), nn.LayerNorm(c)
+        self.attention = nn.MultiheadAttention(c, 2)
+        self.conv = nn.Sequential(nn.Conv1d(c, 2 * c, 1), nn.GLU(1),
+                                  nn.Conv1d(c, c, 5, padding=2, groups=c), nn.BatchNorm1d(c),
+                                  nn.SiLU(), nn.Conv1d(c, c, 1))
+
+    @staticmethod
+    def half(c):
+        return nn.Sequential(nn.LayerNorm(c), nn.Linear(c, 4 * c), nn.SiLU(), nn.Linear(4 * c, c))
+
+    def forward(self, x):  # [n, time, c]
+        x = (x + self.first(x) / 2).transpose(0, 1)
+        y = self.n1(x)
+        x = x + self.attention(y, y, y)[0]
+        x = x + self.conv(self.n2(x).permute(1, 2, 0)).permute(2, 0, 1)
+        return self.n3(x + self.last(x) / 2).transpose(0, 1)
+
+
+class DETR(nn.Module):  # Carion 2020: queries of objects; the batch is second
+    def __init__(self, c=24):
+        super().__init__()
+        self.body = nn.Sequential(conv(3, c, s=2), conv(c, c, s=4))
+        self.place = nn.Parameter(torch.randn(16, 1, c) * 0.1)
+        self.queries = nn.Parameter(torch.randn(5, c))
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(c, 3, 48), 1,
+                                             enable_nested_tensor=False)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(c, 3, 48), 2)
+        self.classes, self.boxes = nn.Linear(c, 4), nn.Linear(c, 4)
+
+    def forward(self, x):
+        y = self.encoder(self.body(x).flatten(2).permute(2, 0, 1) + self.place)
+        z = self.decoder(self.queries.unsqueeze(1).repeat(1, x.shape[0], 1), y).transpose(0, 1)
+        return torch.cat([self.classes(z), torch.sigmoid(self.boxes(z))], -1)
+
+
+class Listener(nn.Module):  # Shi 2015, its sequence pooled by attention (Yang 2016)
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(conv(1, 8), nn.MaxPool2d(2), conv(8, 16), nn.MaxPool2d((2, 1)))
+        self.rnn = nn.GRU(16 * 4, 12, batch_first=True, bidirectional=True)
+        self.score = nn.Sequential(nn.Linear(24, 12), nn.Tanh(), nn.Linear(12, 1, bias=False))
+        self.out = nn.Linear(24, 11)
+
+    def forward(self, x):
+        y = self.rnn(self.body(x).permute(0, 3, 1, 2).flatten(2))[0]
+        return self.out((torch.softmax(self.score(y), 1) * y).sum(1))
+
+
+class Encoder(nn.Module):  # Vaswani 2017, by torch.nn; the batch is second, or steps are causal
+    def __init__(self, causal):
+        super().__init__()
+        self.first, self.out, self.causal = nn.Linear(8, 24), nn.Linear(24, 5), causal
+        layer = nn.TransformerEncoderLayer(24, 3, 48, batch_first=causal, norm_first=causal)
+        self.body = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x):
+        y = self.first(x)
+        if self.causal:
+            mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+            return self.out(self.body(y, mask=mask, is_causal=True))
+        return self.out(self.body(y.transpose(0, 1)).transpose(0, 1))
+
+
 IMAGE = (3, 32, 32)
 NETS = {
     "resnet": (resnet, IMAGE), "preact_resnet": (preact_resnet, IMAGE), "regnet": (regnet, IMAGE),
@@ -481,6 +609,9 @@ NETS = {
     "mlp_mixer": (lambda: ViT(nn.Sequential(Mixer(), Mixer())), IMAGE),
     "gated_mlp": (lambda: ViT(nn.Sequential(GatedMLP(), GatedMLP())), IMAGE),
     "keywords": (keywords, (1, 49, 10)),
+    "swin": (Swin, IMAGE), "perceiver": (Perceiver, IMAGE), "conformer": (Conformer, (20, 16)),
+    "detr": (DETR, IMAGE), "listener": (Listener, (1, 16, 24)),
+    "encoder": (lambda: Encoder(False), (12, 8)), "causal": (lambda: Encoder(True), (12, 8)),
 }
 
 
@@ -517,6 +648,7 @@ def write(folder, name):
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore")
+    torch.backends.mha.set_fastpath_enabled(False)  # its operators are not those of ONNX
     for network in sys.argv[2:] or NETS:
         try:
             write(sys.argv[1], network)

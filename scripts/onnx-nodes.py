@@ -253,6 +253,7 @@ CASES = {
     "Transpose": ((2, 3, 4), []), "Concat": ((2, 3, 4), []),
     "Slice": ((2, 5, 6), [np.array([1, 0], I), np.array([4, 5], I), np.array([1, 2], I),
                           np.array([2, 1], I)]),
+    "Trilu": ((2, 3, 4), [np.array(1, I)]),
     "Gather": ((2, 5, 4), [np.array([0, 2], I)]), "Split": ((2, 6, 4), [np.array([4, 2], I)]),
     "Pad": ((2, 3, 4), [np.array([0, 1, 0, 0, 1, 2], I), np.array(0.5, np.float32)]),
     "Resize": ((2, 3, 4, 4), [None, np.array([1, 1, 2, 2], np.float32)]),

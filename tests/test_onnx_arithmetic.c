@@ -414,7 +414,6 @@ static const struct wrong {
     { "MatMul", NULL, "h h", "over the batch" },
     { "LpNormalization", "axis=0", "h", "over the batch" },
     { "Pow", NULL, "h h", "with a computed exponent" },
-    { "Max", NULL, "h rank", "whose dimension 1 is the batch; it must be the first" },
     { "Celu", "alpha=-1f", "h", "it must be above 0" },
 };
 
@@ -425,7 +424,6 @@ START_TEST(the_batch_is_not_mixed)
         onnx_weight(m, "zero", "i64 1: 0");
         onnx_weight(m, "one", "i64 1: 1");
         onnx_weight(m, "rows", "f32 2 4: 1 2 3 4 5 6 7 8");
-        onnx_weight(m, "rank", "f32 2 1 4: 1 2 3 4 5 6 7 8");
         onnx_node(m, "Unsqueeze", NULL, "h one", "image");
         onnx_node(m, wrong[i].op, wrong[i].attributes, wrong[i].in, "y");
         refuses(m, wrong[i].says);

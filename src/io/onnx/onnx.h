@@ -114,8 +114,9 @@ typedef struct dt__onnx_value {
     bool integers;               /* of a computed value: it is codes still */
     bool rounded;                /* and its layer has rounded it to them */
     const char *initializer;     /* its name, if it came from the file; else NULL */
-    int spread; /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one
-                 * of them does, or several; 0: none */
+    /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one of them
+     * does, or several; 0: none */
+    int spread;
     /* computed: the result of a layer. Dimension i is dimension axis[i] of that; 0 is the batch,
      * between dimensions outer and inner of it that are one with it; 0: none. */
     int64_t layer;
@@ -274,12 +275,14 @@ dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, doubl
                           dt__onnx_layer **out);
 bool dt__onnx_is(const dt__onnx_layer *l, const char *kind);
 
-/* ---- where the batch is (onnx_batch.c) -------------------------------------------------------- */
+/* ---- where the batch is (onnx_batch.c) ------------------------------------------------------- */
 
 /* Whether other dimensions of the layer are one with the batch. */
 bool dt__onnx_is_merged(const dt__onnx_value *v);
 /* Which dimension of a computed value is the batch, or has it. */
 int dt__onnx_batch_at(const dt__onnx_value *v);
+/* The dimensions of a layer's result in order, but for the batch, which is dimension `at` of v. */
+void dt__onnx_put_batch_at(dt__onnx_value *v, int at);
 /* Whether two computed values have their dimensions at the same places of their layers. */
 bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b);
 /* Makes v the result of a layer whose dimensions are in the order of v behind the batch. */
@@ -346,8 +349,8 @@ dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v);
 /* Result 0 is v c, or v + c, for a constant c that broadcasts to v (onnx_arithmetic.c). */
 dt_status dt__onnx_times(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
 dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c);
-/* c, in which minus infinity of a mask became a number that Softmax turns into 0. Refused unless all
- * that reads result 0, of `rank` dimensions, is Softmax, of which no row is hidden as a whole
+/* c, in which minus infinity of a mask became a number that Softmax turns into 0. Refused unless
+ * all that reads result 0, of `rank` dimensions, is Softmax, of which no row is hidden as a whole
  * (onnx_attention.c). */
 dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
 /* Whether a constant is minus infinity. */
@@ -358,6 +361,8 @@ dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
 dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
 dt_status dt__onnx_long_norm(dt__onnx *g);
+/* Result 0 is 1 where x is not 0, else 0. */
+dt_status dt__onnx_truth(dt__onnx *g, const dt__onnx_value *x);
 /* One number as a constant. */
 dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out);
 

@@ -15,6 +15,12 @@ int dt__onnx_batch_at(const dt__onnx_value *v)
     return at;
 }
 
+void dt__onnx_put_batch_at(dt__onnx_value *v, int at)
+{
+    for (int i = 0; i < v->rank; i++) v->axis[i] = i < at ? i + 1 : i == at ? 0 : i;
+    v->outer = v->inner = 0;
+}
+
 bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b)
 {
     bool same = a->rank == b->rank && a->outer == b->outer && a->inner == b->inner;
@@ -112,8 +118,8 @@ static int64_t extent_at(const dt__onnx *g, const dt__onnx_value *v, int axis)
     return axis == 0 ? 1 : dt__onnx_maker(g, v)->shape.dims[axis - 1];
 }
 
-/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch * inner,
- * and its elements are the same for each example. */
+/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch *
+ * inner, and its elements are the same for each example. */
 static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
                             int at, dt__onnx_value *out)
 {

@@ -108,8 +108,8 @@ static dt_status put_constant(dt__onnx *g, dt__onnx_layer *l, int place, const d
     return dt__onnx_weigh(g, l, paths[place], c);
 }
 
-dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
-                         int n, dt__onnx_value *out)
+static dt_status apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
+                       int n, dt__onnx_value *out)
 {
     common c;
     dt__onnx_layer *l, *in;
@@ -139,6 +139,28 @@ dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_
     out->codes = NULL;
     out->integers = out->rounded = false;
     return DT_OK;
+}
+
+/* A layer's constant has a dimension, so one number of each example gets one, too. */
+dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
+                         int n, dt__onnx_value *out)
+{
+    dt__onnx_value wide[DT_MAX_IN];
+    const dt__onnx_value *in[DT_MAX_IN];
+    bool rows = true, constants = false;
+    for (int i = 0; i < n; i++) {
+        rows &= v[i]->rank <= 1 && (is_constant(v[i]) || !dt__onnx_is_merged(v[i]));
+        constants |= is_constant(v[i]);
+    }
+    if (!rows || !constants || g->front > 0 || n > DT_MAX_IN) return apply(g, form, v, n, out);
+    for (int i = 0; i < n; i++) {
+        wide[i] = *v[i];
+        in[i] = &wide[i];
+        if (!is_constant(v[i])) DT__TRY(dt__onnx_inserted(g, &wide[i], 1));
+        else if (v[i]->count != 1) return dt__onnx_refuse(g, "a constant along the batch");
+    }
+    DT__TRY(apply(g, form, in, n, out));
+    return dt__onnx_dropped(g, out, 1);
 }
 
 dt_status dt__onnx_finish(dt__onnx *g, dt_status s, const dt__onnx_value *v)
@@ -208,6 +230,19 @@ dt_status dt__onnx_not(dt__onnx *g)
     y.layer = l->index;
     y.plain = -1;
     return dt__onnx_finish(g, DT_OK, &y);
+}
+
+dt_status dt__onnx_truth(dt__onnx *g, const dt__onnx_value *x)
+{
+    dt__onnx_value zero, y;
+    dt__onnx_layer *l = dt__onnx_maker(g, x);
+    if (dt__onnx_is(l, "greater") || dt__onnx_is(l, "equal")) return dt__onnx_finish(g, DT_OK, x);
+    DT__TRY(dt__onnx_numeral(g, 0, &zero));
+    const dt__onnx_value *const v[] = { x, &zero };
+    DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "equal", false }, v, 2, &y));
+    DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, &y), -1, 1, &l));
+    dt__onnx_keep(g, 0, &y, l);
+    return DT_OK;
 }
 
 /* Max and Min of any number of values: constants stand first. */

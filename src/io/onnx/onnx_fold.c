@@ -392,7 +392,8 @@ static walk spread(const dt__onnx_value *v, int rank)
     return w;
 }
 
-/* A constant at all places of a shape. An extent of it that is the batch's is 1, as it broadcasts. */
+/* A constant at all places of a shape. An extent of it that is the batch's is 1, as it
+ * broadcasts. */
 dt_status dt__onnx_fold_expand(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0), *shape = dt__onnx_in(g, 1);

@@ -1,5 +1,6 @@
 /* dt_onnx_import: from the layers that a graph became to a model. */
 #include "core/block_list.h"
+#include "core/text/json.h"
 #include "io/onnx/onnx.h"
 #include "nn/families/family.h"
 #include "nn/module.h"
@@ -29,8 +30,19 @@ static dt_status output_of(dt__onnx *g, const char *name, dt__onnx_layer **out)
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the output '%.60s' is not computed from an input", g->file->path, name);
     }
+    dt__onnx_value y;
     dt_status s = dt__onnx_rounded(g, v);
-    if (s == DT_OK) s = dt__onnx_plain(g, v, out);
+    y = *v;
+    const int at = dt__onnx_batch_at(v);
+    if (s == DT_OK && at > 0 && !dt__onnx_is_merged(v)) {
+        dt__say(g->ctx,
+                "%s: the output '%s' has the batch as dimension %d; the model's has it first",
+                g->file->path, dt__shown(name, text), at);
+        s = dt__onnx_ordered(g, &y);
+        *out = dt__onnx_maker(g, &y);
+    } else if (s == DT_OK) {
+        s = dt__onnx_plain(g, v, out);
+    }
     if (s == DT_ERR_NOMEM) return s;
     snprintf(text, sizeof text, "%s", dt_error(g->ctx));
     if (s == DT_OK) return (*out)->node == NULL ? dt__onnx_simple(g, "identity", *out, out) : s;

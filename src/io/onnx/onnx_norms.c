@@ -6,8 +6,10 @@
 
 /* ---- over a batch, and over channels --------------------------------------------------------- */
 
-/* Weighs a norm with the inputs behind the first, one number for each channel, and adds it. */
-static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *x)
+/* Weighs a norm with the inputs behind the first, one number for each channel, and adds it; its
+ * result gets a shape. */
+static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *x,
+                             const dt_shape *shape)
 {
     static const char *const paths[] = { "weight", "bias", "running_mean", "running_var" };
     const int n = dt__onnx_is(l, "group_norm") ? 2 : 4;
@@ -23,6 +25,7 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
     }
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_reshaped(g, l, shape, &l));
     return dt__onnx_image_result(g, 0, l);
 }
 
@@ -34,10 +37,16 @@ dt_status dt__onnx_batch_norm(dt__onnx *g)
         return dt__onnx_refuse(g, "with %d outputs, which is its training", i + 1);
     }
     DT__TRY(dt__onnx_image(g, 0, &x));
-    if (x->shape.rank < 1) return dt__onnx_refuse(g, "of a value without channels");
+    const dt_shape shape = x->shape;
+    if (shape.rank < 1) return dt__onnx_refuse(g, "of a value without channels");
+    if (shape.rank > 3) { /* of a volume, as a signal */
+        dt_shape flat = { 2, { shape.dims[0], 1 } };
+        for (int i = 1; i < shape.rank; i++) flat.dims[1] *= shape.dims[i];
+        DT__TRY(dt__onnx_reshaped(g, x, &flat, &x));
+    }
     DT__TRY(dt__onnx_new(g, x->shape.rank == 3 ? "batch_norm2d" : "batch_norm1d", &l));
     ((dt_norm_layer *)l->options)->norms.momentum = 1 - dt__onnx_real(g, "momentum", (double)0.9f);
-    return finish_norm(g, l, x);
+    return finish_norm(g, l, x, &shape);
 }
 
 dt_status dt__onnx_instance_norm(dt__onnx *g)
@@ -47,7 +56,7 @@ dt_status dt__onnx_instance_norm(dt__onnx *g)
     if (x->shape.rank < 2) return dt__onnx_refuse(g, "of a value without channels");
     DT__TRY(dt__onnx_new(g, "group_norm", &l));
     ((dt_norm_layer *)l->options)->norms.groups = x->shape.dims[0];
-    return finish_norm(g, l, x);
+    return finish_norm(g, l, x, &x->shape);
 }
 
 /* A number of each group as one of each channel: version 18 has them by group, 21 by channel. */

@@ -110,7 +110,10 @@ static dt_status add(dt__onnx_probes *p, dt__onnx *g, const dt__onnx_node *n, co
     const dt__onnx_value *v = dt__onnx_find(g, name);
     const dt_file_entry *e = dt_file_find(p->expected, name);
     int input = 0;
-    if (e == NULL || v == NULL || v->kind != DT__ONNX_COMPUTED || is_output(g, name)) return DT_OK;
+    if (e == NULL || v == NULL || v->kind != DT__ONNX_COMPUTED || is_output(g, name) ||
+        dt__onnx_is_merged(v)) {
+        return DT_OK;
+    }
     const dt__onnx_layer *reader = reader_of(g, v->layer, &input);
     const dt__onnx_layer *l = g->layer[v->layer];
     if (reader == NULL || l->type == NULL || !l->live) return DT_OK;

@@ -52,6 +52,7 @@ static dt_status cast(dt__onnx *g, int64_t to)
                                "model in float32",
                                to == DT__ONNX_F16 ? "float16" : "bfloat16");
     }
+    if (x.kind == DT__ONNX_COMPUTED && to == DT__ONNX_BOOL) return dt__onnx_truth(g, &x);
     if (!wide && (x.kind == DT__ONNX_COMPUTED ||
                   (to != DT__ONNX_I32 && to != DT__ONNX_I64 && to != DT__ONNX_BOOL &&
                    to != DT__ONNX_F16 && to != DT__ONNX_BF16))) {

@@ -145,8 +145,7 @@ static dt_status compute(dt__onnx *g, dt__onnx_value *v)
     v->layer = l->index;
     v->plain = -1;
     v->codes = NULL;
-    v->outer = v->inner = 0;
-    for (int i = 0; i < v->rank; i++) v->axis[i] = i < at ? i + 1 : i == at ? 0 : i;
+    dt__onnx_put_batch_at(v, at);
     return DT_OK;
 }
 
@@ -174,7 +173,9 @@ void dt__onnx_keep_spread(dt__onnx *g)
         for (size_t k = 0; k < g->node->n_output; k++) {
             dt__onnx_value *out = dt__onnx_out(g, (int)k);
             if (out == NULL || (out->spread != 0 && out->spread == v->spread)) continue;
-            out->spread = elements && out->spread == 0 && out->rank == v->rank ? v->spread : -1;
+            const bool known = elements && out->spread == 0 && out->rank == v->rank &&
+                               v->spread > 0 && out->dims[v->spread - 1] == 1;
+            out->spread = known ? v->spread : -1;
         }
     }
 }

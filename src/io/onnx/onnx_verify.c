@@ -1,4 +1,6 @@
 /* dt_onnx_verify: compares a model's results with those that another program computed. */
+#include "core/block_list.h"
+#include "core/tensor.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 #include "io/safetensors/safetensors.h"
@@ -19,6 +21,9 @@ typedef struct verification {
     dt__onnx_probes probes;
     dt_tensor *in[DT_MAX_IN];
     int n_in;
+    int in_axis[DT_MAX_IN]
+               [DT_MAX_RANK]; /* where the model has the dimensions of the file's inputs */
+    int out_axis[DT_MAX_OUT][DT_MAX_RANK];
 } verification;
 
 /* The tensor of a name; the only one of a file, if that has no more and the model wants no more. */
@@ -35,20 +40,30 @@ static dt_status want(const verification *v, const dt_file *file, const char *na
                    file->path, dt__shown(name, shown), what);
 }
 
-/* [N, H, W, C] of the file as [N, C, H, W], which the model reads. */
-static dt_status put_channels_first(const verification *v, dt_tensor **x)
+/* A tensor of the file with its dimensions where the model has them: i is dimension axis[i]. */
+static dt_status arrange(const verification *v, const int *axis, dt_tensor **x)
 {
     dt_tensor *y;
-    const int64_t *from = (*x)->dims, rows = from[1] * from[2];
-    const int64_t dims[] = { from[0], from[3], from[1], from[2] };
-    DT__TRY(dt_tensor_create(v->ctx, DT_F32, 4, dims, &y));
-    const float *a = dt_data(*x);
+    const dt_tensor *from = *x;
+    int64_t dims[DT_MAX_RANK], stride[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 }, to = 0;
+    bool in_order = true;
+    for (int i = 0; i < from->rank; i++) {
+        if (axis[i] >= from->rank) return DT_OK; /* other dimensions: the model says so */
+        dims[axis[i]] = from->dims[i];
+        in_order &= axis[i] == i;
+    }
+    if (in_order) return DT_OK;
+    DT__TRY(dt_tensor_create(v->ctx, DT_F32, from->rank, dims, &y));
+    dt__contiguous_strides(y->rank, dims, stride);
+    const float *a = dt_data(from);
     float *b = dt_data_mut(y);
-    for (int64_t n = 0; n < dims[0]; n++) {
-        for (int64_t i = 0; i < rows; i++) {
-            for (int64_t c = 0; c < dims[1]; c++) {
-                b[(n * dims[1] + c) * rows + i] = a[(n * rows + i) * dims[1] + c];
-            }
+    for (int64_t n = 0; n < dt_count(from); n++) {
+        b[to] = a[n];
+        for (int i = from->rank - 1; i >= 0; i--) {
+            to += stride[axis[i]];
+            if (++at[i] < from->dims[i]) break;
+            to -= stride[axis[i]] * from->dims[i];
+            at[i] = 0;
         }
     }
     dt_tensor_free(*x);
@@ -74,28 +89,51 @@ static dt_status load_inputs(verification *v)
         if (dt__onnx_is_initializer(v->graph, name)) continue;
         DT__TRY(want(v, v->given, name, "an input", alone, &e));
         DT__TRY(dt__entry_load(v->given, e, DT_F32, &v->in[v->n_in]));
-        v->n_in++;
-        const bool last = v->options->channels_last || v->onnx->channels_last;
-        if (last && v->in[v->n_in - 1]->rank == 4) {
-            DT__TRY(put_channels_first(v, &v->in[v->n_in - 1]));
+        dt_tensor **x = &v->in[v->n_in++];
+        if (v->options->no_batch) DT__TRY(dt__onnx_put_batch(x));
+        DT__TRY(arrange(v, v->in_axis[v->n_in - 1], x));
+    }
+    return DT_OK;
+}
+
+/* Reads the graph once more for the places of dimensions, without its notes. */
+static dt_status find_places(void *user, dt__onnx *g)
+{
+    static const int images[] = { 0, 2, 3, 1 };
+    verification *v = user;
+    const dt_logger log = g->ctx->log;
+    int n = 0;
+    g->ctx->log = NULL;
+    const dt_status s = dt__onnx_walk(g);
+    g->ctx->log = log;
+    DT__TRY(s);
+    for (size_t i = 0; i < g->graph->n_input && n < DT_MAX_IN; i++) {
+        const dt__onnx_value *x = dt__onnx_find(g, g->graph->input[i]->name);
+        if (dt__onnx_is_initializer(g->graph, x->name)) continue;
+        memcpy(v->in_axis[n++], x->axis, sizeof x->axis);
+    }
+    for (size_t i = 0; i < g->graph->n_output; i++) {
+        dt__onnx_value y = { .rank = DT_MAX_RANK };
+        const dt__onnx_value *own = dt__onnx_find(g, g->graph->output[i]->name);
+        const bool computed = own != NULL && own->kind == DT__ONNX_COMPUTED;
+        dt__onnx_put_batch_at(&y, computed ? dt__onnx_batch_at(own) : 0);
+        memcpy(v->out_axis[i], y.axis, sizeof y.axis);
+        if (computed && g->file->channels_last && own->rank == 4) {
+            memcpy(v->out_axis[i], images, sizeof images);
         }
-        if (v->options->no_batch) DT__TRY(dt__onnx_put_batch(&v->in[v->n_in - 1]));
     }
     return DT_OK;
 }
 
 static dt_status compare(const verification *v, size_t i, const dt_tensor *y, dt_onnx_difference *d)
 {
-    static const int in_order[DT_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7 };
-    static const int images[DT_MAX_RANK] = { 0, 2, 3, 1 };
-    const bool image = v->onnx->channels_last && y->rank == 4;
     const dt_file_entry *e;
     const char *name = v->graph->output[i]->name;
     const bool alone = v->graph->n_output == 1 && v->expected != v->given;
     *d = (dt_onnx_difference){ .relative = 0 };
     dt__shown(name, d->output);
     DT__TRY(want(v, v->expected, name, "an output", alone, &e));
-    return dt__onnx_compare(v->expected, e, y, image ? images : in_order, v->options->no_batch, d);
+    return dt__onnx_compare(v->expected, e, y, v->out_axis[i], v->options->no_batch, d);
 }
 
 static dt_status run(verification *v, dt_tape *t, dt_onnx_difference *out)
@@ -123,8 +161,12 @@ static dt_status verify(verification *v, dt_onnx_difference *out)
     v->probes = (dt__onnx_probes){ .ctx = v->ctx,
                                    .expected = v->expected,
                                    .no_batch = v->options->no_batch };
-    dt_status s =
-        v->options->layer == NULL ? DT_OK : dt__onnx_probes_find(v->onnx, v->options, &v->probes);
+    void *kept = NULL;
+    dt_status s = dt__onnx_with(v->onnx, v->options, &kept, find_places, v);
+    dt__block_list_free(v->ctx, &kept);
+    if (s == DT_OK && v->options->layer != NULL) {
+        s = dt__onnx_probes_find(v->onnx, v->options, &v->probes);
+    }
     dt_train(v->m, false);
     if (s == DT_OK) s = dt_tape_create(v->ctx, &t);
     if (s == DT_OK) s = run(v, t, out);

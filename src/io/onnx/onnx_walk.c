@@ -181,14 +181,24 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
     return DT_OK;
 }
 
-/* The shape of one example: the first dimension is the batch, if there is one; the others must be
+/* Which dimension of an input is the batch: the first, or the second of [time, batch, width] where
+ * that one alone is no number. */
+static size_t batch_of(const dt__onnx *g, const DtOnnx__Shape *from)
+{
+    const bool sequence = from->n_dim == 3 && !g->options->no_batch &&
+                          from->dim[0]->dim_value > 1 && from->dim[1]->dim_value == 0 &&
+                          from->dim[2]->dim_value > 0;
+    return sequence ? 1 : 0;
+}
+
+/* The shape of one example: dimension `at` is the batch, if there is one; the others must be
  * numbers. */
 static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__Shape *from,
-                            dt_shape *out)
+                            size_t at, dt_shape *out)
 {
-    const size_t first = g->options->no_batch ? 0 : 1;
-    for (size_t i = first; i < from->n_dim; i++) {
+    for (size_t i = 0; i < from->n_dim; i++) {
         const int64_t extent = from->dim[i]->dim_value;
+        if (!g->options->no_batch && i == at) continue;
         if (extent < 1 || extent > INT32_MAX) {
             return input_error(g, in,
                                "must have numbers as dimensions, besides the batch; export "
@@ -196,7 +206,7 @@ static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
         }
         out->dims[out->rank++] = extent;
     }
-    const int64_t batch = first == 0 ? 0 : from->dim[0]->dim_value;
+    const int64_t batch = g->options->no_batch ? 0 : from->dim[at]->dim_value;
     if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
         return input_error(g, in, "has another batch size than the input before it");
     }
@@ -210,7 +220,8 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     DT__TRY(check_type(g, in, t));
     dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
     if (l == NULL) return DT_ERR_NOMEM;
-    DT__TRY(read_shape(g, in, t->shape, &l->shape));
+    const size_t at = batch_of(g, t->shape);
+    DT__TRY(read_shape(g, in, t->shape, at, &l->shape));
     l->name = dt__onnx_clean(g, in->name);
     if (l->name == NULL) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
@@ -220,7 +231,12 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->kind = DT__ONNX_COMPUTED;
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
-    for (int i = 0; i < v->rank; i++) v->axis[i] = i;
+    dt__onnx_put_batch_at(v, (int)at);
+    if (at > 0) {
+        dt__say(g->ctx,
+                "%s: the input '%s' has the batch as dimension %zu; the model's has it first",
+                g->file->path, l->name, at);
+    }
     if ((g->options->channels_last || g->file->channels_last) && v->rank == 4) {
         put_channels_first(l, v);
     }
