@@ -81,7 +81,7 @@ static dt_status read_attributes(dt__onnx *g, network *n)
 /* Whether a constant is zeros alone. */
 static bool is_zero(const dt__onnx_value *v)
 {
-    bool zero = v->kind == DT__ONNX_CONSTANT;
+    bool zero = v->kind == DT__ONNX_CONSTANT && v->count > 0;
     for (int64_t k = 0; zero && k < v->count; k++) zero = dt__onnx_number_at(v, k).value == 0;
     return zero;
 }
