@@ -35,9 +35,8 @@ static void end(void)
 
 /* ---- good files ------------------------------------------------------------------------------ */
 
-static const char *const files[] = { "cnn", "folded", "fixed", "tokens", "recurrent",
-                                     "up",  "keras",  "old",   "two",    "cells",
-                                     "dynamic" };
+static const char *const files[] = { "cnn",   "folded", "fixed", "tokens", "recurrent", "up",
+                                     "keras", "old",    "two",   "cells",  "dynamic" };
 #define FLOATS (DT__COUNT_OF(files) - 1) /* the last is quantized already */
 
 static void path_of(char path[TEST_PATH], const char *name, const char *suffix)

@@ -1,5 +1,5 @@
-/* Places of a list by the names of its elements: open addressing over hashes. The list has the names;
- * a reader compares them. Places may be of names that are gone. */
+/* Places of a list by the names of its elements: open addressing over hashes. The list has the
+ * names; a reader compares them. Places may be of names that are gone. */
 #ifndef DT__CORE_NAMES_H
 #define DT__CORE_NAMES_H
 

@@ -209,7 +209,8 @@ def cells():
         "rw": floats(2, 4, 3), "rr": floats(2, 4, 4), "rb": floats(2, 8),
         "gw": floats(1, 9, 8), "gr": floats(1, 9, 3), "gb": floats(1, 18),
         "lw": floats(1, 12, 3), "lr": floats(1, 12, 3), "lb": floats(1, 24),
-        "e": floats(2, 3), "sw": floats(3, 3), "first": np.array(0, np.int64), "joined": np.array([0, 0, -1], np.int64),
+        "e": floats(2, 3), "sw": floats(3, 3), "first": np.array(0, np.int64),
+        "joined": np.array([0, 0, -1], np.int64),
         "one": np.array([1], np.int64), "zero": np.array([0], np.int64),
     }
     from_nodes("cells", nodes, {"x": ["n", 5, 3]}, {"y": ["n", 2]}, weights)

@@ -54,7 +54,7 @@ static bool implied_result(const char *text, char *result)
     return true;
 }
 
-/* Splits an equation, without its blanks, into operands and the result; false: it is another kind. */
+/* Splits an equation, without its blanks, into operands and the result; false: another kind. */
 static bool split(char *text, equation *e)
 {
     char *arrow = strstr(text, "->");

@@ -81,7 +81,7 @@ static dt_status read_attributes(dt__onnx *g, network *n)
 /* Whether a constant is zeros alone. */
 static bool is_zero(const dt__onnx_value *v)
 {
-    bool zero = v->kind == DT__ONNX_CONSTANT;
+    bool zero = v->kind == DT__ONNX_CONSTANT && v->count > 0;
     for (int64_t k = 0; zero && k < v->count; k++) zero = dt__onnx_number_at(v, k).value == 0;
     return zero;
 }
@@ -167,7 +167,7 @@ static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
     return dt__onnx_hint(g, l, dt__onnx_in(g, 1)->initializer, false);
 }
 
-/* Input i, a first state: [directions, batch, hidden], or with `layout` [batch, directions, hidden],
+/* Input i, a first state [directions, batch, hidden], or with `layout` [batch, directions, hidden],
  * as a layer. A constant is the same for each example. */
 static dt_status first_state(dt__onnx *g, const network *n, int i, dt__onnx_layer *x,
                              dt__onnx_layer **out)

@@ -286,8 +286,12 @@ static dt_status check_operators(dt__onnx *g)
         const int64_t before = g->n_faults;
         g->node = n;
         if (!is_standard(n)) fault(g, n, "an operator outside of the standard");
-        else if (dt__onnx_operator_of(n->op_type) == NULL) fault(g, n, "the operator is not known");
-        else if (*n->overload != 0) fault(g, n, "an overload of a function");
+        else if (dt__onnx_operator_of(n->op_type) == NULL) {
+            fault(g, n,
+                  dt__onnx_is_expanded(n) ? "it is known behind a DynamicQuantizeLinear, with a "
+                                            "Cast to float and a Mul by both scales behind it"
+                                          : "the operator is not known");
+        } else if (*n->overload != 0) fault(g, n, "an overload of a function");
         else DT__TRY(check_node(g));
         g->refused[i] = g->n_faults > before;
     }

@@ -294,7 +294,7 @@ static dt_status build_inside(dt__layers_scope *in, const layer *l, const dt_ite
                               dt__layers_value *first)
 {
     DT__TRY(dt__layers_capture(in, first, l->path, &in->last));
-    if (in->last != NULL) in->last->name = "input"; /* of this repetition */
+    if (in->last != NULL) DT__TRY(dt__layers_rename_last(in, "input")); /* of this repetition */
     DT__TRY(dt__layers_build_list(in, layers));
     if (in->last == NULL || !in->last->known || in->last->number < DT__GRAPH_FIRST) return DT_OK;
     in->last->read = true;

@@ -57,6 +57,8 @@ dt__layers_value *dt__layers_own(const dt__layers_scope *s, const char *name);
 /* Adds a copy of a value; *out is lent. */
 dt_status dt__layers_add(dt__layers_scope *s, const dt__layers_value *value,
                          dt__layers_value **out);
+/* Gives the value that was added last another name; `name` is constant. NOMEM. */
+dt_status dt__layers_rename_last(dt__layers_scope *s, const char *name);
 /* Makes a value of the outer scope an input of the repetition, which does not see its name. */
 dt_status dt__layers_capture(dt__layers_scope *s, dt__layers_value *outer, const char *path,
                              dt__layers_value **out);

@@ -45,9 +45,13 @@ dt_status dt__layers_add(dt__layers_scope *s, const dt__layers_value *value, dt_
     if (*out == NULL) return DT_ERR_NOMEM;
     **out = *value;
     s->values[s->n++] = *out;
-    if (value->name == NULL) return DT_OK;
-    const uint64_t hash = dt__hash_name(value->name, strlen(value->name));
-    return dt__names_add(s->b->ctx, &s->names, hash, s->n - 1);
+    return value->name == NULL ? DT_OK : dt__layers_rename_last(s, value->name);
+}
+
+dt_status dt__layers_rename_last(dt__layers_scope *s, const char *name)
+{
+    s->values[s->n - 1]->name = name;
+    return dt__names_add(s->b->ctx, &s->names, dt__hash_name(name, strlen(name)), s->n - 1);
 }
 
 dt__layers_value *dt__layers_own(const dt__layers_scope *s, const char *name)

@@ -1,4 +1,5 @@
-/* Products whose input is quantized by its own range, as onnxruntime's quantize_dynamic writes them:
+/* Products of an input that is quantized by its own range, as onnxruntime's quantize_dynamic writes
+ * them:
  *
  *     codes, s, z = DynamicQuantizeLinear(x)
  *     y = Cast(MatMulInteger(codes, W, z, zero)) * (s * scale)          or ConvInteger
