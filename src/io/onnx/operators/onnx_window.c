@@ -1,5 +1,5 @@
 /* Reads the windows of convolutions and pools: kernel, strides, dilations, padding. */
-#include "io/onnx/onnx_window.h"
+#include "io/onnx/operators/onnx_window.h"
 
 dt_status dt__onnx_window_list(dt__onnx *g, const char *name, int axes, int64_t fallback,
                                int64_t *out)

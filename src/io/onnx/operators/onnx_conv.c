@@ -1,5 +1,5 @@
 /* Convolutions and transposed convolutions. */
-#include "io/onnx/onnx_window.h"
+#include "io/onnx/operators/onnx_window.h"
 
 static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *w, int64_t channels,
                           dt__onnx_layer **out)

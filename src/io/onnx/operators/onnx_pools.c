@@ -1,5 +1,5 @@
 /* Pools over windows, and maxima over whole images. */
-#include "io/onnx/onnx_window.h"
+#include "io/onnx/operators/onnx_window.h"
 
 #include <float.h>
 #include <string.h>
