@@ -229,6 +229,9 @@ def compare(name, kind, path, x, y, step=0, micro=None, real=None):
 
 # ---- TFLite -------------------------------------------------------------------------------------
 
+# Of these networks the converter makes loops, and TensorFlow 2.21.0 ends in a segmentation fault
+# when they become int8.
+LOOPS = "lstm", "gru", "bidirectional"
 FORMS = "float", "int8", "int8, float ends", "int8, uint8 ends", "dynamic range"
 
 
@@ -299,6 +302,8 @@ def check_tflite(names):
     path = os.path.join(WORK, "model.tflite")
     for seed, (name, make) in enumerate(networks(tf.keras).items()):
         for form in FORMS if not names or name in names else ():
+            if form.startswith("int8") and name in LOOPS:
+                continue
             model = made(make, seed)
             random = np.random.default_rng(seed)
             try:
