@@ -317,7 +317,7 @@ const int64_t *dt__form_block(const dt__lite_nodes *b, int i)
 void dt__form_set_block(dt__lite_nodes *b, const int64_t *block)
 {
     int64_t *to = memory(b, 2, sizeof *to);
-    if (to == NULL) return;
+    if (to == NULL || dt__form_out(b, 0) == NULL) return;
     memcpy(to, block, 2 * sizeof *to);
     b->block[b->op->out[0]] = to;
 }
