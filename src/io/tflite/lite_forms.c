@@ -424,7 +424,6 @@ static const dt__lite_form forms[] = {
     { 41, "Sub", two },
     { 42, "Div", two },
     { 43, NULL, reshape },
-    { 44, NULL, dt__form_lstm },
     { 45, NULL, strided_slice },
     { 47, "Exp", one },
     { 49, NULL, split },
