@@ -3,19 +3,20 @@
     keras-files.py DETENT WORK [tflite|onnx] [NETWORK ...]
 
 TFLite: by TensorFlow's converter as floats, as int8, as int8 with ends of floats, with ends of
-uint8, and with weights of int8 alone (dynamic range). The wanted outputs of int8 are those of TFLite
-Micro, else of LiteRT's reference kernels; of floats LiteRT's; of dynamic range those of the same
-file computed in floats, since LiteRT quantizes every input as well.
+uint8, and with weights of int8 alone (dynamic range). The wanted outputs are those of LiteRT's
+reference kernels; of networks that import reads as integers alone those of TFLite Micro, where it
+has all operators. With dynamic range LiteRT quantizes every input as well, the model does not.
 
-ONNX: by tf2onnx with opsets 13, 15, 17 and 18, compared with onnxruntime.
+ONNX: by tf2onnx with opsets 13 and 18, compared with onnxruntime.
 
 A row is equal (floats: within 1e-5 of the largest number; codes: all), near (of a file that import
-says is not a network of integers alone: codes that differ by a quarter of a step on average, and
-the row has the largest difference; of dynamic range within 5 % of the largest number), refused with
-a reason, or wrong. Exit status 1: something is wrong. Needs tensorflow, ai-edge-litert and
+says is not a network of integers alone: no code differs by more than one, or by more than half
+the largest error of quantization; of dynamic range within 5 % of the largest number), refused
+with a reason, or wrong. Exit status 1: something is wrong. Needs tensorflow, ai-edge-litert and
 tflite-micro, or tf2onnx and onnxruntime."""
 import collections
 import contextlib
+import functools
 import io
 import json
 import os
@@ -28,6 +29,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 DETENT, WORK = sys.argv[1:3]
 counts = collections.Counter()
 kernels = collections.Counter()
+integers = collections.Counter()
 
 
 def networks(keras):
@@ -183,8 +185,21 @@ def told(done):
     return " ".join(" ".join(lines).split()).split(": ", 2)[-1]
 
 
-def compare(name, kind, path, x, y, step):
-    """Imports the file and compares the model with it: with a step by codes."""
+def predicted(model, x):
+    """What the model gives for inputs of the file's layout, in rows."""
+    path = model + ".npy"
+    np.save(path, np.ascontiguousarray(np.moveaxis(x, -1, 1) if x.ndim == 4 else x))
+    done = run("predict", model, path, "--json", "--quiet")
+    return np.array([np.ravel(answer["values"]) for answer in json.loads(done.stdout)])
+
+
+def rows(y):
+    return (np.moveaxis(y, -1, 1) if y.ndim == 4 else y).reshape(len(y), -1)
+
+
+def compare(name, kind, path, x, y, step=0, micro=None, real=None):
+    """Imports the file and compares the model with it: with a step by codes, of integers alone
+    also with what the function `micro` gives; `real` are the outputs before quantization."""
     model, given, wanted = (os.path.join(WORK, n) for n in ("m.safetensors", "x.npy", "y.npy"))
     np.save(given, np.ascontiguousarray(x))
     np.save(wanted, np.ascontiguousarray(y))
@@ -192,32 +207,34 @@ def compare(name, kind, path, x, y, step):
                "--tolerance", "10")
     if done.returncode:
         return row(name, kind, "refused", told(done))
-    off = float(done.stdout.split("largest difference ")[1].split()[0])
     largest = np.abs(y).max()
-    if off <= (1e-6 if step else 1e-5) * largest:
-        return row(name, kind, "equal")
+    off = float(done.stdout.split("largest difference ")[1].split()[0])
     if kind == "dynamic range":
         what = "near" if off <= 0.05 * largest else "wrong"
-        return row(name, kind, what, f"{off / largest:.2g} of the largest")
-    if not step or "can differ by one" not in done.stderr:
+        return row(name, kind, "equal" if off <= 1e-5 * largest else what,
+                   f"{off / largest:.2g} of the largest")
+    alone = step and "can differ by one" not in done.stderr
+    integers["alone" if alone else "others"] += bool(step)
+    by_micro = micro() if alone and micro is not None else None
+    if by_micro is not None:
+        kernels["TFLite Micro", "the same" if (y == by_micro).all() else "others"] += 1
+        off = np.abs(predicted(model, x) - rows(by_micro)).max()
+    if off <= (1e-6 if step else 1e-5) * largest:
+        return row(name, kind, "equal")
+    if not step or alone:
         return row(name, kind, "wrong", f"{off:.3g} of {largest:.3g}")
-    predicted = json.loads(run("predict", model, given_of(model, x), "--json", "--quiet").stdout)
-    got = np.array([np.ravel(answer["values"]) for answer in predicted])
-    flat = (np.moveaxis(y, -1, 1) if y.ndim == 4 else y).reshape(len(y), -1)
-    steps = np.abs(got - flat) / step
-    what = "near" if steps.mean() <= 0.25 else "wrong"
-    return row(name, kind, what, f"{(steps > 0.5).mean():.1%} of codes, {steps.max():.0f} at most")
-
-
-def given_of(model, x):
-    """The inputs as the model reads them."""
-    path = model + ".npy"
-    np.save(path, np.ascontiguousarray(np.moveaxis(x, -1, 1) if x.ndim == 4 else x))
-    return path
+    steps = np.abs(predicted(model, x) - rows(y)) / step
+    error = np.abs(real - y).max() / step
+    what = "near" if steps.max() <= max(1.01, error / 2) else "wrong"
+    return row(name, kind, what, f"{(steps > 0.5).mean():.1%} of codes, by {steps.max():.0f} at "
+               f"most; quantization by {error:.0f}")
 
 
 # ---- TFLite -------------------------------------------------------------------------------------
 
+# Of these networks the converter makes loops, and TensorFlow 2.21.0 ends in a segmentation fault
+# when they become int8.
+LOOPS = "lstm", "gru", "bidirectional"
 FORMS = "float", "int8", "int8, float ends", "int8, uint8 ends", "dynamic range"
 
 
@@ -288,6 +305,8 @@ def check_tflite(names):
     path = os.path.join(WORK, "model.tflite")
     for seed, (name, make) in enumerate(networks(tf.keras).items()):
         for form in FORMS if not names or name in names else ():
+            if form.startswith("int8") and name in LOOPS:
+                continue
             model = made(make, seed)
             random = np.random.default_rng(seed)
             try:
@@ -300,17 +319,18 @@ def check_tflite(names):
             x = random.standard_normal((16, *model.input_shape[1:])).astype(np.float32)
             if name == "embedding":
                 x = random.integers(0, 20, (16, 6)).astype(np.float32)
-            y, given, out = lite(path, x, True)
+            try:
+                y, given, out = lite(path, x, True)
+            except ValueError:  # an operator without a reference kernel
+                y, given, out = lite(path, x, False)
+            by_micro = None
             step = out["quantization"][0]
             if form.startswith("int8"):
-                by_micro = micro(path, x, given, out)
+                by_micro = functools.partial(micro, path, x, given, out)
                 fast = lite(path, x, False)[0]
-                for label, other in (("TFLite Micro", by_micro), ("XNNPACK", fast)):
-                    if other is not None:
-                        kernels[label, "the same" if (y == other).all() else "others"] += 1
-                y = y if by_micro is None else by_micro
+                kernels["XNNPACK", "the same" if (y == fast).all() else "others"] += 1
                 step = step or np.diff(np.unique(y)).min(initial=1)
-            compare(name, form, path, x, y, step)
+            compare(name, form, path, x, y, step, by_micro, model(x).numpy())
 
 
 # ---- ONNX ---------------------------------------------------------------------------------------
@@ -321,7 +341,7 @@ def check_onnx(names):
     import tf2onnx
     path = os.path.join(WORK, "model.onnx")
     for seed, (name, make) in enumerate(networks(tf.keras).items()):
-        for opset in (13, 15, 17, 18) if not names or name in names else ():
+        for opset in (13, 18) if not names or name in names else ():
             model = made(make, seed)
             random = np.random.default_rng(seed)
             x = random.standard_normal((5, *model.input_shape[1:])).astype(np.float32)
@@ -330,11 +350,12 @@ def check_onnx(names):
             function = tf.function(lambda x, model=model: model(x), input_signature=signature)
             try:
                 tf2onnx.convert.from_function(function, signature, opset=opset, output_path=path)
+                session = onnxruntime.InferenceSession(path)
             except Exception as error:  # of any kind, by a converter
                 print(f"{name}, opset {opset}: not made: {str(error).splitlines()[0]}"[:190])
                 continue
-            y = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
-            compare(name, f"opset {opset}", path, x, y, 0)
+            y = session.run(None, {"x": x})[0]
+            compare(name, f"opset {opset}", path, x, y)
 
 
 os.makedirs(WORK, exist_ok=True)
@@ -347,4 +368,6 @@ for (kind, what), n in sorted(counts.items()):
     print(f"{kind}: {n} {what}")
 for (label, what), n in sorted(kernels.items()):
     print(f"int8: {label} gave {what} outputs as LiteRT's reference kernels in {n} files")
+for what, n in sorted(integers.items()):
+    print(f"int8: {n} files, {what}")
 sys.exit(any(what == "wrong" for _, what in counts))

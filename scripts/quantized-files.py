@@ -9,9 +9,6 @@ operator of floats: onnxruntime's kernels saturate sums of uint8 by int8 on x86 
 Then each network by quantize_dynamic; the wanted outputs are those with the products of integers as
 products of floats, which hold such sums exactly.
 
-TFLite: networks of Keras by TensorFlow's converter, int8 and float. The wanted outputs are those of
-TFLite Micro for int8, else of LiteRT's reference kernels. Skipped without tensorflow.
-
 A row is equal (no number differs by more than 1e-6 of the largest), near (by at most a step of the
 output's codes, or twice what onnxruntime's own outputs move when means are changed by 2e-7: means
 of codes often lie between two codes, and there the last bit of a sum of floats decides), refused
@@ -236,114 +233,8 @@ def check_onnx(draws):
             compare(name, "dynamic onnx", path, x, y, 0.0)
 
 
-# ---- TFLite -------------------------------------------------------------------------------------
-
-def keras_networks(keras):
-    k = keras.layers
-
-    def chain(shape, *layers):
-        x = y = keras.Input(shape)
-        for layer in layers:
-            y = layer(y)
-        return keras.Model(x, y)
-
-    def residual():
-        x = keras.Input((8, 8, 4))
-        a = k.Conv2D(8, 3, padding="same", activation="relu")(x)
-        y = k.ReLU()(k.Add()([a, k.Conv2D(8, 3, padding="same")(a)]))
-        return keras.Model(x, k.Dense(3)(k.Flatten()(k.Conv2D(4, 3)(y))))
-
-    def joined():
-        x = keras.Input((8, 8, 4))
-        a = k.Conv2D(8, 3, padding="same", activation="relu")(x)
-        y = k.Multiply()([a, k.Conv2D(8, 3, padding="same")(x)])
-        return keras.Model(x, k.Conv2D(4, 3)(k.Concatenate()([y, a])))
-
-    return {
-        "mlp": chain((20,), k.Dense(32, "relu"), k.Dense(10)),
-        "softmax": chain((20,), k.Dense(32, "relu6"), k.Dense(10, "softmax")),
-        "cnn": chain((12, 12, 3), k.Conv2D(8, 3, padding="same", activation="relu"), k.MaxPool2D(),
-                     k.Conv2D(16, 3, strides=2, padding="same"), k.ReLU(6.0), k.Flatten(),
-                     k.Dense(7)),
-        "depthwise": chain((12, 12, 4), k.DepthwiseConv2D(3, padding="same", activation="relu"),
-                           k.Conv2D(8, 1), k.DepthwiseConv2D(3, strides=2, padding="same"),
-                           k.AveragePooling2D(2), k.Flatten(), k.Dense(5)),
-        "norm": chain((10, 10, 2), k.Conv2D(8, 3, use_bias=False), k.BatchNormalization(), k.ReLU(),
-                      k.ZeroPadding2D(1), k.DepthwiseConv2D(3, depth_multiplier=2),
-                      k.MaxPool2D(3, strides=2, padding="same")),
-        "residual": residual(),
-        "joined": joined(),
-        "mean": chain((8, 8, 4), k.Conv2D(8, 3, activation="relu"), k.GlobalAveragePooling2D(),
-                      k.Dense(3)),
-        "hardswish": chain((8, 8, 4), k.Conv2D(8, 3), k.Activation("hard_silu")),
-        "sigmoid": chain((9,), k.Dense(4, "sigmoid")),
-    }
-
-
-def codes_of(x, details):
-    scale, zero = details["quantization"]
-    v = x / np.float32(scale)
-    return np.clip(np.trunc(v + np.copysign(np.float32(0.5), v)) + zero, -128, 127).astype(np.int8)
-
-
-def answers(path, x, coded):
-    """The outputs of TFLite Micro or LiteRT, example by example, and the step of the codes."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    lite = Interpreter(path, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    lite.allocate_tensors()
-    ends = lite.get_input_details()[0], lite.get_output_details()[0]
-    y = []
-    if coded:
-        from tflite_micro.python.tflite_micro import runtime
-        micro = runtime.Interpreter.from_file(path)
-    for i in range(len(x)):
-        if coded:
-            micro.set_input(codes_of(x[i:i + 1], ends[0]), 0)
-            micro.invoke()
-            scale, zero = ends[1]["quantization"]
-            y.append((micro.get_output(0).astype(np.float32) - zero) * np.float32(scale))
-        else:
-            lite.set_tensor(ends[0]["index"], x[i:i + 1])
-            lite.invoke()
-            y.append(lite.get_tensor(ends[1]["index"]))
-    return np.concatenate(y), 0.0
-
-
-def check_tflite(draws):
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    try:
-        import tensorflow as tf
-    except ImportError:
-        print("tflite: skipped, no tensorflow")
-        return
-    random = np.random.default_rng(7)
-    for draw, coded in itertools.product(range(draws), (True, False)):
-        tf.random.set_seed(draw)
-        for name, model in keras_networks(tf.keras).items():
-            shape = model.input_shape[1:]
-            for w in model.weights:
-                if "bias" in w.name or "mean" in w.name:
-                    w.assign(random.standard_normal(w.shape) * 0.2)
-            converter = tf.lite.TFLiteConverter.from_keras_model(model)
-            if coded:
-                batches = random.standard_normal((20, 1, *shape)).astype(np.float32)
-                converter.optimizations = [tf.lite.Optimize.DEFAULT]
-                converter.representative_dataset = lambda of=batches: ([b] for b in of)
-                converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
-                converter.inference_input_type = converter.inference_output_type = tf.int8
-            path = os.path.join(WORK, "model.tflite")
-            with open(path, "wb") as file:
-                file.write(converter.convert())
-            x = random.standard_normal((16, *shape)).astype(np.float32)
-            y, step = answers(path, x, coded)
-            first = [np.moveaxis(v, -1, 1) if v.ndim == 4 else v for v in (x, y)]
-            kind = "int8 tflite" if coded else "float tflite"
-            compare(f"{name} {draw}, {kind}", kind, path, *first, step)
-
-
 os.makedirs(WORK, exist_ok=True)
 check_onnx(DRAWS)
-check_tflite(max(1, DRAWS // 4))
 for (kind, what), n in sorted(counts.items()):
     print(f"{kind}: {n} {what}")
 sys.exit(any(what == "wrong" for _, what in counts))

@@ -377,19 +377,69 @@ START_TEST(lite_damage)
 }
 END_TEST
 
+/* Networks of which devices have no operators. */
+static const char *const others[] = {
+    "  input: [6]\n  layers:\n  - {linear: a, out: 8, activation: tanh}\n  - gelu\n"
+    "  - {linear: b, out: 8}\n  - {elu: c}\n  - {mul: d, from: [c, a]}\n  - sigmoid\n"
+    "  - {layer_norm: e}\n  - {linear: f, out: 3}\n",
+    "  input: [3, 9, 8]\n  layers:\n  - {conv2d: a, out: 6, padding: 1, activation: hardswish}\n"
+    "  - {conv2d: b, out: 6, kernel: 3, padding: 1, stride: 2}\n  - leaky_relu\n"
+    "  - {conv_transpose2d: c, out: 4, kernel: 2, stride: 2}\n  - silu\n"
+    "  - {avg_pool2d: d, kernel: 2}\n  - global_avg_pool2d\n  - flatten\n"
+    "  - {linear: e, out: 5}\n",
+};
+
+/* Writes inputs and outputs of a model; nhwc: images have their channels last. */
+static void write_values(dt_module *m, dt_tensor *x, bool nhwc, const char *to)
+{
+    dt_writer *w;
+    dt_tape *t;
+    dt_tensor *turned = NULL;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *y = output_of(m, t, x);
+    if (nhwc && x->rank == 4) {
+        const int64_t *d = x->dims, pixels = d[2] * d[3];
+        const int64_t dims[] = { d[0], d[2], d[3], d[1] };
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &turned));
+        const float *from = dt_data(x);
+        float *out = dt_data_mut(turned);
+        for (int64_t i = 0; i < dt_count(x); i++) { /* i: of x */
+            const int64_t c = i / pixels % d[1], n = i / pixels / d[1];
+            out[(n * pixels + i % pixels) * d[1] + c] = from[i];
+        }
+    }
+    TEST_OK(ctx, dt_writer_create(ctx, &w));
+    TEST_OK(ctx, dt_writer_add(w, "x", turned != NULL ? turned : x));
+    TEST_OK(ctx, dt_writer_add(w, "y", y));
+    TEST_OK(ctx, dt_writer_write(w, to));
+    dt_writer_free(w);
+    dt_tensor_free(turned);
+    dt_tape_free(t);
+}
+
 START_TEST(lite_of_floats)
 {
     dt_export_summary summary;
-    dt_export_difference d[DT_MAX_OUT];
+    dt_onnx_differences d;
     dt_model_info info;
-    int n;
+    char values[TEST_PATH];
+    const int n_nets = (int)(sizeof nets / sizeof *nets);
     test_join(path, folder, "net.tflite");
-    dt_module *m = list_net_create(ctx, nets[_i]), *imported;
+    test_join(values, folder, "values.safetensors");
+    dt_module *m = list_net_create(ctx, _i < n_nets ? nets[_i] : others[_i - n_nets]), *imported;
+    dt_tensor *x = list_net_input(m, 0, 4, 1);
+    dt_train(m, false);
     TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
     TEST_OK(ctx, dt_tflite_import(ctx, path, &imported, &info));
     ck_assert(!dt_is_prepared(imported));
-    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
-    ck_assert_msg(d[0].relative <= 1e-6, "%g", d[0].relative);
+    write_values(m, x, true, values);
+    TEST_OK(ctx, dt_tflite_verify(imported, path, values, NULL, &d));
+    ck_assert(d.n == 1 && d.output[0].relative <= 2e-6);
+    write_values(m, x, false, values);
+    TEST_OK(ctx, dt_weights_verify(imported, values, NULL, &d));
+    ck_assert(d.n == 1 && d.output[0].relative <= 2e-6);
+    TEST_FAILS(ctx, DT_ERR_IO, "cannot open", dt_tflite_verify(imported, path, saved, NULL, &d));
+    dt_tensor_free(x);
     dt_model_info_free(ctx, &info);
     dt_module_free(imported);
     dt_module_free(m);
@@ -439,6 +489,37 @@ START_TEST(lite_refusals)
 }
 END_TEST
 
+static dt_status import_lite(dt_ctx *own, void *user)
+{
+    dt_module *m = NULL;
+    const dt_status s = dt_tflite_import(own, path, &m, NULL);
+    (void)user;
+    dt_module_free(m);
+    return s;
+}
+
+/* Codes of an operator that devices do not have: floats between codes. */
+START_TEST(lite_codes_of_others)
+{
+    enum { SOFTMAX = 25, LOGISTIC = 14 };
+    dt_module *m;
+    dt_model_info info;
+    size_t n;
+    test_join(path, folder, "net.tflite");
+    write_lite(nets[0], 3);
+    char *bytes = test_read_file(path, &n);
+    become(bytes, n, SOFTMAX, LOGISTIC);
+    test_write_file(path, bytes, n);
+    free(bytes);
+    TEST_OK(ctx, dt_tflite_import(ctx, path, &m, &info));
+    ck_assert(dt_is_prepared(m));
+    TEST_OK(ctx, dt_model_save(m, &info, saved));
+    dt_model_info_free(ctx, &info);
+    dt_module_free(m);
+    test_every_allocation(import_lite, NULL);
+}
+END_TEST
+
 #define COUNT(list) ((int)(sizeof list / sizeof *list))
 
 Suite *test_import_quantized_suite(void)
@@ -454,7 +535,8 @@ Suite *test_import_quantized_suite(void)
     tcase_add_loop_test(c, refusals, 0, COUNT(refused));
     tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets));
     tcase_add_loop_test(c, lite_damage, 0, 4);
-    tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets));
+    tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets) + COUNT(others));
+    tcase_add_test(c, lite_codes_of_others);
     tcase_add_test(c, lite_refusals);
     suite_add_tcase(s, c);
     return s;

@@ -317,6 +317,11 @@ DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *valu
 DT_API dt_status dt_tflite_verify(dt_module *m, const char *tflite, const char *values,
                                   const char *expected, dt_onnx_differences *out);
 
+/* The same of a network with one input and one output, whose weights came from a file without a
+ * graph (dt_weights_import): its input is called x, its output y. */
+DT_API dt_status dt_weights_verify(dt_module *m, const char *values, const char *expected,
+                                   dt_onnx_differences *out);
+
 /* ---- graphs of other programs ---------------------------------------------------------------- */
 
 typedef struct dt_graph_value {

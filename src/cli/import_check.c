@@ -56,18 +56,24 @@ static void print_layers(layers *l)
     }
 }
 
+static dt_status verify(const import_check *c, dt_module *m, layers *l, dt_onnx_differences *all)
+{
+    if (c->kind == IMPORT_WEIGHTS) return dt_weights_verify(m, c->inputs, c->expected, all);
+    if (c->kind == IMPORT_TFLITE) return dt_tflite_verify(m, c->from, c->inputs, c->expected, all);
+    dt_onnx_options options = *c->options;
+    options.expected = c->expected;
+    options.layer = put;
+    options.user = l;
+    return dt_onnx_verify(m, c->from, c->inputs, &options, all);
+}
+
 int import_check_run(const cli_args *args, dt_ctx *ctx, const import_check *c, dt_module *m)
 {
     dt_onnx_differences all;
     layers l = { .table.form = "lllrr" };
-    dt_onnx_options options = *c->options;
     int status = read_tolerance(args, c->tolerance, &l.most);
     if (status != CLI_DONE) return status;
-    options.expected = c->expected;
-    options.layer = put;
-    options.user = &l;
-    const dt_status s = c->lite ? dt_tflite_verify(m, c->graph, c->inputs, c->expected, &all)
-                                : dt_onnx_verify(m, c->graph, c->inputs, &options, &all);
+    const dt_status s = verify(c, m, &l, &all);
     if (s != DT_OK) {
         cli_table_free(&l.table);
         return cli_fail_file(args, ctx);
@@ -80,7 +86,7 @@ int import_check_run(const cli_args *args, dt_ctx *ctx, const import_check *c, d
         status = cli_fail(args, CLI_FAILED,
                           "%s: the output '%s' differs by more than %g of its largest value; "
                           "nothing was written",
-                          c->graph, d->output, l.most);
+                          c->from, d->output, l.most);
     }
     return status;
 }

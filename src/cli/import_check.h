@@ -4,11 +4,13 @@
 
 #include "cli/cli.h"
 
+enum { IMPORT_ONNX, IMPORT_TFLITE, IMPORT_WEIGHTS };
+
 typedef struct import_check {
-    const char *graph, *inputs, *expected; /* expected NULL: in the file of inputs */
-    bool lite;                             /* the graph is a TFLite file */
-    const char *tolerance;                 /* the option's value; NULL: its default */
-    const dt_onnx_options *options;
+    const char *from, *inputs, *expected; /* expected NULL: in the file of inputs */
+    int kind;                             /* what was imported */
+    const char *tolerance;                /* the option's value; NULL: its default */
+    const dt_onnx_options *options;       /* of an ONNX file */
 } import_check;
 
 /* Prints how far each output is from the expected one, and each value inside that the file of

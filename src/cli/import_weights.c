@@ -18,10 +18,16 @@ static int import_into(const cli_args *args, dt_ctx *ctx, const import_weights *
     int status = CLI_DONE;
     if (dt_weights_import(m, w->from, map, say, (void *)(uintptr_t)w) != DT_OK) {
         status = cli_fail_file(args, ctx);
-    } else if (dt_model_save(m, &info, w->to) != DT_OK) {
+    }
+    if (status == CLI_DONE && w->check.inputs != NULL) {
+        status = import_check_run(args, ctx, &w->check, m);
+    }
+    if (status == CLI_DONE && w->to != NULL && dt_model_save(m, &info, w->to) != DT_OK) {
         status = cli_fail_by(args, ctx);
-    } else {
-        cli_say("%s: %lld parameters", w->to, (long long)dt_param_count(m));
+    }
+    if (status == CLI_DONE) {
+        cli_say("%s: %lld parameters", w->to != NULL ? w->to : w->from,
+                (long long)dt_param_count(m));
     }
     dt_module_free(m);
     return status;

@@ -3,9 +3,11 @@
 #define IMPORT_WEIGHTS_H
 
 #include "cli/cli.h"
+#include "cli/import_check.h"
 
 typedef struct import_weights {
-    const char *from, *to; /* the file of weights, and the model to write */
+    const char *from, *to; /* the file of weights, and the model to write; NULL: none is written */
+    import_check check;    /* inputs NULL: nothing is compared */
     const char *network;   /* the recipe */
     const char *map;       /* NULL: names and layout are the network's */
 } import_weights;

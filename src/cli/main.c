@@ -195,7 +195,7 @@ static const cli_command commands[] = {
       cli_import, .least_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--check", "FILE",
-                     "inputs of an ONNX model, .safetensors, .npz or .npy: compare its results "
+                     "inputs of the model, .safetensors, .npz or .npy: compare its results "
                      "before writing; -o may be left out",
                      .reads = true },
                    { "--expect", "FILE",

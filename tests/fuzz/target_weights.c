@@ -23,8 +23,8 @@ static dt_status quiet(void *user, const char *text, size_t bytes)
 /* The bits of all weights, mixed. */
 static uint64_t mixed(dt_module *m)
 {
-    static const char *const names[] = { "layers.0.weight", "layers.0.bias", "layers.1.weight",
-                                         "layers.1.bias" };
+    static const char *const names[] = { "layers.0.weight", "layers.0.bias", "head.weight",
+                                         "head.bias" };
     uint64_t sum = 0;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         const dt_tensor *x = dt_param(m, names[k]);

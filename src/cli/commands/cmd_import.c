@@ -135,8 +135,8 @@ static bool is_tflite(const char *path)
 
 static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt_module *m)
 {
-    const import_check c = { .graph = args->words[0],
-                             .lite = is_tflite(args->words[0]),
+    const import_check c = { .from = args->words[0],
+                             .kind = is_tflite(args->words[0]) ? IMPORT_TFLITE : IMPORT_ONNX,
                              .inputs = args->option[CHECK],
                              .expected = args->option[EXPECT],
                              .tolerance = args->option[TOLERANCE],
@@ -200,25 +200,30 @@ static int check_folder(const cli_args *args)
                     from, from);
 }
 
-static int check_graph(const cli_args *args)
+/* What is to be written, or compared. */
+static int check_ends(const cli_args *args)
 {
     const bool checks = args->option[CHECK] != NULL;
-    if (args->option[MAP] != NULL) {
-        return cli_fail(args, CLI_USAGE,
-                        "--map requires --network RECIPE, whose 'model' says what the network is");
-    }
     if (!checks && (args->option[EXPECT] != NULL || args->option[TOLERANCE] != NULL)) {
         return cli_fail(args, CLI_USAGE, "--%s requires --check FILE, the inputs",
                         args->option[EXPECT] != NULL ? "expect" : "tolerance");
+    }
+    if (args->option[OUTPUT] != NULL || checks) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
+}
+
+static int check_graph(const cli_args *args)
+{
+    if (args->option[MAP] != NULL) {
+        return cli_fail(args, CLI_USAGE,
+                        "--map requires --network RECIPE, whose 'model' says what the network is");
     }
     if (args->n_words > 1) {
         return cli_fail(args, CLI_USAGE, "'%s': one file is imported; keys are those of --network",
                         args->words[1]);
     }
-    if (args->option[OUTPUT] == NULL && !checks) {
-        return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
-    }
-    const int status = check_folder(args);
+    int status = check_ends(args);
+    if (status == CLI_DONE) status = check_folder(args);
     return status != CLI_DONE ? status : check_tflite(args);
 }
 
@@ -229,7 +234,6 @@ static int check_weights(const cli_args *args)
         int option;
         const char *name;
     } of_graphs[] = {
-        { CHECK, "check" },         { EXPECT, "expect" }, { TOLERANCE, "tolerance" },
         { MEAN, "mean" },           { LAYOUT, "layout" }, { CLASSES, "classes" },
         { DEVIATION, "deviation" }, { BATCH, "batch" },   { FLOAT, "float" },
     };
@@ -238,14 +242,18 @@ static int check_weights(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "--%s is for ONNX files; --network is for weights alone",
                         of_graphs[i].name);
     }
-    if (args->option[OUTPUT] != NULL) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the model");
+    return check_ends(args);
 }
 
 static int import_weights_of(const cli_args *args, dt_ctx *ctx)
 {
     const import_weights w = { .from = args->words[0],
                                .to = args->option[OUTPUT],
+                               .check = { .from = args->words[0],
+                                          .inputs = args->option[CHECK],
+                                          .expected = args->option[EXPECT],
+                                          .tolerance = args->option[TOLERANCE],
+                                          .kind = IMPORT_WEIGHTS },
                                .network = args->option[NETWORK],
                                .map = args->option[MAP] };
     return import_weights_run(args, ctx, &w);

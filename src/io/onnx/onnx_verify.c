@@ -228,3 +228,25 @@ dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
     dt__onnx_close(&file);
     return s;
 }
+
+dt_status dt_weights_verify(dt_module *m, const char *values, const char *expected,
+                            dt_onnx_differences *out)
+{
+    DT__NEED(dt_module_ctx(m), m);
+    DT__NEED2(dt_module_ctx(m), values, out);
+    char names[2][2] = { "x", "y" };
+    DtOnnx__ValueInfo x = DT_ONNX__VALUE_INFO__INIT, y = DT_ONNX__VALUE_INFO__INIT;
+    DtOnnx__ValueInfo *in = &x, *result = &y;
+    DtOnnx__Graph graph = DT_ONNX__GRAPH__INIT;
+    DtOnnx__Model model = DT_ONNX__MODEL__INIT;
+    const dt__onnx_file file = { .ctx = dt_module_ctx(m), .path = values, .model = &model };
+    const dt_onnx_options options = { .expected = expected };
+    x.name = names[0];
+    y.name = names[1];
+    graph.input = &in;
+    graph.output = &result;
+    graph.n_input = graph.n_output = 1;
+    model.graph = &graph;
+    out->n = 0;
+    return dt__onnx_verify(m, &file, values, &options, out);
+}

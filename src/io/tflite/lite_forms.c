@@ -385,6 +385,7 @@ static dt_status cumulate(dt__lite_nodes *b)
     int n;
     int64_t axis;
     if (!dt__form_ints_of(b, 1, 1, &n, &axis)) return b->status;
+    if (n != 1) return dt__form_refuse(b, "its dimension is not one number");
     const char *y = DT__LITE_NODE(b, "CumSum", dt__form_in(b, 0), dt__form_list(b, 1, &axis));
     dt__form_int(b, "exclusive", b->op->option[0] != 0);
     dt__form_int(b, "reverse", b->op->option[1] != 0);
@@ -423,7 +424,6 @@ static const dt__lite_form forms[] = {
     { 41, "Sub", two },
     { 42, "Div", two },
     { 43, NULL, reshape },
-    { 44, NULL, dt__form_lstm },
     { 45, NULL, strided_slice },
     { 47, "Exp", one },
     { 49, NULL, split },

@@ -5,6 +5,6 @@
 #include "io/tflite/lite_nodes.h"
 
 dt__lite_reader dt__form_conv, dt__form_transposed_conv, dt__form_linear, dt__form_matmul,
-    dt__form_pool, dt__form_lstm;
+    dt__form_pool;
 
 #endif

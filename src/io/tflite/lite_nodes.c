@@ -25,14 +25,13 @@ static void *memory(dt__lite_nodes *b, int64_t n, size_t size)
 static char *text(dt__lite_nodes *b, const char *format, ...) DT_PRINTF(2, 3);
 static char *text(dt__lite_nodes *b, const char *format, ...)
 {
-    static char none[1];
     char made[64];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(made, sizeof made, format, arguments);
     va_end(arguments);
     char *to = memory(b, (int64_t)strlen(made) + 1, 1);
-    return to == NULL ? none : strcpy(to, made);
+    return to == NULL ? NULL : strcpy(to, made);
 }
 
 /* Adds to a list of pointers, whose room doubles. */
@@ -318,7 +317,7 @@ const int64_t *dt__form_block(const dt__lite_nodes *b, int i)
 void dt__form_set_block(dt__lite_nodes *b, const int64_t *block)
 {
     int64_t *to = memory(b, 2, sizeof *to);
-    if (to == NULL) return;
+    if (to == NULL || dt__form_out(b, 0) == NULL) return;
     memcpy(to, block, 2 * sizeof *to);
     b->block[b->op->out[0]] = to;
 }

@@ -1,7 +1,7 @@
 /* A TFLite model as a graph of ONNX, which io/onnx reads: each operator becomes nodes, a tensor of
- * codes what is between QuantizeLinear and DequantizeLinear. Images are [N, height, width, channels]
- * in both; nodes of ONNX that compute images are between two transpositions, of which the reader
- * makes no layers. */
+ * codes what is between QuantizeLinear and DequantizeLinear. Images are [N, height, width,
+ * channels] in both; nodes of ONNX that compute images are between two transpositions, of which the
+ * reader makes no layers. */
 #ifndef DT__IO_LITE_NODES_H
 #define DT__IO_LITE_NODES_H
 
