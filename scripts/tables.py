@@ -1,7 +1,8 @@
 """Public tables by `detent new`, beside scikit-learn: see check-tables, which calls this.
 
 Scores are accuracy of classes and R^2 of numbers, on rows of the test folds that nothing was fitted
-on. Rows without a target are left out for all."""
+on; `detent new` looks at the types of columns in the whole table. Rows without a target are left
+out for all."""
 
 import argparse
 import json
@@ -115,16 +116,16 @@ def exported(detent, work):
 def trained(detent, work, seed):
     subprocess.run(["rm", "-rf", "run"], cwd=work, check=True)
     run(work, detent, "train", "r.yaml", "--quiet", f"run.seed={seed}", "run.dir=run",
-        "data.test.x=test.csv")
+        "data.train.x=train.csv", "data.test.x=test.csv")
     return json.loads((work / "run" / "summary.json").read_text())
 
 
 def fold_scores(detent, work, parts, target, seeds, first):
     for made in ("r.yaml", "run", "out.c"):
         subprocess.run(["rm", "-rf", made], cwd=work, check=True)
-    for path, part in zip(("train.csv", "test.csv"), parts):
+    for path, part in zip(("train.csv", "test.csv", "all.csv"), (*parts, pandas.concat(parts))):
         part.to_csv(work / path, index=False)
-    run(work, detent, "new", "r.yaml", "--data", "train.csv", "--target", target)
+    run(work, detent, "new", "r.yaml", "--data", "all.csv", "--target", target)
     scores = []
     for seed in range(seeds):
         summary = trained(detent, work, seed)

@@ -165,8 +165,10 @@ START_TEST(marks)
     TEST_OK(r.ctx, readers[_i].read(&r));
     ck_assert_int_eq(r.sum, sum);
     for (int i = 0; i < DT__COUNT_OF(foreign); i++) {
+        const bool known = readers[_i].read == read_csv && foreign[i].n == 2;
         write_with(&r, foreign[i].bytes, foreign[i].n, text);
-        TEST_FAILS(r.ctx, DT_ERR_FORMAT, foreign[i].words, readers[_i].read(&r));
+        TEST_FAILS(r.ctx, DT_ERR_FORMAT, known ? "a text in UTF-16 is damaged" : foreign[i].words,
+                   readers[_i].read(&r));
     }
     dt_text_free(r.ctx, kept);
     ck_assert_uint_eq(dt_memory_of(r.ctx).used, 0);

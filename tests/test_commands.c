@@ -175,7 +175,7 @@ static const line lines[] = {
     { 0, "new.yaml", "new new.yaml --data table --task regression" },
     { 0, "new.yaml", "new new.yaml --data table --task multi_label" },
     { 0, "language", "new new.yaml --data text.txt" },
-    { 4, "is not a number", "new new.yaml --data rows.csv --target a --task regression" },
+    { 0, "in the training data", "new new.yaml --data rows.csv --target a --task regression" },
     { 2, "--bits", "new new.yaml --data digits --bits 5" },
     { 2, "--task", "new new.yaml --data digits --task zebra" },
     { 2, "", "new new.yaml --data digits --task language" },

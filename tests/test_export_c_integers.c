@@ -225,11 +225,12 @@ START_TEST(no_floats)
     static const char *const commands[] = {
         /* floats are an error then; not every processor has the option */
         "cc -mgeneral-regs-only -fsyntax-only -x c /dev/null 2> /dev/null || exit 0; "
-        "cc -O2 -mgeneral-regs-only -c net.c -o net.o",
-        "arm-none-eabi-gcc -O2 -mcpu=cortex-m0 -mthumb -c net.c -o net.o && "
+        "cc -O2 -mgeneral-regs-only -DNET_NO_FLOATS -c net.c -o net.o",
+        "arm-none-eabi-gcc -O2 -mcpu=cortex-m0 -mthumb -DNET_NO_FLOATS -c net.c -o net.o && "
         "! arm-none-eabi-nm -u net.o | grep -E '__aeabi_[fd]|__[a-z]*[sd]f[0-9]'",
-        "arm-none-eabi-gcc -O2 -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard -c net.c "
-        "-o net.o && ! arm-none-eabi-objdump -d net.o | grep -E '\\bv[a-z]+[.]f|\\bvldr|\\bvmov'"
+        "arm-none-eabi-gcc -O2 -mcpu=cortex-m4 -mthumb -mfpu=fpv4-sp-d16 -mfloat-abi=hard "
+        "-DNET_NO_FLOATS -c net.c -o net.o && "
+        "! arm-none-eabi-objdump -d net.o | grep -E '\\bv[a-z]+[.]f|\\bvldr|\\bvmov'"
     };
     char path[TEST_PATH], *output;
     dt_module *m = make_net(8, true);

@@ -371,11 +371,16 @@ static void add_input(cli_text *out, int rank, const int64_t *dims)
     cli_text_add(out, "]\n  layers:\n");
 }
 
-/* Batch norm helped tables of 1,000 rows and more, and cost smaller ones accuracy
- * (docs/results.md). */
-static void add_dense(cli_text *out, int64_t rows)
+/* A table of few rows that numbers or few classes are predicted from is fitted too closely with
+ * batch norm and little weight decay; others take both (docs/results.md). */
+static bool is_small_table(const dt_dataset *train)
 {
-    const char *norm = rows < NEW_SMALL_TABLE ? "" : "norm: batch, ";
+    return dt_dataset_count(train) < 1000 && dt_dataset_classes(train) < 4;
+}
+
+static void add_dense(cli_text *out, const dt_dataset *train)
+{
+    const char *norm = is_small_table(train) ? "" : "norm: batch, ";
     for (int i = 1; i <= 2; i++) {
         cli_text_add(out, "    - {linear: l%d, out: 64, %sactivation: relu}\n", i, norm);
     }
@@ -385,7 +390,7 @@ const char *new_weight_decay(const dt_dataset *train)
 {
     int64_t dims[DT_MAX_RANK - 1];
     if (dt_dataset_input_shape(train, dims) != 1) return "0.01";
-    return dt_dataset_count(train) < NEW_SMALL_TABLE ? "5" : "1";
+    return is_small_table(train) ? "5" : "1";
 }
 
 static void add_signal(cli_text *out)
@@ -467,7 +472,7 @@ void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out)
     else if (rank == 3 && dims[1] >= 8 && dims[2] >= 8) add_planes(out);
     else if (rank > 1) cli_text_add(out, "    - flatten\n");
     if (rank == 1 || (rank == 2 && dims[0] < 16) || (rank == 3 && (dims[1] < 8 || dims[2] < 8))) {
-        add_dense(out, dt_dataset_count(train));
+        add_dense(out, train);
     }
     const long long outputs = (long long)dt_dataset_outputs(train);
     cli_text_add(out, "    - {linear: head, out: %lld}\n", outputs);

@@ -74,9 +74,6 @@ void new_data_unread(const new_data *d, cli_text *out);
 /* The block `model`: a small network for the examples of `train`. */
 void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out);
 
-/* Rows from which on a table is large enough for batch norm. */
-#define NEW_SMALL_TABLE 1000
-
 /* The optimizer's weight_decay: tables take more of it than signals and images, small ones most. */
 const char *new_weight_decay(const dt_dataset *train);
 

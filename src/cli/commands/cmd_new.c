@@ -284,6 +284,7 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     new_columns *c = &t->columns;
     c->ignore = args->option[IGNORE];
     const dt_status s = new_columns_decide(ctx, d, c);
+    if (s == DT_ERR_NOMEM) return cli_fail(args, CLI_FAILED, "out of memory");
     if (s != DT_OK) return cli_fail_file(args, ctx);
     if (c->unknown != NULL) {
         return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",

@@ -23,16 +23,21 @@ static const char *const part_keys[] = { "data.train", "data.validation", "data.
 
 typedef struct hashed {
     uint64_t hash;
-    int64_t example; /* of the part */
-    int part;
+    int64_t example; /* of its part */
+    int64_t trained; /* the first training example like it; -1: none */
 } hashed;
 
 static int by_hash(const void *a, const void *b)
 {
     const hashed *x = a, *y = b;
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
-    if (x->part != y->part) return x->part - y->part;
     return x->example < y->example ? -1 : x->example > y->example;
+}
+
+static uint64_t hash_of(const dt_dataset *d, int64_t i)
+{
+    const dt__array_place at = dt__array_place_of(d->arrays, d->first + i);
+    return XXH3_64bits(at.begin, (size_t)at.bytes);
 }
 
 /* "row 5 of 't.csv'" of an example of the store. */
@@ -50,42 +55,47 @@ static void name_example(const dt_dataset *d, int64_t i, char *text, size_t size
              dt__shown(name == NULL ? "" : name, shown));
 }
 
-static void say_same(const dt_dataset *const d[3], int part, int64_t n, const hashed pair[2])
+static void say_same(const dt_dataset *const d[3], int part, int64_t n, const hashed *one)
 {
     char own[DT__SHOWN + 40], other[DT__SHOWN + 40];
     if (n == 0) return;
-    name_example(d[part], pair[1].example, own, sizeof own);
-    name_example(d[0], pair[0].example, other, sizeof other);
+    name_example(d[part], one->example, own, sizeof own);
+    name_example(d[0], one->trained, other, sizeof other);
     dt__say(d[0]->ctx,
             "warning: %s: %lld of %lld examples are in the training data, too (%s is %s): what is "
             "measured on them says nothing about new ones",
             part_keys[part], (long long)n, (long long)d[part]->count, own, other);
 }
 
-static dt_status find_same(const dt_dataset *const d[3])
+/* Notes training example i at those of h[n], sorted by hash, that have its hash. */
+static void note_trained(hashed *h, int64_t n, uint64_t hash, int64_t i)
 {
-    int64_t all = 0, n = 0, found[3] = { 0 };
-    hashed pair[3][2];
-    for (int p = 0; p < 3; p++) all += d[p] == NULL ? 0 : d[p]->count;
-    hashed *h = dt__alloc_array(d[0]->ctx, all, sizeof *h);
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (h[middle].hash < hash) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < n && h[low].hash == hash && h[low].trained < 0; low++) h[low].trained = i;
+}
+
+/* Examples of a part that are in the training data. */
+static dt_status find_same(const dt_dataset *const d[3], int part)
+{
+    const dt_dataset *own = d[part];
+    if (own == NULL || own->count == 0) return DT_OK;
+    hashed *h = dt__alloc_array(own->ctx, own->count, sizeof *h), *first = NULL;
+    int64_t found = 0;
     if (h == NULL) return DT_ERR_NOMEM;
-    for (int p = 0; p < 3; p++) {
-        for (int64_t i = 0; d[p] != NULL && i < d[p]->count; i++) {
-            const dt__array_place at = dt__array_place_of(d[p]->arrays, d[p]->first + i);
-            h[n++] = (hashed){ XXH3_64bits(at.begin, (size_t)at.bytes), i, p };
-        }
+    for (int64_t i = 0; i < own->count; i++) h[i] = (hashed){ hash_of(own, i), i, -1 };
+    qsort(h, (size_t)own->count, sizeof *h, by_hash);
+    for (int64_t i = 0; i < d[0]->count; i++) note_trained(h, own->count, hash_of(d[0], i), i);
+    for (int64_t i = 0; i < own->count; i++) {
+        if (h[i].trained < 0) continue;
+        if (found++ == 0 || h[i].example < first->example) first = &h[i];
     }
-    qsort(h, (size_t)n, sizeof *h, by_hash);
-    for (int64_t i = 1, first = 0; i < n; i++) {
-        if (h[i].hash != h[first].hash) first = i;
-        const int p = h[i].part;
-        if (h[first].part != 0 || p == 0) continue;
-        if (found[p]++ > 0 && h[i].example > pair[p][1].example) continue;
-        pair[p][0] = h[first];
-        pair[p][1] = h[i];
-    }
-    for (int p = 1; p < 3; p++) say_same(d, p, found[p], pair[p]);
-    dt__release(d[0]->ctx, h);
+    say_same(d, part, found, first);
+    dt__release(own->ctx, h);
     return DT_OK;
 }
 
@@ -210,6 +220,6 @@ dt_status dt__say_leaks(const dt_dataset *const d[3])
     if (d[0]->count < FEWEST) return DT_OK;
     const int64_t size = 8 * dt__max_i64(1, dt__array_size(d[0]->arrays));
     if (size > MOST_BYTES || examples > MOST_BYTES / size) return DT_OK;
-    DT__TRY(find_same(d));
+    for (int part = 1; part < 3; part++) DT__TRY(find_same(d, part));
     return find_inputs(d[0]);
 }

@@ -194,10 +194,21 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static void put_texts(const dt__c_about *a, dt__chars *to)
+/* Whether a model of integers uses a text only around itself, with floats. */
+static bool is_around(const dt__c_about *a, const char *text)
+{
+    static const char *const rooms[] = { "device_quantize", "math_", "column_", "features_",
+                                         "fourier_" };
+    int i = 0;
+    while (i < DT__COUNT_OF(rooms) && strncmp(text, rooms[i], strlen(rooms[i])) != 0) i++;
+    return a->p->device && i < DT__COUNT_OF(rooms);
+}
+
+static void put_texts(const dt__c_about *a, bool around, dt__chars *to)
 {
     for (int i = 0; i < dt__c_texts_n; i++) {
         if (i != 0 && !a->p->wanted[i]) continue;
+        if (is_around(a, dt__c_texts[i].name) != around) continue;
         dt__put_text(to, dt__c_texts[i].text);
         dt__put_text(to, "\n");
     }
@@ -329,7 +340,7 @@ void dt__c_put_source(const dt__c_about *a, dt__chars *to)
     if (a->p->device) {
         dt__c_put_named(a, to, "#ifdef $_USE_CMSIS_NN\n#define DEVICE_CMSIS_NN\n#endif\n\n");
     }
-    put_texts(a, to);
+    put_texts(a, false, to);
     dt__put(to, a->p->functions.bytes, a->p->functions.used);
     dt__put_text(to, "/* ---- constants "
                      "-----------------------------------------------------------------------------"
@@ -344,12 +355,18 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     if (dt_trace_has_length(a->p->trace)) dt__c_put_language_run(a, to);
     else put_run(a, to);
     put_checksum(a, to);
+    for (int i = 0; i < DT_MAX_SHAPES; i++) {
+        const known out = output_at(a, i);
+        if (has_names(&out)) put_names(a, &out, to);
+    }
+    if (a->p->device) dt__c_put_named(a, to, "\n#ifndef $_NO_FLOATS\n");
+    put_texts(a, true, to);
     dt__c_put_features_source(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
-        const known in = input_at(a, i), out = output_at(a, i);
+        const known in = input_at(a, i);
         if (has_scale(&in)) put_standardize(a, &in, to);
-        if (has_names(&out)) put_names(a, &out, to);
     }
     if (a->p->device) dt__c_put_codes_source(a, to);
     dt__c_put_columns_source(a, to);
+    if (a->p->device) dt__put_text(to, "\n#endif\n");
 }
