@@ -262,6 +262,7 @@ typedef struct dt_recipe_source {
     int n_overrides;
     bool leave_files; /* do not check that the files it names exist */
     bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
+    bool told;        /* its warnings were given before, and are not given again */
     dt_recipe_use use;
     /* Keys that the caller reads, NULL behind the last: "data" with all below it, "!data.augment"
      * without that. What a file says besides is left out and not checked. NULL: all keys. */

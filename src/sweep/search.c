@@ -72,7 +72,7 @@ static dt_status write_plan(dt__searching *a, dt__chars *t)
     memcpy(a->override + source.n_overrides, free_keys, sizeof free_keys);
     source.overrides = a->override;
     source.n_overrides += DT__COUNT_OF(free_keys);
-    source.saved = true;
+    source.told = true;
     DT__TRY(dt_recipe_read(a->s.ctx, &source, &base));
     dt__put_text(t, "{\"budget\": ");
     dt__put_integer(t, a->o->budget);

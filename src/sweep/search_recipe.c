@@ -58,7 +58,7 @@ dt_status dt__search_recipe(dt__searching *a, dt__search_form which, int64_t see
     a->override[n++] = seed_text;
     source.overrides = a->override;
     source.n_overrides = n;
-    source.saved = true;
+    source.told = true;
     const dt_status status = dt_recipe_read(a->s.ctx, &source, out);
     if (status == DT_ERR_CONFIG) {
         dt_recipe_free(*out);

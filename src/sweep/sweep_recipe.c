@@ -122,7 +122,7 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     const dt__trial *t = run->trial;
     grafting g = { .s = s };
     dt_recipe_source source = s->recipe;
-    source.saved = true; /* warnings were given once */
+    source.told = true;
     for (int k = 0; k < s->n_keys; k++) {
         g.graft[g.n++] = (dt__graft){ s->key[k].path, s->key[k].key, t->value[k] };
     }

@@ -37,8 +37,8 @@ void dt__recipe_check_columns(dt_recipe *r)
     const dt_data_options *d = &r->options.data;
     const dt_tensor_files *train = &d->train_tensors;
     const dt_strings *names = train->given ? &train->x : &d->train;
-    if (r->saved || d->format != DT_DATA_TENSORS || dt__is_bad(r, "data.format") || names->n == 0 ||
-        dt__is_bad(r, "data.train") || dt__has_bad(r, "data.train")) {
+    if (r->saved || r->told || d->format != DT_DATA_TENSORS || dt__is_bad(r, "data.format") ||
+        names->n == 0 || dt__is_bad(r, "data.train") || dt__has_bad(r, "data.train")) {
         return;
     }
     const bool inputs = dt__recipe_has_tables(r), apart = train->given && train->y != NULL;

@@ -283,7 +283,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);
     /* runs that were made before there was this key have held back the last examples */
-    if (r->saved && grafts->n == 0 && r->options.data.format == DT_DATA_TENSORS &&
+    if (r->saved && r->options.data.format == DT_DATA_TENSORS &&
         dt__node_at(r, "data.validation_order", NULL) == NULL) {
         r->options.data.validation_order = DT_DATA_ORDER_TIME;
     }
@@ -415,6 +415,7 @@ dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
     if (r == NULL) return DT_ERR_NOMEM;
     r->leave_files = source->leave_files;
     r->saved = source->saved;
+    r->told = source->told;
     r->reads = source->reads;
     r->sweep_file = grafts->file == NULL ? "" : dt__recipe_format(r, "%s", grafts->file);
     dt_status status = r->out_of_memory ? DT_OK : read_all(r, source, grafts);

@@ -58,6 +58,7 @@ struct dt_recipe {
     const char *sweep_file;   /* where nodes of DT__FROM_SWEEP come from */
     const char *parsing;      /* the override whose value is being parsed, for its errors */
     bool leave_files, saved;  /* as dt_recipe_source */
+    bool told;                /* likewise */
     const char *const *reads; /* as dt_recipe_source */
     const char *file_format;  /* data.format of the file, before the command line; NULL: none */
     bool only_quantizes;      /* blocks for training are not required */
