@@ -493,7 +493,8 @@ START_TEST(quantiles)
 }
 END_TEST
 
-/* A model that sees nothing of the inputs, of which softmax makes 1, learns the quantiles of the targets. */
+/* A model that sees nothing of the inputs, of which softmax makes 1, learns the quantiles of the
+ * targets. */
 START_TEST(quantiles_are_learned)
 {
     ended e;

@@ -1,8 +1,8 @@
 /* Targets that are bits (multi-label classification); outputs are logits, one a label.
  *     loss              = binary cross entropy, the mean over all bits
  *     macro_f1          = mean over labels of 2 |P and T| / (|P| + |T|): P the examples whose logit
- *                         is above 0 (probability above 1/2) or its threshold, T those with the label. A label
- *                         without either does not count
+ *                         is above 0 (probability above 1/2) or its threshold, T those with the
+ *                         label. A label without either does not count
  *     average_precision = mean over labels that occur of the area under the curve of precision over
  *                         recall (train/task/ranking.h) */
 #include "train/task/task.h"
