@@ -373,6 +373,7 @@ static dt__cross_entropy entropy_of(kernel_run *r)
     dt__cross_entropy c = { .lines = lines_of(r), .wide = kernel_chance(r), .ignore = -100 };
     const int64_t rows = c.lines.outer * c.lines.inner;
     c.smoothing = kernel_chance(r) ? 0 : 0.1;
+    if (c.smoothing == 0 && kernel_chance(r)) c.gamma = 2;
     if (kernel_chance(r)) c.ignore = kernel_below(r, c.lines.n);
     c.x = kernel_floats(r, count_of(&c.lines));
     c.labels = kernel_indices(r, rows, c.lines.n, c.wide);

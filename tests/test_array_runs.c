@@ -48,6 +48,10 @@ static const struct {
       "data: {format: sounds, features: {kind: mfcc, frame_ms: 200, step_ms: 133, bins: 20}, "
       "standardize: true, train_count: 200, test_count: 60}\n" TRAIN QAT,
       { "accuracy", "top5", "macro_f1", "loss" } },
+    { TABLE("6", "regression") TRAIN ", loss: quantile" QAT,
+      { "pinball", "coverage", "crossings", "loss" } },
+    { TABLE("4", "classification") TRAIN ", loss: focal, class_weights: balanced" QAT,
+      { "accuracy", "macro_f1", "loss" } },
     { LAYERS("2") "data: {format: table, task: regression, standardize: true, train_count: 200, "
                   "test_count: 60}\n" TRAIN QAT,
       { "r2", "mae", "rmse", "mse" } },
@@ -253,13 +257,13 @@ START_TEST(unit_of_targets)
 {
     char folder[TEST_PATH], dir[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
-    job j = { .recipe = runs[9].recipe, .dir = in(dir, folder, "run") };
+    job j = { .recipe = runs[11].recipe, .dir = in(dir, folder, "run") };
     run(&j);
     dt_ctx *ctx = sample_context(1);
     const char *const overrides[] = { "run.dir=none" };
     const dt_recipe_source source = { .path = "array.yaml",
-                                      .text = runs[9].recipe,
-                                      .bytes = strlen(runs[9].recipe),
+                                      .text = runs[11].recipe,
+                                      .bytes = strlen(runs[11].recipe),
                                       .overrides = overrides,
                                       .n_overrides = 1 };
     dt_recipe *recipe;
@@ -307,9 +311,23 @@ static const struct {
       "'data.task' regression needs 'data.format' tensors or table" },
     { 0, { "train.label_smoothing=0.1" }, "is for labels" },
     { 8, { "data.features.coefficients=30" }, "data.features.coefficients is 30" },
-    { 9, { "data.task=classification" }, "of targets, which requires data.task: regression" },
-    { 9, { "model.layers.2.shape=[1]" }, "its shape has 1 elements, but the data have 2 targets" },
-    { 9, { "model.layers.2.trained=true" }, "requires a scale and a bias that are not trained" },
+    { 11, { "data.task=classification" }, "of targets, which requires data.task: regression" },
+    { 11, { "model.layers.2.shape=[1]" }, "its shape has 1 elements, but the data have 2 targets" },
+    { 11, { "model.layers.2.trained=true" }, "requires a scale and a bias that are not trained" },
+    { 11,
+      { "train.loss=quantile" },
+      "its shape has 2 elements, but the data have 2 targets, each with all of train.quantiles" },
+    { 0, { "train.loss=focal" }, "'train.loss' belongs to classification and segmentation" },
+    { 5, { "train.loss=quantile" }, "'train.loss' belongs to regression" },
+    { 5, { "train.focal_gamma=2" }, "'train.focal_gamma' belongs to focal" },
+    { 10, { "train.focal_gamma=-1" }, "'train.focal_gamma'" },
+    { 10, { "train.label_smoothing=0.1" }, "'train.label_smoothing' and loss focal exclude" },
+    { 0, { "train.quantiles=[0.5]" }, "'train.quantiles' belongs to quantile" },
+    { 9, { "train.quantiles=[0.5, 0.5, 0.9]" }, "must ascend: 0.5 is not above 0.5" },
+    { 9, { "train.quantiles=[0.5, 1]" }, "'train.quantiles" },
+    { 9, { "train.quantiles=[]" }, "'train.quantiles'" },
+    { 9, { "train.quantiles=[0.2, 0.8]" }, "the targets are numbers: it must give 4" },
+    { 9, { "train.distill={weight: 0.5}" }, "'train.distill' and loss quantile exclude" },
     { 0, { "data.features={kind: mfcc}" }, "'data.features' belongs to sounds and tensors" },
 };
 

@@ -204,9 +204,17 @@ static const struct {
             "'model={family: layers, "
             "input: [3], layers: [{linear: a, out: 8, activation: relu}, {softplus: s}, "
             "{where: w, from: [a, s], second: [8], trained: true}, {div: d, from: [w, s]}, "
-            "{clamp: c, max: 4}, {linear: b, out: 2}]}'",
+            "{clamp: c, max: 4}, {linear: b, out: 2}]}' train.threshold=f1",
       false },
-    { "split by rows", SPLIT("table.csv", "{by: rows, test: 0.2}", "0.3"), false },
+    { "quantiles",
+      TABLE "'data={format: tensors, dir: ., task: regression, train: {x: table.csv}, validation: "
+            "0.3, validation_order: drawn, columns: {inputs: [l1, l2, l3], target: [v]}}' "
+            "'model={family: mlp, sizes: [3, 8, 3]}' train.loss=quantile",
+      false },
+    { "focal", IMAGES "train.loss=focal train.focal_gamma=1.5 train.class_weights=balanced",
+      false },
+    { "split by rows",
+      SPLIT("table.csv", "{by: rows, test: 0.2}", "0.3") " train.threshold=balanced", false },
     { "split by stratified", SPLIT("table.csv", "{by: stratified, test: 0.2}", "0.3"), false },
     { "split by file", SPLIT("[table.csv, table.csv, table.csv]", "{by: file, test: 0.3}", "0.5"),
       false },

@@ -90,7 +90,9 @@ static dt_tensor *by_parts(const setup *s, outcome *o, dt_tensor *x)
 {
     dt_tensor *z = dt_linear(o->t, x, o->in[WEIGHT], o->in[BIAS]);
     const dt_linear_cross_entropy_options *l = &s->options;
-    const dt_cross_entropy_options entropy = { l->reduction, l->ignore_index, l->label_smoothing };
+    const dt_cross_entropy_options entropy = { .reduction = l->reduction,
+                                               .ignore_index = l->ignore_index,
+                                               .label_smoothing = l->label_smoothing };
     dt_tensor *loss = dt_cross_entropy(o->t, z, o->labels, &entropy);
     if (!s->teacher) return loss;
     dt_tensor *taught = dt_linear(o->t, o->in[TEACHER_X], o->in[TEACHER_WEIGHT], NULL);

@@ -783,7 +783,7 @@ static const struct {
     { { "data.outputs.0.task=anomaly" }, "classification, regression or multi_label" },
     { { "data.outputs.0.loss=mae" }, "'data.outputs.0.loss' belongs to regression" },
     { { "data.outputs.1={name: level, task: regression, loss: mea}" },
-      "there are mse, mae, huber" },
+      "there are mse, mae, huber, quantile, focal" },
     { { "data.outputs.1.loss=mse" }, "'data.outputs.1.huber_delta' belongs to huber" },
     { { "data.outputs.0.class_weights=[1, 2]" }, "2 class weights for 3 classes" },
     { { "data.outputs.1.class_weights=balanced" }, "class weights" },

@@ -153,7 +153,9 @@ static const struct {
     dt_status status;
     const char *words;
 } bad[] = {
-    { { "train.loss=cubes" }, DT_ERR_CONFIG, "there are mse, mae, huber, squares, no_scalar" },
+    { { "train.loss=cubes" },
+      DT_ERR_CONFIG,
+      "there are mse, mae, huber, quantile, focal, squares, no_scalar" },
     { { "train.loss=no_scalar" }, DT_ERR_STATE, "it gave no scalar" },
     { { "train.metrics=[best]" }, DT_ERR_CONFIG, "it has worst, examples, of_classes" },
     { { "train.metrics=[worst, worst]" }, DT_ERR_CONFIG, "named twice" },

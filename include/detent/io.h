@@ -154,6 +154,15 @@ typedef struct dt_model_data {
     const double *mean, *deviation;
     int64_t n_names; /* of classes, or of the numbers of a target; 0: not known */
     const char *const *names;
+    /* Levels of a target that was learned by its quantiles: the answer has all of them for each
+     * number of the target, side by side; 0: the numbers themselves. */
+    int64_t n_quantiles;
+    const double *quantiles;
+    /* Of two classes one, of bits one for each: a class 1, or a bit, is there where its logit
+     * (output 1 - output 0, in float) is above it; 0: classes by the largest output, bits above 0.
+     * All are floats. */
+    int64_t n_thresholds;
+    const double *thresholds;
     int64_t n_columns; /* of a table that it was trained on; 0: not known */
     const char *const *columns;
     const dt_columns *table;      /* what its fields became; NULL: numbers as they are */

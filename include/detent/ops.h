@@ -361,9 +361,10 @@ typedef struct dt_cross_entropy_options {
     int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
     int64_t ignore_index;   /* rows of this label are ignored; default -100 */
     double label_smoothing; /* s, 0...1 */
+    double gamma; /* focal loss: rows count (1 - p[label])^gamma times; 0: once; not with s */
 } dt_cross_entropy_options;
 
-/* reduction mean, ignore_index -100, no smoothing */
+/* reduction mean, ignore_index -100, no smoothing, gamma 0 */
 DT_API dt_cross_entropy_options dt_cross_entropy_defaults(void);
 
 /* Sum or mean over rows of (1-s)(-log p[label]) + s mean over classes of (-log p), p = softmax(x).

@@ -86,6 +86,10 @@ typedef struct dt_log_options {
 
 enum { DT_SAMPLER_SHUFFLE, DT_SAMPLER_BALANCED }; /* dt_train_options.sampler */
 
+/* What thresholds of two classes, or of bits, maximize on the validation data: the F1 score, or
+ * balanced accuracy. dt_train_options.threshold */
+enum { DT_THRESHOLD_NONE, DT_THRESHOLD_F1, DT_THRESHOLD_BALANCED };
+
 /* Which tokens of prompts with completions are learned. dt_train_options.mask */
 enum { DT_MASK_COMPLETION, DT_MASK_ALL };
 
@@ -139,8 +143,11 @@ typedef struct dt_train_options {
     double label_smoothing;
     const char *loss;       /* a name of dt_loss_names, or of a registered loss; NULL: the task's */
     double huber_delta;     /* largest error that the Huber loss squares */
+    double focal_gamma;     /* of the loss focal (dt_cross_entropy_options) */
+    dt_reals quantiles;     /* levels of the loss quantile */
     dt_reals class_weights; /* of each class; n may be DT_WEIGHTS_... */
     int sampler;            /* DT_SAMPLER_... */
+    int threshold;          /* DT_THRESHOLD_... */
     int mask;               /* DT_MASK_... */
     dt_strings metrics;     /* registered ones, besides the task's */
     dt_distill_settings distill;
@@ -433,7 +440,8 @@ typedef struct dt_loss {
     void *user;
 } dt_loss;
 
-/* The names of detent's own losses of regression, ended by NULL: mse (the default), mae, huber. */
+/* The names of detent's own losses, ended by NULL: of regression mse (the default), mae, huber and
+ * quantile; of classes and masks focal. */
 extern DT_API const char *const dt_loss_names[];
 /* Makes a loss known to recipes of this context. It must stay where it is until the context is
  * freed. Errors: ARG (no name or function, other targets, a name that is taken), NOMEM. */
@@ -587,6 +595,10 @@ typedef struct dt_run_summary {
     double clipped;                 /* share of quantized weights outside the code range */
     double seconds;                 /* of this call */
     size_t peak_memory;
+    /* train.threshold: those of the final model (dt_model_data.thresholds), and on the validation
+     * data the mean over bits of what they maximize, with them and without. n 0: none */
+    dt_reals thresholds;
+    double with_thresholds, without_thresholds;
     /* About the model; set by a dry run too. */
     int64_t parameters, trained; /* all, without adapters; trained ones, with them */
     int64_t multiply_adds;       /* per example */

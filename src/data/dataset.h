@@ -68,6 +68,8 @@ struct dt_dataset {
     dt__storage *pixels, *targets;
     dt__storage *class_names; /* [classes] texts, each ends with NUL; NULL: none */
     dt_reals mean, deviation; /* empty: 0 and 1 */
+    dt_reals thresholds;      /* of logits, as in dt_model_data; empty: none */
+    dt_reals quantiles;       /* levels that a model gives of each target; empty: the target */
     double noise;
     /* arrays: a part of the store, from example `first` on */
     struct dt__array_store *arrays;

@@ -173,6 +173,7 @@ typedef struct dt__cross_entropy {
     bool wide;
     int64_t ignore;
     double smoothing;
+    double gamma;       /* of the focal loss, where smoothing is 0 */
     const void *weight; /* of each class; NULL: 1 */
     void *row;          /* [rows][2] */
     double *loss;       /* [rows]; forward only */

@@ -1,7 +1,9 @@
 /* The answers of a model for people and programs (predicted.h), one kind for each target:
- *     classes  the likeliest ones: softmax of the outputs
+ *     classes  the likeliest ones: softmax of the outputs; of two the one on its side of the
+ *              model's threshold first
  *     values   the numbers
- *     bits     labels whose probability, the logistic function of the output, is above 1/2
+ *     bits     labels whose probability, the logistic function of the output, is above 1/2 or the
+ *              model's threshold
  *     anomaly  mean of (y - x)^2 over the example
  *     images   8-bit PNG of the outputs, 0 black and 1 white
  *     masks    PNG whose grey levels are the likeliest classes, and the share of each class
@@ -43,6 +45,21 @@ int predicted_largest(const float *v, int64_t n, int k, int64_t place[PREDICTED_
         place[at] = i;
     }
     return found;
+}
+
+int predicted_classes(const predicted *p, const float *v, int64_t n, int k,
+                      int64_t place[PREDICTED_TOP])
+{
+    const int found = predicted_largest(v, n, k, place);
+    if (p->data->n_thresholds != 1 || n != 2) return found;
+    place[0] = (double)(v[1] - v[0]) > p->data->thresholds[0];
+    if (found > 1) place[1] = 1 - place[0];
+    return found;
+}
+
+bool predicted_has(const predicted *p, const float *v, int64_t n, int64_t i)
+{
+    return (double)v[i] > (p->data->n_thresholds == n ? p->data->thresholds[i] : 0);
 }
 
 double predicted_share(const float *v, int64_t n, int64_t at)
@@ -123,7 +140,7 @@ static void put_class(const predicted *p, const float *v, int64_t n, int64_t at)
 static void json_classes(const predicted *p, const float *v, int64_t n)
 {
     int64_t place[PREDICTED_TOP];
-    const int found = predicted_largest(v, n, p->top, place);
+    const int found = predicted_classes(p, v, n, p->top, place);
     fputs("\"classes\": [", stdout);
     for (int i = 0; i < found; i++) {
         if (i > 0) fputs(", ", stdout);
@@ -154,7 +171,7 @@ static void json_bits(const predicted *p, const float *v, int64_t n)
         cli_json_string(predicted_name(p, i, text));
         fputs(", \"probability\": ", stdout);
         cli_json_number(predicted_logistic(v[i]));
-        printf(", \"is\": %s}", v[i] > 0 ? "true" : "false");
+        printf(", \"is\": %s}", predicted_has(p, v, n, i) ? "true" : "false");
     }
     fputs("]", stdout);
 }
@@ -165,7 +182,7 @@ static void tell_bits(const predicted *p, const float *v, int64_t n, cli_text *o
     char text[24];
     const size_t before = out->used;
     for (int64_t i = 0; i < n; i++) {
-        if (v[i] > 0) {
+        if (predicted_has(p, v, n, i)) {
             cli_text_add(out, "%s%s %.1f %%", out->used > before ? ", " : "",
                          predicted_name(p, i, text), 100 * predicted_logistic(v[i]));
         }
@@ -180,7 +197,7 @@ static dt_status add_classes(dt_ctx *ctx, predicted *p, const predicted_example 
     int64_t place[PREDICTED_TOP];
     char text[24];
     if (v == NULL || dt_rank(e->y) != 2 || n < 1) return bad_shape(ctx, p, e->y);
-    const int found = predicted_largest(v, n, p->top, place);
+    const int found = predicted_classes(p, v, n, p->top, place);
     put_input(p, e);
     if (p->json) {
         fputs(", ", stdout);
@@ -531,10 +548,22 @@ dt_status predicted_file(dt_ctx *ctx, predicted *p, const char *path, int64_t co
                    p->output);
 }
 
+/* Whether a quantile of a number is above the next one. */
+static bool crosses(const predicted *p, const predicted_example *e)
+{
+    const int64_t n = size_of(e->y), levels = p->data->n_quantiles;
+    const float *v = levels < 2 ? NULL : row_of(e->y, e->i);
+    for (int64_t i = 1; v != NULL && i < n; i++) {
+        if (i % levels != 0 && !(v[i - 1] <= v[i])) return true;
+    }
+    return false;
+}
+
 dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const dt_status s = (p->csv ? predicted_csv_add : p->kind->add)(ctx, p, e);
     if (s == DT_OK) p->n++;
+    if (s == DT_OK) p->crossed += crosses(p, e);
     if (s != DT_OK || p->json || p->csv || p->n % MOST_ROWS != 0) return s;
     meter_remove();
     cli_table_print(&p->table); /* memory does not grow with the answers */
@@ -544,6 +573,11 @@ dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 
 dt_status predicted_end(dt_ctx *ctx, predicted *p, bool good)
 {
+    if (p->crossed > 0) {
+        meter_remove();
+        fprintf(stderr, "detent: quantiles cross in %lld of %lld answers\n", (long long)p->crossed,
+                (long long)p->n);
+    }
     if (p->csv) return predicted_csv_end(ctx, p, good);
     if (p->json) puts(p->n > 0 ? "\n]" : "]");
     else if (p->n % MOST_ROWS > 0) cli_table_print(&p->table);

@@ -23,6 +23,7 @@ typedef struct predicted {
     const char *path;               /* the input at hand, lent */
     int64_t count;                  /* its examples */
     int64_t n;                      /* answers so far */
+    int64_t crossed;                /* of them, with a quantile above the next one */
     const dt_dataset *data_at_hand; /* the texts that it keeps stand in front of answers */
     FILE *to;                       /* of csv */
     bool assumed;                   /* it was said how pixels are given */
@@ -64,6 +65,11 @@ double predicted_error(const float *x, const float *y, int64_t n);
 
 /* The places of the k largest of n numbers, the first of equal ones first. Returns how many. */
 int predicted_largest(const float *v, int64_t n, int k, int64_t place[PREDICTED_TOP]);
+/* The places of the likeliest classes; of two the one that the model's threshold decides first. */
+int predicted_classes(const predicted *p, const float *v, int64_t n, int k,
+                      int64_t place[PREDICTED_TOP]);
+/* Whether bit i of n is there. */
+bool predicted_has(const predicted *p, const float *v, int64_t n, int64_t i);
 /* exp(v[at]) / sum of exp(v), in double. */
 double predicted_share(const float *v, int64_t n, int64_t at);
 

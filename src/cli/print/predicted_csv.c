@@ -57,7 +57,7 @@ static void add_classes(predicted *p, const float *v, int64_t n, bool *first)
 {
     int64_t best[PREDICTED_TOP];
     char digits[24];
-    predicted_largest(v, n, 1, best);
+    predicted_classes(p, v, n, 1, best);
     put_field(p, first, predicted_name(p, best[0], digits));
     put_number(p, first, predicted_probability(p, v, n, best[0]));
     for (int64_t i = 0; i < n && p->probabilities; i++) {

@@ -2,6 +2,7 @@
 #include "export/c/c_write.h"
 #include "export/trace/trace.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -139,6 +140,45 @@ static void declare_names(const dt__c_about *a, const known *k, dt__chars *to)
                  k->suffix);
 }
 
+static bool is_target(const known *k, const char *target)
+{
+    return k->data != NULL && k->data->target != NULL && strcmp(k->data->target, target) == 0;
+}
+
+/* Whether thresholds decide about the outputs, which are as many as these. */
+static bool decides(const dt__c_about *a, int i, const known *k)
+{
+    const int64_t *v, n = k->data->n_thresholds;
+    if (n == 0 || i >= dt_trace_outputs(a->p->trace, &v)) return false;
+    return dt__c_count(a->p, v[i]) == (is_target(k, "bits") ? n : 2);
+}
+
+static void declare_classify(const dt__c_about *a, int i, const known *k, dt__chars *to)
+{
+    if (decides(a, i, k)) {
+        const double t = k->data->thresholds[0];
+        dt__c_printf(
+            to,
+            "/* Class 1 is there where y[1] - y[0] is above it: a probability of %.4f. */\n"
+            "#define %s_THRESHOLD%s %s\n",
+            1 / (1 + exp(-t)), a->upper, k->suffix, dt__c_float((float)t).text);
+    }
+    dt__c_printf(to,
+                 "/* The class by outputs y, as numbers: %s. *score, unless\n"
+                 " * score is 0, becomes the output of that class. */\n"
+                 "int %s_classify%s(const float *y, float *score);\n\n",
+                 decides(a, i, k) ? "by the threshold" : "the largest, the first of equal ones",
+                 a->name, k->suffix);
+}
+
+static void declare_thresholds(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(to,
+                 "/* Label i is there where output y[i], as a number, is above it. */\n"
+                 "extern const float %s_THRESHOLD%s[%lld];\n\n",
+                 a->upper, k->suffix, (long long)k->data->n_thresholds);
+}
+
 static void put_helpers(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_features_header(a, to);
@@ -146,6 +186,8 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
         const known in = input_at(a, i), out = output_at(a, i);
         if (has_scale(&in)) declare_standardize(a, &in, to);
         if (has_names(&out)) declare_names(a, &out, to);
+        if (is_target(&out, "classes")) declare_classify(a, i, &out, to);
+        if (is_target(&out, "bits") && decides(a, i, &out)) declare_thresholds(a, &out, to);
     }
     if (a->p->device) dt__c_put_codes_header(a, to);
     dt__c_put_columns_header(a, to);
@@ -331,6 +373,35 @@ static void put_names(const dt__c_about *a, const known *k, dt__chars *to)
                  a->upper, k->suffix);
 }
 
+static void put_classify(const dt__c_about *a, int i, const known *k, dt__chars *to)
+{
+    const int64_t *v;
+    const int n = dt_trace_outputs(a->p->trace, &v);
+    dt__c_printf(to, "\nint %s_classify%s(const float *y, float *score)\n{\n", a->name, k->suffix);
+    if (decides(a, i, k)) {
+        dt__c_printf(to, "    const int best = y[1] - y[0] > %s_THRESHOLD%s;\n", a->upper,
+                     k->suffix);
+    } else {
+        dt__c_printf(to,
+                     "    int best = 0;\n    for (int i = 1; i < %s_%s; i++) {\n"
+                     "        if (y[i] > y[best]) best = i;\n    }\n",
+                     a->upper, dt__c_given("OUTPUTS", i, n).text);
+    }
+    dt__put_text(to, "    if (score != 0) *score = y[best];\n    return best;\n}\n");
+}
+
+static void put_thresholds(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    dt__c_printf(to, "\nconst float %s_THRESHOLD%s[%lld] = {", a->upper, k->suffix,
+                 (long long)k->data->n_thresholds);
+    for (int64_t i = 0; i < k->data->n_thresholds; i++) {
+        dt__c_printf(to, "%s%s", i % 4 == 0 ? "\n    " : " ",
+                     dt__c_float((float)k->data->thresholds[i]).text);
+        dt__put_text(to, ",");
+    }
+    dt__put_text(to, "\n};\n");
+}
+
 void dt__c_put_source(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to,
@@ -363,8 +434,10 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     put_texts(a, true, to);
     dt__c_put_features_source(a, to);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
-        const known in = input_at(a, i);
+        const known in = input_at(a, i), out = output_at(a, i);
         if (has_scale(&in)) put_standardize(a, &in, to);
+        if (is_target(&out, "classes")) put_classify(a, i, &out, to);
+        if (is_target(&out, "bits") && decides(a, i, &out)) put_thresholds(a, &out, to);
     }
     if (a->p->device) dt__c_put_codes_source(a, to);
     dt__c_put_columns_source(a, to);

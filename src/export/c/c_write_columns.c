@@ -122,7 +122,7 @@ static dt_status put_enums(const dt__c_about *a, dt__chars *to)
 {
     static const char *const fixed[] = { "run",      "checksum",   "selftest", "standardize",
                                          "fields",   "class_name", "row",      "frame",
-                                         "quantize", "dequantize", "features" };
+                                         "quantize", "dequantize", "features", "classify" };
     dt__words taken = { 0 };
     char word[DT__C_LONG_NAME];
     dt_status s = DT_OK;

@@ -80,6 +80,11 @@ static void put_data(const dt_model_data *d, dt__chars *to)
     put_escaped(to, d->target);
     dt__put_text(to, " |\n");
     if (d->n_names > 0) put_names(d, to);
+    if (d->n_thresholds > 0) {
+        dt__put_text(to, "| thresholds of logits | ");
+        put_numbers(to, d->thresholds, d->n_thresholds);
+        dt__put_text(to, " |\n");
+    }
     if (d->features.kind != DT_FEATURES_NONE) {
         dt__put_text(to, "| features | ");
         put_options(to, dt__features_keys, &d->features);

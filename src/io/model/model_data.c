@@ -5,7 +5,8 @@
  *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
  *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
  *                     "features": { "kind": "mfcc", ... },
- *                     "output": [4], "meaning": "logits",
+ *                     "output": [4], "meaning": "logits", "quantiles": [0.1, ...],
+ *                     "thresholds": [0.3, ...],
  *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
  *                     "outputs": [{ "name": "kind", "target": "classes", ... }, ...] }
  *
@@ -81,15 +82,38 @@ static void put_standard(dt__chars *t, const dt_dataset *d)
     }
 }
 
+/* The name of quantile i of the numbers of a target, such as "price q0.9". */
+static void put_level(dt__chars *t, const dt_dataset *d, int64_t i)
+{
+    dt__chars own = { .ctx = d->ctx };
+    const int64_t target = i / d->quantiles.n;
+    const char *name = dt_dataset_class_name(d, target);
+    if (name != NULL) dt__put_text(&own, name);
+    else dt__put_integer(&own, target);
+    dt__put_text(&own, " q");
+    dt__put_real(&own, d->quantiles.v[i % d->quantiles.n]);
+    const char *text = dt__chars_text(&own);
+    if (text == NULL) t->failed = true;
+    else dt__put_quoted(t, text);
+    dt__release(d->ctx, own.bytes);
+}
+
+/* Numbers that the model gives. */
+static int64_t outputs_of(const dt_dataset *d)
+{
+    return dt_dataset_outputs(d) * dt__max_i64(1, d->quantiles.n);
+}
+
 static void put_names(dt__chars *t, const dt_dataset *d)
 {
     bool first = true;
-    if (dt_dataset_class_name(d, 0) == NULL) return;
+    if (dt_dataset_class_name(d, 0) == NULL && d->quantiles.n == 0) return;
     dt__put_text(t, ", \"names\": [");
-    for (int64_t i = 0; i < dt_dataset_outputs(d); i++) {
+    for (int64_t i = 0; i < outputs_of(d); i++) {
         const char *name = dt_dataset_class_name(d, i);
         dt__put_comma(t, &first);
-        dt__put_quoted(t, name == NULL ? "" : name);
+        if (d->quantiles.n > 0) put_level(t, d, i);
+        else dt__put_quoted(t, name == NULL ? "" : name);
     }
     dt__put_text(t, "]");
 }
@@ -158,13 +182,15 @@ static void put_output(dt__chars *t, const dt_dataset *d)
     const dt_target target = dt_dataset_target(d);
     int rank = dt_dataset_input_shape(d, dims);
     if (target != DT_TARGET_IMAGE && target != DT_TARGET_ANOMALY) {
-        dims[0] = dt_dataset_outputs(d);
+        dims[0] = outputs_of(d);
         if (target != DT_TARGET_MASK) rank = 1;
     }
     put_names(t, d);
     put_dims(t, "output", rank, dims);
     dt__put_text(t, ", \"meaning\": ");
     dt__put_quoted(t, meanings[target]);
+    if (d->quantiles.n > 0) put_reals(t, "quantiles", d->quantiles.n, d->quantiles.v);
+    if (d->thresholds.n > 0) put_reals(t, "thresholds", d->thresholds.n, d->thresholds.v);
 }
 
 static void begin_side(dt__chars *t, bool *first, const dt__joined_part *part)
@@ -286,6 +312,14 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "deviation") == 0) {
         return dt__json_values(j, r->memory, false, &n[1], (const void **)&out->deviation);
     }
+    if (strcmp(name, "quantiles") == 0) {
+        return dt__json_values(j, r->memory, false, &out->n_quantiles,
+                               (const void **)&out->quantiles);
+    }
+    if (strcmp(name, "thresholds") == 0) {
+        return dt__json_values(j, r->memory, false, &out->n_thresholds,
+                               (const void **)&out->thresholds);
+    }
     if (strcmp(name, "prompt") == 0) return dt__json_string(j, &out->prompt);
     if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
     if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
@@ -325,6 +359,35 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
                          "of at least 1 must be there");
 }
 
+/* Levels ascend within 0...1, and the outputs are as many for each target. */
+static dt_status check_levels(const dt__json *j, const dt_model_data *d)
+{
+    const int64_t n = d->n_quantiles;
+    bool good = n == 0 || (n <= DT_MAX_REALS && d->output.n == 1 && d->output.v[0] % n == 0);
+    for (int64_t i = 0; i < n && good; i++) {
+        good = d->quantiles[i] > (i == 0 ? 0 : d->quantiles[i - 1]) && d->quantiles[i] < 1;
+    }
+    if (good) return DT_OK;
+    return dt__json_fail(j, "quantiles must ascend within 0...1, at most %d, and divide the output",
+                         DT_MAX_REALS);
+}
+
+/* One for two classes, or one for each bit; floats. */
+static dt_status check_thresholds(const dt__json *j, const dt_model_data *d)
+{
+    const int64_t n = d->n_thresholds, numbers = d->output.n == 1 ? d->output.v[0] : 0;
+    const char *target = d->target == NULL ? "" : d->target;
+    const bool classes = strcmp(target, "classes") == 0 && numbers == 2;
+    const bool bits = strcmp(target, "bits") == 0 && numbers <= DT_MAX_REALS;
+    bool good = n == 0 || (classes && n == 1) || (bits && n == numbers);
+    for (int64_t i = 0; i < n && good; i++) {
+        good = isfinite((float)d->thresholds[i]) &&
+               (double)(float)d->thresholds[i] == d->thresholds[i];
+    }
+    if (good) return DT_OK;
+    return dt__json_fail(j, "thresholds must be one float of two classes, or one of each bit");
+}
+
 static dt_status read_object(dt__json *j, reading *r)
 {
     DT__TRY(dt__json_expect(j, '{'));
@@ -336,6 +399,8 @@ static dt_status read_object(dt__json *j, reading *r)
         DT__TRY(dt__json_more(j, '}', &more));
     }
     r->out->channels = r->n[0];
+    DT__TRY(check_levels(j, r->out));
+    DT__TRY(check_thresholds(j, r->out));
     return check_scaling(j, r->out, r->n);
 }
 

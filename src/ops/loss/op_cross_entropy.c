@@ -4,7 +4,9 @@
  *     dx = (p - (1-s) [label] - s/C) dloss, for the mean divided by the number of rows
  * Rows whose label is ignore_index are left out: loss 0, gradient 0, not counted. With a weight w
  * of each class the two terms are (1-s) w[label] (-log p[label]) and s mean over classes of
- * w (-log p), and the mean divides by the sum of w[label], as PyTorch's. */
+ * w (-log p), and the mean divides by the sum of w[label], as PyTorch's. With a gamma g and s = 0,
+ * the focal loss (Lin et al. 2017, equations 4 and 5):
+ *     l = w[label] (1 - p[label])^g (-log p[label]) */
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
@@ -21,6 +23,8 @@ static const dt_key keys[] = {
       .text = "rows of this label are ignored" },
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of the target that is spread evenly over all classes" },
+    { "gamma", DT_KEY_REAL, AT(gamma), .most = 100, .fallback = "0",
+      .text = "focal loss: a row counts (1 - p[label])^gamma times" },
     { 0 },
 };
 
@@ -36,6 +40,12 @@ static dt_status check_options(const dt_call *c)
     }
     if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1)) {
         return dt_refuse(c, DT_ERR_ARG, "label_smoothing is %g, outside 0...1", o->label_smoothing);
+    }
+    if (!(o->gamma >= 0 && o->gamma <= 100)) {
+        return dt_refuse(c, DT_ERR_ARG, "gamma is %g, outside 0...100", o->gamma);
+    }
+    if (o->gamma > 0 && o->label_smoothing > 0) {
+        return dt_refuse(c, DT_ERR_ARG, "gamma and label_smoothing exclude each other");
     }
     return DT_OK;
 }
@@ -94,6 +104,7 @@ static dt__cross_entropy problem(const dt_call *c)
                                 .wide = c->arg[1]->dtype == DT_I64,
                                 .ignore = o->ignore_index,
                                 .smoothing = o->label_smoothing,
+                                .gamma = o->gamma,
                                 .weight = c->arg[2] == NULL ? NULL : dt__data(c->arg[2]),
                                 .row = dt__data_mut(c->out[1]),
                                 .loss = c->scratch };
@@ -194,6 +205,24 @@ static const dt__case cases[] = {
       .options = WITH(.label_smoothing = 0.3, .ignore_index = 1) },
     { "weighted sum", .in = { { { 4, 3 } }, { LABELS({ 4 }) }, { { 3 }, .low = 0.25, .high = 2 } },
       .options = WITH(.reduction = DT_REDUCE_SUM) },
+    { "focal", /* p = 1/(1+e), 1/(1+e^4): (1-p)^2 (-log p), the mean */
+      .in = { { { 2, 2 }, .given = true, .values = { 0, 1, 3, -1 } },
+              { { 2 }, .given = true, .values = { 0, 1 }, .dtype = DT_I64 } },
+      .options = WITH(.gamma = 2, .ignore_index = -100), .n_y = 1, .y = { 2.2883877706843663 } },
+    { "focal and sure", /* p = 1 */
+      .in = { { { 1, 2 }, .given = true, .values = { 0, 800 } },
+              { { 1 }, .given = true, .values = { 1 }, .dtype = DT_I64 } },
+      .options = WITH(.gamma = 2, .ignore_index = -100), .n_y = 1, .y = { 0 } },
+    { "focal sum", .in = { { { 4, 3 } }, { LABELS({ 4 }) } },
+      .options = WITH(.reduction = DT_REDUCE_SUM, .gamma = 2.5, .ignore_index = 1) },
+    { "weighted and focal",
+      .in = { { { 2, 3, 5 } }, { LABELS({ 2, 5 }) }, { { 3 }, .low = 0.25, .high = 2 } },
+      .options = WITH(.gamma = 0.5, .ignore_index = -100) },
+    { "gamma", .in = { { { 2, 3 } }, { LABELS({ 2 }) } }, .options = WITH(.gamma = -1),
+      .fails = DT_ERR_ARG, .says = "gamma is -1" },
+    { "gamma and smoothing", .in = { { { 2, 3 } }, { LABELS({ 2 }) } },
+      .options = WITH(.gamma = 1, .label_smoothing = 0.1), .fails = DT_ERR_ARG,
+      .says = "exclude each other" },
     { "images", .in = { { { 2, 3, 4, 5 } }, { LABELS({ 2, 4, 5 }) } } },
     { "many classes",
       .in = { { { 40, 1300 } }, { { 40 }, .low = 0, .high = 1300, .dtype = DT_I32 } },

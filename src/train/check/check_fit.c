@@ -116,7 +116,7 @@ static dt_example target_of(const dt_dataset *d, const dt_example *example)
     dt_example e = *example;
     const dt_target target = dt_dataset_target(d);
     if (target == DT_TARGET_IMAGE || target == DT_TARGET_ANOMALY) return e;
-    e.dims[0] = dt_dataset_outputs(d);
+    e.dims[0] = dt_dataset_outputs(d) * dt__max_i64(1, d->quantiles.n);
     if (target != DT_TARGET_MASK) e.rank = 1;
     return e;
 }

@@ -119,9 +119,9 @@ const char *dt__recipe_limited_by_format(int i, int format)
 
 /* Keys of one input or output, which data.inputs and data.outputs replace. */
 static const char *const alone[] = {
-    "data.task",           "data.columns.target", "train.loss",
-    "train.class_weights", "train.sampler",       "train.metrics",
-    "train.huber_delta",   "data.columns.inputs", "train.distill",
+    "data.task",         "data.columns.target", "train.loss",      "train.class_weights",
+    "train.sampler",     "train.metrics",       "train.quantiles", "train.huber_delta",
+    "train.focal_gamma", "data.columns.inputs", "train.distill",
 };
 
 static bool is_replaced(const dt_recipe *r, int i)
@@ -130,17 +130,17 @@ static bool is_replaced(const dt_recipe *r, int i)
     return (strcmp(alone[i], "data.columns.inputs") == 0 ? d->n_inputs : d->n_outputs) > 0;
 }
 
-/* Whether a huber_delta belongs to a loss that is huber. */
-static bool has_delta(const dt_recipe *r, const char *path)
+/* Whether a setting of losses belongs to the loss that is chosen beside it. */
+static bool loss_reads(const dt_recipe *r, const char *path)
 {
     const dt_data_options *d = &r->options.data;
-    if (strcmp(path, "train.huber_delta") == 0) return dt__is_huber(r->options.train.loss);
+    const char *key = strrchr(path, '.'), *loss = r->options.train.loss;
     for (int64_t i = 0; i < d->n_outputs; i++) {
         char own[48];
-        snprintf(own, sizeof own, "data.outputs.%d.huber_delta", (int)i);
-        if (strcmp(path, own) == 0) return dt__is_huber(d->outputs[i].loss);
+        snprintf(own, sizeof own, "data.outputs.%d.", (int)i);
+        if (strncmp(path, own, strlen(own)) == 0) loss = d->outputs[i].loss;
     }
-    return true;
+    return key == NULL || dt__loss_reads(loss, key + 1);
 }
 
 bool dt__recipe_applies(const dt_recipe *r, const char *path)
@@ -156,7 +156,7 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path)
     if (strcmp(path, "data.validation_order") == 0 && by != DT_SPLIT_AUTO && by != DT_SPLIT_FILE) {
         return false;
     }
-    return has_delta(r, path) && dt__rounding_applies(r, path);
+    return loss_reads(r, path) && dt__rounding_applies(r, path);
 }
 
 static void check_alone(dt_recipe *r)

@@ -4,28 +4,55 @@
 
 #include <string.h>
 
-bool dt__is_huber(const char *loss) { return loss != NULL && strcmp(loss, "huber") == 0; }
+/* Settings of one of detent's own losses. */
+static const struct {
+    const char *key;
+    int loss;
+} settings[] = {
+    { "huber_delta", DT__LOSS_HUBER },
+    { "focal_gamma", DT__LOSS_FOCAL },
+    { "quantiles", DT__LOSS_QUANTILE },
+};
+
+/* NULL: the task's loss. */
+static bool is_loss(const char *name, int kind)
+{
+    return name != NULL && dt__loss_kind(name) == kind;
+}
+
+bool dt__loss_reads(const char *name, const char *key)
+{
+    for (int i = 0; i < DT__COUNT_OF(settings); i++) {
+        if (strcmp(settings[i].key, key) == 0) return is_loss(name, settings[i].loss);
+    }
+    return true;
+}
 
 /* Of a loss with this name (NULL: the task's) for a task: detent's own, or a registered one. */
-static void check_loss(dt_recipe *r, const char *block, const char *name, bool regression)
+static void check_loss(dt_recipe *r, const char *block, const char *name, int task)
 {
     const char *path = dt__recipe_format(r, "%s.loss", block);
-    const char *delta = dt__recipe_format(r, "%s.huber_delta", block);
-    dt__node *node = dt__given(r, path), *delta_node = dt__given(r, delta);
+    dt__node *node = dt__given(r, path);
     if (dt__is_bad(r, path)) return;
-    if (delta_node != NULL && !dt__is_huber(name)) {
-        dt__complain(r, delta_node, "'%s' belongs to huber, which '%s' does not choose", delta,
-                     path);
+    for (int i = 0; i < DT__COUNT_OF(settings); i++) {
+        const char *key = dt__recipe_format(r, "%s.%s", block, settings[i].key);
+        dt__node *set = dt__given(r, key);
+        if (set == NULL || is_loss(name, settings[i].loss)) continue;
+        dt__complain(r, set, "'%s' belongs to %s, which '%s' does not choose", key,
+                     dt_loss_names[settings[i].loss], path);
     }
     if (node == NULL || name == NULL || dt_loss_named(r->ctx, name) != NULL) return;
-    int known = 0;
-    while (dt_loss_names[known] != NULL && strcmp(dt_loss_names[known], name) != 0) known++;
+    const int known = dt__loss_kind(name);
+    const bool focal = known == DT__LOSS_FOCAL;
+    const bool fits = focal ? task == DT_DATA_CLASSIFICATION || task == DT_DATA_SEGMENTATION
+                            : task == DT_DATA_REGRESSION;
     if (dt_loss_names[known] == NULL) {
         char text[DT__MESSAGE_SIZE / 2];
         dt__loss_list(r->ctx, text, sizeof text);
         dt__complain(r, node, "'%s' is '%s'; there are %s", path, name, text);
-    } else if (!regression) {
-        dt__complain(r, node, "'%s' belongs to regression, which '%s' does not choose", path,
+    } else if (!fits) {
+        dt__complain(r, node, "'%s' belongs to %s, which '%s' does not choose", path,
+                     focal ? "classification and segmentation" : "regression",
                      strcmp(block, "train") == 0 ? "data.task"
                                                  : dt__recipe_format(r, "%s.task", block));
     }
@@ -35,12 +62,31 @@ static void check_losses(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     if (!dt__is_bad(r, "data.task") && d->n_outputs == 0) {
-        check_loss(r, "train", r->options.train.loss, d->task == DT_DATA_REGRESSION);
+        check_loss(r, "train", r->options.train.loss, d->task);
     }
     for (int64_t i = 0; i < d->n_outputs; i++) {
         const char *block = dt__recipe_format(r, "data.outputs.%lld", (long long)i);
         if (dt__has_bad(r, block)) continue;
-        check_loss(r, block, d->outputs[i].loss, d->outputs[i].task == DT_DATA_REGRESSION);
+        check_loss(r, block, d->outputs[i].loss, d->outputs[i].task);
+    }
+}
+
+/* What only the values of a loss's settings show. */
+static void check_settings(dt_recipe *r)
+{
+    const dt_train_options *t = &r->options.train;
+    dt__node *smoothing = dt__given(r, "train.label_smoothing");
+    dt__node *levels = dt__given(r, "train.quantiles");
+    if (smoothing != NULL && t->label_smoothing > 0 && is_loss(t->loss, DT__LOSS_FOCAL)) {
+        dt__complain(r, smoothing, "'train.label_smoothing' and loss focal exclude each other");
+    }
+    for (int i = 1; levels != NULL && !dt__has_bad(r, "train.quantiles") && i < t->quantiles.n;
+         i++) {
+        if (t->quantiles.v[i] > t->quantiles.v[i - 1]) continue;
+        dt__complain(r, dt__node_item(levels, i),
+                     "'train.quantiles' must ascend: %g is not above %g", t->quantiles.v[i],
+                     t->quantiles.v[i - 1]);
+        return;
     }
 }
 
@@ -101,6 +147,7 @@ void dt__recipe_check_train(dt_recipe *r)
 {
     check_optimizer(r);
     check_losses(r);
+    check_settings(r);
     check_steps(r);
     check_milestones(r);
 }

@@ -10,6 +10,7 @@ static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };
 static const char *const average_names[] = { "none", "ema", "epochs", NULL };
 static const char *const sampler_names[] = { "shuffle", "balanced", NULL };
+static const char *const threshold_names[] = { "none", "f1", "balanced", NULL };
 static const char *const mask_names[] = { "completion", "all", NULL };
 static const char *const backward_names[] = { "float", "int8", "int8-all", NULL };
 static const char *const shard_choices[] = { "auto", "on", "off", NULL };
@@ -230,12 +231,19 @@ static const dt_key train_keys[] = {
       .text = "share of each label that is spread over all classes" },
     { "loss", DT_KEY_STRING, AT(loss),
       .text =
-          "regression: mse (mean squared error), mae (mean absolute error), or huber; or a loss "
-          "that the program has registered; absent: regression mse, else the task's" },
+          "regression: mse (mean squared error), mae (mean absolute error), huber, or quantile; "
+          "classification and segmentation: focal; or a loss that the program has registered; "
+          "absent: regression mse, else the task's" },
     { "metrics", DT_KEY_STRINGS, AT(metrics),
       .text = "metrics that the program has registered, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "loss huber: largest error that is squared" },
+    { "focal_gamma", DT_KEY_REAL, AT(focal_gamma), .most = 100, .fallback = "2",
+      .text = "loss focal: an example counts (1 - p)^gamma times, p the probability of its class" },
+    { "quantiles", DT_KEY_REALS, AT(quantiles), .least = 1e-6, .most = 1 - 1e-6, .fewest = 1,
+      .fallback = "[0.1, 0.5, 0.9]",
+      .text = "loss quantile: levels, which ascend; the model gives one number for each level of "
+              "each target, those of a target side by side" },
     { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
       .fallback = "none", .fewest = 1,
       .text =
@@ -245,6 +253,10 @@ static const dt_key train_keys[] = {
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
       .text = "examples of an epoch: each once (shuffle), or as many as that, drawn so that all "
               "classes are equally frequent (balanced; of classification)" },
+    { "threshold", DT_KEY_CHOICE, AT(threshold), .choices = threshold_names, .fallback = "none",
+      .text = "two classes and multi_label: after training, choose the probability above which "
+              "class 1, or a label, is there, so that f1 or balanced accuracy of the validation "
+              "data is largest" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
       .text = "prompts with completions: whether the loss of training counts the tokens of "
               "completions, or all tokens but the first; evaluation counts completions" },

@@ -192,7 +192,8 @@ bool dt__has_bad(const dt_recipe *r, const char *path);
 void dt__recipe_check_limited(dt_recipe *r); /* keys that only some choices read */
 void dt__recipe_check_train(dt_recipe *r);
 void dt__recipe_check_data(dt_recipe *r); /* and files that must exist */
-bool dt__is_huber(const char *loss);      /* its name; NULL: the task's */
+/* Whether a loss (its name; NULL: the task's) reads this key, if it is a setting of losses. */
+bool dt__loss_reads(const char *loss, const char *key);
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
 void dt__recipe_check_pack(dt_recipe *r);       /* model.pack (check_pack.c) */

@@ -111,7 +111,10 @@ static dt_status run_main(dt__run *r)
 {
     if (r->o->qat.given) DT__TRY(begin_qat(r));
     DT__TRY(end_training(r));
-    if (!r->o->qat.given) DT__TRY(save_float(r));
+    if (!r->o->qat.given) {
+        DT__TRY(dt__run_together(r, dt__run_choose_thresholds));
+        DT__TRY(save_float(r));
+    }
     return dt__run_together(r, dt__run_finish);
 }
 

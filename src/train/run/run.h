@@ -462,6 +462,14 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics 
  * classes. */
 dt_status dt__run_open_weights(dt__run *r);
 void dt__run_close_weights(dt__run *r);
+/* train.threshold: CONFIG where the data or the model have none; chooses those of r->model, for
+ * r->data and the summary (run_threshold.c). */
+dt_status dt__run_check_threshold(dt__run *r);
+dt_status dt__run_choose_thresholds(dt__run *r);
+/* The numbers that the model gives for output i; unchanged where it is not known. */
+dt_status dt__run_width(const dt__run *r, int i, int64_t *width);
+/* Sets r->data, what r->train says of its examples. NOMEM. */
+dt_status dt__run_keep_data(dt__run *r);
 /* Finds r->objective by name. CONFIG. */
 dt_status dt__run_find_objectives(dt__run *r);
 /* What the update of the loader's next `batches` batches divides the sum of losses by: their

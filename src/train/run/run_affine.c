@@ -11,8 +11,8 @@
 
 #include <math.h>
 
-/* Sets output c of the layer. */
-static void set_output(const dt_dataset *d, dt_module *layer, int64_t c)
+/* Sets output k of the layer, which is of target c. */
+static void set_output(const dt_dataset *d, dt_module *layer, int64_t k, int64_t c)
 {
     double mean = 0, m2 = 0;
     for (int64_t i = 0; i < d->count; i++) {
@@ -23,26 +23,28 @@ static void set_output(const dt_dataset *d, dt_module *layer, int64_t c)
     const float deviation = (float)sqrt(m2 / (double)d->count);
     float *scale = dt__values_mut(dt__entry_find(layer, "weight")->x);
     float *bias = dt__values_mut(dt__entry_find(layer, "bias")->x);
-    scale[c] = deviation > 0 ? deviation : 1;
-    bias[c] = (float)mean;
+    scale[k] = deviation > 0 ? deviation : 1;
+    bias[k] = (float)mean;
 }
 
 static dt_status set(dt__run *r, dt_module *layer)
 {
     const dt_dataset *d = r->train;
     const int64_t n = dt_count(dt__entry_find(layer, "bias")->x);
+    const int64_t each = dt__max_i64(1, d->quantiles.n);
     if (d->kind != &dt__data_arrays || d->target != DT_TARGET_VALUES) {
         return dt_recipe_refuse(r->recipe, "model.layers",
                                 "affine '%s' is of targets, which requires data.task: regression",
                                 layer->name);
     }
-    if (n != dt__array_cells(d)) {
+    if (n != each * dt__array_cells(d)) {
         return dt_recipe_refuse(r->recipe, "model.layers",
                                 "affine '%s' is of targets: its shape has %lld elements, but the "
-                                "data have %lld targets",
-                                layer->name, (long long)n, (long long)dt__array_cells(d));
+                                "data have %lld targets%s",
+                                layer->name, (long long)n, (long long)dt__array_cells(d),
+                                each > 1 ? ", each with all of train.quantiles" : "");
     }
-    for (int64_t c = 0; c < n; c++) set_output(d, layer, c);
+    for (int64_t k = 0; k < n; k++) set_output(d, layer, k, k / each);
     return DT_OK;
 }
 

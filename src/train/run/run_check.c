@@ -123,6 +123,10 @@ static dt_status check_smoothing(dt__run *r)
 
 static dt_status check_distill(dt__run *r)
 {
+    if (r->o->train.distill.given && r->task == &dt__task_quantiles) {
+        return dt_recipe_refuse(r->recipe, "train.distill",
+                                "'train.distill' and loss quantile exclude each other");
+    }
     const dt__task *const tasks[] = { &dt__task_tokens, &dt__task_classes, &dt__task_values };
     for (int i = 0; i < DT__COUNT_OF(tasks); i++) {
         if (!r->o->train.distill.given || r->task == tasks[i]) return DT_OK;
@@ -212,8 +216,15 @@ static dt_status check_trial(dt__run *r)
 dt_status dt__run_check(dt__run *r)
 {
     static dt__run_test *const tests[] = {
-        check_output, check_schedule, check_smoothing, check_distill, dt__run_check_evaluation,
-        check_fit,    check_loader,   check_weights,
+        check_output,
+        check_schedule,
+        check_smoothing,
+        check_distill,
+        dt__run_check_evaluation,
+        check_fit,
+        check_loader,
+        check_weights,
+        dt__run_check_threshold,
     };
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const dt_status status = check_trial(r);

@@ -150,9 +150,10 @@ static dt_status stop_between(void *user, const char *path, const dt_round_repor
                    "interrupted behind the codes of %s; --resume goes on", path);
 }
 
-/* Files that rank 0 writes. */
+/* Files that rank 0 writes, after thresholds of the converted model have been chosen. */
 static dt_status save_codes(dt__run *r, const dt__rounding *p, const char *path)
 {
+    DT__TRY(dt__run_choose_thresholds(r));
     if (!dt__run_writes(r)) return DT_OK;
     if (p == NULL) return dt_model_save(r->model, &r->state.info, path);
     return dt__rounding_save(p, r->model, &r->state.info, path);

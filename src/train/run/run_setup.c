@@ -139,9 +139,11 @@ static dt_status keep_tokenizer(dt__run *r)
 }
 
 /* Keeps what the training data say of their examples, for the model's files. */
-static dt_status keep_data(dt__run *r)
+dt_status dt__run_keep_data(dt__run *r)
 {
     dt__chars t = { .ctx = r->ctx };
+    dt__release(r->ctx, r->data);
+    r->data = NULL;
     dt_status status = dt_model_data_text(r->train, dt__run_collect, &t);
     if (status == DT_OK && t.used > 0 && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
     if (status == DT_OK) r->data = t.bytes;
@@ -150,7 +152,7 @@ static dt_status keep_data(dt__run *r)
 }
 
 /* The datasets of the recipe, or those that the program gives. */
-static dt_status open_data(dt__run *r)
+static dt_status open_any(dt__run *r)
 {
     const dt_run_control *c = &r->control;
     const bool given = c->train != NULL || c->validation != NULL || c->test != NULL;
@@ -171,6 +173,21 @@ static dt_status open_data(dt__run *r)
     r->train = c->train;
     r->validation = c->validation;
     r->test = c->test;
+    return DT_OK;
+}
+
+static dt_status open_data(dt__run *r)
+{
+    static const dt_reals none = { .n = 0 };
+    const dt_train_options *t = &r->o->train;
+    DT__TRY(open_any(r));
+    const bool any = t->loss != NULL && dt__loss_kind(t->loss) == DT__LOSS_QUANTILE;
+    dt_dataset *const data[] = { r->train, r->validation, r->test };
+    for (int i = 0; i < 3; i++) {
+        if (data[i] == NULL) continue;
+        data[i]->quantiles =
+            any && dt_dataset_target(data[i]) == DT_TARGET_VALUES ? t->quantiles : none;
+    }
     return DT_OK;
 }
 
@@ -197,7 +214,7 @@ static dt_status find_metrics(dt__run *r)
 static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
-    DT__TRY(keep_data(r));
+    DT__TRY(dt__run_keep_data(r));
     if (r->describes_init) {
         DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->init_data, r->train, true));
     }

@@ -239,6 +239,23 @@ static void put_training(dt__chars *t, const dt_run_summary *summary)
     dt__put_text(t, "}");
 }
 
+/* train.threshold, as probabilities. */
+static void put_thresholds(dt__chars *t, const dt_run_summary *s)
+{
+    bool first = true;
+    dt__put_text(t, ",\n  \"threshold\": {\"probabilities\": [");
+    for (int i = 0; i < s->thresholds.n; i++) {
+        dt__put_comma(t, &first);
+        dt__put_real(t, 1 / (1 + exp(-s->thresholds.v[i])));
+    }
+    dt__put_text(t, "]");
+    put_name(t, "validation");
+    put_number(t, s->with_thresholds);
+    put_name(t, "validation_at_half");
+    put_number(t, s->without_thresholds);
+    dt__put_text(t, "}");
+}
+
 /* Which weights a result is about, and what was proved of it. */
 static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender which)
 {
@@ -280,6 +297,7 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         dt__put_quoted(&t, summary->evaluated_on);
     }
     if (summary->best_step > 0) put_training(&t, summary);
+    if (summary->thresholds.n > 0) put_thresholds(&t, summary);
     if (summary->trained != summary->parameters) {
         dt__put_text(&t, ",\n  \"parameters\": ");
         dt__put_integer(&t, summary->parameters);

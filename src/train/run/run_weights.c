@@ -66,6 +66,13 @@ dt_status dt__run_find_objectives(dt__run *r)
             r->recipe, o.loss_key, DT_ERR_CONFIG,
             dt__objective_find(r->ctx, o.loss_key, o.loss, o.d.target, &r->objective[i])));
         r->objective[i].huber_delta = o.huber_delta;
+        const int kind = r->objective[i].kind;
+        if (kind == DT__LOSS_FOCAL) r->objective[i].focal_gamma = r->o->train.focal_gamma;
+        if (kind >= DT__LOSS_QUANTILE && r->objective[i].own == NULL && r->train->joined != NULL) {
+            return dt_recipe_refuse(r->recipe, o.loss_key,
+                                    "'%s' is %s, which requires data of one input and one output",
+                                    o.loss_key, o.loss);
+        }
         if (r->objective[i].own == NULL) continue;
         DT__TRY(check_own(r, &o));
         if (o.weights->n == DT_WEIGHTS_NONE) continue;
@@ -121,8 +128,7 @@ static dt_status fill(const output *o, dt_tensor *x)
     return DT_OK;
 }
 
-/* The numbers that the model gives for output i. */
-static dt_status width_of(const dt__run *r, int i, int64_t *width)
+dt_status dt__run_width(const dt__run *r, int i, int64_t *width)
 {
     const dt_model_options *m = &r->o->model;
     dt_model_sides sides;
@@ -143,11 +149,24 @@ static bool are_zeros(const dt_reals *list)
     return list->n > 0 && i == list->n;
 }
 
+/* The levels of quantiles. */
+static dt_status open_levels(dt__run *r)
+{
+    const dt_reals *levels = &r->train->quantiles;
+    const int64_t n = levels->n;
+    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &n, &r->weight[0]));
+    float *level = dt_data_mut(r->weight[0]);
+    if (level == NULL) return dt_error_status(r->ctx);
+    for (int i = 0; i < n; i++) level[i] = (float)levels->v[i];
+    return DT_OK;
+}
+
 static dt_status open_weights(dt__run *r, int i)
 {
     const output o = output_of(r, i);
     const dt_target target = dt_dataset_target(&o.d);
     const int64_t outputs = dt_dataset_outputs(&o.d);
+    if (r->train->quantiles.n > 0) return open_levels(r);
     if (o.weights->n == DT_WEIGHTS_NONE) return DT_OK;
     if (target != DT_TARGET_CLASS && target != DT_TARGET_BITS) {
         return dt_recipe_refuse(r->recipe, o.weights_key, "'%s' needs data with classes",
@@ -164,7 +183,7 @@ static dt_status open_weights(dt__run *r, int i)
             o.weights_key);
     }
     int64_t width = outputs;
-    DT__TRY(width_of(r, i, &width));
+    DT__TRY(dt__run_width(r, i, &width));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &width, &r->weight[i]));
     return fill(&o, r->weight[i]);
 }

@@ -1,5 +1,6 @@
 /* The confusion matrix: how often examples of one class are taken for another. */
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "train/task/task.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor 
     int64_t *count = dt_data_mut(matrix);
     memset(count, 0, (size_t)matrix->count * sizeof *count);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t found = dt__first_class(y + i * classes, classes, 1);
+        const int64_t found = dt__decided_class(&d->thresholds, y + i * classes, classes, 1);
         count[dt_dataset_label(d, i) * classes + found]++;
     }
     dt_tensor_free(values);

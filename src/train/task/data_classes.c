@@ -106,6 +106,21 @@ static dt_status ask_model(dt_recipe *r, const dt_model_info *model, dt_model_da
     return DT_OK;
 }
 
+static void take_reals(int64_t n, const double *v, dt_reals *out)
+{
+    out->n = (int)n;
+    for (int i = 0; i < out->n; i++) out->v[i] = v[i];
+}
+
+/* Quantiles and thresholds of the model. */
+static void take_decisions(const dt_model_data *m, dt_dataset *d)
+{
+    if (d == NULL || d->joined != NULL) return;
+    const bool labels = d->target == DT_TARGET_CLASS || d->target == DT_TARGET_BITS;
+    take_reals(d->target == DT_TARGET_VALUES ? m->n_quantiles : 0, m->quantiles, &d->quantiles);
+    take_reals(labels ? m->n_thresholds : 0, m->thresholds, &d->thresholds);
+}
+
 /* Classes of the model that the data for it lack. */
 static dt_status compare_classes(const dt_model_data *m, bool trains, const dt_dataset *validation,
                                  const dt_dataset *test)
@@ -127,6 +142,13 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
         s = count_classes(r->ctx, own->family, own->options, &o);
     }
     if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
+    if (s == DT_OK && read) {
+        if (data.n_thresholds > 0 && train == NULL) {
+            dt__say(r->ctx, "what is found is decided by the model's thresholds (train.threshold)");
+        }
+        take_decisions(&data, *validation);
+        take_decisions(&data, *test);
+    }
     if (s == DT_OK && read) s = compare_classes(&data, train != NULL, *validation, *test);
     if (s == DT_OK && train != NULL && !r->only_quantizes) {
         s = dt__say_leaks((const dt_dataset *const[]){ *train, *validation, *test });

@@ -1,5 +1,7 @@
-/* Examples of regression: targets and outputs of up to 400 examples, evenly spread. */
+/* Examples of regression: targets and outputs of up to 400 examples, evenly spread; of quantiles
+ * the middle one. */
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "train/task/examples.h"
 
 #include <math.h>
@@ -16,15 +18,17 @@ static dt_status put_points(const dt__examples *e, int64_t outputs)
         const int64_t i = p * e->n / shown;
         DT__TRY(dt__examples_at(e, i, &x, &target));
         const float *wanted = dt_data(target), *y = e->y + i * e->each;
+        const int64_t levels = dt__max_i64(1, e->d->quantiles.n);
         for (int64_t k = 0; k < outputs; k++) {
-            if (!isfinite(y[k])) continue;
+            const double value = (double)y[k * levels + levels / 2];
+            if (!isfinite(value)) continue;
             dt__put_comma(e->t, &first);
             dt__put_text(e->t, "[");
             dt__put_integer(e->t, k);
             dt__put_text(e->t, ",");
             dt__put_real(e->t, (double)wanted[k]);
             dt__put_text(e->t, ",");
-            dt__put_real(e->t, (double)y[k]);
+            dt__put_real(e->t, value);
             dt__put_text(e->t, "]");
         }
     }
@@ -33,7 +37,7 @@ static dt_status put_points(const dt__examples *e, int64_t outputs)
 
 dt_status dt__examples_of_values(const dt__examples *e)
 {
-    const int64_t outputs = dt__min_i64(e->each, OUTPUTS);
+    const int64_t outputs = dt__min_i64(dt_dataset_outputs(e->d), OUTPUTS);
     dt__put_text(e->t, "\"outputs\": [");
     for (int64_t k = 0; k < outputs; k++) {
         if (k > 0) dt__put_text(e->t, ", ");

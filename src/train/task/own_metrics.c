@@ -15,11 +15,18 @@ static bool compares(dt_target target)
            target == DT_TARGET_IMAGE || target == DT_TARGET_MASK;
 }
 
-static int own_kind(const char *name)
+int dt__loss_kind(const char *name)
 {
     int i = 0;
     while (dt_loss_names[i] != NULL && strcmp(dt_loss_names[i], name) != 0) i++;
     return i;
+}
+
+static bool fits(int kind, dt_target target)
+{
+    const bool labels = target == DT_TARGET_CLASS || target == DT_TARGET_MASK;
+    if (dt_loss_names[kind] == NULL) return false;
+    return kind == DT__LOSS_FOCAL ? labels : target == DT_TARGET_VALUES;
 }
 
 const dt_loss *dt_loss_named(const dt_ctx *ctx, const char *name)
@@ -37,7 +44,8 @@ dt_status dt_loss_register(dt_ctx *ctx, const dt_loss *loss)
                        "loss: a name, a function and targets that are classes, values, bits, "
                        "images or masks must be given");
     }
-    if (dt_loss_names[own_kind(loss->name)] != NULL || dt_loss_named(ctx, loss->name) != NULL) {
+    if (dt_loss_names[dt__loss_kind(loss->name)] != NULL ||
+        dt_loss_named(ctx, loss->name) != NULL) {
         return dt_fail(ctx, DT_ERR_ARG, "loss: there is a loss '%s' already", loss->name);
     }
     return dt__register(ctx, DT__LOSSES, loss);
@@ -68,8 +76,8 @@ dt_status dt__objective_find(dt_ctx *ctx, const char *key, const char *name, dt_
 {
     *out = (dt__objective){ .kind = 0, .huber_delta = 1 };
     if (name == NULL) return DT_OK;
-    out->kind = own_kind(name);
-    if (dt_loss_names[out->kind] != NULL && target == DT_TARGET_VALUES) return DT_OK;
+    out->kind = dt__loss_kind(name);
+    if (fits(out->kind, target)) return DT_OK;
     out->own = dt_loss_named(ctx, name);
     if (out->own != NULL && out->own->target == target) return DT_OK;
     char names[DT__MESSAGE_SIZE / 2];

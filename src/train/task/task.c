@@ -15,7 +15,10 @@ static const dt__task *const tasks[] = {
     [DT_TARGET_ANOMALY] = &dt__task_anomaly, [DT_TARGET_SEVERAL] = &dt__task_several,
 };
 
-const dt__task *dt__task_of(const dt_dataset *d) { return tasks[dt_dataset_target(d)]; }
+const dt__task *dt__task_of(const dt_dataset *d)
+{
+    return d->quantiles.n > 0 ? &dt__task_quantiles : tasks[dt_dataset_target(d)];
+}
 
 int64_t dt__task_places(const dt_dataset *d)
 {
@@ -157,6 +160,8 @@ dt_status dt__tally_open(dt_ctx *ctx, const dt_dataset *d, dt__tally *s)
 {
     *s = tally_of(ctx, d);
     s->d = d;
+    s->levels = &d->quantiles;
+    s->thresholds = &d->thresholds;
     if (dt_dataset_target(d) != DT_TARGET_SEVERAL) return DT_OK;
     const int n = d->joined->n_outputs;
     s->part = dt__alloc_array(ctx, n, sizeof *s->part);
@@ -219,6 +224,7 @@ static dt_status check(dt__tally *s, const dt_tensor *y, const dt_tensor *target
     }
     int64_t dims[DT_MAX_RANK] = { target->dims[0], s->classes };
     for (int i = 1; i < target->rank; i++) dims[i + extra] = target->dims[i];
+    if (s->levels != NULL && s->levels->n > 0) dims[1] *= s->levels->n;
     return dt__tally_check(s, y, target->rank + extra, dims);
 }
 

@@ -22,6 +22,7 @@ typedef struct dt__tally {
     int64_t classes; /* classes of the model's outputs; 0: before the first batch, or no labels */
     int64_t places;  /* values of an example's target: 1, pixels, pixels of all channels, tokens */
     bool prompted;   /* dt_dataset_is_prompted */
+    const dt_reals *levels, *thresholds; /* of the dataset; NULL: one of several outputs */
     int64_t examples;
     int64_t labels; /* that count in the loss: tokens other than -100, normal examples */
     double sum[DT__SUMS];
@@ -58,10 +59,16 @@ typedef enum dt__part_of_loss {
     DT__PART_TAUGHT,
     DT__PARTS
 } dt__part_of_loss;
+/* Indices of dt_loss_names. */
+enum { DT__LOSS_MSE, DT__LOSS_MAE, DT__LOSS_HUBER, DT__LOSS_QUANTILE, DT__LOSS_FOCAL };
+/* The index of one of detent's own losses; behind the last: it has no such name. */
+int dt__loss_kind(const char *name);
+
 /* A loss by its name. */
 typedef struct dt__objective {
     int kind;           /* of values: index into dt_loss_names */
     double huber_delta; /* of huber */
+    double focal_gamma; /* 0: cross entropy */
     const dt_loss *own; /* of the program; NULL: the task's */
 } dt__objective;
 
@@ -83,7 +90,7 @@ typedef struct dt__pass {
     dt_tensor *const *part; /* [DT__PARTS]: weights of the parts */
     double smoothing;       /* label smoothing */
     dt__objective objective;
-    dt_tensor *weight; /* of classes, or of positive bits; NULL: 1 */
+    dt_tensor *weight; /* of classes, or of positive bits (NULL: 1); levels of quantiles */
     /* With several outputs: which they are, and objective and weight of each. */
     const dt_dataset *d;
     const dt__objective *objectives;
@@ -187,6 +194,10 @@ dt_status dt__arrange(const dt_module *m, const dt_dataset *d);
  * ones. */
 int64_t dt__first_class(const float *y, int64_t classes, int64_t step);
 
+/* Class 1 of two where output 1 - output 0 is above the threshold; without one dt__first_class. */
+int64_t dt__decided_class(const dt_reals *thresholds, const float *y, int64_t classes,
+                          int64_t step);
+
 /* Sets examples and input tokens per second. */
 void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 
@@ -195,7 +206,7 @@ void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 double dt__mean_overlap(const dt__tally *s);
 
 extern const dt__task dt__task_classes, dt__task_images, dt__task_masks, dt__task_tokens,
-    dt__task_values, dt__task_bits, dt__task_anomaly, dt__task_several;
+    dt__task_values, dt__task_quantiles, dt__task_bits, dt__task_anomaly, dt__task_several;
 
 /* ---- evaluating (eval.c) -------------------------------------------------------------------- */
 

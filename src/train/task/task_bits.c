@@ -1,8 +1,8 @@
 /* Targets that are bits (multi-label classification); outputs are logits, one a label.
  *     loss              = binary cross entropy, the mean over all bits
  *     macro_f1          = mean over labels of 2 |P and T| / (|P| + |T|): P the examples whose logit
- *                         is above 0 (probability above 1/2), T those with the label. A label
- *                         without either does not count
+ *                         is above 0 (probability above 1/2) or its threshold, T those with the
+ *                         label. A label without either does not count
  *     average_precision = mean over labels that occur of the area under the curve of precision over
  *                         recall (train/task/ranking.h) */
 #include "train/task/task.h"
@@ -23,7 +23,8 @@ static void count(dt__tally *s, const float *y, const void *target)
     const float *bits = target;
     for (int64_t i = 0; i < s->places; i++) {
         const double x = (double)y[i];
-        const bool wanted = bits[i] == 1, found = x > 0;
+        const bool decides = s->thresholds != NULL && s->thresholds->n == s->places;
+        const bool wanted = bits[i] == 1, found = x > (decides ? s->thresholds->v[i] : 0);
         s->sum[COST] += log1p(exp(-fabs(x))) + (x > 0 ? x : 0) - (wanted ? x : 0);
         s->region[DT__WANTED][i] += wanted;
         s->region[DT__FOUND][i] += found;

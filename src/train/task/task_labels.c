@@ -1,9 +1,11 @@
 /* Targets that are labels: one an example (classification), or one a pixel (segmentation).
- *     loss     = -log softmax(y)[label], the mean over labels; in training of mixed examples with
- *                the weights of both labels; with a teacher z and its weight w also
+ *     loss     = -log softmax(y)[label], the mean over labels; in training focal times
+ *                (1 - softmax(y)[label])^gamma; of mixed examples with the weights of both labels;
+ *                with a teacher z and its weight w also
  *                (1-w) loss + w T^2 KL(softmax(z/T) || softmax(y/T))
  *     accuracy = share of labels that no class precedes; top5: at most four do. A class precedes
- *                another if its output is larger, or as large and its index lower
+ *                another if its output is larger, or as large and its index lower. With a
+ *                threshold (train.threshold) class 1 of two is found above it, else class 0
  *     macro_f1 = mean over classes of 2 |P and T| / (|P| + |T|): P the examples whose first class
  *                it is, T those with this label. A class without either does not count
  *     dice     = mean over classes of 2 |P and T| / (|P| + |T|): P the pixels where the class was
@@ -22,6 +24,7 @@ static dt_tensor *loss(const dt__pass *p)
     dt_cross_entropy_options options = dt_cross_entropy_defaults();
     options.reduction = DT_REDUCE_SUM;
     options.label_smoothing = p->smoothing;
+    options.gamma = p->objective.focal_gamma;
     dt_tensor *y = dt__answer(p), *part[DT__PARTS] = { NULL };
     part[DT__PART_FIRST] = dt_weighted_cross_entropy(p->t, y, p->target, p->weight, &options);
     if (p->other != NULL) {
@@ -71,12 +74,16 @@ static void count(dt__tally *s, const float *y, const void *target)
 {
     const int32_t *labels = target;
     for (int64_t i = 0; i < s->places; i++) {
-        const int64_t rank = rank_of(s, y + i, labels[i]);
+        const int64_t found = dt__decided_class(s->thresholds, y + i, s->classes, s->places);
+        const bool decides = s->thresholds != NULL && s->thresholds->n > 0;
+        const int64_t rank = decides && !isnan(y[i + s->places] - y[i])
+                                 ? found != labels[i]
+                                 : rank_of(s, y + i, labels[i]);
         s->sum[RIGHT] += rank == 0;
         s->sum[AMONG_FIVE] += rank < 5;
         s->sum[COST] += cost_of(s, y + i, labels[i]);
         s->region[DT__WANTED][labels[i]]++;
-        s->region[DT__FOUND][dt__first_class(y + i, s->classes, s->places)]++;
+        s->region[DT__FOUND][found]++;
         s->region[DT__BOTH][labels[i]] += rank == 0;
     }
 }

@@ -15,13 +15,15 @@ enum { SQUARED, ABSOLUTE };
 /* Per output: the first target t0, and sums of t - t0, of its square, of e^2. */
 enum { FIRST, SUM, SQUARES, ERRORS };
 
-enum { MSE, MAE, HUBER };
-const char *const dt_loss_names[] = { [MSE] = "mse", [MAE] = "mae", [HUBER] = "huber", NULL };
+const char *const dt_loss_names[] = {
+    [DT__LOSS_MSE] = "mse",           [DT__LOSS_MAE] = "mae",     [DT__LOSS_HUBER] = "huber",
+    [DT__LOSS_QUANTILE] = "quantile", [DT__LOSS_FOCAL] = "focal", NULL,
+};
 
 static dt_tensor *distance(const dt__pass *p, dt_tensor *y, dt_tensor *target)
 {
-    if (p->objective.kind == MAE) return dt_l1_loss(p->t, y, target, DT_REDUCE_SUM);
-    if (p->objective.kind == HUBER) {
+    if (p->objective.kind == DT__LOSS_MAE) return dt_l1_loss(p->t, y, target, DT_REDUCE_SUM);
+    if (p->objective.kind == DT__LOSS_HUBER) {
         return dt_huber_loss(p->t, y, target, p->objective.huber_delta, DT_REDUCE_SUM);
     }
     return dt_mse(p->t, y, target, DT_REDUCE_SUM);

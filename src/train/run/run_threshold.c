@@ -1,0 +1,85 @@
+/* train.threshold: thresholds of the model that a run ends with, converted if it is quantized, by
+ * its outputs for the validation data. They become part of what its file says of the data. */
+#include "data/dataset.h"
+#include "train/run/run.h"
+#include "train/task/thresholds.h"
+
+#include <math.h>
+
+static const char *const whats[] = {
+    [DT_THRESHOLD_F1] = "f1", [DT_THRESHOLD_BALANCED] = "balanced accuracy"
+};
+
+static dt_status refuse(dt__run *r, const char *why)
+{
+    return dt_recipe_refuse(r->recipe, "train.threshold", "'train.threshold' requires %s", why);
+}
+
+dt_status dt__run_check_threshold(dt__run *r)
+{
+    const dt_target target = dt_dataset_target(r->train);
+    int64_t width = dt_dataset_outputs(r->train);
+    if (r->o->train.threshold == DT_THRESHOLD_NONE) return DT_OK;
+    if (r->train->joined != NULL) return refuse(r, "data of one input and one output");
+    if (target != DT_TARGET_CLASS && target != DT_TARGET_BITS) {
+        return refuse(r, "data.task: classification or multi_label");
+    }
+    if (r->validation == NULL) return refuse(r, "validation data ('data.validation')");
+    DT__TRY(dt__run_width(r, 0, &width));
+    if (target == DT_TARGET_CLASS && width != 2) return refuse(r, "a model of two classes");
+    return width <= DT_MAX_REALS ? DT_OK : refuse(r, "at most 128 labels");
+}
+
+static void say(dt__run *r, const dt__thresholds *t)
+{
+    const char *what = whats[r->o->train.threshold];
+    if (t->first_same >= 0) {
+        dt__say(r->ctx,
+                "warning: the validation data have one label alone, or outputs are not finite, in "
+                "%d of %d cases, the first %lld: its threshold is the probability 0.5",
+                t->logit.n - t->chosen, t->logit.n, (long long)t->first_same);
+    }
+    if (t->chosen == 0) return;
+    if (t->logit.n == 1) {
+        dt__say(r->ctx, "class 1 is there above a probability of %.4f: %s %.4f in place of %.4f",
+                1 / (1 + exp(-t->logit.v[0])), what, t->with, t->without);
+    } else {
+        dt__say(r->ctx, "thresholds of %d labels: mean %s %.4f in place of %.4f", t->logit.n, what,
+                t->with, t->without);
+    }
+}
+
+static dt_status choose(dt__run *r, const dt_tensor *outputs)
+{
+    static const dt_reals none = { .n = 0 };
+    dt__thresholds t;
+    if (!dt__run_writes(r)) return DT_OK;
+    DT__TRY(dt__choose_thresholds(r->validation, outputs, r->o->train.threshold, &t));
+    say(r, &t);
+    r->summary->thresholds = t.logit;
+    r->summary->with_thresholds = t.with;
+    r->summary->without_thresholds = t.without;
+    r->train->thresholds = t.logit;
+    const dt_status s = dt__run_keep_data(r);
+    r->train->thresholds = none;
+    r->state.info.data = r->data;
+    return s;
+}
+
+dt_status dt__run_choose_thresholds(dt__run *r)
+{
+    const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };
+    const dt__evaluation e = { .m = r->model,
+                               .d = r->validation,
+                               .options = &how,
+                               .wanted = DT__WANTS_ANSWERS,
+                               .cluster = r->cluster };
+    dt_tensor *outputs;
+    dt_metrics m;
+    if (r->o->train.threshold == DT_THRESHOLD_NONE) return DT_OK;
+    dt_tape_reset(r->tape);
+    DT__TRY(dt__evaluate(&e, &m, &outputs));
+    const dt_status s = choose(r, outputs);
+    dt_tensor_free(outputs);
+    return s;
+}
