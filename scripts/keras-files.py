@@ -3,23 +3,27 @@
     keras-files.py DETENT WORK [tflite|onnx] [NETWORK ...]
 
 TFLite: by TensorFlow's converter as floats, as int8, as int8 with ends of floats, with ends of
-uint8, and with weights of int8 alone (dynamic range). The wanted outputs are those of LiteRT's
+uint8, and with weights of int8 alone (dynamic range). The expected outputs are those of LiteRT's
 reference kernels; of networks that import reads as integers alone those of TFLite Micro, where it
-has all operators. With dynamic range LiteRT quantizes every input as well, the model does not.
+has all operators. With dynamic range LiteRT quantizes every input as well, the model does not: it
+is compared with the same file whose weights are floats, code by scale.
 
 ONNX: by tf2onnx with opsets 13 and 18, compared with onnxruntime.
 
-A row is equal (floats: within 1e-5 of the largest number; codes: all), near (of a file that import
-says is not a network of integers alone: no code differs by more than one, or by more than half
-the largest error of quantization; of dynamic range within 5 % of the largest number), refused
-with a reason, or wrong. Exit status 1: something is wrong. Needs tensorflow, ai-edge-litert and
-tflite-micro, or tf2onnx and onnxruntime."""
+A row is equal (floats: within 1e-5 of the largest number; codes: all), near, refused with a reason,
+or wrong. Near is a file that import says is not a network of integers alone, if two things hold:
+each operator, as a file of its own that gets what the reference kernels gave the operator, differs
+from what they made of it by at most one step of the result; and outputs differ from those of the
+reference kernels by at most one step more than those of XNNPACK do. Exit status 1: something is
+wrong. Needs tensorflow, ai-edge-litert and tflite-micro, or tf2onnx and onnxruntime."""
 import collections
 import contextlib
+import copy
 import functools
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -197,9 +201,9 @@ def rows(y):
     return (np.moveaxis(y, -1, 1) if y.ndim == 4 else y).reshape(len(y), -1)
 
 
-def compare(name, kind, path, x, y, step=0, micro=None, real=None):
+def compare(name, kind, path, x, y, step=0, micro=None, fast=None):
     """Imports the file and compares the model with it: with a step by codes, of integers alone
-    also with what the function `micro` gives; `real` are the outputs before quantization."""
+    also with what the function `micro` gives, else with the outputs `fast` of other kernels."""
     model, given, wanted = (os.path.join(WORK, n) for n in ("m.safetensors", "x.npy", "y.npy"))
     np.save(given, np.ascontiguousarray(x))
     np.save(wanted, np.ascontiguousarray(y))
@@ -209,10 +213,6 @@ def compare(name, kind, path, x, y, step=0, micro=None, real=None):
         return row(name, kind, "refused", told(done))
     largest = np.abs(y).max()
     off = float(done.stdout.split("largest difference ")[1].split()[0])
-    if kind == "dynamic range":
-        what = "near" if off <= 0.05 * largest else "wrong"
-        return row(name, kind, "equal" if off <= 1e-5 * largest else what,
-                   f"{off / largest:.2g} of the largest")
     alone = step and "can differ by one" not in done.stderr
     integers["alone" if alone else "others"] += bool(step)
     by_micro = micro() if alone and micro is not None else None
@@ -223,11 +223,12 @@ def compare(name, kind, path, x, y, step=0, micro=None, real=None):
         return row(name, kind, "equal")
     if not step or alone:
         return row(name, kind, "wrong", f"{off:.3g} of {largest:.3g}")
-    steps = np.abs(predicted(model, x) - rows(y)) / step
-    error = np.abs(real - y).max() / step
-    what = "near" if steps.max() <= max(1.01, error / 2) else "wrong"
-    return row(name, kind, what, f"{(steps > 0.5).mean():.1%} of codes, by {steps.max():.0f} at "
-               f"most; quantization by {error:.0f}")
+    steps = np.abs(predicted(model, x) - rows(y)).max() / step
+    least = np.abs(fast - y).max() / step
+    worst, operator = max(one_by_one(path, x), default=(0, "none"))
+    good = worst <= 1 and steps <= least + 1.01
+    return row(name, kind, "near" if good else "wrong",
+               f"{steps:.2f} steps, XNNPACK {least:.2f}; one operator {worst}, {operator}")
 
 
 # ---- TFLite -------------------------------------------------------------------------------------
@@ -285,6 +286,96 @@ def lite(path, x, reference):
     return np.concatenate(y), given, made
 
 
+def opened(path):
+    from tensorflow.lite.python import schema_py_generated as schema
+    with open(path, "rb") as file:
+        return schema, schema.ModelT.InitFromPackedBuf(file.read(), 0)
+
+
+def written(model, path):
+    import flatbuffers
+    builder = flatbuffers.Builder(1 << 20)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    with open(path, "wb") as file:
+        file.write(builder.Output())
+
+
+def of_floats(path):
+    """A copy of the file whose weights are floats."""
+    schema, model = opened(path)
+    for tensor in (t for graph in model.subgraphs for t in graph.tensors):
+        codes, q = model.buffers[tensor.buffer].data, tensor.quantization
+        if tensor.type != schema.TensorType.INT8 or codes is None or q is None or q.scale is None:
+            continue
+        shape = [1] * len(tensor.shape)
+        shape[q.quantizedDimension if len(q.scale) > 1 else 0] = len(q.scale)
+        values = np.asarray(codes, np.uint8).view(np.int8).reshape(tensor.shape).astype(np.float32)
+        values = (values - q.zeroPoint.reshape(shape)) * q.scale.reshape(shape)
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(values.astype("<f4").tobytes(), np.uint8)
+        tensor.buffer = len(model.buffers)
+        model.buffers.append(buffer)
+        tensor.type, tensor.quantization = schema.TensorType.FLOAT32, None
+    written(model, path + ".floats")
+    return path + ".floats"
+
+
+def one_operator(path, i, to):
+    """A file of operator i, and of another behind it that devices do not have; inputs, output."""
+    schema, model = opened(path)
+    graph = model.subgraphs[0]
+    operator, result = graph.operators[i], graph.operators[i].outputs[0]
+    graph.inputs = [t for t in dict.fromkeys(operator.inputs)
+                    if t >= 0 and model.buffers[graph.tensors[t].buffer].data is None]
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode, code.version = schema.BuiltinOperator.ABS, 101, 1
+    model.operatorCodes.append(code)
+    behind = schema.OperatorT()
+    behind.opcodeIndex, behind.inputs = len(model.operatorCodes) - 1, [result]
+    behind.outputs = [len(graph.tensors)]
+    graph.tensors.append(copy.deepcopy(graph.tensors[result]))
+    graph.operators, graph.outputs = [operator, behind], [result, behind.outputs[0]]
+    model.signatureDefs = None
+    written(model, to)
+    return graph.inputs, result
+
+
+def one_by_one(path, x):
+    """Of each operator that computes codes: how many steps of its result the model of it alone is
+    off, given the inputs that the reference kernels gave it."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    kind = OpResolverType.BUILTIN_REF
+    program = Interpreter(path, experimental_op_resolver_type=kind,
+                          experimental_preserve_all_tensors=True)
+    program.allocate_tensors()
+    tensors = {t["index"]: t for t in program.get_tensor_details()}
+    given, seen = program.get_input_details()[0], collections.defaultdict(list)
+    for one in x:
+        program.set_tensor(given["index"], codes_of(one[None], given))
+        program.invoke()
+        for t in tensors:
+            with contextlib.suppress(ValueError):  # of what is not kept
+                seen[t].append(values_of(program.get_tensor(t), tensors[t]))
+    schema, model = opened(path)
+    file, values = os.path.join(WORK, "one.tflite"), os.path.join(WORK, "one.npz")
+    for i, operator in enumerate(model.subgraphs[0].operators):
+        code = model.operatorCodes[operator.opcodeIndex].builtinCode
+        name = next(n for n, c in vars(schema.BuiltinOperator).items() if c == code)
+        step = tensors[operator.outputs[0]]["quantization"][0]
+        if not step or name == "RESHAPE":
+            continue
+        inputs, result = one_operator(path, i, file)
+        if any(tensors[t]["quantization"][0] == 0 and tensors[t]["dtype"] != np.float32
+               for t in inputs):
+            continue
+        named = {f"x{k + 1}" if k else "x": np.concatenate(seen[t]) for k, t in enumerate(inputs)}
+        y = np.concatenate(seen[result])
+        np.savez(values, **named, y=y, y2=np.abs(y))
+        done = run("import", file, "--check", values, "--tolerance", "1e9")
+        found = re.search(r"^y: largest difference ([^ ]*)", done.stdout, re.MULTILINE)
+        yield (round(float(found[1]) / step), name) if found else (np.inf, f"{name}: {told(done)}")
+
+
 def micro(path, x, given, made):
     """Outputs of TFLite Micro; None: it lacks an operator."""
     from tflite_micro.python.tflite_micro import runtime
@@ -323,14 +414,16 @@ def check_tflite(names):
                 y, given, out = lite(path, x, True)
             except ValueError:  # an operator without a reference kernel
                 y, given, out = lite(path, x, False)
-            by_micro = None
+            by_micro = fast = None
             step = out["quantization"][0]
             if form.startswith("int8"):
                 by_micro = functools.partial(micro, path, x, given, out)
                 fast = lite(path, x, False)[0]
                 kernels["XNNPACK", "the same" if (y == fast).all() else "others"] += 1
                 step = step or np.diff(np.unique(y)).min(initial=1)
-            compare(name, form, path, x, y, step, by_micro, model(x).numpy())
+            elif form == "dynamic range":
+                y, step = lite(of_floats(path), x, True)[0], 0
+            compare(name, form, path, x, y, step, by_micro, fast)
 
 
 # ---- ONNX ---------------------------------------------------------------------------------------

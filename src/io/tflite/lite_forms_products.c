@@ -153,5 +153,7 @@ dt_status dt__form_pool(dt__lite_nodes *b)
         DT__LITE_NODE(b, maximum ? "MaxPool" : "AveragePool", dt__form_channels_first(b, x));
     put_window(b, o[0], stride);
     dt__form_ints(b, "kernel_shape", 2, kernel);
-    return dt__form_set_activated(b, o[5], dt__form_channels_last(b, y));
+    y = dt__form_channels_last(b, y);
+    if (!maximum) y = dt__form_away(b, y, 0.25 / ((double)kernel[0] * (double)kernel[1]));
+    return dt__form_set_activated(b, o[5], y);
 }
