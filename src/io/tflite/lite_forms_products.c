@@ -59,7 +59,7 @@ dt_status dt__form_conv(dt__lite_nodes *b)
         return dt__form_refuse(b, "its weight does not fit its input");
     }
     const int64_t *block = dt__form_block(b, 0);
-    const bool once = stride[0] * stride[1] * dilation[0] * dilation[1] == 1;
+    const bool once = stride[0] == 1 && stride[1] == 1 && dilation[0] == 1 && dilation[1] == 1;
     if (block != NULL && (!once || o[0] != VALID)) {
         return dt__form_refuse(b, "of parts of an image, with padding, strides or dilation");
     }
