@@ -51,6 +51,10 @@ TWO(mul)
 TWO(maximum)
 TWO(swiglu)
 TWO(matmul)
+ONE(greater) { return dt_greater(t, x[0], x[1], false); }
+ONE(not_below) { return dt_greater(t, x[0], x[0], true); }
+ONE(where) { return dt_where(t, x[0], x[1], dt_neg(t, x[1])); }
+ONE(image_where) { return dt_where(t, dt_max_pool2d(t, x[0], NULL, NULL), x[1], x[2]); }
 ONE(log) { return dt_log(t, dt_exp(t, x[0])); }
 ONE(sqrt) { return dt_sqrt(t, dt_square(t, x[0])); }
 ONE(div) { return dt_div(t, x[0], dt_exp(t, x[1])); }
@@ -228,6 +232,12 @@ static const op_case op_cases[] = {
     { "mul", PAIR, mul_of },
     { "div", PAIR, div_of },
     { "maximum", PAIR, maximum_of },
+    { "greater", PAIR, greater_of },
+    { "greater", 2, { 3, 3 }, { { 1, 5, 8 }, { 1, 1, 8 } }, greater_of },
+    { "greater", IMAGE, not_below_of },
+    { "where", PAIR, where_of },
+    { "where", 2, { 3, 3 }, { { 1, 5, 1 }, { 1, 5, 8 } }, where_of },
+    { "where", 3, { 4, 4, 4 }, { { 1, 4, 6, 4 }, { 1, 4, 3, 2 }, { 1, 1, 3, 2 } }, image_where_of },
     { "swiglu", PAIR, swiglu_of },
     { "matmul", 2, { 3, 3 }, { { 1, 5, 8 }, { 1, 8, 3 } }, matmul_of },
     { "matmul", 2, { 4, 4 }, { { 1, 2, 5, 8 }, { 1, 1, 8, 3 } }, matmul_of },

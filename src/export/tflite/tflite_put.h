@@ -17,6 +17,7 @@ enum {
     DT__LITE_FLOAT32 = 0,
     DT__LITE_FLOAT16 = 1,
     DT__LITE_INT32 = 2,
+    DT__LITE_BOOL = 6,
     DT__LITE_INT8 = 9,
     DT__LITE_INT4 = 17 /* two in a byte, the first in the low half, over the whole tensor */
 };
@@ -49,10 +50,13 @@ enum {
     X(EXP, 47, 33, -1, 1)                                                                          \
     X(SPLIT, 49, 35, -1, 1)                                                                        \
     X(LOG_SOFTMAX, 50, 36, -1, 1)                                                                  \
+    X(CAST, 53, 37, -1, 1)                                                                         \
     X(PRELU, 54, 0, -1, 1)                                                                         \
     X(MAXIMUM, 55, 39, -1, 1)                                                                      \
     X(MINIMUM, 57, 39, -1, 1)                                                                      \
     X(NEG, 59, 42, -1, 1)                                                                          \
+    X(GREATER, 61, 44, -1, 1)                                                                      \
+    X(GREATER_EQUAL, 62, 45, -1, 1)                                                                \
     X(PADV2, 60, 43, -1, 1)                                                                        \
     X(TRANSPOSE_CONV, 67, 49, -1, 3)                                                               \
     X(LOG, 73, 0, -1, 1)                                                                           \
@@ -68,6 +72,7 @@ enum {
     X(ELU, 111, 0, -1, 1)                                                                          \
     X(QUANTIZE, 114, 89, -1, 1)                                                                    \
     X(HARD_SWISH, 117, 91, -1, 1)                                                                  \
+    X(SELECT_V2, 123, 98, -1, 1)                                                                   \
     X(BATCH_MATMUL, 126, 101, -1, 1)                                                               \
     X(GELU, 150, 116, -1, 1)
 

@@ -166,12 +166,41 @@ TWO(mul, MUL)
 TWO(div, DIV)
 TWO(maximum, MAXIMUM)
 
+/* A comparison computes bools. */
+static int as_bool(dt__lite_model *m, int y)
+{
+    if (y >= 0) m->p.tensor[y].type = DT__LITE_BOOL;
+    return y;
+}
+
+static void put_greater(dt__lite_model *m, const dt_trace_call *c)
+{
+    dt__lite_layout layout;
+    const bool equal = dt__trace_integer(c, "equal") != 0;
+    const int above = both(m, c, equal ? DT__LITE_GREATER_EQUAL : DT__LITE_GREATER, &layout);
+    const int y = dt__lite_map(m, DT__LITE_CAST, as_bool(m, above));
+    dt__lite_option(&m->p, 0, DT__FLAT_BYTE, DT__LITE_BOOL);
+    dt__lite_option(&m->p, 1, DT__FLAT_BYTE, DT__LITE_FLOAT32);
+    dt__lite_out(m, c, 0, y, layout);
+}
+
+static void put_where(dt__lite_model *m, const dt_trace_call *c)
+{
+    const int x = dt__lite_plain(m, c, 0);
+    const int above = as_bool(m, dt__lite_with(m, DT__LITE_GREATER, x, number(m, 0)));
+    const int a = dt__lite_plain(m, c, 1), b = dt__lite_plain(m, c, 2);
+    const dt__lite_shape s = dt__lite_plain_shape(dt__lite_result_of(m, c));
+    dt__lite_out(m, c, 0, DT__LITE(&m->p, SELECT_V2, &s, above, a, b), DT__LITE_PLAIN);
+}
+
 const dt__lite_emitter dt__lite_maps[] = {
     { "add", "ADD", false, NULL, put_add },
     { "sub", "SUB", false, NULL, put_sub },
     { "mul", "MUL", false, NULL, put_mul },
     { "div", "DIV", false, NULL, put_div },
     { "maximum", "MAXIMUM", false, NULL, put_maximum },
+    { "greater", "GREATER, GREATER_EQUAL, CAST", false, NULL, put_greater },
+    { "where", "GREATER, SELECT_V2", false, dt__trace_takes_floats, put_where },
     { "neg", "NEG", false, NULL, put_neg },
     { "abs", "ABS", false, NULL, put_abs },
     { "exp", "EXP", false, NULL, put_exp },

@@ -14,7 +14,7 @@
 typedef struct verification {
     dt_ctx *ctx;
     dt_module *m;
-    const dt__onnx_file *onnx;
+    const dt__onnx_file *onnx; /* NULL: dimensions are where the model has them */
     const DtOnnx__Graph *graph;
     const dt_onnx_options *options;
     const dt_file *given, *expected;
@@ -96,12 +96,6 @@ static dt_status load_inputs(verification *v)
     return DT_OK;
 }
 
-/* Of weights without a graph every dimension is where it is. */
-static void keep_places(verification *v)
-{
-    for (int i = 0; i < DT_MAX_RANK; i++) v->in_axis[0][i] = v->out_axis[0][i] = i;
-}
-
 /* Reads the graph once more for the places of dimensions, without its notes. */
 static dt_status find_places(void *user, dt__onnx *g)
 {
@@ -169,8 +163,7 @@ static dt_status verify(verification *v, dt_onnx_difference *out)
                                    .no_batch = v->options->no_batch };
     void *kept = NULL;
     dt_status s = DT_OK;
-    if (v->graph->n_node == 0) keep_places(v);
-    else s = dt__onnx_with(v->onnx, v->options, &kept, find_places, v);
+    if (v->onnx != NULL) s = dt__onnx_with(v->onnx, v->options, &kept, find_places, v);
     dt__block_list_free(v->ctx, &kept);
     if (s == DT_OK && v->options->layer != NULL) {
         s = dt__onnx_probes_find(v->onnx, v->options, &v->probes);
@@ -246,15 +239,15 @@ dt_status dt_weights_verify(dt_module *m, const char *values, const char *expect
     DtOnnx__ValueInfo x = DT_ONNX__VALUE_INFO__INIT, y = DT_ONNX__VALUE_INFO__INIT;
     DtOnnx__ValueInfo *in = &x, *result = &y;
     DtOnnx__Graph graph = DT_ONNX__GRAPH__INIT;
-    DtOnnx__Model model = DT_ONNX__MODEL__INIT;
-    const dt__onnx_file file = { .ctx = dt_module_ctx(m), .path = values, .model = &model };
     const dt_onnx_options options = { .expected = expected };
     x.name = names[0];
     y.name = names[1];
     graph.input = &in;
     graph.output = &result;
     graph.n_input = graph.n_output = 1;
-    model.graph = &graph;
-    out->n = 0;
-    return dt__onnx_verify(m, &file, values, &options, out);
+    verification v = { .ctx = dt_module_ctx(m), .m = m, .graph = &graph, .options = &options };
+    for (int i = 0; i < DT_MAX_RANK; i++) v.in_axis[0][i] = v.out_axis[0][i] = i;
+    const dt_status s = open_and_verify(&v, values, out->output);
+    out->n = s == DT_OK ? 1 : 0;
+    return s;
 }

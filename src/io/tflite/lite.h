@@ -23,7 +23,7 @@ typedef enum dt__vlite_type {
     DT__VLITE_F32 = 0,
     DT__VLITE_F16 = 1,
     DT__VLITE_I32 = 2,
-    DT__VLITE_U8 = 3, /* this and the next are read where operators that cannot run are */
+    DT__VLITE_U8 = 3, /* this and I64 are read where operators that cannot run are */
     DT__VLITE_I64 = 4,
     DT__VLITE_BOOL = 6,
     DT__VLITE_I8 = 9,

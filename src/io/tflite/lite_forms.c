@@ -367,7 +367,9 @@ static dt_status resize(dt__lite_nodes *b)
     if (b->op->code != BILINEAR) {
         dt__form_word(b, "nearest_mode", o[0] != 0 || o[1] != 0 ? "round_prefer_ceil" : "floor");
     }
-    return dt__form_set(b, 0, dt__form_channels_last(b, y));
+    y = dt__form_channels_last(b, y);
+    if (b->op->code == BILINEAR) y = dt__form_away(b, y, 1.0 / 1024);
+    return dt__form_set(b, 0, y);
 }
 
 static dt_status reduce(dt__lite_nodes *b)

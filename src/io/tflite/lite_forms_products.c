@@ -59,7 +59,7 @@ dt_status dt__form_conv(dt__lite_nodes *b)
         return dt__form_refuse(b, "its weight does not fit its input");
     }
     const int64_t *block = dt__form_block(b, 0);
-    const bool once = stride[0] * stride[1] * dilation[0] * dilation[1] == 1;
+    const bool once = stride[0] == 1 && stride[1] == 1 && dilation[0] == 1 && dilation[1] == 1;
     if (block != NULL && (!once || o[0] != VALID)) {
         return dt__form_refuse(b, "of parts of an image, with padding, strides or dilation");
     }
@@ -153,5 +153,7 @@ dt_status dt__form_pool(dt__lite_nodes *b)
         DT__LITE_NODE(b, maximum ? "MaxPool" : "AveragePool", dt__form_channels_first(b, x));
     put_window(b, o[0], stride);
     dt__form_ints(b, "kernel_shape", 2, kernel);
-    return dt__form_set_activated(b, o[5], dt__form_channels_last(b, y));
+    y = dt__form_channels_last(b, y);
+    if (!maximum) y = dt__form_away(b, y, 0.25 / ((double)kernel[0] * (double)kernel[1]));
+    return dt__form_set_activated(b, o[5], y);
 }

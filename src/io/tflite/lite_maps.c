@@ -81,18 +81,22 @@ static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int6
     return x->rank > y->rank ? -1 : at;
 }
 
-/* Extents of y: the larger of both. */
-static dt_status check_pair(const dt__vlite_call *c)
+/* Extents of y: the largest of all operands. */
+static dt_status check_operands(const dt__vlite_call *c)
 {
-    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
-    const int rank = a->rank > b->rank ? a->rank : b->rank;
+    int rank = 0;
     int64_t dims[DT__VLITE_RANK];
+    for (int i = 0; i < c->n_in; i++) rank = c->in[i]->rank > rank ? c->in[i]->rank : rank;
     for (int k = 1; k <= rank; k++) {
-        const int64_t p = k <= a->rank ? a->dims[a->rank - k] : 1;
-        const int64_t q = k <= b->rank ? b->dims[b->rank - k] : 1;
-        if (p != q && p != 1 && q != 1)
-            return dt__vlite_refuse(c, "its operands are not broadcast to its result");
-        dims[rank - k] = p == 1 ? q : p;
+        int64_t n = 1;
+        for (int i = 0; i < c->n_in; i++) {
+            const dt__vlite_tensor *x = c->in[i];
+            const int64_t own = k <= x->rank ? x->dims[x->rank - k] : 1;
+            if (own != n && own != 1 && n != 1)
+                return dt__vlite_refuse(c, "its operands are not broadcast to its result");
+            if (own != 1) n = own;
+        }
+        dims[rank - k] = n;
     }
     return dt__vlite_wants(c, rank, dims);
 }
@@ -100,7 +104,7 @@ static dt_status check_pair(const dt__vlite_call *c)
 static dt_status run_two(dt__vlite_call *c)
 {
     DT__TRY(dt__vlite_floats(c));
-    DT__TRY(check_pair(c));
+    DT__TRY(check_operands(c));
     const dt__vlite_operator *o = row_of(c);
     const int activation = o->bytes[0] == 1 ? (int)c->op->option[0] : 0;
     for (int64_t i = 0; i < c->y->count; i++) {
@@ -111,6 +115,54 @@ static dt_status run_two(dt__vlite_call *c)
     return DT_OK;
 }
 
+/* ---- bools ----------------------------------------------------------------------------------- */
+
+static double above(double a, double b) { return a > b; }
+static double not_below(double a, double b) { return a >= b; }
+
+static dt_status run_compare(dt__vlite_call *c)
+{
+    dt__vlite_tensor *y = c->y;
+    if (c->in[0]->f == NULL || c->in[1]->f == NULL || y->type != DT__VLITE_BOOL) {
+        return dt__vlite_refuse(c, "it makes bools of floats alone");
+    }
+    DT__TRY(check_operands(c));
+    for (int64_t i = 0; i < y->count; i++) {
+        const float a = c->in[0]->f[spread(c->in[0], y, i)];
+        const float b = c->in[1]->f[spread(c->in[1], y, i)];
+        y->q[i] = row_of(c)->real((double)a, (double)b) != 0;
+    }
+    return DT_OK;
+}
+
+static dt_status run_select(dt__vlite_call *c)
+{
+    dt__vlite_tensor *y = c->y;
+    const bool floats = c->in[1]->f != NULL && c->in[2]->f != NULL && y->f != NULL;
+    if (c->in[0]->type != DT__VLITE_BOOL || !floats) {
+        return dt__vlite_refuse(c, "it chooses between floats, by bools, alone");
+    }
+    DT__TRY(check_operands(c));
+    for (int64_t i = 0; i < y->count; i++) {
+        const dt__vlite_tensor *x = c->in[c->in[0]->q[spread(c->in[0], y, i)] != 0 ? 1 : 2];
+        y->f[i] = x->f[spread(x, y, i)];
+    }
+    return DT_OK;
+}
+
+static dt_status run_cast(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    if (x->type != DT__VLITE_BOOL || c->y->f == NULL) {
+        return dt__vlite_refuse(c, "it makes floats of bools alone");
+    }
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    for (int64_t i = 0; i < x->count; i++) c->y->f[i] = x->q[i] != 0;
+    return DT_OK;
+}
+
+/* ---- codes ----------------------------------------------------------------------------------- */
+
 /* MAXIMUM and MINIMUM of codes of one scale. */
 static dt_status run_codes(dt__vlite_call *c)
 {
@@ -119,7 +171,7 @@ static dt_status run_codes(dt__vlite_call *c)
     if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
         return dt__vlite_refuse(c, "its operands have different scales");
     }
-    DT__TRY(check_pair(c));
+    DT__TRY(check_operands(c));
     for (int64_t i = 0; i < c->y->count; i++) {
         const int32_t p = c->in[0]->q[spread(c->in[0], c->y, i)], q = b->q[spread(b, c->y, i)];
         c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
@@ -141,8 +193,6 @@ static dt_status run_mul(dt__vlite_call *c)
 {
     return c->in[0]->q != NULL ? dt__vlite_mul_int8(c) : run_two(c);
 }
-
-/* ---- codes ----------------------------------------------------------------------------------- */
 
 static dt_status run_quantize(dt__vlite_call *c)
 {
@@ -183,9 +233,12 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { 41, "SUB", 2, 2, run_two, { 1 }, sub },
     { 42, "DIV", 2, 2, run_two, { 1 }, divide },
     { 47, "EXP", 1, 1, run_one, { 0 }, exponential },
+    { 53, "CAST", 1, 1, run_cast, { 1, 1 }, NULL },
     { 54, "PRELU", 2, 2, run_two, { 0 }, prelu },
     { 55, "MAXIMUM", 2, 2, run_limit, { 0 }, larger },
     { 57, "MINIMUM", 2, 2, run_limit, { 0 }, smaller },
+    { 61, "GREATER", 2, 2, run_compare, { 0 }, above },
+    { 62, "GREATER_EQUAL", 2, 2, run_compare, { 0 }, not_below },
     { 59, "NEG", 1, 1, run_one, { 0 }, neg },
     { 101, "ABS", 1, 1, run_one, { 0 }, magnitude },
     { 73, "LOG", 1, 1, run_one, { 0 }, logarithm },
@@ -196,6 +249,7 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { 111, "ELU", 1, 1, run_one, { 0 }, elu },
     { 114, "QUANTIZE", 1, 1, run_quantize, { 0 }, NULL },
     { 117, "HARD_SWISH", 1, 1, run_one, { 0 }, hard_swish },
+    { 123, "SELECT_V2", 3, 3, run_select, { 0 }, NULL },
     { 150, "GELU", 1, 1, run_gelu, { 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

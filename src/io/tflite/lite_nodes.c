@@ -384,6 +384,17 @@ dt_status dt__form_set(dt__lite_nodes *b, int k, const char *value)
     return b->status;
 }
 
+const char *dt__form_away(dt__lite_nodes *b, const char *value, double part)
+{
+    const dt__vlite_tensor *y = dt__form_out(b, 0);
+    if (!same_codes(dt__form_tensor(b, 0), y)) return value;
+    const double scale = (double)y->scale[0];
+    const char *code = DT__LITE_NODE(b, "Add", value, dt__form_number(b, y->zero[0] * scale));
+    const char *sign = DT__LITE_NODE(b, "Sign", code);
+    const char *move = DT__LITE_NODE(b, "Mul", sign, dt__form_number(b, part * scale));
+    return DT__LITE_NODE(b, "Add", value, move);
+}
+
 dt_status dt__form_set_activated(dt__lite_nodes *b, int64_t activation, const char *value)
 {
     if (activation == 1) value = DT__LITE_NODE(b, "Relu", value);

@@ -76,6 +76,9 @@ const dt__vlite_tensor *dt__form_out(const dt__lite_nodes *b, int k);
 dt_status dt__form_set(dt__lite_nodes *b, int k, const char *value);
 /* Result 0 after the activation of a number. */
 dt_status dt__form_set_activated(dt__lite_nodes *b, int64_t activation, const char *value);
+/* A mean of codes. One between two of them becomes the one further from zero, but QuantizeLinear
+ * takes the even one: where codes stay codes of the same scale, it is moved by `part` of a step. */
+const char *dt__form_away(dt__lite_nodes *b, const char *value, double part);
 /* An option that is a float. */
 double dt__form_real(const dt__lite_nodes *b, int option);
 /* An axis of a tensor, counted from the front. */

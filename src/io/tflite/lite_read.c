@@ -20,10 +20,10 @@ static int bits_of(const dt__vlite *v, int64_t type)
     case DT__VLITE_F32:
     case DT__VLITE_I32: return 32;
     case DT__VLITE_F16: return 16;
-    case DT__VLITE_I8: return 8;
+    case DT__VLITE_I8:
+    case DT__VLITE_BOOL: return 8;
     case DT__VLITE_I4: return 4;
-    case DT__VLITE_U8:
-    case DT__VLITE_BOOL: return v->most.unknown ? 8 : 0;
+    case DT__VLITE_U8: return v->most.unknown ? 8 : 0;
     case DT__VLITE_I64: return v->most.unknown ? 64 : 0;
     default: return 0;
     }

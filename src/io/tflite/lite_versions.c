@@ -31,11 +31,14 @@ static const struct {
     { 47, 2 },  /* EXP */
     { 49, 5 },  /* SPLIT */
     { 50, 2 },  /* LOG_SOFTMAX */
+    { 53, 9 },  /* CAST */
     { 54, 1 },  /* PRELU */
     { 55, 4 },  /* MAXIMUM */
     { 57, 4 },  /* MINIMUM */
     { 59, 1 },  /* NEG */
     { 60, 6 },  /* PADV2 */
+    { 61, 2 },  /* GREATER */
+    { 62, 3 },  /* GREATER_EQUAL */
     { 67, 5 },  /* TRANSPOSE_CONV */
     { 73, 2 },  /* LOG */
     { 74, 2 },  /* SUM */
@@ -50,6 +53,7 @@ static const struct {
     { 111, 1 }, /* ELU */
     { 114, 6 }, /* QUANTIZE */
     { 117, 1 }, /* HARD_SWISH */
+    { 123, 2 }, /* SELECT_V2 */
     { 126, 4 }, /* BATCH_MATMUL */
     { 150, 3 }, /* GELU */
 };

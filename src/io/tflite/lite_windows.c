@@ -277,6 +277,18 @@ dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o)
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
+/* Whether windows of a mean in ceil mode, with the padding before x, are those of the file. */
+static bool reaches_past(const window *w, const dt_shape *x)
+{
+    bool fits = true;
+    for (int i = 0; i < 2; i++) {
+        const bool even = w->before[i] == w->after[i];
+        const bool whole = x->dims[1 + i] + 2 * w->before[i] >= w->kernel[i];
+        fits &= even || (whole && w->stride[i] > 1);
+    }
+    return fits;
+}
+
 static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
 {
     dt__onnx_layer *x, *l;
@@ -284,13 +296,16 @@ static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
     window w = { .kernel = { o->option[4], o->option[3] } };
     DT__TRY(read_window(m, o->option, 0, &w));
     if (o->option[0] == 0) pad_same(&w, &x->shape);
-    if (!is_even(&w) && !maximum) {
-        return dt__onnx_refuse(m->g, "its padding is not alike on both sides");
+    const bool past = !is_even(&w) && !maximum;
+    if (past && !reaches_past(&w, &x->shape)) {
+        return dt__onnx_refuse(m->g, "its windows, of a mean, have padding that is not alike on "
+                                     "both sides");
     }
-    if (!is_even(&w)) DT__TRY(pad_before(m, &w, -(double)FLT_MAX, &x));
+    if (!is_even(&w) && maximum) DT__TRY(pad_before(m, &w, -(double)FLT_MAX, &x));
     DT__TRY(dt__onnx_new(m->g, maximum ? "max_pool2d" : "avg_pool2d", &l));
     dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
     p->count_include_pad = false;
+    p->ceil_mode = past;
     for (int i = 0; i < 2; i++) {
         p->kernel[i] = w.kernel[i];
         p->stride[i] = w.stride[i];
