@@ -234,10 +234,38 @@ static const dt_key output_keys[] = {
 #define AT(field) .offset = offsetof(dt_window, field)
 
 static const dt_key window_keys[] = {
-    { "length", DT_KEY_INT, AT(length), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "!",
-      .text = "time steps of an example; shorter recordings are filled up with zeros" },
+    { "length", DT_KEY_INT, AT(length), .most = DT__MOST_CONTEXT, .fallback = "0",
+      .text = "time steps of an example; shorter recordings are filled up with zeros; 0: by "
+              "`seconds`" },
     { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
       .text = "time steps from the beginning of an example to that of the next; 0: its length" },
+    { "seconds", DT_KEY_REAL, AT(seconds), .most = 1e9, .fallback = "0",
+      .text = "of data.series with a time: length of an example, in place of `length`" },
+    { 0 },
+};
+
+#undef AT
+#define AT(field) .offset = offsetof(dt_series_options, field)
+
+static const char *const series_labels[] = {
+    [DT_SERIES_LAST] = "last", [DT_SERIES_MAJORITY] = "majority", [DT_SERIES_PURE] = "pure", NULL
+};
+
+const dt_key dt__series_keys[] = {
+    { "by", DT_KEY_STRINGS, AT(by),
+      .text = "columns whose values tell series apart, such as [subject, session]; they are no "
+              "inputs unless data.columns.inputs names them; absent: a file is a series" },
+    { "time", DT_KEY_STRING, AT(time),
+      .text = "column that orders the rows of a series, numbers or times, likewise no input; "
+              "absent: the order of the file" },
+    { "format", DT_KEY_STRING, AT(format),
+      .text = "form of these times, as \"%d.%m.%Y %H:%M:%S\"; absent: numbers, or ISO 8601" },
+    { "gap", DT_KEY_REAL, AT(gap), .most = 1e9, .fallback = "0",
+      .text = "seconds (of numbers: their unit) from a row to the next beyond which a new window "
+              "begins; 0: three times the median step" },
+    { "label", DT_KEY_CHOICE, AT(label), .choices = series_labels, .fallback = "last",
+      .text = "label of a window: last: of its last row; majority: the most frequent one, of "
+              "several the later; pure: windows of one label alone are examples" },
     { 0 },
 };
 
@@ -354,6 +382,9 @@ const dt_key dt_data_keys[] = {
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
+    { "series", DT_KEY_MAP, AT(series), .keys = dt__series_keys,
+      .given = offsetof(dt_data_options, series.given),
+      .text = "tensors: a .csv has a row for each moment; windows of rows are examples" },
     { "standardize", DT_KEY_BOOL, AT(standardize), .fallback = "false",
       .text = "arrays: numbers v become (v - mean) / deviation, channel by channel, measured on "
               "the training examples" },
