@@ -3,6 +3,8 @@
 #include "data/arrays.h"
 #include "sample.h"
 
+#include <detent/io.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +150,7 @@ static double gap_of(const table *t)
         }
     }
     qsort(step, (size_t)n, sizeof *step, by_number);
-    return 3 * step[n / 2];
+    return 3.003 * step[n / 2];
 }
 
 static int label_of(const table *t, const int *rows)
@@ -227,6 +229,7 @@ static double median_of(const table *t, const window *w, int n)
 
 static void compare(dt_ctx *ctx, const table *t, const dt_dataset *d, const window *w, int n)
 {
+    const bool labels = dt_dataset_classes(d) == LABELS;
     dt_loader *l;
     dt_tensor *x, *y;
     const double median = median_of(t, w, n);
@@ -238,7 +241,7 @@ static void compare(dt_ctx *ctx, const table *t, const dt_dataset *d, const wind
     ck_assert_int_eq(dt_dim(x, 2), 2);
     const float *v = dt_data(x);
     for (int i = 0; i < n; i++) {
-        ck_assert_int_eq(dt_dataset_label(d, i), w[i].label);
+        ck_assert_int_eq(dt_dataset_label(d, i), labels ? w[i].label : 0);
         for (int k = 0; k < t->length; k++, v += 2) {
             const double raw = t->v[w[i].row[k]], last = isnan(w[i].v[k]) ? median : w[i].v[k];
             ck_assert_int_eq((int)v[0], w[i].row[k]);
@@ -246,6 +249,36 @@ static void compare(dt_ctx *ctx, const table *t, const dt_dataset *d, const wind
         }
     }
     dt_loader_free(l);
+}
+
+static dt_status add_text(void *user, const char *bytes, size_t n)
+{
+    strncat(user, bytes, n);
+    return DT_OK;
+}
+
+/* A program that has the model's file alone gets the same windows, with the texts of their last
+ * rows. */
+static void open_again(dt_ctx *ctx, const table *t, const dt_dataset *d, const window *w, int n)
+{
+    static char text[16384];
+    char path[TEST_PATH], time[64];
+    dt_model_data data;
+    dt_dataset *again;
+    if (t->rule == DT_SERIES_PURE) return; /* labels choose windows */
+    text[0] = 0;
+    TEST_OK(ctx, dt_model_data_text(d, add_text, text));
+    TEST_OK(ctx, dt_model_data_parse(ctx, text, "text", &data));
+    test_join(path, folder, "t.csv");
+    TEST_OK(ctx, dt_model_data_open(ctx, &data, path, NULL, &again));
+    compare(ctx, t, again, w, n);
+    ck_assert_int_eq(dt_dataset_kept(again), 2 * t->named + t->timed);
+    for (int i = 0; i < n && t->timed; i++) {
+        put_time(time, t, w[i].row[t->length - 1]);
+        ck_assert_str_eq(dt_dataset_kept_text(again, 2 * t->named, i), time);
+    }
+    dt_dataset_free(again);
+    dt_model_data_free(ctx, &data);
 }
 
 START_TEST(windows_are_those_of_a_search)
@@ -264,6 +297,7 @@ START_TEST(windows_are_those_of_a_search)
         ck_assert_ptr_nonnull(strstr(dt_error(ctx), "has no value in the rows"));
     } else {
         compare(ctx, &t, d[0], w, n);
+        open_again(ctx, &t, d[0], w, n);
     }
     dt_dataset_free(d[0]);
     dt_ctx_free(ctx);
@@ -359,6 +393,9 @@ START_TEST(bad_series_are_refused)
     refuses(ctx, &o, DT_ERR_CONFIG, "data.window.seconds");
     o = good, o.split.by = DT_SPLIT_STRATIFIED, o.validation = 0.2;
     refuses(ctx, &o, DT_ERR_CONFIG, "expected group, file, time or auto");
+    o = good, o.train_tensors = (dt_tensor_files){ .given = false };
+    o.train = (dt_strings){ 1, { "t.csv" } };
+    refuses(ctx, &o, DT_ERR_CONFIG, "data.");
     write_rows("row,subject,when,session,v,label\n0,a,1,0,1,x\n1,a,2,0,1,y\n2,a,2,0,1,y\n");
     refuses(ctx, &good, DT_ERR_FORMAT, "rows 2 and 3 are of one series and have the same time");
     write_rows("row,subject,when,session,v,label\n0,a,1,0,1,x\n1,a,,0,1,y\n");
@@ -369,6 +406,35 @@ START_TEST(bad_series_are_refused)
 }
 END_TEST
 
+/* Opens the data, writes what a model's file keeps, and reads the table by it. */
+static dt_status open_both(dt_ctx *ctx, void *user)
+{
+    static char text[16384];
+    char path[TEST_PATH];
+    dt_dataset *d[4] = { NULL };
+    dt_model_data data = { .target = NULL };
+    text[0] = 0;
+    test_join(path, folder, "t.csv");
+    dt_status s = dt_data_open(ctx, user, &d[0], &d[1], &d[2]);
+    if (s == DT_OK) s = dt_model_data_text(d[0], add_text, text);
+    if (s == DT_OK) s = dt_model_data_parse(ctx, text, "text", &data);
+    if (s == DT_OK) s = dt_model_data_open(ctx, &data, path, NULL, &d[3]);
+    for (int i = 0; i < 4; i++) dt_dataset_free(d[i]);
+    dt_model_data_free(ctx, &data);
+    return s;
+}
+
+START_TEST(memory_may_run_out)
+{
+    table t = draw_table(_i);
+    t.length = 2, t.stride = 1, t.n = 60, t.named = t.typed = true, t.rule = DT_SERIES_MAJORITY;
+    dt_data_options o = write_table(&t);
+    o.split = (dt_split_options){ .test = 0.3 };
+    o.validation = 0.2;
+    test_every_allocation(open_both, &o);
+}
+END_TEST
+
 Suite *test_series_suite(void)
 {
     Suite *s = suite_create("series");
@@ -376,6 +442,7 @@ Suite *test_series_suite(void)
     tcase_add_loop_test(c, windows_are_those_of_a_search, 0, 300);
     tcase_add_loop_test(c, parts_share_no_row, 0, 30);
     tcase_add_test(c, bad_series_are_refused);
+    tcase_add_loop_test(c, memory_may_run_out, 1, 4);
     suite_add_tcase(s, c);
     return s;
 }

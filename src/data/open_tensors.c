@@ -591,6 +591,11 @@ static dt_status cut_series(const opening *all, dt_dataset **const out[3])
             return dt_fail(all->ctx, DT_ERR_CONFIG,
                            "data.series: rows of tables; data.train names no .csv");
         }
+        if ((*out[i])->arrays->target_each_recording) {
+            return dt_fail(all->ctx, DT_ERR_CONFIG,
+                           "data.series: every row has a target, and folders label whole files; "
+                           "expected {x: FILES}");
+        }
         dt_status status = dt__series_read(&s, t->part[i].v, t->part[i].files, *out[i], &r);
         if (status == DT_OK && i == 0) status = dt__series_measure(&s, &r, &all->o->window);
         if (status == DT_OK && i == 0) status = cut_training(all, &s, &r, out);

@@ -204,11 +204,12 @@ static dt_status make_room(cutting *c, dt__storage **codes)
     int64_t bytes, more;
     if (!dt__product(3, targets, &bytes) || !dt__product(3, kept, &more)) return DT_ERR_NOMEM;
     c->to->targets = dt__storage_create(c->s->ctx, (uint64_t)bytes);
-    if (c->s->keeps) *codes = dt__storage_create(c->s->ctx, (uint64_t)more);
+    const bool keeps = c->s->keeps && c->s->csv->keys.n > 0;
+    if (keeps) *codes = dt__storage_create(c->s->ctx, (uint64_t)more);
     const int64_t labels = dt__max_i64(1, c->from->outputs);
     c->count = dt__alloc_array(c->s->ctx, 2 * labels, sizeof *c->count);
     if (c->to->targets == NULL || c->count == NULL) return DT_ERR_NOMEM;
-    if (c->s->keeps && *codes == NULL) return DT_ERR_NOMEM;
+    if (keeps && *codes == NULL) return DT_ERR_NOMEM;
     c->seen = c->count + labels;
     c->target = c->to->targets->data;
     c->kept = *codes == NULL ? NULL : (*codes)->data;

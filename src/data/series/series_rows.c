@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define USUAL_GAP 3.003 /* steps: three are none, however they were rounded */
+
 dt_status dt__series_keys_of(dt__csv *c, const dt_series_options *o)
 {
     for (int i = 0; i < o->by.n; i++) {
@@ -205,7 +207,7 @@ dt_status dt__series_measure(dt__series *s, const dt__series_rows *r, const dt_w
     s->length = w->length;
     if (s->o->time != NULL) {
         DT__TRY(find_step(s, r, &s->step));
-        s->gap = s->o->gap > 0 ? s->o->gap : 3 * s->step;
+        s->gap = s->o->gap > 0 ? s->o->gap : USUAL_GAP * s->step;
     }
     if (w->seconds > 0) {
         const double rows = s->step > 0 ? floor(w->seconds / s->step + 0.5) : 0;

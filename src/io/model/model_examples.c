@@ -360,7 +360,7 @@ static dt_status open_series(const examples *e, dt__csv *csv, dt__csv_table *t, 
     dt__array_store *s = (*out)->arrays;
     dt__storage *codes = s->kept_codes;
     s->kept_codes = NULL;
-    dt__array_store_texts(s, &csv->keys, &csv->key_words, &codes);
+    if (codes != NULL) dt__array_store_texts(s, &csv->keys, &csv->key_words, &codes);
     return csv->types == NULL ? DT_OK : dt__csv_types_apply(csv->types, s);
 }
 
