@@ -125,7 +125,7 @@ START_TEST(moments_get_windows)
         write_moments(subjects, stretch, true);
         run(0, "an example is a window of", "new n.yaml --data t.csv --target does");
         run(0, "no errors", "config validate n.yaml");
-        if (i < 2)
+        if (i == 0)
             run(0, "test",
                 "train n.yaml train.epochs=1 '~qat' '~convert' run.dir=r "
                 "train.float_baseline=false train.schedule.warmup_steps=0");

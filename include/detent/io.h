@@ -182,8 +182,8 @@ DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset
  *     .png    an image of the model's size, in its channels
  *     .npy, .npz, .safetensors    FILE or FILE:NAME: one example, or [count, example]
  *     .wav    a recording [samples, channels], also those of one dimension less
- *     .csv    a row for each example, or windows of the rows of each series (data.series); `columns` says which are read, its targets are ignored. NULL,
- *             or without inputs: those of `data`, by the names in the first line, else all
+ *     .csv    rows, or windows of them (data.series); targets of `columns` are ignored. If it is
+ *             NULL, or without inputs: those of `data`, by the names in the first line, else all
  *     -       such a table, from standard input
  * Recordings and other signals longer than an example are cut into windows without overlap; a
  * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.

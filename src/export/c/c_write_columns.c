@@ -174,7 +174,7 @@ static const char window_tail[] =
     " * is beyond the range of its type: x means nothing then. */\n"
     "int @_row(const @_fields *fields, float *x);\n\n";
 
-/* What stands behind the fields: x is a row, or one of a window, which is standardized as a whole. */
+/* What is said behind the fields. Windows are standardized as wholes. */
 static void put_tail(const dt__c_about *a, dt__chars *to)
 {
     char text[sizeof window_tail + 160];

@@ -331,7 +331,8 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
     }
     const int rank = d->series.given ? 2 : 1;
     const int64_t row = d->input.n == rank ? d->input.v[rank - 1] : 0; /* numbers of a row */
-    if (good && d->series.given && (row < 1 || d->stride < 1 || (double)d->stride > DT__MOST_CONTEXT)) {
+    const bool strides = d->stride >= 1 && (double)d->stride <= DT__MOST_CONTEXT;
+    if (good && d->series.given && (row < 1 || !strides)) {
         return dt__json_fail(j, "windows of series must be [rows, numbers], with a stride");
     }
     if (good && d->n_columns > 0 && row != d->n_columns) {
