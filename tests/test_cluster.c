@@ -36,6 +36,12 @@
           ", columns: {inputs: [l1, l2, l3], target: [b1, b2]}}' "                                 \
           "'model={family: layers, input: [3], layers: [{linear: a, out: 2}]}'"
 
+#define SERIES(length, label)                                                                      \
+    TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, columns: "      \
+          "{inputs: [l1, l2, l3], target: kind}, window: {length: " length                         \
+          ", stride: 1}, series: {label: " label "}}' 'model={family: layers, input: [" length     \
+          ", 3], layers: [flatten, {linear: a, out: 3}]}'"
+
 static const struct {
     const char *name, *recipe;
     bool quick; /* also where not all cases are wanted */
@@ -220,6 +226,8 @@ static const struct {
       false },
     { "split by group", SPLIT("table.csv", "{by: group, column: kind, test: 0.2}", "0.3"), false },
     { "split by time", SPLIT("table.csv", "{by: time, column: v, test: 0.2}", "0.3"), false },
+    { "series by majority", SERIES("3", "majority"), false },
+    { "series of one label", SERIES("1", "pure"), false },
     { "several outputs",
       TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "
             "validation_order: time, inputs: "

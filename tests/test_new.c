@@ -89,6 +89,58 @@ START_TEST(tables_get_recipes_that_run)
 }
 END_TEST
 
+/* A row for each moment of subjects, one after the other, who do something for a while; `often`:
+ * each of them everything several times. */
+static void write_moments(int subjects, int stretch, bool often)
+{
+    const int rows = subjects * 12 * stretch;
+    FILE *f = file_of("t.csv");
+    fprintf(f, "%s,who,a,b,does\n", often ? "when" : "row_id");
+    for (int i = 0; i < rows; i++) {
+        const int kind = often ? i / stretch % 3 : i / (rows / 3 + 1);
+        if (often) fprintf(f, "2026-01-01T00:%02d:%02d.%02d", i / 3000, i / 50 % 60, i % 50 * 2);
+        else fprintf(f, "%d", i + 1);
+        fprintf(f, ",s%d,%d.5,%d.25,%s\n", i * subjects / rows, below(90), below(90),
+                kind == 0   ? "rest"
+                : kind == 1 ? "walk"
+                            : "run");
+    }
+    fclose(f);
+}
+
+static void expect_lines(const char *there, const char *absent)
+{
+    char *text;
+    test_shell(&text, "cat %s/n.yaml && rm %s/n.yaml", folder, folder);
+    ck_assert_msg(strstr(text, there) != NULL, "no '%s': %s", there, text);
+    ck_assert_msg(strstr(text, absent) == NULL, "'%s': %s", absent, text);
+    free(text);
+}
+
+START_TEST(moments_get_windows)
+{
+    test_folder(folder);
+    for (int64_t i = 0; i < 4; i++) {
+        const int subjects = i % 2 == 0 ? 5 + below(3) : 2 + below(2), stretch = 40 + below(100);
+        write_moments(subjects, stretch, true);
+        run(0, "an example is a window of", "new n.yaml --data t.csv --target does");
+        run(0, "no errors", "config validate n.yaml");
+        if (i == 0)
+            run(0, "test",
+                "train n.yaml train.epochs=1 '~qat' '~convert' run.dir=r "
+                "train.float_baseline=false train.schedule.warmup_steps=0");
+        expect_lines(subjects >= 5 ? "split: {by: group, column: 'who', test: 0.2}"
+                                   : "split: {by: time, test: 0.2}",
+                     "validation_order");
+        run(0, "each is a class", "new n.yaml --data t.csv --target does --rows");
+        expect_lines("validation_order", "series:");
+    }
+    write_moments(3, 50, false); /* sorted by the target, as examples are that were collected so */
+    run(0, "each is a class", "new n.yaml --data t.csv --target does");
+    expect_lines("validation_order", "series:");
+}
+END_TEST
+
 START_TEST(texts_get_a_context_that_fits)
 {
     test_folder(folder);
@@ -468,6 +520,7 @@ Suite *test_new_suite(void)
     TCase *cases = tcase_create("new");
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, tables_get_recipes_that_run);
+    tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, texts_get_a_context_that_fits);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, recordings_in_one_folder);

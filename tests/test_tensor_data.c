@@ -221,7 +221,7 @@ START_TEST(windows)
     dt_data_options o = tensors();
     o.train_tensors = files_of("w?.npy", "wy.npy");
     o.train_tensors.x.v[0] = "w[123].npy"; /* brackets are themselves */
-    o.window = (dt_window){ true, 3, 1 };
+    o.window = (dt_window){ true, 3, 1, 0 };
     opened d;
     TEST_FAILS(ctx, DT_ERR_IO, "w[123].npy", open_parts(ctx, &o, &d));
     o.train_tensors.x = (dt_strings){ 3, { "w1.npy", "w2*.npy", "w3.npy" } };
@@ -265,7 +265,7 @@ START_TEST(recordings_in_one_array)
     dt_ctx *ctx = sample_context(1);
     dt_data_options o = tensors();
     o.train_tensors = files_of("r.npy", "ry.npy");
-    o.window = (dt_window){ true, 2, 0 };
+    o.window = (dt_window){ true, 2, 0, 0 };
     opened d;
     TEST_OK(ctx, open_parts(ctx, &o, &d));
     const int64_t dims[] = { 2, 1 };
@@ -385,7 +385,7 @@ START_TEST(refused)
     o[8].train_tensors = o[9].train_tensors = o[10].train_tensors = files_of("t.csv", NULL);
     o[8].columns.target = (dt_strings){ 1, { "c" } };
     o[10].columns.target = (dt_strings){ 1, { "b" } };
-    o[10].window = (dt_window){ true, 1, 1 };
+    o[10].window = (dt_window){ true, 1, 1, 0 };
     o[11].train_tensors = (dt_tensor_files){ 0 };
     o[12].standard = (dt_standard){ true, { 3, { 0 } }, { 3, { 1, 1, 1 } }, DT_AXIS_AUTO };
     o[13].task = DT_DATA_DENOISING;
@@ -466,7 +466,7 @@ START_TEST(every_allocation)
     dt_data_options o = tensors();
     if (_i == 0) {
         o.train = (dt_strings){ 1, { "class?/*.wav" } };
-        o.window = (dt_window){ true, 2, 1 };
+        o.window = (dt_window){ true, 2, 1, 0 };
     } else {
         o.train_tensors = files_of("e.csv", NULL);
         o.columns.target = (dt_strings){ 1, { "b" } };

@@ -47,7 +47,7 @@ START_TEST(features_of_recordings)
     write_file("y.npy", npy_file(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }",
                                  labels, FILES));
     o.train_tensors = (dt_tensor_files){ true, { 1, { "?.wav" } }, "y.npy" };
-    o.window = (dt_window){ true, LENGTH, LENGTH };
+    o.window = (dt_window){ true, LENGTH, LENGTH, 0 };
     o.validation = 0.25;
     o.validation_order = DT_DATA_ORDER_TIME;
     o.split.by = DT_SPLIT_FILE;

@@ -551,9 +551,28 @@ typedef struct dt_tensor_files {
 /* How signals [time, channels] are cut into examples. */
 typedef struct dt_window {
     bool given;
-    int64_t length; /* time steps of an example */
+    int64_t length; /* time steps of an example; 0: by */
     int64_t stride; /* from the beginning of one to the next; 0: length */
+    double seconds; /* of an example, where a column has the times of rows */
 } dt_window;
+
+/* The label of a window of rows that have a label each. */
+typedef enum dt_series_label {
+    DT_SERIES_LAST,     /* that of its last row */
+    DT_SERIES_MAJORITY, /* the most frequent one; of several the one that occurs last */
+    DT_SERIES_PURE      /* windows whose rows have one label are examples, others are not */
+} dt_series_label;
+
+/* A table in long form: a row is a moment of a series. Windows of `dt_window` are examples; they
+ * never cross two series. */
+typedef struct dt_series_options {
+    bool given;
+    dt_strings by;      /* columns whose values tell series apart; none: a file is a series */
+    const char *time;   /* a column that orders the rows of a series; NULL: the order of the file */
+    const char *format; /* of its times, as strptime's; NULL: numbers, or the forms of ISO 8601 */
+    double gap; /* the longest step of time inside a window; 0: three times the median step */
+    int label;  /* dt_series_label */
+} dt_series_options;
 
 /* DT_AXIS_AUTO: the last dimension of examples of rank 1 and 2, else the first. */
 typedef enum dt_axis { DT_AXIS_AUTO, DT_AXIS_FIRST, DT_AXIS_LAST } dt_axis;
@@ -666,6 +685,7 @@ typedef struct dt_data_options {
     int64_t n_outputs;
     dt_csv_options columns; /* of CSV files */
     dt_window window;
+    dt_series_options series;
     bool standardize; /* as an empty `standard` that is given */
     dt_standard standard;
     dt_split_options split;

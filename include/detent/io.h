@@ -171,6 +171,8 @@ typedef struct dt_model_data {
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */
     int64_t rate;                 /* samples per second of its recordings; 0: not known */
     dt_features_options features; /* that were computed of signals; kind none: none */
+    dt_series_options series;     /* examples were windows of rows of a table, input.v[0] long, */
+    int64_t stride;               /* whose first rows were so far apart */
     void *memory;                 /* owned by dt_model_data_parse */
 } dt_model_data;
 
@@ -189,8 +191,8 @@ DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset
  *     .png    an image of the model's size, in its channels
  *     .npy, .npz, .safetensors    FILE or FILE:NAME: one example, or [count, example]
  *     .wav    a recording [samples, channels], also those of one dimension less
- *     .csv    a row for each example; `columns` says which are read, its targets are ignored. NULL,
- *             or without inputs: those of `data`, by the names in the first line, else all
+ *     .csv    rows, or windows of them (data.series); targets of `columns` are ignored. If it is
+ *             NULL, or without inputs: those of `data`, by the names in the first line, else all
  *     -       such a table, from standard input
  * Recordings and other signals longer than an example are cut into windows without overlap; a
  * shorter one is filled up with zeros. Then features are computed, and a loader standardizes.

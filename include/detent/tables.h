@@ -18,6 +18,10 @@ typedef struct dt_column_look {
     int type;          /* dt_column_type of all that are there: number, boolean, time or category */
     bool is_integer;   /* numbers without fractions */
     bool rises;        /* numbers and times that never fall */
+    int64_t falls;     /* how often they do */
+    int64_t blocks;    /* of equal texts, one behind the other */
+    double
+        step; /* of numbers and times: the median of the first steps upwards; 0: there are none */
     double least, most; /* of numbers, and of times in seconds since 1970 */
     const char *format; /* of times; NULL: ISO 8601 */
     bool is_unsure;     /* another format reads all of them too: 01/02/2024 */

@@ -6,8 +6,6 @@
  *     left out    columns without a value or with one alone, and words that hardly repeat */
 #include "cli/new_data.h"
 
-#include <detent/tables.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +151,7 @@ static const char *find_unknown(const char *list, const dt_table_look *look)
 
 static bool is_input(const new_data *d, const dt_column_look *c)
 {
-    return !new_columns_has(d->target, c->name) &&
+    return !new_columns_has(d->target, c->name) && !new_columns_has(d->moments, c->name) &&
            (d->inputs == NULL || new_columns_has(d->inputs, c->name));
 }
 
@@ -197,6 +195,7 @@ dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c)
         s = dt_table_look_at(ctx, d->path, &options, &look);
     }
     if (s != DT_OK) return s;
+    new_series_find(&look, d);
     decision *all = calloc((size_t)look.n, sizeof *all);
     if (all != NULL) decide_all(d, &look, all, c);
     if (all == NULL || c->table.failed) s = DT_ERR_NOMEM;

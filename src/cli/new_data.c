@@ -218,6 +218,13 @@ static void add_files(const new_data *d, cli_text *out)
         new_data_quote(out, d->test, strlen(d->test));
         cli_text_add(out, "]}\n");
     }
+    cli_text_add(out, "%s", d->series.text);
+    if (d->series.used > 0 && strcmp(d->task, "classification") == 0) {
+        cli_text_add(out, ", label: majority}\n");
+    } else if (d->series.used > 0) {
+        cli_text_add(out, "}\n");
+    }
+    cli_text_add(out, "%s", d->split.text);
     if (d->channels_last) {
         cli_text_add(out,
                      "  layout: nhwc                 # [height, width, channels] in the file\n");

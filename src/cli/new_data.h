@@ -6,6 +6,8 @@
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
+#include <detent/tables.h>
+
 typedef struct new_data {
     const char *path;   /* a folder, a file, or the name of drawn data */
     const char *task;   /* as `data.task`, or "language" */
@@ -18,6 +20,9 @@ typedef struct new_data {
     bool no_header;     /* of a table: its first row is data */
     const char *inputs, *test; /* columns "a,b" that are inputs; a file of test data; or NULL */
     const char *types;         /* lines of data.columns.types; NULL: none */
+    bool rows;                 /* a row is an example, whatever the table looks like */
+    cli_text series, split;    /* lines of `data` for windows of rows; empty: rows are examples */
+    char moments[256];         /* columns "a,b" that tell series apart, then the one of times */
     const char *exclude; /* columns of a table that are no inputs, as a list of YAML; NULL: none */
     bool channels_last;  /* arrays [count, height, width, channels] */
     bool columns;        /* a table or arrays, which need `target` */
@@ -54,6 +59,10 @@ typedef struct new_columns {
     cli_table table;     /* the same for people; the caller frees it */
     bool in_time;        /* a column has times that never fall */
 } new_columns;
+
+/* Whether a table has a row for each moment of series: then sets series, split, moments and a
+ * sentence about them (new_series.c). */
+void new_series_find(const dt_table_look *look, new_data *d);
 
 /* Decides from the texts of all rows. Errors of dt_table_look_at. */
 dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c);

@@ -165,7 +165,7 @@ static dt_status measure_file(dt_ctx *ctx, measured *m, int64_t i)
     dt_dataset *train, *validation, *test;
     o.format = DT_DATA_TENSORS;
     o.train = (dt_strings){ 1, { m->found.gl_pathv[i] } };
-    o.window = (dt_window){ true, 1, 1 };
+    o.window = (dt_window){ true, 1, 1, 0 };
     const dt_status status = dt_data_open(ctx, &o, &train, &validation, &test);
     if (status != DT_OK) return status;
     m->length[i] = dt_dataset_count(train);

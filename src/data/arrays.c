@@ -2,6 +2,7 @@
  * of rows in memory or in a mapped file, which are converted when a batch is made. */
 #include "data/arrays.h"
 
+#include "core/block_list.h"
 #include "data/tables/merging.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ static void drop_source(dt_ctx *ctx, dt__array_source *source)
 {
     if (source->map != NULL) munmap(source->map, source->map_bytes);
     dt__storage_release(source->storage);
+    dt__storage_release(source->begins);
     dt__release(ctx, source->name);
 }
 
@@ -51,6 +53,7 @@ void dt__array_store_release(dt__array_store *s)
     drop_names(s->ctx, s->column_name, s->n_columns);
     dt_columns_free(s->ctx, &s->fields);
     drop_texts(s);
+    dt__block_list_free(s->ctx, &s->series_memory);
     dt__release(s->ctx, s->source);
     dt__release(s->ctx, s->recording);
     dt__storage_release(s->targets);
@@ -434,6 +437,25 @@ dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c)
 {
     dt_columns_free(s->ctx, &s->fields);
     return dt__columns_copy(s->ctx, c, &s->fields);
+}
+
+static dt_status copy_text(dt__array_store *s, const char **text)
+{
+    if (*text == NULL) return DT_OK;
+    char *copy = dt__block_list_add(s->ctx, &s->series_memory, strlen(*text) + 1);
+    if (copy == NULL) return DT_ERR_NOMEM;
+    strcpy(copy, *text);
+    *text = copy;
+    return DT_OK;
+}
+
+dt_status dt__array_store_series(dt__array_store *s, const dt_series_options *o)
+{
+    s->series = *o;
+    DT__TRY(copy_text(s, &s->series.time));
+    DT__TRY(copy_text(s, &s->series.format));
+    for (int i = 0; i < o->by.n; i++) DT__TRY(copy_text(s, &s->series.by.v[i]));
+    return DT_OK;
 }
 
 void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,

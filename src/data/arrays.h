@@ -22,6 +22,8 @@ typedef struct dt__array_source {
     dt__storage *storage;
     void *map;
     size_t map_bytes;
+    dt__storage
+        *begins; /* u8 [rows]: whether a run of a series begins; NULL: these are no series */
 } dt__array_source;
 
 /* Rows in one piece, from which examples are cut: an array whose rows are examples, or a signal
@@ -61,8 +63,10 @@ typedef struct dt__array_store {
     dt__words kept, *kept_words; /* columns whose texts are kept; [kept.n] the texts of each */
     dt__storage *kept_codes;     /* i32 [rows, kept.n]: numbers of texts */
     bool is_table;               /* of a file .csv */
-    int64_t rate;                /* dt_dataset_rate */
-    bool from_sounds;            /* on the scale of dt__sound_form */
+    dt_series_options series;    /* of windows of rows, with the gap that was found */
+    void *series_memory;
+    int64_t rate;                 /* dt_dataset_rate */
+    bool from_sounds;             /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */
 } dt__array_store;
 
@@ -97,6 +101,9 @@ dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c);
  * [rows, names->n]. */
 void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,
                            dt__storage **codes);
+
+/* Copies the settings of series. NOMEM. */
+dt_status dt__array_store_series(dt__array_store *s, const dt_series_options *o);
 
 /* The columns of a dataset's table; NULL: none. */
 const dt_columns *dt__array_fields(const dt_dataset *d);

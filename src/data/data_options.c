@@ -234,10 +234,13 @@ static const dt_key output_keys[] = {
 #define AT(field) .offset = offsetof(dt_window, field)
 
 static const dt_key window_keys[] = {
-    { "length", DT_KEY_INT, AT(length), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "!",
-      .text = "time steps of an example; shorter recordings are filled up with zeros" },
+    { "length", DT_KEY_INT, AT(length), .most = DT__MOST_CONTEXT, .fallback = "0",
+      .text = "time steps of an example; shorter recordings are filled up with zeros; 0: by "
+              "`seconds`" },
     { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
       .text = "time steps from the beginning of an example to that of the next; 0: its length" },
+    { "seconds", DT_KEY_REAL, AT(seconds), .most = 1e9, .fallback = "0",
+      .text = "of data.series with a time: length of an example, in place of `length`" },
     { 0 },
 };
 
@@ -354,6 +357,9 @@ const dt_key dt_data_keys[] = {
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
+    { "series", DT_KEY_MAP, AT(series), .keys = dt__series_keys,
+      .given = offsetof(dt_data_options, series.given),
+      .text = "tensors: a .csv has a row for each moment; windows of rows are examples" },
     { "standardize", DT_KEY_BOOL, AT(standardize), .fallback = "false",
       .text = "arrays: numbers v become (v - mean) / deviation, channel by channel, measured on "
               "the training examples" },

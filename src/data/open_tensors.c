@@ -8,6 +8,7 @@
 #include "data/data_options.h"
 #include "data/index_column.h"
 #include "data/label_file.h"
+#include "data/series/series.h"
 #include "data/tables/csv_types.h"
 #include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
@@ -57,10 +58,16 @@ bool dt__is_csv(const char *name)
     return dt__ends_in(name, ".csv") || dt__ends_in(name, ".csv.gz");
 }
 
+/* Whether windows of files are examples. Windows of series are cut later, from rows. */
+static bool has_windows(const part *p)
+{
+    return p->all->o->window.given && !p->all->o->series.given;
+}
+
 /* Whether rows are time steps of a recording, instead of examples. */
 static bool has_recordings(const part *p)
 {
-    return p->by_folder || p->all->o->window.given || p->store->rate > 0;
+    return p->by_folder || has_windows(p) || p->store->rate > 0;
 }
 
 static dt_status bad_piece(const part *p, const piece *x, const char *wanted)
@@ -85,7 +92,7 @@ static dt_status take_shape(part *p, const piece *x)
     s->rate = x->rate;
     s->from_sounds = x->rate > 0;
     if (x->rank < 1) return bad_piece(p, x, "expected at least one dimension");
-    if (w->given) {
+    if (has_windows(p)) {
         if (x->rank > 3) return bad_piece(p, x, "expected [time], [time, channels] or several");
         s->rank = 2;
         s->dims[0] = s->length = w->length;
@@ -116,7 +123,7 @@ static dt_status take_shape(part *p, const piece *x)
 static dt_status check_piece(const part *p, const piece *x)
 {
     const dt__array_store *s = p->store;
-    const bool windows = p->all->o->window.given;
+    const bool windows = has_windows(p);
     int64_t row = 1;
     for (int i = windows && x->rank > 1 ? x->rank - 1 : 1; i < x->rank; i++) row *= x->dims[i];
     const bool sounds = x->rate > 0; /* dt__sound_form: of one scale, whatever their dtype is */
@@ -139,7 +146,7 @@ static dt_status add_piece(part *p, const piece *x)
     dt__array_store *s = p->store;
     if (s->rank == 0) DT__TRY(take_shape(p, x));
     DT__TRY(check_piece(p, x));
-    const bool several = p->all->o->window.given && x->rank == 3;
+    const bool several = has_windows(p) && x->rank == 3;
     const int64_t n = several ? x->dims[0] : 1, rows = x->dims[several ? 1 : 0];
     const int64_t bytes = rows * s->row * dt__array_dtype_of(x->dtype)->bytes;
     for (int64_t i = 0; i < n; i++) {
@@ -504,16 +511,26 @@ static dt_status keys_of_names(const opening *all, const dt__array_store *s, dt_
     return DT_OK;
 }
 
+static bool holds_back(const dt_data_options *o)
+{
+    return o->validation > 0 || o->split.test > 0 || o->split.folds > 0;
+}
+
+static dt_status check_tests(const opening *all, dt_dataset **const out[3])
+{
+    const dt_data_options *o = all->o;
+    if (*out[2] == NULL || (o->split.test == 0 && o->split.folds == 0)) return DT_OK;
+    return dt_fail(all->ctx, DT_ERR_CONFIG,
+                   "data.split takes test data from data.train, but data.test names files");
+}
+
 static dt_status hold_back(const opening *all, dt_dataset **const out[3])
 {
     const dt_data_options *o = all->o;
     dt__split_keys keys = { .n = 0 };
     dt__words words = { .n = 0 };
     dt_status status = DT_OK;
-    if (*out[2] != NULL && (o->split.test > 0 || o->split.folds > 0)) {
-        return dt_fail(all->ctx, DT_ERR_CONFIG,
-                       "data.split takes test data from data.train, but data.test names files");
-    }
+    DT__TRY(check_tests(all, out));
     if (o->split.column != NULL) {
         status = keys_of_tables(all, &keys);
     } else if (o->split.by == DT_SPLIT_GROUP && o->file_names != NULL &&
@@ -524,6 +541,69 @@ static dt_status hold_back(const opening *all, dt_dataset **const out[3])
     dt__release(all->ctx, keys.code);
     dt__words_free(all->ctx, &words);
     return status;
+}
+
+/* ---- windows of series ------------------------------------------------------------------- */
+
+/* Windows of the training rows, in parts. */
+static dt_status cut_training(const opening *all, const dt__series *s, const dt__series_rows *r,
+                              dt_dataset **const out[3])
+{
+    const dt_data_options *o = all->o;
+    dt__split_keys keys = { .n = 0 };
+    dt__held_back held = { .n = 0 };
+    int64_t count[3];
+    dt_status status = check_tests(all, out);
+    if (status == DT_OK && o->split.column != NULL) status = keys_of_tables(all, &keys);
+    if (status == DT_OK && holds_back(o)) {
+        status = dt__series_hold_back(o, r, &keys, *out[0], &held);
+    }
+    if (status == DT_OK) status = dt__series_cut(s, r, held.part, out[0], count);
+    static const char *const names[] = { "data.train", "data.validation", "data.split.test" };
+    const bool wanted[] = { true, o->validation > 0, o->split.test > 0 || o->split.folds > 0 };
+    for (int i = 2; i >= 0 && status == DT_OK; i--) {
+        if (wanted[i] && count[i] == 0) {
+            status = dt_fail(all->ctx, DT_ERR_CONFIG,
+                             "%s: no window of %lld rows is in this share of the rows", names[i],
+                             (long long)s->length);
+        } else if (wanted[i] && i > 0) {
+            status = dt_dataset_split(*out[0], count[i], out[i]);
+        }
+    }
+    dt__release(all->ctx, keys.code);
+    dt__held_back_free(all->ctx, &held);
+    return status;
+}
+
+/* All parts have windows as long as those of the training rows. */
+static dt_status cut_series(const opening *all, dt_dataset **const out[3])
+{
+    const dt__tables *t = all->tables;
+    dt__series s = { .ctx = all->ctx,
+                     .o = &all->o->series,
+                     .csv = all->csv,
+                     .axis = axis_of(all->o->standard.axis, 2) };
+    for (int i = 0; i < 3; i++) {
+        dt__series_rows r = { .n = 0 };
+        int64_t count[3];
+        if (t->part[i].v == NULL) {
+            if (i > 0) continue;
+            return dt_fail(all->ctx, DT_ERR_CONFIG,
+                           "data.series: rows of tables; data.train names no .csv");
+        }
+        if ((*out[i])->arrays->target_each_recording) {
+            return dt_fail(all->ctx, DT_ERR_CONFIG,
+                           "data.series: every row has a target, and folders label whole files; "
+                           "expected {x: FILES}");
+        }
+        dt_status status = dt__series_read(&s, t->part[i].v, t->part[i].files, *out[i], &r);
+        if (status == DT_OK && i == 0) status = dt__series_measure(&s, &r, &all->o->window);
+        if (status == DT_OK && i == 0) status = cut_training(all, &s, &r, out);
+        else if (status == DT_OK) status = dt__series_cut(&s, &r, NULL, out[i], count);
+        dt__series_rows_free(all->ctx, &r);
+        DT__TRY(status);
+    }
+    return DT_OK;
 }
 
 /* ---- all parts ---------------------------------------------------------------------------- */
@@ -565,7 +645,8 @@ static dt_status open_parts(opening *all, dt_dataset **const out[3])
         else if (i == 0) return dt_fail(all->ctx, DT_ERR_CONFIG, "data.train names no files");
         all->train = *out[0];
     }
-    if (o->validation > 0 || o->split.test > 0 || o->split.folds > 0) DT__TRY(hold_back(all, out));
+    if (o->series.given) DT__TRY(cut_series(all, out));
+    else if (holds_back(o)) DT__TRY(hold_back(all, out));
     DT__TRY(encode_types(all, out));
     return dt__arrays_finish(o, out);
 }
@@ -604,6 +685,9 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
         if (dt__words_add(all.ctx, &all.csv->keys, column, strlen(column)) < 0) {
             status = DT_ERR_NOMEM;
         }
+    }
+    if (status == DT_OK && o->series.given) {
+        status = dt__series_keys_of(all.csv, &o->series);
     }
     if (status == DT_OK) status = open_parts(&all, out);
     dt__words_free(all.ctx, &all.folders);

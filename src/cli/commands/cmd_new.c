@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST }; /* options, as in main.c */
+enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST, ROWS }; /* options, as in main.c */
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */
@@ -271,9 +271,9 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
 static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
     const bool is_table = new_data_is_table(d);
-    static const int own[] = { INPUTS, IGNORE, TEST };
-    static const char *const names[] = { "--inputs", "--ignore", "--test" };
-    for (int i = 0; i < 3 && !is_table; i++) {
+    static const int own[] = { INPUTS, IGNORE, TEST, ROWS };
+    static const char *const names[] = { "--inputs", "--ignore", "--test", "--rows" };
+    for (int i = 0; i < 4 && !is_table; i++) {
         if (args->option[own[i]] == NULL) continue;
         return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file", names[i], d->path,
                         d->kind);
@@ -281,6 +281,7 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     if (!is_table) return CLI_DONE;
     d->inputs = args->option[INPUTS];
     d->test = args->option[TEST];
+    d->rows = args->option[ROWS] != NULL;
     new_columns *c = &t->columns;
     c->ignore = args->option[IGNORE];
     const dt_status s = new_columns_decide(ctx, d, c);
@@ -296,6 +297,7 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     }
     if (c->types.used > 0) d->types = c->types.text;
     if (c->in_time) d->order = "time";
+    if (d->series.used > 0) d->order = NULL;
     return CLI_DONE;
 }
 

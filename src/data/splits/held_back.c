@@ -404,6 +404,13 @@ static dt_status is_chosen(const dt_dataset *d, const dt_data_options *o,
                    may_order ? "validation_order" : "split");
 }
 
+dt_status dt__hold_back_rows(const dt_data_options *o, const dt__split_keys *keys,
+                             const dt_dataset *d, dt__held_back *held)
+{
+    DT__TRY(check_keys(d, o, keys));
+    return choose_held(d, false, o, keys, held);
+}
+
 static dt_status split_off(dt_dataset *d, const char *key, double share, int64_t count,
                            dt_dataset **out)
 {

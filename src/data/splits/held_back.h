@@ -23,6 +23,9 @@ typedef struct dt__split_keys {
  * chosen stays in `held`; where it is there already, it is used again. Errors: CONFIG, NOMEM. */
 dt_status dt__hold_back(const dt_data_options *o, const dt__split_keys *keys, dt__held_back *held,
                         dt_dataset **const out[3]);
+/* Chooses among the rows of a dataset in the same way, and moves nothing. */
+dt_status dt__hold_back_rows(const dt_data_options *o, const dt__split_keys *keys,
+                             const dt_dataset *d, dt__held_back *held);
 void dt__held_back_free(dt_ctx *ctx, dt__held_back *held);
 
 /* time[i] becomes the place of word i in the order of time, [words->n]: numbers, or texts of one

@@ -289,13 +289,24 @@ static void say_numbers(const dt__csv_reader *r, const dt__csv *c)
             steps ? "data" : "the data that it seems to be");
 }
 
+static dt_status no_key(const dt__csv_reader *r, const dt__csv *c, const char *name)
+{
+    char all[DT__CSV_LIST], shown[DT__SHOWN];
+    return dt_fail(r->ctx, DT_ERR_CONFIG,
+                   "'%s': '%s' is not a column, but %s; its columns are %s%s", r->path,
+                   dt__shown(name, shown),
+                   c->names_given ? "the model's rows are told apart or ordered by it (data.series)"
+                                  : "data.split or data.series names it",
+                   list_names(r->name, r->n, all), dt__csv_advice(r));
+}
+
 /* Keys must be there; each has words of its own. */
 static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
 {
     for (int64_t i = 0; i < c->keys.n; i++) {
         int64_t k = 0;
         while (k < r->n && strcmp(r->name[k], c->keys.word[i]) != 0) k++;
-        if (k == r->n) return no_column(r, "split", c->keys.word[i]);
+        if (k == r->n) return no_key(r, c, c->keys.word[i]);
     }
     if (c->keys.n == 0) return DT_OK;
     c->key_words = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_words);

@@ -13,7 +13,8 @@
 typedef struct encoding {
     dt__csv_types *t;
     const char *path;
-    const double *raw; /* [rows, columns] */
+    const double *raw;     /* [rows, columns] */
+    const uint8_t *begins; /* [rows]: what is above belongs to another series; NULL: nothing does */
     int64_t rows, width;
     void *blocks;
     double **code;     /* [columns]: of a category, codes of its words */
@@ -85,6 +86,9 @@ static dt_status encode_rows(encoding *e, float *x)
     dt_ctx *ctx = e->t->ctx;
     for (int64_t i = 0; i < e->rows; i++) {
         const double *raw = e->raw + i * e->t->columns.n;
+        for (int64_t k = 0; k < e->t->columns.n && e->begins != NULL && e->begins[i]; k++) {
+            e->last[k] = (double)NAN;
+        }
         take_row(e, raw);
         const dt_status s = dt_columns_encode(ctx, &e->t->columns, e->row, x + i * e->width);
         if (s == DT_ERR_FORMAT) {
@@ -134,10 +138,11 @@ static dt_status check_merged(encoding *e)
     return s;
 }
 
-dt_status dt__csv_types_encode(dt__csv_types *t, const char *path, const double *raw, int64_t rows,
+dt_status dt__csv_types_encode(dt__csv_types *t, const dt__array_source *from, int64_t rows,
                                dt__storage **out)
 {
-    encoding e = { .t = t, .path = path, .raw = raw, .rows = rows };
+    encoding e = { .t = t, .path = from->name, .raw = from->storage->data, .rows = rows };
+    e.begins = from->begins == NULL ? NULL : from->begins->data;
     e.width = dt_columns_width(&t->columns);
     const int64_t sizes[] = { rows, e.width, (int64_t)sizeof(float) };
     int64_t bytes = 0;
@@ -165,7 +170,7 @@ static dt_status encode_source(dt__csv_types *t, dt__array_store *s, int64_t sou
         if (in->source == source) rows = dt__max_i64(rows, in->first + in->rows);
     }
     dt__storage *x;
-    DT__TRY(dt__csv_types_encode(t, from->name, from->storage->data, rows, &x));
+    DT__TRY(dt__csv_types_encode(t, from, rows, &x));
     dt__storage_release(from->storage);
     from->storage = x;
     for (int64_t r = 0; r < s->n_recordings; r++) {

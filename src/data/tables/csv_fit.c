@@ -45,7 +45,8 @@ static void gather(fitting *f, int64_t k)
         const int64_t rows = rows_of(f->train, r, &from);
         const double *raw = (const double *)(const void *)s->recording[r].data + from * s->row + k;
         for (int64_t i = 0; i < rows; i++) {
-            if (!isnan(raw[i * s->row])) f->v[f->n++] = raw[i * s->row];
+            const bool between = i % s->stride >= s->length; /* two windows */
+            if (!between && !isnan(raw[i * s->row])) f->v[f->n++] = raw[i * s->row];
         }
     }
 }

@@ -46,7 +46,7 @@ dt_status dt__csv_types_fit(dt__csv_types *t, const dt_dataset *train);
 
 /* f32 [rows, dt_columns_width] of the raw values of a file. FORMAT, naming file, row and column;
  * NOMEM. */
-dt_status dt__csv_types_encode(dt__csv_types *t, const char *path, const double *raw, int64_t rows,
+dt_status dt__csv_types_encode(dt__csv_types *t, const dt__array_source *from, int64_t rows,
                                dt__storage **out);
 /* The same for all files of a store, whose examples become those numbers. */
 dt_status dt__csv_types_apply(dt__csv_types *t, dt__array_store *s);

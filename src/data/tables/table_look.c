@@ -7,6 +7,7 @@
 #include <detent/tables.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const forms[] = {
@@ -15,7 +16,7 @@ static const char *const forms[] = {
     "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",    "%Y/%m/%d",
     "%b %d %Y", "%d %b %Y",       "%Y/%m/%d %H:%M",    "%Y/%m/%d %H:%M:%S"
 };
-enum { FORMS = sizeof forms / sizeof forms[0] };
+enum { FORMS = sizeof forms / sizeof forms[0], STEPS = 63 };
 
 typedef struct looking {
     dt_column_look *out;
@@ -25,7 +26,10 @@ typedef struct looking {
     double before[FORMS]; /* the last time in each form, */
     double least[FORMS], most[FORMS];
     double number; /* and the last number */
-    bool fell[FORMS], number_fell;
+    int64_t fell[FORMS], number_fell;
+    double step[STEPS]; /* upwards, of numbers or of times in the first form */
+    int steps;
+    int64_t word; /* the last text; -1: none */
 } looking;
 
 static bool parses(dt_ctx *ctx, int type, const char *form, const dt__csv_field *f, double *out)
@@ -37,6 +41,11 @@ static bool parses(dt_ctx *ctx, int type, const char *form, const dt__csv_field 
     return s == DT_OK && !isnan(*out);
 }
 
+static void take_step(looking *k, double step)
+{
+    if (step > 0 && k->steps < STEPS) k->step[k->steps++] = step;
+}
+
 static void take_number(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
 {
     double v;
@@ -44,7 +53,8 @@ static void take_number(const dt__csv_reader *r, looking *k, const dt__csv_field
     k->numbers = dt__csv_is_number(r, f, &v);
     if (!k->numbers) return;
     const bool first = k->words.n == 0;
-    k->number_fell = k->number_fell || (!first && v < k->number);
+    k->number_fell += !first && v < k->number;
+    if (!first) take_step(k, v - k->number);
     k->out->is_integer = k->out->is_integer && v == floor(v);
     k->out->least = first ? v : fmin(v, k->out->least);
     k->out->most = first ? v : fmax(v, k->out->most);
@@ -58,9 +68,13 @@ static void take_time(dt_ctx *ctx, looking *k, const dt__csv_field *f)
         if ((k->times >> i & 1) == 0) continue;
         if (!parses(ctx, DT_COLUMN_TIME, forms[i], f, &v)) {
             k->times &= ~(1U << i);
+            k->steps = 0;
             continue;
         }
-        k->fell[i] = k->fell[i] || v < k->before[i];
+        k->fell[i] += v < k->before[i];
+        if ((k->times & ((1U << i) - 1)) == 0 && isfinite(k->before[i])) {
+            take_step(k, v - k->before[i]);
+        }
         k->least[i] = fmin(v, k->least[i]);
         k->most[i] = fmax(v, k->most[i]);
         k->before[i] = v;
@@ -75,8 +89,11 @@ static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *
     if (k->words.n == 0 && k->numbers) k->times = 0;
     if (k->times != 0) take_time(r->ctx, k, f);
     k->booleans = k->booleans && parses(r->ctx, DT_COLUMN_BOOLEAN, NULL, f, &v);
-    if (!counts) return DT_OK;
-    return dt__words_add(r->ctx, &k->words, f->text, f->n) < 0 ? DT_ERR_NOMEM : DT_OK;
+    const int64_t word = counts ? dt__words_add(r->ctx, &k->words, f->text, f->n)
+                                : dt__words_find(&k->words, f->text, f->n);
+    k->out->blocks += word != k->word || word < 0;
+    k->word = word;
+    return counts && word < 0 ? DT_ERR_NOMEM : DT_OK;
 }
 
 static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
@@ -107,6 +124,12 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
     return DT_OK;
 }
 
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* Which type all texts have. */
 static void decide(looking *k)
 {
@@ -120,11 +143,16 @@ static void decide(looking *k)
     else if (form < FORMS) out->type = DT_COLUMN_TIME;
     else out->type = DT_COLUMN_CATEGORY;
     out->is_integer = out->is_integer && k->numbers;
-    out->rises = k->numbers && !k->number_fell;
+    out->rises = k->numbers && k->number_fell == 0;
+    out->falls = k->number_fell;
+    if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, by_size);
+    if (k->numbers || out->type == DT_COLUMN_TIME)
+        out->step = k->steps == 0 ? 0 : k->step[k->steps / 2];
     if (out->type != DT_COLUMN_TIME) return;
     out->format = forms[form];
     out->is_unsure = (k->times & ~(1U << form)) != 0;
-    out->rises = !k->fell[form];
+    out->rises = k->fell[form] == 0;
+    out->falls = k->fell[form];
     out->least = k->least[form];
     out->most = k->most[form];
 }
@@ -143,8 +171,8 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
         if (name == NULL) s = DT_ERR_NOMEM;
         else strcpy(name, r->name[i]);
         columns[i] = (dt_column_look){ .name = name, .is_integer = true };
-        all[i] =
-            (looking){ &columns[i], .numbers = true, .booleans = true, .times = (1U << FORMS) - 1 };
+        all[i] = (looking){ &columns[i], .numbers = true, .booleans = true,
+                            .times = (1U << FORMS) - 1, .word = -1 };
         for (int k = 0; k < FORMS; k++) {
             all[i].before[k] = all[i].most[k] = -INFINITY;
             all[i].least[k] = INFINITY;

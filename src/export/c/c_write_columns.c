@@ -165,6 +165,30 @@ static const char struct_tail[] = "} @_fields;\n\n"
                                   " * of its type: x means nothing then. */\n"
                                   "int @_row(const @_fields *fields, float *x);\n\n";
 
+static const char window_tail[] =
+    "} @_fields;\n\n"
+    "/* Turns the fields of the k-th row of a window into its numbers, which are those of x of\n"
+    " * @_run, or of @_quantize where that is there, from k * %lld on.%s\n"
+    " * Returns 0; or the number of the first field, from 1, that is missing and must be there, "
+    "or\n"
+    " * is beyond the range of its type: x means nothing then. */\n"
+    "int @_row(const @_fields *fields, float *x);\n\n";
+
+/* What is said behind the fields. Windows are standardized as wholes. */
+static void put_tail(const dt__c_about *a, dt__chars *to)
+{
+    char text[sizeof window_tail + 160];
+    if (!a->row->series.given) {
+        dt__c_put_named(a, to, struct_tail);
+        return;
+    }
+    snprintf(text, sizeof text, window_tail, (long long)dt_columns_width(a->table),
+             a->row->channels > 0 ? " @_standardize(x, x) is\n * called once for all rows of a "
+                                    "window."
+                                  : "");
+    dt__c_put_named(a, to, text);
+}
+
 void dt__c_put_columns_header(const dt__c_about *a, dt__chars *to)
 {
     char comment[DT__C_COMMENT];
@@ -178,7 +202,7 @@ void dt__c_put_columns_header(const dt__c_about *a, dt__chars *to)
                      a->field[i], dt__c_comment(c->name, comment), meanings[c->type],
                      c->missing == DT_MISSING_REFUSED ? ", never missing" : "");
     }
-    dt__c_put_named(a, to, struct_tail);
+    put_tail(a, to);
 }
 
 /* ---- the source ------------------------------------------------------------------------------ */
@@ -338,6 +362,8 @@ void dt__c_put_columns_source(const dt__c_about *a, dt__chars *to)
         if (c->indicator) dt__put_text(to, "        *to++ = gone ? 1.0f : 0.0f;\n");
         dt__put_text(to, "    }\n");
     }
-    if (a->row->channels > 0) dt__c_put_named(a, to, "    @_standardize(x, x);\n");
+    if (a->row->channels > 0 && !a->row->series.given) {
+        dt__c_put_named(a, to, "    @_standardize(x, x);\n");
+    }
     dt__put_text(to, "    return 0;\n}\n");
 }

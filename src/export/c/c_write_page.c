@@ -157,7 +157,11 @@ void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to)
 {
     if (a->table == NULL) return;
     dt__c_put_named(a, to,
-                    "## Columns\n\n`@_row` makes x of `@_fields`.\n\n"
+                    a->row->series.given
+                        ? "## Columns\n\n`@_row` makes one row of x of `@_fields`; "
+                          "`@_standardize`, where it is there, is called for the whole x.\n\n"
+                        : "## Columns\n\n`@_row` makes x of `@_fields`.\n\n");
+    dt__c_put_named(a, to,
                     "| field | column | type | becomes | missing |\n|---|---|---|---|---|\n");
     for (int64_t i = 0; i < a->table->n; i++) {
         const dt_column *c = &a->table->column[i];

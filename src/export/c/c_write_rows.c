@@ -38,12 +38,12 @@ static double value_of(const dt_column *c, int64_t k)
     return c->quantiles[k - 8];
 }
 
-/* The numbers of a row as NAME_run reads them. */
+/* The numbers of a row as NAME_run reads them, or of a window before they are standardized. */
 static dt_status fill_row(const dt__c_about *a, const dt_field *row, float *x)
 {
     const dt_model_data *d = a->row;
     DT__TRY(dt_columns_encode(a->p->ctx, a->table, row, x));
-    for (int64_t i = 0; i < d->input.v[0] && d->channels > 0; i++) {
+    for (int64_t i = 0; i < d->input.v[0] && d->channels > 0 && !d->series.given; i++) {
         const int64_t c = d->channels == 1 ? 0 : i;
         x[i] = (x[i] - (float)d->mean[c]) / (float)d->deviation[c];
     }

@@ -5,6 +5,7 @@
  *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
  *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
  *                     "features": { "kind": "mfcc", ... },
+ *                     "series": { "by": ["subject"], "time": "when", ... }, "stride": 64,
  *                     "output": [4], "meaning": "logits", "quantiles": [0.1, ...],
  *                     "thresholds": [0.3, ...],
  *                     "inputs": [{ "name": "left", "input": [16], ... }, ...],
@@ -18,6 +19,7 @@
 #include "core/block_list.h"
 #include "core/text/number.h"
 #include "data/columns/columns.h"
+#include "data/data_options.h"
 #include "data/joined.h"
 #include "data/signals/features.h"
 #include "data/text/prompt_format.h"
@@ -146,6 +148,12 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     if (dt_dataset_rate(d) > 0) {
         dt__put_text(t, ", \"rate\": ");
         dt__put_integer(t, dt_dataset_rate(d));
+    }
+    if (d->arrays != NULL && d->arrays->series.given) {
+        dt__put_text(t, ", \"series\": ");
+        dt__put_options(t, dt__series_keys, &d->arrays->series);
+        dt__put_text(t, ", \"stride\": ");
+        dt__put_integer(t, d->arrays->stride);
     }
     if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
     dt__put_text(t, ", \"features\": ");
@@ -284,6 +292,16 @@ static dt_status read_table(dt__json *j, const reading *r)
     return dt__columns_read(j, r->memory, table);
 }
 
+/* Texts that are not there are written as empty ones. */
+static dt_status read_series(dt__json *j, dt_series_options *out)
+{
+    out->given = true;
+    DT__TRY(dt__json_options(j, dt__series_keys, out));
+    if (out->time != NULL && *out->time == 0) out->time = NULL;
+    if (out->format != NULL && *out->format == 0) out->format = NULL;
+    return DT_OK;
+}
+
 static dt_status read_field(dt__json *j, const char *name, reading *r)
 {
     int64_t axis, *n = r->n;
@@ -326,6 +344,8 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "resized") == 0) return dt__json_bool(j, &out->resized);
     if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
+    if (strcmp(name, "stride") == 0) return dt__json_integer(j, &out->stride);
+    if (strcmp(name, "series") == 0) return read_series(j, &out->series);
     if (strcmp(name, "features") == 0)
         return dt__json_options(j, dt__features_keys, &out->features);
     if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* of a later version */
@@ -343,11 +363,17 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
         good = isfinite((float)d->mean[i]) && isfinite((float)d->deviation[i]) &&
                (float)d->deviation[i] > 0;
     }
-    if (good && d->n_columns > 0 && (d->input.n != 1 || d->input.v[0] != d->n_columns)) {
+    const int rank = d->series.given ? 2 : 1;
+    const int64_t row = d->input.n == rank ? d->input.v[rank - 1] : 0; /* numbers of a row */
+    const bool strides = d->stride >= 1 && (double)d->stride <= DT__MOST_CONTEXT;
+    if (good && d->series.given && (row < 1 || !strides)) {
+        return dt__json_fail(j, "windows of series must be [rows, numbers], with a stride");
+    }
+    if (good && d->n_columns > 0 && row != d->n_columns) {
         return dt__json_fail(j, "columns must be as many as numbers of an example");
     }
     const int64_t width = dt_columns_width(d->table);
-    if (good && d->table != NULL && (d->input.n != 1 || d->input.v[0] != width)) {
+    if (good && d->table != NULL && row != width) {
         return dt__json_fail(j, "the table's columns make %lld numbers, and the example has others",
                              (long long)width);
     }

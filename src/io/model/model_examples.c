@@ -4,6 +4,7 @@
 #include "data/files/array_file.h"
 #include "data/tables/csv.h"
 #include "data/images/image_file.h"
+#include "data/series/series.h"
 #include "data/tables/csv_types.h"
 #include "data/tables/tables.h"
 #include "io/model/model.h"
@@ -306,6 +307,79 @@ static dt_status find_header(const examples *e, const dt__csv *csv, dt_csv_optio
     return DT_OK;
 }
 
+/* Windows of the rows of series, which become numbers when they are in order. */
+static dt_status cut_series(const examples *e, const dt__csv *csv, const dt__csv_table *t,
+                            dt_dataset **d)
+{
+    const dt_model_data *data = e->data;
+    const dt__series s = { .ctx = e->ctx,
+                           .o = &data->series,
+                           .csv = csv,
+                           .length = data->input.v[0],
+                           .stride = data->stride,
+                           .gap = data->series.gap,
+                           .axis = data->axis,
+                           .keeps = true };
+    dt__series_rows r;
+    int64_t count[3];
+    dt_status status = dt__series_read(&s, t, 1, *d, &r);
+    if (status == DT_OK) status = dt__series_cut(&s, &r, NULL, d, count);
+    dt__series_rows_free(e->ctx, &r);
+    return status == DT_ERR_CONFIG ? DT_ERR_FORMAT : status;
+}
+
+/* Rows with labels that mean nothing. */
+static dt_status wrap_rows(const examples *e, const dt__csv *csv, dt__csv_table *t,
+                           dt_dataset **out)
+{
+    dt__array_store *s = dt__array_store_create(e->ctx);
+    if (s == NULL) return DT_ERR_NOMEM;
+    const dt__array_source source = { .storage = t->x };
+    const uint8_t *x = t->x->data;
+    t->x = NULL;
+    s->dtype = csv->types != NULL ? DT_ARRAY_F64 : DT_ARRAY_F32;
+    s->rank = 1;
+    s->dims[0] = s->row = csv->inputs.n;
+    s->outputs = 1;
+    s->targets = dt__storage_create(e->ctx, (uint64_t)t->rows * sizeof(int32_t));
+    dt_status status = dt__array_store_keep(s, e->path, source);
+    if (status == DT_OK && s->targets == NULL) status = DT_ERR_NOMEM;
+    if (status == DT_OK) status = dt__array_store_add(s, s->dtype, x, t->rows);
+    if (status == DT_OK) {
+        memset(s->targets->data, 0, (size_t)t->rows * sizeof(int32_t));
+        return dt__arrays_wrap(e->ctx, s, DT_TARGET_CLASS, out);
+    }
+    dt__array_store_release(s);
+    return status;
+}
+
+static dt_status open_series(const examples *e, dt__csv *csv, dt__csv_table *t, dt_dataset **out)
+{
+    DT__TRY(wrap_rows(e, csv, t, out));
+    DT__TRY(cut_series(e, csv, t, out));
+    dt__array_store *s = (*out)->arrays;
+    dt__storage *codes = s->kept_codes;
+    s->kept_codes = NULL;
+    if (codes != NULL) dt__array_store_texts(s, &csv->keys, &csv->key_words, &codes);
+    return csv->types == NULL ? DT_OK : dt__csv_types_apply(csv->types, s);
+}
+
+/* A row is an example. */
+static dt_status open_rows(const examples *e, dt__csv *csv, dt__csv_table *t, dt_dataset **out)
+{
+    const dt__array_source raw = { .name = (char *)(uintptr_t)e->path, .storage = t->x };
+    dt__storage *x = t->x;
+    if (csv->types != NULL) DT__TRY(dt__csv_types_encode(csv->types, &raw, t->rows, &x));
+    dt_arrays rows = { .count = t->rows, .rank = 1, .x_dtype = DT_ARRAY_F32, .x = x->data };
+    rows.dims[0] = e->data->input.v[0];
+    const dt_status s = make(e, &rows, out);
+    if (x != t->x) dt__storage_release(x);
+    if (s == DT_OK && csv->keys.n > 0) {
+        dt__array_store_texts((*out)->arrays, &csv->keys, &csv->key_words, &t->key);
+    }
+    return s;
+}
+
 static dt_status open_table(const examples *e, const dt_csv_options *columns, dt_dataset **out)
 {
     const dt_csv_options every = { .header = true };
@@ -324,30 +398,20 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     const dt_ints *in = &e->data->input;
     const bool named = inputs.inputs.n == 0 && (inputs.header || inputs.fitted != NULL);
     dt_status s = named ? name_columns(e, &csv) : DT_OK;
+    if (s == DT_OK && e->data->series.given) s = dt__series_keys_of(&csv, &e->data->series);
     csv.names_given = csv.inputs.n > 0;
     if (s == DT_OK && inputs.fitted != NULL) s = find_header(e, &csv, &inputs);
     csv.finds_header = inputs.inputs.n == 0 && csv.inputs.n == 0;
     if (s == DT_OK) s = dt__csv_read(&csv, e->path, &t);
     if (s == DT_OK) s = dt__csv_check(&csv);
-    dt__storage *x = s == DT_OK ? t.x : NULL;
-    if (s == DT_OK && csv.types != NULL) {
-        s = dt__csv_types_encode(csv.types, e->path, t.x->data, t.rows, &x);
-    }
-    if (s == DT_OK && csv.types == NULL && (in->n != 1 || csv.inputs.n != in->v[0])) {
+    const int last = e->data->series.given ? 1 : 0;
+    if (s == DT_OK && csv.types == NULL && (in->n != last + 1 || csv.inputs.n != in->v[last])) {
         char wants[160];
         s = dt_fail(e->ctx, DT_ERR_FORMAT,
                     "'%s': %lld columns of numbers; the model reads examples of %s", e->path,
                     (long long)csv.inputs.n, wanted_text(e, wants));
     }
-    if (s == DT_OK) {
-        dt_arrays rows = { .count = t.rows, .rank = 1, .x_dtype = DT_ARRAY_F32, .x = x->data };
-        rows.dims[0] = in->v[0];
-        s = make(e, &rows, out);
-    }
-    if (s == DT_OK && csv.keys.n > 0) {
-        dt__array_store_texts((*out)->arrays, &csv.keys, &csv.key_words, &t.key);
-    }
-    if (x != t.x) dt__storage_release(x);
+    if (s == DT_OK) s = (last > 0 ? open_series : open_rows)(e, &csv, &t, out);
     dt__csv_table_free(&t);
     dt__csv_free(&csv);
     return s;

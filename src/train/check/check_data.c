@@ -75,6 +75,51 @@ static void check_tensors(dt_recipe *r)
     }
 }
 
+/* How long windows are, and what else series of rows need. */
+static void check_series(dt_recipe *r)
+{
+    const dt_data_options *d = &r->options.data;
+    const dt_series_options *s = &d->series;
+    dt__node *window = dt__given(r, "data.window"), *series = dt__given(r, "data.series");
+    dt__node *seconds = dt__given(r, "data.window.seconds");
+    dt__node *label = dt__given(r, "data.series.label");
+    if (dt__has_bad(r, "data")) return;
+    if (window != NULL && (d->window.length > 0) == (d->window.seconds > 0)) {
+        dt__complain(r, window, "'data.window' requires a length, in time steps%s",
+                     d->window.length > 0 ? ", or in seconds; expected one of them"
+                                          : " (or in seconds, of 'data.series' with a time)");
+    }
+    if (seconds != NULL && d->window.seconds > 0 && s->time == NULL) {
+        dt__complain(r, seconds, "'data.window.seconds' requires 'data.series.time'");
+    }
+    if (series == NULL) return;
+    if (window == NULL) dt__complain(r, series, "'data.series' requires 'data.window'");
+    if (s->time == NULL && (s->gap > 0 || s->format != NULL)) {
+        dt__complain(r, series, "'data.series.%s' requires 'data.series.time'",
+                     s->gap > 0 ? "gap" : "format");
+    }
+    const bool words = d->task == DT_DATA_CLASSIFICATION || d->task == DT_DATA_ANOMALY;
+    if (label != NULL && s->label != DT_SERIES_LAST && !words) {
+        dt__complain(r, label,
+                     "'data.series.label' %s is of classes; numbers are those of the "
+                     "last row",
+                     label->text);
+    }
+    if (!dt__recipe_has_tables(r)) {
+        dt__complain(r, series, "'data.series' is of rows of tables in .csv files");
+    }
+    if (d->n_inputs + d->n_outputs > 0 || d->features.kind != DT_FEATURES_NONE) {
+        dt__complain(r, series,
+                     "'data.series' makes one input and one output of numbers, without "
+                     "'data.inputs', 'data.outputs' and 'data.features'");
+    }
+    if (d->split.by == DT_SPLIT_ROWS || d->split.by == DT_SPLIT_STRATIFIED) {
+        dt__complain(r, series,
+                     "'data.series' is split by group, file, time or auto: drawn rows "
+                     "would be beside rows of the same window");
+    }
+}
+
 /* What data.split needs, and what replaces it. */
 static void check_split(dt_recipe *r)
 {
@@ -318,6 +363,7 @@ void dt__recipe_check_data(dt_recipe *r)
     check_task(r);
     check_forms(r);
     check_tensors(r);
+    check_series(r);
     check_split(r);
     dt__recipe_check_columns(r);
     check_data(r);

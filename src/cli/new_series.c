@@ -1,0 +1,160 @@
+/* detent new: tables with a row for each moment, whose examples are windows of rows. Such a table
+ * has
+ *     a target whose words come in long blocks, each word in several of them
+ *     a column of times, or of numbers that count, which falls at most where a series begins
+ *     perhaps columns of series, each value in one block of rows: the first is the group
+ * A window has about 2.56 seconds, and no more rows than the blocks of the target. */
+#include "cli/new_data.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHORTEST 16 /* rows of a window */
+#define USUAL 128
+#define SECONDS 2.56
+#define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have SHORTEST */
+#define GROUPS 5     /* from which on some are held back */
+#define BY 4         /* columns of series */
+
+static const dt_column_look *find_target(const dt_table_look *look, const new_data *d)
+{
+    for (int64_t i = 0; i < look->n; i++) {
+        if (strcmp(look->column[i].name, d->target) == 0) return &look->column[i];
+    }
+    return NULL;
+}
+
+/* Words or integers in long blocks; a table that is sorted by them has one block of each. */
+static bool has_stretches(const dt_column_look *c, int64_t rows)
+{
+    const bool words = c->type == DT_COLUMN_CATEGORY || c->type == DT_COLUMN_BOOLEAN;
+    return (words || c->is_integer) && c->missing == 0 && c->different >= 2 &&
+           c->different <= 100 && c->blocks >= 2 * c->different && c->blocks <= rows / SHORTEST;
+}
+
+static bool is_named(const char *name)
+{
+    static const char *const parts[] = { "subject", "user",    "person", "participant",
+                                         "patient", "session", "device", "trial",
+                                         "run",     "series",  NULL };
+    char small[64];
+    size_t n = 0;
+    for (; name[n] != 0 && n + 1 < sizeof small; n++) {
+        small[n] = (char)tolower((unsigned char)name[n]);
+    }
+    small[n] = 0;
+    int i = 0;
+    while (parts[i] != NULL && strstr(small, parts[i]) == NULL) i++;
+    return parts[i] != NULL;
+}
+
+static bool tells_series(const dt_column_look *c, const dt_column_look *target)
+{
+    const bool may = c->type == DT_COLUMN_CATEGORY || (c->is_integer && is_named(c->name));
+    return may && c != target && c->missing == 0 && c->different >= 2 && *c->name != 0 &&
+           c->blocks == c->different && c->blocks <= target->blocks;
+}
+
+static bool tells_time(const dt_column_look *c, int64_t rows, int64_t series)
+{
+    const bool may = c->type == DT_COLUMN_TIME || c->type == DT_COLUMN_NUMBER;
+    const bool many = c->different == DT_LOOK_DIFFERENT || c->different * series > rows / 2;
+    return may && c->missing == 0 && c->falls < series && c->step > 0 && many && *c->name != 0;
+}
+
+static int64_t window_of(const dt_column_look *time, double stretch)
+{
+    const bool seconds = time->type == DT_COLUMN_TIME || time->step < 1;
+    int64_t n = USUAL;
+    if (seconds && time->step <= SLOWEST) n = (int64_t)(SECONDS / time->step + 0.5);
+    while (n > SHORTEST && (double)n > stretch) n /= 2;
+    return n < SHORTEST ? SHORTEST : n;
+}
+
+typedef struct found {
+    const dt_column_look *target, *time, *by[BY];
+    int n;
+    int64_t window;
+    double stretch; /* rows of a block of the target */
+} found;
+
+static void add_names(const found *f, new_data *d)
+{
+    size_t used = 0;
+    cli_text_add(&d->series, "  series: {");
+    for (int i = 0; i <= f->n; i++) {
+        const char *name = i < f->n ? f->by[i]->name : f->time->name;
+        const int n =
+            snprintf(d->moments + used, sizeof d->moments - used, "%s%s", i > 0 ? "," : "", name);
+        used += n > 0 ? (size_t)n : 0;
+        if (i < f->n) cli_text_add(&d->series, i == 0 ? "by: [" : ", ");
+        else cli_text_add(&d->series, i == 0 ? "time: " : "], time: ");
+        new_data_quote(&d->series, name, strlen(name));
+    }
+    if (f->time->format != NULL) {
+        cli_text_add(&d->series, ", format: ");
+        new_data_quote(&d->series, f->time->format, strlen(f->time->format));
+    }
+}
+
+static void write_blocks(const found *f, new_data *d)
+{
+    cli_text_add(&d->series, "  window: {length: %lld, stride: %lld}   # rows\n",
+                 (long long)f->window, (long long)(f->window / 2));
+    add_names(f, d);
+    if (f->n > 0 && f->by[0]->different >= GROUPS) {
+        cli_text_add(&d->split, "  split: {by: group, column: ");
+        new_data_quote(&d->split, f->by[0]->name, strlen(f->by[0]->name));
+        cli_text_add(&d->split, ", test: 0.2}\n");
+    } else {
+        cli_text_add(&d->split, "  split: {by: time, test: 0.2}   # the newest\n");
+    }
+}
+
+static void say(const found *f, new_data *d)
+{
+    cli_text *out = &d->about[0];
+    cli_text_add(out, "series: '");
+    cli_text_add_name(out, f->time->name);
+    cli_text_add(out, "' has steps of %.4g, and '", f->time->step);
+    cli_text_add_name(out, f->target->name);
+    cli_text_add(out,
+                 "' is the same for %.0f rows, as a mean: an example is a window of %lld rows "
+                 "(data.window; --rows: a row is one)",
+                 f->stretch, (long long)f->window);
+    if (f->n == 0) return;
+    cli_text_add(&d->about[1], "split: '");
+    cli_text_add_name(&d->about[1], f->by[0]->name);
+    cli_text_add(&d->about[1], "' has %lld values, each in one block of rows%s",
+                 (long long)f->by[0]->different,
+                 f->by[0]->different >= GROUPS
+                     ? ": a fifth of them is held back to test (data.split)"
+                     : ", too few to hold some back; the newest rows are");
+}
+
+void new_series_find(const dt_table_look *look, new_data *d)
+{
+    found f = { .target = find_target(look, d) };
+    if (d->rows || d->no_header || f.target == NULL || !has_stretches(f.target, look->rows)) return;
+    int64_t series = 1;
+    for (int64_t i = 0; i < look->n && f.n < BY; i++) {
+        const dt_column_look *c = &look->column[i];
+        if (!tells_series(c, f.target) || strlen(c->name) > 48) continue;
+        f.by[f.n++] = c;
+        series = c->blocks > series ? c->blocks : series;
+        if (c->different < f.by[0]->different) { /* groups come first */
+            f.by[f.n - 1] = f.by[0];
+            f.by[0] = c;
+        }
+    }
+    for (int64_t i = 0; i < look->n && f.time == NULL; i++) {
+        const dt_column_look *c = &look->column[i];
+        if (c != f.target && tells_time(c, look->rows, series) && strlen(c->name) <= 48) f.time = c;
+    }
+    if (f.time == NULL || (d->inputs != NULL && new_columns_has(d->inputs, f.time->name))) return;
+    f.stretch = (double)look->rows / (double)f.target->blocks;
+    f.window = window_of(f.time, f.stretch);
+    write_blocks(&f, d);
+    say(&f, d);
+}
