@@ -60,9 +60,8 @@ bool dt__column_is_missing(const dt_column *c, const char *text, size_t n)
 static double code_of(const dt_column *c, const char *text, size_t n)
 {
     for (int64_t i = 0; i < c->n_categories; i++) {
-        if (strncmp(c->category[i], text, n) == 0 && c->category[i][n] == 0) {
-            return (double)(i + 1);
-        }
+        const char *word = c->category[i]; /* a field may hold NUL */
+        if (strlen(word) == n && memcmp(word, text, n) == 0) return (double)(i + 1);
     }
     return 0;
 }
