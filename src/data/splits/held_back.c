@@ -287,19 +287,32 @@ static dt_status sort_recordings(sorting *o, const dt__held_back *held, int want
     return DT_OK;
 }
 
+typedef struct range {
+    int64_t begin, end;
+} range;
+
+/* The targets of unit i: one, or those of all examples of a recording. */
+static range targets_of(const dt__array_store *s, bool whole, int64_t i)
+{
+    if (!whole || s->target_each_recording) return (range){ i, i + 1 };
+    return (range){ i == 0 ? 0 : s->recording[i - 1].end, s->recording[i].end };
+}
+
 /* The targets of the units in their new order. */
-static dt_status sort_targets(dt__array_store *s, const dt__held_back *held)
+static dt_status sort_targets(dt__array_store *s, bool whole, const dt__held_back *held)
 {
     const dt__storage *from = s->targets;
     dt__storage *to = dt__storage_create(s->ctx, from->bytes);
     if (to == NULL) return DT_ERR_NOMEM;
-    const size_t each = (size_t)from->bytes / (size_t)held->n;
+    const size_t each = (size_t)from->bytes / (size_t)targets_of(s, whole, held->n - 1).end;
     uint8_t *at = to->data;
     for (int part = 0; part < 3; part++) {
         for (int64_t i = 0; i < held->n; i++) {
             if (held->part[i] != part) continue;
-            memcpy(at, (const uint8_t *)from->data + (size_t)i * each, each);
-            at += each;
+            const range own = targets_of(s, whole, i);
+            const size_t bytes = (size_t)(own.end - own.begin) * each;
+            memcpy(at, (const uint8_t *)from->data + (size_t)own.begin * each, bytes);
+            at += bytes;
         }
     }
     dt__storage_release(s->targets);
@@ -320,7 +333,7 @@ static dt_status sort_parts(dt__array_store *s, bool whole, const dt__held_back 
         count[part] = (n == 0 ? 0 : o.to.recording[n - 1].end) - before;
         before += count[part];
     }
-    if (status == DT_OK) status = sort_targets(s, held);
+    if (status == DT_OK) status = sort_targets(s, whole, held);
     if (status != DT_OK) {
         dt__release(s->ctx, o.to.recording);
         return status;
