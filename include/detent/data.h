@@ -265,6 +265,13 @@ typedef struct dt_column_rule {
     dt_strings words;   /* that mean missing, besides those that always do */
 } dt_column_rule;
 
+/* How texts of a table become values: what dt_csv_options give, and what the files that were read
+ * showed. A model keeps it, since 1.234 may be a thousand. */
+typedef struct dt_csv_form {
+    int decimal, thousands, encoding; /* as in dt_csv_options; AUTO: not given, and not seen */
+    const char *comment;              /* NULL: none */
+} dt_csv_form;
+
 /* Which columns of a CSV file are read. */
 typedef struct dt_csv_options {
     bool header;        /* the first line names the columns; else their names are 0, 1, ... */
@@ -275,6 +282,8 @@ typedef struct dt_csv_options {
      * whose texts the dataset keeps. It has no recipe key. */
     dt_strings keep;
     int separator; /* dt_csv_separator, and so on */
+    /* What is AUTO is found in the first file that shows it, and is the same for all files; one that
+     * shows another sign is an error. */
     int decimal, thousands, encoding;
     int rows;            /* dt_csv_rows: what happens to rows with other numbers of fields */
     const char *comment; /* lines that begin with it are skipped; NULL: there are none */

@@ -166,6 +166,7 @@ typedef struct dt_model_data {
     int64_t n_columns; /* of a table that it was trained on; 0: not known */
     const char *const *columns;
     const dt_columns *table;      /* what its fields became; NULL: numbers as they are */
+    dt_csv_form csv;              /* how they were written */
     bool pixels;                  /* examples were images of bytes */
     bool resized;                 /* and files of any size were resized to them (data.size) */
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */

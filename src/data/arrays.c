@@ -53,7 +53,7 @@ void dt__array_store_release(dt__array_store *s)
     drop_names(s->ctx, s->column_name, s->n_columns);
     dt_columns_free(s->ctx, &s->fields);
     drop_texts(s);
-    dt__block_list_free(s->ctx, &s->series_memory);
+    dt__block_list_free(s->ctx, &s->texts);
     dt__release(s->ctx, s->source);
     dt__release(s->ctx, s->recording);
     dt__storage_release(s->targets);
@@ -442,7 +442,7 @@ dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c)
 static dt_status copy_text(dt__array_store *s, const char **text)
 {
     if (*text == NULL) return DT_OK;
-    char *copy = dt__block_list_add(s->ctx, &s->series_memory, strlen(*text) + 1);
+    char *copy = dt__block_list_add(s->ctx, &s->texts, strlen(*text) + 1);
     if (copy == NULL) return DT_ERR_NOMEM;
     strcpy(copy, *text);
     *text = copy;
@@ -456,6 +456,12 @@ dt_status dt__array_store_series(dt__array_store *s, const dt_series_options *o)
     DT__TRY(copy_text(s, &s->series.format));
     for (int i = 0; i < o->by.n; i++) DT__TRY(copy_text(s, &s->series.by.v[i]));
     return DT_OK;
+}
+
+dt_status dt__array_store_form(dt__array_store *s, const dt_csv_form *form)
+{
+    s->form = *form;
+    return copy_text(s, &s->form.comment);
 }
 
 void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,

@@ -64,9 +64,10 @@ typedef struct dt__array_store {
     dt__storage *kept_codes;     /* i32 [rows, kept.n]: numbers of texts */
     bool is_table;               /* of a file .csv */
     dt_series_options series;    /* of windows of rows, with the gap that was found */
-    void *series_memory;
-    int64_t rate;                 /* dt_dataset_rate */
-    bool from_sounds;             /* on the scale of dt__sound_form */
+    dt_csv_form form;            /* of tables */
+    void *texts;                 /* memory of both */
+    int64_t rate;                /* dt_dataset_rate */
+    bool from_sounds;            /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */
 } dt__array_store;
 
@@ -102,8 +103,9 @@ dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c);
 void dt__array_store_texts(dt__array_store *s, dt__words *names, dt__words **words,
                            dt__storage **codes);
 
-/* Copies the settings of series. NOMEM. */
+/* Copies the settings of series, and the form of tables. NOMEM. */
 dt_status dt__array_store_series(dt__array_store *s, const dt_series_options *o);
+dt_status dt__array_store_form(dt__array_store *s, const dt_csv_form *form);
 
 /* The columns of a dataset's table; NULL: none. */
 const dt_columns *dt__array_fields(const dt_dataset *d);

@@ -198,6 +198,17 @@ static const dt_key columns_keys[] = {
 };
 
 #undef AT
+#define AT(field) .offset = offsetof(dt_csv_form, field)
+
+const dt_key dt__csv_form_keys[] = {
+    { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = decimals, .fallback = "auto" },
+    { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = thousands, .fallback = "auto" },
+    { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = encodings, .fallback = "auto" },
+    { "comment", DT_KEY_STRING, AT(comment) },
+    { 0 },
+};
+
+#undef AT
 #define AT(field) .offset = offsetof(dt_data_input, field)
 
 static const dt_key input_keys[] = {

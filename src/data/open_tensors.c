@@ -13,6 +13,7 @@
 #include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -227,6 +228,12 @@ static dt_status say_index(const part *p)
     return DT_OK;
 }
 
+static dt_status take_form(const part *p)
+{
+    const dt_csv_form form = dt__csv_form(&p->all->tables->reading[0]);
+    return dt__array_store_form(p->store, &form);
+}
+
 static dt_status read_files(part *p)
 {
     const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
@@ -240,6 +247,7 @@ static dt_status read_files(part *p)
                 (long long)p->files.n);
     }
     const dt__csv *csv = p->all->csv;
+    if (tables) DT__TRY(take_form(p));
     p->store->is_table = tables;
     const bool plain = tables && dt__csv_types_of(csv) == NULL;
     if (plain && p->all->train == NULL && csv->x_of == NULL) DT__TRY(say_index(p));
@@ -467,6 +475,26 @@ static dt_status open_part(part *p, dt_dataset **out)
 
 /* ---- groups and times -------------------------------------------------------------------- */
 
+/* Times of the words of keys. */
+static dt_status time_keys(const opening *all, dt__split_keys *keys)
+{
+    const dt__words *words = keys->words;
+    keys->time = dt__alloc_array(all->ctx, dt__max_i64(1, words->n), sizeof *keys->time);
+    if (keys->time == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__csv_times(&all->tables->reading[0], 0, NULL, keys->time));
+    for (int64_t i = 0; i < words->n; i++) {
+        char shown[DT__SHOWN];
+        if (!isnan(keys->time[i])) continue;
+        return dt_fail(
+            all->ctx, DT_ERR_CONFIG,
+            "data.split.column: '%s' of '%s' is not a time; expected numbers in all rows, "
+            "or times such as 2024-05-31T12:00:00 (data.columns.types gives another form "
+            "by type: time and format)",
+            dt__shown(words->word[i], shown), all->o->split.column);
+    }
+    return DT_OK;
+}
+
 /* Keys of the rows of tables. */
 static dt_status keys_of_tables(const opening *all, dt__split_keys *keys)
 {
@@ -485,7 +513,13 @@ static dt_status keys_of_tables(const opening *all, dt__split_keys *keys)
         const int32_t *code = table->key->data;
         for (int64_t k = 0; k < table->rows; k++) *to++ = code[k * t->reading[0].keys.n];
     }
-    return DT_OK;
+    return all->o->split.by == DT_SPLIT_TIME ? time_keys(all, keys) : DT_OK;
+}
+
+static void free_keys(const opening *all, dt__split_keys *keys)
+{
+    dt__release(all->ctx, keys->code);
+    dt__release(all->ctx, keys->time);
 }
 
 /* The groups of recordings, by the names of their files. */
@@ -538,7 +572,7 @@ static dt_status hold_back(const opening *all, dt_dataset **const out[3])
         status = keys_of_names(all, (*out[0])->arrays, &words, &keys);
     }
     if (status == DT_OK) status = dt__hold_back(o, &keys, &all->tables->held, out);
-    dt__release(all->ctx, keys.code);
+    free_keys(all, &keys);
     dt__words_free(all->ctx, &words);
     return status;
 }
@@ -570,7 +604,7 @@ static dt_status cut_training(const opening *all, const dt__series *s, const dt_
             status = dt_dataset_split(*out[0], count[i], out[i]);
         }
     }
-    dt__release(all->ctx, keys.code);
+    free_keys(all, &keys);
     dt__held_back_free(all->ctx, &held);
     return status;
 }

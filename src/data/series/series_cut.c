@@ -190,7 +190,13 @@ static dt_status fill_shape(const dt__series *s, const dt__array_store *from, dt
             dt__array_store_columns(to, (const char *const *)from->column_name, from->n_columns));
     }
     DT__TRY(dt__array_store_names(to, (const char *const *)from->class_name));
-    DT__TRY(dt__array_store_series(to, s->o));
+    dt_series_options series = *s->o;
+    if (series.time != NULL && series.format == NULL) {
+        series.format =
+            s->csv->key_form[dt__words_find(&s->csv->keys, series.time, strlen(series.time))];
+    }
+    DT__TRY(dt__array_store_series(to, &series));
+    DT__TRY(dt__array_store_form(to, &from->form));
     to->series.gap = s->gap;
     return DT_OK;
 }

@@ -2,8 +2,6 @@
 #include "data/series/series.h"
 
 #include "core/text/json.h"
-#include "core/text/number.h"
-#include "data/columns/columns.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -35,26 +33,11 @@ static int32_t code_of(const dt__csv *c, const dt__csv_table *t, int64_t row, in
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-/* Times of the words of a column: numbers if the first one is a number. NaN: neither. */
 static dt_status read_times(const dt__series *s, int64_t key, double **out)
 {
-    const dt__words *words = &s->csv->key_words[key];
-    double *time = *out = dt__alloc_array(s->ctx, dt__max_i64(1, words->n), sizeof *time);
-    if (time == NULL) return DT_ERR_NOMEM;
-    double v;
-    const bool numbers =
-        s->o->format == NULL && words->n > 0 && dt__parse_real(words->word[0], &v) == DT__NUMBER;
-    for (int64_t i = 0; i < words->n; i++) {
-        const char *word = words->word[i];
-        if (numbers) {
-            if (dt__parse_real(word, &time[i]) != DT__NUMBER) time[i] = (double)NAN;
-            continue;
-        }
-        const dt_status status = dt__time_parse(s->ctx, s->o->format, word, strlen(word), &time[i]);
-        if (status == DT_ERR_NOMEM) return status;
-        if (status != DT_OK) time[i] = (double)NAN;
-    }
-    return DT_OK;
+    const int64_t n = s->csv->key_words[key].n;
+    *out = dt__alloc_array(s->ctx, dt__max_i64(1, n), sizeof **out);
+    return *out == NULL ? DT_ERR_NOMEM : dt__csv_times(s->csv, key, s->o->format, *out);
 }
 
 static const char *file_of(const dt_dataset *d, int64_t file)

@@ -174,7 +174,8 @@ static dt_status deal(const draw *w, const dt_data_options *o, const dt__split_k
 /* ---- by time -------------------------------------------------------------------------------- */
 
 typedef struct timed {
-    int64_t time, unit;
+    double time;
+    int64_t unit;
 } timed;
 
 static int by_time(const void *a, const void *b)
@@ -187,20 +188,14 @@ static int by_time(const void *a, const void *b)
 static dt_status hold_newest(const draw *w, const dt_data_options *o, const dt__split_keys *keys)
 {
     timed *order = dt__alloc_array(w->ctx, w->units, sizeof *order);
-    int64_t *time = dt__alloc_array(w->ctx, keys->words->n, sizeof *time);
-    dt_status status =
-        order == NULL || time == NULL ? DT_ERR_NOMEM : dt__order_times(w->ctx, keys->words, time);
-    if (status == DT_OK) {
-        for (int64_t i = 0; i < w->units; i++) order[i] = (timed){ time[keys->code[i]], i };
-        qsort(order, (size_t)w->units, sizeof *order, by_time);
-        const int64_t tests = (int64_t)(o->split.test * (double)w->units);
-        const int64_t others = w->units - tests;
-        const int64_t first = others - (int64_t)(o->validation * (double)others);
-        for (int64_t i = first; i < w->units; i++) w->part[order[i].unit] = i < others ? 1 : 2;
-    }
+    if (order == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < w->units; i++) order[i] = (timed){ keys->time[keys->code[i]], i };
+    qsort(order, (size_t)w->units, sizeof *order, by_time);
+    const int64_t tests = (int64_t)(o->split.test * (double)w->units), others = w->units - tests;
+    const int64_t first = others - (int64_t)(o->validation * (double)others);
+    for (int64_t i = first; i < w->units; i++) w->part[order[i].unit] = i < others ? 1 : 2;
     dt__release(w->ctx, order);
-    dt__release(w->ctx, time);
-    return status;
+    return DT_OK;
 }
 
 /* ---- choosing ------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@ typedef struct dt__split_keys {
     int64_t n;              /* rows, or */
     bool of_recordings;     /* recordings */
     const dt__words *words; /* lent */
+    double *time;           /* of each word, where they are times */
 } dt__split_keys;
 
 /* Moves examples of *out[0] to out[1], o->validation of them, and to out[2], by o->split. What is
@@ -27,9 +28,5 @@ dt_status dt__hold_back(const dt_data_options *o, const dt__split_keys *keys, dt
 dt_status dt__hold_back_rows(const dt_data_options *o, const dt__split_keys *keys,
                              const dt_dataset *d, dt__held_back *held);
 void dt__held_back_free(dt_ctx *ctx, dt__held_back *held);
-
-/* time[i] becomes the place of word i in the order of time, [words->n]: numbers, or texts of one
- * form that begin with YYYY-MM-DD. CONFIG, NOMEM. */
-dt_status dt__order_times(dt_ctx *ctx, const dt__words *words, int64_t *time);
 
 #endif

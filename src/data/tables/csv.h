@@ -17,9 +17,13 @@ typedef struct dt__csv {
     /* Columns whose texts are kept as codes, whatever else they are: of groups, series, times. They
      * are inputs only where `inputs` names them. */
     dt__words keys;
-    dt__words *key_words; /* [keys.n]: the texts of each; a code is the number of a word */
-    dt__csv_types *types; /* of its own inputs; NULL: they are numbers as they are (csv_types.h) */
+    dt__words *key_words;  /* [keys.n]: the texts of each; a code is the number of a word */
+    const char **key_form; /* [keys.n]: the form of times that rules give a key; NULL: none */
+    dt__csv_types *types;  /* of its own inputs; NULL: they are numbers as they are (csv_types.h) */
     dt__labels labels;
+    /* The decimal sign and thousands of all files, as one of them showed; 0: none did. */
+    char decimal, thousands;
+    char *shown;       /* the file that showed the decimal sign; owned */
     bool names_given;  /* `inputs` are those of a model */
     bool finds_header; /* a first row of numbers is no header */
     /* Of several readings of the same files: another one with the same inputs or targets, whose
@@ -47,6 +51,16 @@ void dt__csv_table_free(dt__csv_table *t);
 /* After the files of a part of the data: FORMAT, naming the column, if f32 merges its numbers. The
  * next files are another part. */
 dt_status dt__csv_check(dt__csv *c);
+
+/* What is known of the form of the files. */
+dt_csv_form dt__csv_form(const dt__csv *c);
+/* Sets what options leave open to a form. */
+void dt__csv_take_form(dt_csv_options *o, const dt_csv_form *form);
+
+/* Times of the texts of key number `key`, [its words]: numbers in the form of the files if the first
+ * is one, else times of `format`, or if that is NULL of the column's rule, or ISO 8601. NaN: neither.
+ * NOMEM. */
+dt_status dt__csv_times(const dt__csv *c, int64_t key, const char *format, double *time);
 
 /* After the training files: labels become classes, in `n` tables. NOMEM. */
 dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n);

@@ -39,7 +39,8 @@ const char *dt__csv_no_number(const dt__csv_reader *r, const dt__csv_field *f)
     }
     if (r->decimal != '.') return "is not a number with a decimal comma (data.columns.decimal)";
     if (comma && i == f->n) {
-        return "is not a number: a decimal point is expected, not a comma (data.columns.decimal)";
+        return "is not a number: a decimal point and no commas are expected (data.columns.decimal, "
+               "thousands)";
     }
     return "is not a number; data.columns.types has types for others, as {columns: NAME, type: "
            "category}";
@@ -94,6 +95,13 @@ bool dt__csv_is_last(dt__csv_reader *r)
 
 /* ---- columns ------------------------------------------------------------------------------ */
 
+bool dt__csv_means(const dt__csv_reader *r, const char *pattern, const char *name)
+{
+    if (strcmp(pattern, name) == 0) return true;
+    return dt__glob_match(pattern, name) &&
+           dt__words_find(&r->patterns, pattern, strlen(pattern)) < 0;
+}
+
 static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
 {
     if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, dt__csv_not_utf8);
@@ -105,7 +113,8 @@ static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
     memcpy(name, f->text, f->n);
     name[f->n] = '\0';
     r->name[r->n++] = name;
-    return DT_OK;
+    if (strpbrk(name, "*?") == NULL) return DT_OK;
+    return dt__words_add(r->ctx, &r->patterns, name, strlen(name)) < 0 ? DT_ERR_NOMEM : DT_OK;
 }
 
 /* Whether all of the n fields' texts are numbers. */
@@ -139,6 +148,7 @@ static dt_status read_fields(dt__csv_reader *r, bool header)
 static void forget_names(dt__csv_reader *r)
 {
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
+    dt__words_free(r->ctx, &r->patterns);
     r->n = 0;
 }
 
@@ -205,31 +215,65 @@ static dt_status no_column(const dt__csv_reader *r, const char *key, const char 
                    dt__csv_advice(r));
 }
 
-static bool is_excluded(const dt__csv *c, const char *name)
+static bool is_excluded(const dt__csv_reader *r, const dt__csv *c, const char *name)
 {
     const dt_strings *patterns = &c->options->exclude;
     int i = 0;
-    while (i < patterns->n && !dt__glob_match(patterns->v[i], name)) i++;
-    const dt_column_rule *rule = dt__csv_rule_of(c->options, name);
+    while (i < patterns->n && !dt__csv_means(r, patterns->v[i], name)) i++;
+    const dt_column_rule *rule = dt__csv_rule_of(r, c->options, name);
     return i < patterns->n || (rule != NULL && rule->type == DT_COLUMN_IGNORE);
 }
 
-/* Every name that is excluded or has a rule must be there: a wrong one would do nothing. */
-static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
+/* Every pattern must mean a column: a wrong one would do nothing. */
+static dt_status check_patterns(const dt__csv_reader *r, const char *key,
+                                const dt_strings *patterns)
 {
-    const dt_strings *patterns = &c->options->exclude;
     for (int i = 0; i < patterns->n; i++) {
         int64_t k = 0;
-        while (k < r->n && !dt__glob_match(patterns->v[i], r->name[k])) k++;
-        if (k == r->n) return no_column(r, "exclude", patterns->v[i]);
+        while (k < r->n && !dt__csv_means(r, patterns->v[i], r->name[k])) k++;
+        if (k == r->n) return no_column(r, key, patterns->v[i]);
     }
+    return DT_OK;
+}
+
+static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
+{
+    DT__TRY(check_patterns(r, "exclude", &c->options->exclude));
     for (int64_t i = 0; i < c->options->types.n; i++) {
         const dt_column_rule *rule = c->options->types.v[i].options;
-        for (int p = 0; p < rule->columns.n; p++) {
-            int64_t k = 0;
-            while (k < r->n && !dt__glob_match(rule->columns.v[p], r->name[k])) k++;
-            if (k == r->n) return no_column(r, "types", rule->columns.v[p]);
+        DT__TRY(check_patterns(r, "types", &rule->columns));
+    }
+    return DT_OK;
+}
+
+/* Whether a rule is the first of an input, of a key that is a time, or leaves a column out. */
+static bool decides(const dt__csv_reader *r, const dt_column_rule *rule)
+{
+    for (int64_t i = 0; i < r->n; i++) {
+        bool used = rule->type == DT_COLUMN_IGNORE;
+        const size_t n = strlen(r->name[i]);
+        for (int k = 0; k < r->n_c && !used; k++) {
+            used = dt__words_find(&r->c[k]->inputs, r->name[i], n) >= 0 ||
+                   (rule->type == DT_COLUMN_TIME &&
+                    dt__words_find(&r->c[k]->keys, r->name[i], n) >= 0);
         }
+        if (used && dt__csv_rule_of(r, r->c[0]->options, r->name[i]) == rule) return true;
+    }
+    return false;
+}
+
+/* A rule that does nothing is a mistake: of a target, of columns that are left out, or behind one
+ * that takes all of its columns. */
+static dt_status check_rules(const dt__csv_reader *r)
+{
+    const dt_item_list *types = &r->c[0]->options->types;
+    for (int64_t i = 0; i < types->n; i++) {
+        const dt_column_rule *rule = types->v[i].options;
+        if (decides(r, rule)) continue;
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns.types: the rule of '%s' decides no input: its columns are "
+                       "targets, left out, or decided by a rule above it",
+                       rule->columns.v[0]);
     }
     return DT_OK;
 }
@@ -242,10 +286,10 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
     bool are_targets = false;
     for (int64_t i = 0; i < r->n; i++) {
         const size_t n = strlen(r->name[i]);
-        if (!dt__glob_match(pattern, r->name[i])) continue;
+        if (!dt__csv_means(r, pattern, r->name[i])) continue;
         const bool is_key = list == &c->inputs && dt__words_find(&c->keys, r->name[i], n) >= 0;
         if (is_key && strcmp(pattern, r->name[i]) != 0) continue;
-        if (list == &c->inputs && is_excluded(c, r->name[i])) {
+        if (list == &c->inputs && is_excluded(r, c, r->name[i])) {
             excluded++;
             continue;
         }
@@ -310,7 +354,13 @@ static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
     }
     if (c->keys.n == 0) return DT_OK;
     c->key_words = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_words);
-    return c->key_words == NULL ? DT_ERR_NOMEM : DT_OK;
+    c->key_form = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_form);
+    if (c->key_words == NULL || c->key_form == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < c->keys.n; i++) {
+        const dt_column_rule *rule = dt__csv_rule_of(r, c->options, c->keys.word[i]);
+        if (rule != NULL) c->key_form[i] = rule->format;
+    }
+    return DT_OK;
 }
 
 /* Of the first file: which columns are read. */
@@ -426,7 +476,7 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
             const size_t n = strlen(r->name[i]);
             const bool same = strcmp(keep->v[k], r->name[i]) == 0;
             const bool other = c->inputs.n > 0 && dt__words_find(&c->inputs, r->name[i], n) < 0;
-            if (!same && (!other || !dt__glob_match(keep->v[k], r->name[i]))) continue;
+            if (!same && (!other || !dt__csv_means(r, keep->v[k], r->name[i]))) continue;
             if (dt__words_add(r->ctx, &c->keys, r->name[i], n) < 0) return DT_ERR_NOMEM;
             found = true;
         }
@@ -442,10 +492,14 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
     DT__TRY(dt__csv_read_names(r));
+    const bool first = r->c[0]->inputs.n == 0;
     for (int k = 0; k < r->n_c; k++) {
         DT__TRY(choose_kept(r, r->c[k]));
         if (r->c[k]->inputs.n == 0) DT__TRY(choose_columns(r, r->c[k]));
-        if (r->c[k]->x_of == NULL) DT__TRY(dt__csv_types_begin(r->c[k]));
+    }
+    if (first) DT__TRY(check_rules(r));
+    for (int k = 0; k < r->n_c; k++) {
+        if (r->c[k]->x_of == NULL) DT__TRY(dt__csv_types_begin(r, r->c[k]));
         DT__TRY(take_places(r, k));
     }
     if (r->n_places > 0) {

@@ -3,8 +3,8 @@
  * Encoding: UTF-8, or UTF-16 by its mark, or what is given; text becomes UTF-8.
  * Separator: one of ; tab | , that gives each of the first rows the same number of fields, at least
  * two; else the one that gives the first row the most.
- * Decimal sign, where a comma separates no fields: a comma if a field has one where thousands
- * cannot have it, as in 1,5 or 1.234,5. Where commas may be either, the option decides. */
+ * Decimal sign: a comma if a field has one where thousands cannot have it, as in 1,5 or 1.234,5.
+ * Where commas may be either, the option decides. */
 #include "core/text/byte_mark.h"
 #include "core/text/json.h"
 #include "data/tables/csv_reader.h"
@@ -150,8 +150,10 @@ static int64_t look_at(const dt__csv_reader *r, char separator, bool *even)
 static char find_separator(const dt__csv_reader *r)
 {
     static const char all[] = { ',', ';', '\t', '|' };
+    const dt__csv *c = r->c[0];
+    const bool comma = c->decimal == ',' || c->options->decimal == DT_CSV_DECIMAL_COMMA;
     int64_t most = 1;
-    char found = ',', even_one = 0;
+    char found = comma ? ';' : ',', even_one = 0; /* of a single column: none is there */
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         bool even;
         const int64_t n = look_at(r, all[i], &even);
@@ -166,18 +168,28 @@ static char find_separator(const dt__csv_reader *r)
 
 /* ---- decimal signs -------------------------------------------------------------------------- */
 
-/* How many fields have signs of which meaning. */
+/* What the signs in fields of numbers are. */
 typedef struct signs {
-    int64_t comma, point, either; /* decimal; either: 1,234 */
+    int64_t comma, point;               /* decimal signs, */
+    int64_t either_comma, either_point; /* or thousands, as in 1,234 */
     bool thousands_point, thousands_comma;
-    char unsure[16]; /* the first of `either` */
+    bool has_none;       /* thousands: 1,234 has a decimal comma */
+    char example[4][16]; /* the first field of each count */
 } signs;
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static void look_at_field(const char *text, size_t n, signs *s)
+static void count(signs *s, int which, const dt__csv_field *f)
 {
-    const char *end = text + n, *last = NULL, *c = text;
+    int64_t *const counts[] = { &s->comma, &s->point, &s->either_comma, &s->either_point };
+    if ((*counts[which])++ > 0) return;
+    snprintf(s->example[which], sizeof s->example[which], "%.*s",
+             (int)dt__min_i64(15, (int64_t)f->n), f->text);
+}
+
+static void look_at_field(const dt__csv_field *f, signs *s)
+{
+    const char *end = f->text + f->n, *last = NULL, *c = f->text;
     int64_t commas = 0, points = 0, digits = 0, before = 0;
     if (c < end && (*c == '-' || *c == '+')) c++;
     const char *const first = c;
@@ -193,68 +205,173 @@ static void look_at_field(const char *text, size_t n, signs *s)
             return;
         }
     }
-    const int64_t behind = digits - before;
     if (last == NULL || digits == 0) return;
-    if (commas == 1 && points == 0) {
-        const bool either = behind == 3 && before >= 1 && before <= 3 && *first != '0';
-        if (either && s->either++ == 0 && n < sizeof s->unsure) memcpy(s->unsure, text, n);
-        s->comma += !either;
-    } else if (points == 1 && commas == 0) {
-        const bool either = behind == 3 && before >= 1 && before <= 3 && *first != '0';
-        s->point += !either;
+    if (commas + points == 1) {
+        const bool either =
+            digits - before == 3 && before >= 1 && before <= 3 && *first != '0' && !s->has_none;
+        count(s, (points == 1) + 2 * either, f);
     } else if (commas == 1 && *last == ',') {
-        s->comma++;
+        count(s, 0, f);
         s->thousands_point = true;
     } else if (points == 1 && *last == '.') {
-        s->point++;
+        count(s, 1, f);
         s->thousands_comma = true;
     }
 }
 
-static dt_status find_decimal(dt__csv_reader *r)
+/* The field at *at of a row that ends at `end`, as it is written, without its quotes; *at becomes
+ * what follows its separator. */
+static dt__csv_field peek_field(const dt__csv_reader *r, const char **at, const char *end)
+{
+    const char *c = *at, *past;
+    while (c < end && dt__csv_is_blank(r, *c)) c++;
+    const bool quoted = c < end && *c == '"';
+    c += quoted;
+    past = c;
+    while (past < end && *past != (quoted ? '"' : r->separator)) past++;
+    const char *next = past;
+    while (next < end && *next != r->separator) next++;
+    *at = next + 1;
+    while (past > c && (dt__csv_is_blank(r, past[-1]) || past[-1] == '\r')) past--;
+    return (dt__csv_field){ (char *)(uintptr_t)c, (size_t)(past - c) };
+}
+
+static signs look_at_signs(const dt__csv_reader *r)
 {
     dt__csv_reader copy = *r;
-    signs s = { .unsure = "" };
+    signs s = { .has_none = r->c[0]->options->thousands == DT_CSV_THOUSANDS_NONE };
     for (int row = 0; row < ROWS_OF_DECIMAL && dt__csv_has_row(&copy); row++) {
-        const char *begin = copy.at, *end = copy.at;
+        const char *at = copy.at, *end = at;
         dt__csv_count_fields(r, r->separator, &end);
-        copy.at += end - begin;
-        for (const char *c = begin; c <= end; c++) {
-            if (c < end && *c != r->separator) continue;
-            const char *past = c;
-            while (past > begin && (past[-1] == ' ' || past[-1] == '\r')) past--;
-            while (begin < past && *begin == ' ') begin++;
-            const bool quoted = past - begin > 1 && *begin == '"' && past[-1] == '"';
-            begin += quoted;
-            past -= quoted;
-            look_at_field(begin, (size_t)(past - begin), &s);
-            begin = c + 1;
+        copy.at += end - at;
+        while (at <= end) {
+            const dt__csv_field f = peek_field(r, &at, end);
+            look_at_field(&f, &s);
         }
     }
-    if (s.comma == 0 && s.point == 0 && s.either > 0) {
+    return s;
+}
+
+static dt_status refuse_sign(const dt__csv_reader *r, const char *example, char shown)
+{
+    static const char *const words[] = { "point", "comma" };
+    const char *sign = words[shown == ','], *other = words[shown != ','];
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "'%s': '%s' has a decimal %s, but numbers of '%s' have a decimal %s, and all "
+                   "files are read in one form (data.columns.decimal)",
+                   r->path, example, sign, r->c[0]->shown, other);
+}
+
+/* The sign that a file shows must be that of the files before it. One that has only such numbers as
+ * 1.234 is read with a decimal point; 1,234 alone may be either. */
+static dt_status find_decimal(dt__csv_reader *r, const signs *s)
+{
+    dt__csv *c = r->c[0];
+    const bool commas = s->comma > 0, points = s->point > 0;
+    const char shown = commas == points ? 0 : commas ? ',' : '.';
+    if (shown != 0 && c->decimal != 0 && shown != c->decimal) {
+        return refuse_sign(r, s->example[points], shown);
+    }
+    if (c->decimal == 0 && !commas && !points && s->either_comma > 0 && r->separator != ',') {
         return dt_fail(r->ctx, DT_ERR_FORMAT,
                        "'%s': '%s' and others may have a decimal comma or thousands; "
                        "data.columns.decimal says which",
-                       r->path, s.unsure);
+                       r->path, s->example[2]);
     }
-    if (s.comma > 0 && s.point == 0) r->decimal = ',';
-    const bool own = r->c[0]->options->thousands == DT_CSV_THOUSANDS_AUTO;
-    if (own && r->decimal == ',' && s.thousands_point) r->thousands = '.';
-    if (own && r->decimal == '.' && s.thousands_comma) r->thousands = ',';
+    if (c->decimal == 0 && (shown != 0 || points || s->either_point > 0)) {
+        c->decimal = shown == ',' ? ',' : '.';
+        c->shown = dt__copy_string(r->ctx, r->path);
+        if (c->shown == NULL) return DT_ERR_NOMEM;
+    }
+    if (c->decimal != 0) r->decimal = c->decimal;
     return DT_OK;
+}
+
+static const char decimals[] = { '.', '.', ',' }, thousands[] = { 0, 0, ',', '.', '\'', ' ' };
+
+/* The decimal sign that options give, also by that of thousands; AUTO: neither. */
+static int decimal_of(const dt_csv_options *o)
+{
+    if (o->decimal != DT_CSV_DECIMAL_AUTO) return o->decimal;
+    if (o->thousands == DT_CSV_THOUSANDS_COMMA) return DT_CSV_POINT;
+    return o->thousands == DT_CSV_THOUSANDS_POINT ? DT_CSV_DECIMAL_COMMA : DT_CSV_DECIMAL_AUTO;
+}
+
+static dt_status find_signs(dt__csv_reader *r)
+{
+    const dt_csv_options *o = r->c[0]->options;
+    char *const own = &r->c[0]->thousands;
+    const int decimal = decimal_of(o);
+    const bool finds = o->thousands == DT_CSV_THOUSANDS_AUTO;
+    r->decimal = decimals[decimal];
+    r->thousands = thousands[o->thousands];
+    if (!finds && decimal != DT_CSV_DECIMAL_AUTO) return DT_OK;
+    const signs s = look_at_signs(r);
+    if (decimal == DT_CSV_DECIMAL_AUTO) DT__TRY(find_decimal(r, &s));
+    if (finds && r->decimal == ',' && s.thousands_point) *own = '.';
+    if (finds && r->decimal == '.' && s.thousands_comma) *own = ',';
+    if (finds) r->thousands = *own;
+    return DT_OK;
+}
+
+void dt__csv_in_form(const dt__csv *c, dt__csv_reader *r)
+{
+    *r = (dt__csv_reader){ .ctx = c->ctx };
+    r->decimal = c->decimal != 0 ? c->decimal : decimals[decimal_of(c->options)];
+    r->thousands = c->thousands != 0 ? c->thousands : thousands[c->options->thousands];
+    r->is_plain = r->decimal == '.' && r->thousands == 0;
+}
+
+static int place_of(const char *signs_of, int n, char sign)
+{
+    int k = n - 1;
+    while (k > 0 && (sign == 0 || signs_of[k] != sign)) k--;
+    return k;
+}
+
+dt_csv_form dt__csv_form(const dt__csv *c)
+{
+    const dt_csv_options *o = c->options;
+    dt_csv_form form = { decimal_of(o), o->thousands, o->encoding, o->comment };
+    if (form.decimal == DT_CSV_DECIMAL_AUTO) {
+        form.decimal = place_of(decimals, DT__COUNT_OF(decimals), c->decimal);
+    }
+    if (form.thousands == DT_CSV_THOUSANDS_AUTO) {
+        form.thousands = place_of(thousands, DT__COUNT_OF(thousands), c->thousands);
+    }
+    return form;
+}
+
+void dt__csv_take_form(dt_csv_options *o, const dt_csv_form *form)
+{
+    if (o->decimal == DT_CSV_DECIMAL_AUTO) o->decimal = form->decimal;
+    if (o->thousands == DT_CSV_THOUSANDS_AUTO) o->thousands = form->thousands;
+    if (o->encoding == DT_CSV_ENCODING_AUTO) o->encoding = form->encoding;
+    if (o->comment == NULL) o->comment = form->comment;
+}
+
+/* One sign that begins no field of a table. */
+static bool is_comment(const char *sign)
+{
+    const char c = sign[0];
+    return c > ' ' && c < 127 && sign[1] == 0 && strchr("\"'.,;|+-?", c) == NULL && !is_digit(c) &&
+           (c < 'A' || (c > 'Z' && c < 'a' && c != '_') || c > 'z');
 }
 
 static dt_status find_form(dt__csv_reader *r)
 {
-    static const char separators[] = { 0, ',', ';', '\t', '|' }, decimals[] = { '.', '.', ',' },
-                      thousands[] = { 0, 0, ',', '.', '\'', ' ' };
+    static const char separators[] = { 0, ',', ';', '\t', '|' };
     const dt_csv_options *o = r->c[0]->options;
+    if (o->comment != NULL && *o->comment != 0 && !is_comment(o->comment)) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns.comment: '%s' cannot begin comments; expected one sign, such "
+                       "as #",
+                       o->comment);
+    }
     r->comment = o->comment == NULL ? 0 : o->comment[0];
-    r->decimal = decimals[o->decimal];
-    r->thousands = thousands[o->thousands];
     r->separator = separators[o->separator];
     if (r->separator == 0) r->separator = find_separator(r);
-    if (o->decimal == DT_CSV_DECIMAL_AUTO && r->separator != ',') DT__TRY(find_decimal(r));
+    DT__TRY(find_signs(r));
     r->is_plain = r->decimal == '.' && r->thousands == 0;
     if (r->decimal == r->thousands) {
         return dt_fail(r->ctx, DT_ERR_CONFIG,
@@ -316,6 +433,7 @@ void dt__csv_close_reader(dt__csv_reader *r)
 {
     for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
+    dt__words_free(r->ctx, &r->patterns);
     dt__release(r->ctx, r->name);
     dt__release(r->ctx, r->place);
     dt__release(r->ctx, r->text);

@@ -137,5 +137,6 @@ dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, in
     if (s == DT_OK && r.n > 0) s = decide(&r, out);
     *columns = r.n;
     dt__csv_close_reader(&r);
+    dt__csv_free(&csv);
     return s;
 }

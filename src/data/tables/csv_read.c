@@ -412,7 +412,9 @@ void dt__csv_free(dt__csv *c)
         dt__words_free(c->ctx, &c->key_words[i]);
     }
     dt__release(c->ctx, c->key_words);
+    dt__release(c->ctx, c->key_form);
     dt__words_free(c->ctx, &c->keys);
+    dt__release(c->ctx, c->shown);
     dt__words_free(c->ctx, &c->inputs);
     dt__words_free(c->ctx, &c->targets);
     dt__labels_free(c->ctx, &c->labels);

@@ -29,6 +29,7 @@ typedef struct dt__csv_reader {
     int64_t line, column;    /* lines count from 1 */
     char **name;             /* of the file's columns */
     int64_t n, room;
+    dt__words patterns;   /* names that have * or ?, as patterns have */
     dt__csv_place *place; /* in the order of columns */
     int64_t n_places, places_room;
     int64_t rows, rows_room;
@@ -53,6 +54,8 @@ dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f);
  * (csv_dialect.c). IO, FORMAT, NOMEM. */
 dt_status dt__csv_open(dt__csv_reader *r);
 void dt__csv_close_reader(dt__csv_reader *r);
+/* A reader of fields outside of a file, in the form that the files have. */
+void dt__csv_in_form(const dt__csv *c, dt__csv_reader *r);
 /* Fields of the row at *at, which becomes the end of the row; nothing is changed. */
 int64_t dt__csv_count_fields(const dt__csv_reader *r, char separator, const char **at);
 /* Skips lines without a character, and comments; false at the end. */
@@ -83,6 +86,9 @@ dt_status dt__csv_read_names(dt__csv_reader *r);
 const char *dt__csv_advice(const dt__csv_reader *r);
 /* Whether at least three names are numbers in equal steps. */
 bool dt__csv_is_progression(char *const *name, int64_t n);
+
+/* Whether a name or pattern means a column: a pattern that is the name of one means that alone. */
+bool dt__csv_means(const dt__csv_reader *r, const char *pattern, const char *name);
 
 /* Reads the header, chooses columns where none are chosen yet, and sets the places of their values.
  * FORMAT, CONFIG, NOMEM. */

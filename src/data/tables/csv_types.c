@@ -11,12 +11,13 @@
 #include <string.h>
 #include <strings.h>
 
-const dt_column_rule *dt__csv_rule_of(const dt_csv_options *o, const char *name)
+const dt_column_rule *dt__csv_rule_of(const dt__csv_reader *r, const dt_csv_options *o,
+                                      const char *name)
 {
     for (int64_t i = 0; i < o->types.n; i++) {
         const dt_column_rule *rule = o->types.v[i].options;
         for (int k = 0; k < rule->columns.n; k++) {
-            if (dt__glob_match(rule->columns.v[k], name)) return rule;
+            if (dt__csv_means(r, rule->columns.v[k], name)) return rule;
         }
     }
     return NULL;
@@ -104,7 +105,7 @@ static dt_status take_fitted(const dt__csv *c, const dt_columns *fitted, int64_t
                    k < fitted->n ? fitted->column[k].name : "nothing");
 }
 
-static dt_status fill_types(dt__csv *c, dt__csv_types *t)
+static dt_status fill_types(const dt__csv_reader *r, dt__csv *c, dt__csv_types *t)
 {
     const int64_t n = c->inputs.n;
     const size_t count = (size_t)n;
@@ -119,7 +120,7 @@ static dt_status fill_types(dt__csv *c, dt__csv_types *t)
             return dt_fail(c->ctx, DT_ERR_CONFIG,
                            "data.columns.types: an input has no name; type: ignore leaves it out");
         }
-        t->rule[i] = dt__csv_rule_of(c->options, c->inputs.word[i]);
+        t->rule[i] = dt__csv_rule_of(r, c->options, c->inputs.word[i]);
         t->column[i] = (dt_column){ .name = c->inputs.word[i], .factor = 1 };
         if (fitted == NULL) DT__TRY(take_rule(c->ctx, t->rule[i], &t->column[i]));
         else DT__TRY(take_fitted(c, fitted, i, &t->column[i]));
@@ -128,13 +129,13 @@ static dt_status fill_types(dt__csv *c, dt__csv_types *t)
     return DT_OK;
 }
 
-dt_status dt__csv_types_begin(dt__csv *c)
+dt_status dt__csv_types_begin(const dt__csv_reader *r, dt__csv *c)
 {
     if (c->types != NULL || (c->options->types.n == 0 && c->options->fitted == NULL)) return DT_OK;
     c->types = dt__alloc_zero(c->ctx, sizeof *c->types);
     if (c->types == NULL) return DT_ERR_NOMEM;
     c->types->ctx = c->ctx;
-    return fill_types(c, c->types);
+    return fill_types(r, c, c->types);
 }
 
 void dt__csv_types_free(dt__csv_types *t)

@@ -17,12 +17,13 @@ struct dt__csv_types {
     bool is_fitted;
 };
 
-/* The first rule that names a column; NULL: none. */
-const dt_column_rule *dt__csv_rule_of(const dt_csv_options *o, const char *name);
+/* The first rule that means a column of a file; NULL: none. */
+const dt_column_rule *dt__csv_rule_of(const dt__csv_reader *r, const dt_csv_options *o,
+                                      const char *name);
 
 /* After the inputs are chosen: what rules, or a model, say of them. Does nothing where they say
  * nothing. CONFIG, NOMEM. */
-dt_status dt__csv_types_begin(dt__csv *c);
+dt_status dt__csv_types_begin(const dt__csv_reader *r, dt__csv *c);
 void dt__csv_types_free(dt__csv_types *t); /* NULL is allowed */
 
 /* Without blanks at its ends. */

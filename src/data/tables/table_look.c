@@ -199,6 +199,7 @@ dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *
     dt_status s = dt__csv_open(&r);
     if (s == DT_OK) s = look(&r, out);
     dt__csv_close_reader(&r);
+    dt__csv_free(&csv);
     if (s != DT_OK) dt_table_look_free(ctx, out);
     return s;
 }

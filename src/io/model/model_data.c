@@ -3,6 +3,7 @@
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
  *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
+ *                     "csv": { "decimal": ",", ... },
  *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
  *                     "features": { "kind": "mfcc", ... },
  *                     "series": { "by": ["subject"], "time": "when", ... }, "stride": 64,
@@ -139,6 +140,10 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     if (dt__array_fields(d) != NULL) {
         dt__put_text(t, ", \"table\": ");
         dt__columns_put(t, dt__array_fields(d));
+    }
+    if (d->arrays != NULL && d->arrays->is_table) {
+        dt__put_text(t, ", \"csv\": ");
+        dt__put_options(t, dt__csv_form_keys, &d->arrays->form);
     }
     if (dt_dataset_channels(d) > 0) dt__put_text(t, ", \"pixels\": true");
     if (d->resized) dt__put_text(t, ", \"resized\": true");
@@ -302,6 +307,13 @@ static dt_status read_series(dt__json *j, dt_series_options *out)
     return DT_OK;
 }
 
+static dt_status read_form(dt__json *j, dt_csv_form *out)
+{
+    DT__TRY(dt__json_options(j, dt__csv_form_keys, out));
+    if (out->comment != NULL && *out->comment == 0) out->comment = NULL;
+    return DT_OK;
+}
+
 static dt_status read_field(dt__json *j, const char *name, reading *r)
 {
     int64_t axis, *n = r->n;
@@ -324,6 +336,7 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
         return dt__json_values(j, r->memory, true, &out->n_columns, (const void **)&out->columns);
     }
     if (strcmp(name, "table") == 0) return read_table(j, r);
+    if (strcmp(name, "csv") == 0) return read_form(j, &out->csv);
     if (strcmp(name, "mean") == 0) {
         return dt__json_values(j, r->memory, false, &n[0], (const void **)&out->mean);
     }

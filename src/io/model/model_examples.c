@@ -387,6 +387,7 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     inputs.target = (dt_strings){ .n = 0 };
     inputs.types.n = 0;
     inputs.fitted = e->data->table;
+    dt__csv_take_form(&inputs, &e->data->csv);
     if (inputs.fitted != NULL && inputs.inputs.n > 0) {
         return dt_fail(e->ctx, DT_ERR_FORMAT,
                        "'%s': the model reads columns by its own names and types, which no other "

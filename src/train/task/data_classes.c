@@ -4,6 +4,7 @@
 #include "core/text/number.h"
 #include "data/joined.h"
 #include "data/splits/leaks.h"
+#include "data/tables/csv.h"
 #include "train/recipe/recipe.h"
 
 #include <stdio.h>
@@ -48,6 +49,7 @@ static void take_names(const dt_model_data *data, dt_data_options *o)
 {
     name_classes(&o->classes, data);
     o->columns.fitted = data->table;
+    dt__csv_take_form(&o->columns, data->n_inputs > 0 ? &data->inputs[0].csv : &data->csv);
     if (o->n_outputs == 1) name_classes(&o->outputs[0].classes, data);
     for (int64_t i = 0; i < o->n_outputs; i++) {
         for (int k = 0; k < data->n_outputs; k++) {
