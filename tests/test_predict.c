@@ -363,8 +363,22 @@ START_TEST(tables_are_answered_as_csv)
     expect(2, "-o FILE.csv", "predict leaves other.csv --keep id");
     expect(2, "no column 'nothing' to keep; it has note, y, id, x",
            "predict leaves other.csv -o out.csv --keep nothing");
+    expect(2, "no column 'n*x' to keep that the model does not read",
+           "predict leaves other.csv -o out.csv --keep 'n*x'");
+    expect(2, "would be overwritten", "predict leaves other.csv -o other.csv");
+    /* columns of several files are kept by their names */
+    static const char *const orders[] = { "\"a, \"\"b\"\"\",007,", ",8,", "c,9,", NULL };
+    static const char swapped[] = "id,x,y,note\n9,1,2,c\n", without[] = "x,y,note\n1,2,c\n";
+    write_bytes("swapped.csv", swapped, sizeof swapped - 1);
+    write_bytes("without.csv", without, sizeof without - 1);
+    compare_csv("predict leaves other.csv swapped.csv -o -", "note,id,predicted,probability",
+                orders);
+    expect(4, "has no column 'id', which the first file has",
+           "predict leaves other.csv without.csv -o out.csv");
+    expect(4, "2 columns that the model does not read, and the first file 1",
+           "predict leaves without.csv other.csv -o out.csv");
     expect(4, "/no/folder/out.csv", "predict leaves other.csv -o /no/folder/out.csv");
-    expect(0, "", "predict leaves other.csv -o out.csv --quiet && test ! -e out.csv.part");
+    expect(0, "", "predict leaves other.csv -o out.csv --quiet && test -z \"$(ls *.part)\"");
 }
 END_TEST
 

@@ -51,8 +51,8 @@ static dt_data_options write_table(const table *t, bool dates)
     for (int r = 0; r < t->n; r++) {
         const int at = t->time[r];
         if (dates)
-            snprintf(time, sizeof time, "%d-%02d-%02dT00:00:00Z", 2024 + at / 336,
-                     1 + at / 28 % 12, 1 + at % 28);
+            snprintf(time, sizeof time, "%d-%02d-%02dT00:00:00Z", 2024 + at / 336, 1 + at / 28 % 12,
+                     1 + at % 28);
         else snprintf(time, sizeof time, "%d.5", 3 * at - 100);
         used += sprintf(text + used, "%d,g %d,%s,c%d\n", r, t->group[r], time, t->label[r]);
     }
@@ -192,7 +192,8 @@ START_TEST(what_is_refused)
     } bad[] = {
         { { .by = DT_SPLIT_GROUP, .test = 0.2 }, "group requires data.split.column" },
         { { .by = DT_SPLIT_GROUP, .column = "none", .test = 0.2 }, "'none' is not a column" },
-        { { .by = DT_SPLIT_TIME, .column = "group", .test = 0.2 }, "is not a time; expected numbers in all rows" },
+        { { .by = DT_SPLIT_TIME, .column = "group", .test = 0.2 },
+          "is not a time; expected numbers in all rows" },
         { { .by = DT_SPLIT_GROUP, .column = "group", .folds = 100 }, "groups cannot make 100" },
         { { .by = DT_SPLIT_TIME + 1 }, "data.split.by is out of its range" },
         { { .folds = 1 }, "data.split.folds is out of its range" },

@@ -377,14 +377,16 @@ START_TEST(a_rule_must_decide_something)
         dt_column_rule rule[2];
         const char *says; /* NULL: it is right */
     } all[] = {
-        { { { .columns = { 1, { "*" } } }, { .columns = { 1, { "b" }, }, .type = DT_COLUMN_CATEGORY } },
+        { { { .columns = { 1, { "*" } } },
+            { .columns = { 1, { "b" } }, .type = DT_COLUMN_CATEGORY } },
           "the rule of 'b' decides no input" },
         { { { .columns = { 1, { "y" } } }, { .columns = { 1, { "b" } } } },
           "the rule of 'y' decides no input" },
         { { { .columns = { 1, { "a" } } }, { .columns = { 1, { "c" } } } },
           "the rule of 'c' decides no input" },
         { { { .columns = { 1, { "b" } } }, { .columns = { 1, { "*" } } } }, NULL },
-        { { { .columns = { 1, { "b" } }, .type = DT_COLUMN_IGNORE }, { .columns = { 1, { "a" } } } },
+        { { { .columns = { 1, { "b" } }, .type = DT_COLUMN_IGNORE },
+            { .columns = { 1, { "a" } } } },
           NULL },
     };
     begin(0);

@@ -282,8 +282,8 @@ typedef struct dt_csv_options {
      * whose texts the dataset keeps. It has no recipe key. */
     dt_strings keep;
     int separator; /* dt_csv_separator, and so on */
-    /* What is AUTO is found in the first file that shows it, and is the same for all files; one that
-     * shows another sign is an error. */
+    /* What is AUTO is found in the first file that shows it, and is the same for all files; one
+     * that shows another sign is an error. */
     int decimal, thousands, encoding;
     int rows;            /* dt_csv_rows: what happens to rows with other numbers of fields */
     const char *comment; /* lines that begin with it are skipped; NULL: there are none */

@@ -156,9 +156,6 @@ static const dt_item_kind *rule_kind(int i)
 }
 
 static const char *const separators[] = { "auto", ",", ";", "tab", "|", NULL };
-static const char *const decimals[] = { "auto", ".", ",", NULL };
-static const char *const thousands[] = { "auto", "none", ",", ".", "'", "space", NULL };
-static const char *const encodings[] = { "auto", "utf-8", "latin-1", "utf-16le", "utf-16be", NULL };
 static const char *const rows[] = { "refuse", "skip", NULL };
 
 #undef AT
@@ -181,30 +178,17 @@ static const dt_key columns_keys[] = {
               "without are numbers that are never missing" },
     { "separator", DT_KEY_CHOICE, AT(separator), .choices = separators, .fallback = "auto",
       .text = "what separates fields; auto: as the first rows show" },
-    { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = decimals, .fallback = "auto",
-      .text = "the decimal sign; auto: a point where commas separate fields, else as the first "
-              "rows show" },
-    { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = thousands, .fallback = "auto",
-      .text = "what separates thousands; auto: none where commas separate fields, else as the "
-              "first rows show" },
-    { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = encodings, .fallback = "auto",
+    { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = dt__csv_decimals, .fallback = "auto",
+      .text = "the decimal sign of all files; auto: as the first rows show" },
+    { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = dt__csv_thousands, .fallback = "auto",
+      .text = "what separates thousands in all files; auto: as the first rows show" },
+    { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = dt__csv_encodings, .fallback = "auto",
       .text = "auto: utf-8, or utf-16 by its byte order mark" },
     { "comment", DT_KEY_STRING, AT(comment),
-      .text = "lines that begin with this character are skipped" },
+      .text = "lines that begin with this sign, such as #, are skipped" },
     { "rows", DT_KEY_CHOICE, AT(rows), .choices = rows, .fallback = "refuse",
       .text = "rows with another number of fields than the header: refuse, or skip them and say "
               "how many" },
-    { 0 },
-};
-
-#undef AT
-#define AT(field) .offset = offsetof(dt_csv_form, field)
-
-const dt_key dt__csv_form_keys[] = {
-    { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = decimals, .fallback = "auto" },
-    { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = thousands, .fallback = "auto" },
-    { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = encodings, .fallback = "auto" },
-    { "comment", DT_KEY_STRING, AT(comment) },
     { 0 },
 };
 

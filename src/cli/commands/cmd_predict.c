@@ -153,6 +153,7 @@ static int predict_files(const cli_args *args, dt_module *m, const dt_model_data
     dt_csv_options columns;
     char *memory[2];
     int status = read_columns(args, &columns, memory);
+    if (status == CLI_DONE) status = cli_check_apart(args, args->option[OUTPUT]);
     predicted p = { .data = data,
                     .json = args->option[JSON] != NULL,
                     .top = top,

@@ -25,7 +25,9 @@ typedef struct predicted {
     int64_t n;                      /* answers so far */
     int64_t crossed;                /* of them, with a quantile above the next one */
     const dt_dataset *data_at_hand; /* the texts that it keeps stand in front of answers */
-    FILE *to;                       /* of csv */
+    FILE *to;                       /* of csv, */
+    char **kept;                    /* names of the columns that its first file keeps, [n_kept], */
+    int64_t n_kept, *place;         /* and where they are in the file at hand */
     bool assumed;                   /* it was said how pixels are given */
 } predicted;
 

@@ -118,7 +118,7 @@ static bool is_piped(const predicted *p) { return strcmp(p->output, "-") == 0; }
 
 static void part_path(const predicted *p, cli_text *out)
 {
-    cli_text_add(out, "%s.part", p->output);
+    cli_text_add(out, "%s.%ld.part", p->output, (long)getpid());
 }
 
 static dt_status fail(dt_ctx *ctx, const predicted *p)
@@ -146,10 +146,39 @@ dt_status predicted_csv_begin(dt_ctx *ctx, predicted *p)
     return p->to == NULL ? fail(ctx, p) : DT_OK;
 }
 
+/* The columns that the first file keeps are those of all files, by name. */
+static dt_status place_kept(dt_ctx *ctx, predicted *p)
+{
+    const int64_t n = dt_dataset_kept(p->data_at_hand);
+    const bool first = p->kept == NULL;
+    if (first) {
+        p->kept = calloc((size_t)n + 1, sizeof *p->kept);
+        p->place = calloc((size_t)n + 1, sizeof *p->place);
+        if (p->kept == NULL || p->place == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "kept columns");
+        p->n_kept = n;
+    }
+    for (int64_t k = 0; k < p->n_kept; k++) {
+        if (first) p->kept[k] = strdup(dt_dataset_kept_name(p->data_at_hand, k));
+        if (p->kept[k] == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "kept columns");
+        int64_t at = 0;
+        while (at < n && strcmp(dt_dataset_kept_name(p->data_at_hand, at), p->kept[k]) != 0) at++;
+        p->place[k] = at;
+        if (at < n) continue;
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s' has no column '%s', which the first file has and the table of answers "
+                       "keeps; --keep names columns that all files have",
+                       p->path, p->kept[k]);
+    }
+    if (n == p->n_kept) return DT_OK;
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "'%s' has %lld columns that the model does not read, and the first file %lld; "
+                   "--keep names columns that all files have",
+                   p->path, (long long)n, (long long)p->n_kept);
+}
+
 dt_status predicted_csv_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
 {
     const int t = target_of(p);
-    const int64_t kept = dt_dataset_kept(p->data_at_hand);
     int64_t n, inputs;
     bool first = true;
     const float *y = predicted_row(e->y, e->i, &n), *x = predicted_row(e->x, e->i, &inputs);
@@ -157,16 +186,18 @@ dt_status predicted_csv_add(dt_ctx *ctx, predicted *p, const predicted_example *
         return dt_fail(ctx, DT_ERR_SHAPE, "the model's output does not fit its target, '%s'",
                        p->data->target);
     }
-    for (int64_t k = 0; k < kept && p->n == 0; k++) {
-        put_field(p, &first, dt_dataset_kept_name(p->data_at_hand, k));
+    if (e->number == 0) {
+        const dt_status s = place_kept(ctx, p);
+        if (s != DT_OK) return s;
     }
+    for (int64_t k = 0; k < p->n_kept && p->n == 0; k++) put_field(p, &first, p->kept[k]);
     if (p->n == 0) {
         targets[t].head(p, n, &first);
         putc('\n', p->to);
     }
     first = true;
-    for (int64_t k = 0; k < kept; k++) {
-        put_field(p, &first, dt_dataset_kept_text(p->data_at_hand, k, e->number));
+    for (int64_t k = 0; k < p->n_kept; k++) {
+        put_field(p, &first, dt_dataset_kept_text(p->data_at_hand, p->place[k], e->number));
     }
     if (targets[t].add != NULL) targets[t].add(p, y, n, &first);
     else put_number(p, &first, predicted_error(x, y, n));
@@ -177,6 +208,9 @@ dt_status predicted_csv_add(dt_ctx *ctx, predicted *p, const predicted_example *
 dt_status predicted_csv_end(dt_ctx *ctx, predicted *p, bool good)
 {
     cli_text path = { .used = 0 };
+    for (int64_t k = 0; k < p->n_kept; k++) free(p->kept[k]);
+    free(p->kept);
+    free(p->place);
     if (is_piped(p)) return good && fflush(stdout) != 0 ? fail(ctx, p) : DT_OK;
     part_path(p, &path);
     const bool written = fflush(p->to) == 0 && fsync(fileno(p->to)) == 0;

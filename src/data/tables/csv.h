@@ -57,9 +57,9 @@ dt_csv_form dt__csv_form(const dt__csv *c);
 /* Sets what options leave open to a form. */
 void dt__csv_take_form(dt_csv_options *o, const dt_csv_form *form);
 
-/* Times of the texts of key number `key`, [its words]: numbers in the form of the files if the first
- * is one, else times of `format`, or if that is NULL of the column's rule, or ISO 8601. NaN: neither.
- * NOMEM. */
+/* Times of the texts of key number `key`, [its words]: numbers in the form of the files if the
+ * first is one, else times of `format`, or if that is NULL of the column's rule, or ISO 8601. NaN:
+ * neither. NOMEM. */
 dt_status dt__csv_times(const dt__csv *c, int64_t key, const char *format, double *time);
 
 /* After the training files: labels become classes, in `n` tables. NOMEM. */

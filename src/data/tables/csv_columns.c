@@ -471,7 +471,7 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
 {
     const dt_strings *keep = &c->options->keep;
     for (int k = 0; k < keep->n; k++) {
-        bool found = strpbrk(keep->v[k], "*?") != NULL;
+        bool found = strcmp(keep->v[k], "*") == 0; /* of all others there may be none */
         for (int64_t i = 0; i < r->n; i++) {
             const size_t n = strlen(r->name[i]);
             const bool same = strcmp(keep->v[k], r->name[i]) == 0;
@@ -482,8 +482,10 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
         }
         if (!found) {
             char all[DT__CSV_LIST], shown[DT__SHOWN];
-            return dt_fail(r->ctx, DT_ERR_CONFIG, "'%s' has no column '%s' to keep; it has %s",
-                           r->path, dt__shown(keep->v[k], shown), list_names(r->name, r->n, all));
+            return dt_fail(r->ctx, DT_ERR_CONFIG, "'%s' has no column '%s' to keep%s; it has %s",
+                           r->path, dt__shown(keep->v[k], shown),
+                           strpbrk(keep->v[k], "*?") != NULL ? " that the model does not read" : "",
+                           list_names(r->name, r->n, all));
         }
     }
     return c->inputs.n > 0 && c->key_words == NULL ? begin_keys(r, c) : DT_OK;

@@ -342,14 +342,6 @@ dt_csv_form dt__csv_form(const dt__csv *c)
     return form;
 }
 
-void dt__csv_take_form(dt_csv_options *o, const dt_csv_form *form)
-{
-    if (o->decimal == DT_CSV_DECIMAL_AUTO) o->decimal = form->decimal;
-    if (o->thousands == DT_CSV_THOUSANDS_AUTO) o->thousands = form->thousands;
-    if (o->encoding == DT_CSV_ENCODING_AUTO) o->encoding = form->encoding;
-    if (o->comment == NULL) o->comment = form->comment;
-}
-
 /* One sign that begins no field of a table. */
 static bool is_comment(const char *sign)
 {
