@@ -356,7 +356,7 @@ START_TEST(refused)
           "line 2, column 2 ('b'): '2,1?3,4,5' begins with" },
         { "a,b,y\n1,\"2\"3,1\n", DT_ERR_FORMAT, "text behind its quote" },
         { "a,b,y\n1,2,0.5\n", DT_ERR_FORMAT, "'0.5' is neither 0 nor 1" },
-        { "a,b,b,y\n1,2,3,1\n", DT_ERR_FORMAT, "columns 2 and 3 have the same name" },
+        { "a,b,b,y\n1,2,3,1\n", DT_ERR_FORMAT, "columns 2 and 3 have the same name, 'b'" },
         { "a,c,y\n1,2,1\n", DT_ERR_CONFIG, "data.columns.inputs: 'b' is not a column of" },
         { "a,b\n1,2\n", DT_ERR_CONFIG, "data.columns.target: 'y' is not a column of" },
         { "a,b,y\n", DT_ERR_FORMAT, "no rows" },

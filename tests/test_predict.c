@@ -296,7 +296,7 @@ START_TEST(columns_are_found_by_their_names)
     }
     json_decref(named);
     json_decref(chosen);
-    expect(4, "1 of the 2 columns", "predict leaves lacking.csv");
+    expect(4, "lacks 1 column that the model reads", "predict leaves lacking.csv");
 }
 END_TEST
 

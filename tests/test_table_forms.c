@@ -407,6 +407,23 @@ START_TEST(a_rule_must_decide_something)
 }
 END_TEST
 
+START_TEST(columns_are_named_once)
+{
+    begin(0);
+    test_write_text(path_of("a.csv"), "a,b,y\n1,2,3\n2,3,4\n");
+    dt_csv_options o = columns;
+    if (_i == 0) o.inputs = (dt_strings){ 3, { "a", "b", "a" } };
+    else o.target = (dt_strings){ 2, { "y", "y" } };
+    dt_ctx *ctx = sample_context(1);
+    dt__csv c = { .ctx = ctx, .options = &o, .target = DT_TARGET_VALUES };
+    dt__csv_table t;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "is named twice", dt__csv_read(&c, path_of("a.csv"), &t));
+    dt__csv_table_free(&t);
+    dt__csv_free(&c);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(comments_are_one_sign)
 {
     static const char *const bad[] = { "//", "\"", ",", "7", "x", "-", " ", "\t" };
@@ -492,6 +509,7 @@ Suite *test_table_forms_suite(void)
     tcase_add_loop_test(c, times_have_the_form_of_the_file, 0, 9);
     tcase_add_loop_test(c, a_name_means_its_column, 0, 6);
     tcase_add_loop_test(c, a_rule_must_decide_something, 0, 5);
+    tcase_add_loop_test(c, columns_are_named_once, 0, 2);
     tcase_add_loop_test(c, comments_are_one_sign, 0, 8);
     tcase_add_loop_test(c, files_stay_whole, 0, 20);
     suite_add_tcase(s, c);

@@ -3,6 +3,7 @@
  * Where only windows of one label count, those that follow each other are a run of their own. */
 #include "data/series/series.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct cutting {
@@ -243,10 +244,15 @@ static dt_status fill(cutting *c, int64_t count[3])
 
 static dt_status check_windows(const cutting *c, const int64_t count[3])
 {
-    const char *file = c->to->source[0].name;
+    char file[DT__MESSAGE_SIZE / 2];
+    const int64_t others = c->to->n_sources - 1;
+    int n = snprintf(file, sizeof file, "'%s'", c->to->source[0].name);
+    if (others > 0 && n > 0 && (size_t)n < sizeof file) {
+        snprintf(file + n, sizeof file - (size_t)n, " and %lld other files", (long long)others);
+    }
     if (count[0] + count[1] + count[2] == 0) {
         return dt_fail(c->s->ctx, DT_ERR_CONFIG,
-                       "data.window.length: %lld rows, but in '%s' the longest run of rows of one "
+                       "data.window.length: %lld rows, but in %s the longest run of rows of one "
                        "series without a gap has %lld%s",
                        (long long)c->s->length, file, (long long)c->longest,
                        c->mixed > 0 ? ", and no window has one label (data.series.label: pure)"
@@ -254,12 +260,12 @@ static dt_status check_windows(const cutting *c, const int64_t count[3])
     }
     if (c->short_runs > 0) {
         dt__say(c->s->ctx,
-                "'%s': %lld of %lld runs of rows without a gap are shorter than a window, %lld "
+                "%s: %lld of %lld runs of rows without a gap are shorter than a window, %lld "
                 "rows, and left out",
                 file, (long long)c->short_runs, (long long)c->runs, (long long)c->s->length);
     }
     if (c->mixed > 0) {
-        dt__say(c->s->ctx, "'%s': %lld windows have several labels, and are left out", file,
+        dt__say(c->s->ctx, "%s: %lld windows have several labels, and are left out", file,
                 (long long)c->mixed);
     }
     return DT_OK;

@@ -111,7 +111,7 @@ static dt_status read_file(const dt__series *s, int64_t file, const char *path, 
 {
     const dt__csv_table *t = &r->table[file];
     const int64_t before = r->n, key = times == NULL ? 0 : key_of(s->csv, s->o->time);
-    int64_t moved = 0;
+    int64_t backward = 0;
     for (int64_t i = 0; i < t->rows; i++, r->n++) {
         dt__series_row *row = &r->row[r->n];
         *row = (dt__series_row){ .at = r->n };
@@ -121,14 +121,16 @@ static dt_status read_file(const dt__series *s, int64_t file, const char *path, 
         const int32_t code = code_of(s->csv, t, i, key);
         row->time = times[code];
         if (isnan(row->time)) return refuse_time(s, path, i, s->csv->key_words[key].word[code]);
-        moved += i > 0 && row->series == row[-1].series && row->time < row[-1].time;
     }
     qsort(r->row + before, (size_t)t->rows, sizeof *r->row, in_order);
-    if (moved > 0) {
+    for (int64_t i = before + 1; i < r->n; i++) {
+        backward += r->row[i].series == r->row[i - 1].series && r->row[i].at < r->row[i - 1].at;
+    }
+    if (backward > 0) {
         dt__say(s->ctx,
-                "'%s': %lld rows follow a later one of their series; rows are put in the "
-                "order of '%s'",
-                path, (long long)moved, s->o->time);
+                "'%s': the times of series go backward %lld times; rows are put in the order of "
+                "'%s'",
+                path, (long long)backward, s->o->time);
     }
     return check_order(s, r->row + before, t->rows, path, before);
 }

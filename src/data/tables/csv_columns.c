@@ -363,10 +363,24 @@ static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
     return DT_OK;
 }
 
+static dt_status check_twice(const dt__csv_reader *r, const char *key, const dt_strings *names)
+{
+    for (int i = 1; i < names->n; i++) {
+        int k = 0;
+        while (k < i && strcmp(names->v[k], names->v[i]) != 0) k++;
+        if (k == i) continue;
+        return dt_fail(r->ctx, DT_ERR_CONFIG, "data.columns.%s: '%s' is named twice", key,
+                       names->v[i]);
+    }
+    return DT_OK;
+}
+
 /* Of the first file: which columns are read. */
 static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
 {
     const dt_csv_options *o = c->options;
+    DT__TRY(check_twice(r, "inputs", &o->inputs));
+    DT__TRY(check_twice(r, "target", &o->target));
     DT__TRY(check_excluded(r, c));
     DT__TRY(begin_keys(r, c));
     for (int i = 0; i < o->target.n; i++) {
@@ -412,9 +426,8 @@ static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const i
             if (*seen++ == 0) name[n++] = names->word[i];
         }
     }
-    dt_fail(r->ctx, DT_ERR_FORMAT,
-            "'%s' lacks %lld of the %lld columns that %s: %s; its columns are %s%s", r->path,
-            (long long)n, (long long)wanted,
+    dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' lacks %lld %s that %s: %s; its columns are %s%s", r->path,
+            (long long)n, n == 1 ? "column" : "columns",
             c->names_given ? "the model reads" : "the first file of the training data has",
             list_names(name, n, lacking), list_names(r->name, r->n, all), dt__csv_advice(r));
     dt__release(r->ctx, name);
@@ -431,8 +444,10 @@ static dt_status find_places(dt__csv_reader *r, int k, dt__csv_role role, int64_
         const int64_t at = dt__words_find(names_of(c, role), r->name[i], strlen(r->name[i]));
         if (at < 0) continue;
         if (seen[at] > 0) {
-            return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': columns %lld and %lld have the same name",
-                           r->path, (long long)seen[at], (long long)i + 1);
+            char shown[DT__SHOWN];
+            return dt_fail(r->ctx, DT_ERR_FORMAT,
+                           "'%s': columns %lld and %lld have the same name, '%s'", r->path,
+                           (long long)seen[at], (long long)i + 1, dt__shown(r->name[i], shown));
         }
         seen[at] = i + 1;
         if (shared) continue;
