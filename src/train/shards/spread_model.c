@@ -12,49 +12,41 @@
 
 /* ---- which tensors --------------------------------------------------------------------------- */
 
-typedef struct visiting {
-    dt__visit_spread *visit;
-    void *user;
-} visiting;
-
-static dt_status visit_layer(void *user, const char *path, dt_module *m)
+/* The tensors of a layer of which a rank has rows; the weight is the first. Returns their number. */
+static int tensors_of(const dt_module *m, dt_tensor *to[4])
 {
-    const visiting *v = user;
-    (void)path;
-    if (m->type != &dt__nn_grouped_linear) return DT_OK;
+    int n = 0;
+    if (m->type != &dt__nn_grouped_linear) return 0;
     const dt__entry *bias = dt__entry_find(m, "bias");
     const dt__quantizer *q = dt__quantizer_of(dt__quantizer_at(m, "weight"));
-    dt_tensor *const x[] = { dt__entry_find(m, "weight")->x, bias == NULL ? NULL : bias->x,
-                             q == NULL ? NULL : q->scale, q == NULL ? NULL : q->zero_point };
-    for (int i = 0; i < DT__COUNT_OF(x); i++) {
-        if (x[i] != NULL) DT__TRY(v->visit(v->user, x[i], m));
-    }
-    return DT_OK;
+    to[n++] = dt__entry_find(m, "weight")->x;
+    if (bias != NULL) to[n++] = bias->x;
+    if (q != NULL && q->scale != NULL) to[n++] = q->scale;
+    if (q != NULL && q->zero_point != NULL) to[n++] = q->zero_point;
+    return n;
 }
 
 dt_status dt__spread_visit(dt_module *m, dt__visit_spread *visit, void *user)
 {
-    return dt_module_visit_modules(m, visit_layer, &(visiting){ visit, user });
-}
-
-typedef struct asking {
-    const dt_tensor *x;
-    int64_t experts;
-} asking;
-
-static dt_status is_it(void *user, dt_tensor *x, dt_module *layer)
-{
-    asking *a = user;
-    if (x == a->x) a->experts = dt__whole_extent(dt__entry_find(layer, "weight")->x);
+    dt_tensor *x[4];
+    DT__EACH_MODULE(layer, m) {
+        const int n = tensors_of(layer, x);
+        for (int i = 0; i < n; i++) DT__TRY(visit(user, x[i], layer));
+    }
     return DT_OK;
 }
 
 int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p)
 {
-    asking a = { .x = p };
+    dt_tensor *x[4];
     (void)user;
-    dt__spread_visit(m, is_it, &a);
-    return a.experts;
+    DT__EACH_MODULE(layer, m) {
+        const int n = tensors_of(layer, x);
+        for (int i = 0; i < n; i++) {
+            if (x[i] == p) return dt__whole_extent(x[0]);
+        }
+    }
+    return 0;
 }
 
 /* ---- other rows for a handle ----------------------------------------------------------------- */
@@ -93,18 +85,16 @@ static void give_all(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t s
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static dt_status see(void *user, dt_tensor *x, dt_module *layer)
-{
-    (void)layer;
-    *(bool *)user |= dt__is_spread(x);
-    return DT_OK;
-}
-
 bool dt__is_cut(dt_module *m)
 {
-    bool any = false;
-    dt__spread_visit(m, see, &any);
-    return any;
+    dt_tensor *x[4];
+    DT__EACH_MODULE(layer, m) {
+        const int n = tensors_of(layer, x);
+        for (int i = 0; i < n; i++) {
+            if (dt__is_spread(x[i])) return true;
+        }
+    }
+    return false;
 }
 
 typedef struct cutting {
