@@ -2,6 +2,7 @@
 #ifndef DT__NN_POOL_LAYERS_H
 #define DT__NN_POOL_LAYERS_H
 
+#include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 
 #include <detent/ops.h>
@@ -49,5 +50,28 @@ dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool
     static const dt_key layer_keys[] = { __VA_ARGS__, { 0 } };                                     \
     DT__LAYER_CREATE(dt_pool_layer, dt_##layer##_create(ctx, &o->pool, out))                       \
     DT__LAYER_TYPE(layer, about, dt_pool_layer, layer_keys, 1, 1, .create = layer_create);
+
+/* Defines a layer of global pooling, with its cases: a single example of two channels of four
+ * elements, and others. */
+#define DT__GLOBAL_POOL_LAYER(layer, about, single, others)                                        \
+    DT__LAYER_FORWARD(dt_##layer(t, x))                                                            \
+    const dt_module_type dt__nn_##layer = { .name = #layer, .forward = forward };                  \
+    dt_status dt_##layer##_create(dt_ctx *ctx, dt_module **out)                                    \
+    {                                                                                              \
+        DT__NEED2(ctx, ctx, out);                                                                  \
+        return dt_module_create(ctx, &dt__nn_##layer, 0, out);                                     \
+    }                                                                                              \
+    static const dt_key layer_keys[] = { DT__LAYER_HEAD(#layer, dt_plain_layer), { 0 } };          \
+    DT__LAYER_CREATE(dt_plain_layer, dt_##layer##_create(ctx, out))                                \
+    DT__LAYER_TYPE(layer, about, dt_plain_layer, layer_keys, 1, 1, .create = layer_create);        \
+    static const dt__layer_case cases[] = {                                                        \
+        { "values", dt_##layer##_create,                                                           \
+          .in = { { single, .given = true, .values = { 1, 2, 3, 6, -1, 0, 0, 2 } } }, .n_y = 2,    \
+          .y = { 3, 0.25 } },                                                                      \
+        { "several examples", dt_##layer##_create, .in = { { others } } },                         \
+        { "no example", dt_##layer##_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,        \
+          .says = #layer },                                                                        \
+    };                                                                                             \
+    DT__LAYER_CASES(layer, cases)
 
 #endif
