@@ -119,7 +119,6 @@ dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const vo
           .says = #id ": 4 groups do not divide 4 and 6" },                                        \
         { "other channels", make, .in = { { { 2, 3, __VA_ARGS__ } } }, .state = "weight bias",     \
           .fails = DT_ERR_SHAPE, .says = #id },                                                    \
-    };                                                                                             \
-    DT__LAYER_CASES(id, cases)
+    };
 
 #endif

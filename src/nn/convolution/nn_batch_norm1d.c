@@ -8,3 +8,4 @@ DT__BATCH_NORM_LAYER(batch_norm1d, "batch norm over all dimensions but 1, the ch
 DT__BATCH_NORM_CASES(batch_norm1d, DT__GIVEN(DT__LIST(4, 2), 1, 5, 3, 5, 1, 7, 3, 7),
                      DT__LIST(-1, -4, 3, -4, -1, 2, 3, 2), DT__LIST(1, -1, 3, -1, 1, 5, 3, 5),
                      DT__LIST(3, 2, 5), DT__LIST(4, 3))
+DT__LAYER_CASES(batch_norm1d, cases)

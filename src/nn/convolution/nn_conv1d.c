@@ -5,3 +5,4 @@ DT__CONV_LAYER(conv1d, 1, false, "convolution of signals [channels, length]",
                DT__CONV_KEYS("conv1d", DT_KEY_INT))
 
 DT__CONV_CASES(conv1d, DT__LIST(0, 0), 0.353553391, 6)
+DT__LAYER_CASES(conv1d, cases)

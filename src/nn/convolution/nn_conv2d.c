@@ -5,3 +5,4 @@ DT__CONV_LAYER(conv2d, 2, false, "convolution of images [channels, height, width
                DT__CONV_KEYS("conv2d", DT_KEY_PAIR))
 
 DT__CONV_CASES(conv2d, DT__LIST(0, 0), 0.250000000, 6, 5)
+DT__LAYER_CASES(conv2d, cases)

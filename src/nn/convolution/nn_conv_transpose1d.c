@@ -7,3 +7,4 @@ DT__CONV_LAYER(conv_transpose1d, 1, true, "transposed convolution of signals [ch
                  DT__CONV_EXTENT(output_padding, 0, "0", "zeros added at the end of y") })
 
 DT__CONV_CASES(conv_transpose1d, DT__LIST(1, 0), 0.288675135, 6)
+DT__LAYER_CASES(conv_transpose1d, cases)

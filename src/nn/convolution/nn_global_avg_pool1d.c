@@ -3,3 +3,4 @@
 
 DT__GLOBAL_POOL_LAYER(global_avg_pool1d, "mean of each channel: [channels, 1]", DT__LIST(1, 2, 4),
                       DT__LIST(2, 3, 7))
+DT__LAYER_CASES(global_avg_pool1d, cases)

@@ -71,7 +71,6 @@ dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool
         { "several examples", dt_##layer##_create, .in = { { others } } },                         \
         { "no example", dt_##layer##_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,        \
           .says = #layer },                                                                        \
-    };                                                                                             \
-    DT__LAYER_CASES(layer, cases)
+    };
 
 #endif

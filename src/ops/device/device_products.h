@@ -54,14 +54,13 @@ dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor
     {                                                                                              \
         return dt__device_apply(t, &dt__op_device_##id, x, weight, bias, range, options);          \
     }                                                                                              \
-    static const dt_device_conv_options relu6 = { .conv = { .stride = { 2, 1 },                    \
-                                                            .padding = { 1, 0 },                   \
-                                                            .dilation = { 1, 1 },                  \
-                                                            .groups = 2 },                         \
-                                                  .activation = DT_ACT_RELU6 },                    \
-                                        tanh_after = { .conv = { .stride = { 1, 1 },               \
-                                                                 .dilation = { 1, 1 },             \
-                                                                 .groups = 1 },                    \
-                                                       .activation = DT_ACT_TANH };
+    static const dt_device_conv_options relu6 = {                                                  \
+        .conv = { .stride = { 2, 1 }, .padding = { 1, 0 }, .dilation = { 1, 1 }, .groups = 2 },    \
+        .activation = DT_ACT_RELU6                                                                 \
+    };                                                                                             \
+    static const dt_device_conv_options tanh_after = {                                             \
+        .conv = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 },                         \
+        .activation = DT_ACT_TANH                                                                  \
+    };
 
 #endif

@@ -26,8 +26,8 @@ void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
 dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
 
-/* Defines the op, of which `...` says what it saves, its public function, and its cases: y of (1, 2)
- * and (2, -1). */
+/* Defines the op, of which `...` says what it saves, its public function, and its cases: y of
+ * (1, 2) and (2, -1). */
 #define DT__DEVICE_ZIP_OP(id, about, known, ...)                                                   \
     const dt_op dt__op_##id = {                                                                    \
         .name = #id,                                                                               \
@@ -40,8 +40,8 @@ dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_te
     {                                                                                              \
         return dt__device_zip_apply(t, &dt__op_##id, a, b, range, options);                        \
     }                                                                                              \
-    static const dt_device_zip_options relu6 = { .activation = DT_ACT_RELU6 },                     \
-                                       tanh_after = { .activation = DT_ACT_TANH };                 \
+    static const dt_device_zip_options relu6 = { .activation = DT_ACT_RELU6 };                     \
+    static const dt_device_zip_options tanh_after = { .activation = DT_ACT_TANH };                 \
     static const dt__case cases[] = {                                                              \
         { "values",                                                                                \
           .in = { { { 2 }, .given = true, .values = { 1, 2 } },                                    \
@@ -57,7 +57,6 @@ dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_te
           .fails = DT_ERR_SHAPE },                                                                 \
         { "activation", .in = { { { 2 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },             \
           .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },        \
-    };                                                                                             \
-    DT__CASES(id, cases)
+    };
 
 #endif

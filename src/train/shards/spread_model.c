@@ -12,7 +12,7 @@
 
 /* ---- which tensors --------------------------------------------------------------------------- */
 
-/* The tensors of a layer of which a rank has rows; the weight is the first. Returns their number. */
+/* The tensors of a layer of which a rank has rows; the weight is the first. Returns how many. */
 static int tensors_of(const dt_module *m, dt_tensor *to[4])
 {
     int n = 0;
