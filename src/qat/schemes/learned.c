@@ -77,9 +77,12 @@ typedef struct learn_scales_args {
 
 static void learn_scales_share(const void *args, const dt__share *share)
 {
-    const learn_scales_args a = *(const learn_scales_args *)args;
+    const learn_scales_args *of = args;
+    const dt__learning *l = of->l;
+    const dt__kernels *kernels = of->kernels;
+    double *partial = of->partial;
     for (int64_t i = share->first; i < share->past; i++) {
-        learn_chunk(a.kernels, a.l, i, a.partial + i);
+        learn_chunk(kernels, l, i, partial + i);
     }
 }
 
@@ -90,8 +93,8 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     double *partial = dt__alloc_array(ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
     dt__team *const threads = dt__threads_enter(ctx);
-    dt__parallel(count, dt__min_i64(l->n, DT__CHUNK), learn_scales_share,
-                 &(learn_scales_args){ l, kernels, partial });
+    const learn_scales_args args = { l, kernels, partial };
+    dt__parallel(count, dt__min_i64(l->n, DT__CHUNK), learn_scales_share, &args);
     dt__threads_leave(threads);
     const double qmax = dt__learned_qmax(l->quant);
     const double g = 1.0 / sqrt((double)dt__max_i64(1, l->n) * qmax);
@@ -111,13 +114,18 @@ typedef struct learned_residual_args {
 
 static void learned_residual_share(const void *args, const dt__share *share)
 {
-    const learned_residual_args a = *(const learned_residual_args *)args;
+    const learned_residual_args *of = args;
+    const dt_tensor *x = of->x;
+    const float scale = of->scale, *values = of->values;
+    int8_t *residual = of->residual;
+    const dt__kernels *kernels = of->kernels;
+    const dt__learning *l = of->l;
     for (int64_t i = share->first; i < share->past; i++) {
-        dt__learn c = learn_of(a.l);
-        const int64_t at = chunk_of(a.x->count, i, &c.n);
-        c.scale = &a.scale;
-        c.x = a.values + at;
-        a.kernels->residual(&c, a.residual + at);
+        dt__learn c = learn_of(l);
+        const int64_t at = chunk_of(x->count, i, &c.n);
+        c.scale = &scale;
+        c.x = values + at;
+        kernels->residual(&c, residual + at);
     }
 }
 
@@ -128,8 +136,8 @@ void dt__learned_residual(dt_ctx *ctx, const dt_quant_spec *q, const dt_tensor *
     const dt__learning l = { .quant = q };
     const float *values = dt__values(x);
     dt__team *const threads = dt__threads_enter(ctx);
-    dt__parallel(chunks_of(x->count), DT__CHUNK, learned_residual_share,
-                 &(learned_residual_args){ x, scale, residual, kernels, &l, values });
+    const learned_residual_args args = { x, scale, residual, kernels, &l, values };
+    dt__parallel(chunks_of(x->count), DT__CHUNK, learned_residual_share, &args);
     dt__threads_leave(threads);
 }
 
@@ -220,11 +228,15 @@ typedef struct learned_begin_args {
 
 static void learned_begin_share(const void *args, const dt__share *share)
 {
-    const learned_begin_args a = *(const learned_begin_args *)args;
+    const learned_begin_args *of = args;
+    const dt__kernels *kernels = of->kernels;
+    const int64_t n = of->n;
+    double *partial = of->partial;
+    const float *values = of->values;
     for (int64_t i = share->first; i < share->past; i++) {
         int64_t elements;
-        const int64_t at = chunk_of(a.n, i, &elements);
-        a.kernels->sum_absolute(elements, a.values + at, a.partial + i);
+        const int64_t at = chunk_of(n, i, &elements);
+        kernels->sum_absolute(elements, values + at, partial + i);
     }
 }
 
@@ -240,8 +252,8 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tenso
     if (partial == NULL) return DT_ERR_NOMEM;
     const float *values = dt__values(x);
     dt__team *const threads = dt__threads_enter(x->ctx);
-    dt__parallel(count, dt__min_i64(n, DT__CHUNK), learned_begin_share,
-                 &(learned_begin_args){ kernels, n, partial, values });
+    const learned_begin_args args = { kernels, n, partial, values };
+    dt__parallel(count, dt__min_i64(n, DT__CHUNK), learned_begin_share, &args);
     dt__threads_leave(threads);
     const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)dt__max_i64(1, n);
     float *s = dt__values_mut(scale);
