@@ -1375,6 +1375,8 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(sqrt_backward, unary_backward, 0)                                                         \
     CASE(square_backward, unary_backward, 0)                                                       \
     CASE(tanh_backward, unary_backward, 0)                                                         \
+    CASE(exp_backward, unary_backward, 0)                                                          \
+    CASE(log_backward, unary_backward, 0)                                                          \
     CASE(sigmoid_backward, unary_backward, 0)                                                      \
     CASE(silu_backward, unary_backward, 0)                                                         \
     CASE(swiglu, swiglu, 0)                                                                        \

@@ -144,14 +144,10 @@ typedef struct bytes_of_args {
 
 static void bytes_of_share(const void *args, const dt__share *share)
 {
-    const bytes_of_args *of = args;
-    const reading *b = of->b;
-    const int64_t r0 = of->r0;
-    const dt__codes *x = of->x;
-    uint8_t *to = of->to;
+    const bytes_of_args a = *(const bytes_of_args *)args;
     for (int64_t r = share->first; r < share->past; r++) {
-        dt__codes_row(x, b->order, r0 + r, to + r * b->stride);
-        memset(to + r * b->stride + x->columns, 0, (size_t)(b->stride - x->columns));
+        dt__codes_row(a.x, a.b->order, a.r0 + r, a.to + r * a.b->stride);
+        memset(a.to + r * a.b->stride + a.x->columns, 0, (size_t)(a.b->stride - a.x->columns));
     }
 }
 
@@ -160,8 +156,7 @@ static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void 
     const dt__codes *x = b->x;
     if (!b->made) return x->u + r0 * x->stride;
     uint8_t *to = room;
-    const bytes_of_args args = { b, r0, x, to };
-    dt__parallel(rows, b->stride / 4, bytes_of_share, &args);
+    dt__parallel(rows, b->stride / 4, bytes_of_share, &(bytes_of_args){ b, r0, x, to });
     memset(to + rows * b->stride, 0, DT__STEP);
     return to;
 }
@@ -236,22 +231,18 @@ typedef struct codes_gather_args {
 
 static void codes_gather_share(const void *args, const dt__share *share)
 {
-    const codes_gather_args *of = args;
-    const dt__codes *codes = of->codes;
-    const dt__gather *g = of->g;
-    float *y = of->y;
-    const int64_t n = of->n;
+    const codes_gather_args a = *(const codes_gather_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t r = g->wide ? ((const int64_t *)g->index)[i] : ((const int32_t *)g->index)[i];
-        dt__codes_expand(codes, &(dt__patch){ r, r + 1, 0, n, y + i * n, n });
+        const int64_t r =
+            a.g->wide ? ((const int64_t *)a.g->index)[i] : ((const int32_t *)a.g->index)[i];
+        dt__codes_expand(a.codes, &(dt__patch){ r, r + 1, 0, a.n, a.y + i * a.n, a.n });
     }
 }
 
 void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
 {
     const int64_t n = g->n;
-    const codes_gather_args args = { codes, g, y, n };
-    dt__parallel(g->count, n, codes_gather_share, &args);
+    dt__parallel(g->count, n, codes_gather_share, &(codes_gather_args){ codes, g, y, n });
 }
 
 typedef struct codes_expand_all_args {
@@ -263,15 +254,12 @@ typedef struct codes_expand_all_args {
 
 static void codes_expand_all_share(const void *args, const dt__share *share)
 {
-    const codes_expand_all_args *of = args;
-    const dt__codes *codes = of->codes;
-    float *y = of->y;
-    const int64_t n = of->n, rows = of->rows;
-    const dt__panel_layout *l = of->l;
+    const codes_expand_all_args a = *(const codes_expand_all_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t r0 = l != NULL ? dt__panel_row(l, i) : i * DT__LANES;
-        const int64_t r1 = l != NULL ? dt__panel_row(l, i + 1) : r0 + DT__LANES;
-        dt__codes_expand(codes, &(dt__patch){ r0, dt__min_i64(r1, rows), 0, n, y + r0 * n, n });
+        const int64_t r0 = a.l != NULL ? dt__panel_row(a.l, i) : i * DT__LANES;
+        const int64_t r1 = a.l != NULL ? dt__panel_row(a.l, i + 1) : r0 + DT__LANES;
+        dt__codes_expand(a.codes,
+                         &(dt__patch){ r0, dt__min_i64(r1, a.rows), 0, a.n, a.y + r0 * a.n, a.n });
     }
 }
 
@@ -280,8 +268,8 @@ void dt__codes_expand_all(const dt__codes *codes, float *y)
     const int64_t n = codes->columns, rows = codes->rows;
     const dt__panel_layout *l = codes->panels != NULL ? &codes->layout : NULL;
     const int64_t blocks = l != NULL ? l->panels : dt__ceil_div(rows, DT__LANES);
-    const codes_expand_all_args args = { codes, y, n, rows, l };
-    dt__parallel(blocks, DT__LANES * n, codes_expand_all_share, &args);
+    dt__parallel(blocks, DT__LANES * n, codes_expand_all_share,
+                 &(codes_expand_all_args){ codes, y, n, rows, l });
 }
 
 dt_status dt__dequantized(dt_ctx *ctx, const dt_tensor *x, const dt__codes *codes, dt_tensor **out)

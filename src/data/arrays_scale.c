@@ -155,13 +155,10 @@ typedef struct measure_all_args {
 
 static void measure_all_share(const void *args, const dt__share *share)
 {
-    const measure_all_args *of = args;
-    const measuring *m = of->m;
-    const dt_dataset *d = of->d;
-    const int64_t done = of->done;
+    const measure_all_args a = *(const measure_all_args *)args;
     for (int64_t b = share->first; b < share->past; b++) {
-        const int64_t first = (done + b) * m->each;
-        measure_block(m, first, dt__min_i64(m->each, d->count - first), b);
+        const int64_t first = (a.done + b) * a.m->each;
+        measure_block(a.m, first, dt__min_i64(a.m->each, a.d->count - first), b);
     }
 }
 

@@ -129,14 +129,13 @@ typedef struct avg_args {
 
 static void avg_share(const void *args, const dt__share *s)
 {
-    const avg_args *of = args;
-    const dt__windows *p = of->p;
-    uint8_t *y = (uint8_t *)p->y + s->first * p->out[0] * p->out[1];
+    const avg_args a = *(const avg_args *)args;
+    uint8_t *y = (uint8_t *)a.p->y + s->first * a.p->out[0] * a.p->out[1];
     for (int64_t plane = s->first; plane < s->past; plane++) {
-        const uint8_t *x = (const uint8_t *)p->x + plane * p->in[0] * p->in[1];
-        for (int64_t i = 0; i < p->out[0]; i++) {
-            for (int64_t j = 0; j < p->out[1]; j++) {
-                *y++ = mean_of(p, x, of->zero, (const int64_t[]){ i, j });
+        const uint8_t *x = (const uint8_t *)a.p->x + plane * a.p->in[0] * a.p->in[1];
+        for (int64_t i = 0; i < a.p->out[0]; i++) {
+            for (int64_t j = 0; j < a.p->out[1]; j++) {
+                *y++ = mean_of(a.p, x, a.zero, (const int64_t[]){ i, j });
             }
         }
     }

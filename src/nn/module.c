@@ -34,10 +34,11 @@ static void leave_parent(dt_module *m)
 {
     dt_module *p = m->parent;
     if (p == NULL) return;
-    int64_t i = 0;
-    while (p->children[i] != m) i++;
-    memmove(p->children + i, p->children + i + 1,
-            (size_t)(--p->n_children - i) * sizeof p->children[0]);
+    p->n_children--;
+    for (int64_t i = m->place; i < p->n_children; i++) {
+        p->children[i] = p->children[i + 1];
+        p->children[i]->place = i;
+    }
     m->parent = NULL;
     dt__names_free(p->ctx, &p->names);
     dt__module_changed(p);
@@ -69,9 +70,10 @@ void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n)
 /* Whether a forward pass of m, or below it, has not returned: a hook frees it. */
 static bool is_running(dt_module *m)
 {
-    bool runs = atomic_load(&m->running) > 0;
-    for (int64_t i = 0; i < m->n_children && !runs; i++) runs = is_running(m->children[i]);
-    return runs;
+    DT__EACH_MODULE(each, m) {
+        if (atomic_load(&each->running) > 0) return true;
+    }
+    return false;
 }
 
 void dt_module_free(dt_module *m)

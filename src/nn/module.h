@@ -59,6 +59,7 @@ struct dt_module {
     const dt_module_type *type;
     void *state;
     dt_module *parent; /* NULL: a root */
+    int64_t place;     /* among the parent's children */
     const char *name;  /* dt__text, within the parent; NULL in a root */
     const char *path;  /* dt__text, from the root; "" in a root */
     dt__entry *entries;
@@ -91,6 +92,18 @@ dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n);
 static inline uint64_t dt__module_changes(const dt_module *m) { return m->changes; }
 /* Increments that counter in m and all modules above. */
 void dt__module_changed(dt_module *m);
+
+/* The module behind m in a walk of `root`, where a module comes before its children; NULL: none. */
+dt_module *dt__module_next(const dt_module *root, const dt_module *m);
+/* for (each module m of `root`, itself the first) */
+#define DT__EACH_MODULE(m, root)                                                                   \
+    for (dt_module *m = (root); m != NULL; m = dt__module_next(root, m))
+/* for (each entry e of `root` and below; m has it). Not to be left by `break`. */
+#define DT__EACH_ENTRY(m, e, root)                                                                 \
+    DT__EACH_MODULE(m, root)                                                                       \
+        for (const dt__entry *e = m->entries; e != NULL && e < m->entries + m->n_entries; e++)
+/* Whether e is the first entry of its tensor in root: tied parameters have several. */
+bool dt__entry_is_first(const dt_module *root, const dt__entry *e);
 
 /* The part of `path`, a path from the root to something in m, that is relative to m. */
 const char *dt__path_within(const dt_module *m, const char *path);

@@ -48,13 +48,13 @@ static dt_status check_writable(dt_tensor *x, const char *path)
     return dt_fail(x->ctx, DT_ERR_STATE, "%s %s", path, why);
 }
 
-static dt_status check_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status check_entry(loading *l, const dt__entry *e)
 {
-    loading *l = user;
-    (void)kind;
+    dt_tensor *x = e->x;
+    const char *path = dt__path_within(l->m, e->path);
     const dt_tensor *from = named(l, path);
     if (from == NULL) { /* a tied parameter is listed under its first path only */
-        if (dt_param_path(l->m, x) == path) list(&l->missing, path);
+        if (dt__entry_is_first(l->m, e)) list(&l->missing, path);
         return DT_OK;
     }
     if (from->kind != NULL || from->storage == NULL) {
@@ -86,15 +86,6 @@ static dt_status check_names(loading *l)
                    l->unexpected.text, l->unexpected.n > 0 ? ")" : "");
 }
 
-static dt_status write_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    const loading *l = user;
-    (void)kind;
-    const dt_tensor *from = dt_param_path(l->m, x) == path ? named(l, path) : NULL;
-    if (from != NULL) dt__write_value(x, from);
-    return DT_OK;
-}
-
 dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
 {
     DT__NEED(dt_module_ctx(m), m);
@@ -105,39 +96,35 @@ dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
         return dt_fail(m->ctx, DT_ERR_ARG, "load: entry %lld has no %s", (long long)i,
                        from[i].name == NULL ? "name" : "tensor");
     }
-    DT__TRY(dt_module_visit(m, check_entry, &l));
+    DT__EACH_ENTRY(holder, e, m) DT__TRY(check_entry(&l, e));
     DT__TRY(check_names(&l));
-    return dt_module_visit(m, write_entry, &l);
+    DT__EACH_ENTRY(holder, e, m) {
+        const dt_tensor *x =
+            dt__entry_is_first(m, e) ? named(&l, dt__path_within(m, e->path)) : NULL;
+        if (x != NULL) dt__write_value(e->x, x);
+    }
+    return DT_OK;
 }
 
 /* ---- from module to module ------------------------------------------------------------------- */
 
-typedef struct collecting {
-    dt_ctx *ctx;
-    dt_named *entry;
-    int64_t n;
-} collecting;
-
-static dt_status count_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static int64_t count_entries(dt_module *m)
 {
-    (void)path;
-    (void)x;
-    (void)kind;
-    ++*(int64_t *)user;
-    return DT_OK;
+    int64_t n = 0;
+    DT__EACH_MODULE(each, m) n += each->n_entries;
+    return n;
 }
 
-static dt_status collect_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status list_values(dt_module *m, dt_named *to)
 {
-    collecting *c = user;
-    (void)kind;
-    const dt__kind *of = dt__kind_of(x);
-    dt_tensor *inner = of->inner == NULL ? NULL : of->inner(x);
-    if (inner == NULL) {
-        return dt_fail(c->ctx, DT_ERR_STATE, "copy: %s is a %s tensor, which has no float values",
-                       path, of->name);
+    DT__EACH_ENTRY(holder, e, m) {
+        const dt__kind *of = dt__kind_of(e->x);
+        dt_tensor *inner = of->inner == NULL ? NULL : of->inner(e->x);
+        *to++ = (dt_named){ dt__path_within(m, e->path), inner };
+        if (inner != NULL) continue;
+        return dt_fail(m->ctx, DT_ERR_STATE, "copy: %s is a %s tensor, which has no float values",
+                       dt__path_within(m, e->path), of->name);
     }
-    c->entry[c->n++] = (dt_named){ path, inner };
     return DT_OK;
 }
 
@@ -146,24 +133,16 @@ dt_status dt_module_copy_state(dt_module *to, dt_module *from)
     DT__NEED(dt_module_ctx(to), to);
     DT__NEED(dt_module_ctx(to), from);
     if (to == from) return DT_OK;
-    int64_t n = 0;
-    dt_module_visit(from, count_entry, &n);
-    collecting c = { .ctx = to->ctx, .entry = dt__alloc_array(to->ctx, n, sizeof *c.entry) };
-    if (c.entry == NULL) return DT_ERR_NOMEM;
-    dt_status s = dt_module_visit(from, collect_entry, &c);
-    if (s == DT_OK) s = dt_module_load(to, c.entry, c.n);
-    dt__release(to->ctx, c.entry);
+    const int64_t n = count_entries(from);
+    dt_named *entry = dt__alloc_array(to->ctx, n, sizeof *entry);
+    if (entry == NULL) return DT_ERR_NOMEM;
+    dt_status s = list_values(from, entry);
+    if (s == DT_OK) s = dt_module_load(to, entry, n);
+    dt__release(to->ctx, entry);
     return s;
 }
 
 /* ---- another dtype --------------------------------------------------------------------------- */
-
-typedef struct converting {
-    dt_module *m;
-    dt_dtype dtype;
-    dt__storage **made; /* per visited tensor; NULL: it is not converted */
-    int64_t n, at;
-} converting;
 
 static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
 {
@@ -176,39 +155,31 @@ static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
     }
 }
 
-static dt_status convert_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+/* *made: the storage for the entry's values as `dtype`; NULL where they stay. */
+static dt_status convert_entry(dt_module *m, const dt__entry *e, dt_dtype dtype, dt__storage **made)
 {
-    converting *c = user;
-    (void)kind;
-    const int64_t at = c->n++;
-    c->made[at] = NULL;
-    if (x->dtype == c->dtype || !dt__is_float(x->dtype) || dt_param_path(c->m, x) != path) {
-        return DT_OK;
-    }
+    dt_tensor *x = e->x;
+    const char *path = dt__path_within(m, e->path);
+    *made = NULL;
+    if (x->dtype == dtype || !dt__is_float(x->dtype) || !dt__entry_is_first(m, e)) return DT_OK;
     DT__TRY(check_writable(x, path));
     if (x->kind != NULL || !dt_is_contiguous(x)) {
         return dt_fail(x->ctx, DT_ERR_STATE, "%s is not a plain contiguous tensor", path);
     }
-    c->made[at] = dt__storage_create(x->ctx, (uint64_t)x->count * dt_dtype_size(c->dtype));
-    if (c->made[at] == NULL) return DT_ERR_NOMEM;
-    convert_values(x, c->dtype, c->made[at]->data);
+    *made = dt__storage_create(x->ctx, (uint64_t)x->count * dt_dtype_size(dtype));
+    if (*made == NULL) return DT_ERR_NOMEM;
+    convert_values(x, dtype, (*made)->data);
     return DT_OK;
 }
 
-static dt_status swap_entry(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static void swap_storage(dt_tensor *x, dt_dtype dtype, dt__storage *made)
 {
-    converting *c = user;
-    (void)path;
-    (void)kind;
-    dt__storage *made = c->made[c->at++];
-    if (made == NULL) return DT_OK;
     made->version = x->storage->version + 1;
     dt__drop_storage(x);
     dt_grad_clear(x);
     x->storage = made;
-    x->dtype = c->dtype;
+    x->dtype = dtype;
     x->offset = 0;
-    return DT_OK;
 }
 
 dt_status dt__module_to(dt_module *m, dt_dtype dtype)
@@ -217,14 +188,18 @@ dt_status dt__module_to(dt_module *m, dt_dtype dtype)
         return dt_fail(m->ctx, DT_ERR_DTYPE, "to: expected f32 or f64, not %s",
                        dt_dtype_name(dtype));
     }
-    int64_t n = 0;
-    dt_module_visit(m, count_entry, &n);
-    converting c = { .m = m, .dtype = dtype };
-    c.made = dt__alloc_array(m->ctx, n, sizeof *c.made);
-    if (c.made == NULL) return DT_ERR_NOMEM;
-    const dt_status s = dt_module_visit(m, convert_entry, &c);
-    if (s == DT_OK) dt_module_visit(m, swap_entry, &c);
-    for (int64_t i = 0; i < c.n && s != DT_OK; i++) dt__storage_release(c.made[i]);
-    dt__release(m->ctx, c.made);
+    int64_t n = 0, at = 0;
+    dt_status s = DT_OK;
+    dt__storage **made = dt__alloc_array(m->ctx, count_entries(m), sizeof *made);
+    if (made == NULL) return DT_ERR_NOMEM;
+    DT__EACH_ENTRY(holder, e, m) {
+        if (s == DT_OK) s = convert_entry(m, e, dtype, &made[n++]);
+    }
+    DT__EACH_ENTRY(holder, e, m) {
+        if (s == DT_OK && made[at] != NULL) swap_storage(e->x, dtype, made[at]);
+        at++;
+    }
+    for (int64_t i = 0; i < n && s != DT_OK; i++) dt__storage_release(made[i]);
+    dt__release(m->ctx, made);
     return s;
 }

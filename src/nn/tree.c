@@ -138,6 +138,7 @@ static const dt_module *root_of(const dt_module *m)
 static dt_status add_child(dt_module *m, const char *name, dt_module *child)
 {
     DT__TRY(place_child(m, name, child));
+    child->place = m->n_children;
     m->children[m->n_children++] = child;
     child->parent = m;
     if (m->type == &dt__nn_sequential) dt__sequential_added(m);
@@ -172,12 +173,13 @@ dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
 static int count_entries(const dt_module *m, const dt_tensor *x, const char **path)
 {
     int n = 0;
-    for (int64_t i = 0; i < m->n_entries; i++) {
-        if (m->entries[i].x != x) continue;
-        *path = m->entries[i].path;
-        n++;
+    for (const dt_module *each = m; each != NULL; each = dt__module_next(m, each)) {
+        for (int64_t i = 0; i < each->n_entries; i++) {
+            if (each->entries[i].x != x) continue;
+            *path = each->entries[i].path;
+            n++;
+        }
     }
-    for (int64_t i = 0; i < m->n_children; i++) n += count_entries(m->children[i], x, path);
     return n;
 }
 

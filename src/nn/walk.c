@@ -68,53 +68,40 @@ const char *dt__path_within(const dt_module *m, const char *path)
     return path[above] == '.' && above > 0 ? path + above + 1 : path + above;
 }
 
-static const char *first_path(const dt_module *m, const dt_tensor *x)
+const char *dt_param_path(const dt_module *m, const dt_tensor *x)
 {
-    for (int64_t i = 0; i < m->n_entries; i++) {
-        if (m->entries[i].x == x) return m->entries[i].path;
-    }
-    for (int64_t i = 0; i < m->n_children; i++) {
-        const char *path = first_path(m->children[i], x);
-        if (path != NULL) return path;
+    for (const dt_module *each = m; each != NULL; each = dt__module_next(m, each)) {
+        for (int64_t i = 0; i < each->n_entries; i++) {
+            if (each->entries[i].x == x) return dt__path_within(m, each->entries[i].path);
+        }
     }
     return NULL;
 }
 
-const char *dt_param_path(const dt_module *m, const dt_tensor *x)
-{
-    if (m == NULL) return NULL;
-    const char *path = first_path(m, x);
-    return path == NULL ? NULL : dt__path_within(m, path);
-}
-
 /* ---- visiting -------------------------------------------------------------------------------- */
 
-static dt_status visit_tensors(const dt_module *root, const dt_module *m, dt_visit_tensor visit,
-                               void *user)
+dt_module *dt__module_next(const dt_module *root, const dt_module *m)
 {
-    for (int64_t i = 0; i < m->n_entries; i++) {
-        const dt__entry *e = &m->entries[i];
-        DT__TRY(visit(user, dt__path_within(root, e->path), e->x, e->kind));
+    if (m->n_children > 0) return m->children[0];
+    for (; m != root; m = m->parent) {
+        const dt_module *above = m->parent;
+        if (m->place + 1 < above->n_children) return above->children[m->place + 1];
     }
-    for (int64_t i = 0; i < m->n_children; i++) {
-        DT__TRY(visit_tensors(root, m->children[i], visit, user));
-    }
-    return DT_OK;
+    return NULL;
+}
+
+bool dt__entry_is_first(const dt_module *root, const dt__entry *e)
+{
+    /* Paths are texts of the tree, so the same path is the same pointer. */
+    return dt_param_path(root, e->x) == dt__path_within(root, e->path);
 }
 
 dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user)
 {
     DT__NEED(dt_module_ctx(m), m);
     DT__NEED(dt_module_ctx(m), visit);
-    return visit_tensors(m, m, visit, user);
-}
-
-static dt_status visit_modules(const dt_module *root, dt_module *m, dt_visit_module visit,
-                               void *user)
-{
-    DT__TRY(visit(user, dt__path_within(root, m->path), m));
-    for (int64_t i = 0; i < m->n_children; i++) {
-        DT__TRY(visit_modules(root, m->children[i], visit, user));
+    DT__EACH_ENTRY(holder, e, m) {
+        DT__TRY(visit(user, dt__path_within(m, e->path), e->x, e->kind));
     }
     return DT_OK;
 }
@@ -123,7 +110,8 @@ dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *use
 {
     DT__NEED(dt_module_ctx(m), m);
     DT__NEED(dt_module_ctx(m), visit);
-    return visit_modules(m, m, visit, user);
+    DT__EACH_MODULE(each, m) DT__TRY(visit(user, dt__path_within(m, each->path), each));
+    return DT_OK;
 }
 
 /* ---- the parameters, each once --------------------------------------------------------------- */
@@ -136,21 +124,16 @@ static bool listed(const dt_module *m, const dt_tensor *x)
     return false;
 }
 
-static dt_status list_param(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    dt_module *m = user;
-    if (kind != DT_PARAM || listed(m, x)) return DT_OK;
-    DT__TRY(DT__RESERVE(m->ctx, m->params, m->n_params, m->room_params));
-    m->params[m->n_params++] = (dt__param){ x, path };
-    return DT_OK;
-}
-
 dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
 {
     if (m->params_changes != m->changes) {
         m->n_params = 0;
         m->params_changes = 0;
-        DT__TRY(dt_module_visit(m, list_param, m));
+        DT__EACH_ENTRY(holder, e, m) {
+            if (e->kind != DT_PARAM || listed(m, e->x)) continue;
+            DT__TRY(DT__RESERVE(m->ctx, m->params, m->n_params, m->room_params));
+            m->params[m->n_params++] = (dt__param){ e->x, dt__path_within(m, e->path) };
+        }
         m->params_changes = m->changes;
     }
     *params = m->params;
@@ -158,44 +141,26 @@ dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
     return DT_OK;
 }
 
-typedef struct counter {
-    dt_module *m;
-    bool trained; /* count only those that require a gradient */
-    int64_t elements;
-} counter;
-
-static dt_status count_param(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+/* Elements of the parameters, or of those alone that require a gradient. */
+static int64_t count_params(dt_module *m, bool trained)
 {
-    counter *c = user;
-    /* Paths are texts of the tree, so the first one is the same pointer. */
-    if (kind != DT_PARAM || (c->trained && !x->requires_grad)) return DT_OK;
-    if (dt_param_path(c->m, x) == path) c->elements += x->count;
-    return DT_OK;
+    int64_t n = 0;
+    DT__EACH_ENTRY(holder, e, m) {
+        if (e->kind != DT_PARAM || (trained && !e->x->requires_grad)) continue;
+        if (dt__entry_is_first(m, e)) n += e->x->count;
+    }
+    return n;
 }
 
-int64_t dt_param_count(dt_module *m)
-{
-    if (m == NULL) return 0;
-    counter c = { .m = m };
-    dt_module_visit(m, count_param, &c);
-    return c.elements;
-}
+int64_t dt_param_count(dt_module *m) { return count_params(m, false); }
 
-int64_t dt_trained_count(dt_module *m)
-{
-    if (m == NULL) return 0;
-    counter c = { .m = m, .trained = true };
-    dt_module_visit(m, count_param, &c);
-    return c.elements;
-}
+int64_t dt_trained_count(dt_module *m) { return count_params(m, true); }
 
 /* ---- changing all modules -------------------------------------------------------------------- */
 
 void dt_train(dt_module *m, bool on)
 {
-    if (m == NULL) return;
-    m->training = on;
-    for (int64_t i = 0; i < m->n_children; i++) dt_train(m->children[i], on);
+    DT__EACH_MODULE(each, m) each->training = on;
 }
 
 bool dt_is_training(const dt_module *m)
@@ -206,7 +171,5 @@ bool dt_is_training(const dt_module *m)
 
 void dt_zero_grad(dt_module *m)
 {
-    if (m == NULL) return;
-    for (int64_t i = 0; i < m->n_entries; i++) dt_grad_clear(m->entries[i].x);
-    for (int64_t i = 0; i < m->n_children; i++) dt_zero_grad(m->children[i]);
+    DT__EACH_ENTRY(holder, e, m) dt_grad_clear(e->x);
 }

@@ -373,13 +373,6 @@ void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static dt_status find_beside(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    *(bool *)user |= m->lora.beside;
-    return DT_OK;
-}
-
 /* Whether the parameter can be written now; also where it has no gradient, since a converted model
  * has none at all. `beside`: adapters are trained beside packed weights, which stay as they are. */
 static dt_status check_slot(const dt_optimizer *o, const dt__slot *s, bool beside)
@@ -404,7 +397,7 @@ static dt_status prepare(dt_optimizer *o)
 {
     bool beside = false;
     DT__TRY(dt__optimizer_follow(o));
-    DT__TRY(dt_module_visit_modules(o->m, find_beside, &beside));
+    DT__EACH_MODULE(m, o->m) beside |= m->lora.beside;
     for (int64_t i = 0; i < o->n; i++) DT__TRY(check_slot(o, &o->slots[i], beside));
     for (int64_t i = 0; i < o->n; i++) {
         if (o->slots[i].p->grad != NULL) DT__TRY(make_state(o, &o->slots[i]));

@@ -346,28 +346,29 @@ dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t par
 }
 
 /* The number of x among those that are spread, in the order of visiting. */
-typedef struct numbering {
-    const dt_tensor *x;
-    int64_t number;
-    bool found;
-} numbering;
-
-static dt_status number(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static int64_t number_of(const dt_optimizer *o, const dt_tensor *x)
 {
-    numbering *n = user;
-    (void)path;
-    (void)kind;
-    n->found = n->found || (dt__is_spread(x) && dt__kind_of(x)->inner(x) == n->x);
-    n->number += !n->found && dt__is_spread(x);
-    return DT_OK;
+    int64_t number = 0;
+    DT__EACH_ENTRY(m, e, o->m) {
+        if (!dt__is_spread(e->x)) continue;
+        if (dt__kind_of(e->x)->inner(e->x) == x) return number;
+        number++;
+    }
+    return number;
+}
+
+static dt_tensor *spread_of(const dt_optimizer *o, int64_t number)
+{
+    DT__EACH_ENTRY(m, e, o->m) {
+        if (dt__is_spread(e->x) && number-- == 0) return e->x;
+    }
+    return NULL;
 }
 
 dt_status dt__optimizer_fetch_tensor(dt_optimizer *o, const dt_tensor *x, const int64_t part[2],
                                      void *to)
 {
-    numbering n = { .x = x };
-    DT__TRY(dt_module_visit(o->m, number, &n));
-    wish w = { FIRST_TENSOR - n.number, { part[0], part[1] } };
+    wish w = { FIRST_TENSOR - number_of(o, x), { part[0], part[1] } };
     DT__TRY(tell(o->cluster, &w));
     return fetch_tensor(o, x, &w, to);
 }
@@ -381,27 +382,11 @@ static dt_status nothing(void *user, const dt__optimizer_state *s)
     return DT_OK;
 }
 
-/* Looks for a tensor by its number. */
-typedef struct looking {
-    int64_t number;
-    const dt_tensor *found;
-} looking;
-
-static dt_status look(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    looking *l = user;
-    (void)path;
-    (void)kind;
-    if (dt__is_spread(x) && l->number-- == 0) l->found = x;
-    return DT_OK;
-}
-
 static dt_status serve(dt_optimizer *o, const wish *w)
 {
-    looking l = { .number = FIRST_TENSOR - w->number };
     if (w->number >= 0 && w->number < o->n * DT__STATES) return fetch_state(o, w, NULL);
-    if (w->number < 0) DT__TRY(dt_module_visit(o->m, look, &l));
-    if (l.found != NULL) return fetch_tensor(o, l.found, w, NULL);
+    const dt_tensor *x = w->number < 0 ? spread_of(o, FIRST_TENSOR - w->number) : NULL;
+    if (x != NULL) return fetch_tensor(o, x, w, NULL);
     return dt_fail(o->ctx, DT_ERR_STATE,
                    "rank 0 asks for tensor %lld, which this rank does not have",
                    (long long)w->number);

@@ -125,11 +125,9 @@ typedef struct make_thresholds_args {
 
 static void make_thresholds_share(const void *args, const dt__share *share)
 {
-    const make_thresholds_args *of = args;
-    const dt__matrix *m = of->m;
-    dt__bounds *b = of->b;
+    const make_thresholds_args a = *(const make_thresholds_args *)args;
     for (int64_t row = share->first; row < share->past; row++) {
-        thresholds_of_row(m, b, row);
+        thresholds_of_row(a.m, a.b, row);
     }
 }
 
@@ -138,8 +136,7 @@ static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
     b->theta = dt__alloc_array(m->ctx, m->rows * b->tiles.count, sizeof *b->theta);
     if (b->theta == NULL) return DT_ERR_NOMEM;
     dt__team *const threads = dt__threads_enter(m->ctx);
-    const make_thresholds_args args = { m, b };
-    dt__parallel(m->rows, m->columns, make_thresholds_share, &args);
+    dt__parallel(m->rows, m->columns, make_thresholds_share, &(make_thresholds_args){ m, b });
     dt__threads_leave(threads);
     return DT_OK;
 }

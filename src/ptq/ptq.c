@@ -20,15 +20,6 @@ static const char *path_of_weight(const work *w, const dt_module *layer)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static dt_status check_layer(void *user, const char *path, dt_module *m)
-{
-    const work *w = user;
-    dt_rounding_options options;
-    (void)path;
-    if (!dt__is_ptq_layer(NULL, m)) return DT_OK;
-    return dt__layer_options(m, &dt__weight_to_convert(m)->quant, &w->options->rounding, &options);
-}
-
 static dt_status check(work *w)
 {
     if (!dt_is_prepared(w->m)) {
@@ -43,7 +34,13 @@ static dt_status check(work *w)
         return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s needs batches to calibrate with",
                        w->method->name);
     }
-    return dt_module_visit_modules(w->m, check_layer, w);
+    DT__EACH_MODULE(m, w->m) {
+        dt_rounding_options options;
+        if (!dt__is_ptq_layer(NULL, m)) continue;
+        DT__TRY(dt__layer_options(m, &dt__weight_to_convert(m)->quant, &w->options->rounding,
+                                  &options));
+    }
+    return DT_OK;
 }
 
 /* ---- modes ---------------------------------------------------------------------------------- */
@@ -56,39 +53,18 @@ typedef struct modes {
     int64_t n;
 } modes;
 
-static dt_status count_mode(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    ((modes *)user)->n += dt__quantizer_of(m) == NULL;
-    return DT_OK;
-}
-
-static dt_status save_mode(void *user, const char *path, dt_module *m)
-{
-    modes *s = user;
-    (void)path;
-    if (dt__quantizer_of(m) == NULL) s->training[s->n++] = m->training;
-    return DT_OK;
-}
-
-static dt_status restore_mode(void *user, const char *path, dt_module *m)
-{
-    modes *s = user;
-    (void)path;
-    m->training = dt__quantizer_of(m) == NULL ? s->training[s->n++] : m->parent->training;
-    return DT_OK;
-}
-
 /* Puts m, which may be NULL, into evaluation mode. */
 static dt_status modes_begin(modes *s, dt_module *m)
 {
     *s = (modes){ .m = NULL };
     if (m == NULL) return DT_OK;
-    dt_module_visit_modules(m, count_mode, s);
+    DT__EACH_MODULE(each, m) s->n += dt__quantizer_of(each) == NULL;
     s->training = dt__alloc_array(m->ctx, s->n, sizeof *s->training);
     if (s->training == NULL) return DT_ERR_NOMEM;
     s->n = 0;
-    dt_module_visit_modules(m, save_mode, s);
+    DT__EACH_MODULE(each, m) {
+        if (dt__quantizer_of(each) == NULL) s->training[s->n++] = each->training;
+    }
     s->m = m;
     dt_train(m, false);
     return DT_OK;
@@ -98,30 +74,31 @@ static void modes_end(modes *s)
 {
     if (s->m == NULL) return;
     s->n = 0;
-    dt_module_visit_modules(s->m, restore_mode, s);
+    DT__EACH_MODULE(m, s->m) {
+        m->training = dt__quantizer_of(m) == NULL ? s->training[s->n++] : m->parent->training;
+    }
     dt__release(s->m->ctx, s->training);
 }
 
 /* ---- ranges of inputs ----------------------------------------------------------------------- */
 
-/* Lets input ranges observe that have observed nothing so far. */
-static dt_status observe_unseen(void *user, const char *path, dt_module *m)
+/* Lets input ranges observe that have observed nothing so far; whether there are any. */
+static bool observe_unseen(const work *w)
 {
-    dt__input_hook *hook = dt__input_hook_of(m);
-    (void)path;
-    if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
-    hook->observing = true;
-    *(bool *)user = true;
-    return DT_OK;
+    bool some = false;
+    DT__EACH_MODULE(m, w->m) {
+        dt__input_hook *hook = dt__input_hook_of(m);
+        if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) continue;
+        some = hook->observing = true;
+    }
+    return some;
 }
 
-static dt_status observe_no_more(void *user, const char *path, dt_module *m)
+static void observe_no_more(const work *w)
 {
-    dt__input_hook *hook = dt__input_hook_of(m);
-    (void)user;
-    (void)path;
-    if (hook != NULL) hook->observing = false;
-    return DT_OK;
+    DT__EACH_MODULE(m, w->m) {
+        if (dt__input_hook_of(m) != NULL) dt__input_hook_of(m)->observing = false;
+    }
 }
 
 static dt_status run_batches(const work *w)
@@ -144,12 +121,11 @@ static dt_status run_batches(const work *w)
 /* Calibrates the input ranges that have observed no batch, with float weights, as in training. */
 static dt_status calibrate(const work *w)
 {
-    bool some = false;
-    dt_module_visit_modules(w->m, observe_no_more, NULL);
-    if (w->data != NULL) dt_module_visit_modules(w->m, observe_unseen, &some);
+    observe_no_more(w);
+    const bool some = w->data != NULL && observe_unseen(w);
     dt_status s = some ? dt_enable(w->m, false) : DT_OK;
     if (s == DT_OK && some) s = run_batches(w);
-    dt_module_visit_modules(w->m, observe_no_more, NULL);
+    observe_no_more(w);
     if (s == DT_OK) s = dt_enable(w->m, true);
     return s == DT_OK ? dt__check_ranges(w->m) : s;
 }
@@ -308,26 +284,15 @@ static dt_status next_layer(work *w, bool *more)
 
 /* ---- dt_ptq --------------------------------------------------------------------------------- */
 
-typedef struct search {
-    bool rounder_can; /* search layers that rounders support, or the others */
-    dt_module *found;
-} search;
-
-static dt_status find_layer(void *user, const char *path, dt_module *m)
-{
-    search *f = user;
-    (void)path;
-    if (f->found != NULL || dt__weight_to_convert(m) == NULL) return DT_OK;
-    if (dt__is_ptq_layer(NULL, m) == f->rounder_can) f->found = m;
-    return DT_OK;
-}
-
-/* The first such layer that is prepared and not packed; NULL: none. */
+/* The first layer that is prepared and not packed, of those that rounders support, or of the
+ * others; NULL: none. */
 static dt_module *first_layer(const work *w, bool rounder_can)
 {
-    search f = { rounder_can, NULL };
-    dt_module_visit_modules(w->m, find_layer, &f);
-    return f.found;
+    DT__EACH_MODULE(m, w->m) {
+        if (dt__weight_to_convert(m) == NULL) continue;
+        if (dt__is_ptq_layer(NULL, m) == rounder_can) return m;
+    }
+    return NULL;
 }
 
 static dt_status round_by_data(work *w)

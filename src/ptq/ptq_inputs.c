@@ -35,43 +35,25 @@ dt_status dt__ptq_fetch(const work *w, int64_t i, dt_tensor **x)
 
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* A module by its number in visiting order, which is the same on all ranks. */
-typedef struct numbered {
-    dt_module *m;
-    int64_t number, at;
-} numbered;
-
 enum { NO_BATCH = -2, ENDED = -1 };
 
-static dt_status find_number(void *user, const char *path, dt_module *m)
+/* The number of a module in visiting order, which is the same on all ranks. */
+static int64_t number_of(const work *w, const dt_module *m)
 {
-    numbered *n = user;
-    (void)path;
-    if (m == n->m) n->number = n->at;
-    n->at++;
-    return DT_OK;
-}
-
-static dt_status find_module(void *user, const char *path, dt_module *m)
-{
-    numbered *n = user;
-    (void)path;
-    if (n->at++ == n->number) n->m = m;
-    return DT_OK;
-}
-
-static int64_t number_of(const work *w, dt_module *m)
-{
-    numbered n = { .m = m, .number = ENDED };
-    if (m != NULL) dt_module_visit_modules(w->m, find_number, &n);
-    return n.number;
+    int64_t n = 0;
+    DT__EACH_MODULE(each, w->m) {
+        if (each == m) return n;
+        n++;
+    }
+    return ENDED;
 }
 
 static dt_module *module_of(const work *w, int64_t number)
 {
-    numbered n = { .number = number };
-    dt_module_visit_modules(w->m, find_module, &n);
-    return n.m;
+    DT__EACH_MODULE(each, w->m) {
+        if (number-- == 0) return each;
+    }
+    return NULL;
 }
 
 /* Sets w->float_layer to the float model's layer at the same path. */

@@ -37,20 +37,16 @@ typedef struct multiply_args {
 
 static void multiply_share(const void *args, const dt__share *share)
 {
-    const multiply_args *of = args;
-    const dt__moments *m = of->m;
-    const double *x = of->x;
-    double *y = of->y;
+    const multiply_args a = *(const multiply_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        y[i] = dt__dense_dot(m->size, m->h + i * m->size, x);
+        a.y[i] = dt__dense_dot(a.m->size, a.m->h + i * a.m->size, a.x);
     }
 }
 
 /* y = H x. One thread sums each row, so the bits do not depend on the number of threads. */
 static void multiply(const dt__moments *m, const double *x, double *y)
 {
-    const multiply_args args = { m, x, y };
-    dt__parallel(m->size, m->size, multiply_share, &args);
+    dt__parallel(m->size, m->size, multiply_share, &(multiply_args){ m, x, y });
 }
 
 /* The largest eigenvalue of the sums, as a Rayleigh quotient. `x`, `y` [size]. */

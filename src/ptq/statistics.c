@@ -203,18 +203,16 @@ typedef struct empty_args {
 
 static void empty_share(const void *args, const dt__share *share)
 {
-    const empty_args *of = args;
-    dt_statistics *s = of->s;
-    const int64_t n = of->n, across = of->across, each = of->each, kinds = of->kinds;
+    const empty_args a = *(const empty_args *)args;
     for (int64_t item = share->first; item < share->past; item++) {
-        tile t = { .group = item / (kinds * each),
-                   .i = item % each / across * s->side,
-                   .j = item % across * s->side,
+        tile t = { .group = item / (a.kinds * a.each),
+                   .i = item % a.each / a.across * a.s->side,
+                   .j = item % a.across * a.s->side,
                    .thread = share->thread };
-        t.m = dt__min_i64(s->side, n - t.i);
-        t.n = dt__min_i64(s->side, n - t.j);
-        const int which = (int)(item / each % kinds);
-        if (dt__is_own_tile(s, which, t.i / s->side, t.j / s->side)) add_tile(s, which, &t);
+        t.m = dt__min_i64(a.s->side, a.n - t.i);
+        t.n = dt__min_i64(a.s->side, a.n - t.j);
+        const int which = (int)(item / a.each % a.kinds);
+        if (dt__is_own_tile(a.s, which, t.i / a.s->side, t.j / a.s->side)) add_tile(a.s, which, &t);
     }
 }
 
@@ -223,8 +221,8 @@ static void empty(dt_statistics *s)
 {
     const int64_t n = s->layer.columns, across = dt__ceil_div(n, s->side);
     const int64_t each = across * across, kinds = s->differ ? 3 : 1;
-    const empty_args args = { s, n, across, each, kinds };
-    dt__parallel(s->layer.groups * kinds * each, DT__WORTH_A_THREAD, empty_share, &args);
+    dt__parallel(s->layer.groups * kinds * each, DT__WORTH_A_THREAD, empty_share,
+                 &(empty_args){ s, n, across, each, kinds });
     s->waiting = 0;
     s->lower = true;
 }
@@ -236,14 +234,12 @@ typedef struct mirror_args {
 
 static void mirror_share(const void *args, const dt__share *share)
 {
-    const mirror_args *of = args;
-    const int64_t n = of->n;
-    double *h = of->h;
+    const mirror_args a = *(const mirror_args *)args;
     for (int64_t item = share->first; item < share->past; item++) {
         const int64_t i0 = item * FILLED;
-        for (int64_t j = i0 + 1; j < n; j++) {
+        for (int64_t j = i0 + 1; j < a.n; j++) {
             const int64_t past = dt__min_i64(j, i0 + FILLED);
-            for (int64_t i = i0; i < past; i++) h[i * n + j] = h[j * n + i];
+            for (int64_t i = i0; i < past; i++) a.h[i * a.n + j] = a.h[j * a.n + i];
         }
     }
 }
@@ -251,8 +247,7 @@ static void mirror_share(const void *args, const dt__share *share)
 /* Copies the lower triangle to the upper one, in blocks of rows, one per thread. */
 static void mirror(int64_t n, double *h)
 {
-    const mirror_args args = { n, h };
-    dt__parallel(dt__ceil_div(n, FILLED), FILLED * n, mirror_share, &args);
+    dt__parallel(dt__ceil_div(n, FILLED), FILLED * n, mirror_share, &(mirror_args){ n, h });
 }
 
 void dt__statistics_flush(dt_statistics *s)
@@ -286,20 +281,16 @@ typedef struct fill_args {
 
 static void fill_share(const void *args, const dt__share *share)
 {
-    const fill_args *of = args;
-    const dt_statistics *s = of->s;
-    const dt__inputs *in = of->in;
-    const int64_t first = of->first, count = of->count, columns = of->columns;
-    double *slice = of->slice;
+    const fill_args a = *(const fill_args *)args;
     for (int64_t item = share->first; item < share->past; item++) {
         const int64_t c = item * FILLED;
         const dt__patch part = { .r0 = c,
-                                 .r1 = dt__min_i64(c + FILLED, columns),
-                                 .c0 = first,
-                                 .c1 = first + count,
-                                 .y = slice + c * s->stride + s->waiting,
-                                 .ldy = s->stride };
-        dt__inputs_unfold(in, &part);
+                                 .r1 = dt__min_i64(c + FILLED, a.columns),
+                                 .c0 = a.first,
+                                 .c1 = a.first + a.count,
+                                 .y = a.slice + c * a.s->stride + a.s->waiting,
+                                 .ldy = a.s->stride };
+        dt__inputs_unfold(a.in, &part);
     }
 }
 
@@ -308,8 +299,8 @@ static void fill(const dt_statistics *s, const dt__inputs *in, int64_t first, in
                  double *slice)
 {
     const int64_t columns = s->layer.groups * s->layer.columns;
-    const fill_args args = { s, in, first, count, columns, slice };
-    dt__parallel(dt__ceil_div(columns, FILLED), FILLED * count, fill_share, &args);
+    dt__parallel(dt__ceil_div(columns, FILLED), FILLED * count, fill_share,
+                 &(fill_args){ s, in, first, count, columns, slice });
 }
 
 static dt_status check(const dt_statistics *s, const dt_tensor *x, const char *name,

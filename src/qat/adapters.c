@@ -69,9 +69,9 @@ static bool is_named(const plan *p, const char *path)
     return false;
 }
 
-static dt_status add_line(void *user, const char *path, dt_module *m)
+static dt_status add_line(plan *p, dt_module *m)
 {
-    plan *p = user;
+    const char *path = dt__path_within(p->m, m->path);
     if (!dt__can_lora(m)) {
         p->selects_experts |= m->type == &dt__nn_grouped_linear && is_named(p, path);
         return DT_OK;
@@ -136,14 +136,13 @@ static dt_status check_line(const plan *p, const plan_line *l)
 }
 
 /* Refuses a tied weight: an adapter would change it in one layer and not in the other. */
-static dt_status check_tie(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status check_tie(const plan *p, const dt__entry *e)
 {
-    const plan *p = user;
-    (void)kind;
+    const char *path = dt__path_within(p->m, e->path);
     for (int64_t i = 0; i < p->n; i++) {
         const plan_line *l = &p->line[i];
         const char *own = dt__path_within(p->m, dt__entry_find(l->layer, "weight")->path);
-        if (l->weight != x || strcmp(own, path) == 0) continue;
+        if (l->weight != e->x || strcmp(own, path) == 0) continue;
         return dt_fail(p->ctx, DT_ERR_CONFIG,
                        "adapters: '%s' and '%s' share a weight, which therefore can have none", own,
                        path);
@@ -155,7 +154,8 @@ static dt_status check_plan(plan *p)
 {
     DT__TRY(check_match(p));
     for (int64_t i = 0; i < p->n; i++) DT__TRY(check_line(p, &p->line[i]));
-    return dt_module_visit(p->m, check_tie, p);
+    DT__EACH_ENTRY(layer, e, p->m) DT__TRY(check_tie(p, e));
+    return DT_OK;
 }
 
 /* ---- acting --------------------------------------------------------------------------------- */
@@ -202,7 +202,9 @@ dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
     const dt_lora_options defaults = dt_lora_defaults();
     plan p = { .ctx = m->ctx, .m = m, .options = options != NULL ? options : &defaults };
     dt_status s = check_options(&p);
-    if (s == DT_OK) s = dt_module_visit_modules(m, add_line, &p);
+    DT__EACH_MODULE(layer, m) {
+        if (s == DT_OK) s = add_line(&p, layer);
+    }
     if (s == DT_OK) s = check_plan(&p);
     if (s == DT_OK) s = act(&p);
     dt__release(p.ctx, p.line);
@@ -210,11 +212,6 @@ dt_status dt_lora_add(dt_module *m, const dt_lora_options *options)
 }
 
 /* ---- what is trained ------------------------------------------------------------------------ */
-
-typedef struct trainable {
-    dt_module *m;
-    bool rest;
-} trainable;
 
 /* A parameter of an adapter, or a learned scale or shift. */
 static bool is_own(const dt_module *holder, const char *name)
@@ -224,37 +221,23 @@ static bool is_own(const dt_module *holder, const char *name)
     return dt__quantizer_of((dt_module *)(uintptr_t)holder) != NULL;
 }
 
-static dt_status set_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    const trainable *s = user;
-    const char *name;
-    const dt_module *holder = dt__holder(s->m, path, &name);
-    const bool base = dt__has_lora(holder) && strcmp(name, "weight") == 0;
-    if (kind != DT_PARAM || is_own(holder, name) || (s->rest && !base)) return DT_OK;
-    dt_grad_clear(x);
-    return dt_is_packed(x) ? DT_OK : dt_set_requires_grad(x, false);
-}
-
 dt_status dt__lora_set_trainable(dt_module *m, bool rest)
 {
-    trainable s = { m, rest };
-    return dt_module_visit(m, set_one, &s);
-}
-
-static dt_status find_rest(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    trainable *s = user;
-    const char *name;
-    const dt_module *holder = dt__holder(s->m, path, &name);
-    s->rest = s->rest || (kind == DT_PARAM && x->requires_grad && !is_own(holder, name));
+    DT__EACH_ENTRY(holder, e, m) {
+        const bool base = dt__has_lora(holder) && strcmp(e->name, "weight") == 0;
+        if (e->kind != DT_PARAM || is_own(holder, e->name) || (rest && !base)) continue;
+        dt_grad_clear(e->x);
+        if (!dt_is_packed(e->x)) DT__TRY(dt_set_requires_grad(e->x, false));
+    }
     return DT_OK;
 }
 
 bool dt__lora_trains_rest(dt_module *m)
 {
-    trainable s = { m, false };
-    dt_module_visit(m, find_rest, &s);
-    return s.rest;
+    DT__EACH_ENTRY(holder, e, m) {
+        if (e->kind == DT_PARAM && e->x->requires_grad && !is_own(holder, e->name)) return true;
+    }
+    return false;
 }
 
 /* ---- merging -------------------------------------------------------------------------------- */
@@ -275,44 +258,32 @@ static dt_status check_packed_merge(const dt_module *m, const dt_tensor *w, cons
         path, why);
 }
 
-static dt_status check_merge(void *user, const char *path, dt_module *m)
+static dt_status check_merge(dt_module *m, const char *path)
 {
-    if (!dt__has_lora(m)) return DT_OK;
-    *(bool *)user = true;
     const dt_tensor *w = dt__entry_find(m, "weight")->x;
     if (m->lora.beside) return check_packed_merge(m, w, path);
     if (!w->storage->frozen) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_STATE, "merge: %s belongs to a frozen model", path);
 }
 
-static dt_status train_one(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    (void)user;
-    (void)path;
-    return kind == DT_PARAM && !dt_is_packed(x) ? dt_set_requires_grad(x, true) : DT_OK;
-}
-
 dt_status dt_lora_merge(dt_module *m)
 {
     DT__NEED(dt_module_ctx(m), m);
-    bool found = false;
-    DT__TRY(dt_module_visit_modules(m, check_merge, &found));
-    if (!found) return dt_fail(m->ctx, DT_ERR_STATE, "merge: the model has no adapter");
+    DT__EACH_MODULE(layer, m) {
+        if (dt__has_lora(layer)) DT__TRY(check_merge(layer, dt__path_within(m, layer->path)));
+    }
+    if (!dt_has_lora(m)) return dt_fail(m->ctx, DT_ERR_STATE, "merge: the model has no adapter");
     DT__TRY(dt__merge(m, true));
-    return dt_module_visit(m, train_one, NULL);
-}
-
-static dt_status find_lora(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    if (dt__has_lora(m)) *(bool *)user = true;
+    DT__EACH_ENTRY(layer, e, m) {
+        if (e->kind == DT_PARAM && !dt_is_packed(e->x)) DT__TRY(dt_set_requires_grad(e->x, true));
+    }
     return DT_OK;
 }
 
 bool dt_has_lora(dt_module *m)
 {
-    if (m == NULL) return false;
-    bool found = false;
-    dt_module_visit_modules(m, find_lora, &found);
-    return found;
+    DT__EACH_MODULE(layer, m) {
+        if (dt__has_lora(layer)) return true;
+    }
+    return false;
 }

@@ -121,13 +121,9 @@ typedef struct take_rows_args {
 
 static void take_rows_share(const void *args, const dt__share *share)
 {
-    const take_rows_args *of = args;
-    dt__codes *codes = of->codes;
-    const uint8_t *from = of->from;
-    const dt__kernels *kernels = of->kernels;
-    const int64_t n = of->n, stride = of->stride;
+    const take_rows_args a = *(const take_rows_args *)args;
     for (int64_t r = share->first; r < share->past; r++) {
-        kernels->pack_codes(n, from + r * codes->stride, codes->u + r * stride);
+        a.kernels->pack_codes(a.n, a.from + r * a.codes->stride, a.codes->u + r * a.stride);
     }
 }
 
@@ -144,8 +140,7 @@ static dt_status take_rows(making *m, dt__codes *codes)
     const int64_t rows = codes->rows, n = codes->columns, stride = dt__ceil_div(n, 2);
     codes->u = dt__alloc_array(m->ctx, rows, (size_t)stride);
     if (codes->u == NULL) return DT_ERR_NOMEM;
-    const take_rows_args args = { codes, from, kernels, n, stride };
-    dt__parallel(rows, n, take_rows_share, &args);
+    dt__parallel(rows, n, take_rows_share, &(take_rows_args){ codes, from, kernels, n, stride });
     codes->packed = true;
     codes->stride = stride;
     dt__release(m->ctx, m->q.codes); /* before the next allocation */

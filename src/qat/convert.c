@@ -174,28 +174,26 @@ static void count(conversion *c, const dt_tensor *w, const dt__fq *fq, const dt_
     c->report.clipped += codes->clipped;
 }
 
-static dt_status make_codes(void *user, const char *path, dt_tensor *w, dt_entry_kind kind)
+/* The codes of entry e of a layer, where it is a prepared weight. */
+static dt_status make_codes(conversion *c, const dt_module *layer, const dt__entry *e)
 {
-    conversion *c = user;
+    dt_tensor *w = e->x;
+    const char *path = dt__path_within(c->m, e->path);
     dt__packed *packed = NULL;
-    if (kind != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
+    if (e->kind != DT_PARAM || !dt_is_fake_quant(w) || seen(c, w)) return DT_OK;
     const dt__fq *fq = w->ext;
     DT__TRY(add_item(c, path, w, fq, &packed));
-    const char *name;
-    const int64_t op_groups = dt__op_groups(dt__holder(c->m, path, &name));
-    const rounding r = { path, w, fq, fq->inner, op_groups };
+    const rounding r = { path, w, fq, fq->inner, dt__op_groups(layer) };
     DT__TRY(choose(c, &r, &packed->codes));
     count(c, w, fq, packed->codes);
     return DT_OK;
 }
 
 /* The same for a weight that its layer derives. */
-static dt_status make_derived(void *user, const char *path, dt_module *m)
+static dt_status make_derived(conversion *c, dt_module *m)
 {
-    conversion *c = user;
     dt__packed *packed = NULL;
     const dt__fq *fq = dt__derived_quant(m);
-    (void)path;
     if (fq == NULL) return DT_OK;
     const dt__entry *weight = dt__entry_find(m, "weight");
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
@@ -223,31 +221,25 @@ static void finish(conversion *c, bool done)
     dt__release(c->ctx, c->item);
 }
 
-static dt_status check_range(void *user, const char *path, dt_module *m)
+static dt_status check_range(const dt_module *root, dt_module *m)
 {
-    (void)user;
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (dt__device_of(m) != NULL) return dt__device_check_ranges(dt__device_of(m), "convert");
     if (hook == NULL || hook->range == NULL || dt__quantizer_has_seen(hook->range)) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_STATE,
                    "convert: %s: the range of its input has seen no batch; train, or run batches "
                    "under dt_observe",
-                   path);
+                   dt__path_within(root, m->path));
 }
 
-dt_status dt__check_ranges(dt_module *m) { return dt_module_visit_modules(m, check_range, NULL); }
-
-static dt_status tell_widened(void *user, const char *path, dt_module *m)
+dt_status dt__check_ranges(dt_module *m)
 {
-    (void)user;
-    (void)path;
-    return dt__device_of(m) == NULL ? DT_OK : dt__device_probe(dt__device_of(m), true);
+    DT__EACH_MODULE(layer, m) DT__TRY(check_range(m, layer));
+    return DT_OK;
 }
 
-static dt_status settle_input(void *user, const char *path, dt_module *m)
+static void settle_input(dt_module *m)
 {
-    (void)user;
-    (void)path;
     dt__input_hook *hook = dt__input_hook_of(m);
     dt__device *device = dt__device_of(m);
     dt_module_free(dt__quantizer_at(m, "weight")); /* its scales are those of the codes now */
@@ -256,10 +248,20 @@ static dt_status settle_input(void *user, const char *path, dt_module *m)
         device->observing = false;
         dt__device_fix(device);
     }
-    if (hook == NULL) return DT_OK;
+    if (hook == NULL) return;
     hook->enabled = true;
     hook->observing = false;
     if (hook->range != NULL) dt__quantizer_fix(dt__quantizer_at(m, "input"));
+}
+
+static dt_status make_all(conversion *c)
+{
+    DT__EACH_MODULE(layer, c->m) {
+        dt__device *device = dt__device_of(layer); /* which tells of what it widened */
+        if (device != NULL) DT__TRY(dt__device_probe(device, true));
+    }
+    DT__EACH_ENTRY(layer, e, c->m) DT__TRY(make_codes(c, layer, e));
+    DT__EACH_MODULE(layer, c->m) DT__TRY(make_derived(c, layer));
     return DT_OK;
 }
 
@@ -273,13 +275,11 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
     }
     c.report.unfolded = dt_unfolded_channels(m);
     dt_status s = dt__check_ranges(m);
-    if (s == DT_OK) s = dt_module_visit_modules(m, tell_widened, NULL);
-    if (s == DT_OK) s = dt_module_visit(m, make_codes, &c);
-    if (s == DT_OK) s = dt_module_visit_modules(m, make_derived, &c);
+    if (s == DT_OK) s = make_all(&c);
     if (s == DT_OK) s = dt__merge(m, false);
     finish(&c, s == DT_OK);
     if (s != DT_OK) return s;
-    dt_module_visit_modules(m, settle_input, NULL);
+    DT__EACH_MODULE(layer, m) settle_input(layer);
     if (report != NULL) *report = c.report;
     return DT_OK;
 }
@@ -294,16 +294,10 @@ const dt__fq *dt__weight_to_convert(const dt_module *layer)
     return weight != NULL && dt_is_fake_quant(weight->x) ? weight->x->ext : NULL;
 }
 
-typedef struct sharing {
-    const dt_tensor *weight;
-    dt_visit_module visit;
-} sharing;
-
-static dt_status visit_if_shared(void *user, const char *path, dt_module *m)
+static bool has_weight(const dt_module *m, const dt_tensor *weight)
 {
-    const sharing *s = user;
-    const dt__entry *weight = dt__entry_find(m, "weight");
-    return weight != NULL && weight->x == s->weight ? s->visit(NULL, path, m) : DT_OK;
+    const dt__entry *own = dt__entry_find(m, "weight");
+    return own != NULL && own->x == weight;
 }
 
 dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *rows)
@@ -314,31 +308,25 @@ dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *
                        layer->path);
     }
     const dt__entry *weight = dt__entry_find(layer, "weight");
-    sharing users = { weight->x, check_range };
-    DT__TRY(dt_module_visit_modules(m, visit_if_shared, &users));
-    const dt_status s = dt__derived_quant(layer) != NULL
-                            ? make_derived(&c, layer->path, layer)
-                            : make_codes(&c, dt__path_within(m, weight->path), weight->x, DT_PARAM);
+    dt_tensor *const x = weight->x;
+    DT__EACH_MODULE(each, m) {
+        if (has_weight(each, x)) DT__TRY(check_range(m, each));
+    }
+    const dt_status s =
+        dt__derived_quant(layer) != NULL ? make_derived(&c, layer) : make_codes(&c, layer, weight);
     finish(&c, s == DT_OK);
     if (s != DT_OK) return s;
-    users.visit = settle_input;
-    dt_module_visit_modules(m, visit_if_shared, &users);
-    if (dt_is_prepared(m)) return DT_OK;
-    dt_module_visit_modules(m, settle_input, NULL); /* this was the last layer */
+    const bool last = !dt_is_prepared(m);
+    DT__EACH_MODULE(each, m) {
+        if (last || has_weight(each, x)) settle_input(each);
+    }
+    if (!last) return DT_OK;
     return dt__merge(m, false);
-}
-
-static dt_status freeze(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    (void)user;
-    (void)path;
-    (void)kind;
-    if (x->storage != NULL) x->storage->frozen = true;
-    return DT_OK;
 }
 
 void dt_freeze(dt_module *m)
 {
-    if (m == NULL) return;
-    dt_module_visit(m, freeze, NULL);
+    DT__EACH_ENTRY(layer, e, m) {
+        if (e->x->storage != NULL) e->x->storage->frozen = true;
+    }
 }

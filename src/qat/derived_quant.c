@@ -157,10 +157,8 @@ static dt_status merge_packed(dt_module *layer)
     return DT_OK;
 }
 
-static dt_status merge_one(void *user, const char *path, dt_module *m)
+static dt_status merge_one(dt_module *m, bool quantized)
 {
-    const bool quantized = *(const bool *)user;
-    (void)path;
     if (m->lora.beside) return quantized ? merge_packed(m) : DT_OK;
     if (!dt__has_lora(m) || (dt__derived_quant(m) != NULL && !quantized)) return DT_OK;
     return merge_layer(m);
@@ -168,7 +166,8 @@ static dt_status merge_one(void *user, const char *path, dt_module *m)
 
 dt_status dt__merge(dt_module *m, bool quantized)
 {
-    return dt_module_visit_modules(m, merge_one, &quantized);
+    DT__EACH_MODULE(layer, m) DT__TRY(merge_one(layer, quantized));
+    return DT_OK;
 }
 
 /* ---- the model's state ---------------------------------------------------------------------- */
@@ -180,33 +179,21 @@ static bool is_planned(const dt_module *m)
     return m != NULL;
 }
 
-static dt_status freeze_one(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    if (m->folding == DT__APART) return DT_OK;
-    m->folding = *(const bool *)user ? DT__FOLDED_FROZEN
-                 : is_planned(m)     ? DT__FOLDED_PLANNED
-                                     : DT__FOLDED;
-    return DT_OK;
-}
-
 void dt_norms_freeze(dt_module *m, bool on)
 {
-    if (m == NULL) return;
-    dt_module_visit_modules(m, freeze_one, &on);
-}
-
-static dt_status count_unfolded(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    if (m->folding != DT__APART) *(int64_t *)user += dt__unfolded_channels(m);
-    return DT_OK;
+    DT__EACH_MODULE(layer, m) {
+        if (layer->folding == DT__APART) continue;
+        layer->folding = on                  ? DT__FOLDED_FROZEN
+                         : is_planned(layer) ? DT__FOLDED_PLANNED
+                                             : DT__FOLDED;
+    }
 }
 
 int64_t dt_unfolded_channels(dt_module *m)
 {
-    if (m == NULL) return 0;
     int64_t n = 0;
-    dt_module_visit_modules(m, count_unfolded, &n);
+    DT__EACH_MODULE(layer, m) {
+        if (layer->folding != DT__APART) n += dt__unfolded_channels(layer);
+    }
     return n;
 }

@@ -53,22 +53,17 @@ static dt_tensor *measure_weight(void *user, dt_tape *t, dt_module *m, dt_tensor
     return dt__tape_adopt(t, measure(user, x, false)) == DT_OK ? x : NULL;
 }
 
-static dt_status add_place(void *user, const char *path, dt_module *m)
-{
-    measuring *all = user;
-    (void)path;
-    if (m->type->quantizable == DT_NOT_QUANTIZED) return DT_OK;
-    DT__TRY(DT__RESERVE(all->ctx, all->place, all->n, all->room));
-    all->place[all->n++] = (place){ .of = all, .module = m };
-    return DT_OK;
-}
-
-static dt_status add_hooks(measuring *all)
+static dt_status add_hooks(measuring *all, dt_module *m)
 {
     static const struct {
         dt_site site;
         dt_hook call;
     } hooks[] = { { DT_SITE_INPUT, measure_input }, { DT_SITE_WEIGHT, measure_weight } };
+    DT__EACH_MODULE(layer, m) {
+        if (layer->type->quantizable == DT_NOT_QUANTIZED) continue;
+        DT__TRY(DT__RESERVE(all->ctx, all->place, all->n, all->room));
+        all->place[all->n++] = (place){ .of = all, .module = layer };
+    }
     for (int64_t i = 0; i < all->n; i++) {
         place *p = &all->place[i];
         for (int h = 0; h < DT__COUNT_OF(hooks); h++) {
@@ -130,8 +125,7 @@ dt_status dt_figures(dt_module *m, dt_tensor *x, dt_figures_visit visit, void *u
         return dt_fail(all.ctx, DT_ERR_STATE,
                        "figures: the model is neither prepared nor converted");
     }
-    dt_status s = dt_module_visit_modules(m, add_place, &all);
-    if (s == DT_OK) s = add_hooks(&all);
+    dt_status s = add_hooks(&all, m);
     if (s == DT_OK) s = run(m, x);
     if (s == DT_OK) show(&all, visit, user);
     close_places(&all);

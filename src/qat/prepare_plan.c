@@ -79,10 +79,8 @@ static void decide(dt__plan *p, dt__plan_line *l)
     if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* results have ranges */
 }
 
-static dt_status add_line(void *user, const char *path, dt_module *m)
+static dt_status add_line(dt__plan *p, const char *path, dt_module *m)
 {
-    dt__plan *p = user;
-    if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
     DT__TRY(DT__RESERVE(p->ctx, p->line, p->n, p->room));
     const char *copy = dt__copy_string(p->ctx, path);
     if (copy == NULL) return DT_ERR_NOMEM;
@@ -121,7 +119,11 @@ dt_status dt__plan_make(dt_module *m, dt__plan *p)
         return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d can be", (long long)rules,
                        DT_MAX_RULES);
     }
-    return dt_module_visit_modules(m, add_line, p);
+    DT__EACH_MODULE(layer, m) {
+        if (layer->type->quantizable == DT_NOT_QUANTIZED) continue;
+        DT__TRY(add_line(p, dt__path_within(m, layer->path), layer));
+    }
+    return DT_OK;
 }
 
 int64_t dt__plan_unmatched(const dt__plan *p)

@@ -207,8 +207,8 @@ static outcome over_rows(const job *j, each_rows *each)
     const int64_t fit = TOGETHER / dt__max_i64(j->cut->columns, 1);
     const int64_t step = dt__max_i64(1, dt__min_i64(fit, most));
     _Atomic int64_t bad_element = NONE, bad_block = NONE, clipped = 0;
-    const over_args args = { j, each, step, &bad_element, &bad_block, &clipped };
-    dt__parallel(dt__ceil_div(n, step), step * j->cut->columns, over_share, &args);
+    dt__parallel(dt__ceil_div(n, step), step * j->cut->columns, over_share,
+                 &(over_args){ j, each, step, &bad_element, &bad_block, &clipped });
     return (outcome){ bad_element, bad_block, clipped };
 }
 
@@ -279,8 +279,8 @@ static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const f
 {
     _Atomic float least = 0, less = 0;
     _Atomic int64_t bad = NONE;
-    const range_args args = { kernels, c, x, &least, &less, &bad };
-    dt__parallel(c->rows, c->columns, range_share, &args);
+    dt__parallel(c->rows, c->columns, range_share,
+                 &(range_args){ kernels, c, x, &least, &less, &bad });
     *lo = atomic_load(&least);
     *hi = 0 - atomic_load(&less);
     return atomic_load(&bad);
@@ -385,15 +385,11 @@ typedef struct dequantize_args {
 
 static void dequantize_share(const void *args, const dt__share *share)
 {
-    const dequantize_args *of = args;
-    const dt__cut *c = of->c;
-    const dt__quantized *in = of->in;
-    float *y = of->y;
-    const dt__kernels *kernels = of->kernels;
+    const dequantize_args a = *(const dequantize_args *)args;
     for (int64_t row = share->first; row < share->past; row++) {
-        const part p = { .row = row, .n = c->columns };
-        const dt__code_row r = code_row(c, in, &p);
-        kernels->decode(&r, in->codes + row * in->ld, y + row * c->columns);
+        const part p = { .row = row, .n = a.c->columns };
+        const dt__code_row r = code_row(a.c, a.in, &p);
+        a.kernels->decode(&r, a.in->codes + row * a.in->ld, a.y + row * a.c->columns);
     }
 }
 
@@ -401,8 +397,7 @@ void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, floa
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     dt__team *const threads = dt__threads_enter(ctx);
-    const dequantize_args args = { c, in, y, kernels };
-    dt__parallel(c->rows, c->columns, dequantize_share, &args);
+    dt__parallel(c->rows, c->columns, dequantize_share, &(dequantize_args){ c, in, y, kernels });
     dt__threads_leave(threads);
 }
 
@@ -416,15 +411,10 @@ typedef struct pass_gradient_args {
 
 static void pass_gradient_share(const void *args, const dt__share *share)
 {
-    const pass_gradient_args *of = args;
-    const dt__cut *c = of->c;
-    const uint8_t *mask = of->mask;
-    const float *dy = of->dy;
-    float *dx = of->dx;
-    const dt__kernels *kernels = of->kernels;
+    const pass_gradient_args a = *(const pass_gradient_args *)args;
     for (int64_t row = share->first; row < share->past; row++) {
-        const int64_t at = row * c->columns;
-        kernels->pass(c->columns, mask + row * dt__mask_bytes(c), dy + at, dx + at);
+        const int64_t at = row * a.c->columns;
+        a.kernels->pass(a.c->columns, a.mask + row * dt__mask_bytes(a.c), a.dy + at, a.dx + at);
     }
 }
 
@@ -433,7 +423,7 @@ void dt__pass_gradient(dt_ctx *ctx, const dt__cut *c, const uint8_t *mask, const
 {
     const dt__kernels *kernels = dt__kernels_of(ctx, DT_F32);
     dt__team *const threads = dt__threads_enter(ctx);
-    const pass_gradient_args args = { c, mask, dy, dx, kernels };
-    dt__parallel(c->rows, c->columns, pass_gradient_share, &args);
+    dt__parallel(c->rows, c->columns, pass_gradient_share,
+                 &(pass_gradient_args){ c, mask, dy, dx, kernels });
     dt__threads_leave(threads);
 }

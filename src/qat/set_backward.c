@@ -27,55 +27,21 @@ static bool is_transposed(const dt_module *m)
     return conv != NULL && conv->kind->transposed;
 }
 
-typedef struct ends {
-    const dt_module *first, *last;
-} ends;
-
-static dt_status find_ends(void *user, const char *path, dt_module *m)
+/* The first or the last layer that can be quantized. */
+static const dt_module *end_of(dt_module *m, bool last)
 {
-    ends *e = user;
-    (void)path;
-    if (m->type->quantizable == DT_NOT_QUANTIZED) return DT_OK;
-    if (e->first == NULL) e->first = m;
-    e->last = m;
-    return DT_OK;
-}
-
-typedef struct choice {
-    int backward;
-    ends ends;
-} choice;
-
-static bool is_end(const choice *c, const dt_module *m)
-{
-    return m == c->ends.first || m == c->ends.last;
-}
-
-static dt_status choose(void *user, const char *path, dt_module *m)
-{
-    const choice *c = user;
-    (void)path;
-    dt__fq *fq = weight_of(m);
-    const bool chosen =
-        c->backward == DT_BACKWARD_INT8 && !is_end(c, m) && dt__conv_state_of(m) == NULL;
-    if (fq != NULL) fq->int8_backward = chosen || c->backward == DT_BACKWARD_INT8_ALL;
-    return DT_OK;
-}
-
-/* A tied weight is the first layer's, too. */
-static dt_status leave_out(void *user, const char *path, dt_module *m)
-{
-    const choice *c = user;
-    (void)path;
-    dt__fq *fq = weight_of(m);
-    if (fq != NULL && is_end(c, m) && c->backward == DT_BACKWARD_INT8) fq->int8_backward = false;
-    return DT_OK;
+    const dt_module *end = NULL;
+    DT__EACH_MODULE(layer, m) {
+        if (layer->type->quantizable == DT_NOT_QUANTIZED) continue;
+        end = layer;
+        if (!last) return end;
+    }
+    return end;
 }
 
 dt_status dt_set_backward(dt_module *m, int backward)
 {
     DT__NEED(dt_module_ctx(m), m);
-    choice c = { .backward = backward };
     if (backward < DT_BACKWARD_FLOAT || backward > DT_BACKWARD_INT8_ALL) {
         return dt_fail(m->ctx, DT_ERR_ARG, "set_backward: %d is not one of the backward passes",
                        backward);
@@ -83,9 +49,18 @@ dt_status dt_set_backward(dt_module *m, int backward)
     if (!dt_is_prepared(m)) {
         return dt_fail(m->ctx, DT_ERR_STATE, "set_backward: the model is not prepared");
     }
-    DT__TRY(dt_module_visit_modules(m, find_ends, &c.ends));
-    DT__TRY(dt_module_visit_modules(m, choose, &c));
-    return dt_module_visit_modules(m, leave_out, &c);
+    const dt_module *first = end_of(m, false), *last = end_of(m, true);
+    DT__EACH_MODULE(layer, m) {
+        dt__fq *fq = weight_of(layer);
+        const bool chosen = backward == DT_BACKWARD_INT8 && dt__conv_state_of(layer) == NULL;
+        if (fq != NULL) fq->int8_backward = chosen || backward == DT_BACKWARD_INT8_ALL;
+    }
+    for (int i = 0; i < 2 && backward == DT_BACKWARD_INT8; i++) {
+        /* a tied weight is the first layer's, too */
+        dt__fq *fq = first == NULL ? NULL : weight_of(i == 0 ? first : last);
+        if (fq != NULL) fq->int8_backward = false;
+    }
+    return DT_OK;
 }
 
 int dt_gradients_of(const dt_module *layer)

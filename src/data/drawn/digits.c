@@ -259,14 +259,10 @@ typedef struct draw_all_args {
 
 static void draw_all_share(const void *args, const dt__share *share)
 {
-    const draw_all_args *of = args;
-    const uint64_t key = of->key;
-    const int64_t target_bytes = of->target_bytes;
-    uint8_t *pixels = of->pixels, *targets = of->targets;
-    const dt_target target = of->target;
+    const draw_all_args a = *(const draw_all_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const sheet s = { target, pixels + i * PIXELS, targets + i * target_bytes };
-        draw_digit(key, (uint64_t)i, &s);
+        const sheet s = { a.target, a.pixels + i * PIXELS, a.targets + i * a.target_bytes };
+        draw_digit(a.key, (uint64_t)i, &s);
     }
 }
 
@@ -277,8 +273,8 @@ static void draw_all(dt_dataset *d, uint64_t seed)
     uint8_t *pixels = d->pixels->data, *targets = d->targets->data;
     const dt_target target = d->target;
     dt__team *const before = dt__threads_enter(d->ctx);
-    const draw_all_args args = { key, target_bytes, pixels, targets, target };
-    dt__parallel(count, DT__WORTH_A_THREAD, draw_all_share, &args);
+    dt__parallel(count, DT__WORTH_A_THREAD, draw_all_share,
+                 &(draw_all_args){ key, target_bytes, pixels, targets, target });
     dt__threads_leave(before);
 }
 

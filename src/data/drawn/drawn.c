@@ -18,15 +18,10 @@ typedef struct draw_all_args {
 
 static void draw_all_share(const void *args, const dt__share *share)
 {
-    const draw_all_args *of = args;
-    const dt__drawing *p = of->p;
-    const dt_drawn *o = of->o;
-    const uint64_t key = of->key;
-    const int64_t each = of->each, target = of->target;
-    float *x = of->x, *y = of->y;
+    const draw_all_args a = *(const draw_all_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        dt__dice d = dt__dice_of(key, (uint64_t)i);
-        p->draw(o, &d, x + i * each, y + i * target);
+        dt__dice d = dt__dice_of(a.key, (uint64_t)i);
+        a.p->draw(a.o, &d, a.x + i * a.each, a.y + i * a.target);
     }
 }
 
@@ -38,8 +33,8 @@ static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const
     const int64_t target = labels ? 1 : p->outputs;
     float *x = s->source[0].storage->data, *y = s->targets->data;
     dt__team *const before = dt__threads_enter(ctx);
-    const draw_all_args args = { p, o, key, each, target, x, y };
-    dt__parallel(o->count, 16 * each, draw_all_share, &args);
+    dt__parallel(o->count, 16 * each, draw_all_share,
+                 &(draw_all_args){ p, o, key, each, target, x, y });
     dt__threads_leave(before);
 }
 

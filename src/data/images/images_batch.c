@@ -153,14 +153,10 @@ typedef struct add_noises_args {
 
 static void add_noises_share(const void *args, const dt__share *share)
 {
-    const add_noises_args *of = args;
-    const dt__batch *b = of->b;
-    const uint64_t key = of->key;
-    const tables *s = of->s;
-    const int64_t channels = of->channels, size = of->size, blocks = of->blocks;
+    const add_noises_args a = *(const add_noises_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        dt__add_noise(key, (uint64_t)((b->first * channels + i) * blocks), size,
-                      s->noise[i % channels], (float *)b->x + i * size);
+        dt__add_noise(a.key, (uint64_t)((a.b->first * a.channels + i) * a.blocks), a.size,
+                      a.s->noise[i % a.channels], (float *)a.b->x + i * a.size);
     }
 }
 
@@ -170,8 +166,8 @@ static void add_noises(const dt__batch *b, uint64_t key)
     const int64_t channels = b->d->channels, size = b->d->height * b->d->width;
     const int64_t blocks = dt__noise_blocks(size); /* per channel */
     dt__team *const before = dt__threads_enter(b->d->ctx);
-    const add_noises_args args = { b, key, s, channels, size, blocks };
-    dt__parallel(b->n * channels, 8 * size, add_noises_share, &args);
+    dt__parallel(b->n * channels, 8 * size, add_noises_share,
+                 &(add_noises_args){ b, key, s, channels, size, blocks });
     dt__threads_leave(before);
 }
 

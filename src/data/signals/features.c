@@ -347,8 +347,8 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
             (long long)n, (long long)f->t.frame, f->options.frame_ms, f->options.rate);
     }
     dt__team *const before = dt__threads_enter(f->ctx);
-    const frames_args args = { f, samples, n, frames, width, out };
-    dt__parallel(all, 8 * f->t.size, frames_share, &args);
+    dt__parallel(all, 8 * f->t.size, frames_share,
+                 &(frames_args){ f, samples, n, frames, width, out });
     dt__threads_leave(before);
     return DT_OK;
 }

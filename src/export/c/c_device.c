@@ -2,6 +2,7 @@
  * and the tables of their weights. */
 #include "export/c/c_device.h"
 #include "export/c/c_views.h"
+#include "io/model/code_rows.h"
 #include "ops/device/device_layer.h"
 #include "qat/quantized.h"
 
@@ -154,16 +155,6 @@ static void order_codes(const dt__device_layer *l, int64_t taps, bool depthwise,
     }
 }
 
-/* Two codes a byte, in place; returns how many bytes. */
-static int64_t pack_nibbles(int8_t *codes, int64_t n)
-{
-    for (int64_t i = 0; i < n; i += 2) {
-        const int high = i + 1 < n ? codes[i + 1] : 0;
-        codes[i / 2] = (int8_t)(uint8_t)((codes[i] & 15) | (high & 15) << 4);
-    }
-    return (n + 1) / 2;
-}
-
 static dt__c_name part(const dt__c_program *p, const char *word)
 {
     dt__c_name name;
@@ -186,8 +177,8 @@ static void put_layer(dt__c_program *p, const dt_trace_call *c, const dt__device
         snprintf(comment, sizeof comment, "%s: %lld outputs, %d bits, %s",
                  dt__c_comment(w->name, what), (long long)l->rows, bits,
                  depthwise ? "[kernel][outputs]" : "[outputs][kernel][channels]");
-        dt__c_signed_bytes(p, part(p, "codes").text, comment, codes,
-                           bits == 4 ? pack_nibbles(codes, n) : n);
+        if (bits == 4) dt__pack_codes(bits, n, codes, 0, (uint8_t *)codes);
+        dt__c_signed_bytes(p, part(p, "codes").text, comment, codes, bits == 4 ? (n + 1) / 2 : n);
         dt__c_words(p, part(p, "bias").text, "", l->bias, l->rows);
         for (int64_t o = 0; o < l->rows; o++) list[o] = l->by[o].m;
         dt__c_words(p, part(p, "multiplier").text, "", list, l->rows);

@@ -156,21 +156,11 @@ static void emit_where(dt__c_program *p, const dt_trace_call *c)
 }
 
 const dt__c_emitter dt__c_emit_maps[] = {
+#define DT__MAP(name, ...) { #name, "map_" #name, NULL, NULL },
+#include "kernels/elementwise.inc"
     { "relu", "map_relu", NULL, NULL },
-    { "relu6", "map_relu6", NULL, NULL },
-    { "hardswish", "map_hardswish", NULL, NULL },
-    { "hardsigmoid", "map_hardsigmoid", NULL, NULL },
     { "neg", "map_neg", NULL, NULL },
-    { "abs", "map_abs", NULL, NULL },
-    { "erf", "map_erf", NULL, NULL },
     { "where", NULL, dt__trace_takes_floats, emit_where },
-    { "square", "map_square", NULL, NULL },
-    { "exp", "map_exp", NULL, NULL },
-    { "log", "map_log", NULL, NULL },
-    { "sqrt", "map_sqrt", NULL, NULL },
-    { "tanh", "map_tanh", NULL, NULL },
-    { "sigmoid", "map_sigmoid", NULL, NULL },
-    { "silu", "map_silu", NULL, NULL },
     { "gelu", NULL, NULL, emit_gelu },
     { "leaky_relu", NULL, NULL, emit_leaky },
     { "elu", NULL, NULL, emit_elu },

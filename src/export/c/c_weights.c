@@ -7,6 +7,7 @@
 #include "export/c/c_program.h"
 
 #include "core/tensor.h"
+#include "io/model/code_rows.h"
 #include "qat/quantized.h"
 
 #include <math.h>
@@ -144,13 +145,8 @@ static int64_t pack(const dt__codes *codes, const int8_t *from, int bits, uint8_
 {
     const int each = 8 / bits, offset = bits == 8 ? 0 : 1 << (bits - 1);
     const int64_t stride = dt__ceil_div(codes->columns, each);
-    memset(to, 0, (size_t)(codes->rows * stride));
     for (int64_t r = 0; r < codes->rows; r++) {
-        for (int64_t k = 0; k < codes->columns; k++) {
-            const unsigned code = (unsigned)(from[r * codes->columns + k] + offset) & 255;
-            uint8_t *byte = &to[r * stride + k / each];
-            *byte = (uint8_t)(*byte | (code << (k % each * bits)));
-        }
+        dt__pack_codes(bits, codes->columns, from + r * codes->columns, offset, to + r * stride);
     }
     return codes->rows * stride;
 }

@@ -91,9 +91,8 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
 }
 
 /* The head of a tied embedding is a linear layer, the embedding itself is a table. */
-static dt_status collect(void *user, const char *path, dt_module *m)
+static dt_status collect(collecting *c, const char *path, dt_module *m)
 {
-    collecting *c = user;
     dt__hf_quants *to = c->to;
     const dt__entry *weight = dt__entry_find(m, "weight");
     const bool is_table = strcmp(dt_module_type_of(m)->name, "embedding") == 0;
@@ -109,7 +108,10 @@ dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__h
     collecting c = { .to = out };
     *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts };
     DT__TRY(dt__hf_check(call->ctx, call->info, true));
-    dt_status s = dt_module_visit_modules(call->m, collect, &c);
+    dt_status s = DT_OK;
+    DT__EACH_MODULE(m, call->m) {
+        if (s == DT_OK) s = collect(&c, dt__path_within(call->m, m->path), m);
+    }
     if (s == DT_OK && out->n == 0) {
         dt__refusals_add(&c.refused, "no linear layer is quantized; format hf holds floats");
     }

@@ -75,30 +75,18 @@ void dt__add_difference(const float *other, const float *own, int64_t n, dt_expo
 
 /* ---- floats in the place of codes ------------------------------------------------------------ */
 
-typedef struct inputs {
-    bool on;
-    int64_t n; /* that have codes */
-} inputs;
-
-static dt_status set_input(void *user, const char *path, dt_module *m)
-{
-    inputs *s = user;
-    dt__input_hook *hook = dt__input_hook_of(m);
-    (void)path;
-    if (hook == NULL) return DT_OK;
-    hook->enabled = s->on;
-    s->n++;
-    return DT_OK;
-}
-
 /* With codes, or with floats; *n: how many layers have codes. */
 static dt_status set_codes(dt_module *m, bool on, int64_t *n)
 {
-    inputs s = { .on = on };
+    *n = dt_is_prepared(m);
     if (dt_is_prepared(m)) DT__TRY(dt_enable(m, on));
-    const dt_status status = dt_module_visit_modules(m, set_input, &s);
-    *n = s.n + dt_is_prepared(m);
-    return status;
+    DT__EACH_MODULE(layer, m) {
+        dt__input_hook *hook = dt__input_hook_of(layer);
+        if (hook == NULL) continue;
+        hook->enabled = on;
+        ++*n;
+    }
+    return DT_OK;
 }
 
 static dt_status compare(const dt_export_call *e, dt_export_difference *d, int64_t *n)

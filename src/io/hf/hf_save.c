@@ -156,17 +156,6 @@ static dt_status add_entry(saving *s, const dt__entry *entry)
     return add_named(s, entry->path, dt_inner(x), dt_grouped_count(x));
 }
 
-static dt_status add_module(void *user, const char *path, dt_module *m)
-{
-    saving *s = user;
-    (void)path;
-    if (dt__quantizer_of(m) != NULL)
-        return DT_OK; /* learned scales are not part of the float
-                                                    * model */
-    for (int64_t i = 0; i < m->n_entries; i++) DT__TRY(add_entry(s, &m->entries[i]));
-    return DT_OK;
-}
-
 static dt_status write_tensors(saving *s)
 {
     const char *path = dt__folder_file(&s->folder, DT__HF_SINGLE);
@@ -174,7 +163,9 @@ static dt_status write_tensors(saving *s)
     DT__TRY(dt_writer_create(s->ctx, &s->keep.writer));
     DT__TRY(
         dt_writer_meta(s->keep.writer, "format", "pt")); /* transformers refuses files without it */
-    DT__TRY(dt_module_visit_modules(s->m, add_module, s));
+    DT__EACH_ENTRY(m, e, s->m) {
+        if (dt__quantizer_of(m) == NULL) DT__TRY(add_entry(s, e)); /* scales are not of floats */
+    }
     if (s->form != NULL && s->form->put_meta != NULL) {
         DT__TRY(s->form->put_meta(s->form->user, s->keep.writer));
     }

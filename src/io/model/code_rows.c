@@ -41,14 +41,14 @@ int64_t dt__row_bytes(const dt__rows_form *f)
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-static void pack_row(int bits, int64_t n, const int8_t *codes, uint8_t *bytes)
+void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_t *bytes)
 {
     const int per_byte = 8 / bits;
     const unsigned mask = 0xffU >> (8 - bits);
     for (int64_t k = 0; k < n; k += per_byte) {
         unsigned byte = 0;
         for (int i = 0; i < per_byte && k + i < n; i++) {
-            byte |= ((unsigned)codes[k + i] & mask) << (i * bits);
+            byte |= ((unsigned)(codes[k + i] + offset) & mask) << (i * bits);
         }
         bytes[k / per_byte] = (uint8_t)byte;
     }
@@ -94,8 +94,8 @@ void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t 
 {
     const int64_t bytes = dt__row_bytes(f);
     for (int64_t r = 0; r < f->rows && !f->bytes; r++) {
-        pack_row(dt__storage_bits(f->quant->bits), f->columns, rows->codes + r * f->columns,
-                 packed + r * bytes);
+        dt__pack_codes(dt__storage_bits(f->quant->bits), f->columns, rows->codes + r * f->columns,
+                       0, packed + r * bytes);
     }
     narrow_scales(dt__scale_dtype(f->quant), f->rows * f->groups, rows->scale);
     const void *const data[] = { f->bytes ? (const void *)rows->codes : packed, rows->scale,

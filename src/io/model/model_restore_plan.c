@@ -19,16 +19,18 @@ static dt_status check_writable(const dt__load *l, const char *path, dt_tensor *
     return bar == DT__WRITABLE ? DT_OK : dt_fail(l->ctx, DT_ERR_STATE, "load: '%s' %s", path, why);
 }
 
-static dt_status add_item(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status add_items(dt__load_plan *p)
 {
-    dt__load_plan *p = user;
     const dt__load *l = p->load;
-    (void)kind;
-    if (dt_param_path(l->r->m, x) != path) return DT_OK;
-    if (l->beside && dt_file_find(l->file, path) == NULL) return DT_OK;
-    DT__TRY(check_writable(l, path, x));
-    DT__TRY(DT__RESERVE(l->ctx, p->item, p->n_items, p->room_items));
-    p->item[p->n_items++] = (dt__load_item){ .x = x, .path = path, .trained = x->requires_grad };
+    DT__EACH_ENTRY(m, e, l->r->m) {
+        const char *path = dt__path_within(l->r->m, e->path);
+        if (!dt__entry_is_first(l->r->m, e)) continue;
+        if (l->beside && dt_file_find(l->file, path) == NULL) continue;
+        DT__TRY(check_writable(l, path, e->x));
+        DT__TRY(DT__RESERVE(l->ctx, p->item, p->n_items, p->room_items));
+        p->item[p->n_items++] =
+            (dt__load_item){ .x = e->x, .path = path, .trained = e->x->requires_grad };
+    }
     return DT_OK;
 }
 
@@ -180,7 +182,7 @@ static dt_status match_modules(dt__load_plan *p)
 dt_status dt__load_plan_make(const dt__load *l, dt__load_plan *p)
 {
     *p = (dt__load_plan){ .load = l };
-    DT__TRY(dt_module_visit(l->r->m, add_item, p));
+    DT__TRY(add_items(p));
     return match_modules(p);
 }
 

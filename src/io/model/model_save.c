@@ -169,34 +169,25 @@ static void describe_input(const dt__input_hook *hook, dt__module_quant *q)
     q->input.range_state = fixed ? DT__FIXED : hook->frozen ? DT__FROZEN : DT__OBSERVING;
 }
 
-static dt_status describe_module(void *user, const char *path, dt_module *m)
+/* The key of the next member of an object. */
+static void put_path(describing *d, const char *path)
 {
-    describing *d = user;
+    dt__put_comma(&d->text, &d->first);
+    dt__put_quoted(&d->text, path);
+    dt__put_text(&d->text, ":");
+}
+
+static void describe_module(describing *d, const char *path, dt_module *m)
+{
     dt__module_quant q = { .path = path };
     const dt__entry *weight = dt__entry_find(m, "weight");
     const dt__input_hook *hook = dt__input_hook_of(m);
     if (weight != NULL) describe_weight(weight->x, &q);
     if (weight != NULL) describe_derived(m, weight->x, &q);
     if (hook != NULL) describe_input(hook, &q);
-    if (!q.has_weight && !q.has_input) return DT_OK;
-    dt__put_comma(&d->text, &d->first);
-    dt__put_quoted(&d->text, path);
-    dt__put_text(&d->text, ":");
+    if (!q.has_weight && !q.has_input) return;
+    put_path(d, path);
     dt__put_module_quant(&d->text, &q);
-    return DT_OK;
-}
-
-static dt_status describe_tie(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    describing *d = user;
-    (void)kind;
-    const char *first = dt_param_path(d->s->m, x);
-    if (first == path) return DT_OK;
-    dt__put_comma(&d->text, &d->first);
-    dt__put_quoted(&d->text, path);
-    dt__put_text(&d->text, ":");
-    dt__put_quoted(&d->text, first);
-    return DT_OK;
 }
 
 /* Adds the object as metadata, unless it is empty. */
@@ -212,8 +203,8 @@ static dt_status add_quant(dt__saving *s)
 {
     describing d = { .s = s, .text.ctx = s->ctx, .first = true };
     dt__put_text(&d.text, "{");
-    dt_status status = dt_module_visit_modules(s->m, describe_module, &d);
-    if (status == DT_OK) status = add_object(&d, DT__KEY_QUANT);
+    DT__EACH_MODULE(m, s->m) describe_module(&d, dt__path_within(s->m, m->path), m);
+    const dt_status status = add_object(&d, DT__KEY_QUANT);
     dt__release(s->ctx, d.text.bytes);
     return status;
 }
@@ -227,9 +218,7 @@ static void describe_range(describing *d, const dt__device *device, const dt_mod
     q.input.range_state = of->count == NULL ? DT__FIXED
                           : device->frozen  ? DT__FROZEN
                                             : DT__OBSERVING;
-    dt__put_comma(&d->text, &d->first);
-    dt__put_quoted(&d->text, range->path);
-    dt__put_text(&d->text, ":");
+    put_path(d, range->path);
     dt__put_module_quant(&d->text, &q);
 }
 
@@ -268,24 +257,17 @@ static dt_status add_ties(dt__saving *s)
 {
     describing d = { .s = s, .text.ctx = s->ctx, .first = true };
     dt__put_text(&d.text, "{");
-    dt_status status = dt_module_visit(s->m, describe_tie, &d);
-    if (status == DT_OK) status = add_object(&d, DT__KEY_TIED);
+    DT__EACH_ENTRY(m, e, s->m) {
+        if (dt__entry_is_first(s->m, e)) continue;
+        put_path(&d, dt__path_within(s->m, e->path));
+        dt__put_quoted(&d.text, dt_param_path(s->m, e->x));
+    }
+    const dt_status status = add_object(&d, DT__KEY_TIED);
     dt__release(s->ctx, d.text.bytes);
     return status;
 }
 
 /* ---- detent.lora ----------------------------------------------------------------------------- */
-
-static dt_status describe_lora(void *user, const char *path, dt_module *m)
-{
-    describing *d = user;
-    if (!dt__has_lora(m)) return DT_OK;
-    dt__put_comma(&d->text, &d->first);
-    dt__put_quoted(&d->text, path);
-    dt__put_text(&d->text, ":");
-    dt__put_options(&d->text, dt__module_lora_keys, &m->lora);
-    return DT_OK;
-}
 
 static dt_status add_loras(dt__saving *s)
 {
@@ -293,9 +275,13 @@ static dt_status add_loras(dt__saving *s)
     dt__put_text(&d.text, "{\"train_rest\":");
     dt__put_text(&d.text, dt__lora_trains_rest(s->m) ? "true" : "false");
     dt__put_text(&d.text, ",\"layers\":{");
-    dt_status status = dt_module_visit_modules(s->m, describe_lora, &d);
+    DT__EACH_MODULE(m, s->m) {
+        if (!dt__has_lora(m)) continue;
+        put_path(&d, dt__path_within(s->m, m->path));
+        dt__put_options(&d.text, dt__module_lora_keys, &m->lora);
+    }
     dt__put_text(&d.text, "}");
-    if (status == DT_OK) status = add_object(&d, DT__KEY_LORA);
+    const dt_status status = add_object(&d, DT__KEY_LORA);
     dt__release(s->ctx, d.text.bytes);
     return status;
 }

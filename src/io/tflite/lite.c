@@ -151,8 +151,6 @@ dt_status dt__vlite_run(dt__vlite *v)
 
 /* ---- for operators --------------------------------------------------------------------------- */
 
-dt_ctx *dt__vlite_ctx(const dt__vlite_call *c) { return c->v->ctx; }
-
 const dt__vlite_tensor *dt__vlite_tensor_at(const dt__vlite_call *c, int i)
 {
     return &c->v->tensor[i];

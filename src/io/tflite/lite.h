@@ -124,7 +124,6 @@ dt_status dt__vlite_floats(const dt__vlite_call *c);
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps);
 /* Memory until the file is closed; zeroed. */
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size);
-dt_ctx *dt__vlite_ctx(const dt__vlite_call *c);
 /* The tensor of an index that was checked when the file was read. */
 const dt__vlite_tensor *dt__vlite_tensor_at(const dt__vlite_call *c, int i);
 /* Integers of a constant input, at most DT__VLITE_RANK * 2 of them. */

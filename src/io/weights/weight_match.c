@@ -217,26 +217,23 @@ static dt_status match_entry(dt__weight_match *w, int64_t i)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static dt_status add_target(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status add_targets(dt__weight_match *w, dt_module *m)
 {
-    dt__weight_match *w = user;
-    (void)kind;
-    DT__TRY(DT__RESERVE(w->file->ctx, w->target, w->n_targets, w->room_targets));
-    w->target[w->n_targets++] = (dt__weight_target){ .path = path, .x = x, .from = -1 };
+    DT__EACH_ENTRY(holder, e, m) {
+        DT__TRY(DT__RESERVE(w->file->ctx, w->target, w->n_targets, w->room_targets));
+        w->target[w->n_targets++] =
+            (dt__weight_target){ .path = dt__path_within(m, e->path), .x = e->x, .from = -1 };
+    }
     return DT_OK;
 }
 
 /* Tables of embeddings have rows that are looked up, in the same order everywhere. */
-static dt_status mark_embedding(void *user, const char *path, dt_module *m)
+static void mark_embedding(dt__weight_match *w, const dt_module *m)
 {
-    dt__weight_match *w = user;
-    (void)path;
-    if (strcmp(m->type->name, "embedding") != 0) return DT_OK;
     const dt__entry *weight = dt__entry_find(m, "weight");
     for (int64_t i = 0; weight != NULL && i < w->n_targets; i++) {
         w->target[i].is_embedding |= w->target[i].x == weight->x;
     }
-    return DT_OK;
 }
 
 /* A tied parameter is filled under one of its paths. */
@@ -250,8 +247,10 @@ static bool is_filled(const dt__weight_match *w, const dt_tensor *x)
 
 dt_status dt__weight_match_all(dt__weight_match *w, dt_module *m)
 {
-    DT__TRY(dt_module_visit(m, add_target, w));
-    DT__TRY(dt_module_visit_modules(m, mark_embedding, w));
+    DT__TRY(add_targets(w, m));
+    DT__EACH_MODULE(each, m) {
+        if (strcmp(each->type->name, "embedding") == 0) mark_embedding(w, each);
+    }
     for (int64_t i = 0; i < w->map->n; i++) {
         if (dt__renamed_uses(w->names, w->file, i)) continue;
         complain(w, "the rule '%.90s' matches the name of no tensor", w->map->rule[i].from);

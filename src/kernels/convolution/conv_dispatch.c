@@ -38,13 +38,10 @@ typedef struct read_images_args {
 
 static void read_images_share(const void *args, const dt__share *share)
 {
-    const read_images_args *of = args;
-    const dt__source *source = of->source;
-    const int64_t elements = of->elements;
-    float *to = of->to;
+    const read_images_args a = *(const read_images_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        source->fill(source->from,
-                     &(dt__patch){ i, i + 1, 0, elements, to + i * elements, elements });
+        a.source->fill(a.source->from,
+                       &(dt__patch){ i, i + 1, 0, a.elements, a.to + i * a.elements, a.elements });
     }
 }
 
@@ -54,8 +51,7 @@ static const void *read_images(const dt__source *source, int64_t images, int64_t
     if (source == NULL) return data;
     float *to = *room;
     *room += images * elements;
-    const read_images_args args = { source, elements, to };
-    dt__parallel(images, elements, read_images_share, &args);
+    dt__parallel(images, elements, read_images_share, &(read_images_args){ source, elements, to });
     return to;
 }
 

@@ -351,12 +351,11 @@ typedef struct run_args {
 
 static void run_share(const void *args, const dt__share *share)
 {
-    const run_args *of = args;
-    const run *r = of->r;
-    char *room = r->scratch + r->l.threads + (size_t)share->thread * r->l.thread_bytes;
+    const run_args a = *(const run_args *)args;
+    char *room = a.r->scratch + a.r->l.threads + (size_t)share->thread * a.r->l.thread_bytes;
     dt__dnnl_threads(1);
     for (int64_t part = share->first; part < share->past; part++) {
-        if (!run_part(r, part, room)) atomic_store(of->failed, true);
+        if (!run_part(a.r, part, room)) atomic_store(a.failed, true);
     }
 }
 

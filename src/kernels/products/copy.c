@@ -59,21 +59,17 @@ typedef struct copy_bytes_args {
 
 static void copy_bytes_share(const void *args, const dt__share *share)
 {
-    const copy_bytes_args *of = args;
-    const size_t element = of->element;
-    const int outer = of->outer;
-    const dt__copy *c = of->c;
-    const line *l = of->l;
+    const copy_bytes_args a = *(const copy_bytes_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
         int64_t rest = i, from = 0, to = 0;
-        for (int d = outer - 1; d >= 0; d--) {
-            const int64_t index = rest % c->dims[d];
-            rest /= c->dims[d];
-            from += index * c->x_strides[d];
-            to += index * c->y_strides[d];
+        for (int d = a.outer - 1; d >= 0; d--) {
+            const int64_t index = rest % a.c->dims[d];
+            rest /= a.c->dims[d];
+            from += index * a.c->x_strides[d];
+            to += index * a.c->y_strides[d];
         }
-        const int64_t bytes = (int64_t)element;
-        copy_line(l, (const char *)c->x + from * bytes, (char *)c->y + to * bytes);
+        const int64_t bytes = (int64_t)a.element;
+        copy_line(a.l, (const char *)a.c->x + from * bytes, (char *)a.c->y + to * bytes);
     }
 }
 
@@ -88,6 +84,5 @@ void dt__copy_bytes(const dt__copy *copy, size_t element)
                      c.rank > 0 ? c.y_strides[outer] : 1, element };
     int64_t lines = 1;
     for (int d = 0; d < outer; d++) lines *= c.dims[d];
-    const copy_bytes_args args = { element, outer, &c, &l };
-    dt__parallel(lines, l.n, copy_bytes_share, &args);
+    dt__parallel(lines, l.n, copy_bytes_share, &(copy_bytes_args){ element, outer, &c, &l });
 }

@@ -162,29 +162,26 @@ static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, i
 typedef struct panel_pack_args {
     const dt__panel_layout *l;
     const dt__code_matrix *from;
-    void *panels;
+    uint8_t *panels;
 } panel_pack_args;
 
 static void panel_pack_share(const void *args, const dt__share *share)
 {
-    const panel_pack_args *of = args;
-    const dt__panel_layout *l = of->l;
-    const dt__code_matrix *from = of->from;
-    void *panels = of->panels;
+    const panel_pack_args a = *(const panel_pack_args *)args;
     for (int64_t panel = share->first; panel < share->past; panel++) {
-        uint8_t *to = (uint8_t *)panels + (size_t)panel * l->panel_bytes;
+        uint8_t *to = a.panels + (size_t)panel * a.l->panel_bytes;
         memset(to, 0, DT__LANES * sizeof(float));
-        for (int64_t i = 0; i < l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(l, i);
-            pack_piece(l, from, panel, &piece, to);
+        for (int64_t i = 0; i < a.l->pieces; i++) {
+            const dt__piece piece = dt__piece_of(a.l, i);
+            pack_piece(a.l, a.from, panel, &piece, to);
         }
     }
 }
 
 void dt__panel_pack(const dt__panel_layout *l, const dt__code_matrix *from, void *panels)
 {
-    const panel_pack_args args = { l, from, panels };
-    dt__parallel(l->panels, DT__LANES * l->columns, panel_pack_share, &args);
+    dt__parallel(l->panels, DT__LANES * l->columns, panel_pack_share,
+                 &(panel_pack_args){ l, from, panels });
 }
 
 static void read_piece(const dt__panel_layout *l, int64_t n, const uint8_t *from, int8_t *codes)
@@ -229,29 +226,26 @@ static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, i
 
 typedef struct panel_unpack_args {
     const dt__panel_layout *l;
-    const void *panels;
+    const uint8_t *panels;
     const dt__code_matrix *to;
 } panel_unpack_args;
 
 static void panel_unpack_share(const void *args, const dt__share *share)
 {
-    const panel_unpack_args *of = args;
-    const dt__panel_layout *l = of->l;
-    const void *panels = of->panels;
-    const dt__code_matrix *to = of->to;
+    const panel_unpack_args a = *(const panel_unpack_args *)args;
     for (int64_t panel = share->first; panel < share->past; panel++) {
-        const uint8_t *from = (const uint8_t *)panels + (size_t)panel * l->panel_bytes;
-        for (int64_t i = 0; i < l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(l, i);
-            unpack_piece(l, to, panel, &piece, from);
+        const uint8_t *from = a.panels + (size_t)panel * a.l->panel_bytes;
+        for (int64_t i = 0; i < a.l->pieces; i++) {
+            const dt__piece piece = dt__piece_of(a.l, i);
+            unpack_piece(a.l, a.to, panel, &piece, from);
         }
     }
 }
 
 void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__code_matrix *to)
 {
-    const panel_unpack_args args = { l, panels, to };
-    dt__parallel(l->panels, DT__LANES * l->columns, panel_unpack_share, &args);
+    dt__parallel(l->panels, DT__LANES * l->columns, panel_unpack_share,
+                 &(panel_unpack_args){ l, panels, to });
 }
 
 /* ---- expand --------------------------------------------------------------------------------- */

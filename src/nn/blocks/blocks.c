@@ -1,4 +1,5 @@
 /* Units of convolution, norm and activation for families, and sizes of images. */
+#include "nn/lists/layer_type.h"
 #include "nn/blocks/blocks.h"
 #include "nn/fold.h"
 #include "nn/blocks/transformer.h"
@@ -96,13 +97,7 @@ dt_status dt__add_activation(dt_module *m, int activation, dt_module **lent)
     return dt__add_made(m, "activation", made, part, lent);
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt__unit_forward(t, dt_module_state(m), in[0]);
-}
+DT__LAYER_FORWARD(dt__unit_forward(t, dt_module_state(m), x))
 
 const dt_module_type dt__unit_type = { .name = "unit", .forward = forward };
 

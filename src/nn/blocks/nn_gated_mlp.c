@@ -1,5 +1,6 @@
 /* The gated mlp of a llama block [Shazeer 2020].      y = down(f(gate(x)) up(x))
  * f is silu, in one op with the product (swiglu), or gelu_tanh (Gemma). */
+#include "nn/lists/layer_type.h"
 #include "nn/lists/layer_cases.h"
 #include "nn/blocks/transformer.h"
 
@@ -18,17 +19,14 @@ static dt_tensor *gated(dt_tape *t, const mlp *s, dt_tensor *gate, dt_tensor *up
     return dt__then(t, f, dt_mul(t, f, up));
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const mlp *s = dt_module_state(m);
     dt_tensor *part[2];
-    (void)n_in;
-    (void)n_out;
-    dt_forward_each(t, s->first, 2, in[0], part);
-    dt_tensor *x = gated(t, s, part[0], part[1]);
+    dt_forward_each(t, s->first, 2, x, part);
+    x = gated(t, s, part[0], part[1]);
     for (int i = 0; i < 2; i++) dt__drop_step(t, part[i], x);
-    out[0] = dt__then(t, x, dt_forward(t, s->down, x));
+    return dt__then(t, x, dt_forward(t, s->down, x));
 }
 
 const dt_module_type dt__nn_gated_mlp = { .name = "gated_mlp", .forward = forward };

@@ -1,4 +1,5 @@
 /* The mlp of a gpt block.      y = down(f(up(x))), f = gelu_tanh or gelu (Pythia) */
+#include "nn/lists/layer_type.h"
 #include "nn/lists/layer_cases.h"
 #include "nn/blocks/transformer.h"
 #include "nn/blocks/unit.h"
@@ -7,14 +8,11 @@ typedef struct mlp {
     dt_module *up, *activation, *down;
 } mlp;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const mlp *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    dt_tensor *x = dt__unit_forward(t, &(dt__unit){ s->up, .activation = s->activation }, in[0]);
-    out[0] = dt__then(t, x, dt_forward(t, s->down, x));
+    x = dt__unit_forward(t, &(dt__unit){ s->up, .activation = s->activation }, x);
+    return dt__then(t, x, dt_forward(t, s->down, x));
 }
 
 const dt_module_type dt__nn_gelu_mlp = { .name = "gelu_mlp", .forward = forward };

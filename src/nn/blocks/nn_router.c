@@ -2,16 +2,11 @@
  * in] A linear layer with a type of its own, which no preset quantizes: it is small, and
  * quantization errors would change the choice of experts. Initialized as the weights of the
  * experts. */
+#include "nn/lists/layer_type.h"
 #include "nn/blocks/experts.h"
 #include "nn/lists/layer_cases.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
-{
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_linear(t, in[0], dt_module_weight(t, m), NULL);
-}
+DT__LAYER_FORWARD(dt_linear(t, x, dt_module_weight(t, m), NULL))
 
 const dt_module_type dt__nn_router = {
     .name = "router",

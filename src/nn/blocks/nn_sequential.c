@@ -1,25 +1,23 @@
 /* Sequential: runs its children one after the other, each on the output of the one before. */
+#include "nn/lists/layer_type.h"
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
 #include "nn/fold.h"
 #include "nn/lists/layer_cases.h"
 #include "nn/module.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
-    (void)n_in;
-    (void)n_out;
-    dt_tensor *x = in[0];
+    dt_tensor *const first = x;
     for (int64_t i = 0, taken; i < m->n_children; i += taken) {
         const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op fuses at most two */
         const dt_link link[2] = { { m->children[i], NULL },
                                   { n > 1 ? m->children[i + 1] : NULL, NULL } };
         dt_tensor *y = dt__forward_links(t, link, n, x, &taken);
-        if (x != in[0]) dt__drop_step(t, x, y);
+        if (x != first) dt__drop_step(t, x, y);
         x = y;
     }
-    out[0] = x;
+    return x;
 }
 
 const dt_module_type dt__nn_sequential = { .name = "sequential", .forward = forward };

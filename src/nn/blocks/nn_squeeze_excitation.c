@@ -11,17 +11,14 @@ typedef struct squeeze_excitation {
     dt_module *part[PARTS];
 } squeeze_excitation;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const squeeze_excitation *s = dt_module_state(m);
     dt_link links[PARTS];
-    (void)n_in;
-    (void)n_out;
     for (int i = 0; i < PARTS; i++) links[i] = (dt_link){ s->part[i], NULL };
-    dt_tensor *means = dt_global_avg_pool2d(t, in[0]);
+    dt_tensor *means = dt_global_avg_pool2d(t, x);
     dt_tensor *gate = dt__then(t, means, dt_forward_chain(t, links, PARTS, means));
-    out[0] = dt__then(t, gate, dt_mul(t, in[0], gate));
+    return dt__then(t, gate, dt_mul(t, x, gate));
 }
 
 const dt_module_type dt__nn_squeeze_excitation = {

@@ -2,6 +2,7 @@
 #ifndef DT__NN_BATCH_NORM_LAYERS_H
 #define DT__NN_BATCH_NORM_LAYERS_H
 
+#include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
@@ -54,5 +55,38 @@ dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t
         return dt_##layer##_create(ctx, x->dims[0], o->momentum, o->eps, out);                     \
     }                                                                                              \
     DT__LAYER_TYPE(layer, about, dt_norm_layer, layer_keys, 1, 1, .create = layer_create);
+
+/* Their cases: a batch of two channels, {1, 3, 1, 3} and {5, 5, 7, 7}, in the order of its
+ * elements; its outputs by its own moments, by running ones; extents of an example, and with other
+ * channels. */
+#define DT__BATCH_NORM_CASES(layer, batch, by_batch, by_running, example, other)                   \
+    DT__MAKE(make, dt_##layer##_create(ctx, 2, 0.1, 0.0, out))                                     \
+    DT__MAKE(make_usual, dt_##layer##_create(ctx, 2, 0.1, 1e-5, out))                              \
+    DT__MAKE(make_none, dt_##layer##_create(ctx, 0, 0.1, 1e-5, out))                               \
+    DT__MAKE(make_heavy, dt_##layer##_create(ctx, 2, 1.1, 1e-5, out))                              \
+    DT__MAKE(make_negative, dt_##layer##_create(ctx, 2, 0.1, -1e-5, out))                          \
+    static const char state[] = "weight bias !running_mean !running_var";                          \
+    static const dt__layer_case cases[] = {                                                        \
+        { "the batch's moments", make, .in = { batch }, .state = state,                            \
+          .given = { { "weight", { 2, 3 } }, { "bias", { 1, -1 } } }, .n_y = 8, .y = by_batch,     \
+          .training = true },                                                                      \
+        { "running moments", make, .in = { batch }, .state = state,                                \
+          .given = { { "weight", { 2, 3 } },                                                       \
+                     { "bias", { 1, -1 } },                                                        \
+                     { "running_mean", { 1, 5 } },                                                 \
+                     { "running_var", { 4, 1 } } },                                                \
+          .n_y = 8, .y = by_running },                                                             \
+        { "more dimensions", make_usual, .in = { { example } }, .state = state,                    \
+          .first = { { "weight", 1, 1 },                                                           \
+                     { "bias", 0, 0 },                                                             \
+                     { "running_mean", 0, 0 },                                                     \
+                     { "running_var", 1, 1 } } },                                                  \
+        { "no channels", make_none, .fails = DT_ERR_ARG,                                           \
+          .says = #layer ": the number of channels" },                                             \
+        { "too much momentum", make_heavy, .fails = DT_ERR_ARG, .says = "momentum is 1.1" },       \
+        { "eps below 0", make_negative, .fails = DT_ERR_ARG, .says = "eps" },                      \
+        { "other channels", make, .in = { { other } }, .state = state, .fails = DT_ERR_SHAPE,      \
+          .says = #layer },                                                                        \
+    };
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef DT__NN_CONV_LAYERS_H
 #define DT__NN_CONV_LAYERS_H
 
+#include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
@@ -83,5 +84,41 @@ dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const vo
     }                                                                                              \
     DT__LAYER_TYPE(id, about, dt_conv_item, id##_keys, 1, 1, .create = id##_of,                    \
                    .after = offsetof(dt_conv_item, after), .part = "conv");
+
+/* Their cases: zeros that are added at the end of the result, the range of initial values, and the
+ * extents of an example behind its channels. */
+#define DT__CONV_CASES(id, at_end, bound, ...)                                                     \
+    static const dt_conv_layer usual = { .in = 4,                                                  \
+                                         .out = 6,                                                 \
+                                         .kernel = { 4, 2 },                                       \
+                                         .bias = true,                                             \
+                                         .conv = { .stride = { 2, 3 },                             \
+                                                   .padding = { 1, 0 },                            \
+                                                   .dilation = { 1, 1 },                           \
+                                                   .groups = 2,                                    \
+                                                   .output_padding = at_end } };                   \
+    DT__MAKE(make, dt_##id##_create(ctx, &usual, out))                                             \
+    DT__MAKE_OF(make_plain, dt_##id##_create, dt_conv_layer, .in = 4, .out = 3,                    \
+                .kernel = { 3, 3 }, .conv = dt_conv_defaults())                                    \
+    static dt_status make_bad(dt_ctx *ctx, dt_module **out)                                        \
+    {                                                                                              \
+        dt_conv_layer l = usual;                                                                   \
+        l.conv.groups = 4;                                                                         \
+        return dt_##id##_create(ctx, &l, out);                                                     \
+    }                                                                                              \
+    static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)                        \
+    {                                                                                              \
+        return dt_##id(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &usual.conv);         \
+    }                                                                                              \
+    static const dt__layer_case cases[] = {                                                        \
+        { "all options", make, .in = { { { 2, 4, __VA_ARGS__ } } }, .state = "weight bias",        \
+          .plain = plain,                                                                          \
+          .first = { { "weight", -(bound), bound }, { "bias", -(bound), bound } } },               \
+        { "no bias", make_plain, .in = { { { 2, 4, __VA_ARGS__ } } }, .state = "weight" },         \
+        { "groups that do not divide", make_bad, .fails = DT_ERR_ARG,                              \
+          .says = #id ": 4 groups do not divide 4 and 6" },                                        \
+        { "other channels", make, .in = { { { 2, 3, __VA_ARGS__ } } }, .state = "weight bias",     \
+          .fails = DT_ERR_SHAPE, .says = #id },                                                    \
+    };
 
 #endif

@@ -1,43 +1,8 @@
 /* 1d convolution: src/nn/convolution/conv_layers.c. */
 #include "nn/convolution/conv_layers.h"
-#include "nn/lists/layer_cases.h"
 
 DT__CONV_LAYER(conv1d, 1, false, "convolution of signals [channels, length]",
                DT__CONV_KEYS("conv1d", DT_KEY_INT))
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
-static const dt_conv_layer usual = {
-    .in = 4,
-    .out = 6,
-    .kernel = { 4, 2 },
-    .bias = true,
-    .conv = { .stride = { 2, 3 }, .padding = { 1, 0 }, .dilation = { 1, 1 }, .groups = 2 },
-};
-
-DT__MAKE(make, dt_conv1d_create(ctx, &usual, out))
-DT__MAKE_OF(make_plain, dt_conv1d_create, dt_conv_layer, .in = 4, .out = 3, .kernel = { 3, 3 },
-            .conv = dt_conv_defaults())
-
-static dt_status make_bad(dt_ctx *ctx, dt_module **out)
-{
-    dt_conv_layer l = usual;
-    l.conv.groups = 4;
-    return dt_conv1d_create(ctx, &l, out);
-}
-
-static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
-{
-    return dt_conv1d(t, in[0], dt_param(m, "weight"), dt_param(m, "bias"), &usual.conv);
-}
-
-static const dt__layer_case cases[] = {
-    { "all options", make, .in = { { { 2, 4, 6 } } }, .state = "weight bias", .plain = plain,
-      .first = { { "weight", -0.353553391, 0.353553391 }, { "bias", -0.353553391, 0.353553391 } } },
-    { "no bias", make_plain, .in = { { { 2, 4, 6 } } }, .state = "weight" },
-    { "groups that do not divide", make_bad, .fails = DT_ERR_ARG,
-      .says = "conv1d: 4 groups do not divide 4 and 6" },
-    { "other channels", make, .in = { { { 2, 3, 6 } } }, .state = "weight bias",
-      .fails = DT_ERR_SHAPE, .says = "conv1d" },
-};
+DT__CONV_CASES(conv1d, DT__LIST(0, 0), 0.353553391, 6)
 DT__LAYER_CASES(conv1d, cases)

@@ -1,38 +1,6 @@
 /* Global average pooling of signals: [N, C, L] to [N, C, 1]. */
-#include "nn/lists/layer_cases.h"
-#include "nn/lists/layer_type.h"
-#include "nn/module.h"
+#include "nn/convolution/pool_layers.h"
 
-DT__LAYER_FORWARD(dt_global_avg_pool1d(t, x))
-
-const dt_module_type dt__nn_global_avg_pool1d = { .name = "global_avg_pool1d", .forward = forward };
-
-dt_status dt_global_avg_pool1d_create(dt_ctx *ctx, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    return dt_module_create(ctx, &dt__nn_global_avg_pool1d, 0, out);
-}
-
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static const dt_key layer_keys[] = {
-    DT__LAYER_HEAD("global_avg_pool1d", dt_plain_layer),
-    { 0 },
-};
-
-DT__LAYER_CREATE(dt_plain_layer, dt_global_avg_pool1d_create(ctx, out))
-
-DT__LAYER_TYPE(global_avg_pool1d, "mean of each channel: [channels, 1]", dt_plain_layer, layer_keys,
-               1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
-
-static const dt__layer_case cases[] = {
-    { "values", dt_global_avg_pool1d_create,
-      .in = { { { 1, 2, 4 }, .given = true, .values = { 1, 2, 3, 6, -1, 0, 0, 2 } } }, .n_y = 2,
-      .y = { 3, 0.25 } },
-    { "several signals", dt_global_avg_pool1d_create, .in = { { { 2, 3, 7 } } } },
-    { "no signal", dt_global_avg_pool1d_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,
-      .says = "global_avg_pool1d" },
-};
+DT__GLOBAL_POOL_LAYER(global_avg_pool1d, "mean of each channel: [channels, 1]", DT__LIST(1, 2, 4),
+                      DT__LIST(2, 3, 7))
 DT__LAYER_CASES(global_avg_pool1d, cases)

@@ -15,20 +15,13 @@ static int64_t times(int64_t extent, int64_t factor)
     return __builtin_mul_overflow(extent, factor, &product) ? INT64_MAX : product;
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const upsample *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    const dt_tensor *x = in[0];
-    if (x->rank == 3) {
-        out[0] = dt_upsample_nearest1d(t, in[0], times(x->dims[2], s->factor));
-        return;
-    }
+    if (x->rank == 3) return dt_upsample_nearest1d(t, x, times(x->dims[2], s->factor));
     const bool is_image = x->rank == 4; /* the op refuses other ranks */
     const int64_t height = is_image ? x->dims[2] : 1, width = is_image ? x->dims[3] : 1;
-    out[0] = dt_upsample_nearest(t, in[0], times(height, s->factor), times(width, s->factor));
+    return dt_upsample_nearest(t, x, times(height, s->factor), times(width, s->factor));
 }
 
 const dt_module_type dt__nn_upsample_nearest = { .name = "upsample_nearest", .forward = forward };

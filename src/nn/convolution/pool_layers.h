@@ -2,6 +2,7 @@
 #ifndef DT__NN_POOL_LAYERS_H
 #define DT__NN_POOL_LAYERS_H
 
+#include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 
 #include <detent/ops.h>
@@ -10,6 +11,10 @@
  * are read: 2, or 1 for lines. */
 dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool_options *options,
                           int axes, dt_module **out);
+
+/* A module of `type` whose state is the size of its result: of planes, or of lines. */
+dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
+                              const int64_t *size, dt_module **out);
 
 /* Keys of pooling; TYPE is DT_KEY_PAIR, or DT_KEY_INT for lines. */
 #define DT__POOL_EXTENT(field, low, first, about)                                                  \
@@ -49,5 +54,49 @@ dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool
     static const dt_key layer_keys[] = { __VA_ARGS__, { 0 } };                                     \
     DT__LAYER_CREATE(dt_pool_layer, dt_##layer##_create(ctx, &o->pool, out))                       \
     DT__LAYER_TYPE(layer, about, dt_pool_layer, layer_keys, 1, 1, .create = layer_create);
+
+/* Defines a layer of global pooling, with its cases: a single example of two channels of four
+ * elements, and others. */
+#define DT__GLOBAL_POOL_LAYER(layer, about, single, others)                                        \
+    DT__LAYER_FORWARD(dt_##layer(t, x))                                                            \
+    const dt_module_type dt__nn_##layer = { .name = #layer, .forward = forward };                  \
+    dt_status dt_##layer##_create(dt_ctx *ctx, dt_module **out)                                    \
+    {                                                                                              \
+        DT__NEED2(ctx, ctx, out);                                                                  \
+        return dt_module_create(ctx, &dt__nn_##layer, 0, out);                                     \
+    }                                                                                              \
+    static const dt_key layer_keys[] = { DT__LAYER_HEAD(#layer, dt_plain_layer), { 0 } };          \
+    DT__LAYER_CREATE(dt_plain_layer, dt_##layer##_create(ctx, out))                                \
+    DT__LAYER_TYPE(layer, about, dt_plain_layer, layer_keys, 1, 1, .create = layer_create);        \
+    static const dt__layer_case cases[] = {                                                        \
+        { "values", dt_##layer##_create,                                                           \
+          .in = { { single, .given = true, .values = { 1, 2, 3, 6, -1, 0, 0, 2 } } }, .n_y = 2,    \
+          .y = { 3, 0.25 } },                                                                      \
+        { "several examples", dt_##layer##_create, .in = { { others } } },                         \
+        { "no example", dt_##layer##_create, .in = { { { 3, 4 } } }, .fails = DT_ERR_SHAPE,        \
+          .says = #layer },                                                                        \
+    };
+
+/* Defines a layer of adaptive pooling, of which `call` is the op of t, x and a size, and a kind in
+ * recipes with a size of `axes` numbers of type TYPE. */
+#define DT__ADAPTIVE_POOL_LAYER(layer, axes, call, about, TYPE, largest, what)                     \
+    static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out, \
+                        int n_out)                                                                 \
+    {                                                                                              \
+        const int64_t *size = dt_module_state(m);                                                  \
+        dt_tensor *const x = in[0];                                                                \
+        (void)n_in;                                                                                \
+        (void)n_out;                                                                               \
+        out[0] = call;                                                                             \
+    }                                                                                              \
+    const dt_module_type dt__nn_##layer = { .name = #layer, .forward = forward };                  \
+    static const dt_key layer_keys[] = {                                                           \
+        DT__LAYER_HEAD(#layer, dt_size_layer),                                                     \
+        { "size", TYPE, offsetof(dt_size_layer, size), .least = 1, .most = largest,                \
+          .fallback = "!", .text = what " of the result" },                                        \
+        { 0 },                                                                                     \
+    };                                                                                             \
+    DT__LAYER_CREATE(dt_size_layer, dt__adaptive_create(ctx, &dt__nn_##layer, axes, o->size, out)) \
+    DT__LAYER_TYPE(layer, about, dt_size_layer, layer_keys, 1, 1, .create = layer_create);
 
 #endif

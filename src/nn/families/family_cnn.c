@@ -3,6 +3,7 @@
  *     y = head(dropout(flatten(x_n))), or head(dropout(mean of each channel of x_n))
  * A convolution has a bias b if no norm follows. Paths: blocks.i.conv, blocks.i.norm,
  * blocks.i.activation, dropout, head. */
+#include "nn/lists/layer_type.h"
 #include "nn/blocks/blocks.h"
 #include "nn/families/family.h"
 
@@ -110,20 +111,16 @@ typedef struct cnn {
     int head_kind;
 } cnn;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const cnn *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    dt_tensor *x = in[0];
     for (int64_t i = 0; i < s->blocks->n_children; i++) {
         x = dt__then(t, x, dt_forward(t, s->blocks->children[i], x));
     }
     if (s->head_kind == HEAD_AVERAGE) x = dt__then(t, x, dt_global_avg_pool2d(t, x));
     x = dt__then(t, x, dt_flatten(t, x, 1, -1));
     if (s->dropout != NULL) x = dt__then(t, x, dt_forward(t, s->dropout, x));
-    out[0] = dt__then(t, x, dt_forward(t, s->head, x));
+    return dt__then(t, x, dt_forward(t, s->head, x));
 }
 
 static const dt_module_type cnn_type = { .name = "cnn", .forward = forward };

@@ -1,6 +1,7 @@
 /* Family mlp: for each hidden size linear, norm, activation, dropout; then linear `head`.
  *     x_0 = flatten(x)      x_{i+1} = dropout(activation(norm_i(W_i x_i + b_i)))      y = head(x_h)
  * Paths: layers.i, norms.i, activation, dropout, head; numbers as in PyTorch's ModuleList. */
+#include "nn/lists/layer_type.h"
 #include "nn/families/family.h"
 #include "nn/blocks/unit.h"
 
@@ -58,18 +59,15 @@ static dt_tensor *flatten(dt_tape *t, const mlp *s, dt_tensor *x)
     return dt_reshape(t, x, 2, (const int64_t[]){ x->dims[0], s->inputs });
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const mlp *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    dt_tensor *x = flatten(t, s, in[0]);
+    dt_tensor *y = flatten(t, s, x);
     for (int64_t i = 0; i < s->layers->n_children; i++) {
-        x = hidden(t, s, i, x, in[0]);
-        if (s->dropout != NULL) x = step(t, s->dropout, x, in[0]);
+        y = hidden(t, s, i, y, x);
+        if (s->dropout != NULL) y = step(t, s->dropout, y, x);
     }
-    out[0] = step(t, s->head, x, in[0]);
+    return step(t, s->head, y, x);
 }
 
 static const dt_module_type mlp_type = { .name = "mlp", .forward = forward };

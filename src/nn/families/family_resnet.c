@@ -8,6 +8,7 @@
  * (conv).
  * Paths: stem.conv, stem.norm, blocks.i.conv1, .norm1, .conv2, .norm2, .down.conv, .down.norm,
  * head. */
+#include "nn/lists/layer_type.h"
 #include "nn/blocks/blocks.h"
 #include "nn/families/family.h"
 
@@ -155,19 +156,16 @@ static dt_status build(dt_module *m, const dt_resnet_options *o)
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const resnet *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    dt_tensor *x = dt_forward(t, s->stem, in[0]);
+    x = dt_forward(t, s->stem, x);
     for (int64_t i = 0; i < s->blocks->n_children; i++) {
         x = dt__then(t, x, dt_forward(t, s->blocks->children[i], x));
     }
     x = dt__then(t, x, dt_global_avg_pool2d(t, x));
     x = dt__then(t, x, dt_flatten(t, x, 1, -1));
-    out[0] = dt__then(t, x, dt_forward(t, s->head, x));
+    return dt__then(t, x, dt_forward(t, s->head, x));
 }
 
 static const dt_module_type resnet_type = { .name = "resnet", .forward = forward };

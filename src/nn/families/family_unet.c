@@ -5,6 +5,7 @@
  *     u_n = d_n          u_i = unit(concat(upward(u_{i+1}), d_i))     up.i: tconv, then conv, norm
  *     y = out(u_0), 1 x 1
  * Transposed convolutions have a bias; a unit's convolution has one only without a norm. */
+#include "nn/lists/layer_type.h"
 #include "nn/blocks/blocks.h"
 #include "nn/families/family.h"
 
@@ -129,23 +130,20 @@ static dt_tensor *decode(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *skip
     return dt__then(t, x, y);
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const unet *s = dt_module_state(m);
     const dt_pool_options half = dt_pool_defaults(); /* 2 x 2 */
     dt_tensor *level[DT_MAX_LIST];
-    (void)n_in;
-    (void)n_out;
     const int64_t n = s->down->n_children;
-    level[0] = dt_forward(t, s->down->children[0], in[0]);
+    level[0] = dt_forward(t, s->down->children[0], x);
     for (int64_t i = 1; i < n; i++) {
-        dt_tensor *x = dt_max_pool2d(t, level[i - 1], &half, NULL);
+        x = dt_max_pool2d(t, level[i - 1], &half, NULL);
         level[i] = dt__then(t, x, dt_forward(t, s->down->children[i], x));
     }
-    dt_tensor *x = level[n - 1];
+    x = level[n - 1];
     for (int64_t i = n - 2; i >= 0; i--) x = decode(t, s->up->children[i], x, level[i]);
-    out[0] = dt__then(t, x, dt_forward(t, s->out, x));
+    return dt__then(t, x, dt_forward(t, s->out, x));
 }
 
 static const dt_module_type unet_type = { .name = "unet", .forward = forward };

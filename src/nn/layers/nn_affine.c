@@ -15,23 +15,20 @@ bool dt__affine_of_targets(const dt_module *m)
     return m->type == &dt__nn_affine && ((const affine *)m->state)->of_targets;
 }
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const dt__entry *weight = dt__entry_find(m, "weight"), *bias = dt__entry_find(m, "bias");
-    dt_tensor *y = in[0];
-    (void)n_in;
-    (void)n_out;
+    dt_tensor *y = x;
     if (weight != NULL) y = dt_mul(t, y, dt_module_weight(t, m));
     if (bias != NULL) {
         dt_tensor *sum = dt_add(t, y, bias->x);
-        y = y == in[0] ? sum : dt__then(t, y, sum);
+        y = y == x ? sum : dt__then(t, y, sum);
     }
-    if (y != NULL && (y->rank != in[0]->rank || dt_count(y) != dt_count(in[0]))) {
+    if (y != NULL && (y->rank != x->rank || dt_count(y) != dt_count(x))) {
         dt_tape_fail(t, DT_ERR_SHAPE, "affine: its shape does not broadcast to that of x");
         y = NULL;
     }
-    out[0] = y;
+    return y;
 }
 
 const dt_module_type dt__nn_affine = { .name = "affine", .forward = forward };

@@ -8,13 +8,10 @@ typedef struct dropout {
     double p;
 } dropout;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const dropout *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
-    out[0] = dt_is_training(m) && s->p > 0.0 ? dt_dropout(t, in[0], s->p) : in[0];
+    return dt_is_training(m) && s->p > 0.0 ? dt_dropout(t, x, s->p) : x;
 }
 
 const dt_module_type dt__nn_dropout = { .name = "dropout", .forward = forward };

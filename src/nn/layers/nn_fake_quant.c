@@ -15,19 +15,16 @@ typedef struct fake_quant {
     int64_t zero_point;
 } fake_quant;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const fake_quant *s = dt_module_state(m);
     const double zero = (double)s->zero_point;
-    dt_tensor *scale = dt_number(t, in[0], s->scale), *rounds = dt_number(t, in[0], ROUNDS);
-    dt_tensor *v = dt_div(t, in[0], scale);
-    (void)n_in;
-    (void)n_out;
+    dt_tensor *scale = dt_number(t, x, s->scale), *rounds = dt_number(t, x, ROUNDS);
+    dt_tensor *v = dt_div(t, x, scale);
     v = dt__then(t, v, dt_clamp(t, v, -128 - zero, 127 - zero));
     v = dt__then(t, v, dt_add(t, v, rounds));
     v = dt__then(t, v, dt_sub(t, v, rounds));
-    out[0] = dt__then(t, v, dt_mul(t, v, scale));
+    return dt__then(t, v, dt_mul(t, v, scale));
 }
 
 const dt_module_type dt__nn_fake_quant = { .name = "fake_quant", .forward = forward };

@@ -8,16 +8,12 @@ typedef struct layer_norm {
     double eps;
 } layer_norm;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const layer_norm *s = dt_module_state(m);
     dt_layer_norm_options options = dt_layer_norm_defaults();
     options.eps = s->eps;
-    (void)n_in;
-    (void)n_out;
-    out[0] =
-        dt_layer_norm(t, in[0], dt_module_weight(t, m), dt__entry_find(m, "bias")->x, &options);
+    return dt_layer_norm(t, x, dt_module_weight(t, m), dt__entry_find(m, "bias")->x, &options);
 }
 
 const dt_module_type dt__nn_layer_norm = { .name = "layer_norm", .forward = forward };

@@ -5,27 +5,21 @@
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     int64_t dim = *(const int64_t *)dt_module_state(m);
-    dt_tensor *x = in[0], *weight = dt_module_weight(t, m);
-    (void)n_in;
-    (void)n_out;
+    dt_tensor *weight = dt_module_weight(t, m);
     const int64_t rank = x->rank;
     dim += dim < 0 ? rank : 0;
     if (dim < 1 || dim >= rank) {
         dt_tape_fail(t, DT_ERR_SHAPE, "mix: dimension %lld of %lld; the batch, 0, cannot be mixed",
                      (long long)dim, (long long)rank);
-        return;
+        return NULL;
     }
-    if (dim == rank - 1) {
-        out[0] = dt_linear(t, x, weight, NULL);
-        return;
-    }
+    if (dim == rank - 1) return dt_linear(t, x, weight, NULL);
     x = dt_transpose(t, x, dim, rank - 1);
     dt_tensor *y = dt__then(t, x, dt_linear(t, x, weight, NULL));
-    out[0] = dt__then(t, y, dt_transpose(t, y, dim, rank - 1));
+    return dt__then(t, y, dt_transpose(t, y, dim, rank - 1));
 }
 
 const dt_module_type dt__nn_mix = { .name = "mix", .forward = forward };

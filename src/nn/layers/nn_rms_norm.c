@@ -11,15 +11,12 @@ typedef struct rms_norm {
     bool plus_one;
 } rms_norm;
 
-static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
-                    int n_out)
+DT__FORWARD(forward)
 {
     const rms_norm *s = dt_module_state(m);
-    (void)n_in;
-    (void)n_out;
     dt_tensor *weight = dt_module_weight(t, m);
     if (s->plus_one) weight = dt__plus(t, weight, 1.0);
-    out[0] = dt_rms_norm(t, in[0], weight, s->eps);
+    return dt_rms_norm(t, x, weight, s->eps);
 }
 
 const dt_module_type dt__nn_rms_norm = { .name = "rms_norm", .forward = forward };

@@ -61,16 +61,25 @@
         DT__LAYER_GROUPS(options, after.norms), DT__LAYER_MOMENTUM(options, after.norms),          \
         DT__LAYER_EPS(options, after.norms)
 
-/* Defines `forward` of a module of one input, by one expression of t, m and x. */
-#define DT__LAYER_FORWARD(y)                                                                       \
-    static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out, \
-                        int n_out)                                                                 \
+/* Begins the forward (dt_module_type) of a layer with one input, x, and one output, which the body
+ * that follows returns. */
+#define DT__FORWARD(name)                                                                          \
+    static dt_tensor *output_of(dt_tape *t, dt_module *m, dt_tensor *x);                           \
+    static void name(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,    \
+                     int n_out)                                                                    \
     {                                                                                              \
-        dt_tensor *const x = in[0];                                                                \
-        (void)m;                                                                                   \
         (void)n_in;                                                                                \
         (void)n_out;                                                                               \
-        out[0] = y;                                                                                \
+        out[0] = output_of(t, m, in[0]);                                                           \
+    }                                                                                              \
+    static dt_tensor *output_of(dt_tape *t, dt_module *m, dt_tensor *x)
+
+/* Defines `forward` of a module of one input, by one expression of t, m and x. */
+#define DT__LAYER_FORWARD(y)                                                                       \
+    DT__FORWARD(forward)                                                                           \
+    {                                                                                              \
+        (void)m;                                                                                   \
+        return y;                                                                                  \
     }
 
 /* Defines `layer_create` (dt_layer_type.create), by one expression of ctx, options o of type

@@ -6,67 +6,35 @@
  *     dgi = dgh = dc' g i (1 - i), dc' c f (1 - f), dc' i (1 - g^2), dh' tanh(c') o (1 - o)
  *     dc = dc' f      dh = 0, since h acts through gh
  * i, f, g, o and tanh(c') are kept for backward as result 1. */
+#include "ops/cells/cell.h"
 #include "ops/ops_list.h"
 
-enum { GI, GH, STATE };
+static dt_status shape(dt_call *c) { return dt__cell_shape(c, 4, 5, 2); }
 
-static dt_status shape(dt_call *c)
-{
-    DT__TRY(dt__want_operands(c, 3, 3));
-    for (int i = 0; i < 3; i++) DT__TRY(dt__want_float(c, i));
-    DT__TRY(dt__want_rank(c, GI, 2, 2));
-    const int64_t rows = c->in[GI]->dims[0], hidden = c->in[GI]->dims[1] / 4;
-    if (c->in[GI]->dims[1] % 4 != 0) {
-        return dt_refuse(c, DT_ERR_SHAPE, "gi has %lld columns, which 4 gates do not divide",
-                         (long long)c->in[GI]->dims[1]);
-    }
-    DT__TRY(dt__want_dims(c, GH, 2, c->in[GI]->dims));
-    /* Extents of tensors of floats are at most 2^60. */
-    DT__TRY(dt__want_dims(c, STATE, 2, (const int64_t[]){ 2 * rows, hidden }));
-    DT__TRY(dt_result(c, 0, c->in[GI]->dtype, 2, c->in[STATE]->dims));
-    if (!c->recording) return DT_OK;
-    return dt_result(c, 1, c->in[GI]->dtype, 3, (const int64_t[]){ rows, 5, hidden });
-}
-
-static void forward(const dt_call *c)
-{
-    const dt__cell cell = { .rows = c->y->dims[0] / 2,
-                            .hidden = c->y->dims[1],
-                            .gi = dt__data(c->arg[GI]),
-                            .gh = dt__data(c->arg[GH]),
-                            .state = dt__data(c->arg[STATE]),
-                            .y = dt__data_mut(c->y),
-                            .gates = c->recording ? dt__data_mut(c->out[1]) : NULL };
-    c->kernels->lstm_cell(&cell);
-}
+static void forward(const dt_call *c) { dt__cell_forward(c, 2, c->kernels->lstm_cell); }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    const dt__cell cell = { .rows = dy->dims[0] / 2,
-                            .hidden = dy->dims[1],
-                            .state = dt__data(c->arg[STATE]),
-                            .gates = dt__data_mut(c->out[1]) };
-    void *d[3];
-    for (int i = 0; i < 3; i++) d[i] = dx[i] != NULL ? dt__data_mut(dx[i]) : NULL;
-    c->kernels->lstm_cell_backward(&cell, dt__data(dy), d);
+    dt__cell_backward(c, 2, dy, dx, c->kernels->lstm_cell_backward);
 }
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
 {
     (void)options;
     dt_tensor *gate[4];
-    const int64_t rows = in[GI]->dims[0], n = in[STATE]->dims[1];
+    const int64_t rows = in[DT__CELL_GI]->dims[0], n = in[DT__CELL_STATE]->dims[1];
     for (int k = 0; k < 4; k++) {
         const dt_slice_options o = {
             { 1, { 1 } }, { 1, { k * n } }, { 1, { (k + 1) * n } }, { 0, { 0 } }
         };
-        dt_tensor *sum = dt_add(t, dt_slice(t, in[GI], &o), dt_slice(t, in[GH], &o));
+        dt_tensor *sum =
+            dt_add(t, dt_slice(t, in[DT__CELL_GI], &o), dt_slice(t, in[DT__CELL_GH], &o));
         gate[k] = k == 2 ? dt_tanh(t, sum) : dt_sigmoid(t, sum);
     }
     const dt_slice_options half = {
         { 1, { 0 } }, { 1, { rows } }, { 1, { 2 * rows } }, { 0, { 0 } }
     };
-    dt_tensor *c = dt_mul(t, gate[1], dt_slice(t, in[STATE], &half));
+    dt_tensor *c = dt_mul(t, gate[1], dt_slice(t, in[DT__CELL_STATE], &half));
     c = dt_add(t, c, dt_mul(t, gate[0], gate[2]));
     out[0] = dt_concat(t, (dt_tensor *[]){ dt_mul(t, gate[3], dt_tanh(t, c)), c }, 2, 0);
 }
@@ -75,14 +43,7 @@ const dt_op dt__op_lstm_cell = {
     .name = "lstm_cell",
     .text = "h' = o tanh(c'), c' = f c + i g, i, f and o = sigmoid(gi + gh), g = tanh(gi_g + gh_g)",
     .in_name = { "gi", "gh", "state" },
-    .out_name = { "y", "gates" },
-    .ungrouped = true,
-    .saves = { .arg = { DT_NOTHING, DT_NOTHING, DT_VALUE }, .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .over_dy = { false, false, true },
-    .lower = lower,
+    DT__CELL_OPERANDS,
 };
 
 dt_tensor *dt_lstm_cell(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state)

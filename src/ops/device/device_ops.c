@@ -154,8 +154,8 @@ void dt__device_mask(const dt_call *c, const dt__device_back *b, const dt_tensor
         if (ends != NULL) memset(dt__data_mut(ends), 0, 2 * dt_dtype_size(ends->dtype));
         return;
     }
-    const mask_args args = { dt__data(dy), dt__device_residual(c), to };
-    dt__parallel(dy->count, 1, dy->dtype == DT_F64 ? mask_doubles : mask_share, &args);
+    dt__parallel(dy->count, 1, dy->dtype == DT_F64 ? mask_doubles : mask_share,
+                 &(mask_args){ dt__data(dy), dt__device_residual(c), to });
     if (ends != NULL) differentiate_ends(c, b, dy, ends);
 }
 

@@ -34,4 +34,33 @@ void dt__device_conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *
 dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor *weight,
                             dt_tensor *bias, const dt_device_range *range, const void *options);
 
+/* Defines a convolution of codes and its public function; keys behind those of all convolutions may
+ * follow. Its cases have the options `relu6` and `tanh_after`. */
+#define DT__DEVICE_CONV_OP(id, about, ...)                                                         \
+    static const dt_key keys[] = { DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),                     \
+                                   __VA_ARGS__,                                                    \
+                                   { 0 } };                                                        \
+    static const dt_device_conv_options defaults = {                                               \
+        .conv = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 },                         \
+    };                                                                                             \
+    const dt_op dt__op_device_##id = {                                                             \
+        .name = "device_" #id,                                                                     \
+        .text = about,                                                                             \
+        DT__DEVICE_PRODUCT,                                                                        \
+        DT__OP_OPTIONS(dt_device_conv_options, defaults, keys),                                    \
+    };                                                                                             \
+    dt_tensor *dt_device_##id(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,        \
+                              const dt_device_range *range, const dt_device_conv_options *options) \
+    {                                                                                              \
+        return dt__device_apply(t, &dt__op_device_##id, x, weight, bias, range, options);          \
+    }                                                                                              \
+    static const dt_device_conv_options relu6 = {                                                  \
+        .conv = { .stride = { 2, 1 }, .padding = { 1, 0 }, .dilation = { 1, 1 }, .groups = 2 },    \
+        .activation = DT_ACT_RELU6                                                                 \
+    };                                                                                             \
+    static const dt_device_conv_options tanh_after = {                                             \
+        .conv = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 },                         \
+        .activation = DT_ACT_TANH                                                                  \
+    };
+
 #endif

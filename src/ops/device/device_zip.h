@@ -26,4 +26,37 @@ void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
 dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
 
+/* Defines the op, of which `...` says what it saves, its public function, and its cases: y of
+ * (1, 2) and (2, -1). */
+#define DT__DEVICE_ZIP_OP(id, about, known, ...)                                                   \
+    const dt_op dt__op_##id = {                                                                    \
+        .name = #id,                                                                               \
+        .text = about,                                                                             \
+        DT__DEVICE_ZIP_OPERANDS,                                                                   \
+        __VA_ARGS__,                                                                               \
+    };                                                                                             \
+    dt_tensor *dt_##id(dt_tape *t, dt_tensor *a, dt_tensor *b, const dt_device_range *range,       \
+                       const dt_device_zip_options *options)                                       \
+    {                                                                                              \
+        return dt__device_zip_apply(t, &dt__op_##id, a, b, range, options);                        \
+    }                                                                                              \
+    static const dt_device_zip_options relu6 = { .activation = DT_ACT_RELU6 };                     \
+    static const dt_device_zip_options tanh_after = { .activation = DT_ACT_TANH };                 \
+    static const dt__case cases[] = {                                                              \
+        { "values",                                                                                \
+          .in = { { { 2 }, .given = true, .values = { 1, 2 } },                                    \
+                  { { 2 }, .given = true, .values = { 2, -1 } },                                   \
+                  DT__CASE_SCALE,                                                                  \
+                  DT__CASE_ZERO,                                                                   \
+                  DT__CASE_ENDS },                                                                 \
+          .n_y = 2, .y = known },                                                                  \
+        { "relu6", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, DT__CASE_SCALE, DT__CASE_ZERO },      \
+          .options = &relu6, .rough = true },                                                      \
+        { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },          \
+        { "broadcast", .in = { { { 2, 3 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },           \
+          .fails = DT_ERR_SHAPE },                                                                 \
+        { "activation", .in = { { { 2 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },             \
+          .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },        \
+    };
+
 #endif

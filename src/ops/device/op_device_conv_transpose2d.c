@@ -2,40 +2,9 @@
 #include "ops/device/device_products.h"
 #include "ops/ops_list.h"
 
-static const dt_key keys[] = {
-    DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),
-    DT__CONV_OUTPUT_PADDING(DT_KEY_PAIR, "0, 0"),
-    DT__DEVICE_ACTIVATION_KEY(dt_device_conv_options),
-    { 0 },
-};
-
-static const dt_device_conv_options defaults = {
-    .conv = { .stride = { 1, 1 }, .dilation = { 1, 1 }, .groups = 1 },
-};
-
-const dt_op dt__op_device_conv_transpose2d = {
-    .name = "device_conv_transpose2d",
-    .text = "conv_transpose2d of int8 codes, requantized",
-    DT__DEVICE_PRODUCT,
-    DT__OP_OPTIONS(dt_device_conv_options, defaults, keys),
-};
-
-dt_tensor *dt_device_conv_transpose2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
-                                      const dt_device_range *range,
-                                      const dt_device_conv_options *options)
-{
-    return dt__device_apply(t, &dt__op_device_conv_transpose2d, x, weight, bias, range, options);
-}
-
-static const dt_device_conv_options relu6 = { .conv = { .stride = { 2, 1 },
-                                                        .padding = { 1, 0 },
-                                                        .dilation = { 1, 1 },
-                                                        .groups = 2 },
-                                              .activation = DT_ACT_RELU6 },
-                                    tanh_after = { .conv = { .stride = { 1, 1 },
-                                                             .dilation = { 1, 1 },
-                                                             .groups = 1 },
-                                                   .activation = DT_ACT_TANH };
+DT__DEVICE_CONV_OP(conv_transpose2d, "conv_transpose2d of int8 codes, requantized",
+                   DT__CONV_OUTPUT_PADDING(DT_KEY_PAIR, "0, 0"),
+                   DT__DEVICE_ACTIVATION_KEY(dt_device_conv_options))
 
 static const dt__case cases[] = {
     { "values",

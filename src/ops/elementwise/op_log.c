@@ -1,32 +1,7 @@
 /* the natural logarithm, element by element.      y = ln x      dx = dy / x */
-#include "autograd/op.h"
-#include "ops/elementwise/binary.h"
-#include "ops/ops_list.h"
+#include "ops/elementwise/unary.h"
 
-static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
-
-static void forward(const dt_call *c)
-{
-    c->kernels->log(dt__count(c->y), dt__data(c->arg[0]), dt__data_mut(c->y));
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__zip_run(c->kernels->div, dy, c->arg[0], dy, dt__data_mut(dx[0]));
-}
-
-const dt_op dt__op_log = {
-    .name = "log",
-    .text = "y = ln x",
-    .in_name = { "x" },
-    .out_name = { "y" },
-    .saves = { .arg = { DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-};
-
-dt_tensor *dt_log(dt_tape *t, dt_tensor *x) { return dt_apply(t, &dt__op_log, DT__CALL(x)); }
+DT__UNARY(log, "y = ln x", DT__OPERAND, NULL)
 
 static const dt__case cases[] = {
     { "values", .in = { { { 3 }, .given = true, .values = { 0.5, 1, 3 } } }, .n_y = 3,

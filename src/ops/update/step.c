@@ -108,17 +108,12 @@ typedef struct step_run_args {
 
 static void step_run_share(const void *args, const dt__share *share)
 {
-    const step_run_args *of = args;
-    const dt_call *c = of->c;
-    dt__step_part *run = of->run;
-    const void *step = of->step;
-    const dt__panel_layout *l = of->l;
-    const int64_t blocks = of->blocks, step_blocks = of->step_blocks;
+    const step_run_args a = *(const step_run_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t first = i * step_blocks, end = dt__min_i64(first + step_blocks, blocks);
-        const dt__part part = part_of(l, first, end);
-        run(c, step, &part);
-        if (l != NULL) dt__written(c, 0, first, end);
+        const int64_t first = i * a.step_blocks, end = dt__min_i64(first + a.step_blocks, a.blocks);
+        const dt__part part = part_of(a.l, first, end);
+        a.run(a.c, a.step, &part);
+        if (a.l != NULL) dt__written(a.c, 0, first, end);
     }
 }
 
@@ -132,7 +127,6 @@ void dt__step_run(const dt_call *c, dt__step_part *run, const void *step)
     const int64_t some = DT__CHUNK / (l == NULL ? 1 : DT__LANES * l->columns);
     const int64_t step_blocks = dt__max_i64(1, some);
     const int64_t parts = dt__ceil_div(blocks, step_blocks);
-    const step_run_args args = { c, run, step, l, blocks, step_blocks };
     dt__parallel(parts, step_blocks * (l == NULL ? 1 : DT__LANES * l->columns), step_run_share,
-                 &args);
+                 &(step_run_args){ c, run, step, l, blocks, step_blocks });
 }

@@ -1,25 +1,23 @@
 /* Checks of a recipe that need its model: every rule must match a module; adapters and activation
  * checkpointing must find their layers. */
+#include "nn/module.h"
 #include "train/recipe/recipe.h"
 
 #include <string.h>
 
-typedef struct names {
-    dt_recipe *r;
-    const char *all;
-    int n;
-} names;
-
 #define MOST_NAMES 12 /* most modules listed in a message */
 
-static dt_status add_name(void *user, const char *path, dt_module *m)
+/* *n: the number of modules that can be quantized. Returns the names of the first. */
+static const char *name_modules(dt_recipe *r, dt_module *m, int *n)
 {
-    names *s = user;
-    if (dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) return DT_OK;
-    if (s->n++ < MOST_NAMES) {
-        s->all = dt__recipe_format(s->r, "%s%s%s", s->all, s->n > 1 ? ", " : "", path);
+    const char *all = "";
+    *n = 0;
+    DT__EACH_MODULE(each, m) {
+        if (each->type->quantizable == DT_NOT_QUANTIZED || (*n)++ >= MOST_NAMES) continue;
+        const char *path = dt__path_within(m, each->path);
+        all = dt__recipe_format(r, "%s%s%s", all, *n > 1 ? ", " : "", path);
     }
-    return DT_OK;
+    return all;
 }
 
 dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
@@ -28,8 +26,9 @@ dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
     const dt_qat_options *qat = &r->options.qat;
     if (!qat->given) return DT_OK;
     dt_qat_options *one = dt__recipe_alloc(r, sizeof *one);
-    names modules = { .r = r, .all = "" };
-    dt_status status = dt_module_visit_modules(m, add_name, &modules);
+    int n;
+    const char *modules = name_modules(r, m, &n);
+    dt_status status = DT_OK;
     for (int64_t i = 0; one != NULL && status == DT_OK && i < qat->n_rules; i++) {
         int64_t lost = -1;
         *one = *qat;
@@ -40,8 +39,8 @@ dt_status dt_recipe_check_model(dt_recipe *r, dt_module *m)
         const char *path = dt__recipe_format(r, "qat.rules.%lld.match", (long long)i);
         const char *match = qat->rules[i].match;
         dt_recipe_refuse(r, path, "'%s': '%s' matches no module with weights to quantize (%s%s)",
-                         path, dt__recipe_quote_text(r, match, strlen(match)), modules.all,
-                         modules.n > MOST_NAMES ? ", ..." : "");
+                         path, dt__recipe_quote_text(r, match, strlen(match)), modules,
+                         n > MOST_NAMES ? ", ..." : "");
     }
     if (status != DT_OK && !r->out_of_memory) return status;
     return dt__recipe_verdict(r);

@@ -156,21 +156,6 @@ static dt_status open_partial(work *w)
 
 /* ---- layer by layer ------------------------------------------------------------------------- */
 
-static dt_status count_weight(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    work *w = user;
-    const bool first = dt_param_path(w->m, x) == path;
-    w->summary->wanted += kind == DT_PARAM && first && (dt_is_fake_quant(x) || dt_is_packed(x));
-    return DT_OK;
-}
-
-static dt_status count_derived(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    ((work *)user)->summary->wanted += dt__derived_quant(m) != NULL;
-    return DT_OK;
-}
-
 static dt_status keep(work *w)
 {
     if (!writes(w)) return DT_OK;
@@ -203,8 +188,11 @@ static dt_status convert(work *w)
                                    .done = weight_done,
                                    .user = w };
     DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
-    dt_module_visit(w->m, count_weight, w);
-    dt_module_visit_modules(w->m, count_derived, w);
+    DT__EACH_ENTRY(m, e, w->m) {
+        const bool codes = dt_is_fake_quant(e->x) || dt_is_packed(e->x);
+        s->wanted += e->kind == DT_PARAM && codes && dt__entry_is_first(w->m, e);
+    }
+    DT__EACH_MODULE(m, w->m) s->wanted += dt__derived_quant(m) != NULL;
     DT__TRY(keep(w)); /* finds an unwritable path before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);

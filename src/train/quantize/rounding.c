@@ -63,13 +63,11 @@ static dt_status check_inputs(const dt_accumulator *a, const dt_module *m)
                    (long long)-half, (long long)half - 1, (long long)(2 * half - 1));
 }
 
-static dt_status check_layer(void *user, const char *path, dt_module *m)
+static dt_status check_layer(const dt__rounding *p, dt_module *m)
 {
-    const dt__rounding *p = user;
     const dt__fq *fq = dt__weight_to_convert(m);
     dt_weight_op op;
     dt_rounding_options options;
-    (void)path;
     if (fq == NULL || !dt__weight_op_of(m, &op)) return DT_OK;
     DT__TRY(dt__layer_options(m, &fq->quant, &p->options, &options));
     return check_inputs(&p->options.accumulator, m);
@@ -77,7 +75,10 @@ static dt_status check_layer(void *user, const char *path, dt_module *m)
 
 dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m)
 {
-    const dt_status s = dt_module_visit_modules(m, check_layer, (void *)(uintptr_t)p);
+    dt_status s = DT_OK;
+    DT__EACH_MODULE(layer, m) {
+        if (s == DT_OK) s = check_layer(p, layer);
+    }
     return dt__recipe_blame(r, p->key, DT_ERR_CONFIG, s);
 }
 

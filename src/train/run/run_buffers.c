@@ -11,24 +11,6 @@ struct dt__saved_buffer {
     dt_tensor *copy;
 };
 
-static dt_status count(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    (void)path;
-    (void)x;
-    *(int64_t *)user += kind == DT_BUFFER;
-    return DT_OK;
-}
-
-static dt_status add(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
-{
-    dt__run *r = user;
-    (void)path;
-    if (kind != DT_BUFFER) return DT_OK;
-    struct dt__saved_buffer *b = &r->saved[r->n_saved++];
-    *b = (struct dt__saved_buffer){ .x = x };
-    return dt_tensor_create(r->ctx, x->dtype, x->rank, x->dims, &b->copy);
-}
-
 dt_status dt__run_open_buffers(dt__run *r)
 {
     int64_t n = 0;
@@ -36,10 +18,17 @@ dt_status dt__run_open_buffers(dt__run *r)
     const bool skips = o->nonfinite == DT_NONFINITE_SKIP || o->spikes.policy == DT_SPIKES_SKIP;
     if (!skips && o->average.name == DT_AVERAGE_NONE) return DT_OK;
     r->saved_at = dt__module_changes(r->model);
-    DT__TRY(dt_module_visit(r->model, count, &n));
+    DT__EACH_ENTRY(m, e, r->model) n += e->kind == DT_BUFFER;
     if (n == 0) return DT_OK;
     r->saved = dt__alloc_array(r->ctx, n, sizeof *r->saved);
-    return r->saved == NULL ? DT_ERR_NOMEM : dt_module_visit(r->model, add, r);
+    if (r->saved == NULL) return DT_ERR_NOMEM;
+    DT__EACH_ENTRY(m, e, r->model) {
+        if (e->kind != DT_BUFFER) continue;
+        struct dt__saved_buffer *b = &r->saved[r->n_saved++];
+        *b = (struct dt__saved_buffer){ .x = e->x };
+        DT__TRY(dt_tensor_create(r->ctx, e->x->dtype, e->x->rank, e->x->dims, &b->copy));
+    }
+    return DT_OK;
 }
 
 void dt__run_close_buffers(dt__run *r)

@@ -156,20 +156,16 @@ dt_status dt__run_open_spread(dt__run *r)
     return DT_OK;
 }
 
-static dt_status find_fewest(void *user, dt_tensor *x, dt_module *layer)
-{
-    int64_t *fewest = user;
-    if (x != dt__entry_find(layer, "weight")->x) return DT_OK;
-    if (*fewest == 0 || x->dims[0] < *fewest) *fewest = x->dims[0];
-    return DT_OK;
-}
-
 dt_status dt__run_check_spread(dt__run *r)
 {
     int64_t fewest = 0;
     const int ranks = dt__cluster_ranks(r->cluster);
     if (r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
-    DT__TRY(dt__spread_visit(r->model, find_fewest, &fewest));
+    DT__EACH_MODULE(m, r->model) {
+        if (m->type != &dt__nn_grouped_linear) continue;
+        const int64_t experts = dt__entry_find(m, "weight")->x->dims[0];
+        if (fewest == 0 || experts < fewest) fewest = experts;
+    }
     if (fewest == 0) {
         return dt_recipe_refuse(r->recipe, "cluster.experts",
                                 "'cluster.experts: spread' requires a model with mixtures of "

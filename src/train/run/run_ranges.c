@@ -64,21 +64,17 @@ typedef struct layers {
     char names[160]; /* of the others */
 } layers;
 
-static dt_status count_layer(void *user, const char *path, dt_module *m)
+static void count_layer(layers *l, const char *path, const dt_module *m)
 {
-    layers *l = user;
     const int how = dt_gradients_of(m);
     l->integers += how == DT_GRADIENTS_INT8;
     l->dx_alone += how == DT_GRADIENTS_INT8_DX;
-    if (how != DT_GRADIENTS_FLOAT || dt_module_type_of(m)->quantizable == DT_NOT_QUANTIZED) {
-        return DT_OK;
-    }
+    if (how != DT_GRADIENTS_FLOAT || m->type->quantizable == DT_NOT_QUANTIZED) return;
     const size_t used = strlen(l->names);
     const bool fits = used + strlen(path) + 8 < sizeof l->names;
     if (fits) snprintf(l->names + used, sizeof l->names - used, "%s%s", used > 0 ? ", " : "", path);
     else if (used > 4 && l->names[used - 1] != '.') memcpy(l->names + used, ", ...", 6);
     l->others++;
-    return DT_OK;
 }
 
 dt_status dt__run_set_backward(dt__run *r)
@@ -86,7 +82,7 @@ dt_status dt__run_set_backward(dt__run *r)
     layers l = { 0 };
     if (r->o->train.backward == DT_BACKWARD_FLOAT) return DT_OK;
     DT__TRY(dt_set_backward(r->model, r->o->train.backward));
-    DT__TRY(dt_module_visit_modules(r->model, count_layer, &l));
+    DT__EACH_MODULE(m, r->model) count_layer(&l, m->path, m);
     dt__say(r->ctx,
             "gradients are multiplied as integers in %lld layers%s%.0lld, in float in %lld%s%s",
             (long long)l.integers, l.dx_alone > 0 ? ", those of inputs alone in " : "",

@@ -37,11 +37,8 @@ static dt_tensor *count(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
     return x;
 }
 
-static dt_status watch(void *user, const char *path, dt_module *m)
+static dt_status watch(routing *r, dt_module *m)
 {
-    routing *r = user;
-    (void)path;
-    if (m->type != &dt__nn_grouped_linear) return DT_OK;
     DT__TRY(DT__RESERVE(r->ctx, r->layer, r->n, r->room));
     watched w = { .m = m, .n = dt__whole_extent(dt__entry_find(m, "weight")->x) };
     w.rows = dt__alloc_zero(r->ctx, (size_t)w.n * sizeof *w.rows);
@@ -88,7 +85,10 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *o, dt_metrics *m, dt
     const dt__evaluation e = {
         .m = r->model, .d = r->validation, .options = o, .cluster = r->cluster
     };
-    dt_status s = dt_module_visit_modules(r->model, watch, &all);
+    dt_status s = DT_OK;
+    DT__EACH_MODULE(layer, r->model) {
+        if (layer->type == &dt__nn_grouped_linear && s == DT_OK) s = watch(&all, layer);
+    }
     if (s == DT_OK) s = dt__evaluate(&e, m, NULL);
     *experts = (dt__experts){ .any = all.n > 0, .busiest = 0, .idlest = 1 };
     for (int64_t i = 0; i < all.n; i++) {

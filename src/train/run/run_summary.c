@@ -15,13 +15,6 @@
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-typedef struct sizes {
-    dt_module *m;
-    bool as_packed;
-    const char *below; /* count what lies in this module only; NULL: all */
-    int64_t bytes;
-} sizes;
-
 static int64_t bytes_of(const dt_tensor *x) { return x->count * (int64_t)dt_dtype_size(x->dtype); }
 
 /* Codes of 2, 4 or 8 bits in rows of whole bytes; a scale per group; a zero point per group if the
@@ -39,10 +32,10 @@ static int64_t packed_bytes(const dt_tensor *x, const dt_quant_spec *quant, cons
 
 /* Bytes of a tensor of a static or learned range. A converted model keeps scale, zero point and
  * shift of inputs and results; scales of a weight are counted with the weight. */
-static int64_t range_bytes(const sizes *s, const dt_module *holder, const dt__quantizer *q,
+static int64_t range_bytes(bool as_packed, const dt_module *holder, const dt__quantizer *q,
                            const dt_tensor *x)
 {
-    const bool stays = s->as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
+    const bool stays = as_packed && (x == q->scale || x == q->zero_point || x == q->shift);
     if (!stays || strcmp(holder->name, "weight") == 0) return 0;
     return bytes_of(x);
 }
@@ -63,32 +56,21 @@ static bool is_removed(const dt_module *m)
            layer->folding != DT__APART;
 }
 
-static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+/* Bytes of entry e of `holder`. */
+static int64_t entry_bytes(bool as_packed, dt_module *holder, const dt__entry *e)
 {
-    sizes *s = user;
-    (void)kind;
-    const size_t n = s->below == NULL ? 0 : strlen(s->below);
-    if (n > 0 && (strncmp(path, s->below, n) != 0 || path[n] != '.')) return DT_OK;
-    if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: counted under its first path */
-    const char *name;
-    dt_module *holder = dt__holder(s->m, path, &name);
+    const dt_tensor *x = e->x;
+    const char *name = e->name;
     const dt__quantizer *range = dt__quantizer_of(holder);
-    if (range != NULL) {
-        s->bytes += range_bytes(s, holder, range, x);
-        return DT_OK;
-    }
+    if (range != NULL) return range_bytes(as_packed, holder, range, x);
     const dt__fq *derived = dt__derived_quant(holder);
-    if (s->as_packed && is_removed(holder)) return DT_OK;
-    if (s->as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return DT_OK;
-    const dt_quant_spec *quant = s->as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
-    if (s->as_packed && derived != NULL && strcmp(name, "weight") == 0) {
-        s->bytes += packed_bytes(x, &derived->quant, &derived->map) + derived_bytes(holder);
-    } else if (quant != NULL) {
-        s->bytes += packed_bytes(x, quant, dt__row_map_of_weight(x));
-    } else {
-        s->bytes += bytes_of(x);
+    if (as_packed && is_removed(holder)) return 0;
+    if (as_packed && dt__has_lora(holder) && strncmp(name, "lora_", 5) == 0) return 0;
+    const dt_quant_spec *quant = as_packed || dt_is_packed(x) ? dt__quant_of(x) : NULL;
+    if (as_packed && derived != NULL && strcmp(name, "weight") == 0) {
+        return packed_bytes(x, &derived->quant, &derived->map) + derived_bytes(holder);
     }
-    return DT_OK;
+    return quant != NULL ? packed_bytes(x, quant, dt__row_map_of_weight(x)) : bytes_of(x);
 }
 
 int64_t dt__module_bytes(dt_module *m, bool as_packed)
@@ -98,38 +80,28 @@ int64_t dt__module_bytes(dt_module *m, bool as_packed)
 
 int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed)
 {
-    sizes s = { .m = m, .as_packed = as_packed, .below = path };
-    dt_module_visit(m, add_tensor, &s);
-    return s.bytes;
-}
-
-/* Counts the parameters of adapters. */
-static dt_status count_adapter(void *user, const char *path, dt_module *m)
-{
-    int64_t *n = user;
-    (void)path;
-    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_a")->x->count;
-    if (dt__has_lora(m)) *n += dt__entry_find(m, "lora_b")->x->count;
-    return DT_OK;
-}
-
-/* Counts the parameters of learned ranges. */
-static dt_status count_range(void *user, const char *path, dt_module *m)
-{
-    int64_t *n = user;
-    (void)path;
-    for (int64_t i = 0; i < m->n_entries && dt__quantizer_of(m) != NULL; i++) {
-        if (m->entries[i].kind == DT_PARAM) *n += m->entries[i].x->count;
+    int64_t bytes = 0;
+    DT__EACH_ENTRY(holder, e, m) {
+        const char *own = dt__path_within(m, e->path);
+        const size_t n = path == NULL ? 0 : strlen(path);
+        if (n > 0 && (strncmp(own, path, n) != 0 || own[n] != '.')) continue;
+        if (dt__entry_is_first(m, e)) bytes += entry_bytes(as_packed, holder, e);
     }
-    return DT_OK;
+    return bytes;
 }
 
 void dt__run_describe(dt__run *r, dt_module *m)
 {
     int64_t adapters = 0;
-    dt_module_visit_modules(m, count_adapter, &adapters);
-    r->range_params = 0;
-    dt_module_visit_modules(m, count_range, &r->range_params);
+    r->range_params = 0; /* those of learned ranges */
+    DT__EACH_MODULE(each, m) {
+        if (!dt__has_lora(each)) continue;
+        adapters += dt__entry_find(each, "lora_a")->x->count;
+        adapters += dt__entry_find(each, "lora_b")->x->count;
+    }
+    DT__EACH_ENTRY(each, e, m) {
+        if (dt__quantizer_of(each) != NULL && e->kind == DT_PARAM) r->range_params += e->x->count;
+    }
     r->summary->parameters = dt_param_count(m) - adapters;
     r->summary->trained = dt_trained_count(m);
     r->summary->float_bytes = dt__module_bytes(m, false);
@@ -143,12 +115,6 @@ static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *
     (void)t;
     *(int64_t *)user += dt__module_products(m, x);
     return x;
-}
-
-static dt_status watch(void *user, const char *path, dt_module *m)
-{
-    (void)path;
-    return dt_hook_add(m, DT_SITE_INPUT, add_products, user, NULL, NULL);
 }
 
 dt_status dt__run_one_example(dt__run *r, dt_module *m)
@@ -174,7 +140,10 @@ dt_status dt__run_one_example(dt__run *r, dt_module *m)
 
 dt_status dt__run_count_products(dt__run *r, dt_module *trial)
 {
-    DT__TRY(dt_module_visit_modules(trial, watch, &r->summary->multiply_adds));
+    int64_t *const n = &r->summary->multiply_adds;
+    DT__EACH_MODULE(m, trial) {
+        DT__TRY(dt_hook_add(m, DT_SITE_INPUT, add_products, n, NULL, NULL));
+    }
     dt_train(trial, false);
     const dt_status status = dt__run_one_example(r, trial);
     dt_train(trial, true);

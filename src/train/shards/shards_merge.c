@@ -47,15 +47,14 @@ static dt_status add_range(finding *f, const dt__quantizer *q)
     return add(f, q->hi, mean ? DT__MERGE_MEAN : DT__MERGE_MOST);
 }
 
-static dt_status find(void *user, const char *path, dt_module *m)
+static dt_status find(finding *f, dt_module *m)
 {
     static const char *const statistics[] = { "running_mean", "running_var" };
     const dt__quantizer *q = dt__quantizer_of(m);
-    (void)path;
-    if (q != NULL) return q->lo == NULL ? DT_OK : add_range(user, q);
+    if (q != NULL) return q->lo == NULL ? DT_OK : add_range(f, q);
     for (int i = 0; i < DT__COUNT_OF(statistics); i++) {
         const dt__entry *e = dt__entry_find(m, statistics[i]);
-        if (e != NULL) DT__TRY(add(user, e->x, DT__MERGE_MEAN));
+        if (e != NULL) DT__TRY(add(f, e->x, DT__MERGE_MEAN));
     }
     return DT_OK;
 }
@@ -64,7 +63,8 @@ dt_status dt__shards_find_merged(dt__run *r, dt__shards *s)
 {
     finding f = { .r = r, .s = s };
     s->state_bytes = 0;
-    return dt_module_visit_modules(r->model, find, &f);
+    DT__EACH_MODULE(m, r->model) DT__TRY(find(&f, m));
+    return DT_OK;
 }
 
 /* ---- their state ----------------------------------------------------------------------------- */
@@ -198,11 +198,11 @@ static bool has_changed(const dt__shards *s, const dt__quantizer *q)
 }
 
 /* Scale and zero point of each range that has changed. */
-static dt_status scale(void *user, const char *path, dt_module *m)
+static dt_status scale(const dt__shards *s, dt_module *m)
 {
     const dt__quantizer *q = dt__quantizer_of(m);
     float inverse;
-    if (q == NULL || q->lo == NULL || !has_changed(user, q)) return DT_OK;
+    if (q == NULL || q->lo == NULL || !has_changed(s, q)) return DT_OK;
     if (q->values != NULL) {
         const int64_t n = *(const int64_t *)dt_data(q->count);
         dt__percentile_range(&q->quant, dt_data(q->values), dt__min_i64(n, q->values->count),
@@ -215,7 +215,7 @@ static dt_status scale(void *user, const char *path, dt_module *m)
                            &inverse,
                            q->zero_point == NULL ? NULL : dt_data_mut(q->zero_point) };
     if (dt__choose_scales(&q->quant, &b)) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_NUMERIC, "%s: a range is too large for a finite scale", path);
+    return dt_fail(m->ctx, DT_ERR_NUMERIC, "%s: a range is too large for a finite scale", m->path);
 }
 
 dt_status dt__shards_merge(dt__run *r, dt__shards *s)
@@ -223,19 +223,11 @@ dt_status dt__shards_merge(dt__run *r, dt__shards *s)
     if (s->n_merged == 0) return DT_OK;
     const int64_t used = pack(s);
     for (int64_t i = 0; i < s->n_merged && used > 0; i++) merge(s, &s->merged[i], used);
-    return dt_module_visit_modules(r->model, scale, s);
+    DT__EACH_MODULE(m, r->model) DT__TRY(scale(s, m));
+    return DT_OK;
 }
 
 /* ---- learned ranges -------------------------------------------------------------------------- */
-
-static dt_status is_new(void *user, const char *path, dt_module *m)
-{
-    const dt__quantizer *q = dt__quantizer_of(m);
-    (void)path;
-    if (q == NULL || q->lo != NULL || !q->quant.activation) return DT_OK;
-    if (!dt__quantizer_has_seen(q)) *(bool *)user = true;
-    return DT_OK;
-}
 
 dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
 {
@@ -244,7 +236,11 @@ dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
     dt_tensor *x, *target;
     dt__pass pass;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    DT__TRY(dt_module_visit_modules(r->model, is_new, &wanted));
+    DT__EACH_MODULE(m, r->model) {
+        const dt__quantizer *q = dt__quantizer_of(m);
+        if (q == NULL || q->lo != NULL || !q->quant.activation) continue;
+        wanted = wanted || !dt__quantizer_has_seen(q);
+    }
     if (!wanted) return DT_OK;
     dt_tape_reset(r->tape);
     dt__shards_save(s, s->before);

@@ -415,14 +415,14 @@ dt_status dt__sync_take(dt__shards *s, int64_t i, dt__gradients *to)
 
 /* ---- making and freeing ---------------------------------------------------------------------- */
 
-static dt_status add_buffer(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
+static dt_status add_buffers(sync_of *y)
 {
-    sync_of *y = user;
-    (void)path;
-    if (kind != DT_BUFFER || x->kind != NULL || x->storage == NULL) return DT_OK;
-    DT__TRY(DT__RESERVE(y->r->ctx, y->buffer, y->n_buffers, y->room_buffers));
-    y->buffer[y->n_buffers++] = x;
-    y->bytes += (size_t)x->count * dt_dtype_size(x->dtype);
+    DT__EACH_ENTRY(m, e, y->r->model) {
+        if (e->kind != DT_BUFFER || e->x->kind != NULL || e->x->storage == NULL) continue;
+        DT__TRY(DT__RESERVE(y->r->ctx, y->buffer, y->n_buffers, y->room_buffers));
+        y->buffer[y->n_buffers++] = e->x;
+        y->bytes += (size_t)e->x->count * dt_dtype_size(e->x->dtype);
+    }
     return DT_OK;
 }
 
@@ -437,14 +437,14 @@ static void remove_buffer(sync_of *y, const dt_tensor *x)
 
 /* Ranges of weights do not depend on examples: the first shard that reads a weight initializes its
  * range, for all. */
-static dt_status remove_ranges(void *user, const char *path, dt_module *m)
+static void remove_ranges(sync_of *y)
 {
-    const dt__quantizer *q = dt__quantizer_of(m);
-    (void)path;
-    if (q == NULL || q->quant.activation) return DT_OK;
-    const dt_tensor *const all[] = { q->scale, q->zero_point, q->count };
-    for (int i = 0; i < DT__COUNT_OF(all); i++) remove_buffer(user, all[i]);
-    return DT_OK;
+    DT__EACH_MODULE(m, y->r->model) {
+        const dt__quantizer *q = dt__quantizer_of(m);
+        if (q == NULL || q->quant.activation) continue;
+        const dt_tensor *const all[] = { q->scale, q->zero_point, q->count };
+        for (int i = 0; i < DT__COUNT_OF(all); i++) remove_buffer(y, all[i]);
+    }
 }
 
 /* Lane 0 has tape, loader and parts of the run. */
@@ -480,8 +480,8 @@ static dt_status make(sync_of *y)
     dt_ctx *ctx = y->r->ctx;
     const int64_t own = y->s->own, ranks = dt__cluster_ranks(y->s->cluster);
     const head most = { .channels = y->channels };
-    DT__TRY(dt_module_visit(y->r->model, add_buffer, y));
-    DT__TRY(dt_module_visit_modules(y->r->model, remove_ranges, y));
+    DT__TRY(add_buffers(y));
+    remove_ranges(y);
     y->message = bytes_of(&most, own);
     y->mine = dt__alloc(ctx, y->message);
     y->all = dt__alloc_array(ctx, ranks, y->message);

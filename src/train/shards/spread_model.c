@@ -12,49 +12,30 @@
 
 /* ---- which tensors --------------------------------------------------------------------------- */
 
-typedef struct visiting {
-    dt__visit_spread *visit;
-    void *user;
-} visiting;
-
-static dt_status visit_layer(void *user, const char *path, dt_module *m)
+int dt__spread_tensors(const dt_module *m, dt_tensor *to[4])
 {
-    const visiting *v = user;
-    (void)path;
-    if (m->type != &dt__nn_grouped_linear) return DT_OK;
+    int n = 0;
+    if (m->type != &dt__nn_grouped_linear) return 0;
     const dt__entry *bias = dt__entry_find(m, "bias");
     const dt__quantizer *q = dt__quantizer_of(dt__quantizer_at(m, "weight"));
-    dt_tensor *const x[] = { dt__entry_find(m, "weight")->x, bias == NULL ? NULL : bias->x,
-                             q == NULL ? NULL : q->scale, q == NULL ? NULL : q->zero_point };
-    for (int i = 0; i < DT__COUNT_OF(x); i++) {
-        if (x[i] != NULL) DT__TRY(v->visit(v->user, x[i], m));
-    }
-    return DT_OK;
-}
-
-dt_status dt__spread_visit(dt_module *m, dt__visit_spread *visit, void *user)
-{
-    return dt_module_visit_modules(m, visit_layer, &(visiting){ visit, user });
-}
-
-typedef struct asking {
-    const dt_tensor *x;
-    int64_t experts;
-} asking;
-
-static dt_status is_it(void *user, dt_tensor *x, dt_module *layer)
-{
-    asking *a = user;
-    if (x == a->x) a->experts = dt__whole_extent(dt__entry_find(layer, "weight")->x);
-    return DT_OK;
+    to[n++] = dt__entry_find(m, "weight")->x;
+    if (bias != NULL) to[n++] = bias->x;
+    if (q != NULL && q->scale != NULL) to[n++] = q->scale;
+    if (q != NULL && q->zero_point != NULL) to[n++] = q->zero_point;
+    return n;
 }
 
 int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p)
 {
-    asking a = { .x = p };
+    dt_tensor *x[4];
     (void)user;
-    dt__spread_visit(m, is_it, &a);
-    return a.experts;
+    DT__EACH_MODULE(layer, m) {
+        const int n = dt__spread_tensors(layer, x);
+        for (int i = 0; i < n; i++) {
+            if (x[i] == p) return dt__whole_extent(x[0]);
+        }
+    }
+    return 0;
 }
 
 /* ---- other rows for a handle ----------------------------------------------------------------- */
@@ -93,40 +74,30 @@ static void give_all(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t s
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static dt_status see(void *user, dt_tensor *x, dt_module *layer)
-{
-    (void)layer;
-    *(bool *)user |= dt__is_spread(x);
-    return DT_OK;
-}
-
 bool dt__is_cut(dt_module *m)
 {
-    bool any = false;
-    dt__spread_visit(m, see, &any);
-    return any;
+    dt_tensor *x[4];
+    DT__EACH_MODULE(layer, m) {
+        const int n = dt__spread_tensors(layer, x);
+        for (int i = 0; i < n; i++) {
+            if (dt__is_spread(x[i])) return true;
+        }
+    }
+    return false;
 }
 
-typedef struct cutting {
-    dt_ctx *ctx;
-    const dt__spreading *s;
-    bool was_cut;
-} cutting;
-
-static dt_status cut(void *user, dt_tensor *x, dt_module *layer)
+static dt_status cut(const dt__spreading *s, dt_tensor *x, int64_t all, bool was_cut)
 {
-    cutting *c = user;
-    const int64_t all = dt__whole_extent(dt__entry_find(layer, "weight")->x);
     int64_t range[2];
-    dt__experts_of_rank(all, c->s->rank, c->s->ranks, range);
+    dt__experts_of_rank(all, s->rank, s->ranks, range);
     if (dt__is_spread(x)) return DT_OK;
-    if (c->was_cut) {
+    if (was_cut) {
         x->spread = (int32_t)all;
         return DT_OK;
     }
     const int64_t each = x->dims[0] / all, n = range[1] - range[0];
     const size_t bytes = bytes_of(x, each * n), before = bytes_of(x, each * range[0]);
-    dt__storage *storage = dt__storage_create(c->ctx, bytes);
+    dt__storage *storage = dt__storage_create(s->ctx, bytes);
     if (storage == NULL) return DT_ERR_NOMEM;
     memcpy(storage->data, (const char *)dt__values(x) + before, bytes);
     give_all(x, storage, each * n, (int32_t)all);
@@ -135,40 +106,39 @@ static dt_status cut(void *user, dt_tensor *x, dt_module *layer)
 
 dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m)
 {
-    cutting c = { .ctx = ctx, .s = dt__spreading_of(ctx), .was_cut = dt__is_cut(m) };
-    if (c.s == NULL) return DT_OK;
-    const dt_status status = dt__spread_visit(m, cut, &c);
+    const dt__spreading *s = dt__spreading_of(ctx);
+    const bool was_cut = dt__is_cut(m);
+    dt_status status = DT_OK;
+    dt_tensor *x[4];
+    if (s == NULL) return DT_OK;
+    DT__EACH_MODULE(layer, m) {
+        const int n = dt__spread_tensors(layer, x);
+        const int64_t all = n > 0 ? dt__whole_extent(x[0]) : 0;
+        for (int i = 0; i < n && status == DT_OK; i++) status = cut(s, x[i], all, was_cut);
+    }
     dt__module_changed(m);
     return status;
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-typedef struct joining {
-    dt_ctx *ctx;
-    const dt__spreading *s;
-    dt__segment *part; /* [ranks] */
-} joining;
-
-static dt_status join(void *user, dt_tensor *x, dt_module *layer)
+/* part: [ranks] */
+static dt_status join(const dt__spreading *s, dt_tensor *x, dt__segment *part)
 {
-    const joining *j = user;
-    const dt__spreading *s = j->s;
-    (void)layer;
     if (!dt__is_spread(x)) return DT_OK;
     const int64_t all = x->spread, each = x->dims[0] / dt__own_count(x);
-    dt__storage *storage = dt__storage_create(j->ctx, bytes_of(x, each * all));
+    dt__storage *storage = dt__storage_create(s->ctx, bytes_of(x, each * all));
     const dt_status made = storage == NULL ? DT_ERR_NOMEM : DT_OK;
     dt_status status = dt__cluster_meet(s->cluster, DT__MEETING, made);
     for (int k = 0; k < s->ranks && status == DT_OK; k++) {
         int64_t range[2];
         dt__experts_of_rank(all, k, s->ranks, range);
         char *at = (char *)storage->data + bytes_of(x, each * range[0]);
-        j->part[k] = (dt__segment){ at, bytes_of(x, each * (range[1] - range[0])) };
+        part[k] = (dt__segment){ at, bytes_of(x, each * (range[1] - range[0])) };
     }
     if (status == DT_OK) {
-        memcpy(j->part[s->rank].data, dt__values(x), j->part[s->rank].bytes);
-        status = dt__cluster_gather_parts(s->cluster, "experts", j->part, -1);
+        memcpy(part[s->rank].data, dt__values(x), part[s->rank].bytes);
+        status = dt__cluster_gather_parts(s->cluster, "experts", part, -1);
     }
     if (status == DT_OK) give_all(x, storage, each * all, 0);
     else dt__storage_release(storage);
@@ -177,13 +147,17 @@ static dt_status join(void *user, dt_tensor *x, dt_module *layer)
 
 dt_status dt__spread_join(dt_ctx *ctx, dt_module *m)
 {
-    joining j = { .ctx = ctx, .s = dt__spreading_of(ctx) };
-    if (j.s == NULL) return DT_OK;
-    j.part = dt__alloc_array(ctx, j.s->ranks, sizeof *j.part);
-    dt_status status = j.part == NULL ? DT_ERR_NOMEM : DT_OK;
-    status = dt__cluster_meet(j.s->cluster, DT__MEETING, status);
-    if (status == DT_OK) status = dt__spread_visit(m, join, &j);
+    const dt__spreading *s = dt__spreading_of(ctx);
+    dt_tensor *x[4];
+    if (s == NULL) return DT_OK;
+    dt__segment *part = dt__alloc_array(ctx, s->ranks, sizeof *part);
+    dt_status status = part == NULL ? DT_ERR_NOMEM : DT_OK;
+    status = dt__cluster_meet(s->cluster, DT__MEETING, status);
+    DT__EACH_MODULE(layer, m) {
+        const int n = dt__spread_tensors(layer, x);
+        for (int i = 0; i < n && status == DT_OK; i++) status = join(s, x[i], part);
+    }
     dt__module_changed(m);
-    dt__release(ctx, j.part);
+    dt__release(ctx, part);
     return status;
 }

@@ -205,9 +205,8 @@ static void backward(void *user, const dt_call *c, const dt_tensor *dy, dt_tenso
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-static dt_status add_tensor(void *user, dt_tensor *x, dt_module *layer)
+static dt_status add_tensor(dt__spreading *s, dt_tensor *x, const dt_module *layer)
 {
-    dt__spreading *s = user;
     const dt__entry *weight = dt__entry_find(layer, "weight"),
                     *bias = dt__entry_find(layer, "bias");
     if (!dt__is_spread(x)) return DT_OK;
@@ -235,12 +234,16 @@ static void free_slots(dt__spreading *s)
 dt_status dt__spread_begin(dt_ctx *ctx, dt_module *m)
 {
     dt__spreading *s = dt__spreading_of(ctx);
+    dt_tensor *x[4];
     if (s == NULL) return DT_OK;
     free_slots(s);
     s->n_layers = s->n_tensors = 0;
     s->status = s->lost = DT_OK;
     s->on_gradient = NULL;
-    DT__TRY(dt__spread_visit(m, add_tensor, s));
+    DT__EACH_MODULE(layer, m) {
+        const int n = dt__spread_tensors(layer, x);
+        for (int i = 0; i < n; i++) DT__TRY(add_tensor(s, x[i], layer));
+    }
     if (s->n_layers == 0) return DT_OK;
     s->slot = dt__alloc_zero(ctx, (size_t)(s->ranks * s->n_tensors) * sizeof *s->slot);
     if (s->slot == NULL) return DT_ERR_NOMEM;

@@ -118,9 +118,8 @@ dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m);
 dt_status dt__spread_join(dt_ctx *ctx, dt_module *m);
 /* dt__spread.experts_of */
 int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p);
-/* Calls `visit` for each tensor of m that is spread, or can be, in the order of their numbers;
- * `layer`: the number of its layer. */
-typedef dt_status dt__visit_spread(void *user, dt_tensor *x, dt_module *layer);
-dt_status dt__spread_visit(dt_module *m, dt__visit_spread *visit, void *user);
+/* The tensors of a module that are spread, or can be, in the order of their numbers; the weight is
+ * the first. Returns how many. */
+int dt__spread_tensors(const dt_module *m, dt_tensor *to[4]);
 
 #endif

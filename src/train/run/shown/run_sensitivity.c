@@ -29,13 +29,13 @@ typedef struct sensitivity {
     double loss;
 } sensitivity;
 
-static dt_status add_layer(void *user, const char *path, dt_module *m)
+static dt_status add_layers(sensitivity *s)
 {
-    sensitivity *s = user;
-    (void)path;
-    if (dt__weight_to_convert(m) == NULL) return DT_OK;
-    DT__TRY(DT__RESERVE(s->r->ctx, s->layer, s->n, s->room));
-    s->layer[s->n++] = (layer){ .m = m };
+    DT__EACH_MODULE(m, s->r->model) {
+        if (dt__weight_to_convert(m) == NULL) continue;
+        DT__TRY(DT__RESERVE(s->r->ctx, s->layer, s->n, s->room));
+        s->layer[s->n++] = (layer){ .m = m };
+    }
     return DT_OK;
 }
 
@@ -125,7 +125,7 @@ dt_status dt__run_write_sensitivity(dt__run *r)
 {
     sensitivity s = { .r = r, .batch = r->o->train.eval_batch_size };
     if (!r->o->run.report) return DT_OK;
-    dt_status status = dt_module_visit_modules(r->model, add_layer, &s);
+    dt_status status = add_layers(&s);
     s.examples = count_examples(&s);
     if (status == DT_OK) status = measure(&s, &s.loss);
     for (int64_t i = 0; i < s.n && status == DT_OK; i++) {

@@ -1,6 +1,0 @@
-/* y = x min(max(x + 3, 0), 6) / 6 */
-static void map_hardswish(const float *x, int32_t n, float *y)
-{
-    int32_t i;
-    for (i = 0; i < n; i++) y[i] = x[i] * relu6_of(x[i] + 3) / 6;
-}

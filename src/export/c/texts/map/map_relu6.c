@@ -1,6 +1,0 @@
-/* y = min(max(x, 0), 6) */
-static void map_relu6(const float *x, int32_t n, float *y)
-{
-    int32_t i;
-    for (i = 0; i < n; i++) y[i] = relu6_of(x[i]);
-}
