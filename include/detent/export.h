@@ -310,6 +310,19 @@ typedef struct dt_export_difference {
 DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                                   dt_export_difference out[DT_MAX_OUT], int *n);
 
+/* Whether dt_export_open would take it for an exported file: by the end of its name, of a folder by
+ * NAME.h, NAME.c and NAME_test.c in it. */
+DT_API bool dt_export_is_file(const char *path);
+/* An exported file as a module that runs it, so that dt_evaluate measures the file itself: .onnx
+ * and .tflite by the interpreters of dt_export_verify, a folder of format c compiled by $CC (cc)
+ * and loaded into this process, so that it must be one's own. It has one input of floats, [N, ...],
+ * and one output, and no parameters; forward is without gradients. `info` (or NULL) receives what
+ * the model was trained on, if the file says so; dt_model_info_free frees it. Errors: IO (also: no
+ * C compiler), FORMAT, UNSUPPORTED (tokens, several inputs or outputs, operators that `import`
+ * reads but the interpreters do not), NOMEM. */
+DT_API dt_status dt_export_open(dt_ctx *ctx, const char *path, dt_module **out,
+                                dt_model_info *info);
+
 #ifdef __cplusplus
 }
 #endif

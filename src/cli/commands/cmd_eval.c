@@ -1,11 +1,14 @@
-/* detent eval: evaluates a saved model on a recipe's test data, or on its validation data if there
- * are none. */
+/* detent eval: evaluates a saved model, or an exported file, on a recipe's test data, or on its
+ * validation data if there are none. */
 #include "cli/cli.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
+#include <detent/export.h>
+
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
@@ -169,6 +172,13 @@ static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *i
                     dt_error(ctx));
 }
 
+/* An exported file runs by the interpreters of `export --verify`, or compiled. */
+static dt_status load(dt_ctx *ctx, const char *path, dt_module **m, dt_model_info *info)
+{
+    return dt_export_is_file(path) ? dt_export_open(ctx, path, m, info)
+                                   : dt_model_load(ctx, path, m, info);
+}
+
 /* Loads the model before the data, so that a bad file fails at once. */
 static int run(const cli_args *args, dt_ctx *ctx)
 {
@@ -176,7 +186,7 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_recipe *recipe = NULL;
     dt_dataset *test = NULL;
     dt_model_info info;
-    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    if (load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     static const char *const reads[] = { "run",           "data",
                                          "!data.augment", "train.eval_batch_size",
                                          "train.metrics", NULL };

@@ -118,6 +118,11 @@ void dt__c_put_quantization(const dt__c_about *a, dt__chars *to);
 void dt__c_put_map(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_flags_text[], dt__c_map_text[];
 
+/* What builds the files, and what the model was trained on (c_write_build.c). */
+void dt__c_put_makefile(const dt__c_about *a, dt__chars *to);
+void dt__c_put_cmake(const dt__c_about *a, dt__chars *to);
+void dt__c_put_data(const dt__c_about *a, dt__chars *to);
+
 /* Breaks lines of code that are longer than 100 columns where a blank is. */
 void dt__c_wrap(const dt__chars *from, dt__chars *to);
 /* NAME_ARENA_BYTES: at least 8, as C has no empty array. */
