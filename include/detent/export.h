@@ -273,6 +273,7 @@ typedef struct dt_cost_row {
     size_t flash;            /* bytes of constants that no earlier call reads */
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
+    double instructions; /* of a Cortex-M4, an estimate (docs/device.md) */
     bool peak; /* the first of the calls that use most of the arena */
 } dt_cost_row;
 /* Gets one row; `row` is lent during the call. */
@@ -285,6 +286,8 @@ typedef struct dt_costs {
     size_t input, output; /* bytes, which are the caller's */
     bool integers;        /* a network of integers alone (device.h) */
     size_t cmsis_arena;   /* of such a network, where CMSIS-NN computes its layers; else 0 */
+    /* Of a Cortex-M4, estimates: the rows' sum, and what it takes without wait states of flash. */
+    double instructions, cycles;
 } dt_costs;
 
 /* Computes what format c would take: `each` gets a row a call, in order, but for those whose result
