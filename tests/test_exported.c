@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const test_draws draws = { .usual = 16, .sanitized = 8, .quick = 4 };
+static const test_draws draws = { .usual = 30, .sanitized = 15, .quick = 5 };
 static char folder[TEST_PATH];
 
 static void begin(void)
@@ -31,7 +31,18 @@ static dt_module *draw(dt_ctx *ctx, uint64_t seed)
     dt__stream s = dt__stream_of(seed, DT__FOR_USER);
     const int channels = 1 + (int)dt__random_below(&s, 3), rows = 3 + (int)dt__random_below(&s, 4);
     const int out = 2 + (int)dt__random_below(&s, 4);
-    if (seed % 4 == 3) {
+    if (seed % 5 == 4) { /* lines, moments first or channels first */
+        const bool turned = seed % 2 == 0;
+        snprintf(text, sizeof text,
+                 "  input: [%d, %d]\n  layers:\n%s"
+                 "    - {conv1d: a, out: 4, kernel: 3, stride: %d, padding: 1, activation: relu}\n"
+                 "    - {%s: p, kernel: 2}\n    - {conv1d: c, out: 4, kernel: 2, groups: 2}\n"
+                 "%s    - flatten\n    - {linear: b, out: %d}\n",
+                 turned ? 11 + rows : channels, turned ? channels : 11 + rows,
+                 turned ? "    - {permute: t, dims: [0, 2, 1]}\n" : "", 1 + (int)(seed / 10 % 2),
+                 seed % 4 < 2 ? "max_pool1d" : "avg_pool1d",
+                 seed % 3 == 0 ? "    - global_avg_pool1d\n" : "", out);
+    } else if (seed % 4 == 3) {
         snprintf(text, sizeof text,
                  "  input: [%d]\n  layers:\n    - {linear: a, out: 7, activation: relu}\n"
                  "    - {linear: b, out: %d}\n",

@@ -1,5 +1,6 @@
 /* Format c: NAME.h and NAME.c. */
 #include "export/c/c_write.h"
+#include "export/c/c_device.h"
 #include "export/trace/trace.h"
 
 #include <math.h>
@@ -22,16 +23,13 @@ size_t dt__c_arena_bytes(const dt__c_program *p)
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
     const int rank = dt__c_rank(p, value);
-    const bool image = p->device && rank == 4; /* channels last */
+    const bool last = p->device && dt__c_is_image(p->trace, value); /* channels last */
     dt__put_text(to, "[");
     for (int d = 1; d < rank; d++) {
-        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "",
-                     (long long)dt__c_dim(p, value,
-                                          !image  ? d
-                                          : d < 3 ? d + 1
-                                                  : 1));
+        const int from = !last ? d : d + 1 < rank ? d + 1 : 1;
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "", (long long)dt__c_dim(p, value, from));
     }
-    dt__put_text(to, "]");
+    dt__put_text(to, last && rank == 3 ? "], channels last" : "]");
 }
 
 const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
@@ -355,7 +353,7 @@ static void put_standard(const dt__c_about *a, const known *k, dt__chars *to)
     const dt_model_data *d = k->data;
     int64_t inner = 1;
     for (int i = d->axis + 1; i < d->input.n; i++) inner *= d->input.v[i];
-    if (a->p->device && d->input.n == 3 && d->axis == 0) inner = 1; /* channels last */
+    if (dt__c_channels_last(a, d)) inner = 1;
     dt__c_printf(to, "\nstatic float standard_value%s(float v, int32_t i)\n{\n", k->suffix);
     put_reals(to, "mean", d->mean, d->channels);
     put_reals(to, "deviation", d->deviation, d->channels);

@@ -57,11 +57,11 @@ static void put_numbers(dt__chars *to, const double *v, int64_t n)
 
 static void put_standard(const dt__c_about *a, const dt_model_data *d, dt__chars *to)
 {
-    const bool last = a->p->device && d->input.n == 3 && d->axis == 0; /* channels last */
+    const bool last = dt__c_channels_last(a, d);
     if (d->pixels) dt__put_text(to, "| pixels | p / 255 is the number v of a pixel p |\n");
     if (d->channels == 0) return;
     dt__c_printf(to, "| standardized | (v - mean) / deviation of each channel, dimension %d |\n",
-                 last ? 2 : d->axis);
+                 last ? d->input.n - 1 : d->axis);
     dt__put_text(to, "| mean | ");
     put_numbers(to, d->mean, d->channels);
     dt__put_text(to, " |\n| deviation | ");

@@ -102,17 +102,17 @@ static dt_status open_folder(dt__exported *e, const char *path)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* Codes of images have their channels last. */
-static bool is_image(const loaded *f, const dt__folder_end *end)
+/* The channels of what has them last; else 1. */
+static int64_t channels_of(const dt__folder_end *end)
 {
-    return f->about.codes && end->rank == 3;
+    return end->last ? end->dims[end->rank - 1] : 1;
 }
 
 static dt_status check_extents(const dt__exported *e, const dt_tensor *x)
 {
     const loaded *f = e->file;
     const dt__folder_end *in = &f->about.in;
-    if (is_image(f, in)) {
+    if (in->last) {
         return dt__exported_last(x, in->rank, in->dims)
                    ? DT_OK
                    : dt__exported_misfit(e, x, in->rank, in->dims);
@@ -126,7 +126,7 @@ static int run_example(loaded *f, const float *x, float *y)
 {
     if (!f->about.codes) return f->run(x, y, f->arena);
     const dt__folder_end *in = &f->about.in, *out = &f->about.out;
-    const int64_t c = is_image(f, in) ? in->dims[2] : 1, k = is_image(f, out) ? out->dims[2] : 1;
+    const int64_t c = channels_of(in), k = channels_of(out);
     dt__exported_turn(x, 1, c, in->count / c, false, f->x);
     f->quantize(f->x, f->codes);
     const int status = f->run_codes(f->codes, f->answer, f->arena);
@@ -140,7 +140,7 @@ static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
     loaded *f = e->file;
     const dt__folder_end *out = &f->about.out;
     DT__TRY(check_extents(e, x));
-    DT__TRY(dt__exported_result(e, x->dims[0], out->rank, out->dims, is_image(f, out), y));
+    DT__TRY(dt__exported_result(e, x->dims[0], out->rank, out->dims, out->last, y));
     const float *from = dt_data(x);
     float *to = dt_data_mut(*y);
     for (int64_t i = 0; i < x->dims[0]; i++) {

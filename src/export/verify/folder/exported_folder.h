@@ -6,11 +6,11 @@
 
 #define DT__FOLDER_NAME 128
 
-/* An input or output: its extents without the batch, channels last where the model is of integers
- * alone and it is an image. */
+/* An input or output: its extents without the batch. */
 typedef struct dt__folder_end {
     int rank;
     int64_t dims[DT_MAX_RANK], count;
+    bool last; /* channels last, where the model has them first */
 } dt__folder_end;
 
 typedef struct dt__folder_about {

@@ -77,6 +77,7 @@ static bool read_end(const char *text, dt__folder_end *to)
         to->dims[to->rank++] = extent;
         to->count *= extent;
     }
+    to->last = strncmp(end, "], channels last", 16) == 0;
     return to->count == count;
 }
 
@@ -99,6 +100,8 @@ static dt_status read_header(dt_ctx *ctx, const char *shown, const char *text, d
     }
     if (read_end(macro(text, a, "INPUTS"), &a->in) &&
         read_end(macro(text, a, "OUTPUTS"), &a->out) && a->arena > 0 && a->arena <= MOST_COUNT) {
+        a->in.last = a->in.last || (a->codes && a->in.rank == 3);
+        a->out.last = a->out.last || (a->codes && a->out.rank == 3);
         return DT_OK;
     }
     return dt_fail(ctx, DT_ERR_FORMAT,
