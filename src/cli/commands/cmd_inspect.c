@@ -7,6 +7,8 @@
 #include "cli/print/layer_table.h"
 #include "cli/print/text.h"
 
+#include <detent/export.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -490,9 +492,18 @@ static int print_file(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
+/* A folder of C files has a page that says what it is. */
+static bool is_c_folder(const char *path) { return !is_graph(path) && dt_export_is_file(path); }
+
 int cli_inspect(const cli_args *args)
 {
     dt_ctx *ctx;
+    if (is_c_folder(args->words[0])) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: an export of format c; its README.md says what it holds, and 'detent "
+                        "eval' measures it",
+                        args->words[0]);
+    }
     const bool graph = is_graph(args->words[0]);
     const bool of_model = args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
                           args->option[DEVICE] != NULL || args->option[CLOCK] != NULL;
