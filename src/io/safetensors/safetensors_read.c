@@ -25,7 +25,7 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
         return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
     }
     if (about.st_size == 0) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no safetensors file: it is empty",
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no safetensors file: it is empty, 0 bytes",
                        file->path);
     }
     if (about.st_size < (off_t)sizeof(uint64_t)) {

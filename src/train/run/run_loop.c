@@ -5,6 +5,11 @@
 
 #include <math.h>
 
+/* Unless log.every_steps is set: lines of metrics.jsonl, where there are so many updates, and the
+ * updates between two lines of longer runs. */
+#define LEAST_LINES 50
+#define MOST_BETWEEN 50
+
 /* ---- lines --------------------------------------------------------------------------------- */
 
 static void put_field(dt__chars *t, const char *name, double value)
@@ -164,9 +169,15 @@ static dt_status stop(dt__run *r)
                    dt__run_phase(r), r->o->run.dir);
 }
 
+/* Updates between two lines of metrics.jsonl: curves of short runs have points, too. */
+static int64_t line_every(const dt__run *r)
+{
+    const int64_t own = r->o->train.log.every_steps;
+    return own > 0 ? own : dt__min_i64(MOST_BETWEEN, dt__max_i64(1, r->steps / LEAST_LINES));
+}
+
 dt_status dt__run_until(dt__run *r, int64_t end)
 {
-    const dt_train_options *o = &r->o->train;
     dt__update_result u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
         if (r->cluster == NULL ? dt__run_wants_to_stop(r) : r->asked_to_stop) return stop(r);
@@ -176,7 +187,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         DT__TRY(dt__run_average(r));
         DT__TRY(dt__run_compare_ranks(r));
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-        const bool logged = step % o->log.every_steps == 0 || step == r->steps;
+        const bool logged = step % line_every(r) == 0 || step == r->steps;
         if (logged) DT__TRY(write_line(r, &u));
         DT__TRY(dt__run_log_layers(r));
         DT__TRY(dt__run_validate(r));
