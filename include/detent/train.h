@@ -384,6 +384,9 @@ DT_API dt_status dt_model_layers(dt_module *m, const dt_family *family, const vo
 typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
     dt_strings metrics; /* registered ones, besides the task's; default none */
+    /* Called after each batch with the examples that are done, of all; NULL: not. */
+    void (*progress)(void *user, int64_t done, int64_t all);
+    void *user;
 } dt_evaluation;
 
 /* The defaults of dt_evaluate. */

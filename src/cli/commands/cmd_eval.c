@@ -130,12 +130,20 @@ static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char
     return s;
 }
 
+static void show_progress(void *user, int64_t done, int64_t all)
+{
+    (void)user;
+    meter_at(done, all, NULL);
+}
+
 static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                     const dt_dataset *test)
 {
     dt_ctx *ctx = dt_module_ctx(m);
     const dt_recipe_options *o = dt_recipe_get(recipe);
-    const dt_evaluation how = { o->train.eval_batch_size, o->train.metrics };
+    const dt_evaluation how = { .batch_size = o->train.eval_batch_size,
+                                .metrics = o->train.metrics,
+                                .progress = show_progress };
     const char *path = args->option[OUTPUTS];
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
