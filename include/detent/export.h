@@ -274,7 +274,7 @@ typedef struct dt_cost_row {
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
     double instructions; /* of a Cortex-M4, an estimate (docs/device.md) */
-    bool peak; /* the first of the calls that use most of the arena */
+    bool peak;           /* the first of the calls that use most of the arena */
 } dt_cost_row;
 /* Gets one row; `row` is lent during the call. */
 typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);

@@ -79,7 +79,7 @@ typedef struct dt_early_stopping_options {
 enum { DT_FINISH_LAST, DT_FINISH_BEST }; /* dt_train_options.finish_with */
 
 typedef struct dt_log_options {
-    int64_t every_steps; /* 0: 50, of short runs fewer, so that there are 50 lines */
+    int64_t every_steps;        /* 0: 50, of short runs fewer, so that there are 50 lines */
     int64_t layers_every_steps; /* updates of QAT between figures of the layers; 0: none */
     bool csv, tensorboard;      /* write metrics.csv, events for TensorBoard */
 } dt_log_options;

@@ -85,7 +85,7 @@ void dt__c_put_string(dt__chars *to, const char *text);
  * prototypes; the memory that CMSIS-NN computes in, behind the arena's; the end of NAME_run. */
 void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_device_prototypes[], dt__c_device_end[];
-/* Whether channels that are the first dimension of the data of an input are the last in the file. */
+/* Whether channels that are the first dimension of an input's data are the last in the file. */
 bool dt__c_channels_last(const dt__c_about *a, const dt_model_data *d);
 void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
 /* NAME_quantize and NAME_dequantize. */

@@ -15,7 +15,7 @@ typedef struct dt__exported {
 } dt__exported;
 
 typedef struct dt__exported_kind {
-    /* Opens `path`; after an error `close` is called, too. Errors: IO, FORMAT, UNSUPPORTED, NOMEM. */
+    /* Opens `path`; after an error `close` is called, too. IO, FORMAT, UNSUPPORTED, NOMEM. */
     dt_status (*open)(dt__exported *e, const char *path);
     /* *y = what the file makes of x, f32 [N, ...]. Errors: SHAPE, FORMAT, NOMEM. */
     dt_status (*run)(dt__exported *e, const dt_tensor *x, dt_tensor **y);

@@ -3,7 +3,7 @@
  *     instructions = sum of count[kind] * price[kind]
  * Prices were fitted (least squares of relative errors) to counts of an emulator; docs/device.md
  * says how far the sum is from such counts. */
-#include "export/c/c_instructions.h"
+#include "export/c/costs/c_instructions.h"
 
 #include "export/c/c_views.h"
 #include "qat/quantized.h"
