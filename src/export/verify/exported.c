@@ -46,6 +46,11 @@ bool dt__exported_last(const dt_tensor *x, int rank, const int64_t *dims)
     return true;
 }
 
+bool dt__exported_flat(const dt_tensor *x, int rank, const int64_t *dims)
+{
+    return rank == 1 && x->dims[0] > 0 && x->count / x->dims[0] == dims[0];
+}
+
 dt_status dt__exported_result(const dt__exported *e, int64_t n, int rank, const int64_t *dims,
                               bool last, dt_tensor **y)
 {

@@ -35,6 +35,8 @@ void dt__exported_turn(const float *from, int64_t n, int64_t channels, int64_t p
                        float *to);
 /* Whether extents of an example, [C, ...], are `dims` with the channels last. */
 bool dt__exported_last(const dt_tensor *x, int rank, const int64_t *dims);
+/* Whether the file reads rows of as many numbers as the examples have, in their order. */
+bool dt__exported_flat(const dt_tensor *x, int rank, const int64_t *dims);
 /* Makes [N, ...] of the extents of one result, whose channels may be last. NOMEM. */
 dt_status dt__exported_result(const dt__exported *e, int64_t n, int rank, const int64_t *dims,
                               bool last, dt_tensor **y);

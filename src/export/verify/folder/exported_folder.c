@@ -119,6 +119,7 @@ static dt_status check_extents(const dt__exported *e, const dt_tensor *x)
     }
     bool same = x->rank == in->rank + 1;
     for (int d = 0; d < in->rank && same; d++) same = x->dims[d + 1] == in->dims[d];
+    same = same || dt__exported_flat(x, in->rank, in->dims);
     return same ? DT_OK : dt__exported_misfit(e, x, in->rank, in->dims);
 }
 

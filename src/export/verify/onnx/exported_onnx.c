@@ -31,7 +31,7 @@ static dt_status open_file(dt__exported *e, const char *path)
 }
 
 /* Runs examples first ... first + n - 1 of x; *y is made with the first result. */
-static dt_status run_some(dt__exported *e, const dt_tensor *x, int64_t first, int64_t n,
+static dt_status run_some(dt__exported *e, const dt_tensor *x, bool flat, int64_t first, int64_t n,
                           dt_tensor **y)
 {
     dt__verify *v = e->file;
@@ -41,6 +41,8 @@ static dt_status run_some(dt__exported *e, const dt_tensor *x, int64_t first, in
                                 .type = DT__VERIFY_F32, .rank = x->rank, .count = n * each } };
     memcpy(in.value.dims, x->dims, (size_t)x->rank * sizeof x->dims[0]);
     in.value.dims[0] = n;
+    if (flat) in.value.rank = 2;
+    if (flat) in.value.dims[1] = each;
     in.value.data = (void *)(uintptr_t)((const float *)dt_data(x) + first * each);
     DT__TRY(dt__verify_run(v, &in, 1));
     const dt__verify_value *r = dt__verify_output(v, 0);
@@ -66,13 +68,18 @@ static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
     dt__verify_value declared;
     const int64_t n = x->dims[0];
     int64_t step = n;
-    if (dt__verify_input_dims(e->file, 0, n, &declared) && declared.rank == x->rank) {
-        if (memcmp(declared.dims + 1, x->dims + 1, (size_t)(x->rank - 1) * sizeof *x->dims) != 0) {
+    bool flat = false;
+    if (dt__verify_input_dims(e->file, 0, n, &declared)) {
+        const size_t bytes = (size_t)(x->rank - 1) * sizeof *x->dims;
+        flat = dt__exported_flat(x, declared.rank - 1, declared.dims + 1);
+        const bool same =
+            declared.rank == x->rank && memcmp(declared.dims + 1, x->dims + 1, bytes) == 0;
+        if (!flat && !same) {
             return dt__exported_misfit(e, x, declared.rank - 1, declared.dims + 1);
         }
         if (declared.dims[0] == 1) step = 1;
     }
-    for (int64_t i = 0; i < n; i += step) DT__TRY(run_some(e, x, i, step, y));
+    for (int64_t i = 0; i < n; i += step) DT__TRY(run_some(e, x, flat, i, step, y));
     return DT_OK;
 }
 

@@ -97,6 +97,7 @@ static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
     const bool last = dt__exported_last(x, in->rank - 1, in->dims + 1);
     bool plain = x->rank == in->rank && in->dims[0] == 1;
     for (int d = 1; d < x->rank && plain; d++) plain = x->dims[d] == in->dims[d];
+    plain = plain || dt__exported_flat(x, in->rank - 1, in->dims + 1);
     if (in->dims[0] != 1 || (!last && !plain)) {
         return dt__exported_misfit(e, x, in->rank - 1, in->dims + 1);
     }
