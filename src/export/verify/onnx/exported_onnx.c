@@ -62,6 +62,23 @@ static dt_status run_some(dt__exported *e, const dt_tensor *x, bool flat, int64_
     return DT_OK;
 }
 
+/* The extents that the file declares for its input, `n` for a symbol; false: none. */
+static bool declared_dims(const dt__verify *v, int64_t n, dt__verify_value *out)
+{
+    const DtOnnx__Type *type = v->input[0]->type;
+    const DtOnnx__TensorType *tensor = type == NULL ? NULL : type->tensor_type;
+    if (tensor == NULL || tensor->shape == NULL || tensor->shape->n_dim < 1 ||
+        tensor->shape->n_dim > DT_MAX_RANK) {
+        return false;
+    }
+    out->rank = (int)tensor->shape->n_dim;
+    for (int d = 0; d < out->rank; d++) {
+        const DtOnnx__Dimension *dim = tensor->shape->dim[d];
+        out->dims[d] = dim->dim_value > 0 ? dim->dim_value : n;
+    }
+    return true;
+}
+
 /* A file whose batch is a number runs the examples by as many. */
 static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
 {
@@ -69,7 +86,7 @@ static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
     const int64_t n = x->dims[0];
     int64_t step = n;
     bool flat = false;
-    if (dt__verify_input_dims(e->file, 0, n, &declared)) {
+    if (declared_dims(e->file, n, &declared)) {
         const size_t bytes = (size_t)(x->rank - 1) * sizeof *x->dims;
         flat = dt__exported_flat(x, declared.rank - 1, declared.dims + 1);
         const bool same =
