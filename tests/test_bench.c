@@ -23,8 +23,12 @@ typedef struct usage_case {
 } usage_case;
 
 static const usage_case usage_cases[] = {
-    { "--help", 0, "usage: detent bench [OPTIONS]" },
-    { "limits", 2, "usage: detent bench" },
+    { "--help", 0, "usage: detent bench [MODEL|RUN] [OPTIONS]" },
+    { "a b", 2, "usage: detent bench" },
+    { "nothing.safetensors", 4, "nothing.safetensors" },
+    { "nothing.safetensors --only step", 2, "--only is for figures of the machine" },
+    { "--batch 3", 2, "--batch is for a MODEL" },
+    { "model --batch 0", 2, "--batch is '0'" },
     { "--only limit", 2, "there is no part 'limit' (did you mean 'limits'?)" },
     { "--only limits,,step", 2, "there is no part ''" },
     { "--only zebra", 2, "there is no part 'zebra'" },

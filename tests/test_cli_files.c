@@ -112,7 +112,7 @@ START_TEST(usage_and_bad_paths)
         { 4, "other.yaml", "inspect other.yaml" },
         { 4, "other.yaml", "check other.yaml" },
         { 4, "other.yaml", "convert other.yaml -o x" },
-        { 4, "no regular file", "check ." },
+        { 4, "a folder that is neither a run", "check ." },
         { 4, "a float model", "convert float.safetensors -o x" },
         { 4, "no-such-folder/x", "convert run -o no-such-folder/x" },
         { 2, "lies in no run", "eval float.safetensors" },

@@ -282,6 +282,7 @@ static void train_once(dt_ctx *ctx, dt_module *m, dt_tensor *x)
 
 typedef void quantize_function(const float *x, int8_t *codes);
 typedef void dequantize_function(const int8_t *codes, float *y);
+typedef void encode_int16_function(const int16_t *v, int8_t *codes);
 typedef int device_function(const int8_t *x, int8_t *y, void *arena);
 
 /* Numbers within the range and far beyond it, and halves of codes. */
@@ -313,6 +314,33 @@ static void compare_codes(dt_ctx *ctx, dt_module *m, int64_t inputs, const c_loa
     dt_tensor_free(x);
 }
 
+/* Raw numbers become the codes of the standardized ones. */
+static void compare_raw(const c_loaded *l)
+{
+    drawn_columns d = { .state = 6 };
+    quantize_function *quantize = (quantize_function *)c_function_of(l, "net_quantize");
+    quantize_function *encode = (quantize_function *)c_function_of(l, "net_encode");
+    encode_int16_function *short_ones =
+        (encode_int16_function *)c_function_of(l, "net_encode_int16");
+    for (int i = 0; i < 300; i++) {
+        float v[5], x[5];
+        int16_t raw[5];
+        int8_t codes[5], wanted[5];
+        for (int k = 0; k < 5; k++) {
+            v[k] = (float)drawn_number(&d);
+            raw[k] = (int16_t)(37 * i * (k + 1) - 9000);
+            x[k] = (v[k] - (float)(k + 1)) / (float)(k + 1);
+        }
+        quantize(x, wanted);
+        encode(v, codes);
+        ck_assert_mem_eq(codes, wanted, sizeof codes);
+        for (int k = 0; k < 5; k++) x[k] = ((float)raw[k] - (float)(k + 1)) / (float)(k + 1);
+        quantize(x, wanted);
+        short_ones(raw, codes);
+        ck_assert_mem_eq(codes, wanted, sizeof codes);
+    }
+}
+
 START_TEST(codes_are_those_of_the_network)
 {
     const int64_t inputs = 5;
@@ -342,6 +370,7 @@ START_TEST(codes_are_those_of_the_network)
     }
     c_loaded l = c_load(path, compilers[0]);
     compare_codes(ctx, m, inputs, &l);
+    compare_raw(&l);
     c_unload(&l);
     dt_tensor_free(x);
     dt_module_free(m);

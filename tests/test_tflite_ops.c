@@ -313,7 +313,8 @@ static const char *const elsewhere[] = { "linear",
                                          "device_softmax",
                                          "device_pad",
                                          "device_concat",
-                                         "device_reshape" };
+                                         "device_reshape",
+                                         "device_permute" };
 
 static bool has_case(const char *op)
 {

@@ -61,7 +61,8 @@ typedef struct dt_device_conv_options {
     int activation; /* DT_ACT_... */
 } dt_device_conv_options;
 
-/* dt_conv2d and dt_conv_transpose2d; padding is the code of 0. */
+/* dt_conv2d and dt_conv_transpose2d; with x and weight of rank 3 dt_conv1d and
+ * dt_conv_transpose1d. Padding is the code of 0. */
 DT_API dt_tensor *dt_device_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                    const dt_device_range *range,
                                    const dt_device_conv_options *options);
@@ -95,6 +96,8 @@ DT_API dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *
 DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
 /* dt_reshape. */
 DT_API dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
+/* dt_permute: dimension i of the result is dimension dims[i] of x. */
+DT_API dt_tensor *dt_device_permute(dt_tape *t, dt_tensor *x, const int64_t *dims);
 /* dt_dropout, for training: a dropped element gets the zero point, and the scale is divided by
  * 1 - p. */
 DT_API dt_tensor *dt_device_dropout(dt_tape *t, dt_tensor *x, double p);

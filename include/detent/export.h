@@ -273,7 +273,8 @@ typedef struct dt_cost_row {
     size_t flash;            /* bytes of constants that no earlier call reads */
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
-    bool peak; /* the first of the calls that use most of the arena */
+    double instructions; /* of a Cortex-M4, an estimate (docs/device.md) */
+    bool peak;           /* the first of the calls that use most of the arena */
 } dt_cost_row;
 /* Gets one row; `row` is lent during the call. */
 typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
@@ -285,6 +286,8 @@ typedef struct dt_costs {
     size_t input, output; /* bytes, which are the caller's */
     bool integers;        /* a network of integers alone (device.h) */
     size_t cmsis_arena;   /* of such a network, where CMSIS-NN computes its layers; else 0 */
+    /* Of a Cortex-M4, estimates: the rows' sum, and what it takes without wait states of flash. */
+    double instructions, cycles;
 } dt_costs;
 
 /* Computes what format c would take: `each` gets a row a call, in order, but for those whose result
@@ -309,6 +312,19 @@ typedef struct dt_export_difference {
  * c: its own self-test does that; formats without an interpreter), IO, FORMAT, NOMEM. */
 DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                                   dt_export_difference out[DT_MAX_OUT], int *n);
+
+/* Whether dt_export_open would take it for an exported file: by the end of its name, of a folder by
+ * NAME.h, NAME.c and NAME_test.c in it. */
+DT_API bool dt_export_is_file(const char *path);
+/* An exported file as a module that runs it, so that dt_evaluate measures the file itself: .onnx
+ * and .tflite by the interpreters of dt_export_verify, a folder of format c compiled by $CC (cc)
+ * and loaded into this process, so that it must be one's own. It has one input of floats, [N, ...],
+ * and one output, and no parameters; forward is without gradients. `info` (or NULL) receives what
+ * the model was trained on, if the file says so; dt_model_info_free frees it. Errors: IO (also: no
+ * C compiler), FORMAT, UNSUPPORTED (tokens, several inputs or outputs, operators that `import`
+ * reads but the interpreters do not), NOMEM. */
+DT_API dt_status dt_export_open(dt_ctx *ctx, const char *path, dt_module **out,
+                                dt_model_info *info);
 
 #ifdef __cplusplus
 }

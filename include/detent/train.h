@@ -79,7 +79,7 @@ typedef struct dt_early_stopping_options {
 enum { DT_FINISH_LAST, DT_FINISH_BEST }; /* dt_train_options.finish_with */
 
 typedef struct dt_log_options {
-    int64_t every_steps;
+    int64_t every_steps;        /* 0: 50, of short runs fewer, so that there are 50 lines */
     int64_t layers_every_steps; /* updates of QAT between figures of the layers; 0: none */
     bool csv, tensorboard;      /* write metrics.csv, events for TensorBoard */
 } dt_log_options;
@@ -384,6 +384,9 @@ DT_API dt_status dt_model_layers(dt_module *m, const dt_family *family, const vo
 typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
     dt_strings metrics; /* registered ones, besides the task's; default none */
+    /* Called after each batch with the examples that are done, of all; NULL: not. */
+    void (*progress)(void *user, int64_t done, int64_t all);
+    void *user;
 } dt_evaluation;
 
 /* The defaults of dt_evaluate. */

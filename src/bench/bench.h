@@ -10,7 +10,7 @@
 #ifndef DT__BENCH_BENCH_H
 #define DT__BENCH_BENCH_H
 
-#include <detent/detent.h>
+#include <detent/io.h>
 
 /* The parts of the benchmark; bits of dt_bench_options.parts. */
 enum {
@@ -112,5 +112,33 @@ dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m);
  * each), null where there is none. Errors: those of dt_bench; JSON is then incomplete. */
 dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json, dt_sink sink,
                          void *user);
+
+/* ---- a model --------------------------------------------------------------------------------- */
+
+/* A call of an op in a pass, in the order of the pass; lent during the call of `each`. */
+typedef struct dt_bench_op {
+    const char *module, *op; /* its path: "" of the model itself */
+    double seconds;          /* the median */
+    double share;            /* of all ops */
+} dt_bench_op;
+
+typedef struct dt_bench_latency_options {
+    int64_t batch; /* examples of a pass, at least 1 */
+    int repeat;    /* passes of each kind; 0: as many as a second holds, at most 200 */
+    void (*each)(void *user, const dt_bench_op *row); /* NULL: rows are not wanted */
+    void *user;
+} dt_bench_latency_options;
+
+typedef struct dt_bench_latency {
+    int64_t batch;
+    int repetitions, threads;
+    double seconds, low, high; /* of a pass: the median and the quartiles around it */
+    double in_ops;             /* the sum of the rows */
+} dt_bench_latency;
+
+/* How long a model takes on this machine, on random inputs: whole passes in evaluation, and in turn
+ * with them passes in which each op is timed. Errors: ARG, those of the forward pass, NOMEM. */
+dt_status dt_bench_model(dt_module *m, const dt_model_info *info,
+                         const dt_bench_latency_options *options, dt_bench_latency *out);
 
 #endif

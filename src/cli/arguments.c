@@ -48,6 +48,13 @@ static int find_option(const cli_command *c, const char *text)
     return -1;
 }
 
+/* Whether a word is the value of an option whose value is "[WORD]". */
+static bool is_optional_value(const cli_option *o, const char *word)
+{
+    const size_t n = strlen(o->value) - 2;
+    return strlen(word) == n && memcmp(word, o->value + 1, n) == 0;
+}
+
 /* Parses the option argv[*i] and its value, if any. */
 static int take_option(cli_args *args, char **argv, int argc, int *i)
 {
@@ -59,6 +66,11 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
     if (o->value == NULL) {
         if (value != NULL) return cli_fail(args, CLI_USAGE, "%s takes no value", o->name);
         args->option[found] = "";
+        return CLI_DONE;
+    }
+    if (value == NULL && o->value[0] == '[') { /* it may be left out */
+        const bool given = *i + 1 < argc && is_optional_value(o, argv[*i + 1]);
+        args->option[found] = given ? argv[++*i] : "";
         return CLI_DONE;
     }
     if (value == NULL && *i + 1 >= argc) {
@@ -75,7 +87,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         const char *text = argv[i];
-        if (!only_words && strcmp(text, "--help") == 0) {
+        if (!only_words && cli_is_help(text)) {
             cli_print_help(c);
             return CLI_DONE;
         }
@@ -97,7 +109,7 @@ int cli_run(const cli_command *c, int argc, char **argv)
     }
     char model[CLI_PATH];
     int status = CLI_DONE;
-    if (c->model != CLI_NO_MODEL) {
+    if (c->model != CLI_NO_MODEL && args.n_words > 0) {
         status = cli_find_model(&args, model);
         words[0] = model;
     }

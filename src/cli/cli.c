@@ -152,6 +152,10 @@ void cli_json_text(const char *text, size_t n)
 void cli_json_number(double value)
 {
     char text[32] = "null";
+    if (value == trunc(value) && fabs(value) < 1e15) { /* 30 is not 3e+01 */
+        printf("%.0f", value);
+        return;
+    }
     for (int digits = 1; isfinite(value) && digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) break;

@@ -15,7 +15,24 @@ void cli_print_usage(FILE *to)
         if (!c->hidden) cli_entry(to, head, 13, c->text);
     }
     fputc('\n', to);
-    cli_wrap(to, 0, 0, "detent COMMAND --help says more. detent --version prints the version.");
+    cli_wrap(to, 0, 0, "detent help COMMAND says more. detent --version prints the version.");
+}
+
+bool cli_is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+int cli_help(int argc, char **argv)
+{
+    if (argc == 0 || cli_is_help(argv[0])) {
+        cli_print_usage(stdout);
+        return CLI_DONE;
+    }
+    const cli_command *c = cli_command_named(argv[0]);
+    if (c == NULL) return cli_refuse_command(argv[0]);
+    cli_print_help(c);
+    return CLI_DONE;
 }
 
 void cli_print_beginning(FILE *to)
@@ -80,9 +97,9 @@ void cli_print_help(const cli_command *c)
 int cli_refuse_command(const char *name)
 {
     enum { MOST = 64 };
-    const char *names[MOST + 1] = { NULL };
+    const char *names[MOST + 1] = { "--help", "--version", "help" };
     const cli_command *c;
-    for (int i = 0, n = 0; (c = cli_command_at(i)) != NULL && n < MOST; i++) {
+    for (int i = 0, n = 3; (c = cli_command_at(i)) != NULL && n < MOST; i++) {
         if (!c->hidden) names[n++] = c->name;
     }
     const char *meant = dt_nearest(names, name);

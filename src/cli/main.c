@@ -30,10 +30,9 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "neither open nor look for files of the recipe" },
                    { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
-    { "eval", "MODEL|RUN [RECIPE] [key=value ...]",
-      "metrics of a checkpoint or a converted model on the test data (else the validation data) of "
-      "a "
-      "recipe, or of its own run",
+    { "eval", "MODEL|RUN|EXPORT [RECIPE] [key=value ...]",
+      "metrics of a model, or of an exported file (.onnx, .tflite, a folder of format c), on the "
+      "test data (else the validation data) of a recipe, or of its own run",
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
@@ -235,14 +234,17 @@ static const cli_command commands[] = {
                    { "--graph", "table|dot",
                      "of a model: the ops that it runs, their forms, memory and multiply-adds; dot "
                      "is for Graphviz" },
-                   { "--device", NULL,
+                   { "--device", "[cortex-m4]",
                      "of a model: what it takes as C, flash and RAM by layer, and the layer with "
-                     "the most RAM" } } },
+                     "the most RAM; cortex-m4: also instructions, cycles and milliseconds, "
+                     "estimated" },
+                   { "--clock", "MHZ", "of cortex-m4; default 64" } } },
     { "check", "FILE|RUN", "verifies a file's structure, hash and values", cli_check,
       .least_words = 1, .model = CLI_FINAL_MODEL, .most_words = 1 },
-    { "bench", "",
-      "kernels and a training step against the machine's limits, which are measured beside them",
-      cli_bench,
+    { "bench", "[MODEL|RUN]",
+      "how long a model takes on this machine, by layer; without one kernels and a training step "
+      "against the machine's limits, which are measured beside them",
+      cli_bench, .most_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--only", "PART[,PART]",
                      "limits, products, quantize, optimizer, step, convolutions, rounding, "
@@ -251,6 +253,7 @@ static const cli_command commands[] = {
                    { "--repeat", "N", "repetitions; default: as many as a second holds" },
                    { "--explain", NULL, "also where the time of each training step goes" },
                    { "--quick", NULL, "small shapes, a few seconds: whether it works" },
+                   { "--batch", "N", "of a model: examples of a pass; default 1" },
                    { "--quiet", NULL, "no progress" } } },
     { "new", "[FILE] [--data PATH] [--task TASK]",
       "writes a recipe for data of your own; asks for what is not given", cli_new, .most_words = 1,
@@ -304,9 +307,8 @@ static int run_named(int argc, char **argv)
         cli_print_beginning(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        cli_print_usage(stdout);
-        return CLI_DONE;
+    if (strcmp(argv[1], "help") == 0 || cli_is_help(argv[1])) {
+        return cli_help(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--version") == 0) {
         return cli_print_version(argc - 2, argv + 2);

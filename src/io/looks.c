@@ -13,13 +13,19 @@ static const struct {
 } kinds[] = {
     { DT__LFS_POINTER, sizeof DT__LFS_POINTER - 1,
       "a pointer of Git LFS; git lfs pull fetches it" },
-    { "PK\x03\x04", 4, "a .pt file of PyTorch, or another zip archive" },
+    { "PK\x03\x04", 4, "a .pt file of PyTorch, a .npz file of NumPy, or another zip archive" },
     { "\x80\x02", 2, "a pickle, as PyTorch wrote them before 1.6" },
     { "GGUF", 4, "a GGUF file" },
     { "\x89HDF", 4, "an HDF5 file, as Keras writes them" },
     { "\x89PNG", 4, "a PNG image" },
     { "\x93NUMPY", 6, "a .npy file of NumPy" },
     { "\x1f\x8b", 2, "a gzip file" },
+    { "\xff\xd8\xff", 3, "a JPEG image" },
+    { "RIFF", 4, "a .wav recording" },
+    { "\x7f"
+      "ELF",
+      4, "a program, or compiled code" },
+    { "<!doctype html", 14, "a page of HTML, as detent report writes them" },
 };
 
 static bool is_text(const unsigned char *bytes, size_t n)
@@ -38,6 +44,12 @@ static bool is_safetensors(const unsigned char *bytes, size_t n)
            bytes[8] == '{';
 }
 
+/* A protobuf message whose first fields are ir_version and producer_name. */
+static bool is_onnx(const unsigned char *bytes, size_t n)
+{
+    return n > 4 && bytes[0] == 0x08 && bytes[1] < 32 && bytes[2] == 0x12 && bytes[3] < n;
+}
+
 const char *dt__looks_like(const void *begin, size_t n)
 {
     const unsigned char *bytes = begin;
@@ -45,6 +57,10 @@ const char *dt__looks_like(const void *begin, size_t n)
         if (n < kinds[i].bytes || memcmp(bytes, kinds[i].begin, kinds[i].bytes) != 0) continue;
         return kinds[i].looks;
     }
+    if (n > 8 && memcmp(bytes + 4, "TFL3", 4) == 0) {
+        return "a TFLite file; its name must end in .tflite";
+    }
+    if (is_onnx(bytes, n)) return "an ONNX file; its name must end in .onnx";
     if (is_safetensors(bytes, n)) return "a safetensors file: a model, or tensors";
     if (!is_text(bytes, n < 64 ? n : 64)) return NULL;
     return bytes[0] == '{' ? "JSON" : "text, a recipe perhaps";

@@ -15,6 +15,7 @@
 #define BOTTOM 182.0
 #define POINTS 240
 #define LABEL_GAP 13.0
+#define MOST_LABEL 13 /* signs that fit beside a chart */
 #define MOST_TICKS 12
 
 typedef struct axes {
@@ -68,7 +69,7 @@ static int64_t find_range(const dt__chart *c, axes *a)
     return most;
 }
 
-static void round_range(axes *a)
+static void round_range(const dt__chart *c, axes *a)
 {
     a->x0 = fmin(a->x0, 0);
     if (!(a->y1 > a->y0)) {
@@ -78,8 +79,10 @@ static void round_range(axes *a)
     }
     if (a->log) return;
     const double step = dt__tick_step(a->y0, a->y1, 4);
+    const bool shares = strcmp(c->unit, "%") == 0 && a->y1 <= 100;
     a->y0 = floor(a->y0 / step) * step;
     a->y1 = ceil(a->y1 / step) * step;
+    if (shares) a->y1 = fmin(a->y1, 100);
 }
 
 /* ---- axes ----------------------------------------------------------------------------------- */
@@ -217,7 +220,7 @@ void dt__chart_add(dt__chart *c, dt__chart_line line, const char *label)
                      (line.part[1] != NULL && line.part[1]->n > 0);
     if (!any || c->n == DT__CHART_LINES) return;
     const size_t n = strlen(label);
-    const char *tail = label + (n > 11 ? n - 10 : 0); /* the end of a path tells more */
+    const char *tail = label + (n > MOST_LABEL ? n - MOST_LABEL + 1 : 0); /* its end tells more */
     while (tail > label && ((unsigned char)*tail & 0xc0) == 0x80) tail++; /* within a character */
     snprintf(line.label, sizeof line.label, "%s%s", tail > label ? "…" : "", tail);
     c->line[c->n++] = line;
@@ -227,7 +230,7 @@ void dt__put_chart(dt__chars *t, const dt__chart *c)
 {
     axes a;
     if (find_range(c, &a) < 2) return;
-    round_range(&a);
+    round_range(c, &a);
     dt__page(t, "<figure class=\"chart\"><figcaption>%s", c->title);
     if (*c->unit != 0) dt__page(t, " <span>%s</span>", c->unit);
     if (c->note != NULL) dt__page(t, " <span>%s</span>", c->note);

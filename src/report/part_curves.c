@@ -83,6 +83,25 @@ static void put_validation(const curves *c)
     }
 }
 
+/* Whether series i is a figure of a layer. */
+static bool is_of_layers(const dt__page_run *r, int64_t i, const char *name)
+{
+    return r->series[i].layer != NULL && strcmp(r->series[i].name, name) == 0;
+}
+
+/* Bytes at the end of the layers' paths that all have: ".conv", of those with several parts. */
+static size_t common_end(const dt__page_run *r, const char *name)
+{
+    const char *end = NULL;
+    for (int64_t i = 0; i < r->n_series; i++) {
+        const char *dot = is_of_layers(r, i, name) ? strrchr(r->series[i].layer, '.') : NULL;
+        if (dot == NULL) continue;
+        if (end != NULL && strcmp(end, dot) != 0) return 0;
+        end = dot;
+    }
+    return end == NULL ? 0 : strlen(end);
+}
+
 /* One line a layer, of the figures during QAT. */
 static void put_layers(const curves *c, const char *title, const char *name, const char *unit,
                        double scale)
@@ -91,11 +110,15 @@ static void put_layers(const curves *c, const char *title, const char *name, con
     dt__chart chart = {
         .title = title, .unit = unit, .scale = scale, .linear = true, .qat = (double)NAN
     };
+    const size_t end = common_end(r, name);
     for (int64_t i = 0; i < r->n_series; i++) {
         const dt__series *s = &r->series[i];
-        if (s->layer == NULL || strcmp(s->name, name) != 0 || chart.n >= 12) continue;
+        char label[128];
+        if (!is_of_layers(r, i, name) || chart.n >= 12) continue;
+        const size_t cut = strchr(s->layer, '.') != NULL ? end : 0;
+        snprintf(label, sizeof label, "%.*s", (int)(strlen(s->layer) - cut), s->layer);
         dt__chart_add(&chart, (dt__chart_line){ .part = { s }, .colour = chart.n % DT__COLOURS },
-                      s->layer);
+                      label);
     }
     dt__put_chart(c->t, &chart);
 }

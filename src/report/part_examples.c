@@ -137,9 +137,11 @@ static void put_labels(dt__chars *t, const dt__branch *root)
              "Precision is the share of those found that have it, recall the share of those that "
              "have it that are found.</p>\n",
              whole(root, "examples"), dt__field_text(root, "evaluated_on"));
-    dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th>label</th>"
-                    "<th>examples</th><th>found</th><th>precision</th><th>recall</th></tr></thead>"
-                    "<tbody>\n");
+    dt__put_text(
+        t,
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th>label</th>"
+        "<th>examples</th><th>found</th><th>precision</th><th>recall</th></tr></thead>"
+        "<tbody>\n");
     for (; v != NULL; v = v->next) {
         const double both = dt__field_number(v, "both");
         dt__page(t, "<tr><td>%s</td><td>%i</td><td>%i</td>", dt__field_text(v, "name"),
@@ -162,9 +164,10 @@ static void put_errors(dt__chars *t, const dt__branch *root)
              "ones finds %p of the anomalous ones.</p>\n",
              whole(root, "examples"), dt__field_text(root, "evaluated_on"),
              dt__field_number(root, "found"));
-    dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th></th>"
-                    "<th>examples</th><th>least</th><th>10 %</th><th>median</th><th>90 %</th>"
-                    "<th>99 %</th><th>most</th></tr></thead><tbody>\n");
+    dt__put_text(
+        t, "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th></th>"
+           "<th>examples</th><th>least</th><th>10 %</th><th>median</th><th>90 %</th>"
+           "<th>99 %</th><th>most</th></tr></thead><tbody>\n");
     for (; v != NULL; v = v->next) {
         const dt__branch *q = dt__children(dt__field(v, "quantiles"));
         dt__page(t, "<tr><td>%s</td><td>%i</td>", dt__field_text(v, "label"), whole(v, "count"));

@@ -163,7 +163,8 @@ static void put_table(dt__chars *t, const dt__page_run *r)
     const dt__branch *columns = columns_of(r);
     const char *data = dt__field_text(r->examples.root, "evaluated_on");
     if (columns == NULL) return;
-    dt__put_text(t, "<div class=\"wide\"><table class=\"results\"><thead><tr><th scope=\"col\">");
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\"><table class=\"results\"><thead><tr><th "
+                    "scope=\"col\">");
     if (*data != 0) dt__page(t, "on %s data", data);
     dt__put_text(t, "</th>");
     for (const dt__branch *c = columns; c != NULL && !is_size(c->name); c = c->next) {

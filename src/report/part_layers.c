@@ -76,7 +76,8 @@ void dt__part_layers(dt__chars *t, const dt__page_run *r)
              "nowhere. Measured at update %i on %i training examples.</p>\n",
              bytes_of(root, "step"), bytes_of(root, "examples"));
     dt__put_text(t,
-                 "<div class=\"wide\"><table class=\"layers\"><thead><tr><th rowspan=\"2\">layer"
+                 "<div class=\"wide\" tabindex=\"0\"><table class=\"layers\"><thead><tr><th "
+                 "rowspan=\"2\">layer"
                  "</th><th rowspan=\"2\">bits w / x</th><th rowspan=\"2\">size</th>"
                  "<th colspan=\"4\" class=\"group\">weight</th><th colspan=\"3\" class=\"group\">"
                  "input</th></tr>\n<tr><th>signal/noise</th><th>clipped</th><th>dead</th>"

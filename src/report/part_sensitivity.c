@@ -43,7 +43,16 @@ static void put_signed(dt__chars *t, double gain)
     dt__page(t, "%g", gain);
 }
 
-static void put_layer(dt__chars *t, const dt__branch *layer, double most)
+/* Whether 8 bits would take more of a layer. */
+static bool is_below_8(const dt__branch *layers)
+{
+    for (const dt__branch *l = layers->first; l != NULL; l = l->next) {
+        if (more_bytes(l) > 0) return true;
+    }
+    return false;
+}
+
+static void put_layer(dt__chars *t, const dt__branch *layer, double most, bool bytes)
 {
     const double gain = gain_of(layer), more = more_bytes(layer);
     const double width = most > 0 && gain > 0 ? gain / most * 100 : 0;
@@ -54,8 +63,9 @@ static void put_layer(dt__chars *t, const dt__branch *layer, double most)
     put_signed(t, gain);
     dt__page(t, "<i class=\"meter\"><i style=\"width:%f%%\"></i></i></td><td>", width);
     put_signed(t, dt__field_number(layer, "weight_gain"));
-    if (more > 0) dt__page(t, "</td><td>+%b</td></tr>\n", dt__whole(more));
-    else dt__put_text(t, "</td><td>–</td></tr>\n");
+    if (more > 0) dt__page(t, "</td><td>+%b", dt__whole(more));
+    else if (bytes) dt__put_text(t, "</td><td>–");
+    dt__put_text(t, "</td></tr>\n");
 }
 
 /* Whether the weight, and not the input, is most of what this layer costs. */
@@ -100,10 +110,14 @@ void dt__part_sensitivity(dt__chars *t, const dt__page_run *r)
              "%i %s examples. Small differences are noise.</p>\n",
              dt__field_number(root, "loss"), dt__whole(examples),
              dt__field_text(root, "evaluated_on"));
-    dt__put_text(t, "<div class=\"wide\"><table class=\"sensitivity\"><thead><tr><th>layer</th>"
-                    "<th>bits w / x</th><th>cost</th><th>of the weight alone</th>"
-                    "<th>8-bit weight</th></tr></thead><tbody>\n");
-    for (int64_t i = 0; i < layers->n; i++) put_layer(t, layer[i], gain_of(layer[0]));
+    dt__put_text(
+        t,
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th>layer</th>"
+        "<th>bits w / x</th><th>cost</th><th>of the weight alone</th>");
+    const bool bytes = is_below_8(layers);
+    dt__put_text(t,
+                 bytes ? "<th>8-bit weight</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
+    for (int64_t i = 0; i < layers->n; i++) put_layer(t, layer[i], gain_of(layer[0]), bytes);
     dt__put_text(t, "</tbody></table></div>\n");
     put_lines(t, layer, layers->n);
     dt__put_text(t, "</section>\n");

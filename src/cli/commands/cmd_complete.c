@@ -65,6 +65,12 @@ static const cli_option *find_option(const cli_command *c, const char *name, siz
     return NULL;
 }
 
+/* Whether the word behind an option is its value; "[WORD]" may be left out. */
+static bool takes_word(const cli_option *o)
+{
+    return o != NULL && o->value != NULL && o->value[0] != '[';
+}
+
 /* The values of an option that is to choose from words. */
 static void offer_values(const cli_option *o, const char *word, const char *before)
 {
@@ -114,7 +120,7 @@ static int count_words(const cli_command *c, const char *const *word, int last)
     int n = 0;
     for (int i = 1; i < last; i++) {
         const cli_option *before = i > 1 ? find_option(c, word[i - 1], strlen(word[i - 1])) : NULL;
-        n += word[i][0] != '-' && (before == NULL || before->value == NULL);
+        n += word[i][0] != '-' && !takes_word(before);
     }
     return n;
 }
@@ -145,7 +151,7 @@ int cli_complete(const cli_args *args)
     const char *before = args->words[last - 1];
     const cli_option *o = last > 1 ? find_option(c, before, strlen(before)) : NULL;
     const size_t n = strcspn(word, "=");
-    if (o != NULL && o->value != NULL) {
+    if (takes_word(o)) {
         offer_values(o, word, "");
     } else if (word[0] == '-' && word[n] == '=') {
         char name[CLI_PATH];

@@ -1,11 +1,14 @@
-/* detent eval: evaluates a saved model on a recipe's test data, or on its validation data if there
- * are none. */
+/* detent eval: evaluates a saved model, or an exported file, on a recipe's test data, or on its
+ * validation data if there are none. */
 #include "cli/cli.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
+#include <detent/export.h>
+
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
@@ -127,12 +130,20 @@ static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char
     return s;
 }
 
+static void show_progress(void *user, int64_t done, int64_t all)
+{
+    (void)user;
+    meter_at(done, all, NULL);
+}
+
 static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                     const dt_dataset *test)
 {
     dt_ctx *ctx = dt_module_ctx(m);
     const dt_recipe_options *o = dt_recipe_get(recipe);
-    const dt_evaluation how = { o->train.eval_batch_size, o->train.metrics };
+    const dt_evaluation how = { .batch_size = o->train.eval_batch_size,
+                                .metrics = o->train.metrics,
+                                .progress = show_progress };
     const char *path = args->option[OUTPUTS];
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
@@ -169,6 +180,13 @@ static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *i
                     dt_error(ctx));
 }
 
+/* An exported file runs by the interpreters of `export --verify`, or compiled. */
+static dt_status load(dt_ctx *ctx, const char *path, dt_module **m, dt_model_info *info)
+{
+    return dt_export_is_file(path) ? dt_export_open(ctx, path, m, info)
+                                   : dt_model_load(ctx, path, m, info);
+}
+
 /* Loads the model before the data, so that a bad file fails at once. */
 static int run(const cli_args *args, dt_ctx *ctx)
 {
@@ -176,7 +194,7 @@ static int run(const cli_args *args, dt_ctx *ctx)
     dt_recipe *recipe = NULL;
     dt_dataset *test = NULL;
     dt_model_info info;
-    if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
+    if (load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     static const char *const reads[] = { "run",           "data",
                                          "!data.augment", "train.eval_batch_size",
                                          "train.metrics", NULL };

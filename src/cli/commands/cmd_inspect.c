@@ -7,11 +7,13 @@
 #include "cli/print/layer_table.h"
 #include "cli/print/text.h"
 
+#include <detent/export.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-enum { JSON, LAYERS, GRAPH, DEVICE }; /* options, as in main.c */
+enum { JSON, LAYERS, GRAPH, DEVICE, CLOCK }; /* options, as in main.c */
 
 #define OWN "detent." /* prefix of tensors that are not the model's */
 
@@ -407,11 +409,30 @@ static void print_json(look *l)
            t->run_bytes);
 }
 
-static dt_status print_part(const cli_args *args, dt_module *m, const dt_model_info *info)
+#define CLOCK_MHZ 64 /* of the microcontrollers with radio that have this core */
+
+/* The clock of the core that --device names; 0: none. */
+static int read_clock(const cli_args *args, int *mhz)
+{
+    const char *core = args->option[DEVICE];
+    const bool named = core != NULL && *core != 0;
+    *mhz = named ? CLOCK_MHZ : 0;
+    if (named && strcmp(core, "cortex-m4") != 0) {
+        return cli_fail(args, CLI_USAGE, "--device: no estimate for '%s'; there is cortex-m4",
+                        core);
+    }
+    if (args->option[CLOCK] != NULL && !named) {
+        return cli_fail(args, CLI_USAGE, "--clock is of a core: --device cortex-m4");
+    }
+    return cli_read_count(args, CLOCK, 2000, mhz);
+}
+
+static dt_status print_part(const cli_args *args, dt_module *m, const dt_model_info *info,
+                            int clock)
 {
     const char *graph = args->option[GRAPH];
     const bool json = args->option[JSON] != NULL;
-    if (args->option[DEVICE] != NULL) return cli_print_device(m, info, json);
+    if (args->option[DEVICE] != NULL) return cli_print_device(m, info, clock, json);
     return graph != NULL ? cli_print_graph(m, info, strcmp(graph, "dot") == 0)
                          : cli_print_layers(m, info->family, info->options, json);
 }
@@ -428,8 +449,11 @@ static int print_model(const cli_args *args, dt_ctx *ctx)
     if (graph != NULL && strcmp(graph, "table") != 0 && strcmp(graph, "dot") != 0) {
         return cli_fail(args, CLI_USAGE, "--graph must be table or dot, not '%s'", graph);
     }
+    int clock;
+    const int status = read_clock(args, &clock);
+    if (status != CLI_DONE) return status;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    const dt_status s = print_part(args, m, &info);
+    const dt_status s = print_part(args, m, &info, clock);
     dt_model_info_free(ctx, &info);
     dt_module_free(m);
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
@@ -468,12 +492,21 @@ static int print_file(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
+/* A folder of C files has a page that says what it is. */
+static bool is_c_folder(const char *path) { return !is_graph(path) && dt_export_is_file(path); }
+
 int cli_inspect(const cli_args *args)
 {
     dt_ctx *ctx;
+    if (is_c_folder(args->words[0])) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: an export of format c; its README.md says what it holds, and 'detent "
+                        "eval' measures it",
+                        args->words[0]);
+    }
     const bool graph = is_graph(args->words[0]);
-    const bool of_model =
-        args->option[LAYERS] != NULL || args->option[GRAPH] != NULL || args->option[DEVICE] != NULL;
+    const bool of_model = args->option[LAYERS] != NULL || args->option[GRAPH] != NULL ||
+                          args->option[DEVICE] != NULL || args->option[CLOCK] != NULL;
     if (graph && of_model) {
         return cli_fail(args, CLI_USAGE,
                         "--layers, --graph and --device are of a model of detent; 'detent import' "

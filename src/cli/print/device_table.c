@@ -11,6 +11,7 @@ typedef struct table {
     cli_table text;
     int64_t rows, multiply_adds;
     size_t most;
+    int clock;      /* in MHz; 0: no core was named */
     char peak[160]; /* the layer with the most RAM */
 } table;
 
@@ -48,6 +49,7 @@ static void put_row(void *user, const dt_cost_row *row)
     cli_table_put(&t->text, row->op);
     cli_table_put(&t->text, shape);
     cli_table_format(&t->text, "%lld", (long long)row->multiply_adds);
+    if (t->clock > 0) cli_table_format(&t->text, "%.0f", row->instructions);
     cli_table_format(&t->text, "%zu", row->flash);
     cli_table_format(&t->text, "%zu", row->ram);
     cli_table_put(&t->text, row->peak ? "peak" : "");
@@ -65,6 +67,12 @@ static void print_text(table *t, const dt_costs *c)
     }
     cli_say("the caller's: %zu bytes of input, %zu of output; %lld multiply-adds", c->input,
             c->output, (long long)t->multiply_adds);
+    if (t->clock > 0) {
+        cli_say(
+            "Cortex-M4 at %d MHz, an estimate (docs/device.md): %.3g million instructions, %.3g "
+            "million cycles, %.3g ms, without wait states of flash",
+            t->clock, c->instructions / 1e6, c->cycles / 1e6, c->cycles / t->clock / 1e3);
+    }
 }
 
 static void print_json_row(void *user, const dt_cost_row *row)
@@ -77,8 +85,10 @@ static void print_json_row(void *user, const dt_cost_row *row)
     for (int i = 0; i < row->output.rank; i++) {
         printf(i == 0 ? "%lld" : ", %lld", (long long)row->output.dims[i]);
     }
-    printf("], \"multiply_adds\": %lld, \"flash\": %zu, \"ram\": %zu, \"peak\": %s}",
+    printf("], \"multiply_adds\": %lld, \"flash\": %zu, \"ram\": %zu, \"peak\": %s",
            (long long)row->multiply_adds, row->flash, row->ram, row->peak ? "true" : "false");
+    if (t->clock > 0) printf(", \"instructions\": %.0f", row->instructions);
+    fputs("}", stdout);
 }
 
 static void print_json(const table *t, const dt_costs *c)
@@ -87,16 +97,27 @@ static void print_json(const table *t, const dt_costs *c)
     printf("],\n  \"flash\": %zu, \"arena\": %zu, \"peak\": %zu, \"input\": %zu, \"output\": %zu,\n"
            "  \"multiply_adds\": %lld, \"cmsis_arena\": ",
            c->flash, c->arena, t->most, c->input, c->output, (long long)t->multiply_adds);
-    if (c->integers) printf("%zu\n}\n", c->cmsis_arena);
-    else puts("null\n}");
+    if (c->integers) printf("%zu", c->cmsis_arena);
+    else fputs("null", stdout);
+    if (t->clock > 0) {
+        printf(",\n  \"cortex_m4\": {\"clock_mhz\": %d, \"instructions\": %.0f, \"cycles\": %.0f, "
+               "\"ms\": ",
+               t->clock, c->instructions, c->cycles);
+        cli_json_number(c->cycles / t->clock / 1e3);
+        fputs("}", stdout);
+    }
+    puts("\n}");
 }
 
-dt_status cli_print_device(dt_module *m, const dt_model_info *info, bool json)
+dt_status cli_print_device(dt_module *m, const dt_model_info *info, int clock, bool json)
 {
-    static const char *const heads[] = { "layer", "op", "output", "mult-adds", "flash", "RAM", "" };
-    table t = { .text = { .form = "lllorrl" } };
+    static const char *const heads[] = { "layer",        "op",    "output", "mult-adds",
+                                         "instructions", "flash", "RAM",    "" };
+    table t = { .clock = clock, .text = { .form = clock > 0 ? "lllorrrl" : "lllorrl" } };
     dt_costs costs;
-    for (int i = 0; i < 7; i++) cli_table_put(&t.text, heads[i]);
+    for (int i = 0; i < 8; i++) {
+        if (i != 4 || clock > 0) cli_table_put(&t.text, heads[i]);
+    }
     const dt_status s = dt_export_costs(m, info, json ? print_json_row : put_row, &t, &costs);
     if (s == DT_OK && json) print_json(&t, &costs);
     if (s == DT_OK && !json) print_text(&t, &costs);

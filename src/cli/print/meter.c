@@ -25,8 +25,8 @@ static struct {
     const char *what;
     char detail[DETAIL];
     int64_t done, all;
-    double began;
-    int turn; /* of the sign that shows that time goes on */
+    double began, spent; /* when it began, and seconds until `done` was told */
+    int turn;            /* of the sign that shows that time goes on */
 } meter;
 
 bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
@@ -73,18 +73,32 @@ void meter_remove(void)
 
 /* ---- work under way ------------------------------------------------------------------------- */
 
+/* After a tenth, as if the rest took as long as what is done: ", 0:12 left". */
+static void put_left(char text[48])
+{
+    char time[32];
+    text[0] = 0;
+    if (meter.done <= 0 || meter.done < meter.all / 10) return;
+    const double whole = meter.spent / (double)meter.done * (double)meter.all;
+    const double more = whole - (cli_seconds() - meter.began);
+    screen_time(time, more > 0 ? more : 0);
+    snprintf(text, 48, ", %s left", time);
+}
+
 static void draw_work(void)
 {
     static const char signs[] = "|/-\\";
     char bar[SCREEN_BAR] = "", time[32], line[LINE], share[SCREEN_BAR + 64] = "";
+    char left[48];
     screen_time(time, cli_seconds() - meter.began);
     if (meter.all > 0) {
         screen_bar(bar, screen_width(stderr) / 5, (double)meter.done / (double)meter.all);
         snprintf(share, sizeof share, "%s %lld/%lld  ", bar, (long long)meter.done,
                  (long long)meter.all);
     }
-    snprintf(line, sizeof line, "%c %s  %s%s  %.*s", signs[meter.turn++ % 4], meter.what, share,
-             time, DETAIL - 1, meter.detail);
+    put_left(left);
+    snprintf(line, sizeof line, "%c %s  %s%s%s  %.*s", signs[meter.turn++ % 4], meter.what, share,
+             time, left, DETAIL - 1, meter.detail);
     draw(line);
 }
 
@@ -121,6 +135,7 @@ void meter_begin(const char *what, bool quiet)
 void meter_at(int64_t done, int64_t all, const char *detail)
 {
     pthread_mutex_lock(&lock);
+    if (done != meter.done) meter.spent = cli_seconds() - meter.began;
     meter.done = done;
     meter.all = all;
     snprintf(meter.detail, DETAIL, "%s", detail == NULL ? "" : detail);

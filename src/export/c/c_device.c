@@ -61,15 +61,50 @@ const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value)
 
 /* ---- what can be expressed ------------------------------------------------------------------- */
 
-/* Whether a reshape leaves the order of elements, though images have channels last. */
-static bool keeps_order(const dt_trace_value *x, const dt_trace_value *y)
+/* Whether a call exchanges the two dimensions of lines. */
+static bool exchanges(const dt_trace_call *c)
 {
-    const dt_trace_value *image = x->rank == 4 ? x : y;
-    if (x->rank != 4 && y->rank != 4) return true;
-    const bool flat =
-        image->extent[1].size == 1 || (image->extent[2].size == 1 && image->extent[3].size == 1);
-    return flat || (x->rank == y->rank &&
-                    memcmp(x->extent, y->extent, (size_t)x->rank * sizeof *x->extent) == 0);
+    const dt_ints *dims = c->options;
+    return strcmp(c->op->name, "device_permute") == 0 && dims->n == 3 && dims->v[0] == 0 &&
+           (dims->v[1] == 2 || dims->v[1] == -1);
+}
+
+/* An input [moments, channels], whose dimensions the only call that reads it exchanges: it has its
+ * channels last as it is. */
+static bool is_plain_input(const dt_trace *t, int64_t value)
+{
+    const dt_trace_value *v = dt_trace_value_at(t, value);
+    if (v->kind == DT_VALUE_INPUT) {
+        const dt_trace_call *quantize = reader_of(t, value);
+        return quantize != NULL && is_plain_input(t, quantize->out[0]);
+    }
+    const dt_trace_call *made = v->call < 0 ? NULL : dt_trace_call_at(t, v->call);
+    const dt_trace_call *reader = reader_of(t, value);
+    return made != NULL && strcmp(made->op->name, "device_quantize") == 0 && reader != NULL &&
+           exchanges(reader);
+}
+
+bool dt__c_is_image(const dt_trace *t, int64_t value)
+{
+    const dt_trace_value *v = dt_trace_value_at(t, value);
+    return v->rank == 4 || (v->rank == 3 && !is_plain_input(t, value));
+}
+
+static int64_t pixels_of(const dt_trace_value *v)
+{
+    return v->extent[2].size * (v->rank == 4 ? v->extent[3].size : 1);
+}
+
+/* Whether a reshape leaves the order of elements, though images have channels last. */
+static bool keeps_order(const dt_trace *t, const dt_trace_call *c)
+{
+    const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
+    const dt_trace_value *y = dt_trace_value_at(t, c->out[0]);
+    const bool from = dt__c_is_image(t, c->in[X].value), to = dt__c_is_image(t, c->out[0]);
+    if (from && to) return x->extent[1].size == y->extent[1].size;
+    if (!from && !to) return true;
+    const dt_trace_value *image = from ? x : y;
+    return image->extent[1].size == 1 || pixels_of(image) == 1;
 }
 
 bool dt__c_takes_device(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
@@ -91,9 +126,12 @@ bool dt__c_takes_device(const dt_trace *t, const dt_trace_call *c, char *why, si
         snprintf(why, size, "it computes floats, and other layers of the model integers");
         return false;
     }
-    const dt_trace_value *y = dt_trace_value_at(t, c->out[0]);
-    if (strcmp(c->op->name, "device_reshape") == 0 && x->rank == 4 && y->rank == 4 &&
-        !keeps_order(x, y)) {
+    if (strcmp(c->op->name, "device_permute") == 0 && (x->rank != 3 || !exchanges(c))) {
+        snprintf(why, size, "it does other than exchange the two dimensions of lines");
+        return false;
+    }
+    if (strcmp(c->op->name, "device_reshape") == 0 && dt__c_is_image(t, c->in[X].value) &&
+        dt__c_is_image(t, c->out[0]) && !keeps_order(t, c)) {
         snprintf(why, size, "it makes an image of another image");
         return false;
     }
@@ -106,15 +144,14 @@ bool dt__c_is_device_view(const dt__c_program *p, const dt_trace_call *c)
         strcmp(c->op->name, "device_dequantize") == 0) {
         return true;
     }
-    return strcmp(c->op->name, "device_reshape") == 0 &&
-           keeps_order(dt_trace_value_at(p->trace, c->in[X].value),
-                       dt_trace_value_at(p->trace, c->out[0]));
+    if (exchanges(c)) return is_plain_input(p->trace, c->in[X].value);
+    return strcmp(c->op->name, "device_reshape") == 0 && keeps_order(p->trace, c);
 }
 
 void dt__c_device_turn(const dt__c_program *p, int64_t value, bool back, const int8_t *from,
                        int8_t *to)
 {
-    const bool image = dt__c_rank(p, value) == 4;
+    const bool image = dt__c_is_image(p->trace, value);
     const int64_t channels = image ? dt__c_dim(p, value, 1) : 1;
     const int64_t pixels = dt__c_count(p, value) / dt__max_i64(1, channels);
     for (int64_t c = 0; c < channels; c++) {
@@ -166,7 +203,7 @@ static void put_layer(dt__c_program *p, const dt_trace_call *c, const dt__device
                       bool depthwise)
 {
     const dt_trace_value *w = dt_trace_value_at(p->trace, c->in[WEIGHT].value);
-    const int64_t taps = w->rank == 4 ? w->extent[2].size * w->extent[3].size : 1;
+    const int64_t taps = w->rank > 2 ? pixels_of(w) : 1;
     const int64_t n = l->rows * l->columns;
     int8_t *codes = dt__alloc_array(p->ctx, n + 1, 1);
     int32_t *list = dt__alloc_array(p->ctx, l->rows + 1, sizeof *list);

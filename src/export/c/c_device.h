@@ -10,6 +10,9 @@ bool dt__c_is_device(const dt_trace *t);
 /* Whether such a model takes a call: nothing computes floats but the quantization of inputs and the
  * dequantization of outputs, which are the caller's. */
 bool dt__c_takes_device(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
+/* Whether a value lies as [rows][columns][channels]: images, and lines as images of one row, but
+ * for an input that has its channels last already. */
+bool dt__c_is_image(const dt_trace *t, int64_t value);
 /* Whether the result is its operand, under another name. */
 bool dt__c_is_device_view(const dt__c_program *p, const dt_trace_call *c);
 

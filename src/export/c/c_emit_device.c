@@ -17,10 +17,10 @@ static const dt_trace_value *value(const dt__c_program *p, int64_t v)
 /* Channels, rows and columns; of what is no image, elements and 1. */
 static void extents(const dt__c_program *p, int64_t v, int64_t out[3])
 {
-    const bool image = dt__c_rank(p, v) == 4;
+    const bool image = dt__c_is_image(p->trace, v), line = image && dt__c_rank(p, v) == 3;
     out[0] = image ? dt__c_dim(p, v, 1) : dt__c_count(p, v);
-    out[1] = image ? dt__c_dim(p, v, 2) : 1;
-    out[2] = image ? dt__c_dim(p, v, 3) : 1;
+    out[1] = image && !line ? dt__c_dim(p, v, 2) : 1;
+    out[2] = image ? dt__c_dim(p, v, -1) : 1;
 }
 
 static int activation_of(const dt_trace_call *c)
@@ -61,6 +61,14 @@ static void emit_linear(dt__c_program *p, const dt_trace_call *c)
     if (bits == 8) dt__c_end_cmsis(p);
 }
 
+/* An option of rows (0) and columns (1); lines are images of one row. */
+static long long option_of(const dt__c_program *p, const dt_trace_call *c, const char *key, int i)
+{
+    const bool line = dt__c_rank(p, c->in[WEIGHT].value) == 3;
+    if (line && i == 0) return strcmp(key, "padding") == 0 ? 0 : 1;
+    return (long long)dt__c_int(c, key, line ? 0 : i);
+}
+
 /* The constant with the geometry: s<call>. */
 static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in[3],
                       const int64_t out[3], const int64_t kernel[2])
@@ -75,9 +83,9 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in
                    (long long)p->at, (long long)in[1], (long long)in[2], (long long)in[0],
                    (long long)out[1], (long long)out[2], (long long)out[0],
                    (long long)dt__c_int(c, "groups", 0), (long long)kernel[0], (long long)kernel[1],
-                   (long long)dt__c_int(c, "stride", 0), (long long)dt__c_int(c, "stride", 1),
-                   (long long)dt__c_int(c, "padding", 0), (long long)dt__c_int(c, "padding", 1),
-                   (long long)dt__c_int(c, "dilation", 0), (long long)dt__c_int(c, "dilation", 1),
+                   option_of(p, c, "stride", 0), option_of(p, c, "stride", 1),
+                   option_of(p, c, "padding", 0), option_of(p, c, "padding", 1),
+                   option_of(p, c, "dilation", 0), option_of(p, c, "dilation", 1),
                    value(p, c->in[X].value)->zero_point);
 }
 
@@ -148,7 +156,8 @@ static void emit_conv(dt__c_program *p, const dt_trace_call *c)
     const bool depthwise = !transposed && in[0] > 1 && dt__c_int(c, "groups", 0) == in[0];
     const int bits = dt__c_device_weight(p, c, activation_of(c), depthwise);
     const int64_t weight = c->in[WEIGHT].value;
-    const int64_t kernel[] = { dt__c_dim(p, weight, 2), dt__c_dim(p, weight, 3) };
+    const bool line = dt__c_rank(p, weight) == 3;
+    const int64_t kernel[] = { line ? 1 : dt__c_dim(p, weight, 2), dt__c_dim(p, weight, -1) };
     if (bits == 0) return;
     p->integer_products++;
     put_shape(p, c, in, out, kernel);
@@ -300,11 +309,21 @@ static void emit_reshape(dt__c_program *p, const dt_trace_call *c)
     extents(p, c->in[X].value, in);
     extents(p, c->out[0], out);
     if (dt__c_is_device_view(p, c)) return;
-    const bool flat = dt__c_rank(p, c->in[X].value) == 4;
+    const bool flat = dt__c_is_image(p->trace, c->in[X].value);
     dt__c_want(p, "device_turn");
     dt__c_line(p, "device_turn(%s, %lld, %lld, %s);", dt__c_value(p, c->in[X].value).text,
                (long long)(flat ? in[1] * in[2] : out[0]),
                (long long)(flat ? in[0] : out[1] * out[2]), dt__c_out(p, c, 0).text);
+}
+
+/* Lines with their two dimensions exchanged. */
+static void emit_permute(dt__c_program *p, const dt_trace_call *c)
+{
+    if (dt__c_is_device_view(p, c)) return;
+    dt__c_want(p, "device_turn");
+    dt__c_line(p, "device_turn(%s, %lld, %lld, %s);", dt__c_value(p, c->in[X].value).text,
+               (long long)dt__c_dim(p, c->in[X].value, 2),
+               (long long)dt__c_dim(p, c->in[X].value, 1), dt__c_out(p, c, 0).text);
 }
 
 /* Parts side by side: of each of `rows` rows of the result `n` codes from `first` on. */
@@ -313,7 +332,7 @@ static void emit_concat(dt__c_program *p, const dt_trace_call *c)
     const int64_t y = c->out[0], dim = dt__c_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
     int64_t out[3], first = 0;
     extents(p, y, out);
-    const bool image = dt__c_rank(p, y) == 4;
+    const bool image = dt__c_is_image(p->trace, y);
     const int64_t all = dt__c_count(p, y);
     const int64_t rows = !image || dim == 2 ? 1 : dim == 3 ? out[1] : out[1] * out[2];
     dt__c_want(p, "device_place");
@@ -330,8 +349,10 @@ static bool takes_pad(const dt_trace *t, const dt_trace_call *c, char *why, size
 {
     const dt_ints *pads = dt__c_field(c, "pads");
     const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
-    bool takes = x->rank == 4;
-    for (int i = 0; i < pads->n; i++) takes = takes && pads->v[i] >= 0 && (i < 4 || !pads->v[i]);
+    bool takes = x->rank > 2;
+    for (int i = 0; i < pads->n; i++) {
+        takes = takes && pads->v[i] >= 0 && (i < 2 * (x->rank - 2) || !pads->v[i]);
+    }
     if (!takes) snprintf(why, size, "it pads other than rows and columns of an image");
     return takes;
 }
@@ -365,6 +386,7 @@ const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emi
                                             { "device_avg_pool2d", NULL, NULL, emit_pool },
                                             { "device_softmax", NULL, takes_softmax, emit_softmax },
                                             { "device_reshape", NULL, NULL, emit_reshape },
+                                            { "device_permute", NULL, NULL, emit_permute },
                                             { "device_concat", NULL, NULL, emit_concat },
                                             { "device_pad", NULL, takes_pad, emit_pad },
                                             { 0 } };

@@ -1,5 +1,6 @@
 /* Format c: NAME.h and NAME.c. */
 #include "export/c/c_write.h"
+#include "export/c/c_device.h"
 #include "export/trace/trace.h"
 
 #include <math.h>
@@ -22,16 +23,13 @@ size_t dt__c_arena_bytes(const dt__c_program *p)
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
     const int rank = dt__c_rank(p, value);
-    const bool image = p->device && rank == 4; /* channels last */
+    const bool last = p->device && dt__c_is_image(p->trace, value); /* channels last */
     dt__put_text(to, "[");
     for (int d = 1; d < rank; d++) {
-        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "",
-                     (long long)dt__c_dim(p, value,
-                                          !image  ? d
-                                          : d < 3 ? d + 1
-                                                  : 1));
+        const int from = !last ? d : d + 1 < rank ? d + 1 : 1;
+        dt__c_printf(to, "%s%lld", d > 1 ? ", " : "", (long long)dt__c_dim(p, value, from));
     }
-    dt__put_text(to, "]");
+    dt__put_text(to, last && rank == 3 ? "], channels last" : "]");
 }
 
 const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
@@ -125,9 +123,10 @@ static void declare_standardize(const dt__c_about *a, const known *k, dt__chars 
     dt__c_printf(
         to,
         "/* The model was trained on (v - mean[c]) / deviation[c], c the channel%s%s. Turns "
-        "raw numbers v into\n * that; x may be v. */\n"
+        "raw numbers v into\n * that; x may be v.%s */\n"
         "void %s_standardize%s(const float *v, float *x);\n\n",
-        k->suffix[0] != 0 ? ", of x" : "", k->suffix, a->name, k->suffix);
+        k->suffix[0] != 0 ? ", of x" : "", k->suffix,
+        k->data->pixels ? " A pixel p is p / 255." : "", a->name, k->suffix);
 }
 
 static void declare_names(const dt__c_about *a, const known *k, dt__chars *to)
@@ -179,6 +178,35 @@ static void declare_thresholds(const dt__c_about *a, const known *k, dt__chars *
                  a->upper, k->suffix, (long long)k->data->n_thresholds);
 }
 
+/* What becomes codes at once. */
+static const struct {
+    const char *end, *type, *value;
+} raw[] = { { "", "float", "v[i]" }, { "_int16", "int16_t", "(float)v[i]" } };
+
+/* NAME_encode of input i, as a prototype. */
+static void put_encode_name(const dt__c_about *a, int i, int type, dt__chars *to)
+{
+    const int64_t *v;
+    const int n = dt_trace_inputs(a->p->trace, &v);
+    dt__c_printf(to, "void %s_%s%s(const %s *v, int8_t *codes)", a->name,
+                 dt__c_given("encode", i, n).text, raw[type].end, raw[type].type);
+}
+
+static void declare_encode(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const int n = dt_trace_inputs(a->p->trace, &v);
+    dt__put_text(to, "/* The same of raw numbers, as floats or 16-bit samples: standardized, where "
+                     "the model was trained\n * so, and quantized in one pass. */\n");
+    for (int i = 0; i < n; i++) {
+        for (int type = 0; type < DT__COUNT_OF(raw); type++) {
+            put_encode_name(a, i, type, to);
+            dt__put_text(to, ";\n");
+        }
+    }
+    dt__put_text(to, "\n");
+}
+
 static void put_helpers(const dt__c_about *a, dt__chars *to)
 {
     dt__c_put_features_header(a, to);
@@ -190,6 +218,7 @@ static void put_helpers(const dt__c_about *a, dt__chars *to)
         if (is_target(&out, "bits") && decides(a, i, &out)) declare_thresholds(a, &out, to);
     }
     if (a->p->device) dt__c_put_codes_header(a, to);
+    if (a->p->device) declare_encode(a, to);
     dt__c_put_columns_header(a, to);
 }
 
@@ -318,31 +347,54 @@ static void put_reals(dt__chars *to, const char *name, const double *v, int64_t 
     dt__put_text(to, "\n    };\n");
 }
 
-/* Channel c of an example is c of `axis`: [outer][channels][inner]. */
-static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
+/* standard_value, of number i of an example. Channel c is c of `axis`: [outer][channels][inner]. */
+static void put_standard(const dt__c_about *a, const known *k, dt__chars *to)
 {
     const dt_model_data *d = k->data;
-    int64_t inner = 1, all = 1;
-    for (int i = 0; i < d->input.n; i++) {
-        all *= d->input.v[i];
-        if (i > d->axis) inner *= d->input.v[i];
-    }
-    if (a->p->device && d->input.n == 3 && d->axis == 0) inner = 1; /* channels last */
-    dt__c_printf(to, "\nvoid %s_standardize%s(const float *v, float *x)\n{\n", a->name, k->suffix);
+    int64_t inner = 1;
+    for (int i = d->axis + 1; i < d->input.n; i++) inner *= d->input.v[i];
+    if (dt__c_channels_last(a, d)) inner = 1;
+    dt__c_printf(to, "\nstatic float standard_value%s(float v, int32_t i)\n{\n", k->suffix);
     put_reals(to, "mean", d->mean, d->channels);
     put_reals(to, "deviation", d->deviation, d->channels);
-    char channel[64] = "0";
+    char channel[64] = "0 * i";
     if (d->channels > 1 && inner > 1) {
         snprintf(channel, sizeof channel, "i / %lld %% %lld", (long long)inner,
                  (long long)d->channels);
     } else if (d->channels > 1) {
         snprintf(channel, sizeof channel, "i %% %lld", (long long)d->channels);
     }
+    dt__c_printf(to, "    const int32_t c = %s;\n    return (v - mean[c]) / deviation[c];\n}\n",
+                 channel);
+}
+
+static void put_standardize(const dt__c_about *a, const known *k, dt__chars *to)
+{
+    int64_t all = 1;
+    for (int i = 0; i < k->data->input.n; i++) all *= k->data->input.v[i];
+    put_standard(a, k, to);
     dt__c_printf(to,
-                 "    for (int32_t i = 0; i < %lld; i++) {\n"
-                 "        const int32_t c = %s;\n"
-                 "        x[i] = (v[i] - mean[c]) / deviation[c];\n    }\n}\n",
-                 (long long)all, channel);
+                 "\nvoid %s_standardize%s(const float *v, float *x)\n{\n"
+                 "    for (int32_t i = 0; i < %lld; i++) x[i] = standard_value%s(v[i], i);\n}\n",
+                 a->name, k->suffix, (long long)all, k->suffix);
+}
+
+static void put_encode(const dt__c_about *a, int i, const known *k, dt__chars *to)
+{
+    const int64_t *v;
+    const int n = dt_trace_inputs(a->p->trace, &v);
+    const char *input = dt__c_given("INPUT", i, n).text;
+    for (int type = 0; type < DT__COUNT_OF(raw); type++) {
+        char value[64];
+        snprintf(value, sizeof value, has_scale(k) ? "standard_value%s(%s, i)" : "%s%s", k->suffix,
+                 raw[type].value);
+        dt__put_text(to, "\n");
+        put_encode_name(a, i, type, to);
+        dt__c_printf(to,
+                     "\n{\n    for (int32_t i = 0; i < %lld; i++) {\n"
+                     "        codes[i] = device_quantize(%s, %s_%s_SCALE, %s_%s_ZERO);\n    }\n}\n",
+                     (long long)dt__c_count(a->p, v[i]), value, a->upper, input, a->upper, input);
+    }
 }
 
 /* A string of a stranger: all but letters, digits and a few signs as octal escapes. */
@@ -433,9 +485,12 @@ void dt__c_put_model_source(const dt__c_about *a, dt__chars *to)
     if (a->p->device) dt__c_put_named(a, to, "\n#ifndef $_NO_FLOATS\n");
     put_texts(a, true, to);
     dt__c_put_features_source(a, to);
+    const int64_t *v;
+    const int inputs = dt_trace_inputs(a->p->trace, &v);
     for (int i = 0; i < DT_MAX_SHAPES; i++) {
         const known in = input_at(a, i), out = output_at(a, i);
         if (has_scale(&in)) put_standardize(a, &in, to);
+        if (a->p->device && i < inputs) put_encode(a, i, &in, to);
         if (is_target(&out, "classes")) put_classify(a, i, &out, to);
         if (is_target(&out, "bits") && decides(a, i, &out)) put_thresholds(a, &out, to);
     }

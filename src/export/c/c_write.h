@@ -85,6 +85,8 @@ void dt__c_put_string(dt__chars *to, const char *text);
  * prototypes; the memory that CMSIS-NN computes in, behind the arena's; the end of NAME_run. */
 void dt__c_put_device_sizes(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_device_prototypes[], dt__c_device_end[];
+/* Whether channels that are the first dimension of an input's data are the last in the file. */
+bool dt__c_channels_last(const dt__c_about *a, const dt_model_data *d);
 void dt__c_put_device_room(const dt__c_about *a, dt__chars *to);
 /* NAME_quantize and NAME_dequantize. */
 void dt__c_put_codes_header(const dt__c_about *a, dt__chars *to);
@@ -117,6 +119,11 @@ void dt__c_put_model(const dt__c_about *a, dt__chars *to);
 void dt__c_put_quantization(const dt__c_about *a, dt__chars *to);
 void dt__c_put_map(const dt__c_about *a, dt__chars *to);
 extern const char dt__c_flags_text[], dt__c_map_text[];
+
+/* What builds the files, and what the model was trained on (c_write_build.c). */
+void dt__c_put_makefile(const dt__c_about *a, dt__chars *to);
+void dt__c_put_cmake(const dt__c_about *a, dt__chars *to);
+void dt__c_put_data(const dt__c_about *a, dt__chars *to);
 
 /* Breaks lines of code that are longer than 100 columns where a blank is. */
 void dt__c_wrap(const dt__chars *from, dt__chars *to);

@@ -13,7 +13,8 @@ const char dt__c_device_prototypes[] =
     "};\n\n"
     "/* Computes one example. The arena has $_ARENA_BYTES bytes,\n"
     " * aligned to $_ARENA_ALIGN, and holds nothing between two calls. */\n"
-    "/* Inputs and outputs are codes, images as [rows][columns][channels]. The code of a real "
+    "/* Inputs and outputs are codes, images as [rows][columns][channels], lines as they are said "
+    "to\n * be above. The code of a real "
     "number\n"
     " * v is round(v / SCALE) + ZERO, halves away from zero, at least -128 and at most 127; the\n"
     " * value of a code is (code - ZERO) * SCALE. */\n";
@@ -60,6 +61,14 @@ void dt__c_put_device_room(const dt__c_about *a, dt__chars *to)
                  "    int bad = 0;\n"
                  "#endif\n",
                  dt__c_arena_bytes(a->p));
+}
+
+bool dt__c_channels_last(const dt__c_about *a, const dt_model_data *d)
+{
+    const int64_t *in;
+    const int n = dt_trace_inputs(a->p->trace, &in);
+    const int64_t i = d == a->data ? 0 : d - a->data->inputs;
+    return a->p->device && d->axis == 0 && i < n && dt__c_is_image(a->p->trace, in[i]);
 }
 
 /* ---- codes of numbers ------------------------------------------------------------------------ */

@@ -55,11 +55,13 @@ static void put_numbers(dt__chars *to, const double *v, int64_t n)
     for (int64_t i = 0; i < n; i++) dt__c_printf(to, "%s%.9g", i > 0 ? ", " : "", v[i]);
 }
 
-static void put_standard(const dt_model_data *d, dt__chars *to)
+static void put_standard(const dt__c_about *a, const dt_model_data *d, dt__chars *to)
 {
+    const bool last = dt__c_channels_last(a, d);
+    if (d->pixels) dt__put_text(to, "| pixels | p / 255 is the number v of a pixel p |\n");
     if (d->channels == 0) return;
     dt__c_printf(to, "| standardized | (v - mean) / deviation of each channel, dimension %d |\n",
-                 d->axis);
+                 last ? d->input.n - 1 : d->axis);
     dt__put_text(to, "| mean | ");
     put_numbers(to, d->mean, d->channels);
     dt__put_text(to, " |\n| deviation | ");
@@ -74,8 +76,9 @@ static void put_name(const dt_model_data *d, const char *word, dt__chars *to)
     dt__put_text(to, " |\n");
 }
 
-static void put_data(const dt_model_data *d, dt__chars *to)
+static void put_data(const dt__c_about *a, dt__chars *to)
 {
+    const dt_model_data *d = a->data;
     dt__put_text(to, "| target | ");
     put_escaped(to, d->target);
     dt__put_text(to, " |\n");
@@ -90,10 +93,10 @@ static void put_data(const dt_model_data *d, dt__chars *to)
         put_options(to, dt__features_keys, &d->features);
         dt__put_text(to, " |\n");
     }
-    put_standard(d, to);
+    put_standard(a, d, to);
     for (int i = 0; i < d->n_inputs; i++) {
         put_name(&d->inputs[i], "an input", to);
-        put_standard(&d->inputs[i], to);
+        put_standard(a, &d->inputs[i], to);
     }
     for (int i = 0; i < d->n_outputs && d->n_outputs > 1; i++) {
         put_name(&d->outputs[i], "an output", to);
@@ -142,7 +145,7 @@ void dt__c_put_model(const dt__c_about *a, dt__chars *to)
         dt__put_text(to, " |\n");
     }
     if (!dt_trace_has_length(a->p->trace)) put_sides(a, to);
-    if (a->data != NULL) put_data(a->data, to);
+    if (a->data != NULL) put_data(a, to);
     if (f != NULL && info->options != NULL) {
         dt__put_text(to, "| options | ");
         put_options(to, f->keys, info->options);
@@ -293,7 +296,45 @@ void dt__c_put_map(const dt__c_about *a, dt__chars *to)
 static const char usage[] =
     "# @\n\nA model of detent as C99. `@.c` and `@.h` need no library;\n"
     "`@_test.c` shows that a compiler and a processor give the same bits as detent:\n\n"
-    "    cc -O2 @.c @_test.c -o @_test && ./@_test\n\n";
+    "    cc -O2 @.c @_test.c -o @_test && ./@_test\n\n"
+    "`make test` does the same. In a project of CMake `add_subdirectory` of this folder makes the\n"
+    "library `@_model`.\n\n";
+
+static bool tells_classes(const dt__c_about *a)
+{
+    return a->data != NULL && a->data->target != NULL && strcmp(a->data->target, "classes") == 0;
+}
+
+/* How one example is computed, of a model with one input and one output. */
+static void put_example(const dt__c_about *a, dt__chars *to)
+{
+    const int64_t *v;
+    const bool scales = a->data != NULL && a->data->channels > 0;
+    if (dt_trace_inputs(a->p->trace, &v) > 1 || dt_trace_outputs(a->p->trace, &v) > 1) return;
+    dt__c_put_named(a, to,
+                    "## Use\n\n```c\n#include \"@.h\"\n\n"
+                    "static uint64_t arena[($_ARENA_BYTES + 7) / 8];\n\n");
+    dt__c_put_named(a, to,
+                    tells_classes(a) ? "int class_of(const float *v, float *score)\n{\n"
+                                     : "int compute(const float *v, float *y)\n{\n");
+    if (a->p->device) dt__c_put_named(a, to, "    int8_t codes[$_INPUTS], answer[$_OUTPUTS];\n");
+    else if (scales) dt__c_put_named(a, to, "    float x[$_INPUTS];\n");
+    if (tells_classes(a)) dt__c_put_named(a, to, "    float y[$_OUTPUTS];\n");
+    if (a->p->device) {
+        dt__c_put_named(a, to,
+                        "    @_encode(v, codes); /* or @_encode_int16 */\n"
+                        "    if (@_run(codes, answer, arena) != $_OK) return -1;\n"
+                        "    @_dequantize(answer, y);\n");
+    } else {
+        if (scales) dt__c_put_named(a, to, "    @_standardize(v, x);\n");
+        dt__c_put_named(a, to,
+                        scales ? "    if (@_run(x, y, arena) != $_OK) return -1;\n"
+                               : "    if (@_run(v, y, arena) != $_OK) return -1;\n");
+    }
+    dt__c_put_named(a, to,
+                    tells_classes(a) ? "    return @_classify(y, score);\n}\n```\n\n"
+                                     : "    return 0;\n}\n```\n\n");
+}
 
 const char dt__c_flags_text[] =
     "Compile it without `-ffast-math`; on 32-bit x86 with `-msse2 -mfpmath=sse`.\n\n";
@@ -308,6 +349,7 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     const dt__c_program *p = a->p;
     dt__c_put_named(a, to, usage);
     dt__put_text(to, dt__c_flags_text);
+    put_example(a, to);
     dt__c_put_model(a, to);
     dt__c_put_columns_page(a, to);
     dt__c_put_quantization(a, to);

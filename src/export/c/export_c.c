@@ -218,11 +218,13 @@ static void name_files(const dt_export_call *call, dt__c_about *a)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* A file of the folder. */
 typedef struct file {
-    char name[DT__C_NAME + 8];
+    const char *name; /* "@" stands for the model's */
     void (*put)(const dt__c_about *a, dt__chars *to);
     void (*behind)(const dt__c_about *a, dt__chars *to); /* the constants; NULL: it has none */
     bool page;                                           /* and no code, whose lines are broken */
+    bool left_out;
 } file;
 
 static dt_status write_text(const dt__c_about *a, dt__new_file *to, const dt__chars *text)
@@ -290,10 +292,11 @@ static dt_status write_parts(const dt__c_about *a, const file *f, dt__new_file *
     return s;
 }
 
-static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const file *f)
+static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const file *f,
+                            const char *name)
 {
     dt__new_file to;
-    const char *path = dt__folder_file(folder, f->name);
+    const char *path = dt__folder_file(folder, name);
     if (path == NULL) return DT_ERR_IO;
     DT__TRY(dt__file_begin(a->call->ctx, path, &to));
     dt_status s = write_parts(a, f, &to);
@@ -302,28 +305,32 @@ static dt_status write_file(const dt__c_about *a, dt__new_folder *folder, const 
     return s;
 }
 
+enum { FILES = 9 };
+
 static dt_status write_files(const dt__c_about *a)
 {
     dt__new_folder folder;
-    const bool language = dt_trace_has_length(a->p->trace);
-    file files[6] = { { .put = language ? dt__c_put_language_header : dt__c_put_header },
-                      { .put = dt__c_put_source, .behind = dt__c_put_model_source },
-                      { .put = language ? dt__c_put_language_test : dt__c_put_test },
-                      { .put = language ? dt__c_put_language_readme : dt__c_put_readme,
-                        .page = true },
-                      { .put = dt__c_put_text_header },
-                      { .put = dt__c_put_text_source } };
-    snprintf(files[0].name, sizeof files[0].name, "%s.h", a->name);
-    snprintf(files[1].name, sizeof files[1].name, "%s.c", a->name);
-    snprintf(files[2].name, sizeof files[2].name, "%s_test.c", a->name);
-    snprintf(files[3].name, sizeof files[3].name, "README.md");
-    snprintf(files[4].name, sizeof files[4].name, "%s_text.h", a->name);
-    snprintf(files[5].name, sizeof files[5].name, "%s_text.c", a->name);
-    const int n = a->tokenizer != NULL ? 6 : 4;
+    const bool language = dt_trace_has_length(a->p->trace), no_text = a->tokenizer == NULL;
+    const file files[FILES] = {
+        { .name = "@.h", .put = language ? dt__c_put_language_header : dt__c_put_header },
+        { .name = "@.c", .put = dt__c_put_source, .behind = dt__c_put_model_source },
+        { .name = "@_test.c", .put = language ? dt__c_put_language_test : dt__c_put_test },
+        { .name = "README.md",
+          .put = language ? dt__c_put_language_readme : dt__c_put_readme,
+          .page = true },
+        { .name = "Makefile", .put = dt__c_put_makefile, .page = true },
+        { .name = "CMakeLists.txt", .put = dt__c_put_cmake, .page = true },
+        { .name = "@.json", .put = dt__c_put_data, .page = true, .left_out = a->data == NULL },
+        { .name = "@_text.h", .put = dt__c_put_text_header, .left_out = no_text },
+        { .name = "@_text.c", .put = dt__c_put_text_source, .left_out = no_text },
+    };
+    char names[FILES][DT__C_NAME + 16];
     DT__TRY(dt__folder_begin(a->call->ctx, a->call->path, &folder));
     dt_status s = DT_OK;
-    for (int i = 0; i < n && s == DT_OK; i++) {
-        s = write_file(a, &folder, &files[i]);
+    for (int i = 0; i < FILES && s == DT_OK; i++) {
+        const bool own = files[i].name[0] == '@';
+        snprintf(names[i], sizeof names[i], "%s%s", own ? a->name : "", files[i].name + own);
+        if (!files[i].left_out) s = write_file(a, &folder, &files[i], names[i]);
     }
     if (s == DT_OK) s = dt__folder_commit(&folder);
     dt__folder_abandon(&folder);

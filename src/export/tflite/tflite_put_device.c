@@ -207,5 +207,6 @@ const dt__lite_emitter dt__lite_device[] = {
     { "device_pad", "PAD, PADV2", false, takes_as, put_as },
     { "device_concat", "CONCATENATION", false, NULL, put_as },
     { "device_reshape", "RESHAPE", false, NULL, put_as },
+    { "device_permute", "TRANSPOSE", false, takes_as, put_as },
     { NULL, NULL, false, NULL, NULL },
 };

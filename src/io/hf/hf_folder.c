@@ -261,8 +261,8 @@ static dt_status open_folder(dt_file *file, const char *folder)
     DT__TRY(dt__hf_text_read(file->ctx, folder, DT__HF_CONFIG, CONFIG_MOST, &config));
     if (config.text == NULL) {
         return dt_fail(file->ctx, DT_ERR_IO,
-                       "%s: cannot read: no regular file, and without " DT__HF_CONFIG
-                       " no model's folder",
+                       "%s: a folder that is neither a run (it has no recipe.yaml) nor a model of "
+                       "transformers (no " DT__HF_CONFIG ")",
                        file->path);
     }
     const dt_status s = make_metas(file, folder, &config);

@@ -24,6 +24,10 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
     if (!S_ISREG(about.st_mode)) {
         return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
     }
+    if (about.st_size == 0) {
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no safetensors file: it is empty, 0 bytes",
+                       file->path);
+    }
     if (about.st_size < (off_t)sizeof(uint64_t)) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,
                        "%s: no safetensors file: %lld bytes, and the header's length takes 8",
@@ -59,9 +63,11 @@ static dt_status find_data(dt_file *file)
             file->path, looks);
     }
     if (length > DT__HEADER_MOST) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: no safetensors file: a header of %llu bytes, %d are the most",
-                       file->path, (unsigned long long)length, DT__HEADER_MOST);
+        return dt_fail(
+            file->ctx, DT_ERR_FORMAT,
+            "%s: no safetensors file, nor one of a kind that is known: its first 8 bytes "
+            "would be a header of %llu bytes, %d are the most",
+            file->path, (unsigned long long)length, DT__HEADER_MOST);
     }
     if (length > file->size - sizeof length) {
         return dt_fail(

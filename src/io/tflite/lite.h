@@ -69,6 +69,8 @@ int dt__vlite_outputs(const dt__vlite *v);
 const dt__vlite_tensor *dt__vlite_input(const dt__vlite *v, int i);
 /* Output i of the last run, lent until the next one; before a run its declared type and extents. */
 const dt__vlite_tensor *dt__vlite_output(const dt__vlite *v, int i);
+/* A text in the metadata, which the caller frees with dt__release; NULL: there is none. NOMEM. */
+dt_status dt__vlite_property(const dt__vlite *v, const char *name, char **out);
 /* The values of input i, count of them: floats, or integers. They are copied. Errors: NOMEM. */
 dt_status dt__vlite_give(dt__vlite *v, int i, const void *data);
 /* Whether all inputs may have another batch; and gives them that one, after which results have the

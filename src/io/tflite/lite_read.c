@@ -280,3 +280,35 @@ dt_status dt__vlite_read(dt__vlite *v)
     return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or no TFLite model: %s, at byte %zu",
                    v->path, f->fault, f->at);
 }
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+static bool is_text(const dt__vflat *f, const dt__vvector *at, const char *text)
+{
+    const size_t n = strlen(text);
+    return (size_t)at->count == n && memcmp(f->bytes + at->at, text, n) == 0;
+}
+
+/* The reader has checked the tables of all buffers. */
+dt_status dt__vlite_property(const dt__vlite *v, const char *name, char **out)
+{
+    dt__vflat f = v->f;
+    const dt__vtable model = dt__vflat_root(&f, "TFL3");
+    const dt__vvector buffers = dt__vflat_vector(&f, &model, 4, 4);
+    const dt__vvector all = dt__vflat_vector(&f, &model, 6, 4);
+    *out = NULL;
+    for (int64_t i = 0; i < all.count && f.fault == NULL && *out == NULL; i++) {
+        const dt__vtable m = dt__vflat_element(&f, &all, i);
+        const dt__vvector own = dt__vflat_vector(&f, &m, 0, 1);
+        const int64_t buffer = dt__vflat_int(&f, &m, 1, 4, 0);
+        if (f.fault != NULL || !is_text(&f, &own, name)) continue;
+        if (buffer < 0 || buffer >= buffers.count) continue;
+        const dt__vtable b = dt__vflat_element(&f, &buffers, buffer);
+        const dt__vvector text = dt__vflat_vector(&f, &b, 0, 1);
+        if (f.fault != NULL) break;
+        *out = dt__alloc_zero(v->ctx, (uint64_t)text.count + 1);
+        if (*out == NULL) return DT_ERR_NOMEM;
+        memcpy(*out, f.bytes + text.at, (size_t)text.count);
+    }
+    return DT_OK;
+}

@@ -20,9 +20,13 @@ bool dt__conv_is_transposed(const dt_call *c)
            c->op == &dt__op_device_conv_transpose2d;
 }
 
-/* The number of spatial dimensions. */
+/* The number of spatial dimensions; a convolution of codes has those of its weight. */
 static int axes_of(const dt_call *c)
 {
+    const dt_tensor *weight = c->in[WEIGHT] != NULL ? c->in[WEIGHT] : c->arg[WEIGHT];
+    if (c->op == &dt__op_device_conv2d || c->op == &dt__op_device_conv_transpose2d) {
+        return weight != NULL && weight->rank == 3 ? 1 : 2;
+    }
     return c->op == &dt__op_conv1d || c->op == &dt__op_conv_transpose1d ? 1 : 2;
 }
 

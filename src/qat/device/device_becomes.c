@@ -18,7 +18,7 @@ static const char *bars_softmax(const dt_call *c)
 
 static const char *bars_adaptive(const dt_call *c)
 {
-    for (int i = 2; i < 4; i++) {
+    for (int i = 2; i < c->in[0]->rank; i++) {
         if (c->in[0]->dims[i] % c->y->dims[i] != 0) return "its windows have different sizes";
     }
     return NULL;
@@ -36,21 +36,35 @@ static const char *bars_zip(const dt_call *c)
     return dt__same_dims(c->in[0], c->in[1]) ? NULL : "its operands must have one shape";
 }
 
+static const char *bars_permute(const dt_call *c)
+{
+    const dt_ints *dims = c->options;
+    const bool first = dims->v[0] == 0 || dims->v[0] == -c->in[0]->rank;
+    return first ? NULL : "the batch must stay in front";
+}
+
 static const dt__becomes ops[] = {
     { &dt__op_linear, true, true, bars_linear },
     { &dt__op_conv2d, true, true, NULL },
     { &dt__op_conv_transpose2d, true, true, NULL },
+    { &dt__op_conv1d, true, true, NULL },
+    { &dt__op_conv_transpose1d, true, true, NULL },
     { &dt__op_add, false, true, bars_zip },
     { &dt__op_mul, false, true, bars_zip },
     { &dt__op_max_pool2d, false, false, NULL },
     { &dt__op_avg_pool2d, false, false, NULL },
     { &dt__op_global_avg_pool2d, false, false, NULL },
     { &dt__op_adaptive_avg_pool2d, false, false, bars_adaptive },
+    { &dt__op_max_pool1d, false, false, NULL },
+    { &dt__op_avg_pool1d, false, false, NULL },
+    { &dt__op_global_avg_pool1d, false, false, NULL },
+    { &dt__op_adaptive_avg_pool1d, false, false, bars_adaptive },
     { &dt__op_softmax, false, false, bars_softmax },
     { &dt__op_pad, false, false, bars_pad },
     { &dt__op_concat, false, false, NULL },
     { &dt__op_reshape, false, false, NULL },
     { &dt__op_flatten, false, false, NULL },
+    { &dt__op_permute, false, false, bars_permute },
 };
 
 const dt__becomes *dt__becomes_of(const dt_op *op)
@@ -63,18 +77,15 @@ const dt__becomes *dt__becomes_of(const dt_op *op)
 
 static bool is_product(const dt_module *m)
 {
-    const dt__conv_state *conv = dt__conv_state_of(m);
-    return m->type == &dt__nn_linear || (conv != NULL && conv->kind->axes == 2);
+    return m->type == &dt__nn_linear || dt__conv_state_of(m) != NULL;
 }
 
 const char *dt__bars_module(const dt_module *m)
 {
     const dt_module_type *type = dt_module_type_of(m);
-    const dt__conv_state *conv = dt__conv_state_of(m);
     if (type->repeats) return "its gates are not the arithmetic of int8 codes";
     if (is_product(m) || type->quantizable == DT_NOT_QUANTIZED) return NULL;
-    return conv != NULL ? "a layer of one dimension; write it as one of images with one row"
-                        : "docs/device.md lists the layers that can";
+    return "docs/device.md lists the layers that can";
 }
 
 const char *dt__bars_call(const dt_call *c, const dt_module *m)

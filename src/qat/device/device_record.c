@@ -121,7 +121,8 @@ static dt_status fuse(recorder *r, const dt_call *c, dt_module *m)
 /* A batch norm that dt_prepare folds into the layer before it. */
 static bool is_folded_norm(const dt_call *c, const dt_module *m)
 {
-    return c->op == &dt__op_batch_norm2d && m->normed != NULL && dt__can_fold(m->normed);
+    const bool norm = c->op == &dt__op_batch_norm2d || c->op == &dt__op_batch_norm1d;
+    return norm && m->normed != NULL && dt__can_fold(m->normed);
 }
 
 /* The operands of a call as those of a node: why they cannot be; NULL: they can. */

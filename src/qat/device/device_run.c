@@ -101,6 +101,34 @@ static dt_tensor *averaged(const pass *p, const dt__plan_node *node, dt_tensor *
     return dt_device_avg_pool2d(p->t, x, &o);
 }
 
+static bool is_line_pool(const dt__plan_node *node)
+{
+    return node->op == &dt__op_max_pool1d || node->op == &dt__op_avg_pool1d ||
+           node->op == &dt__op_global_avg_pool1d || node->op == &dt__op_adaptive_avg_pool1d;
+}
+
+/* A pool of lines [N, C, L] is one of images [N, C, L, 1]. */
+static dt_tensor *pooled_line(const pass *p, const dt__plan_node *node, dt_tensor *x)
+{
+    int64_t dims[DT_MAX_RANK] = { x->dims[0], x->dims[1], x->dims[2], 1 };
+    const bool max = node->op == &dt__op_max_pool1d;
+    dt_pool_options o = dt_pool_defaults();
+    if (max || node->op == &dt__op_avg_pool1d) o = *(const dt_pool_options *)node->options;
+    else o.kernel[0] = node->op == &dt__op_global_avg_pool1d ? dims[2] : dims[2] / node->dims[2];
+    o.kernel[1] = o.dilation[1] = 1;
+    o.stride[1] = o.padding[1] = 0;
+    dt_tensor *plane = dt_device_reshape(p->t, x, 4, dims);
+    dt_tensor *y =
+        max ? dt_device_max_pool2d(p->t, plane, &o) : dt_device_avg_pool2d(p->t, plane, &o);
+    memcpy(dims + 1, node->dims + 1, (size_t)(node->rank - 1) * sizeof dims[0]);
+    return dt__then(p->t, plane, dt__then(p->t, y, dt_device_reshape(p->t, y, node->rank, dims)));
+}
+
+static dt_tensor *permuted(const pass *p, const dt__plan_node *node, dt_tensor *x)
+{
+    return dt_device_permute(p->t, x, ((const dt_ints *)node->options)->v);
+}
+
 static bool has_one_scale(const dt_tensor *weight)
 {
     const dt_quant_spec *quant = dt__quant_of(weight);
@@ -119,7 +147,7 @@ static dt_tensor *run_product(const pass *p, const dt__plan_node *node, dt_tenso
     }
     dt_device_conv_options o = { .activation = node->activation };
     o.conv = *(const dt_conv_options *)node->options;
-    return node->op == &dt__op_conv2d
+    return node->op == &dt__op_conv2d || node->op == &dt__op_conv1d
                ? dt_device_conv2d(p->t, x, weight, bias, &range, &o)
                : dt_device_conv_transpose2d(p->t, x, weight, bias, &range, &o);
 }
@@ -136,6 +164,8 @@ static dt_tensor *run_codes(const pass *p, const dt__plan_node *node)
                                        : dt_device_mul(t, x[0], x[1], &range, &o);
     }
     if (node->op == &dt__op_max_pool2d) return dt_device_max_pool2d(t, x[0], node->options);
+    if (is_line_pool(node)) return pooled_line(p, node, x[0]);
+    if (node->op == &dt__op_permute) return permuted(p, node, x[0]);
     if (node->op == &dt__op_softmax) return dt_device_softmax(t, x[0]);
     if (node->op == &dt__op_pad) return dt_device_pad(t, x[0], node->options);
     if (node->op == &dt__op_concat) {
@@ -232,7 +262,8 @@ static dt_tensor *run_other(const pass *p, const dt__plan_node *node)
 static bool is_product(const dt__plan_node *node)
 {
     return node->op == &dt__op_linear || node->op == &dt__op_conv2d ||
-           node->op == &dt__op_conv_transpose2d;
+           node->op == &dt__op_conv_transpose2d || node->op == &dt__op_conv1d ||
+           node->op == &dt__op_conv_transpose1d;
 }
 
 static dt_tensor *run_node(const pass *p, const dt__plan_node *node)

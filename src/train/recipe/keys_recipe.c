@@ -140,8 +140,9 @@ static const dt_key early_stopping_keys[] = {
 #define AT(field) .offset = offsetof(dt_log_options, field)
 
 static const dt_key log_keys[] = {
-    { "every_steps", DT_KEY_INT, AT(every_steps), .least = 1, .most = DT_NO_LIMIT, .fallback = "50",
-      .text = "updates between two lines of metrics.jsonl" },
+    { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
+      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer, so that "
+              "there are 50 lines" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200",
       .text =

@@ -100,13 +100,25 @@ static dt_status run_round(evaluation *e, int64_t first)
     return status;
 }
 
+/* `batches` are done. */
+static void tell(const evaluation *e, int64_t batches)
+{
+    const dt_evaluation *o = e->o->options;
+    if (o->progress == NULL) return;
+    const int64_t done = batches < e->batches ? batches * o->batch_size : e->examples;
+    o->progress(o->user, done, e->examples);
+}
+
 /* `status`: how opening it went on this rank. */
 static dt_status run(evaluation *e, dt_status status)
 {
     e->all = dt__alloc_zero(e->ctx, (size_t)e->ranks * sizeof *e->all);
     e->added = status == DT_OK && e->all == NULL ? DT_ERR_NOMEM : status;
     DT__TRY(dt__cluster_meet(e->o->cluster, DT__MEETING, e->added));
-    for (int64_t i = 0; i < e->batches; i += e->ranks) DT__TRY(run_round(e, i));
+    for (int64_t i = 0; i < e->batches; i += e->ranks) {
+        DT__TRY(run_round(e, i));
+        tell(e, i + e->ranks);
+    }
     return dt__cluster_meet(e->o->cluster, DT__MEETING, e->added);
 }
 

@@ -173,6 +173,9 @@ typedef struct dt__run {
     double opened;                 /* time at which dt_run was called */
     double began;                  /* time at which this process began to train */
     int64_t trained;               /* updates made by this process */
+    const char *timed_phase;       /* the phase of the next two; NULL: no update yet */
+    double phase_began;            /* the end of its first update by this process */
+    int64_t phase_trained;         /* its updates after that one */
     int64_t samples;               /* examples in them */
     double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
     double saved_clock;            /* time of the latest checkpoint */

@@ -108,7 +108,8 @@ static void put_share(dt__chars *t, const char *name, double share)
 /* Evaluates, on all ranks, and writes the line of metrics. */
 static dt_status measure(dt__run *r)
 {
-    const dt_evaluation options = { r->o->train.eval_batch_size, r->o->train.metrics };
+    const dt_evaluation options = { .batch_size = r->o->train.eval_batch_size,
+                                    .metrics = r->o->train.metrics };
     dt_metrics m;
     dt__chars t;
     DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));

@@ -20,7 +20,8 @@
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)
 {
     const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
-    const dt_evaluation how = { r->o->train.eval_batch_size, r->o->train.metrics };
+    const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size,
+                                .metrics = r->o->train.metrics };
     const dt__evaluation e = {
         .m = m, .d = r->evaluated, .options = &how, .wanted = wanted, .cluster = r->cluster
     };

@@ -228,7 +228,7 @@ static dt_status check_file(dt__verify *v)
         }
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
                        "%s: operators of domain '%s' in version %lld; %d of ONNX and 1 of "
-                       "com.microsoft are read",
+                       "com.microsoft are run; detent import makes a model of other files",
                        v->path, dt__shown(domain, shown), version, OPSET);
     }
     return DT_OK;
