@@ -240,9 +240,17 @@ dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints 
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out);
 /* The same; refused if it is in the set already, to which it is added. */
 dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out);
-/* Refuses lists of Slice that do not have one number for each axis. */
-dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
-                              const dt_ints *axes, const dt_ints *steps);
+/* What is taken of a dimension: elements first, first + step, ... before end. */
+typedef struct dt__onnx_range {
+    int axis;
+    int64_t first, end, step;
+} dt__onnx_range;
+/* The ranges that Slice takes of a value of this rank, each of another dimension. Ends below 0
+ * count from the dimension's end, and may lie beyond all. */
+dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MAX_RANK]);
+/* Counts a range's ends from the front and clamps them to a dimension of n elements; how many of
+ * these it takes. */
+int64_t dt__onnx_clamp(dt__onnx_range *r, int64_t n);
 
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 
