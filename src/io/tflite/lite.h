@@ -83,6 +83,15 @@ dt_status dt__vlite_run(dt__vlite *v);
 #define DT__VLITE_IN 1024
 #define DT__VLITE_OPTIONS 8
 
+/* Numbers of operators (BuiltinOperator). */
+enum {
+#define DT__VLITE(name, code, newest) DT__VLITE_##name = (code),
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
+};
+/* The first fields of an operator's row. */
+#define DT__VLITE_ROW(name) DT__VLITE_##name, #name
+
 /* An operator of the file. */
 typedef struct dt__vlite_op {
     int64_t place;

@@ -325,9 +325,9 @@ void dt__form_set_block(dt__lite_nodes *b, const int64_t *block)
 /* What a tensor is: its codes, or its floats. */
 static const char *value_of(dt__lite_nodes *b, int tensor, int i)
 {
-    enum { CONV = 3, DEPTHWISE, BATCH_TO_SPACE = 37 };
-    const int code = b->block[tensor] == NULL ? CONV : b->op == NULL ? 0 : b->op->code;
-    if (code != CONV && code != DEPTHWISE && code != BATCH_TO_SPACE) {
+    const int code = b->op == NULL ? -1 : b->op->code;
+    if (b->block[tensor] != NULL && code != DT__VLITE_CONV_2D &&
+        code != DT__VLITE_DEPTHWISE_CONV_2D && code != DT__VLITE_BATCH_TO_SPACE_ND) {
         dt__form_refuse(b, "its input %d has parts of an image in its batch", i);
     }
     const dt__vlite_tensor *t = &b->v->tensor[tensor];
@@ -494,9 +494,8 @@ static void add_outputs(dt__lite_nodes *b)
 static bool is_of_shapes(const dt__lite_nodes *b)
 {
     const dt__vlite_tensor *y = dt__form_out(b, 0);
-    enum { SHAPE = 77 };
     bool integers = y != NULL && (y->type == DT__VLITE_I32 || y->type == DT__VLITE_I64);
-    for (int i = 0; i < b->op->n_in && b->op->code != SHAPE; i++) {
+    for (int i = 0; i < b->op->n_in && b->op->code != DT__VLITE_SHAPE; i++) {
         const dt__vlite_tensor *t = dt__form_tensor(b, i);
         integers = integers && (t == NULL || t->type == DT__VLITE_I32 || t->type == DT__VLITE_I64);
     }
