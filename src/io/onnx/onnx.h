@@ -331,6 +331,8 @@ void dt__onnx_keep_spread(dt__onnx *g);
 
 /* v without its dimension i, which must have extent 1 (onnx_shapes.c). */
 dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i);
+/* v with its dimension i `times` times one after the other (onnx_cut.c). */
+dt_status dt__onnx_repeated(dt__onnx *g, dt__onnx_value *v, int i, int64_t times);
 /* v with a dimension of extent 1 before its dimension i. */
 dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i);
 

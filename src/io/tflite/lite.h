@@ -42,6 +42,7 @@ typedef struct dt__vlite_tensor {
     int32_t *q;            /* of integers */
     bool constant;         /* its value is in the file */
     bool open;             /* its signature says that dimension 0 may have any extent */
+    bool vague;            /* or another one */
     int64_t scales, block; /* how many; columns of a block, 0: none */
     float *scale;
     int32_t *zero; /* [scales] */

@@ -122,6 +122,9 @@ static dt_status reshape(dt__lite_nodes *b)
                           (to->q[i] == -1 || to->q[i] == y->dims[i]);
         if (!fits) return dt__form_refuse(b, "its result is declared with other extents");
     }
+    if (y->vague && b->op->code == DT__VLITE_RESHAPE && to != NULL) {
+        return dt__form_set(b, 0, DT__LITE_NODE(b, "Reshape", x, dt__form_in(b, 1)));
+    }
     return dt__form_set(b, 0, dt__form_shaped(b, x, y));
 }
 
@@ -369,7 +372,11 @@ static dt_status reduce(dt__lite_nodes *b)
 {
     int n;
     int64_t axes[LIST];
+    const dt__vlite_tensor *x = dt__form_tensor(b, 0);
     if (!dt__form_ints_of(b, 1, LIST, &n, axes)) return b->status;
+    if (x != NULL && x->type == DT__VLITE_I32 && b->op->code == DT__VLITE_REDUCE_PROD) {
+        return dt__form_extents_product(b);
+    }
     const char *y = DT__LITE_NODE(b, named(b), dt__form_in(b, 0), dt__form_list(b, n, axes));
     dt__form_int(b, "keepdims", b->op->option[0] != 0);
     return dt__form_set(b, 0, y);
@@ -443,6 +450,7 @@ static const dt__lite_form forms[] = {
     { DT__VLITE_SUM, "ReduceSum", reduce },
     { DT__VLITE_SQRT, "Sqrt", one },
     { DT__VLITE_RSQRT, NULL, inverse_root },
+    { DT__VLITE_SHAPE, NULL, dt__form_shape },
     { DT__VLITE_POW, "Pow", two },
     { DT__VLITE_REDUCE_PROD, "ReduceProd", reduce },
     { DT__VLITE_REDUCE_MAX, "ReduceMax", reduce },
@@ -453,6 +461,7 @@ static const dt__lite_form forms[] = {
     { DT__VLITE_UNPACK, NULL, unpack },
     { DT__VLITE_REDUCE_MIN, "ReduceMin", reduce },
     { DT__VLITE_SQUARE, NULL, square },
+    { DT__VLITE_FILL, NULL, dt__form_fill },
     { DT__VLITE_RESIZE_NEAREST_NEIGHBOR, NULL, resize },
     { DT__VLITE_LEAKY_RELU, NULL, leaky },
     { DT__VLITE_SQUARED_DIFFERENCE, NULL, squared_difference },

@@ -490,19 +490,6 @@ static void add_outputs(dt__lite_nodes *b)
     }
 }
 
-/* Arithmetic of shapes is left out: nodes get the extents that the file declares. */
-static bool is_of_shapes(const dt__lite_nodes *b)
-{
-    const dt__vlite_tensor *y = dt__form_out(b, 0);
-    bool integers = y != NULL && (y->type == DT__VLITE_I32 || y->type == DT__VLITE_I64);
-    for (int i = 0; i < b->op->n_in && b->op->code != DT__VLITE_SHAPE; i++) {
-        const dt__vlite_tensor *t = dt__form_tensor(b, i);
-        integers = integers && (t == NULL || t->type == DT__VLITE_I32 || t->type == DT__VLITE_I64);
-    }
-    for (int i = 0; i < b->v->outs; i++) integers = integers && b->v->out[i] != b->op->out[0];
-    return integers;
-}
-
 /* The results of what is refused are read by others, which are not blamed for it. */
 static bool reads_refused(const dt__lite_nodes *b, const bool *refused)
 {
@@ -543,7 +530,7 @@ static dt_status read_ops(dt__lite_nodes *b)
     if (refused == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < b->v->ops; i++) {
         b->op = &b->v->op[i];
-        if (!is_of_shapes(b)) DT__TRY(read_op(b, refused));
+        if (!dt__lite_is_idle(b)) DT__TRY(read_op(b, refused));
     }
     return DT_OK;
 }
@@ -555,6 +542,7 @@ static void begin(dt__lite_nodes *b)
     b->value = memory(b, b->v->tensors, sizeof *b->value);
     b->real = memory(b, b->v->tensors, sizeof *b->real);
     b->block = memory(b, b->v->tensors, sizeof *b->block);
+    b->wanted = memory(b, b->v->tensors, sizeof *b->wanted);
     if (b->status != DT_OK) return;
     dt_onnx__model__init(m);
     dt_onnx__graph__init(b->graph);
@@ -562,6 +550,7 @@ static void begin(dt__lite_nodes *b)
     b->file->model = m;
     b->file->opset = OPSET;
     b->file->channels_last = true;
+    dt__lite_want_shapes(b);
     add_inputs(b);
 }
 

@@ -217,8 +217,7 @@ dt_status dt__onnx_gather(dt__onnx *g)
 
 /* ---- repeating ------------------------------------------------------------------------------- */
 
-/* Dimension i of v, `times` times one after the other. */
-static dt_status repeat(dt__onnx *g, dt__onnx_value *v, int i, int64_t times)
+dt_status dt__onnx_repeated(dt__onnx *g, dt__onnx_value *v, int i, int64_t times)
 {
     dt__onnx_layer *l;
     int64_t count;
@@ -244,7 +243,7 @@ dt_status dt__onnx_tile(dt__onnx *g)
     if (times.n != v.rank - g->front) {
         return dt__onnx_refuse(g, "%d repeats for %d dimensions", times.n, v.rank - g->front);
     }
-    for (int i = 0; i < times.n; i++) DT__TRY(repeat(g, &v, i + g->front, times.v[i]));
+    for (int i = 0; i < times.n; i++) DT__TRY(dt__onnx_repeated(g, &v, i + g->front, times.v[i]));
     dt__onnx_same(g, 0, &v);
     return DT_OK;
 }
@@ -271,7 +270,7 @@ dt_status dt__onnx_expand(dt__onnx *g)
         if (n.batch || own.batch || own.value != 1) {
             return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
         }
-        DT__TRY(repeat(g, &v, at, (int64_t)n.value));
+        DT__TRY(dt__onnx_repeated(g, &v, at, (int64_t)n.value));
     }
     dt__onnx_same(g, 0, &v);
     return DT_OK;
