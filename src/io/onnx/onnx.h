@@ -324,7 +324,7 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
                          dt__onnx_layer **out);
 
 /* Makes the constants among the inputs that stand for one of each example computed values; *any:
- * there are some. */
+ * there are some (onnx_spread.c). */
 dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any);
 /* Notes in results of a node of constants that they stand for some of each example, too. */
 void dt__onnx_keep_spread(dt__onnx *g);

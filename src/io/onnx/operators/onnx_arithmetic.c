@@ -85,9 +85,11 @@ static dt_status join(dt__onnx *g, const char *kind)
 
 /* ---- with a constant ------------------------------------------------------------------------- */
 
-/* Repeats dimensions of *v that have one element where the constant has several. */
+/* Gives *v the dimensions that the constant has more, and repeats those of one element where it has
+ * several. */
 static dt_status widen(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *c)
 {
+    while (v->rank < c->rank + g->front) DT__TRY(dt__onnx_inserted(g, v, g->front));
     for (int i = 0, more = v->rank - c->rank; i < c->rank && more >= 0; i++) {
         const dt__onnx_number n = dt__onnx_extent(g, v, i + more);
         if (c->dims[i] == 1 || n.batch || (double)c->dims[i] == n.value) continue;
