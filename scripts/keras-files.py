@@ -161,6 +161,12 @@ def networks(keras):
         "gru": chain((6, 5), lambda: k.GRU(7, return_sequences=True), lambda: k.Dense(3), batch=1),
         "bidirectional": chain((6, 5), lambda: k.Bidirectional(k.LSTM(4, return_sequences=True)),
                                lambda: k.Dense(3), batch=1),
+        "lstm of batches": chain((6, 5), lambda: k.LSTM(7, return_sequences=True),
+                                 lambda: k.LSTM(4), lambda: k.Dense(3)),
+        "gru of batches": chain((6, 5), lambda: k.GRU(7), lambda: k.Dense(3)),
+        "gru, reset before": chain((6, 5), lambda: k.GRU(7, reset_after=False),
+                                   lambda: k.Dense(3)),
+        "rnn": chain((6, 5), lambda: k.SimpleRNN(7), lambda: k.Dense(3)),
         "embedding": chain((6,), lambda: k.Embedding(20, 8), k.Flatten, lambda: k.Dense(3)),
     }
 
@@ -240,7 +246,8 @@ def compare(name, kind, path, x, y, step=0, micro=None, fast=None):
 
 # Of these networks the converter makes loops, and TensorFlow 2.21.0 ends in a segmentation fault
 # when they become int8.
-LOOPS = "lstm", "gru", "bidirectional"
+LOOPS = ("lstm", "gru", "bidirectional", "lstm of batches", "gru of batches", "gru, reset before",
+         "rnn")
 FORMS = "float", "int8", "int8, float ends", "int8, uint8 ends", "dynamic range"
 
 

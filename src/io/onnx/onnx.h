@@ -152,6 +152,12 @@ typedef struct dt__onnx_layer {
     bool live;                   /* an output needs it */
 } dt__onnx_layer;
 
+/* What must be true for a turn of a loop to be run. */
+typedef struct dt__onnx_condition {
+    const dt__onnx_node *loop;
+    const char *name;
+} dt__onnx_condition;
+
 #define DT__ONNX_FAULTS 700
 
 typedef struct dt__onnx {
@@ -178,6 +184,8 @@ typedef struct dt__onnx {
     void *user;
     dt_status noted;
     bool *refused; /* of each node: the table refuses it */
+    dt__onnx_condition *condition;
+    int64_t n_conditions;
 } dt__onnx;
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
@@ -438,6 +446,11 @@ dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const i
 dt_status dt__onnx_expand_codes(dt__onnx *g);
 /* Whether an operator is one of those, among others of the right kind. */
 bool dt__onnx_is_expanded(const dt__onnx_node *n);
+/* Loops whose number of turns is a constant become the nodes of all turns: g->graph is then a graph
+ * of its own, and g->condition has what must be true (onnx_loops.c). Errors: FORMAT, UNSUPPORTED,
+ * NOMEM. */
+dt_status dt__onnx_unroll(dt__onnx *g);
+bool dt__onnx_is_loop(const dt__onnx_node *n);
 /* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
  * scheme has no counterpart; NOMEM. */
 dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);

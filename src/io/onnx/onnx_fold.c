@@ -84,7 +84,7 @@ static dt_status with_dims(dt__onnx *g, const dt__onnx_value *v, int rank, const
     dt__onnx_same(g, 0, v);
     dt__onnx_value *out = dt__onnx_out(g, 0);
     out->codes = NULL; /* scales lie along other dimensions */
-    out->spread = 0; /* dt__onnx_keep_spread finds it */
+    out->spread = 0;   /* dt__onnx_keep_spread finds it */
     out->rank = rank;
     for (int i = 0; i < rank; i++) out->dims[i] = dims[i];
     return DT_OK;
