@@ -396,7 +396,7 @@ def one_by_one(path, x):
         dilated = name == "SPACE_TO_BATCH_ND"  # to its inverse it is one convolution
         past = 1 + (names.index("BATCH_TO_SPACE_ND", i) if dilated else i)
         step = tensors[operators[past - 1].outputs[0]]["quantization"][0]
-        if not step or name == "RESHAPE":
+        if not step or name in ("RESHAPE", "FILL"):
             continue
         inputs, result = part(path, range(i, past), file, seen)
         named = {f"x{k + 1}" if k else "x": np.concatenate(seen[t]) for k, t in enumerate(inputs)}

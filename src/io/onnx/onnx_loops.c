@@ -4,7 +4,7 @@
  *     turn t: states[t], condition[t], results[t] = body(t, condition[t-1], states[t-1])
  * (https://github.com/onnx/onnx, docs/Operators.md, Loop) */
 #include "io/onnx/onnx.h"
-#include "io/onnx/quantized/onnx_steps.h"
+#include "io/onnx/onnx_steps.h"
 
 #include <string.h>
 
