@@ -33,7 +33,7 @@ dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
     return DT_OK;
 }
 
-/* ---- where the batch is behind nodes of constants ---------------------------------------------- */
+/* ---- where the batch is behind nodes of constants -------------------------------------------- */
 
 static bool is_one_of(const dt__onnx *g, const char *const *ops, int n)
 {
