@@ -267,6 +267,107 @@ START_TEST(a_batch_may_be_second)
 }
 END_TEST
 
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+/* A model that begins as onnx_start with constants that a loop reads. */
+static DtOnnx__Model *start_loop(const char *out, const char *turns, const char *yes)
+{
+    DtOnnx__Model *m = onnx_start(out);
+    onnx_weight(m, "turns", turns);
+    onnx_weight(m, "yes", yes);
+    onnx_weight(m, "last", "i64: 1");
+    onnx_weight(m, "rows", "f32 3 4: 1 -2 3 4 0.5 1 -1 2 3 -1 -2 1");
+    onnx_weight(m, "w", "f32 4 4: 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0.8 -0.9 1 1.1 0.2 0.3 0.4 0 1");
+    return m;
+}
+
+/* Compares the model of a file that has a loop with one whose nodes are those of all turns. */
+static void agrees_with(const DtOnnx__Model *looped, const DtOnnx__Model *spelled)
+{
+    dt_module *imported;
+    dt_model_info info;
+    dt_export_difference d[DT_MAX_OUT];
+    int n;
+    write_model(looped);
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &imported, &info));
+    write_model(spelled);
+    TEST_OK(ctx, dt_export_verify(imported, &info, path, d, &n));
+    ck_assert_int_eq(n, 1);
+    ck_assert_msg(d[0].relative <= 1e-6, "they differ by %g", d[0].relative);
+    dt_model_info_free(ctx, &info);
+    dt_module_free(imported);
+}
+
+START_TEST(a_loop_of_states)
+{
+    DtOnnx__Model *m = start_loop("f32 1 4: 0 0 0 0", "i64: 3", "bool: 1");
+    DtOnnx__Model *s = start_loop("f32 1 4: 0 0 0 0", "i64: 3", "bool: 1");
+    const char *state = "h";
+    char name[2][16], index[8];
+    onnx_node(m, "Loop",
+              "body=(i c s > d t | d=Identity c | p=MatMul s w | q=Tanh p | a=Gather rows i "
+              "| t=Add q a)",
+              "turns yes h", "y");
+    for (int i = 0; i < 3; i++) {
+        char value[16], in[32];
+        snprintf(index, sizeof index, "i%d", i);
+        snprintf(value, sizeof value, "i64: %d", i);
+        onnx_weight(s, index, value);
+        snprintf(name[0], sizeof name[0], "p%d", i);
+        snprintf(name[1], sizeof name[1], "q%d", i);
+        snprintf(in, sizeof in, "%s w", state);
+        onnx_node(s, "MatMul", NULL, in, name[0]);
+        onnx_node(s, "Tanh", NULL, name[0], name[1]);
+        snprintf(in, sizeof in, "rows i%d", i);
+        snprintf(name[0], sizeof name[0], "a%d", i);
+        onnx_node(s, "Gather", NULL, in, name[0]);
+        snprintf(in, sizeof in, "%s %s", name[1], name[0]);
+        state = i == 0 ? "s0" : i == 1 ? "s1" : "y";
+        onnx_node(s, "Add", NULL, in, state);
+    }
+    agrees_with(m, s);
+}
+END_TEST
+
+START_TEST(a_loop_of_results)
+{
+    DtOnnx__Model *m = start_loop("f32 1 3 4: 0 0 0 0 0 0 0 0 0 0 0 0", "i64: 3", "bool: 1");
+    DtOnnx__Model *s = start_loop("f32 1 3 4: 0 0 0 0 0 0 0 0 0 0 0 0", "i64: 3", "bool: 1");
+    onnx_node(m, "Loop", "body=(i c > d r | d=Identity c | a=Gather rows i | r=Mul h a)",
+              "turns yes", "stacked");
+    onnx_node(m, "Transpose", "perm=[1,0,2]", "stacked", "y");
+    onnx_weight(s, "one", "i64 1: 1");
+    onnx_node(s, "Unsqueeze", NULL, "h one", "wide");
+    onnx_node(s, "Mul", NULL, "wide rows", "y");
+    agrees_with(m, s);
+}
+END_TEST
+
+START_TEST(loops_that_are_refused)
+{
+    static const struct {
+        const char *turns, *yes, *body, *says;
+    } bad[] = {
+        { "i64: 3", "bool: 0", "body=(i c s > d t | d=Identity c | t=Tanh s)", "before its last" },
+        { "i64: 3", "bool: 1", "body=(i c s > d t | d=Less i last | t=Tanh s)", "before its last" },
+        { "i64: 0", "bool: 1", "body=(i c s > d t | d=Identity c | t=Tanh s)", "from 1 to 1024" },
+        { "i64: 1025", "bool: 1", "body=(i c s > d t | d=Identity c | t=Tanh s)", "1 to 1024" },
+        { "f32: 3", "bool: 1", "body=(i c s > d t | d=Identity c | t=Tanh s)", "from 1 to 1024" },
+        { "i64: 3", "bool: 1", "body=(i c > d t | d=Identity c | t=Tanh h)", "from 1 to 1024" },
+        { "i64: 3", "bool: 1", "body=(i c s > d | d=Identity c | t=Tanh s)", "from 1 to 1024" },
+        { "i64: 3", "bool: 1", "axis=1", "from 1 to 1024" },
+        { "i64: 3", "bool: 1", "body=(i c s > d t | d=Identity c | t=Odd s)", "is not known" },
+        { "i64: 3", "bool: 1", "body=(i c s > d t | d=Identity c | t=Add s u)", "nowhere made" },
+        { "i64: 3", "bool: 1", "body=(i c s > d t | d=Equal s s | t=Tanh s)", "from the inputs" },
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        DtOnnx__Model *m = start_loop("f32 1 4: 0 0 0 0", bad[i].turns, bad[i].yes);
+        onnx_node(m, "Loop", bad[i].body, "turns yes h", "y");
+        refuses(m, bad[i].says);
+    }
+}
+END_TEST
+
 START_TEST(large_broadcasts)
 {
     DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
@@ -568,6 +669,9 @@ Suite *test_onnx_more_suite(void)
     tcase_add_test(c, joined_and_filled);
     tcase_add_test(c, a_batch_may_be_second);
     tcase_add_test(c, large_broadcasts);
+    tcase_add_test(c, a_loop_of_states);
+    tcase_add_test(c, a_loop_of_results);
+    tcase_add_test(c, loops_that_are_refused);
     tcase_add_test(c, pools_with_padding);
     tcase_add_test(c, pools_that_runtimes_compute_otherwise);
     tcase_add_test(c, data_in_other_files);

@@ -152,6 +152,12 @@ typedef struct dt__onnx_layer {
     bool live;                   /* an output needs it */
 } dt__onnx_layer;
 
+/* What must be true for a turn of a loop to be run. */
+typedef struct dt__onnx_condition {
+    const dt__onnx_node *loop;
+    const char *name;
+} dt__onnx_condition;
+
 #define DT__ONNX_FAULTS 700
 
 typedef struct dt__onnx {
@@ -178,6 +184,8 @@ typedef struct dt__onnx {
     void *user;
     dt_status noted;
     bool *refused; /* of each node: the table refuses it */
+    dt__onnx_condition *condition;
+    int64_t n_conditions;
 } dt__onnx;
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
@@ -240,9 +248,17 @@ dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints 
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out);
 /* The same; refused if it is in the set already, to which it is added. */
 dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out);
-/* Refuses lists of Slice that do not have one number for each axis. */
-dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
-                              const dt_ints *axes, const dt_ints *steps);
+/* What is taken of a dimension: elements first, first + step, ... before end. */
+typedef struct dt__onnx_range {
+    int axis;
+    int64_t first, end, step;
+} dt__onnx_range;
+/* The ranges that Slice takes of a value of this rank, each of another dimension. Ends below 0
+ * count from the dimension's end, and may lie beyond all. */
+dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MAX_RANK]);
+/* Counts a range's ends from the front and clamps them to a dimension of n elements; how many of
+ * these it takes. */
+int64_t dt__onnx_clamp(dt__onnx_range *r, int64_t n);
 
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 
@@ -316,13 +332,15 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
                          dt__onnx_layer **out);
 
 /* Makes the constants among the inputs that stand for one of each example computed values; *any:
- * there are some. */
+ * there are some (onnx_spread.c). */
 dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any);
 /* Notes in results of a node of constants that they stand for some of each example, too. */
 void dt__onnx_keep_spread(dt__onnx *g);
 
 /* v without its dimension i, which must have extent 1 (onnx_shapes.c). */
 dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i);
+/* v with its dimension i `times` times one after the other (onnx_cut.c). */
+dt_status dt__onnx_repeated(dt__onnx *g, dt__onnx_value *v, int i, int64_t times);
 /* v with a dimension of extent 1 before its dimension i. */
 dt_status dt__onnx_inserted(dt__onnx *g, dt__onnx_value *v, int i);
 
@@ -428,6 +446,11 @@ dt_status dt__onnx_transpose_codes(dt__onnx *g, const dt__onnx_codes *q, const i
 dt_status dt__onnx_expand_codes(dt__onnx *g);
 /* Whether an operator is one of those, among others of the right kind. */
 bool dt__onnx_is_expanded(const dt__onnx_node *n);
+/* Loops whose number of turns is a constant become the nodes of all turns: g->graph is then a graph
+ * of its own, and g->condition has what must be true (onnx_loops.c). Errors: FORMAT, UNSUPPORTED,
+ * NOMEM. */
+dt_status dt__onnx_unroll(dt__onnx *g);
+bool dt__onnx_is_loop(const dt__onnx_node *n);
 /* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
  * scheme has no counterpart; NOMEM. */
 dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);

@@ -217,6 +217,25 @@ static bool splits_at(const halves *h, target *t, int i)
     return true;
 }
 
+/* A batch of 1 may be moved to the one dimension of one element: a transposition, which programs
+ * write so where it moves no element. */
+static bool move_batch(const halves *h, target *t)
+{
+    int64_t count = 1;
+    int ones = 0, at = 0;
+    for (int i = 0; i < t->rank; i++) {
+        if (t->dims[i] < 1 || __builtin_mul_overflow(count, t->dims[i], &count)) return false;
+        if (t->dims[i] == 1) at = i;
+        ones += t->dims[i] == 1;
+    }
+    if (ones != 1 || count != h->before * h->behind) return false;
+    t->batch = at;
+    t->outer = t->inner = 1;
+    return true;
+}
+
+enum { ALONE = 4 };
+
 /* Finds the dimension of a shape of one example that is, or has, the batch: `batch` elements. Of a
  * batch of 1 several may: one that is the batch alone, where it was before, behind others. */
 static bool find_batch(const halves *h, const dt__onnx_value *v, int64_t batch, target *t)
@@ -228,13 +247,13 @@ static bool find_batch(const halves *h, const dt__onnx_value *v, int64_t batch, 
         if (!splits_at(h, &own, i) || own.outer * own.inner * batch != t->dims[i]) continue;
         const bool there = i == dt__onnx_batch_at(v), alone = own.outer * own.inner == 1;
         const int rank =
-            4 * alone + 2 * (there && (alone || t->rank == v->rank)) + (own.inner == 1);
+            ALONE * alone + 2 * (there && (alone || t->rank == v->rank)) + (own.inner == 1);
         if (rank <= best) continue;
         best = rank;
         found = own;
     }
     *t = found;
-    return best >= 0;
+    return best >= ALONE || (batch == 1 && move_batch(h, t)) || best >= 0;
 }
 
 static dt_status misfit(dt__onnx *g, const halves *h)

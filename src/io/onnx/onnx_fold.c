@@ -84,7 +84,7 @@ static dt_status with_dims(dt__onnx *g, const dt__onnx_value *v, int rank, const
     dt__onnx_same(g, 0, v);
     dt__onnx_value *out = dt__onnx_out(g, 0);
     out->codes = NULL; /* scales lie along other dimensions */
-    out->spread = v->spread != 0 ? -1 : 0;
+    out->spread = 0;   /* dt__onnx_keep_spread finds it */
     out->rank = rank;
     for (int i = 0; i < rank; i++) out->dims[i] = dims[i];
     return DT_OK;
@@ -213,40 +213,19 @@ dt_status dt__onnx_fold_concat(dt__onnx *g)
     return DT_OK;
 }
 
-/* Cuts one dimension of a walk, forwards or backwards: indices first, first + step, ... before end,
- * where both may count from the end, and are clamped. */
-static void cut(walk *w, int axis, int64_t first, int64_t end, int64_t step)
-{
-    const int64_t n = w->dims[axis], low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-    first = dt__max_i64(low, dt__min_i64(high, first < 0 ? first + n : first));
-    end = dt__max_i64(low, dt__min_i64(high, end < 0 ? end + n : end));
-    step = dt__max_i64(-n - 1, dt__min_i64(step, n + 1));
-    const int64_t reach = step > 0 ? end - first : first - end, by = step > 0 ? step : -step;
-    w->first += reach > 0 ? first * w->stride[axis] : 0;
-    w->dims[axis] = reach > 0 ? dt__ceil_div(reach, by) : 0;
-    w->stride[axis] *= step;
-}
-
 dt_status dt__onnx_fold_slice(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt_ints starts, ends, axes, steps = { .n = 0 };
+    dt__onnx_range range[DT_MAX_RANK];
     target to;
-    bool seen[DT_MAX_RANK] = { false };
+    int n;
     walk w = walk_of(v);
-    DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
-    DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
-    DT__TRY(dt__onnx_list_or_in(g, "axes", 3, &axes));
-    if (dt__onnx_in(g, 4) != NULL) {
-        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
-    }
-    DT__TRY(dt__onnx_check_cuts(g, &starts, &ends, &axes, &steps));
-    for (int i = 0; i < starts.n; i++) {
-        int axis;
-        DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis));
-        const int64_t step = steps.n > 0 ? steps.v[i] : 1;
-        if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
-        cut(&w, axis, starts.v[i], ends.v[i], step);
+    DT__TRY(dt__onnx_ranges(g, v->rank, &n, range));
+    for (int i = 0; i < n; i++) {
+        const int axis = range[i].axis;
+        w.dims[axis] = dt__onnx_clamp(&range[i], w.dims[axis]);
+        w.first += w.dims[axis] > 0 ? range[i].first * w.stride[axis] : 0;
+        w.stride[axis] *= range[i].step;
     }
     DT__TRY(make(g, v, w.rank, w.dims, &to));
     copy(&to, v, &w);

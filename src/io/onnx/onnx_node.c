@@ -109,16 +109,6 @@ dt_status dt__onnx_list_or_in(dt__onnx *g, const char *name, int input, dt_ints 
     return v == NULL ? dt__onnx_list(g, name, out) : dt__onnx_ints_of(g, v, name, out);
 }
 
-dt_status dt__onnx_check_cuts(dt__onnx *g, const dt_ints *starts, const dt_ints *ends,
-                              const dt_ints *axes, const dt_ints *steps)
-{
-    const int n = starts->n;
-    if (ends->n != n || (axes->n != 0 && axes->n != n) || (steps->n != 0 && steps->n != n)) {
-        return dt__onnx_refuse(g, "starts, ends, axes and steps differ in number");
-    }
-    return DT_OK;
-}
-
 dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out)
 {
     const int own = rank - g->front;
@@ -133,4 +123,39 @@ dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MA
     if (seen[*out]) return dt__onnx_refuse(g, "axis %d is there twice", *out);
     seen[*out] = true;
     return DT_OK;
+}
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MAX_RANK])
+{
+    dt_ints starts, ends, axes, steps = { .n = 0 };
+    bool seen[DT_MAX_RANK] = { false };
+    DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
+    DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
+    DT__TRY(dt__onnx_list_or_in(g, "axes", 3, &axes));
+    if (dt__onnx_in(g, 4) != NULL) {
+        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
+    }
+    *n = starts.n;
+    if (ends.n != *n || (axes.n != 0 && axes.n != *n) || (steps.n != 0 && steps.n != *n)) {
+        return dt__onnx_refuse(g, "starts, ends, axes and steps differ in number");
+    }
+    for (int i = 0; i < *n; i++) {
+        int axis;
+        DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, rank, seen, &axis));
+        to[i] = (dt__onnx_range){ axis, starts.v[i], ends.v[i], steps.n > 0 ? steps.v[i] : 1 };
+        if (to[i].step == 0) return dt__onnx_refuse(g, "with steps of 0");
+    }
+    return DT_OK;
+}
+
+int64_t dt__onnx_clamp(dt__onnx_range *r, int64_t n)
+{
+    const int64_t low = r->step > 0 ? 0 : -1, high = r->step > 0 ? n : n - 1;
+    r->first = dt__max_i64(low, dt__min_i64(high, r->first < 0 ? r->first + n : r->first));
+    r->end = dt__max_i64(low, dt__min_i64(high, r->end < 0 ? r->end + n : r->end));
+    r->step = dt__max_i64(-n - 1, dt__min_i64(r->step, n + 1));
+    const int64_t reach = r->step > 0 ? r->end - r->first : r->first - r->end;
+    return reach <= 0 ? 0 : dt__ceil_div(reach, r->step > 0 ? r->step : -r->step);
 }

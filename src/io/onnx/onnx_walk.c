@@ -286,7 +286,11 @@ static dt_status check_operators(dt__onnx *g)
         const int64_t before = g->n_faults;
         g->node = n;
         if (!is_standard(n)) fault(g, n, "an operator outside of the standard");
-        else if (dt__onnx_operator_of(n->op_type) == NULL) {
+        else if (dt__onnx_is_loop(n)) {
+            fault(g, n,
+                  "its number of turns must be a constant of the file, from 1 to 1024, "
+                  "and its body without loops");
+        } else if (dt__onnx_operator_of(n->op_type) == NULL) {
             fault(g, n,
                   dt__onnx_is_expanded(n) ? "it is known behind a DynamicQuantizeLinear, with a "
                                             "Cast to float and a Mul by both scales behind it"
@@ -343,7 +347,8 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     dt_status s = DT_ERR_UNSUPPORTED;
     if (!g->refused[i] && check_inputs(g, i, &constant)) {
         bool made = false;
-        if (constant && o->fold == NULL && o->compute != NULL) {
+        const bool product = o->fold == dt__onnx_fold_matmul || o->fold == dt__onnx_fold_gemm;
+        if (constant && (o->fold == NULL || product) && o->compute != NULL) {
             DT__TRY(dt__onnx_compute_spread(g, &made));
         }
         constant &= !made;
@@ -375,8 +380,23 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     return DT_OK;
 }
 
+/* A loop that ends before its last turn, or may, was unrolled in vain. */
+static void check_conditions(dt__onnx *g)
+{
+    for (int64_t i = 0; i < g->n_conditions; i++) {
+        const dt__onnx_value *v = dt__onnx_find(g, g->condition[i].name);
+        if (v == NULL || v->kind == DT__ONNX_WRONG) continue;
+        const bool known = v->kind == DT__ONNX_CONSTANT && v->count == 1;
+        if (known && dt__onnx_number_at(v, 0).value != 0) continue;
+        fault(g, g->condition[i].loop,
+              known ? "it ends before its last turn" : "what ends it is computed from the inputs");
+        return;
+    }
+}
+
 dt_status dt__onnx_walk(dt__onnx *g)
 {
+    DT__TRY(dt__onnx_unroll(g));
     DT__TRY(dt__onnx_expand_codes(g));
     DT__TRY(check_operators(g));
     if (g->graph->n_quantization_annotation > 0) {
@@ -387,5 +407,6 @@ dt_status dt__onnx_walk(dt__onnx *g)
     DT__TRY(read_initializers(g));
     DT__TRY(read_inputs(g));
     for (size_t i = 0; i < g->graph->n_node; i++) DT__TRY(read_node(g, (int64_t)i));
+    check_conditions(g);
     return report(g);
 }

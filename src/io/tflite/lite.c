@@ -25,6 +25,21 @@ const dt__vlite_operator *dt__vlite_operator_of(int64_t code)
     return NULL;
 }
 
+int dt__vlite_newest(int64_t code)
+{
+    static const struct {
+        int code, newest;
+    } versions[] = {
+#define DT__VLITE(name, code, newest) { code, newest },
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
+    };
+    for (int i = 0; i < DT__COUNT_OF(versions); i++) {
+        if (versions[i].code == code) return versions[i].newest;
+    }
+    return 0;
+}
+
 dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i)
 {
     return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or no TFLite model: %s %lld", v->path, what,

@@ -42,6 +42,7 @@ typedef struct dt__vlite_tensor {
     int32_t *q;            /* of integers */
     bool constant;         /* its value is in the file */
     bool open;             /* its signature says that dimension 0 may have any extent */
+    bool vague;            /* or another one */
     int64_t scales, block; /* how many; columns of a block, 0: none */
     float *scale;
     int32_t *zero; /* [scales] */
@@ -84,6 +85,15 @@ dt_status dt__vlite_run(dt__vlite *v);
 
 #define DT__VLITE_IN 1024
 #define DT__VLITE_OPTIONS 8
+
+/* Numbers of operators (BuiltinOperator). */
+enum {
+#define DT__VLITE(name, code, newest) DT__VLITE_##name = (code),
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
+};
+/* The first fields of an operator's row. */
+#define DT__VLITE_ROW(name) DT__VLITE_##name, #name
 
 /* An operator of the file. */
 typedef struct dt__vlite_op {

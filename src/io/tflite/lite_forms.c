@@ -42,9 +42,8 @@ static dt_status differ(dt__lite_nodes *b)
 
 static dt_status clamp(dt__lite_nodes *b)
 {
-    enum { RELU_0_TO_1 = 152, RELU_N1_TO_1 = 20 };
-    const double least = b->op->code == RELU_N1_TO_1 ? -1 : 0;
-    const double most = b->op->code == RELU_0_TO_1 || least < 0 ? 1 : 6;
+    const double least = b->op->code == DT__VLITE_RELU_N1_TO_1 ? -1 : 0;
+    const double most = b->op->code == DT__VLITE_RELU_0_TO_1 || least < 0 ? 1 : 6;
     return dt__form_set(b, 0,
                         DT__LITE_NODE(b, "Clip", dt__form_in(b, 0), dt__form_number(b, least),
                                       dt__form_number(b, most)));
@@ -84,9 +83,8 @@ static dt_status gelu(dt__lite_nodes *b)
 
 static dt_status softmax(dt__lite_nodes *b)
 {
-    enum { LOG_SOFTMAX = 50 };
     const char *x = dt__form_in(b, 0);
-    const double beta = b->op->code == LOG_SOFTMAX ? 1 : dt__form_real(b, 0);
+    const double beta = b->op->code == DT__VLITE_LOG_SOFTMAX ? 1 : dt__form_real(b, 0);
     if (beta != 1) x = DT__LITE_NODE(b, "Mul", x, dt__form_number(b, beta));
     const char *y = DT__LITE_NODE(b, named(b), x);
     dt__form_int(b, "axis", -1);
@@ -96,10 +94,9 @@ static dt_status softmax(dt__lite_nodes *b)
 /* The result is its input, in another type: floats, bool, or other codes. */
 static dt_status convert(dt__lite_nodes *b)
 {
-    enum { CAST = 53 };
     const char *x = dt__form_codes_or_in(b, 0);
     const dt__vlite_tensor *from = dt__form_tensor(b, 0), *to = dt__form_out(b, 0);
-    if (b->op->code == CAST && from != NULL && to != NULL && from->type != to->type) {
+    if (b->op->code == DT__VLITE_CAST && from != NULL && to != NULL && from->type != to->type) {
         const bool number = to->type == DT__VLITE_F32;
         if (!number || from->type != DT__VLITE_BOOL) {
             return dt__form_refuse(b, "from %s to %s; of computed values bool to float is read",
@@ -116,14 +113,17 @@ static dt_status convert(dt__lite_nodes *b)
 /* RESHAPE, SQUEEZE, EXPAND_DIMS: to the extents that the file declares. */
 static dt_status reshape(dt__lite_nodes *b)
 {
-    enum { RESHAPE = 22 };
     const char *x = dt__form_codes_or_in(b, 0);
     const dt__vlite_tensor *y = dt__form_out(b, 0), *to = dt__form_tensor(b, 1);
     if (y == NULL) return dt__form_refuse(b, "it has no result");
-    for (int i = 0; b->op->code == RESHAPE && to != NULL && to->constant && i < y->rank; i++) {
+    for (int i = 0; b->op->code == DT__VLITE_RESHAPE && to != NULL && to->constant && i < y->rank;
+         i++) {
         const bool fits = to->count == y->rank && to->type == DT__VLITE_I32 &&
                           (to->q[i] == -1 || to->q[i] == y->dims[i]);
         if (!fits) return dt__form_refuse(b, "its result is declared with other extents");
+    }
+    if (y->vague && b->op->code == DT__VLITE_RESHAPE && to != NULL) {
+        return dt__form_set(b, 0, DT__LITE_NODE(b, "Reshape", x, dt__form_in(b, 1)));
     }
     return dt__form_set(b, 0, dt__form_shaped(b, x, y));
 }
@@ -184,8 +184,7 @@ static dt_status unpack(dt__lite_nodes *b)
 /* SPLIT has its axis as input 0, SPLIT_V as input 2. */
 static dt_status split(dt__lite_nodes *b)
 {
-    enum { SPLIT = 49 };
-    const int from = b->op->code == SPLIT ? 1 : 0;
+    const int from = b->op->code == DT__VLITE_SPLIT ? 1 : 0;
     int64_t axis, extents[DT__VLITE_IN];
     int n;
     if (!dt__form_ints_of(b, from == 1 ? 0 : 2, 1, &n, &axis)) return b->status;
@@ -260,7 +259,6 @@ static dt_status gather(dt__lite_nodes *b)
 
 static dt_status pad(dt__lite_nodes *b)
 {
-    enum { MIRROR_PAD = 100 };
     int n;
     int64_t pads[LIST], turned[LIST];
     const char *x = dt__form_in(b, 0);
@@ -268,7 +266,7 @@ static dt_status pad(dt__lite_nodes *b)
     if (n != 2 * rank_of(b, 0)) return dt__form_refuse(b, "its padding does not fit its input");
     for (int i = 0; i < n; i++) turned[i % 2 * (n / 2) + i / 2] = pads[i];
     const char *list = dt__form_list(b, n, turned), *y;
-    if (b->op->code == MIRROR_PAD) {
+    if (b->op->code == DT__VLITE_MIRROR_PAD) {
         if (b->op->option[0] != 0) return dt__form_refuse(b, "that repeats the edge (SYMMETRIC)");
         y = DT__LITE_NODE(b, "Pad", x, list);
         dt__form_word(b, "mode", "reflect");
@@ -294,10 +292,9 @@ static dt_status listed(dt__lite_nodes *b)
 
 static dt_status depth(dt__lite_nodes *b)
 {
-    enum { DEPTH_TO_SPACE = 5 };
     const char *y = DT__LITE_NODE(b, named(b), dt__form_channels_first(b, dt__form_in(b, 0)));
     dt__form_int(b, "blocksize", b->op->option[0]);
-    if (b->op->code == DEPTH_TO_SPACE) dt__form_word(b, "mode", "DCR");
+    if (b->op->code == DT__VLITE_DEPTH_TO_SPACE) dt__form_word(b, "mode", "DCR");
     return dt__form_set(b, 0, dt__form_channels_last(b, y));
 }
 
@@ -349,8 +346,7 @@ static dt_status batch_to_space(dt__lite_nodes *b)
 
 static dt_status resize(dt__lite_nodes *b)
 {
-    enum { BILINEAR = 23 };
-    const int64_t *o = b->op->option + (b->op->code == BILINEAR ? 2 : 0);
+    const int64_t *o = b->op->option + (b->op->code == DT__VLITE_RESIZE_BILINEAR ? 2 : 0);
     const dt__vlite_tensor *x = dt__form_tensor(b, 0);
     int n;
     int64_t size[2];
@@ -359,16 +355,16 @@ static dt_status resize(dt__lite_nodes *b)
     const int64_t to[] = { x->dims[0], x->dims[3], size[0], size[1] };
     const char *y = DT__LITE_NODE(b, "Resize", dt__form_channels_first(b, dt__form_in(b, 0)), "",
                                   "", dt__form_list(b, 4, to));
-    dt__form_word(b, "mode", b->op->code == BILINEAR ? "linear" : "nearest");
+    dt__form_word(b, "mode", b->op->code == DT__VLITE_RESIZE_BILINEAR ? "linear" : "nearest");
     dt__form_word(b, "coordinate_transformation_mode",
                   o[0] != 0   ? "align_corners"
                   : o[1] != 0 ? "half_pixel"
                               : "asymmetric");
-    if (b->op->code != BILINEAR) {
+    if (b->op->code != DT__VLITE_RESIZE_BILINEAR) {
         dt__form_word(b, "nearest_mode", o[0] != 0 || o[1] != 0 ? "round_prefer_ceil" : "floor");
     }
     y = dt__form_channels_last(b, y);
-    if (b->op->code == BILINEAR) y = dt__form_away(b, y, 1.0 / 1024);
+    if (b->op->code == DT__VLITE_RESIZE_BILINEAR) y = dt__form_away(b, y, 1.0 / 1024);
     return dt__form_set(b, 0, y);
 }
 
@@ -376,7 +372,11 @@ static dt_status reduce(dt__lite_nodes *b)
 {
     int n;
     int64_t axes[LIST];
+    const dt__vlite_tensor *x = dt__form_tensor(b, 0);
     if (!dt__form_ints_of(b, 1, LIST, &n, axes)) return b->status;
+    if (x != NULL && x->type == DT__VLITE_I32 && b->op->code == DT__VLITE_REDUCE_PROD) {
+        return dt__form_extents_product(b);
+    }
     const char *y = DT__LITE_NODE(b, named(b), dt__form_in(b, 0), dt__form_list(b, n, axes));
     dt__form_int(b, "keepdims", b->op->option[0] != 0);
     return dt__form_set(b, 0, y);
@@ -397,87 +397,89 @@ static dt_status cumulate(dt__lite_nodes *b)
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static const dt__lite_form forms[] = {
-    { 0, "Add", two },
-    { 1, "AveragePool", dt__form_pool },
-    { 2, "Concat", concat },
-    { 3, "Conv", dt__form_conv },
-    { 4, "Conv", dt__form_conv },
-    { 5, "DepthToSpace", depth },
-    { 6, NULL, convert },
-    { 8, "Floor", one },
-    { 9, NULL, dt__form_linear },
-    { 14, "Sigmoid", one },
-    { 17, "MaxPool", dt__form_pool },
-    { 18, "Mul", two },
-    { 19, "Relu", one },
-    { 20, NULL, clamp },
-    { 21, NULL, clamp },
-    { 22, NULL, reshape },
-    { 23, NULL, resize },
-    { 25, "Softmax", softmax },
-    { 26, "SpaceToDepth", depth },
-    { 28, "Tanh", one },
-    { 34, NULL, pad },
-    { 36, NULL, gather },
-    { 37, NULL, batch_to_space },
-    { 38, NULL, space_to_batch },
-    { 39, NULL, transpose },
-    { 40, "ReduceMean", reduce },
-    { 41, "Sub", two },
-    { 42, "Div", two },
-    { 43, NULL, reshape },
-    { 45, NULL, strided_slice },
-    { 47, "Exp", one },
-    { 49, NULL, split },
-    { 50, "LogSoftmax", softmax },
-    { 53, NULL, convert },
-    { 54, "PRelu", two },
-    { 55, "Max", two },
-    { 57, "Min", two },
-    { 58, "Less", two },
-    { 59, "Neg", one },
-    { 60, NULL, pad },
-    { 61, "Greater", two },
-    { 62, "GreaterOrEqual", two },
-    { 63, "LessOrEqual", two },
-    { 65, NULL, slice },
-    { 67, NULL, dt__form_transposed_conv },
-    { 69, "Tile", listed },
-    { 70, NULL, reshape },
-    { 71, "Equal", two },
-    { 72, NULL, differ },
-    { 73, "Log", one },
-    { 74, "ReduceSum", reduce },
-    { 75, "Sqrt", one },
-    { 76, NULL, inverse_root },
-    { 78, "Pow", two },
-    { 81, "ReduceProd", reduce },
-    { 82, "ReduceMax", reduce },
-    { 83, NULL, pack },
-    { 84, "Or", two },
-    { 86, "And", two },
-    { 87, "Not", one },
-    { 88, NULL, unpack },
-    { 89, "ReduceMin", reduce },
-    { 92, NULL, square },
-    { 97, NULL, resize },
-    { 98, NULL, leaky },
-    { 99, NULL, squared_difference },
-    { 100, NULL, pad },
-    { 101, "Abs", one },
-    { 102, NULL, split },
-    { 104, "Ceil", one },
-    { 111, "Elu", one },
-    { 114, NULL, convert },
-    { 116, "Round", one },
-    { 117, "HardSwish", one },
-    { 123, "Where", three },
-    { 126, NULL, dt__form_matmul },
-    { 128, NULL, cumulate },
-    { 130, "Expand", listed },
-    { 150, NULL, gelu },
-    { 152, NULL, clamp },
-    { 158, "Sign", one },
+    { DT__VLITE_ADD, "Add", two },
+    { DT__VLITE_AVERAGE_POOL_2D, "AveragePool", dt__form_pool },
+    { DT__VLITE_CONCATENATION, "Concat", concat },
+    { DT__VLITE_CONV_2D, "Conv", dt__form_conv },
+    { DT__VLITE_DEPTHWISE_CONV_2D, "Conv", dt__form_conv },
+    { DT__VLITE_DEPTH_TO_SPACE, "DepthToSpace", depth },
+    { DT__VLITE_DEQUANTIZE, NULL, convert },
+    { DT__VLITE_FLOOR, "Floor", one },
+    { DT__VLITE_FULLY_CONNECTED, NULL, dt__form_linear },
+    { DT__VLITE_LOGISTIC, "Sigmoid", one },
+    { DT__VLITE_MAX_POOL_2D, "MaxPool", dt__form_pool },
+    { DT__VLITE_MUL, "Mul", two },
+    { DT__VLITE_RELU, "Relu", one },
+    { DT__VLITE_RELU_N1_TO_1, NULL, clamp },
+    { DT__VLITE_RELU6, NULL, clamp },
+    { DT__VLITE_RESHAPE, NULL, reshape },
+    { DT__VLITE_RESIZE_BILINEAR, NULL, resize },
+    { DT__VLITE_SOFTMAX, "Softmax", softmax },
+    { DT__VLITE_SPACE_TO_DEPTH, "SpaceToDepth", depth },
+    { DT__VLITE_TANH, "Tanh", one },
+    { DT__VLITE_PAD, NULL, pad },
+    { DT__VLITE_GATHER, NULL, gather },
+    { DT__VLITE_BATCH_TO_SPACE_ND, NULL, batch_to_space },
+    { DT__VLITE_SPACE_TO_BATCH_ND, NULL, space_to_batch },
+    { DT__VLITE_TRANSPOSE, NULL, transpose },
+    { DT__VLITE_MEAN, "ReduceMean", reduce },
+    { DT__VLITE_SUB, "Sub", two },
+    { DT__VLITE_DIV, "Div", two },
+    { DT__VLITE_SQUEEZE, NULL, reshape },
+    { DT__VLITE_STRIDED_SLICE, NULL, strided_slice },
+    { DT__VLITE_EXP, "Exp", one },
+    { DT__VLITE_SPLIT, NULL, split },
+    { DT__VLITE_LOG_SOFTMAX, "LogSoftmax", softmax },
+    { DT__VLITE_CAST, NULL, convert },
+    { DT__VLITE_PRELU, "PRelu", two },
+    { DT__VLITE_MAXIMUM, "Max", two },
+    { DT__VLITE_MINIMUM, "Min", two },
+    { DT__VLITE_LESS, "Less", two },
+    { DT__VLITE_NEG, "Neg", one },
+    { DT__VLITE_PADV2, NULL, pad },
+    { DT__VLITE_GREATER, "Greater", two },
+    { DT__VLITE_GREATER_EQUAL, "GreaterOrEqual", two },
+    { DT__VLITE_LESS_EQUAL, "LessOrEqual", two },
+    { DT__VLITE_SLICE, NULL, slice },
+    { DT__VLITE_TRANSPOSE_CONV, NULL, dt__form_transposed_conv },
+    { DT__VLITE_TILE, "Tile", listed },
+    { DT__VLITE_EXPAND_DIMS, NULL, reshape },
+    { DT__VLITE_EQUAL, "Equal", two },
+    { DT__VLITE_NOT_EQUAL, NULL, differ },
+    { DT__VLITE_LOG, "Log", one },
+    { DT__VLITE_SUM, "ReduceSum", reduce },
+    { DT__VLITE_SQRT, "Sqrt", one },
+    { DT__VLITE_RSQRT, NULL, inverse_root },
+    { DT__VLITE_SHAPE, NULL, dt__form_shape },
+    { DT__VLITE_POW, "Pow", two },
+    { DT__VLITE_REDUCE_PROD, "ReduceProd", reduce },
+    { DT__VLITE_REDUCE_MAX, "ReduceMax", reduce },
+    { DT__VLITE_PACK, NULL, pack },
+    { DT__VLITE_LOGICAL_OR, "Or", two },
+    { DT__VLITE_LOGICAL_AND, "And", two },
+    { DT__VLITE_LOGICAL_NOT, "Not", one },
+    { DT__VLITE_UNPACK, NULL, unpack },
+    { DT__VLITE_REDUCE_MIN, "ReduceMin", reduce },
+    { DT__VLITE_SQUARE, NULL, square },
+    { DT__VLITE_FILL, NULL, dt__form_fill },
+    { DT__VLITE_RESIZE_NEAREST_NEIGHBOR, NULL, resize },
+    { DT__VLITE_LEAKY_RELU, NULL, leaky },
+    { DT__VLITE_SQUARED_DIFFERENCE, NULL, squared_difference },
+    { DT__VLITE_MIRROR_PAD, NULL, pad },
+    { DT__VLITE_ABS, "Abs", one },
+    { DT__VLITE_SPLIT_V, NULL, split },
+    { DT__VLITE_CEIL, "Ceil", one },
+    { DT__VLITE_ELU, "Elu", one },
+    { DT__VLITE_QUANTIZE, NULL, convert },
+    { DT__VLITE_ROUND, "Round", one },
+    { DT__VLITE_HARD_SWISH, "HardSwish", one },
+    { DT__VLITE_SELECT_V2, "Where", three },
+    { DT__VLITE_BATCH_MATMUL, NULL, dt__form_matmul },
+    { DT__VLITE_CUMSUM, NULL, cumulate },
+    { DT__VLITE_BROADCAST_TO, "Expand", listed },
+    { DT__VLITE_GELU, NULL, gelu },
+    { DT__VLITE_RELU_0_TO_1, NULL, clamp },
+    { DT__VLITE_SIGN, "Sign", one },
 };
 
 const dt__lite_form *dt__lite_form_of(int code)

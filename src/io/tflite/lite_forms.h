@@ -1,10 +1,10 @@
-/* Readers of lite_forms_products.c, for the table of forms. */
+/* Readers of lite_forms_products.c and lite_shapes.c, for the table of forms. */
 #ifndef DT__IO_LITE_FORMS_H
 #define DT__IO_LITE_FORMS_H
 
 #include "io/tflite/lite_nodes.h"
 
 dt__lite_reader dt__form_conv, dt__form_transposed_conv, dt__form_linear, dt__form_matmul,
-    dt__form_pool;
+    dt__form_pool, dt__form_shape, dt__form_fill, dt__form_extents_product;
 
 #endif

@@ -48,8 +48,7 @@ static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int i, int rank)
 /* CONV_2D has weights [out, height, width, in], DEPTHWISE_CONV_2D [1, height, width, out]. */
 dt_status dt__form_conv(dt__lite_nodes *b)
 {
-    enum { DEPTHWISE = 4 };
-    const bool deep = b->op->code == DEPTHWISE;
+    const bool deep = b->op->code == DT__VLITE_DEPTHWISE_CONV_2D;
     const dt__vlite_tensor *x = dt__form_tensor(b, 0), *w = weight_of(b, 1, 4);
     const int64_t *o = b->op->option, order[] = { deep ? 3 : 0, deep ? 0 : 3, 1, 2 };
     int64_t stride[2], dilation[2];
@@ -143,8 +142,7 @@ dt_status dt__form_matmul(dt__lite_nodes *b)
 
 dt_status dt__form_pool(dt__lite_nodes *b)
 {
-    enum { MAXIMUM = 17 };
-    const bool maximum = b->op->code == MAXIMUM;
+    const bool maximum = b->op->code == DT__VLITE_MAX_POOL_2D;
     const int64_t *o = b->op->option;
     int64_t stride[2], kernel[2];
     if (!sizes_of(b, 1, stride) || !sizes_of(b, 3, kernel)) return b->status;

@@ -106,35 +106,43 @@ static const struct {
     int code;
     dt_status (*read)(dt__lite_import *m, const dt__vlite_op *o);
 } readers[] = {
-    { 0, dt__lite_read_add },         { 1, dt__lite_read_average },
-    { 2, dt__lite_read_concat },      { 3, dt__lite_read_conv },
-    { 4, dt__lite_read_depthwise },   { 6, dt__lite_read_same },
-    { 9, dt__lite_read_linear },      { 17, dt__lite_read_max },
-    { 18, dt__lite_read_mul },        { 19, dt__lite_read_relu },
-    { 21, dt__lite_read_relu6 },      { 22, dt__lite_read_reshape },
-    { 25, dt__lite_read_softmax },    { 34, dt__lite_read_pad },
-    { 39, dt__lite_read_transpose },  { 60, dt__lite_read_pad },
-    { 67, dt__lite_read_transposed }, { 114, dt__lite_read_same },
+    { DT__VLITE_ADD, dt__lite_read_add },
+    { DT__VLITE_AVERAGE_POOL_2D, dt__lite_read_average },
+    { DT__VLITE_CONCATENATION, dt__lite_read_concat },
+    { DT__VLITE_CONV_2D, dt__lite_read_conv },
+    { DT__VLITE_DEPTHWISE_CONV_2D, dt__lite_read_depthwise },
+    { DT__VLITE_DEQUANTIZE, dt__lite_read_same },
+    { DT__VLITE_FULLY_CONNECTED, dt__lite_read_linear },
+    { DT__VLITE_MAX_POOL_2D, dt__lite_read_max },
+    { DT__VLITE_MUL, dt__lite_read_mul },
+    { DT__VLITE_RELU, dt__lite_read_relu },
+    { DT__VLITE_RELU6, dt__lite_read_relu6 },
+    { DT__VLITE_RESHAPE, dt__lite_read_reshape },
+    { DT__VLITE_SOFTMAX, dt__lite_read_softmax },
+    { DT__VLITE_PAD, dt__lite_read_pad },
+    { DT__VLITE_TRANSPOSE, dt__lite_read_transpose },
+    { DT__VLITE_PADV2, dt__lite_read_pad },
+    { DT__VLITE_TRANSPOSE_CONV, dt__lite_read_transposed },
+    { DT__VLITE_QUANTIZE, dt__lite_read_same },
 };
 
 /* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
 static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
 {
-    enum { STRIDED_SLICE = 45, SHAPE = 77, PACK = 83 };
     const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
     return y != NULL && y->type == DT__VLITE_I32 &&
-           (o->code == STRIDED_SLICE || o->code == SHAPE || o->code == PACK);
+           (o->code == DT__VLITE_STRIDED_SLICE || o->code == DT__VLITE_SHAPE ||
+            o->code == DT__VLITE_PACK);
 }
 
 static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
 {
-    enum { DEQUANTIZE = 6 };
     if (is_of_shapes(m, o)) return DT_OK;
     for (int i = 0; i < DT__COUNT_OF(readers); i++) {
         if (readers[i].code != o->code) continue;
         const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
         if (y == NULL) return dt__onnx_refuse(m->g, "several results");
-        if (y->type == DT__VLITE_F32 && o->code != DEQUANTIZE)
+        if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE)
             return dt__onnx_refuse(m->g, "it computes floats");
         return readers[i].read(m, o);
     }

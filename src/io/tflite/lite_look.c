@@ -62,8 +62,6 @@ static dt_status take_ends(dt__look *l, lite_file *t, bool output)
 
 /* ---- operators and constants ----------------------------------------------------------------- */
 
-#define CUSTOM 32
-
 static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
 {
     char name[160], custom[100] = "";
@@ -72,8 +70,8 @@ static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
     if (code == 0) code = dt__vflat_int(&t->f, &kind, 0, 1, 0);
     if (t->f.fault != NULL) return DT_OK;
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
-    if (code == CUSTOM) text_of(t, &kind, 1, custom);
-    if (code == CUSTOM) snprintf(name, sizeof name, "CUSTOM %s", custom);
+    if (code == DT__VLITE_CUSTOM) text_of(t, &kind, 1, custom);
+    if (code == DT__VLITE_CUSTOM) snprintf(name, sizeof name, "CUSTOM %s", custom);
     else if (known != NULL) snprintf(name, sizeof name, "%s", known->name);
     else snprintf(name, sizeof name, "operator %" PRId64 " of the schema", code);
     return dt__look_operator(l, name, dt__lite_form_of((int)code) != NULL);

@@ -125,7 +125,7 @@ static dt_status run_pad(dt__vlite_call *c)
     int n;
     int64_t pads[2 * DT__VLITE_RANK], dims[DT__VLITE_RANK];
     places p = straight();
-    p.mirrored = c->op->code == 100;
+    p.mirrored = c->op->code == DT__VLITE_MIRROR_PAD;
     DT__TRY(check_kind(c, x));
     DT__TRY(dt__vlite_list(c, 1, &n, pads));
     if (n != 2 * x->rank) return dt__vlite_refuse(c, "another number of paddings than dimensions");
@@ -304,15 +304,15 @@ static dt_status run_resize(dt__vlite_call *c)
 }
 
 const dt__vlite_operator dt__vlite_moves[] = {
-    { 2, "CONCATENATION", 1, DT__VLITE_IN, run_concat, { 4, 1 }, NULL },
-    { 22, "RESHAPE", 1, 2, run_reshape, { 0 }, NULL },
-    { 34, "PAD", 2, 2, run_pad, { 0 }, NULL },
-    { 36, "GATHER", 2, 2, run_gather, { 4, 4 }, NULL },
-    { 39, "TRANSPOSE", 2, 2, run_transpose, { 0 }, NULL },
-    { 45, "STRIDED_SLICE", 4, 4, run_slice, { 4, 4, 4, 4, 4, 1 }, NULL },
-    { 49, "SPLIT", 2, 2, run_split, { 4 }, NULL },
-    { 60, "PADV2", 3, 3, run_pad, { 0 }, NULL },
-    { 97, "RESIZE_NEAREST_NEIGHBOR", 2, 2, run_resize, { 1, 1 }, NULL },
-    { 100, "MIRROR_PAD", 2, 2, run_pad, { 1 }, NULL },
+    { DT__VLITE_ROW(CONCATENATION), 1, DT__VLITE_IN, run_concat, { 4, 1 }, NULL },
+    { DT__VLITE_ROW(RESHAPE), 1, 2, run_reshape, { 0 }, NULL },
+    { DT__VLITE_ROW(PAD), 2, 2, run_pad, { 0 }, NULL },
+    { DT__VLITE_ROW(GATHER), 2, 2, run_gather, { 4, 4 }, NULL },
+    { DT__VLITE_ROW(TRANSPOSE), 2, 2, run_transpose, { 0 }, NULL },
+    { DT__VLITE_ROW(STRIDED_SLICE), 4, 4, run_slice, { 4, 4, 4, 4, 4, 1 }, NULL },
+    { DT__VLITE_ROW(SPLIT), 2, 2, run_split, { 4 }, NULL },
+    { DT__VLITE_ROW(PADV2), 3, 3, run_pad, { 0 }, NULL },
+    { DT__VLITE_ROW(RESIZE_NEAREST_NEIGHBOR), 2, 2, run_resize, { 1, 1 }, NULL },
+    { DT__VLITE_ROW(MIRROR_PAD), 2, 2, run_pad, { 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

@@ -325,9 +325,9 @@ void dt__form_set_block(dt__lite_nodes *b, const int64_t *block)
 /* What a tensor is: its codes, or its floats. */
 static const char *value_of(dt__lite_nodes *b, int tensor, int i)
 {
-    enum { CONV = 3, DEPTHWISE, BATCH_TO_SPACE = 37 };
-    const int code = b->block[tensor] == NULL ? CONV : b->op == NULL ? 0 : b->op->code;
-    if (code != CONV && code != DEPTHWISE && code != BATCH_TO_SPACE) {
+    const int code = b->op == NULL ? -1 : b->op->code;
+    if (b->block[tensor] != NULL && code != DT__VLITE_CONV_2D &&
+        code != DT__VLITE_DEPTHWISE_CONV_2D && code != DT__VLITE_BATCH_TO_SPACE_ND) {
         dt__form_refuse(b, "its input %d has parts of an image in its batch", i);
     }
     const dt__vlite_tensor *t = &b->v->tensor[tensor];
@@ -490,20 +490,6 @@ static void add_outputs(dt__lite_nodes *b)
     }
 }
 
-/* Arithmetic of shapes is left out: nodes get the extents that the file declares. */
-static bool is_of_shapes(const dt__lite_nodes *b)
-{
-    const dt__vlite_tensor *y = dt__form_out(b, 0);
-    enum { SHAPE = 77 };
-    bool integers = y != NULL && (y->type == DT__VLITE_I32 || y->type == DT__VLITE_I64);
-    for (int i = 0; i < b->op->n_in && b->op->code != SHAPE; i++) {
-        const dt__vlite_tensor *t = dt__form_tensor(b, i);
-        integers = integers && (t == NULL || t->type == DT__VLITE_I32 || t->type == DT__VLITE_I64);
-    }
-    for (int i = 0; i < b->v->outs; i++) integers = integers && b->v->out[i] != b->op->out[0];
-    return integers;
-}
-
 /* The results of what is refused are read by others, which are not blamed for it. */
 static bool reads_refused(const dt__lite_nodes *b, const bool *refused)
 {
@@ -544,7 +530,7 @@ static dt_status read_ops(dt__lite_nodes *b)
     if (refused == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < b->v->ops; i++) {
         b->op = &b->v->op[i];
-        if (!is_of_shapes(b)) DT__TRY(read_op(b, refused));
+        if (!dt__lite_is_idle(b)) DT__TRY(read_op(b, refused));
     }
     return DT_OK;
 }
@@ -556,6 +542,7 @@ static void begin(dt__lite_nodes *b)
     b->value = memory(b, b->v->tensors, sizeof *b->value);
     b->real = memory(b, b->v->tensors, sizeof *b->real);
     b->block = memory(b, b->v->tensors, sizeof *b->block);
+    b->wanted = memory(b, b->v->tensors, sizeof *b->wanted);
     if (b->status != DT_OK) return;
     dt_onnx__model__init(m);
     dt_onnx__graph__init(b->graph);
@@ -563,6 +550,7 @@ static void begin(dt__lite_nodes *b)
     b->file->model = m;
     b->file->opset = OPSET;
     b->file->channels_last = true;
+    dt__lite_want_shapes(b);
     add_inputs(b);
 }
 

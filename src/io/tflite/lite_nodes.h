@@ -19,6 +19,7 @@ typedef struct dt__lite_nodes {
     const char **real;      /* and the values of codes */
     const int64_t **block;  /* of each, [height, width]: such parts of an image are in its batch
                             * (SPACE_TO_BATCH_ND); NULL: none. The value here is the image */
+    bool *wanted;           /* of each: it is arithmetic of shapes that is computed */
     const dt__vlite_op *op; /* the operator that is read */
     bool codes;             /* its results are codes of an input, arranged */
     dt_status status;       /* the first error of this operator; the rest does nothing */
@@ -26,6 +27,12 @@ typedef struct dt__lite_nodes {
 } dt__lite_nodes;
 
 typedef dt_status dt__lite_reader(dt__lite_nodes *b);
+
+/* Notes the shapes that nodes read: elsewhere they have the extents that the file declares.
+ * (lite_shapes.c) */
+void dt__lite_want_shapes(dt__lite_nodes *b);
+/* Whether an operator computes a shape that nobody wants. */
+bool dt__lite_is_idle(const dt__lite_nodes *b);
 
 /* What an operator becomes. */
 typedef struct dt__lite_form {

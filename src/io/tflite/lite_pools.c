@@ -85,12 +85,12 @@ static dt_status run_pool(dt__vlite_call *c)
     const double area = (double)dt__min_i64(w.kernel[0], c->in[0]->dims[1]) *
                         (double)dt__min_i64(w.kernel[1], c->in[0]->dims[2]);
     DT__TRY(dt__vlite_work(c, (double)c->y->count * area));
-    for (int64_t i = 0; i < c->y->count; i++) pool(c, &w, i, c->op->code == 17);
+    for (int64_t i = 0; i < c->y->count; i++) pool(c, &w, i, c->op->code == DT__VLITE_MAX_POOL_2D);
     return DT_OK;
 }
 
 const dt__vlite_operator dt__vlite_pools[] = {
-    { 1, "AVERAGE_POOL_2D", 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
-    { 17, "MAX_POOL_2D", 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
+    { DT__VLITE_ROW(AVERAGE_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
+    { DT__VLITE_ROW(MAX_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

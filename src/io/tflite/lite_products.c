@@ -226,7 +226,7 @@ static double conv_sum(const product *p, const window *w, const int64_t at[2], i
 static dt_status run_conv(dt__vlite_call *c)
 {
     product p;
-    const bool deep = c->op->code == 4;
+    const bool deep = c->op->code == DT__VLITE_DEPTHWISE_CONV_2D;
     const dt__vlite_tensor *x = c->in[X], *w = c->in[WEIGHT], *y = c->y;
     const int64_t *option = c->op->option;
     if (x->rank != 4 || w->rank != 4 || y->rank != 4) {
@@ -329,10 +329,10 @@ static dt_status run_transposed(dt__vlite_call *c)
 }
 
 const dt__vlite_operator dt__vlite_products[] = {
-    { 3, "CONV_2D", 3, 3, run_conv, { 1, 4, 4, 1, 4, 4 }, NULL },
-    { 4, "DEPTHWISE_CONV_2D", 3, 3, run_conv, { 1, 4, 4, 4, 1, 4, 4 }, NULL },
-    { 9, "FULLY_CONNECTED", 2, 3, run_linear, { 1, 1, 1, 1 }, NULL },
-    { 67, "TRANSPOSE_CONV", 3, 4, run_transposed, { 1, 4, 4, 1 }, NULL },
-    { 126, "BATCH_MATMUL", 2, 2, dt__vlite_matmul, { 1, 1, 1 }, NULL },
+    { DT__VLITE_ROW(CONV_2D), 3, 3, run_conv, { 1, 4, 4, 1, 4, 4 }, NULL },
+    { DT__VLITE_ROW(DEPTHWISE_CONV_2D), 3, 3, run_conv, { 1, 4, 4, 4, 1, 4, 4 }, NULL },
+    { DT__VLITE_ROW(FULLY_CONNECTED), 2, 3, run_linear, { 1, 1, 1, 1 }, NULL },
+    { DT__VLITE_ROW(TRANSPOSE_CONV), 3, 4, run_transposed, { 1, 4, 4, 1 }, NULL },
+    { DT__VLITE_ROW(BATCH_MATMUL), 2, 2, dt__vlite_matmul, { 1, 1, 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

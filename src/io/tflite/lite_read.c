@@ -139,8 +139,9 @@ static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vve
         t->count *= t->dims[d];
     }
     const dt__vvector signature = dt__vflat_vector(f, from, T_SIGNATURE, 4);
-    t->open =
-        t->rank > 0 && signature.count == t->rank && dt__vflat_number(f, &signature, 0, 4) == -1;
+    for (int d = 0; signature.count == t->rank && d < t->rank; d++) {
+        if (dt__vflat_number(f, &signature, d, 4) == -1) *(d == 0 ? &t->open : &t->vague) = true;
+    }
     DT__TRY(read_scales(v, t, from, i));
     const int64_t buffer = dt__vflat_int(f, from, T_BUFFER, 4, 0);
     if (buffer < 0 || buffer >= buffers->count)

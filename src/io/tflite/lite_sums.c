@@ -28,7 +28,7 @@ static dt_status run_reduce(dt__vlite_call *c)
 {
     bool gone[DT__VLITE_RANK];
     const dt__vlite_tensor *x = c->in[0];
-    const bool most = c->op->code == 82, mean = c->op->code == 40;
+    const bool most = c->op->code == DT__VLITE_REDUCE_MAX, mean = c->op->code == DT__VLITE_MEAN;
     if (x->f == NULL || c->y->f == NULL) return dt__vlite_refuse(c, "its values are not floats");
     DT__TRY(find_axes(c, gone));
     DT__TRY(dt__vlite_work(c, (double)x->count));
@@ -55,7 +55,7 @@ static dt_status run_reduce(dt__vlite_call *c)
 static dt_status run_softmax(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];
-    const bool log_of = c->op->code == 50;
+    const bool log_of = c->op->code == DT__VLITE_LOG_SOFTMAX;
     DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
     if (x->q != NULL) return dt__vlite_softmax_int8(c);
     DT__TRY(dt__vlite_floats(c));
@@ -78,10 +78,10 @@ static dt_status run_softmax(dt__vlite_call *c)
 }
 
 const dt__vlite_operator dt__vlite_sums[] = {
-    { 25, "SOFTMAX", 1, 1, run_softmax, { 4 }, NULL },
-    { 40, "MEAN", 2, 2, run_reduce, { 1 }, NULL },
-    { 50, "LOG_SOFTMAX", 1, 1, run_softmax, { 0 }, NULL },
-    { 74, "SUM", 2, 2, run_reduce, { 1 }, NULL },
-    { 82, "REDUCE_MAX", 2, 2, run_reduce, { 1 }, NULL },
+    { DT__VLITE_ROW(SOFTMAX), 1, 1, run_softmax, { 4 }, NULL },
+    { DT__VLITE_ROW(MEAN), 2, 2, run_reduce, { 1 }, NULL },
+    { DT__VLITE_ROW(LOG_SOFTMAX), 1, 1, run_softmax, { 0 }, NULL },
+    { DT__VLITE_ROW(SUM), 2, 2, run_reduce, { 1 }, NULL },
+    { DT__VLITE_ROW(REDUCE_MAX), 2, 2, run_reduce, { 1 }, NULL },
     { 0, NULL, 0, 0, NULL, { 0 }, NULL },
 };

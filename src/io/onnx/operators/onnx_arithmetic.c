@@ -85,12 +85,18 @@ static dt_status join(dt__onnx *g, const char *kind)
 
 /* ---- with a constant ------------------------------------------------------------------------- */
 
-/* Refuses a constant that would give v more elements. */
-static dt_status check_extents(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
+/* Gives *v the dimensions that the constant has more, and repeats those of one element where it has
+ * several. */
+static dt_status widen(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *c)
 {
+    while (v->rank < c->rank + g->front) DT__TRY(dt__onnx_inserted(g, v, g->front));
     for (int i = 0, more = v->rank - c->rank; i < c->rank && more >= 0; i++) {
         const dt__onnx_number n = dt__onnx_extent(g, v, i + more);
         if (c->dims[i] == 1 || n.batch || (double)c->dims[i] == n.value) continue;
+        if (n.value == 1) {
+            DT__TRY(dt__onnx_repeated(g, v, i + more, c->dims[i]));
+            continue;
+        }
         return dt__onnx_refuse(g, "a constant of %lld in dimension %d, where the value has %g",
                                (long long)c->dims[i], i + more, n.value);
     }
@@ -128,8 +134,8 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
                                const char *path)
 {
     const bool adds = strcmp(path, "bias") == 0;
-    dt__onnx_layer *x = dt__onnx_maker(g, v), *l = doubled_gelu(g, x);
-    dt__onnx_value own = { .name = c->name }, bounded = *c;
+    dt__onnx_layer *l = doubled_gelu(g, dt__onnx_maker(g, v));
+    dt__onnx_value own = { .name = c->name }, bounded = *c, wide = *v;
     const float *data;
     if (adds) DT__TRY(dt__onnx_masked(g, v->rank, c, &bounded));
     c = &bounded;
@@ -139,7 +145,8 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
         dt__onnx_keep(g, 0, v, l);
         return DT_OK;
     }
-    DT__TRY(check_extents(g, v, c));
+    DT__TRY(widen(g, &wide, c));
+    v = &wide;
     DT__TRY(dt__onnx_arranged(g, v, c, &own));
     if (adds && is_bias_of(g, v, &own)) return add_bias(g, v, &own);
     while (own.rank > 0 && own.dims[0] == 1) {
@@ -155,7 +162,7 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
     for (int i = 0; i < own.rank; i++) o->shape.v[i] = own.dims[i];
     DT__TRY(dt__onnx_weigh(g, l, path, &own));
     o->trained = own.count > 1 && own.initializer != NULL;
-    dt__onnx_read_from(l, x);
+    dt__onnx_read_from(l, dt__onnx_maker(g, v));
     DT__TRY(dt__onnx_add(g, l));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;

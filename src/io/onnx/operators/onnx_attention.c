@@ -113,12 +113,13 @@ dt_status dt__onnx_trilu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     dt__onnx_value kept, zero, y;
-    const dt__onnx_number rows =
-        v->rank < 2 ? (dt__onnx_number){ 0, true } : dt__onnx_extent(g, v, v->rank - 2);
-    const dt__onnx_number columns = dt__onnx_extent(g, v, v->rank - 1);
-    if (v->kind != DT__ONNX_COMPUTED || rows.batch || columns.batch) {
-        return dt__onnx_refuse(g, "over the batch");
+    if (v->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant, with a computed k");
+    if (v->rank - g->front < 2) {
+        return dt__onnx_refuse(g, "of a value of %d dimensions", v->rank - g->front);
     }
+    const dt__onnx_number rows = dt__onnx_extent(g, v, v->rank - 2);
+    const dt__onnx_number columns = dt__onnx_extent(g, v, v->rank - 1);
+    if (rows.batch || columns.batch) return dt__onnx_refuse(g, "over the batch");
     DT__TRY(triangle(g, (int64_t)rows.value, (int64_t)columns.value, &kept));
     DT__TRY(dt__onnx_numeral(g, 0, &zero));
     const dt__onnx_value *const in[] = { &kept, v, &zero };

@@ -78,38 +78,33 @@ static void replace(dt__onnx_value *v, const dt__onnx_layer *l)
     v->layer = l->index;
 }
 
-/* Indices that descend by -step. */
-static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, int i, int64_t first, int64_t count,
-                          int64_t step)
+/* Elements that descend. */
+static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, const dt__onnx_range *r, int64_t count)
 {
     dt__onnx_layer *l;
     int64_t *index = dt__onnx_memory(g, count, sizeof *index);
     if (index == NULL) return DT_ERR_NOMEM;
-    for (int64_t k = 0; k < count; k++) index[k] = first + k * step;
-    DT__TRY(dt__onnx_taken(g, dt__onnx_maker(g, v), v->axis[i], index, count, &l));
+    for (int64_t k = 0; k < count; k++) index[k] = r->first + k * r->step;
+    DT__TRY(dt__onnx_taken(g, dt__onnx_maker(g, v), v->axis[r->axis], index, count, &l));
     replace(v, l);
     return DT_OK;
 }
 
-/* Cuts a range (first, end, step) out of dimension i of v; ends below 0 count from the end. */
-static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[3])
+/* Cuts a range out of v; of the batch nothing but all of it. */
+static dt_status cut(dt__onnx *g, dt__onnx_value *v, dt__onnx_range r)
 {
     dt__onnx_layer *l;
-    const int64_t n = (int64_t)dt__onnx_extent(g, v, i).value, step = range[2];
-    const int64_t last = g->batch > 0 ? n * g->batch : INT32_MAX;
-    if (v->axis[i] == 0 && range[0] == 0 && range[1] >= last && range[2] == 1) return DT_OK;
-    if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
-    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-    if (step == 0) return dt__onnx_refuse(g, "with steps of 0");
-    const int64_t first =
-        dt__max_i64(low, dt__min_i64(high, range[0] < 0 ? range[0] + n : range[0]));
-    const int64_t end = dt__max_i64(low, dt__min_i64(high, range[1] < 0 ? range[1] + n : range[1]));
-    const int64_t by = dt__max_i64(-n - 1, dt__min_i64(step, n + 1));
-    const int64_t reach = by > 0 ? end - first : first - end;
-    if (reach <= 0) return dt__onnx_refuse(g, "whose result is empty");
-    if (by < 0) return cut_back(g, v, i, first, dt__ceil_div(reach, -by), by);
-    const int64_t whole[3] = { first, end, by };
-    DT__TRY(dt__onnx_sliced(g, dt__onnx_maker(g, v), v->axis[i], whole, &l));
+    const int64_t n = (int64_t)dt__onnx_extent(g, v, r.axis).value;
+    const int64_t all = g->batch > 0 ? n * g->batch : INT32_MAX;
+    if (v->axis[r.axis] == 0) {
+        const bool whole = r.first == 0 && r.end >= all && r.step == 1;
+        return whole ? DT_OK : dt__onnx_refuse(g, "of the batch");
+    }
+    const int64_t count = dt__onnx_clamp(&r, n);
+    if (count == 0) return dt__onnx_refuse(g, "whose result is empty");
+    if (r.step < 0) return cut_back(g, v, &r, count);
+    const int64_t range[3] = { r.first, r.end, r.step };
+    DT__TRY(dt__onnx_sliced(g, dt__onnx_maker(g, v), v->axis[r.axis], range, &l));
     replace(v, l);
     return DT_OK;
 }
@@ -117,21 +112,10 @@ static dt_status cut(dt__onnx *g, dt__onnx_value *v, int i, const int64_t range[
 dt_status dt__onnx_slice(dt__onnx *g)
 {
     dt__onnx_value v = *dt__onnx_in(g, 0);
-    dt_ints starts, ends, axes, steps = { .n = 0 };
-    bool seen[DT_MAX_RANK] = { false };
-    int axis;
-    DT__TRY(dt__onnx_list_or_in(g, "starts", 1, &starts));
-    DT__TRY(dt__onnx_list_or_in(g, "ends", 2, &ends));
-    DT__TRY(dt__onnx_list_or_in(g, "axes", 3, &axes));
-    if (dt__onnx_in(g, 4) != NULL) {
-        DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 4), "steps", &steps));
-    }
-    DT__TRY(dt__onnx_check_cuts(g, &starts, &ends, &axes, &steps));
-    for (int i = 0; i < starts.n; i++) {
-        const int64_t range[3] = { starts.v[i], ends.v[i], steps.n > 0 ? steps.v[i] : 1 };
-        DT__TRY(dt__onnx_new_axis(g, axes.n == 0 ? i : axes.v[i], v.rank, seen, &axis));
-        DT__TRY(cut(g, &v, axis, range));
-    }
+    dt__onnx_range range[DT_MAX_RANK];
+    int n;
+    DT__TRY(dt__onnx_ranges(g, v.rank, &n, range));
+    for (int i = 0; i < n; i++) DT__TRY(cut(g, &v, range[i]));
     dt__onnx_same(g, 0, &v);
     return DT_OK;
 }
@@ -164,15 +148,15 @@ dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
 dt_status dt__onnx_split(dt__onnx *g)
 {
     const dt__onnx_value v = *dt__onnx_in(g, 0);
-    int axis;
-    int64_t *size, range[3] = { 0, 0, 1 };
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
-    if (v.axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
-    DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, axis).value, &size));
-    for (int i = 0; (size_t)i < g->node->n_output; range[0] = range[1], i++) {
+    dt__onnx_range r = { .step = 1 };
+    int64_t *size;
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &r.axis));
+    if (v.axis[r.axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, r.axis).value, &size));
+    for (int i = 0; (size_t)i < g->node->n_output; r.first = r.end, i++) {
         dt__onnx_value part = v;
-        range[1] += size[i];
-        if (dt__onnx_out(g, i) != NULL) DT__TRY(cut(g, &part, axis, range));
+        r.end += size[i];
+        if (dt__onnx_out(g, i) != NULL) DT__TRY(cut(g, &part, r));
         dt__onnx_same(g, i, &part);
     }
     return DT_OK;
@@ -233,8 +217,7 @@ dt_status dt__onnx_gather(dt__onnx *g)
 
 /* ---- repeating ------------------------------------------------------------------------------- */
 
-/* Dimension i of v, `times` times one after the other. */
-static dt_status repeat(dt__onnx *g, dt__onnx_value *v, int i, int64_t times)
+dt_status dt__onnx_repeated(dt__onnx *g, dt__onnx_value *v, int i, int64_t times)
 {
     dt__onnx_layer *l;
     int64_t count;
@@ -260,7 +243,7 @@ dt_status dt__onnx_tile(dt__onnx *g)
     if (times.n != v.rank - g->front) {
         return dt__onnx_refuse(g, "%d repeats for %d dimensions", times.n, v.rank - g->front);
     }
-    for (int i = 0; i < times.n; i++) DT__TRY(repeat(g, &v, i + g->front, times.v[i]));
+    for (int i = 0; i < times.n; i++) DT__TRY(dt__onnx_repeated(g, &v, i + g->front, times.v[i]));
     dt__onnx_same(g, 0, &v);
     return DT_OK;
 }
@@ -287,7 +270,7 @@ dt_status dt__onnx_expand(dt__onnx *g)
         if (n.batch || own.batch || own.value != 1) {
             return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
         }
-        DT__TRY(repeat(g, &v, at, (int64_t)n.value));
+        DT__TRY(dt__onnx_repeated(g, &v, at, (int64_t)n.value));
     }
     dt__onnx_same(g, 0, &v);
     return DT_OK;

@@ -15,7 +15,7 @@
 #define NEAR_TIE 1e-4   /* programs compute coordinates in float, and round on either side */
 
 enum { NEAREST, LINEAR, CUBIC };
-enum { HALF, SYMMETRIC, PYTORCH, ALIGN, ASYMMETRIC, CROP };
+enum { HALF, SYMMETRIC, PYTORCH, ALIGN, ASYMMETRIC, CROP, TF_NEAREST, WAYS };
 enum { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL };
 
 /* What the node asks for. */
@@ -43,15 +43,16 @@ static int choice(const dt__onnx *g, const char *name, const char *const *words,
 static dt_status read_attributes(dt__onnx *g, resizing *r)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
-    static const char *const ways[] = { "half_pixel",         "half_pixel_symmetric",
-                                        "pytorch_half_pixel", "align_corners",
-                                        "asymmetric",         "tf_crop_and_resize" };
+    static const char *const ways[] = { "half_pixel",          "half_pixel_symmetric",
+                                        "pytorch_half_pixel",  "align_corners",
+                                        "asymmetric",          "tf_crop_and_resize",
+                                        "tf_half_pixel_for_nn" };
     static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
                                              "ceil" };
     const bool old = strcmp(g->node->op_type, "Upsample") == 0 || g->file->opset < 11;
     *r = (resizing){ .mode = choice(g, "mode", modes, 3), .way = ASYMMETRIC, .rounding = FLOOR };
     if (old) return DT_OK;
-    r->way = choice(g, "coordinate_transformation_mode", ways, 6);
+    r->way = choice(g, "coordinate_transformation_mode", ways, WAYS);
     r->rounding = choice(g, "nearest_mode", roundings, 4);
     r->antialias = dt__onnx_int(g, "antialias", 0) != 0;
     r->exclude = dt__onnx_int(g, "exclude_outside", 0) != 0;
@@ -170,6 +171,7 @@ static double coordinate(const resizing *r, const resized_axis *a, int64_t o)
     case PYTORCH: return a->n_out == 1 ? 0 : half;
     case ALIGN: return a->n_out == 1 ? 0 : at * (n - 1) / (out - 1);
     case ASYMMETRIC: return at / a->scale;
+    case TF_NEAREST: return (at + 0.5) / a->scale; /* of versions 11 and 12, and tf2onnx */
     case CROP:
         return a->roi[0] * (n - 1) +
                (a->n_out == 1 ? ends * (n - 1) / 2 : at * ends * (n - 1) / (out - 1));

@@ -132,54 +132,6 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
     return dt__onnx_add(g, l);
 }
 
-/* Makes a constant that stands for one of each example a computed value. */
-static dt_status compute(dt__onnx *g, dt__onnx_value *v)
-{
-    dt__onnx_layer *l;
-    dt__onnx_value own = *v;
-    const int at = v->spread - 1;
-    own.rank--;
-    for (int i = at; i < own.rank; i++) own.dims[i] = v->dims[i + 1];
-    DT__TRY(dt__onnx_given(g, g->layer[0], &own, &l));
-    v->kind = DT__ONNX_COMPUTED;
-    v->layer = l->index;
-    v->plain = -1;
-    v->codes = NULL;
-    dt__onnx_put_batch_at(v, at);
-    return DT_OK;
-}
-
-dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
-{
-    *any = false;
-    for (size_t i = 0; i < g->node->n_input && g->n_layers > 0; i++) {
-        const dt__onnx_value *v = dt__onnx_in(g, (int)i);
-        if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->spread <= 0 || v->f == NULL) continue;
-        DT__TRY(compute(g, dt__onnx_find(g, v->name)));
-        *any = true;
-    }
-    return DT_OK;
-}
-
-void dt__onnx_keep_spread(dt__onnx *g)
-{
-    static const char *const ops[] = { "Add", "Sub", "Mul", "Div", "Cast", "Where", "Neg" };
-    bool elements = false;
-    for (int i = 0; i < DT__COUNT_OF(ops); i++) elements |= strcmp(ops[i], g->node->op_type) == 0;
-    if (strcmp(g->node->op_type, "Shape") == 0 || strcmp(g->node->op_type, "Size") == 0) return;
-    for (size_t i = 0; i < g->node->n_input; i++) {
-        const dt__onnx_value *v = dt__onnx_in(g, (int)i);
-        if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->spread == 0) continue;
-        for (size_t k = 0; k < g->node->n_output; k++) {
-            dt__onnx_value *out = dt__onnx_out(g, (int)k);
-            if (out == NULL || (out->spread != 0 && out->spread == v->spread)) continue;
-            const bool known = elements && out->spread == 0 && out->rank == v->rank &&
-                               v->spread > 0 && out->dims[v->spread - 1] == 1;
-            out->spread = known ? v->spread : -1;
-        }
-    }
-}
-
 /* ---- images ---------------------------------------------------------------------------------- */
 
 dt_status dt__onnx_image(dt__onnx *g, int i, dt__onnx_layer **out)

@@ -7,7 +7,7 @@
  * Their nodes become DequantizeLinear(W, scale, zero) and a product of floats, which reads x as the
  * codes of a tensor with a range of its own. The layer then quantizes weight and input so. */
 #include "io/onnx/onnx.h"
-#include "io/onnx/quantized/onnx_steps.h"
+#include "io/onnx/onnx_steps.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * is int32 with the scale s_x s_w. (docs/Operators.md of ONNX; docs/ContribOperators.md of
  * onnxruntime for those of com.microsoft) */
 #include "io/onnx/onnx.h"
-#include "io/onnx/quantized/onnx_steps.h"
+#include "io/onnx/onnx_steps.h"
 
 #include <stdio.h>
 #include <string.h>
