@@ -86,6 +86,9 @@ typedef struct dt_sweep_row {
     dt_spread result;         /* of the final model on `result_on` */
     int64_t bytes;            /* of the final model; 0: no result */
     const char *error;        /* of a run of it that failed; NULL: none */
+    /* Why its values do not go together, so that no run has them; NULL: they do. Each of its values
+     * is in another recipe, else the description has an error. */
+    const char *refused;
 } dt_sweep_row;
 
 DT_API int64_t dt_sweep_row_count(const dt_sweep *s); /* recipes */
@@ -94,6 +97,7 @@ DT_API const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i);
 DT_API int dt_sweep_key_count(const dt_sweep *s);             /* keys with values */
 DT_API const char *dt_sweep_key_at(const dt_sweep *s, int i); /* "train.optimizer.lr", lent */
 DT_API int64_t dt_sweep_run_count(const dt_sweep *s);         /* all runs, of all rungs */
+DT_API int64_t dt_sweep_excluded(const dt_sweep *s); /* combinations that `exclude` left out */
 
 /* The metric of the rows; its name is "" before there are results. */
 typedef struct dt_sweep_metric {

@@ -213,6 +213,17 @@ static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
     return DT_OK;
 }
 
+/* In the order of names, those that are refused last. */
+static void order_trials(dt_sweep *s)
+{
+    int64_t n = 0;
+    for (int refused = 0; refused < 2; refused++) {
+        for (int64_t i = 0; i < s->n_trials; i++) {
+            if ((s->trial[i].refused != NULL) == (refused == 1)) s->order[n++] = &s->trial[i];
+        }
+    }
+}
+
 dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
 {
     DT__NEED(NULL, s);
@@ -222,7 +233,7 @@ dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
         return dt_fail(s->ctx, DT_ERR_CONFIG, "%s", dt_sweep_error_at(s, 0));
     }
     snprintf(s->metric, sizeof s->metric, "%s", s->o.metric != NULL ? s->o.metric : "");
-    for (int64_t i = 0; i < s->n_trials; i++) s->order[i] = &s->trial[i];
+    order_trials(s);
     dt_status status = write_plan(s, &plan);
     if (status == DT_OK) status = dt__work_open(s->ctx, s->o.dir, &plan, &w);
     dt__release(s->ctx, plan.bytes);
