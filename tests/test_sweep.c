@@ -106,6 +106,21 @@ static const struct {
       "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
     { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
       "s.yaml:1:41: error: 'train.optimizer' and 'train.optimizer.lr': a value of one would" },
+    { "keys: {run.seed: [1, 2]}\nexclude: {run.seed: 1}\n",
+      "s.yaml:2:10: error: 'exclude' must be a list of rules" },
+    { "keys: {run.seed: [1, 2]}\nexclude: []\n", "s.yaml:2:10: error: 'exclude' must be a list" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [3]\n", "s.yaml:2:11: error: a rule of 'exclude' must" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{}]\n", "s.yaml:2:11: error: a rule of 'exclude' must" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.sed: 1}]\n",
+      "s.yaml:2:12: error: 'exclude' names 'run.sed', which is none of the sweep's keys" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: 3}]\n",
+      "s.yaml:2:22: error: 'run.seed' has no value '3' to exclude" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: [2, 4]}]\n",
+      "s.yaml:2:26: error: 'run.seed' has no value '4' to exclude" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: [2, 1]}]\n",
+      "s.yaml:2:10: error: the rules exclude all recipes" },
+    { "keys: {run.seed: [1], qat.weight.range: [learned],\n  qat.weight.scheme: [asymmetric]}\n",
+      "a learned range requires scheme symmetric" },
     { "folds: 1\n", "s.yaml:1:8: error: 'folds' must be 0, or at least 2" },
     { "folds: 2\nseeds: 3\n", "s.yaml:1:8: error: 'folds' and 'seeds' both repeat runs" },
     { "folds: 3\n", "'data.split' belongs to tensors" },
@@ -120,6 +135,47 @@ START_TEST(errors_come_before_any_run)
     const char *first = dt_sweep_error_at(s, 0);
     ck_assert_msg(strstr(first, bad[_i].error) != NULL, "%s", first);
     ck_assert_int_ne(dt_sweep_run(s, NULL), DT_OK);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Values that do not go together refuse their recipe alone; rules take combinations out. */
+START_TEST(combinations_that_cannot_be_are_left_out)
+{
+    const char *text = "keys:\n  qat.weight.range: [dynamic, learned]\n"
+                       "  qat.weight.scheme: [symmetric, asymmetric]\n"
+                       "  train.optimizer.lr: [1e-3, 2e-3, 4e-3]\n"
+                       "exclude:\n  - {train.optimizer.lr: 0.002, qat.weight.range: learned}\n"
+                       "  - {train.optimizer.lr: [4e-3], qat.weight.scheme: symmetric}\n";
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "left", text, &s));
+    ck_assert_int_eq(dt_sweep_excluded(s), 2 + 2);
+    ck_assert_int_eq(dt_sweep_row_count(s), 12 - 4);
+    int64_t refused = 0;
+    for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        const bool wrong =
+            strcmp(row->value[0], "learned") == 0 && strcmp(row->value[1], "asymmetric") == 0;
+        ck_assert_int_eq(row->refused != NULL, wrong);
+        if (wrong) ck_assert_ptr_nonnull(strstr(row->refused, "requires scheme symmetric"));
+        refused += wrong;
+    }
+    ck_assert_int_eq(refused, 2);
+    ck_assert_int_eq(dt_sweep_run_count(s), 8 - 2);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Draws that a rule excludes are drawn anew. */
+START_TEST(excluded_draws_are_drawn_anew)
+{
+    const char *text = "method: random\nruns: 9\nkeys: {run.seed: [1, 2, 3],\n"
+                       "  train.optimizer.lr: {from: 1e-4, to: 1e-2}}\nexclude: [{run.seed: 2}]\n";
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "drawn", text, &s));
+    ck_assert_int_eq(dt_sweep_row_count(s), 9);
+    ck_assert_int_gt(dt_sweep_excluded(s), 0);
+    for (int64_t i = 0; i < 9; i++) ck_assert_str_ne(dt_sweep_row_at(s, i)->value[0], "2");
     dt_sweep_free(s);
 }
 END_TEST
@@ -652,6 +708,8 @@ Suite *test_sweep_suite(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 120);
+    tcase_add_test(all, combinations_that_cannot_be_are_left_out);
+    tcase_add_test(all, excluded_draws_are_drawn_anew);
     tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(all, most_runs_may_run);
     tcase_add_test(all, errors_say_whose_they_are);

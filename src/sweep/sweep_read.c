@@ -117,7 +117,8 @@ static dt_status check_trial(dt_sweep *s, dt__trial *t, int64_t rung, bool taken
     if (status == DT_ERR_CONFIG && taken) {
         take_errors(s, &run, recipe);
     } else if (status == DT_ERR_CONFIG) {
-        t->refused = dt__recipe_format(s->file, "%s", recipe->complaints->text);
+        const char *text = recipe->complaints->text, *message = strstr(text, "error: ");
+        t->refused = dt__recipe_format(s->file, "%s", message != NULL ? message + 7 : text);
         t->row.refused = t->refused;
         s->n_refused++;
     } else if (status == DT_OK && rung == dt__rung_count(s) - 1) {
