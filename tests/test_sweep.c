@@ -595,24 +595,88 @@ START_TEST(seeds_give_mean_and_spread)
 }
 END_TEST
 
-/* The page of a sweep shows as many runs as a page may. */
-START_TEST(a_page_is_full)
+static dt_status collect(void *user, const char *bytes, size_t n)
 {
-    enum { SEEDS = 8, RECIPES = DT_MOST_REPORTED / SEEDS };
-    dt_sweep *s;
-    char name[32];
-    size_t n;
-    TEST_OK(ctx, read_sweep(ctx, "full",
-                            "seeds: 8\nkeys: {train.optimizer.lr: [1e-3, 1e-2], train.epochs: [1], "
-                            "qat.start_step: [1]}\n",
-                            &s));
-    TEST_OK(ctx, dt_sweep_run(s, NULL));
-    char *page = sweep_file("full", "report.html", &n);
-    for (int i = 0; i < RECIPES * SEEDS; i++) {
-        snprintf(name, sizeof name, "%03d-seed%d", i / SEEDS + 1, i % SEEDS + 3);
-        ck_assert_msg(strstr(page, name) != NULL, "the page lacks %s", name);
+    char *text = user;
+    const size_t used = strlen(text);
+    ck_assert_uint_lt(used + n, 1 << 14);
+    memcpy(text + used, bytes, n);
+    text[used + n] = 0;
+    return DT_OK;
+}
+
+/* A column of the line that begins with `name`. */
+static double column_of(const char *csv, const char *name, const char *column)
+{
+    const char *line = strstr(csv, name), *head = csv;
+    const char *at = strstr(csv, column);
+    ck_assert_ptr_nonnull(at);
+    ck_assert_ptr_nonnull(line);
+    for (; head <= at; head++) {
+        if (*head == ',') line = strchr(line, ',') + 1;
     }
+    return strtod(line, NULL);
+}
+
+static const char crossed[] = "seeds: 3\nkeys:\n  qat.weight.range: [dynamic, learned]\n"
+                              "  qat.weight.scheme: [symmetric, asymmetric]\n"
+                              "  qat.weight.bits: [4, 8]\n"
+                              "exclude: [{qat.weight.bits: 8, qat.weight.range: learned}]\n";
+
+/* Pages and comparisons show means over seeds as the sweep computes them, and what has no run. */
+START_TEST(recipes_are_cells)
+{
+    static char csv[1 << 14], twice[1 << 14];
+    const dt_compare_options form = { .form = DT_COMPARE_CSV };
+    dt_sweep *s;
+    size_t n;
+    csv[0] = twice[0] = 0;
+    TEST_OK(ctx, read_sweep(ctx, "cells", crossed, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    const char *both[] = { dt_sweep_get(s)->dir, dt_sweep_get(s)->dir };
+    TEST_OK(ctx, dt_report_compare(ctx, both, 1, &form, collect, csv));
+    for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        char name[16];
+        snprintf(name, sizeof name, "\n%s,", row->name);
+        ck_assert_int_eq(strstr(csv, name) == NULL, row->refused != NULL);
+        if (row->refused != NULL) continue;
+        TEST_NEAR(column_of(csv, name, ",accuracy_mean") - row->result.mean, 0, 1e-12, 0);
+        TEST_NEAR(column_of(csv, name, ",accuracy_deviation") - row->result.deviation, 0, 1e-12, 0);
+        ck_assert_int_eq((int64_t)column_of(csv, name, ",bytes"), row->bytes);
+    }
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, NULL, collect, twice));
+    ck_assert_ptr_nonnull(strstr(twice, "15 runs repeat recipe and seed of others"));
+    ck_assert_ptr_nonnull(strstr(twice, "006 cannot be: "));
+    ck_assert_ptr_nonnull(strstr(twice, "4 combinations of values left out by exclude"));
+    char *page = sweep_file("cells", "report.html", &n);
+    ck_assert_ptr_nonnull(strstr(page, "15 runs of 5 recipes"));
+    ck_assert_ptr_nonnull(strstr(page, "over bits of a weight"));
+    ck_assert_ptr_nonnull(strstr(page, "over bytes of the model"));
+    ck_assert_ptr_nonnull(strstr(page, "006 cannot be: "));
     free(page);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* At every width the spread is whole. */
+START_TEST(the_spread_is_not_cut)
+{
+    static char text[1 << 14];
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "width", crossed, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    const char *dir = dt_sweep_get(s)->dir;
+    for (int columns = 44; columns < 140; columns += 7) {
+        const dt_compare_options narrow = { .columns = columns };
+        text[0] = 0;
+        TEST_OK(ctx, dt_report_compare(ctx, &dir, 1, &narrow, collect, text));
+        int whole = 0;
+        for (const char *at = text; (at = strstr(at, " ± ")) != NULL; at++) {
+            whole += strspn(at + 4, "0123456789.") > 3 && strncmp(at + 8, " %", 2) == 0;
+        }
+        ck_assert_int_ge(whole, 5);
+    }
     dt_sweep_free(s);
 }
 END_TEST
@@ -726,7 +790,8 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_folder_is_locked);
     tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
-    tcase_add_test(all, a_page_is_full);
+    tcase_add_test(all, recipes_are_cells);
+    tcase_add_test(all, the_spread_is_not_cut);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_sweeps);

@@ -144,7 +144,7 @@ static void print_results(const dt_sweep *s)
                 o->folds > 0 ? "folds" : "seeds");
     }
     cli_say("%s/best.yaml: the recipe of %s", o->dir, dt_sweep_row_at(s, 0)->name);
-    cli_say("%s/report.html: the best runs, side by side", o->dir);
+    cli_say("%s/report.html: all runs, with plots", o->dir);
 }
 
 static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
