@@ -5,6 +5,8 @@
 #include "cli/shipped.h"
 #include "cli/print/text.h"
 
+#include <detent/plugin.h>
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,11 +87,40 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
+/* Loads the plugins of the command line, then those that the run was trained with, which its recipe
+ * names. */
+static int load_plugins(const cli_args *args, dt_ctx *ctx)
+{
+    static const char *const reads[] = { "run", NULL };
+    char path[CLI_PATH + 16];
+    for (int i = 0; i < args->n_plugins; i++) {
+        if (dt_plugin_load(ctx, args->plugin[i]) != DT_OK) return cli_fail_file(args, ctx);
+    }
+    if (args->run == NULL) return CLI_DONE;
+    snprintf(path, sizeof path, "%s/recipe.yaml", args->run);
+    if (access(path, R_OK) != 0) return CLI_DONE; /* a folder of checkpoints alone */
+    dt_recipe *recipe = NULL;
+    const dt_recipe_source source = {
+        .path = path, .leave_files = true, .saved = true, .told = true, .reads = reads
+    };
+    const dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    int status = s == DT_ERR_NOMEM ? cli_fail_by(args, ctx) : CLI_DONE;
+    for (int i = 0; s == DT_ERR_CONFIG && i < dt_recipe_error_count(recipe); i++) {
+        const char *line = dt_recipe_error_at(recipe, i);
+        if (strstr(line, "'run.plugins'") == NULL) continue; /* others are not the model's */
+        cli_tell(stderr, "%s", line);
+        status = CLI_BAD_FILE;
+    }
+    dt_recipe_free(recipe);
+    return status;
+}
+
 static int open_with(const cli_args *args, const dt_ctx_options *options, dt_ctx **out)
 {
     *out = NULL;
     if (dt_ctx_create(out, options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
-    const int status = check_environment(args, *out);
+    int status = check_environment(args, *out);
+    if (status == CLI_DONE) status = load_plugins(args, *out);
     if (status == CLI_DONE) return status;
     dt_ctx_free(*out);
     *out = NULL;
