@@ -87,8 +87,19 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
-/* Loads the plugins of the command line, then those that the run was trained with, which its recipe
- * names. */
+/* The recipe of the run that a model is of, or that a command is given besides a model; false: there
+ * is none. */
+static bool recipe_of(const cli_args *args, char path[CLI_PATH + 16])
+{
+    const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE]") != NULL &&
+                       strchr(args->words[1], '=') == NULL;
+    if (args->run != NULL) snprintf(path, CLI_PATH + 16, "%s/recipe.yaml", args->run);
+    else if (given) snprintf(path, CLI_PATH + 16, "%s", args->words[1]);
+    else return false;
+    return access(path, R_OK) == 0; /* else a folder of checkpoints alone, or a shipped recipe */
+}
+
+/* Loads the plugins of the command line, then those that the recipe names. */
 static int load_plugins(const cli_args *args, dt_ctx *ctx)
 {
     static const char *const reads[] = { "run", NULL };
@@ -96,9 +107,7 @@ static int load_plugins(const cli_args *args, dt_ctx *ctx)
     for (int i = 0; i < args->n_plugins; i++) {
         if (dt_plugin_load(ctx, args->plugin[i]) != DT_OK) return cli_fail_file(args, ctx);
     }
-    if (args->run == NULL) return CLI_DONE;
-    snprintf(path, sizeof path, "%s/recipe.yaml", args->run);
-    if (access(path, R_OK) != 0) return CLI_DONE; /* a folder of checkpoints alone */
+    if (!recipe_of(args, path)) return CLI_DONE;
     dt_recipe *recipe = NULL;
     const dt_recipe_source source = {
         .path = path, .leave_files = true, .saved = true, .told = true, .reads = reads
