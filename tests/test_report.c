@@ -529,7 +529,8 @@ START_TEST(compare_shows_what_differs)
         for (const char *c = line; *c != 0; c++) columns += ((unsigned char)*c & 0xc0) != 0x80;
         ck_assert_msg(columns <= 60, "%d columns: %s", columns, line);
     }
-    TEST_FAILS(ctx, DT_ERR_ARG, "at least 2 runs", dt_report_compare(ctx, both, 1, NULL, collect, text));
+    TEST_FAILS(ctx, DT_ERR_ARG, "at least 2 runs",
+               dt_report_compare(ctx, both, 1, NULL, collect, text));
 }
 END_TEST
 

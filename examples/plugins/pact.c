@@ -1,8 +1,8 @@
 /* pact.c: a plugin with a kind of layer, PACT [Choi et al. 2018]: an activation whose upper end is
  * learned,
- *     y = min(relu(x), alpha)      dx = dy where 0 < x < alpha      dalpha = sum of dy where x > alpha
- * The layer behind it quantizes 0 ... alpha with all of its codes: with `activation: {range: static,
- * scheme: asymmetric, observer: minmax}` the range that it observes ends at alpha.
+ *     y = min(relu(x), alpha)    dx = dy where 0 < x < alpha    dalpha = sum of dy where x > alpha
+ * The layer behind it quantizes 0 ... alpha with all of its codes: with `activation: {range:
+ * static, scheme: asymmetric, observer: minmax}` the range that it observes ends at alpha.
  *
  *     cc -shared -fPIC -O2 -I include examples/plugins/pact.c -o pact.so
  *     detent train examples/plugins/pact.yaml run.plugins=[./pact.so] */

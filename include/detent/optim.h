@@ -72,8 +72,8 @@ typedef struct dt_own_optimizer {
     void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u);
 } dt_own_optimizer;
 
-/* Makes an optimizer known to recipes of this context. It must stay where it is until the context is
- * freed. Errors: ARG (no name or function, a name that is taken), NOMEM. */
+/* Makes an optimizer known to recipes of this context. It must stay where it is until the context
+ * is freed. Errors: ARG (no name or function, a name that is taken), NOMEM. */
 DT_API dt_status dt_optimizer_register(dt_ctx *ctx, const dt_own_optimizer *optimizer);
 /* The registered optimizer of this name; NULL if there is none. */
 DT_API const dt_own_optimizer *dt_optimizer_named(const dt_ctx *ctx, const char *name);

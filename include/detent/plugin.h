@@ -1,5 +1,6 @@
-/* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models, optimizers,
- * quantization schemes and sources of data to a context, so that recipes and files may name them.
+/* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models, optimizers
+ * and sources of data to a context, so that recipes and files may name them. dt_plugin_at of io.h
+ * lists them.
  *
  *     #include <detent/plugin.h>
  *     static dt_status start(dt_ctx *ctx) { return dt_loss_register(ctx, &my_loss); }
@@ -58,23 +59,12 @@ typedef struct dt_plugin {
     DT_PLUGIN_VISIBLE const dt_plugin dt_this_plugin = { DT_PLUGIN_ABI, DT_PLUGIN_LAYOUT, NAME,    \
                                                          TEXT, START };
 
-/* Digits of a plugin's hash, and the end of the text. */
-#define DT_PLUGIN_HASH 17
-
-typedef struct dt_plugin_info {
-    const char *name, *text;
-    const char *path;          /* as it was given */
-    char hash[DT_PLUGIN_HASH]; /* XXH3-64 of the file */
-} dt_plugin_info;
-
 /* Loads a shared object and starts it. `path` may end in "@xxh3:" and 16 digits: another file than
  * that is an error. A file that the context has loaded is not started again. The code of a plugin
- * runs in this process and may do all that the process may. Errors: IO (no file), CONFIG (no plugin;
- * one of other headers; a symbol is missing; another hash; a name that another plugin has), those of
- * its `start`, NOMEM. */
+ * runs in this process and may do all that the process may. Errors: IO (no file), CONFIG (no
+ * plugin; one of other headers; a symbol is missing; another hash; a name that another plugin has),
+ * those of its `start`, NOMEM. */
 DT_API dt_status dt_plugin_load(dt_ctx *ctx, const char *path);
-/* The i-th plugin of the context, in the order of loading; NULL past the last. */
-DT_API const dt_plugin_info *dt_plugin_at(const dt_ctx *ctx, int64_t i);
 
 #ifdef __cplusplus
 }

@@ -35,7 +35,7 @@ typedef struct dt_spread {
 } dt_spread;
 
 enum {
-    DT_COMPARE_AUTO, /* SIDES up to DT_MOST_SIDES runs or with `seeds`; else, and of sweeps, TABLE */
+    DT_COMPARE_AUTO, /* SIDES up to DT_MOST_SIDES runs or with `seeds`; of more, or sweeps, TABLE */
     DT_COMPARE_SIDES, /* a column for each run, or of several seeds for each recipe */
     DT_COMPARE_TABLE, /* a row for each recipe: the keys that differ, mean and deviation */
     DT_COMPARE_CSV,   /* the same for programs: numbers as in summary.json */

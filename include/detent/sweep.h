@@ -70,10 +70,10 @@ DT_API const dt_sweep_options *dt_sweep_get(const dt_sweep *s); /* lent; `dir` i
 /* Trains every recipe that has no results yet, each run in a folder of its own below `dir`, and
  * goes on with those that were interrupted: what they end with has the bits of a sweep that was
  * never interrupted. A run that fails leaves its message in DIR/NAME.failed, which keeps it from
- * being tried again, and the others go on. DIR/NAME.refused says why a recipe
- * cannot be. At the end DIR/best.yaml is the recipe of the best row, whole, and DIR/report.html is
- * the page of all runs (dt_report_write). `control` NULL: nothing is told. Errors: CONFIG (DIR holds another sweep; a
- * metric that the runs do not have), STATE (another process sweeps there), INTERRUPTED, IO,
+ * being tried again, and the others go on. DIR/NAME.refused says why a recipe cannot be. At the
+ * end DIR/best.yaml is the recipe of the best row, whole, and DIR/report.html is the page of all
+ * runs (dt_report_write). `control` NULL: nothing is told. Errors: CONFIG (DIR holds another sweep;
+ * a metric that the runs do not have), STATE (another process sweeps there), INTERRUPTED, IO,
  * NOMEM. */
 DT_API dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control);
 

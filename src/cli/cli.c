@@ -87,8 +87,8 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
-/* The recipe of the run that a model is of, or that a command is given besides a model; false: there
- * is none. */
+/* The recipe of the run that a model is of, or that a command is given besides a model; false:
+ * there is none. */
 static bool recipe_of(const cli_args *args, char path[CLI_PATH + 16])
 {
     const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE]") != NULL &&

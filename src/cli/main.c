@@ -40,8 +40,8 @@ static const cli_command commands[] = {
                      .writes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "report", "RUN|SWEEP... [-o FILE]",
-      "a page about one run, several side by side, or all runs of sweeps: curves, layers, examples, "
-      "mean and spread, as one HTML file",
+      "a page about one run, several side by side, or all runs of sweeps: curves, layers, "
+      "examples, mean and spread, as one HTML file",
       cli_report, .least_words = 1,
       .options = { { "-o", "FILE", "the page to write; default: report.html in the first run" },
                    { "--live", NULL, "write it again whenever a run goes on, until it ends" } } },

@@ -126,7 +126,7 @@ static const dt__update_formula formulas[DT_OWN_OPTIMIZER] = {
     [DT_LION] = { "lion", { "exp_avg" }, lion_states, lion_check, lion_apply },
 };
 
-/* ---- optimizers of a program's own ------------------------------------------------------------ */
+/* ---- optimizers of a program's own ----------------------------------------------------------- */
 
 const dt_own_optimizer *dt_optimizer_named(const dt_ctx *ctx, const char *name)
 {

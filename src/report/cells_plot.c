@@ -1,7 +1,7 @@
 /* Results of cells over bits of weights and over bytes: a mark for each cell at its mean, a bar of
  * one standard deviation to each side, a line through the cells that differ in nothing but bits.
  * Lines and marks have a shape besides their colour; a list below the plot names them. */
-#include "report/cells.h"
+#include "report/run_cells.h"
 #include "report/page_chart.h"
 
 #include <math.h>

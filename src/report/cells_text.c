@@ -1,6 +1,6 @@
-/* The table of cells as text: for a terminal, as CSV, LaTeX or Markdown (cells.h). */
+/* The table of cells as text: for a terminal, as CSV, LaTeX or Markdown (run_cells.h). */
 #include "core/text/utf8.h"
-#include "report/cells.h"
+#include "report/run_cells.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* dt_report_compare: runs side by side for a terminal. */
 #include "core/text/utf8.h"
-#include "report/cells.h"
+#include "report/run_cells.h"
 
 #include <detent/report.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* dt_report_write: the page of some runs. One run fills the page; several share a table and the
  * curves, and each has its own parts below. */
 #include "core/system/atomic_file.h"
-#include "report/cells.h"
+#include "report/run_cells.h"
 
 #include <detent/report.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Many runs as cells: a row for each recipe, mean and deviation, and what is left out. */
-#include "report/cells.h"
+#include "report/run_cells.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
-/* Groups runs by recipe (cells.h). Recipes are compared by a hash of their keys and values first. */
-#include "report/cells.h"
+/* Groups runs by recipe (run_cells.h). A hash of keys and values tells recipes apart first. */
+#include "report/run_cells.h"
 
 #include <detent/report.h>
 

@@ -1,6 +1,6 @@
 /* Runs by recipe: a cell is all runs whose recipes differ in nothing but seed, fold and folder. */
-#ifndef DT__REPORT_CELLS_H
-#define DT__REPORT_CELLS_H
+#ifndef DT__REPORT_RUN_CELLS_H
+#define DT__REPORT_RUN_CELLS_H
 
 #include "report/page_spread.h"
 #include "report/run_list.h"
