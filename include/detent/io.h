@@ -116,7 +116,6 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 enum { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
 extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "experts", ended by NULL */
 
-/* How to build a model: `model:` of a recipe, and how to write it. */
 /* Digits of a plugin's hash, and the end of the text. */
 #define DT_PLUGIN_HASH 17
 
@@ -131,6 +130,7 @@ typedef struct dt_plugin_info {
 /* The i-th plugin of the context, in the order of loading; NULL past the last. */
 DT_API const dt_plugin_info *dt_plugin_at(const dt_ctx *ctx, int64_t i);
 
+/* How to build a model: `model:` of a recipe, and how to write it. */
 typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */

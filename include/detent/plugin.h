@@ -1,6 +1,6 @@
-/* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models, optimizers
- * and sources of data to a context, so that recipes and files may name them. dt_plugin_at of io.h
- * lists them.
+/* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models,
+ * optimizers and sources of data to a context, so that recipes and files may name them.
+ * dt_plugin_at of io.h lists them.
  *
  *     #include <detent/plugin.h>
  *     static dt_status start(dt_ctx *ctx) { return dt_loss_register(ctx, &my_loss); }
