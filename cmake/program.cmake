@@ -15,6 +15,9 @@ if(sources AND NOT DETENT_LAYERS)
     add_executable(detent src/cli/entry.c)
     target_include_directories(detent PRIVATE src)
     target_link_libraries(detent PRIVATE detent_strict detent_cli)
+    # plugins find the library's functions in the program, also those that it does not call itself
+    set_target_properties(detent PROPERTIES ENABLE_EXPORTS ON
+        LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,detent_static")
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 
@@ -55,6 +58,21 @@ foreach(folder examples bench)
     endforeach()
 endforeach()
 under_emulator(bench-accumulators ${PROJECT_BINARY_DIR}/bench accumulators)
+
+# plugins for the program, in which they find the library's functions
+set(plugins examples/plugins/pact.c examples/plugins/stochastic.c)
+if(DETENT_TESTS)
+    list(APPEND plugins tests/plugins/no_plugin.c tests/plugins/other_abi.c
+        tests/plugins/failing.c)
+endif()
+foreach(source IN LISTS plugins)
+    get_filename_component(name ${source} NAME_WE)
+    add_library(examples-${name} MODULE ${source})
+    target_include_directories(examples-${name} PRIVATE include)
+    target_link_libraries(examples-${name} PRIVATE detent_strict)
+    set_target_properties(examples-${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+endforeach()
 
 # a plugin, and a program that loads it
 if(TARGET detent_shared)

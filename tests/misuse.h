@@ -11,6 +11,7 @@
 #include <detent/keys.h>
 #include <detent/layers.h>
 #include <detent/ptq.h>
+#include <detent/plugin.h>
 #include <detent/report.h>
 #include <detent/sweep.h>
 #include <detent/tables.h>

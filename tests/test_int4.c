@@ -469,9 +469,9 @@ END_TEST
 START_TEST(bad_settings_are_named)
 {
     dt_qat_options o = int4(4);
-    o.weight.quant.granularity = DT_PER_GROUP;
-    o.weight.has_granularity = true;
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "granularity tensor or channel", dt_prepare(m, &o));
+    o.weight.quant.scheme = DT_SCHEME_ASYMMETRIC;
+    o.weight.has_scheme = true;
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "requires scheme symmetric", dt_prepare(m, &o));
     o = int4(4);
     o.activation.quant.range = DT_RANGE_DYNAMIC; /* the shift is removed with it */
     o.activation.has_range = true;

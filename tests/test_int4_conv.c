@@ -153,8 +153,8 @@ static void check_learned(const world *w, const char *what, const dt_tensor *val
     float *dx = malloc((size_t)n * sizeof *dx), *ds = malloc((size_t)blocks * sizeof *ds);
     memcpy(dx, dt_data(rows != NULL ? rows : d), (size_t)n * sizeof *dx);
     const dt__learning l = {
-        &how->quant, blocks, n / blocks, dt_data(scale), dt_data(v != NULL ? v : values),
-        NULL,        dx,     ds
+        &how->quant, blocks, n / blocks, dt_data(scale), dt_data(v != NULL ? v : values), NULL,
+        dx,          ds,     0
     };
     TEST_OK(w->ctx, dt__learn_scales(w->ctx, &l));
     check_near(w->p->name, what, dt_grad(scale), ds);

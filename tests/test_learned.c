@@ -139,7 +139,7 @@ static void check_begin(dt_ctx *ctx, const char *name, const golden *g)
     dt_tensor *s;
     const double *want = dt_data(g->begin);
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, g->s->rank, g->s->dims, &s));
-    TEST_OK(ctx, dt__learned_begin(g->x, &g->quant, s, "x"));
+    TEST_OK(ctx, dt__learned_begin(g->x, &g->quant, s, 0));
     for (int64_t i = 0; i < dt_count(s); i++) {
         const double got = (double)((const float *)dt_data(s))[i];
         TEST_EACH(test_near(got, want[i], 0, 1.2e-7), "%s: begins with %g, not %g", name, got,
@@ -208,7 +208,7 @@ START_TEST(unsigned_codes_begin_at_zero)
     float d[6] = { 1, 1, 1, 1, 1, 1 }, ds;
     const dt_quant_spec q = { .bits = 2, .is_unsigned = true, .activation = true };
     dt_ctx *ctx = context(1);
-    const dt__learning l = { &q, 1, 6, &s, x, NULL, d, &ds };
+    const dt__learning l = { &q, 1, 6, &s, x, NULL, d, &ds, 0 };
     TEST_OK(ctx, dt__learn_scales(ctx, &l));
     const float pass[6] = { 0, 1, 1, 1, 1, 0 };
     ck_assert_mem_eq(d, pass, sizeof pass);
@@ -226,7 +226,7 @@ START_TEST(clipped_elements_count)
     dt_ctx *ctx = context(1);
     for (int i = 0; i < 2; i++) {
         float d[1] = { -0.25f }, ds;
-        const dt__learning l = { &q, 1, 1, &s, x + i, NULL, d, &ds };
+        const dt__learning l = { &q, 1, 1, &s, x + i, NULL, d, &ds, 0 };
         TEST_OK(ctx, dt__learn_scales(ctx, &l));
         ck_assert_float_eq(d[0], 0);
         TEST_NEAR(ds, (i == 0 ? -1.75 : 2) / sqrt(7), 1e-6, 0);
@@ -248,9 +248,9 @@ static void fill_result(int threads, float *ds, float *begin)
     TEST_OK(ctx, dt_fill_normal(x, 0, 1));
     TEST_OK(ctx, dt_fill_normal(d, 0, 1));
     const dt_quant_spec q = { .bits = 4, .granularity = DT_PER_CHANNEL };
-    TEST_OK(ctx, dt__learned_begin(x, &q, s, "x"));
+    TEST_OK(ctx, dt__learned_begin(x, &q, s, 0));
     memcpy(begin, dt_data(s), 3 * sizeof *begin);
-    const dt__learning l = { &q, 3, N, dt_data(s), dt_data(x), NULL, dt_data_mut(d), ds };
+    const dt__learning l = { &q, 3, N, dt_data(s), dt_data(x), NULL, dt_data_mut(d), ds, 0 };
     TEST_OK(ctx, dt__learn_scales(ctx, &l));
     dt_tensor_free(x);
     dt_tensor_free(d);
@@ -308,7 +308,7 @@ static void check_tape(const dt_quant_spec *q, bool leaf, bool inner, double wit
     for (int i = 0; i < 630; i++) d[i] = up[i] * (1 - value[i] * value[i]);
     TEST_OK(ctx, dt_backward(t, y, dy));
     const dt__learning l = {
-        q, dt_count(scale), 630 / dt_count(scale), dt_data(scale), dt_data(x), NULL, d, ds
+        q, dt_count(scale), 630 / dt_count(scale), dt_data(scale), dt_data(x), NULL, d, ds, 0
     };
     TEST_OK(ctx, dt__learn_scales(ctx, &l));
     const float *got = dt_data(dt_grad(scale));
@@ -357,6 +357,60 @@ static void check_written(const dt_quant_spec *q, bool write_scale, dt_status ex
     dt_tape_free(t);
     dt_ctx_free(ctx);
 }
+
+/* The scale of a block, and its gradient, by itself: a tensor with one scale. */
+static void block_alone(dt_ctx *ctx, const float *x, const float *dy, int64_t n, float both[2])
+{
+    dt_quant_spec q = learned(4, false, 0);
+    dt_tensor *w, *s;
+    float d[64];
+    q.granularity = DT_PER_TENSOR;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 1, &n, &w));
+    memcpy(dt_data_mut(w), x, (size_t)n * sizeof *x);
+    memcpy(d, dy, (size_t)n * sizeof *d);
+    TEST_OK(ctx, dt_learned_scale(w, &q, &s));
+    both[0] = *(const float *)dt_data(s);
+    const dt__learning l = { .quant = &q,
+                             .blocks = 1,
+                             .n = n,
+                             .scale = dt_data(s),
+                             .x = dt_data(w),
+                             .d = d,
+                             .ds = &both[1] };
+    TEST_OK(ctx, dt__learn_scales(ctx, &l));
+    dt_tensor_free(s);
+    dt_tensor_free(w);
+}
+
+/* A row of 40 in groups of 16: two of 16, and one of 8. */
+START_TEST(groups_are_as_tensors_by_themselves)
+{
+    dt_ctx *ctx = context(2);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_tensor *x = normal(ctx, 5, 40, true), *dy = normal(ctx, 5, 40, false), *scale;
+    dt_quant_spec q = learned(4, false, 0);
+    q.granularity = DT_PER_GROUP;
+    q.group_size = 16;
+    TEST_OK(ctx, dt_learned_scale(x, &q, &scale));
+    ck_assert_int_eq(dt_count(scale), 15);
+    TEST_OK(ctx, dt_backward(t, dt_neg(t, dt_neg(t, dt_fake_quant_learned(t, x, &q, scale))), dy));
+    const float *ds = dt_data(dt_grad(scale));
+    for (int b = 0; b < 15; b++) {
+        const int64_t first = b / 3 * 40 + b % 3 * 16, n = b % 3 == 2 ? 8 : 16;
+        float alone[2];
+        block_alone(ctx, (const float *)dt_data(x) + first, (const float *)dt_data(dy) + first, n,
+                    alone);
+        ck_assert(((const float *)dt_data(scale))[b] == alone[0]);
+        ck_assert(ds[b] == alone[1]);
+    }
+    dt_tensor_free(scale);
+    dt_tensor_free(dy);
+    dt_tensor_free(x);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
 
 START_TEST(values_written_before_backward)
 {
@@ -454,6 +508,7 @@ Suite *test_learned_suite(void)
     tcase_add_test(c, clipped_elements_count);
     tcase_add_test(c, same_bits_on_any_threads);
     tcase_add_test(c, gradients_through_a_tape);
+    tcase_add_test(c, groups_are_as_tensors_by_themselves);
     tcase_add_test(c, values_written_before_backward);
     tcase_add_test(c, codes_follow_the_scale);
     tcase_add_test(c, bad_settings);

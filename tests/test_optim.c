@@ -897,7 +897,7 @@ START_TEST(bad_options)
         dt_optimizer_options o;
         const char *says;
     } cases[] = {
-        { { .name = DT_LION + 1 }, "no optimizer 4" },
+        { { .name = DT_OWN_OPTIMIZER + 1 }, "no optimizer 5" },
         { { .name = -1 }, "no optimizer -1" },
         { { .name = DT_SGD, .lr = -1 }, "lr -1" },
         { { .name = DT_SGD, .lr = INFINITY }, "lr inf" },

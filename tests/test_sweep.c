@@ -106,6 +106,21 @@ static const struct {
       "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
     { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
       "s.yaml:1:41: error: 'train.optimizer' and 'train.optimizer.lr': a value of one would" },
+    { "keys: {run.seed: [1, 2]}\nexclude: {run.seed: 1}\n",
+      "s.yaml:2:10: error: 'exclude' must be a list of rules" },
+    { "keys: {run.seed: [1, 2]}\nexclude: []\n", "s.yaml:2:10: error: 'exclude' must be a list" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [3]\n", "s.yaml:2:11: error: a rule of 'exclude' must" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{}]\n", "s.yaml:2:11: error: a rule of 'exclude' must" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.sed: 1}]\n",
+      "s.yaml:2:12: error: 'exclude' names 'run.sed', which is none of the sweep's keys" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: 3}]\n",
+      "s.yaml:2:22: error: 'run.seed' has no value '3' to exclude" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: [2, 4]}]\n",
+      "s.yaml:2:26: error: 'run.seed' has no value '4' to exclude" },
+    { "keys: {run.seed: [1, 2]}\nexclude: [{run.seed: [2, 1]}]\n",
+      "s.yaml:2:10: error: the rules exclude all recipes" },
+    { "keys: {run.seed: [1], qat.weight.range: [learned],\n  qat.weight.scheme: [asymmetric]}\n",
+      "a learned range requires scheme symmetric" },
     { "folds: 1\n", "s.yaml:1:8: error: 'folds' must be 0, or at least 2" },
     { "folds: 2\nseeds: 3\n", "s.yaml:1:8: error: 'folds' and 'seeds' both repeat runs" },
     { "folds: 3\n", "'data.split' belongs to tensors" },
@@ -120,6 +135,47 @@ START_TEST(errors_come_before_any_run)
     const char *first = dt_sweep_error_at(s, 0);
     ck_assert_msg(strstr(first, bad[_i].error) != NULL, "%s", first);
     ck_assert_int_ne(dt_sweep_run(s, NULL), DT_OK);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Values that do not go together refuse their recipe alone; rules take combinations out. */
+START_TEST(combinations_that_cannot_be_are_left_out)
+{
+    const char *text = "keys:\n  qat.weight.range: [dynamic, learned]\n"
+                       "  qat.weight.scheme: [symmetric, asymmetric]\n"
+                       "  train.optimizer.lr: [1e-3, 2e-3, 4e-3]\n"
+                       "exclude:\n  - {train.optimizer.lr: 0.002, qat.weight.range: learned}\n"
+                       "  - {train.optimizer.lr: [4e-3], qat.weight.scheme: symmetric}\n";
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "left", text, &s));
+    ck_assert_int_eq(dt_sweep_excluded(s), 2 + 2);
+    ck_assert_int_eq(dt_sweep_row_count(s), 12 - 4);
+    int64_t refused = 0;
+    for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        const bool wrong =
+            strcmp(row->value[0], "learned") == 0 && strcmp(row->value[1], "asymmetric") == 0;
+        ck_assert_int_eq(row->refused != NULL, wrong);
+        if (wrong) ck_assert_ptr_nonnull(strstr(row->refused, "requires scheme symmetric"));
+        refused += wrong;
+    }
+    ck_assert_int_eq(refused, 2);
+    ck_assert_int_eq(dt_sweep_run_count(s), 8 - 2);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Draws that a rule excludes are drawn anew. */
+START_TEST(excluded_draws_are_drawn_anew)
+{
+    const char *text = "method: random\nruns: 9\nkeys: {run.seed: [1, 2, 3],\n"
+                       "  train.optimizer.lr: {from: 1e-4, to: 1e-2}}\nexclude: [{run.seed: 2}]\n";
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "drawn", text, &s));
+    ck_assert_int_eq(dt_sweep_row_count(s), 9);
+    ck_assert_int_gt(dt_sweep_excluded(s), 0);
+    for (int64_t i = 0; i < 9; i++) ck_assert_str_ne(dt_sweep_row_at(s, i)->value[0], "2");
     dt_sweep_free(s);
 }
 END_TEST
@@ -539,24 +595,88 @@ START_TEST(seeds_give_mean_and_spread)
 }
 END_TEST
 
-/* The page of a sweep shows as many runs as a page may. */
-START_TEST(a_page_is_full)
+static dt_status collect(void *user, const char *bytes, size_t n)
 {
-    enum { SEEDS = 8, RECIPES = DT_MOST_REPORTED / SEEDS };
-    dt_sweep *s;
-    char name[32];
-    size_t n;
-    TEST_OK(ctx, read_sweep(ctx, "full",
-                            "seeds: 8\nkeys: {train.optimizer.lr: [1e-3, 1e-2], train.epochs: [1], "
-                            "qat.start_step: [1]}\n",
-                            &s));
-    TEST_OK(ctx, dt_sweep_run(s, NULL));
-    char *page = sweep_file("full", "report.html", &n);
-    for (int i = 0; i < RECIPES * SEEDS; i++) {
-        snprintf(name, sizeof name, "%03d-seed%d", i / SEEDS + 1, i % SEEDS + 3);
-        ck_assert_msg(strstr(page, name) != NULL, "the page lacks %s", name);
+    char *text = user;
+    const size_t used = strlen(text);
+    ck_assert_uint_lt(used + n, 1 << 14);
+    memcpy(text + used, bytes, n);
+    text[used + n] = 0;
+    return DT_OK;
+}
+
+/* A column of the line that begins with `name`. */
+static double column_of(const char *csv, const char *name, const char *column)
+{
+    const char *line = strstr(csv, name), *head = csv;
+    const char *at = strstr(csv, column);
+    ck_assert_ptr_nonnull(at);
+    ck_assert_ptr_nonnull(line);
+    for (; head <= at; head++) {
+        if (*head == ',') line = strchr(line, ',') + 1;
     }
+    return strtod(line, NULL);
+}
+
+static const char crossed[] = "seeds: 3\nkeys:\n  qat.weight.range: [dynamic, learned]\n"
+                              "  qat.weight.scheme: [symmetric, asymmetric]\n"
+                              "  qat.weight.bits: [4, 8]\n"
+                              "exclude: [{qat.weight.bits: 8, qat.weight.range: learned}]\n";
+
+/* Pages and comparisons show means over seeds as the sweep computes them, and what has no run. */
+START_TEST(recipes_are_cells)
+{
+    static char csv[1 << 14], twice[1 << 14];
+    const dt_compare_options form = { .form = DT_COMPARE_CSV };
+    dt_sweep *s;
+    size_t n;
+    csv[0] = twice[0] = 0;
+    TEST_OK(ctx, read_sweep(ctx, "cells", crossed, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    const char *both[] = { dt_sweep_get(s)->dir, dt_sweep_get(s)->dir };
+    TEST_OK(ctx, dt_report_compare(ctx, both, 1, &form, collect, csv));
+    for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        char name[16];
+        snprintf(name, sizeof name, "\n%s,", row->name);
+        ck_assert_int_eq(strstr(csv, name) == NULL, row->refused != NULL);
+        if (row->refused != NULL) continue;
+        TEST_NEAR(column_of(csv, name, ",accuracy_mean") - row->result.mean, 0, 1e-12, 0);
+        TEST_NEAR(column_of(csv, name, ",accuracy_deviation") - row->result.deviation, 0, 1e-12, 0);
+        ck_assert_int_eq((int64_t)column_of(csv, name, ",bytes"), row->bytes);
+    }
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, NULL, collect, twice));
+    ck_assert_ptr_nonnull(strstr(twice, "15 runs repeat recipe and seed of others"));
+    ck_assert_ptr_nonnull(strstr(twice, "006 cannot be: "));
+    ck_assert_ptr_nonnull(strstr(twice, "4 combinations of values left out by exclude"));
+    char *page = sweep_file("cells", "report.html", &n);
+    ck_assert_ptr_nonnull(strstr(page, "15 runs of 5 recipes"));
+    ck_assert_ptr_nonnull(strstr(page, "over bits of a weight"));
+    ck_assert_ptr_nonnull(strstr(page, "over bytes of the model"));
+    ck_assert_ptr_nonnull(strstr(page, "006 cannot be: "));
     free(page);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* At every width the spread is whole. */
+START_TEST(the_spread_is_not_cut)
+{
+    static char text[1 << 14];
+    dt_sweep *s;
+    TEST_OK(ctx, read_sweep(ctx, "width", crossed, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    const char *dir = dt_sweep_get(s)->dir;
+    for (int columns = 44; columns < 140; columns += 7) {
+        const dt_compare_options narrow = { .columns = columns };
+        text[0] = 0;
+        TEST_OK(ctx, dt_report_compare(ctx, &dir, 1, &narrow, collect, text));
+        int whole = 0;
+        for (const char *at = text; (at = strstr(at, " ± ")) != NULL; at++) {
+            whole += strspn(at + 4, "0123456789.") > 3 && strncmp(at + 8, " %", 2) == 0;
+        }
+        ck_assert_int_ge(whole, 5);
+    }
     dt_sweep_free(s);
 }
 END_TEST
@@ -652,6 +772,8 @@ Suite *test_sweep_suite(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_set_timeout(all, 120);
+    tcase_add_test(all, combinations_that_cannot_be_are_left_out);
+    tcase_add_test(all, excluded_draws_are_drawn_anew);
     tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(all, most_runs_may_run);
     tcase_add_test(all, errors_say_whose_they_are);
@@ -668,7 +790,8 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, a_folder_is_locked);
     tcase_add_loop_test(all, a_damaged_summary_is_written_again, 0, 4);
     tcase_add_test(all, seeds_give_mean_and_spread);
-    tcase_add_test(all, a_page_is_full);
+    tcase_add_test(all, recipes_are_cells);
+    tcase_add_test(all, the_spread_is_not_cut);
     tcase_add_test(all, a_folder_holds_one_sweep);
     tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_sweeps);

@@ -116,6 +116,20 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 enum { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
 extern DT_API const char *const dt_grouped_forms[]; /* "stacked", "experts", ended by NULL */
 
+/* Digits of a plugin's hash, and the end of the text. */
+#define DT_PLUGIN_HASH 17
+
+/* A plugin that the context has loaded (plugin.h). Model files name those of the context that wrote
+ * them (detent.plugins), and are refused where one is not loaded, or is another file. */
+typedef struct dt_plugin_info {
+    const char *name, *text;
+    const char *path;          /* as it was given */
+    char hash[DT_PLUGIN_HASH]; /* XXH3-64 of the file */
+} dt_plugin_info;
+
+/* The i-th plugin of the context, in the order of loading; NULL past the last. */
+DT_API const dt_plugin_info *dt_plugin_at(const dt_ctx *ctx, int64_t i);
+
 /* How to build a model: `model:` of a recipe, and how to write it. */
 typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */

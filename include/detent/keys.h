@@ -90,6 +90,7 @@ typedef struct dt_key {
     const char *const *choices; /* of a CHOICE, ended by NULL */
     const struct dt_key *keys;  /* of a MAP or LIST */
     const dt_item_kind *(*kinds)(int i); /* of ITEMS: the i-th kind; NULL past the last */
+    bool own_kinds;                      /* of ITEMS: also the kinds of dt_layer_register */
     const char *text;                    /* one sentence of documentation, without a full stop */
     size_t size;                         /* LIST: bytes of one element */
     size_t count;                        /* LIST: offset of the number of elements */

@@ -52,6 +52,12 @@ typedef struct dt_layer_type {
 DT_API const dt_item_kind *dt_layer_kind_at(int i);
 /* The kind with this name; NULL if there is none. */
 DT_API const dt_item_kind *dt_layer_kind(const char *name);
+/* Makes a kind of layer known to recipes and files of this context, by its `item`, whose options
+ * begin with a dt_layer_head as in the kinds below. It must stay where it is until the context is
+ * freed. Errors: ARG (no name, keys or create; a name that is taken), NOMEM. */
+DT_API dt_status dt_layer_register(dt_ctx *ctx, const dt_layer_type *type);
+/* A kind by its name, one of detent's or a registered one; NULL if there is none. */
+DT_API const dt_item_kind *dt_layer_kind_in(const dt_ctx *ctx, const char *name);
 /* Sets the options of a kind to its defaults. Errors: NOMEM. */
 DT_API dt_status dt_layer_defaults(dt_ctx *ctx, const dt_item_kind *kind, void *options);
 

@@ -13,7 +13,8 @@ extern "C" {
 /* An optimizer: its options, and the state of each parameter. */
 typedef struct dt_optimizer dt_optimizer;
 
-enum { DT_SGD, DT_ADAM, DT_ADAMW, DT_LION }; /* dt_optimizer_options.name */
+/* dt_optimizer_options.name; DT_OWN_OPTIMIZER: the registered one that `own` names */
+enum { DT_SGD, DT_ADAM, DT_ADAMW, DT_LION, DT_OWN_OPTIMIZER };
 /* Rank >= 2 only (of a grouped parameter, that of its experts), or every parameter. */
 enum { DT_DECAY_MATRICES, DT_DECAY_ALL };
 
@@ -31,6 +32,7 @@ typedef struct dt_parameter_group {
 
 typedef struct dt_optimizer_options {
     int name;
+    const char *own; /* of DT_OWN_OPTIMIZER: the name of a dt_own_optimizer */
     double lr;
     /* sgd, adam: added to the gradient; adamw, lion: p *= 1 - lr * decay first */
     double weight_decay;
@@ -46,6 +48,35 @@ typedef struct dt_optimizer_options {
 
 /* The keys of dt_optimizer_options. */
 extern DT_API const dt_key dt_optimizer_keys[];
+
+/* The most tensors of state that an optimizer keeps for a parameter. */
+#define DT_OPTIMIZER_STATES 2
+
+/* One update of one parameter. */
+typedef struct dt_parameter_update {
+    dt_tensor *p, *g;        /* the parameter, and its gradient */
+    dt_tensor *const *state; /* f32, zeros before the first update */
+    double lr, weight_decay; /* of this parameter */
+    double factor;           /* that g is multiplied by first */
+    int64_t step;            /* 1 for the parameter's first update */
+} dt_parameter_update;
+
+/* An optimizer of a program's own: `train.optimizer: {name: own, own: NAME}`. */
+typedef struct dt_own_optimizer {
+    const char *name;
+    const char *text;                       /* one sentence */
+    const char *state[DT_OPTIMIZER_STATES]; /* names of its state, as in checkpoints; NULL: none */
+    /* Writes p and the state by in-place ops on t (dt_op with role DT_WRITE), which is not
+     * recorded. p may be a FakeQuantTensor, whose master an in-place op writes. Errors stay on the
+     * tape. momentum, betas and eps of the options are its to read. */
+    void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u);
+} dt_own_optimizer;
+
+/* Makes an optimizer known to recipes of this context. It must stay where it is until the context
+ * is freed. Errors: ARG (no name or function, a name that is taken), NOMEM. */
+DT_API dt_status dt_optimizer_register(dt_ctx *ctx, const dt_own_optimizer *optimizer);
+/* The registered optimizer of this name; NULL if there is none. */
+DT_API const dt_own_optimizer *dt_optimizer_named(const dt_ctx *ctx, const char *name);
 
 /* adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
 DT_API dt_optimizer_options dt_optimizer_defaults(void);

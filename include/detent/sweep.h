@@ -70,10 +70,10 @@ DT_API const dt_sweep_options *dt_sweep_get(const dt_sweep *s); /* lent; `dir` i
 /* Trains every recipe that has no results yet, each run in a folder of its own below `dir`, and
  * goes on with those that were interrupted: what they end with has the bits of a sweep that was
  * never interrupted. A run that fails leaves its message in DIR/NAME.failed, which keeps it from
- * being tried again, and the others go on. At the end DIR/best.yaml is the recipe of the best row,
- * whole, and DIR/report.html lays the best runs over each other (dt_report_write, at most
- * DT_MOST_REPORTED). `control` NULL: nothing is told. Errors: CONFIG (DIR holds another sweep; a
- * metric that the runs do not have), STATE (another process sweeps there), INTERRUPTED, IO,
+ * being tried again, and the others go on. DIR/NAME.refused says why a recipe cannot be. At the
+ * end DIR/best.yaml is the recipe of the best row, whole, and DIR/report.html is the page of all
+ * runs (dt_report_write). `control` NULL: nothing is told. Errors: CONFIG (DIR holds another sweep;
+ * a metric that the runs do not have), STATE (another process sweeps there), INTERRUPTED, IO,
  * NOMEM. */
 DT_API dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control);
 
@@ -86,6 +86,9 @@ typedef struct dt_sweep_row {
     dt_spread result;         /* of the final model on `result_on` */
     int64_t bytes;            /* of the final model; 0: no result */
     const char *error;        /* of a run of it that failed; NULL: none */
+    /* Why its values do not go together, so that no run has them; NULL: they do. Each of its values
+     * is in another recipe, else the description has an error. */
+    const char *refused;
 } dt_sweep_row;
 
 DT_API int64_t dt_sweep_row_count(const dt_sweep *s); /* recipes */
@@ -94,6 +97,7 @@ DT_API const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i);
 DT_API int dt_sweep_key_count(const dt_sweep *s);             /* keys with values */
 DT_API const char *dt_sweep_key_at(const dt_sweep *s, int i); /* "train.optimizer.lr", lent */
 DT_API int64_t dt_sweep_run_count(const dt_sweep *s);         /* all runs, of all rungs */
+DT_API int64_t dt_sweep_excluded(const dt_sweep *s); /* combinations that `exclude` left out */
 
 /* The metric of the rows; its name is "" before there are results. */
 typedef struct dt_sweep_metric {

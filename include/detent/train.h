@@ -23,8 +23,9 @@ extern "C" {
 typedef struct dt_run_options {
     const char *dir;
     int64_t seed;
-    int64_t threads; /* 0: one per processor */
-    bool report;     /* write report.html, and the files that it shows */
+    int64_t threads;    /* 0: one per processor */
+    bool report;        /* write report.html, and the files that it shows */
+    dt_strings plugins; /* as dt_plugin_load takes them */
 } dt_run_options;
 
 /* dt_cluster_options.shard_optimizer: whether each rank updates a part of the parameters and has

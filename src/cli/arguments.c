@@ -80,6 +80,27 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
     return CLI_DONE;
 }
 
+/* Takes `--plugin FILE`, which every command has, and its value. */
+static int take_plugin(cli_args *args, char **argv, int argc, int *i)
+{
+    const char *value = strchr(argv[*i], '=');
+    if (value == NULL && *i + 1 >= argc) {
+        return cli_fail(args, CLI_USAGE, "--plugin needs a value: FILE");
+    }
+    if (args->n_plugins == CLI_PLUGINS) {
+        return cli_fail(args, CLI_USAGE, "more than %d plugins", CLI_PLUGINS);
+    }
+    args->plugin[args->n_plugins++] = value != NULL ? value + 1 : argv[++*i];
+    return CLI_DONE;
+}
+
+static bool is_plugin(const char *text)
+{
+    static const char name[] = "--plugin";
+    const size_t n = sizeof name - 1;
+    return strncmp(text, name, n) == 0 && (text[n] == 0 || text[n] == '=');
+}
+
 int cli_run(const cli_command *c, int argc, char **argv)
 {
     const char *words[CLI_WORDS];
@@ -94,7 +115,8 @@ int cli_run(const cli_command *c, int argc, char **argv)
         if (!only_words && strcmp(text, "--") == 0) {
             only_words = true;
         } else if (!only_words && text[0] == '-' && text[1] != 0) {
-            const int status = take_option(&args, argv, argc, &i);
+            const int status = is_plugin(text) ? take_plugin(&args, argv, argc, &i)
+                                               : take_option(&args, argv, argc, &i);
             if (status != CLI_DONE) return status;
         } else if (args.n_words == CLI_WORDS) {
             return cli_fail(&args, CLI_USAGE, "more than %d arguments", CLI_WORDS);
@@ -110,7 +132,9 @@ int cli_run(const cli_command *c, int argc, char **argv)
     char model[CLI_PATH];
     int status = CLI_DONE;
     if (c->model != CLI_NO_MODEL && args.n_words > 0) {
+        const char *given = words[0];
         status = cli_find_model(&args, model);
+        if (strcmp(model, given) != 0) args.run = given;
         words[0] = model;
     }
     if (status == CLI_DONE) status = cli_check_outputs(&args);

@@ -5,6 +5,8 @@
 #include "cli/shipped.h"
 #include "cli/print/text.h"
 
+#include <detent/plugin.h>
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,11 +87,49 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
+/* The recipe of the run that a model is of, or that a command is given besides a model; false:
+ * there is none. */
+static bool recipe_of(const cli_args *args, char path[CLI_PATH + 16])
+{
+    const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE]") != NULL &&
+                       strchr(args->words[1], '=') == NULL;
+    if (args->run != NULL) snprintf(path, CLI_PATH + 16, "%s/recipe.yaml", args->run);
+    else if (given) snprintf(path, CLI_PATH + 16, "%s", args->words[1]);
+    else return false;
+    return access(path, R_OK) == 0; /* else a folder of checkpoints alone, or a shipped recipe */
+}
+
+/* Loads the plugins of the command line, then those that the recipe names. */
+static int load_plugins(const cli_args *args, dt_ctx *ctx)
+{
+    static const char *const reads[] = { "run", NULL };
+    char path[CLI_PATH + 16];
+    for (int i = 0; i < args->n_plugins; i++) {
+        if (dt_plugin_load(ctx, args->plugin[i]) != DT_OK) return cli_fail_file(args, ctx);
+    }
+    if (!recipe_of(args, path)) return CLI_DONE;
+    dt_recipe *recipe = NULL;
+    const dt_recipe_source source = {
+        .path = path, .leave_files = true, .saved = true, .told = true, .reads = reads
+    };
+    const dt_status s = dt_recipe_read(ctx, &source, &recipe);
+    int status = s == DT_ERR_NOMEM ? cli_fail_by(args, ctx) : CLI_DONE;
+    for (int i = 0; s == DT_ERR_CONFIG && i < dt_recipe_error_count(recipe); i++) {
+        const char *line = dt_recipe_error_at(recipe, i);
+        if (strstr(line, "'run.plugins'") == NULL) continue; /* others are not the model's */
+        cli_tell(stderr, "%s", line);
+        status = CLI_BAD_FILE;
+    }
+    dt_recipe_free(recipe);
+    return status;
+}
+
 static int open_with(const cli_args *args, const dt_ctx_options *options, dt_ctx **out)
 {
     *out = NULL;
     if (dt_ctx_create(out, options) != DT_OK) return cli_fail(args, CLI_FAILED, "out of memory");
-    const int status = check_environment(args, *out);
+    int status = check_environment(args, *out);
+    if (status == CLI_DONE) status = load_plugins(args, *out);
     if (status == CLI_DONE) return status;
     dt_ctx_free(*out);
     *out = NULL;

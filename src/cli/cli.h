@@ -30,11 +30,16 @@ typedef struct cli_option {
     bool reads;  /* its value is a file to read */
 } cli_option;
 
+#define CLI_PLUGINS 16
+
 typedef struct cli_args {
     const struct cli_command *command;
     const char *option[CLI_OPTIONS]; /* values, "" if it takes none; NULL: not given */
     const char **words;              /* arguments that are not options */
     int n_words;
+    const char *plugin[CLI_PLUGINS]; /* of --plugin, which every command takes */
+    int n_plugins;
+    const char *run; /* the folder of the run that words[0] was found in; NULL: none */
 } cli_args;
 
 /* Which file of a run's folder is used when a command's first word, a model, is such a folder. */

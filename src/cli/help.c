@@ -81,6 +81,11 @@ static void print_option(const cli_option *o)
     cli_entry(stdout, head, OPTION_COLUMN, o->text);
 }
 
+static const cli_option plugin = { "--plugin", "FILE",
+                                   "load a shared object that adds losses, layers, optimizers and "
+                                   "others; may be repeated",
+                                   false, true };
+
 void cli_print_help(const cli_command *c)
 {
     char usage[256];
@@ -92,6 +97,7 @@ void cli_print_help(const cli_command *c)
     cli_wrap(stdout, 0, 0, c->text);
     if (c->options[0].name != NULL) putchar('\n');
     for (const cli_option *o = c->options; o->name != NULL; o++) print_option(o);
+    if (c->model != CLI_NO_MODEL || strstr(c->usage, "RECIPE") != NULL) print_option(&plugin);
 }
 
 int cli_refuse_command(const char *name)

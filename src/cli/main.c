@@ -38,16 +38,21 @@ static const cli_command commands[] = {
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
                      .writes = true },
                    { "--quiet", NULL, "no progress" } } },
-    { "report", "RUN... [-o FILE]",
-      "a page about one run, or several side by side: curves, layers, examples, as one HTML file",
-      cli_report, .least_words = 1, .most_words = DT_MOST_REPORTED,
+    { "report", "RUN|SWEEP... [-o FILE]",
+      "a page about one run, several side by side, or all runs of sweeps: curves, layers, "
+      "examples, mean and spread, as one HTML file",
+      cli_report, .least_words = 1,
       .options = { { "-o", "FILE", "the page to write; default: report.html in the first run" },
                    { "--live", NULL, "write it again whenever a run goes on, until it ends" } } },
-    { "compare", "RUN RUN...", "what differs in the recipes and results of runs, side by side",
-      cli_compare, .least_words = 2, .most_words = DT_MOST_REPORTED,
+    { "compare", "RUN|SWEEP...",
+      "what differs in the recipes and results of runs, side by side; of sweeps, or more than 16 "
+      "runs, a row for each recipe: the keys that differ, mean and standard deviation",
+      cli_compare, .least_words = 1,
       .options = { { "--seeds", "N",
-                     "every N runs in a row are one recipe, shown as mean and standard "
-                     "deviation" } } },
+                     "every N runs in a row are one recipe, shown as mean and standard deviation" },
+                   { "--csv", NULL, "a row for each recipe, for programs" },
+                   { "--latex", NULL, "the same as a tabular of LaTeX" },
+                   { "--markdown", NULL, "the same as a table of Markdown" } } },
     { "sweep", "RECIPE [FILE] [key=value ...]",
       "trains a recipe with many values of its keys, as FILE says: a grid, random draws, or "
       "successive halving; a table, a page and the best recipe",

@@ -155,14 +155,18 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 
 typedef struct dt__team dt__team; /* core/threads.h */
 
-/* What a program has registered: families, losses, metrics, sources of data; and the metrics of
- * several outputs that the library has named, which it owns. Each struct begins with its name. */
+/* What a program has registered: families, losses, metrics, sources of data, kinds of layers,
+ * optimizers; and what the library owns: metrics of several outputs, which it has named, and loaded
+ * plugins. Each struct begins with its name. */
 typedef enum dt__registered {
     DT__FAMILIES,
     DT__LOSSES,
     DT__METRICS,
     DT__SOURCES,
+    DT__LAYERS,
+    DT__OPTIMIZERS,
     DT__NAMED_METRICS,
+    DT__PLUGINS, /* dt_plugin_info, owned */
     DT__REGISTRIES
 } dt__registered;
 
@@ -205,6 +209,8 @@ void dt__ctx_release(dt_ctx *ctx);
 const void *dt__registered_named(const dt_ctx *ctx, dt__registered which, const char *name);
 /* NOMEM. */
 dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item);
+/* The kind of an ITEMS key with this name: of its list or, with own_kinds, a registered one. */
+const dt_item_kind *dt__item_kind_named(const dt_ctx *ctx, const dt_key *key, const char *name);
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
 /* Logs one line. */

@@ -80,8 +80,11 @@ void dt__ctx_release(dt_ctx *ctx)
 {
     if (atomic_fetch_sub(&ctx->refs, 1) != 1) return;
     if (ctx->convs != NULL) ctx->free_convs(ctx);
-    for (int64_t i = 0; i < ctx->registry[DT__NAMED_METRICS].n; i++) {
-        dt__release(ctx, (void *)(uintptr_t)ctx->registry[DT__NAMED_METRICS].item[i]);
+    static const int owned[] = { DT__NAMED_METRICS, DT__PLUGINS };
+    for (int k = 0; k < DT__COUNT_OF(owned); k++) {
+        for (int64_t i = 0; i < ctx->registry[owned[k]].n; i++) {
+            dt__release(ctx, (void *)(uintptr_t)ctx->registry[owned[k]].item[i]);
+        }
     }
     for (int i = 0; i < DT__REGISTRIES; i++) dt__release(ctx, ctx->registry[i].item);
     dt__pool_trim(ctx);
@@ -105,6 +108,16 @@ dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item)
     DT__TRY(DT__RESERVE(ctx, r->item, r->n, r->room));
     r->item[r->n++] = item;
     return DT_OK;
+}
+
+const dt_item_kind *dt__item_kind_named(const dt_ctx *ctx, const dt_key *key, const char *name)
+{
+    const dt_item_kind *kind = NULL;
+    for (int i = 0; (kind = key->kinds(i)) != NULL; i++) {
+        if (strcmp(kind->name, name) == 0) return kind;
+    }
+    /* a registered kind is the first field of its dt_layer_type */
+    return key->own_kinds ? dt__registered_named(ctx, DT__LAYERS, name) : NULL;
 }
 
 void dt_ctx_free(dt_ctx *ctx)

@@ -7,15 +7,7 @@
 
 #include <detent/optim.h>
 
-#define DT__MOST_STATES 2
-
-/* One update of one parameter. */
-typedef struct dt__parameter_update {
-    dt_tensor *p, *g;
-    dt_tensor *const *state;
-    double lr, factor, weight_decay; /* factor: of the gradient */
-    int64_t step;                    /* 1 for the parameter's first update */
-} dt__parameter_update;
+#define DT__MOST_STATES DT_OPTIMIZER_STATES
 
 typedef struct dt__update_formula {
     const char *name;
@@ -23,10 +15,12 @@ typedef struct dt__update_formula {
     /* How many of them these options need. */
     int (*states)(const dt_optimizer_options *o);
     dt_status (*check)(dt_ctx *ctx, const dt_optimizer_options *o);
-    void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt__parameter_update *u);
+    void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u);
 } dt__update_formula;
 
-/* In the order of DT_SGD, DT_ADAM, DT_ADAMW, DT_LION; NULL outside. */
-const dt__update_formula *dt__update_formula_of(int name);
+/* The formula of the options' name, or of what is registered as `own`; *out has no name where there
+ * is none. */
+void dt__update_formula_of(const dt_ctx *ctx, const dt_optimizer_options *o,
+                           dt__update_formula *out);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <detent/optim.h>
 
-static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "lion", NULL };
+static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "lion", "own", NULL };
 static const char *const decay_names[] = { "matrices", "all", NULL };
 static const char *const schedule_names[] = { "constant",   "step",      "linear",
                                               "cosine",     "multistep", "cosine_restarts",
@@ -31,7 +31,8 @@ static const dt_key group_keys[] = {
 
 const dt_key dt_optimizer_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = optimizer_names, .fallback = "adamw",
-      .text = "which optimizer" },
+      .text = "which optimizer; own: one that a plugin or a program has registered" },
+    { "own", DT_KEY_STRING, AT(own), .text = "own: its name" },
     { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
       .text = "learning rate before the schedule's factor" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0.01",

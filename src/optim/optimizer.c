@@ -85,7 +85,7 @@ static dt_status make_like(const dt_optimizer *o, const dt__slot *s, dt_tensor *
  * take pool blocks that the next forward pass needs. */
 static dt_status make_state(const dt_optimizer *o, dt__slot *s)
 {
-    const int states = o->formula->states(&o->options);
+    const int states = o->formula.states(&o->options);
     for (int k = 0; k < states; k++) {
         if (s->state[k] != NULL) continue;
         DT__TRY(make_like(o, s, &s->state[k]));
@@ -194,8 +194,13 @@ dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
 
 static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    const dt__update_formula *formula = dt__update_formula_of(o->name);
-    if (formula == NULL)
+    dt__update_formula of, *const formula = &of;
+    dt__update_formula_of(ctx, o, &of);
+    if (of.name == NULL && o->name == DT_OWN_OPTIMIZER) {
+        return dt_fail(ctx, DT_ERR_ARG, "optimizer: no optimizer '%s' is registered",
+                       o->own != NULL ? o->own : "");
+    }
+    if (of.name == NULL)
         return dt_fail(ctx, DT_ERR_ARG, "optimizer: there is no optimizer %d", o->name);
     if (!(o->lr >= 0.0) || !isfinite(o->lr) || !(o->weight_decay >= 0.0) ||
         !isfinite(o->weight_decay)) {
@@ -236,8 +241,9 @@ static dt_status create(dt_module *m, const dt_optimizer_options *options,
     if (o == NULL) return DT_ERR_NOMEM;
     o->ctx = m->ctx;
     o->m = m;
-    o->formula = dt__update_formula_of(chosen.name);
+    dt__update_formula_of(m->ctx, &chosen, &o->formula);
     o->options = chosen;
+    o->options.own = NULL; /* lent by the caller */
     o->cluster = ranks->cluster;
     o->shared = ranks->shared && o->cluster != NULL;
     dt__ctx_retain(o->ctx);
@@ -310,7 +316,7 @@ dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor
 dt_status dt__optimizer_visit(dt_optimizer *o, dt__visit_state *visit, void *user)
 {
     DT__TRY(dt__optimizer_follow(o));
-    const int states = o->formula->states(&o->options);
+    const int states = o->formula.states(&o->options);
     for (int64_t i = 0; i < o->n; i++) {
         dt__slot *s = &o->slots[i];
         if (!s->p->requires_grad && s->step == NULL) continue;
@@ -320,7 +326,7 @@ dt_status dt__optimizer_visit(dt_optimizer *o, dt__visit_state *visit, void *use
         memcpy(state.range, s->range, sizeof state.range);
         for (int k = 0; k < states; k++) {
             state.number = i * DT__STATES + k;
-            state.slot = o->formula->state[k];
+            state.slot = o->formula.state[k];
             state.x = s->state[k];
             DT__TRY(visit(user, &state));
         }
@@ -383,11 +389,11 @@ static dt_status check_slot(const dt_optimizer *o, const dt__slot *s, bool besid
     const bool written = !stays || s->p->grad != NULL;
     if (bar != DT__WRITABLE && written) {
         return dt_fail(
-            o->ctx, DT_ERR_STATE, "%s: %s %s%s", o->formula->name, s->path, why,
+            o->ctx, DT_ERR_STATE, "%s: %s %s%s", o->formula.name, s->path, why,
             bar == DT__BAR_READ_ONLY ? "; adapters (dt_lora_add) can be trained beside it" : "");
     }
     if (s->state[0] != NULL && s->state[0]->dtype != s->p->dtype) {
-        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->formula->name,
+        return dt_fail(o->ctx, DT_ERR_DTYPE, "%s: %s has changed its dtype", o->formula.name,
                        s->path);
     }
     return DT_OK;
@@ -405,22 +411,22 @@ static dt_status prepare(dt_optimizer *o)
     return DT_OK;
 }
 
-void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__parameter_update *u)
+void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt_parameter_update *u)
 {
     int64_t *step = dt_data_mut(s->step);
-    dt__parameter_update whole = *u;
+    dt_parameter_update whole = *u;
     whole.state = s->state;
     whole.lr = u->lr * s->lr_factor;
     whole.weight_decay = s->weight_decay;
     whole.step = *step + 1;
-    o->formula->apply(t, &o->options, &whole);
+    o->formula.apply(t, &o->options, &whole);
     if (t->status == DT_OK) ++*step;
 }
 
 void dt__slot_update_whole(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr, double factor)
 {
     dt__slot_update(o, s, t,
-                    &(dt__parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
+                    &(dt_parameter_update){ s->p, s->p->grad, .lr = lr, .factor = factor });
     if (t->status == DT_OK && s->p->project != NULL) s->p->project(s->p);
 }
 
@@ -445,12 +451,12 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     DT__NEED(dt_tape_ctx(t), t);
     if (t->status != DT_OK) return t->status;
     if (!(lr >= 0.0) || !isfinite(lr)) {
-        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->formula->name,
+        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->formula.name,
                             lr);
     }
     if (!(factor > 0.0) || !isfinite(factor)) {
         return dt_tape_fail(t, DT_ERR_ARG, "%s: the factor %g of gradients must be above 0",
-                            o->formula->name, factor);
+                            o->formula.name, factor);
     }
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);
@@ -464,7 +470,7 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
 {
     if (t->status != DT_OK) return t->status;
     if (!o->options.average) {
-        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula->name);
+        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula.name);
     }
     const dt_status s = dt__optimizer_follow(o);
     return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);

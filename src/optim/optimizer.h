@@ -40,7 +40,7 @@ bool dt__optimizer_is_shared(const dt_optimizer *o); /* false of NULL */
  * NULL. */
 bool dt__optimizer_has_parts(const dt_optimizer *o);
 /* Elements of state for each element of a trained parameter: moments, and an average. */
-int dt__optimizer_states(const dt_optimizer_options *o);
+int dt__optimizer_states(const dt_ctx *ctx, const dt_optimizer_options *o);
 /* How the parameter is cut. */
 dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_tensor *out);
 /* dt_clip_factor. With `shared`, each rank has its ranges of the gradients; of experts that are

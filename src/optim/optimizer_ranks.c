@@ -19,10 +19,11 @@ _Static_assert(DT__CUT == DT__CHUNK, "a range has whole partial sums of squares"
 
 bool dt__optimizer_is_shared(const dt_optimizer *o) { return o != NULL && o->shared; }
 
-int dt__optimizer_states(const dt_optimizer_options *o)
+int dt__optimizer_states(const dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    const dt__update_formula *formula = dt__update_formula_of(o->name);
-    return (formula == NULL ? 0 : formula->states(o)) + o->average;
+    dt__update_formula formula;
+    dt__update_formula_of(ctx, o, &formula);
+    return (formula.name == NULL ? 0 : formula.states(o)) + o->average;
 }
 
 dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_tensor *out)
@@ -154,7 +155,7 @@ static dt_status end_exchange(dt_optimizer *o, int64_t posted)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, dt__parameter_update *u)
+static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, dt_parameter_update *u)
 {
     const dt_status status = dt__slot_views(s, &u->p, &u->g);
     if (status == DT_OK) dt__slot_update(o, s, t, u);
@@ -178,7 +179,7 @@ dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor)
     dt_status s = begin_exchange(o);
     for (int64_t i = 0; i < o->n && s == DT_OK && t->status == DT_OK; i++) {
         dt__slot *slot = &o->slots[i];
-        dt__parameter_update u = { .lr = lr, .factor = factor };
+        dt_parameter_update u = { .lr = lr, .factor = factor };
         if (slot->p->grad != NULL && slot->experts > 0) {
             dt__slot_update_whole(o, slot, t, lr, factor);
         } else if (slot->p->grad != NULL) {

@@ -43,7 +43,7 @@ typedef struct dt__shared_values {
 struct dt_optimizer {
     dt_ctx *ctx;
     dt_module *m;
-    const dt__update_formula *formula;
+    dt__update_formula formula;
     dt_optimizer_options options;
     dt__slot *slots;
     int64_t n;
@@ -61,7 +61,7 @@ struct dt_optimizer {
 dt_status dt__optimizer_follow(dt_optimizer *o);
 /* One update of a slot, of which u has the parameter, the gradient, rate and factor. Errors stay on
  * the tape. */
-void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt__parameter_update *u);
+void dt__slot_update(const dt_optimizer *o, dt__slot *s, dt_tape *t, const dt_parameter_update *u);
 /* The same of all elements that p has. */
 void dt__slot_update_whole(const dt_optimizer *o, dt__slot *s, dt_tape *t, double lr,
                            double factor);

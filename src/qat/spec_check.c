@@ -110,10 +110,6 @@ static bool check_observer(const dt_quant_spec *q, dt__quant_fault *f)
 
 static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
 {
-    if (!q->activation && q->granularity != DT_PER_TENSOR && q->granularity != DT_PER_CHANNEL) {
-        return fail(f, KEYS("granularity", "range"),
-                    "a learned range of weights requires granularity tensor or channel");
-    }
     if (q->scheme != DT_SCHEME_SYMMETRIC && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
         return fail(f, KEYS("scheme", "range"), "a learned range requires scheme symmetric, not %s",
                     dt__scheme_of(q->scheme)->name);

@@ -1,6 +1,6 @@
 /* dt_report_compare: runs side by side for a terminal. */
 #include "core/text/utf8.h"
-#include "report/page_spread.h"
+#include "report/run_cells.h"
 
 #include <detent/report.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define GAP 2
-#define LEAST 8 /* columns of a value */
+#define LEAST 8 /* columns of a value; of results of several seeds as many as they need */
 
 typedef struct comparing {
     dt__chars *t;
@@ -17,6 +17,7 @@ typedef struct comparing {
     int n, seeds;              /* columns, and runs of each */
     int from, to;              /* columns that fit beside each other */
     int label, value;          /* columns */
+    double *numbers;           /* room for one of each seed */
 } comparing;
 
 /* ---- cells ---------------------------------------------------------------------------------- */
@@ -79,37 +80,36 @@ static int64_t put_keys(const comparing *c)
 }
 
 /* Writes a value of a column as text, to be cut and filled up. `r`: its first run. */
-typedef void (*put_value)(dt__chars *t, const dt__page_run *r, const char *row, int seeds);
+typedef void (*put_value)(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row);
 
-static void put_metric(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
+static void put_metric(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row)
 {
     const dt__page_metric m = dt__page_first_metric(r);
-    double value[DT_MOST_REPORTED];
-    for (int i = 0; i < seeds; i++) {
-        value[i] = dt__field_number(dt__field(r[i].summary.root, row), m.name);
+    for (int i = 0; i < c->seeds; i++) {
+        c->numbers[i] = dt__field_number(dt__field(r[i].summary.root, row), m.name);
     }
-    dt__put_spread(t, &m, dt__page_spread_of(value, seeds));
+    dt__put_spread(t, &m, dt__page_spread_of(c->numbers, c->seeds));
 }
 
-static void put_size(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
+static void put_size(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row)
 {
-    (void)seeds;
+    (void)c;
     const double bytes = dt__field_number(dt__field(r->summary.root, row), "bytes");
     if (isfinite(bytes)) dt__page(t, "%b", dt__whole(bytes));
     else dt__put_text(t, "-");
 }
 
-static void put_seconds(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
+static void put_seconds(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row)
 {
     double seconds = 0;
     (void)row;
-    for (int i = 0; i < seeds; i++) seconds += dt__field_number(r[i].machine.root, "seconds");
+    for (int i = 0; i < c->seeds; i++) seconds += dt__field_number(r[i].machine.root, "seconds");
     dt__page(t, "%g s", seconds);
 }
 
-static void put_title(dt__chars *t, const dt__page_run *r, const char *row, int seeds)
+static void put_title(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row)
 {
-    (void)seeds;
+    (void)c;
     (void)row;
     dt__put_text(t, dt__page_first_metric(r).title);
 }
@@ -119,7 +119,7 @@ static void put_row(const comparing *c, const char *label, put_value value, cons
     put_cell(c->t, label, c->label, false);
     for (int i = c->from; i < c->to; i++) {
         dt__chars text = { .ctx = c->t->ctx };
-        value(&text, &c->runs[i * c->seeds], row, c->seeds);
+        value(c, &text, &c->runs[i * c->seeds], row);
         const char *read = dt__chars_text(&text);
         if (read == NULL) c->t->failed = true;
         else put_cell(c->t, read, c->value, i == c->to - 1);
@@ -150,6 +150,26 @@ static void put_results(const comparing *c)
     put_row(c, "float bytes", put_size, "float");
     put_row(c, "converted bytes", put_size, "converted");
     put_row(c, "time", put_seconds, NULL);
+}
+
+/* Columns of the longest result; its spread is what several seeds are for, so it is not cut. */
+static int result_columns(const comparing *c)
+{
+    static const char *const rows[] = { "float", "ptq", "qat", "converted" };
+    int most = LEAST;
+    for (int i = 0; i < c->n && c->seeds > 1; i++) {
+        for (int k = 0; k < DT__COUNT_OF(rows); k++) {
+            dt__chars text = { .ctx = c->t->ctx };
+            put_metric(c, &text, &c->runs[i * c->seeds], rows[k]);
+            const char *read = dt__chars_text(&text);
+            int length = 0;
+            for (; read != NULL && *read != 0; read++)
+                length += ((unsigned char)*read & 0xc0) != 0x80;
+            if (length > most) most = length;
+            dt__release(c->t->ctx, text.bytes);
+        }
+    }
+    return most;
 }
 
 /* The longest key that is shown, at most half of the line. */
@@ -197,7 +217,8 @@ static dt_status compare(comparing *c, int columns)
         DT__TRY(check_seeds(c->t->ctx, &c->runs[i * c->seeds], c->seeds));
     }
     c->label = label_columns(c, columns);
-    const int fit = (columns - c->label) / (LEAST + GAP), most = fit < 1 ? 1 : fit;
+    const int least = result_columns(c);
+    const int fit = (columns - c->label) / (least + GAP), most = fit < 1 ? 1 : fit;
     const int side = c->n < most ? c->n : most;
     c->value = (columns - c->label) / side - GAP;
     for (c->from = 0; c->from < c->n; c->from = c->to) {
@@ -210,25 +231,76 @@ static dt_status compare(comparing *c, int columns)
     return c->t->failed ? DT_ERR_NOMEM : DT_OK;
 }
 
+static dt_status compare_sides(const dt__run_list *list, const dt__page_run *runs, dt__chars *t,
+                               const dt_compare_options *o)
+{
+    const int seeds = o->seeds > 0 ? o->seeds : 1;
+    dt_ctx *ctx = list->ctx;
+    if (list->n < 2) return dt_fail(ctx, DT_ERR_ARG, "compare: expected at least 2 runs");
+    if (list->n % seeds != 0) {
+        return dt_fail(ctx, DT_ERR_ARG, "compare: %lld runs are not a multiple of %d seeds",
+                       (long long)list->n, seeds);
+    }
+    const int n = (int)(list->n / seeds);
+    dt__page_run *first = dt__alloc_array(ctx, n, sizeof *first);
+    double *numbers = dt__alloc_array(ctx, seeds, sizeof *numbers);
+    dt_status s = first == NULL || numbers == NULL ? DT_ERR_NOMEM : DT_OK;
+    comparing c = {
+        .t = t, .runs = runs, .first = first, .n = n, .seeds = seeds, .numbers = numbers
+    };
+    for (int i = 0; i < n && s == DT_OK; i++) first[i] = runs[(int64_t)i * seeds];
+    if (s == DT_OK) s = compare(&c, o->columns);
+    dt__release(ctx, first);
+    dt__release(ctx, numbers);
+    return s;
+}
+
+static dt_status compare_cells(const dt__run_list *list, const dt__page_run *runs, dt__chars *t,
+                               const dt_compare_options *o)
+{
+    static const int forms[] = {
+        [DT_COMPARE_AUTO] = DT__CELLS_TERMINAL,  [DT_COMPARE_SIDES] = DT__CELLS_TERMINAL,
+        [DT_COMPARE_TABLE] = DT__CELLS_TERMINAL, [DT_COMPARE_CSV] = DT__CELLS_CSV,
+        [DT_COMPARE_LATEX] = DT__CELLS_LATEX,    [DT_COMPARE_MARKDOWN] = DT__CELLS_MARKDOWN
+    };
+    dt__cells cells;
+    const dt_status s = dt__cells_open(list, runs, &cells);
+    if (s == DT_OK) dt__cells_put_text(t, &cells, forms[o->form], o->columns);
+    dt__cells_close(&cells);
+    return s == DT_OK && t->failed ? DT_ERR_NOMEM : s;
+}
+
+/* Beside each other as long as people can read that, else a row for each recipe. */
+static bool has_sides(const dt__run_list *list, const dt_compare_options *o)
+{
+    if (o->form != DT_COMPARE_AUTO) return o->form == DT_COMPARE_SIDES;
+    return o->seeds > 0 || (list->sweeps == 0 && list->n <= DT_MOST_SIDES);
+}
+
 dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
                             const dt_compare_options *options, dt_sink sink, void *user)
 {
     DT__NEED(NULL, ctx);
-    const dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
-    const int columns = o.columns == 0 ? 80 : o.columns < 40 ? 40 : o.columns;
-    const int seeds = o.seeds > 0 ? o.seeds : 1;
-    dt__page_run *read, first[DT_MOST_REPORTED];
-    dt__chars t = { .ctx = ctx };
-    if (n % seeds != 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "compare: %d runs are not a multiple of %d seeds", n,
-                       seeds);
+    DT__NEED(ctx, runs);
+    for (int i = 0; i < n; i++) DT__NEED(ctx, runs[i]);
+    dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
+    if (n < 1) return dt_fail(ctx, DT_ERR_ARG, "compare: expected at least 2 runs, or a sweep");
+    if (o.form < DT_COMPARE_AUTO || o.form > DT_COMPARE_MARKDOWN) {
+        return dt_fail(ctx, DT_ERR_ARG, "compare: %d is not a form", o.form);
     }
-    DT__TRY(dt__page_runs_open(ctx, runs, n, 2, &read));
-    comparing c = { .t = &t, .runs = read, .first = first, .n = n / seeds, .seeds = seeds };
-    for (int i = 0; i < c.n; i++) first[i] = read[i * seeds];
-    dt_status s = compare(&c, columns);
+    o.columns = o.columns == 0 ? 80 : o.columns < 40 ? 40 : o.columns;
+    dt__run_list list;
+    dt__page_run *read = NULL;
+    dt__chars t = { .ctx = ctx };
+    dt_status s = dt__run_list_open(ctx, runs, n, &list);
+    if (s == DT_OK) s = dt__page_runs_open(ctx, (const char *const *)list.dir, list.n, 0, &read);
+    if (s == DT_OK) {
+        s = has_sides(&list, &o) ? compare_sides(&list, read, &t, &o)
+                                 : compare_cells(&list, read, &t, &o);
+    }
     if (s == DT_OK) s = sink(user, t.bytes, t.used);
     dt__release(ctx, t.bytes);
-    dt__page_runs_close(ctx, read, n);
+    dt__page_runs_close(ctx, read, list.n);
+    dt__run_list_close(&list);
     return s;
 }

@@ -1,9 +1,10 @@
 /* dt_report_write: the page of some runs. One run fills the page; several share a table and the
  * curves, and each has its own parts below. */
 #include "core/system/atomic_file.h"
-#include "report/parts.h"
+#include "report/run_cells.h"
 
 #include <detent/report.h>
+#include <math.h>
 #include <stdio.h>
 
 #define RELOAD_SECONDS 3
@@ -53,28 +54,84 @@ static void put_several(dt__chars *t, const dt__page_run *runs, int n)
     }
 }
 
-static dt_status write_page(dt_ctx *ctx, const dt__page_run *runs, int n,
+/* One run of each of so many cells is shown whole: as many as there are colours. */
+#define MOST_WHOLE 8
+
+static bool is_better(const dt__cells *c, int64_t a, int64_t b)
+{
+    const double x = c->cell[a].result[DT__CELL_FINAL].mean;
+    const double y = c->cell[b].result[DT__CELL_FINAL].mean;
+    if (isnan(x) || isnan(y)) return !isnan(x);
+    return c->metric.larger_is_better ? x > y : x < y;
+}
+
+/* The first runs of the best cells, best first; of a metric that is not known, of the first. */
+static int64_t choose(const dt__cells *c, const char *dir[MOST_WHOLE])
+{
+    int64_t order[MOST_WHOLE], n = 0;
+    const bool known = dt__page_metric_is_known(c->metric.name);
+    for (int64_t i = 0; i < c->n; i++) {
+        int64_t k = n < MOST_WHOLE ? n++ : MOST_WHOLE;
+        for (; known && k > 0 && is_better(c, i, order[k - 1]); k--) {
+            if (k < MOST_WHOLE) order[k] = order[k - 1];
+        }
+        if (k < MOST_WHOLE) order[k] = i;
+    }
+    for (int64_t i = 0; i < n; i++) dir[i] = c->cell[order[i]].run->dir;
+    return n;
+}
+
+/* A page about many runs: the table of cells, plots, and the best in full. */
+static dt_status put_many(dt__chars *t, const dt__run_list *list, const dt__page_run *runs)
+{
+    dt__cells cells;
+    const char *dir[MOST_WHOLE];
+    dt__page_run *best;
+    dt_status s = dt__cells_open(list, runs, &cells);
+    if (s == DT_OK) dt__part_cells(t, &cells);
+    const int64_t n = s == DT_OK ? choose(&cells, dir) : 0;
+    dt__cells_close(&cells);
+    if (n == 0) return s;
+    DT__TRY(dt__page_runs_open(t->ctx, dir, n, n, &best));
+    dt__page(t, "<section id=\"best\"><h2>%r</h2></section>\n",
+             n > 1 ? "A run of each of the best recipes" : "A run");
+    put_several(t, best, (int)n);
+    dt__page_runs_close(t->ctx, best, n);
+    return DT_OK;
+}
+
+static dt_status put_body(dt__chars *t, const dt__run_list *list, const dt__page_run *runs)
+{
+    if (list->sweeps > 0 || list->n > DT_MOST_SIDES) return put_many(t, list, runs);
+    if (list->n > 1) {
+        dt__page(t, "<header><h1>%i runs</h1></header>\n", list->n);
+        put_several(t, runs, (int)list->n);
+        return DT_OK;
+    }
+    dt__part_head(t, &runs[0]);
+    dt__part_curves(t, runs, 1);
+    put_parts(t, &runs[0]);
+    return DT_OK;
+}
+
+static dt_status write_page(const dt__run_list *list, const dt__page_run *runs, const char *first,
                             const dt_report_options *o)
 {
     char path[PATH];
+    dt_ctx *ctx = list->ctx;
     dt__chars t = { .ctx = ctx };
     const int length = o->output != NULL ? snprintf(path, PATH, "%s", o->output)
-                                         : snprintf(path, PATH, "%s/report.html", runs[0].dir);
+                                         : snprintf(path, PATH, "%s/report.html", first);
     if (length < 0 || length >= PATH)
         return dt_fail(ctx, DT_ERR_IO, "the report's path is too long");
-    begin(&t, runs, n, o->live);
-    if (n > 1) {
-        put_several(&t, runs, n);
-    } else {
-        dt__part_head(&t, &runs[0]);
-        dt__part_curves(&t, runs, 1);
-        put_parts(&t, &runs[0]);
-    }
+    begin(&t, runs, (int)list->n, o->live);
+    dt_status s = put_body(&t, list, runs);
     dt__page(&t, "<footer>detent %s</footer></main>\n<script>\n%r</script></body></html>\n",
              dt_version(), dt__page_js);
-    const dt_status s =
-        t.failed ? DT_ERR_NOMEM
-                 : dt__file_replace_unsynced(ctx, path, &(const dt__span){ t.bytes, t.used }, 1);
+    if (s == DT_OK && t.failed) s = DT_ERR_NOMEM;
+    if (s == DT_OK) {
+        s = dt__file_replace_unsynced(ctx, path, &(const dt__span){ t.bytes, t.used }, 1);
+    }
     dt__release(ctx, t.bytes);
     return s;
 }
@@ -85,10 +142,16 @@ dt_status dt_report_write(dt_ctx *ctx, const char *const *runs, int n,
     DT__NEED(NULL, ctx);
     if (n > 0) DT__NEED(ctx, runs);
     for (int i = 0; i < n; i++) DT__NEED(ctx, runs[i]);
+    if (n < 1) return dt_fail(ctx, DT_ERR_ARG, "report: expected a run, not %d", n);
     const dt_report_options o = options != NULL ? *options : (dt_report_options){ 0 };
-    dt__page_run *read;
-    DT__TRY(dt__page_runs_open(ctx, runs, n, 1, &read));
-    const dt_status s = write_page(ctx, read, n, &o);
-    dt__page_runs_close(ctx, read, n);
+    dt__run_list list;
+    dt__page_run *read = NULL;
+    dt_status s = dt__run_list_open(ctx, runs, n, &list);
+    const bool many = list.sweeps > 0 || list.n > DT_MOST_SIDES;
+    const char *const *dirs = (const char *const *)list.dir;
+    if (s == DT_OK) s = dt__page_runs_open(ctx, dirs, list.n, many ? 0 : list.n, &read);
+    if (s == DT_OK) s = write_page(&list, read, runs[0], &o);
+    dt__page_runs_close(ctx, read, list.n);
+    dt__run_list_close(&list);
     return s;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PATH 4096
+#define RESULT_FILES 2 /* of the files of a run: summary.json and machine.json */
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
@@ -206,7 +207,7 @@ static dt_status read_recipe(dt__page_run *r)
     return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: it has no recipe.yaml", r->dir);
 }
 
-dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
+static dt_status open_run(dt_ctx *ctx, const char *dir, bool whole, dt__page_run *out)
 {
     *out = (dt__page_run){ .ctx = ctx, .dir = dir, .name = last_name(dir) };
     const struct {
@@ -218,13 +219,17 @@ dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
         { "layers-end.json", &out->layers_end }, { "sensitivity.json", &out->sensitivity },
         { "examples.json", &out->examples },     { "columns.json", &out->columns },
     };
+    const int n = whole ? DT__COUNT_OF(files) : RESULT_FILES;
     dt_status s = read_recipe(out);
-    if (s == DT_OK) s = read_metrics(out);
-    for (int i = 0; i < DT__COUNT_OF(files) && s == DT_OK; i++) {
-        s = read_json(out, files[i].name, files[i].tree);
-    }
+    if (s == DT_OK && whole) s = read_metrics(out);
+    for (int i = 0; i < n && s == DT_OK; i++) s = read_json(out, files[i].name, files[i].tree);
     if (s != DT_OK) dt__page_run_close(out);
     return s;
+}
+
+dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out)
+{
+    return open_run(ctx, dir, true, out);
 }
 
 void dt__page_run_close(dt__page_run *r)
@@ -243,18 +248,14 @@ void dt__page_run_close(dt__page_run *r)
     *r = (dt__page_run){ .ctx = r->ctx };
 }
 
-dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int n, int least,
+dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int64_t n, int64_t whole,
                              dt__page_run **out)
 {
+    dt__page_run *runs = dt__alloc_zero(ctx, (size_t)dt__max_i64(1, n) * sizeof *runs);
     *out = NULL;
-    if (n < least || n > DT_MOST_REPORTED) {
-        return dt_fail(ctx, DT_ERR_ARG, "report: expected %d runs, and %d to %d", n, least,
-                       DT_MOST_REPORTED);
-    }
-    dt__page_run *runs = dt__alloc_zero(ctx, (size_t)n * sizeof *runs);
     if (runs == NULL) return DT_ERR_NOMEM;
-    for (int i = 0; i < n; i++) {
-        const dt_status s = dt__page_run_open(ctx, dirs[i], &runs[i]);
+    for (int64_t i = 0; i < n; i++) {
+        const dt_status s = open_run(ctx, dirs[i], i < whole, &runs[i]);
         if (s == DT_OK) continue;
         dt__page_runs_close(ctx, runs, i);
         return s;
@@ -263,8 +264,8 @@ dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int n, int le
     return DT_OK;
 }
 
-void dt__page_runs_close(dt_ctx *ctx, dt__page_run *runs, int n)
+void dt__page_runs_close(dt_ctx *ctx, dt__page_run *runs, int64_t n)
 {
-    for (int i = 0; i < n && runs != NULL; i++) dt__page_run_close(&runs[i]);
+    for (int64_t i = 0; i < n && runs != NULL; i++) dt__page_run_close(&runs[i]);
     dt__release(ctx, runs);
 }

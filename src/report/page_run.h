@@ -45,10 +45,11 @@ typedef struct dt__page_run {
 /* Reads a folder. IO unless it holds recipe.yaml; other files may be missing. */
 dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out);
 void dt__page_run_close(dt__page_run *r);
-/* n of them: *out is made. ARG unless n is from `least` to DT_MOST_REPORTED. */
-dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int n, int least,
+/* n of them, at least 1: *out is made. The first `whole` are read whole, of the others recipe,
+ * summary and machine alone. */
+dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int64_t n, int64_t whole,
                              dt__page_run **out);
-void dt__page_runs_close(dt_ctx *ctx, dt__page_run *runs, int n);
+void dt__page_runs_close(dt_ctx *ctx, dt__page_run *runs, int64_t n);
 /* Whether the values of a key differ; run.dir is taken as equal. */
 bool dt__page_key_differs(const dt__page_run *runs, int n, const char *path);
 /* Whether no run before number i has this key. */

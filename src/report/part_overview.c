@@ -59,12 +59,11 @@ static void put_differences(dt__chars *t, const dt__page_run *runs, int n)
 
 void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n)
 {
-    dt__page(t,
-             "<header><h1>%i runs</h1></header>\n<section id=\"overview\"><div class=\"wide\">"
-             "<table class=\"results\"><thead><tr><th></th><th scope=\"col\">metric</th>"
-             "<th scope=\"col\">float</th><th scope=\"col\">ptq</th><th scope=\"col\">converted"
-             "</th><th scope=\"col\">size</th><th scope=\"col\">time</th></tr></thead><tbody>\n",
-             (int64_t)n);
+    dt__put_text(
+        t, "<section id=\"overview\"><div class=\"wide\">"
+           "<table class=\"results\"><thead><tr><th></th><th scope=\"col\">metric</th>"
+           "<th scope=\"col\">float</th><th scope=\"col\">ptq</th><th scope=\"col\">converted"
+           "</th><th scope=\"col\">size</th><th scope=\"col\">time</th></tr></thead><tbody>\n");
     for (int i = 0; i < n; i++) put_run(t, &runs[i], i);
     dt__put_text(t, "</tbody></table></div></section>\n");
 }

@@ -95,10 +95,10 @@ static dt_status write_best(dt__searching *a, const dt__work *w)
 /* Of the first seeds, as many as a page holds, uniform and automatic in turn. */
 static dt_status write_report(const dt__searching *a)
 {
-    char dir[DT_MOST_REPORTED][DT__JOB_PATH], name[64], path[DT__JOB_PATH];
-    const char *dirs[DT_MOST_REPORTED];
+    char dir[DT_MOST_SIDES][DT__JOB_PATH], name[64], path[DT__JOB_PATH];
+    const char *dirs[DT_MOST_SIDES];
     int n = 0;
-    for (int64_t i = 0; i < 2 * a->seeds && n < DT_MOST_REPORTED; i++, n++) {
+    for (int64_t i = 0; i < 2 * a->seeds && n < DT_MOST_SIDES; i++, n++) {
         dt__search_name(a, i % 2 == 0 ? DT__UNIFORM : DT__AUTOMATIC, i / 2, name);
         DT__TRY(dt__job_path(a->s.ctx, a->summary->dir, name, dir[n]));
         dirs[n] = dir[n];

@@ -33,6 +33,7 @@ typedef struct dt__trial {
     int64_t length[DT__LENGTHS]; /* in the last rung; 0: nothing to shorten */
     dt_ints milestones;          /* likewise */
     char error[256];
+    const char *refused; /* why its recipe cannot be; NULL: it can */
 } dt__trial;
 
 struct dt_sweep {
@@ -44,14 +45,17 @@ struct dt_sweep {
     dt__swept key[DT_SWEEP_KEYS];
     const char *path[DT_SWEEP_KEYS];
     int n_keys;
+    const dt__node *exclude; /* a list of rules; NULL: none */
+    int64_t excluded;        /* combinations that a rule took out */
     dt__trial *trial;
-    int64_t n_trials;
+    int64_t n_trials, n_refused;
     dt__trial **order; /* best first */
     char metric[DT_MAX_METRIC_NAME];
     char chosen_on[16], result_on[16];
 };
 
-/* How many recipes take part in a rung (from 0): ceil(runs / reduce^rung); all without halving. */
+/* How many recipes take part in a rung (from 0): ceil(n / reduce^rung) of those that are not
+ * refused; all without halving. */
 int64_t dt__rung_size(const dt_sweep *s, int64_t rung);
 /* 1 without halving. */
 int64_t dt__rung_count(const dt_sweep *s);
@@ -76,6 +80,9 @@ void dt__trial_take(dt__trial *t, const dt_recipe *recipe);
 /* sweep_values.c: reads `keys` of the description; makes the trials and their values. */
 void dt__sweep_read_keys(dt_sweep *s, dt__node *keys);
 void dt__sweep_make_trials(dt_sweep *s, dt__node *keys);
+/* sweep_exclude.c: checks the rules of `exclude` against the keys, and keeps them. */
+void dt__sweep_read_exclude(dt_sweep *s, dt__node *rules);
+bool dt__sweep_excludes(dt_sweep *s, const dt__trial *t);
 /* A value as YAML in one line; lives as long as the sweep. */
 const char *dt__node_text(dt_recipe *memory, const dt__node *node);
 /* A scalar at the place of `where`. */

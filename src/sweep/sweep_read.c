@@ -9,10 +9,11 @@
 
 static const char *const method_names[] = { "grid", "random", "halving", NULL };
 
-/* `keys` is read by sweep_values.c; it is in the table for messages. */
+/* `keys` is read by sweep_values.c, `exclude` by sweep_exclude.c; they are in the table for
+ * messages. */
 typedef struct description {
     dt_sweep_options o;
-    const char *keys;
+    const char *keys, *exclude;
 } description;
 
 #define AT(field) .offset = offsetof(dt_sweep_options, field)
@@ -21,6 +22,9 @@ const dt_key dt_sweep_keys[] = {
     { "keys", DT_KEY_STRING, .offset = offsetof(description, keys),
       .text = "keys of the recipe, each with a list of values or, not of a grid, a range {from: "
               "least, to: largest, scale: linear or log}" },
+    { "exclude", DT_KEY_STRING, .offset = offsetof(description, exclude),
+      .text = "rules, each a map of keys of the sweep with a value or a list of values; recipes "
+              "with all values of a rule are left out" },
     { "method", DT_KEY_CHOICE, AT(method), .choices = method_names, .fallback = "grid",
       .text = "grid: all combinations; random: values that are drawn; halving: the same, trained "
               "briefly, of which the best are trained for longer" },
@@ -103,31 +107,76 @@ static void check_seed(dt_sweep *s, const dt__trial *t)
                  t->name, (long long)t->seed, (long long)s->o.seeds);
 }
 
-/* The recipes of all trials in a rung; the last one also gives the lengths that others shorten. */
-static dt_status check_trials(dt_sweep *s, int64_t rung)
+/* The recipe of a trial in a rung. `taken`: its errors are the sweep's; else the first is why the
+ * trial is refused. The last rung also gives the lengths that others shorten. */
+static dt_status check_trial(dt_sweep *s, dt__trial *t, int64_t rung, bool taken)
 {
-    for (int64_t i = 0; i < s->n_trials; i++) {
-        dt__trial *t = &s->trial[i];
-        const dt__trial_run run = { .trial = t, .rung = rung };
-        dt_recipe *recipe;
-        const dt_status status = dt__trial_recipe(s, &run, &recipe);
-        if (status == DT_ERR_CONFIG) take_errors(s, &run, recipe);
-        else if (status != DT_OK) return status;
-        else if (rung == dt__rung_count(s) - 1) {
-            dt__trial_take(t, recipe);
-            check_seed(s, t);
+    const dt__trial_run run = { .trial = t, .rung = rung };
+    dt_recipe *recipe;
+    const dt_status status = dt__trial_recipe(s, &run, &recipe);
+    if (status == DT_ERR_CONFIG && taken) {
+        take_errors(s, &run, recipe);
+    } else if (status == DT_ERR_CONFIG) {
+        const char *text = recipe->complaints->text, *message = strstr(text, "error: ");
+        t->refused = dt__recipe_format(s->file, "%s", message != NULL ? message + 7 : text);
+        t->row.refused = t->refused;
+        s->n_refused++;
+    } else if (status == DT_OK && rung == dt__rung_count(s) - 1) {
+        dt__trial_take(t, recipe);
+        check_seed(s, t);
+    }
+    dt_recipe_free(recipe);
+    return status == DT_ERR_CONFIG ? DT_OK : status;
+}
+
+/* Whether each value of a refused trial is in one that is not. If so the values do not go together,
+ * and the trial is left out; else a value is wrong by itself, an error. */
+static bool is_combination(const dt_sweep *s, const dt__trial *refused)
+{
+    for (int k = 0; k < s->n_keys; k++) {
+        int64_t i = 0;
+        while (i < s->n_trials &&
+               (s->trial[i].refused != NULL || s->trial[i].value[k] != refused->value[k])) {
+            i++;
         }
-        dt_recipe_free(recipe);
-        if (s->file->n_complaints >= DT__RECIPE_ERRORS) break;
+        if (i == s->n_trials) return false;
+    }
+    return s->n_keys > 0;
+}
+
+static dt_status check_trials(dt_sweep *s)
+{
+    const int64_t last = dt__rung_count(s) - 1;
+    for (int64_t i = 0; i < s->n_trials; i++) DT__TRY(check_trial(s, &s->trial[i], last, false));
+    for (int64_t i = 0; i < s->n_trials && s->file->n_complaints < DT__RECIPE_ERRORS; i++) {
+        dt__trial *t = &s->trial[i];
+        if (t->refused != NULL && !is_combination(s, t)) DT__TRY(check_trial(s, t, last, true));
     }
     return DT_OK;
+}
+
+/* The same in a shorter rung, where every error counts. */
+static dt_status check_short(dt_sweep *s, int64_t rung)
+{
+    for (int64_t i = 0; i < s->n_trials && s->file->n_complaints < DT__RECIPE_ERRORS; i++) {
+        if (s->trial[i].refused == NULL) DT__TRY(check_trial(s, &s->trial[i], rung, true));
+    }
+    return DT_OK;
+}
+
+/* A trial whose recipe can be; there is one unless the sweep has errors. */
+static const dt__trial *first_trial(const dt_sweep *s)
+{
+    const dt__trial *t = s->trial;
+    while (t->refused != NULL) t++;
+    return t;
 }
 
 /* Two rungs of the same length would compare the same thing twice. */
 static void check_rungs(dt_sweep *s)
 {
     if (s->o.method != DT_SWEEP_HALVING || s->n_trials == 0) return;
-    const int64_t *length = s->trial[0].length;
+    const int64_t *length = first_trial(s)->length;
     const int key = length[DT__LENGTH_STEPS] > 0 ? DT__LENGTH_STEPS : DT__LENGTH_EPOCHS;
     dt__node *at = dt__node_at(s->file, "rungs", NULL);
     if (dt__rung_length(s, 0, key, length[key]) < dt__rung_length(s, 1, key, length[key])) return;
@@ -197,17 +246,17 @@ static dt_status check_metric_of(dt_sweep *s, const dt__trial *t, const dt_recip
  * Those of the first recipe are opened. */
 static dt_status check_metric(dt_sweep *s)
 {
-    const dt__trial_run run = { .trial = s->trial, .rung = dt__rung_count(s) - 1 };
+    if (s->o.metric == NULL || s->n_trials == 0) return DT_OK;
+    const dt__trial_run run = { .trial = first_trial(s), .rung = dt__rung_count(s) - 1 };
     dt_dataset *train = NULL, *validation = NULL, *test = NULL;
     dt_recipe *recipe;
-    if (s->o.metric == NULL || s->n_trials == 0) return DT_OK;
     dt_status status = dt__trial_recipe(s, &run, &recipe);
     const dt_data_options *o = status == DT_OK ? &dt_recipe_get(recipe)->data : NULL;
     if (status == DT_OK && (o->format != DT_DATA_GIVEN || o->source != NULL)) {
         status = dt_recipe_open_data(recipe, NULL, &train, &validation, &test);
         const dt_dataset *d = test != NULL ? test : validation != NULL ? validation : train;
         if (status == DT_ERR_CONFIG) take_errors(s, &run, recipe);
-        else if (status == DT_OK) status = check_metric_of(s, s->trial, recipe, d);
+        else if (status == DT_OK) status = check_metric_of(s, run.trial, recipe, d);
     }
     dt_dataset_free(train);
     dt_dataset_free(validation);
@@ -218,17 +267,18 @@ static dt_status check_metric(dt_sweep *s)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Takes `keys` out of the tree, whose other keys the table describes. */
-static dt__node *take_keys(dt_recipe *file)
+/* Takes a key out of the tree, whose other keys the table describes. */
+static dt__node *take_key(dt_recipe *file, const char *name)
 {
+    if (file->root->kind != DT__MAP) return NULL;
     dt__node **place = &file->root->first;
-    while (*place != NULL && strcmp((*place)->key->text, "keys") != 0) place = &(*place)->next;
-    dt__node *keys = *place;
-    if (keys == NULL) return NULL;
-    *place = keys->next;
-    keys->next = NULL;
+    while (*place != NULL && strcmp((*place)->key->text, name) != 0) place = &(*place)->next;
+    dt__node *found = *place;
+    if (found == NULL) return NULL;
+    *place = found->next;
+    found->next = NULL;
     file->root->count--;
-    return keys;
+    return found;
 }
 
 static void mark(dt__node *node)
@@ -244,7 +294,7 @@ static void read_description(dt_sweep *s, const dt_sweep_source *source)
     description d = { 0 };
     dt_recipe *file = s->file;
     mark(file->root);
-    dt__node *keys = file->root->kind == DT__MAP ? take_keys(file) : NULL;
+    dt__node *keys = take_key(file, "keys"), *exclude = take_key(file, "exclude");
     dt__recipe_fill_table(file, dt_sweep_keys, &d);
     s->o = d.o;
     if (source->seeds > 0) s->o.seeds = source->seeds;
@@ -256,6 +306,7 @@ static void read_description(dt_sweep *s, const dt_sweep_source *source)
     if (file->n_complaints > 0) return;
     if (s->o.folds > 0) s->o.seeds = s->o.folds; /* runs of each recipe */
     if (keys != NULL) dt__sweep_read_keys(s, keys);
+    if (exclude != NULL && file->n_complaints == 0) dt__sweep_read_exclude(s, exclude);
     if (file->n_complaints == 0) dt__sweep_make_trials(s, keys == NULL ? file->root : keys);
 }
 
@@ -308,9 +359,9 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
     if (file->n_complaints > 0 || file->out_of_memory) return DT_OK;
     DT__TRY(read_base(s));
     const int64_t last = dt__rung_count(s) - 1;
-    if (file->n_complaints == 0) DT__TRY(check_trials(s, last));
+    if (file->n_complaints == 0) DT__TRY(check_trials(s));
     if (file->n_complaints == 0) check_rungs(s);
-    for (int64_t k = last - 1; k >= 0 && file->n_complaints == 0; k--) DT__TRY(check_trials(s, k));
+    for (int64_t k = last - 1; k >= 0 && file->n_complaints == 0; k--) DT__TRY(check_short(s, k));
     return file->n_complaints == 0 ? check_metric(s) : DT_OK;
 }
 

@@ -14,7 +14,7 @@ int64_t dt__rung_count(const dt_sweep *s)
 
 int64_t dt__rung_size(const dt_sweep *s, int64_t rung)
 {
-    int64_t n = s->o.method == DT_SWEEP_GRID ? s->n_trials : s->o.runs;
+    int64_t n = s->n_trials - s->n_refused;
     for (int64_t i = 0; i < rung; i++) n = dt__ceil_div(n, s->o.reduce);
     return n;
 }

@@ -33,6 +33,8 @@ int64_t dt_sweep_run_count(const dt_sweep *s)
     return n * s->o.seeds;
 }
 
+int64_t dt_sweep_excluded(const dt_sweep *s) { return s == NULL ? 0 : s->excluded; }
+
 dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
 {
     if (s == NULL) return (dt_sweep_metric){ 0 };
@@ -61,6 +63,9 @@ static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
     dt__put_integer(t, row->bytes);
     dt__put_text(t, ", \"error\": ");
     if (row->error != NULL) dt__put_quoted(t, row->error);
+    else dt__put_text(t, "null");
+    dt__put_text(t, ", \"refused\": ");
+    if (row->refused != NULL) dt__put_quoted(t, row->refused);
     else dt__put_text(t, "null");
     dt__put_text(t, "}");
 }

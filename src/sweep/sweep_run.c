@@ -56,7 +56,10 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
         put_trial(s, t, &s->trial[i]);
         dt__put_text(t, "}");
     }
-    dt__put_text(t, "\n]}\n");
+    dt__put_text(t, "\n]");
+    if (s->excluded > 0) dt__put_text(t, ", \"excluded\": ");
+    if (s->excluded > 0) dt__put_integer(t, s->excluded);
+    dt__put_text(t, "}\n");
     return status == DT_OK && t->failed ? DT_ERR_NOMEM : status;
 }
 
@@ -154,25 +157,29 @@ static void sort(dt_sweep *s)
 
 /* ---- what remains of it --------------------------------------------------------------------- */
 
-/* The folders of the best recipes' last runs, as many as a page holds. */
+/* All runs, with mean and deviation of each recipe. */
 static dt_status write_report(dt_sweep *s)
 {
     char path[DT__JOB_PATH];
-    const char *dirs[DT_MOST_REPORTED];
-    int n = 0;
-    for (int64_t i = 0; i < s->n_trials && s->order[i]->row.chosen.n == s->o.seeds; i++) {
-        if (n + s->o.seeds > DT_MOST_REPORTED && n > 0) break;
-        for (int64_t seed = 0; seed < s->o.seeds && n < DT_MOST_REPORTED; seed++) {
-            const dt__trial_run run = { .trial = s->order[i],
-                                        .rung = s->order[i]->row.rung - 1,
-                                        .seed = seed };
-            dirs[n++] = dt__recipe_format(s->file, "%s/%s", s->o.dir, dt__trial_run_name(s, &run));
-        }
-    }
-    if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
-    if (n == 0) return DT_OK;
     DT__TRY(dt__job_path(s->ctx, s->o.dir, "report.html", path));
-    return dt_report_write(s->ctx, dirs, n, &(dt_report_options){ .output = path });
+    return dt_report_write(s->ctx, &s->o.dir, 1, &(dt_report_options){ .output = path });
+}
+
+/* Why recipes cannot be, for pages and comparisons. */
+static dt_status write_refused(const dt_sweep *s, const dt__work *w)
+{
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        const dt__trial *t = &s->trial[i];
+        char name[24];
+        dt__chars text = { .ctx = s->ctx };
+        if (t->refused == NULL) continue;
+        snprintf(name, sizeof name, "%s.refused", t->name);
+        dt__put_text(&text, t->refused);
+        const dt_status status = dt__work_write(w, name, &text);
+        dt__release(s->ctx, text.bytes);
+        DT__TRY(status);
+    }
+    return DT_OK;
 }
 
 static dt_status write_best(dt_sweep *s, const dt__work *w)
@@ -213,6 +220,17 @@ static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
     return DT_OK;
 }
 
+/* In the order of names, those that are refused last. */
+static void order_trials(dt_sweep *s)
+{
+    int64_t n = 0;
+    for (int refused = 0; refused < 2; refused++) {
+        for (int64_t i = 0; i < s->n_trials; i++) {
+            if ((s->trial[i].refused != NULL) == (refused == 1)) s->order[n++] = &s->trial[i];
+        }
+    }
+}
+
 dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
 {
     DT__NEED(NULL, s);
@@ -222,12 +240,13 @@ dt_status dt_sweep_run(dt_sweep *s, const dt_sweep_control *control)
         return dt_fail(s->ctx, DT_ERR_CONFIG, "%s", dt_sweep_error_at(s, 0));
     }
     snprintf(s->metric, sizeof s->metric, "%s", s->o.metric != NULL ? s->o.metric : "");
-    for (int64_t i = 0; i < s->n_trials; i++) s->order[i] = &s->trial[i];
+    order_trials(s);
     dt_status status = write_plan(s, &plan);
     if (status == DT_OK) status = dt__work_open(s->ctx, s->o.dir, &plan, &w);
     dt__release(s->ctx, plan.bytes);
     if (status != DT_OK) return status;
-    status = run_rungs(s, control);
+    status = write_refused(s, &w);
+    if (status == DT_OK) status = run_rungs(s, control);
     if (status == DT_OK) status = write_best(s, &w);
     if (status == DT_OK) status = write_report(s);
     dt__work_close(&w);

@@ -208,47 +208,68 @@ static void take_point(dt_sweep *s, dt__trial *t, int64_t i)
     }
 }
 
-/* Runs of all rungs and seeds; most_runs + 1 if they are more. */
-static int64_t count_runs(const dt_sweep *s, int64_t trials)
+/* Draws or places the values of a combination. false: out of memory. */
+static bool take_values(dt_sweep *s, dt__trial *t, int64_t i)
 {
-    int64_t n = 0;
-    if (trials > s->o.most_runs) return s->o.most_runs + 1;
-    for (int64_t rung = 0; rung < dt__rung_count(s); rung++) n += dt__rung_size(s, rung);
-    if (s->o.method != DT_SWEEP_HALVING) n = trials;
-    return n > s->o.most_runs / s->o.seeds ? s->o.most_runs + 1 : n * s->o.seeds;
+    if (s->o.method == DT_SWEEP_GRID) take_point(s, t, i);
+    for (int k = 0; k < s->n_keys; k++) {
+        if (s->o.method != DT_SWEEP_GRID) t->value[k] = draw(s, i, k);
+        if (t->value[k] == NULL) return false;
+        t->text[k] = dt__node_text(s->file, t->value[k]);
+    }
+    return !s->file->out_of_memory;
 }
 
-/* The number of trials, or -1 after an error. */
-static int64_t count_trials(dt_sweep *s, dt__node *keys)
+/* Combinations of a grid, at most DT_SWEEP_RUNS + 1. */
+static int64_t count_points(const dt_sweep *s)
 {
-    int64_t n = s->o.method == DT_SWEEP_GRID ? 1 : s->o.runs;
-    for (int k = 0; k < s->n_keys && s->o.method == DT_SWEEP_GRID; k++) {
+    int64_t n = 1;
+    for (int k = 0; k < s->n_keys; k++) {
         const int64_t values = s->key[k].value->count;
         n = n > DT_SWEEP_RUNS / values ? DT_SWEEP_RUNS + 1 : n * values;
     }
-    if (count_runs(s, n) <= s->o.most_runs) return n;
-    dt__complain(s->file, keys, "%s%lld recipes%s: more runs than 'most_runs' allows, %lld",
-                 n > DT_SWEEP_RUNS ? "more than " : "", (long long)dt__min_i64(n, DT_SWEEP_RUNS),
-                 s->o.seeds > 1 ? " of several seeds" : "", (long long)s->o.most_runs);
-    return -1;
+    return n;
 }
+
+/* All runs, of all rungs and seeds; an error where they are more than most_runs. */
+static void check_runs(dt_sweep *s, dt__node *keys, int64_t trials)
+{
+    const int64_t most = s->o.most_runs;
+    int64_t n = 0;
+    for (int64_t rung = 0; rung < dt__rung_count(s) && n <= most; rung++) {
+        n += trials > DT_SWEEP_RUNS ? trials : dt__rung_size(s, rung);
+    }
+    if (n <= most / s->o.seeds) return;
+    dt__complain(s->file, keys, "%s%lld recipes%s: more runs than 'most_runs' allows, %lld",
+                 trials > DT_SWEEP_RUNS ? "more than " : "",
+                 (long long)dt__min_i64(trials, DT_SWEEP_RUNS),
+                 s->o.seeds > 1 ? " of several seeds" : "", (long long)most);
+}
+
+#define MOST_DRAWS 100 /* for each recipe, where rules exclude draws */
 
 void dt__sweep_make_trials(dt_sweep *s, dt__node *keys)
 {
-    const int64_t n = count_trials(s, keys);
-    if (n < 0) return;
-    s->trial = dt__recipe_alloc(s->file, (size_t)n * sizeof *s->trial);
-    s->order = dt__recipe_alloc(s->file, (size_t)n * sizeof(dt__trial *));
-    for (s->n_trials = 0; s->n_trials < n && !s->file->out_of_memory; s->n_trials++) {
+    const bool grid = s->o.method == DT_SWEEP_GRID;
+    const int64_t wanted = grid ? count_points(s) : s->o.runs;
+    const int64_t room = dt__min_i64(wanted, DT_SWEEP_RUNS),
+                  tries = grid ? room : room * MOST_DRAWS;
+    s->trial = dt__recipe_alloc(s->file, (size_t)room * sizeof *s->trial);
+    s->order = dt__recipe_alloc(s->file, (size_t)room * sizeof(dt__trial *));
+    for (int64_t i = 0; i < tries && s->n_trials < room && !s->file->out_of_memory; i++) {
         dt__trial *t = &s->trial[s->n_trials];
-        s->order[s->n_trials] = t;
+        *t = (dt__trial){ .row = { .name = t->name, .value = t->text } };
         snprintf(t->name, sizeof t->name, "%03d", (int)(s->n_trials + 1));
-        t->row = (dt_sweep_row){ .name = t->name, .value = t->text };
-        if (s->o.method == DT_SWEEP_GRID) take_point(s, t, s->n_trials);
-        for (int k = 0; k < s->n_keys; k++) {
-            if (s->o.method != DT_SWEEP_GRID) t->value[k] = draw(s, s->n_trials, k);
-            if (t->value[k] == NULL) return;
-            t->text[k] = dt__node_text(s->file, t->value[k]);
-        }
+        if (!take_values(s, t, i)) return;
+        if (dt__sweep_excludes(s, t)) s->excluded++;
+        else s->order[s->n_trials++] = t;
+    }
+    if (s->file->out_of_memory) return;
+    if (s->n_trials == 0 || (!grid && s->n_trials < room)) {
+        dt__complain(s->file, s->exclude != NULL ? (dt__node *)s->exclude : keys,
+                     s->n_trials == 0 ? "the rules exclude all recipes"
+                                      : "the rules exclude nearly all recipes that are drawn");
+    } else {
+        check_runs(s, keys, wanted > room ? wanted : s->n_trials);
     }
 }

@@ -19,7 +19,7 @@ BEGIN {
     # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
     # op is, and that is autograd.
     split("detent 0 keys 0 columns 1 data 1 text 1 ops 2 device 2 nn 4 layers 4 optim 5 qat 5 " \
-        "figures 5 ptq 6 io 6 tables 1 report 7 export 7 train 8 sweep 9", a)
+        "figures 5 ptq 6 io 6 tables 1 report 7 export 7 train 8 plugin 8 sweep 9", a)
     for (i = 1; i in a; i += 2) public[a[i]] = a[i + 1]
 }
 # Rooms of its layer that README.md of a folder allows; blanks around each.

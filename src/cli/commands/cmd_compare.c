@@ -4,12 +4,32 @@
 
 #include <detent/report.h>
 
-enum { SEEDS }; /* options, as in main.c */
+#include <limits.h>
+
+enum { SEEDS, CSV, LATEX, MARKDOWN }; /* options, as in main.c */
+
+/* The form that an option asks for. */
+static int read_form(const cli_args *args, int *form)
+{
+    static const int forms[] = {
+        [CSV] = DT_COMPARE_CSV, [LATEX] = DT_COMPARE_LATEX, [MARKDOWN] = DT_COMPARE_MARKDOWN
+    };
+    int given = args->option[SEEDS] != NULL;
+    *form = DT_COMPARE_AUTO;
+    for (int i = CSV; i <= MARKDOWN; i++) {
+        if (args->option[i] == NULL) continue;
+        *form = forms[i];
+        given++;
+    }
+    if (given < 2) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "expected one of --seeds, --csv, --latex and --markdown");
+}
 
 int cli_compare(const cli_args *args)
 {
     dt_compare_options o = { .columns = screen_width(stdout) };
-    int status = cli_read_count(args, SEEDS, DT_MOST_REPORTED, &o.seeds);
+    int status = cli_read_count(args, SEEDS, INT_MAX, &o.seeds);
+    if (status == CLI_DONE) status = read_form(args, &o.form);
     if (status != CLI_DONE) return status;
     dt_ctx *ctx;
     const int opened = cli_open(args, 1, &ctx);

@@ -52,6 +52,20 @@ static void form_of(const dt_sweep *s, const dt_sweep_metric *m, char form[DT_SW
     strcpy(to, m == NULL ? "" : halving ? "roo" : "ro");
 }
 
+/* Recipes that no run has: those whose values do not go together, and how many rules left out. */
+static void print_left_out(const dt_sweep *s)
+{
+    for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
+        const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        if (row->refused != NULL) cli_say("%s cannot be: %s", row->name, row->refused);
+    }
+    const long long excluded = dt_sweep_excluded(s);
+    if (excluded > 0) {
+        cli_say("%lld %s of values left out by exclude", excluded,
+                excluded == 1 ? "combination" : "combinations");
+    }
+}
+
 static void print_runs(const dt_sweep *s)
 {
     char form[DT_SWEEP_KEYS + 8];
@@ -59,15 +73,18 @@ static void print_runs(const dt_sweep *s)
     form_of(s, NULL, form);
     cli_table_put(&t, "run");
     put_values(&t, s, NULL);
+    int64_t recipes = 0;
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
+        if (row->refused != NULL) continue;
         cli_table_put(&t, row->name);
         put_values(&t, s, row);
+        recipes++;
     }
     cli_table_print(&t);
+    print_left_out(s);
     cli_say("%lld runs of %lld recipes in %s; nothing was written",
-            (long long)dt_sweep_run_count(s), (long long)dt_sweep_row_count(s),
-            dt_sweep_get(s)->dir);
+            (long long)dt_sweep_run_count(s), (long long)recipes, dt_sweep_get(s)->dir);
 }
 
 static void print_head(cli_table *t, const dt_sweep *s, const dt_sweep_metric *m)
@@ -92,6 +109,7 @@ static int64_t print_rows(const dt_sweep *s, const dt_sweep_metric *m)
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
         failed += row->error != NULL;
+        if (row->refused != NULL) continue;
         cli_table_put(&t, row->name);
         put_values(&t, s, row);
         if (is_apart(m)) many_put_spread(&t, m, row->chosen);
@@ -113,6 +131,7 @@ static void print_results(const dt_sweep *s)
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
         if (row->error != NULL) cli_say("%s failed: %s", row->name, row->error);
     }
+    print_left_out(s);
     if (dt_sweep_row_at(s, 0)->chosen.n == 0) return;
     const bool apart = is_apart(&m), validated = strcmp(m.chosen_on, "validation") == 0;
     cli_say("%s, best first by %s data%s%s%s", m.title, m.chosen_on, apart ? "" : "; with ",
@@ -125,7 +144,7 @@ static void print_results(const dt_sweep *s)
                 o->folds > 0 ? "folds" : "seeds");
     }
     cli_say("%s/best.yaml: the recipe of %s", o->dir, dt_sweep_row_at(s, 0)->name);
-    cli_say("%s/report.html: the best runs, side by side", o->dir);
+    cli_say("%s/report.html: all runs, with plots", o->dir);
 }
 
 static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)

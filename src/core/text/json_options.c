@@ -303,9 +303,8 @@ static dt_status find_kind(dt__json *j, const dt_key *key, const dt_item_kind **
     char shown[DT__SHOWN];
     DT__TRY(dt__json_expect(&ahead, '{'));
     DT__TRY(dt__json_key(&ahead, &name));
-    for (int i = 0; (*out = key->kinds(i)) != NULL; i++) {
-        if (strcmp((*out)->name, name) == 0) return DT_OK;
-    }
+    *out = dt__item_kind_named(j->ctx, key, name);
+    if (*out != NULL) return DT_OK;
     return dt__json_fail(j, "'%s': there is no kind '%s'", key->name, dt__shown(name, shown));
 }
 

@@ -1,5 +1,6 @@
 /* Loads models: builds the model from its family and options, then restores its tensors. */
 #include "core/block_list.h"
+#include "io/plugin.h"
 #include "io/hf/hf.h"
 #include "io/model/model_base.h"
 #include "io/safetensors/tensors_meta.h"
@@ -79,7 +80,8 @@ dt_status dt__model_info_read(const dt_file *file, dt_model_info *info)
                        " is missing); its weights can be loaded into a model",
                        file->path);
     }
-    const dt_status s = read_model(file, &j, info);
+    dt_status s = dt__plugins_check(file);
+    if (s == DT_OK) s = read_model(file, &j, info);
     dt__release(file->ctx, strings);
     if (s != DT_OK) dt_model_info_free(file->ctx, info);
     return s;

@@ -4,6 +4,7 @@
  * loaded. */
 #include "autograd/spread.h"
 #include "core/block_list.h"
+#include "io/plugin.h"
 #include "io/hf/hf.h"
 #include "io/model/model_base.h"
 #include "nn/module.h"
@@ -354,6 +355,7 @@ dt_status dt__saving_begin(dt__saving *s, dt_module *m, const dt_model_info *inf
     DT__TRY(add_text(s, DT__KEY_DATA, info->data));
     DT__TRY(add_text(s, DT__KEY_HF, info->hf));
     DT__TRY(add_text(s, DT__KEY_BASE, info->base));
+    DT__TRY(dt__plugins_put(s->writer, m->ctx));
     return add_model(s, info);
 }
 

@@ -19,8 +19,8 @@ static const dt_key repeat_keys[] = {
       .text = "the repetitions are NAME.0, NAME.1, ..." },
     { "from", DT_KEY_STRINGS, AT(from), .fallback = "[]",
       .text = "layer or input that the first repetition reads; none: the layer before" },
-    { "layers", DT_KEY_ITEMS, AT(layers), .kinds = dt_layer_kind_at, .fallback = "!", .fewest = 1,
-      .text = "the layers, in sequence" },
+    { "layers", DT_KEY_ITEMS, AT(layers), .kinds = dt_layer_kind_at, .own_kinds = true,
+      .fallback = "!", .fewest = 1, .text = "the layers, in sequence" },
     { 0 },
 };
 
@@ -35,8 +35,8 @@ const dt_item_kind dt__repeat_kind = {
 const dt_key dt_layers_keys[] = {
     { "input", DT_KEY_SHAPES, AT(input), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 1,
       .text = "shape of one example; a map of names and shapes for several inputs" },
-    { "layers", DT_KEY_ITEMS, AT(layers), .kinds = dt_layer_kind_at, .fallback = "!", .fewest = 1,
-      .text = "the layers, in sequence" },
+    { "layers", DT_KEY_ITEMS, AT(layers), .kinds = dt_layer_kind_at, .own_kinds = true,
+      .fallback = "!", .fewest = 1, .text = "the layers, in sequence" },
     { "output", DT_KEY_STRINGS, AT(output), .fallback = "[]",
       .text = "layers whose results are outputs; none: the last" },
     { 0 },

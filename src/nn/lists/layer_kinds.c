@@ -35,6 +35,27 @@ const dt_item_kind *dt_layer_kind(const char *name)
     return kind;
 }
 
+const dt_item_kind *dt_layer_kind_in(const dt_ctx *ctx, const char *name)
+{
+    const dt_item_kind *kind = dt_layer_kind(name);
+    if (kind != NULL || ctx == NULL || name == NULL) return kind;
+    const dt_layer_type *own = dt__registered_named(ctx, DT__LAYERS, name);
+    return own == NULL ? NULL : &own->item;
+}
+
+dt_status dt_layer_register(dt_ctx *ctx, const dt_layer_type *type)
+{
+    DT__NEED2(ctx, ctx, type);
+    if (type->item.name == NULL || *type->item.name == 0 || type->item.keys == NULL ||
+        type->create == NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "layer: a name, keys and a function must be given");
+    }
+    if (dt_layer_kind_in(ctx, type->item.name) != NULL) {
+        return dt_fail(ctx, DT_ERR_ARG, "layer: there is a kind '%s' already", type->item.name);
+    }
+    return dt__register(ctx, DT__LAYERS, type);
+}
+
 dt_status dt_layer_defaults(dt_ctx *ctx, const dt_item_kind *kind, void *options)
 {
     DT__NEED4(ctx, ctx, kind, kind->keys, options);

@@ -30,12 +30,44 @@ int dt__learned_qmax(const dt_quant_spec *q)
 
 static int64_t chunks_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__CHUNK)); }
 
-/* Chunk i of all blocks: returns its first element; *count is its length. */
-static int64_t chunk_of(int64_t n, int64_t i, int64_t *count)
+/* Rows of columns, cut into blocks of n, of which a row's last may be shorter. */
+typedef struct blocks {
+    int64_t n, columns;
+} blocks;
+
+static blocks blocks_of(int64_t n, int64_t columns)
 {
-    const int64_t chunks = chunks_of(n), first = i % chunks * DT__CHUNK;
-    *count = dt__min_i64(DT__CHUNK, n - first);
-    return i / chunks * n + first;
+    return (blocks){ n, columns > 0 ? columns : n };
+}
+
+static int64_t length_of(const blocks *b, int64_t block)
+{
+    const int64_t groups = dt__ceil_div(b->columns, dt__max_i64(1, b->n));
+    return groups < 2 ? b->n : dt__min_i64(b->n, b->columns - block % groups * b->n);
+}
+
+/* Chunk i of all blocks, which have as many chunks as the longest: returns its first element;
+ * *count is its length. */
+static int64_t chunk_of(const blocks *b, int64_t i, int64_t *count)
+{
+    const int64_t chunks = chunks_of(b->n), first = i % chunks * DT__CHUNK, block = i / chunks;
+    const int64_t groups = dt__max_i64(1, dt__ceil_div(b->columns, dt__max_i64(1, b->n)));
+    *count = dt__max_i64(0, dt__min_i64(DT__CHUNK, length_of(b, block) - first));
+    return block / groups * b->columns + block % groups * b->n + first;
+}
+
+/* Columns and group of x, whose rows are first; n without groups. */
+static dt_status cut_blocks(const dt_tensor *x, const dt_quant_spec *q, int64_t experts,
+                            int64_t scales, blocks *out)
+{
+    dt__cut cut;
+    *out = blocks_of(scales == 0 ? 0 : x->count / scales, 0);
+    if (q->granularity != DT_PER_GROUP) return DT_OK;
+    const dt__row_map map = dt__row_map_of_experts(experts);
+    const dt__weight_shape shape = dt__weight_shape_of(x, &map);
+    DT__TRY(dt__weight_cut(x->ctx, q, &shape, &cut));
+    *out = (blocks){ cut.group, cut.columns };
+    return DT_OK;
 }
 
 /* The sum of a block from those of its chunks, which it overwrites. */
@@ -57,7 +89,8 @@ static dt__learn learn_of(const dt__learning *l)
 static void learn_chunk(const dt__kernels *kernels, const dt__learning *l, int64_t i, double *sum)
 {
     dt__learn c = learn_of(l);
-    const int64_t at = chunk_of(l->n, i, &c.n);
+    const blocks b = blocks_of(l->n, l->columns);
+    const int64_t at = chunk_of(&b, i, &c.n);
     c.scale = l->scale + i / chunks_of(l->n);
     c.dy = c.dx = l->d + at;
     c.sum = sum;
@@ -97,8 +130,11 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     dt__parallel(count, dt__min_i64(l->n, DT__CHUNK), learn_scales_share, &args);
     dt__threads_leave(threads);
     const double qmax = dt__learned_qmax(l->quant);
-    const double g = 1.0 / sqrt((double)dt__max_i64(1, l->n) * qmax);
-    for (int64_t b = 0; b < l->blocks; b++) l->ds[b] = (float)(g * sum_of(l->n, partial, b));
+    const blocks of = blocks_of(l->n, l->columns);
+    for (int64_t b = 0; b < l->blocks; b++) {
+        const double g = 1.0 / sqrt((double)dt__max_i64(1, length_of(&of, b)) * qmax);
+        l->ds[b] = (float)(g * sum_of(l->n, partial, b));
+    }
     dt__release(ctx, partial);
     return DT_OK;
 }
@@ -122,7 +158,8 @@ static void learned_residual_share(const void *args, const dt__share *share)
     const dt__learning *l = of->l;
     for (int64_t i = share->first; i < share->past; i++) {
         dt__learn c = learn_of(l);
-        const int64_t at = chunk_of(x->count, i, &c.n);
+        const blocks whole = blocks_of(x->count, 0);
+        const int64_t at = chunk_of(&whole, i, &c.n);
         c.scale = &scale;
         c.x = values + at;
         kernels->residual(&c, residual + at);
@@ -174,13 +211,17 @@ static dt_status learn_rows(dt_tensor *x, dt_tensor *ds, dt_tensor *d, const dt_
     dt_tensor *made = NULL, *rows = NULL;
     dt__learning l = { .quant = &fq->quant,
                        .blocks = ds->count,
-                       .n = ds->count == 0 ? 0 : x->count / ds->count,
                        .scale = dt__values(fq->scale),
                        .residual = used->residual,
                        .ds = dt__values_mut(ds) };
     dt_status s = used->residual != NULL ? DT_OK : values_of(x, used, &l.x, &made);
     if (s == DT_OK) s = dt__matrix_of(d, &used->map, &rows);
+    const dt_tensor *matrix = rows != NULL ? rows : d;
+    blocks cut;
+    if (s == DT_OK) s = cut_blocks(matrix, l.quant, used->map.experts, ds->count, &cut);
     if (s == DT_OK) {
+        l.n = cut.n;
+        l.columns = cut.columns;
         l.d = dt__values_mut(rows != NULL ? rows : d);
         s = dt__learn_scales(x->ctx, &l);
     }
@@ -209,10 +250,11 @@ static float least_of(const dt_quant_spec *q)
     return q->activation ? LEAST_ACTIVATION : LEAST_WEIGHT;
 }
 
-static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, const char *name)
+static dt_status check_finite(const dt_tensor *x, const char *name)
 {
     int64_t bad;
-    kernels->first_nonfinite(x->count, dt__values(x), &bad);
+    DT__TRY(dt__kernels_open(x->ctx));
+    dt__kernels_of(x->ctx, DT_F32)->first_nonfinite(x->count, dt__values(x), &bad);
     if (bad < 0) return DT_OK;
     return dt_fail(x->ctx, DT_ERR_NUMERIC,
                    "quantize %s: element %lld is not finite; only finite values can be quantized",
@@ -221,7 +263,7 @@ static dt_status check_finite(const dt__kernels *kernels, const dt_tensor *x, co
 
 typedef struct learned_begin_args {
     const dt__kernels *kernels;
-    int64_t n;
+    const blocks *blocks;
     double *partial;
     const float *values;
 } learned_begin_args;
@@ -230,35 +272,33 @@ static void learned_begin_share(const void *args, const dt__share *share)
 {
     const learned_begin_args *of = args;
     const dt__kernels *kernels = of->kernels;
-    const int64_t n = of->n;
     double *partial = of->partial;
     const float *values = of->values;
     for (int64_t i = share->first; i < share->past; i++) {
         int64_t elements;
-        const int64_t at = chunk_of(n, i, &elements);
+        const int64_t at = chunk_of(of->blocks, i, &elements);
         kernels->sum_absolute(elements, values + at, partial + i);
     }
 }
 
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
-                            const char *name)
+                            int64_t experts)
 {
-    DT__TRY(dt__kernels_open(x->ctx));
+    blocks cut;
+    DT__TRY(cut_blocks(x, q, experts, scale->count, &cut));
     const dt__kernels *kernels = dt__kernels_of(x->ctx, DT_F32);
-    DT__TRY(check_finite(kernels, x, name));
-    const int64_t n = scale->count == 0 ? 0 : x->count / scale->count;
-    const int64_t count = scale->count * chunks_of(n);
+    const int64_t count = scale->count * chunks_of(cut.n);
     double *partial = dt__alloc_array(x->ctx, count, sizeof *partial);
     if (partial == NULL) return DT_ERR_NOMEM;
-    const float *values = dt__values(x);
     dt__team *const threads = dt__threads_enter(x->ctx);
-    const learned_begin_args args = { kernels, n, partial, values };
-    dt__parallel(count, dt__min_i64(n, DT__CHUNK), learned_begin_share, &args);
+    const learned_begin_args args = { kernels, &cut, partial, dt__values(x) };
+    dt__parallel(count, dt__min_i64(cut.n, DT__CHUNK), learned_begin_share, &args);
     dt__threads_leave(threads);
-    const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)dt__max_i64(1, n);
     float *s = dt__values_mut(scale);
     for (int64_t b = 0; b < scale->count; b++) {
-        s[b] = fmaxf((float)(factor * sum_of(n, partial, b)), least_of(q));
+        const int64_t n = dt__max_i64(1, length_of(&cut, b));
+        const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)n;
+        s[b] = fmaxf((float)(factor * sum_of(cut.n, partial, b)), least_of(q));
     }
     dt__release(x->ctx, partial);
     return DT_OK;
@@ -276,8 +316,11 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
     }
     if (x->count == 0) return DT_OK;
     DT__TRY(dt__matrix_of(x, map != NULL ? map : &as_it_lies, &made));
-    const dt_status s =
-        dt__learned_begin(made != NULL ? made : x, &range->quant, range->scale, name);
+    const dt_tensor *matrix = made != NULL ? made : x;
+    dt_status s = check_finite(matrix, name);
+    if (s == DT_OK) {
+        s = dt__learned_begin(matrix, &range->quant, range->scale, map != NULL ? map->experts : 0);
+    }
     dt_tensor_free(made);
     DT__TRY(s);
     range->scale->storage->version++;
@@ -324,8 +367,9 @@ static dt_status begin(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *scal
     dt_tensor *copy;
     const dt__row_map none = { 0 };
     DT__TRY(dt__matrix_of(x, &none, &copy));
-    const dt_status s = dt__learned_begin(copy != NULL ? copy : x, quant, scale,
-                                          x->name != NULL ? x->name : "a tensor");
+    const dt_tensor *matrix = copy != NULL ? copy : x;
+    dt_status s = check_finite(matrix, x->name != NULL ? x->name : "a tensor");
+    if (s == DT_OK) s = dt__learned_begin(matrix, quant, scale, 0);
     dt_tensor_free(copy);
     return s == DT_OK ? dt_set_requires_grad(scale, true) : s;
 }
@@ -337,10 +381,11 @@ dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *
     DT__NEED(dt_ctx_of(x), out);
     *out = NULL;
     DT__TRY(check_begin(x, quant));
-    const bool rows = quant->granularity == DT_PER_CHANNEL && x->rank > 0;
-    const int64_t blocks = rows ? x->dims[0] : 1;
+    dt__cut cut;
     dt_tensor *scale;
-    DT__TRY(dt_tensor_create(x->ctx, DT_F32, 1, &blocks, &scale));
+    DT__TRY(dt__cut_of(x->ctx, quant, x->rank, x->dims, &cut));
+    const int64_t scales = quant->activation ? 1 : dt__cut_blocks(&cut);
+    DT__TRY(dt_tensor_create(x->ctx, DT_F32, 1, &scales, &scale));
     const dt_status s = begin(x, quant, scale);
     if (s != DT_OK) {
         dt_tensor_free(scale);

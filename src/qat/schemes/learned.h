@@ -14,6 +14,7 @@ typedef struct dt__learning {
     const int8_t *residual; /* of the values, by the kernel `residual` */
     float *d;               /* in: gradient of the dequantized values; out: of the values */
     float *ds;              /* out: gradient of the scales */
+    int64_t columns;        /* of rows that are cut into blocks, whose last may be shorter; 0: n */
 } dt__learning;
 
 /* ds = g sum d (in ? rne(v) - v : v < qmin ? qmin : qmax), g = 1 / sqrt(n qmax), then d = d in. The
@@ -24,11 +25,11 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l);
 int dt__learned_qmin(const dt_quant_spec *q);
 int dt__learned_qmax(const dt_quant_spec *q);
 
-/* scale = 2 mean|x| / sqrt(qmax) of every block of a contiguous x, at least eps. Keeps its version.
- * `name` is the tensor's, for messages. Errors: NUMERIC (a value that is not finite), NOMEM; then
- * scale is as before. */
+/* scale = 2 mean|x| / sqrt(qmax) of every block of a contiguous x whose rows are first, at least
+ * eps; `experts` as of its row map. Keeps its version. Errors: NUMERIC (a value that is not
+ * finite), NOMEM; then scale is as before. */
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
-                            const char *name);
+                            int64_t experts);
 /* Initializes the scales of a range from x, whose rows are where `map` says (NULL: first). Errors:
  * NUMERIC, NOMEM, STATE (a frozen model). */
 dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,

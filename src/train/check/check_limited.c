@@ -18,6 +18,7 @@ typedef enum chooser {
 #define ADAMS (DT__BIT(DT_ADAM) | DT__BIT(DT_ADAMW))
 #define STEPS (DT__BIT(DT_CONSTANT) | DT__BIT(DT_STEP) | DT__BIT(DT_MULTISTEP))
 #define PLATEAU DT__BIT(DT_PLATEAU)
+#define OWN DT__BIT(DT_OWN_OPTIMIZER)
 
 static const char *const chooser_path[] = { "train.optimizer.name", "train.schedule.name",
                                             "data.format",          "data.task",
@@ -29,12 +30,15 @@ static const struct {
     unsigned choices;
     const char *whose;
 } limited[] = {
-    { "train.optimizer.momentum", BY_OPTIMIZER, DT__BIT(DT_SGD), "sgd" },
+    { "train.optimizer.own", BY_OPTIMIZER, OWN, "own" },
+    { "train.optimizer.momentum", BY_OPTIMIZER, DT__BIT(DT_SGD) | OWN, "sgd" },
     { "train.optimizer.dampening", BY_OPTIMIZER, DT__BIT(DT_SGD), "sgd" },
     { "train.optimizer.nesterov", BY_OPTIMIZER, DT__BIT(DT_SGD), "sgd" },
-    { "train.optimizer.beta1", BY_OPTIMIZER, ADAMS | DT__BIT(DT_LION), "adam, adamw and lion" },
-    { "train.optimizer.beta2", BY_OPTIMIZER, ADAMS | DT__BIT(DT_LION), "adam, adamw and lion" },
-    { "train.optimizer.eps", BY_OPTIMIZER, ADAMS, "adam and adamw" },
+    { "train.optimizer.beta1", BY_OPTIMIZER, ADAMS | OWN | DT__BIT(DT_LION),
+      "adam, adamw and lion" },
+    { "train.optimizer.beta2", BY_OPTIMIZER, ADAMS | OWN | DT__BIT(DT_LION),
+      "adam, adamw and lion" },
+    { "train.optimizer.eps", BY_OPTIMIZER, ADAMS | OWN, "adam and adamw" },
     { "train.schedule.floor", BY_SCHEDULE, ~STEPS,
       "schedules other than constant, step, multistep" },
     { "train.schedule.gamma", BY_SCHEDULE, (STEPS | PLATEAU) & ~DT__BIT(DT_CONSTANT),

@@ -90,9 +90,29 @@ static void check_settings(dt_recipe *r)
     }
 }
 
+/* Whether there is the optimizer that `own` names. */
+static void check_own_optimizer(dt_recipe *r)
+{
+    const dt_optimizer_options *o = &r->options.train.optimizer;
+    dt__node *node = dt__given(r, "train.optimizer.own"),
+             *name = dt__given(r, "train.optimizer.name");
+    if (o->name != DT_OWN_OPTIMIZER || dt__is_bad(r, "train.optimizer")) return;
+    if (node == NULL) {
+        dt__complain(r, name,
+                     "'train.optimizer.name' is own, so 'train.optimizer.own' must name "
+                     "an optimizer that a plugin registers");
+    } else if (dt_optimizer_named(r->ctx, o->own) == NULL) {
+        dt__complain(r, node,
+                     "'train.optimizer.own': no optimizer %s is registered; a plugin can "
+                     "(run.plugins)",
+                     dt__recipe_quote(r, node));
+    }
+}
+
 static void check_optimizer(dt_recipe *r)
 {
     const dt_optimizer_options *o = &r->options.train.optimizer;
+    check_own_optimizer(r);
     dt__node *node = dt__given(r, "train.optimizer.nesterov");
     if (node != NULL && o->nesterov && (o->momentum == 0 || o->dampening != 0) &&
         !dt__is_bad(r, "train.optimizer.momentum") && !dt__is_bad(r, "train.optimizer.dampening")) {

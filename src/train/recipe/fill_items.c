@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-static const dt_item_kind *kind_named(const dt_key *key, const char *name)
-{
-    const dt_item_kind *kind = NULL;
-    for (int i = 0; name != NULL && (kind = key->kinds(i)) != NULL; i++) {
-        if (strcmp(kind->name, name) == 0) break;
-    }
-    return name == NULL ? NULL : kind;
-}
-
 static void refuse_kind(dt_recipe *r, const dt_key *key, dt__fill_place at, dt__node *name)
 {
     const char *names[DT__MOST_KINDS + 1] = { NULL };
@@ -59,7 +50,7 @@ static void fill_item(dt_recipe *r, const dt_key *key, dt__fill_place at, dt_lis
                      key->kinds(0)->name, dt__recipe_quote(r, at.node));
         return;
     }
-    item->kind = kind_named(key, name->text);
+    item->kind = name->text == NULL ? NULL : dt__item_kind_named(r->ctx, key, name->text);
     if (item->kind == NULL) {
         refuse_kind(r, key, at, name);
         return;

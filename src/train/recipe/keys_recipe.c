@@ -29,6 +29,10 @@ static const dt_key run_keys[] = {
               "per processor" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "whether the run ends with report.html, a page about it" },
+    { "plugins", DT_KEY_STRINGS, AT(plugins),
+      .text =
+          "shared objects that are loaded first and add losses, metrics, layers, optimizers and "
+          "others; FILE@xxh3:DIGITS wants that very file" },
     { 0 },
 };
 

@@ -279,6 +279,8 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     r->only_quantizes = r->needs_data || source->use == DT_RECIPE_TO_QUANTIZE ||
                         (source->use == DT_RECIPE_ANY && dt__node_at(r, "quantize", NULL) != NULL &&
                          dt__node_at(r, "model", NULL) == NULL);
+    if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_plugins(r));
+    if (r->n_complaints > 0 && dt__node_at(r, "run.plugins", NULL) != NULL) return DT_OK;
     if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_init(r));
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     dt__recipe_fill(r);

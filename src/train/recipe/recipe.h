@@ -148,6 +148,8 @@ void dt__recipe_rename(dt_recipe *r);
 /* Replaces old names in a path of the command line, with a warning. */
 const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
+/* Loads what run.plugins names, and lists all plugins of the context there (plugins.c). NOMEM. */
+dt_status dt__recipe_take_plugins(dt_recipe *r);
 /* Puts a copy of a sweep's value at its path (override.c). */
 void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
 dt_status dt__recipe_take_init(dt_recipe *r); /* init.c */

@@ -43,14 +43,12 @@ static void rename_choice(dt_recipe *r, dt__node *node, const dt_key *key, const
 }
 
 /* The table of an element of a list of maps; NULL: none is known. */
-static const dt_key *keys_of(const dt_key *key, const dt__node *item)
+static const dt_key *keys_of(const dt_recipe *r, const dt_key *key, const dt__node *item)
 {
     if (item->kind != DT__MAP || key->type == DT_KEY_LIST) return key->keys;
     const char *name = item->first == NULL ? NULL : item->first->key->text;
-    for (int i = 0; name != NULL && key->kinds(i) != NULL; i++) {
-        if (strcmp(key->kinds(i)->name, name) == 0) return key->kinds(i)->keys;
-    }
-    return NULL;
+    const dt_item_kind *kind = name == NULL ? NULL : dt__item_kind_named(r->ctx, key, name);
+    return kind == NULL ? NULL : kind->keys;
 }
 
 static void rename_value(dt_recipe *r, dt__node *node, const dt_key *key, const char *path)
@@ -61,7 +59,7 @@ static void rename_value(dt_recipe *r, dt__node *node, const dt_key *key, const 
     if (!is_list || node->kind != DT__SEQUENCE) return;
     int i = 0;
     for (dt__node *item = node->first; item != NULL; item = item->next, i++) {
-        const dt_key *keys = keys_of(key, item);
+        const dt_key *keys = keys_of(r, key, item);
         if (item->kind != DT__MAP || keys == NULL) continue;
         rename_map(r, item, keys, dt__recipe_format(r, "%s.%d", path, i));
     }

@@ -224,7 +224,7 @@ static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
         if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
     }
-    return elements * dt__optimizer_states(o) * (int64_t)sizeof(float) >= SHARED_FROM;
+    return elements * dt__optimizer_states(r->ctx, o) * (int64_t)sizeof(float) >= SHARED_FROM;
 }
 
 dt_status dt__run_optimizer(dt__run *r)

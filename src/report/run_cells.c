@@ -1,0 +1,238 @@
+/* Groups runs by recipe (run_cells.h). A hash of keys and values tells recipes apart first. */
+#include "report/run_cells.h"
+
+#include <detent/report.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Keys in which runs of one cell may differ. */
+static bool is_free(const char *path)
+{
+    static const char *const paths[] = { "run.dir",         "run.seed",   "run.threads",
+                                         "data.split.fold", "run.report", "run.resume" };
+    for (int i = 0; i < DT__COUNT_OF(paths); i++) {
+        if (strcmp(path, paths[i]) == 0) return true;
+    }
+    return false;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text) /* FNV-1a, with the NUL */
+{
+    do hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    while (*text++ != 0);
+    return hash;
+}
+
+static uint64_t hash_of(const dt__page_run *r)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t k = 0; k < r->n_keys; k++) {
+        if (is_free(r->key[k].path)) continue;
+        hash = hash_text(hash_text(hash, r->key[k].path), r->key[k].value);
+    }
+    return hash;
+}
+
+/* Whether all keys of a are the same in b. */
+static bool is_within(const dt__page_run *a, const dt__page_run *b)
+{
+    for (int64_t k = 0; k < a->n_keys; k++) {
+        const dt__page_key *key = &a->key[k];
+        if (is_free(key->path)) continue;
+        if (strcmp(key->value, dt__page_key_of(b, key->path)) != 0) return false;
+    }
+    return true;
+}
+
+static bool same_repeat(const dt__page_run *a, const dt__page_run *b)
+{
+    static const char *const paths[] = { "run.seed", "data.split.fold" };
+    for (int i = 0; i < DT__COUNT_OF(paths); i++) {
+        if (strcmp(dt__page_key_of(a, paths[i]), dt__page_key_of(b, paths[i])) != 0) return false;
+    }
+    return true;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* The folder above a run's, as a name. */
+static void parent_of(const char *dir, char *name, size_t room)
+{
+    size_t end = strlen(dir);
+    while (end > 1 && dir[end - 1] == '/') end--;
+    while (end > 0 && dir[end - 1] != '/') end--;
+    while (end > 1 && dir[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && dir[begin - 1] != '/') begin--;
+    snprintf(name, room, "%.*s", (int)(end - begin), dir + begin);
+}
+
+/* The run's name, without "-seed3" or "-fold0" behind it. */
+static void name_cell(dt__cell *cell, const dt__page_run *r, bool several)
+{
+    static const char *const repeats[] = { "-seed", "-fold" };
+    char parent[48] = "";
+    size_t n = strlen(r->name);
+    while (n > 0 && r->name[n - 1] == '/') n--;
+    for (int i = 0; i < DT__COUNT_OF(repeats); i++) {
+        const char *at = strstr(r->name, repeats[i]);
+        const size_t digits = at == NULL ? 0 : strspn(at + 5, "-0123456789");
+        if (at != NULL && at > r->name && at[5 + digits] == 0) n = (size_t)(at - r->name);
+    }
+    if (several) parent_of(r->dir, parent, sizeof parent);
+    snprintf(cell->name, sizeof cell->name, "%s%s%.*s", parent, *parent != 0 ? "/" : "", (int)n,
+             r->name);
+}
+
+/* ---- grouping ------------------------------------------------------------------------------- */
+
+/* The cell of each run; -1: a copy of an earlier run. */
+static dt_status group(dt__cells *c, const dt__page_run *runs, int64_t n, int64_t *cell_of)
+{
+    const bool several = c->list->sweeps > 1 || (c->list->sweeps == 1 && c->list->sweeps < n);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t hash = hash_of(&runs[i]);
+        int64_t k = 0;
+        while (k < c->n && (c->cell[k].hash != hash || !is_within(&runs[i], c->cell[k].run) ||
+                            !is_within(c->cell[k].run, &runs[i]))) {
+            k++;
+        }
+        if (k == c->n) {
+            DT__TRY(DT__RESERVE(c->ctx, c->cell, c->n, c->room));
+            c->cell[c->n] = (dt__cell){ .run = &runs[i], .hash = hash };
+            name_cell(&c->cell[c->n++], &runs[i], several && c->list->sweeps > 1);
+        }
+        cell_of[i] = k;
+        for (int64_t j = 0; j < i && cell_of[i] >= 0; j++) {
+            if (cell_of[j] == k && same_repeat(&runs[i], &runs[j])) cell_of[i] = -1;
+        }
+        c->copies += cell_of[i] < 0;
+    }
+    return DT_OK;
+}
+
+static double result_of(const dt__page_run *r, int model, const char *metric)
+{
+    if (model == DT__CELL_FINAL) return dt__page_result(r, metric);
+    return dt__page_row_result(r, model == DT__CELL_FLOAT ? "float" : "ptq", metric);
+}
+
+static void take_results(dt__cells *c, const dt__page_run *runs, int64_t n, const int64_t *cell_of,
+                         double *value)
+{
+    for (int64_t k = 0; k < c->n; k++) {
+        dt__cell *cell = &c->cell[k];
+        for (int model = 0; model < DT__CELL_MODELS; model++) {
+            int64_t found = 0;
+            for (int64_t i = 0; i < n; i++) {
+                if (cell_of[i] == k) value[found++] = result_of(&runs[i], model, c->metric.name);
+            }
+            cell->result[model] = dt__page_spread_of(value, found);
+            cell->runs = found;
+        }
+        for (int64_t i = 0; i < n && cell->bytes == 0; i++) {
+            if (cell_of[i] == k) cell->bytes = dt__page_bytes(&runs[i]);
+        }
+        cell->unfinished = cell->runs - cell->result[DT__CELL_FINAL].n;
+    }
+}
+
+static void find_metric(dt__cells *c, const dt__page_run *runs, int64_t n)
+{
+    c->metric = (dt__page_metric){ "", "", "", 1, 4, false };
+    for (int64_t i = 0; i < n && *c->metric.name == 0; i++) {
+        c->metric = dt__page_first_metric(&runs[i]);
+    }
+    if (c->list->metric != NULL) c->metric = dt__page_metric_of(c->list->metric);
+}
+
+static void find_best(dt__cells *c)
+{
+    c->best = -1;
+    if (!dt__page_metric_is_known(c->metric.name)) return;
+    for (int64_t k = 0; k < c->n; k++) {
+        const double mean = c->cell[k].result[DT__CELL_FINAL].mean;
+        const double best =
+            c->best < 0 ? (double)NAN : c->cell[c->best].result[DT__CELL_FINAL].mean;
+        const bool better = c->metric.larger_is_better ? mean > best : mean < best;
+        if (c->cell[k].result[DT__CELL_FINAL].n > 0 && (c->best < 0 || better)) c->best = k;
+    }
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static bool is_listed(const dt__cells *c, const char *path)
+{
+    for (int64_t k = 0; k < c->n_keys; k++) {
+        if (strcmp(c->key[k], path) == 0) return true;
+    }
+    return false;
+}
+
+static bool differs(const dt__cells *c, const char *path)
+{
+    const char *first = dt__page_key_of(c->cell[0].run, path);
+    for (int64_t i = 1; i < c->n; i++) {
+        if (strcmp(first, dt__page_key_of(c->cell[i].run, path)) != 0) return true;
+    }
+    return false;
+}
+
+static dt_status find_keys(dt__cells *c)
+{
+    for (int64_t i = 0; i < c->n; i++) {
+        const dt__page_run *r = c->cell[i].run;
+        for (int64_t k = 0; k < r->n_keys; k++) {
+            const char *path = r->key[k].path;
+            if (is_free(path) || is_listed(c, path) || !differs(c, path)) continue;
+            DT__TRY(DT__RESERVE(c->ctx, c->key, c->n_keys, c->room_keys));
+            c->key[c->n_keys++] = path;
+        }
+    }
+    return DT_OK;
+}
+
+const char *dt__cells_heading(const dt__cells *c, int64_t key)
+{
+    const char *path = c->key[key], *dot = strrchr(path, '.'), *last = dot == NULL ? path : dot + 1;
+    for (int64_t i = 0; i < c->n_keys; i++) {
+        const char *other = c->key[i], *behind = strrchr(other, '.');
+        if (i != key && strcmp(behind == NULL ? other : behind + 1, last) == 0) return path;
+    }
+    return last;
+}
+
+const char *dt__cells_value(const dt__cell *cell, const char *path)
+{
+    const char *value = dt__page_key_of(cell->run, path);
+    return *value != 0 ? value : "–";
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+dt_status dt__cells_open(const dt__run_list *list, const dt__page_run *runs, dt__cells *out)
+{
+    *out = (dt__cells){ .ctx = list->ctx, .list = list, .best = -1 };
+    int64_t *cell_of = dt__alloc_array(list->ctx, list->n, sizeof *cell_of);
+    double *value = dt__alloc_array(list->ctx, list->n, sizeof *value);
+    dt_status s = cell_of == NULL || value == NULL ? DT_ERR_NOMEM : DT_OK;
+    if (s == DT_OK) s = group(out, runs, list->n, cell_of);
+    find_metric(out, runs, list->n);
+    if (s == DT_OK) {
+        take_results(out, runs, list->n, cell_of, value);
+        find_best(out);
+        s = find_keys(out);
+    }
+    dt__release(list->ctx, cell_of);
+    dt__release(list->ctx, value);
+    return s;
+}
+
+void dt__cells_close(dt__cells *c)
+{
+    dt__release(c->ctx, c->cell);
+    dt__release(c->ctx, c->key);
+    *c = (dt__cells){ .ctx = c->ctx };
+}

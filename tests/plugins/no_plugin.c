@@ -1,0 +1,3 @@
+/* A shared object without a plugin. */
+extern const int nothing;
+const int nothing = 1;
