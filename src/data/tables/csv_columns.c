@@ -81,17 +81,6 @@ dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f)
     return DT_OK;
 }
 
-bool dt__csv_is_last(dt__csv_reader *r)
-{
-    if (r->at < r->end && *r->at == r->separator) {
-        r->at++;
-        return false;
-    }
-    if (r->at < r->end && *r->at == '\r') r->at++;
-    if (r->at < r->end) r->at++;
-    return true;
-}
-
 /* ---- columns ------------------------------------------------------------------------------ */
 
 static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
@@ -99,7 +88,7 @@ static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
     if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, dt__csv_not_utf8);
     if (r->n == MOST_COLUMNS)
         return dt__csv_refuse(r, f, "is a column too many: expected at most 65536");
-    DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->room));
+    DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->names_room));
     char *name = dt__alloc(r->ctx, f->n + 1);
     if (name == NULL) return DT_ERR_NOMEM;
     memcpy(name, f->text, f->n);
@@ -386,7 +375,8 @@ static dt_status find_places(dt__csv_reader *r, int k, dt__csv_role role, int64_
         }
         seen[at] = i + 1;
         if (shared) continue;
-        DT__TRY(add_place(r, &(dt__csv_place){ i, at, k, role }));
+        const dt__csv_place place = { .column = i, .number = at, .table = k, .role = role };
+        DT__TRY(add_place(r, &place));
     }
     return DT_OK;
 }
@@ -439,6 +429,24 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
     return c->inputs.n > 0 && c->key_words == NULL ? begin_keys(r, c) : DT_OK;
 }
 
+static bool needs_text(const dt__csv_reader *r, const dt__csv_place *p)
+{
+    const dt__csv *c = r->c[p->table];
+    return p->role == DT__CSV_KEY || (p->role == DT__CSV_INPUT && c->types != NULL) ||
+           (p->role == DT__CSV_TARGET && c->target == DT_TARGET_CLASS);
+}
+
+static void count_same(dt__csv_reader *r)
+{
+    for (int64_t i = 0, past; i < r->n_places; i = past) {
+        dt__csv_place *first = &r->place[i];
+        for (past = i; past < r->n_places && r->place[past].column == first->column; past++) {
+            first->is_text = first->is_text || needs_text(r, &r->place[past]);
+        }
+        first->same = (int)(past - i);
+    }
+}
+
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
     DT__TRY(dt__csv_read_names(r));
@@ -451,5 +459,6 @@ dt_status dt__csv_take_columns(dt__csv_reader *r)
     if (r->n_places > 0) {
         qsort(r->place, (size_t)r->n_places, sizeof *r->place, by_column);
     }
+    count_same(r);
     return DT_OK;
 }

@@ -128,11 +128,6 @@ static bool is_typed(const dt__csv_reader *r, const dt__csv_place *p)
     return p->role == DT__CSV_INPUT && r->c[p->table]->types != NULL;
 }
 
-static bool is_text(const dt__csv_reader *r, const dt__csv_place *p)
-{
-    return p->role == DT__CSV_KEY || is_class(r, p) || is_typed(r, p);
-}
-
 /* A column that is a class, a key or typed somewhere, read as text. */
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
@@ -163,9 +158,7 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__decimal value;
-    for (int64_t i = 0; i < n; i++) {
-        if (is_text(r, &p[i])) return read_words(r, p, n);
-    }
+    if (p->is_text) return read_words(r, p, n);
     DT__TRY(read_number(r, &value));
     for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], &value));
     return DT_OK;
@@ -192,10 +185,20 @@ static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each, size_t s
     return DT_OK;
 }
 
+/* About as many as the file has, if the rows below are like those above; at least twice as many. */
+static int64_t expected_rows(const dt__csv_reader *r)
+{
+    const double unread = (double)(r->filled - (size_t)(r->at - (char *)r->text));
+    const double each = ((double)r->input.taken - unread) / (double)r->rows;
+    const int64_t twice = 2 * r->rows_room;
+    if (r->input.gzip || !(each >= 1)) return twice;
+    return dt__max_i64(twice, (int64_t)(1.02 * (double)r->input.file_size / each));
+}
+
 static dt_status make_room(dt__csv_reader *r)
 {
     if (r->rows < r->rows_room) return DT_OK;
-    r->rows_room = r->rows_room == 0 ? FIRST_ROWS : 2 * r->rows_room;
+    r->rows_room = r->rows_room == 0 ? FIRST_ROWS : expected_rows(r);
     for (int k = 0; k < r->n_c; k++) {
         const dt__csv *c = r->c[k];
         const size_t one = c->types == NULL ? sizeof(float) : sizeof(double);
@@ -244,9 +247,9 @@ static dt_status read_row(dt__csv_reader *r)
             dt__csv_is_last(r);
             break;
         }
-        const dt__csv_place *const first = p;
-        while (p < end && p->column == r->column) p++;
-        const dt_status s = p == first ? skip_field(r) : read_value(r, first, p - first);
+        const bool wanted = p < end && p->column == r->column;
+        const dt_status s = wanted ? read_value(r, p, p->same) : skip_field(r);
+        if (wanted) p += p->same;
         if (s != DT_OK) DT__TRY(note(r, s));
         while (s != DT_OK && !dt__csv_ends_field(r, r->at)) r->at++;
         last = dt__csv_is_last(r);
@@ -302,10 +305,9 @@ static dt_status begin_merging(const dt__csv_reader *r, dt__csv *c)
 
 static dt_status read_text(dt__csv_reader *r)
 {
-    if (!dt__csv_has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    if (!dt__csv_has_row(r)) return dt__csv_no_row(r);
     DT__TRY(dt__csv_take_columns(r));
     for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
-    const char *const begin = r->at;
     dt__pace pace = dt__pace_begin();
     while (dt__csv_has_row(r)) {
         if (leaves_out(r)) continue;
@@ -313,8 +315,9 @@ static dt_status read_text(dt__csv_reader *r)
         if (s != DT_OK) return r->n_faults == DT__CSV_FAULTS ? refuse_all(r) : s;
         if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
         dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
-                100 * (double)(r->at - begin) / (double)(r->end - begin));
+                100 * (double)r->input.taken / (double)r->input.file_size);
     }
+    DT__TRY(r->status);
     DT__TRY(refuse_all(r));
     if (r->left_out > 0) {
         dt__say(r->ctx,

@@ -121,7 +121,7 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
         r->line++;
         ++*rows;
     }
-    return DT_OK;
+    return r->status;
 }
 
 static int by_size(const void *a, const void *b)
@@ -160,7 +160,7 @@ static void decide(looking *k)
 static dt_status look(dt__csv_reader *r, dt_table_look *out)
 {
     dt_ctx *ctx = r->ctx;
-    if (!dt__csv_has_row(r)) return dt_fail(ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    if (!dt__csv_has_row(r)) return dt__csv_no_row(r);
     DT__TRY(dt__csv_read_names(r));
     const size_t n = (size_t)r->n;
     dt_column_look *columns = dt__block_list_add(ctx, &out->memory, n * sizeof *columns);
