@@ -158,6 +158,7 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__decimal value;
+    if (p->is_text && n == 1 && dt__csv_take_typed(r, p)) return DT_OK;
     if (p->is_text) return read_words(r, p, n);
     DT__TRY(read_number(r, &value));
     for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], &value));

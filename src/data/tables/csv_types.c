@@ -195,6 +195,20 @@ static dt_status refuse_text(const dt__csv_reader *r, const dt__csv_field *f)
     return dt__csv_refuse(r, f, why);
 }
 
+bool dt__csv_take_typed(dt__csv_reader *r, const dt__csv_place *p)
+{
+    const dt__csv_types *t = r->c[p->table]->types;
+    if (p->role != DT__CSV_INPUT || t == NULL || !r->is_plain) return false;
+    const dt_column *c = &t->column[p->number];
+    double v;
+    if (c->type != DT_COLUMN_NUMBER || c->n_words > 0) return false;
+    const char *after = dt__decimal_double(r->at, r->end, &v);
+    if (after == NULL || !dt__csv_ends_field(r, after) || !isfinite(v)) return false;
+    ((double *)r->out[p->table].x->data)[r->rows * t->columns.n + p->number] = v;
+    r->at += after - r->at;
+    return true;
+}
+
 dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,
                             const dt__csv_field *field)
 {

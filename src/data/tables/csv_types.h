@@ -30,6 +30,8 @@ void dt__csv_trim(dt__csv_field *f);
 /* Whether it is a number, also beyond f64. */
 bool dt__csv_is_number(const dt__csv_reader *r, const dt__csv_field *f, double *out);
 
+/* Takes the field at r->at if it is a number of a typed column, written as most are. */
+bool dt__csv_take_typed(dt__csv_reader *r, const dt__csv_place *p);
 /* Writes the raw value of a field. FORMAT, NOMEM. */
 dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,
                             const dt__csv_field *f);

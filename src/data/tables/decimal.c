@@ -137,6 +137,7 @@ static void set_exact(const decimal *d, double magnitude, dt__exact *out)
 #define MOST_BRIEF 15                /* digits, so that they are below 2^53 */
 #define BELOW UINT64_C(0x1FFFFFFF)   /* bits of a double that f32 has not, */
 #define HALFWAY UINT64_C(0x10000000) /* and those of a number between two of f32 */
+#define NEAR 4                       /* units of the last place */
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 
 /* Most numbers of tables: at most 15 digits with a point or none, no exponent. Then w and 10^places
@@ -173,25 +174,30 @@ static uint64_t value_of_eight(uint64_t v)
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
 }
 
+static const uint64_t tens[] = { 1,      10,      100,      1000,     10000,
+                                 100000, 1000000, 10000000, 100000000 };
+
 /* Appends all digits at `at` to w, which overflows where they are many. */
-static const char *take_run(const char *at, const char *end, uint64_t *w)
+static const char *take_long_run(const char *at, const char *end, uint64_t *w)
 {
-    static const uint64_t tens[] = { 1,      10,      100,      1000,     10000,
-                                     100000, 1000000, 10000000, 100000000 };
-    while (end - at >= 8) {
-        const uint64_t v = load_eight(at);
-        const unsigned n = count_digits(v);
-        if (n == 0) return at;
-        *w = *w * tens[n] + value_of_eight(v << (64 - 8 * n));
-        at += n;
-        if (n < 8) return at;
-    }
     for (; at < end && is_digit(*at); at++) *w = 10 * *w + (uint64_t)(*at - '0');
     return at;
 }
 
+/* The same; most runs have less than eight. */
+static inline const char *take_run(const char *at, const char *end, uint64_t *w)
+{
+    if (end - at <= 8) return take_long_run(at, end, w);
+    const uint64_t v = load_eight(at);
+    const unsigned n = count_digits(v);
+    if (n == 0) return at;
+    *w = *w * tens[n] + value_of_eight(v << (64 - 8 * n));
+    at += n;
+    return n == 8 && is_digit(*at) ? take_long_run(at, end, w) : at;
+}
+
 /* NULL: another form. */
-static const char *scan_brief(const char *at, const char *end, brief *out)
+static inline const char *scan_brief(const char *at, const char *end, brief *out)
 {
     *out = (brief){ .negative = at < end && *at == '-' };
     const char *const first = at + out->negative, *c = take_run(first, end, &out->w);
@@ -208,24 +214,27 @@ static const char *scan_brief(const char *at, const char *end, brief *out)
     return c < end && (*c == 'e' || *c == 'E') ? NULL : c;
 }
 
-/* Where the double lies between two numbers of f32 more must be known: NULL. */
+/* The product with 10^-places, which is rounded, too, is within two units of its last place. Where
+ * that is near the middle of two numbers of f32 more must be known: NULL. */
 static const char *read_brief(const char *at, const char *end, dt__decimal *out)
 {
+    static const double parts[] = { 1,    1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
+                                    1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15 };
     brief b;
     uint64_t bits;
+    double value;
     const char *c = scan_brief(at, end, &b);
     if (c == NULL) return NULL;
-    const double d = b.has_point ? (double)b.w / powers[b.places] : (double)b.w;
+    const bool whole = b.has_point && c[-1] == '0'; /* it may be */
+    const double d = whole ? (double)b.w / powers[b.places] : (double)b.w * parts[b.places];
     memcpy(&bits, &d, sizeof bits);
-    if ((bits & BELOW) == HALFWAY) return NULL;
-    const double value = b.negative ? -d : d;
+    if (((bits - HALFWAY + NEAR) & BELOW) <= 2 * NEAR) return NULL;
+    bits |= (uint64_t)b.negative << 63;
+    memcpy(&value, &bits, sizeof value);
     out->value = (float)value;
     out->too_large = false;
-    if (b.has_point && (c[-1] != '0' || d != floor(d))) {
-        out->exact = (dt__exact){ .value = value };
-    } else {
-        out->exact = dt__exact_integer(b.negative ? -(int64_t)d : (int64_t)d);
-    }
+    if (b.has_point && !(whole && d == floor(d))) out->exact = (dt__exact){ .value = value };
+    else out->exact = dt__exact_integer((int64_t)value);
     return c;
 }
 
