@@ -10,6 +10,7 @@
 #include "data/label_file.h"
 #include "data/series/series.h"
 #include "data/tables/csv_types.h"
+#include "data/tables/table_cache.h"
 #include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
 
@@ -674,6 +675,7 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .tables = tables,
                     .csv = &tables->reading[reading],
                     .labels = dt__labels_of_task(o->task, &o->classes) };
+    all.csv->cache = dt__cache_folder_of(o);
     dt_status status = dt__labels_begin(all.ctx, &all.labels);
     if (status == DT_OK) status = dt__labels_begin(all.ctx, &all.csv->labels);
     for (int64_t i = 0; status == DT_OK && o->classes.names != NULL && i < o->classes.n; i++) {

@@ -9,6 +9,7 @@
 #include "core/pace.h"
 #include "core/text/utf8.h"
 #include "data/tables/decimal.h"
+#include "data/tables/table_cache.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -173,11 +174,15 @@ static dt_status skip_field(dt__csv_reader *r)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each, size_t size)
+/* `cached`: inputs of reading k, which may be in a file; -1: others. */
+static dt_status grow(dt__csv_reader *r, int cached, dt__storage **s, int64_t each, size_t size)
 {
     const int64_t dims[] = { r->rows_room, each, (int64_t)size };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
+    if (r->cache != NULL && cached >= 0) {
+        return dt__table_cache_grow(r->cache, cached, (uint64_t)bytes, s);
+    }
     dt__storage *larger = dt__storage_create(r->ctx, (uint64_t)bytes);
     if (larger == NULL) return DT_ERR_NOMEM;
     if (*s != NULL) memcpy(larger->data, (*s)->data, (*s)->bytes);
@@ -203,9 +208,9 @@ static dt_status make_room(dt__csv_reader *r)
     for (int k = 0; k < r->n_c; k++) {
         const dt__csv *c = r->c[k];
         const size_t one = c->types == NULL ? sizeof(float) : sizeof(double);
-        if (c->x_of == NULL) DT__TRY(grow(r, &r->out[k].x, c->inputs.n, one));
-        if (c->y_of == NULL) DT__TRY(grow(r, &r->out[k].y, c->targets.n, sizeof(float)));
-        if (c->keys.n > 0) DT__TRY(grow(r, &r->out[k].key, c->keys.n, sizeof(int32_t)));
+        if (c->x_of == NULL) DT__TRY(grow(r, k, &r->out[k].x, c->inputs.n, one));
+        if (c->y_of == NULL) DT__TRY(grow(r, -1, &r->out[k].y, c->targets.n, sizeof(float)));
+        if (c->keys.n > 0) DT__TRY(grow(r, -1, &r->out[k].key, c->keys.n, sizeof(int32_t)));
     }
     return DT_OK;
 }
@@ -346,14 +351,38 @@ static void share(const dt__csv_reader *r, dt__csv_table *t, const dt__csv *c)
     if (c->y_of != NULL) dt__storage_retain(t->y = r->out[place_of(r, c->y_of)].y);
 }
 
+static dt_status read_file(dt__csv_reader *r)
+{
+    dt_status status = dt__csv_open(r);
+    if (status == DT_OK) status = read_text(r);
+    if (status == DT_OK && r->cache != NULL) {
+        status = dt__table_cache_keep(r->cache, r->rows, r->out);
+    }
+    dt__csv_close_reader(r);
+    return status;
+}
+
+static dt_status read_cached(dt__csv_reader *r)
+{
+    const dt__csv *first = r->c[0];
+    dt__table_cache cache = { .ctx = r->ctx, .c = r->c, .n = r->n_c };
+    bool found = false;
+    dt_status status = dt__table_cache_begin(&cache, &first->cache, r->path);
+    if (status == DT_OK) status = dt__table_cache_load(&cache, r->out, &found);
+    if (found) r->rows = r->out[0].rows;
+    r->cache = &cache;
+    if (status == DT_OK && !found) status = read_file(r);
+    for (int k = 0; found && k < r->n_c; k++) r->c[k]->merged = r->path;
+    dt__table_cache_end(&cache);
+    return status;
+}
+
 dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out)
 {
     for (int k = 0; k < n; k++) out[k] = (dt__csv_table){ .rows = 0 };
     dt__csv_reader r = { .c = c, .out = out, .n_c = n, .ctx = c[0]->ctx, .path = path };
-    dt_status status = dt__csv_open(&r);
-    if (status == DT_OK) status = read_text(&r);
+    const dt_status status = (dt__is_cached(&c[0]->cache, path) ? read_cached : read_file)(&r);
     for (int k = 0; k < n && status == DT_OK; k++) share(&r, &out[k], c[k]);
-    dt__csv_close_reader(&r);
     return status;
 }
 

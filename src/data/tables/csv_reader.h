@@ -23,15 +23,16 @@ typedef struct dt__csv_reader {
     dt__csv *const *c;  /* what is read of the file, [n_c] */
     dt__csv_table *out; /* likewise */
     int n_c;
+    struct dt__table_cache *cache; /* NULL: numbers are in memory */
     dt_ctx *ctx;
     const char *path;
     dt__input input;
     bool is_utf8;  /* as soon as the text is decoded */
     uint8_t *text; /* a window of the file, in UTF-8 (csv_window.c); owned */
     size_t filled, room;
-    char *at, *end;   /* of whole rows */
-    bool more;        /* the file may go on behind the window */
-    dt_status status; /* of reading on: after it failed there are no rows */
+    char *at, *end;          /* of whole rows */
+    bool more;               /* the file may go on behind the window */
+    dt_status status;        /* of reading on: after it failed there are no rows */
     char separator, decimal; /* ',' and '.', unless options or the first rows say otherwise */
     char thousands, comment; /* 0: none */
     bool is_plain;           /* numbers have a decimal point, and no thousands */

@@ -134,6 +134,7 @@ dt_status dt__csv_types_begin(dt__csv *c)
     c->types = dt__alloc_zero(c->ctx, sizeof *c->types);
     if (c->types == NULL) return DT_ERR_NOMEM;
     c->types->ctx = c->ctx;
+    c->types->cache = c->cache;
     return fill_types(c, c->types);
 }
 

@@ -14,6 +14,7 @@ struct dt__csv_types {
     const dt_column_rule **rule; /* [columns.n]; NULL: none */
     dt__words *words;            /* [columns.n], of categories */
     void *blocks;                /* memory of `columns` */
+    dt__cache_folder cache;
     bool is_fitted;
 };
 

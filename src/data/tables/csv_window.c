@@ -98,9 +98,9 @@ dt_status dt__csv_window_end(dt__csv_reader *r)
 {
     for (;;) {
         char *const filled = (char *)r->text + r->filled;
-        const char *end = !r->more           ? filled
+        const char *end = !r->more          ? filled
                           : r->comment == 0 ? last_row_end(r, r->at, filled)
-                                             : last_commented_end(r, filled);
+                                            : last_commented_end(r, filled);
         if (end != NULL) {
             r->end = filled - (filled - end);
             return DT_OK;

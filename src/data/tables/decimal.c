@@ -161,8 +161,7 @@ static uint64_t load_eight(const char *text)
  * upwards alone, so that the lowest marked byte is right. */
 static unsigned count_digits(uint64_t v)
 {
-    const uint64_t none =
-        ((v + 0x46 * EACH_BYTE) | (v - 0x30 * EACH_BYTE)) & (0x80 * EACH_BYTE);
+    const uint64_t none = ((v + 0x46 * EACH_BYTE) | (v - 0x30 * EACH_BYTE)) & (0x80 * EACH_BYTE);
     return (unsigned)((((none - 1) & ~none) >> 7 & EACH_BYTE) * EACH_BYTE >> 56);
 }
 
@@ -174,8 +173,7 @@ static uint64_t value_of_eight(uint64_t v)
     return (v & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
 }
 
-static const uint64_t tens[] = { 1,      10,      100,      1000,     10000,
-                                 100000, 1000000, 10000000, 100000000 };
+static const uint64_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
 
 /* Appends all digits at `at` to w, which overflows where they are many. */
 static const char *take_long_run(const char *at, const char *end, uint64_t *w)

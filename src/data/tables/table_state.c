@@ -1,0 +1,136 @@
+/* Bytes are numbers of 64 bits as the machine has them, and texts with their lengths before them. */
+#include "data/tables/table_state.h"
+
+#include "data/tables/csv_types.h"
+
+#include <string.h>
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void put_number(dt__chars *to, int64_t n) { dt__put(to, (const char *)&n, sizeof n); }
+
+static void put_words(dt__chars *to, const dt__words *w)
+{
+    put_number(to, w->n);
+    for (int64_t i = 0; i < w->n; i++) {
+        const size_t n = strlen(w->word[i]);
+        put_number(to, (int64_t)n);
+        dt__put(to, w->word[i], n);
+    }
+}
+
+void dt__table_state_put(dt__chars *to, dt__csv *const *c, int n)
+{
+    for (int k = 0; k < n; k++) {
+        const dt__csv *own = c[k];
+        const dt__csv_types *types = own->types;
+        put_words(to, &own->inputs);
+        put_words(to, &own->targets);
+        put_words(to, &own->keys);
+        put_words(to, &own->labels.words);
+        put_number(to, own->key_words == NULL ? 0 : own->keys.n);
+        for (int64_t i = 0; own->key_words != NULL && i < own->keys.n; i++) {
+            put_words(to, &own->key_words[i]);
+        }
+        put_number(to, types == NULL ? 0 : types->columns.n);
+        for (int64_t i = 0; types != NULL && i < types->columns.n; i++) {
+            put_words(to, &types->words[i]);
+        }
+        const int64_t numbers = own->merging == NULL ? 0 : own->inputs.n + own->targets.n;
+        put_number(to, numbers);
+        for (int64_t i = 0; i < numbers; i++) dt__merging_put_state(to, &own->merging[i]);
+    }
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+const void *dt__state_take(dt__state_bytes *from, int64_t bytes)
+{
+    if (bytes < 0 || bytes > from->end - from->at) return NULL;
+    const void *at = from->at;
+    from->at += bytes;
+    return at;
+}
+
+static dt_status fail(const dt__state_bytes *from)
+{
+    return dt_fail(from->ctx, DT_ERR_STATE, "the numbers that were kept are of another table");
+}
+
+static dt_status take_number(dt__state_bytes *from, int64_t *n)
+{
+    const void *at = dt__state_take(from, sizeof *n);
+    *n = 0;
+    if (at == NULL) return fail(from);
+    memcpy(n, at, sizeof *n);
+    return DT_OK;
+}
+
+/* A number that must be 0 or `wanted`. */
+static dt_status take_count(dt__state_bytes *from, int64_t wanted, int64_t *n)
+{
+    DT__TRY(take_number(from, n));
+    return *n == 0 || *n == wanted ? DT_OK : fail(from);
+}
+
+/* Words are numbered as they were found. */
+static dt_status take_words(dt__state_bytes *from, dt__words *w)
+{
+    int64_t n, bytes;
+    DT__TRY(take_number(from, &n));
+    for (int64_t i = 0; i < n; i++) {
+        DT__TRY(take_number(from, &bytes));
+        const char *word = dt__state_take(from, bytes);
+        if (word == NULL) return fail(from);
+        const int64_t number = dt__words_add(from->ctx, w, word, (size_t)bytes);
+        if (number < 0) return DT_ERR_NOMEM;
+        if (number != i) return fail(from);
+    }
+    return DT_OK;
+}
+
+static dt_status take_keys(dt__state_bytes *from, dt__csv *c)
+{
+    int64_t n;
+    DT__TRY(take_count(from, c->keys.n, &n));
+    if (n > 0 && c->key_words == NULL) {
+        c->key_words = dt__alloc_zero(c->ctx, (size_t)n * sizeof *c->key_words);
+        if (c->key_words == NULL) return DT_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < n; i++) DT__TRY(take_words(from, &c->key_words[i]));
+    return DT_OK;
+}
+
+static dt_status take_types(dt__state_bytes *from, dt__csv *c)
+{
+    int64_t n;
+    if (c->x_of == NULL) DT__TRY(dt__csv_types_begin(c));
+    DT__TRY(take_count(from, c->types == NULL ? 0 : c->types->columns.n, &n));
+    for (int64_t i = 0; i < n; i++) DT__TRY(take_words(from, &c->types->words[i]));
+    return DT_OK;
+}
+
+static dt_status take_merging(dt__state_bytes *from, dt__csv *c)
+{
+    int64_t n;
+    DT__TRY(take_count(from, c->inputs.n + c->targets.n, &n));
+    if (n > 0 && c->merging == NULL) {
+        c->merging = dt__alloc_zero(c->ctx, (size_t)n * sizeof *c->merging);
+        if (c->merging == NULL) return DT_ERR_NOMEM;
+    }
+    for (int64_t i = 0; i < n; i++) DT__TRY(dt__merging_take_state(from, &c->merging[i]));
+    return DT_OK;
+}
+
+dt_status dt__table_state_take(dt__state_bytes *from, dt__csv *const *c, int n)
+{
+    for (int k = 0; k < n; k++) {
+        dt__words *const lists[] = { &c[k]->inputs, &c[k]->targets, &c[k]->keys,
+                                     &c[k]->labels.words };
+        for (int i = 0; i < DT__COUNT_OF(lists); i++) DT__TRY(take_words(from, lists[i]));
+        DT__TRY(take_keys(from, c[k]));
+        DT__TRY(take_types(from, c[k]));
+        DT__TRY(take_merging(from, c[k]));
+    }
+    return DT_OK;
+}
