@@ -25,8 +25,10 @@
 typedef struct head {
     char magic[16];
     uint64_t hash; /* of all behind it */
-    int64_t rows, readings, state;
+    int64_t counts[3];
 } head;
+
+enum { ROWS, READINGS, STATE }; /* of counts; bytes of the state */
 
 /* What the head is followed by, for each reading. */
 typedef struct part {
@@ -135,8 +137,9 @@ static char *name_of(const dt__table_cache *t, int k)
 
 static dt_status make_folder(dt_ctx *ctx, const char *path)
 {
+    struct stat about;
     const int error = dt__make_folder(path);
-    if (error == 0 || error == EEXIST) return DT_OK;
+    if (error == 0 || (stat(path, &about) == 0 && S_ISDIR(about.st_mode))) return DT_OK;
     return dt__file_fail(ctx, "make the folder of data.cache", path, error);
 }
 
@@ -173,8 +176,9 @@ static dt_status load_x(const dt__table_cache *t, int k, const part *p, dt__stor
     if (s == DT_OK && map != NULL) {
         *x = dt__storage_of_map(t->ctx, map, bytes);
         if (*x == NULL) s = DT_ERR_NOMEM;
-        else if ((int64_t)bytes != p->x || XXH3_64bits(map, bytes) != p->x_hash)
-            s = dt_fail(t->ctx, DT_ERR_STATE, "'%s' is damaged", path);
+    }
+    if (s == DT_OK && ((int64_t)bytes != p->x || XXH3_64bits(map, bytes) != p->x_hash)) {
+        s = dt_fail(t->ctx, DT_ERR_STATE, "'%s' is damaged", path);
     }
     dt__release(t->ctx, path);
     return s;
@@ -194,24 +198,25 @@ static dt_status copy(dt__state_bytes *from, int64_t bytes, dt__storage **out)
 static dt_status load_bytes(dt__table_cache *t, dt__state_bytes *from, dt__csv_table *out)
 {
     const head *h = dt__state_take(from, sizeof *h);
-    const bool good = h != NULL && memcmp(h->magic, magic, sizeof magic) == 0 &&
-                      h->readings == t->n &&
-                      XXH3_64bits(from->at, (size_t)(from->end - from->at)) == h->hash;
+    const bool good =
+        h != NULL && memcmp(h->magic, magic, sizeof magic) == 0 &&
+        XXH3_64bits(h->counts, (size_t)(from->end - (const uint8_t *)h->counts)) == h->hash &&
+        h->counts[READINGS] == t->n;
     const part *parts = good ? dt__state_take(from, t->n * (int64_t)sizeof *parts) : NULL;
-    const uint8_t *state = parts == NULL ? NULL : dt__state_take(from, h->state);
+    const uint8_t *state = parts == NULL ? NULL : dt__state_take(from, h->counts[STATE]);
     if (state == NULL) {
         return dt_fail(t->ctx, DT_ERR_STATE, "'%s.table' is damaged, or of another version",
                        t->stem);
     }
     for (int k = 0; k < t->n; k++) {
-        out[k].rows = h->rows;
+        out[k].rows = h->counts[ROWS];
         if (parts[k].x > 0) DT__TRY(load_x(t, k, &parts[k], &out[k].x));
     }
     for (int k = 0; k < t->n; k++) {
         DT__TRY(copy(from, parts[k].y, &out[k].y));
         DT__TRY(copy(from, parts[k].key, &out[k].key));
     }
-    dt__state_bytes known = { t->ctx, state, state + h->state };
+    dt__state_bytes known = { t->ctx, state, state + h->counts[STATE] };
     return dt__table_state_take(&known, t->c, t->n);
 }
 
@@ -304,9 +309,10 @@ static dt_status write_table(const dt__table_cache *t, head *h, const part *part
     dt_status s = hash == NULL || path == NULL ? dt_fail(t->ctx, DT_ERR_NOMEM, "out of memory")
                                                : dt__file_begin(t->ctx, path, &file);
     if (s == DT_OK) {
-        dt__span span[2 + 2 * DT__MOST_PARTS] = { { parts, (size_t)t->n * sizeof *parts },
+        dt__span span[3 + 2 * DT__MOST_PARTS] = { { h->counts, sizeof h->counts },
+                                                  { parts, (size_t)t->n * sizeof *parts },
                                                   { state->bytes, state->used } };
-        int n = 2;
+        int n = 3;
         for (int k = 0; k < t->n; k++) {
             if (parts[k].y > 0) span[n++] = (dt__span){ out[k].y->data, (size_t)parts[k].y };
             if (parts[k].key > 0) span[n++] = (dt__span){ out[k].key->data, (size_t)parts[k].key };
@@ -315,7 +321,7 @@ static dt_status write_table(const dt__table_cache *t, head *h, const part *part
         for (int i = 0; i < n; i++) XXH3_64bits_update(hash, span[i].data, span[i].bytes);
         h->hash = XXH3_64bits_digest(hash);
         file.unsynced = true;
-        s = dt__file_write(&file, h, sizeof *h);
+        s = dt__file_write(&file, h, offsetof(head, counts));
         for (int i = 0; i < n && s == DT_OK; i++) {
             s = dt__file_write(&file, span[i].data, span[i].bytes);
         }
@@ -342,13 +348,13 @@ static part part_of(const dt__csv *c, dt__csv_table *t, int64_t rows)
 
 dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out)
 {
-    head h = { .rows = rows, .readings = t->n };
+    head h = { .counts = { rows, t->n } };
     part parts[DT__MOST_PARTS];
     dt__chars state = { .ctx = t->ctx };
     dt_status s = DT_OK;
     memcpy(h.magic, magic, sizeof magic);
     dt__table_state_put(&state, t->c, t->n);
-    h.state = (int64_t)state.used;
+    h.counts[STATE] = (int64_t)state.used;
     if (state.failed) s = DT_ERR_NOMEM;
     for (int k = 0; k < t->n && s == DT_OK; k++) {
         parts[k] = part_of(t->c[k], &out[k], rows);
