@@ -315,7 +315,7 @@ START_TEST(without_room)
     ck_assert_int_eq(sample_entries(cache), 0);
     set_options(&o, items, 7, path_of("a.csv"));
     TEST_FAILS(ctx, DT_ERR_IO, "make the folder of data.cache", open_data(ctx, &o, &r));
-    set_options(&o, items, 7, path_of("no/such/folder"));
+    set_options(&o, items, 7, path_of("a.csv/folder"));
     TEST_FAILS(ctx, DT_ERR_IO, "make the folder of data.cache", open_data(ctx, &o, &r));
     dt_ctx_free(ctx);
     write_table("a.csv", 60);

@@ -135,10 +135,22 @@ static char *name_of(const dt__table_cache *t, int k)
     return dt__format_string(t->ctx, "%s.x%d", t->stem, k);
 }
 
+/* Makes a folder and those that it is in. */
 static dt_status make_folder(dt_ctx *ctx, const char *path)
 {
     struct stat about;
-    const int error = dt__make_folder(path);
+    int error = 0;
+    char *prefix = dt__copy_string(ctx, path);
+    if (prefix == NULL) return DT_ERR_NOMEM;
+    for (char *c = prefix + 1; error == 0 || error == EEXIST; c++) {
+        if (*c != '/' && *c != 0) continue;
+        const char separator = *c;
+        *c = 0;
+        error = dt__make_folder(prefix);
+        *c = separator;
+        if (separator == 0) break;
+    }
+    dt__release(ctx, prefix);
     if (error == 0 || (stat(path, &about) == 0 && S_ISDIR(about.st_mode))) return DT_OK;
     return dt__file_fail(ctx, "make the folder of data.cache", path, error);
 }
