@@ -23,9 +23,11 @@ dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const 
     memcpy(text, f->text, n);
     text[n] = '\0';
     const bool named = r->column < r->n;
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld, column %lld%s%s%s: '%s' %s", r->path,
-                   (long long)r->line, (long long)r->column + 1, named ? " ('" : "",
-                   named ? r->name[r->column] : "", named ? "')" : "", dt__shown(text, shown), why);
+    const bool row = r->database != NULL;
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': %s %lld, column %lld%s%s%s: '%s' %s", r->path,
+                   row ? "row" : "line", (long long)r->line - row, (long long)r->column + 1,
+                   named ? " ('" : "", named ? r->name[r->column] : "", named ? "')" : "",
+                   dt__shown(text, shown), why);
 }
 
 const char dt__csv_not_utf8[] = "is not UTF-8; data.columns.encoding: latin-1 reads it";
@@ -59,7 +61,7 @@ static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
         }
         if (*r->at == '"' && (r->at + 1 == r->end || r->at[1] != '"')) break;
         if (*r->at == '"') r->at++;
-        r->line += *r->at == '\n';
+        r->line += *r->at == '\n' && r->database == NULL;
         *to++ = *r->at;
     }
     f->n = (size_t)(to - f->text);

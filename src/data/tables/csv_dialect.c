@@ -300,10 +300,31 @@ bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char 
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* The text of a data base has one form. */
+static dt_status open_database(dt__csv_reader *r)
+{
+    const dt_csv_options *o = r->c[0]->options;
+    r->input.descriptor = -1;
+    r->is_utf8 = r->is_plain = true;
+    r->separator = ',';
+    if (!o->header || o->separator != 0 || o->decimal != 0 || o->thousands != 0 ||
+        o->encoding != 0 || o->comment != NULL) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns: header, separator, decimal, thousands, encoding and comment "
+                       "belong to .csv files; '%s' is a data base",
+                       r->path);
+    }
+    DT__TRY(dt__database_open(r->ctx, r->path, &r->database));
+    DT__TRY(dt__csv_window_widen(r));
+    r->at = (char *)r->text;
+    return dt__csv_window_end(r);
+}
+
 dt_status dt__csv_open(dt__csv_reader *r)
 {
     r->decimal = '.';
     r->line = 1;
+    if (dt__database_length(r->path) > 0) return open_database(r);
     DT__TRY(dt__input_open(r->ctx, r->path, &r->input));
     DT__TRY(dt__csv_window_widen(r));
     DT__TRY(decode(r));
@@ -314,6 +335,7 @@ dt_status dt__csv_open(dt__csv_reader *r)
 
 void dt__csv_close_reader(dt__csv_reader *r)
 {
+    dt__database_close(r->database);
     dt__input_close(&r->input);
     for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);

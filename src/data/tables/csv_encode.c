@@ -121,7 +121,8 @@ static void say_unknown(const encoding *e)
 static dt_status check_merged(encoding *e, const dt__storage *from)
 {
     dt__storage *room;
-    DT__TRY(dt__storage_as(from, &e->t->cache, (uint64_t)e->rows * sizeof(double), &room));
+    DT__TRY(
+        dt__storage_as(e->t->ctx, from, &e->t->cache, (uint64_t)e->rows * sizeof(double), &room));
     double *v = room->data;
     dt_status s = DT_OK;
     for (int64_t k = 0; k < e->t->columns.n && s == DT_OK; k++) {
@@ -150,7 +151,7 @@ dt_status dt__csv_types_encode(dt__csv_types *t, const dt__array_source *from, i
     int64_t bytes = 0;
     dt_status s = dt__product(3, sizes, &bytes) ? begin(&e) : DT_ERR_NOMEM;
     dt__storage *x = NULL;
-    if (s == DT_OK) s = dt__storage_as(from->storage, &t->cache, (uint64_t)bytes, &x);
+    if (s == DT_OK) s = dt__storage_as(t->ctx, from->storage, &t->cache, (uint64_t)bytes, &x);
     if (s == DT_OK) s = check_merged(&e, from->storage);
     if (s == DT_OK) s = encode_rows(&e, x->data);
     if (s == DT_OK) say_unknown(&e);

@@ -215,7 +215,7 @@ dt_status dt__csv_types_fit(dt__csv_types *t, const dt_dataset *train)
     for (int64_t r = 0; r < train->arrays->n_recordings; r++) rows += rows_of(train, r, &from);
     const dt__storage *raw = train->arrays->source[0].storage;
     dt__storage *room;
-    DT__TRY(dt__storage_as(raw, &t->cache, (uint64_t)rows * sizeof(double), &room));
+    DT__TRY(dt__storage_as(t->ctx, raw, &t->cache, (uint64_t)rows * sizeof(double), &room));
     fitting f = { t, train, room->data, 0 };
     dt_status s = DT_OK;
     for (int64_t k = 0; k < t->columns.n && s == DT_OK; k++) {

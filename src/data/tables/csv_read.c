@@ -320,8 +320,12 @@ static dt_status read_text(dt__csv_reader *r)
         const dt_status s = read_row(r);
         if (s != DT_OK) return r->n_faults == DT__CSV_FAULTS ? refuse_all(r) : s;
         if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
-        dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
-                100 * (double)r->input.taken / (double)r->input.file_size);
+        char share[40] = "";
+        if (r->input.file_size > 0) {
+            snprintf(share, sizeof share, ", %.0f %% of the file",
+                     100 * (double)r->input.taken / (double)r->input.file_size);
+        }
+        dt__say(r->ctx, "reading '%s': %lld rows%s", r->path, (long long)r->rows, share);
     }
     DT__TRY(r->status);
     DT__TRY(refuse_all(r));

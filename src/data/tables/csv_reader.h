@@ -4,6 +4,7 @@
 
 #include "data/input.h"
 #include "data/tables/csv.h"
+#include "data/tables/database.h"
 
 typedef enum dt__csv_role { DT__CSV_INPUT, DT__CSV_TARGET, DT__CSV_KEY } dt__csv_role;
 
@@ -27,8 +28,9 @@ typedef struct dt__csv_reader {
     dt_ctx *ctx;
     const char *path;
     dt__input input;
-    bool is_utf8;  /* as soon as the text is decoded */
-    uint8_t *text; /* a window of the file, in UTF-8 (csv_window.c); owned */
+    dt__database *database; /* in place of a file; NULL: none */
+    bool is_utf8;           /* as soon as the text is decoded */
+    uint8_t *text;          /* a window of the file, in UTF-8 (csv_window.c); owned */
     size_t filled, room;
     char *at, *end;          /* of whole rows */
     bool more;               /* the file may go on behind the window */

@@ -11,7 +11,10 @@
 static dt_status fill(dt__csv_reader *r)
 {
     size_t got;
-    DT__TRY(dt__input_read(&r->input, r->text + r->filled, r->room - r->filled, &got));
+    uint8_t *const to = r->text + r->filled;
+    const size_t wanted = r->room - r->filled;
+    if (r->database != NULL) DT__TRY(dt__database_read(r->database, to, wanted, &got));
+    else DT__TRY(dt__input_read(&r->input, to, wanted, &got));
     r->filled += got;
     r->more = r->filled == r->room;
     return r->is_utf8 ? dt__csv_window_check(r, r->filled - got) : DT_OK;

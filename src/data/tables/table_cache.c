@@ -321,7 +321,7 @@ static dt_status write_table(const dt__table_cache *t, head *h, const part *part
     dt_status s = hash == NULL || path == NULL ? dt_fail(t->ctx, DT_ERR_NOMEM, "out of memory")
                                                : dt__file_begin(t->ctx, path, &file);
     if (s == DT_OK) {
-        dt__span span[3 + 2 * DT__MOST_PARTS] = { { h->counts, sizeof h->counts },
+        dt__span span[3 + 2 * DT__MOST_CACHED] = { { h->counts, sizeof h->counts },
                                                   { parts, (size_t)t->n * sizeof *parts },
                                                   { state->bytes, state->used } };
         int n = 3;
@@ -361,7 +361,7 @@ static part part_of(const dt__csv *c, dt__csv_table *t, int64_t rows)
 dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out)
 {
     head h = { .counts = { rows, t->n } };
-    part parts[DT__MOST_PARTS];
+    part parts[DT__MOST_CACHED];
     dt__chars state = { .ctx = t->ctx };
     dt_status s = DT_OK;
     memcpy(h.magic, magic, sizeof magic);
@@ -399,10 +399,11 @@ static dt_status make_scratch(dt_ctx *ctx, const dt__cache_folder *f, uint64_t b
     return s;
 }
 
-dt_status dt__storage_as(const dt__storage *others, const dt__cache_folder *f, uint64_t bytes,
-                         dt__storage **out)
+dt_status dt__storage_as(dt_ctx *ctx, const dt__storage *others, const dt__cache_folder *f,
+                         uint64_t bytes, dt__storage **out)
 {
-    if (others->mapped > 0 && bytes > 0) return make_scratch(others->ctx, f, bytes, out);
-    *out = dt__storage_create(others->ctx, bytes);
+    const bool mapped = others != NULL && others->mapped > 0 && bytes > 0;
+    if (mapped) return make_scratch(ctx, f, bytes, out);
+    *out = dt__storage_create(ctx, bytes);
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }

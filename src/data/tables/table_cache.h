@@ -10,7 +10,7 @@
 #include "data/tables/csv.h"
 #include "data/data_options.h"
 
-#define DT__MOST_PARTS (DT_MAX_SHAPES + DT_MAX_JOINED) /* readings of a file */
+#define DT__MOST_CACHED (DT_MAX_SHAPES + DT_MAX_JOINED) /* readings of a file */
 
 /* The folder that options name. */
 dt__cache_folder dt__cache_folder_of(const dt_data_options *o);
@@ -37,9 +37,9 @@ dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__st
 dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out);
 void dt__table_cache_end(dt__table_cache *t);
 
-/* Memory for numbers that follow from others: where those are mapped a file without a name in the
+/* Memory for numbers that follow from others (NULL: none): where those are mapped a file without a name in the
  * folder. IO, NOMEM. */
-dt_status dt__storage_as(const dt__storage *others, const dt__cache_folder *f, uint64_t bytes,
-                         dt__storage **out);
+dt_status dt__storage_as(dt_ctx *ctx, const dt__storage *others, const dt__cache_folder *f,
+                         uint64_t bytes, dt__storage **out);
 
 #endif

@@ -2,6 +2,7 @@
  * boolean, and a time in each form that all texts above it had. */
 #include "core/block_list.h"
 #include "data/tables/csv_types.h"
+#include "core/text/ending.h"
 #include "core/text/utf8.h"
 
 #include <detent/tables.h>
@@ -201,6 +202,15 @@ dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *
     dt__csv_close_reader(&r);
     if (s != DT_OK) dt_table_look_free(ctx, out);
     return s;
+}
+
+bool dt_is_table(const char *name)
+{
+    static const char *const endings[] = { ".csv", ".csv.gz", ".csv.zst" };
+    if (name == NULL) return false;
+    int i = 0;
+    while (i < DT__COUNT_OF(endings) && !dt__ends_in(name, endings[i])) i++;
+    return i < DT__COUNT_OF(endings) || dt__database_length(name) > 0;
 }
 
 void dt_table_look_free(dt_ctx *ctx, dt_table_look *look_at)

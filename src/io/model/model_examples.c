@@ -9,6 +9,8 @@
 #include "data/tables/tables.h"
 #include "io/model/model.h"
 
+#include <detent/tables.h>
+
 #include <string.h>
 
 typedef struct examples {
@@ -427,11 +429,11 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
     }
     const bool piped = strcmp(e->path, "-") == 0;
     if (piped) e->path = "/dev/stdin";
-    if (piped || dt__is_csv(e->path)) return open_table(e, columns, out);
+    if (piped || dt_is_table(e->path)) return open_table(e, columns, out);
     if (dt__is_array_file(e->path)) return open_array(e, out);
     return dt_fail(e->ctx, DT_ERR_FORMAT,
                    "'%s': expected the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
-                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff; or - for a table",
+                   ".safetensors, .csv, .db, .wav, .flac, .ogg, .opus or .aiff; or - for a table",
                    e->path);
 }
 
