@@ -197,7 +197,7 @@ static int64_t expected_rows(const dt__csv_reader *r)
     const double unread = (double)(r->filled - (size_t)(r->at - (char *)r->text));
     const double each = ((double)r->input.taken - unread) / (double)r->rows;
     const int64_t twice = 2 * r->rows_room;
-    if (r->input.gzip || !(each >= 1)) return twice;
+    if (r->input.packed || !(each >= 1)) return twice;
     return dt__max_i64(twice, (int64_t)(1.02 * (double)r->input.file_size / each));
 }
 
