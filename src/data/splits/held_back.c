@@ -11,7 +11,6 @@
 
 #include "core/shuffle.h"
 #include "data/splits/deal.h"
-#include "data/tables/table_cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,18 +109,15 @@ static void draw_units(draw *w, int64_t seed, int64_t wanted)
 static dt_status draw_validation(draw *w, const dt_data_options *o)
 {
     const int64_t wanted = dt__max_i64(w->whole, (int64_t)(o->validation * (double)w->n));
-    const dt__cache_folder folder = dt__cache_folder_of(o);
-    const dt__storage *x = w->d->arrays->source[0].storage;
-    dt__storage *memory;
-    DT__TRY(dt__storage_as(w->ctx, x, &folder,
-                           (uint64_t)(w->n + 3 * w->classes + 2) * sizeof(int64_t), &memory));
-    w->unit = memory->data;
+    int64_t *memory = dt__alloc_array(w->ctx, w->n + 3 * w->classes + 2, sizeof *memory);
+    if (memory == NULL) return DT_ERR_NOMEM;
+    w->unit = memory;
     w->start = w->unit + w->n;
     w->quota = w->start + w->classes + 2;
     w->giving = w->quota + w->classes;
     sort_units(w);
     draw_units(w, o->seed, wanted);
-    dt__storage_release(memory);
+    dt__release(w->ctx, memory);
     return DT_OK;
 }
 

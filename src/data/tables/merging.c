@@ -2,7 +2,6 @@
 
 #include "core/text/number.h"
 #include "data/array_dtypes.h"
-#include "data/tables/table_state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,13 +62,6 @@ static void widen(dt__value_range *r, const dt__exact *v)
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
-
-struct dt__merge_slot {
-    double value;
-    int64_t integer;
-    float rounded;
-    uint8_t used, is_integer;
-};
 
 void dt__merging_free(dt_ctx *ctx, dt__merging *m)
 {
@@ -287,82 +279,4 @@ dt_status dt__refuse_merged(dt_ctx *ctx, const dt__number_run *run, int64_t runs
     }
     dt__release(ctx, range);
     return s;
-}
-
-/* ---- as bytes ------------------------------------------------------------------------------- */
-
-static void put_exact(dt__chars *to, const dt__exact *v)
-{
-    const uint8_t is_integer = v->is_integer;
-    dt__put(to, (const char *)&v->value, sizeof v->value);
-    dt__put(to, (const char *)&v->integer, sizeof v->integer);
-    dt__put(to, (const char *)&is_integer, 1);
-}
-
-void dt__merging_put_state(dt__chars *to, const dt__merging *m)
-{
-    const dt__value_range *r = &m->range;
-    const uint8_t flags[] = { r->any, r->inexact, r->real, m->found, m->full, m->wide };
-    dt__put(to, (const char *)&r->low, sizeof r->low);
-    dt__put(to, (const char *)&r->high, sizeof r->high);
-    dt__put(to, (const char *)flags, sizeof flags);
-    put_exact(to, &m->pair[0]);
-    put_exact(to, &m->pair[1]);
-    dt__put(to, (const char *)&m->both, sizeof m->both);
-    dt__put(to, (const char *)&m->n, sizeof m->n);
-    for (int64_t i = 0; i < m->slots; i++) {
-        const dt__merge_slot *s = &m->slot[i];
-        const dt__exact v = { s->value, s->integer, s->is_integer != 0 };
-        if (s->used == 0) continue;
-        dt__put(to, (const char *)&s->rounded, sizeof s->rounded);
-        put_exact(to, &v);
-    }
-}
-
-static bool take(dt__state_bytes *from, void *to, size_t bytes)
-{
-    const void *at = dt__state_take(from, (int64_t)bytes);
-    if (at != NULL) memcpy(to, at, bytes);
-    return at != NULL;
-}
-
-static bool take_exact(dt__state_bytes *from, dt__exact *v)
-{
-    uint8_t is_integer = 0;
-    const bool good = take(from, &v->value, sizeof v->value) &&
-                      take(from, &v->integer, sizeof v->integer) && take(from, &is_integer, 1);
-    v->is_integer = is_integer != 0;
-    return good;
-}
-
-dt_status dt__merging_take_state(dt__state_bytes *from, dt__merging *m)
-{
-    dt__value_range r = { 0 };
-    dt__exact pair[2];
-    uint8_t flags[6];
-    float both;
-    int64_t n = 0;
-    dt__merging_free(from->ctx, m);
-    bool good = take(from, &r.low, sizeof r.low) && take(from, &r.high, sizeof r.high) &&
-                take(from, flags, sizeof flags) && take_exact(from, &pair[0]) &&
-                take_exact(from, &pair[1]) && take(from, &both, sizeof both) &&
-                take(from, &n, sizeof n);
-    for (int64_t i = 0; i < n && good; i++) {
-        float rounded;
-        dt__exact v;
-        good = take(from, &rounded, sizeof rounded) && take_exact(from, &v);
-        if (good) DT__TRY(dt__merging_put(from->ctx, m, &v, rounded));
-    }
-    if (!good) return dt_fail(from->ctx, DT_ERR_STATE, "numbers that were kept are damaged");
-    r.any = flags[0];
-    r.inexact = flags[1];
-    r.real = flags[2];
-    m->range = r;
-    m->found = flags[3];
-    m->full = flags[4];
-    m->wide = flags[5];
-    m->pair[0] = pair[0];
-    m->pair[1] = pair[1];
-    m->both = both;
-    return DT_OK;
 }

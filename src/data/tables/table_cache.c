@@ -1,5 +1,5 @@
-/* A .table file is a head, then the state of the readings (table_state.h), then for each reading its
- * targets and keys. Numbers are as the machine has them, so the head says which machine that is. */
+/* A .table file is a head, then the state of the readings (table_state.h), then for each reading
+ * its targets and keys. Numbers are as the machine has them, so the head says which machine that is. */
 #include "data/tables/table_cache.h"
 
 #include "core/system/open_file.h"
@@ -322,8 +322,8 @@ static dt_status write_table(const dt__table_cache *t, head *h, const part *part
                                                : dt__file_begin(t->ctx, path, &file);
     if (s == DT_OK) {
         dt__span span[3 + 2 * DT__MOST_CACHED] = { { h->counts, sizeof h->counts },
-                                                  { parts, (size_t)t->n * sizeof *parts },
-                                                  { state->bytes, state->used } };
+                                                   { parts, (size_t)t->n * sizeof *parts },
+                                                   { state->bytes, state->used } };
         int n = 3;
         for (int k = 0; k < t->n; k++) {
             if (parts[k].y > 0) span[n++] = (dt__span){ out[k].y->data, (size_t)parts[k].y };

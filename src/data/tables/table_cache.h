@@ -1,8 +1,8 @@
-/* Numbers of large tables in files (data.cache): what the reading of a file gave is kept, and mapped
- * in place of reading it again. NAME-HASH.table has what became known of columns, the targets and
- * the keys, NAME-HASH.x0 the inputs of the first reading, and so on. HASH is of the bytes of the
- * table, of data.columns, and of what was known before it was read, so that it stands for all that
- * decides the numbers. Both files have the hash of their content. */
+/* Numbers of large tables in files (data.cache): what the reading of a file gave is kept, and
+ * mapped in place of reading it again. NAME-HASH.table has what became known of columns, the
+ * targets and the keys, NAME-HASH.x0 the inputs of the first reading, and so on. HASH is of the
+ * bytes of the table, of data.columns, and of what was known before it was read, so that it stands
+ * for all that decides the numbers. Both files have the hash of their content. */
 #ifndef DT__DATA_TABLE_CACHE_H
 #define DT__DATA_TABLE_CACHE_H
 
@@ -27,7 +27,8 @@ typedef struct dt__table_cache {
 
 /* Whether the numbers of a file are kept. */
 bool dt__is_cached(const dt__cache_folder *f, const char *table);
-/* Finds the numbers of a file. dt__table_cache_end must be called, also after an error. IO, NOMEM. */
+/* Finds the numbers of a file. dt__table_cache_end must be called, also after an error. IO,
+ * NOMEM. */
 dt_status dt__table_cache_begin(dt__table_cache *t, const dt__cache_folder *f, const char *table);
 /* *found: `out` and the readings became what reading the file would make of them. NOMEM. */
 dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *found);
@@ -37,8 +38,8 @@ dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__st
 dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out);
 void dt__table_cache_end(dt__table_cache *t);
 
-/* Memory for numbers that follow from others (NULL: none): where those are mapped a file without a name in the
- * folder. IO, NOMEM. */
+/* Memory for numbers that follow from others (NULL: none): where those are mapped a file without a
+ * name in the folder. IO, NOMEM. */
 dt_status dt__storage_as(dt_ctx *ctx, const dt__storage *others, const dt__cache_folder *f,
                          uint64_t bytes, dt__storage **out);
 

@@ -1,4 +1,4 @@
-/* Bytes are numbers of 64 bits as the machine has them, and texts with their lengths before them. */
+/* Bytes are numbers as the machine has them, and texts with their lengths before them. */
 #include "data/tables/table_state.h"
 
 #include "data/tables/csv_types.h"
@@ -16,6 +16,34 @@ static void put_words(dt__chars *to, const dt__words *w)
         const size_t n = strlen(w->word[i]);
         put_number(to, (int64_t)n);
         dt__put(to, w->word[i], n);
+    }
+}
+
+static void put_exact(dt__chars *to, const dt__exact *v)
+{
+    const uint8_t is_integer = v->is_integer;
+    dt__put(to, (const char *)&v->value, sizeof v->value);
+    dt__put(to, (const char *)&v->integer, sizeof v->integer);
+    dt__put(to, (const char *)&is_integer, 1);
+}
+
+static void put_merging(dt__chars *to, const dt__merging *m)
+{
+    const dt__value_range *r = &m->range;
+    const uint8_t flags[] = { r->any, r->inexact, r->real, m->found, m->full, m->wide };
+    dt__put(to, (const char *)&r->low, sizeof r->low);
+    dt__put(to, (const char *)&r->high, sizeof r->high);
+    dt__put(to, (const char *)flags, sizeof flags);
+    put_exact(to, &m->pair[0]);
+    put_exact(to, &m->pair[1]);
+    dt__put(to, (const char *)&m->both, sizeof m->both);
+    dt__put(to, (const char *)&m->n, sizeof m->n);
+    for (int64_t i = 0; i < m->slots; i++) {
+        const dt__merge_slot *s = &m->slot[i];
+        const dt__exact v = { s->value, s->integer, s->is_integer != 0 };
+        if (s->used == 0) continue;
+        dt__put(to, (const char *)&s->rounded, sizeof s->rounded);
+        put_exact(to, &v);
     }
 }
 
@@ -38,7 +66,7 @@ void dt__table_state_put(dt__chars *to, dt__csv *const *c, int n)
         }
         const int64_t numbers = own->merging == NULL ? 0 : own->inputs.n + own->targets.n;
         put_number(to, numbers);
-        for (int64_t i = 0; i < numbers; i++) dt__merging_put_state(to, &own->merging[i]);
+        for (int64_t i = 0; i < numbers; i++) put_merging(to, &own->merging[i]);
     }
 }
 
@@ -110,6 +138,54 @@ static dt_status take_types(dt__state_bytes *from, dt__csv *c)
     return DT_OK;
 }
 
+static bool take(dt__state_bytes *from, void *to, size_t bytes)
+{
+    const void *at = dt__state_take(from, (int64_t)bytes);
+    if (at != NULL) memcpy(to, at, bytes);
+    return at != NULL;
+}
+
+static bool take_exact(dt__state_bytes *from, dt__exact *v)
+{
+    uint8_t is_integer = 0;
+    const bool good = take(from, &v->value, sizeof v->value) &&
+                      take(from, &v->integer, sizeof v->integer) && take(from, &is_integer, 1);
+    v->is_integer = is_integer != 0;
+    return good;
+}
+
+static dt_status take_merging_of(dt__state_bytes *from, dt__merging *m)
+{
+    dt__value_range r = { 0 };
+    dt__exact pair[2];
+    uint8_t flags[6];
+    float both;
+    int64_t n = 0;
+    dt__merging_free(from->ctx, m);
+    bool good = take(from, &r.low, sizeof r.low) && take(from, &r.high, sizeof r.high) &&
+                take(from, flags, sizeof flags) && take_exact(from, &pair[0]) &&
+                take_exact(from, &pair[1]) && take(from, &both, sizeof both) &&
+                take(from, &n, sizeof n);
+    for (int64_t i = 0; i < n && good; i++) {
+        float rounded;
+        dt__exact v;
+        good = take(from, &rounded, sizeof rounded) && take_exact(from, &v);
+        if (good) DT__TRY(dt__merging_put(from->ctx, m, &v, rounded));
+    }
+    if (!good) return dt_fail(from->ctx, DT_ERR_STATE, "numbers that were kept are damaged");
+    r.any = flags[0];
+    r.inexact = flags[1];
+    r.real = flags[2];
+    m->range = r;
+    m->found = flags[3];
+    m->full = flags[4];
+    m->wide = flags[5];
+    m->pair[0] = pair[0];
+    m->pair[1] = pair[1];
+    m->both = both;
+    return DT_OK;
+}
+
 static dt_status take_merging(dt__state_bytes *from, dt__csv *c)
 {
     int64_t n;
@@ -118,7 +194,7 @@ static dt_status take_merging(dt__state_bytes *from, dt__csv *c)
         c->merging = dt__alloc_zero(c->ctx, (size_t)n * sizeof *c->merging);
         if (c->merging == NULL) return DT_ERR_NOMEM;
     }
-    for (int64_t i = 0; i < n; i++) DT__TRY(dt__merging_take_state(from, &c->merging[i]));
+    for (int64_t i = 0; i < n; i++) DT__TRY(take_merging_of(from, &c->merging[i]));
     return DT_OK;
 }
 

@@ -21,8 +21,4 @@ const void *dt__state_take(dt__state_bytes *from, int64_t bytes);
  * or of other readings; NOMEM. */
 dt_status dt__table_state_take(dt__state_bytes *from, dt__csv *const *c, int n);
 
-/* Of numbers that may merge (merging.c). */
-void dt__merging_put_state(dt__chars *to, const dt__merging *m);
-dt_status dt__merging_take_state(dt__state_bytes *from, dt__merging *m);
-
 #endif
