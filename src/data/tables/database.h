@@ -12,8 +12,8 @@ size_t dt__database_length(const char *name);
 typedef struct dt__database dt__database;
 
 /* Opens FILE, FILE:TABLE or FILE:QUERY, only to read; without a table the only one there is.
- * Errors: IO, FORMAT (no data base), CONFIG (no such table, several tables, a query that is no SELECT),
- * UNSUPPORTED (a build without SQLite), NOMEM. */
+ * Errors: IO; FORMAT: no data base; CONFIG: no such table, several tables, a query that is no
+ * SELECT; UNSUPPORTED: a build without SQLite; NOMEM. */
 dt_status dt__database_open(dt_ctx *ctx, const char *name, dt__database **out);
 void dt__database_close(dt__database *d); /* NULL is allowed */
 

@@ -1,5 +1,5 @@
 /* A .table file is a head, then the state of the readings (table_state.h), then for each reading
- * its targets and keys. Numbers are as the machine has them, so the head says which machine that is. */
+ * its targets and keys. Numbers are as the machine has them; another one refuses the hash. */
 #include "data/tables/table_cache.h"
 
 #include "core/system/open_file.h"
