@@ -28,6 +28,12 @@ endif()
 if(DETENT_SNDFILE)
     string(APPEND loaded ", libsndfile1")
 endif()
+if(DETENT_SQLITE)
+    string(APPEND loaded ", libsqlite3-0")
+endif()
+if(DETENT_ZSTD)
+    string(APPEND loaded ", libzstd1")
+endif()
 set(what "detent trains small models in floating point, lets them learn with integer
 weights and activations (quantization-aware training), and converts them to
 integer models whose results have the same bits.")

@@ -262,7 +262,7 @@ START_TEST(gzip_is_no_bomb)
     bench b;
     bench_open(&b, 1);
     write_gzip(b.path, black, size);
-    expect(&b, DT_CIFAR10, DT_ERR_FORMAT, "gunzip it first");
+    expect(&b, DT_CIFAR10, DT_ERR_FORMAT, "unpack it first");
     free(black);
     bench_close(&b, "gzip of many zeros");
 }

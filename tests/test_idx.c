@@ -265,7 +265,7 @@ START_TEST(gzip_is_no_bomb)
     memcpy(bytes, head, HEAD);
     bench b;
     bench_open(&b);
-    expect_images(&b, packed, pack(bytes, size, packed, room), "gunzip it first");
+    expect_images(&b, packed, pack(bytes, size, packed, room), "unpack it first");
     bench_close(&b, "gzip of many zeros");
     free(bytes);
     free(packed);

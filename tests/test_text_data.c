@@ -757,7 +757,7 @@ START_TEST(gzip_is_no_bomb)
     ck_assert_uint_eq(bytes, 16000000);
     dt_text_free(ctx, text);
     test_join(path, folder, "bomb.gz");
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "gunzip it first", dt_text_read(ctx, path, &text, &bytes));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "unpack it first", dt_text_read(ctx, path, &text, &bytes));
     dt_ctx_free(ctx);
 }
 END_TEST

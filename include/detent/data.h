@@ -693,6 +693,10 @@ typedef struct dt_data_options {
     dt_data_output outputs[DT_MAX_JOINED];
     int64_t n_outputs;
     dt_csv_options columns; /* of CSV files */
+    /* Where the numbers of CSV files are kept: a folder, "no", or "auto" and NULL: of large files
+     * the folder cache_beside, if there is one. cache_beside has no recipe key: recipes set it to
+     * the folder `detent-cache` beside that of the run. */
+    const char *cache, *cache_beside;
     dt_window window;
     dt_series_options series;
     bool standardize; /* as an empty `standard` that is given */

@@ -33,7 +33,12 @@ typedef struct dt_table_look {
     void *memory;
 } dt_table_look;
 
-/* Reads a .csv file, plain or gzip. The caller frees it by dt_table_look_free. Errors: IO, FORMAT,
+/* Whether a name is that of a table: FILE.csv, .csv.gz or .csv.zst; or of a table in a data base of
+ * SQLite: FILE.db, .sqlite or .sqlite3, alone where it has one table, or with ":TABLE" or ":SELECT
+ * ..." behind it. */
+DT_API bool dt_is_table(const char *name);
+
+/* Reads a table. The caller frees it by dt_table_look_free. Errors: IO, FORMAT,
  * NOMEM. */
 DT_API dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *options,
                                   dt_table_look *out);

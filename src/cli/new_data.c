@@ -1,6 +1,8 @@
 /* What a path holds, by its name and what lies in it, and small networks that fit (new_data.h). */
 #include "cli/new_data.h"
 
+#include <detent/tables.h>
+
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,8 +34,6 @@ static const kind kinds[] = {
     { "sounds", NULL, NULL, "drawn sounds", false, false, false, true },
     { "sensors", NULL, NULL, "drawn sensor signals", false, false, false, true },
     { "table", NULL, NULL, "a drawn table", false, false, false, true },
-    { "", ".csv", NULL, "a table", true, false, false, false },
-    { "", ".csv.gz", NULL, "a table", true, false, false, false },
     { "", ".npy", NULL, "arrays", true, false, false, false },
     { "", ".npz", NULL, "arrays", true, false, false, false },
     { "", ".safetensors", NULL, "arrays", true, false, false, false },
@@ -112,6 +112,8 @@ static bool is_kind(const kind *k, const char *path)
 
 static const kind *find(const char *path)
 {
+    static const kind table = { "", "", NULL, "a table", true, false, false, false };
+    if (dt_is_table(path)) return &table;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (is_kind(&kinds[i], path)) return &kinds[i];
     }
@@ -168,10 +170,7 @@ void new_data_list(cli_text *out, const char *text)
     cli_text_add(out, "]");
 }
 
-bool new_data_is_table(const new_data *d)
-{
-    return ends_in(d->path, ".csv") || ends_in(d->path, ".csv.gz");
-}
+bool new_data_is_table(const new_data *d) { return dt_is_table(d->path); }
 
 static void add_columns(const new_data *d, cli_text *out)
 {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const struct {
     const char *name;
@@ -45,6 +46,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
     s->ctx = ctx;
     s->bytes = (size_t)bytes;
     s->version = 0;
+    s->mapped = 0;
     s->frozen = s->dequantized = false;
     s->data = own_data(s);
     dt__ctx_retain(ctx);
@@ -57,9 +59,22 @@ void dt__storage_release(dt__storage *s)
 {
     if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
     dt_ctx *ctx = s->ctx;
-    if (s->data != own_data(s)) dt__release(ctx, s->data);
+    if (s->mapped > 0) munmap(s->data, s->mapped);
+    else if (s->data != own_data(s)) dt__release(ctx, s->data);
     dt__release(ctx, s);
     dt__ctx_release(ctx);
+}
+
+dt__storage *dt__storage_of_map(dt_ctx *ctx, void *map, size_t bytes)
+{
+    dt__storage *s = dt__storage_create(ctx, 0);
+    if (s == NULL) {
+        munmap(map, bytes);
+        return NULL;
+    }
+    s->bytes = s->mapped = bytes;
+    s->data = map;
+    return s;
 }
 
 dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes)

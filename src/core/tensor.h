@@ -15,6 +15,7 @@ typedef struct dt__storage {
     bool frozen;      /* writes are refused with STATE */
     bool dequantized; /* values of a FakeQuantTensor or packed tensor: writes are STATE */
     void *data;       /* aligned to 64; NULL: promised, and not filled yet */
+    size_t mapped;    /* bytes of a file that `data` maps; 0: it is memory */
 } dt__storage;
 
 /* A value computed from a tensor and freed with it, such as its codes. */
@@ -58,6 +59,9 @@ dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; 
 dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes);
 /* Does nothing where there are bytes. Errors: NOMEM. */
 dt_status dt__storage_fill(dt__storage *s);
+/* A storage of `bytes` of a file that is mapped, which is unmapped with it, also after an error.
+ * NULL: NOMEM. */
+dt__storage *dt__storage_of_map(dt_ctx *ctx, void *map, size_t bytes);
 void dt__storage_retain(dt__storage *s);
 void dt__storage_release(dt__storage *s);
 

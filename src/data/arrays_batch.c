@@ -20,11 +20,16 @@ typedef struct scaler {
     int input;               /* dt__arrays_set_input */
 } scaler;
 
+static size_t mapped_bytes(const dt__array_source *s)
+{
+    return s->storage == NULL ? s->map_bytes : s->storage->mapped;
+}
+
 /* Opening a dataset reads all of it, so that what memory holds with room to spare is there. */
 static bool is_large(const dt__array_store *s)
 {
     double mapped = 0;
-    for (int64_t i = 0; i < s->n_sources; i++) mapped += (double)s->source[i].map_bytes;
+    for (int64_t i = 0; i < s->n_sources; i++) mapped += (double)mapped_bytes(&s->source[i]);
     return mapped > 0.5 * (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
@@ -126,7 +131,7 @@ void dt__arrays_expect(const dt__batch *b)
     uintptr_t begin = 0, end = 0;
     for (int64_t i = 0; i < b->n; i++) {
         const dt__array_place place = dt__array_place_of(s, b->d->first + dt__batch_example(b, i));
-        if (place.source->map == NULL) continue; /* in memory */
+        if (mapped_bytes(place.source) == 0) continue; /* in memory */
         const uintptr_t from = (uintptr_t)place.begin / page * page;
         const uintptr_t to = (uintptr_t)place.begin + (uintptr_t)place.bytes;
         if (from >= begin && from <= end) {

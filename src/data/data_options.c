@@ -117,7 +117,7 @@ static const char *const scales[] = { [DT_SCALE_NONE] = "none",
                                       [DT_SCALE_QUANTILE] = "quantile",
                                       NULL };
 
-static const dt_key rule_keys[] = {
+const dt_key dt__rule_keys[] = {
     { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
       .text = "names of columns, or patterns such as acc_*" },
     { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
@@ -150,7 +150,7 @@ static const dt_key rule_keys[] = {
 
 static const dt_item_kind *rule_kind(int i)
 {
-    static const dt_item_kind kind = { "columns", "the type of columns", rule_keys,
+    static const dt_item_kind kind = { "columns", "the type of columns", dt__rule_keys,
                                        sizeof(dt_column_rule) };
     return i == 0 ? &kind : NULL;
 }
@@ -161,7 +161,7 @@ static const char *const rows[] = { "refuse", "skip", NULL };
 #undef AT
 #define AT(field) .offset = offsetof(dt_csv_options, field)
 
-static const dt_key columns_keys[] = {
+const dt_key dt__columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
       .text = "the first line has the names of the columns; false: they are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
@@ -340,8 +340,13 @@ const dt_key dt_data_keys[] = {
           "tensors, of data.split auto and file: drawn by data.seed, every class in proportion "
           "(drawn), or the last ones (time); auto: drawn, of rows and of recordings that a file "
           "labels, else time" },
-    { "columns", DT_KEY_MAP, AT(columns), .keys = columns_keys,
+    { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
+    { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
+      .text =
+          "tensors: folder where the numbers of .csv files are kept, from which later runs map "
+          "them into memory; auto: for files of 512 MiB and more the folder detent-cache beside "
+          "run.dir; no: nowhere" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
       .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
       .text = "tensors: inputs of a model that has several, all in the files of data.train.x" },

@@ -16,6 +16,8 @@ dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3])
 
 extern const dt_key dt__csv_form_keys[]; /* of dt_csv_form, and their choices */
 extern const char *const dt__csv_decimals[], *const dt__csv_thousands[], *const dt__csv_encodings[];
+extern const dt_key dt__columns_keys[];       /* of dt_csv_options */
+extern const dt_key dt__rule_keys[];          /* of dt_column_rule */
 extern const dt_key dt__series_keys[];        /* of dt_series_options */
 extern const char *const dt__weights_names[]; /* choices of class_weights */
 

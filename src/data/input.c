@@ -1,5 +1,6 @@
-/* Reads files, plain or gzip [RFC 1952]. gzip is detected by its first two bytes, 1f 8b, with which
- * no other supported format begins; several gzip members in a row are one stream. */
+/* Reads files, plain, gzip [RFC 1952] or zstd. gzip is detected by its first two bytes, 1f 8b, and
+ * zstd by its first four, with which no other supported format begins; several members or frames in
+ * a row are one stream. */
 #include "data/input.h"
 
 #include "core/system/atomic_file.h"
@@ -14,9 +15,9 @@
 #include <unistd.h>
 
 #define CHUNK ((size_t)1 << 16)      /* bytes read from the file at a time */
-#define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a gzip file */
-#define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to gzip size */
-#define MOST_RATIO ((size_t)100)     /* of content to gzip size that is allowed */
+#define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a packed file */
+#define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to packed size */
+#define MOST_RATIO ((size_t)100)     /* of content to packed size that is allowed */
 #define HARMLESS ((size_t)1 << 24)   /* bytes, whatever the ratio */
 
 /* Fills the buffer, short only at the end of the file. */
@@ -41,18 +42,23 @@ dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in)
     if (in->buffer == NULL) return DT_ERR_NOMEM;
     DT__TRY(refill(in));
     DT__TRY(dt__check_fetched(ctx, path, in->buffer, in->have));
+    if (dt__is_zstd(in->buffer, in->have)) {
+        in->packed = true;
+        return dt__unzstd_open(ctx, path, &in->zstd);
+    }
     if (in->have < 2 || in->buffer[0] != 0x1f || in->buffer[1] != 0x8b) return DT_OK;
     in->z = dt__zlib_stream(ctx);
     if (inflateInit2(&in->z, 15 + 16) != Z_OK) {
         return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", path);
     }
-    in->gzip = true;
+    in->packed = true;
     return DT_OK;
 }
 
 void dt__input_close(dt__input *in)
 {
-    if (in->gzip) inflateEnd(&in->z);
+    dt__unzstd_close(in->zstd);
+    if (in->packed) inflateEnd(&in->z); /* of zeros it does nothing */
     dt__release(in->ctx, in->buffer);
     if (in->descriptor >= 0) dt__sys_close(in->descriptor);
 }
@@ -88,9 +94,9 @@ static size_t bytes_of(const dt__input *in)
     return in->file_size < 0 ? 0 : DT__AT_MOST((uint64_t)in->file_size);
 }
 
-/* How much the content of a gzip file may be: text is seldom a tenth of this, and a small file of
+/* How much the content of a packed file may be: text is seldom a tenth of this, and a small file of
  * strangers shall not fill the memory. */
-static size_t most_inflated(const dt__input *in)
+static size_t most_unpacked(const dt__input *in)
 {
     const size_t size = in->file_size < 0 ? in->taken : bytes_of(in);
     if (size > SIZE_MAX / MOST_RATIO) return SIZE_MAX;
@@ -98,14 +104,14 @@ static size_t most_inflated(const dt__input *in)
 }
 
 /* Counts bytes of content. */
-static dt_status count_inflated(dt__input *in, size_t bytes)
+static dt_status count_unpacked(dt__input *in, size_t bytes)
 {
-    const size_t most = most_inflated(in);
-    in->inflated += bytes;
-    if (in->inflated <= most) return DT_OK;
+    const size_t most = most_unpacked(in);
+    in->unpacked += bytes;
+    if (in->unpacked <= most) return DT_OK;
     return dt_fail(in->ctx, DT_ERR_FORMAT,
                    "'%s': more than %zu bytes, %zu times the file or more; if that is right, "
-                   "gunzip it first",
+                   "unpack it first",
                    in->path, most, MOST_RATIO);
 }
 
@@ -127,7 +133,29 @@ static dt_status read_gzip(dt__input *in, uint8_t *to, size_t wanted, size_t *go
         else if (code != Z_OK && code != Z_BUF_ERROR) return inflate_fail(in, code);
     }
     *got = wanted - in->z.avail_out;
-    return count_inflated(in, *got);
+    return count_unpacked(in, *got);
+}
+
+static dt_status read_zstd(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
+{
+    dt__unzstd_step s = { .made = 0 };
+    *got = 0;
+    while (*got < wanted) {
+        if (in->at == in->have && s.made < s.room) DT__TRY(refill(in)); /* none is held back */
+        if (in->have == 0 && !dt__unzstd_is_within(in->zstd)) break;
+        s = (dt__unzstd_step){ .from = in->buffer + in->at,
+                               .have = in->have - in->at,
+                               .to = to + *got,
+                               .room = wanted - *got };
+        DT__TRY(dt__unzstd_run(in->zstd, &s));
+        in->at += s.used;
+        *got += s.made;
+        if (in->have == 0 && s.made == 0 && dt__unzstd_is_within(in->zstd)) {
+            return dt_fail(in->ctx, DT_ERR_FORMAT,
+                           "'%s': the zstd stream breaks off before its end", in->path);
+        }
+    }
+    return count_unpacked(in, *got);
 }
 
 static dt_status read_plain(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
@@ -151,7 +179,9 @@ dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
     while (*got < wanted) {
         const size_t part = wanted - *got < most ? wanted - *got : most;
         size_t n;
-        DT__TRY((in->gzip ? read_gzip : read_plain)(in, to + *got, part, &n));
+        DT__TRY((in->zstd != NULL ? read_zstd
+                 : in->packed     ? read_gzip
+                                  : read_plain)(in, to + *got, part, &n));
         *got += n;
         if (n < part) break;
     }
@@ -160,7 +190,7 @@ dt_status dt__input_read(dt__input *in, uint8_t *to, size_t wanted, size_t *got)
 
 size_t dt__input_first_step(const dt__input *in, size_t wanted)
 {
-    if (!in->gzip && in->file_size >= 0) return wanted;
+    if (!in->packed && in->file_size >= 0) return wanted;
     const size_t bytes = bytes_of(in);
     const size_t usual = bytes < wanted / USUAL_RATIO ? bytes * USUAL_RATIO : wanted;
     const size_t first = usual > FIRST_STEP ? usual : FIRST_STEP;

@@ -6,6 +6,8 @@
 #include "data/joined.h"
 #include "data/tables/tables.h"
 
+#include <detent/tables.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +48,7 @@ static dt_status name_files(opening *a, const char *key, const dt_data_input *in
 {
     const dt_tensor_files all = *f;
     if (!all.given) return DT_OK;
-    const bool table = dt__is_csv(all.x.v[0]);
+    const bool table = dt_is_table(all.x.v[0]);
     if (out != NULL && all.y == NULL && !table && all.x.n != 1) {
         return dt_fail(a->ctx, DT_ERR_CONFIG,
                        "%s: %d files of x; expected one, which holds the outputs too, or %s.y", key,
@@ -93,7 +95,7 @@ static dt_csv_options columns_of(const opening *a, const pair *p)
     if (p->out == NULL) return c;
     name_columns(p->out->name, &p->out->columns, &c.target);
     const dt_tensor_files *train = &a->o->train_tensors;
-    if (train->y != NULL || !dt__is_csv(train->x.v[0])) c.target = (dt_strings){ .n = 0 };
+    if (train->y != NULL || !dt_is_table(train->x.v[0])) c.target = (dt_strings){ .n = 0 };
     return c;
 }
 
@@ -192,7 +194,7 @@ static dt_status check(const opening *a)
                        "data.outputs.%lld.task: expected classification, regression or multi_label",
                        (long long)i);
     }
-    const bool table = dt__is_csv(o->train_tensors.x.v[0]);
+    const bool table = dt_is_table(o->train_tensors.x.v[0]);
     if (!table || o->n_inputs > 0 || o->columns.inputs.n > 0) return DT_OK;
     return dt_fail(a->ctx, DT_ERR_CONFIG,
                    "data.columns.inputs: with data.outputs it must say which columns are inputs");

@@ -10,8 +10,11 @@
 #include "data/label_file.h"
 #include "data/series/series.h"
 #include "data/tables/csv_types.h"
+#include "data/tables/table_cache.h"
 #include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
+
+#include <detent/tables.h>
 
 #include <math.h>
 #include <string.h>
@@ -53,11 +56,6 @@ typedef struct piece {
     const uint8_t *data;
     int64_t rate;
 } piece;
-
-bool dt__is_csv(const char *name)
-{
-    return dt__ends_in(name, ".csv") || dt__ends_in(name, ".csv.gz");
-}
 
 /* Whether windows of files are examples. Windows of series are cut later, from rows. */
 static bool has_windows(const part *p)
@@ -194,7 +192,7 @@ static dt_status read_tables(part *p)
                        "%s is of .csv, but data.train is not; expected the same format", p->key);
     }
     for (int64_t i = 0; i < p->files.n; i++) {
-        if (dt__is_csv(p->files.v[i].path)) continue;
+        if (dt_is_table(p->files.v[i].path)) continue;
         return dt_fail(
             all->ctx, DT_ERR_CONFIG,
             "%s: '%s' is not a .csv file as the others are; expected files of one format", p->key,
@@ -236,7 +234,7 @@ static dt_status take_form(const part *p)
 
 static dt_status read_files(part *p)
 {
-    const bool tables = p->files.n > 0 && dt__is_csv(p->files.v[0].path);
+    const bool tables = p->files.n > 0 && dt_is_table(p->files.v[0].path);
     if (tables) DT__TRY(read_tables(p));
     dt__pace pace = dt__pace_begin();
     for (int64_t i = 0; i < p->files.n; i++) {
@@ -293,18 +291,25 @@ static dt_status targets_of_tables(part *p)
     const dt__csv *own = p->all->csv, *csv = own->y_of == NULL ? own : own->y_of;
     const bool labels = p->all->target == DT_TARGET_CLASS;
     const int64_t n = targets_wanted(p), each = labels ? 1 : csv->targets.n;
-    uint8_t *all = dt__alloc_array(p->all->ctx, n, (size_t)each * sizeof(float)), *to = all;
-    if (all == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < p->files.n; i++) {
+    const bool one = p->files.n == 1;
+    uint8_t *all = one ? NULL : dt__alloc_array(p->all->ctx, n, (size_t)each * sizeof(float));
+    uint8_t *to = all;
+    if (all == NULL && !one) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < p->files.n && !one; i++) {
         const size_t bytes = (size_t)(p->table[i].rows * each) * sizeof(float);
         memcpy(to, p->table[i].y->data, bytes);
         to += bytes;
     }
-    const dt__array_view y = { p->key, labels ? DT_ARRAY_I32 : DT_ARRAY_F32, all, n,
+    const dt__array_view y = { p->key, labels ? DT_ARRAY_I32 : DT_ARRAY_F32,
+                               one ? p->table[0].y->data : all, n,
                                labels ? csv->labels.classes : each };
     const dt_status status = dt__array_store_targets(p->store, p->all->target, &y);
     dt__release(p->all->ctx, all);
     DT__TRY(status);
+    for (int64_t i = 0; i < p->files.n; i++) {
+        dt__storage_release(p->table[i].y); /* large tables leave no room for both */
+        p->table[i].y = NULL;
+    }
     return dt__array_store_names(p->store, labels ? dt__labels_names(&csv->labels)
                                                   : (const char *const *)csv->targets.word);
 }
@@ -708,6 +713,7 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .tables = tables,
                     .csv = &tables->reading[reading],
                     .labels = dt__labels_of_task(o->task, &o->classes) };
+    all.csv->cache = dt__cache_folder_of(o);
     dt_status status = dt__labels_begin(all.ctx, &all.labels);
     if (status == DT_OK) status = dt__labels_begin(all.ctx, &all.csv->labels);
     for (int64_t i = 0; status == DT_OK && o->classes.names != NULL && i < o->classes.n; i++) {

@@ -24,7 +24,8 @@ if [ "${DETENT_TESTS-}" = all ]; then
     shorter=
     optimized=-O2
 fi
-others='yaml|png|jpeg|zlib|utf8proc|xxhash|Random123|dnnl|cblas|openblas|sndfile|protobuf'
+others='yaml|png|jpeg|zlib|utf8proc|xxhash|Random123|dnnl|cblas|openblas|sndfile'
+others="$others|sqlite3|zstd|protobuf"
 if "$cc" -std=c17 -M detent.c | tr ' ' '\n' | grep -E "/[^/]*($others)[^/]*\.h|/Random123/"; then
     echo 'detent.c includes headers of other libraries'
     exit 1

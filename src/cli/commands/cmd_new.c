@@ -61,20 +61,20 @@ static int read_task(const cli_args *args, const new_data *d, const char *usual,
 
 static int read_data(const cli_args *args, answers *a, new_data *d)
 {
-    static const char question[] =
-        "Data (a folder of images or sounds; .csv, .npy, .txt, .jsonl; digits, sounds, sensors, "
-        "table)?";
+    static const char question[] = "Data (a folder of images or sounds; .csv, .db, .npy, .txt, "
+                                   ".jsonl; digits, sounds, sensors, "
+                                   "table)?";
     if (!ask(args->option[DATA], question, NULL, a->data)) {
         return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
     }
     *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
     if (!new_data_find(d)) {
-        return cli_fail(
-            args, CLI_BAD_FILE,
-            "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
-            ".jpg, CLASS/*.wav or .flac, files .csv, .npy, .npz, .npz:NAME, .safetensors, "
-            ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
-            a->data);
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
+                        ".jpg, CLASS/*.wav or .flac, files .csv, .db, .db:TABLE, .npy, .npz, "
+                        ".npz:NAME, .safetensors, "
+                        ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
+                        a->data);
     }
     if (d->columns && !ask(args->option[TARGET],
                            "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {

@@ -138,7 +138,7 @@ static void remove_left(int folder, const char *name)
 static bool create(dt__new_file *file, const char *name)
 {
     struct stat about;
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC;
     file->descriptor = dt__sys_open_at(file->folder, name, flags);
     if (file->descriptor < 0) return false;
     const bool locked = flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -59,7 +59,7 @@ static dt_status resize(collection *c, int64_t room)
 static dt_status check_size(const collection *c, const dt__input *in)
 {
     const int64_t record = record_bytes(c->kind), bytes = in->file_size;
-    if (in->gzip || bytes < 0 || (bytes > 0 && bytes % record == 0)) return DT_OK;
+    if (in->packed || bytes < 0 || (bytes > 0 && bytes % record == 0)) return DT_OK;
     const struct kind *other = &kinds[c->kind->marks == 1 ? DT_CIFAR100_FINE : DT_CIFAR10];
     const bool is_other = bytes > 0 && bytes % record_bytes(other) == 0;
     return dt_fail(c->ctx, DT_ERR_FORMAT,

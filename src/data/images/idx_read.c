@@ -106,7 +106,7 @@ static dt_status read_array(dt__input *in, array *a)
     DT__TRY(read_header(in, a));
     int64_t count;
     if (!dt__product(a->rank, a->dims, &count)) count = INT64_MAX;
-    if (!in->gzip && in->file_size >= 0) {
+    if (!in->packed && in->file_size >= 0) {
         const int64_t follow = in->file_size - 4 - 4 * a->rank;
         if (follow < count) return wrong_size(in, a, "only", follow);
     }

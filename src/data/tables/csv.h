@@ -8,6 +8,12 @@
 
 typedef struct dt__csv_types dt__csv_types;
 
+/* Where the numbers of tables are kept, and of which files (table_cache.h). {0}: nowhere. */
+typedef struct dt__cache_folder {
+    const char *path;   /* lent */
+    int64_t least_file; /* bytes of a file at least */
+} dt__cache_folder;
+
 /* What is read of all files of a dataset: the first one that is read decides which columns. */
 typedef struct dt__csv {
     dt_ctx *ctx;
@@ -21,9 +27,11 @@ typedef struct dt__csv {
     const char **key_form; /* [keys.n]: the form of times that rules give a key; NULL: none */
     dt__csv_types *types;  /* of its own inputs; NULL: they are numbers as they are (csv_types.h) */
     dt__labels labels;
+    dt__words patterns; /* names of columns that have * or ?, as patterns have */
     /* The decimal sign and thousands of all files, as one of them showed; 0: none did. */
     char decimal, thousands;
-    char *shown;       /* the file that showed the decimal sign; owned */
+    char *shown; /* the file that showed the decimal sign; owned */
+    dt__cache_folder cache;
     bool names_given;  /* `inputs` are those of a model */
     bool finds_header; /* a first row of numbers is no header */
     /* Of several readings of the same files: another one with the same inputs or targets, whose

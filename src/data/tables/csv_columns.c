@@ -23,9 +23,11 @@ dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const 
     memcpy(text, f->text, n);
     text[n] = '\0';
     const bool named = r->column < r->n;
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld, column %lld%s%s%s: '%s' %s", r->path,
-                   (long long)r->line, (long long)r->column + 1, named ? " ('" : "",
-                   named ? r->name[r->column] : "", named ? "')" : "", dt__shown(text, shown), why);
+    const bool row = r->database != NULL;
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': %s %lld, column %lld%s%s%s: '%s' %s", r->path,
+                   row ? "row" : "line", (long long)r->line - row, (long long)r->column + 1,
+                   named ? " ('" : "", named ? r->name[r->column] : "", named ? "')" : "",
+                   dt__shown(text, shown), why);
 }
 
 const char dt__csv_not_utf8[] = "is not UTF-8; data.columns.encoding: latin-1 reads it";
@@ -60,7 +62,7 @@ static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
         }
         if (*r->at == '"' && (r->at + 1 == r->end || r->at[1] != '"')) break;
         if (*r->at == '"') r->at++;
-        r->line += *r->at == '\n';
+        r->line += *r->at == '\n' && r->database == NULL;
         *to++ = *r->at;
     }
     f->n = (size_t)(to - f->text);
@@ -82,24 +84,13 @@ dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f)
     return DT_OK;
 }
 
-bool dt__csv_is_last(dt__csv_reader *r)
-{
-    if (r->at < r->end && *r->at == r->separator) {
-        r->at++;
-        return false;
-    }
-    if (r->at < r->end && *r->at == '\r') r->at++;
-    if (r->at < r->end) r->at++;
-    return true;
-}
-
 /* ---- columns ------------------------------------------------------------------------------ */
 
-bool dt__csv_means(const dt__csv_reader *r, const char *pattern, const char *name)
+bool dt__csv_means(const dt__csv *c, const char *pattern, const char *name)
 {
     if (strcmp(pattern, name) == 0) return true;
     return dt__glob_match(pattern, name) &&
-           dt__words_find(&r->patterns, pattern, strlen(pattern)) < 0;
+           dt__words_find(&c->patterns, pattern, strlen(pattern)) < 0;
 }
 
 static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
@@ -107,14 +98,16 @@ static dt_status add_name(dt__csv_reader *r, const dt__csv_field *f)
     if (!dt__is_utf8_of(f->text, f->n)) return dt__csv_refuse(r, f, dt__csv_not_utf8);
     if (r->n == MOST_COLUMNS)
         return dt__csv_refuse(r, f, "is a column too many: expected at most 65536");
-    DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->room));
+    DT__TRY(DT__RESERVE(r->ctx, r->name, r->n, r->names_room));
     char *name = dt__alloc(r->ctx, f->n + 1);
     if (name == NULL) return DT_ERR_NOMEM;
     memcpy(name, f->text, f->n);
     name[f->n] = '\0';
     r->name[r->n++] = name;
-    if (strpbrk(name, "*?") == NULL) return DT_OK;
-    return dt__words_add(r->ctx, &r->patterns, name, strlen(name)) < 0 ? DT_ERR_NOMEM : DT_OK;
+    for (int k = 0; k < r->n_c && strpbrk(name, "*?") != NULL; k++) {
+        if (dt__words_add(r->ctx, &r->c[k]->patterns, name, f->n) < 0) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
 }
 
 /* Whether all of the n fields' texts are numbers. */
@@ -148,7 +141,7 @@ static dt_status read_fields(dt__csv_reader *r, bool header)
 static void forget_names(dt__csv_reader *r)
 {
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
-    dt__words_free(r->ctx, &r->patterns);
+    for (int k = 0; k < r->n_c; k++) dt__words_free(r->ctx, &r->c[k]->patterns);
     r->n = 0;
 }
 
@@ -215,12 +208,12 @@ static dt_status no_column(const dt__csv_reader *r, const char *key, const char 
                    dt__csv_advice(r));
 }
 
-static bool is_excluded(const dt__csv_reader *r, const dt__csv *c, const char *name)
+static bool is_excluded(const dt__csv *c, const char *name)
 {
     const dt_strings *patterns = &c->options->exclude;
     int i = 0;
-    while (i < patterns->n && !dt__csv_means(r, patterns->v[i], name)) i++;
-    const dt_column_rule *rule = dt__csv_rule_of(r, c->options, name);
+    while (i < patterns->n && !dt__csv_means(c, patterns->v[i], name)) i++;
+    const dt_column_rule *rule = dt__csv_rule_of(c, name);
     return i < patterns->n || (rule != NULL && rule->type == DT_COLUMN_IGNORE);
 }
 
@@ -230,7 +223,7 @@ static dt_status check_patterns(const dt__csv_reader *r, const char *key,
 {
     for (int i = 0; i < patterns->n; i++) {
         int64_t k = 0;
-        while (k < r->n && !dt__csv_means(r, patterns->v[i], r->name[k])) k++;
+        while (k < r->n && !dt__csv_means(r->c[0], patterns->v[i], r->name[k])) k++;
         if (k == r->n) return no_column(r, key, patterns->v[i]);
     }
     return DT_OK;
@@ -257,7 +250,7 @@ static bool decides(const dt__csv_reader *r, const dt_column_rule *rule)
                    (rule->type == DT_COLUMN_TIME &&
                     dt__words_find(&r->c[k]->keys, r->name[i], n) >= 0);
         }
-        if (used && dt__csv_rule_of(r, r->c[0]->options, r->name[i]) == rule) return true;
+        if (used && dt__csv_rule_of(r->c[0], r->name[i]) == rule) return true;
     }
     return false;
 }
@@ -286,10 +279,10 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
     bool are_targets = false;
     for (int64_t i = 0; i < r->n; i++) {
         const size_t n = strlen(r->name[i]);
-        if (!dt__csv_means(r, pattern, r->name[i])) continue;
+        if (!dt__csv_means(c, pattern, r->name[i])) continue;
         const bool is_key = list == &c->inputs && dt__words_find(&c->keys, r->name[i], n) >= 0;
         if (is_key && strcmp(pattern, r->name[i]) != 0) continue;
-        if (list == &c->inputs && is_excluded(r, c, r->name[i])) {
+        if (list == &c->inputs && is_excluded(c, r->name[i])) {
             excluded++;
             continue;
         }
@@ -344,6 +337,19 @@ static dt_status no_key(const dt__csv_reader *r, const dt__csv *c, const char *n
                    list_names(r->name, r->n, all), dt__csv_advice(r));
 }
 
+dt_status dt__csv_begin_keys(dt__csv *c)
+{
+    if (c->keys.n == 0) return DT_OK;
+    c->key_words = dt__alloc_zero(c->ctx, (size_t)c->keys.n * sizeof *c->key_words);
+    c->key_form = dt__alloc_zero(c->ctx, (size_t)c->keys.n * sizeof *c->key_form);
+    if (c->key_words == NULL || c->key_form == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < c->keys.n; i++) {
+        const dt_column_rule *rule = dt__csv_rule_of(c, c->keys.word[i]);
+        if (rule != NULL) c->key_form[i] = rule->format;
+    }
+    return DT_OK;
+}
+
 /* Keys must be there; each has words of its own. */
 static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
 {
@@ -352,15 +358,7 @@ static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
         while (k < r->n && strcmp(r->name[k], c->keys.word[i]) != 0) k++;
         if (k == r->n) return no_key(r, c, c->keys.word[i]);
     }
-    if (c->keys.n == 0) return DT_OK;
-    c->key_words = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_words);
-    c->key_form = dt__alloc_zero(r->ctx, (size_t)c->keys.n * sizeof *c->key_form);
-    if (c->key_words == NULL || c->key_form == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < c->keys.n; i++) {
-        const dt_column_rule *rule = dt__csv_rule_of(r, c->options, c->keys.word[i]);
-        if (rule != NULL) c->key_form[i] = rule->format;
-    }
-    return DT_OK;
+    return dt__csv_begin_keys(c);
 }
 
 static dt_status check_twice(const dt__csv_reader *r, const char *key, const dt_strings *names)
@@ -451,7 +449,8 @@ static dt_status find_places(dt__csv_reader *r, int k, dt__csv_role role, int64_
         }
         seen[at] = i + 1;
         if (shared) continue;
-        DT__TRY(add_place(r, &(dt__csv_place){ i, at, k, role }));
+        const dt__csv_place place = { .column = i, .number = at, .table = k, .role = role };
+        DT__TRY(add_place(r, &place));
     }
     return DT_OK;
 }
@@ -491,7 +490,7 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
             const size_t n = strlen(r->name[i]);
             const bool same = strcmp(keep->v[k], r->name[i]) == 0;
             const bool other = c->inputs.n > 0 && dt__words_find(&c->inputs, r->name[i], n) < 0;
-            if (!same && (!other || !dt__csv_means(r, keep->v[k], r->name[i]))) continue;
+            if (!same && (!other || !dt__csv_means(c, keep->v[k], r->name[i]))) continue;
             if (dt__words_add(r->ctx, &c->keys, r->name[i], n) < 0) return DT_ERR_NOMEM;
             found = true;
         }
@@ -506,6 +505,24 @@ static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
     return c->inputs.n > 0 && c->key_words == NULL ? begin_keys(r, c) : DT_OK;
 }
 
+static bool needs_text(const dt__csv_reader *r, const dt__csv_place *p)
+{
+    const dt__csv *c = r->c[p->table];
+    return p->role == DT__CSV_KEY || (p->role == DT__CSV_INPUT && c->types != NULL) ||
+           (p->role == DT__CSV_TARGET && c->target == DT_TARGET_CLASS);
+}
+
+static void count_same(dt__csv_reader *r)
+{
+    for (int64_t i = 0, past; i < r->n_places; i = past) {
+        dt__csv_place *first = &r->place[i];
+        for (past = i; past < r->n_places && r->place[past].column == first->column; past++) {
+            first->is_text = first->is_text || needs_text(r, &r->place[past]);
+        }
+        first->same = (int)(past - i);
+    }
+}
+
 dt_status dt__csv_take_columns(dt__csv_reader *r)
 {
     DT__TRY(dt__csv_read_names(r));
@@ -516,11 +533,12 @@ dt_status dt__csv_take_columns(dt__csv_reader *r)
     }
     if (first) DT__TRY(check_rules(r));
     for (int k = 0; k < r->n_c; k++) {
-        if (r->c[k]->x_of == NULL) DT__TRY(dt__csv_types_begin(r, r->c[k]));
+        if (r->c[k]->x_of == NULL) DT__TRY(dt__csv_types_begin(r->c[k]));
         DT__TRY(take_places(r, k));
     }
     if (r->n_places > 0) {
         qsort(r->place, (size_t)r->n_places, sizeof *r->place, by_column);
     }
+    count_same(r);
     return DT_OK;
 }

@@ -8,12 +8,10 @@
 #include "core/text/byte_mark.h"
 #include "core/text/json.h"
 #include "data/tables/csv_reader.h"
-#include "data/input.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_BYTES DT__AT_MOST(UINT64_C(1) << 40)
 #define ROWS_OF_SEPARATOR 20
 #define ROWS_OF_DECIMAL 1000
 
@@ -48,16 +46,18 @@ static size_t take_code(int encoding, const uint8_t *from, size_t bytes, uint32_
 }
 
 /* Replaces the text by one in UTF-8. */
-static dt_status recode(dt__csv_reader *r, int encoding, size_t *bytes)
+static dt_status recode(dt__csv_reader *r, int encoding)
 {
+    while (r->more) DT__TRY(dt__csv_window_widen(r));
+    const size_t bytes = r->filled;
     const size_t mark =
-        encoding != DT_CSV_LATIN1 && dt__foreign_mark(r->text, *bytes) != NULL ? 2 : 0;
-    uint8_t *all = dt__alloc(r->ctx, (uint64_t)*bytes * 2 + 1);
+        encoding != DT_CSV_LATIN1 && dt__foreign_mark(r->text, bytes) != NULL ? 2 : 0;
+    uint8_t *all = dt__alloc(r->ctx, (uint64_t)bytes * 2 + 1);
     if (all == NULL) return DT_ERR_NOMEM;
     char *to = (char *)all;
-    for (size_t i = mark, n; i < *bytes; i += n) {
+    for (size_t i = mark, n; i < bytes; i += n) {
         uint32_t code;
-        n = take_code(encoding, r->text + i, *bytes - i, &code);
+        n = take_code(encoding, r->text + i, bytes - i, &code);
         if (n > 0) {
             to = put_code(to, code);
             continue;
@@ -68,33 +68,30 @@ static dt_status recode(dt__csv_reader *r, int encoding, size_t *bytes)
     }
     dt__release(r->ctx, r->text);
     r->text = all;
-    *bytes = (size_t)(to - (char *)all);
+    r->filled = (size_t)(to - (char *)all);
     return DT_OK;
 }
 
-static int encoding_of(const dt__csv_reader *r, size_t bytes)
+static int encoding_of(const dt__csv_reader *r)
 {
     const int given = r->c[0]->options->encoding;
-    const char *mark = dt__foreign_mark(r->text, bytes);
+    const char *mark = dt__foreign_mark(r->text, r->filled);
     if (given != DT_CSV_ENCODING_AUTO || mark == NULL || strcmp(mark, "UTF-16") != 0) return given;
     return r->text[0] == 0xFF ? DT_CSV_UTF16LE : DT_CSV_UTF16BE;
 }
 
-static dt_status decode(dt__csv_reader *r, size_t bytes)
+static dt_status decode(dt__csv_reader *r)
 {
-    const int encoding = encoding_of(r, bytes);
+    const int encoding = encoding_of(r);
     size_t mark = 0;
-    if (encoding >= DT_CSV_LATIN1) DT__TRY(recode(r, encoding, &bytes));
-    else DT__TRY(dt__skip_mark(r->ctx, r->path, r->text, bytes, &mark));
+    if (encoding >= DT_CSV_LATIN1) DT__TRY(recode(r, encoding));
+    else DT__TRY(dt__skip_mark(r->ctx, r->path, r->text, r->filled, &mark));
     if (encoding >= DT_CSV_UTF16LE && r->c[0]->options->encoding == DT_CSV_ENCODING_AUTO) {
         dt__say(r->ctx, "'%s': a text in UTF-16", r->path);
     }
-    if (memchr(r->text, 0, bytes) != NULL) {
-        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': a NUL byte; expected text in UTF-8", r->path);
-    }
-    r->at = (char *)r->text + mark;
-    r->end = (char *)r->text + bytes;
-    return DT_OK;
+    r->at = r->end = (char *)r->text + mark;
+    r->is_utf8 = true;
+    return dt__csv_window_check(r, 0);
 }
 
 /* ---- separators ----------------------------------------------------------------------------- */
@@ -117,10 +114,10 @@ int64_t dt__csv_count_fields(const dt__csv_reader *r, char separator, const char
 
 bool dt__csv_has_row(dt__csv_reader *r)
 {
-    while (r->at < r->end) {
+    while (r->at < r->end || (r->more && dt__csv_next_window(r))) {
         if (r->comment != 0 && *r->at == r->comment) {
             while (r->at < r->end && *r->at != '\n') r->at++;
-            if (r->at == r->end) return false;
+            if (r->at == r->end) return false; /* its line is the last one */
         }
         if (*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n') r->at++;
         else if (*r->at != '\n') return true;
@@ -135,6 +132,7 @@ static int64_t look_at(const dt__csv_reader *r, char separator, bool *even)
 {
     dt__csv_reader copy = *r;
     int64_t first = 0;
+    copy.more = false;
     *even = true;
     for (int i = 0; i < ROWS_OF_SEPARATOR && dt__csv_has_row(&copy); i++) {
         const char *at = copy.at;
@@ -240,6 +238,7 @@ static signs look_at_signs(const dt__csv_reader *r)
 {
     dt__csv_reader copy = *r;
     signs s = { .has_none = r->c[0]->options->thousands == DT_CSV_THOUSANDS_NONE };
+    copy.more = false;
     for (int row = 0; row < ROWS_OF_DECIMAL && dt__csv_has_row(&copy); row++) {
         const char *at = copy.at, *end = at;
         dt__csv_count_fields(r, r->separator, &end);
@@ -410,22 +409,45 @@ bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char 
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* The text of a data base has one form. */
+static dt_status open_database(dt__csv_reader *r)
+{
+    const dt_csv_options *o = r->c[0]->options;
+    r->input.descriptor = -1;
+    r->is_utf8 = r->is_plain = true;
+    r->separator = ',';
+    if (!o->header || o->separator != 0 || o->decimal != 0 || o->thousands != 0 ||
+        o->encoding != 0 || o->comment != NULL) {
+        return dt_fail(r->ctx, DT_ERR_CONFIG,
+                       "data.columns: header, separator, decimal, thousands, encoding and comment "
+                       "belong to .csv files; '%s' is a data base",
+                       r->path);
+    }
+    DT__TRY(dt__database_open(r->ctx, r->path, &r->database));
+    DT__TRY(dt__csv_window_widen(r));
+    r->at = (char *)r->text;
+    return dt__csv_window_end(r);
+}
+
 dt_status dt__csv_open(dt__csv_reader *r)
 {
-    size_t bytes;
-    r->separator = ',';
     r->decimal = '.';
     r->line = 1;
-    DT__TRY(dt__input_all(r->ctx, r->path, MOST_BYTES, &r->text, &bytes));
-    DT__TRY(decode(r, bytes));
-    return find_form(r);
+    if (dt__database_length(r->path) > 0) return open_database(r);
+    DT__TRY(dt__input_open(r->ctx, r->path, &r->input));
+    DT__TRY(dt__csv_window_widen(r));
+    DT__TRY(decode(r));
+    DT__TRY(dt__csv_window_end(r));
+    DT__TRY(find_form(r));
+    return dt__csv_window_end(r);
 }
 
 void dt__csv_close_reader(dt__csv_reader *r)
 {
+    dt__database_close(r->database);
+    dt__input_close(&r->input);
     for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
-    dt__words_free(r->ctx, &r->patterns);
     dt__release(r->ctx, r->name);
     dt__release(r->ctx, r->place);
     dt__release(r->ctx, r->text);

@@ -3,6 +3,7 @@
 #include "core/text/json.h"
 #include "data/tables/column_names.h"
 #include "data/tables/csv_types.h"
+#include "data/tables/table_cache.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -117,10 +118,12 @@ static void say_unknown(const encoding *e)
 }
 
 /* Numbers that are given as they are must not merge in f32. */
-static dt_status check_merged(encoding *e)
+static dt_status check_merged(encoding *e, const dt__storage *from)
 {
-    double *v = dt__alloc_array(e->t->ctx, dt__max_i64(1, e->rows), sizeof *v);
-    if (v == NULL) return DT_ERR_NOMEM;
+    dt__storage *room;
+    DT__TRY(
+        dt__storage_as(e->t->ctx, from, &e->t->cache, (uint64_t)e->rows * sizeof(double), &room));
+    double *v = room->data;
     dt_status s = DT_OK;
     for (int64_t k = 0; k < e->t->columns.n && s == DT_OK; k++) {
         const dt_column *c = &e->t->column[k];
@@ -134,7 +137,7 @@ static dt_status check_merged(encoding *e)
         }
         s = dt__refuse_merged(e->t->ctx, &run, 1, 1, 1);
     }
-    dt__release(e->t->ctx, v);
+    dt__storage_release(room);
     return s;
 }
 
@@ -147,9 +150,9 @@ dt_status dt__csv_types_encode(dt__csv_types *t, const dt__array_source *from, i
     const int64_t sizes[] = { rows, e.width, (int64_t)sizeof(float) };
     int64_t bytes = 0;
     dt_status s = dt__product(3, sizes, &bytes) ? begin(&e) : DT_ERR_NOMEM;
-    dt__storage *x = s == DT_OK ? dt__storage_create(t->ctx, (uint64_t)bytes) : NULL;
-    if (s == DT_OK && x == NULL) s = DT_ERR_NOMEM;
-    if (s == DT_OK) s = check_merged(&e);
+    dt__storage *x = NULL;
+    if (s == DT_OK) s = dt__storage_as(t->ctx, from->storage, &t->cache, (uint64_t)bytes, &x);
+    if (s == DT_OK) s = check_merged(&e, from->storage);
     if (s == DT_OK) s = encode_rows(&e, x->data);
     if (s == DT_OK) say_unknown(&e);
     dt__block_list_free(t->ctx, &e.blocks);

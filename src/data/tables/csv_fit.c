@@ -7,6 +7,7 @@
  * they are in the order of their numbers if all are numbers, else of their bytes. */
 #include "core/block_list.h"
 #include "data/tables/csv_types.h"
+#include "data/tables/table_cache.h"
 #include "data/value_text.h"
 
 #include <math.h>
@@ -212,12 +213,15 @@ dt_status dt__csv_types_fit(dt__csv_types *t, const dt_dataset *train)
     if (t->is_fitted) return DT_OK;
     int64_t rows = 0, from;
     for (int64_t r = 0; r < train->arrays->n_recordings; r++) rows += rows_of(train, r, &from);
-    fitting f = { t, train, dt__alloc_array(t->ctx, dt__max_i64(1, rows), sizeof(double)), 0 };
-    dt_status s = f.v == NULL ? DT_ERR_NOMEM : DT_OK;
+    const dt__storage *raw = train->arrays->source[0].storage;
+    dt__storage *room;
+    DT__TRY(dt__storage_as(t->ctx, raw, &t->cache, (uint64_t)rows * sizeof(double), &room));
+    fitting f = { t, train, room->data, 0 };
+    dt_status s = DT_OK;
     for (int64_t k = 0; k < t->columns.n && s == DT_OK; k++) {
         if (t->rule[k] != NULL) s = fit_column(&f, k);
     }
-    dt__release(t->ctx, f.v);
+    dt__storage_release(room);
     t->is_fitted = s == DT_OK;
     return s;
 }

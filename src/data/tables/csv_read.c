@@ -9,6 +9,7 @@
 #include "core/pace.h"
 #include "core/text/utf8.h"
 #include "data/tables/decimal.h"
+#include "data/tables/table_cache.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -128,11 +129,6 @@ static bool is_typed(const dt__csv_reader *r, const dt__csv_place *p)
     return p->role == DT__CSV_INPUT && r->c[p->table]->types != NULL;
 }
 
-static bool is_text(const dt__csv_reader *r, const dt__csv_place *p)
-{
-    return p->role == DT__CSV_KEY || is_class(r, p) || is_typed(r, p);
-}
-
 /* A column that is a class, a key or typed somewhere, read as text. */
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
@@ -163,9 +159,8 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__decimal value;
-    for (int64_t i = 0; i < n; i++) {
-        if (is_text(r, &p[i])) return read_words(r, p, n);
-    }
+    if (p->is_text && n == 1 && dt__csv_take_typed(r, p)) return DT_OK;
+    if (p->is_text) return read_words(r, p, n);
     DT__TRY(read_number(r, &value));
     for (int64_t i = 0; i < n; i++) DT__TRY(put_number(r, &p[i], &value));
     return DT_OK;
@@ -179,11 +174,15 @@ static dt_status skip_field(dt__csv_reader *r)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each, size_t size)
+/* `cached`: inputs of reading k, which may be in a file; -1: others. */
+static dt_status grow(dt__csv_reader *r, int cached, dt__storage **s, int64_t each, size_t size)
 {
     const int64_t dims[] = { r->rows_room, each, (int64_t)size };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
+    if (r->cache != NULL && cached >= 0) {
+        return dt__table_cache_grow(r->cache, cached, (uint64_t)bytes, s);
+    }
     dt__storage *larger = dt__storage_create(r->ctx, (uint64_t)bytes);
     if (larger == NULL) return DT_ERR_NOMEM;
     if (*s != NULL) memcpy(larger->data, (*s)->data, (*s)->bytes);
@@ -192,16 +191,26 @@ static dt_status grow(dt__csv_reader *r, dt__storage **s, int64_t each, size_t s
     return DT_OK;
 }
 
+/* About as many as the file has, if the rows below are like those above; at least twice as many. */
+static int64_t expected_rows(const dt__csv_reader *r)
+{
+    const double unread = (double)(r->filled - (size_t)(r->at - (char *)r->text));
+    const double each = ((double)r->input.taken - unread) / (double)r->rows;
+    const int64_t twice = 2 * r->rows_room;
+    if (r->input.packed || !(each >= 1)) return twice;
+    return dt__max_i64(twice, (int64_t)(1.02 * (double)r->input.file_size / each));
+}
+
 static dt_status make_room(dt__csv_reader *r)
 {
     if (r->rows < r->rows_room) return DT_OK;
-    r->rows_room = r->rows_room == 0 ? FIRST_ROWS : 2 * r->rows_room;
+    r->rows_room = r->rows_room == 0 ? FIRST_ROWS : expected_rows(r);
     for (int k = 0; k < r->n_c; k++) {
         const dt__csv *c = r->c[k];
         const size_t one = c->types == NULL ? sizeof(float) : sizeof(double);
-        if (c->x_of == NULL) DT__TRY(grow(r, &r->out[k].x, c->inputs.n, one));
-        if (c->y_of == NULL) DT__TRY(grow(r, &r->out[k].y, c->targets.n, sizeof(float)));
-        if (c->keys.n > 0) DT__TRY(grow(r, &r->out[k].key, c->keys.n, sizeof(int32_t)));
+        if (c->x_of == NULL) DT__TRY(grow(r, k, &r->out[k].x, c->inputs.n, one));
+        if (c->y_of == NULL) DT__TRY(grow(r, -1, &r->out[k].y, c->targets.n, sizeof(float)));
+        if (c->keys.n > 0) DT__TRY(grow(r, -1, &r->out[k].key, c->keys.n, sizeof(int32_t)));
     }
     return DT_OK;
 }
@@ -244,9 +253,9 @@ static dt_status read_row(dt__csv_reader *r)
             dt__csv_is_last(r);
             break;
         }
-        const dt__csv_place *const first = p;
-        while (p < end && p->column == r->column) p++;
-        const dt_status s = p == first ? skip_field(r) : read_value(r, first, p - first);
+        const bool wanted = p < end && p->column == r->column;
+        const dt_status s = wanted ? read_value(r, p, p->same) : skip_field(r);
+        if (wanted) p += p->same;
         if (s != DT_OK) DT__TRY(note(r, s));
         while (s != DT_OK && !dt__csv_ends_field(r, r->at)) r->at++;
         last = dt__csv_is_last(r);
@@ -302,19 +311,23 @@ static dt_status begin_merging(const dt__csv_reader *r, dt__csv *c)
 
 static dt_status read_text(dt__csv_reader *r)
 {
-    if (!dt__csv_has_row(r)) return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    if (!dt__csv_has_row(r)) return dt__csv_no_row(r);
     DT__TRY(dt__csv_take_columns(r));
     for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
-    const char *const begin = r->at;
     dt__pace pace = dt__pace_begin();
     while (dt__csv_has_row(r)) {
         if (leaves_out(r)) continue;
         const dt_status s = read_row(r);
         if (s != DT_OK) return r->n_faults == DT__CSV_FAULTS ? refuse_all(r) : s;
         if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
-        dt__say(r->ctx, "reading '%s': %lld rows, %.0f %% of the file", r->path, (long long)r->rows,
-                100 * (double)(r->at - begin) / (double)(r->end - begin));
+        char share[40] = "";
+        if (r->input.file_size > 0) {
+            snprintf(share, sizeof share, ", %.0f %% of the file",
+                     100 * (double)r->input.taken / (double)r->input.file_size);
+        }
+        dt__say(r->ctx, "reading '%s': %lld rows%s", r->path, (long long)r->rows, share);
     }
+    DT__TRY(r->status);
     DT__TRY(refuse_all(r));
     if (r->left_out > 0) {
         dt__say(r->ctx,
@@ -342,14 +355,38 @@ static void share(const dt__csv_reader *r, dt__csv_table *t, const dt__csv *c)
     if (c->y_of != NULL) dt__storage_retain(t->y = r->out[place_of(r, c->y_of)].y);
 }
 
+static dt_status read_file(dt__csv_reader *r)
+{
+    dt_status status = dt__csv_open(r);
+    if (status == DT_OK) status = read_text(r);
+    if (status == DT_OK && r->cache != NULL) {
+        status = dt__table_cache_keep(r->cache, r->rows, r->out);
+    }
+    dt__csv_close_reader(r);
+    return status;
+}
+
+static dt_status read_cached(dt__csv_reader *r)
+{
+    const dt__csv *first = r->c[0];
+    dt__table_cache cache = { .ctx = r->ctx, .c = r->c, .n = r->n_c };
+    bool found = false;
+    dt_status status = dt__table_cache_begin(&cache, &first->cache, r->path);
+    if (status == DT_OK) status = dt__table_cache_load(&cache, r->out, &found);
+    if (found) r->rows = r->out[0].rows;
+    r->cache = &cache;
+    if (status == DT_OK && !found) status = read_file(r);
+    for (int k = 0; found && k < r->n_c; k++) r->c[k]->merged = r->path;
+    dt__table_cache_end(&cache);
+    return status;
+}
+
 dt_status dt__csv_read_all(dt__csv *const *c, int n, const char *path, dt__csv_table *out)
 {
     for (int k = 0; k < n; k++) out[k] = (dt__csv_table){ .rows = 0 };
     dt__csv_reader r = { .c = c, .out = out, .n_c = n, .ctx = c[0]->ctx, .path = path };
-    dt_status status = dt__csv_open(&r);
-    if (status == DT_OK) status = read_text(&r);
+    const dt_status status = (dt__is_cached(&c[0]->cache, path) ? read_cached : read_file)(&r);
     for (int k = 0; k < n && status == DT_OK; k++) share(&r, &out[k], c[k]);
-    dt__csv_close_reader(&r);
     return status;
 }
 
@@ -415,6 +452,7 @@ void dt__csv_free(dt__csv *c)
     dt__release(c->ctx, c->key_form);
     dt__words_free(c->ctx, &c->keys);
     dt__release(c->ctx, c->shown);
+    dt__words_free(c->ctx, &c->patterns);
     dt__words_free(c->ctx, &c->inputs);
     dt__words_free(c->ctx, &c->targets);
     dt__labels_free(c->ctx, &c->labels);

@@ -11,13 +11,13 @@
 #include <string.h>
 #include <strings.h>
 
-const dt_column_rule *dt__csv_rule_of(const dt__csv_reader *r, const dt_csv_options *o,
-                                      const char *name)
+const dt_column_rule *dt__csv_rule_of(const dt__csv *c, const char *name)
 {
+    const dt_csv_options *o = c->options;
     for (int64_t i = 0; i < o->types.n; i++) {
         const dt_column_rule *rule = o->types.v[i].options;
         for (int k = 0; k < rule->columns.n; k++) {
-            if (dt__csv_means(r, rule->columns.v[k], name)) return rule;
+            if (dt__csv_means(c, rule->columns.v[k], name)) return rule;
         }
     }
     return NULL;
@@ -105,7 +105,7 @@ static dt_status take_fitted(const dt__csv *c, const dt_columns *fitted, int64_t
                    k < fitted->n ? fitted->column[k].name : "nothing");
 }
 
-static dt_status fill_types(const dt__csv_reader *r, dt__csv *c, dt__csv_types *t)
+static dt_status fill_types(dt__csv *c, dt__csv_types *t)
 {
     const int64_t n = c->inputs.n;
     const size_t count = (size_t)n;
@@ -120,7 +120,7 @@ static dt_status fill_types(const dt__csv_reader *r, dt__csv *c, dt__csv_types *
             return dt_fail(c->ctx, DT_ERR_CONFIG,
                            "data.columns.types: an input has no name; type: ignore leaves it out");
         }
-        t->rule[i] = dt__csv_rule_of(r, c->options, c->inputs.word[i]);
+        t->rule[i] = dt__csv_rule_of(c, c->inputs.word[i]);
         t->column[i] = (dt_column){ .name = c->inputs.word[i], .factor = 1 };
         if (fitted == NULL) DT__TRY(take_rule(c->ctx, t->rule[i], &t->column[i]));
         else DT__TRY(take_fitted(c, fitted, i, &t->column[i]));
@@ -129,13 +129,14 @@ static dt_status fill_types(const dt__csv_reader *r, dt__csv *c, dt__csv_types *
     return DT_OK;
 }
 
-dt_status dt__csv_types_begin(const dt__csv_reader *r, dt__csv *c)
+dt_status dt__csv_types_begin(dt__csv *c)
 {
     if (c->types != NULL || (c->options->types.n == 0 && c->options->fitted == NULL)) return DT_OK;
     c->types = dt__alloc_zero(c->ctx, sizeof *c->types);
     if (c->types == NULL) return DT_ERR_NOMEM;
     c->types->ctx = c->ctx;
-    return fill_types(r, c, c->types);
+    c->types->cache = c->cache;
+    return fill_types(c, c->types);
 }
 
 void dt__csv_types_free(dt__csv_types *t)
@@ -194,6 +195,20 @@ static dt_status refuse_text(const dt__csv_reader *r, const dt__csv_field *f)
     const char *error = dt_error(r->ctx), *after = strstr(error, "' ");
     snprintf(why, sizeof why, "%s", after == NULL ? error : after + 2);
     return dt__csv_refuse(r, f, why);
+}
+
+bool dt__csv_take_typed(dt__csv_reader *r, const dt__csv_place *p)
+{
+    const dt__csv_types *t = r->c[p->table]->types;
+    if (p->role != DT__CSV_INPUT || t == NULL || !r->is_plain) return false;
+    const dt_column *c = &t->column[p->number];
+    double v;
+    if (c->type != DT_COLUMN_NUMBER || c->n_words > 0) return false;
+    const char *after = dt__decimal_double(r->at, r->end, &v);
+    if (after == NULL || !dt__csv_ends_field(r, after) || !isfinite(v)) return false;
+    ((double *)r->out[p->table].x->data)[r->rows * t->columns.n + p->number] = v;
+    r->at += after - r->at;
+    return true;
 }
 
 dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,

@@ -14,16 +14,16 @@ struct dt__csv_types {
     const dt_column_rule **rule; /* [columns.n]; NULL: none */
     dt__words *words;            /* [columns.n], of categories */
     void *blocks;                /* memory of `columns` */
+    dt__cache_folder cache;
     bool is_fitted;
 };
 
 /* The first rule that means a column of a file; NULL: none. */
-const dt_column_rule *dt__csv_rule_of(const dt__csv_reader *r, const dt_csv_options *o,
-                                      const char *name);
+const dt_column_rule *dt__csv_rule_of(const dt__csv *c, const char *name);
 
 /* After the inputs are chosen: what rules, or a model, say of them. Does nothing where they say
  * nothing. CONFIG, NOMEM. */
-dt_status dt__csv_types_begin(const dt__csv_reader *r, dt__csv *c);
+dt_status dt__csv_types_begin(dt__csv *c);
 void dt__csv_types_free(dt__csv_types *t); /* NULL is allowed */
 
 /* Without blanks at its ends. */
@@ -31,6 +31,8 @@ void dt__csv_trim(dt__csv_field *f);
 /* Whether it is a number, also beyond f64. */
 bool dt__csv_is_number(const dt__csv_reader *r, const dt__csv_field *f, double *out);
 
+/* Takes the field at r->at if it is a number of a typed column, written as most are. */
+bool dt__csv_take_typed(dt__csv_reader *r, const dt__csv_place *p);
 /* Writes the raw value of a field. FORMAT, NOMEM. */
 dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,
                             const dt__csv_field *f);

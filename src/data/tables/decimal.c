@@ -4,7 +4,8 @@
  * of that interval round to the same f32, so does the true value [the idea of Clinger, "How to read
  * floating point numbers accurately", 1990]. Otherwise the C library reads "digits e exponent",
  * a form without a decimal point, which no locale changes. For f64, digits of at most 2^53 with a
- * power of ten up to 22 are one exact operation; all others are read by the C library. */
+ * power of ten up to 22 are one exact operation; all others are read by the C library. Digits are
+ * read eight at a time [the idea of Lemire, "Number parsing at a gigabyte per second", 2021]. */
 #include "data/tables/decimal.h"
 
 #include <math.h>
@@ -133,42 +134,112 @@ static void set_exact(const decimal *d, double magnitude, dt__exact *out)
     else *out = dt__exact_real(out->value);
 }
 
-#define SHORT 16                     /* characters of 15 digits, below 2^53, and a point */
+#define MOST_BRIEF 15                /* digits, so that they are below 2^53 */
 #define BELOW UINT64_C(0x1FFFFFFF)   /* bits of a double that f32 has not, */
 #define HALFWAY UINT64_C(0x10000000) /* and those of a number between two of f32 */
+#define NEAR 4                       /* units of the last place */
+#define EACH_BYTE UINT64_C(0x0101010101010101)
 
-/* Most numbers of tables: at most 15 digits with a point or none, no exponent. d is rounded once,
- * so that only where it lies between two numbers of f32 more must be known. NULL: another form. */
-static const char *read_short(const char *at, const char *end, dt__decimal *out)
+/* Most numbers of tables: at most 15 digits with a point or none, no exponent. Then w and 10^places
+ * are exact in double, and w / 10^places is rounded once. */
+typedef struct brief {
+    uint64_t w;
+    int64_t places; /* behind the point */
+    bool negative, has_point;
+} brief;
+
+/* Eight characters, the first in the lowest byte. */
+static uint64_t load_eight(const char *text)
 {
-    const bool negative = at < end && *at == '-';
-    const char *c = at + negative, *const first = c, *point = NULL;
-    const char *const limit = end - c > SHORT ? c + SHORT : end;
-    uint64_t w = 0, bits;
-    for (; c < limit; c++) {
-        const unsigned digit = (unsigned)(unsigned char)*c - '0';
-        if (digit <= 9) w = 10 * w + digit;
-        else if (*c == '.' && point == NULL) point = c;
-        else break;
+    const unsigned char *c = (const unsigned char *)text;
+    return (uint64_t)c[0] | (uint64_t)c[1] << 8 | (uint64_t)c[2] << 16 | (uint64_t)c[3] << 24 |
+           (uint64_t)c[4] << 32 | (uint64_t)c[5] << 40 | (uint64_t)c[6] << 48 |
+           (uint64_t)c[7] << 56;
+}
+
+/* How many of them are digits, up to the first that is none. Additions and subtractions carry
+ * upwards alone, so that the lowest marked byte is right. */
+static unsigned count_digits(uint64_t v)
+{
+    const uint64_t none = ((v + 0x46 * EACH_BYTE) | (v - 0x30 * EACH_BYTE)) & (0x80 * EACH_BYTE);
+    return (unsigned)((((none - 1) & ~none) >> 7 & EACH_BYTE) * EACH_BYTE >> 56);
+}
+
+/* The number of eight digits: pairs, then fours, then all. */
+static uint64_t value_of_eight(uint64_t v)
+{
+    v = (v & 0x0F * EACH_BYTE) * 2561 >> 8;
+    v = (v & UINT64_C(0x00FF00FF00FF00FF)) * 6553601 >> 16;
+    return (v & UINT64_C(0x0000FFFF0000FFFF)) * UINT64_C(42949672960001) >> 32;
+}
+
+static const uint64_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
+
+/* Appends all digits at `at` to w, which overflows where they are many. */
+static const char *take_long_run(const char *at, const char *end, uint64_t *w)
+{
+    for (; at < end && is_digit(*at); at++) *w = 10 * *w + (uint64_t)(*at - '0');
+    return at;
+}
+
+/* The same; most runs have less than eight. */
+static inline const char *take_run(const char *at, const char *end, uint64_t *w)
+{
+    if (end - at <= 8) return take_long_run(at, end, w);
+    const uint64_t v = load_eight(at);
+    const unsigned n = count_digits(v);
+    if (n == 0) return at;
+    *w = *w * tens[n] + value_of_eight(v << (64 - 8 * n));
+    at += n;
+    return n == 8 && is_digit(*at) ? take_long_run(at, end, w) : at;
+}
+
+/* NULL: another form. */
+static inline const char *scan_brief(const char *at, const char *end, brief *out)
+{
+    *out = (brief){ .negative = at < end && *at == '-' };
+    const char *const first = at + out->negative, *c = take_run(first, end, &out->w);
+    int64_t digits = c - first;
+    if (c < end && *c == '.') {
+        const char *const part = c + 1;
+        c = take_run(part, end, &out->w);
+        out->has_point = true;
+        out->places = c - part;
+        if (out->places == 0) return NULL;
+        digits += out->places;
     }
-    const bool whole = c == end || (c < limit && *c != 'e' && *c != 'E' && *c != '.');
-    if (!whole || c == first || c[-1] == '.' || c[-1] == '0') return NULL;
-    if (point == NULL && c - first == SHORT) return NULL;
-    const double d = (double)w / powers[point == NULL ? 0 : c - point - 1];
+    if (digits == 0 || digits > MOST_BRIEF) return NULL;
+    return c < end && (*c == 'e' || *c == 'E') ? NULL : c;
+}
+
+/* The product with 10^-places, which is rounded, too, is within two units of its last place. Where
+ * that is near the middle of two numbers of f32 more must be known: NULL. */
+static const char *read_brief(const char *at, const char *end, dt__decimal *out)
+{
+    static const double parts[] = { 1,    1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
+                                    1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13, 1e-14, 1e-15 };
+    brief b;
+    uint64_t bits;
+    double value;
+    const char *c = scan_brief(at, end, &b);
+    if (c == NULL) return NULL;
+    const bool whole = b.has_point && c[-1] == '0'; /* it may be */
+    const double d = whole ? (double)b.w / powers[b.places] : (double)b.w * parts[b.places];
     memcpy(&bits, &d, sizeof bits);
-    if ((bits & BELOW) == HALFWAY) return NULL;
-    const int64_t integer = negative ? -(int64_t)w : (int64_t)w;
-    const double value = negative ? -d : d;
+    if (((bits - HALFWAY + NEAR) & BELOW) <= 2 * NEAR) return NULL;
+    bits |= (uint64_t)b.negative << 63;
+    memcpy(&value, &bits, sizeof value);
     out->value = (float)value;
     out->too_large = false;
-    out->exact = point == NULL ? dt__exact_integer(integer) : (dt__exact){ .value = value };
+    if (b.has_point && !(whole && d == floor(d))) out->exact = (dt__exact){ .value = value };
+    else out->exact = dt__exact_integer((int64_t)value);
     return c;
 }
 
 const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
 {
-    const char *short_end = read_short(at, end, out);
-    if (short_end != NULL) return short_end;
+    const char *brief_end = read_brief(at, end, out);
+    if (brief_end != NULL) return brief_end;
     decimal d;
     const char *after = scan(at, end, &d);
     *out = (dt__decimal){ .too_large = false };
@@ -199,7 +270,14 @@ const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out)
 const char *dt__decimal_double(const char *at, const char *end, double *out)
 {
     decimal d;
-    const char *after = scan(at, end, &d);
+    brief b;
+    const char *after = scan_brief(at, end, &b);
+    if (after != NULL) {
+        const double x = b.has_point ? (double)b.w / powers[b.places] : (double)b.w;
+        *out = b.negative ? -x : x;
+        return after;
+    }
+    after = scan(at, end, &d);
     if (after == NULL) return NULL;
     *out = d.negative ? -0.0 : 0.0;
     if (d.w == 0) return after;

@@ -55,20 +55,13 @@ bool dt__range_is_strict(const dt__value_range *r)
 
 static void widen(dt__value_range *r, const dt__exact *v)
 {
-    r->low = r->any ? fmin(r->low, v->value) : v->value;
-    r->high = r->any ? fmax(r->high, v->value) : v->value;
+    if (!r->any || v->value < r->low) r->low = v->value;
+    if (!r->any || v->value > r->high) r->high = v->value;
     r->any = true;
     r->real = r->real || !v->is_integer;
 }
 
 /* ---- the table ---------------------------------------------------------------------------- */
-
-struct dt__merge_slot {
-    double value;
-    int64_t integer;
-    float rounded;
-    uint8_t used, is_integer;
-};
 
 void dt__merging_free(dt_ctx *ctx, dt__merging *m)
 {

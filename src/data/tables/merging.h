@@ -29,7 +29,12 @@ typedef struct dt__value_range {
 /* Whether two values that f32 merges would be an error. */
 bool dt__range_is_strict(const dt__value_range *r);
 
-typedef struct dt__merge_slot dt__merge_slot;
+typedef struct dt__merge_slot {
+    double value;
+    int64_t integer;
+    float rounded;
+    uint8_t used, is_integer;
+} dt__merge_slot;
 
 /* The different values of a column. {0} is empty. */
 typedef struct dt__merging {

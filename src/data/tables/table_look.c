@@ -2,6 +2,7 @@
  * boolean, and a time in each form that all texts above it had. */
 #include "core/block_list.h"
 #include "data/tables/csv_types.h"
+#include "core/text/ending.h"
 #include "core/text/utf8.h"
 
 #include <detent/tables.h>
@@ -121,7 +122,7 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
         r->line++;
         ++*rows;
     }
-    return DT_OK;
+    return r->status;
 }
 
 static int by_size(const void *a, const void *b)
@@ -160,7 +161,7 @@ static void decide(looking *k)
 static dt_status look(dt__csv_reader *r, dt_table_look *out)
 {
     dt_ctx *ctx = r->ctx;
-    if (!dt__csv_has_row(r)) return dt_fail(ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    if (!dt__csv_has_row(r)) return dt__csv_no_row(r);
     DT__TRY(dt__csv_read_names(r));
     const size_t n = (size_t)r->n;
     dt_column_look *columns = dt__block_list_add(ctx, &out->memory, n * sizeof *columns);
@@ -202,6 +203,15 @@ dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *
     dt__csv_free(&csv);
     if (s != DT_OK) dt_table_look_free(ctx, out);
     return s;
+}
+
+bool dt_is_table(const char *name)
+{
+    static const char *const endings[] = { ".csv", ".csv.gz", ".csv.zst" };
+    if (name == NULL) return false;
+    int i = 0;
+    while (i < DT__COUNT_OF(endings) && !dt__ends_in(name, endings[i])) i++;
+    return i < DT__COUNT_OF(endings) || dt__database_length(name) > 0;
 }
 
 void dt_table_look_free(dt_ctx *ctx, dt_table_look *look_at)

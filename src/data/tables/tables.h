@@ -27,8 +27,6 @@ dt_status dt__tables_read(dt__tables *t, int part, const dt__tensor_names *files
                           dt__csv_table **out);
 void dt__tables_free(dt__tables *t);
 
-/* Whether a name ends in .csv, or in .csv.gz. */
-bool dt__is_csv(const char *name);
 /* What the targets of arrays are for a task. */
 dt_target dt__target_of_task(int task);
 /* Labels of a task that nothing is known of but the classes of the model. */

@@ -8,6 +8,7 @@
 #include "data/files/array_file.h"
 #include "data/data_options.h"
 #include "data/splits/name_pattern.h"
+#include "data/tables/database.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -15,6 +16,13 @@
 #include <string.h>
 
 /* ---- patterns ----------------------------------------------------------------------------- */
+
+/* The bytes of a name without the array, table or query in the file. */
+static size_t file_length(const char *name)
+{
+    const size_t n = dt__database_length(name);
+    return n > 0 ? n : dt__array_file_length(name);
+}
 
 static dt_status add(dt_ctx *ctx, dt__tensor_names *names, const char *path, const char *part)
 {
@@ -94,7 +102,7 @@ static dt_status add_pattern(dt_ctx *ctx, const char *key, const char *dir, cons
                              dt__tensor_names *names)
 {
     const int64_t before = names->n;
-    const size_t n = dt__array_file_length(name);
+    const size_t n = file_length(name);
     char *pattern = pattern_of(ctx, dir, name, n);
     if (pattern == NULL) return DT_ERR_NOMEM;
     const dt_status status = expand(ctx, pattern, name + n, names);
@@ -109,7 +117,7 @@ dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
                                const dt_strings *list, dt__tensor_names *names)
 {
     for (int i = 0; i < list->n; i++) {
-        if (strpbrk(list->v[i], "*?") != NULL) {
+        if (strcspn(list->v[i], "*?") < file_length(list->v[i])) {
             DT__TRY(add_pattern(ctx, key, dir, list->v[i], names));
             continue;
         }
@@ -133,7 +141,7 @@ void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
 /* The name of the folder that holds a file; of length 0 if it is not named. */
 static const char *folder_of(const char *path, size_t *n)
 {
-    const char *end = path + dt__array_file_length(path);
+    const char *end = path + file_length(path);
     while (end > path && *end != '/') end--;
     const char *begin = end;
     while (begin > path && begin[-1] != '/') begin--;

@@ -5,9 +5,12 @@
 #include "data/tables/csv.h"
 #include "data/images/image_file.h"
 #include "data/series/series.h"
+#include "data/tables/database.h"
 #include "data/tables/csv_types.h"
 #include "data/tables/tables.h"
 #include "io/model/model.h"
+
+#include <detent/tables.h>
 
 #include <string.h>
 
@@ -387,7 +390,7 @@ static dt_status open_table(const examples *e, const dt_csv_options *columns, dt
     inputs.target = (dt_strings){ .n = 0 };
     inputs.types.n = 0;
     inputs.fitted = e->data->table;
-    dt__csv_take_form(&inputs, &e->data->csv);
+    if (dt__database_length(e->path) == 0) dt__csv_take_form(&inputs, &e->data->csv);
     if (inputs.fitted != NULL && inputs.inputs.n > 0) {
         return dt_fail(e->ctx, DT_ERR_FORMAT,
                        "'%s': the model reads columns by its own names and types, which no other "
@@ -428,11 +431,11 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
     }
     const bool piped = strcmp(e->path, "-") == 0;
     if (piped) e->path = "/dev/stdin";
-    if (piped || dt__is_csv(e->path)) return open_table(e, columns, out);
+    if (piped || dt_is_table(e->path)) return open_table(e, columns, out);
     if (dt__is_array_file(e->path)) return open_array(e, out);
     return dt_fail(e->ctx, DT_ERR_FORMAT,
                    "'%s': expected the name of a file that ends in .png, .jpg, .jpeg, .npy, .npz, "
-                   ".safetensors, .csv, .wav, .flac, .ogg, .opus or .aiff; or - for a table",
+                   ".safetensors, .csv, .db, .wav, .flac, .ogg, .opus or .aiff; or - for a table",
                    e->path);
 }
 

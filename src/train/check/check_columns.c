@@ -1,12 +1,8 @@
 /* Checks which keys of `data` belong to tables in .csv files, and which to files that hold several
  * arrays: what would be ignored is an error. */
-#include "core/text/ending.h"
 #include "train/recipe/recipe.h"
 
-static bool is_table(const char *name)
-{
-    return name != NULL && (dt__ends_in(name, ".csv") || dt__ends_in(name, ".csv.gz"));
-}
+#include <detent/tables.h>
 
 static void refuse(dt_recipe *r, const char *path, const char *whose, const char *files)
 {
@@ -28,7 +24,7 @@ bool dt__recipe_has_tables(const dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
     const dt_strings *names = d->train_tensors.given ? &d->train_tensors.x : &d->train;
-    return names->n > 0 && is_table(names->v[0]);
+    return names->n > 0 && dt_is_table(names->v[0]);
 }
 
 /* Recipes that runs have saved may have keys without effect. */

@@ -4,6 +4,7 @@
 #include "data/splits/name_pattern.h"
 #include "io/gguf/gguf.h"
 #include "train/recipe/choices.h"
+#include "data/tables/database.h"
 #include "train/recipe/recipe.h"
 
 #include <errno.h>
@@ -249,6 +250,8 @@ static void check_exists(dt_recipe *r, const char *path, const char *name, bool 
 /* The file of FILE or FILE:NAME. */
 static const char *without_part(dt_recipe *r, const char *name)
 {
+    const size_t database = dt__database_length(name);
+    if (database > 0) return dt__recipe_format(r, "%.*s", (int)database, name);
     const char *colon = strchr(name, ':');
     for (; colon != NULL; colon = strchr(colon + 1, ':')) {
         const size_t n = (size_t)(colon - name);
@@ -265,8 +268,8 @@ static void check_data_files(dt_recipe *r, const char *path, const dt_strings *n
         const char *name = names->v[i];
         if (name == NULL) continue;
         if (r->options.data.format == DT_DATA_TENSORS) {
-            if (strpbrk(name, "*?") != NULL) continue;
             name = without_part(r, name);
+            if (strpbrk(name, "*?") != NULL) continue;
         }
         if (dir != NULL && *dir != 0 && *name != '/') {
             const char *between = dir[strlen(dir) - 1] == '/' ? "" : "/";

@@ -76,6 +76,7 @@ static const struct {
     { "data.file_names", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.layout", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.columns", BY_FORMAT, DT__TENSORS, "tensors" },
+    { "data.cache", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.inputs", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.outputs", BY_FORMAT, DT__TENSORS, "tensors" },
     { "data.window", BY_FORMAT, DT__TENSORS, "tensors" },

@@ -374,6 +374,16 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
+/* The folder beside that of the run where numbers of large tables are kept; NULL: NOMEM. */
+static char *cache_beside(const dt_recipe *r)
+{
+    const char *run = r->options.run.dir == NULL ? "" : r->options.run.dir;
+    size_t n = strlen(run);
+    while (n > 0 && run[n - 1] == '/') n--;
+    while (n > 0 && run[n - 1] != '/') n--;
+    return dt__format_string(r->ctx, "%.*sdetent-cache", (int)n, run);
+}
+
 dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
                                   dt_dataset **validation, dt_dataset **test)
 {
@@ -381,8 +391,13 @@ dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset *
     if (r->needs_data) adapt_to_evaluate(r, o, train != NULL);
     if (r->out_of_memory) return dt__recipe_verdict(r);
     const bool alone = r->needs_data && take_test_alone(o, train != NULL);
+    char *beside = cache_beside(r);
+    if (beside == NULL) return DT_ERR_NOMEM;
+    o->cache_beside = beside;
     const dt_status s =
         dt_data_open(r->ctx, o, train != NULL ? train : &unwanted, validation, test);
+    dt__release(r->ctx, beside);
+    o->cache_beside = NULL;
     if (alone && s == DT_OK) *test = unwanted;
     else dt_dataset_free(unwanted);
     return dt__recipe_blame(r, "data", DT_ERR_CONFIG, explain_memory(r, s));

@@ -5,6 +5,7 @@
 #include "data/joined.h"
 #include "data/splits/leaks.h"
 #include "data/tables/csv.h"
+#include "data/tables/database.h"
 #include "train/recipe/recipe.h"
 
 #include <stdio.h>
@@ -44,12 +45,20 @@ static void name_classes(dt_class_names *c, const dt_model_data *of)
     *c = (dt_class_names){ of->n_names, of->names };
 }
 
+/* Tables of data bases have one form. */
+static bool has_forms(const dt_data_options *o)
+{
+    const dt_strings *x = o->test_tensors.x.n > 0 ? &o->test_tensors.x : &o->train_tensors.x;
+    return x->n > 0 && dt__database_length(x->v[0]) == 0;
+}
+
 /* Their names, and the columns of tables, which `data` keeps. */
 static void take_names(const dt_model_data *data, dt_data_options *o)
 {
     name_classes(&o->classes, data);
     o->columns.fitted = data->table;
-    dt__csv_take_form(&o->columns, data->n_inputs > 0 ? &data->inputs[0].csv : &data->csv);
+    const dt_csv_form *form = data->n_inputs > 0 ? &data->inputs[0].csv : &data->csv;
+    if (has_forms(o)) dt__csv_take_form(&o->columns, form);
     if (o->n_outputs == 1) name_classes(&o->outputs[0].classes, data);
     for (int64_t i = 0; i < o->n_outputs; i++) {
         for (int k = 0; k < data->n_outputs; k++) {

@@ -1,0 +1,46 @@
+/* Numbers of large tables in files (data.cache): what the reading of a file gave is kept, and
+ * mapped in place of reading it again. NAME-HASH.table has what became known of columns, the
+ * targets and the keys, NAME-HASH.x0 the inputs of the first reading, and so on. HASH is of the
+ * bytes of the table, of data.columns, and of what was known before it was read, so that it stands
+ * for all that decides the numbers. Both files have the hash of their content. */
+#ifndef DT__DATA_TABLE_CACHE_H
+#define DT__DATA_TABLE_CACHE_H
+
+#include "core/system/atomic_file.h"
+#include "data/tables/csv.h"
+#include "data/data_options.h"
+
+#define DT__MOST_CACHED (DT_MAX_SHAPES + DT_MAX_JOINED) /* readings of a file */
+
+/* The folder that options name. */
+dt__cache_folder dt__cache_folder_of(const dt_data_options *o);
+
+/* One file of a table, while it is read for n readings. */
+typedef struct dt__table_cache {
+    dt_ctx *ctx;
+    dt__csv *const *c;
+    int n;
+    const char *table;
+    char *stem;         /* DIR/NAME-HASH */
+    dt__new_file *file; /* [n]: of x; folder < 0: not begun */
+} dt__table_cache;
+
+/* Whether the numbers of a file are kept. */
+bool dt__is_cached(const dt__cache_folder *f, const char *table);
+/* Finds the numbers of a file. dt__table_cache_end must be called, also after an error. IO,
+ * NOMEM. */
+dt_status dt__table_cache_begin(dt__table_cache *t, const dt__cache_folder *f, const char *table);
+/* *found: `out` and the readings became what reading the file would make of them. NOMEM. */
+dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *found);
+/* The inputs of reading k get room in a file. IO, naming the key; NOMEM. */
+dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__storage **s);
+/* After the file was read. IO, NOMEM. */
+dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out);
+void dt__table_cache_end(dt__table_cache *t);
+
+/* Memory for numbers that follow from others (NULL: none): where those are mapped a file without a
+ * name in the folder. IO, NOMEM. */
+dt_status dt__storage_as(dt_ctx *ctx, const dt__storage *others, const dt__cache_folder *f,
+                         uint64_t bytes, dt__storage **out);
+
+#endif
