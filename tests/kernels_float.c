@@ -1488,7 +1488,9 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(after, after, 0)                                                                          \
     CASE(mask_rows, mask_rows, 0)                                                                  \
     CASE(gemm, gemm, 0)                                                                            \
-    CASE(gemms, gemms, 0)
+    CASE(gemms, gemms, 0)                                                                          \
+    CASE(gemm_bf16, gemm, 0)                                                                       \
+    CASE(gemms_bf16, gemms, 0)
 
 FLOAT_CASES(KERNEL_CASE_FUNCTION)
 

@@ -104,7 +104,8 @@ typedef struct kernel_case {
 } kernel_case;
 
 /* The last one has no name. */
-extern const kernel_case kernel_cases_float[], kernel_cases_integer[], kernel_cases_gradients[];
+extern const kernel_case kernel_cases_float[], kernel_cases_integer[], kernel_cases_gradients[],
+    kernel_cases_bf16[];
 
 /* KERNEL_CASE(name, maker, within) in a list: maker(r, f) is called with the kernel's pointer, so
  * that the compiler checks that the maker fits the kernel's signature. */

@@ -73,6 +73,8 @@ static const struct {
     { "lora", RANKS_DIGITS "'adapters={rank: 3, alpha: 6}'", false },
     { "average", RANKS_DIGITS "'train.average={name: ema}' model.norm=batch", false },
     { "integers", RANKS_DIGITS "train.backward=int8-all", false },
+    { "bf16", RANKS_DIGITS "train.float=bf16", false },
+    { "bf16 experts", EXPERTS "train.float=bf16", true },
     { "baseline",
       RANKS_DIGITS "train.float_baseline=true data.validation=0.2 train.finish_with=best "
                    "train.evaluate.every_steps=3",

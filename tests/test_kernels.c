@@ -29,7 +29,8 @@ static const kernel_case *case_of(const char *name)
 {
     const kernel_case *k = find(kernel_cases_float, name);
     if (k == NULL) k = find(kernel_cases_integer, name);
-    return k != NULL ? k : find(kernel_cases_gradients, name);
+    if (k == NULL) k = find(kernel_cases_gradients, name);
+    return k != NULL ? k : find(kernel_cases_bf16, name);
 }
 
 /* The running kernel, for the message of a crash by an access outside its operands. */
@@ -133,7 +134,7 @@ END_TEST
 START_TEST(every_case_has_a_kernel)
 {
     const kernel_case *const lists[] = { kernel_cases_float, kernel_cases_integer,
-                                         kernel_cases_gradients };
+                                         kernel_cases_gradients, kernel_cases_bf16 };
     for (int l = 0; l < DT__COUNT_OF(lists); l++) {
         for (const kernel_case *k = lists[l]; k->name != NULL; k++) {
             int found = 0;

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ALL (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8 | DT_CPU_NEON_DOT)
+#define ALL                                                                                        \
+    (DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 | DT_CPU_AMX_INT8 |   \
+     DT_CPU_NEON_DOT)
 #define FIRST (DT_CPU_AVX2 | DT_CPU_NEON_DOT) /* every set but plain C needs one of these */
 
 static dt_ctx *context(uint64_t mask)
@@ -47,9 +49,11 @@ static const uint64_t masks[] = { 0,
                                   DT_CPU_AVX_VNNI,
                                   DT_CPU_AVX512_VNNI,
                                   DT_CPU_AMX_INT8,
+                                  DT_CPU_AVX512_BF16,
                                   DT_CPU_NEON_DOT,
                                   DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
                                   DT_CPU_AVX2 | DT_CPU_AVX512_VNNI,
+                                  DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16,
                                   ALL,
                                   UINT64_MAX,
                                   ~(uint64_t)ALL };
@@ -77,8 +81,8 @@ static int up_to(const char *name)
 
 START_TEST(the_environment_is_a_ceiling)
 {
-    static const char *const names[] = { "plain",       "avx2",     "avx-vnni",
-                                         "avx512-vnni", "amx-int8", "neon-dot" };
+    static const char *const names[] = { "plain",       "avx2",     "avx-vnni", "avx512-vnni",
+                                         "avx512-bf16", "amx-int8", "neon-dot" };
     for (int n = 0; n < DT__COUNT_OF(names); n++) {
         setenv("DETENT_CPU", names[n], 1);
         for (int i = 0; i < DT__COUNT_OF(masks); i++) {
@@ -105,7 +109,7 @@ START_TEST(an_unknown_name_is_an_error)
         char quoted[32];
         snprintf(quoted, sizeof quoted, "DETENT_CPU is '%s'", bad[i]);
         TEST_FAILS(ctx, DT_ERR_ARG, quoted, dt__kernels_open(ctx));
-        TEST_FAILS(ctx, DT_ERR_ARG, "avx512-vnni, amx-int8 or neon-dot", dt_tape_create(ctx, &t));
+        TEST_FAILS(ctx, DT_ERR_ARG, "avx512-bf16, amx-int8 or neon-dot", dt_tape_create(ctx, &t));
         ck_assert_ptr_null(t);
         unsetenv("DETENT_CPU");
         TEST_OK(ctx, dt_tape_create(ctx, &t));
@@ -156,6 +160,7 @@ START_TEST(offers_agree_with_the_system)
     static const char *const vnni[] = { "avx2", "avx_vnni", NULL };
     static const char *const avx512[] = { "avx2",     "fma",      "avx512f",     "avx512bw",
                                           "avx512dq", "avx512vl", "avx512_vnni", NULL };
+    static const char *const bf16[] = { "avx512_vnni", "avx512_bf16", NULL };
     static const char *const amx[] = { "avx512_vnni", "amx_tile", "amx_int8", NULL };
     if (!test_file_exists("/proc/cpuinfo")) return;
     char *text = test_read_file("/proc/cpuinfo", NULL), *flags = strstr(text, "\nflags");
@@ -166,6 +171,7 @@ START_TEST(offers_agree_with_the_system)
         const uint64_t offers = dt__cpu_offers();
         ck_assert_int_eq((offers & DT_CPU_AVX2) != 0, has_all(flags, avx2));
         ck_assert_int_eq((offers & DT_CPU_AVX512_VNNI) != 0, has_all(flags, avx512));
+        ck_assert_int_eq((offers & DT_CPU_AVX512_BF16) != 0, has_all(flags, bf16));
         if ((offers & DT_CPU_AMX_INT8) != 0) ck_assert(has_all(flags, amx));
         if (has_all(flags, vnni)) ck_assert((offers & DT_CPU_AVX_VNNI) != 0);
     }

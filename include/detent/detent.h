@@ -97,11 +97,12 @@ typedef struct dt_allocator {
 typedef void (*dt_logger)(void *user, const char *line);
 
 /* Instruction sets, as bits of cpu_mask. Sets that the processor lacks are never used. */
-#define DT_CPU_AVX2 ((uint64_t)1)        /* with FMA and F16C */
-#define DT_CPU_AVX_VNNI ((uint64_t)2)    /* 256-bit VNNI */
-#define DT_CPU_AVX512_VNNI ((uint64_t)4) /* with AVX-512 F, BW, DQ and VL */
-#define DT_CPU_AMX_INT8 ((uint64_t)16)   /* matrix tiles of bytes */
-#define DT_CPU_NEON_DOT ((uint64_t)8)    /* the dot products of AArch64 (Armv8.2-A) */
+#define DT_CPU_AVX2 ((uint64_t)1)         /* with FMA and F16C */
+#define DT_CPU_AVX_VNNI ((uint64_t)2)     /* 256-bit VNNI */
+#define DT_CPU_AVX512_VNNI ((uint64_t)4)  /* with AVX-512 F, BW, DQ and VL */
+#define DT_CPU_AMX_INT8 ((uint64_t)16)    /* matrix tiles of bytes */
+#define DT_CPU_AVX512_BF16 ((uint64_t)32) /* products of bf16 */
+#define DT_CPU_NEON_DOT ((uint64_t)8)     /* the dot products of AArch64 (Armv8.2-A) */
 
 typedef struct dt_ctx_options {
     dt_allocator allocator;  /* all zero: malloc and free */
@@ -160,10 +161,22 @@ DT_API void dt_memory_trim(dt_ctx *ctx);
 /* The number of threads of the context's loops, at least 1. Results do not depend on it. */
 DT_API int dt_threads(const dt_ctx *ctx);
 
-/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni", "amx-int8" or "neon-dot",
- * the best that the processor has and that cpu_mask and $DETENT_CPU allow. NULL with an error on
- * the context: ARG ($DETENT_CPU is none of these), NOMEM. */
+/* The kernels of the context: "plain", "avx2", "avx-vnni", "avx512-vnni", "avx512-bf16",
+ * "amx-int8" or "neon-dot", the best that the processor has and that cpu_mask and $DETENT_CPU
+ * allow. NULL with an error on the context: ARG ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);
+
+/* How products and convolutions of f32 values are computed where a tape records (numerics.md,
+ * "Products of bf16"). */
+typedef enum dt_float_products {
+    DT_PRODUCTS_F32,  /* default */
+    DT_PRODUCTS_BF16, /* of operands that are rounded to bf16, with sums in f32: about twice as fast
+                       * where the processor has AVX-512 BF16, else slower */
+} dt_float_products;
+
+/* Sets that for later passes of the context. What a tape under dt_no_grad computes stays as it is,
+ * and so do products of integers, attention, and grouped convolutions. Errors: ARG. */
+DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
 
 /* Restarts every random stream of the context from `seed`. */
 DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);

@@ -161,6 +161,7 @@ typedef struct dt_train_options {
     int finish_with; /* DT_FINISH_... */
     bool recompute;  /* activation checkpointing (dt_recompute) */
     int backward;    /* DT_BACKWARD_... of dt_set_backward, under QAT */
+    int products;    /* DT_PRODUCTS_... of dt_set_products */
     dt_checkpoint_options checkpoint;
     dt_log_options log;
 } dt_train_options;

@@ -49,6 +49,16 @@ void dt__call_close(dt_call *c, dt__codes **pull);
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i);
 void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 
+/* A product of the call's floats, or several. */
+static inline void dt__multiply(const dt_call *c, const dt__gemm *g)
+{
+    (c->bf16 ? c->kernels->gemm_bf16 : c->kernels->gemm)(g);
+}
+static inline void dt__multiply_all(const dt_call *c, const dt__gemms *s)
+{
+    (c->bf16 ? c->kernels->gemms_bf16 : c->kernels->gemms)(s);
+}
+
 /* Element k of a contiguous i32 or i64 tensor. */
 static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)
 {

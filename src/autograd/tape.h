@@ -25,7 +25,7 @@ typedef struct dt__record {
     const char *where;   /* path of the module that made the call, a dt__text or NULL */
     int64_t state[4];
     int n_in, n_out;
-    bool coded;
+    bool coded, bf16;
     dt__saved kept[]; /* operands, then results */
 } dt__record;
 

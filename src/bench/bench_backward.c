@@ -2,6 +2,7 @@
  * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first
  * and the last layer in float, `qat-int8-all-backward` does not. A row `cosine` has the cosine
  * between all gradients of such a step and those of the float backward, of the same forward pass.
+ * `float-bf16-step` and `qat-bf16-backward` are those of train.float: bf16.
  * With `explain` it also says where the step's time goes, what is left in fp32 among it. */
 #include "bench/account.h"
 #include "bench/measure.h"
@@ -43,9 +44,10 @@ static const work tasks[] = {
 };
 static const work quick_task = { "64-32-10", 16, .sizes = { 3, { 64, 32, 10 } } };
 
-enum { FLOAT, QAT, INT8, INT8_ALL, FORMS };
-static const char *const forms[FORMS] = { "float-step", "qat-float-backward", "qat-int8-backward",
-                                          "qat-int8-all-backward" };
+enum { FLOAT, QAT, BF16, QAT_BF16, INT8, INT8_ALL, FORMS };
+static const char *const forms[FORMS] = { "float-step",        "qat-float-backward",
+                                          "float-bf16-step",   "qat-bf16-backward",
+                                          "qat-int8-backward", "qat-int8-all-backward" };
 
 typedef struct subject {
     const work *task;
@@ -114,8 +116,9 @@ static dt_status fill_subject(const work *task, int form, subject *s)
     DT__TRY(dt_tape_create(s->ctx, &s->t));
     DT__TRY(make_model(task, s));
     DT__TRY(dt_optimizer_create(s->m, NULL, &s->o));
-    if (form != FLOAT) DT__TRY(dt_prepare(s->m, NULL));
-    if (form > QAT) {
+    if (form != FLOAT && form != BF16) DT__TRY(dt_prepare(s->m, NULL));
+    if (form == BF16 || form == QAT_BF16) DT__TRY(dt_set_products(s->ctx, DT_PRODUCTS_BF16));
+    if (form >= INT8) {
         const int backward = form == INT8 ? DT_BACKWARD_INT8 : DT_BACKWARD_INT8_ALL;
         DT__TRY(dt_set_backward(s->m, backward));
     }
@@ -248,8 +251,8 @@ static dt_status compare(dt__bench *b, const work *task)
         t[i].ctx = s[i].ctx;
         dt__bench_name(b, t[i].name, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
                        forms[i]);
-        t[i].silent = i < INT8;
-        if (i < INT8) continue;
+        t[i].silent = i < BF16;
+        if (i < BF16) continue;
         t[i].ratio[0].trial = FLOAT;
         t[i].ratio[0].name = "float";
         t[i].ratio[1].trial = QAT;

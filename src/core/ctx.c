@@ -42,6 +42,16 @@ static void host_release(void *user, void *pointer, size_t bytes)
     free(pointer);
 }
 
+dt_status dt_set_products(dt_ctx *ctx, int products)
+{
+    DT__NEED(NULL, ctx);
+    if (products < DT_PRODUCTS_F32 || products > DT_PRODUCTS_BF16) {
+        return dt_fail(ctx, DT_ERR_ARG, "set_products: %d is none of DT_PRODUCTS_...", products);
+    }
+    ctx->bf16 = products == DT_PRODUCTS_BF16;
+    return DT_OK;
+}
+
 dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }
 
 dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)

@@ -8,7 +8,8 @@
 #if defined DETENT_EMULATE
 uint64_t dt__cpu_offers(void)
 {
-    return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8;
+    return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 |
+           DT_CPU_AMX_INT8;
 }
 #elif defined __x86_64__
 #include <cpuid.h>
@@ -33,6 +34,7 @@ static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 /* f, dq, bw, vl; vnni */
 static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
                                      { LEAF_7, ECX, 1U << 11 } };
+static const need bf16_needs[] = { { LEAF_7_1, EAX, 1U << 5 } };
 /* amx-tile, amx-int8 */
 static const need amx_needs[] = { { LEAF_7, EDX, 1U << 24 | 1U << 25 } };
 
@@ -89,6 +91,7 @@ uint64_t dt__cpu_offers(void)
     if (has(words, avx_vnni_needs, DT__COUNT_OF(avx_vnni_needs))) offers |= DT_CPU_AVX_VNNI;
     if (has(words, avx512_needs, DT__COUNT_OF(avx512_needs)) && (kept() & zmm) == zmm) {
         offers |= DT_CPU_AVX512_VNNI;
+        if (has(words, bf16_needs, DT__COUNT_OF(bf16_needs))) offers |= DT_CPU_AVX512_BF16;
     }
     if (has(words, amx_needs, DT__COUNT_OF(amx_needs)) && (kept() & tiles) == tiles &&
         may_use_tiles()) {

@@ -15,6 +15,7 @@
 
 #include "core/threads.h"
 #include "kernels/attention_args.h"
+#include "kernels/convolution/bf16_tile.h"
 #include "kernels/products/quantize_rows.h"
 #include "kernels/convolution/conv_geometry.h"
 #include "kernels/products/gemm.h"

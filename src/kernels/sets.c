@@ -11,7 +11,10 @@ static const dt__kernel_set sets[] = {
     { "avx2", DT_CPU_AVX2, &dt__kernels_avx2 },
     { "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI, &dt__kernels_avx_vnni },
     { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI, &dt__kernels_avx512 },
-    { "amx-int8", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8, &dt__kernels_amx },
+    { "avx512-bf16", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16,
+      &dt__kernels_avx512_bf16 },
+    { "amx-int8", DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 | DT_CPU_AMX_INT8,
+      &dt__kernels_amx },
 #elif defined DETENT_SIMD && defined __aarch64__ && !defined DETENT_EMULATE
     { "neon-dot", DT_CPU_NEON_DOT, &dt__kernels_neon_dot },
 #endif
@@ -37,8 +40,8 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx)
 
 /* The values of DETENT_CPU: names of the sets of all builds, so that scripts work with every
  * build. One of another processor limits nothing. */
-static const char *const names[] = { "plain",       "avx2",     "avx-vnni",
-                                     "avx512-vnni", "amx-int8", "neon-dot" };
+static const char *const names[] = { "plain",       "avx2",     "avx-vnni", "avx512-vnni",
+                                     "avx512-bf16", "amx-int8", "neon-dot" };
 
 /* The number of sets that the environment allows. */
 static dt_status allowed(dt_ctx *ctx, int *count)
@@ -54,7 +57,8 @@ static dt_status allowed(dt_ctx *ctx, int *count)
     }
     return dt_fail(
         ctx, DT_ERR_ARG,
-        "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni, avx512-vnni, amx-int8 or neon-dot",
+        "DETENT_CPU is '%s'; it can be plain, avx2, avx-vnni, avx512-vnni, avx512-bf16, amx-int8 "
+        "or neon-dot",
         name);
 }
 

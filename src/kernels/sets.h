@@ -10,7 +10,7 @@ typedef struct dt__kernel_set {
     const dt__kernels *f32; /* no entry is NULL */
 } dt__kernel_set;
 
-#define DT__MOST_SETS 5 /* of a build */
+#define DT__MOST_SETS 6 /* of a build */
 
 /* The set at `index`, from "plain" on; NULL past the last. */
 const dt__kernel_set *dt__kernel_set_at(int index);
@@ -26,6 +26,7 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx);
     result dt__##name##__avx2 arguments;                                                           \
     result dt__##name##__avx_vnni arguments;                                                       \
     result dt__##name##__avx512 arguments;                                                         \
+    result dt__##name##__avx512_bf16 arguments;                                                    \
     result dt__##name##__amx arguments;                                                            \
     result dt__##name##__neon_dot arguments;
 #define DT__KERNEL(name, arguments) DT__KERNEL_F32(name, void, arguments)
@@ -34,6 +35,6 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx);
 #undef DT__KERNEL_F32
 
 extern const dt__kernels dt__kernels_avx2, dt__kernels_avx_vnni, dt__kernels_avx512,
-    dt__kernels_amx, dt__kernels_neon_dot;
+    dt__kernels_avx512_bf16, dt__kernels_amx, dt__kernels_neon_dot;
 
 #endif

@@ -60,8 +60,13 @@ static bool has(const doctor *d, const char *flag)
 static void find_sets(doctor *d)
 {
     static const char *const sets[][2] = {
-        { "avx2", "AVX2" },         { "fma", "FMA" },         { "f16c", "F16C" },
-        { "avx_vnni", "AVX-VNNI" }, { "avx512f", "AVX-512" }, { "avx512_vnni", "AVX-512 VNNI" },
+        { "avx2", "AVX2" },
+        { "fma", "FMA" },
+        { "f16c", "F16C" },
+        { "avx_vnni", "AVX-VNNI" },
+        { "avx512f", "AVX-512" },
+        { "avx512_vnni", "AVX-512 VNNI" },
+        { "avx512_bf16", "AVX-512 BF16" },
         { "amx_int8", "AMX-INT8" },
     };
     size_t used = 0;

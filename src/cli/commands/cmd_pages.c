@@ -17,8 +17,10 @@ static const char *const statuses[][2] = {
 };
 
 static const char *const variables[][2] = {
-    { "DETENT_CPU", "the most that kernels may use: plain, avx2, avx-vnni, avx512-vnni, amx-int8, "
-                    "neon-dot" },
+    { "DETENT_CPU",
+      "the most that kernels may use: plain, avx2, avx-vnni, avx512-vnni, avx512-bf16, "
+      "amx-int8, "
+      "neon-dot" },
     { "DETENT_BLAS", "system: round by the system's libblas.so.3 in place of OpenBLAS" },
     { "DETENT_EXCHANGE", "messages: ranks of one machine exchange by MPI, too, not by memory" },
     { "OMP_NUM_THREADS", "number of threads; default: one for each processor" },

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "kernels/convolution/onednn.h"
 #include "kernels/convolution/ordered_conv.h"
+#include "kernels/convolution/bf16_conv.h"
 
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
@@ -15,12 +16,18 @@ static size_t plain_scratch(const dt__conv_work *w)
     return (size_t)(x + y) * sizeof(float);
 }
 
+static bool takes_bf16(const dt__conv_work *w) { return w->bf16 && dt__bf16_conv_takes(w); }
+
 dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch)
 {
     if (work->ordered) {
         *scratch = plain_scratch(work) +
                    (size_t)dt__ordered_conv_room(work, dt_threads(ctx)) * sizeof(float);
+        return DT_OK;
+    }
+    if (takes_bf16(work)) {
+        *scratch = plain_scratch(work) + dt__bf16_conv_scratch(work, dt_threads(ctx));
         return DT_OK;
     }
     *scratch = SIZE_MAX;
@@ -57,11 +64,16 @@ static const void *read_images(const dt__source *source, int64_t images, int64_t
 
 void dt__conv_compute(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *w)
 {
-    if (!w->ordered && kernels->vectors && dt__onednn_run(ctx, w)) return;
+    const bool bf16 = !w->ordered && takes_bf16(w);
+    if (!w->ordered && !bf16 && kernels->vectors && dt__onednn_run(ctx, w)) return;
     const dt__conv *c = w->conv;
     float *room = w->scratch;
     const void *x = read_images(w->x_source, c->batch, c->in * dt__conv_x_plane(c), w->x, &room);
     const void *y = read_images(w->y_source, c->batch, c->out * dt__conv_y_plane(c), w->y, &room);
+    if (bf16) {
+        dt__bf16_conv(kernels, w, x, y, room, dt_threads(ctx));
+        return;
+    }
     if (w->ordered) {
         dt__ordered_conv(kernels, w, w->to_x != NULL ? y : x, room);
         return;

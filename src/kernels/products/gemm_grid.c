@@ -52,10 +52,13 @@ bool dt__gemm_transposes(const dt__gemm *g)
            g->b_source == NULL;
 }
 
+/* Terms of bf16 are packed in pairs. */
+static int64_t even(int64_t terms) { return dt__round_up(terms, 2); }
+
 /* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. */
 static int64_t packed_a(const dt__gemm *g, int64_t rows)
 {
-    const int64_t block = dt__round_up(rows * dt__min_i64(g->k, DT__GEMM_TERMS), 16);
+    const int64_t block = dt__round_up(rows * even(dt__min_i64(g->k, DT__GEMM_TERMS)), 16);
     const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
     const int64_t few = dt__min_i64(most, DT__GEMM_TRANSPOSED);
     return dt__gemm_transposes(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)
@@ -67,7 +70,7 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
     const int64_t few = dt__min_i64(rows, DT__GEMM_FEW);
-    const int64_t depth = dt__min_i64(g->k, DT__GEMM_DEPTH);
+    const int64_t depth = even(dt__min_i64(g->k, DT__GEMM_DEPTH));
     const int64_t terms = dt__ceil_div(g->n, DT__GEMM_PANEL) * depth;
     const int64_t sunk = dt__gemm_stride(dt__min_i64(g->n, DT__GEMM_SUNK));
     const bool filled = g->a_source != NULL || g->b_source != NULL;

@@ -5,6 +5,7 @@
 #define DT__KERNELS_X86_EMULATED_H
 
 #include "core/text/half.h"
+#include "kernels/products/bf16.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,6 +39,40 @@ DT__FUSED(fmadd16, __m512)
 #undef _mm512_fmadd_ps
 #define _mm256_fmadd_ps dt__emulated_fmadd8
 #define _mm512_fmadd_ps dt__emulated_fmadd16
+
+/* SIMDe's versions neither flush denormal numbers nor fuse. */
+#define __m512bh __m512
+#define __m256bh __m256i
+#undef _mm512_dpbf16_ps
+#undef _mm512_cvtneps_pbh
+static inline __m512 _mm512_dpbf16_ps(__m512 c, __m512 a, __m512 b)
+{
+    uint16_t x[32], y[32];
+    float z[16];
+    memcpy(x, &a, sizeof a);
+    memcpy(y, &b, sizeof b);
+    memcpy(z, &c, sizeof c);
+    for (int i = 0; i < 16; i++) {
+        z[i] = dt__bf16_flushed(z[i]);
+        for (int k = 2 * i + 1; k >= 2 * i; k--) {
+            z[i] = dt__bf16_fused(dt__bf16_flushed(dt__bf16_to_f32(x[k])),
+                                  dt__bf16_flushed(dt__bf16_to_f32(y[k])), z[i]);
+        }
+    }
+    memcpy(&c, z, sizeof c);
+    return c;
+}
+
+static inline __m256i _mm512_cvtneps_pbh(__m512 a)
+{
+    float x[16];
+    uint16_t half[16];
+    __m256i y;
+    memcpy(x, &a, sizeof a);
+    for (int i = 0; i < 16; i++) half[i] = dt__f32_to_bf16(dt__bf16_flushed(x[i]));
+    memcpy(&y, half, sizeof y);
+    return y;
+}
 
 /* SIMDe's versions read elements that the mask excludes. */
 #define DT__MASKLOAD(name, vector, type)                                                           \

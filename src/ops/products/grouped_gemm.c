@@ -191,7 +191,7 @@ static int by_size(const void *a, const void *b)
 static void run(const work *w, int64_t n)
 {
     qsort(w->job, (size_t)n, sizeof w->job[0], by_size);
-    w->of.c->kernels->gemms(&(dt__gemms){ n, w->job, w->room });
+    dt__multiply_all(w->of.c, &(dt__gemms){ n, w->job, w->room });
 }
 
 static int64_t rows_of(const work *w, int64_t e)

@@ -159,7 +159,7 @@ bool dt__linear_product(const dt__linear_part *p, const void *bias, void *y)
         return false;
     }
     forward.g.c = y;
-    p->c->kernels->gemm(&forward.g);
+    dt__multiply(p->c, &forward.g);
     return false;
 }
 
@@ -226,7 +226,7 @@ static void backward_x(const dt__linear_part *p, const void *dy, void *dx)
     make_backward_x(p, &of);
     of.g.a = dy;
     of.g.c = row_of(p, dx, p->m0);
-    p->c->kernels->gemm(&of.g);
+    dt__multiply(p->c, &of.g);
 }
 
 static void backward_w(const dt__linear_part *p, const void *dy, void *dw)
@@ -235,7 +235,7 @@ static void backward_w(const dt__linear_part *p, const void *dy, void *dw)
     make_backward_w(p, &of);
     of.g.a = dy;
     of.g.c = row_of(p, dw, p->n0);
-    p->c->kernels->gemm(&of.g);
+    dt__multiply(p->c, &of.g);
 }
 
 /* The integer products among those of dx and dw, which may be NULL, for outputs n ... n + count - 1

@@ -83,7 +83,7 @@ static void product(const dt_call *c, const job *j, int64_t i, void *room)
     g.c = (char *)g.c + (size_t)(at[2] * g.m * g.n) * j->size;
     g.accumulate = !first;
     g.scratch = room;
-    c->kernels->gemm(&g);
+    dt__multiply(c, &g);
 }
 
 typedef struct work {

@@ -1,6 +1,7 @@
 /* A run from its recipe to its results: the float baseline, if train.float_baseline; float
  * training; dt_prepare at qat.start_step; QAT; conversion; comparison of outputs. */
 #include "core/clock.h"
+#include "kernels/sets.h"
 #include "train/run/run.h"
 
 #include <math.h>
@@ -137,6 +138,26 @@ static dt_status train(dt__run *r)
     return run_main(r);
 }
 
+/* Sets train.float, and says so where it is not the default. */
+static dt_status set_products(dt__run *r)
+{
+    const int products = r->o->train.products;
+    DT__TRY(dt_set_products(r->ctx, products));
+    if (products == DT_PRODUCTS_F32) return DT_OK;
+    DT__TRY(dt__kernels_open(r->ctx));
+    const dt__kernel_set *set = dt__kernel_set_of(r->ctx);
+    const bool fast = (set->needs & DT_CPU_AVX512_BF16) != 0;
+    dt__say(r->ctx, "floats are multiplied as bf16 in training (%s%s)", set->name,
+            fast ? "" : ": without AVX-512 BF16 this is slower than train.float: f32");
+    return DT_OK;
+}
+
+static dt_status open_run(dt__run *r)
+{
+    DT__TRY(set_products(r));
+    return dt__run_open(r);
+}
+
 dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                  dt_run_summary *summary)
 {
@@ -155,11 +176,12 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
                        recipe->file);
     }
     const int threads = ctx->threads;
+    const bool bf16 = ctx->bf16;
     if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
     r.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_join(&r);
-    if (status == DT_OK) status = dt__run_agree(&r, dt__run_open(&r));
+    if (status == DT_OK) status = dt__run_agree(&r, open_run(&r));
     if (status == DT_OK && !r.control.check_only) {
         status = (r.control.dry_run ? dt__run_dry : train)(&r);
     }
@@ -167,6 +189,7 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_leave(&r, status);
     dt__run_close(&r);
+    ctx->bf16 = bf16;
     const dt_status back = dt__threads_set(ctx, threads);
     return status == DT_OK ? back : status;
 }

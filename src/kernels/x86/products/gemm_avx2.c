@@ -10,6 +10,9 @@
 #include "kernels/plain/plain_gemm.inc"
 #include "kernels/x86/floats_avx2.inc"
 
+#include "kernels/x86/products/gemm_rows.inc"
+#include "kernels/x86/products/gemm_columns.inc"
+
 #define TILES UP_TO_8(1) UP_TO_4(2) UP_TO_4(3) TILE(4, 2) TILE(5, 2) TILE(6, 2)
 #include "kernels/x86/products/gemm_vectors.inc"
 

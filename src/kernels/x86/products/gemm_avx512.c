@@ -10,6 +10,9 @@
 #include "kernels/plain/plain_gemm.inc"
 #include "kernels/x86/floats_avx512.inc"
 
+#include "kernels/x86/products/gemm_rows.inc"
+#include "kernels/x86/products/gemm_columns.inc"
+
 #define FEW UP_TO_8(1) UP_TO_8(2) UP_TO_8(3) UP_TO_4(4) UP_TO_4(5) UP_TO_4(6)
 #define MANY TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
 #define TILES FEW MANY TILE(13, 2) TILE(14, 2)

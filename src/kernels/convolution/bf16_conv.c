@@ -1,0 +1,508 @@
+/* Convolutions of floats whose operands are rounded to bf16, as training computes them where
+ * train.float is bf16 (numerics, "Products of bf16").
+ *
+ *     y (x of a transposed one, and dX)   per sample: a canvas of its padded operand, in which two
+ *          channels are a word; then all positions of some rows of the result are a line, for which
+ *          each tap of a pair of channels is one term (kernel bf16_lines)
+ *     dW   per sample: a canvas of x and panels of dy, in which two neighbouring positions are a
+ *          word (kernel bf16_sums); samples are summed one after the other within a part of the
+ *          batch, then the parts
+ *
+ * A stride divides the canvas into phases, so that neighbouring positions read neighbouring words;
+ * of a transposed convolution it divides the result. */
+#include "kernels/convolution/bf16_conv.h"
+
+#include "core/threads.h"
+#include "kernels/kernels.h"
+#include "kernels/products/bf16.h"
+
+#include <string.h>
+
+#define MOST_CANVAS ((int64_t)1 << 28) /* words */
+#define LINE_FLOATS 16384              /* of the results of a line, about */
+#define MOST_PARTS 32
+#define PARTS_FLOATS ((int64_t)1 << 22) /* of the sums of all parts, about */
+
+static void *take(size_t *total, void *base, int64_t count, size_t element)
+{
+    const size_t at = *total;
+    *total += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
+    return base == NULL ? NULL : (char *)base + at;
+}
+
+static int64_t reach_of(const dt__conv *c, int i) { return (c->kernel[i] - 1) * c->dilation[i]; }
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* One axis: the operand has `from` elements and the result `to`. A canvas has `step` phases of
+ * `cells`, `low` of which are padding before element 0; the result has `apart` phases of up to
+ * `count` positions. */
+typedef struct axis {
+    int64_t from, to, step, apart, low, cells, count;
+} axis;
+
+typedef struct lines {
+    const dt__conv *c;
+    bool transposed;
+    int64_t in, out, words_in, taps; /* channels of the operand, of the result; pairs of `in` */
+    axis axis[2];
+    int64_t width, plane, canvas_words; /* of the canvas: of a row, of a phase, of all */
+    int64_t rows;                       /* of a line, at most */
+    const float *x, *w, *bias;
+    float *y;
+    uint32_t *weight; /* of each phase of the result, one after the other */
+    int32_t *offset;  /* the same */
+    uint32_t *canvas; /* of each thread */
+    float *line;
+} lines;
+
+static axis axis_of(const dt__conv *c, bool transposed, int i)
+{
+    const int64_t pad = c->padding[i], stride = c->stride[i], reach = reach_of(c, i);
+    axis a = { .step = 1, .apart = 1, .low = pad };
+    a.from = transposed ? c->y_size[i] : c->x_size[i];
+    a.to = transposed ? c->x_size[i] : c->y_size[i];
+    if (!transposed) {
+        a.step = stride;
+        a.count = a.to;
+        a.cells = a.count + reach / stride;
+    } else {
+        a.apart = stride;
+        a.count = dt__ceil_div(a.to, stride);
+        a.low = reach > pad ? dt__ceil_div(reach - pad, stride) : 0;
+        a.cells = a.low + a.count + (stride - 1 + pad) / stride;
+    }
+    return a;
+}
+
+/* The padding behind a row also serves as that before the next one; a row has room for its
+ * positions. */
+static int64_t width_of(const axis *a)
+{
+    const int64_t behind = dt__max_i64(0, a->cells - a->low - a->from);
+    const int64_t shared = a->step == 1 ? dt__min_i64(behind, a->low) : 0;
+    return dt__max_i64(a->count, a->cells - shared);
+}
+
+static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines *l)
+{
+    size_t bytes = 0;
+    const dt__conv *c = w->conv;
+    const bool transposed = w->to_x != NULL;
+    *l = (lines){ .c = c, .transposed = transposed, .w = w->w, .bias = w->bias };
+    l->in = transposed ? c->out : c->in;
+    l->out = transposed ? c->in : c->out;
+    l->words_in = dt__ceil_div(l->in, 2);
+    l->taps = dt__conv_taps(c);
+    for (int i = 0; i < 2; i++) l->axis[i] = axis_of(c, transposed, i);
+    const axis *rows = &l->axis[0], *columns = &l->axis[1];
+    l->width = width_of(columns);
+    l->plane = rows->cells * l->width;
+    l->canvas_words = l->words_in * rows->step * columns->step * l->plane + 2 * columns->cells +
+                      DT__BF16_BEHIND / 4;
+    const int64_t most = LINE_FLOATS / dt__max_i64(1, l->out * l->width);
+    l->rows = dt__max_i64(1, dt__min_i64(rows->count, most));
+    l->weight = take(&bytes, base, l->words_in * l->taps * l->out, sizeof *l->weight);
+    l->offset = take(&bytes, base, l->words_in * l->taps, sizeof *l->offset);
+    l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
+    l->line = take(&bytes, base, threads * l->out * l->rows * l->width, sizeof *l->line);
+    return bytes;
+}
+
+/* The cell that tap k of an axis reads for position 0 of phase b of the result, in phase *phase of
+ * the canvas; false: none. */
+static bool tap_of(const lines *l, int i, int64_t b, int64_t k, int64_t *phase, int64_t *cell)
+{
+    const axis *a = &l->axis[i];
+    const int64_t at = k * l->c->dilation[i];
+    const int64_t from = l->transposed ? b + l->c->padding[i] - at + a->low * a->apart : at;
+    const int64_t by = l->transposed ? a->apart : a->step;
+    *phase = l->transposed ? 0 : from % by;
+    *cell = from / by;
+    return !l->transposed || from % by == 0;
+}
+
+/* A phase of the result: rows b[0] + i apart, columns b[1] + j apart. Its words have `taps`
+ * for each pair of channels, and are numbered from `first` on among those of all phases. */
+typedef struct phase {
+    int64_t b[2], taps, first;
+} phase;
+
+/* Where the tap reads within the planes of two channels; negative: the phase does not have it. */
+static int64_t place_of(const lines *l, const phase *p, int64_t tap)
+{
+    const int64_t k[] = { tap / l->c->kernel[1], tap % l->c->kernel[1] };
+    int64_t of[2], cell[2];
+    for (int i = 0; i < 2; i++) {
+        if (!tap_of(l, i, p->b[i], k[i], &of[i], &cell[i])) return -1;
+    }
+    return (of[0] * l->axis[1].step + of[1]) * l->plane + cell[0] * l->width + cell[1];
+}
+
+/* Goes on to the next phase, from { .taps = -1 } on; false: there is none. */
+static bool next_phase(const lines *l, phase *p)
+{
+    const int64_t apart = l->axis[1].apart;
+    const int64_t at = p->taps < 0 ? 0 : p->b[0] * apart + p->b[1] + 1;
+    if (p->taps > 0) p->first += l->words_in * p->taps;
+    if (at == l->axis[0].apart * apart) return false;
+    p->b[0] = at / apart;
+    p->b[1] = at % apart;
+    p->taps = 0;
+    for (int64_t k = 0; k < l->taps; k++) p->taps += place_of(l, p, k) >= 0;
+    return true;
+}
+
+static uint32_t half_of(float x) { return dt__f32_to_bf16(dt__bf16_flushed(x)); }
+
+static uint32_t weight_at(const lines *l, int64_t o, int64_t i, int64_t tap)
+{
+    if (i >= l->in) return 0;
+    const int64_t row = l->transposed ? i * l->out + o : o * l->in + i;
+    return half_of(l->w[row * l->taps + tap]);
+}
+
+/* The words of channels 2 i and 2 i + 1 of a phase. */
+static void put_words(const lines *l, const phase *p, int64_t i)
+{
+    const int64_t words = l->words_in * p->taps, strips = dt__bf16_strips(l->out);
+    const int64_t planes = l->axis[0].step * l->axis[1].step * l->plane;
+    int64_t at = i * p->taps;
+    for (int64_t k = 0; k < l->taps; k++) {
+        const int64_t place = place_of(l, p, k);
+        if (place < 0) continue;
+        l->offset[p->first + at] = (int32_t)(i * planes + place);
+        for (int64_t s = 0; s < strips; s++) {
+            const int64_t row = s * l->out / strips, rows = (s + 1) * l->out / strips - row;
+            uint32_t *to = l->weight + p->first * l->out + row * words + at * rows;
+            for (int64_t o = 0; o < rows; o++) {
+                to[o] = weight_at(l, row + o, 2 * i, k) << 16 | weight_at(l, row + o, 2 * i + 1, k);
+            }
+        }
+        at++;
+    }
+}
+
+static void put_share(const void *args, const dt__share *s)
+{
+    const lines *l = args;
+    for (phase p = { .taps = -1 }; next_phase(l, &p);) {
+        for (int64_t i = s->first; i < s->past; i++) put_words(l, &p, i);
+    }
+}
+
+/* ---- the canvas of a sample ------------------------------------------------------------------ */
+
+/* The elements of an axis that lie in a phase of the canvas: n of them, from `first` on, step
+ * apart, in the cells from `cell` on. */
+typedef struct run {
+    int64_t first, n, cell;
+} run;
+
+static run run_of(const axis *a, int64_t at)
+{
+    const int64_t low = a->low % a->step;
+    run r = { .first = at >= low ? at - low : at - low + a->step };
+    r.cell = (r.first + a->low) / a->step;
+    const int64_t last = dt__min_i64(a->from, (a->cells - 1) * a->step + at - a->low + 1);
+    r.n = last > r.first ? dt__ceil_div(last - r.first, a->step) : 0;
+    return r;
+}
+
+typedef struct job {
+    const lines *l;
+    const dt__kernels *kernels;
+} job;
+
+static void draw_rows(const job *j, const run rows, const run columns, const float *first,
+                      const float *second, uint32_t *to)
+{
+    const axis *of = j->l->axis;
+    for (int64_t r = 0; r < rows.n; r++) {
+        const int64_t at = (rows.first + r * of[0].step) * of[1].from + columns.first;
+        const dt__bf16_row row = { columns.n, of[1].step, first + at };
+        j->kernels->bf16_pairs(&row, second != NULL ? second + at : NULL,
+                               to + (rows.cell + r) * j->l->width + columns.cell);
+    }
+}
+
+static void draw(const job *j, const float *x, uint32_t *canvas)
+{
+    const lines *l = j->l;
+    const axis *a = l->axis;
+    const int64_t image = a[0].from * a[1].from;
+    uint32_t *to = canvas;
+    for (int64_t i = 0; i < l->words_in; i++, x += 2 * image) {
+        const float *second = 2 * i + 1 < l->in ? x + image : NULL;
+        for (int64_t k = 0; k < a[0].step * a[1].step; k++, to += l->plane) {
+            const run columns = run_of(&a[1], k % a[1].step);
+            if (columns.n > 0) draw_rows(j, run_of(&a[0], k / a[1].step), columns, x, second, to);
+        }
+    }
+}
+
+/* ---- lines of a sample ----------------------------------------------------------------------- */
+
+/* Writes rows r ... of the phase's result from a line, with the bias. */
+static void put_rows(const lines *l, const phase *p, int64_t r, int64_t n, const float *line,
+                     float *y)
+{
+    const axis *a = l->axis;
+    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart), ld = l->rows * l->width;
+    for (int64_t o = 0; o < l->out; o++) {
+        const float bias = l->bias != NULL ? l->bias[o] : 0;
+        for (int64_t i = 0; i < n; i++) {
+            const float *from = line + o * ld + i * l->width;
+            float *to = y + (o * a[0].to + p->b[0] + (r + i) * a[0].apart) * a[1].to + p->b[1];
+            if (a[1].apart == 1 && l->bias == NULL) {
+                memcpy(to, from, (size_t)columns * sizeof *to);
+            } else if (a[1].apart == 1) {
+                for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
+            } else {
+                for (int64_t k = 0; k < columns; k++) to[k * a[1].apart] = from[k] + bias;
+            }
+        }
+    }
+}
+
+static void run_phase(const job *j, const phase *p, const uint32_t *canvas, float *line, float *y)
+{
+    const lines *l = j->l;
+    const axis *a = l->axis;
+    const int64_t rows = dt__ceil_div(a[0].to - p->b[0], a[0].apart);
+    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart);
+    for (int64_t r = 0; r < rows && columns > 0; r += l->rows) {
+        const int64_t n = dt__min_i64(l->rows, rows - r);
+        j->kernels->bf16_lines(&(dt__bf16_lines){ .outputs = l->out,
+                                                  .words = l->words_in * p->taps,
+                                                  .n = (n - 1) * l->width + columns,
+                                                  .w = l->weight + p->first * l->out,
+                                                  .offset = l->offset + p->first,
+                                                  .x = canvas + r * l->width,
+                                                  .y = line,
+                                                  .ldy = l->rows * l->width });
+        put_rows(l, p, r, n, line, y);
+    }
+}
+
+/* Padding is zeroed once: samples draw the same cells. */
+static void line_share(const void *args, const dt__share *s)
+{
+    const job *j = args;
+    const lines *l = j->l;
+    uint32_t *canvas = l->canvas + s->thread * l->canvas_words;
+    float *line = l->line + s->thread * l->out * l->rows * l->width;
+    const int64_t from = l->in * l->axis[0].from * l->axis[1].from;
+    const int64_t to = l->out * l->axis[0].to * l->axis[1].to;
+    memset(canvas, 0, (size_t)l->canvas_words * sizeof *canvas);
+    for (int64_t n = s->first; n < s->past; n++) {
+        draw(j, l->x + n * from, canvas);
+        for (phase p = { .taps = -1 }; next_phase(l, &p);) {
+            run_phase(j, &p, canvas, line, l->y + n * to);
+        }
+    }
+}
+
+static void run_lines(const dt__kernels *kernels, const lines *l)
+{
+    const job j = { l, kernels };
+    dt__parallel(l->words_in, 8 * l->taps * l->out, put_share, l);
+    const int64_t sample = l->axis[0].to * l->axis[1].to * l->out * l->taps;
+    dt__parallel(l->c->batch, dt__max_i64(1, sample / 16) * l->words_in, line_share, &j);
+}
+
+/* ---- dW -------------------------------------------------------------------------------------- */
+
+/* Canvas of x: [channel][row][phase][cell]; panels of dy: [panel][row][word][lanes]. */
+typedef struct sums {
+    const dt__conv *c;
+    int64_t columns; /* of dW's row */
+    int64_t words, cells, width, height, canvas_halves, panel_words;
+    int64_t parts, part; /* of the batch; floats of the sums of one */
+    const float *x, *dy;
+    float *dw;
+    int32_t *offset;
+    uint16_t *canvas; /* of each thread */
+    uint32_t *panel;
+    float *sum;
+} sums;
+
+static int64_t lanes_of(const sums *s, int64_t panel)
+{
+    return s->c->out - 32 * panel > 16 ? 32 : 16;
+}
+
+static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s)
+{
+    size_t bytes = 0;
+    const dt__conv *c = w->conv;
+    const int64_t lanes = dt__round_up(c->out, 16);
+    *s = (sums){ .c = c, .columns = c->in * dt__conv_taps(c), .dw = w->to_w };
+    s->words = dt__ceil_div(c->y_size[1], 2);
+    s->cells = 2 * s->words + reach_of(c, 1) / c->stride[1];
+    s->width = c->stride[1] * s->cells;
+    s->height = (c->y_size[0] - 1) * c->stride[0] + reach_of(c, 0) + 1;
+    s->canvas_halves = dt__round_up(c->in * s->height * s->width + DT__BF16_BEHIND / 2, 32);
+    s->panel_words = c->y_size[0] * s->words * lanes;
+    s->part = s->columns * lanes;
+    s->parts = dt__min_i64(MOST_PARTS, dt__max_i64(4, PARTS_FLOATS / dt__max_i64(1, s->part)));
+    s->parts = dt__min_i64(s->parts, c->batch);
+    s->offset = take(&bytes, base, s->columns, sizeof *s->offset);
+    s->canvas = take(&bytes, base, threads * s->canvas_halves, sizeof *s->canvas);
+    s->panel = take(&bytes, base, threads * s->panel_words, sizeof *s->panel);
+    s->sum = take(&bytes, base, s->parts * s->part, sizeof *s->sum);
+    return bytes;
+}
+
+static void set_offsets(const sums *s)
+{
+    const dt__conv *c = s->c;
+    const int64_t taps = dt__conv_taps(c);
+    for (int64_t k = 0; k < s->columns; k++) {
+        const int64_t tap = k % taps, row = tap / c->kernel[1] * c->dilation[0];
+        const int64_t column = tap % c->kernel[1] * c->dilation[1];
+        s->offset[k] = (int32_t)((k / taps * s->height + row) * s->width +
+                                 column % c->stride[1] * s->cells + column / c->stride[1]);
+    }
+}
+
+typedef struct sum_job {
+    const sums *s;
+    const dt__kernels *kernels;
+} sum_job;
+
+static void draw_halves(const sum_job *j, const float *x, uint16_t *canvas)
+{
+    const sums *s = j->s;
+    const dt__conv *c = s->c;
+    const axis columns = {
+        .from = c->x_size[1], .step = c->stride[1], .low = c->padding[1], .cells = s->cells
+    };
+    for (int64_t i = 0; i < c->in; i++) {
+        for (int64_t r = 0; r < c->x_size[0] && r + c->padding[0] < s->height; r++) {
+            uint16_t *to = canvas + (i * s->height + r + c->padding[0]) * s->width;
+            const float *row = x + (i * c->x_size[0] + r) * c->x_size[1];
+            for (int64_t b = 0; b < c->stride[1]; b++) {
+                const run of = run_of(&columns, b);
+                if (of.n == 0) continue;
+                j->kernels->bf16_row(&(dt__bf16_row){ of.n, c->stride[1], row + of.first },
+                                     to + b * s->cells + of.cell);
+            }
+        }
+    }
+}
+
+/* Adds a sample to the sums of a part. */
+static void add_sample(const sum_job *j, const float *dy, const uint16_t *canvas, uint32_t *panel,
+                       float *sum)
+{
+    const sums *s = j->s;
+    const dt__conv *c = s->c;
+    const int64_t plane = dt__conv_y_plane(c);
+    for (int64_t o = 0; o < c->out; o += 32) {
+        const int64_t lanes = lanes_of(s, o / 32), rows = dt__min_i64(lanes, c->out - o);
+        for (int64_t r = 0; r < c->y_size[0]; r++) {
+            j->kernels->bf16_panel(&(dt__bf16_panel){ .rows = rows,
+                                                      .lanes = lanes,
+                                                      .n = c->y_size[1],
+                                                      .x = dy + o * plane + r * c->y_size[1],
+                                                      .ldx = plane,
+                                                      .to = panel + r * s->words * lanes });
+        }
+        j->kernels->bf16_sums(&(dt__bf16_sums){ .columns = s->columns,
+                                                .lanes = lanes,
+                                                .rows = c->y_size[0],
+                                                .words = s->words,
+                                                .dy = panel,
+                                                .x = canvas,
+                                                .x_row = c->stride[0] * s->width,
+                                                .offset = s->offset,
+                                                .dw = sum + o * s->columns });
+    }
+}
+
+static void sum_share(const void *args, const dt__share *share)
+{
+    const sum_job *j = args;
+    const sums *s = j->s;
+    const dt__conv *c = s->c;
+    uint16_t *canvas = s->canvas + share->thread * s->canvas_halves;
+    uint32_t *panel = s->panel + share->thread * s->panel_words;
+    memset(canvas, 0, (size_t)s->canvas_halves * sizeof *canvas);
+    for (int64_t p = share->first; p < share->past; p++) {
+        float *sum = s->sum + p * s->part;
+        memset(sum, 0, (size_t)s->part * sizeof *sum);
+        for (int64_t n = p * c->batch / s->parts; n < (p + 1) * c->batch / s->parts; n++) {
+            draw_halves(j, s->x + n * c->in * dt__conv_x_plane(c), canvas);
+            add_sample(j, s->dy + n * c->out * dt__conv_y_plane(c), canvas, panel, sum);
+        }
+    }
+}
+
+/* Sums the parts, in order, into rows of dW. */
+static void join_share(const void *args, const dt__share *share)
+{
+    const sums *s = args;
+    for (int64_t o = share->first; o < share->past; o++) {
+        const int64_t lanes = lanes_of(s, o / 32);
+        const float *from = s->sum + o / 32 * 32 * s->columns + o % 32;
+        float *to = s->dw + o * s->columns;
+        for (int64_t k = 0; k < s->columns; k++) {
+            float sum = from[k * lanes];
+            for (int64_t p = 1; p < s->parts; p++) sum += from[p * s->part + k * lanes];
+            to[k] = sum;
+        }
+    }
+}
+
+static void run_sums(const dt__kernels *kernels, const sums *s)
+{
+    const sum_job j = { s, kernels };
+    const int64_t sample = dt__max_i64(1, s->columns / 16) * s->panel_words;
+    set_offsets(s);
+    dt__parallel(s->parts, sample * dt__ceil_div(s->c->batch, s->parts), sum_share, &j);
+    dt__parallel(s->c->out, s->columns * s->parts, join_share, s);
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+bool dt__bf16_conv_takes(const dt__conv_work *w)
+{
+    const dt__conv *c = w->conv;
+    lines l;
+    sums s;
+    if (c->groups != 1 || c->batch == 0 || c->in == 0 || c->out == 0) return false;
+    if (dt__conv_x_plane(c) == 0 || dt__conv_y_plane(c) == 0) return false;
+    open_lines(w, NULL, 1, &l);
+    open_sums(w, NULL, 1, &s);
+    return l.canvas_words < MOST_CANVAS && s.canvas_halves < MOST_CANVAS;
+}
+
+size_t dt__bf16_conv_scratch(const dt__conv_work *w, int threads)
+{
+    lines l;
+    sums s;
+    const size_t of_lines =
+        w->to_x != NULL || w->to_y != NULL ? open_lines(w, NULL, threads, &l) : 0;
+    const size_t of_sums = w->to_w != NULL ? open_sums(w, NULL, threads, &s) : 0;
+    return of_lines > of_sums ? of_lines : of_sums;
+}
+
+void dt__bf16_conv(const dt__kernels *kernels, const dt__conv_work *w, const float *x,
+                   const float *y, void *scratch, int threads)
+{
+    if (w->to_x != NULL || w->to_y != NULL) {
+        lines l;
+        open_lines(w, scratch, threads, &l);
+        l.x = l.transposed ? y : x;
+        l.y = l.transposed ? w->to_x : w->to_y;
+        run_lines(kernels, &l);
+    }
+    if (w->to_w != NULL) {
+        sums s;
+        open_sums(w, scratch, threads, &s);
+        s.x = x;
+        s.dy = y;
+        run_sums(kernels, &s);
+    }
+}

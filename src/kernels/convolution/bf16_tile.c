@@ -1,0 +1,5 @@
+/* Kernels of bf16 convolutions: bf16_tile.inc, for processors without an instruction for them. */
+#include "kernels/kernels.h"
+
+#define KERNEL(name) dt__##name##__ref
+#include "kernels/convolution/bf16_tile.inc"

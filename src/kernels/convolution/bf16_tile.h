@@ -1,0 +1,57 @@
+/* Operands of the kernels of bf16 convolutions. A word is a pair of bf16; a term is the product of
+ * two words, of which first the high halves are multiplied and added, then the low ones
+ * (kernels/products/bf16.h). */
+#ifndef DT__KERNELS_BF16_TILE_H
+#define DT__KERNELS_BF16_TILE_H
+
+#include "core/core.h"
+
+#define DT__BF16_STRIP 14   /* rows of a tile, at most */
+#define DT__BF16_BEHIND 128 /* bytes behind a canvas that may be read */
+
+/* y[o][i] = the sum over words p ascending of w[o][p] x[offset[p] + i], from 0, for n positions i.
+ * Rows of w lie in strips of equal heights, word by word: dt__bf16_strips of them, strip s from row
+ * s * outputs / strips on. */
+typedef struct dt__bf16_lines {
+    int64_t outputs, words, n;
+    const uint32_t *w;
+    const int32_t *offset;
+    const uint32_t *x;
+    float *y;
+    int64_t ldy;
+} dt__bf16_lines;
+
+static inline int64_t dt__bf16_strips(int64_t rows)
+{
+    return (rows + DT__BF16_STRIP - 1) / DT__BF16_STRIP;
+}
+
+/* dw[k][o] += the sum over rows r and words p, ascending, of dy[r][p][o] and the word of x at
+ * offset[k] + r * x_row + 2 p; k < columns, o < lanes, which are 16 or 32. There is at
+ * least one word. */
+typedef struct dt__bf16_sums {
+    int64_t columns, lanes, rows, words;
+    const uint32_t *dy;
+    const uint16_t *x;
+    int64_t x_row;
+    const int32_t *offset;
+    float *dw;
+} dt__bf16_sums;
+
+/* n elements of a row, `step` apart, to be rounded. With a second row (or NULL: zeros) they become
+ * words whose high halves are of the first one. */
+typedef struct dt__bf16_row {
+    int64_t n, step;
+    const float *x;
+} dt__bf16_row;
+
+/* to[p][l] = the word of x[l][2 p], its low half, and x[l][2 p + 1], for l < rows; zeros where a
+ * row of n elements ends, and for the other lanes. */
+typedef struct dt__bf16_panel {
+    int64_t rows, lanes, n;
+    const float *x;
+    int64_t ldx;
+    uint32_t *to; /* [(n + 1) / 2][lanes] */
+} dt__bf16_panel;
+
+#endif

@@ -1,0 +1,58 @@
+/* The arithmetic of VDPBF16PS (AVX-512 BF16) in plain C: operands are bf16, sums fp32, denormal
+ * numbers are zeros wherever they are read or made. Source: Intel 64 and IA-32 Architectures
+ * Software Developer's Manual, volume 2, VDPBF16PS and VCVTNEPS2BF16. */
+#ifndef DT__KERNELS_BF16_H
+#define DT__KERNELS_BF16_H
+
+#include "core/text/half.h"
+#include "kernels/products/gemm.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* x, or a zero of its sign where it is denormal. By bits, which compilers vectorize. */
+static inline float dt__bf16_flushed(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= (bits & 0x7f800000U) == 0 ? 0x80000000U : UINT32_MAX;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The nearest bf16, ties to even. */
+static inline float dt__bf16_rounded(float x) { return dt__round_bf16(dt__bf16_flushed(x)); }
+
+/* a b + c, rounded once, of operands that are not denormal. The processor flushes what would be
+ * denormal after rounding to 24 bits. fmaf has fewer bits there, so a result of FLT_MIN may have
+ * been rounded up from less: a double tells. */
+static inline float dt__bf16_fused(float a, float b, float c)
+{
+    const float y = fmaf(a, b, c);
+    if (fabsf(y) == FLT_MIN && fabs((double)a * (double)b + (double)c) < 0x1p-126 - 0x1p-151) {
+        return copysignf(0, y);
+    }
+    return dt__bf16_flushed(y);
+}
+
+/* sum[l] = a b[l] + sum[l] for DT__GEMM_PANEL sums. The loop without a branch is vectorized; where
+ * a sum is FLT_MIN, it runs again with care. */
+static inline void dt__bf16_add_term(float a, const float *b, float *sum)
+{
+    float y[DT__GEMM_PANEL];
+    uint32_t edge = 0;
+    for (int l = 0; l < DT__GEMM_PANEL; l++) {
+        uint32_t bits;
+        const float v = fmaf(a, b[l], sum[l]);
+        memcpy(&bits, &v, sizeof bits);
+        edge |= bits << 1 == 0x01000000U;
+        y[l] = dt__bf16_flushed(v);
+    }
+    for (int l = 0; edge != 0 && l < DT__GEMM_PANEL; l++) {
+        y[l] = dt__bf16_fused(a, b[l], sum[l]);
+    }
+    memcpy(sum, y, sizeof y);
+}
+
+#endif

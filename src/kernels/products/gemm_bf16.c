@@ -1,0 +1,5 @@
+/* Products of bf16: gemm_bf16.inc, for processors without an instruction for them. */
+#include "kernels/kernels.h"
+
+#define KERNEL(name) dt__##name##_bf16__ref
+#include "kernels/products/gemm_bf16.inc"

@@ -1,0 +1,98 @@
+/* Cases of the kernels of bf16 convolutions. Words and halves are rounded floats, as their kernels
+ * make them. */
+#include "kernels_run.h"
+
+#include "kernels/products/bf16.h"
+
+#include <stdlib.h>
+
+static uint16_t half(kernel_run *r) { return dt__f32_to_bf16(dt__bf16_flushed(kernel_float(r))); }
+
+/* `behind` bytes more than n halves, since they may be read. */
+static uint16_t *halves(kernel_run *r, int64_t n, int64_t behind)
+{
+    const int64_t all = n + behind / 2;
+    uint16_t *x = kernel_block_of(r, KERNEL_BYTES, (size_t)all * sizeof *x, 4);
+    for (int64_t i = 0; i < all; i++) x[i] = half(r);
+    return x;
+}
+
+static uint32_t *words(kernel_run *r, int64_t n, int64_t behind)
+{
+    return (uint32_t *)(void *)halves(r, 2 * n, behind);
+}
+
+static void lines(kernel_run *r, void (*f)(const dt__bf16_lines *))
+{
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__bf16_lines l = { .outputs = 1 + kernel_below(r, 40), .words = kernel_below(r, 50) };
+    l.n = 1 + kernel_below(r, 100);
+    if (timed) l = (dt__bf16_lines){ .outputs = 32, .words = 144, .n = 256 };
+    const int64_t reach = 1 + kernel_below(r, 200);
+    l.w = words(r, l.outputs * l.words, 0);
+    l.offset = kernel_indices(r, l.words, reach, false);
+    l.x = words(r, reach - 1 + l.n, DT__BF16_BEHIND);
+    l.ldy = l.n + kernel_pick(r, 3);
+    l.y = kernel_result_rows(r, l.outputs, l.n, l.ldy);
+    KERNEL_CALL(r, f(&l));
+}
+
+static void sums(kernel_run *r, void (*f)(const dt__bf16_sums *))
+{
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__bf16_sums s = { .columns = 1 + kernel_below(r, 40), .rows = 1 + kernel_below(r, 9) };
+    s.lanes = kernel_chance(r) ? 16 : 32;
+    s.words = 1 + kernel_below(r, 9);
+    if (timed) s = (dt__bf16_sums){ .columns = 144, .rows = 16, .words = 8, .lanes = 32 };
+    s.x_row = 2 * s.words + kernel_below(r, 5);
+    const int64_t reach = 1 + kernel_below(r, 200);
+    s.dy = words(r, s.rows * s.words * s.lanes, 0);
+    s.offset = kernel_indices(r, s.columns, reach, false);
+    s.x = halves(r, reach + s.rows * s.x_row + 2 * s.words, 0);
+    s.dw = kernel_floats(r, s.columns * s.lanes);
+    KERNEL_CALL(r, f(&s));
+}
+
+static dt__bf16_row row(kernel_run *r)
+{
+    dt__bf16_row of = { .n = dt__min_i64(kernel_size(r), 2000), .step = 1 + kernel_pick(r, 3) };
+    of.x = kernel_floats(r, dt__max_i64(0, (of.n - 1) * of.step + 1));
+    return of;
+}
+
+static void pairs(kernel_run *r, void (*f)(const dt__bf16_row *, const float *, uint32_t *))
+{
+    const dt__bf16_row of = row(r);
+    const int64_t n = dt__max_i64(0, (of.n - 1) * of.step + 1);
+    const float *second = kernel_chance(r) ? NULL : kernel_floats(r, n);
+    uint32_t *to = (uint32_t *)(void *)kernel_result_bytes(r, 4 * of.n);
+    KERNEL_CALL(r, f(&of, second, to));
+}
+
+static void halved(kernel_run *r, void (*f)(const dt__bf16_row *, uint16_t *))
+{
+    const dt__bf16_row of = row(r);
+    uint16_t *to = (uint16_t *)(void *)kernel_result_bytes(r, 2 * of.n);
+    KERNEL_CALL(r, f(&of, to));
+}
+
+static void panel(kernel_run *r, void (*f)(const dt__bf16_panel *))
+{
+    dt__bf16_panel p = { .lanes = kernel_chance(r) ? 16 : 32, .n = 1 + kernel_below(r, 150) };
+    p.rows = 1 + kernel_below(r, p.lanes);
+    if (r->round == KERNELS_TIMED) p = (dt__bf16_panel){ .lanes = 32, .rows = 32, .n = 32 };
+    p.ldx = p.n + kernel_pick(r, 3);
+    p.x = kernel_floats(r, p.rows * p.ldx);
+    p.to = (uint32_t *)(void *)kernel_result_bytes(r, (p.n + 1) / 2 * p.lanes * 4);
+    KERNEL_CALL(r, f(&p));
+}
+
+#define CASES(CASE)                                                                                \
+    CASE(bf16_lines, lines, 0)                                                                     \
+    CASE(bf16_sums, sums, 0)                                                                       \
+    CASE(bf16_pairs, pairs, 0)                                                                     \
+    CASE(bf16_row, halved, 0)                                                                      \
+    CASE(bf16_panel, panel, 0)
+
+CASES(KERNEL_CASE_FUNCTION)
+const kernel_case kernel_cases_bf16[] = { CASES(KERNEL_CASE_ENTRY){ 0 } };

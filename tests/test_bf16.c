@@ -1,0 +1,451 @@
+/* Products and convolutions of bf16 (dt_set_products): the bits of the formula, which is computed
+ * once more here; the same bits of every set and number of threads; gradients; passes that do not
+ * record stay f32. */
+#include "testing.h"
+
+#include "autograd/op.h"
+#include "kernels/sets.h"
+
+#include <detent/ops.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the formula ----------------------------------------------------------------------------- */
+
+static float flushed(float x) { return fabsf(x) < 0x1p-126F ? copysignf(0, x) : x; }
+
+/* By arithmetic, not by bits: x to 8 significant bits. */
+static float rounded(float x)
+{
+    int exponent;
+    if (!isfinite(x) || flushed(x) == 0) return flushed(x);
+    const double unit = ldexp(1, (frexp((double)x, &exponent), exponent - 8));
+    return (float)(nearbyint((double)x / unit) * unit);
+}
+
+static float fused(float a, float b, float c) { return flushed(fmaf(a, b, c)); }
+
+static float next(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)((double)(*state >> 40) / 8388608 - 1);
+}
+
+static float *numbers(int64_t n, uint64_t *state)
+{
+    float *x = malloc((size_t)(n + 1) * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = next(state);
+    return x;
+}
+
+static dt_ctx *context(int threads, uint64_t mask)
+{
+    dt_ctx *ctx;
+    dt_ctx_options o = dt_ctx_defaults();
+    o.threads = threads;
+    o.cpu_mask = mask;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &o), DT_OK);
+    TEST_OK(ctx, dt__kernels_open(ctx));
+    return ctx;
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void multiply(dt_ctx *ctx, dt__gemm g)
+{
+    g.scratch = malloc(dt__gemm_scratch(&g, sizeof(float), dt_threads(ctx)) + 1);
+    dt__team *const before = dt__threads_enter(ctx);
+    dt__kernels_of(ctx, DT_F32)->gemm_bf16(&g);
+    dt__threads_leave(before);
+    free(g.scratch);
+}
+
+static void check_product(const dt__gemm *g, const float *c0)
+{
+    const float *a = g->a, *b = g->b, *c = g->c;
+    for (int64_t i = 0; i < g->m; i++) {
+        for (int64_t j = 0; j < g->n; j++) {
+            float sum = g->accumulate ? flushed(c0[i * g->ldc + j]) : 0;
+            for (int64_t k = 0; k < g->k; k++) {
+                sum = fused(rounded(a[g->trans_a ? k * g->lda + i : i * g->lda + k]),
+                            rounded(b[g->trans_b ? j * g->ldb + k : k * g->ldb + j]), sum);
+            }
+            TEST_EACH(sum == c[i * g->ldc + j], "c[%lld,%lld] = %.9g, not %.9g", (long long)i,
+                      (long long)j, (double)c[i * g->ldc + j], (double)sum);
+        }
+    }
+}
+
+static const int64_t extents[][3] = { { 1, 1, 1 },    { 5, 7, 3 },    { 17, 33, 13 },
+                                      { 3, 40, 300 }, { 29, 64, 64 }, { 40, 31, 1027 },
+                                      { 70, 65, 5 },  { 2, 3, 2049 } };
+
+START_TEST(a_product_has_the_bits_of_the_formula)
+{
+    uint64_t state = (uint64_t)_i;
+    dt_ctx *ctx = context(2, UINT64_MAX);
+    for (int s = 0; s < DT__COUNT_OF(extents); s++) {
+        dt__gemm g = { .trans_a = _i & 1, .trans_b = _i & 2, .accumulate = _i & 4 };
+        g.m = extents[s][0];
+        g.n = extents[s][1];
+        g.k = extents[s][2];
+        g.lda = (g.trans_a ? g.m : g.k) + s % 3;
+        g.ldb = (g.trans_b ? g.k : g.n) + s % 2;
+        g.ldc = g.n + s % 4;
+        float *a = numbers((g.trans_a ? g.k : g.m) * g.lda, &state);
+        float *b = numbers((g.trans_b ? g.n : g.k) * g.ldb, &state);
+        float *c = numbers(g.m * g.ldc, &state), *c0 = malloc((size_t)(g.m * g.ldc) * sizeof *c0);
+        memcpy(c0, c, (size_t)(g.m * g.ldc) * sizeof *c0);
+        g.a = a;
+        g.b = b;
+        g.c = c;
+        multiply(ctx, g);
+        check_product(&g, c0);
+        free(a);
+        free(b);
+        free(c);
+        free(c0);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Sums around the smallest normal number, where the processor flushes what rounds to less. */
+START_TEST(sums_that_are_denormal_are_flushed)
+{
+    static const float values[][4] = {
+        /* a, b, c: c + a b, and the result */
+        { 0x1p-100F, 0x1p-26F, 0, 0x1p-126F },
+        { 0x1p-100F, 0x1p-27F, 0, 0 },
+        { 0x1p-100F, -0x1p-27F, 0x1p-126F, 0 },
+        { 0x1p-100F, -0x1p-27F, 0x1.8p-126F, 0x1p-126F },
+        { 0x1p-130F, 1, 1, 1 },
+        { -0x1p-90F, 0x1p-62F, 0x1p-126F, 0x1p-126F },
+        { 1, 0, 0x1p-127F, 0 },
+    };
+    static const uint64_t masks[] = { 0, DT_CPU_AVX2, UINT64_MAX };
+    for (int m = 0; m < DT__COUNT_OF(masks); m++) {
+        dt_ctx *ctx = context(1, masks[m]);
+        for (int i = 0; i < DT__COUNT_OF(values); i++) {
+            float c = values[i][2];
+            multiply(ctx, (dt__gemm){ .m = 1,
+                                      .n = 1,
+                                      .k = 1,
+                                      .a = &values[i][0],
+                                      .lda = 1,
+                                      .b = &values[i][1],
+                                      .ldb = 1,
+                                      .accumulate = true,
+                                      .c = &c,
+                                      .ldc = 1 });
+            ck_assert_msg(c == values[i][3], "%d: %a, not %a", i, (double)c, (double)values[i][3]);
+        }
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+enum { X, Y, W };
+
+typedef struct problem {
+    dt__conv conv;
+    int64_t count[3];
+    float *in[3], *made[4], *bias; /* made: x, y, w, and y with a bias */
+} problem;
+
+static int64_t below(uint64_t *state, int64_t n)
+{
+    return (int64_t)((double)(next(state) + 1) / 2 * (double)n) % n;
+}
+
+static dt__conv draw(uint64_t *state)
+{
+    static const int64_t widths[] = { 1, 2, 3, 5, 8, 16, 33, 48 };
+    dt__conv c = { .batch = 1 + below(state, 40), .groups = 1 };
+    c.in = widths[below(state, 8)];
+    c.out = widths[below(state, 8)];
+    for (int i = 0; i < 2; i++) {
+        c.kernel[i] = 1 + below(state, 4);
+        c.stride[i] = 1 + below(state, 3);
+        c.padding[i] = below(state, 4);
+        c.dilation[i] = 1 + below(state, 2);
+        c.y_size[i] = 1 + below(state, 10);
+        const int64_t reach = c.dilation[i] * (c.kernel[i] - 1) + 1;
+        const int64_t x = (c.y_size[i] - 1) * c.stride[i] + reach - 2 * c.padding[i];
+        if (x < 1) c.padding[i] = 0;
+        c.x_size[i] = x < 1 ? x + 2 * c.padding[i] : x;
+        if (x < 1) c.x_size[i] = (c.y_size[i] - 1) * c.stride[i] + reach;
+        c.x_size[i] += below(state, c.stride[i]);
+    }
+    return c;
+}
+
+static problem open_problem(const dt__conv *c, uint64_t seed)
+{
+    problem p = { .conv = *c };
+    p.count[X] = c->batch * c->in * dt__conv_x_plane(c);
+    p.count[Y] = c->batch * c->out * dt__conv_y_plane(c);
+    p.count[W] = c->out * c->in * dt__conv_taps(c);
+    for (int i = X; i <= W; i++) {
+        p.in[i] = numbers(p.count[i], &seed);
+        p.made[i] = numbers(p.count[i], &seed);
+    }
+    p.made[3] = numbers(p.count[Y], &seed);
+    p.bias = numbers(c->out, &seed);
+    return p;
+}
+
+static void close_problem(problem *p)
+{
+    for (int i = X; i <= W; i++) free(p->in[i]);
+    for (int i = 0; i < 4; i++) free(p->made[i]);
+    free(p->bias);
+}
+
+static void compute(dt_ctx *ctx, const dt__kernels *kernels, dt__conv_work w)
+{
+    size_t bytes;
+    TEST_OK(ctx, dt__conv_plan(ctx, kernels, &w, &bytes));
+    w.scratch = malloc(bytes + 1); /* the sanitizer sees its end */
+    dt__team *const before = dt__threads_enter(ctx);
+    dt__conv_compute(ctx, kernels, &w);
+    dt__threads_leave(before);
+    free(w.scratch);
+}
+
+static void solve(dt_ctx *ctx, problem *p)
+{
+    const dt__kernels *k = dt__kernels_of(ctx, DT_F32);
+    const dt__conv_work all = {
+        .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W], .bf16 = true
+    };
+    dt__conv_work w = all;
+    w.to_x = p->made[X];
+    w.to_w = p->made[W];
+    compute(ctx, k, w);
+    w = all;
+    w.to_y = p->made[Y];
+    compute(ctx, k, w);
+    w.to_y = p->made[3];
+    w.bias = p->bias;
+    compute(ctx, k, w);
+}
+
+/* Element t of channel o of a sample: pairs of channels, then taps, then the two of a pair. */
+static float forward_at(const problem *p, int64_t n, int64_t o, int64_t t0, int64_t t1)
+{
+    const dt__conv *c = &p->conv;
+    float sum = 0;
+    for (int64_t pair = 0; pair < c->in; pair += 2) {
+        for (int64_t k = 0; k < dt__conv_taps(c); k++) {
+            const int64_t tap[] = { k / c->kernel[1], k % c->kernel[1] }, t[] = { t0, t1 };
+            int64_t at[2];
+            for (int i = 0; i < 2; i++) {
+                at[i] = t[i] * c->stride[i] - c->padding[i] + tap[i] * c->dilation[i];
+            }
+            const bool inside =
+                at[0] >= 0 && at[0] < c->x_size[0] && at[1] >= 0 && at[1] < c->x_size[1];
+            for (int64_t i = pair; i < pair + 2; i++) {
+                const int64_t place =
+                    ((n * c->in + i) * c->x_size[0] + at[0]) * c->x_size[1] + at[1];
+                const bool real = inside && i < c->in;
+                const float w = i < c->in ? p->in[W][(o * c->in + i) * dt__conv_taps(c) + k] : 0;
+                sum = fused(rounded(w), real ? rounded(p->in[X][place]) : 0, sum);
+            }
+        }
+    }
+    return sum;
+}
+
+static void check_forward(const problem *p)
+{
+    const dt__conv *c = &p->conv;
+    for (int64_t e = 0; e < p->count[Y]; e += 7) {
+        const int64_t column = e % c->y_size[1], row = e / c->y_size[1] % c->y_size[0];
+        const int64_t o = e / dt__conv_y_plane(c) % c->out, n = e / dt__conv_y_plane(c) / c->out;
+        const float want = forward_at(p, n, o, row, column);
+        ck_assert_msg(p->made[Y][e] == want, "y[%lld] = %.9g, not %.9g", (long long)e,
+                      (double)p->made[Y][e], (double)want);
+        ck_assert(p->made[3][e] == want + p->bias[o]);
+    }
+}
+
+/* The same of doubles, of rounded operands. */
+static void check_near(dt_ctx *ctx, const problem *p)
+{
+    const dt__kernels *k = dt__kernels_of(ctx, DT_F64);
+    double *in[3], *made[3];
+    for (int i = X; i <= W; i++) {
+        in[i] = malloc((size_t)p->count[i] * sizeof(double));
+        made[i] = malloc((size_t)p->count[i] * sizeof(double));
+        for (int64_t e = 0; e < p->count[i]; e++) in[i][e] = (double)rounded(p->in[i][e]);
+    }
+    k->conv(&p->conv, in[X], in[W], NULL, made[Y]);
+    k->conv_backward_x(&p->conv, in[Y], in[W], NULL, made[X]);
+    k->conv_backward_w(&p->conv, in[X], in[Y], made[W]);
+    for (int i = X; i <= W; i++) {
+        double most = 0;
+        for (int64_t e = 0; e < p->count[i]; e++) most = fmax(most, fabs(made[i][e]));
+        for (int64_t e = 0; e < p->count[i]; e++) {
+            ck_assert_msg(fabs((double)p->made[i][e] - made[i][e]) <= 1e-5 * most,
+                          "result %d [%lld] = %g, not %g", i, (long long)e, (double)p->made[i][e],
+                          made[i][e]);
+        }
+    }
+    for (int i = X; i <= W; i++) {
+        free(in[i]);
+        free(made[i]);
+    }
+}
+
+static const test_draws draws = { .usual = 40, .sanitized = 12 };
+
+START_TEST(a_convolution_has_the_bits_of_the_formula)
+{
+    dt_ctx *fast = context(2, UINT64_MAX);
+    uint64_t state = (uint64_t)_i;
+    for (int i = 0; i < test_count(draws); i++) {
+        const dt__conv c = draw(&state);
+        problem p = open_problem(&c, (uint64_t)i);
+        solve(fast, &p);
+        check_forward(&p);
+        check_near(fast, &p);
+        close_problem(&p);
+    }
+    dt_ctx_free(fast);
+}
+END_TEST
+
+START_TEST(sets_and_threads_change_no_bit)
+{
+    const struct {
+        int threads;
+        uint64_t mask;
+    } other[] = { { 1, UINT64_MAX }, { 3, UINT64_MAX }, { 2, DT_CPU_AVX2 }, { 1, 0 } };
+    dt_ctx *first = context(2, UINT64_MAX);
+    uint64_t state = 99;
+    for (int i = 0; i < test_count(draws) / 2; i++) {
+        const dt__conv c = draw(&state);
+        problem a = open_problem(&c, (uint64_t)i);
+        solve(first, &a);
+        for (int k = 0; k < DT__COUNT_OF(other); k++) {
+            dt_ctx *ctx = context(other[k].threads, other[k].mask);
+            problem b = open_problem(&c, (uint64_t)i);
+            solve(ctx, &b);
+            for (int m = X; m <= W; m++) {
+                ck_assert_mem_eq(a.made[m], b.made[m], (size_t)a.count[m] * sizeof(float));
+            }
+            close_problem(&b);
+            dt_ctx_free(ctx);
+        }
+        close_problem(&a);
+    }
+    dt_ctx_free(first);
+}
+END_TEST
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+static dt_tensor *tensor(dt_ctx *ctx, const char *name, int rank, const int64_t *dims)
+{
+    uint64_t state = (uint64_t)name[0];
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, rank, dims, &x));
+    float *data = dt_data_mut(x);
+    for (int64_t i = 0; i < dt_count(x); i++) data[i] = next(&state);
+    dt_set_requires_grad(x, true);
+    return x;
+}
+
+/* A linear layer under DT_PRODUCTS_BF16: recorded, its result and gradients are products of rounded
+ * operands; not recorded, it has the bits of f32. */
+START_TEST(a_recorded_pass_multiplies_bf16)
+{
+    dt_ctx *ctx = context(2, UINT64_MAX);
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    const int64_t m = 9, n = 5, k = 7;
+    dt_tensor *x = tensor(ctx, "x", 2, (const int64_t[]){ m, k });
+    dt_tensor *w = tensor(ctx, "w", 2, (const int64_t[]){ n, k });
+    dt_tensor *dy = tensor(ctx, "d", 2, (const int64_t[]){ m, n });
+    float *one = malloc((size_t)(m * n) * sizeof *one);
+    memcpy(one, dt_data(dt_linear(t, x, w, NULL)), (size_t)(m * n) * sizeof *one);
+    dt_tape_reset(t);
+    TEST_OK(ctx, dt_set_products(ctx, DT_PRODUCTS_BF16));
+    dt_no_grad(t, true);
+    ck_assert_mem_eq(one, dt_data(dt_linear(t, x, w, NULL)), (size_t)(m * n) * sizeof *one);
+    dt_no_grad(t, false);
+    dt_tape_reset(t);
+    dt_tensor *y = dt_linear(t, x, w, NULL);
+    TEST_OK(ctx, dt_set_products(ctx, DT_PRODUCTS_F32)); /* the record knows its own */
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    const float *a = dt_data(x), *b = dt_data(w), *d = dt_data(dy);
+    const dt__gemm forward = { .trans_b = true,
+                               .m = m,
+                               .n = n,
+                               .k = k,
+                               .a = a,
+                               .lda = k,
+                               .b = b,
+                               .ldb = k,
+                               .c = dt_data_mut(y),
+                               .ldc = n };
+    check_product(&forward, NULL);
+    const dt__gemm by_x = { .m = m,
+                            .n = k,
+                            .k = n,
+                            .a = d,
+                            .lda = n,
+                            .b = b,
+                            .ldb = k,
+                            .c = dt_data_mut(dt_grad(x)),
+                            .ldc = k };
+    check_product(&by_x, NULL);
+    const dt__gemm by_w = { .trans_a = true,
+                            .m = n,
+                            .n = k,
+                            .k = m,
+                            .a = d,
+                            .lda = n,
+                            .b = a,
+                            .ldb = k,
+                            .c = dt_data_mut(dt_grad(w)),
+                            .ldc = k };
+    check_product(&by_w, NULL);
+    free(one);
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_tensor_free(w);
+    dt_tensor_free(dy);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+START_TEST(an_unknown_choice_is_an_error)
+{
+    dt_ctx *ctx = context(1, UINT64_MAX);
+    TEST_FAILS(ctx, DT_ERR_ARG, "2 is none of DT_PRODUCTS_", dt_set_products(ctx, 2));
+    TEST_FAILS(ctx, DT_ERR_ARG, "-1 is none of", dt_set_products(ctx, -1));
+    ck_assert_int_eq(dt_set_products(NULL, DT_PRODUCTS_BF16), DT_ERR_ARG);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+Suite *test_bf16_suite(void)
+{
+    Suite *suite = suite_create("bf16");
+    TCase *c = tcase_create("bf16");
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, a_product_has_the_bits_of_the_formula, 0, 8);
+    tcase_add_test(c, sums_that_are_denormal_are_flushed);
+    tcase_add_loop_test(c, a_convolution_has_the_bits_of_the_formula, 0, 2);
+    tcase_add_test(c, sets_and_threads_change_no_bit);
+    tcase_add_test(c, a_recorded_pass_multiplies_bf16);
+    tcase_add_test(c, an_unknown_choice_is_an_error);
+    suite_add_tcase(suite, c);
+    return suite;
+}
