@@ -514,6 +514,7 @@ static bool is_left_out(const char *path)
         "data.layout: nhwc",
         "data.standardize.",
         "qat.target: ",
+        "train.optimizer.name: own", /* of a plugin */
         "qat.weight.",
         "qat.activation.",
         "quantize.",

@@ -127,7 +127,7 @@ static const struct spec_case {
     { "weight: {scheme: q4_0, range: static}", "range" },
     { "activation: {scheme: q4_0}", "scheme" },
     { "weight: {range: learned}", NULL },
-    { "weight: {range: learned, granularity: group}", "granularity" },
+    { "weight: {range: learned, granularity: group}", NULL },
     { "weight: {range: learned, scheme: asymmetric}", "scheme" },
     { "weight: {range: learned, scale_dtype: f16}", "scale_dtype" },
     { "activation: {range: learned, granularity: token}", "granularity" },

@@ -122,7 +122,7 @@ START_TEST(a_folder_is_not_taken_twice)
                   .resume = true,
                   .wanted = DT_ERR_CONFIG,
                   .words = "'train.optimizer.lr' differs from the run's; resuming, only run.dir, "
-                           "run.threads, run.report, train.epochs, train.spikes, "
+                           "run.threads, run.report, data.cache, train.epochs, train.spikes, "
                            "train.checkpoint, train.log, cluster.bucket_mb, cluster.timeout, "
                            "cluster.check_steps, cluster.shard_optimizer and cluster.experts "
                            "may change" };

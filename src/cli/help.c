@@ -81,10 +81,16 @@ static void print_option(const cli_option *o)
     cli_entry(stdout, head, OPTION_COLUMN, o->text);
 }
 
-static const cli_option plugin = { "--plugin", "FILE",
-                                   "load a shared object that adds losses, layers, optimizers and "
-                                   "others; may be repeated",
-                                   false, true };
+const cli_option *cli_plugin_option(const cli_command *c)
+{
+    static const cli_option plugin = {
+        "--plugin", "FILE",
+        "load a shared object that adds losses, layers, optimizers and others; may be repeated",
+        false, true
+    };
+    const bool takes = c->model != CLI_NO_MODEL || strstr(c->usage, "RECIPE") != NULL;
+    return takes ? &plugin : NULL;
+}
 
 void cli_print_help(const cli_command *c)
 {
@@ -97,7 +103,7 @@ void cli_print_help(const cli_command *c)
     cli_wrap(stdout, 0, 0, c->text);
     if (c->options[0].name != NULL) putchar('\n');
     for (const cli_option *o = c->options; o->name != NULL; o++) print_option(o);
-    if (c->model != CLI_NO_MODEL || strstr(c->usage, "RECIPE") != NULL) print_option(&plugin);
+    if (cli_plugin_option(c) != NULL) print_option(cli_plugin_option(c));
 }
 
 int cli_refuse_command(const char *name)

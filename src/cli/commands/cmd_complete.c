@@ -1,6 +1,7 @@
 /* detent complete -- WORD ...: what the last word of a command line may become, a line each: the
  * candidate, a tab, what it is. No line means a file's name. The scripts in completions/ call it;
  * commands and options come from the table in main.c, keys of recipes from the library's. */
+#include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/shipped.h"
 
@@ -54,6 +55,8 @@ static void offer_options(const cli_command *c, const char *word)
     for (const cli_option *o = c->options; o->name != NULL; o++) {
         offer(word, "", o->name, strlen(o->name), o->text);
     }
+    const cli_option *plugin = cli_plugin_option(c);
+    if (plugin != NULL) offer(word, "", plugin->name, strlen(plugin->name), plugin->text);
     offer(word, "", "--help", 6, "usage and options");
 }
 
@@ -61,6 +64,10 @@ static const cli_option *find_option(const cli_command *c, const char *name, siz
 {
     for (const cli_option *o = c->options; o->name != NULL; o++) {
         if (strlen(o->name) == n && memcmp(o->name, name, n) == 0) return o;
+    }
+    const cli_option *plugin = cli_plugin_option(c);
+    if (plugin != NULL && strlen(plugin->name) == n && memcmp(plugin->name, name, n) == 0) {
+        return plugin;
     }
     return NULL;
 }

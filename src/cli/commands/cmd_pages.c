@@ -1,5 +1,6 @@
 /* detent pages FOLDER: the manual pages detent.1 and detent-COMMAND.1, from the table of commands
  * in main.c. The build calls it. */
+#include "cli/arguments.h"
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -100,6 +101,8 @@ static void put_command(FILE *f, const cli_command *c)
     for (const cli_option *o = c->options; o->name != NULL; o++) {
         put_entry(f, o->name, o->value, o->text);
     }
+    const cli_option *plugin = cli_plugin_option(c);
+    if (plugin != NULL) put_entry(f, plugin->name, plugin->value, plugin->text);
     put_entry(f, "--help", NULL, "usage and options");
     put_entry(f, "--", NULL, "what follows is not an option");
     put_statuses(f);
