@@ -611,7 +611,8 @@ START_TEST(adapters_are_not_left_out)
                 ck_assert((strstr(said, weights[k]) != NULL) == (i >> (1 + k) & 1));
             }
         } else {
-            TEST_FAILS(ctx, DT_ERR_IO, "nor a model of transformers", dt_hf_load(ctx, folder, &m, NULL));
+            TEST_FAILS(ctx, DT_ERR_IO, "nor a model of transformers",
+                       dt_hf_load(ctx, folder, &m, NULL));
         }
         end_context(ctx);
     }

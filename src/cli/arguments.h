@@ -16,8 +16,8 @@ void cli_print_beginning(FILE *to);        /* what to begin with */
 void cli_print_help(const cli_command *c); /* one command, on stdout */
 /* `--plugin`, of commands that read a recipe or a model; NULL: it has none. */
 const cli_option *cli_plugin_option(const cli_command *c);
-int cli_refuse_command(const char *name);  /* no such command; returns the exit status */
-bool cli_is_help(const char *word);        /* --help, -h */
+int cli_refuse_command(const char *name); /* no such command; returns the exit status */
+bool cli_is_help(const char *word);       /* --help, -h */
 /* `detent help [COMMAND]`; the arguments are those behind the first. Returns the exit status. */
 int cli_help(int argc, char **argv);
 

@@ -98,8 +98,8 @@ typedef void run_sums(const dt__bf16_sums *s, int64_t k);
 #define HEIGHTS(TILE)                                                                              \
     TILE(1)                                                                                        \
     TILE(2)                                                                                        \
-    TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13)    \
-        TILE(14)
+    TILE(3)                                                                                        \
+    TILE(4) TILE(5) TILE(6) TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13) TILE(14)
 #define TILE(rows)                                                                                 \
     static void lines_##rows##_1(const dt__bf16_lines *l, int64_t row, int64_t i)                  \
     {                                                                                              \
