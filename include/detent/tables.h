@@ -9,12 +9,14 @@ extern "C" {
 #endif
 
 #define DT_LOOK_DIFFERENT 10000 /* different texts that are counted */
+#define DT_LOOK_FREQUENT 10     /* rows that make a text frequent */
 
 /* What the texts of a column have in common. */
 typedef struct dt_column_look {
     const char *name;
     int64_t missing;   /* fields that are empty, NA, NaN, null or ? */
     int64_t different; /* texts that are there, at most DT_LOOK_DIFFERENT */
+    int64_t frequent;  /* of these, texts of at least DT_LOOK_FREQUENT rows */
     int type;          /* dt_column_type of all that are there: number, boolean, time or category */
     bool is_integer;   /* numbers without fractions */
     bool rises;        /* numbers and times that never fall */

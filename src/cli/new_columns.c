@@ -1,6 +1,7 @@
 /* What the columns of a table become in the recipe of `detent new`:
  *     numbers     as they are; with holes the median and an indicator
- *     words       categories, the MOST most frequent ones; holes are a category of their own
+ *     words       categories, at most MOST, that have rows enough to be learned and to be in each
+ *                 fold; holes are a category of their own
  *     booleans    0 or 1; with holes the most frequent one and an indicator
  *     times       parts; those of the rows, in their order, are left out
  *     left out    columns without a value or with one alone, and words that hardly repeat */
@@ -81,6 +82,13 @@ static const char *why_not(const dt_column_look *c, int64_t rows)
     return c->type == DT_COLUMN_CATEGORY && many ? "texts of one row each" : NULL;
 }
 
+/* Where no word is frequent, all are alike. */
+static int64_t categories_of(const dt_column_look *c)
+{
+    const int64_t n = c->frequent > 0 ? c->frequent : c->different;
+    return n < MOST ? n : MOST;
+}
+
 static void decide(const dt_column_look *c, int64_t rows, decision *out)
 {
     const bool holes = c->missing > 0;
@@ -100,7 +108,8 @@ static void decide(const dt_column_look *c, int64_t rows, decision *out)
         SAY(becomes, holes ? "0 or 1, else frequent; indicator" : "0 or 1");
     } else {
         char most[24] = "";
-        if (c->different > MOST) snprintf(most, sizeof most, ", most: %d", MOST);
+        const int64_t kept = categories_of(c);
+        if (kept < c->different) snprintf(most, sizeof most, ", most: %d", (int)kept);
         SAY(rule, "type: category%s%s", most, holes ? ", missing: code" : "");
         SAY(why, "%lld words%s", (long long)c->different,
             c->different == DT_LOOK_DIFFERENT ? " and more" : "");

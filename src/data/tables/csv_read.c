@@ -360,7 +360,7 @@ static dt_status read_file(dt__csv_reader *r)
     dt_status status = dt__csv_open(r);
     if (status == DT_OK) status = read_text(r);
     if (status == DT_OK && r->cache != NULL) {
-        status = dt__table_cache_keep(r->cache, r->rows, r->out);
+        status = dt__table_cache_keep(r->cache, r->rows, r->left_out, r->out);
     }
     dt__csv_close_reader(r);
     return status;

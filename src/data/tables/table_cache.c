@@ -25,10 +25,10 @@
 typedef struct head {
     char magic[16];
     uint64_t hash; /* of all behind it */
-    int64_t counts[3];
+    int64_t counts[4];
 } head;
 
-enum { ROWS, READINGS, STATE }; /* of counts; bytes of the state */
+enum { ROWS, READINGS, STATE, LEFT_OUT }; /* of counts; bytes of the state */
 
 /* What the head is followed by, for each reading. */
 typedef struct part {
@@ -36,7 +36,7 @@ typedef struct part {
     int64_t x, y, key; /* bytes; of x in a file of its own */
 } part;
 
-static const char magic[16] = "detent table 1\n";
+static const char magic[16] = "detent table 2\n";
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
@@ -229,7 +229,13 @@ static dt_status load_bytes(dt__table_cache *t, dt__state_bytes *from, dt__csv_t
         DT__TRY(copy(from, parts[k].key, &out[k].key));
     }
     dt__state_bytes known = { t->ctx, state, state + h->counts[STATE] };
-    return dt__table_state_take(&known, t->c, t->n);
+    DT__TRY(dt__table_state_take(&known, t->c, t->n));
+    dt__say(t->ctx, "'%s': its numbers are read from '%s.table'", t->table, t->stem);
+    if (h->counts[LEFT_OUT] > 0) {
+        dt__say(t->ctx, "'%s': %lld rows were left out (data.columns.rows)", t->table,
+                (long long)h->counts[LEFT_OUT]);
+    }
+    return DT_OK;
 }
 
 dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *found)
@@ -246,7 +252,6 @@ dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *fou
         dt__state_bytes from = { t->ctx, bytes, bytes + n };
         if (s == DT_OK) s = load_bytes(t, &from, out);
         *found = s == DT_OK;
-        if (s == DT_OK) dt__say(t->ctx, "'%s': its numbers are read from '%s'", t->table, path);
     }
     if (s != DT_OK && s != DT_ERR_NOMEM) {
         dt__say(t->ctx, "%s; '%s' is read again", dt_error(t->ctx), t->table);
@@ -358,9 +363,10 @@ static part part_of(const dt__csv *c, dt__csv_table *t, int64_t rows)
     return p;
 }
 
-dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out)
+dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, int64_t left_out,
+                               dt__csv_table *out)
 {
-    head h = { .counts = { rows, t->n } };
+    head h = { .counts = { rows, t->n, 0, left_out } };
     part parts[DT__MOST_CACHED];
     dt__chars state = { .ctx = t->ctx };
     dt_status s = DT_OK;

@@ -34,8 +34,9 @@ dt_status dt__table_cache_begin(dt__table_cache *t, const dt__cache_folder *f, c
 dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *found);
 /* The inputs of reading k get room in a file. IO, naming the key; NOMEM. */
 dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__storage **s);
-/* After the file was read. IO, NOMEM. */
-dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, dt__csv_table *out);
+/* After the file was read, but for rows that were left out. IO, NOMEM. */
+dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, int64_t left_out,
+                               dt__csv_table *out);
 void dt__table_cache_end(dt__table_cache *t);
 
 /* Memory for numbers that follow from others (NULL: none): where those are mapped a file without a

@@ -22,6 +22,8 @@ enum { FORMS = sizeof forms / sizeof forms[0], STEPS = 63 };
 typedef struct looking {
     dt_column_look *out;
     dt__words words;
+    uint8_t *rows; /* [words.n]: of each word, up to DT_LOOK_FREQUENT */
+    int64_t room;
     bool numbers, booleans;
     unsigned times;       /* bits of `forms` */
     double before[FORMS]; /* the last time in each form, */
@@ -85,7 +87,8 @@ static void take_time(dt_ctx *ctx, looking *k, const dt__csv_field *f)
 static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
 {
     double v;
-    const bool counts = k->words.n < DT_LOOK_DIFFERENT;
+    const int64_t before = k->words.n;
+    const bool counts = before < DT_LOOK_DIFFERENT;
     take_number(r, k, f);
     if (k->words.n == 0 && k->numbers) k->times = 0;
     if (k->times != 0) take_time(r->ctx, k, f);
@@ -94,7 +97,15 @@ static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *
                                 : dt__words_find(&k->words, f->text, f->n);
     k->out->blocks += word != k->word || word < 0;
     k->word = word;
-    return counts && word < 0 ? DT_ERR_NOMEM : DT_OK;
+    if (counts && word < 0) return DT_ERR_NOMEM;
+    if (k->words.n > before) {
+        DT__TRY(DT__RESERVE(r->ctx, k->rows, before, k->room));
+        k->rows[before] = 0;
+    }
+    if (word >= 0 && k->rows[word] < DT_LOOK_FREQUENT) {
+        k->out->frequent += ++k->rows[word] == DT_LOOK_FREQUENT;
+    }
+    return DT_OK;
 }
 
 static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
@@ -183,6 +194,7 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     for (int64_t i = 0; all != NULL && columns != NULL && i < r->n; i++) {
         if (s == DT_OK) decide(&all[i]);
         dt__words_free(ctx, &all[i].words);
+        dt__release(ctx, all[i].rows);
     }
     dt__release(ctx, all);
     out->n = r->n;
