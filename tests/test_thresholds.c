@@ -442,6 +442,43 @@ START_TEST(exported_c)
 }
 END_TEST
 
+START_TEST(inspect_shows_how_a_model_reads_and_decides)
+{
+    static const struct {
+        const char *data, *line;
+    } all[] = {
+        { "{\"target\": \"classes\", \"input\": [2], \"output\": [2], \"thresholds\": [0.5]}",
+          "thresholds      0.5\n" },
+        { "{\"target\": \"values\", \"input\": [2], \"output\": [2], \"quantiles\": [0.1, 0.9]}",
+          "quantiles       0.1, 0.9\n" },
+        { "{\"target\": \"classes\", \"input\": [2], \"output\": [2], \"csv\": {\"decimal\": "
+          "\",\", \"thousands\": \".\", \"encoding\": \"auto\", \"comment\": \"\"}}",
+          "numbers         decimal commas, points between thousands\n" },
+        { "{\"target\": \"classes\", \"input\": [4, 2], \"output\": [2], \"stride\": 3, "
+          "\"series\": "
+          "{\"by\": [\"who\"], \"time\": \"when\", \"format\": \"\", \"gap\": 1.5, \"label\": "
+          "\"last\"}}",
+          "series          windows of 4 rows, 3 apart, of one who, in the order of when," },
+    };
+    const dt_mlp_options options = { .sizes = { 2, { 2, 2 } }, .eps = 1e-5, .momentum = 0.1 };
+    char path[TEST_PATH], *output;
+    dt_module *m;
+    open_ctx();
+    const dt_model_info info = { .family = dt_family_named(ctx, "mlp"),
+                                 .options = (void *)(uintptr_t)&options,
+                                 .data = all[_i].data };
+    test_folder(path);
+    test_join(path, path, "m.safetensors");
+    TEST_OK(ctx, dt_mlp_create(ctx, &options, &m));
+    TEST_OK(ctx, dt_model_save(m, &info, path));
+    ck_assert_int_eq(test_shell(&output, "'" DETENT_BINARY_DIR "/detent' inspect '%s'", path), 0);
+    ck_assert_msg(strstr(output, all[_i].line) != NULL, "%s", output);
+    free(output);
+    dt_module_free(m);
+    close_ctx();
+}
+END_TEST
+
 /* ---- quantiles ------------------------------------------------------------------------------- */
 
 /* Of metrics, by the outputs. */
@@ -552,6 +589,7 @@ Suite *test_thresholds_suite(void)
     tcase_add_test(c, two_classes);
     tcase_add_loop_test(c, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_loop_test(c, damaged_files, 0, (int)(sizeof damaged / sizeof damaged[0]));
+    tcase_add_loop_test(c, inspect_shows_how_a_model_reads_and_decides, 0, 4);
     tcase_add_loop_test(c, exported_c, 0, (int)(sizeof programs / sizeof programs[0]));
     tcase_add_test(c, quantiles);
     tcase_add_test(c, quantiles_are_learned);

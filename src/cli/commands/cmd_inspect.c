@@ -267,6 +267,39 @@ static void print_columns(const dt_columns *c)
     cli_table_print(&t);
 }
 
+/* Windows of a table, and how its numbers are written. */
+static void print_reading(const dt_model_data *d)
+{
+    cli_text series = { .used = 0 }, form = { .used = 0 };
+    const dt_series_options *s = &d->series;
+    if (s->given) {
+        cli_text_add(&series, "windows of %lld rows, %lld apart", (long long)d->input.v[0],
+                     (long long)d->stride);
+        for (int i = 0; i < s->by.n; i++) {
+            cli_text_add(&series, i == 0 ? ", of one " : " and ");
+            cli_text_add_name(&series, s->by.v[i]);
+        }
+        if (s->time != NULL) {
+            cli_text_add(&series, ", in the order of ");
+            cli_text_add_name(&series, s->time);
+            cli_text_add(&series, ", ended by steps beyond %.6g", s->gap);
+        }
+        print_entry("series", series.text);
+    }
+    if (d->csv.decimal != DT_CSV_DECIMAL_COMMA) return;
+    cli_text_add(&form, "decimal commas%s",
+                 d->csv.thousands == DT_CSV_THOUSANDS_POINT ? ", points between thousands" : "");
+    print_entry("numbers", form.text);
+}
+
+/* Where answers are cut: logits of which output 1 - output 0, or each bit, must be above. */
+static void print_levels(const char *what, int64_t n, const double *level)
+{
+    cli_text text = { .used = 0 };
+    for (int64_t i = 0; i < n; i++) cli_text_add(&text, i == 0 ? "%.6g" : ", %.6g", level[i]);
+    if (n > 0) print_entry(what, text.text);
+}
+
 /* What the model reads, and what its outputs mean. */
 static void print_data(dt_ctx *ctx, const char *text)
 {
@@ -310,6 +343,9 @@ static void print_data(dt_ctx *ctx, const char *text)
         cli_text_add(&out, " (%s)", d.outputs[i].target);
     }
     print_entry("output", out.text);
+    print_levels("thresholds", d.n_thresholds, d.thresholds);
+    print_levels("quantiles", d.n_quantiles, d.quantiles);
+    print_reading(d.n_inputs == 1 ? &d.inputs[0] : &d);
     print_columns(d.n_inputs == 1 ? d.inputs[0].table : d.table);
     dt_model_data_free(ctx, &d);
 }
