@@ -601,6 +601,40 @@ START_TEST(shuffles)
 }
 END_TEST
 
+/* Each number once; a window has whole runs, in places of their own; one that holds all is a
+ * shuffle. */
+START_TEST(runs_are_shuffled_in_windows)
+{
+    enum { MOST = 3000 };
+    static int64_t v[MOST], runs[MOST], place[MOST];
+    dt__stream s = { .key = (uint64_t)_i * 977 + 5 }, t = s;
+    const int64_t n = 1 + (_i * 131) % (MOST - 1), run = 1 + _i % 13, window = run * (1 + _i % 29);
+    dt__shuffle_runs(&s, n, run, window, runs, v);
+    for (int64_t i = 0; i < n; i++) place[i] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        ck_assert(v[i] >= 0 && v[i] < n && place[v[i]] == -1);
+        place[v[i]] = i;
+    }
+    if (window >= n) {
+        for (int64_t i = 0; i < n; i++) runs[i] = i;
+        dt__shuffle(&t, n, runs);
+        ck_assert_int_eq(memcmp(v, runs, (size_t)n * sizeof *v), 0);
+    }
+    int64_t cut = 0; /* runs that two windows share, by the short run at the end */
+    for (int64_t first = 0; first < n; first += run) {
+        const int64_t past = first + run < n ? first + run : n;
+        int64_t low = place[first] / window, high = low;
+        for (int64_t i = first; i < past; i++) {
+            low = place[i] / window < low ? place[i] / window : low;
+            high = place[i] / window > high ? place[i] / window : high;
+        }
+        ck_assert(high - low <= 1);
+        cut += high > low;
+    }
+    ck_assert(cut <= n / window && (n % run != 0 || cut == 0));
+}
+END_TEST
+
 /* Words that would bias a remainder are drawn anew. */
 START_TEST(fair_words)
 {
@@ -890,6 +924,7 @@ Suite *test_data_suite(void)
     tcase_add_test(batches, noise);
     tcase_add_test(batches, runs_of_blocks);
     tcase_add_test(batches, shuffles);
+    tcase_add_loop_test(batches, runs_are_shuffled_in_windows, 0, 200);
     tcase_add_test(batches, fair_words);
     tcase_add_test(batches, batches_allocate_nothing);
     tcase_add_test(batches, bad_loaders);

@@ -22,3 +22,22 @@ void dt__shuffle(dt__stream *s, int64_t n, int64_t *v)
         }
     }
 }
+
+void dt__shuffle_runs(dt__stream *s, int64_t n, int64_t run, int64_t window, int64_t *runs,
+                      int64_t *v)
+{
+    if (window >= n) {
+        for (int64_t i = 0; i < n; i++) v[i] = i;
+        dt__shuffle(s, n, v);
+        return;
+    }
+    const int64_t count = dt__ceil_div(n, run);
+    int64_t at = 0;
+    for (int64_t i = 0; i < count; i++) runs[i] = i;
+    dt__shuffle(s, count, runs);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t first = runs[i] * run, past = dt__min_i64(n, first + run);
+        for (int64_t k = first; k < past; k++) v[at++] = k;
+    }
+    for (at = 0; at < n; at += window) dt__shuffle(s, dt__min_i64(window, n - at), v + at);
+}

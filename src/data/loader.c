@@ -4,12 +4,16 @@
  * positions) alone, so nothing depends on earlier batches, and any batch can be made first. One
  * pair of tensors, and a pair of views for a shorter last batch, are reused: batches allocate
  * nothing. */
+#include "data/arrays.h"
 #include "data/dataset.h"
 
 #include "core/shuffle.h"
 
 #include <math.h>
 #include <string.h>
+
+#define RUN ((int64_t)64 << 10)
+#define WINDOW ((int64_t)256 << 20)
 
 struct dt_loader {
     dt_ctx *ctx;
@@ -21,6 +25,7 @@ struct dt_loader {
     int64_t apart;               /* from a batch to the next that this process reads */
     int64_t ordered;             /* the epoch that `order` belongs to; -1: none */
     int64_t *order;              /* NULL: the dataset's order */
+    int64_t run, window, *runs;  /* of dt__shuffle_runs */
     int64_t *by_class;           /* balanced: the examples, sorted by class; else NULL */
     int64_t *starts;             /* [classes + 1]: where each class begins in by_class */
     void *state;                 /* of the kind */
@@ -70,10 +75,28 @@ static void order_epoch(dt_loader *l)
     if (l->order == NULL || l->ordered == l->next.epoch) return;
     const uint64_t key = dt__keys_of_epoch(l->options.seed, DT__FOR_SHUFFLE, l->next.epoch).first;
     dt__stream s = { .key = key };
-    if (l->by_class != NULL) draw_balanced(l, &s);
-    for (int64_t i = 0; i < l->count && l->by_class == NULL; i++) l->order[i] = i;
-    dt__shuffle(&s, l->count, l->order);
+    if (l->by_class == NULL) {
+        dt__shuffle_runs(&s, l->count, l->run, l->window, l->runs, l->order);
+    } else {
+        draw_balanced(l, &s);
+        dt__shuffle(&s, l->count, l->order);
+    }
     l->ordered = l->next.epoch;
+}
+
+/* Large tables may not fit into memory: runs of RUN bytes are read, in windows of WINDOW. */
+static dt_status choose_runs(dt_loader *l)
+{
+    const dt__array_store *s = l->data->arrays;
+    l->run = 1;
+    l->window = l->count;
+    if (s == NULL || !s->is_table) return DT_OK;
+    const int64_t bytes = dt__max_i64(1, s->stride * s->row * dt__array_dtype_of(s->dtype)->bytes);
+    l->run = dt__max_i64(1, RUN / bytes);
+    l->window = l->run * dt__max_i64(1, WINDOW / (l->run * bytes));
+    if (l->window >= l->count) return DT_OK;
+    l->runs = dt__alloc_array(l->ctx, dt__ceil_div(l->count, l->run), sizeof *l->runs);
+    return l->runs == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 /* ---- creation ----------------------------------------------------------------------------- */
@@ -139,6 +162,7 @@ static dt_status fill_loader(dt_loader *l)
     if (o->shuffle) {
         l->order = dt__alloc_array(l->ctx, l->count, sizeof *l->order);
         if (l->order == NULL) return DT_ERR_NOMEM;
+        DT__TRY(choose_runs(l));
     }
     if (o->balanced) DT__TRY(sort_by_class(l));
     if (l->kind->begin != NULL) DT__TRY(l->kind->begin(l->data, &l->state));
@@ -189,6 +213,7 @@ void dt_loader_free(dt_loader *l)
     dt_ctx *ctx = l->ctx;
     if (l->kind->end != NULL) l->kind->end(ctx, l->state);
     dt__release(ctx, l->order);
+    dt__release(ctx, l->runs);
     dt__release(ctx, l->by_class);
     dt__release(ctx, l->starts);
     dt__release(ctx, l);
