@@ -141,6 +141,47 @@ START_TEST(moments_get_windows)
 }
 END_TEST
 
+/* Whole groups are held back, of as many as there are; what cannot be a group is said. */
+START_TEST(groups_of_tables)
+{
+    static const struct {
+        const char *options, *words;
+    } bad[] = {
+        { "--group whom", "'whom' is not a column of t.csv" },
+        { "--group kind", "'kind' is a column of --target" },
+        { "--group who --inputs who,b", "'who' is a column of --inputs" },
+        { "--group one", "'one' has one value" },
+    };
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(draws) / 6 + 1; i++) {
+        const int groups = 2 + below(9), rows = 60 + below(100);
+        const bool words = below(2) == 0;
+        char line[120];
+        FILE *f = file_of("t.csv");
+        fputs("who,one,b,kind\n", f);
+        for (int k = 0; k < rows; k++) {
+            fprintf(f, words ? "s%d" : "%d", k % groups);
+            fprintf(f, ",1,%d.%04d,%s\n", below(90), k, below(2) == 0 ? "yes" : "no");
+        }
+        fclose(f);
+        snprintf(line, sizeof line, "split: 'who' has %d values, which are held back whole%s",
+                 groups, groups > 4 ? ": a fifth" : " (data.split)");
+        run(0, line, "new n.yaml --data t.csv --target kind --group who");
+        run(0, "a step ran", "train n.yaml --dry-run");
+        expect_lines(groups > 4 ? "split: {by: group, column: 'who', test: 0.2}"
+                                : "split: {by: group, column: 'who'}",
+                     "validation_order");
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char command[120];
+        snprintf(command, sizeof command, "new n.yaml --data t.csv --target kind %s",
+                 bad[i].options);
+        run(2, bad[i].words, command);
+    }
+    run(2, "drawn digits, which has no columns", "new n.yaml --data digits --group who");
+}
+END_TEST
+
 START_TEST(texts_get_a_context_that_fits)
 {
     test_folder(folder);
@@ -260,7 +301,9 @@ START_TEST(recordings_in_one_folder)
         ck_assert_msg((strstr(text, "split: {by: group") != NULL) == (n > 3), "%s", text);
         free(text);
         run(0, "macro f1", "train n.yaml train.epochs=1");
-        test_shell(NULL, "rm -rf %s/runs", folder);
+        test_shell(NULL, "rm -rf %s/runs %s/n.yaml", folder, folder);
+        run(0, "groups", "new n.yaml --data d --float --group part2");
+        run(2, "'part9' is no part", "new m.yaml --data d --float --group part9");
     }
     test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
                folder, "/dev/null", folder);
@@ -521,6 +564,7 @@ Suite *test_new_suite(void)
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, moments_get_windows);
+    tcase_add_test(cases, groups_of_tables);
     tcase_add_test(cases, texts_get_a_context_that_fits);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, recordings_in_one_folder);

@@ -170,6 +170,19 @@ void new_data_list(cli_text *out, const char *text)
     cli_text_add(out, "]");
 }
 
+void new_data_split(new_data *d, const char *column, int64_t values)
+{
+    const bool tested = values >= NEW_GROUPS && d->test == NULL;
+    cli_text_add(&d->split, "  split: {by: group, column: ");
+    new_data_quote(&d->split, column, strlen(column));
+    cli_text_add(&d->split, "%s}\n", tested ? ", test: 0.2" : "");
+    cli_text_add(&d->about[1], "split: '");
+    cli_text_add_name(&d->about[1], column);
+    cli_text_add(&d->about[1], "' has %lld values%s, which are held back whole%s (data.split)",
+                 (long long)values, values == DT_LOOK_DIFFERENT ? " and more" : "",
+                 tested ? ": a fifth of them to test" : "");
+}
+
 bool new_data_is_table(const new_data *d) { return dt_is_table(d->path); }
 
 static void add_columns(const new_data *d, cli_text *out)

@@ -10,7 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST, ROWS }; /* options, as in main.c */
+enum {
+    DATA,
+    TASK,
+    TARGET,
+    BITS,
+    FLOAT,
+    INPUTS,
+    IGNORE,
+    TEST,
+    GROUP,
+    ROWS
+}; /* options, as in main.c */
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */
@@ -67,7 +78,9 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
     if (!ask(args->option[DATA], question, NULL, a->data)) {
         return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
     }
-    *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
+    *d = (new_data){
+        .path = a->data, .task = a->task, .context = CONTEXT, .group = args->option[GROUP]
+    };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
@@ -267,6 +280,27 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
     return number_targets(args, d, &names, place, columns, t);
 }
 
+/* Writes how --group divides a table. */
+static int look_at_groups(const cli_args *args, new_data *d, const new_columns *c)
+{
+    const char *name = d->group;
+    if (name == NULL) return CLI_DONE;
+    if (c->groups == 0) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' is not a column of %s", name, d->path);
+    }
+    if (new_columns_has(d->target, name) || new_columns_has(d->inputs, name)) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' is a column of %s, and cannot tell groups",
+                        name, new_columns_has(d->target, name) ? "--target" : "--inputs");
+    }
+    if (c->groups < 2) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' has one value; groups are two or more",
+                        name);
+    }
+    new_data_split(d, name, c->groups);
+    d->validation = c->groups < NEW_GROUPS ? 0.3 : 0.2;
+    return CLI_DONE;
+}
+
 /* Finds out what the columns hold. */
 static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
@@ -276,6 +310,10 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     for (int i = 0; i < 4 && !is_table; i++) {
         if (args->option[own[i]] == NULL) continue;
         return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file", names[i], d->path,
+                        d->kind);
+    }
+    if (d->group != NULL && !is_table && !d->sounds) {
+        return cli_fail(args, CLI_USAGE, "--group: %s is %s, which has no columns", d->path,
                         d->kind);
     }
     if (!is_table) return CLI_DONE;
@@ -291,13 +329,15 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
         return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",
                         (int)strcspn(c->unknown, ","), c->unknown, d->path);
     }
+    const int grouped = look_at_groups(args, d, c);
+    if (grouped != CLI_DONE) return grouped;
     if (c->types.used + 1 >= sizeof c->types.text) {
         return cli_fail(args, CLI_USAGE,
                         "%s: too many columns have types; --inputs chooses some of them", d->path);
     }
     if (c->types.used > 0) d->types = c->types.text;
     if (c->in_time) d->order = "time";
-    if (d->series.used > 0) d->order = NULL;
+    if (d->split.used > 0) d->order = NULL;
     return CLI_DONE;
 }
 
@@ -394,7 +434,7 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t
         s = open_data(ctx, d, train);
     }
     if (s != DT_OK) return fail_open(args, ctx);
-    if (!d->language) {
+    if (!d->language && d->validation == 0) {
         d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
     }
     return CLI_DONE;
@@ -405,7 +445,8 @@ static int batch_size(const new_data *d, const dt_dataset *train)
 {
     static const int sizes[] = { 64, 48, 60, 56 };
     const int64_t all = dt_dataset_count(train);
-    const int64_t n = all - (int64_t)(d->validation * (double)all);
+    const bool held = new_data_is_table(d) && d->group != NULL; /* when they were opened */
+    const int64_t n = all - (held ? 0 : (int64_t)(d->validation * (double)all));
     int i = 0;
     while (i < 3 && n > sizes[i] && (n - 1) % sizes[i] == 0) i++;
     return d->language ? 16 : sizes[i];
