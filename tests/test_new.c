@@ -337,6 +337,90 @@ START_TEST(pointers_of_lfs_are_no_data)
 }
 END_TEST
 
+static const char *const activities[] = { "rest", "walk", "run" };
+
+/* g.npz as NumPy writes it: x, and y of words or numbers. */
+static void draw_arrays(int rows)
+{
+    static float x[120 * 40 * 3];
+    static uint32_t words[120][4]; /* <U4 */
+    static int64_t numbers[120];
+    const int steps = 1 + below(40);
+    char head[120], path[TEST_PATH + 40];
+    for (int i = 0; i < rows * steps * 3; i++) x[i] = (float)below(1000) / 100;
+    for (int i = 0; i < rows; i++) {
+        numbers[i] = i % 3;
+        const char *word = activities[i % 3];
+        for (int k = 0; k < 4; k++) words[i][k] = k < (int)strlen(word) ? (uint32_t)word[k] : 0;
+    }
+    zip_member m[] = { { .name = "x.npy" }, { .name = "words.npy" }, { .name = "numbers.npy" } };
+    snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, 3), }",
+             rows, steps);
+    m[0].bytes = npy_file(1, head, x, (size_t)(rows * steps * 3) * sizeof *x);
+    snprintf(head, sizeof head, "{'descr': '<U4', 'fortran_order': False, 'shape': (%d,), }", rows);
+    m[1].bytes = npy_file(1, head, words, (size_t)rows * sizeof *words);
+    snprintf(head, sizeof head, "{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", rows);
+    m[2].bytes = npy_file(1, head, numbers, (size_t)rows * sizeof *numbers);
+    file_bytes zip = zip_file(m, 3, 0);
+    snprintf(path, sizeof path, "%s/g.npz", folder);
+    test_write_file(path, zip.v, zip.n);
+    file_free(&zip);
+    for (int i = 0; i < 3; i++) file_free(&m[i].bytes);
+}
+
+/* Files of the grid below, drawn anew. */
+static void draw_grid(void)
+{
+    const int rows = 60 + below(60);
+    FILE *csv = file_of("g.csv"), *lines = file_of("g.jsonl"), *text = file_of("g.txt");
+    fputs("who,a,b,kind\n", csv);
+    for (int i = 0; i < rows; i++) {
+        fprintf(csv, "s%d,%d.%04d,%d.5,%s\n", i % 7, below(90), i, below(50), activities[i % 3]);
+        fprintf(lines, "{\"prompt\": \"%d + %d\", \"completion\": \"%d\"}\n", i, i, 2 * i);
+        fprintf(text, "line %d of a text that goes on\n", below(1000));
+    }
+    fclose(csv);
+    fclose(lines);
+    fclose(text);
+    draw_arrays(rows);
+}
+
+/* Kinds of data by options: every recipe trains, and its command ends with what it assumes. */
+START_TEST(a_grid_of_recipes_runs)
+{
+    static const char *const data[] = {
+        "g.csv --target kind --group who",
+        "g.csv --target kind",
+        "g.csv --target b",
+        "g.npz:x --target g.npz:words",
+        "g.npz:x --target g.npz:numbers",
+        "g.jsonl",
+        "g.txt",
+        "digits",
+        "digits --task denoising",
+        "sounds",
+        "sensors",
+        "table",
+    };
+    static const char *const options[] = { "--bits 2", "--bits 3", "--bits 4", "--bits 8",
+                                           "--float" };
+    enum { DATA = sizeof data / sizeof data[0], OPTIONS = sizeof options / sizeof options[0] };
+    const int64_t tries = test_count(draws);
+    const int first = below(DATA * OPTIONS);
+    test_folder(folder);
+    for (int64_t i = 0; i < tries; i++) {
+        const int cell = (int)((first + 7 * i) % (DATA * OPTIONS));
+        char command[120];
+        draw_grid();
+        snprintf(command, sizeof command, "new n.yaml --data %s %s", data[cell % DATA],
+                 options[cell / DATA]);
+        run(0, "assumed", command);
+        run(0, "a step ran", "train n.yaml --dry-run");
+        test_shell(NULL, "rm %s/n.yaml", folder);
+    }
+}
+END_TEST
+
 START_TEST(eight_bits_are_a_preset)
 {
     char *text;
@@ -569,6 +653,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
+    tcase_add_test(cases, a_grid_of_recipes_runs);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);

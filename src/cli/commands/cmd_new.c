@@ -27,12 +27,16 @@ enum {
 #define CONTEXT 64   /* of texts */
 #define LONGEST 4096 /* tokens of an example, at most */
 #define PROBE "detent new"
+#define PRESET "int8-dynamic-int%d-weight"
 #define UPDATES 1500 /* of the training that is proposed, about */
 
 /* What was asked for. */
 typedef struct answers {
     char data[ANSWER], task[ANSWER], target[ANSWER], bits[ANSWER], file[ANSWER];
 } answers;
+
+/* Bits in the name of the preset. */
+static int preset_bits(const answers *a) { return a->bits[0] == '8' ? 8 : 4; }
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
@@ -453,9 +457,10 @@ static int batch_size(const new_data *d, const dt_dataset *train)
 }
 
 /* Epochs and updates of about UPDATES updates. */
-static void add_training(const new_data *d, const dt_dataset *train, bool quantized, int bits,
-                         cli_text *out)
+static void add_training(const new_data *d, const dt_dataset *train, bool quantized,
+                         const answers *a, cli_text *out)
 {
+    const int bits = a->bits[0] - '0';
     const int64_t batches = (dt_dataset_count(train) + 63) / 64;
     int64_t epochs = batches > 0 ? (UPDATES + batches - 1) / batches : 1;
     if (epochs > 100) epochs = 100;
@@ -476,8 +481,8 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
     cli_text_add(out,
                  "  float_baseline: true         # a float model beside it, to compare\n\n"
                  "qat:\n"
-                 "  preset: int8-dynamic-int%d-weight   # activations of 8 bits\n",
-                 bits == 8 ? 8 : 4);
+                 "  preset: " PRESET "   # activations of 8 bits\n",
+                 preset_bits(a));
     if (bits < 8) cli_text_add(out, "  weight: {bits: %d}            # of a weight\n", bits);
     if (d->language && bits < 8) {
         cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
@@ -520,6 +525,41 @@ static int check_recipe(const cli_args *args, const answers *a, const cli_text *
     dt_recipe_free(recipe);
     dt_ctx_free(ctx);
     return status;
+}
+
+/* ---- what is said --------------------------------------------------------------------------- */
+
+/* What the model is asked for. */
+static const char *predicted(const new_data *d)
+{
+    if (d->target != NULL) return d->target;
+    if (d->language) return "the next token";
+    if (strcmp(d->task, "denoising") == 0) return "the input without noise";
+    return strcmp(d->task, "anomaly") == 0 ? "the input itself" : "what comes with the data";
+}
+
+/* Ends with what the recipe assumes, whoever decided it. */
+static void say_assumed(const cli_args *args, const answers *a, const new_data *d,
+                        const dt_dataset *train)
+{
+    cli_table t = { .form = "ll" };
+    cli_table_put(&t, "assumed");
+    cli_table_put(&t, "");
+    cli_table_put(&t, "target");
+    cli_table_put(&t, predicted(d));
+    cli_table_put(&t, "task");
+    cli_table_put(&t, a->task);
+    cli_table_put(&t, "validation");
+    if (d->validation > 0) cli_table_format(&t, "%g of the training data", d->validation);
+    else cli_table_put(&t, "none");
+    cli_table_put(&t, "preset");
+    if (args->option[FLOAT] != NULL) cli_table_put(&t, "none, floats");
+    else cli_table_format(&t, PRESET ", weights of %s bits", preset_bits(a), a->bits);
+    cli_table_put(&t, d->language ? "context" : d->series.used > 0 ? "windows" : "examples");
+    if (d->language) cli_table_format(&t, "%lld tokens", (long long)d->context);
+    else cli_table_format(&t, "%lld", (long long)dt_dataset_count(train));
+    cli_table_print(&t);
+    cli_table_free(&t);
 }
 
 /* Says what was decided, and how to choose otherwise. */
@@ -581,9 +621,8 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     }
     if (status == CLI_DONE) {
         cli_text_add(&out, "\n%s\n", data.text);
-        add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+        add_training(d, train, args->option[FLOAT] == NULL, a, &out);
     }
-    dt_dataset_free(train);
     if (status == CLI_DONE && out.used + 1 >= sizeof out.text) {
         status = cli_fail(args, CLI_USAGE,
                           "%s: too many columns for a recipe; --inputs chooses "
@@ -592,11 +631,14 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     }
     if (status == CLI_DONE) status = check_recipe(args, a, &out);
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
-    if (status != CLI_DONE) return status;
-    say_choices(a, d, t, why);
-    fflush(stdout); /* before the next line, where both go to one file */
-    cli_tell(stderr, "detent train %s", a->file);
-    return CLI_DONE;
+    if (status == CLI_DONE) {
+        say_choices(a, d, t, why);
+        say_assumed(args, a, d, train);
+        fflush(stdout); /* before the next line, where both go to one file */
+        cli_tell(stderr, "detent train %s", a->file);
+    }
+    dt_dataset_free(train);
+    return status;
 }
 
 static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
