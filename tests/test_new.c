@@ -509,6 +509,19 @@ START_TEST(a_run_is_retrained)
 }
 END_TEST
 
+/* The last line of each phase shows where it ended. */
+START_TEST(phases_end_with_a_whole_line)
+{
+    char end[40], command[80];
+    const int start = 2 + below(4);
+    test_folder(folder);
+    write_recipe("good.yaml", "", false);
+    snprintf(end, sizeof end, "float %d/", start);
+    snprintf(command, sizeof command, "train good.yaml train.epochs=3 qat.start_step=%d", start);
+    run(0, end, command);
+}
+END_TEST
+
 /* ---- the environment ------------------------------------------------------------------------ */
 
 START_TEST(wrong_variables_are_named)
@@ -657,6 +670,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);
+    tcase_add_test(cases, phases_end_with_a_whole_line);
     tcase_add_test(cases, wrong_variables_are_named);
     tcase_add_test(cases, small_stacks_are_refused);
     tcase_add_test(cases, names_are_shown_and_not_obeyed);
