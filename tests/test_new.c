@@ -421,6 +421,26 @@ START_TEST(a_grid_of_recipes_runs)
 }
 END_TEST
 
+/* Words of an array are the classes of the C code. */
+START_TEST(words_of_arrays_reach_c)
+{
+    char *text;
+    test_folder(folder);
+    draw_arrays(60 + below(60));
+    run(0, "has words", "new n.yaml --data g.npz:x --target g.npz:words");
+    run(0, "converted",
+        "train n.yaml train.epochs=2 qat.start_step=1 train.schedule.warmup_steps=0");
+    run(0, "the same bits", "export runs/n --format c -o c");
+    test_shell(&text, "cat %s/c/c.c", folder);
+    for (int i = 0; i < 3; i++) {
+        char quoted[16];
+        snprintf(quoted, sizeof quoted, "\"%s\"", activities[i]);
+        ck_assert_msg(strstr(text, quoted) != NULL, "no %s", quoted);
+    }
+    free(text);
+}
+END_TEST
+
 START_TEST(eight_bits_are_a_preset)
 {
     char *text;
@@ -667,6 +687,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
     tcase_add_test(cases, a_grid_of_recipes_runs);
+    tcase_add_test(cases, words_of_arrays_reach_c);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);
